@@ -1,0 +1,125 @@
+"""The kernel IR: a typed loop nest over affine indices. Renderers print exactly this, no more.
+
+    Kernel  -> params (global memory), locals (registers, scratch), a body of statements
+    Loop    -> var in 0..extent-1; kind grid | serial | unroll | vector
+    Store   -> ref[index] = value, where `valid` holds
+    If      -> body, where `valid` holds
+    Expr    -> a scalar value; inside a vector loop, one value per lane
+
+Vector loops are innermost, their extent is a power of two, and their body holds only stores. In one, an Expr or
+Index that depends on the loop's variable has a lane per iteration, everything else is uniform.
+Statements run in order: a load after a store to the same ref sees the new value.
+Unrolled loops are printed once per iteration with the variable replaced by its number, so that
+register arrays (space "register") are only ever indexed by constants plus the vector variable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from compilers.dtype import DType
+from compilers.index import Index, Var
+
+Valid: TypeAlias = tuple[tuple[Index, int, int], ...]
+"""A conjunction of `low <= index < high`; () is always true."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ref:
+    """Memory a kernel names. `size` counts elements.
+
+    space "global": parameter number `slot`, never aliased by another parameter.
+    space "register": a private array of constant-indexed elements.
+    space "scratch": per-worker memory at byte `slot` of the scratch block (64-byte aligned).
+    """
+
+    name: str
+    dtype: DType
+    size: int
+    space: str
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr:
+    """A value. Shared objects are shared values; identity is equality.
+
+    const   arg: Python number          index   arg: Index, dtype int64
+    load    arg: Load                   valid   arg: Valid, dtype bool
+    cast bitcast, the UNARY and BINARY ops and `where` of compilers.graph, and
+    fma     src (a, b, c): a * b + c with one rounding
+    idiv imod   integers: C's truncating division by a divisor that is known not to be 0 or -1
+    dot2    src (a, b, c): the tensorised pair product; a, b bfloat16 with the pair in adjacent lanes
+    """
+
+    op: str
+    dtype: DType
+    src: tuple[Expr, ...] = ()
+    arg: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """ref[index] where `valid` holds, else 0; nothing is read where it does not hold."""
+
+    ref: Ref
+    index: Index
+    valid: Valid = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """ref[index] = value where `valid` holds. `streaming`: past the caches, 64-byte aligned."""
+
+    ref: Ref
+    index: Index
+    value: Expr
+    valid: Valid = ()
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`body` for var = 0..extent-1. kind: grid | serial | unroll | vector."""
+
+    var: Var
+    kind: str
+    body: tuple[Stmt, ...]
+
+    @property
+    def extent(self) -> int:
+        return self.var.extent
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    valid: Valid
+    body: tuple[Stmt, ...]
+
+
+Stmt: TypeAlias = Loop | Store | If
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A whole kernel. `body` is one grid loop, which a launch covers in ranges [begin, end).
+
+    CPU entry: void name(const uint64_t *args, uint64_t begin, uint64_t end, void *scratch), where
+    args[i] is the address of params[i].
+    """
+
+    name: str
+    params: tuple[Ref, ...]
+    locals: tuple[Ref, ...]
+    body: Loop
+
+    @property
+    def grid(self) -> int:
+        return self.body.extent
+
+    @property
+    def scratch_bytes(self) -> int:
+        ends = [ref.slot + ref.size * ref.dtype.itemsize for ref in self.locals
+                if ref.space == "scratch"]
+        return max(ends, default=0)

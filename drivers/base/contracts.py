@@ -1,0 +1,235 @@
+"""The contracts every backend satisfies, read from the machine upwards.
+
+World -> Region -> Device -> Buffer, Program -> CommandQueue, Signal, Graph.
+A backend is one file or folder that satisfies these and one line in `drivers/registry.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, Self, TypeAlias, runtime_checkable
+
+
+Grid: TypeAlias = tuple[int, int, int]
+
+
+class Region(Protocol):
+    """A bounds-checked byte range of device or host memory. Offsets and sizes are in bytes."""
+
+    nbytes: int
+    cpu_va: int
+    """Host virtual address of byte 0, or 0 when the region is not plain memory."""
+
+    def read32(self, off: int) -> int: ...
+    def write32(self, off: int, value: int) -> None: ...
+    def read64(self, off: int) -> int: ...
+    def write64(self, off: int, value: int) -> None: ...
+    def read(self, off: int, nbytes: int) -> bytes: ...
+    def write(self, off: int, data: bytes | memoryview) -> None: ...
+
+    def view(self) -> memoryview:
+        """The bytes themselves. Raises: Unsupported for registers."""
+
+    def close(self) -> None: ...
+
+
+class World(Protocol):
+    """The only door to the machine. `fd` is a file descriptor of this world, not of the process."""
+
+    name: str
+
+    def open(self, path: str, flags: int) -> int: ...
+    def close(self, fd: int) -> None: ...
+    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes: ...
+    def write(self, path: str, data: bytes) -> None: ...
+    def listdir(self, path: str) -> list[str]: ...
+    def readlink(self, path: str) -> str: ...
+    def exists(self, path: str) -> bool: ...
+    def access(self, path: str, mode: int) -> bool: ...
+    def ioctl(self, fd: int, request: int, argument: bytearray) -> int: ...
+
+    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+        """Map `nbytes` of `fd`, or of fresh zeroed anonymous memory when `fd` is -1."""
+
+    def protect(self, region: Region, *, write: bool, execute: bool) -> None:
+        """Change what a mapping allows. Raises: Unsupported when both are asked for (W^X)."""
+
+    def symbol(self, name: str) -> int:
+        """Address of a C library function ("sinf", "futex"). Raises: NotFound."""
+
+    def function(self, address: int, nargs: int) -> Callable[..., int]:
+        """Call machine code: `nargs` uint64 arguments, a uint64 result, the GIL released."""
+
+    def monotonic_s(self) -> float: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a device can do. Sizes in bytes."""
+
+    dtypes: frozenset[str]
+    """Names of the dtypes kernels may load and store: "float32", "bfloat16", ..."""
+    memory_bytes: int
+    threads: int = 1
+    """Host threads (CPU) or compute units that run workgroups at the same time."""
+    vector_bytes: int = 16
+    """Width of the widest vector register (CPU) or of one lane's widest load (GPU)."""
+    max_block: int = 1
+    """Lanes in the largest workgroup; 1 where work is not split into lanes."""
+    shared_bytes: int = 0
+    wave_lanes: int = 1
+    features: frozenset[str] = frozenset()
+    """Instruction-set features as the compiler spells them: "avx512f", "avx512bf16", ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixup:
+    """Eight little-endian bytes at `offset` of the image become the address of `symbol` + addend.
+
+    An empty `symbol` means the image's own base address.
+    """
+
+    offset: int
+    symbol: str
+    addend: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Machine code ready to load: a flat image, where to enter, and what it needs at run time."""
+
+    arch: str
+    """"x86_64", "gfx1100", "sm_90", ..."""
+    name: str
+    image: bytes
+    entry: int
+    """Byte offset of the kernel's first instruction (or descriptor) in `image`."""
+    fixups: tuple[Fixup, ...] = ()
+    data_offset: int = 0
+    """Bytes before this offset are code (mapped r-x); from it on, data (mapped rw-)."""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """"scratch_bytes" per worker on the CPU; registers, LDS, ... on a GPU."""
+
+
+class Buffer(Protocol):
+    """Device memory, freed exactly once; any use after `free` raises UseAfterFree."""
+
+    nbytes: int
+    gpu_va: int
+    """Address the device uses; on the CPU the host virtual address."""
+
+    @property
+    def device(self) -> Device: ...
+
+    def view(self) -> memoryview:
+        """Writable bytes when host-visible. Raises: Unsupported, UseAfterFree."""
+
+    def map_to(self, other: Device) -> int:
+        """Make the memory reachable from `other`; its address there. Raises: Unsupported."""
+
+    def free(self) -> None: ...
+
+
+class Program(Protocol):
+    """A loaded binary. `gpu_va` is its entry point."""
+
+    name: str
+    gpu_va: int
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A graph argument left open at record time; `Graph.replay(values)` fills slot `index`."""
+
+    index: int
+
+
+Argument: TypeAlias = "Buffer | int | Param"
+
+
+@runtime_checkable
+class Signal(Protocol):
+    """A 64-bit value that only grows, and the time of its last change."""
+
+    @property
+    def value(self) -> int: ...
+
+    @property
+    def timestamp_ns(self) -> int: ...
+
+    def set(self, value: int) -> None:
+        """Host-side signal. Raises: ValueError when `value` would decrease."""
+
+    def wait(self, value: int, timeout_s: float = 10.0) -> None:
+        """Return once `value` is reached. Raises: Hang, DeviceFault, DeviceTimeout."""
+
+    def close(self) -> None: ...
+
+
+class Graph(Protocol):
+    """A recording bound once into device memory and replayed with one doorbell."""
+
+    def replay(self, values: Sequence[Buffer | int] = ()) -> None:
+        """Patch the words that changed, ring the doorbell. `values[i]` fills `Param(i)`."""
+
+    def close(self) -> None: ...
+
+
+class CommandQueue(Protocol):
+    """A builder: nothing reaches the device before `submit` or `bind`."""
+
+    def wait(self, signal: Signal, value: int) -> Self: ...
+    def barrier(self) -> Self: ...
+    def exec(self, program: Program, args: Sequence[Argument], grid: Grid = (1, 1, 1),
+             block: Grid = (1, 1, 1)) -> Self: ...
+    def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self: ...
+    def timestamp(self, signal: Signal) -> Self: ...
+    def signal(self, signal: Signal, value: int) -> Self: ...
+    def submit(self) -> None: ...
+
+    def bind(self) -> Graph:
+        """Freeze what was built into a Graph; the builder is empty afterwards."""
+
+
+class Device(Protocol):
+    """One opened device. A context manager; `drivers.open()` makes it, constructors do no I/O."""
+
+    name: str
+    arch: str
+    limits: Limits
+    compilers: tuple[str, ...]
+    """Selectable compilers, the default first: ("LLVM", "CLANG")."""
+    timeline: Signal
+    """Grows by one with every submission of the tensor layer."""
+
+    def alloc(self, nbytes: int) -> Buffer:
+        """Uninitialised memory. Raises: OutOfMemory with the sizes."""
+
+    def load(self, binary: Binary) -> Program: ...
+    def new_signal(self, value: int = 0) -> Signal: ...
+    def compute_queue(self) -> CommandQueue: ...
+    def copy_queue(self) -> CommandQueue: ...
+    def copy_in(self, dst: Buffer, src: memoryview) -> None: ...
+    def copy_out(self, dst: memoryview, src: Buffer) -> None: ...
+    def synchronize(self, timeout_s: float = 10.0) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
+Firmware: TypeAlias = Callable[[str, str], Binary]
+"""(kind, arch) -> Binary: how a driver is given code it runs but does not compile itself."""
+
+
+class Compiler(Protocol):
+    """Source or IR text to a Binary, through the content-addressed cache."""
+
+    name: str
+
+    def render(self, kernel: object) -> str: ...
+    def compile(self, source: str, arch: str, features: frozenset[str]) -> Binary:
+        """Raises: CompileError with log and source; Unsupported for an unknown arch."""
