@@ -1,0 +1,9 @@
+"""What every test shares."""
+
+from __future__ import annotations
+
+
+def check(condition: object, message: str = "") -> None:
+    """An assertion that also holds under `python -O`."""
+    if not condition:
+        raise AssertionError(message or "check failed")
