@@ -1,0 +1,1 @@
+"""What every driver is made of: errors, contracts, bounded views, registers, ioctls."""

@@ -1,0 +1,1 @@
+"""The machine, and nothing else touches it: real, faulty and replayed worlds."""

@@ -1,0 +1,66 @@
+"""From the kernel's errno to our errors, in one table.
+
+Source: errno(3); the kernel's Documentation/process/adding-syscalls.rst and ioctl(2).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from drivers.base.errors import (
+    Busy,
+    Denied,
+    DeviceError,
+    DeviceGone,
+    DeviceTimeout,
+    NotFound,
+    OutOfMemory,
+    Unsupported,
+)
+
+_CLASSES: dict[int, tuple[type[DeviceError], str]] = {
+    errno.ENOENT: (NotFound, "check that the module is loaded: python -m drivers.doctor"),
+    errno.ENOTDIR: (NotFound, "check the path"),
+    errno.EACCES: (Denied, "add this user to the group that owns the node (render, video)"),
+    errno.EPERM: (Denied, "this operation needs more rights: see python -m drivers.doctor"),
+    errno.EROFS: (Denied, "the file system is mounted read-only"),
+    errno.EBUSY: (Busy, "close the program that holds it, then try again"),
+    errno.ETXTBSY: (Busy, "close the program that holds it, then try again"),
+    errno.ENODEV: (DeviceGone, "the device is unplugged or reset: open it again"),
+    errno.ENXIO: (DeviceGone, "the device is unplugged or reset: open it again"),
+    errno.ESHUTDOWN: (DeviceGone, "the device is unplugged or reset: open it again"),
+    errno.EIO: (DeviceGone, "see the kernel log (dmesg), then open the device again"),
+    errno.ENOTTY: (Unsupported, "this kernel driver does not know the request"),
+    errno.EINVAL: (Unsupported, "this kernel driver refuses the argument"),
+    errno.EOPNOTSUPP: (Unsupported, "this kernel driver does not support it"),
+    errno.ENOSYS: (Unsupported, "this kernel does not support it"),
+    errno.ETIMEDOUT: (DeviceTimeout, "see the kernel log (dmesg), then try again"),
+    errno.ETIME: (DeviceTimeout, "see the kernel log (dmesg), then try again"),
+    errno.EINTR: (DeviceTimeout, "a signal kept interrupting the call: try again"),
+    errno.EAGAIN: (Busy, "the device is busy: try again"),
+}
+_MEMORY = frozenset({errno.ENOMEM, errno.ENOSPC, errno.EDQUOT})
+
+
+def translate(error: OSError, what: str, requested_bytes: int = 0) -> DeviceError:
+    """The DeviceError for `error`; raise it `from error`, so that errno stays in __cause__."""
+    number = error.errno or 0
+    message = f"{what}: {os.strerror(number)} ({errno.errorcode.get(number, number)})"
+    if number in _MEMORY:
+        return OutOfMemory(
+            message,
+            requested=requested_bytes,
+            used=0,
+            cached=0,
+            limit=0,
+            hint="free buffers or close other programs, then try again",
+        )
+    kind, hint = _CLASSES.get(number, (DeviceError, "see the kernel log (dmesg)"))
+    return kind(message, hint=hint)
+
+
+def errno_of(error: BaseException) -> int:
+    """The errno that an error of ours carries in __cause__; 0 when there is none."""
+    cause = error.__cause__
+    return cause.errno or 0 if isinstance(cause, OSError) else 0

@@ -1,0 +1,186 @@
+"""The real machine: files, ioctl, mmap and machine code of this Linux process."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import time
+from collections.abc import Callable
+
+from drivers.base.contracts import Region
+from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
+from drivers.base.oserrors import translate
+from drivers.base.region import MemoryRegion
+from drivers.world import native
+
+HUGE_PAGE_BYTES = 2 << 20
+PAGE_BYTES = mmap.PAGESIZE
+
+
+class LinuxWorld:
+    """The machine this process runs on. Every failure is a DeviceError with errno in __cause__."""
+
+    name = "linux"
+
+    def __init__(self) -> None:
+        self._fds: set[int] = set()
+        self.maps = 0
+        """Live mappings; with `fds`, what a leak test compares with its baseline."""
+        self.mapped_bytes = 0
+
+    @property
+    def fds(self) -> int:
+        """Descriptors opened through this world and not closed yet."""
+        return len(self._fds)
+
+    def open(self, path: str, flags: int) -> int:
+        """open(2), close-on-exec. Raises: NotFound, Denied, Busy, ..."""
+        try:
+            fd = os.open(path, flags | os.O_CLOEXEC)
+        except OSError as error:
+            raise translate(error, f"open {path}") from error
+        self._fds.add(fd)
+        return fd
+
+    def close(self, fd: int) -> None:
+        """close(2). Raises: UseAfterFree when `fd` is not open in this world."""
+        self._known(fd)
+        self._fds.discard(fd)
+        try:
+            os.close(fd)
+        except OSError as error:
+            raise translate(error, f"close descriptor {fd}") from error
+
+    def _known(self, fd: int) -> None:
+        if fd not in self._fds:
+            raise UseAfterFree(f"descriptor {fd} is not open here", hint="open the path first")
+
+    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
+        """A whole file. Raises: MalformedInput when it is longer than `limit_bytes`."""
+        try:
+            with open(path, "rb", opener=_open_for_read) as file:
+                data = file.read(limit_bytes + 1)
+        except OSError as error:
+            raise translate(error, f"read {path}") from error
+        if len(data) > limit_bytes:
+            raise MalformedInput(
+                f"{path} is longer than {limit_bytes} bytes", hint="raise the limit"
+            )
+        return data
+
+    def write(self, path: str, data: bytes) -> None:
+        """One write(2) to an existing file, as sysfs wants it; nothing is created or truncated."""
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+            try:
+                written = os.write(fd, data)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise translate(error, f"write {path}") from error
+        if written != len(data):
+            raise Unsupported(f"{path} took {written} of {len(data)} bytes", hint="write less")
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            raise translate(error, f"list {path}") from error
+
+    def readlink(self, path: str) -> str:
+        """Where a symbolic link points, as it is written."""
+        try:
+            return os.readlink(path)
+        except OSError as error:
+            raise translate(error, f"readlink {path}") from error
+
+    def exists(self, path: str) -> bool:
+        """Whether `path` names something this user can see."""
+        return os.path.exists(path)
+
+    def access(self, path: str, mode: int) -> bool:
+        """access(2) with os.R_OK, os.W_OK, os.X_OK."""
+        return os.access(path, mode)
+
+    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+        """ioctl(2); `argument` is read and changed in place. Raises: the translated errno."""
+        self._known(fd)
+        try:
+            result: int = fcntl.ioctl(fd, request, argument, True)
+        except OSError as error:
+            raise translate(error, f"ioctl {request:#010x} on descriptor {fd}") from error
+        return result
+
+    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+        """Map `nbytes` of `fd`, or of fresh zeroed memory when `fd` is -1."""
+        if nbytes <= 0 or offset < 0 or offset % PAGE_BYTES:
+            raise ValueError(f"cannot map {nbytes} bytes at {offset:#x}: positive, page-aligned")
+        prot = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
+        if fd == -1:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        else:
+            self._known(fd)
+            flags = mmap.MAP_SHARED
+        try:
+            mapping = mmap.mmap(fd, nbytes, flags=flags, prot=prot, offset=offset)
+            if fd == -1 and nbytes >= HUGE_PAGE_BYTES and _has_huge_pages():
+                mapping.madvise(mmap.MADV_HUGEPAGE)
+        except ValueError as error:  # Python's own check of the file's size
+            raise Unsupported(f"mmap {nbytes} bytes of descriptor {fd}: {error}") from error
+        except (OSError, OverflowError) as error:
+            cause = error if isinstance(error, OSError) else OSError(errno.ENOMEM, str(error))
+            raise translate(cause, f"mmap {nbytes} bytes of descriptor {fd}", nbytes) from cause
+        self.maps += 1
+        self.mapped_bytes += nbytes
+        return MemoryRegion(
+            memoryview(mapping),
+            cpu_va=native.address_of(mapping),
+            name=f"mapping of descriptor {fd}" if fd >= 0 else "anonymous memory",
+            on_close=lambda: self._unmapped(nbytes),
+        )
+
+    def _unmapped(self, nbytes: int) -> None:
+        self.maps -= 1
+        self.mapped_bytes -= nbytes
+
+    def protect(self, region: Region, *, write: bool, execute: bool) -> None:
+        """mprotect a whole mapping. Raises: Unsupported when both are asked for (W^X)."""
+        if write and execute:
+            raise Unsupported(
+                "memory that is writable and executable at once",
+                hint="write the code first, then protect it as executable",
+            )
+        if not isinstance(region, MemoryRegion) or not region.cpu_va:
+            raise Unsupported("only mappings of this world can be protected")
+        region.view().release()  # a closed region raises UseAfterFree
+        flags = native.PROT_READ | (native.PROT_WRITE if write else 0)
+        native.protect(region.cpu_va, region.nbytes, flags | (native.PROT_EXEC if execute else 0))
+        region.writable = write
+
+    def symbol(self, name: str) -> int:
+        """Address of a C library function. Raises: NotFound."""
+        return native.symbol(name)
+
+    def function(self, address: int, nargs: int) -> Callable[..., int]:
+        """Call machine code: `nargs` uint64 arguments, a uint64 result, the GIL released."""
+        return native.function(address, nargs)
+
+    def monotonic_s(self) -> float:
+        """Seconds on a clock that only grows."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Give the core away for `seconds`."""
+        time.sleep(seconds)
+
+
+def _open_for_read(path: str, flags: int) -> int:
+    """Without blocking on a FIFO that nobody writes, and without taking a terminal."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def _has_huge_pages() -> bool:
+    return os.path.exists("/sys/kernel/mm/transparent_hugepage")
