@@ -1,0 +1,24 @@
+"""Devices of this machine: `drivers.open("CPU")`. Importing this imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drivers.base.contracts import Device, Firmware, World
+
+__all__ = ["open"]
+
+
+def open(
+    name: str | None = None,
+    *,
+    world: World | None = None,
+    environ: Mapping[str, str] | None = None,
+    firmware: Firmware | None = None,
+) -> Device:
+    """Open a device by name; see `drivers.registry.open_device`."""
+    from drivers.registry import open_device
+
+    return open_device(name, world=world, environ=environ, firmware=firmware)

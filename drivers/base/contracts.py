@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
-
 Grid: TypeAlias = tuple[int, int, int]
 
 
@@ -184,8 +183,13 @@ class CommandQueue(Protocol):
 
     def wait(self, signal: Signal, value: int) -> Self: ...
     def barrier(self) -> Self: ...
-    def exec(self, program: Program, args: Sequence[Argument], grid: Grid = (1, 1, 1),
-             block: Grid = (1, 1, 1)) -> Self: ...
+    def exec(
+        self,
+        program: Program,
+        args: Sequence[Argument],
+        grid: Grid = (1, 1, 1),
+        block: Grid = (1, 1, 1),
+    ) -> Self: ...
     def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self: ...
     def timestamp(self, signal: Signal) -> Self: ...
     def signal(self, signal: Signal, value: int) -> Self: ...

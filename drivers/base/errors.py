@@ -53,8 +53,9 @@ class FirmwareRejected(DeviceError):
 class OutOfMemory(DeviceError):
     """An allocation did not fit: `requested`, `used`, `cached` and `limit` are in bytes."""
 
-    def __init__(self, message: str, *, requested: int, used: int, cached: int, limit: int,
-                 hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, requested: int, used: int, cached: int, limit: int, hint: str = ""
+    ) -> None:
         self.requested, self.used, self.cached, self.limit = requested, used, cached, limit
         super().__init__(message, hint=hint)
 
@@ -66,8 +67,9 @@ class UseAfterFree(DeviceError):
 class DeviceTimeout(DeviceError):
     """A bounded wait ran out; `register` names what was watched, `last` its last value."""
 
-    def __init__(self, message: str, *, register: str = "", last: object = None,
-                 hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, register: str = "", last: object = None, hint: str = ""
+    ) -> None:
         self.register, self.last = register, last
         super().__init__(message, hint=hint)
 
@@ -79,8 +81,16 @@ class DeviceGone(DeviceError):
 class DeviceFault(DeviceError):
     """The device touched what it may not: `kind`, `gpu_va`, `buffer` and `kernel` say where."""
 
-    def __init__(self, message: str, *, kind: str, gpu_va: int = 0, buffer: str = "",
-                 kernel: str = "", hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        gpu_va: int = 0,
+        buffer: str = "",
+        kernel: str = "",
+        hint: str = "",
+    ) -> None:
         self.kind, self.gpu_va, self.buffer, self.kernel = kind, gpu_va, buffer, kernel
         super().__init__(message, hint=hint)
 

@@ -1,0 +1,205 @@
+"""Every environment variable of the stack, read in this one module and nowhere else.
+
+A wrong value is an error that lists the right ones; two values that contradict each other are an
+error that names both. Nothing here touches the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivers.base.errors import BadChoice, NotFound
+
+KINDS = ("AMD", "NV", "QCOM", "METAL", "CUDA", "CL", "CPU", "WEBGPU")
+"""Kinds of device, as they are spelled in names ("AMD:1") and as environment variables (AMD=1)."""
+IFACES: dict[str, tuple[str, ...]] = {
+    "AMD": ("KFD", "PCI", "USB"),
+    "NV": ("NVK", "PCI"),
+    "QCOM": ("KGSL", "MSM"),
+}
+_KIND_FLAGS = {kind: kind for kind in KINDS} | {"GPU": "CL", "CLANG": "CPU", "LLVM": "CPU"}
+_COMPILER_FLAGS: dict[str, tuple[str, str]] = {
+    "AMD_LLVM": ("AMD", "LLVM"),
+    "AMD_HIP": ("AMD", "HIP"),
+    "NV_PTX": ("NV", "PTX"),
+    "CUDA_PTX": ("CUDA", "PTX"),
+    "CPU_LLVM": ("CPU", "LLVM"),
+    "LLVM": ("CPU", "LLVM"),
+    "CLANG": ("CPU", "CLANG"),
+}
+MAX_DEVICES = 256
+MAX_THREADS = 1024
+_SHOWN_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user asked for. None leaves the decision to the stack."""
+
+    kind: str | None
+    index: int
+    iface: str | None
+    """Of the chosen kind: KFD, PCI, USB, NVK, KGSL or MSM."""
+    compiler: str | None
+    """Of the chosen kind: LLVM, CLANG, HIP or PTX. Without a kind, of the CPU."""
+    cpu_threads: int | None
+    cache_dir: Path | None
+    """Where compiled kernels are kept; None without a home directory: nothing is kept."""
+    firmware_dir: Path | None
+
+
+def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
+    """Read the environment; a device `name` ("CPU", "AMD:1") wins over its device choice.
+
+    Raises: BadChoice for a wrong or contradictory value; NotFound for an unknown `name`.
+    """
+    kind, index = _device(environ)
+    if name is not None:
+        kind, index = split_name(name)
+    compilers = _compilers(environ)
+    ifaces = {key: _one_of(environ, f"{key}_IFACE", IFACES[key]) for key in IFACES}
+    return Choice(
+        kind=kind,
+        index=index,
+        iface=ifaces.get(kind) if kind else None,
+        compiler=compilers.get(kind or "CPU"),
+        cpu_threads=_threads(environ),
+        cache_dir=_cache_dir(environ),
+        firmware_dir=_directory(environ, "UNBOUND_FIRMWARE"),
+    )
+
+
+def split_name(name: str) -> tuple[str, int]:
+    """("AMD", 1) of "AMD:1". Raises: NotFound, with the names there are."""
+    parsed = _parse_name(name)
+    if parsed is None:
+        raise NotFound(
+            f"no device is called {_shown(name)}",
+            hint=f"Names are {', '.join(KINDS)}, with :1, :2, ... for the second, third one",
+        )
+    return parsed
+
+
+def _parse_name(name: str) -> tuple[str, int] | None:
+    kind, colon, number = name.partition(":")
+    if kind.upper() not in KINDS or (colon and not _is_number(number, MAX_DEVICES - 1)):
+        return None
+    return kind.upper(), int(number or "0")
+
+
+def _is_number(text: str, largest: int) -> bool:
+    return (
+        text.isascii()
+        and text.isdigit()
+        and len(text) <= len(str(largest))
+        and int(text) <= largest
+    )
+
+
+def _shown(value: str) -> str:
+    """The value as it may be printed: quoted, escaped, and short."""
+    short = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "..."
+    return ascii(short)
+
+
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    value = environ.get(name, "")
+    if value not in ("", "0", "1"):
+        raise BadChoice(
+            f"{name}={_shown(value)} is neither on nor off",
+            hint=f"Set {name}=1, or {name}=0, or unset it",
+        )
+    return value == "1"
+
+
+def _one_of(environ: Mapping[str, str], name: str, values: tuple[str, ...]) -> str | None:
+    value = environ.get(name, "")
+    if value and value.upper() not in values:
+        raise BadChoice(
+            f"{name}={_shown(value)} is not known", hint=f"Set {name} to {' or '.join(values)}"
+        )
+    return value.upper() or None
+
+
+def _device(environ: Mapping[str, str]) -> tuple[str | None, int]:
+    """The device that the environment forces, (None, 0) when it forces none."""
+    asked = {flag: kind for flag, kind in _KIND_FLAGS.items() if _flag(environ, flag)}
+    index = 0
+    value = environ.get("DEV", "")
+    if value:
+        parsed = _parse_name(value)
+        if parsed is None:
+            raise BadChoice(
+                f"DEV={_shown(value)} names no device",
+                hint=f"Set DEV to one of {', '.join(KINDS)}, or to its number as in DEV=AMD:1",
+            )
+        asked[f"DEV={value}"], index = parsed
+    kinds = set(asked.values())
+    if len(kinds) > 1:
+        names = " and ".join(flag if "=" in flag else f"{flag}=1" for flag in asked)
+        raise BadChoice(
+            f"{names} choose different devices", hint=f"Set one of {', '.join(KINDS)}, or DEV"
+        )
+    return (kinds.pop() if kinds else None), index
+
+
+def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
+    """The compiler that is forced for each kind of device."""
+    chosen: dict[str, tuple[str, str]] = {}
+    for flag, (kind, compiler) in _COMPILER_FLAGS.items():
+        if not _flag(environ, flag):
+            continue
+        other = chosen.setdefault(kind, (flag, compiler))
+        if other[1] != compiler:
+            raise BadChoice(
+                f"{other[0]}=1 and {flag}=1 choose different compilers for {kind}",
+                hint="Set one of the two",
+            )
+    return {kind: compiler for kind, (_, compiler) in chosen.items()}
+
+
+def _threads(environ: Mapping[str, str]) -> int | None:
+    value = environ.get("CPU_THREADS", "")
+    if not value:
+        return None
+    if not _is_number(value, MAX_THREADS) or int(value) == 0:
+        raise BadChoice(
+            f"CPU_THREADS={_shown(value)} is not a number of threads",
+            hint=f"Set CPU_THREADS to 1 ... {MAX_THREADS}, or unset it for one per core",
+        )
+    return int(value)
+
+
+def _directory(environ: Mapping[str, str], name: str) -> Path | None:
+    """An absolute path; ~/ stands for HOME."""
+    value = environ.get(name, "")
+    if not value:
+        return None
+    home = environ.get("HOME", "")
+    if value.startswith("~/") and home.startswith("/"):
+        value = home + value[1:]
+    if not value.startswith("/") or "\0" in value:
+        raise BadChoice(
+            f"{name}={_shown(value)} is not an absolute path",
+            hint=f"Set {name} to a directory such as ~/.cache/unbound",
+        )
+    return Path(value)
+
+
+def _cache_dir(environ: Mapping[str, str]) -> Path | None:
+    """UNBOUND_CACHE, else below XDG_CACHE_HOME, else below HOME.
+
+    Source: XDG Base Directory Specification 0.8: a relative XDG_CACHE_HOME is ignored.
+    """
+    chosen = _directory(environ, "UNBOUND_CACHE")
+    if chosen is not None:
+        return chosen
+    for base, tail in (
+        (environ.get("XDG_CACHE_HOME", ""), ""),
+        (environ.get("HOME", ""), ".cache"),
+    ):
+        if base.startswith("/") and "\0" not in base:
+            return Path(base) / tail / "unbound"
+    return None

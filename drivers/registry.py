@@ -1,0 +1,79 @@
+"""The kinds of device, one line each, and `open`, which makes a Device of one.
+
+Adding a device kind is one entry here and one file or folder beside this one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from drivers.base.contracts import Device, Firmware, World
+from drivers.base.errors import Unsupported
+from drivers.choice import KINDS, Choice, choose
+
+Factory: TypeAlias = Callable[[World, Choice, "Firmware | None"], Device]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of device: what it is, what it needs, and how it is opened."""
+
+    name: str
+    title: str
+    needs: str
+    """What the machine must have."""
+    factory: Factory | None = None
+    """None: no driver is written yet."""
+
+
+def _cpu(world: World, choice: Choice, firmware: Firmware | None) -> Device:
+    from drivers.cpu import open_cpu
+
+    return open_cpu(world, choice, firmware)
+
+
+KINDS_BY_NAME: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("CPU", "the processor itself", "x86-64 or AArch64", _cpu),
+        Kind("AMD", "AMD GPU", "/dev/kfd (amdgpu), an unbound PCI GPU, or a USB4/USB3 enclosure"),
+        Kind("NV", "NVIDIA GPU", "/dev/nvidiactl (NVIDIA's open modules), or an unbound PCI GPU"),
+        Kind("QCOM", "Qualcomm Adreno GPU", "/dev/kgsl-3d0, or msm on /dev/dri/renderD*"),
+        Kind("CUDA", "NVIDIA GPU through CUDA", "libcuda.so.1 of NVIDIA's driver"),
+        Kind("CL", "any GPU through OpenCL", "libOpenCL.so.1 and a vendor file in OpenCL/vendors"),
+        Kind("METAL", "Apple GPU", "macOS on Apple silicon"),
+        Kind("WEBGPU", "any GPU through WebGPU", "a WebGPU library (Dawn or wgpu-native)"),
+    )
+}
+BEST_FIRST = ("CPU",)
+"""What is opened when nothing is chosen: the first kind here. Choosing never boots a GPU."""
+
+
+def open_device(
+    name: str | None = None,
+    *,
+    world: World | None = None,
+    environ: Mapping[str, str] | None = None,
+    firmware: Firmware | None = None,
+) -> Device:
+    """Open `name` ("CPU", "AMD:1"), or what the environment chooses, or the best usable device.
+
+    Raises: NotFound for an unknown name; BadChoice for a wrong environment variable; Unsupported
+    for a kind that has no driver yet; and whatever the device's own opening raises.
+    """
+    choice = choose(os.environ if environ is None else environ, name)
+    kind = KINDS_BY_NAME[choice.kind or BEST_FIRST[0]]
+    if kind.factory is None:
+        written = ", ".join(known for known in KINDS if KINDS_BY_NAME[known].factory)
+        raise Unsupported(
+            f"{kind.name} ({kind.title}): no driver is written yet; it will need {kind.needs}",
+            hint=f"Use {written}; python -m drivers.probe lists every kind",
+        )
+    if world is None:
+        from drivers.world.linux import LinuxWorld
+
+        world = LinuxWorld()
+    return kind.factory(world, choice, firmware)
