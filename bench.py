@@ -1,0 +1,164 @@
+"""What a device does through this stack, each row beside a reference measured in the same run.
+
+One thread on both sides unless --threads says otherwise; medians of interleaved pairs; a ratio
+above 1 always means that we are better. A row whose result is wrong is not timed: it shows ERROR,
+and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.measure import Result
+
+FULL_BUDGET_S, QUICK_BUDGET_S = 4.0, 0.4
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "CPU_THREADS",
+)  # fmt: skip
+HEADER = f"{'row':<18}{'value':>11} {'unit':<9}{'ratio':>7}{'reference':>12}  beside"
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", metavar="NAME", help='"CPU", "AMD:1"; else the default one')
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the rows to FILE")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions: under 40 s")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this row (patterns such as 'matmul*' too); may be repeated",
+    )
+    parser.add_argument(
+        "--plot",
+        metavar="FILE.png",
+        type=Path,
+        help="draw the device's roofline with its kernels on it (matplotlib)",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="threads on both sides (default 1)"
+    )
+    parser.add_argument("--list", action="store_true", help="print the row names and stop")
+    args = parser.parse_args(argv)
+    if args.threads < 1:
+        parser.error("--threads must be at least 1")
+    return args
+
+
+def pin_threads(threads: int, device: str | None) -> None:
+    """Settings that numpy, torch and our own CPU device read once, when they are imported."""
+    for variable in THREAD_VARIABLES:
+        os.environ[variable] = str(threads)
+    if device:
+        os.environ["DEV"] = device
+
+
+def select(names: Sequence[str], only: Sequence[str]) -> list[str]:
+    """The rows that `only` asks for, in table order. Raises: ValueError for a name without rows."""
+    for pattern in only:
+        if not fnmatch.filter(names, pattern):
+            raise ValueError(f"no row is called {pattern!r}; the rows are: {', '.join(names)}")
+    return [
+        name
+        for name in names
+        if not only or any(fnmatch.fnmatchcase(name, pattern) for pattern in only)
+    ]
+
+
+def line(result: Result) -> str:
+    """One row of the table."""
+    if result.value is None or result.reference_value is None or result.ratio is None:
+        return f"{result.name:<18}{'ERROR':>11} {result.error}"
+    text = (
+        f"{result.name:<18}{result.value:>11.4g} {result.unit:<9}{result.ratio:>7.2f}"
+        f"{result.reference_value:>12.4g}  {result.reference}"
+    )
+    if result.torch_value is not None:
+        text += f"; torch {result.torch_value:.4g} (ratio {result.torch_ratio:.2f})"
+    return text
+
+
+def progress(text: str) -> None:
+    """What is being measured now, on a terminal only; an empty text takes it away."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def run(names: Sequence[str], context: object, budget_s: float) -> list[Result]:
+    """Measure the rows one after the other, printing each as soon as it is there."""
+    from benchmarks.context import Context
+    from benchmarks.rows import run_row
+
+    if not isinstance(context, Context):
+        raise TypeError("run() takes a benchmarks.context.Context")
+    print(HEADER, flush=True)
+    results = []
+    for number, name in enumerate(names, 1):
+        progress(f"[{number:2}/{len(names)}] {name} ...")
+        result = run_row(name, context, budget_s)
+        progress("")
+        if result is not None:
+            results.append(result)
+            print(line(result), flush=True)
+    return results
+
+
+def report(device: str, arch: str, results: Sequence[Result]) -> dict[str, object]:
+    """What --json writes."""
+    return {"device": device, "arch": arch, "rows": [result.row() for result in results]}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; 1 when a row failed, 2 when the question was wrong."""
+    args = parse(sys.argv[1:] if argv is None else argv)
+    pin_threads(args.threads, args.device)
+    from benchmarks.context import Context
+    from benchmarks.rows import ROWS
+    from drivers.base.errors import DeviceError
+
+    if args.list:
+        print("\n".join(ROWS))
+        return 0
+    start_s = time.perf_counter()
+    context = Context(args.device, args.threads)
+    try:
+        names = select(list(ROWS), args.only)
+        device = context.device
+    except (ValueError, DeviceError) as error:
+        print(f"bench.py: {error}", file=sys.stderr)
+        return 2
+    print(
+        f"{device.name}, {device.arch}, {args.threads} thread(s) on both sides; "
+        "ratio > 1: we are better"
+    )
+    results = run(names, context, QUICK_BUDGET_S if args.quick else FULL_BUDGET_S)
+    if args.json:
+        args.json.write_text(json.dumps(report(device.name, device.arch, results), indent=1) + "\n")
+    if args.plot:
+        from benchmarks.plot import roofline
+
+        print(roofline(args.plot, context, results))
+    failed = [result.name for result in results if result.error]
+    print(
+        f"{len(results) - len(failed)} rows measured in {time.perf_counter() - start_s:.0f} s"
+        + (f"; failed: {', '.join(failed)}" if failed else "")
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

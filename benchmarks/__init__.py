@@ -1,0 +1,1 @@
+"""What `bench.py` measures: each row beside a reference taken in the same run."""

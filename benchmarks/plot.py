@@ -1,0 +1,103 @@
+"""The roofline of a device, from peaks measured in the same run, with the rows on it."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.context import Context, as_bytes
+from benchmarks.measure import Result, timer
+from compilers import dtype as dt
+from compilers import index, ir
+
+CHAINS = 16
+"""Independent accumulators: enough to hide the latency of a fused multiply-add."""
+STEPS = 100_000
+SAMPLES = 9
+
+
+def peak_kernel(lanes: int) -> ir.Kernel:
+    """`CHAINS` vectors of `lanes` floats, each multiplied and added `STEPS` times."""
+    items = CHAINS * lanes
+    out = ir.Ref("out", dt.float32, items, "global", 0)
+    acc = ir.Ref("acc", dt.float32, items, "register")
+
+    def each(store: Any) -> ir.Loop:
+        chain, lane = index.Var("chain", CHAINS), index.Var("lane", lanes)
+        at = index.var(chain) * lanes + index.var(lane)
+        return ir.Loop(chain, "unroll", (ir.Loop(lane, "vector", (store(at),)),))
+
+    def load(ref: ir.Ref, at: index.Index) -> ir.Expr:
+        return ir.Expr("load", dt.float32, (), ir.Load(ref, at))
+
+    factor, term = (ir.Expr("const", dt.float32, (), value) for value in (0.5, 1.0))
+    step = each(
+        lambda at: ir.Store(acc, at, ir.Expr("fma", dt.float32, (load(acc, at), factor, term)))
+    )
+    body = (
+        each(lambda at: ir.Store(acc, at, load(out, at))),
+        ir.Loop(index.Var("step", STEPS), "serial", (step,)),
+        each(lambda at: ir.Store(out, at, load(acc, at))),
+    )
+    return ir.Kernel("bench_peak", (out,), (acc,), ir.Loop(index.Var("g", 1), "grid", body))
+
+
+def measure_peak(context: Context) -> float:
+    """FLOP/s of float32 multiply-adds that touch no memory, on one thread."""
+    device = context.device
+    lanes = max(device.limits.vector_bytes // dt.float32.itemsize, 1)
+    toolchains = importlib.import_module("compilers.toolchains")
+    program = device.load(
+        toolchains.build(
+            peak_kernel(lanes), device.compilers[0], device.arch, device.limits.features
+        )
+    )
+    start = np.zeros(CHAINS * lanes, dtype=np.float32)
+    buffer = device.alloc(start.nbytes)
+    device.copy_in(buffer, as_bytes(start))
+
+    def run() -> None:
+        device.launch(program, (buffer,), 1)
+        device.synchronize()
+
+    seconds: float = statistics.median(timer(run)() for _ in range(SAMPLES))
+    return float(2.0 * CHAINS * lanes * STEPS / seconds)
+
+
+def roofline(path: Path, context: Context, results: Sequence[Result]) -> str:
+    """Draw the picture into `path` and say what is on it."""
+    try:
+        plt: Any = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        return "no plot: matplotlib is missing. Install it with: pip install 'unbound[plot]'"
+    points = [(result.name, *result.point) for result in results if result.point]
+    if not points:
+        return "no plot: none of the measured rows has a place on a roofline"
+    peak = measure_peak(context)
+    bandwidth = max(rate / intensity for _, intensity, rate in points)
+    plt.switch_backend("Agg")
+    figure, axes = plt.subplots(figsize=(9, 6))
+    low, high = min(p[1] for p in points) / 2, max(p[1] for p in points) * 2
+    x = np.geomspace(low, high, 200)
+    axes.loglog(x, np.minimum(peak, bandwidth * x) * 1e-9, color="black", linewidth=1.5)
+    for name, intensity, rate in points:
+        axes.plot(intensity, rate * 1e-9, "o")
+        axes.annotate(
+            name, (intensity, rate * 1e-9), xytext=(5, -11), fontsize=8, textcoords="offset points"
+        )
+    axes.set(
+        xlabel="FLOP per byte of compulsory traffic",
+        ylabel="GFLOP/s",
+        title=f"{context.device.name} ({context.device.arch}), {context.threads} thread(s): "
+        f"{peak * 1e-9:.0f} GFLOP/s measured, {bandwidth * 1e-9:.1f} GB/s best row",
+    )
+    axes.grid(visible=True, which="both", alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    return f"roofline of {len(points)} rows in {path}"
