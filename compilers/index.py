@@ -9,7 +9,7 @@ Division and remainder simplify by bounds, so that reshapes of views disappear:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 
@@ -154,16 +154,18 @@ class Index:
             (Div, rest.low // divisor, rest.high // divisor), (Mod, 0, divisor - 1)))
         return quotient + Index({div: 1}, 0), Index({mod: 1}, 0)
 
-    def substitute(self, env: Mapping[Any, Index]) -> Index:
-        """Replace variables (keys of `env`); quotients are simplified again."""
+    def substitute(self, env: Mapping[Any, Index], dyn: Callable[[Dyn], Dyn] | None = None) -> Index:
+        """Replace variables (keys of `env`) and, by `dyn`, dynamic atoms; simplify again."""
         if not any(atom in env or not isinstance(atom, Var) for atom in self.terms):
             return self
         result = const(self.const)
         for atom, k in self.terms.items():
             if isinstance(atom, _Quotient):
-                inner = atom.index.substitute(env)
+                inner = atom.index.substitute(env, dyn)
                 part = inner // atom.divisor if isinstance(atom, Div) else inner % atom.divisor
                 result += part * k
+            elif isinstance(atom, Dyn):
+                result += Index({dyn(atom) if dyn else atom: k}, 0)
             else:
                 found = env.get(atom)
                 result += found * k if found is not None else Index({atom: k}, 0)
