@@ -6,8 +6,8 @@ that a warm cache never pays for it.
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
-from pathlib import Path
 
 from compilers.targets import target
 from drivers.base.errors import CompileError, NotFound
@@ -23,7 +23,8 @@ def identity() -> bytes:
     spec = find_spec("llvmlite")
     if spec is None or not spec.submodule_search_locations:
         raise NotFound("llvmlite is not installed", hint=_NO_LLVMLITE)
-    return b"llvmlite " + Path(spec.submodule_search_locations[0], "_version.py").read_bytes()
+    with open(os.path.join(spec.submodule_search_locations[0], "_version.py"), "rb") as file:
+        return b"llvmlite " + file.read()
 
 
 def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:

@@ -1,0 +1,207 @@
+"""Reading a relocatable ELF64 object within bounds: sections, symbols, relocations.
+
+pyelftools reads the headers; tables are walked as fixed records, so that an object of n bytes costs
+time and memory in proportion to n, whatever it says about itself.
+
+Source: System V gABI, chapter 4.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.common.utils import struct_parse
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.structs import ELFStructs
+
+from drivers.base.errors import MalformedInput
+
+SECTIONS_LIMIT = 1024
+ALIGN_LIMIT_BYTES = 4096
+NAME_LIMIT_BYTES = 512
+_HEADER_BYTES = 64
+_RESERVED = 0xFF00
+_RELA = struct.Struct("<QIIq")
+_SYM = struct.Struct("<IBBHQQ")
+_REFUSED = SH_FLAGS.SHF_TLS | SH_FLAGS.SHF_COMPRESSED
+_UNWINDING = frozenset({".eh_frame", ".ARM.exidx"})
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section that is loaded; `data` is None for zeros."""
+
+    number: int
+    code: bool
+    align: int
+    nbytes: int
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name and where it is; section 0 is outside of this object."""
+
+    name: str
+    section: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A place in a loaded section that depends on a symbol."""
+
+    section: int
+    offset: int
+    kind: int
+    symbol: Symbol
+    addend: int
+
+
+def _structs(machine: str) -> ELFStructs:
+    structs = ELFStructs(little_endian=True, elfclass=64)
+    structs.create_basic_structs()
+    structs.create_advanced_structs("ET_REL", machine, "ELFOSABI_SYSV")
+    return structs
+
+
+class Object:
+    """The bytes of one object file, with its header checked."""
+
+    def __init__(self, blob: bytes, machine: str) -> None:
+        if blob[:6] != b"\x7fELF\x02\x01":
+            raise MalformedInput("ELF: not a little-endian ELF64 file")
+        self._blob, self._structs = blob, _structs(machine)
+        head = self._parse(self._structs.Elf_Ehdr, 0, "file header")
+        if head["e_type"] != "ET_REL" or head["e_machine"] != machine:
+            raise MalformedInput(
+                f"ELF: {head['e_type']} for {head['e_machine']}, not a relocatable for {machine}"
+            )
+        count, start = head["e_shnum"], head["e_shoff"]
+        if head["e_shentsize"] != _HEADER_BYTES or not 0 < count <= SECTIONS_LIMIT:
+            raise MalformedInput(f"ELF: {count} section headers of {head['e_shentsize']} bytes")
+        self._slice(start, count * _HEADER_BYTES, "section headers")
+        self._heads = [
+            self._parse(self._structs.Elf_Shdr, start + i * _HEADER_BYTES, f"section header {i}")
+            for i in range(count)
+        ]
+        self._names = self._body(head["e_shstrndx"], "SHT_STRTAB")
+        tables = [i for i, h in enumerate(self._heads) if h["sh_type"] == "SHT_SYMTAB"]
+        if len(tables) != 1:
+            raise MalformedInput(f"ELF: {len(tables)} symbol tables, expected one")
+        self._table_number = tables[0]
+        self._table = self._body(tables[0], "SHT_SYMTAB")
+        self._strings = self._body(self._heads[tables[0]]["sh_link"], "SHT_STRTAB")
+        self._symbols: dict[int, Symbol] = {}
+
+    def _parse(self, record: Any, at: int, what: str) -> Any:
+        stream = io.BytesIO(self._slice(at, _HEADER_BYTES, what))
+        try:
+            return struct_parse(record, stream, stream_pos=0)
+        except ELFError as error:
+            raise MalformedInput(f"ELF: {what} at {at:#x}: {error}") from error
+
+    def _slice(self, at: int, nbytes: int, what: str) -> bytes:
+        if at > len(self._blob) or nbytes > len(self._blob) - at:
+            raise MalformedInput(
+                f"ELF: {what} at {at:#x}+{nbytes:#x} is outside of {len(self._blob):#x} bytes"
+            )
+        return self._blob[at : at + nbytes]
+
+    def _body(self, number: int, kind: str) -> bytes:
+        if number >= len(self._heads) or self._heads[number]["sh_type"] != kind:
+            raise MalformedInput(f"ELF: section {number} is not a {kind}")
+        head = self._heads[number]
+        return self._slice(head["sh_offset"], head["sh_size"], f"section {number}")
+
+    def sections(self) -> list[Section]:
+        """What is loaded: allocated sections with contents or zeros, without unwinding tables."""
+        found = []
+        for number, head in enumerate(self._heads):
+            if not head["sh_flags"] & SH_FLAGS.SHF_ALLOC or head["sh_type"] == "SHT_NOTE":
+                continue
+            if _text(self._names, head["sh_name"], "section name") not in _UNWINDING:
+                found.append(self._section(number, head))
+        total = sum(len(section.data) for section in found if section.data)
+        if total > len(self._blob):
+            raise MalformedInput("ELF: sections overlap in the file")
+        return found
+
+    def _section(self, number: int, head: Any) -> Section:
+        kind, align, flags = head["sh_type"], head["sh_addralign"] or 1, head["sh_flags"]
+        if kind not in ("SHT_PROGBITS", "SHT_NOBITS") or flags & _REFUSED or head["sh_addr"]:
+            raise MalformedInput(f"ELF: cannot load section {number}: {kind}, flags {flags:#x}")
+        if align & (align - 1) or align > ALIGN_LIMIT_BYTES:
+            raise MalformedInput(f"ELF: section {number} has alignment {align:#x}")
+        data = None if kind == "SHT_NOBITS" else self._body(number, kind)
+        code = bool(flags & SH_FLAGS.SHF_EXECINSTR)
+        return Section(number, code, align, head["sh_size"], data)
+
+    def relocations(self, loaded: set[int]) -> list[Relocation]:
+        """Every relocation of the loaded sections."""
+        found: list[Relocation] = []
+        for number, head in enumerate(self._heads):
+            if head["sh_type"] == "SHT_REL" and head["sh_info"] in loaded:
+                raise MalformedInput(f"ELF: section {number} has relocations without addends")
+            if head["sh_type"] == "SHT_RELA" and head["sh_info"] in loaded:
+                found.extend(self._rela(number, head))
+                if len(found) > len(self._blob) // _RELA.size:
+                    raise MalformedInput("ELF: relocation tables overlap in the file")
+        return found
+
+    def _rela(self, number: int, head: Any) -> Iterator[Relocation]:
+        body, section = self._body(number, "SHT_RELA"), head["sh_info"]
+        if len(body) % _RELA.size or head["sh_link"] != self._table_number:
+            raise MalformedInput(f"ELF: relocation table {number} is {len(body)} bytes")
+        room = self._heads[section]["sh_size"]
+        if self._heads[section]["sh_type"] == "SHT_NOBITS":
+            raise MalformedInput(f"ELF: relocations of section {section}, which has no bytes")
+        for offset, kind, symbol, addend in _RELA.iter_unpack(body):
+            if offset + 4 > room:
+                raise MalformedInput(f"ELF: relocation at {offset:#x} leaves section {section}")
+            yield Relocation(section, offset, kind, self._symbol(symbol), addend)
+
+    def _symbol(self, index: int) -> Symbol:
+        found = self._symbols.get(index)
+        if found is None:
+            if (index + 1) * _SYM.size > len(self._table):
+                raise MalformedInput(f"ELF: there is no symbol {index}")
+            found = self._decode(*_SYM.unpack_from(self._table, index * _SYM.size))
+            self._symbols[index] = found
+        return found
+
+    def _decode(
+        self, at: int, _info: int, _other: int, section: int, value: int, _n: int
+    ) -> Symbol:
+        name = _text(self._strings, at, "symbol name")
+        if not section and not name:
+            raise MalformedInput("ELF: a relocation without a symbol")
+        if section >= _RESERVED or section >= len(self._heads):
+            raise MalformedInput(f"ELF: symbol {name!r} is in section {section:#x}")
+        if section and value > self._heads[section]["sh_size"]:
+            raise MalformedInput(f"ELF: symbol {name!r} at {value:#x} leaves its section")
+        return Symbol(name, section, value)
+
+    def function(self, name: str) -> Symbol:
+        """The symbol called `name` that this object defines."""
+        wanted = name.encode()
+        for record in _SYM.iter_unpack(self._table[: len(self._table) // _SYM.size * _SYM.size]):
+            at, section = record[0], record[3]
+            if section and self._strings[at : at + len(wanted) + 1] == wanted + b"\0":
+                return self._decode(*record)
+        raise MalformedInput(f"ELF: the object defines no {name!r}")
+
+
+def _text(strings: bytes, at: int, what: str) -> str:
+    end = strings.find(b"\0", at, at + NAME_LIMIT_BYTES)
+    raw = strings[at:end]
+    if end < 0 or not raw.isascii():
+        raise MalformedInput(
+            f"ELF: {what} at {at:#x} is not ASCII ending within {NAME_LIMIT_BYTES} bytes"
+        )
+    return raw.decode("ascii")

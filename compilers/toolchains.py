@@ -1,0 +1,102 @@
+"""Kernel or source text to Binary, through the cache.
+
+A warm entry needs neither llvmlite nor pyelftools: they are imported by the first real compilation.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from compilers import cache, clang, llvm
+from drivers.base.contracts import Binary
+from drivers.base.errors import Unsupported
+
+if TYPE_CHECKING:
+    from compilers.ir import Kernel
+
+
+class Toolchain(Protocol):
+    """A compiler module: llvm, clang."""
+
+    def identity(self) -> bytes:
+        """Differs between two compilers that may give different code."""
+
+    def compile_object(self, source: str, arch: str, features: frozenset[str]) -> bytes:
+        """Source to a relocatable ELF object. Raises: CompileError."""
+
+
+TOOLCHAINS: dict[str, Toolchain] = {"LLVM": llvm, "CLANG": clang}
+"""Name -> module; the default first."""
+
+_OWN_FILES = (
+    "targets.py",
+    "llvm.py",
+    "clang.py",
+    "elf.py",
+    "elf_read.py",
+    "elf_x86_64.py",
+    "elf_aarch64.py",
+)
+
+
+def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) -> Binary:
+    """Render `kernel` for `compiler` ("LLVM", "CLANG") and compile it.
+
+    Raises: CompileError; Unsupported for an unknown compiler or arch.
+    """
+    if compiler == "LLVM":
+        from compilers.render_llvm import render
+    elif compiler == "CLANG":
+        from compilers.render_c import render
+    else:
+        raise Unsupported(f"no compiler {compiler!r}", hint=f"Known: {', '.join(TOOLCHAINS)}")
+    source = render(kernel, features=features)
+    binary = compile_source(source, kernel.name, compiler, arch, features)
+    return replace(binary, resources={"scratch_bytes": kernel.scratch_bytes})
+
+
+def compile_ir(text: str, name: str, arch: str, features: frozenset[str]) -> Binary:
+    """LLVM IR to a Binary that is entered at the function `name`."""
+    return compile_source(text, name, "LLVM", arch, features)
+
+
+def compile_c(text: str, name: str, arch: str, features: frozenset[str]) -> Binary:
+    """C to a Binary that is entered at the function `name`."""
+    return compile_source(text, name, "CLANG", arch, features)
+
+
+def compile_source(
+    source: str,
+    name: str,
+    compiler: str,
+    arch: str,
+    features: frozenset[str],
+    store: cache.Cache | None = None,
+) -> Binary:
+    """Source text of one compiler to a Binary, from the cache where it has it."""
+    toolchain = TOOLCHAINS.get(compiler)
+    if toolchain is None:
+        raise Unsupported(f"no compiler {compiler!r}", hint=f"Known: {', '.join(TOOLCHAINS)}")
+    store = cache.default() if store is None else store
+    facts = (_identity(compiler), compiler, arch, " ".join(sorted(features)), name, source)
+    key = cache.key_of(*(fact.encode() for fact in facts))
+    found = store.get(key)
+    if found is None:
+        from compilers import elf
+
+        found = elf.load(toolchain.compile_object(source, arch, features), name, arch)
+        store.put(key, found)
+    return found
+
+
+@functools.cache
+def _identity(compiler: str) -> str:
+    """Compiler version and the files that decide how it is used: a change of either is a miss."""
+    parts = [TOOLCHAINS[compiler].identity()]
+    for name in _OWN_FILES:
+        with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
+            parts.append(file.read())
+    return cache.key_of(*parts)
