@@ -15,7 +15,6 @@ fast; the sets below say which ops exist. `tensor/` composes everything else fro
     argsort   (axis, descending), stable, int64
     gather    src[0][src[1][i], src[2][i], ...]: one int64 index node per axis of src[0]
     contiguous    its source, realised                      arg None
-    copy      its source on another device                  arg device name
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ BINARY = COMPARE | MATH2 | {
 integers are 0. max, min propagate NaN. and, or, xor: integers and bool. shl, shr by the width or
 more give 0 (or the sign). pow of integers wraps; a negative integer exponent gives 0, 1 or -1."""
 ELEMENTWISE = UNARY | BINARY | {"where", "cast", "bitcast"}
-REALISED = frozenset({"scan", "argsort", "contiguous", "copy"})
+REALISED = frozenset({"scan", "argsort", "contiguous"})
 """Ops that always end a kernel."""
 
 
@@ -187,10 +186,6 @@ def gather(x: Node, indices: Sequence[Node]) -> Node:
 
 def contiguous(x: Node) -> Node:
     return x if x.op == "buffer" else Node("contiguous", (x,), None, x.dtype, x.shape)
-
-
-def copy(x: Node, device: str) -> Node:
-    return Node("copy", (x,), device, x.dtype, x.shape)
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:

@@ -207,6 +207,8 @@ class Device(Protocol):
     limits: Limits
     compilers: tuple[str, ...]
     """Selectable compilers, the default first: ("LLVM", "CLANG")."""
+    host_visible: bool
+    """Whether buffers have a host address (`gpu_va` is one), and host memory can be wrapped."""
     timeline: Signal
     """Grows by one with every submission of the tensor layer."""
 
@@ -214,6 +216,12 @@ class Device(Protocol):
         """Uninitialised memory. Raises: OutOfMemory with the sizes."""
 
     def load(self, binary: Binary) -> Program: ...
+    def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
+        """One kernel after everything submitted before: the fast path of eager work."""
+
+    def wrap(self, memory: memoryview) -> Buffer:
+        """Host memory as a buffer, without a copy. Raises: Unsupported."""
+
     def new_signal(self, value: int = 0) -> Signal: ...
     def compute_queue(self) -> CommandQueue: ...
     def copy_queue(self) -> CommandQueue: ...

@@ -1,0 +1,132 @@
+"""From lazy nodes to finished storage: schedule once, then launch.
+
+`realize(nodes, device)` looks the graph's signature up; a known one costs a dictionary look-up,
+an allocation and a launch. An unknown one is scheduled, compiled (from the disk cache when it has
+it) and loaded first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import drivers
+from compilers import dtype as dt
+from compilers import graph
+from compilers.graph import Node
+from compilers.signature import Signature, signature
+from drivers.base.contracts import Buffer, Device
+from drivers.choice import choose
+from tensor.executable import Executable, Runtime, Storage
+
+MAX_PLANS = 4096
+"""Executables kept per device; the oldest goes first."""
+
+_runtimes: dict[str, Runtime] = {}
+
+
+@cache
+def default_device() -> str:
+    """The name of the device that the environment chooses, else the best usable one."""
+    choice = choose(os.environ)
+    kind = choice.kind or "CPU"
+    return f"{kind}:{choice.index}" if choice.index else kind
+
+
+def runtime(name: str) -> Runtime:
+    """The opened device of that name with its compiled graphs; opened on first use."""
+    found = _runtimes.get(name)
+    if found is None:
+        found = _runtimes[name] = Runtime.open(name)
+    return found
+
+
+def device(name: str | None = None) -> Device:
+    """The opened device behind a name (None: the default device)."""
+    return runtime(name or default_device()).device
+
+
+def realize(nodes: Sequence[Node], name: str) -> None:
+    """Compute `nodes` on device `name`; each becomes a buffer."""
+    roots = [node for node in nodes if node.op != "buffer"]
+    if not roots:
+        return
+    key, leaves = signature(roots)
+    run = runtime(name)
+    executable = run.executables.get(key)
+    if executable is None:
+        executable = _prepare(run, key)
+    for root, storage in zip(roots, executable.run(leaves), strict=True):
+        root.realise(storage)
+
+
+def _prepare(run: Runtime, key: Signature) -> Executable:
+    if len(run.executables) >= MAX_PLANS:
+        run.executables.pop(next(iter(run.executables))).close()
+    executable = run.executables[key] = run.compile(key)
+    return executable
+
+
+class _Exported:
+    """Storage as numpy's array interface: the array keeps the storage alive."""
+
+    __slots__ = ("__array_interface__", "storage")
+
+    def __init__(self, storage: Storage, dtype: dt.DType, shape: tuple[int, ...]) -> None:
+        self.storage = storage
+        self.__array_interface__ = {
+            "version": 3, "shape": shape, "typestr": np.dtype(dtype.storage).str,
+            "data": (storage.buffer.gpu_va, True)}  # fmt: skip
+
+
+def to_numpy(node: Node, name: str) -> NDArray[Any]:
+    """The elements of a node, realised first. bfloat16 comes as the uint16 of its bits.
+
+    On the CPU a read-only view of the storage, without a copy.
+    """
+    realize([node], name)
+    storage: Storage = node.storage
+    if not prod(node.shape):
+        return np.empty(node.shape, node.dtype.storage)
+    source = runtime(storage.device).device
+    source.synchronize()
+    if source.host_visible:
+        return np.asarray(_Exported(storage, node.dtype, node.shape))
+    result = np.empty(node.shape, node.dtype.storage)
+    source.copy_out(memoryview(result).cast("B"), storage.buffer)
+    return result
+
+
+def from_numpy(array: NDArray[Any], name: str, dtype: dt.DType) -> Node:
+    """A buffer node with the array's elements; `dtype` may name bfloat16 for uint16 bits.
+
+    A C-contiguous aligned array is shared, not copied, on devices that see host memory.
+    """
+    target = runtime(name).device
+    array = np.ascontiguousarray(array) if not array.flags.c_contiguous else array
+    shape = array.shape
+    if not array.size:
+        return graph.buffer(Storage(target.alloc(1), name), dtype, shape)
+    raw = memoryview(array.reshape(-1).view(np.uint8))
+    if target.host_visible and array.flags.aligned:
+        return graph.buffer(Storage(target.wrap(raw), name), dtype, shape)
+    held: Buffer = target.alloc(array.nbytes)
+    target.copy_in(held, raw)
+    return graph.buffer(Storage(held, name), dtype, shape)
+
+
+def copy(node: Node, source: str, target: str) -> Node:
+    """The same elements on another device (or copied, when the devices are the same)."""
+    array = to_numpy(node, source)
+    return from_numpy(array.copy() if source == target else array, target, node.dtype)
+
+
+def synchronize(name: str | None = None) -> None:
+    """Wait until everything launched on a device has finished."""
+    device(name).synchronize()

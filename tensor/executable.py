@@ -1,0 +1,134 @@
+"""A compiled graph on one device, and the runtime that makes and keeps them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import drivers
+from compilers import schedule as sched
+from compilers import toolchains
+from compilers.cpu_firmware import firmware
+from compilers.lower import Target
+from compilers.signature import Signature, rebuild
+from drivers.base.contracts import Buffer, Device, Program
+from drivers.choice import choose
+
+
+class Storage:
+    """The elements of one realised node; its buffer is freed with the last node that shows it."""
+
+    __slots__ = ("__weakref__", "buffer", "device")
+
+    def __init__(self, buffer: Buffer, device: str) -> None:
+        self.buffer, self.device = buffer, device
+
+    def __del__(self) -> None:
+        self.buffer.free()
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel of an executable: which values it names, and which are dead after it."""
+
+    program: Program
+    values: tuple[int, ...]
+    grid: int
+    dead: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was launched while it was active, in order, with every storage that was named."""
+
+    launches: list[tuple[Program, tuple[Buffer, ...], int]] = field(default_factory=list)
+    storages: list[Storage] = field(default_factory=list)
+
+
+class Executable:
+    """Launches in order. `run` allocates what they write and returns the results' storages."""
+
+    __slots__ = ("_device", "_leaves", "_name", "_nbytes", "_results", "_runtime", "launches")
+
+    def __init__(self, runtime: Runtime, plan: sched.Plan, launches: Sequence[Launch]) -> None:
+        self._runtime, self._device, self._name = runtime, runtime.device, runtime.name
+        self._leaves, self._nbytes = plan.leaves, plan.nbytes
+        self._results, self.launches = plan.roots, tuple(launches)
+
+    def run(self, leaves: Sequence[Storage]) -> list[Storage]:
+        """Launch everything on `leaves`; the results, in the order of the roots."""
+        if self._runtime.recording is not None:
+            return self._record(leaves, self._runtime.recording)
+        if len(self.launches) == 1 and len(self._nbytes) == 1:
+            return self._run_one(leaves)
+        storages = self._allocate(leaves)
+        for launch in self.launches:
+            buffers = [storages[value].buffer for value in launch.values]
+            self._device.launch(launch.program, buffers, launch.grid)
+        return [storages[value] for value in self._results]
+
+    def _run_one(self, leaves: Sequence[Storage]) -> list[Storage]:
+        """The eager fast path: one kernel, one new storage."""
+        result = Storage(self._device.alloc(self._nbytes[0]), self._name)
+        launch = self.launches[0]
+        last = self._leaves
+        self._device.launch(
+            launch.program,
+            [result.buffer if value == last else leaves[value].buffer for value in launch.values],
+            launch.grid)
+        return [result if value == last else leaves[value] for value in self._results]
+
+    def _allocate(self, leaves: Sequence[Storage]) -> list[Storage]:
+        fresh = (Storage(self._device.alloc(max(n, 1)), self._name) for n in self._nbytes)
+        return [*leaves, *fresh]
+
+    def _record(self, leaves: Sequence[Storage], recording: Recording) -> list[Storage]:
+        storages = self._allocate(leaves)
+        recording.storages.extend(storages)
+        for launch in self.launches:
+            buffers = tuple(storages[value].buffer for value in launch.values)
+            self._device.launch(launch.program, buffers, launch.grid)
+            recording.launches.append((launch.program, buffers, launch.grid))
+        return [storages[value] for value in self._results]
+
+    def close(self) -> None:
+        for launch in self.launches:
+            launch.program.close()
+
+
+class Runtime:
+    """An opened device, the compiler chosen for it, and its executables by signature."""
+
+    def __init__(self, name: str, device: Device, compiler: str) -> None:
+        self.name, self.device, self.compiler = name, device, compiler
+        limits = device.limits
+        self.target = Target(limits.vector_bytes, limits.threads, limits.features)
+        self.executables: dict[Signature, Executable] = {}
+        self.recording: Recording | None = None
+
+    @classmethod
+    def open(cls, name: str) -> Runtime:
+        """Open the device, with the firmware that its driver may ask for."""
+        choice = choose(os.environ, name)
+        device = drivers.open(name, firmware=firmware)
+        runtime = cls(name, device, choice.compiler or device.compilers[0])
+        atexit.register(runtime.close)
+        return runtime
+
+    def compile(self, key: Signature) -> Executable:
+        """Schedule, compile and load a graph. Raises: CompileError."""
+        plan = sched.plan(rebuild(key).roots, self.target)
+        launches: list[Launch] = []
+        for step in plan.steps:
+            binary = toolchains.build(step.kernel, self.compiler, self.device.arch,
+                                      self.device.limits.features)
+            launches.append(Launch(self.device.load(binary), step.values, step.kernel.grid))
+        return Executable(self, plan, launches)
+
+    def close(self) -> None:
+        """Close the device; its buffers and programs go with it."""
+        self.executables.clear()
+        self.device.close()
+
