@@ -1,0 +1,125 @@
+"""The environment: every documented name, and every wrong value explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drivers.base.errors import BadChoice, NotFound
+from drivers.choice import choose
+from tests.support import check
+
+KINDS = ["AMD", "NV", "QCOM", "METAL", "CUDA", "CL", "CPU", "WEBGPU"]
+
+
+def test_nothing_set_leaves_everything_open() -> None:
+    choice = choose({"HOME": "/home/u", "PATH": "/bin"})
+    check((choice.kind, choice.index, choice.iface, choice.compiler) == (None, 0, None, None))
+    check(choice.cpu_threads is None and choice.firmware_dir is None)
+    check(choice.cache_dir == Path("/home/u/.cache/unbound"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_forced_by_its_name(kind: str) -> None:
+    check(choose({kind: "1"}).kind == kind)
+    check(choose({kind: "0"}).kind is None)
+    check(choose({"DEV": f"{kind}:3"}).index == 3)
+    check(choose({"DEV": kind.lower(), kind: "1"}).kind == kind)
+
+
+@pytest.mark.parametrize(
+    ("flag", "kind", "compiler"),
+    [
+        ("GPU", "CL", None),
+        ("CLANG", "CPU", "CLANG"),
+        ("LLVM", "CPU", "LLVM"),
+    ],
+)
+def test_older_spellings(flag: str, kind: str, compiler: str | None) -> None:
+    choice = choose({flag: "1"})
+    check((choice.kind, choice.compiler) == (kind, compiler))
+
+
+@pytest.mark.parametrize(
+    ("flag", "kind", "compiler"),
+    [
+        ("AMD_LLVM", "AMD", "LLVM"),
+        ("AMD_HIP", "AMD", "HIP"),
+        ("NV_PTX", "NV", "PTX"),
+        ("CUDA_PTX", "CUDA", "PTX"),
+        ("CPU_LLVM", "CPU", "LLVM"),
+    ],
+)
+def test_compilers(flag: str, kind: str, compiler: str) -> None:
+    check(choose({flag: "1"}, kind).compiler == compiler)
+    check(choose({flag: "1"}).kind is None, "a compiler does not choose the device")
+    other = "CPU" if kind != "CPU" else "AMD"
+    check(choose({flag: "1"}, other).compiler is None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "iface"),
+    [("AMD", "KFD"), ("AMD", "PCI"), ("AMD", "USB"), ("NV", "NVK"), ("NV", "PCI"),
+     ("QCOM", "KGSL"), ("QCOM", "MSM")],
+)  # fmt: skip
+def test_interfaces(kind: str, iface: str) -> None:
+    check(choose({f"{kind}_IFACE": iface}, kind).iface == iface)
+    check(choose({f"{kind}_IFACE": iface}, "CPU").iface is None)
+
+
+def test_a_name_wins_over_the_environment() -> None:
+    choice = choose({"AMD": "1", "CLANG": "0", "CPU_THREADS": "7"}, "CPU")
+    check((choice.kind, choice.cpu_threads) == ("CPU", 7))
+    check(choose({"DEV": "AMD:2"}, "NV:1").index == 1)
+
+
+@pytest.mark.parametrize("name", ["", "GPUX", "AMD:", "AMD:x", "AMD:-1", "AMD:9999", "AMD:1:2"])
+def test_an_unknown_name_lists_the_names(name: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        choose({}, name)
+    check(all(kind in str(caught.value) for kind in KINDS), str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("environ", "shown"),
+    [
+        ({"AMD": "yes"}, ["AMD=1", "AMD=0"]),
+        ({"AMD": "1", "NV": "1"}, ["AMD=1", "NV=1", "CPU"]),
+        ({"CLANG": "1", "LLVM": "1"}, ["CLANG=1", "LLVM=1"]),
+        ({"GPU": "1", "CPU": "1"}, ["GPU=1", "CPU=1"]),
+        ({"DEV": "AMD:1", "CPU": "1"}, ["DEV=AMD:1", "CPU=1"]),
+        ({"DEV": "VOODOO"}, KINDS),
+        ({"AMD_IFACE": "VFIO"}, ["KFD", "PCI", "USB"]),
+        ({"NV_IFACE": "KFD"}, ["NVK", "PCI"]),
+        ({"QCOM_IFACE": "x"}, ["KGSL", "MSM"]),
+        ({"AMD_HIP": "1", "AMD_LLVM": "1"}, ["AMD_HIP=1", "AMD_LLVM=1"]),
+        ({"CPU_THREADS": "0"}, ["1", "1024"]),
+        ({"CPU_THREADS": "many"}, ["CPU_THREADS"]),
+        ({"CPU_THREADS": "²"}, ["CPU_THREADS"]),
+        ({"UNBOUND_CACHE": "relative"}, ["absolute"]),
+        ({"UNBOUND_FIRMWARE": "~/f", "HOME": ""}, ["absolute"]),
+    ],
+)
+def test_wrong_values_list_the_right_ones(environ: dict[str, str], shown: list[str]) -> None:
+    with pytest.raises(BadChoice) as caught:
+        choose(environ)
+    for text in shown:
+        check(text in str(caught.value), f"{text!r} is not in {caught.value}")
+
+
+@pytest.mark.parametrize(
+    ("environ", "path"),
+    [
+        ({"UNBOUND_CACHE": "/c", "XDG_CACHE_HOME": "/x"}, "/c"),
+        ({"UNBOUND_CACHE": "~/c", "HOME": "/h"}, "/h/c"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/unbound"),
+        ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/unbound"),
+    ],
+)
+def test_the_cache_directory(environ: dict[str, str], path: str) -> None:
+    check(choose(environ).cache_dir == Path(path))
+
+
+def test_without_a_home_nothing_is_cached() -> None:
+    check(choose({}).cache_dir is None)
