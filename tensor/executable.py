@@ -63,10 +63,15 @@ class Executable:
             return self._record(leaves, self._runtime.recording)
         if len(self.launches) == 1 and len(self._nbytes) == 1:
             return self._run_one(leaves)
-        storages = self._allocate(leaves)
+        storages = [*leaves, *([None] * len(self._nbytes))]
         for launch in self.launches:
+            made = launch.values[0]
+            storages[made] = Storage(self._device.alloc(self._nbytes[made - self._leaves]),
+                                     self._name)
             buffers = [storages[value].buffer for value in launch.values]
             self._device.launch(launch.program, buffers, launch.grid)
+            for value in launch.dead:
+                storages[value] = None
         return [storages[value] for value in self._results]
 
     def _run_one(self, leaves: Sequence[Storage]) -> list[Storage]:
