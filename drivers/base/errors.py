@@ -109,3 +109,7 @@ class CompileError(DeviceError):
     def __init__(self, message: str, *, log: str = "", source: str = "", hint: str = "") -> None:
         self.log, self.source = log, source
         super().__init__(message, hint=hint)
+
+
+class BadArgument(DeviceError, ValueError):
+    """An argument of a call has the wrong kind, size or owner; nothing was submitted."""
