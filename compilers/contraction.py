@@ -19,6 +19,7 @@ from compilers.algorithm import Algorithm
 from compilers.index import Index, Var
 from compilers.ir import Expr, If, Loop, Ref, Stmt, Store
 from compilers.nest import Nest
+from compilers.tensorise import paired
 
 MIN_WORK = 1 << 13
 """Fewer multiplications than this are not worth packing for."""
@@ -34,6 +35,8 @@ class Machine(Protocol):
     def vector_bytes(self) -> int: ...
     @property
     def threads(self) -> int: ...
+    @property
+    def features(self) -> frozenset[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Contraction:
     m: tuple[Var, ...]
     n: tuple[Var, ...]
     k: tuple[Var, ...]
+    multiply: str = "fma"
+    """How a product joins the accumulator: fma, mul (and add, for integers) or dot2."""
 
 
 def contraction(algorithm: Algorithm) -> Contraction | None:
@@ -67,7 +72,8 @@ def contraction(algorithm: Algorithm) -> Contraction | None:
     rows, columns, depth = (_extent(axes) for axes in (m, n, reduction.axes))
     if min(rows, columns) < 4 or rows * columns * depth < MIN_WORK:
         return None
-    return Contraction(a, b, batch, m, n, reduction.axes)
+    multiply = "fma" if a.dtype.kind == "f" else "mul"
+    return Contraction(a, b, batch, m, n, reduction.axes, multiply)
 
 
 def _extent(axes: Sequence[Var]) -> int:
@@ -117,7 +123,7 @@ def lower_contraction(algorithm: Algorithm, machine: Machine) -> tuple[Loop, lis
     found = contraction(algorithm)
     if found is None:
         raise ValueError("not a contraction")
-    return _Product(algorithm, found, machine).lower()
+    return _Product(algorithm, paired(found, machine.features) or found, machine).lower()
 
 
 class _Product:
@@ -152,9 +158,10 @@ class _Product:
 
     def lower(self) -> tuple[Loop, list[Ref]]:
         size, nest = self.size, self.nest
-        a_tile = Ref("a_tile", self.dtype, size.mc * size.kc, "scratch", 0)
-        b_tile = Ref("b_tile", self.dtype, size.nc * size.kc, "scratch",
-                     _up(a_tile.size * self.dtype.itemsize, 64))
+        packed = self.found.a.dtype
+        a_tile = Ref("a_tile", packed, size.mc * size.kc, "scratch", 0)
+        b_tile = Ref("b_tile", packed, size.nc * size.kc, "scratch",
+                     _up(a_tile.size * packed.itemsize, 64))
         rewriter = ex.Rewriter(self.env)
         a, pack_a = nest.stage(rewriter.expr(self.found.a), a_tile, (self.ir, self.kk, self.mr))
         b, pack_b = nest.stage(rewriter.expr(self.found.b), b_tile,
@@ -178,8 +185,8 @@ class _Product:
     def _multiply(self, a: Expr, b: Expr) -> Store:
         slot = self._slot()
         old = ex.load(self.acc, slot)
-        if self.dtype.kind == "f":
-            return Store(self.acc, slot, Expr("fma", self.dtype, (a, b, old)))
+        if self.found.multiply != "mul":
+            return Store(self.acc, slot, Expr(self.found.multiply, self.dtype, (a, b, old)))
         product = Expr("mul", self.dtype, (a, b))
         return Store(self.acc, slot, Expr("add", self.dtype, (old, product)))
 

@@ -50,7 +50,8 @@ class Expr:
     cast bitcast, the UNARY and BINARY ops and `where` of compilers.graph, and
     fma     src (a, b, c): a * b + c with one rounding
     idiv imod   integers: C's truncating division by a divisor that is known not to be 0 or -1
-    dot2    src (a, b, c): the tensorised pair product; a, b bfloat16 with the pair in adjacent lanes
+    dot2    src (a, b, c): a and b are uint32 that hold two bfloat16, the low half first;
+            c + a.low * b.low + a.high * b.high in float32 (VDPBF16PS: denormals are zero)
     """
 
     op: str
