@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import drivers
 from compilers import dtype as dt
 from compilers import graph
 from compilers.graph import Node
 from compilers.signature import Signature, signature
 from drivers.base.contracts import Buffer, Device
+from drivers.base.errors import Unsupported
 from drivers.choice import choose
 from tensor.executable import Executable, Runtime, Storage
 
@@ -68,7 +68,7 @@ def realize(nodes: Sequence[Node], name: str) -> None:
 
 def _prepare(run: Runtime, key: Signature) -> Executable:
     if len(run.executables) >= MAX_PLANS:
-        run.executables.pop(next(iter(run.executables))).close()
+        run.executables.pop(next(iter(run.executables)))
     executable = run.executables[key] = run.compile(key)
     return executable
 
@@ -89,7 +89,11 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
     """The elements of a node, realised first. bfloat16 comes as the uint16 of its bits.
 
     On the CPU a read-only view of the storage, without a copy.
+    Raises: Unsupported inside a function that `jit` is recording.
     """
+    if runtime(name).recording is not None:
+        raise Unsupported("values cannot be read while jit records",
+                          hint="Return the tensor from the jitted function and read it outside")
     realize([node], name)
     storage: Storage = node.storage
     if not prod(node.shape):

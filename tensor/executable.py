@@ -6,6 +6,7 @@ import atexit
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import drivers
 from compilers import schedule as sched
@@ -44,17 +45,20 @@ class Recording:
     """What was launched while it was active, in order, with every storage that was named."""
 
     launches: list[tuple[Program, tuple[Buffer, ...], int]] = field(default_factory=list)
-    storages: list[Storage] = field(default_factory=list)
+    written: list[Storage] = field(default_factory=list)
+    kept: list[object] = field(default_factory=list)
+    """What the launches need to stay alive: storages they read, executables with their programs."""
 
 
 class Executable:
     """Launches in order. `run` allocates what they write and returns the results' storages."""
 
-    __slots__ = ("_device", "_leaves", "_name", "_nbytes", "_results", "_runtime", "launches")
+    __slots__ = ("_device", "_empty", "_leaves", "_name", "_nbytes", "_results", "_runtime", "launches")
 
     def __init__(self, runtime: Runtime, plan: sched.Plan, launches: Sequence[Launch]) -> None:
         self._runtime, self._device, self._name = runtime, runtime.device, runtime.name
-        self._leaves, self._nbytes = plan.leaves, plan.nbytes
+        self._leaves, self._nbytes = plan.leaves, tuple(max(n, 1) for n in plan.nbytes)
+        self._empty = tuple(plan.leaves + i for i, n in enumerate(plan.nbytes) if n == 0)
         self._results, self.launches = plan.roots, tuple(launches)
 
     def run(self, leaves: Sequence[Storage]) -> list[Storage]:
@@ -63,7 +67,9 @@ class Executable:
             return self._record(leaves, self._runtime.recording)
         if len(self.launches) == 1 and len(self._nbytes) == 1:
             return self._run_one(leaves)
-        storages = [*leaves, *([None] * len(self._nbytes))]
+        storages: list[Any] = [*leaves, *([None] * len(self._nbytes))]
+        for value in self._empty:
+            storages[value] = Storage(self._device.alloc(1), self._name)
         for launch in self.launches:
             made = launch.values[0]
             storages[made] = Storage(self._device.alloc(self._nbytes[made - self._leaves]),
@@ -85,20 +91,18 @@ class Executable:
             launch.grid)
         return [result if value == last else leaves[value] for value in self._results]
 
-    def _allocate(self, leaves: Sequence[Storage]) -> list[Storage]:
-        fresh = (Storage(self._device.alloc(max(n, 1)), self._name) for n in self._nbytes)
-        return [*leaves, *fresh]
-
     def _record(self, leaves: Sequence[Storage], recording: Recording) -> list[Storage]:
-        storages = self._allocate(leaves)
-        recording.storages.extend(storages)
+        fresh = [Storage(self._device.alloc(n), self._name) for n in self._nbytes]
+        storages = [*leaves, *fresh]
+        recording.written.extend(fresh)
+        recording.kept.extend((self, *leaves))
         for launch in self.launches:
             buffers = tuple(storages[value].buffer for value in launch.values)
             self._device.launch(launch.program, buffers, launch.grid)
             recording.launches.append((launch.program, buffers, launch.grid))
         return [storages[value] for value in self._results]
 
-    def close(self) -> None:
+    def __del__(self) -> None:
         for launch in self.launches:
             launch.program.close()
 
@@ -126,10 +130,13 @@ class Runtime:
         """Schedule, compile and load a graph. Raises: CompileError."""
         plan = sched.plan(rebuild(key).roots, self.target)
         launches: list[Launch] = []
-        for step in plan.steps:
+        last_use = plan.last_use()
+        for number, step in enumerate(plan.steps):
+            dead = tuple(value for value, last in last_use.items() if last == number)
             binary = toolchains.build(step.kernel, self.compiler, self.device.arch,
                                       self.device.limits.features)
-            launches.append(Launch(self.device.load(binary), step.values, step.kernel.grid))
+            program = self.device.load(binary)
+            launches.append(Launch(program, step.values, step.kernel.grid, dead))
         return Executable(self, plan, launches)
 
     def close(self) -> None:
