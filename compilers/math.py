@@ -17,7 +17,7 @@ from compilers.graph import COMPARE
 from compilers.index import Div, Dyn, Index, Mod
 from compilers.ir import Expr, Load, Valid
 from compilers.math_build import HALVES, bitcast, cast, const, half_bits, like, op, where
-from compilers.math_float import float_op, next_after, saturate
+from compilers.math_float import first_extreme, float_op, next_after, saturate
 from compilers.math_half import narrow, to_odd, widen
 from compilers.math_int import bool_op, int_op
 from compilers.math_poly import FAST
@@ -147,7 +147,10 @@ class Expander:
                 for s, e in zip(src, expr.src, strict=True)]
         if expr.op == "nextafter":
             return next_after(wide[0], wide[1], src[0], src[1])
-        result = self._plain(expr.op, wide)
+        if expr.op in {"max", "min"} and expr.dtype is dt.float16:
+            result = first_extreme(expr.op, *wide)
+        else:
+            result = self._plain(expr.op, wide)
         return self._cast(result, result.dtype, expr.dtype)
 
     def _plain(self, name: str, src: list[Expr]) -> Expr:

@@ -15,6 +15,7 @@ from compilers.math_build import (
     call,
     cast,
     const,
+    either,
     is_nan,
     like,
     op,
@@ -29,6 +30,12 @@ def _extreme(name: str, a: Expr, b: Expr) -> Expr:
     """max or min: NaN wins, and of equal operands the second is the result, as in numpy."""
     better = op("lt", b, a) if name == "max" else op("lt", a, b)
     return where(is_nan(a), a, where(better, a, b))
+
+
+def first_extreme(name: str, a: Expr, b: Expr) -> Expr:
+    """max or min of float16: as above, but of equal operands the first, as in numpy."""
+    kept = op("le", b, a) if name == "max" else op("le", a, b)
+    return where(either(is_nan(a), kept), a, b)
 
 
 def _remainder(a: Expr, b: Expr) -> tuple[Expr, Expr]:
