@@ -18,29 +18,6 @@ STABLE_NAMES = {
     *("replay_1", "replay_10", "replay_100", "eager_tiny"),
     *("import", "first_result_cold", "first_result_warm"),
 }
-    "matmul_f32_512",
-    "matmul_f32_1024",
-    "matmul_f32_2048",
-    "matmul_bf16_512",
-    "matmul_bf16_1024",
-    "matmul_bf16_2048",
-    "add_256MiB",
-    "sum_256MiB",
-    "softmax_4096",
-    "layernorm_4096",
-    "copy_h2d",
-    "copy_d2h",
-    "copy_d2d",
-    "launch",
-    "launch_wait",
-    "replay_1",
-    "replay_10",
-    "replay_100",
-    "eager_tiny",
-    "import",
-    "first_result_cold",
-    "first_result_warm",
-]
 FIELDS = {"name", "value", "unit", "reference", "reference_value", "ratio"}
 
 
