@@ -1,0 +1,230 @@
+"""A world that fails on purpose: operation k of another world goes wrong in a chosen way.
+
+Used as in::
+
+    for fault in (Fault.of_errno(errno.EIO), Fault("ones"), Fault("short")):
+        sweep(make_world, scenario, fault)
+
+`sweep` fails operation 0, then 1, ... until the scenario ends without meeting its fault.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from drivers.base.contracts import Region, World
+from drivers.base.errors import DeviceError, Unsupported
+from drivers.base.oserrors import translate
+
+T = TypeVar("T")
+ALL_ONES = 0xFF
+LONGEST_SWEEP = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How an operation goes wrong.
+
+    "errno": it raises the error of `number`. "ones": what it reads is all ones. "zeros": all
+    zero. "short": only the first half arrives. Operations without a result (write, close)
+    raise EIO for the last three.
+    """
+
+    kind: str
+    number: int = 5  # src: include/uapi/asm-generic/errno-base.h, EIO
+
+    @classmethod
+    def of_errno(cls, number: int) -> Self:
+        """The operation fails with errno `number`."""
+        return cls("errno", number)
+
+    def spoil(self, data: bytes) -> bytes:
+        """What arrives in the place of `data`."""
+        if self.kind == "short":
+            return data[: len(data) // 2]
+        return bytes([ALL_ONES if self.kind == "ones" else 0]) * len(data)
+
+    def error(self, operation: str) -> DeviceError:
+        """The error of `operation`, with its OSError as the cause."""
+        cause = OSError(self.number, os.strerror(self.number))
+        error = translate(cause, f"{operation} (injected)")
+        error.__cause__ = cause
+        return error
+
+
+class FaultyWorld:
+    """Passes everything to `inner`; operation number `fail_at` meets `fault`.
+
+    Every method that touches the machine counts as one operation, and so does every access of a
+    mapped region; looking at the clock does not. A failed `close` still closes.
+    """
+
+    def __init__(self, inner: World, fail_at: int, fault: Fault) -> None:
+        self.inner, self.fail_at, self.fault = inner, fail_at, fault
+        self.name = f"faulty {inner.name}"
+        self.count = 0
+        self.failed = ""
+        """The operation that met the fault; "" while none has."""
+
+    def meets(self, operation: str) -> bool:
+        """Count one operation; whether it is the one that fails."""
+        hit = self.count == self.fail_at
+        self.count += 1
+        if hit:
+            self.failed = operation
+        return hit
+
+    def _pass(self, operation: str) -> None:
+        if self.meets(operation):
+            raise self.fault.error(operation)
+
+    def open(self, path: str, flags: int) -> int:
+        self._pass(f"open {path}")
+        return self.inner.open(path, flags)
+
+    def close(self, fd: int) -> None:
+        self.inner.close(fd)
+        self._pass(f"close {fd}")
+
+    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
+        if not self.meets(f"read {path}"):
+            return self.inner.read(path, limit_bytes)
+        if self.fault.kind == "errno":
+            raise self.fault.error(f"read {path}")
+        return self.fault.spoil(self.inner.read(path, limit_bytes))
+
+    def write(self, path: str, data: bytes) -> None:
+        self._pass(f"write {path}")
+        self.inner.write(path, data)
+
+    def listdir(self, path: str) -> list[str]:
+        if not self.meets(f"list {path}"):
+            return self.inner.listdir(path)
+        if self.fault.kind != "short":
+            raise self.fault.error(f"list {path}")
+        names = self.inner.listdir(path)
+        return names[: len(names) // 2]
+
+    def readlink(self, path: str) -> str:
+        self._pass(f"readlink {path}")
+        return self.inner.readlink(path)
+
+    def exists(self, path: str) -> bool:
+        return not self.meets(f"exists {path}") and self.inner.exists(path)
+
+    def access(self, path: str, mode: int) -> bool:
+        return not self.meets(f"access {path}") and self.inner.access(path, mode)
+
+    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+        operation = f"ioctl {request:#010x}"
+        if not self.meets(operation):
+            return self.inner.ioctl(fd, request, argument)
+        if self.fault.kind == "errno":
+            raise self.fault.error(operation)
+        result = self.inner.ioctl(fd, request, argument)
+        spoilt = self.fault.spoil(bytes(argument))
+        argument[: len(spoilt)] = spoilt
+        return result
+
+    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+        self._pass(f"mmap {nbytes} bytes")
+        return FaultyRegion(self, self.inner.mmap(fd, nbytes, offset, write=write))
+
+    def protect(self, region: Region, *, write: bool, execute: bool) -> None:
+        self._pass("protect")
+        inner = region.inner if isinstance(region, FaultyRegion) else region
+        self.inner.protect(inner, write=write, execute=execute)
+
+    def symbol(self, name: str) -> int:
+        self._pass(f"symbol {name}")
+        return self.inner.symbol(name)
+
+    def function(self, address: int, nargs: int) -> Callable[..., int]:
+        return self.inner.function(address, nargs)
+
+    def monotonic_s(self) -> float:
+        return self.inner.monotonic_s()
+
+    def sleep(self, seconds: float) -> None:
+        self.inner.sleep(seconds)
+
+
+class FaultyRegion:
+    """A mapping whose accesses are operations of a FaultyWorld."""
+
+    def __init__(self, world: FaultyWorld, inner: Region) -> None:
+        self.world, self.inner = world, inner
+        self.nbytes, self.cpu_va = inner.nbytes, inner.cpu_va
+
+    def _number(self, off: int, nbytes: int, value: int) -> int:
+        fault = self.world.fault
+        if not self.world.meets(f"read{8 * nbytes} {off:#x}"):
+            return value
+        if fault.kind == "errno":
+            raise fault.error(f"read{8 * nbytes} {off:#x}")
+        return int.from_bytes(fault.spoil(value.to_bytes(nbytes, "little")), "little")
+
+    def _store(self, operation: str) -> None:
+        if self.world.meets(operation):
+            raise self.world.fault.error(operation)
+
+    def read32(self, off: int) -> int:
+        return self._number(off, 4, self.inner.read32(off))
+
+    def read64(self, off: int) -> int:
+        return self._number(off, 8, self.inner.read64(off))
+
+    def write32(self, off: int, value: int) -> None:
+        self._store(f"write32 {off:#x}")
+        self.inner.write32(off, value)
+
+    def write64(self, off: int, value: int) -> None:
+        self._store(f"write64 {off:#x}")
+        self.inner.write64(off, value)
+
+    def read(self, off: int, nbytes: int) -> bytes:
+        data = self.inner.read(off, nbytes)
+        if not self.world.meets(f"read {off:#x}+{nbytes:#x}"):
+            return data
+        if self.world.fault.kind == "errno":
+            raise self.world.fault.error(f"read {off:#x}+{nbytes:#x}")
+        return self.world.fault.spoil(data).ljust(nbytes, b"\0")
+
+    def write(self, off: int, data: bytes | memoryview) -> None:
+        self._store(f"write {off:#x}")
+        self.inner.write(off, data)
+
+    def view(self) -> memoryview:
+        """The bytes themselves; accesses through it are not operations."""
+        return self.inner.view()
+
+    def close(self) -> None:
+        """Closing memory cannot fail."""
+        self.inner.close()
+
+
+def sweep(
+    make_world: Callable[[], World],
+    scenario: Callable[[World], T],
+    fault: Fault,
+    limit: int = LONGEST_SWEEP,
+) -> Iterator[tuple[str, DeviceError | T]]:
+    """Fail operation 0, 1, 2, ... of `scenario`; yields (operation, its error or result).
+
+    Ends when a run no longer reaches its fault. Errors that are not ours are not caught: they
+    are what the caller is looking for. Raises: Unsupported when `limit` runs do not suffice.
+    """
+    for fail_at in range(limit):
+        world = FaultyWorld(make_world(), fail_at, fault)
+        outcome: DeviceError | T
+        try:
+            outcome = scenario(world)
+        except DeviceError as error:
+            outcome = error
+        if not world.failed:
+            return
+        yield world.failed, outcome
+    raise Unsupported(f"the scenario has more than {limit} operations", hint="raise the limit")
