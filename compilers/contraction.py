@@ -23,9 +23,17 @@ from compilers.tensorise import paired
 
 MIN_WORK = 1 << 13
 """Fewer multiplications than this are not worth packing for."""
-KC, MC, NC = 384, 144, 2048
-"""Block sizes in elements: a B panel in the first-level cache, an A block in the second."""
 B_BLOCK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Largest blocks in elements: a B panel (kc) for the first-level cache, an A block (mc x kc)
+    for the second, a B block (kc x nc) for the third."""
+
+    kc: int = 384
+    mc: int = 144
+    nc: int = 2048
 
 
 class Machine(Protocol):
@@ -37,6 +45,8 @@ class Machine(Protocol):
     def threads(self) -> int: ...
     @property
     def features(self) -> frozenset[str]: ...
+    @property
+    def blocking(self) -> Blocking: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +105,14 @@ class Tiles:
 def tiles(found: Contraction, machine: Machine, itemsize: int, splittable: bool) -> Tiles:
     """The blocking for a problem: whole panels, and blocks of equal size rather than a remainder."""
     rows, columns, depth = _extent(found.m), _extent(found.n), _extent(found.k)
-    wide = machine.vector_bytes >= 64
+    most, wide = machine.blocking, machine.vector_bytes >= 64
     lanes = max(min(machine.vector_bytes // itemsize, 1 << (columns - 1).bit_length()), 1)
     vectors = 2 if columns > lanes else 1
     mr = min(rows, 12 if wide else 6)
     nr = lanes * vectors
-    kc = _share(depth, KC, 1) if splittable else depth
-    mc = _share(rows, MC // mr * mr, mr)
-    widest = max(min(NC, B_BLOCK_BYTES // (itemsize * kc)) // nr * nr, nr)
+    kc = _share(depth, most.kc, 1) if splittable else depth
+    mc = _share(rows, most.mc // mr * mr, mr)
+    widest = max(min(most.nc, B_BLOCK_BYTES // (itemsize * kc)) // nr * nr, nr)
     if _extent(found.batch) < machine.threads:
         widest = min(widest, _up(-(-columns // machine.threads), nr))
     return Tiles(mr, vectors, lanes, mc, _share(columns, widest, nr), kc)

@@ -18,7 +18,7 @@ from compilers import index as ix
 from compilers.algorithm import Algorithm, Reduction
 from compilers.coalesce import coalesce, rank_by_stride
 from compilers.columns import column_axis, lower_columns
-from compilers.contraction import contraction, lower_contraction
+from compilers.contraction import Blocking, contraction, lower_contraction
 from compilers.index import Index, Var
 from compilers.ir import Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
 from compilers.sweep import accumulate, fill, serial, store, sweep, vector
@@ -36,6 +36,7 @@ class Target:
     vector_bytes: int
     threads: int = 1
     features: frozenset[str] = frozenset()
+    blocking: Blocking = Blocking()
 
 
 def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
