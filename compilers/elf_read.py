@@ -9,7 +9,6 @@ Source: System V gABI, chapter 4.
 from __future__ import annotations
 
 import io
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +19,15 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.structs import ELFStructs
 
 from drivers.base.errors import MalformedInput
+from drivers.base.view import View
 
 SECTIONS_LIMIT = 1024
 ALIGN_LIMIT_BYTES = 4096
 NAME_LIMIT_BYTES = 512
 _HEADER_BYTES = 64
 _RESERVED = 0xFF00
-_RELA = struct.Struct("<QIIq")
-_SYM = struct.Struct("<IBBHQQ")
+_RELA, _RELA_BYTES = "QIIq", 24
+_SYM, _SYM_BYTES = "IBBHQQ", 24
 _REFUSED = SH_FLAGS.SHF_TLS | SH_FLAGS.SHF_COMPRESSED
 _UNWINDING = frozenset({".eh_frame", ".ARM.exidx"})
 
@@ -76,7 +76,7 @@ class Object:
     def __init__(self, blob: bytes, machine: str) -> None:
         if blob[:6] != b"\x7fELF\x02\x01":
             raise MalformedInput("ELF: not a little-endian ELF64 file")
-        self._blob, self._structs = blob, _structs(machine)
+        self._file, self._structs = View(blob, "ELF"), _structs(machine)
         head = self._parse(self._structs.Elf_Ehdr, 0, "file header")
         if head["e_type"] != "ET_REL" or head["e_machine"] != machine:
             raise MalformedInput(
@@ -85,7 +85,7 @@ class Object:
         count, start = head["e_shnum"], head["e_shoff"]
         if head["e_shentsize"] != _HEADER_BYTES or not 0 < count <= SECTIONS_LIMIT:
             raise MalformedInput(f"ELF: {count} section headers of {head['e_shentsize']} bytes")
-        self._slice(start, count * _HEADER_BYTES, "section headers")
+        self._file.sub(start, count * _HEADER_BYTES, "section headers")
         self._heads = [
             self._parse(self._structs.Elf_Shdr, start + i * _HEADER_BYTES, f"section header {i}")
             for i in range(count)
@@ -100,36 +100,31 @@ class Object:
         self._symbols: dict[int, Symbol] = {}
 
     def _parse(self, record: Any, at: int, what: str) -> Any:
-        stream = io.BytesIO(self._slice(at, _HEADER_BYTES, what))
+        stream = io.BytesIO(self._file.bytes(at, _HEADER_BYTES, what))
         try:
             return struct_parse(record, stream, stream_pos=0)
         except ELFError as error:
             raise MalformedInput(f"ELF: {what} at {at:#x}: {error}") from error
 
-    def _slice(self, at: int, nbytes: int, what: str) -> bytes:
-        if at > len(self._blob) or nbytes > len(self._blob) - at:
-            raise MalformedInput(
-                f"ELF: {what} at {at:#x}+{nbytes:#x} is outside of {len(self._blob):#x} bytes"
-            )
-        return self._blob[at : at + nbytes]
-
-    def _body(self, number: int, kind: str) -> bytes:
+    def _body(self, number: int, kind: str) -> View:
         if number >= len(self._heads) or self._heads[number]["sh_type"] != kind:
             raise MalformedInput(f"ELF: section {number} is not a {kind}")
         head = self._heads[number]
-        return self._slice(head["sh_offset"], head["sh_size"], f"section {number}")
+        return self._file.sub(head["sh_offset"], head["sh_size"], f"section {number}")
 
     def sections(self) -> list[Section]:
         """What is loaded: allocated sections with contents or zeros, without unwinding tables."""
-        found = []
+        found, total_bytes = [], 0
         for number, head in enumerate(self._heads):
             if not head["sh_flags"] & SH_FLAGS.SHF_ALLOC or head["sh_type"] == "SHT_NOTE":
                 continue
-            if _text(self._names, head["sh_name"], "section name") not in _UNWINDING:
-                found.append(self._section(number, head))
-        total = sum(len(section.data) for section in found if section.data)
-        if total > len(self._blob):
-            raise MalformedInput("ELF: sections overlap in the file")
+            name = self._names.cstr(head["sh_name"], NAME_LIMIT_BYTES, "name of a section")
+            if name in _UNWINDING:
+                continue
+            total_bytes += 0 if head["sh_type"] == "SHT_NOBITS" else head["sh_size"]
+            if total_bytes > len(self._file):
+                raise MalformedInput("ELF: sections overlap in the file")
+            found.append(self._section(number, head))
         return found
 
     def _section(self, number: int, head: Any) -> Section:
@@ -138,7 +133,7 @@ class Object:
             raise MalformedInput(f"ELF: cannot load section {number}: {kind}, flags {flags:#x}")
         if align & (align - 1) or align > ALIGN_LIMIT_BYTES:
             raise MalformedInput(f"ELF: section {number} has alignment {align:#x}")
-        data = None if kind == "SHT_NOBITS" else self._body(number, kind)
+        data = None if kind == "SHT_NOBITS" else self._body(number, kind).data.tobytes()
         code = bool(flags & SH_FLAGS.SHF_EXECINSTR)
         return Section(number, code, align, head["sh_size"], data)
 
@@ -150,18 +145,19 @@ class Object:
                 raise MalformedInput(f"ELF: section {number} has relocations without addends")
             if head["sh_type"] == "SHT_RELA" and head["sh_info"] in loaded:
                 found.extend(self._rela(number, head))
-                if len(found) > len(self._blob) // _RELA.size:
+                if len(found) > len(self._file) // _RELA_BYTES:
                     raise MalformedInput("ELF: relocation tables overlap in the file")
         return found
 
     def _rela(self, number: int, head: Any) -> Iterator[Relocation]:
         body, section = self._body(number, "SHT_RELA"), head["sh_info"]
-        if len(body) % _RELA.size or head["sh_link"] != self._table_number:
+        if len(body) % _RELA_BYTES or head["sh_link"] != self._table_number:
             raise MalformedInput(f"ELF: relocation table {number} is {len(body)} bytes")
-        room = self._heads[section]["sh_size"]
         if self._heads[section]["sh_type"] == "SHT_NOBITS":
             raise MalformedInput(f"ELF: relocations of section {section}, which has no bytes")
-        for offset, kind, symbol, addend in _RELA.iter_unpack(body):
+        room = self._heads[section]["sh_size"]
+        table = body.table(_RELA, 0, len(body) // _RELA_BYTES, "relocations")
+        for offset, kind, symbol, addend in table:
             if offset + 4 > room:
                 raise MalformedInput(f"ELF: relocation at {offset:#x} leaves section {section}")
             yield Relocation(section, offset, kind, self._symbol(symbol), addend)
@@ -169,16 +165,15 @@ class Object:
     def _symbol(self, index: int) -> Symbol:
         found = self._symbols.get(index)
         if found is None:
-            if (index + 1) * _SYM.size > len(self._table):
-                raise MalformedInput(f"ELF: there is no symbol {index}")
-            found = self._decode(*_SYM.unpack_from(self._table, index * _SYM.size))
+            record = self._table.unpack(_SYM, index * _SYM_BYTES, f"symbol {index}")
+            found = self._decode(*record)
             self._symbols[index] = found
         return found
 
     def _decode(
         self, at: int, _info: int, _other: int, section: int, value: int, _n: int
     ) -> Symbol:
-        name = _text(self._strings, at, "symbol name")
+        name = self._strings.cstr(at, NAME_LIMIT_BYTES, "name of a symbol")
         if not section and not name:
             raise MalformedInput("ELF: a relocation without a symbol")
         if section >= _RESERVED or section >= len(self._heads):
@@ -189,19 +184,12 @@ class Object:
 
     def function(self, name: str) -> Symbol:
         """The symbol called `name` that this object defines."""
-        wanted = name.encode()
-        for record in _SYM.iter_unpack(self._table[: len(self._table) // _SYM.size * _SYM.size]):
+        count = len(self._table) // _SYM_BYTES
+        for record in self._table.table(_SYM, 0, count, "symbols"):
             at, section = record[0], record[3]
-            if section and self._strings[at : at + len(wanted) + 1] == wanted + b"\0":
+            if section and self._starts(at, name.encode() + b"\0"):
                 return self._decode(*record)
         raise MalformedInput(f"ELF: the object defines no {name!r}")
 
-
-def _text(strings: bytes, at: int, what: str) -> str:
-    end = strings.find(b"\0", at, at + NAME_LIMIT_BYTES)
-    raw = strings[at:end]
-    if end < 0 or not raw.isascii():
-        raise MalformedInput(
-            f"ELF: {what} at {at:#x} is not ASCII ending within {NAME_LIMIT_BYTES} bytes"
-        )
-    return raw.decode("ascii")
+    def _starts(self, at: int, wanted: bytes) -> bool:
+        return bytes(self._strings.data[at : at + len(wanted)]) == wanted

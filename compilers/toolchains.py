@@ -47,15 +47,25 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
 
     Raises: CompileError; Unsupported for an unknown compiler or arch.
     """
-    if compiler == "LLVM":
-        from compilers.render_llvm import render
-    elif compiler == "CLANG":
-        from compilers.render_c import render
-    else:
-        raise Unsupported(f"no compiler {compiler!r}", hint=f"Known: {', '.join(TOOLCHAINS)}")
-    source = render(kernel, features=features)
+    source = _render(kernel, compiler, features)
     binary = compile_source(source, kernel.name, compiler, arch, features)
     return replace(binary, resources={"scratch_bytes": kernel.scratch_bytes})
+
+
+def _render(kernel: Kernel, compiler: str, features: frozenset[str]) -> str:
+    if compiler == "LLVM":
+        from compilers import render_llvm
+
+        return render_llvm.render(kernel, features=features)
+    if compiler == "CLANG":
+        from compilers import render_c
+
+        return render_c.render(kernel, features=features)
+    raise _unknown(compiler)
+
+
+def _unknown(compiler: str) -> Unsupported:
+    return Unsupported(f"no compiler {compiler!r}", hint=f"Known: {', '.join(TOOLCHAINS)}")
 
 
 def compile_ir(text: str, name: str, arch: str, features: frozenset[str]) -> Binary:
@@ -79,7 +89,7 @@ def compile_source(
     """Source text of one compiler to a Binary, from the cache where it has it."""
     toolchain = TOOLCHAINS.get(compiler)
     if toolchain is None:
-        raise Unsupported(f"no compiler {compiler!r}", hint=f"Known: {', '.join(TOOLCHAINS)}")
+        raise _unknown(compiler)
     store = cache.default() if store is None else store
     facts = (_identity(compiler), compiler, arch, " ".join(sorted(features)), name, source)
     key = cache.key_of(*(fact.encode() for fact in facts))
