@@ -17,7 +17,7 @@ from math import prod
 
 from compilers.algorithm import Algorithm, Cut, algorithm
 from compilers.contraction import contraction
-from compilers.graph import ELEMENTWISE, REALISED, Node, toposort
+from compilers.graph import ELEMENTWISE, REALISED, Node, contiguous, reduce, reshape, toposort
 from compilers.ir import Kernel, Ref
 from compilers.lower import Target, lower
 from compilers.special import lower_argsort, lower_scan
@@ -27,6 +27,7 @@ MAX_DEPTH = 48
 MAX_SHARED_COST = 48
 """An expression of more operations than this is not computed again in a second kernel."""
 REDUCTION_COST = 8
+MIN_SPLIT, SPLIT_PARTS = 1 << 20, 64
 MAX_SINGLE_ROW = 1 << 15
 """A reduction to one point with more elements than this is not fused with what spreads it again."""
 
@@ -76,6 +77,8 @@ class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
         self.roots = [unshaped(root) for root in roots]
+        if target.threads > 1:
+            _split_long_reductions(toposort(self.roots))
         self.order = toposort(self.roots)
         self.realised = {root for root in self.roots if root.op != "buffer"}
         self.realised.update(node for node in self.order if node.op in REALISED)
@@ -161,6 +164,18 @@ class _Scheduler:
         found = algorithm(node, refs[node], ref_of)
         _check_fusion(node, found)
         return lower(name, found, self.target)
+
+
+def _split_long_reductions(nodes: Sequence[Node]) -> None:
+    """Reductions to one point, which one thread would do alone, become two: parts, then their sum."""
+    for node in nodes:
+        size = prod(node.src[0].shape) if node.op == "reduce" else 0
+        if size >= MIN_SPLIT and prod(node.shape) == 1 and size % SPLIT_PARTS == 0:
+            kind, _ = node.arg
+            parts = reshape(node.src[0], (SPLIT_PARTS, size // SPLIT_PARTS))
+            part = contiguous(reduce(kind, parts, (1,)))
+            total = reduce(kind, part, (0,))
+            node.op, node.src, node.arg = "reshape", (total,), node.shape
 
 
 def _ref(name: str, node: Node, slot: int) -> Ref:

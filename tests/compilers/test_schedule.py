@@ -91,3 +91,10 @@ def test_nan_constants_survive_the_signature():
     key, _ = signature([graph.const(float("nan"), dt.float32)])
     value = rebuild(key).roots[0].arg
     check(value != value)
+
+
+def test_a_long_reduction_is_split_for_threads():
+    long = graph.reduce("add", leaf(np.ones((1024, 1024), np.float32)), (0, 1))
+    check(len(planned(long).steps) == 1)
+    steps = planned(long, threads=2).steps
+    check([step.kernel.grid for step in steps] == [64, 1])
