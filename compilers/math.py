@@ -72,7 +72,7 @@ class Expander:
     """Rewrites expressions, sharing what is shared; `features` are the target's."""
 
     def __init__(self, features: frozenset[str], *, native_half: bool) -> None:
-        self.features, self.native = features, native_half
+        self.fused, self.native = "fma" in features, native_half
         self._done: dict[int, object] = {}
         self._found: dict[int, Expr] = {}
         self._bytes: dict[int, Expr] = {}
@@ -161,7 +161,7 @@ class Expander:
             if name in FLOATS:
                 return op(name, *src)
             fast = FAST.get(name) if dtype is dt.float32 else None
-            found = fast(src[0]) if fast else float_op(name, src)
+            found = fast(src[0], self.fused) if fast else float_op(name, src)
         else:
             found = op(name, *src) if name in EVERYWHERE else int_op(name, src)
         if found is None:

@@ -100,3 +100,16 @@ def half_bits(value: float, dtype: DType) -> int:
     if single != value:  # round to odd first, so that the second rounding is the only one
         word = (word - 1 if abs(single) > abs(value) else word) | 1
     return (word + 0x7FFF + (word >> 16 & 1)) >> 16
+
+
+def mad(a: Expr, b: Expr, c: Expr, fused: bool) -> Expr:
+    """a * b + c, with one rounding where the target can."""
+    return op("fma", a, b, c) if fused else op("add", op("mul", a, b), c)
+
+
+def poly(x: Expr, coefficients: tuple[float, ...], fused: bool) -> Expr:
+    """Horner's rule; coefficients from the constant upwards."""
+    result = like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        result = mad(result, x, like(x, coefficient), fused)
+    return result

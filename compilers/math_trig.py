@@ -1,0 +1,66 @@
+"""float32 sin, cos and tan: reduced and evaluated in float64; huge arguments go to the C library."""
+
+from __future__ import annotations
+
+from math import pi
+
+from compilers import dtype as dt
+from compilers.ir import Expr
+from compilers.math_build import bits, cast, const, like, mad, negate, op, patch, poly, where
+
+LIMIT = 1.0e6
+"""Below it the quadrant times the first part of pi/2 is exact."""
+MAGIC = 1.5 * 2.0**52
+HALF_PI_HIGH = float.fromhex("0x1.921fb54400000p+0")
+HALF_PI_LOW = float.fromhex("0x1.0b4611a626331p-34")
+"""pi/2 in 33 bits, and the next 53."""
+SIN = (-0.16666666640611877, 0.008333329266638028, -0.00019839296107757747, 2.717939716235977e-06)
+"""(sin(r) - r) / r**3 in r**2, for |r| <= pi/4."""
+COS = (0.041666666621049696, -0.001388888359809195, 2.479947858509822e-05, -2.7206785186132585e-07)
+"""(cos(r) - 1 + r**2 / 2) / r**4 in r**2, for |r| <= pi/4."""
+
+
+def _parts(x: Expr, fused: bool) -> tuple[Expr, Expr, Expr]:
+    """The quadrant's word, and sin and cos of the angle left in it."""
+    wide = cast(x, dt.float64)
+    magic = like(wide, MAGIC)
+    held = mad(wide, like(wide, 2 / pi), magic, fused)
+    n = op("sub", held, magic)
+    r = mad(n, like(n, -HALF_PI_HIGH), wide, fused)
+    r = mad(n, like(n, -HALF_PI_LOW), r, fused)
+    square = op("mul", r, r)
+    sine_part = op("mul", r, poly(square, (1.0, *SIN), fused))
+    cosine_part = poly(square, (1.0, -0.5, *COS), fused)
+    return cast(bits(held), dt.uint32), sine_part, cosine_part
+
+
+def _bit(quadrant: Expr, value: int) -> Expr:
+    return op("ne", op("and", quadrant, like(quadrant, value)), like(quadrant, 0))
+
+
+def _exact(name: str, x: Expr, result: Expr) -> Expr:
+    """The C library where the reduction is not exact; infinity and NaN give NaN by themselves."""
+    return patch(name, op("lt", like(x, LIMIT), op("abs", x)), cast(result, dt.float32), x)
+
+
+def sine(x: Expr, fused: bool) -> Expr:
+    """sin."""
+    quadrant, s, c = _parts(x, fused)
+    value = where(_bit(quadrant, 1), c, s)
+    return _exact("sin", x, where(_bit(quadrant, 2), op("neg", value), value))
+
+
+def cosine(x: Expr, fused: bool) -> Expr:
+    """cos."""
+    quadrant, s, c = _parts(x, fused)
+    value = where(_bit(quadrant, 1), s, c)
+    flip = _bit(op("add", quadrant, const(1, dt.uint32)), 2)
+    return _exact("cos", x, where(flip, op("neg", value), value))
+
+
+def tangent(x: Expr, fused: bool) -> Expr:
+    """tan."""
+    quadrant, s, c = _parts(x, fused)
+    even = negate(_bit(quadrant, 1))
+    value = op("div", where(even, s, c), where(even, c, op("neg", s)))
+    return _exact("tan", x, value)
