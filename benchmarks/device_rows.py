@@ -12,6 +12,7 @@ from benchmarks.context import MIB, Array, Builder, Context, as_bytes, expect_cl
 from benchmarks.measure import Case, timer
 from compilers import dtype as dt
 from compilers import index, ir
+from drivers.base.contracts import Param
 
 COPY_ITEMS = 256 * MIB // 4
 TINY_ITEMS = 16
@@ -37,30 +38,36 @@ def tiny_kernel() -> ir.Kernel:
 
 
 class Tiny:
-    """The tiny kernel, loaded, with its three buffers and what they must hold afterwards."""
+    """The tiny kernel, loaded, and small buffers to run it on."""
 
     def __init__(self, context: Context) -> None:
         self.device = context.device
         toolchains = importlib.import_module("compilers.toolchains")
-        binary = toolchains.build(
-            tiny_kernel(), self.device.compilers[0], self.device.arch, self.device.limits.features
+        self.program = self.device.load(
+            toolchains.build(
+                tiny_kernel(),
+                self.device.compilers[0],
+                self.device.arch,
+                self.device.limits.features,
+            )
         )
-        self.program = self.device.load(binary)
         self.a, self.b = (context.floats(key, TINY_ITEMS) for key in ("tiny a", "tiny b"))
         self.out = np.zeros_like(self.a)
-        self.buffers = tuple(self.device.alloc(self.a.nbytes) for _ in range(3))
-        for buffer, array in zip(self.buffers, (self.a, self.b, self.out), strict=True):
-            self.device.copy_in(buffer, as_bytes(array))
 
-    def check(self) -> None:
-        """Raises: WrongResult unless the kernel ran."""
+    def buffer(self, array: Array) -> Any:
+        """A new buffer that holds `array`."""
+        buffer = self.device.alloc(array.nbytes)
+        self.device.copy_in(buffer, as_bytes(array))
+        return buffer
+
+    def prove(self, run: Callable[[], None], output: Any, expected: Array) -> None:
+        """Raises: WrongResult unless `run` leaves `expected` in `output`."""
+        self.device.copy_in(output, as_bytes(np.full_like(expected, np.nan)))
+        run()
         self.device.synchronize()
-        self.device.copy_out(as_bytes(self.out), self.buffers[2])
-        expect_close(self.out, self.a + self.b, 0.0)
-
-    def numpy(self) -> Callable[[], object]:
-        """The reference: the same addition, its output preallocated."""
-        return lambda: np.add(self.a, self.b, out=self.out)
+        got = np.empty_like(expected)
+        self.device.copy_out(as_bytes(got), output)
+        expect_close(got, expected, 0.0)
 
 
 def launch(*, wait: bool) -> Builder:
@@ -68,7 +75,9 @@ def launch(*, wait: bool) -> Builder:
 
     def build(context: Context) -> Case:
         tiny: Tiny = context.kept("tiny kernel", lambda: Tiny(context))
-        device, program, buffers = tiny.device, tiny.program, tiny.buffers
+        device, program = tiny.device, tiny.program
+        a, b, out = tiny.a, tiny.b, tiny.out
+        buffers = [tiny.buffer(array) for array in (a, b, out)]
 
         def enqueue() -> None:
             device.launch(program, buffers, 1)
@@ -77,46 +86,61 @@ def launch(*, wait: bool) -> Builder:
             device.launch(program, buffers, 1)
             device.synchronize()
 
-        enqueue()
-        tiny.check()
+        run = enqueue_and_wait if wait else enqueue
+        tiny.prove(run, buffers[2], a + b)
         return Case(
             "us",
             "np.add(out=), same size",
-            timer(enqueue_and_wait if wait else enqueue, TINY_CALLS),
-            timer(tiny.numpy(), TINY_CALLS),
+            timer(run, TINY_CALLS),
+            timer(lambda: np.add(a, b, out=out), TINY_CALLS),
         )
 
     return build
 
 
+def record(tiny: Tiny, kernels: int) -> Any:
+    """A graph of a chain: Param 0, plus b, plus b, ... into Param 1."""
+    queue, b = tiny.device.compute_queue(), tiny.buffer(tiny.b)
+    between = [tiny.buffer(tiny.out) for _ in range(2)]
+    for number in range(kernels):
+        source = between[number % 2] if number else Param(0)
+        target = between[(number + 1) % 2] if number < kernels - 1 else Param(1)
+        queue.exec(tiny.program, (source, b, target), (1, 1, 1))
+    return queue.bind()
+
+
 def replay(kernels: int) -> Builder:
-    """A recorded graph of `kernels` tiny kernels, replayed and waited for; time per kernel."""
+    """A recorded chain of tiny kernels, replayed and waited for; time per kernel.
+
+    Input and output alternate between two pairs of buffers, so every replay patches its arguments.
+    """
 
     def build(context: Context) -> Case:
         tiny: Tiny = context.kept("tiny kernel", lambda: Tiny(context))
-        queue = tiny.device.compute_queue()
-        for _ in range(kernels):
-            queue.exec(tiny.program, tiny.buffers, (1, 1, 1))
-        graph, synchronize = queue.bind(), tiny.device.synchronize
-        graph.replay()
-        tiny.check()
+        graph, synchronize = record(tiny, kernels), tiny.device.synchronize
+        pairs = [[tiny.buffer(array) for array in (tiny.a, tiny.out)] for _ in range(2)]
 
         def run() -> None:
-            graph.replay()
-            synchronize()
+            for pair in pairs:
+                graph.replay(pair)
+                synchronize()
 
         def by_numpy(
             add: Any = np.add, a: Array = tiny.a, b: Array = tiny.b, out: Array = tiny.out
         ) -> None:
-            for _ in range(kernels):
-                add(a, b, out=out)
+            add(a, b, out=out)
+            for _ in range(kernels - 1):
+                add(out, b, out=out)
 
+        by_numpy()
+        for pair in pairs:
+            tiny.prove(run, pair[1], tiny.out.copy())
         samples = REPLAY_KERNELS // kernels
-        ours, theirs = timer(run, samples), timer(by_numpy, samples)
+        ours, theirs = timer(run, samples // 2), timer(by_numpy, samples)
         return Case(
             "us",
             "np.add(out=), same size and count",
-            lambda: ours() / kernels,
+            lambda: ours() / (2 * kernels),
             lambda: theirs() / kernels,
         )
 
