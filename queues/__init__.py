@@ -1,0 +1,1 @@
+"""Packets and the builders of packets: pure functions of their arguments."""

@@ -39,3 +39,6 @@ SLEEPERS: Final = 328
 
 STOP: Final = 384
 """1 tells workers to return."""
+
+TIMESPECS: Final = 448
+"""64 bytes of time-outs for sleeping host threads."""

@@ -1,0 +1,61 @@
+"""Checks of what a caller hands to the CPU device; all of them happen before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from drivers.base.errors import BadArgument
+from drivers.cpu.memory import CpuBuffer
+from queues import cpu_packets as packets
+
+if TYPE_CHECKING:
+    from drivers.cpu.device import CpuDevice
+
+_SIGNED_MIN = -(1 << 63)
+
+
+def bad_program(device: CpuDevice, program: object) -> BadArgument:
+    """The error for what is no program of `device`."""
+    return BadArgument(
+        f"{program!r} is no program of {device.name}", hint="load() its binary on this device"
+    )
+
+
+def bad_grid(grid: object) -> BadArgument:
+    """The error for a number of work items that cannot be launched."""
+    return BadArgument(f"a grid of {grid!r} work items", hint=f"pass 1 ... {packets.MAX_GRID}")
+
+
+def word(device: CpuDevice, value: object) -> int:
+    """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
+    if isinstance(value, CpuBuffer):
+        if value.device is not device:
+            raise BadArgument(
+                f"{value!r} belongs to {value.device!r}, not to {device!r}",
+                hint="copy it to this device first",
+            )
+        return value.gpu_va
+    if type(value) is int and _SIGNED_MIN <= value <= packets.MAX_WORD:
+        return value & packets.MAX_WORD
+    raise BadArgument(
+        f"{value!r} is no kernel argument", hint="pass a buffer of this device or a 64-bit int"
+    )
+
+
+def copy_va(device: CpuDevice, buffer: object, nbytes: int, *, write: bool) -> int:
+    """The address of a buffer that `nbytes` fit in. Raises: BadArgument, UseAfterFree."""
+    if not isinstance(buffer, CpuBuffer):
+        raise BadArgument(f"{buffer!r} is no buffer to copy", hint="pass a buffer")
+    va = word(device, buffer)
+    if nbytes > buffer.nbytes:
+        raise BadArgument(f"a copy of {nbytes} bytes is outside {buffer!r}", hint="copy less")
+    if write and buffer.readonly:
+        raise BadArgument(f"{buffer!r} cannot be written", hint="copy to another buffer")
+    return va
+
+
+def flat(memory: memoryview) -> memoryview:
+    """The bytes in C order; a copy only when they are not contiguous."""
+    if not memory.nbytes:
+        return memoryview(b"")
+    return memory.cast("B") if memory.c_contiguous else memoryview(memory.tobytes())

@@ -1,0 +1,275 @@
+"""The CPU as a device: packets in memory, a command processor that runs them, a doorbell."""
+
+from __future__ import annotations
+
+import os
+import struct
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Final, Self
+
+from drivers.base.contracts import Binary, Buffer, Program, Signal, World
+from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, UseAfterFree
+from drivers.cpu import arguments
+from drivers.cpu.features import Processor
+from drivers.cpu.heap import Heap
+from drivers.cpu.memory import CpuBuffer
+from drivers.cpu.program import CpuProgram
+from drivers.cpu.ring import RING_BYTES, CpuRing
+from drivers.cpu.signal import CpuSignal
+from drivers.cpu.workers import Workers
+from queues import cpu_packets as packets
+from queues.cpu import CpuQueue
+
+Run = Callable[[int, int, int], int]
+"""(state address, packets' address, words) -> words done."""
+
+DRAIN_S: Final = 10.0
+"""How long loading a program or changing the threads waits for parked work."""
+_QUICK_ARGS: Final = 64
+_HEADER_WORDS: Final = packets.EXEC_ARGS_WORD
+_PACKERS: Final = tuple(
+    struct.Struct(f"={_HEADER_WORDS + nargs}Q").pack_into for nargs in range(_QUICK_ARGS)
+)
+_HEADERS: Final = tuple(
+    packets.exec_packet(entry=0, grid=0, args=[0] * nargs)[0] for nargs in range(_QUICK_ARGS)
+)
+
+
+class CpuDevice(Heap):
+    """One CPU device; `drivers.cpu.open_cpu` makes it.
+
+    Kernels run in the thread that submits them, together with the worker threads. Only work that
+    has to wait for a signal moves to an engine thread, and everything submitted to the same ring
+    lines up behind it. After a fork the child computes on one thread until `set_threads`.
+    """
+
+    host_visible = True
+
+    def __init__(
+        self,
+        name: str,
+        world: World,
+        processor: Processor,
+        compilers: tuple[str, ...],
+        workers: Workers,
+        run: Run,
+        on_close: Callable[[], None],
+    ) -> None:
+        self.name, self.world, self.compilers = name, world, compilers
+        self.arch, self.limits = processor.arch, processor.limits
+        super().__init__(self.limits.memory_bytes)
+        self.futex, self._workers, self._on_close = workers.futex, workers, on_close
+        self._run, self._state_va = run, workers.region.cpu_va
+        self._compute = self._ring("compute", can_exec=True)
+        self._copy = self._ring("copy", can_exec=False)
+        self._bytes = self._compute.words.cast("B")
+        self._programs: weakref.WeakSet[CpuProgram] = weakref.WeakSet()
+        self.timeline: Signal = self.new_signal()
+        _opened.add(self)
+
+    def _ring(self, name: str, *, can_exec: bool) -> CpuRing:
+        region = self.world.mmap(-1, RING_BYTES)
+        label = f"{self.name} {name}"
+        return CpuRing(label, self._run, self._state_va, region, self.alloc, can_exec)
+
+    def __repr__(self) -> str:
+        return f"CpuDevice({self.name}, {self.arch}, {self._workers.wanted} threads)"
+
+    @property
+    def idle(self) -> bool:
+        """Whether no work is parked."""
+        return not (self._compute.pending or self._copy.pending)
+
+    # Programs and threads
+
+    def load(self, binary: Binary) -> CpuProgram:
+        """Map machine code. Raises: Unsupported, MalformedInput, NotFound (a missing symbol)."""
+        if self._returned:
+            self._reclaim()
+        if self._closed:
+            self._refuse()
+        scratch_bytes = binary.resources.get("scratch_bytes", 0)
+        if not self._workers.ready_for(scratch_bytes):
+            self._compute.drain(DRAIN_S)
+            with self._compute.lock:
+                self._workers.prepare(scratch_bytes)
+        program = CpuProgram(self, binary)
+        self._programs.add(program)
+        return program
+
+    def set_threads(self, count: int) -> None:
+        """How many threads compute, the submitting one included. Raises: BadArgument, Hang."""
+        if self._closed:
+            self._refuse()
+        self._compute.drain(DRAIN_S)
+        with self._compute.lock:
+            self._workers.start(count)
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute, the submitting one included."""
+        return self._workers.wanted
+
+    # Work
+
+    def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
+        """Run one kernel over `grid` work items after everything submitted before.
+
+        Raises: BadArgument, UseAfterFree, before anything runs.
+        """
+        if not isinstance(program, CpuProgram) or program.device is not self:
+            raise arguments.bad_program(self, program)
+        if type(grid) is not int or not 0 < grid <= packets.MAX_GRID:
+            raise arguments.bad_grid(grid)
+        words = [
+            arg.gpu_va
+            if isinstance(arg, CpuBuffer) and arg.device is self
+            else arguments.word(self, arg)
+            for arg in args
+        ]
+        nargs, ring = len(words), self._compute
+        if nargs < _QUICK_ARGS:
+            with ring.lock:
+                if not ring.pending:
+                    entry, chunk = program.gpu_va, program.chunk
+                    _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
+                    self._run(self._state_va, ring.va, _HEADER_WORDS + nargs)
+                    return
+        entry, chunk = self.program_words(program, grid)
+        ring.submit(packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words), ())
+
+    def compute_queue(self) -> CpuQueue:
+        """A builder for the compute ring."""
+        return CpuQueue(self, self._compute)
+
+    def copy_queue(self) -> CpuQueue:
+        """A builder for the copy ring, which runs beside the compute ring."""
+        return CpuQueue(self, self._copy)
+
+    def new_signal(self, value: int = 0) -> CpuSignal:
+        """A signal at `value`."""
+        if type(value) is not int or not 0 <= value <= packets.MAX_WORD:
+            raise BadArgument(f"{value!r} is no signal value", hint="pass 0 ... 2**64 - 1")
+        return CpuSignal(self, self.storage(packets.SIGNAL_BYTES), value)
+
+    def copy_in(self, dst: Buffer, src: memoryview) -> None:
+        """Copy host memory to the start of `dst`, after everything submitted before."""
+        arguments.copy_va(self, dst, src.nbytes, write=True)
+        self.synchronize()
+        dst.view()[: src.nbytes] = arguments.flat(src)
+
+    def copy_out(self, dst: memoryview, src: Buffer) -> None:
+        """Copy the start of `src` to host memory, after everything submitted before."""
+        arguments.copy_va(self, src, dst.nbytes, write=False)
+        if dst.readonly or not dst.c_contiguous:
+            raise BadArgument(
+                "the destination is read-only or not contiguous", hint="pass writable memory"
+            )
+        self.synchronize()
+        if dst.nbytes:
+            dst.cast("B")[:] = src.view()[: dst.nbytes]
+
+    # What queues ask for
+
+    def program_words(self, program: Program, grid: int) -> tuple[int, int]:
+        """(entry, chunk) of a live program of this device. Raises: BadArgument, UseAfterFree."""
+        if not isinstance(program, CpuProgram) or program.device is not self:
+            raise arguments.bad_program(self, program)
+        if type(grid) is not int or not 0 < grid <= packets.MAX_GRID:
+            raise arguments.bad_grid(grid)
+        return program.gpu_va, program.chunk
+
+    def argument_word(self, value: Buffer | int) -> int:
+        """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
+        return arguments.word(self, value)
+
+    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
+        """The address of a buffer that `nbytes` are copied from or to."""
+        return arguments.copy_va(self, value, nbytes, write=write)
+
+    def signal_word(self, signal: Signal) -> int:
+        """The address of a live signal of this device. Raises: BadArgument, UseAfterFree."""
+        if not isinstance(signal, CpuSignal) or signal.device is not self:
+            raise BadArgument(f"{signal!r} is no signal of {self.name}", hint="use new_signal()")
+        return signal.gpu_va
+
+    def check_alive(self, things: Sequence[object]) -> None:
+        """Raises: UseAfterFree when one of the buffers, programs or signals is gone."""
+        for thing in things:
+            if isinstance(thing, CpuBuffer | CpuProgram | CpuSignal):
+                _ = thing.gpu_va
+
+    # Waiting and closing
+
+    def run_host_packet(self, words_va: int, nwords: int) -> None:
+        """Run a host thread's own SIGNAL packet, whatever the rings do."""
+        self._run(self._state_va, words_va, nwords)
+
+    def why_not(self, signal: CpuSignal, value: int, timeout_s: float) -> DeviceError:
+        """The error for a signal that was not reached: what a queue waits for, if one does."""
+        for ring in (self._compute, self._copy):
+            if ring.pending:
+                return ring.hang(timeout_s)
+            if ring.fault is not None:
+                return ring.fault
+        return DeviceTimeout(
+            f"a signal is at {signal.value} after {timeout_s:g} s, not at {value}, "
+            f"and {self.name} has no work left",
+            register="signal",
+            last=signal.value,
+            hint="submit the work that signals it",
+        )
+
+    def synchronize(self, timeout_s: float = DRAIN_S) -> None:
+        """Return when everything submitted is done. Raises: Hang, DeviceFault."""
+        self._compute.drain(timeout_s)
+        self._copy.drain(timeout_s)
+
+    def close(self) -> None:
+        """Stop the threads, drop parked work, unmap everything. A second close does nothing.
+
+        Raises: Hang when a kernel does not return.
+        """
+        if self._closed:
+            return
+        self._compute.stop(_closed)
+        self._copy.stop(_closed)
+        self._run = _closed
+        self._workers.stop()
+        for program in list(self._programs):
+            program.drop()
+        self._close_memory()
+        self._bytes = memoryview(bytearray(RING_BYTES))
+        for part in (self._compute, self._copy, self._workers):
+            part.close()
+        self._on_close()
+        _opened.discard(self)
+
+    def after_fork(self) -> None:
+        """In a child: no thread of the parent is here, and its parked work is the parent's."""
+        self._compute.after_fork()
+        self._copy.after_fork()
+        self._workers.after_fork()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _closed(state_va: int, words_va: int, nwords: int) -> int:
+    """What the doorbell of a closed device does."""
+    raise UseAfterFree("a closed device was used", hint="open it again")
+
+
+_opened: weakref.WeakSet[CpuDevice] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for device in list(_opened):
+        device.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

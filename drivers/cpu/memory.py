@@ -1,0 +1,155 @@
+"""Host memory as device memory: mappings for large blocks, slabs for small ones, buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from drivers.base.contracts import Device, Region, World
+from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+
+if TYPE_CHECKING:
+    from drivers.cpu.device import CpuDevice
+
+SLAB_BYTES: Final = 256 << 10
+LARGE_BYTES: Final = 64 << 10
+"""Blocks from this size on are mappings of their own."""
+
+
+class Storage:
+    """One raw block: an address, its bytes, and where it came from."""
+
+    __slots__ = ("cpu_va", "home", "view")
+
+    def __init__(self, cpu_va: int, view: memoryview, home: Region | Slab) -> None:
+        self.cpu_va, self.view, self.home = cpu_va, view, home
+
+
+class Slab:
+    """A mapping cut into blocks of one size."""
+
+    __slots__ = ("block_bytes", "count", "free", "region")
+
+    def __init__(self, region: Region, block_bytes: int) -> None:
+        self.region, self.block_bytes = region, block_bytes
+        self.count = region.nbytes // block_bytes
+        self.free = list(range(self.count))
+
+
+class HostMemory:
+    """Raw memory below the caching allocator, whose lock guards it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._slabs: dict[int, list[Slab]] = {}
+        self._large: dict[int, Region] = {}
+
+    def alloc(self, nbytes: int) -> Storage:
+        """A block aligned to 64 bytes or better. Raises: OutOfMemory."""
+        if nbytes >= LARGE_BYTES:
+            region = self._world.mmap(-1, nbytes)
+            self._large[region.cpu_va] = region
+            return Storage(region.cpu_va, region.view(), region)
+        slabs = self._slabs.setdefault(nbytes, [])
+        slab = next((slab for slab in slabs if slab.free), None)
+        if slab is None:
+            slab = Slab(self._world.mmap(-1, SLAB_BYTES), nbytes)
+            slabs.append(slab)
+        off = slab.free.pop() * nbytes
+        return Storage(slab.region.cpu_va + off, slab.region.view()[off : off + nbytes], slab)
+
+    def free(self, storage: Storage) -> None:
+        """Give a block back; a slab of which every block is free is unmapped."""
+        home = storage.home
+        if not isinstance(home, Slab):
+            del self._large[storage.cpu_va]
+            home.close()
+            return
+        home.free.append((storage.cpu_va - home.region.cpu_va) // home.block_bytes)
+        if len(home.free) == home.count:
+            self._slabs[home.block_bytes].remove(home)
+            home.region.close()
+
+    def close(self) -> None:
+        """Unmap everything, also what is still allocated."""
+        regions = [slab.region for slabs in self._slabs.values() for slab in slabs]
+        for region in [*regions, *self._large.values()]:
+            region.close()
+        self._slabs, self._large = {}, {}
+
+
+class CpuBuffer:
+    """Memory of the CPU device, or wrapped host memory. `gpu_va` is its host address.
+
+    After `free` the attribute `gpu_va` is gone and reading it raises UseAfterFree, so that the
+    fast paths check nothing. A buffer that is dropped without `free` is freed by its finaliser.
+    """
+
+    __slots__ = ("__weakref__", "_storage", "_view", "device", "gpu_va", "nbytes", "readonly")
+
+    def __init__(
+        self,
+        device: CpuDevice,
+        nbytes: int,
+        gpu_va: int,
+        view: memoryview,
+        storage: Storage | None,
+        readonly: bool = False,
+    ) -> None:
+        self.device, self.nbytes, self.gpu_va = device, nbytes, gpu_va
+        self._view, self._storage, self.readonly = view, storage, readonly
+
+    def __getattr__(self, name: str) -> int:
+        if name == "gpu_va":
+            raise UseAfterFree(
+                f"a buffer of {self.nbytes} bytes was used after it was freed",
+                hint="keep the buffer until the work that uses it is done",
+            )
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"CpuBuffer({self.nbytes} bytes{', read-only' if self.readonly else ''})"
+
+    def view(self) -> memoryview:
+        """The bytes themselves; read-only for wrapped read-only memory."""
+        self._check()
+        view = self._view[: self.nbytes]
+        return view.toreadonly() if self.readonly else view
+
+    def map_to(self, other: Device) -> int:
+        """CPU devices share one address space. Raises: Unsupported for any other device."""
+        if not isinstance(other, type(self.device)):
+            raise Unsupported(
+                f"memory of {self.device.name} cannot be mapped to {other.name}",
+                hint="copy it through the host",
+            )
+        return self._check()
+
+    def _check(self) -> int:
+        """The address. Raises: UseAfterFree."""
+        return self.gpu_va
+
+    def free(self) -> None:
+        """Give the memory back once parked work is done. Raises: UseAfterFree the second time."""
+        try:
+            del self.gpu_va
+        except AttributeError as error:
+            raise UseAfterFree(
+                f"a buffer of {self.nbytes} bytes was freed twice", hint="free each buffer once"
+            ) from error
+        self._drop()
+
+    def _drop(self) -> None:
+        home, self._storage = self._storage or self._view, None
+        self._view = memoryview(b"")
+        self.device.freed(home)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_view") and self._view.nbytes:
+            self._drop()
+
+
+def checked_size(nbytes: object) -> int:
+    """A size that can be allocated. Raises: BadArgument."""
+    if type(nbytes) is not int or nbytes < 0:
+        raise BadArgument(f"{nbytes!r} is not a size in bytes", hint="pass an int, 0 or more")
+    return nbytes

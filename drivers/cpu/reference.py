@@ -1,0 +1,83 @@
+"""The command processor in Python: the same packets, one thread, for when there is no firmware.
+
+It is also what the native one is checked against.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Lock
+
+from drivers.base.contracts import Region, World
+from drivers.cpu.futex import Futex
+from queues import cpu_packets as packets
+from queues import cpu_state as state
+
+WINDOW_BYTES = (packets.MAX_ARGS + 64) * packets.WORD_BYTES
+
+
+class ReferenceProcessor:
+    """Called like the firmware: (state address, packets' address, words) -> words done."""
+
+    def __init__(self, world: World, futex: Futex) -> None:
+        self._world, self._futex = world, futex
+        self._memmove = world.function(world.symbol("memmove"), 3)
+        self._region: Region = world.mmap(-1, WINDOW_BYTES)
+        self._words = self._region.view().cast("Q")
+        self._lock = Lock()
+        self._kernels: dict[int, Callable[..., int]] = {}
+
+    def close(self) -> None:
+        """Give its window back."""
+        self._words = memoryview(bytearray(packets.WORD_BYTES)).cast("Q")
+        self._region.close()
+
+    def _peek(self, cpu_va: int, nwords: int) -> list[int]:
+        with self._lock:
+            self._memmove(self._region.cpu_va, cpu_va, nwords * packets.WORD_BYTES)
+            return self._words[:nwords].tolist()
+
+    def _poke(self, cpu_va: int, value: int) -> None:
+        with self._lock:
+            self._words[0] = value
+            self._memmove(cpu_va, self._region.cpu_va, packets.WORD_BYTES)
+
+    def __call__(self, state_va: int, words_va: int, nwords: int) -> int:
+        """Run packets; stop at a WAIT that is not satisfied."""
+        following = 0
+        for at in range(nwords):
+            if at != following:
+                continue
+            packet_va = words_va + at * packets.WORD_BYTES
+            length = self._peek(packet_va, 1)[0] >> packets.LENGTH_SHIFT
+            if not 0 < length <= nwords - at:
+                return at
+            packet = next(packets.decode(self._peek(packet_va, length)))
+            if not self._run(state_va, packet_va, packet):
+                return at
+            following = at + length
+        return nwords
+
+    def _run(self, state_va: int, packet_va: int, packet: packets.Packet) -> bool:
+        """Execute one packet; False when it has to wait."""
+        f = packet.fields
+        if packet.name == "EXEC":
+            kernel = self._kernels.get(f["entry"])
+            if kernel is None:
+                kernel = self._kernels[f["entry"]] = self._world.function(f["entry"], 4)
+            scratch = self._peek(state_va + state.SCRATCH_BASE, 1)[0]
+            args_va = packet_va + packets.EXEC_ARGS_WORD * packets.WORD_BYTES
+            kernel(args_va, 0, f["grid"], scratch)
+        elif packet.name == "COPY":
+            self._memmove(f["dst"], f["src"], f["nbytes"])
+        elif packet.name == "WAIT":
+            return self._peek(f["signal"], 1)[0] >= f["value"]
+        elif packet.name == "SIGNAL":
+            if f["value"] > self._peek(f["signal"], 1)[0]:
+                self._poke(f["signal"] + packets.SIGNAL_TIME_OFF, time.monotonic_ns())
+                self._poke(f["signal"], f["value"])
+                self._futex.wake(f["signal"])
+        elif packet.name == "TIMESTAMP":
+            self._poke(f["signal"] + packets.SIGNAL_TIME_OFF, time.monotonic_ns())
+        return True

@@ -1,0 +1,130 @@
+"""Signals of the CPU device: a cache line that host threads and command processors watch."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from drivers.base.errors import BadArgument, UseAfterFree
+from queues import cpu_packets as packets
+
+if TYPE_CHECKING:
+    from drivers.cpu.device import CpuDevice
+    from drivers.cpu.memory import Storage
+
+SPINS: Final = 200
+"""Looks at the value before the first sleep: a few microseconds."""
+_LOW_WORD: Final = 0xFFFFFFFF
+_WAITERS: Final = packets.SIGNAL_WAITERS_OFF // packets.WORD_BYTES
+_TIME: Final = packets.SIGNAL_TIME_OFF // packets.WORD_BYTES
+_PACKET: Final = 4
+"""Word of the signal's line at which the host's own SIGNAL packet is built."""
+
+
+class CpuSignal:
+    """A 64-bit value that only grows. `va` is its address, also after `close`."""
+
+    __slots__ = ("__weakref__", "_device", "_lock", "_storage", "_words", "gpu_va", "va")
+
+    def __init__(self, device: CpuDevice, storage: Storage, value: int) -> None:
+        self._device, self._storage, self._lock = device, storage, Lock()
+        self.va = storage.cpu_va
+        self._words = storage.view[: packets.SIGNAL_BYTES].cast("Q")
+        for index in range(len(self._words)):
+            self._words[index] = 0
+        self._words[0] = value
+        self.gpu_va = self.va
+
+    def __getattr__(self, name: str) -> int:
+        if name == "gpu_va":
+            raise UseAfterFree("a closed signal was used", hint="make a new one")
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"CpuSignal({self._words[0]})"
+
+    @property
+    def device(self) -> CpuDevice:
+        """The device it belongs to."""
+        return self._device
+
+    @property
+    def value(self) -> int:
+        """The value now."""
+        self._check()
+        return self._words[0]
+
+    @property
+    def timestamp_ns(self) -> int:
+        """CLOCK_MONOTONIC at its last change, or at the last timestamp()."""
+        self._check()
+        return self._words[_TIME]
+
+    def _check(self) -> int:
+        return self.gpu_va
+
+    def set(self, value: int) -> None:
+        """Host-side signal. Raises: BadArgument (a ValueError) when `value` would decrease."""
+        va = self._check()
+        if type(value) is not int or not 0 <= value <= packets.MAX_WORD:
+            raise BadArgument(f"{value!r} is no signal value", hint="pass 0 ... 2**64 - 1")
+        with self._lock:
+            if value < self._words[0]:
+                raise BadArgument(
+                    f"a signal at {self._words[0]} cannot go back to {value}",
+                    hint="make a new signal",
+                )
+            packet = packets.signal_packet(signal=va, value=value)
+            for index, word in enumerate(packet):
+                self._words[_PACKET + index] = word
+            self._device.run_host_packet(va + _PACKET * packets.WORD_BYTES, len(packet))
+
+    def wait(self, value: int, timeout_s: float = 10.0) -> None:
+        """Return once `value` is reached: spins a little, then sleeps.
+
+        Raises: Hang with the dump of the queue that is stuck; DeviceTimeout when no queue is.
+        """
+        self._check()
+        words = self._words
+        if words[0] >= value:
+            return
+        for _ in range(SPINS):
+            if words[0] >= value:
+                return
+        clock = self._device.world.monotonic_s
+        deadline_s = clock() + timeout_s
+        while (left_s := deadline_s - clock()) > 0:
+            self.sleep(value, left_s)
+            if words[0] >= value:
+                return
+        raise self._device.why_not(self, value, timeout_s)
+
+    def sleep(self, value: int, longest_s: float) -> None:
+        """Sleep until the value changes, for `longest_s` or 50 ms; not at all when it is there."""
+        words = self._words
+        with self._lock:
+            words[_WAITERS] += 1
+        try:
+            seen = words[0]
+            if seen < value:
+                self._device.futex.sleep(self.va, seen & _LOW_WORD, longest_s)
+        finally:
+            with self._lock:
+                words[_WAITERS] -= 1
+
+    def close(self) -> None:
+        """Give its memory back once parked work is done. Raises: UseAfterFree the second time."""
+        if not self._drop():
+            raise UseAfterFree("a signal was closed twice", hint="close each signal once")
+
+    def _drop(self) -> bool:
+        """Whether this call was the one that closed it."""
+        try:
+            del self.gpu_va
+        except AttributeError:
+            return False
+        self._device.freed(self._storage)
+        return True
+
+    def __del__(self) -> None:
+        self._drop()

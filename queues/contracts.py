@@ -1,0 +1,52 @@
+"""What the CPU's queue and graph need of the device and ring they are built for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Protocol
+
+from drivers.base.contracts import Buffer, Program, Signal
+
+
+class Ring(Protocol):
+    """Where packets go. Everything but `lock` and `submit` is used with `lock` held."""
+
+    name: str
+    can_exec: bool
+    lock: Lock
+
+    @property
+    def parked(self) -> bool:
+        """Whether earlier work waits, so that new work has to line up behind it."""
+
+    def submit(self, words: Sequence[int], keep: Sequence[object]) -> None:
+        """Run the packets now, or line them up; `keep` stays alive until they are done."""
+
+    def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> None:
+        """Run packets that are in device memory already; what has to wait is copied first."""
+
+
+class Owner(Protocol):
+    """The device side: validation of what a packet names, and memory for graphs."""
+
+    freed_mark: object
+    """Replaced by another object whenever anything of this device is freed or closed."""
+
+    def alloc(self, nbytes: int) -> Buffer:
+        """Device memory."""
+
+    def program_words(self, program: Program, grid: int) -> tuple[int, int]:
+        """(entry, chunk) of a live program of this device. Raises: BadArgument, UseAfterFree."""
+
+    def argument_word(self, value: Buffer | int) -> int:
+        """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
+
+    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
+        """The address of a buffer that `nbytes` are copied from or to."""
+
+    def check_alive(self, things: Sequence[object]) -> None:
+        """Raises: UseAfterFree when one of the buffers, programs or signals is gone."""
+
+    def signal_word(self, signal: Signal) -> int:
+        """The address of a live signal of this device. Raises: BadArgument, UseAfterFree."""

@@ -1,0 +1,116 @@
+"""A recorded list of packets in device memory, replayed with one doorbell."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from drivers.base.contracts import Buffer, Program, Signal
+from drivers.base.errors import BadArgument, UseAfterFree
+from queues import cpu_packets as packets
+from queues.contracts import Owner, Ring
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Word `at` of the list is `resolve(values[param])`."""
+
+    param: int
+    at: int
+    resolve: Callable[[Buffer | int], int]
+
+
+class _Slot:
+    """All places of one Param, and the checks that a value for it has to pass."""
+
+    __slots__ = ("checks", "places")
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.checks: list[Callable[[Buffer | int], int]] = []
+
+
+class CpuGraph:
+    """Packets bound once. `replay` patches the words of changed Params and runs everything.
+
+    What it recorded must stay alive: a buffer, program or signal that was freed since raises
+    UseAfterFree. That is looked at only when the device has freed anything since the last time.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        ring: Ring,
+        words: Sequence[int],
+        keep: Sequence[Buffer | Program | Signal],
+        patches: Sequence[Patch],
+    ) -> None:
+        self._owner, self._ring = owner, ring
+        self._keep = [*{id(thing): thing for thing in keep}.values()]
+        self._slots = [_Slot() for _ in range(max((p.param + 1 for p in patches), default=0))]
+        for patch in patches:
+            slot = self._slots[patch.param]
+            slot.places.append(patch.at)
+            if patch.resolve not in slot.checks:
+                slot.checks.append(patch.resolve)
+        nbytes = len(words) * packets.WORD_BYTES
+        self._memory: Buffer | None = owner.alloc(nbytes)
+        self._va = self._memory.gpu_va
+        self._words = self._memory.view()[:nbytes].cast("Q")
+        self._words[:] = array("Q", words)
+        self._values: tuple[Buffer | int, ...] | None = None if self._slots else ()
+        self._mark: object = None
+
+    def replay(self, values: Sequence[Buffer | int] = ()) -> None:
+        """Patch what changed and run; `values[i]` fills `Param(i)`.
+
+        Raises: BadArgument, UseAfterFree, before anything runs.
+        """
+        ring = self._ring
+        with ring.lock:
+            if values is not self._values:
+                self._patch(values)
+            if self._owner.freed_mark is not self._mark:
+                self._check_alive()
+            ring.doorbell(self._words, self._va, self._keep)
+
+    def _patch(self, values: Sequence[Buffer | int]) -> None:
+        """Write the words of every Param whose value is another object than last time."""
+        slots, old = self._slots, self._values
+        if len(values) != len(slots):
+            raise BadArgument(
+                f"{len(values)} values for {len(slots)} Params", hint="pass one value for each"
+            )
+        new = tuple(values)
+        self._values = None
+        for index, value in enumerate(new):
+            if old is not None and old[index] is value:
+                continue
+            slot = slots[index]
+            word = 0
+            for check in slot.checks:
+                word = check(value)
+            words = self._words
+            for at in slot.places:
+                words[at] = word
+        self._values = new
+
+    def _check_alive(self) -> None:
+        """Touch the address of everything named. Raises: UseAfterFree."""
+        mark = self._owner.freed_mark
+        if self._memory is None:
+            raise UseAfterFree("a closed graph was replayed", hint="record it again")
+        self._owner.check_alive(self._keep)
+        if self._values:
+            self._owner.check_alive(self._values)
+        self._mark = mark
+
+    def close(self) -> None:
+        """Give the packets' memory back. A second close does nothing."""
+        with self._ring.lock:
+            memory, self._memory = self._memory, None
+            self._keep, self._values, self._mark = [], None, None
+            self._words = memoryview(b"").cast("Q")
+        if memory is not None:
+            memory.free()
