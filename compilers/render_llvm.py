@@ -85,7 +85,8 @@ class LlvmPrinter:
     def reverse(self, value: Value) -> Value:
         order = ", ".join(f"i32 {lane}" for lane in reversed(range(value.lanes)))
         vector = type_of(value)
-        return self._new(f"shufflevector {vector} {value.text}, {vector} poison, <{order}>",
+        return self._new(f"shufflevector {vector} {value.text}, {vector} poison, "
+                         f"<{value.lanes} x i32> <{order}>",
                          value.dtype, value.lanes)
 
     # memory

@@ -1,0 +1,258 @@
+"""Memory accesses of the renderers: contiguous, reversed, strided, masked, and never outside."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compilers import dtype as dt
+from compilers import render_c, render_llvm
+from compilers.index import Div, Dyn, Index, Var, var
+from compilers.index import const as index_const
+from compilers.ir import Expr, If, Kernel, Loop, Ref, Store, Valid
+from tests.support import check
+from tests.unit.kernel_harness import FFI, HOST, RENDERERS, read, run
+from tests.unit.kernel_interpreter import Interpreter
+
+FFI.cdef("void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);"
+         "int mprotect(void *, size_t, int);")
+LIBC = FFI.dlopen(None)
+PAGE = mmap.PAGESIZE
+WIDTH = 16
+N = 64
+
+
+def constant(value: float, dtype: dt.DType) -> Expr:
+    return Expr("const", dtype, (), value)
+
+
+def agree(kernel: Kernel, arrays: list[np.ndarray], renderer: str) -> None:
+    """The renderer writes what the interpreter writes."""
+    wanted = [array.copy() for array in arrays]
+    Interpreter(kernel, wanted).run()
+    got = [array.copy() for array in arrays]
+    run(kernel, got, renderer)
+    for position, (a, b) in enumerate(zip(got, wanted, strict=True)):
+        np.testing.assert_array_equal(a, b, f"{renderer}, parameter {position}")
+
+
+def copy_kernel(out_index: Any, in_index: Any, dtype: dt.DType = dt.float32, *,
+                load_valid: Any = None, store_valid: Any = None, size: int = N,
+                blocks: int = 1) -> Kernel:
+    """out[out_index(i, l)] = in[in_index(i, l)] in a vector loop."""
+    out, source = Ref("out", dtype, size, "global", 0), Ref("in", dtype, size, "global", 1)
+    i, lane = Var("i", blocks), Var("l", WIDTH)
+    at = (var(i), var(lane))
+    loaded = read(source, in_index(*at), load_valid(*at) if load_valid else ())
+    store = Store(out, out_index(*at), loaded, store_valid(*at) if store_valid else ())
+    return Kernel("kernel", (out, source), (),
+                  Loop(i, "grid", (Loop(lane, "vector", (store,)),)))
+
+
+def filled(dtype: dt.DType = dt.float32, size: int = N) -> list[np.ndarray]:
+    return [np.full(size, 99).astype(dtype.storage), np.arange(1, size + 1).astype(dtype.storage)]
+
+
+INDICES = {
+    "contiguous": lambda i, l: i * WIDTH + l,
+    "reversed": lambda i, l: l * -1 + (WIDTH - 1) + i * WIDTH,
+    "stride-2": lambda i, l: l * 2 + i,
+    "stride-3-back": lambda i, l: l * -3 + 50,
+    "quotient": lambda i, l: (l + i) // 3,
+    "remainder": lambda i, l: (l * 5 + i) % 7 + l * 0,
+    "no-carry": lambda i, l: (i * WIDTH + l) % 32,
+    "mixed": lambda i, l: (l % 4) * 4 + l // 4,
+    "uniform": lambda i, l: i * 7 + 3,
+}
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("name", sorted(INDICES))
+def test_loads(name: str, renderer: str) -> None:
+    agree(copy_kernel(INDICES["contiguous"], INDICES[name], blocks=3), filled(), renderer)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("name", sorted(INDICES))
+def test_stores(name: str, renderer: str) -> None:
+    agree(copy_kernel(INDICES[name], INDICES["contiguous"], blocks=3), filled(), renderer)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("dtype", [dt.bool_, dt.uint8, dt.int16, dt.int64, dt.float64],
+                         ids=lambda d: d.name)
+@pytest.mark.parametrize("name", ["contiguous", "reversed", "stride-2"])
+def test_dtypes(name: str, dtype: dt.DType, renderer: str) -> None:
+    kernel = copy_kernel(INDICES[name], INDICES["mixed"], dtype,
+                         load_valid=lambda i, l: ((l, 3, 13),))
+    agree(kernel, filled(dtype), renderer)
+
+
+VALIDS: dict[str, Any] = {
+    "tail": lambda i, l: ((i * WIDTH + l, 0, 37),),
+    "head": lambda i, l: ((i * WIDTH + l, 5, 1000),),
+    "window": lambda i, l: ((i * WIDTH + l - 4, 3, 29),),
+    "uniform": lambda i, l: ((i, 1, 2),),
+    "never": lambda i, l: ((l, 20, 30),),
+    "strided": lambda i, l: ((l * 3, 4, 20), (i, 0, 2)),
+    "modulo": lambda i, l: (((i * WIDTH + l) % 5, 2, 4),),
+    "negative-quotient": lambda i, l: (((l - 9) // 4, -2, 1),),
+}
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("name", sorted(VALIDS))
+@pytest.mark.parametrize("shape", ["contiguous", "reversed", "stride-2", "uniform"])
+def test_predicates(shape: str, name: str, renderer: str) -> None:
+    loads = copy_kernel(INDICES["contiguous"], INDICES[shape], load_valid=VALIDS[name], blocks=3)
+    agree(loads, filled(), renderer)
+    stores = copy_kernel(INDICES[shape], INDICES["contiguous"], store_valid=VALIDS[name], blocks=3)
+    agree(stores, filled(), renderer)
+
+
+@pytest.fixture
+def guarded() -> Iterator[Any]:
+    """Buffers of given sizes that end where an unreadable page begins, or begin where one ends."""
+    maps = []
+
+    def make(nbytes: int, *, at_end: bool) -> np.ndarray:
+        base = LIBC.mmap(FFI.NULL, 3 * PAGE, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        maps.append(base)
+        address = int(FFI.cast("uintptr_t", base))
+        for page in (0, 2):
+            check(LIBC.mprotect(FFI.cast("void *", address + page * PAGE), PAGE, 0) == 0)
+        start = address + (2 * PAGE - nbytes if at_end else PAGE)
+        return np.frombuffer(FFI.buffer(FFI.cast("char *", start), nbytes), np.uint8)
+
+    yield make
+    for base in maps:
+        LIBC.munmap(base, 3 * PAGE)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("vector", [True, False])
+@pytest.mark.parametrize("dtype", [dt.uint8, dt.float16, dt.float32, dt.float64],
+                         ids=lambda d: d.name)
+def test_masked_lanes_touch_no_page(dtype: dt.DType, vector: bool, at_end: bool, renderer: str,
+                                    guarded: Any) -> None:
+    n = 21
+    views = [guarded(n * dtype.itemsize, at_end=at_end).view(dtype.storage) for _ in range(2)]
+    views[1][:] = np.arange(n)
+    out, source = (Ref(name, dtype, n, "global", slot) for slot, name in enumerate("ab"))
+    i, lane = Var("i", 4), Var("l", WIDTH)
+    at = var(i) * WIDTH + var(lane) - WIDTH
+    inside: Valid = ((at, 0, n),)
+    back = index_const(n - 1) - at
+    statements = (Store(out, at, read(source, at, inside), inside),
+                  Store(out, at, read(source, back, inside), inside))
+    body = Loop(lane, "vector" if vector else "serial", statements)
+    kernel = Kernel("kernel", (out, source), (), Loop(i, "grid", (body,)))
+    run(kernel, views, renderer)
+    np.testing.assert_array_equal(views[0], np.arange(n)[::-1].astype(dtype.storage))
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_registers_and_scratch_see_stores_in_order(renderer: str) -> None:
+    """A running sum through a register, a scratch array, an If, unrolled and serial loops."""
+    out, source = Ref("out", dt.int32, N, "global", 0), Ref("in", dt.int32, N, "global", 1)
+    acc, kept = Ref("acc", dt.int32, 2, "register"), Ref("kept", dt.int32, N, "scratch", 64)
+    i, j, u, k = Var("i", 1), Var("j", N // 2), Var("u", 2), Var("k", N)
+    at = var(j) * 2 + var(u)
+    zero = index_const(0)
+    here = read(acc, zero)
+    step = (
+        Store(acc, zero, Expr("add", dt.int32, (here, read(source, at)))),
+        Store(kept, at, here),
+        If(((at, 10, 20),), (Store(acc, zero, Expr("add", dt.int32, (here, here))),)),
+        Store(out, at, here),
+    )
+    body = (Store(acc, zero, constant(0, dt.int32)),
+            Loop(j, "serial", (Loop(u, "unroll", step),)),
+            Loop(k, "serial", (Store(out, var(k), Expr(
+                "sub", dt.int32, (read(out, var(k)), read(kept, var(k))))),)))
+    kernel = Kernel("kernel", (out, source), (acc, kept), Loop(i, "grid", body))
+    agree(kernel, filled(dt.int32), renderer)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("kind", ["vector", "serial", "unroll"])
+def test_gather_through_a_dynamic_index(kind: str, renderer: str) -> None:
+    out, source = Ref("out", dt.float32, N, "global", 0), Ref("in", dt.float32, N, "global", 1)
+    places = Ref("at", dt.int64, N, "global", 2)
+    i, lane = Var("i", N // WIDTH), Var("l", WIDTH)
+    at = var(i) * WIDTH + var(lane)
+    found = Index({Dyn(read(places, at), 0, N - 1): 1}, 0)
+    body = Loop(lane, kind, (Store(out, at, read(source, found)),))
+    kernel = Kernel("kernel", (out, source, places), (), Loop(i, "grid", (body,)))
+    order = np.random.default_rng(5).permutation(N).astype(np.int64)
+    agree(kernel, [*filled(), order], renderer)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_negative_quotients_round_down(renderer: str) -> None:
+    out = Ref("out", dt.int64, N, "global", 0)
+    i, lane = Var("i", N // WIDTH), Var("l", WIDTH)
+    at = var(i) * WIDTH + var(lane)
+    low = at * 3 - 100
+    value = Expr("index", dt.int64, (), low // 7 + (low % 5) * 1000)
+    for kind in ("vector", "serial", "unroll"):
+        kernel = Kernel("kernel", (out,), (),
+                        Loop(i, "grid", (Loop(lane, kind, (Store(out, at, value),)),)))
+        agree(kernel, [np.zeros(N, np.int64)], renderer)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_indices_beyond_32_bits(renderer: str) -> None:
+    out = Ref("out", dt.int64, WIDTH, "global", 0)
+    i, lane = Var("i", 1), Var("l", WIDTH)
+    wide = var(lane) * (3 << 33) + 5
+    value = Expr("index", dt.int64, (), Index({Div(wide, 3, 0, 1 << 40): 1}, 0))
+    valid: Valid = ((wide, 1 << 34, 1 << 36),)
+    kernel = Kernel("kernel", (out,), (), Loop(
+        i, "grid", (Loop(lane, "vector", (Store(out, var(lane), value, valid),)),)))
+    agree(kernel, [np.zeros(WIDTH, np.int64)], renderer)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_streaming_stores(renderer: str) -> None:
+    kernel = copy_kernel(INDICES["contiguous"], INDICES["reversed"], blocks=4)
+    loop = kernel.body.body[0]
+    store = loop.body[0]
+    streaming = Store(store.ref, store.index, store.value, streaming=True)
+    kernel = Kernel("kernel", kernel.params, (), Loop(
+        kernel.body.var, "grid", (Loop(loop.var, "vector", (streaming,)),)))
+    memory = np.zeros(4 * N + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    out = memory[start:start + 4 * N].view(np.float32)
+    source = filled()[1]
+    run(kernel, [out, source], renderer)
+    np.testing.assert_array_equal(out, source.reshape(4, WIDTH)[:, ::-1].ravel())
+    text = render_llvm.render(kernel, HOST) if renderer == "llvm" else render_c.render(
+        kernel, HOST)
+    check("nontemporal" in text, text)
+
+
+@pytest.mark.parametrize("module", [render_llvm, render_c], ids=["llvm", "c"])
+def test_text_is_deterministic(module: Any) -> None:
+    texts = {module.render(copy_kernel(INDICES["mixed"], INDICES["quotient"],
+                                       load_valid=VALIDS["modulo"], blocks=3), HOST)
+             for _ in range(3)}
+    check(len(texts) == 1, "equal kernels give equal texts")
+
+
+@pytest.mark.parametrize("module", [render_llvm, render_c], ids=["llvm", "c"])
+def test_mistakes_are_named(module: Any) -> None:
+    stray = copy_kernel(INDICES["contiguous"], lambda i, l: var(Var("nowhere", 5)))
+    with pytest.raises(ValueError, match="nowhere"):
+        module.render(stray, HOST)
+    out = Ref("out", dt.int32, 1, "global", 0)
+    i = Var("i", 1)
+    one = constant(1, dt.int32)
+    bad = Store(out, index_const(0), Expr("div", dt.int32, (one, one)))
+    with pytest.raises(TypeError, match="'div' for int32"):
+        module.render(Kernel("kernel", (out,), (), Loop(i, "grid", (bad,))), HOST)
