@@ -1,0 +1,320 @@
+"""The Tensor: a lazy node of the graph and the device it lives on, with Python's operators.
+
+An operator on two tensors of one dtype, shape and device is one look-up and one node; everything
+else goes through `tensor.ops`, which promotes and broadcasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from types import ModuleType
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compilers import dtype as dt
+from compilers import graph
+from compilers.dtype import DType
+from compilers.graph import Node, Shape
+from tensor import engine, indexing, ops
+from tensor.promotion import Scalar, from_numpy
+
+Operand: TypeAlias = "Tensor | Scalar"
+_SCALARS = (int, float)
+
+
+def common_device(tensors: list[Tensor]) -> str:
+    """The one device of all tensors. Raises: ValueError when there are several."""
+    device = tensors[0].device
+    for tensor in tensors:
+        if tensor.device != device:
+            raise ValueError(
+                f"tensors live on {device} and {tensor.device}; move one with .to({device!r})"
+            )
+    return device
+
+
+def _mixed(op: str, x: Tensor, other: Any, swapped: bool) -> Any:
+    """Operands of differing dtype or shape, or a Python scalar."""
+    if isinstance(other, Tensor):
+        device = common_device([x, other])
+        a, b = x._node, other._node
+        return Tensor(ops.binary(op, b, a) if swapped else ops.binary(op, a, b), device)
+    if isinstance(other, _SCALARS):
+        return Tensor(ops.with_value(op, x._node, other, swapped), x.device)
+    return NotImplemented
+
+
+def _forward(op: str, swapped: bool = False) -> Callable[[Tensor, Operand], Tensor]:
+    """The special method of a binary op; `swapped`: the other operand stands first."""
+    direct = ops.DIRECT[op]
+    compared = dt.bool_ if op in graph.COMPARE else None
+
+    def method(self: Tensor, other: Operand) -> Tensor:
+        if type(other) is Tensor:
+            a, b = self._node, other._node
+            dtype = a.dtype
+            if (
+                dtype is b.dtype
+                and a.shape == b.shape
+                and dtype in direct
+                and self.device == other.device
+            ):
+                sources = (b, a) if swapped else (a, b)
+                return Tensor(Node(op, sources, None, compared or dtype, a.shape), self.device)
+        result: Tensor = _mixed(op, self, other, swapped)
+        return result
+
+    return method
+
+
+def _inplace(op: str) -> Callable[[Tensor, Operand], Tensor]:
+    """The special method of `x op= y`: x keeps its dtype, shape and identity."""
+
+    def method(self: Tensor, other: Operand) -> Tensor:
+        result = _mixed(op, self, other, False)
+        if result is NotImplemented:
+            return NotImplemented
+        node = result._node
+        if node.dtype is not self.dtype or node.shape != self.shape:
+            raise TypeError(
+                f"an in-place {op} would turn {self.dtype.name}{list(self.shape)} "
+                f"into {node.dtype.name}{list(node.shape)}; write x = x {op} y"
+            )
+        self._node = node
+        return self
+
+    return method
+
+
+class Tensor:
+    """An n-dimensional array whose elements are computed when they are first looked at."""
+
+    __slots__ = ("__weakref__", "_node", "device")
+
+    __array_priority__ = 1000.0
+
+    def __init__(self, node: Node, device: str) -> None:
+        self._node, self.device = node, device
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+        return self._node.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Type of the elements."""
+        return self._node.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._node.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self._node.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    def _transposed(self) -> Tensor:
+        if self.ndim != 2:
+            raise ValueError(f".T needs rank 2, not {self.ndim}; use .mT or permute_dims")
+        return self.mT
+
+    T = property(_transposed, doc="The transpose of a matrix.")
+
+    @property
+    def mT(self) -> Tensor:
+        """Every matrix in the last two axes transposed."""
+        rank = self.ndim
+        if rank < 2:
+            raise ValueError(f".mT needs rank 2 or more, not {rank}")
+        return Tensor(
+            graph.permute(self._node, (*range(rank - 2), rank - 1, rank - 2)), self.device
+        )
+
+    def realize(self) -> Self:
+        """Compute the elements now; the tensor itself."""
+        if self._node.op != "buffer":
+            engine.realize((self._node,), self.device)
+        return self
+
+    def numpy(self) -> NDArray[Any]:
+        """The elements as a read-only numpy array, shared where the device sees host memory.
+
+        numpy has no bfloat16: such a tensor comes as the float32 values it holds.
+        """
+        array = engine.to_numpy(self._node, self.device)
+        if self.dtype is dt.bfloat16:
+            return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return array
+
+    def item(self) -> Scalar:
+        """The only element as a Python number. Raises: ValueError for any other size."""
+        value: Scalar = self.numpy().item()
+        return value
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def to(self, device: str) -> Tensor:
+        """The same elements on another device; the tensor itself when it is there already."""
+        if device == self.device:
+            return self
+        return Tensor(engine.copy(self._node, self.device, device), device)
+
+    def to_device(self, device: str, /, *, stream: None = None) -> Tensor:
+        """The standard's name of `to`. Raises: ValueError for a stream; there are none here."""
+        if stream is not None:
+            raise ValueError(f"stream {stream!r} is not supported; devices order their own work")
+        return self.to(device)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        import tensor
+
+        if api_version not in (None, *tensor.ARRAY_API_VERSIONS):
+            known = ", ".join(tensor.ARRAY_API_VERSIONS)
+            raise ValueError(f"array API version {api_version!r} is not provided; {known} are")
+        return tensor
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        array = self.numpy()
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and (wanted != array.dtype or self.dtype is dt.bfloat16):
+            raise ValueError(f"{self.dtype.name} to {wanted} needs a copy; pass copy=None")
+        return array.astype(wanted, copy=bool(copy))
+
+    def __buffer__(self, flags: int) -> memoryview:
+        from tensor import interop
+
+        return interop.to_memoryview(self)
+
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        from tensor import interop
+
+        return interop.to_capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from tensor import interop
+
+        return interop.device_code(self.device)
+
+    def _only(self, what: str) -> Scalar:
+        if self._node.shape:
+            raise TypeError(f"{what} needs a tensor of rank 0, not of shape {self.shape}")
+        value: Scalar = self.numpy().item()
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._only("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._only("int()"))
+
+    def __float__(self) -> float:
+        return float(self._only("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._only("complex()"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"an index needs an integer tensor, not {self.dtype.name}")
+        return int(self._only("an index"))
+
+    def __len__(self) -> int:
+        if not self._node.shape:
+            raise TypeError("a tensor of rank 0 has no len()")
+        return self._node.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._node.shape:
+            raise TypeError("a tensor of rank 0 cannot be iterated")
+        return (self[i] for i in range(self._node.shape[0]))
+
+    def __repr__(self) -> str:
+        text = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        return f"Tensor({text}, dtype={self.dtype.name}, device={self.device!r})"
+
+    def __getitem__(self, key: Any, /) -> Tensor:
+        return Tensor(indexing.getitem(self._node, key, self.device), self.device)
+
+    def __setitem__(self, key: Any, value: Operand, /) -> None:
+        if isinstance(value, Tensor):
+            node = value.to(self.device)._node
+        else:
+            node = ops.constant(value, self.dtype)
+        self._node = indexing.setitem(self._node, key, node, self.device)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __neg__(self) -> Tensor:
+        if self.dtype is dt.bool_:
+            raise TypeError("negative is not defined for bool; use ~x")
+        return Tensor(graph.unary("neg", self._node), self.device)
+
+    def __abs__(self) -> Tensor:
+        if self.dtype.kind in "bu":
+            return self
+        return Tensor(graph.unary("abs", self._node), self.device)
+
+    def __invert__(self) -> Tensor:
+        if self.dtype.kind == "f":
+            raise TypeError(f"bitwise_invert is not defined for {self.dtype.name}")
+        return Tensor(graph.unary("invert", self._node), self.device)
+
+    __add__, __radd__, __iadd__ = _forward("add"), _forward("add", True), _inplace("add")
+    __sub__, __rsub__, __isub__ = _forward("sub"), _forward("sub", True), _inplace("sub")
+    __mul__, __rmul__, __imul__ = _forward("mul"), _forward("mul", True), _inplace("mul")
+    __truediv__, __rtruediv__ = _forward("div"), _forward("div", True)
+    __floordiv__, __rfloordiv__ = _forward("floordiv"), _forward("floordiv", True)
+    __mod__, __rmod__, __imod__ = _forward("mod"), _forward("mod", True), _inplace("mod")
+    __pow__, __rpow__, __ipow__ = _forward("pow"), _forward("pow", True), _inplace("pow")
+    __and__, __rand__, __iand__ = _forward("and"), _forward("and", True), _inplace("and")
+    __or__, __ror__, __ior__ = _forward("or"), _forward("or", True), _inplace("or")
+    __xor__, __rxor__, __ixor__ = _forward("xor"), _forward("xor", True), _inplace("xor")
+    __lshift__, __rlshift__ = _forward("shl"), _forward("shl", True)
+    __rshift__, __rrshift__ = _forward("shr"), _forward("shr", True)
+    __itruediv__, __ifloordiv__ = _inplace("div"), _inplace("floordiv")
+    __ilshift__, __irshift__ = _inplace("shl"), _inplace("shr")
+    __lt__, __le__ = _forward("lt"), _forward("le")
+    __gt__, __ge__ = _forward("lt", True), _forward("le", True)
+    # The standard's == compares elements, which object's own signature does not foresee.
+    __eq__: Any = _forward("eq")
+    __ne__: Any = _forward("ne")
+    __hash__: Any = None
+
+    def __matmul__(self, other: Tensor, /) -> Tensor:
+        from tensor import linalg
+
+        return linalg.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+
+    def __imatmul__(self, other: Tensor, /) -> Tensor:
+        result = self @ other
+        if result.shape != self.shape or result.dtype is not self.dtype:
+            raise TypeError(f"an in-place @ would turn {self.shape} into {result.shape}")
+        self._node = result._node
+        return self
+
+
+def wrap(array: NDArray[Any], device: str, dtype: DType | None = None) -> Tensor:
+    """A numpy array as a tensor, shared where possible; `dtype` bfloat16 reads uint16 bits."""
+    return Tensor(engine.from_numpy(array, device, dtype or from_numpy(array.dtype)), device)

@@ -1,0 +1,160 @@
+"""Which dtype a result has: the standard's tables, and numpy 2's where the standard says nothing.
+
+The standard leaves mixed kinds open; here an integer that meets a float gives what numpy 2 gives
+(int32 with float32 is float64), and bfloat16 behaves as float16 does, except that the two of them
+meet in float32. Python scalars are weak: they take the dtype of the array beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from compilers import dtype as dt
+from compilers.dtype import DType
+
+Scalar: TypeAlias = bool | int | float
+
+DEFAULT_FLOAT = dt.float32
+DEFAULT_INT = dt.int64
+
+
+def _twin(dtype: DType) -> str:
+    return "float16" if dtype is dt.bfloat16 else dtype.name
+
+
+def _promote(a: DType, b: DType) -> DType:
+    if a is b:
+        return a
+    if {a.name, b.name} == {"float16", "bfloat16"}:
+        return dt.float32
+    name = np.promote_types(_twin(a), _twin(b)).name
+    return dt.bfloat16 if name == "float16" and dt.bfloat16 in (a, b) else dt.BY_NAME[name]
+
+
+PROMOTE = {(a, b): _promote(a, b) for a in dt.ALL for b in dt.ALL}
+"""Every pair of dtypes and the dtype they meet in."""
+
+KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "",
+    "numeric": "iuf",
+}
+
+
+def with_scalar(dtype: DType, value: Scalar) -> DType:
+    """The dtype of an array of `dtype` beside a Python scalar."""
+    kind = dtype.kind
+    if isinstance(value, bool) or kind == "f":
+        return dtype
+    if isinstance(value, int):
+        return DEFAULT_INT if kind == "b" else dtype
+    return dt.float64
+
+
+def scalar_dtype(value: Scalar) -> DType:
+    """The dtype of a Python scalar that stands alone."""
+    if isinstance(value, bool):
+        return dt.bool_
+    return DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT
+
+
+def floating(dtype: DType) -> DType:
+    """The dtype in which a function of floats computes."""
+    return dtype if dtype.kind == "f" else dt.float64
+
+
+def accumulator(dtype: DType) -> DType:
+    """The dtype a sum or product is taken in: half precision in float32."""
+    return dt.float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
+
+
+def summed(dtype: DType) -> DType:
+    """The dtype of the sum or product of an array: small integers widen, as the standard says."""
+    if dtype.kind == "f":
+        return dtype
+    return dt.uint64 if dtype.kind == "u" else dt.int64
+
+
+def as_dtype(dtype: object) -> DType:
+    """A DType from one of ours. Raises: TypeError naming ours."""
+    if isinstance(dtype, DType):
+        return dtype
+    names = ", ".join(dt.BY_NAME)
+    raise TypeError(f"{dtype!r} is not a dtype of this namespace; use one of {names}")
+
+
+def from_numpy(dtype: np.dtype[np.generic]) -> DType:
+    """The DType of a numpy dtype. Raises: TypeError for dtypes there are none of here."""
+    found = dt.BY_NAME.get(dtype.name)
+    if found is None:
+        raise TypeError(
+            f"numpy dtype {dtype} is not one of ours; convert it to {', '.join(dt.BY_NAME)}"
+        )
+    return found
+
+
+def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
+    """Whether `dtype` is a dtype, of a kind ("bool", "integral", ...), or of one in a tuple."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    if isinstance(kind, DType):
+        return dtype is kind
+    letters = KINDS.get(kind)
+    if letters is None:
+        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
+    return dtype.kind in letters
+
+
+@dataclass(frozen=True, slots=True)
+class Finfo:
+    """Machine limits of a floating dtype."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Iinfo:
+    """Machine limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo_of(dtype: DType) -> Finfo:
+    """Raises: TypeError when `dtype` is no floating dtype."""
+    if dtype.kind != "f":
+        raise TypeError(f"finfo needs a floating dtype, not {dtype.name}")
+    if dtype is dt.bfloat16:
+        largest = (2.0 - 2.0**-7) * 2.0**127
+        return Finfo(16, 2.0**-7, largest, -largest, 2.0**-126, dtype)
+    info = np.finfo(dtype.name)
+    return Finfo(
+        info.bits,
+        float(info.eps),
+        float(info.max),
+        float(info.min),
+        float(info.smallest_normal),
+        dtype,
+    )
+
+
+def iinfo_of(dtype: DType) -> Iinfo:
+    """Raises: TypeError when `dtype` is no integer dtype."""
+    if dtype.kind not in "iu":
+        raise TypeError(f"iinfo needs an integer dtype, not {dtype.name}")
+    low, high = dt.limits(dtype)
+    return Iinfo(dtype.bits, high, low, dtype)
