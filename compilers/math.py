@@ -98,8 +98,9 @@ class Expander:
         dyns = list(dynamic(index))
         if not dyns:
             return index
-        return index.substitute({
-            dyn: Index({Dyn(self(dyn.expr), dyn.low, dyn.high): 1}, 0) for dyn in dyns})
+        return index.substitute(
+            {dyn: Index({Dyn(self(dyn.expr), dyn.low, dyn.high): 1}, 0) for dyn in dyns}
+        )
 
     def valid(self, valid: Valid) -> Valid:
         """A predicate whose indices are rewritten."""
@@ -143,8 +144,10 @@ class Expander:
         if expr.op in {"neg", "abs"}:
             mask = 0x8000 if expr.op == "neg" else 0x7FFF
             return op("xor" if expr.op == "neg" else "and", src[0], like(src[0], mask))
-        wide = [widen(s, e.dtype, native=self.native) if e.dtype in HALVES else s
-                for s, e in zip(src, expr.src, strict=True)]
+        wide = [
+            widen(s, e.dtype, native=self.native) if e.dtype in HALVES else s
+            for s, e in zip(src, expr.src, strict=True)
+        ]
         if expr.op == "nextafter":
             return next_after(wide[0], wide[1], src[0], src[1])
         if expr.op in {"max", "min"} and expr.dtype is dt.float16:

@@ -11,11 +11,10 @@ from compilers.ir import Expr
 
 HALVES = (dt.float16, dt.bfloat16)
 UNSIGNED = {1: dt.uint8, 2: dt.uint16, 4: dt.uint32, 8: dt.uint64}
-SIGNED = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}
-MANTISSA_BITS = {dt.float16: 10, dt.bfloat16: 7, dt.float32: 23, dt.float64: 52}
 
 
 def const(value: float, dtype: DType) -> Expr:
+    """A constant of `dtype`."""
     return Expr("const", dtype, (), value)
 
 
@@ -30,14 +29,17 @@ def op(name: str, *src: Expr) -> Expr:
 
 
 def where(condition: Expr, a: Expr, b: Expr) -> Expr:
+    """`a` where the condition holds, else `b`."""
     return Expr("where", a.dtype, (condition, a, b))
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
+    """The same number in another dtype; integers wrap."""
     return x if x.dtype is dtype else Expr("cast", dtype, (x,))
 
 
 def bitcast(x: Expr, dtype: DType) -> Expr:
+    """The same bits in another dtype."""
     return x if x.dtype is dtype else Expr("bitcast", dtype, (x,))
 
 
@@ -59,18 +61,22 @@ def bits(x: Expr) -> Expr:
 
 
 def is_nan(x: Expr) -> Expr:
+    """Whether a float is NaN."""
     return op("ne", x, x)
 
 
 def either(a: Expr, b: Expr) -> Expr:
+    """Logical or."""
     return op("or", a, b)
 
 
 def both(a: Expr, b: Expr) -> Expr:
+    """Logical and."""
     return op("and", a, b)
 
 
 def negate(condition: Expr) -> Expr:
+    """Logical not."""
     return op("xor", condition, const(True, dt.bool_))
 
 

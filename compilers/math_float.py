@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from compilers import dtype as dt
 from compilers.dtype import DType, limits
 from compilers.graph import MATH1, MATH2
 from compilers.ir import Expr
 from compilers.math_build import (
-    MANTISSA_BITS,
-    UNSIGNED,
     bitcast,
     bits,
     both,
@@ -21,9 +18,6 @@ from compilers.math_build import (
     op,
     where,
 )
-
-NAMES = {"asin": "asin", "acos": "acos", "atan": "atan", "asinh": "asinh", "acosh": "acosh",
-         "atanh": "atanh"}  # fmt: skip
 
 
 def _extreme(name: str, a: Expr, b: Expr) -> Expr:

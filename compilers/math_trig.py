@@ -1,4 +1,4 @@
-"""float32 sin, cos and tan: reduced and evaluated in float64; huge arguments go to the C library."""
+"""float32 sin, cos and tan, evaluated in float64; huge arguments go to the C library."""
 
 from __future__ import annotations
 

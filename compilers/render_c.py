@@ -43,8 +43,9 @@ class CPrinter:
         self.names[ref] = name
         kind = self.unit.memory(memory_dtype(ref))
         if ref.space == "register":
-            self.lines.append(f"{kind} {name}[{max(ref.size, 1)}] "
-                              f"__attribute__((aligned({CACHE_LINE})));")
+            self.lines.append(
+                f"{kind} {name}[{max(ref.size, 1)}] __attribute__((aligned({CACHE_LINE})));"
+            )
         else:
             self.lines.append(f"{kind} *const {name} = ({kind} *)(scratch + {ref.slot});")
 
@@ -76,8 +77,11 @@ class CPrinter:
 
     def reverse(self, value: Value) -> Value:
         order = ", ".join(str(lane) for lane in reversed(range(value.lanes)))
-        return self._new(f"__builtin_shufflevector({value.text}, {value.text}, {order})",
-                         value.dtype, value.lanes)
+        return self._new(
+            f"__builtin_shufflevector({value.text}, {value.text}, {order})",
+            value.dtype,
+            value.lanes,
+        )
 
     # memory
 
@@ -96,8 +100,9 @@ class CPrinter:
         dtype = memory_dtype(ref)
         helper = self.unit.masked("gather", dtype, index.lanes)
         condition = mask.text if mask is not None else self._all(index.lanes)
-        return self._new(f"{helper}({self.names[ref]}, {index.text}, {condition})", dtype,
-                         index.lanes)
+        return self._new(
+            f"{helper}({self.names[ref]}, {index.text}, {condition})", dtype, index.lanes
+        )
 
     def _all(self, lanes: int) -> str:
         return self.splat(self.literal(True, dt.bool_), lanes).text
@@ -105,8 +110,9 @@ class CPrinter:
     def store(self, ref: Ref, index: Value, value: Value) -> None:
         self.lines.append(f"{self.names[ref]}[(i64){index.text}] = {value.text};")
 
-    def store_lanes(self, ref: Ref, index: Value, value: Value, mask: Value | None,
-                    streaming: bool) -> None:
+    def store_lanes(
+        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+    ) -> None:
         base, lanes = self.names[ref], value.lanes
         if mask is not None:
             helper = self.unit.masked("store", value.dtype, lanes)
@@ -117,14 +123,16 @@ class CPrinter:
             align = min(CACHE_LINE, align * lanes)
         kind = self.unit.memory(value.dtype, lanes, align)
         place = f"({kind} *)({base} + (i64){index.text})"
-        self.lines.append(f"__builtin_nontemporal_store({value.text}, {place});" if streaming
-                          else f"*{place} = {value.text};")
+        self.lines.append(
+            f"__builtin_nontemporal_store({value.text}, {place});"
+            if streaming
+            else f"*{place} = {value.text};"
+        )
 
     def scatter(self, ref: Ref, index: Value, value: Value, mask: Value | None) -> None:
         helper = self.unit.masked("scatter", value.dtype, value.lanes)
         condition = mask.text if mask is not None else self._all(value.lanes)
-        self.lines.append(
-            f"{helper}({self.names[ref]}, {index.text}, {value.text}, {condition});")
+        self.lines.append(f"{helper}({self.names[ref]}, {index.text}, {value.text}, {condition});")
 
     # control
 
@@ -149,10 +157,18 @@ class CPrinter:
         kinds = [self.unit.memory(memory_dtype(ref)) for ref in kernel.params]
         params = "".join(f"{kind} *restrict p{i}, " for i, kind in enumerate(kinds))
         passed = "".join(f"({kind} *)args[{i}], " for i, kind in enumerate(kinds))
-        return "\n".join([
-            *self.unit.header(),
-            f"static __attribute__((noinline)) void {kernel.name}_body({params}"
-            "u64 begin, u64 end, char *restrict scratch) {",
-            *self.lines, "}",
-            f"void {kernel.name}(const u64 *args, u64 begin, u64 end, void *scratch) {{",
-            f"{kernel.name}_body({passed}begin, end, (char *)scratch);", "}"]) + "\n"
+        return (
+            "\n".join(
+                [
+                    *self.unit.header(),
+                    f"static __attribute__((noinline)) void {kernel.name}_body({params}"
+                    "u64 begin, u64 end, char *restrict scratch) {",
+                    *self.lines,
+                    "}",
+                    f"void {kernel.name}(const u64 *args, u64 begin, u64 end, void *scratch) {{",
+                    f"{kernel.name}_body({passed}begin, end, (char *)scratch);",
+                    "}",
+                ]
+            )
+            + "\n"
+        )

@@ -29,7 +29,7 @@ EACH = '_Pragma("clang loop unroll(full)") for (int l = 0; l < '
 
 
 def scalar_name(dtype: DType, *, signed: bool = False) -> str:
-    """"f32", "u8", ...: integers are unsigned unless `signed` and of a signed dtype."""
+    """ "f32", "u8", ...: integers are unsigned unless `signed` and of a signed dtype."""
     if dtype.kind == "f":
         return f"f{dtype.bits}"
     return f"{'i' if signed and dtype.kind == 'i' else 'u'}{dtype.bits}"
@@ -69,7 +69,8 @@ class Unit:
         base = "i8" if dtype.kind == "b" else scalar_name(dtype, signed=signed)
         name = f"{base}x{lanes}"
         self.declared.setdefault(
-            name, f"typedef {base} {name} __attribute__((ext_vector_type({lanes})));")
+            name, f"typedef {base} {name} __attribute__((ext_vector_type({lanes})));"
+        )
         return name
 
     def memory(self, dtype: DType, lanes: int = 0, align: int = 0) -> str:
@@ -77,13 +78,15 @@ class Unit:
         base, align = self.type(dtype, lanes), align or dtype.itemsize
         name = f"{base}_at{align}"
         self.declared.setdefault(
-            name, f"typedef {base} {name} __attribute__((may_alias, aligned({align})));")
+            name, f"typedef {base} {name} __attribute__((may_alias, aligned({align})));"
+        )
         return name
 
     def helper(self, name: str, head: str, body: str) -> str:
         """Declare a static function once."""
         self.declared.setdefault(
-            name, f"static inline __attribute__((always_inline)) {head} {{ {body} }}")
+            name, f"static inline __attribute__((always_inline)) {head} {{ {body} }}"
+        )
         return name
 
     def operation(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> str:
@@ -153,8 +156,11 @@ class Unit:
         source = self.type(value.dtype, value.lanes)
         if kind == source or value.lanes:
             return f"({kind}){value.text}"
-        name = self.helper(f"{kind}_of_{source}", f"{kind} {kind}_of_{source}({source} x)",
-                           f"{kind} r; __builtin_memcpy(&r, &x, sizeof r); return r;")
+        name = self.helper(
+            f"{kind}_of_{source}",
+            f"{kind} {kind}_of_{source}({source} x)",
+            f"{kind} r; __builtin_memcpy(&r, &x, sizeof r); return r;",
+        )
         return f"{name}({value.text})"
 
     def _function(self, op: str, args: Sequence[Value]) -> str:
@@ -179,7 +185,8 @@ class Unit:
         element, lanes = scalar_name(dtype), args[0].lanes
         rest = args if op == "call" else args[2:]
         self.declared.setdefault(
-            name, f"{element} {name}({', '.join([element] * len(rest))}) __attribute__((const));")
+            name, f"{element} {name}({', '.join([element] * len(rest))}) __attribute__((const));"
+        )
         texts = ", ".join(arg.text for arg in args)
         if not lanes:
             slow = f"{name}({', '.join(arg.text for arg in rest)})"

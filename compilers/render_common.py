@@ -47,8 +47,9 @@ class Printer(Protocol):
     def gather(self, ref: Ref, index: Value, mask: Value | None) -> Value: ...
     def reverse(self, value: Value) -> Value: ...
     def store(self, ref: Ref, index: Value, value: Value) -> None: ...
-    def store_lanes(self, ref: Ref, index: Value, value: Value, mask: Value | None,
-                    streaming: bool) -> None: ...
+    def store_lanes(
+        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+    ) -> None: ...
     def scatter(self, ref: Ref, index: Value, value: Value, mask: Value | None) -> None: ...
     def begin_loop(self, var: Var, extent: int | None) -> Value: ...
     def end_loop(self) -> None: ...
@@ -93,8 +94,9 @@ class FactTable:
             if isinstance(atom, Var):
                 parts.append(Facts(frozenset({atom}), frozenset()))
             else:
-                parts.append(self.of(atom.expr) if isinstance(atom, Dyn)
-                             else self.of_index(atom.index))
+                parts.append(
+                    self.of(atom.expr) if isinstance(atom, Dyn) else self.of_index(atom.index)
+                )
         return _merge(parts)
 
     def varies(self, index: Index, var: Var | None) -> bool:
@@ -137,8 +139,9 @@ def _merge(parts: Sequence[Facts]) -> Facts:
         return NO_FACTS
     if len(parts) == 1:
         return parts[0]
-    return Facts(frozenset().union(*(p.vars for p in parts)),
-                 frozenset().union(*(p.refs for p in parts)))
+    return Facts(
+        frozenset().union(*(p.vars for p in parts)), frozenset().union(*(p.refs for p in parts))
+    )
 
 
 def fits_int32(index: Index) -> bool:

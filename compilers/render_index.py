@@ -67,8 +67,9 @@ class IndexWriter:
         walker = self.walker
         split = walker.facts.lanes(index, var)
         if split is None or split[0] != 1:
-            dtype = dt.int32 if fits_int32(index) and max(abs(low), abs(high)) < 1 << 31 \
-                else dt.int64
+            dtype = (
+                dt.int32 if fits_int32(index) and max(abs(low), abs(high)) < 1 << 31 else dt.int64
+            )
             return self._compare(self._lanes(index, var, dtype), index, low, high)
         base, numbers = split[1], walker.printer.iota(var.extent, dt.int32)
         parts = []

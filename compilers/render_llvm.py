@@ -70,10 +70,15 @@ class LlvmPrinter:
         element, vector = scalar_type(value.dtype), pair_type(value.dtype, lanes)
         if value.literal:
             return Value(f"splat ({element} {value.text})", value.dtype, lanes)
-        first = self._new(f"insertelement {vector} poison, {element} {value.text}, i64 0",
-                          value.dtype, lanes)
-        return self._new(f"shufflevector {vector} {first.text}, {vector} poison, "
-                         f"<{lanes} x i32> zeroinitializer", value.dtype, lanes)
+        first = self._new(
+            f"insertelement {vector} poison, {element} {value.text}, i64 0", value.dtype, lanes
+        )
+        return self._new(
+            f"shufflevector {vector} {first.text}, {vector} poison, "
+            f"<{lanes} x i32> zeroinitializer",
+            value.dtype,
+            lanes,
+        )
 
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str = "") -> Value:
         text = self.module.operation(op, dtype, args, name)
@@ -85,9 +90,12 @@ class LlvmPrinter:
     def reverse(self, value: Value) -> Value:
         order = ", ".join(f"i32 {lane}" for lane in reversed(range(value.lanes)))
         vector = type_of(value)
-        return self._new(f"shufflevector {vector} {value.text}, {vector} poison, "
-                         f"<{value.lanes} x i32> <{order}>",
-                         value.dtype, value.lanes)
+        return self._new(
+            f"shufflevector {vector} {value.text}, {vector} poison, "
+            f"<{value.lanes} x i32> <{order}>",
+            value.dtype,
+            value.lanes,
+        )
 
     # memory
 
@@ -97,15 +105,17 @@ class LlvmPrinter:
         element = scalar_type(memory_dtype(ref))
         self.count += 1
         name = f"%v{self.count}"
-        self.lines.append(f"{name} = getelementptr {element}, ptr {self.names[ref]}, "
-                          f"i64 {index.text}")
+        self.lines.append(
+            f"{name} = getelementptr {element}, ptr {self.names[ref]}, i64 {index.text}"
+        )
         return name
 
     def load(self, ref: Ref, index: Value) -> Value:
         dtype = memory_dtype(ref)
         pointer = self._pointer(ref, index)
-        return self._new(f"load {scalar_type(dtype)}, ptr {pointer}, align {dtype.itemsize}",
-                         dtype, 0)
+        return self._new(
+            f"load {scalar_type(dtype)}, ptr {pointer}, align {dtype.itemsize}", dtype, 0
+        )
 
     def load_lanes(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
         dtype = memory_dtype(ref)
@@ -118,8 +128,10 @@ class LlvmPrinter:
         element = scalar_type(memory_dtype(ref))
         self.count += 1
         name = f"%v{self.count}"
-        self.lines.append(f"{name} = getelementptr {element}, ptr {self.names[ref]}, "
-                          f"{type_of(index)} {index.text}")
+        self.lines.append(
+            f"{name} = getelementptr {element}, ptr {self.names[ref]}, "
+            f"{type_of(index)} {index.text}"
+        )
         return name
 
     def gather(self, ref: Ref, index: Value, mask: Value | None) -> Value:
@@ -130,22 +142,27 @@ class LlvmPrinter:
 
     def store(self, ref: Ref, index: Value, value: Value) -> None:
         pointer = self._pointer(ref, index)
-        self.lines.append(f"store {type_of(value)} {value.text}, ptr {pointer}, "
-                          f"align {value.dtype.itemsize}")
+        self.lines.append(
+            f"store {type_of(value)} {value.text}, ptr {pointer}, align {value.dtype.itemsize}"
+        )
 
-    def store_lanes(self, ref: Ref, index: Value, value: Value, mask: Value | None,
-                    streaming: bool) -> None:
+    def store_lanes(
+        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+    ) -> None:
         pointer, itemsize = self._pointer(ref, index), value.dtype.itemsize
         if mask is not None:
             self.lines.append(self.module.masked_store("store", value, pointer, mask))
         elif streaming:
             align = min(CACHE_LINE, itemsize * value.lanes)
             self.module.streams = True
-            self.lines.append(f"store {type_of(value)} {value.text}, ptr {pointer}, "
-                              f"align {align}, !nontemporal !0")
+            self.lines.append(
+                f"store {type_of(value)} {value.text}, ptr {pointer}, "
+                f"align {align}, !nontemporal !0"
+            )
         else:
-            self.lines.append(f"store {type_of(value)} {value.text}, ptr {pointer}, "
-                              f"align {itemsize}")
+            self.lines.append(
+                f"store {type_of(value)} {value.text}, ptr {pointer}, align {itemsize}"
+            )
 
     def scatter(self, ref: Ref, index: Value, value: Value, mask: Value | None) -> None:
         pointers = self._pointers(ref, index)
@@ -168,8 +185,9 @@ class LlvmPrinter:
         else:
             self.lines.append(f"br label %{body}")
         self._label(body)
-        self.lines.append(f"{name} = phi i64 [ {start}, %{before} ], "
-                          f"[ {name}.next, %{body}.latch ]")
+        self.lines.append(
+            f"{name} = phi i64 [ {start}, %{before} ], [ {name}.next, %{body}.latch ]"
+        )
         self.open.append((body, name, stop, ""))
         return Value(name, dt.int64)
 
@@ -184,8 +202,9 @@ class LlvmPrinter:
 
     def begin_if(self, condition: Value) -> None:
         self.blocks += 1
-        self.lines.append(f"br i1 {condition.text}, label %then{self.blocks}, "
-                          f"label %join{self.blocks}")
+        self.lines.append(
+            f"br i1 {condition.text}, label %then{self.blocks}, label %join{self.blocks}"
+        )
         self._label(f"then{self.blocks}")
         self.open.append((f"join{self.blocks}", "", "", ""))
 
@@ -200,12 +219,21 @@ class LlvmPrinter:
         passed = "".join(f"ptr %p{i}, " for i in range(len(kernel.params)))
         loads = []
         for i in range(len(kernel.params)):
-            loads += [f"%a{i} = getelementptr i64, ptr %args, i64 {i}",
-                      f"%p{i} = load ptr, ptr %a{i}, align 8"]
+            loads += [
+                f"%a{i} = getelementptr i64, ptr %args, i64 {i}",
+                f"%p{i} = load ptr, ptr %a{i}, align 8",
+            ]
         tail = "i64 %begin, i64 %end, ptr noalias %scratch"
-        entry = [f"define void @{kernel.name}(ptr noalias %args, {tail}) nounwind {{", *loads,
-                 f"call void @{kernel.name}.body({passed}i64 %begin, i64 %end, ptr %scratch)",
-                 "ret void", "}",
-                 f"define internal void @{kernel.name}.body({params}{tail}) nounwind noinline {{",
-                 "entry:", *self.lines, "ret void", "}"]
+        entry = [
+            f"define void @{kernel.name}(ptr noalias %args, {tail}) nounwind {{",
+            *loads,
+            f"call void @{kernel.name}.body({passed}i64 %begin, i64 %end, ptr %scratch)",
+            "ret void",
+            "}",
+            f"define internal void @{kernel.name}.body({params}{tail}) nounwind noinline {{",
+            "entry:",
+            *self.lines,
+            "ret void",
+            "}",
+        ]
         return "\n".join([*entry, *self.module.footer()]) + "\n"

@@ -20,7 +20,7 @@ INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "
 
 
 def scalar_type(dtype: DType) -> str:
-    """"float", "double" or "iN"; a bool is i1."""
+    """ "float", "double" or "iN"; a bool is i1."""
     if dtype.kind == "f":
         return {2: "half", 4: "float", 8: "double"}[dtype.itemsize]
     return "i1" if dtype.kind == "b" else f"i{dtype.bits}"
@@ -104,13 +104,23 @@ class Module:
         bits, single = pair_type(dt.uint16, lanes), pair_type(dt.float32, lanes)
         half, name = pair_type(dt.float16, lanes), f"{op}.{lanes}"
         if op == "widen_half":
-            head, body = f"{single} @{name}({bits} %x)", [
-                f"%h = bitcast {bits} %x to {half}", f"%r = fpext {half} %h to {single}",
-                f"ret {single} %r"]
+            head, body = (
+                f"{single} @{name}({bits} %x)",
+                [
+                    f"%h = bitcast {bits} %x to {half}",
+                    f"%r = fpext {half} %h to {single}",
+                    f"ret {single} %r",
+                ],
+            )
         else:
-            head, body = f"{bits} @{name}({single} %x)", [
-                f"%h = fptrunc {single} %x to {half}", f"%r = bitcast {half} %h to {bits}",
-                f"ret {bits} %r"]
+            head, body = (
+                f"{bits} @{name}({single} %x)",
+                [
+                    f"%h = fptrunc {single} %x to {half}",
+                    f"%r = bitcast {half} %h to {bits}",
+                    f"ret {bits} %r",
+                ],
+            )
         lines = [f"define internal {head} nounwind alwaysinline {{", *body, "}"]
         self.helpers.setdefault(name, "\n".join(lines))
         result = head.split(" @", maxsplit=1)[0]
@@ -135,11 +145,14 @@ class Module:
         vector, bools = pair_type(dtype, lanes), f"<{lanes} x i1>"
         pointers = f"<{lanes} x ptr>" if op == "gather" else "ptr"
         name = f"llvm.masked.{op}.{_suffix(dtype, lanes)}." + (
-            f"v{lanes}p0" if op == "gather" else "p0")
+            f"v{lanes}p0" if op == "gather" else "p0"
+        )
         self._declare(vector, name, [pointers, bools, vector])
         condition = mask.text if mask is not None else "splat (i1 true)"
-        return (f"call {vector} @{name}({pointers} align {dtype.itemsize} {pointer}, "
-                f"{bools} {condition}, {vector} zeroinitializer)")
+        return (
+            f"call {vector} @{name}({pointers} align {dtype.itemsize} {pointer}, "
+            f"{bools} {condition}, {vector} zeroinitializer)"
+        )
 
     def masked_store(self, op: str, value: Value, pointer: str, mask: Value | None) -> str:
         """llvm.masked.store or llvm.masked.scatter."""
@@ -147,11 +160,14 @@ class Module:
         bools = f"<{lanes} x i1>"
         pointers = f"<{lanes} x ptr>" if op == "scatter" else "ptr"
         name = f"llvm.masked.{op}.{_suffix(value.dtype, lanes)}." + (
-            f"v{lanes}p0" if op == "scatter" else "p0")
+            f"v{lanes}p0" if op == "scatter" else "p0"
+        )
         self._declare("void", name, [vector, pointers, bools])
         condition = mask.text if mask is not None else "splat (i1 true)"
-        return (f"call void @{name}({vector} {value.text}, "
-                f"{pointers} align {value.dtype.itemsize} {pointer}, {bools} {condition})")
+        return (
+            f"call void @{name}({vector} {value.text}, "
+            f"{pointers} align {value.dtype.itemsize} {pointer}, {bools} {condition})"
+        )
 
 
 def _compare(op: str, args: Sequence[Value]) -> str:
@@ -189,11 +205,14 @@ def _lanes_helper(helper: str, name: str, element: str, lanes: int, inputs: int)
     lines = [f"define internal {vector} @{helper}({params}) nounwind noinline {{"]
     result = "poison"
     for lane in range(lanes):
-        lines += [f"%e{lane}.{i} = extractelement {vector} %x{i}, i64 {lane}"
-                  for i in range(inputs)]
+        lines += [
+            f"%e{lane}.{i} = extractelement {vector} %x{i}, i64 {lane}" for i in range(inputs)
+        ]
         operands = ", ".join(f"{element} %e{lane}.{i}" for i in range(inputs))
-        lines += [f"%c{lane} = call {element} @{name}({operands})",
-                  f"%r{lane} = insertelement {vector} {result}, {element} %c{lane}, i64 {lane}"]
+        lines += [
+            f"%c{lane} = call {element} @{name}({operands})",
+            f"%r{lane} = insertelement {vector} {result}, {element} %c{lane}, i64 {lane}",
+        ]
         result = f"%r{lane}"
     return "\n".join([*lines, f"ret {vector} {result}", "}"])
 
@@ -204,30 +223,52 @@ def _patch_helper(helper: str, name: str, element: str, lanes: int, inputs: int)
         return _patch_scalar(helper, name, element, inputs)
     vector, bools, word = f"<{lanes} x {element}>", f"<{lanes} x i1>", f"i{lanes}"
     params = "".join(f", {vector} %x{i}" for i in range(inputs))
-    lines = [f"define internal {vector} @{helper}({bools} %c, {vector} %fast{params}) "
-             "nounwind alwaysinline {", f"%word = bitcast {bools} %c to {word}",
-             f"%none = icmp eq {word} %word, 0", "br i1 %none, label %done, label %loop", "loop:",
-             "%i = phi i64 [ 0, %0 ], [ %next, %latch ]",
-             f"%so.far = phi {vector} [ %fast, %0 ], [ %later, %latch ]",
-             f"%rare = extractelement {bools} %c, i64 %i",
-             "br i1 %rare, label %slow, label %latch", "slow:"]
+    lines = [
+        f"define internal {vector} @{helper}({bools} %c, {vector} %fast{params}) "
+        "nounwind alwaysinline {",
+        f"%word = bitcast {bools} %c to {word}",
+        f"%none = icmp eq {word} %word, 0",
+        "br i1 %none, label %done, label %loop",
+        "loop:",
+        "%i = phi i64 [ 0, %0 ], [ %next, %latch ]",
+        f"%so.far = phi {vector} [ %fast, %0 ], [ %later, %latch ]",
+        f"%rare = extractelement {bools} %c, i64 %i",
+        "br i1 %rare, label %slow, label %latch",
+        "slow:",
+    ]
     lines += [f"%e{i} = extractelement {vector} %x{i}, i64 %i" for i in range(inputs)]
     operands = ", ".join(f"{element} %e{i}" for i in range(inputs))
-    lines += [f"%one = call {element} @{name}({operands})",
-              f"%put = insertelement {vector} %so.far, {element} %one, i64 %i", "br label %latch",
-              "latch:", f"%later = phi {vector} [ %so.far, %loop ], [ %put, %slow ]",
-              "%next = add nuw nsw i64 %i, 1", f"%more = icmp ult i64 %next, {lanes}",
-              "br i1 %more, label %loop, label %done", "done:",
-              f"%result = phi {vector} [ %fast, %0 ], [ %later, %latch ]",
-              f"ret {vector} %result", "}"]
+    lines += [
+        f"%one = call {element} @{name}({operands})",
+        f"%put = insertelement {vector} %so.far, {element} %one, i64 %i",
+        "br label %latch",
+        "latch:",
+        f"%later = phi {vector} [ %so.far, %loop ], [ %put, %slow ]",
+        "%next = add nuw nsw i64 %i, 1",
+        f"%more = icmp ult i64 %next, {lanes}",
+        "br i1 %more, label %loop, label %done",
+        "done:",
+        f"%result = phi {vector} [ %fast, %0 ], [ %later, %latch ]",
+        f"ret {vector} %result",
+        "}",
+    ]
     return "\n".join(lines)
 
 
 def _patch_scalar(helper: str, name: str, element: str, inputs: int) -> str:
     params = "".join(f", {element} %x{i}" for i in range(inputs))
     operands = ", ".join(f"{element} %x{i}" for i in range(inputs))
-    return "\n".join([
-        f"define internal {element} @{helper}(i1 %c, {element} %fast{params}) "
-        "nounwind alwaysinline {", "br i1 %c, label %slow, label %done", "slow:",
-        f"%one = call {element} @{name}({operands})", "br label %done", "done:",
-        f"%result = phi {element} [ %fast, %0 ], [ %one, %slow ]", f"ret {element} %result", "}"])
+    return "\n".join(
+        [
+            f"define internal {element} @{helper}(i1 %c, {element} %fast{params}) "
+            "nounwind alwaysinline {",
+            "br i1 %c, label %slow, label %done",
+            "slow:",
+            f"%one = call {element} @{name}({operands})",
+            "br label %done",
+            "done:",
+            f"%result = phi {element} [ %fast, %0 ], [ %one, %slow ]",
+            f"ret {element} %result",
+            "}",
+        ]
+    )

@@ -8,7 +8,7 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.index import Index, Var
 from compilers.index import const as index_const
-from compilers.ir import Expr, If, Kernel, Load, Loop, Ref, Stmt, Store, Valid
+from compilers.ir import Expr, If, Kernel, Load, Loop, Ref, Stmt, Store
 from compilers.math import Expander, children
 from compilers.render_common import FactTable, Printer, Value, memory_dtype, stored_refs
 from compilers.render_index import IndexWriter
@@ -96,7 +96,8 @@ class Walker:
         self.push(loop.body)
         grid = loop.kind == "grid"
         self.index.variables[loop.var] = self.printer.begin_loop(
-            loop.var, None if grid else loop.extent)
+            loop.var, None if grid else loop.extent
+        )
         self.statements(loop.body)
         self.printer.end_loop()
         del self.index.variables[loop.var]
@@ -114,8 +115,9 @@ class Walker:
                 self._store_lanes(store, index, value, mask, self.vector)
             self.versions[store.ref] = self.versions.get(store.ref, 0) + 1
 
-    def _store_guarded(self, ref: Ref, index: Index, value: Value, mask: Value | None,
-                       streaming: bool) -> None:
+    def _store_guarded(
+        self, ref: Ref, index: Index, value: Value, mask: Value | None, streaming: bool
+    ) -> None:
         """A scalar store, or lanes under one condition."""
         where = self.index.scalar(index)
         if mask is not None:
@@ -127,8 +129,9 @@ class Walker:
         if mask is not None:
             self.printer.end_if()
 
-    def _store_lanes(self, store: Store, index: Index, value: Value, mask: Value | None,
-                     var: Var) -> None:
+    def _store_lanes(
+        self, store: Store, index: Index, value: Value, mask: Value | None, var: Var
+    ) -> None:
         ref, width = store.ref, var.extent
         split = self.facts.lanes(index, var)
         step = split[0] if split is not None else 2
@@ -148,7 +151,7 @@ class Walker:
             self._store_guarded(ref, base, value, mask, store.streaming)
             return
         where = self.index.scalar(base)
-        if ref.space == "register" and 0 <= base.low and base.high + width <= ref.size:
+        if ref.space == "register" and base.low >= 0 and base.high + width <= ref.size:
             old = self.printer.load_lanes(ref, where, width, None)
             value = self.printer.emit("where", value.dtype, (mask, value, old))
             mask = None
@@ -221,13 +224,19 @@ class Walker:
         where = self.index.scalar(index)
         if mask is None:
             return self.printer.load(load.ref, where)
-        inside = load.ref.space != "global" and 0 <= index.low and index.high < load.ref.size
+        inside = load.ref.space != "global" and index.low >= 0 and index.high < load.ref.size
         if not inside:
             where = self.emit("where", dt.int64, (mask, where, self.printer.literal(0, dt.int64)))
         return self.emit("where", zero.dtype, (mask, self.printer.load(load.ref, where), zero))
 
-    def _load_lanes(self, ref: Ref, index: Index, split: tuple[int, Index] | None,
-                    mask: Value | None, width: int) -> Value:
+    def _load_lanes(
+        self,
+        ref: Ref,
+        index: Index,
+        split: tuple[int, Index] | None,
+        mask: Value | None,
+        width: int,
+    ) -> Value:
         mask = self.spread(mask, width) if mask is not None else None
         if split is None or abs(split[0]) != 1:
             return self.printer.gather(ref, self.spread(self.index.value(index), width), mask)

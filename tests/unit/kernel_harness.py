@@ -46,8 +46,9 @@ def load(kernel: Kernel, renderer: str, features: frozenset[str] = HOST) -> Any:
     return FFI.cast("void (*)(uint64_t *, uint64_t, uint64_t, uint64_t)", address)
 
 
-def run(kernel: Kernel, arrays: Sequence[np.ndarray], renderer: str,
-        features: frozenset[str] = HOST) -> None:
+def run(
+    kernel: Kernel, arrays: Sequence[np.ndarray], renderer: str, features: frozenset[str] = HOST
+) -> None:
     """Run the whole grid; parameters are the arrays' memory."""
     scratch = np.zeros(kernel.scratch_bytes + 64, np.uint8)
     aligned = -(-scratch.ctypes.data // 64) * 64
@@ -65,8 +66,9 @@ def read(ref: Ref, index: Index, valid: Valid = ()) -> Expr:
     return Expr("load", ref.dtype, (), Load(ref, index, valid))
 
 
-def elementwise(op: str, out: DType, sources: Sequence[DType], count: int, lanes: int,
-                arg: Any = None) -> Kernel:
+def elementwise(
+    op: str, out: DType, sources: Sequence[DType], count: int, lanes: int, arg: Any = None
+) -> Kernel:
     """out[i] = op(in0[i], in1[i], ...); `lanes` 1 is a scalar loop."""
     params = [Ref("out", out, count, "global", 0)]
     params += [Ref(f"in{n}", source, count, "global", n + 1) for n, source in enumerate(sources)]
@@ -80,9 +82,16 @@ def elementwise(op: str, out: DType, sources: Sequence[DType], count: int, lanes
     return Kernel("kernel", tuple(params), (), Loop(step, "grid", body))
 
 
-def apply(op: str, out: DType, arrays: Sequence[np.ndarray], sources: Sequence[DType],
-          renderer: str, lanes: int = VECTOR, arg: Any = None,
-          features: frozenset[str] = HOST) -> np.ndarray:
+def apply(
+    op: str,
+    out: DType,
+    arrays: Sequence[np.ndarray],
+    sources: Sequence[DType],
+    renderer: str,
+    lanes: int = VECTOR,
+    arg: Any = None,
+    features: frozenset[str] = HOST,
+) -> np.ndarray:
     """op over equal-length arrays of storage dtype; the result in storage dtype."""
     count = len(arrays[0])
     padded_count = -(-count // VECTOR) * VECTOR

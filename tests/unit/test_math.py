@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import special
 
 from compilers import dtype as dt
 from compilers.graph import MATH1
@@ -20,7 +20,7 @@ EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erf": special.erf,
+    "erf": np.vectorize(math.erf),
 }  # fmt: skip
 MAX_ULP = 2.0
 LIBRARY_ULP = 3.0
@@ -51,18 +51,22 @@ def samples() -> np.ndarray:
     """Every exponent and sign, dense near where functions change, and awkward large angles."""
     random = np.random.default_rng(11)
     every = np.arange(0, 1 << 32, 65519, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    dense = [random.uniform(low, high, 20000) for low, high in (
-        (-1.2, 1.2), (-4.5, 4.5), (-105, 90), (-150, 130), (0, 3), (-40, 40))]
+    dense = [
+        random.uniform(low, high, 20000)
+        for low, high in ((-1.2, 1.2), (-4.5, 4.5), (-105, 90), (-150, 130), (0, 3), (-40, 40))
+    ]
     multiples = np.arange(1, 20000) * (np.pi / 2)
-    return np.concatenate([every, *dense, multiples, -multiples]).astype(np.float32)
+    near = np.concatenate([*dense, multiples, -multiples]).astype(np.float32)
+    return np.concatenate([every, near])
 
 
 def ulp_error(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """|got - exact| in float32 units of the exact value; 0 where both are the same special."""
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
-        unit = np.spacing(np.maximum(np.abs(rounded), np.float32(2.0**-126)).clip(
-            max=np.finfo(np.float32).max)).astype(np.float64)
+        unit = np.spacing(
+            np.maximum(np.abs(rounded), np.float32(2.0**-126)).clip(max=np.finfo(np.float32).max)
+        ).astype(np.float64)
         error = np.abs(got.astype(np.float64) - exact) / unit
     equal = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
     error[equal & ~np.isfinite(rounded)] = 0
@@ -79,8 +83,10 @@ def test_error_bound(op: str, features: frozenset[str]) -> None:
     error = ulp_error(got, exact)
     worst = int(np.argmax(error))
     bound = MAX_ULP if op in POLYNOMIAL else LIBRARY_ULP
-    check(error[worst] <= bound,
-          f"{op}({x[worst]!r}) = {got[worst]!r}, exactly {exact[worst]!r}: {error[worst]} ulp")
+    check(
+        error[worst] <= bound,
+        f"{op}({x[worst]!r}) = {got[worst]!r}, exactly {exact[worst]!r}: {error[worst]} ulp",
+    )
 
 
 @pytest.mark.parametrize("op", sorted(MATH1))
@@ -98,8 +104,9 @@ def test_scalar_vector_and_c_agree(op: str) -> None:
 @pytest.mark.parametrize("op", sorted(SPECIAL))
 def test_special_cases(op: str, dtype: dt.DType, renderer: str) -> None:
     info = np.finfo(dtype.name)
-    cases = [(x, y) for x, y in SPECIAL[op]
-             if dtype is dt.float32 or not np.isfinite(x) or abs(x) <= 1]
+    cases = [
+        (x, y) for x, y in SPECIAL[op] if dtype is dt.float32 or not np.isfinite(x) or abs(x) <= 1
+    ]
     cases = [(x, y) for x, y in cases if float(np.array(x, dtype.name)) == x]
     cases = [(x, y) for x, y in cases if np.isnan(y) or np.isinf(y) or abs(y) <= info.max]
     x, y = (np.array(column, dtype.name) for column in zip(*cases, (NAN, NAN), strict=True))

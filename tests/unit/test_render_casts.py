@@ -18,8 +18,24 @@ def values(dtype: DType) -> np.ndarray:
     if dtype is dt.bool_:
         return np.array([False, True])
     if dtype.kind == "f":
-        extra = np.array([254.6, -129.0, 32768.0, -32769.0, 65536.0, 4294967296.0, 2.0**63,
-                          -(2.0**63), 2.0**64, 65519.0, 65520.0, 1e-7, 5.96e-8, 2.98e-8])
+        extra = np.array(
+            [
+                254.6,
+                -129.0,
+                32768.0,
+                -32769.0,
+                65536.0,
+                4294967296.0,
+                2.0**63,
+                -(2.0**63),
+                2.0**64,
+                65519.0,
+                65520.0,
+                1e-7,
+                5.96e-8,
+                2.98e-8,
+            ]
+        )
         return stored(np.concatenate([float_values(dtype), extra, -extra]), dtype)
     return int_values(dtype)
 
@@ -32,8 +48,9 @@ def saturated(source: np.ndarray, target: DType) -> np.ndarray:
         if np.isnan(x):
             wanted.append(0)
         else:
-            wanted.append(high if x == np.inf else low if x == -np.inf
-                          else min(max(int(x), low), high))
+            wanted.append(
+                high if x == np.inf else low if x == -np.inf else min(max(int(x), low), high)
+            )
     return np.array(wanted, target.name)
 
 
@@ -55,8 +72,10 @@ def _double_to_bfloat16(x: float) -> int:
         return 0x7FC0
     near = int(to_bfloat16(np.array([x], np.float32))[0])
     below, above = max(near & 0x7FFF, 1) - 1, min((near & 0x7FFF) + 1, 0x7F80)
-    found = min((below, near & 0x7FFF, above), key=lambda word: (
-        abs(_magnitude(word) - min(abs(float(x)), _magnitude(0x7F80))), word & 1))
+    found = min(
+        (below, near & 0x7FFF, above),
+        key=lambda word: (abs(_magnitude(word) - min(abs(float(x)), _magnitude(0x7F80))), word & 1),
+    )
     return (near & 0x8000) | found
 
 
@@ -80,8 +99,7 @@ def test_cast(source: DType, lanes: int, renderer: str) -> None:
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("features", [HOST, NO_HALF], ids=["host", "no-f16c"])
 @pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16], ids=lambda d: d.name)
-def test_every_half_survives_float32(dtype: DType, features: frozenset[str],
-                                     renderer: str) -> None:
+def test_every_half_survives_float32(dtype: DType, features: frozenset[str], renderer: str) -> None:
     a = np.arange(1 << 16, dtype=np.uint16).view(storage(dtype))
     wide = apply("cast", dt.float32, [a], [dtype], renderer, features=features)
     same(wide, opened(a, dtype).astype(np.float32), dt.float32, [a])
@@ -110,8 +128,12 @@ def test_rounding_to_half(dtype: DType, features: frozenset[str], renderer: str)
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("lanes", LANES)
 def test_bitcast(lanes: int, renderer: str) -> None:
-    groups = ((dt.float16, dt.bfloat16, dt.uint16, dt.int16), (dt.float32, dt.uint32, dt.int32),
-              (dt.float64, dt.uint64, dt.int64), (dt.uint8, dt.int8))
+    groups = (
+        (dt.float16, dt.bfloat16, dt.uint16, dt.int16),
+        (dt.float32, dt.uint32, dt.int32),
+        (dt.float64, dt.uint64, dt.int64),
+        (dt.uint8, dt.int8),
+    )
     random = np.random.default_rng(3)
     for group in groups:
         for source in group:

@@ -18,9 +18,11 @@ from tests.support import check
 from tests.unit.kernel_harness import FFI, HOST, RENDERERS, read, run
 from tests.unit.kernel_interpreter import Interpreter
 
-FFI.cdef("void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);"
-         "int mprotect(void *, size_t, int);")
-LIBC = FFI.dlopen(None)
+FFI.cdef(
+    "void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);"
+    "int mprotect(void *, size_t, int);"
+)
+LIBC: Any = FFI.dlopen(None)
 PAGE = mmap.PAGESIZE
 WIDTH = 16
 N = 64
@@ -40,17 +42,23 @@ def agree(kernel: Kernel, arrays: list[np.ndarray], renderer: str) -> None:
         np.testing.assert_array_equal(a, b, f"{renderer}, parameter {position}")
 
 
-def copy_kernel(out_index: Any, in_index: Any, dtype: dt.DType = dt.float32, *,
-                load_valid: Any = None, store_valid: Any = None, size: int = N,
-                blocks: int = 1) -> Kernel:
+def copy_kernel(
+    out_index: Any,
+    in_index: Any,
+    dtype: dt.DType = dt.float32,
+    *,
+    load_valid: Any = None,
+    store_valid: Any = None,
+    size: int = N,
+    blocks: int = 1,
+) -> Kernel:
     """out[out_index(i, l)] = in[in_index(i, l)] in a vector loop."""
     out, source = Ref("out", dtype, size, "global", 0), Ref("in", dtype, size, "global", 1)
     i, lane = Var("i", blocks), Var("l", WIDTH)
     at = (var(i), var(lane))
     loaded = read(source, in_index(*at), load_valid(*at) if load_valid else ())
     store = Store(out, out_index(*at), loaded, store_valid(*at) if store_valid else ())
-    return Kernel("kernel", (out, source), (),
-                  Loop(i, "grid", (Loop(lane, "vector", (store,)),)))
+    return Kernel("kernel", (out, source), (), Loop(i, "grid", (Loop(lane, "vector", (store,)),)))
 
 
 def filled(dtype: dt.DType = dt.float32, size: int = N) -> list[np.ndarray]:
@@ -58,15 +66,15 @@ def filled(dtype: dt.DType = dt.float32, size: int = N) -> list[np.ndarray]:
 
 
 INDICES = {
-    "contiguous": lambda i, l: i * WIDTH + l,
-    "reversed": lambda i, l: l * -1 + (WIDTH - 1) + i * WIDTH,
-    "stride-2": lambda i, l: l * 2 + i,
-    "stride-3-back": lambda i, l: l * -3 + 50,
-    "quotient": lambda i, l: (l + i) // 3,
-    "remainder": lambda i, l: (l * 5 + i) % 7 + l * 0,
-    "no-carry": lambda i, l: (i * WIDTH + l) % 32,
-    "mixed": lambda i, l: (l % 4) * 4 + l // 4,
-    "uniform": lambda i, l: i * 7 + 3,
+    "contiguous": lambda i, v: i * WIDTH + v,
+    "reversed": lambda i, v: v * -1 + (WIDTH - 1) + i * WIDTH,
+    "stride-2": lambda i, v: v * 2 + i,
+    "stride-3-back": lambda i, v: v * -3 + 50,
+    "quotient": lambda i, v: (v + i) // 3,
+    "remainder": lambda i, v: (v * 5 + i) % 7 + v * 0,
+    "no-carry": lambda i, v: (i * WIDTH + v) % 32,
+    "mixed": lambda i, v: (v % 4) * 4 + v // 4,
+    "uniform": lambda i, v: i * 7 + 3,
 }
 
 
@@ -83,24 +91,26 @@ def test_stores(name: str, renderer: str) -> None:
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("dtype", [dt.bool_, dt.uint8, dt.int16, dt.int64, dt.float64],
-                         ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "dtype", [dt.bool_, dt.uint8, dt.int16, dt.int64, dt.float64], ids=lambda d: d.name
+)
 @pytest.mark.parametrize("name", ["contiguous", "reversed", "stride-2"])
 def test_dtypes(name: str, dtype: dt.DType, renderer: str) -> None:
-    kernel = copy_kernel(INDICES[name], INDICES["mixed"], dtype,
-                         load_valid=lambda i, l: ((l, 3, 13),))
+    kernel = copy_kernel(
+        INDICES[name], INDICES["mixed"], dtype, load_valid=lambda i, v: ((v, 3, 13),)
+    )
     agree(kernel, filled(dtype), renderer)
 
 
 VALIDS: dict[str, Any] = {
-    "tail": lambda i, l: ((i * WIDTH + l, 0, 37),),
-    "head": lambda i, l: ((i * WIDTH + l, 5, 1000),),
-    "window": lambda i, l: ((i * WIDTH + l - 4, 3, 29),),
-    "uniform": lambda i, l: ((i, 1, 2),),
-    "never": lambda i, l: ((l, 20, 30),),
-    "strided": lambda i, l: ((l * 3, 4, 20), (i, 0, 2)),
-    "modulo": lambda i, l: (((i * WIDTH + l) % 5, 2, 4),),
-    "negative-quotient": lambda i, l: (((l - 9) // 4, -2, 1),),
+    "tail": lambda i, v: ((i * WIDTH + v, 0, 37),),
+    "head": lambda i, v: ((i * WIDTH + v, 5, 1000),),
+    "window": lambda i, v: ((i * WIDTH + v - 4, 3, 29),),
+    "uniform": lambda i, v: ((i, 1, 2),),
+    "never": lambda i, v: ((v, 20, 30),),
+    "strided": lambda i, v: ((v * 3, 4, 20), (i, 0, 2)),
+    "modulo": lambda i, v: (((i * WIDTH + v) % 5, 2, 4),),
+    "negative-quotient": lambda i, v: (((v - 9) // 4, -2, 1),),
 }
 
 
@@ -126,7 +136,8 @@ def guarded() -> Iterator[Any]:
         for page in (0, 2):
             check(LIBC.mprotect(FFI.cast("void *", address + page * PAGE), PAGE, 0) == 0)
         start = address + (2 * PAGE - nbytes if at_end else PAGE)
-        return np.frombuffer(FFI.buffer(FFI.cast("char *", start), nbytes), np.uint8)
+        view: Any = FFI.buffer(FFI.cast("char *", start), nbytes)
+        return np.frombuffer(view, np.uint8)
 
     yield make
     for base in maps:
@@ -136,10 +147,12 @@ def guarded() -> Iterator[Any]:
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("vector", [True, False])
-@pytest.mark.parametrize("dtype", [dt.uint8, dt.float16, dt.float32, dt.float64],
-                         ids=lambda d: d.name)
-def test_masked_lanes_touch_no_page(dtype: dt.DType, vector: bool, at_end: bool, renderer: str,
-                                    guarded: Any) -> None:
+@pytest.mark.parametrize(
+    "dtype", [dt.uint8, dt.float16, dt.float32, dt.float64], ids=lambda d: d.name
+)
+def test_masked_lanes_touch_no_page(
+    dtype: dt.DType, vector: bool, at_end: bool, renderer: str, guarded: Any
+) -> None:
     n = 21
     views = [guarded(n * dtype.itemsize, at_end=at_end).view(dtype.storage) for _ in range(2)]
     views[1][:] = np.arange(n)
@@ -148,8 +161,10 @@ def test_masked_lanes_touch_no_page(dtype: dt.DType, vector: bool, at_end: bool,
     at = var(i) * WIDTH + var(lane) - WIDTH
     inside: Valid = ((at, 0, n),)
     back = index_const(n - 1) - at
-    statements = (Store(out, at, read(source, at, inside), inside),
-                  Store(out, at, read(source, back, inside), inside))
+    statements = (
+        Store(out, at, read(source, at, inside), inside),
+        Store(out, at, read(source, back, inside), inside),
+    )
     body = Loop(lane, "vector" if vector else "serial", statements)
     kernel = Kernel("kernel", (out, source), (), Loop(i, "grid", (body,)))
     run(kernel, views, renderer)
@@ -171,10 +186,15 @@ def test_registers_and_scratch_see_stores_in_order(renderer: str) -> None:
         If(((at, 10, 20),), (Store(acc, zero, Expr("add", dt.int32, (here, here))),)),
         Store(out, at, here),
     )
-    body = (Store(acc, zero, constant(0, dt.int32)),
-            Loop(j, "serial", (Loop(u, "unroll", step),)),
-            Loop(k, "serial", (Store(out, var(k), Expr(
-                "sub", dt.int32, (read(out, var(k)), read(kept, var(k))))),)))
+    body = (
+        Store(acc, zero, constant(0, dt.int32)),
+        Loop(j, "serial", (Loop(u, "unroll", step),)),
+        Loop(
+            k,
+            "serial",
+            (Store(out, var(k), Expr("sub", dt.int32, (read(out, var(k)), read(kept, var(k))))),),
+        ),
+    )
     kernel = Kernel("kernel", (out, source), (acc, kept), Loop(i, "grid", body))
     agree(kernel, filled(dt.int32), renderer)
 
@@ -201,8 +221,9 @@ def test_negative_quotients_round_down(renderer: str) -> None:
     low = at * 3 - 100
     value = Expr("index", dt.int64, (), low // 7 + (low % 5) * 1000)
     for kind in ("vector", "serial", "unroll"):
-        kernel = Kernel("kernel", (out,), (),
-                        Loop(i, "grid", (Loop(lane, kind, (Store(out, at, value),)),)))
+        kernel = Kernel(
+            "kernel", (out,), (), Loop(i, "grid", (Loop(lane, kind, (Store(out, at, value),)),))
+        )
         agree(kernel, [np.zeros(N, np.int64)], renderer)
 
 
@@ -213,41 +234,54 @@ def test_indices_beyond_32_bits(renderer: str) -> None:
     wide = var(lane) * (3 << 33) + 5
     value = Expr("index", dt.int64, (), Index({Div(wide, 3, 0, 1 << 40): 1}, 0))
     valid: Valid = ((wide, 1 << 34, 1 << 36),)
-    kernel = Kernel("kernel", (out,), (), Loop(
-        i, "grid", (Loop(lane, "vector", (Store(out, var(lane), value, valid),)),)))
+    kernel = Kernel(
+        "kernel",
+        (out,),
+        (),
+        Loop(i, "grid", (Loop(lane, "vector", (Store(out, var(lane), value, valid),)),)),
+    )
     agree(kernel, [np.zeros(WIDTH, np.int64)], renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_streaming_stores(renderer: str) -> None:
     kernel = copy_kernel(INDICES["contiguous"], INDICES["reversed"], blocks=4)
-    loop = kernel.body.body[0]
-    store = loop.body[0]
+    loop: Any = kernel.body.body[0]
+    store: Any = loop.body[0]
     streaming = Store(store.ref, store.index, store.value, streaming=True)
-    kernel = Kernel("kernel", kernel.params, (), Loop(
-        kernel.body.var, "grid", (Loop(loop.var, "vector", (streaming,)),)))
+    kernel = Kernel(
+        "kernel",
+        kernel.params,
+        (),
+        Loop(kernel.body.var, "grid", (Loop(loop.var, "vector", (streaming,)),)),
+    )
     memory = np.zeros(4 * N + 64, np.uint8)
     start = -memory.ctypes.data % 64
-    out = memory[start:start + 4 * N].view(np.float32)
+    out = memory[start : start + 4 * N].view(np.float32)
     source = filled()[1]
     run(kernel, [out, source], renderer)
     np.testing.assert_array_equal(out, source.reshape(4, WIDTH)[:, ::-1].ravel())
-    text = render_llvm.render(kernel, HOST) if renderer == "llvm" else render_c.render(
-        kernel, HOST)
+    text = render_llvm.render(kernel, HOST) if renderer == "llvm" else render_c.render(kernel, HOST)
     check("nontemporal" in text, text)
 
 
 @pytest.mark.parametrize("module", [render_llvm, render_c], ids=["llvm", "c"])
 def test_text_is_deterministic(module: Any) -> None:
-    texts = {module.render(copy_kernel(INDICES["mixed"], INDICES["quotient"],
-                                       load_valid=VALIDS["modulo"], blocks=3), HOST)
-             for _ in range(3)}
+    texts = {
+        module.render(
+            copy_kernel(
+                INDICES["mixed"], INDICES["quotient"], load_valid=VALIDS["modulo"], blocks=3
+            ),
+            HOST,
+        )
+        for _ in range(3)
+    }
     check(len(texts) == 1, "equal kernels give equal texts")
 
 
 @pytest.mark.parametrize("module", [render_llvm, render_c], ids=["llvm", "c"])
 def test_mistakes_are_named(module: Any) -> None:
-    stray = copy_kernel(INDICES["contiguous"], lambda i, l: var(Var("nowhere", 5)))
+    stray = copy_kernel(INDICES["contiguous"], lambda i, v: var(Var("nowhere", 5)))
     with pytest.raises(ValueError, match="nowhere"):
         module.render(stray, HOST)
     out = Ref("out", dt.int32, 1, "global", 0)

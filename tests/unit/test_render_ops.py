@@ -49,7 +49,8 @@ def float_values(dtype: DType) -> np.ndarray:
     """float32 values, each exact in `dtype` (float64 gets its own extremes as well)."""
     tiny = {"float16": 2.0**-24, "bfloat16": 2.0**-133}.get(dtype.name, 2.0**-149)
     big = {"float16": 65504.0, "bfloat16": 2.0**127 * 1.9921875}.get(
-        dtype.name, float(np.finfo(np.float32).max))
+        dtype.name, float(np.finfo(np.float32).max)
+    )
     base = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0, 100.0, 0.25, tiny, tiny * 3, big, big / 2,
             float("inf"), float("nan")]  # fmt: skip
     values = np.array(base + [-v for v in base], np.float64)
@@ -75,14 +76,17 @@ def opened(array: np.ndarray, dtype: DType) -> np.ndarray:
     return from_bfloat16(array) if dtype is dt.bfloat16 else array
 
 
-def same(got: np.ndarray, wanted: np.ndarray, dtype: DType, inputs: list[np.ndarray],
-         name: str = "") -> None:
+def same(
+    got: np.ndarray, wanted: np.ndarray, dtype: DType, inputs: list[np.ndarray], name: str = ""
+) -> None:
     a, b = float_bits(got, dtype), float_bits(wanted, dtype)
     bad = np.flatnonzero(a != b)
     if bad.size:
         at = bad[0]
-        raise AssertionError(f"{name}: {bad.size} differ, first for {[i[at] for i in inputs]}: "
-                             f"{got[at]!r} instead of {wanted[at]!r}")
+        raise AssertionError(
+            f"{name}: {bad.size} differ, first for {[i[at] for i in inputs]}: "
+            f"{got[at]!r} instead of {wanted[at]!r}"
+        )
 
 
 def int_expected(op: str, dtype: DType, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -121,8 +125,9 @@ def test_integer_unary(dtype: DType, lanes: int, renderer: str) -> None:
 def test_integer_power(dtype: DType, lanes: int, renderer: str) -> None:
     a, b = pairs(int_values(dtype))
     got = apply("pow", dtype, [a, b], [dtype, dtype], renderer, lanes)
-    wanted = np.array([_int_power(int(x), int(y), dtype) for x, y in zip(a, b, strict=True)],
-                      np.uint64).astype(dtype.name)
+    wanted = np.array(
+        [_int_power(int(x), int(y), dtype) for x, y in zip(a, b, strict=True)], np.uint64
+    ).astype(dtype.name)
     same(got, wanted, dtype, [a, b])
 
 
@@ -148,8 +153,13 @@ def test_float_binary(dtype: DType, lanes: int, renderer: str) -> None:
             wanted = to_bfloat16(wanted)
         if op == "nextafter" and dtype is dt.float16:
             wanted = np.where(a == b, b, wanted)  # numpy keeps -0 here; C and the standard do not
-        same(apply(op, out, [a, b], [dtype, dtype], renderer, lanes), wanted, out,
-             [opened(a, dtype), opened(b, dtype)], op)
+        same(
+            apply(op, out, [a, b], [dtype, dtype], renderer, lanes),
+            wanted,
+            out,
+            [opened(a, dtype), opened(b, dtype)],
+            op,
+        )
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
@@ -172,8 +182,7 @@ def test_bool_ops(lanes: int, renderer: str) -> None:
     for op in ("and", "or", "xor", "add", "mul", "max", "min", "lt", "le", "eq", "ne"):
         got = apply(op, dt.bool_, [a, b], [dt.bool_, dt.bool_], renderer, lanes)
         np.testing.assert_array_equal(got, NUMPY[op](a, b), op)
-    np.testing.assert_array_equal(
-        apply("invert", dt.bool_, [a], [dt.bool_], renderer, lanes), ~a)
+    np.testing.assert_array_equal(apply("invert", dt.bool_, [a], [dt.bool_], renderer, lanes), ~a)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
