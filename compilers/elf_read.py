@@ -28,6 +28,8 @@ _HEADER_BYTES = 64
 _RESERVED = 0xFF00
 _RELA, _RELA_BYTES = "QIIq", 24
 _SYM, _SYM_BYTES = "IBBHQQ", 24
+_FUNCTION, _TYPE_MASK = 2, 0xF  # STT_FUNC, low half of st_info
+_LOCAL, _BIND_SHIFT = 0, 4  # STB_LOCAL, high half of st_info
 _REFUSED = SH_FLAGS.SHF_TLS | SH_FLAGS.SHF_COMPRESSED
 _UNWINDING = frozenset({".eh_frame", ".ARM.exidx"})
 
@@ -184,12 +186,23 @@ class Object:
 
     def function(self, name: str) -> Symbol:
         """The symbol called `name` that this object defines."""
-        count = len(self._table) // _SYM_BYTES
-        for record in self._table.table(_SYM, 0, count, "symbols"):
-            at, section = record[0], record[3]
-            if section and self._starts(at, name.encode() + b"\0"):
+        for record in self._defined():
+            if self._starts(record[0], name.encode() + b"\0"):
                 return self._decode(*record)
         raise MalformedInput(f"ELF: the object defines no {name!r}")
+
+    def functions(self) -> list[str]:
+        """Names of the functions it defines, outward ones first."""
+        found = [
+            (record[1] >> _BIND_SHIFT == _LOCAL, self._decode(*record).name)
+            for record in self._defined()
+            if record[1] & _TYPE_MASK == _FUNCTION
+        ]
+        return [name for _, name in sorted(found, key=lambda item: item[0])]
+
+    def _defined(self) -> list[tuple[Any, ...]]:
+        table = self._table.table(_SYM, 0, len(self._table) // _SYM_BYTES, "symbols")
+        return [record for record in table if record[3]]
 
     def _starts(self, at: int, wanted: bytes) -> bool:
         return bytes(self._strings.data[at : at + len(wanted)]) == wanted

@@ -1,0 +1,145 @@
+"""Show compiled kernels: python -m compilers.disasm --help."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from compilers import cache, elf, toolchains
+from compilers.elf_read import Object
+from compilers.listing import disassemble, render
+from compilers.targets import target
+from drivers.base.contracts import Binary
+from drivers.base.errors import DeviceError, MalformedInput, NotFound
+from drivers.cpu.features import read_processor
+from drivers.world.linux import LinuxWorld
+
+_INPUT_LIMIT_BYTES = 64 << 20
+_COMPILER_OF = {".ll": "LLVM", ".c": "CLANG"}
+
+_EXAMPLES = """\
+examples:
+  python -m compilers.disasm --cache           list the kernels in the cache
+  python -m compilers.disasm 3f2a              show the cached kernel whose key starts with 3f2a
+  python -m compilers.disasm matmul_32         ... or the cached kernels of that name
+  python -m compilers.disasm kernel.ll         compile LLVM IR for this machine and show it
+  python -m compilers.disasm kernel.c --features avx2,fma,bmi2
+  python -m compilers.disasm kernel.o --name kernel --hot
+Lines of the loop that is likely hot are marked with >."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; 1 after an error of ours, which is printed."""
+    options = _parser().parse_args(arguments)
+    if not options.cache and not options.what:
+        _parser().print_help()
+        return 0
+    try:
+        for line in _listing(options) if options.cache else _show(options):
+            print(line)
+    except DeviceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m compilers.disasm",
+        description="Annotated disassembly of compiled kernels.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        help="a .ll or .c source, an ELF object, a cache entry, or a cached kernel's key or name",
+    )
+    parser.add_argument("--cache", action="store_true", help="list what the cache holds")
+    parser.add_argument("--dir", default="", help="the cache directory (default: the user's)")
+    parser.add_argument("--name", default="", help="the function to enter (default: the first)")
+    parser.add_argument("--arch", default="", help="x86_64 or aarch64 (default: this machine)")
+    parser.add_argument(
+        "--features", default="native", help="comma-separated instruction sets, or native"
+    )
+    parser.add_argument("--hot", action="store_true", help="only the hot loop")
+    return parser
+
+
+def _store(options: argparse.Namespace) -> cache.Cache:
+    return cache.Cache(options.dir or cache.default_directory())
+
+
+def _listing(options: argparse.Namespace) -> Iterator[str]:
+    store = _store(options)
+    yield f"{'key':12}  {'arch':8}  {'image':>8}  {'code':>8}  name      ({store.directory})"
+    for key, binary in store.entries():
+        code = binary.data_offset or len(binary.image)
+        yield f"{key[:12]}  {binary.arch:8}  {len(binary.image):8}  {code:8}  {binary.name}"
+
+
+def _show(options: argparse.Namespace) -> Iterator[str]:
+    for binary in _binaries(options):
+        lines = disassemble(binary)
+        code_bytes = lines[-1].end if lines else 0
+        yield (
+            f"; {binary.name} for {binary.arch}: {code_bytes} bytes of code in {len(lines)} "
+            f"instructions, {len(binary.image) - (binary.data_offset or code_bytes)} of data"
+        )
+        outside = sorted({fixup.symbol for fixup in binary.fixups if fixup.symbol})
+        if outside:
+            yield f"; calls outside: {', '.join(outside)}"
+        yield from render(line for line in lines if line.hot or not options.hot)
+
+
+def _binaries(options: argparse.Namespace) -> list[Binary]:
+    if not os.path.isfile(options.what):
+        return _cached(options)
+    with open(options.what, "rb") as file:
+        blob = file.read(_INPUT_LIMIT_BYTES)
+    base, suffix = os.path.splitext(os.path.basename(options.what))
+    if blob.startswith(cache.MAGIC):
+        return [cache.parse(base, blob)]
+    arch, features = _machine(options)
+    if suffix in _COMPILER_OF:
+        compiler = toolchains.TOOLCHAINS[_COMPILER_OF[suffix]]
+        blob = compiler.compile_object(blob.decode(errors="replace"), arch, features)
+    elif not blob.startswith(b"\x7fELF"):
+        raise MalformedInput(
+            f"{options.what} is no source, object or cache entry",
+            hint="Give a .ll or .c file, an ELF object or an entry of the cache",
+        )
+    return [elf.load(blob, options.name or _first(blob, arch), arch)]
+
+
+def _cached(options: argparse.Namespace) -> list[Binary]:
+    entries = list(_store(options).entries())
+    found = [b for key, b in entries if key.startswith(options.what) or b.name == options.what]
+    if not found:
+        raise NotFound(
+            f"no file and no cached kernel {options.what!r}", hint="--cache lists the kernels"
+        )
+    return found
+
+
+def _machine(options: argparse.Namespace) -> tuple[str, frozenset[str]]:
+    here = read_processor(LinuxWorld())
+    arch = options.arch or here.arch
+    if options.features != "native":
+        return arch, frozenset(options.features.split(",")) - {""}
+    return arch, here.limits.features if arch == here.arch else frozenset()
+
+
+def _first(blob: bytes, arch: str) -> str:
+    names = Object(blob, target(arch).machine).functions()
+    if not names:
+        raise MalformedInput("the object defines no function", hint="Give --name")
+    return names[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
