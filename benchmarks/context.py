@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.measure import Case, WrongResult
+from compilers import ir
 
 Array: TypeAlias = npt.NDArray[Any]
 MIB = 1 << 20
@@ -33,10 +34,23 @@ class Context:
         return importlib.import_module("tensor")
 
     @cached_property
+    def runtime(self) -> Any:
+        """The opened device with the compiler chosen for it (tensor.executable.Runtime)."""
+        engine = importlib.import_module("tensor.engine")
+        return engine.runtime(self.device_name or engine.default_device())
+
+    @property
     def device(self) -> Any:
         """The driver's device under the tensor layer (drivers.base.contracts.Device)."""
-        engine = importlib.import_module("tensor.engine")
-        return engine.device(self.device_name or engine.default_device())
+        return self.runtime.device
+
+    def load(self, kernel: ir.Kernel) -> Any:
+        """A hand-written kernel, compiled by the device's compiler and loaded."""
+        toolchains = importlib.import_module("compilers.toolchains")
+        device = self.device
+        return device.load(
+            toolchains.build(kernel, self.runtime.compiler, device.arch, device.limits.features)
+        )
 
     @cached_property
     def torch(self) -> ModuleType | None:

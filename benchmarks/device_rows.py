@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -42,15 +41,7 @@ class Tiny:
 
     def __init__(self, context: Context) -> None:
         self.device = context.device
-        toolchains = importlib.import_module("compilers.toolchains")
-        self.program = self.device.load(
-            toolchains.build(
-                tiny_kernel(),
-                self.device.compilers[0],
-                self.device.arch,
-                self.device.limits.features,
-            )
-        )
+        self.program = context.load(tiny_kernel())
         self.a, self.b = (context.floats(key, TINY_ITEMS) for key in ("tiny a", "tiny b"))
         self.out = np.zeros_like(self.a)
 
