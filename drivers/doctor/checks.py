@@ -1,0 +1,185 @@
+"""The doctor's checks. Each reads a few small files and yields lines."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from drivers.base.contracts import World
+from drivers.base.errors import MalformedInput
+from drivers.choice import choose
+from drivers.doctor import MISSING, OK, WARN, Check, Line
+from drivers.machine.buses import pci_gpus, render_nodes
+from drivers.machine.system import current_user, group_names, memlock_bytes
+from drivers.machine.text import entries, fields, read_text, try_text
+
+Lines = Iterator[Line]
+_NODES = {
+    "/dev/kfd": "AMD compute: `modprobe amdgpu` on a machine with an AMD GPU",
+    "/dev/nvidiactl": "NVIDIA: `modprobe nvidia` on a machine with an NVIDIA GPU",
+    "/dev/nvidia-uvm": "NVIDIA memory: `modprobe nvidia-uvm`",
+    "/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only",
+    "/dev/vfio/vfio": "GPUs without a kernel driver: `modprobe vfio-pci`",
+}
+_GROUPS = {
+    "render": "/dev/dri/renderD* and /dev/kfd",
+    "video": "/dev/dri/card* and some /dev/nvidia*",
+    "plugdev": "USB enclosures",
+}
+_MODULES = ("amdgpu", "nvidia", "nvidia_uvm", "msm", "vfio_pci")
+_FIRMWARE = ("/lib/firmware", "/usr/lib/firmware")
+_FIRMWARE_FAMILIES = ("amdgpu", "nvidia", "qcom")
+_PINNED_BYTES = 1 << 30
+_MIB = 1 << 20
+
+
+def nodes(world: World, environ: Mapping[str, str]) -> Lines:
+    """Device nodes, and whether this user may open them."""
+    advice = dict(_NODES)
+    for path, driver in render_nodes(world).items():
+        advice[path] = f"GPU of the kernel driver {driver or '?'}"
+    for path, hint in advice.items():
+        if not world.exists(path):
+            yield Line("nodes", MISSING, f"{path} does not exist", hint)
+        elif world.access(path, os.R_OK | os.W_OK):
+            yield Line("nodes", OK, f"{path} can be opened")
+        else:
+            fix = "add this user to the groups render and video, then log in again"
+            yield Line("nodes", WARN, f"{path} may not be opened by this user", fix)
+    if not any(path.startswith("/dev/dri/") for path in advice):
+        hint = "the kernel driver of the GPU makes it"
+        yield Line("nodes", MISSING, "/dev/dri/renderD* does not exist", hint)
+
+
+def groups(world: World, environ: Mapping[str, str]) -> Lines:
+    """Groups that own device nodes."""
+    user = current_user(world)
+    if user.uid == 0:
+        yield Line("groups", WARN, "this is root", "no root is needed: use an ordinary user")
+        return
+    known = set(group_names(world).values())
+    for name, owns in _GROUPS.items():
+        if name in user.groups:
+            yield Line("groups", OK, f"this user is in {name}")
+        elif name in known:
+            advice = f"for {owns}: `usermod -aG {name}` for this user, then log in again"
+            yield Line("groups", WARN, f"this user is not in {name}", advice)
+        else:
+            yield Line("groups", MISSING, f"there is no group {name}", f"it would own {owns}")
+
+
+def iommu(world: World, environ: Mapping[str, str]) -> Lines:
+    """The IOMMU, without which a GPU may write anywhere in memory."""
+    count = len(entries(world, "/sys/kernel/iommu_groups"))
+    units = entries(world, "/sys/class/iommu")
+    if count:
+        shown = ", ".join(units[:4]) or "no unit listed"
+        yield Line("iommu", OK, f"{count} IOMMU groups ({shown})")
+    else:
+        advice = "for PCI and VFIO: switch VT-d or AMD-Vi on in the firmware setup"
+        yield Line("iommu", MISSING, "no IOMMU groups: no DMA to host memory over PCI", advice)
+
+
+def gpus(world: World, environ: Mapping[str, str]) -> Lines:
+    """GPUs on PCI and the kernel driver that holds each."""
+    found = pci_gpus(world)
+    for gpu in found:
+        text = str(gpu) + (", the boot display" if gpu.boot_vga else "")
+        group = f"IOMMU group {gpu.iommu_group}" if gpu.iommu_group else "no IOMMU group"
+        state, advice = (OK, "") if gpu.driver else (WARN, "load its driver, or use it through PCI")
+        yield Line("gpus", state, f"{text}, {group}", advice)
+    if not found:
+        yield Line("gpus", MISSING, "no GPU on PCI", "the CPU device works without one")
+
+
+def modules(world: World, environ: Mapping[str, str]) -> Lines:
+    """Kernel modules, loaded or built in."""
+    for name in _MODULES:
+        if world.exists(f"/sys/module/{name}"):
+            version = try_text(world, f"/sys/module/{name}/version").strip()
+            yield Line("modules", OK, f"{name} {version}".strip() + " is loaded")
+        else:
+            yield Line("modules", MISSING, f"{name} is not loaded", f"`modprobe {name}`")
+
+
+def huge_pages(world: World, environ: Mapping[str, str]) -> Lines:
+    """Transparent huge pages, which large buffers ask for, and reserved ones."""
+    text = try_text(world, "/sys/kernel/mm/transparent_hugepage/enabled")
+    chosen = re.search(r"\[(\w{1,16})\]", text)
+    if chosen and chosen[1] in ("always", "madvise"):
+        yield Line("huge pages", OK, f"transparent huge pages: {chosen[1]}")
+    else:
+        advice = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"
+        state = chosen[1] if chosen else "not in this kernel"
+        yield Line("huge pages", WARN, f"transparent huge pages: {state}", advice)
+    reserved = dict(fields(read_text(world, "/proc/meminfo"))).get("HugePages_Total", "")
+    if not reserved.isdigit():
+        raise MalformedInput("/proc/meminfo has no number HugePages_Total")
+    yield Line("huge pages", OK, f"{int(reserved)} reserved huge pages; none are needed")
+
+
+def memlock(world: World, environ: Mapping[str, str]) -> Lines:
+    """How much memory a driver may pin for DMA."""
+    limit = memlock_bytes(world)
+    if limit is None:
+        yield Line("memlock", OK, "no limit on pinned memory")
+    elif limit >= _PINNED_BYTES:
+        yield Line("memlock", OK, f"{limit // _MIB} MiB may be pinned")
+    else:
+        advice = "for DMA without a kernel driver: raise memlock in /etc/security/limits.conf"
+        yield Line("memlock", WARN, f"only {limit // _MIB} MiB may be pinned", advice)
+
+
+def firmware(world: World, environ: Mapping[str, str]) -> Lines:
+    """Firmware files, which GPUs without a kernel driver need."""
+    for family in _FIRMWARE_FAMILIES:
+        paths = [f"{root}/{family}" for root in _FIRMWARE if world.exists(f"{root}/{family}")]
+        if paths:
+            yield Line("firmware", OK, f"{paths[0]}: {len(entries(world, paths[0]))} entries")
+        else:
+            advice = "only GPUs driven without a kernel driver need it: install linux-firmware"
+            yield Line("firmware", MISSING, f"no {family} directory in {_FIRMWARE[0]}", advice)
+    chosen = choose(environ).firmware_dir
+    if chosen is not None and not world.exists(str(chosen)):
+        text = f"UNBOUND_FIRMWARE={chosen} does not exist"
+        yield Line("firmware", WARN, text, "unset it, or make the directory")
+
+
+def settings(world: World, environ: Mapping[str, str]) -> Lines:
+    """What the environment chooses, and where kernels are cached."""
+    choice = choose(environ)
+    device = f"{choice.kind}:{choice.index}" if choice.kind else "the best usable one"
+    yield Line("settings", OK, f"device: {device}")
+    cache = choice.cache_dir
+    if cache is None:
+        yield Line("settings", WARN, "no cache: HOME is not set", "set UNBOUND_CACHE")
+        return
+    existing = next((path for path in (cache, *cache.parents) if world.exists(str(path))), cache)
+    if world.access(str(existing), os.W_OK):
+        yield Line("settings", OK, f"kernels are cached in {cache}")
+    else:
+        yield Line("settings", WARN, f"{existing} may not be written", "set UNBOUND_CACHE")
+
+
+def kernel(world: World, environ: Mapping[str, str]) -> Lines:
+    """The kernel's version, and whether sysfs is there."""
+    release = read_text(world, "/proc/sys/kernel/osrelease").strip()
+    yield Line("kernel", OK, f"Linux {release}")
+    if not entries(world, "/sys/class"):
+        yield Line("kernel", WARN, "/sys is not mounted", "GPUs are found through it: mount sysfs")
+
+
+CHECKS: dict[str, Check] = {
+    "kernel": kernel,
+    "gpus": gpus,
+    "modules": modules,
+    "nodes": nodes,
+    "groups": groups,
+    "iommu": iommu,
+    "huge pages": huge_pages,
+    "memlock": memlock,
+    "firmware": firmware,
+    "settings": settings,
+}
+"""Every topic, in the order of the report."""

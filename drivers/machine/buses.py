@@ -1,0 +1,96 @@
+"""GPUs on PCI and USB, found by their sysfs ids. Looking at one neither wakes nor claims it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drivers.base.contracts import World
+from drivers.base.errors import NotFound
+from drivers.machine.text import entries, hex_number, link_name, try_text
+
+PCI_ROOT = "/sys/bus/pci/devices"
+USB_ROOT = "/sys/bus/usb/devices"
+# src: pci-ids.ucw.cz, vendor list
+AMD, NVIDIA, INTEL, QUALCOMM = 0x1002, 0x10DE, 0x8086, 0x17CB
+VENDOR_NAMES = {AMD: "AMD", NVIDIA: "NVIDIA", INTEL: "Intel", QUALCOMM: "Qualcomm"}
+# src: PCI Code and ID Assignment Specification 1.16, base classes 03h and 12h
+_GPU_CLASSES = frozenset({0x03, 0x12})
+_BASE_CLASS_SHIFT = 16
+USB_BRIDGES = frozenset({(0xADD1, 0x0001), (0x3801, 0x0001)})
+"""PCIe-over-USB bridges whose firmware gives access to the GPU behind them (ASM2464PD).
+
+# src: tinygrad/asm2464pd-firmware, USB descriptors
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PciGpu:
+    """A display controller or accelerator on PCI."""
+
+    address: str
+    vendor: int
+    device: int
+    driver: str
+    """The kernel driver that holds it, "" when none does."""
+    iommu_group: str
+    boot_vga: bool
+
+    def __str__(self) -> str:
+        held = f"bound to {self.driver}" if self.driver else "no driver holds it"
+        vendor = VENDOR_NAMES.get(self.vendor, "unknown vendor")
+        return f"{vendor} {self.vendor:04x}:{self.device:04x} at {self.address}, {held}"
+
+
+@dataclass(frozen=True, slots=True)
+class UsbDevice:
+    """A device on USB."""
+
+    address: str
+    vendor: int
+    product: int
+
+    def __str__(self) -> str:
+        return f"{self.vendor:04x}:{self.product:04x} at {self.address}"
+
+
+def pci_gpus(world: World) -> list[PciGpu]:
+    """Every GPU on PCI. Raises: MalformedInput when sysfs holds something else than numbers."""
+    gpus = []
+    for address in entries(world, PCI_ROOT):
+        folder = f"{PCI_ROOT}/{address}"
+        try:
+            kind = hex_number(world, f"{folder}/class", 24)
+            if kind >> _BASE_CLASS_SHIFT not in _GPU_CLASSES:
+                continue
+            vendor = hex_number(world, f"{folder}/vendor", 16)
+            device = hex_number(world, f"{folder}/device", 16)
+        except NotFound:  # unplugged between listing and reading
+            continue
+        driver = link_name(world, f"{folder}/driver")
+        group = link_name(world, f"{folder}/iommu_group")
+        boot_vga = try_text(world, f"{folder}/boot_vga").strip() == "1"
+        gpus.append(PciGpu(address, vendor, device, driver, group, boot_vga))
+    return gpus
+
+
+def usb_devices(world: World) -> list[UsbDevice]:
+    """Every device on USB; interfaces, which have no vendor, are left out."""
+    found = []
+    for address in entries(world, USB_ROOT):
+        folder = f"{USB_ROOT}/{address}"
+        try:
+            vendor = hex_number(world, f"{folder}/idVendor", 16)
+            product = hex_number(world, f"{folder}/idProduct", 16)
+        except NotFound:
+            continue
+        found.append(UsbDevice(address, vendor, product))
+    return found
+
+
+def render_nodes(world: World) -> dict[str, str]:
+    """/dev/dri/renderD* and the kernel driver behind each."""
+    return {
+        f"/dev/dri/{name}": link_name(world, f"/sys/class/drm/{name}/device/driver")
+        for name in entries(world, "/dev/dri")
+        if name.startswith("renderD")
+    }
