@@ -103,8 +103,9 @@ class Executable:
         return [storages[value] for value in self._results]
 
     def __del__(self) -> None:
-        for launch in self.launches:
-            launch.program.close()
+        if not self._runtime.closed:
+            for launch in self.launches:
+                launch.program.close()
 
 
 class Runtime:
@@ -116,6 +117,7 @@ class Runtime:
         self.target = Target(limits.vector_bytes, limits.threads, limits.features)
         self.executables: dict[Signature, Executable] = {}
         self.recording: Recording | None = None
+        self.closed = False
 
     @classmethod
     def open(cls, name: str) -> Runtime:
@@ -142,5 +144,6 @@ class Runtime:
     def close(self) -> None:
         """Close the device; its buffers and programs go with it."""
         self.executables.clear()
+        self.closed = True
         self.device.close()
 

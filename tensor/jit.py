@@ -18,7 +18,7 @@ from drivers.base.contracts import Argument, Buffer, Graph, Param
 from drivers.base.errors import Unsupported
 from tensor import engine
 from tensor.executable import Recording, Runtime, Storage
-from tensor.tensor import Tensor
+from tensor.core import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
