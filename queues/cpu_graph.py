@@ -77,6 +77,8 @@ class CpuGraph:
 
     def _patch(self, values: Sequence[Buffer | int]) -> None:
         """Write the words of every Param whose value is another object than last time."""
+        if self._memory is None:
+            raise UseAfterFree("a closed graph was replayed", hint="record it again")
         slots, old = self._slots, self._values
         if len(values) != len(slots):
             raise BadArgument(
@@ -99,8 +101,6 @@ class CpuGraph:
     def _check_alive(self) -> None:
         """Touch the address of everything named. Raises: UseAfterFree."""
         mark = self._owner.freed_mark
-        if self._memory is None:
-            raise UseAfterFree("a closed graph was replayed", hint="record it again")
         self._owner.check_alive(self._keep)
         if self._values:
             self._owner.check_alive(self._values)

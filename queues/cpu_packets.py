@@ -55,6 +55,7 @@ _FIELDS: Final[dict[int, tuple[str, tuple[str, ...]]]] = {
     TIMESTAMP: ("TIMESTAMP", ("signal",)),
     BARRIER: ("BARRIER", ()),
 }
+OPCODES: Final = frozenset(_FIELDS)
 
 
 def _packet(opcode: int, *words: int) -> list[int]:

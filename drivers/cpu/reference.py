@@ -50,8 +50,10 @@ class ReferenceProcessor:
             if at != following:
                 continue
             packet_va = words_va + at * packets.WORD_BYTES
-            length = self._peek(packet_va, 1)[0] >> packets.LENGTH_SHIFT
-            if not 0 < length <= nwords - at:
+            header = self._peek(packet_va, 1)[0]
+            length = header >> packets.LENGTH_SHIFT
+            known = header & packets.OPCODE_MASK in packets.OPCODES
+            if not known or not 0 < length <= nwords - at:
                 return at
             packet = next(packets.decode(self._peek(packet_va, length)))
             if not self._run(state_va, packet_va, packet):
