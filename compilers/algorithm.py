@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
+from typing import TypeAlias
 
 from compilers import dtype as dt
 from compilers import expr as ex
@@ -98,6 +99,9 @@ class Expander:
     def _const(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         return ex.const(node.arg, node.dtype)
 
+    def _through(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
+        return self.value(node.src[0], idx, valid)
+
     def _iota(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         return Expr("index", dt.int64, (), idx[0])
 
@@ -113,12 +117,18 @@ class Expander:
 
     def _expand_axes(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         shape = node.src[0].shape
-        return self.value(node.src[0], tuple(
-            ix.const(0) if n == 1 else i for n, i in zip(shape, idx, strict=True)), valid)
+        return self.value(
+            node.src[0],
+            tuple(ix.const(0) if n == 1 else i for n, i in zip(shape, idx, strict=True)),
+            valid,
+        )
 
     def _slice(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
-        return self.value(node.src[0], tuple(
-            i * step + start for i, (start, step) in zip(idx, node.arg, strict=True)), valid)
+        return self.value(
+            node.src[0],
+            tuple(i * step + start for i, (start, step) in zip(idx, node.arg, strict=True)),
+            valid,
+        )
 
     def _pad(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         source = node.src[0]
@@ -131,8 +141,10 @@ class Expander:
 
     def _gather(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         source, *positions = node.src
-        where = tuple(self._position(self.value(position, idx, valid), extent)
-                      for position, extent in zip(positions, source.shape, strict=True))
+        where = tuple(
+            self._position(self.value(position, idx, valid), extent)
+            for position, extent in zip(positions, source.shape, strict=True)
+        )
         return self.value(source, where, valid)
 
     def _position(self, value: Expr, extent: int) -> Index:
@@ -156,8 +168,10 @@ class Expander:
         rest = iter(idx)
         names = {axis: Var(f"r{len(self.reductions)}_{axis}", source.shape[axis]) for axis in axes}
         self._reduced_vars.update(names.values())
-        full = tuple(ix.var(names[axis]) if axis in names else next(rest)
-                     for axis in range(len(source.shape)))
+        full = tuple(
+            ix.var(names[axis]) if axis in names else next(rest)
+            for axis in range(len(source.shape))
+        )
         value = self.value(source, full)
         kept = tuple(v for v in names.values() if v.extent > 1)
         reduction = Reduction(node, kind, kept, value, Expr("acc", node.dtype))
@@ -179,11 +193,12 @@ class Expander:
             raise Cut(node)
 
 
-_RULES = {
+_Rule: TypeAlias = Callable[[Expander, Node, tuple[Index, ...], Valid], Expr]
+_RULES: dict[str, _Rule] = {
     "const": Expander._const, "iota": Expander._iota, "reshape": Expander._reshape,
     "permute": Expander._permute, "expand": Expander._expand_axes, "slice": Expander._slice,
     "pad": Expander._pad, "gather": Expander._gather, "reduce": Expander._reduce,
-    "contiguous": lambda self, node, idx, valid: self.value(node.src[0], idx, valid),
+    "contiguous": Expander._through,
 }  # fmt: skip
 
 
@@ -192,8 +207,9 @@ def _empty(kind: str, node: Node) -> float:
     return 0 if kind == "add" else value
 
 
-def reindex(idx: tuple[Index, ...], shape: Sequence[int],
-            target: Sequence[int]) -> tuple[Index, ...]:
+def reindex(
+    idx: tuple[Index, ...], shape: Sequence[int], target: Sequence[int]
+) -> tuple[Index, ...]:
     """The index into `target` of the element that a reshape to `shape` shows at `idx`.
 
     Axes that match on both sides pass unchanged, so that no division is introduced for them.
@@ -222,5 +238,11 @@ def algorithm(node: Node, out: Ref, ref_of: Callable[[Node], Ref | None]) -> Alg
     value = expander.value(node, idx)
     outer = expander.outer if expander.outer is not None else frozenset()
     split = [v for v in axes if v.extent > 1]
-    return Algorithm(out, ix.flatten(idx, node.shape), tuple(v for v in split if v in outer),
-                     tuple(v for v in split if v not in outer), value, expander.reductions)
+    return Algorithm(
+        out,
+        ix.flatten(idx, node.shape),
+        tuple(v for v in split if v in outer),
+        tuple(v for v in split if v not in outer),
+        value,
+        expander.reductions,
+    )

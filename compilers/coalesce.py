@@ -23,19 +23,32 @@ def coalesce(algorithm: Algorithm) -> Algorithm:
     return substitute(algorithm, env, outer, inner, axes) if env else algorithm
 
 
-def substitute(algorithm: Algorithm, env: Mapping[Var, Index], outer: tuple[Var, ...],
-               inner: tuple[Var, ...], axes: Sequence[tuple[Var, ...]]) -> Algorithm:
+def substitute(
+    algorithm: Algorithm,
+    env: Mapping[Var, Index],
+    outer: tuple[Var, ...],
+    inner: tuple[Var, ...],
+    axes: Sequence[tuple[Var, ...]],
+) -> Algorithm:
     """The algorithm with its axes replaced."""
     rewriter = ex.Rewriter(env)
     reductions = [
         Reduction(old.node, old.kind, new, rewriter.expr(old.value), rewriter.expr(old.result))
-        for old, new in zip(algorithm.reductions, axes, strict=True)]
-    return Algorithm(algorithm.out, rewriter.index(algorithm.index), outer, inner,
-                     rewriter.expr(algorithm.value), reductions)
+        for old, new in zip(algorithm.reductions, axes, strict=True)
+    ]
+    return Algorithm(
+        algorithm.out,
+        rewriter.index(algorithm.index),
+        outer,
+        inner,
+        rewriter.expr(algorithm.value),
+        reductions,
+    )
 
 
-def _merge(axes: tuple[Var, ...], accesses: Iterable[Index],
-           env: dict[Var, Index]) -> tuple[Var, ...]:
+def _merge(
+    axes: tuple[Var, ...], accesses: Iterable[Index], env: dict[Var, Index]
+) -> tuple[Var, ...]:
     """Merge from the innermost outwards; `env` receives what the old axes became."""
     merged: list[Var] = []
     chain: list[Var] = []
@@ -55,8 +68,12 @@ def _continues(axis: Var, chain: Sequence[Var], accesses: Iterable[Index]) -> bo
     for index in accesses:
         if index.terms.get(axis, 0) != index.terms.get(inner, 0) * inner.extent:
             return False
-        deep = {v for atom in index.terms if not isinstance(atom, Var)
-                for v in Index({atom: 1}, 0).vars()}
+        deep = {
+            v
+            for atom in index.terms
+            if not isinstance(atom, Var)
+            for v in Index({atom: 1}, 0).vars()
+        }
         if axis in deep or inner in deep:
             return False
     return True

@@ -58,8 +58,11 @@ def lower_columns(algorithm: Algorithm, column: Var, lanes: int) -> tuple[Loop, 
     edge = block.body(ix.const(full * span), rest)
     if not full:
         return Loop(grid, "grid", tuple(edge)), local
-    return Loop(grid, "grid", (If(((part, 0, full),), tuple(whole)),
-                               If(((part, full, parts),), tuple(edge)))), local
+    return Loop(
+        grid,
+        "grid",
+        (If(((part, 0, full),), tuple(whole)), If(((part, full, parts),), tuple(edge))),
+    ), local
 
 
 def _accumulators(algorithm: Algorithm, span: int, space: str) -> list[Ref]:
@@ -74,8 +77,14 @@ def _accumulators(algorithm: Algorithm, span: int, space: str) -> list[Ref]:
 class _Block:
     """The statements for one block of neighbouring columns."""
 
-    def __init__(self, algorithm: Algorithm, column: Var, env: Mapping[Var, Index],
-                 local: Sequence[Ref], lanes: int) -> None:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        column: Var,
+        env: Mapping[Var, Index],
+        local: Sequence[Ref],
+        lanes: int,
+    ) -> None:
         self.algorithm, self.column, self.env = algorithm, column, env
         self.local, self.lanes = local, lanes
         self.narrow = local[0].space == "register"
@@ -92,8 +101,7 @@ class _Block:
             where = {**final, self.column: base + at}
             return [store(self.algorithm, where, guard, lane, self._results(at))]
 
-        return [*result, *serial(self.algorithm.inner, final,
-                                 lambda: self._cover(columns, finish))]
+        return [*result, *serial(self.algorithm.inner, final, lambda: self._cover(columns, finish))]
 
     def _cover(self, columns: int, emit: Emit) -> list[Stmt]:
         """Register accumulators need constant slots: their vectors are unrolled."""
@@ -104,19 +112,22 @@ class _Block:
         stmts = _unrolled(sweep(whole, self.lanes, 1, emit)) if chains else []
         rest = columns - whole.extent
         if rest:
+
             def tail(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
                 moved = at + whole.extent
                 inside = ex.bounded([(moved, 0, columns)]) if guard else ()
                 return emit(moved, inside, chain, lane)
+
             stmts += sweep(Var("c", rest), self.lanes, 1, tail)
         return stmts
 
     def _results(self, at: Index) -> dict[Expr, Expr]:
-        return {reduction.result: ex.load(acc, at)
-                for reduction, acc in zip(self.algorithm.reductions, self.local, strict=True)}
+        return {
+            reduction.result: ex.load(acc, at)
+            for reduction, acc in zip(self.algorithm.reductions, self.local, strict=True)
+        }
 
-    def _reduce(self, reduction: Reduction, acc: Ref, base: Index,
-                columns: int) -> list[Stmt]:
+    def _reduce(self, reduction: Reduction, acc: Ref, base: Index, columns: int) -> list[Stmt]:
         order = rank_by_stride(reduction.axes, reduction.value) or [Var("point", 1)]
         *lead, last = order
         together = 1 if self.narrow else min(ROWS_AT_ONCE, last.extent)
@@ -126,10 +137,18 @@ class _Block:
             row = Var("row", count)
 
             def emit(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
-                values = [ex.Rewriter({**inner, self.column: base + at,
-                                       last: ix.var(row) * at_once + (first + step)},
-                                      self._results(at), guard).expr(reduction.value)
-                          for step in range(at_once)]
+                values = [
+                    ex.Rewriter(
+                        {
+                            **inner,
+                            self.column: base + at,
+                            last: ix.var(row) * at_once + (first + step),
+                        },
+                        self._results(at),
+                        guard,
+                    ).expr(reduction.value)
+                    for step in range(at_once)
+                ]
                 return [accumulate(reduction.kind, acc, at, values, ())]
 
             return [Loop(row, "serial", tuple(self._cover(columns, emit)))]
@@ -143,5 +162,9 @@ class _Block:
 
 
 def _unrolled(stmts: Sequence[Stmt]) -> list[Stmt]:
-    return [Loop(stmt.var, "unroll", stmt.body)
-            if isinstance(stmt, Loop) and stmt.kind == "serial" else stmt for stmt in stmts]
+    return [
+        Loop(stmt.var, "unroll", stmt.body)
+        if isinstance(stmt, Loop) and stmt.kind == "serial"
+        else stmt
+        for stmt in stmts
+    ]

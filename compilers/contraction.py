@@ -36,6 +36,9 @@ class Blocking:
     nc: int = 2048
 
 
+DEFAULT_BLOCKING = Blocking()
+
+
 class Machine(Protocol):
     """What the blocking depends on."""
 
@@ -103,7 +106,7 @@ class Tiles:
 
 
 def tiles(found: Contraction, machine: Machine, itemsize: int, splittable: bool) -> Tiles:
-    """The blocking for a problem: whole panels, and blocks of equal size rather than a remainder."""
+    """Whole panels, and blocks of equal size rather than full ones and a remainder."""
     rows, columns, depth = _extent(found.m), _extent(found.n), _extent(found.k)
     most, wide = machine.blocking, machine.vector_bytes >= 64
     lanes = max(min(machine.vector_bytes // itemsize, 1 << (columns - 1).bit_length()), 1)
@@ -147,8 +150,10 @@ class _Product:
         self.size = size
         nest = self.nest = Nest((*found.batch, *found.m, *found.n, *found.k))
         loops = dict(zip(nest.axes, nest.loops, strict=True))
-        m, n, k = (nest.fuse([loops[axis] for axis in axes], name)
-                   for axes, name in ((found.m, "m"), (found.n, "n"), (found.k, "k")))
+        m, n, k = (
+            nest.fuse([loops[axis] for axis in axes], name)
+            for axes, name in ((found.m, "m"), (found.n, "n"), (found.k, "k"))
+        )
         self.nc, nb = nest.split(n, size.nc)
         self.jr, nr = nest.split(nb, size.lanes * size.vectors)
         self.jv, self.lane = nest.split(nr, size.lanes)
@@ -156,8 +161,20 @@ class _Product:
         self.mc, mb = nest.split(m, size.mc)
         self.ir, self.mr = nest.split(mb, size.mr)
         outer = [loops[axis] for axis in found.batch]
-        nest.reorder([*outer, self.nc, self.kc, self.mc, self.jr, self.ir, self.kk, self.mr,
-                      self.jv, self.lane])
+        nest.reorder(
+            [
+                *outer,
+                self.nc,
+                self.kc,
+                self.mc,
+                self.jr,
+                self.ir,
+                self.kk,
+                self.mr,
+                self.jv,
+                self.lane,
+            ]
+        )
         self.grid = nest.fuse([*outer, self.nc], "g")
         nest.bind(self.grid)
         nest.unroll(self.mr, self.jv)
@@ -170,16 +187,23 @@ class _Product:
         size, nest = self.size, self.nest
         packed = self.found.a.dtype
         a_tile = Ref("a_tile", packed, size.mc * size.kc, "scratch", 0)
-        b_tile = Ref("b_tile", packed, size.nc * size.kc, "scratch",
-                     _up(a_tile.size * packed.itemsize, 64))
+        b_tile = Ref(
+            "b_tile", packed, size.nc * size.kc, "scratch", _up(a_tile.size * packed.itemsize, 64)
+        )
         rewriter = ex.Rewriter(self.env)
         a, pack_a = nest.stage(rewriter.expr(self.found.a), a_tile, (self.ir, self.kk, self.mr))
-        b, pack_b = nest.stage(rewriter.expr(self.found.b), b_tile,
-                               (self.jr, self.kk, self.jv, self.lane),
-                               self.lane if size.lanes > 1 else None)
+        b, pack_b = nest.stage(
+            rewriter.expr(self.found.b),
+            b_tile,
+            (self.jr, self.kk, self.jv, self.lane),
+            self.lane if size.lanes > 1 else None,
+        )
         micro = nest.wrap([self.kk, self.mr, self.jv, self.lane], [self._multiply(a, b)])
-        tile = [*self._tile(lambda slot: Store(self.acc, slot, ex.const(0, self.dtype))),
-                *micro, *self._write_back()]
+        tile = [
+            *self._tile(lambda slot: Store(self.acc, slot, ex.const(0, self.dtype))),
+            *micro,
+            *self._write_back(),
+        ]
         panel = self._where_panel_exists(tile)
         block = nest.wrap([self.mc], [*pack_a, *nest.wrap([self.jr, self.ir], panel)])
         body = nest.wrap([self.grid], nest.wrap([self.kc], [*pack_b, *block]))

@@ -14,10 +14,12 @@ COMBINE = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
 def const(value: float, dtype: DType) -> Expr:
+    """One number."""
     return Expr("const", dtype, (), value)
 
 
 def load(ref: Ref, index: Index, valid: Valid = ()) -> Expr:
+    """The element of `ref` at `index`, or 0 where `valid` does not hold."""
     return Expr("load", ref.dtype, (), Load(ref, index, valid))
 
 
@@ -50,8 +52,12 @@ def guarded(value: Expr, guard: Valid, otherwise: Expr) -> Expr:
 class Rewriter:
     """Copies expressions with variables, accumulators and predicates replaced; keeps sharing."""
 
-    def __init__(self, env: Mapping[Var, Index], replace: Mapping[Expr, Expr] | None = None,
-                 guard: Valid = ()) -> None:
+    def __init__(
+        self,
+        env: Mapping[Var, Index],
+        replace: Mapping[Expr, Expr] | None = None,
+        guard: Valid = (),
+    ) -> None:
         self._env, self._guard = env, guard
         self._memo: dict[Expr, Expr] = dict(replace or {})
 
@@ -125,4 +131,5 @@ def variables(root: Expr) -> set[Var]:
 
 
 def loads(root: Expr) -> list[Load]:
+    """Every read below a value."""
     return [expr.arg for expr in walk([root]) if expr.op == "load"]

@@ -54,8 +54,15 @@ class Node:
 
     __slots__ = ("__weakref__", "arg", "dtype", "op", "shape", "src", "storage")
 
-    def __init__(self, op: str, src: tuple[Node, ...], arg: Any, dtype: DType, shape: Shape,
-                 storage: Any = None) -> None:
+    def __init__(
+        self,
+        op: str,
+        src: tuple[Node, ...],
+        arg: Any,
+        dtype: DType,
+        shape: Shape,
+        storage: Any = None,
+    ) -> None:
         self.op, self.src, self.arg = op, src, arg
         self.dtype, self.shape, self.storage = dtype, shape, storage
 
@@ -68,6 +75,7 @@ class Node:
 
 
 def buffer(storage: Any, dtype: DType, shape: Shape) -> Node:
+    """A leaf whose elements `storage` holds, row-major."""
     return Node("buffer", (), None, dtype, shape, storage)
 
 
@@ -87,10 +95,12 @@ def _canonical(value: float, dtype: DType) -> float:
 
 
 def iota(n: int) -> Node:
+    """0, 1, ..., n - 1 as int64."""
     return Node("iota", (), None, dt.int64, (n,))
 
 
 def reshape(x: Node, shape: Shape) -> Node:
+    """The same elements in the same order. Raises: ValueError when the sizes differ."""
     if shape == x.shape:
         return x
     if prod(shape) != prod(x.shape):
@@ -101,6 +111,7 @@ def reshape(x: Node, shape: Shape) -> Node:
 
 
 def permute(x: Node, axes: Sequence[int]) -> Node:
+    """Axis i of the result is axis `axes[i]` of x."""
     axes = tuple(axes)
     if axes == tuple(range(len(axes))):
         return x
@@ -140,6 +151,7 @@ def slice_(x: Node, steps: Sequence[tuple[int, int]], shape: Shape) -> Node:
 
 
 def unary(op: str, x: Node) -> Node:
+    """An elementwise op of one operand."""
     return Node(op, (x,), None, x.dtype, x.shape)
 
 
@@ -149,14 +161,17 @@ def binary(op: str, a: Node, b: Node) -> Node:
 
 
 def where(condition: Node, a: Node, b: Node) -> Node:
+    """`a` where the bool node `condition` holds, else `b`."""
     return Node("where", (condition, a, b), None, a.dtype, a.shape)
 
 
 def cast(x: Node, dtype: DType) -> Node:
+    """The values in another dtype."""
     return x if x.dtype is dtype else Node("cast", (x,), None, dtype, x.shape)
 
 
 def bitcast(x: Node, dtype: DType) -> Node:
+    """The bits as another dtype of the same size."""
     return x if x.dtype is dtype else Node("bitcast", (x,), None, dtype, x.shape)
 
 
@@ -170,6 +185,7 @@ def reduce(kind: str, x: Node, axes: Sequence[int]) -> Node:
 
 
 def scan(kind: str, x: Node, axis: int) -> Node:
+    """The running reduction along `axis`, its own element included."""
     return Node("scan", (x,), (kind, axis), x.dtype, x.shape)
 
 
@@ -185,6 +201,7 @@ def gather(x: Node, indices: Sequence[Node]) -> Node:
 
 
 def contiguous(x: Node) -> Node:
+    """x, realised in memory."""
     return x if x.op == "buffer" else Node("contiguous", (x,), None, x.dtype, x.shape)
 
 

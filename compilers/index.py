@@ -46,8 +46,12 @@ class _Quotient:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (type(self) is type(other) and isinstance(other, _Quotient)
-                and self.divisor == other.divisor and self.index == other.index)
+        return (
+            type(self) is type(other)
+            and isinstance(other, _Quotient)
+            and self.divisor == other.divisor
+            and self.index == other.index
+        )
 
 
 class Div(_Quotient):
@@ -109,8 +113,12 @@ class Index:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Index) and self._hash == other._hash
-                and self.const == other.const and self.terms == other.terms)
+        return (
+            isinstance(other, Index)
+            and self._hash == other._hash
+            and self.const == other.const
+            and self.terms == other.terms
+        )
 
     def __repr__(self) -> str:
         parts = [f"{k}*{atom!r}" if k != 1 else repr(atom) for atom, k in self.terms.items()]
@@ -144,17 +152,26 @@ class Index:
         """Quotient and remainder: terms that are multiples leave, bounds decide the rest."""
         if divisor == 1:
             return self, const(0)
-        quotient = Index({a: k // divisor for a, k in self.terms.items() if k % divisor == 0},
-                         self.const // divisor)
+        quotient = Index(
+            {a: k // divisor for a, k in self.terms.items() if k % divisor == 0},
+            self.const // divisor,
+        )
         rest = Index({a: k for a, k in self.terms.items() if k % divisor}, self.const % divisor)
         whole = rest.low // divisor
         if whole == rest.high // divisor:
             return quotient + whole, rest - whole * divisor
-        div, mod = (kind(rest, divisor, low, high) for kind, low, high in (
-            (Div, rest.low // divisor, rest.high // divisor), (Mod, 0, divisor - 1)))
+        div, mod = (
+            kind(rest, divisor, low, high)
+            for kind, low, high in (
+                (Div, rest.low // divisor, rest.high // divisor),
+                (Mod, 0, divisor - 1),
+            )
+        )
         return quotient + Index({div: 1}, 0), Index({mod: 1}, 0)
 
-    def substitute(self, env: Mapping[Any, Index], dyn: Callable[[Dyn], Dyn] | None = None) -> Index:
+    def substitute(
+        self, env: Mapping[Any, Index], dyn: Callable[[Dyn], Dyn] | None = None
+    ) -> Index:
         """Replace variables (keys of `env`) and, by `dyn`, dynamic atoms; simplify again."""
         if not any(atom in env or not isinstance(atom, Var) for atom in self.terms):
             return self
@@ -184,17 +201,19 @@ class Index:
     def as_var(self) -> Var | None:
         """The variable, when the index is exactly one variable."""
         if self.const == 0 and len(self.terms) == 1:
-            (atom, k), = self.terms.items()
+            ((atom, k),) = self.terms.items()
             if k == 1 and isinstance(atom, Var):
                 return atom
         return None
 
 
 def const(value: int) -> Index:
+    """The index that is always `value`."""
     return Index({}, value)
 
 
 def var(v: Var) -> Index:
+    """The index that is the variable."""
     return Index({v: 1}, 0)
 
 

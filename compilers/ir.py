@@ -6,8 +6,9 @@
     If      -> body, where `valid` holds
     Expr    -> a scalar value; inside a vector loop, one value per lane
 
-Vector loops are innermost, their extent is a power of two, and their body holds only stores. In one, an Expr or
-Index that depends on the loop's variable has a lane per iteration, everything else is uniform.
+Vector loops are innermost, their extent is a power of two, and their body holds only stores. In
+one, an Expr or Index that depends on the loop's variable has a lane per iteration, everything else
+is uniform.
 Statements run in order: a load after a store to the same ref sees the new value.
 Unrolled loops are printed once per iteration with the variable replaced by its number, so that
 register arrays (space "register") are only ever indexed by constants plus the vector variable.
@@ -95,6 +96,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
+    """`body` where `valid` holds; uniform over the lanes of a vector."""
+
     valid: Valid
     body: tuple[Stmt, ...]
 
@@ -121,6 +124,9 @@ class Kernel:
 
     @property
     def scratch_bytes(self) -> int:
-        ends = [ref.slot + ref.size * ref.dtype.itemsize for ref in self.locals
-                if ref.space == "scratch"]
+        ends = [
+            ref.slot + ref.size * ref.dtype.itemsize
+            for ref in self.locals
+            if ref.space == "scratch"
+        ]
         return max(ends, default=0)

@@ -18,7 +18,7 @@ from compilers import index as ix
 from compilers.algorithm import Algorithm, Reduction
 from compilers.coalesce import coalesce, rank_by_stride
 from compilers.columns import column_axis, lower_columns
-from compilers.contraction import Blocking, contraction, lower_contraction
+from compilers.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
 from compilers.index import Index, Var
 from compilers.ir import Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
 from compilers.sweep import accumulate, fill, serial, store, sweep, vector
@@ -36,7 +36,7 @@ class Target:
     vector_bytes: int
     threads: int = 1
     features: frozenset[str] = frozenset()
-    blocking: Blocking = Blocking()
+    blocking: Blocking = DEFAULT_BLOCKING
 
 
 def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
@@ -68,8 +68,14 @@ def _global_refs(stmt: Stmt) -> set[Ref]:
 
 def _lanes(algorithm: Algorithm, target: Target) -> int:
     """Lanes of one vector: as many as the widest value computed allows."""
-    widest = max((expr.dtype.itemsize for expr in ex.walk(algorithm.roots())
-                  if expr.op not in ("const", "valid")), default=1)
+    widest = max(
+        (
+            expr.dtype.itemsize
+            for expr in ex.walk(algorithm.roots())
+            if expr.op not in ("const", "valid")
+        ),
+        default=1,
+    )
     return max(target.vector_bytes // max(widest, algorithm.out.dtype.itemsize), 1)
 
 
@@ -91,12 +97,16 @@ def _map(algorithm: Algorithm, lanes: int) -> Loop:
             position = part * block + at
             inside = ex.bounded([(position, 0, last.extent)]) if guard else ()
             return [store(algorithm, {**env, last: position}, inside, lane, {})]
+
         return tuple(sweep(Var(last.name, extent), lanes, 1, emit))
 
     if not full or not rest:
         return Loop(grid, "grid", cover(block if full else rest))
-    return Loop(grid, "grid", (If(((part, 0, full),), cover(block)),
-                               If(((part, full, parts),), cover(rest))))
+    return Loop(
+        grid,
+        "grid",
+        (If(((part, 0, full),), cover(block)), If(((part, full, parts),), cover(rest))),
+    )
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -119,8 +129,9 @@ def _rows(algorithm: Algorithm, lanes: int) -> tuple[Loop, list[Ref]]:
     return Loop(grid, "grid", tuple(body)), local
 
 
-def _reduce_row(reduction: Reduction, shape: Ref, env: dict[Var, Index], lanes: int,
-                results: dict[Expr, Expr]) -> tuple[Ref, list[Stmt]]:
+def _reduce_row(
+    reduction: Reduction, shape: Ref, env: dict[Var, Index], lanes: int, results: dict[Expr, Expr]
+) -> tuple[Ref, list[Stmt]]:
     """One accumulator per chain and lane, joined at the end."""
     order = rank_by_stride(reduction.axes, reduction.value) or [Var("point", 1)]
     *lead, last = order
@@ -135,8 +146,11 @@ def _reduce_row(reduction: Reduction, shape: Ref, env: dict[Var, Index], lanes: 
         return [accumulate(reduction.kind, acc, slot, [value], guard)]
 
     loops = serial(lead, inner, lambda: sweep(last, lanes, chains, emit))
-    return acc, [*fill(acc, reduction.kind, lanes), *loops,
-                 *_join(acc, reduction.kind, lanes, chains)]
+    return acc, [
+        *fill(acc, reduction.kind, lanes),
+        *loops,
+        *_join(acc, reduction.kind, lanes, chains),
+    ]
 
 
 def _chains(vectors: int) -> int:
@@ -151,6 +165,7 @@ def _join(acc: Ref, kind: str, lanes: int, chains: int) -> list[Stmt]:
     def fold(width: int, distance: int, base: int = 0) -> None:
         def emit(at: Index, *_: object) -> list[Stmt]:
             return [accumulate(kind, acc, at, [ex.load(acc, at + distance)], ())]
+
         result.extend(vector(width, ix.const(base), emit))
 
     for level in reversed(range(chains.bit_length() - 1)):
@@ -161,8 +176,9 @@ def _join(acc: Ref, kind: str, lanes: int, chains: int) -> list[Stmt]:
     return result
 
 
-def _finish_row(algorithm: Algorithm, env: dict[Var, Index], lanes: int,
-                results: dict[Expr, Expr]) -> tuple[Stmt, ...]:
+def _finish_row(
+    algorithm: Algorithm, env: dict[Var, Index], lanes: int, results: dict[Expr, Expr]
+) -> tuple[Stmt, ...]:
     order = rank_by_stride(algorithm.inner, algorithm.value, [algorithm.index] * 2)
     if not order:
         return (store(algorithm, env, (), None, results),)

@@ -24,6 +24,7 @@ from compilers import index as ix
 from compilers.index import Index, Var
 from compilers.ir import Expr, Loop, Ref, Stmt, Store, Valid
 
+
 class Nest:
     """Loops over `axes`, outermost first; see the module for the steps."""
 
@@ -32,7 +33,8 @@ class Nest:
         self.loops: list[Var] = [Var(axis.name, axis.extent) for axis in axes]
         self._kinds: dict[Var, str] = {}
         self._env: dict[Var, Index] = {
-            axis: ix.var(loop) for axis, loop in zip(axes, self.loops, strict=True)}
+            axis: ix.var(loop) for axis, loop in zip(axes, self.loops, strict=True)
+        }
 
     def env(self) -> dict[Var, Index]:
         """Every axis as an index over the loops."""
@@ -58,9 +60,9 @@ class Nest:
 
     def _replace(self, old: Sequence[Var], new: Sequence[Var], env: Mapping[Var, Index]) -> None:
         at = self.loops.index(old[0]) if old else 0
-        if self.loops[at:at + len(old)] != list(old):
+        if self.loops[at : at + len(old)] != list(old):
             raise ValueError(f"{old} are not neighbours in {self.loops}")
-        self.loops[at:at + len(old)] = new
+        self.loops[at : at + len(old)] = new
         self._env = {axis: index.substitute(env) for axis, index in self._env.items()}
 
     def reorder(self, loops: Sequence[Var]) -> None:
@@ -80,8 +82,14 @@ class Nest:
         for loop in loops:
             self._kinds[loop] = "unroll"
 
-    def stage(self, value: Expr, ref: Ref, layout: Sequence[Var], vector: Var | None = None,
-              fill: Expr | None = None) -> tuple[Expr, tuple[Stmt, ...]]:
+    def stage(
+        self,
+        value: Expr,
+        ref: Ref,
+        layout: Sequence[Var],
+        vector: Var | None = None,
+        fill: Expr | None = None,
+    ) -> tuple[Expr, tuple[Stmt, ...]]:
         """Copy the tile of `value` (over loops) that the `layout` loops span into `ref`.
 
         Returns the load that replaces `value`, and the statements that fill the tile, which belong
@@ -90,8 +98,11 @@ class Nest:
         fresh = {loop: Var(f"{ref.name}_{loop.name}", loop.extent) for loop in layout}
         env = {loop: ix.var(new) for loop, new in fresh.items()}
         used = ex.variables(value)
-        guard = ex.bounded((index.substitute(env), 0, axis.extent)
-                           for axis, index in self._env.items() if index.vars() & used)
+        guard = ex.bounded(
+            (index.substitute(env), 0, axis.extent)
+            for axis, index in self._env.items()
+            if index.vars() & used
+        )
         source = ex.Rewriter(env, guard=guard).expr(value)
         source = ex.guarded(source, guard, fill or ex.const(0, value.dtype))
         extents = [loop.extent for loop in layout]

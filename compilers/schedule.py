@@ -55,8 +55,11 @@ class Plan:
     def last_use(self) -> dict[int, int]:
         """Value -> the last step that names it; results are left out."""
         last = {value: number for number, step in enumerate(self.steps) for value in step.values}
-        return {value: step for value, step in last.items()
-                if value >= self.leaves and value not in self.roots}
+        return {
+            value: step
+            for value, step in last.items()
+            if value >= self.leaves and value not in self.roots
+        }
 
 
 def plan(roots: Sequence[Node], target: Target) -> Plan:
@@ -112,7 +115,7 @@ class _Scheduler:
                 users[source] |= kernels
 
     def plan(self) -> Plan:
-        needed = {root for root in self.roots if root.op != "buffer" and prod(root.shape)}
+        needed = {root for root in self.roots if root.op != "buffer" and 0 not in root.shape}
         built: list[tuple[Node, Kernel, list[Node]]] = []
         for node in reversed(self.order):
             if node in needed:
@@ -132,7 +135,8 @@ class _Scheduler:
                 sizes.append(prod(node.shape) * node.dtype.itemsize)
         steps = tuple(
             Step(kernel, tuple(number[operand] for operand in operands))
-            for _, kernel, operands in built)
+            for _, kernel, operands in built
+        )
         return Plan(leaf_count, tuple(sizes), steps, tuple(number[root] for root in self.roots))
 
     def _build(self, node: Node) -> tuple[Kernel, list[Node]]:
@@ -167,7 +171,7 @@ class _Scheduler:
 
 
 def _split_long_reductions(nodes: Sequence[Node]) -> None:
-    """Reductions to one point, which one thread would do alone, become two: parts, then their sum."""
+    """A reduction to one point, which one thread would do alone, becomes two: parts and sum."""
     for node in nodes:
         size = prod(node.src[0].shape) if node.op == "reduce" else 0
         if size >= MIN_SPLIT and prod(node.shape) == 1 and size % SPLIT_PARTS == 0:
@@ -191,7 +195,8 @@ def _check_fusion(node: Node, found: Algorithm) -> None:
         if not found.outer and inner > MAX_SINGLE_ROW:
             raise Cut(reduction.node)
         if len(found.reductions) > 1 or found.inner:
-            alone = Algorithm(found.out, found.index, found.outer, (), reduction.result,
-                              [reduction])
+            alone = Algorithm(
+                found.out, found.index, found.outer, (), reduction.result, [reduction]
+            )
             if contraction(alone) is not None:
                 raise Cut(reduction.node)

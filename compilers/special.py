@@ -106,8 +106,12 @@ class _MergeSort:
                 self.out, self.source.at({**env, axis_var: ix.var(last)}),
                 ex.load(self.places, final)),)),
         ))  # fmt: skip
-        return Kernel(name, params(self.out, value),
-                      (self.keys, self.places, self.left, self.right, self.take), body)
+        return Kernel(
+            name,
+            params(self.out, value),
+            (self.keys, self.places, self.left, self.right, self.take),
+            body,
+        )
 
     def _merges(self, levels: int) -> tuple[Stmt, ...]:
         if not levels:
@@ -124,15 +128,18 @@ class _MergeSort:
         fresh = Expr("eq", dt.bool_, (at, start))
         left, right = ex.load(self.left, zero), ex.load(self.right, zero)
         took = ex.load(self.take, zero)
-        source = _int("mul", _int("and", number, one),
-                      ex.const(self.half, dt.int64))
+        source = _int("mul", _int("and", number, one), ex.const(self.half, dt.int64))
         base = Index({Dyn(source, 0, self.half): 1}, 0)
         at_left, at_right = (base + Index({Dyn(p, 0, self.n): 1}, 0) for p in (left, right))
         target = ix.const(self.half) - base + ix.var(t)
         moved = tuple(
-            Store(ref, target, Expr("where", ref.dtype, (
-                took, ex.load(ref, at_left), ex.load(ref, at_right))))
-            for ref in (self.keys, self.places))
+            Store(
+                ref,
+                target,
+                Expr("where", ref.dtype, (took, ex.load(ref, at_left), ex.load(ref, at_right))),
+            )
+            for ref in (self.keys, self.places)
+        )
         step = (
             Store(self.left, zero, Expr("where", dt.int64, (fresh, start, left))),
             Store(self.right, zero, Expr("where", dt.int64, (fresh, middle, right))),
@@ -144,12 +151,14 @@ class _MergeSort:
         )  # fmt: skip
         return (Loop(level, "serial", (Loop(t, "serial", step),)),)
 
-    def _left_first(self, left: Expr, right: Expr, middle: Expr, end: Expr, at_left: Index,
-                    at_right: Index) -> Expr:
+    def _left_first(
+        self, left: Expr, right: Expr, middle: Expr, end: Expr, at_left: Index, at_right: Index
+    ) -> Expr:
         """left < middle and (right >= end or not right's key before left's key)."""
         key_left, key_right = ex.load(self.keys, at_left), ex.load(self.keys, at_right)
-        before = (self._less(key_left, key_right) if self.descending
-                  else self._less(key_right, key_left))
+        before = (
+            self._less(key_left, key_right) if self.descending else self._less(key_right, key_left)
+        )
         stays = Expr("invert", dt.bool_, (before,))
         exhausted = Expr("le", dt.bool_, (end, right))
         return _bool("and", Expr("lt", dt.bool_, (left, middle)), _bool("or", exhausted, stays))

@@ -49,8 +49,9 @@ def vector(lanes: int, base: Index, emit: Emit, chain: int = 0) -> tuple[Stmt, .
     return (Loop(lane, "vector", tuple(emit(base + ix.var(lane), (), chain, lane))),)
 
 
-def serial(axes: Sequence[Var], env: dict[Var, Index],
-           inside: Callable[[], Sequence[Stmt]]) -> tuple[Stmt, ...]:
+def serial(
+    axes: Sequence[Var], env: dict[Var, Index], inside: Callable[[], Sequence[Stmt]]
+) -> tuple[Stmt, ...]:
     """Serial loops over `axes`, bound in `env`, around what `inside` emits."""
     loops = [Var(axis.name, axis.extent) for axis in axes]
     env.update((axis, ix.var(loop)) for axis, loop in zip(axes, loops, strict=True))
@@ -79,12 +80,18 @@ def fill(acc: Ref, kind: str, lanes: int) -> list[Stmt]:
     return result
 
 
-def store(algorithm: Algorithm, env: Mapping[Var, Index], guard: Valid, lane: Var | None,
-          results: Mapping[Expr, Expr]) -> Store:
+def store(
+    algorithm: Algorithm,
+    env: Mapping[Var, Index],
+    guard: Valid,
+    lane: Var | None,
+    results: Mapping[Expr, Expr],
+) -> Store:
     """The store of one point (or vector) of an algorithm's result."""
     rewriter = ex.Rewriter(env, results, guard)
-    plain = Store(algorithm.out, rewriter.index(algorithm.index),
-                  rewriter.expr(algorithm.value), guard)
+    plain = Store(
+        algorithm.out, rewriter.index(algorithm.index), rewriter.expr(algorithm.value), guard
+    )
     return replace(plain, streaming=True) if _streams(plain, lane) else plain
 
 

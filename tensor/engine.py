@@ -92,8 +92,10 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
     Raises: Unsupported inside a function that `jit` is recording.
     """
     if runtime(name).recording is not None:
-        raise Unsupported("values cannot be read while jit records",
-                          hint="Return the tensor from the jitted function and read it outside")
+        raise Unsupported(
+            "values cannot be read while jit records",
+            hint="Return the tensor from the jitted function and read it outside",
+        )
     realize([node], name)
     storage: Storage = node.storage
     if not prod(node.shape):
@@ -103,7 +105,7 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
     if source.host_visible:
         return np.asarray(_Exported(storage, node.dtype, node.shape))
     result = np.empty(node.shape, node.dtype.storage)
-    source.copy_out(memoryview(result).cast("B"), storage.buffer)
+    source.copy_out(result.data.cast("B"), storage.buffer)
     return result
 
 
@@ -117,7 +119,7 @@ def from_numpy(array: NDArray[Any], name: str, dtype: dt.DType) -> Node:
     shape = array.shape
     if not array.size:
         return graph.buffer(Storage(target.alloc(1), name), dtype, shape)
-    raw = memoryview(array.reshape(-1).view(np.uint8))
+    raw = array.reshape(-1).view(np.uint8).data
     if target.host_visible and array.flags.aligned:
         return graph.buffer(Storage(target.wrap(raw), name), dtype, shape)
     held: Buffer = target.alloc(array.nbytes)

@@ -53,7 +53,16 @@ class Recording:
 class Executable:
     """Launches in order. `run` allocates what they write and returns the results' storages."""
 
-    __slots__ = ("_device", "_empty", "_leaves", "_name", "_nbytes", "_results", "_runtime", "launches")
+    __slots__ = (
+        "_device",
+        "_empty",
+        "_leaves",
+        "_name",
+        "_nbytes",
+        "_results",
+        "_runtime",
+        "launches",
+    )
 
     def __init__(self, runtime: Runtime, plan: sched.Plan, launches: Sequence[Launch]) -> None:
         self._runtime, self._device, self._name = runtime, runtime.device, runtime.name
@@ -72,8 +81,9 @@ class Executable:
             storages[value] = Storage(self._device.alloc(1), self._name)
         for launch in self.launches:
             made = launch.values[0]
-            storages[made] = Storage(self._device.alloc(self._nbytes[made - self._leaves]),
-                                     self._name)
+            storages[made] = Storage(
+                self._device.alloc(self._nbytes[made - self._leaves]), self._name
+            )
             buffers = [storages[value].buffer for value in launch.values]
             self._device.launch(launch.program, buffers, launch.grid)
             for value in launch.dead:
@@ -88,7 +98,8 @@ class Executable:
         self._device.launch(
             launch.program,
             [result.buffer if value == last else leaves[value].buffer for value in launch.values],
-            launch.grid)
+            launch.grid,
+        )
         return [result if value == last else leaves[value] for value in self._results]
 
     def _record(self, leaves: Sequence[Storage], recording: Recording) -> list[Storage]:
@@ -135,8 +146,9 @@ class Runtime:
         last_use = plan.last_use()
         for number, step in enumerate(plan.steps):
             dead = tuple(value for value, last in last_use.items() if last == number)
-            binary = toolchains.build(step.kernel, self.compiler, self.device.arch,
-                                      self.device.limits.features)
+            binary = toolchains.build(
+                step.kernel, self.compiler, self.device.arch, self.device.limits.features
+            )
             program = self.device.load(binary)
             launches.append(Launch(program, step.values, step.kernel.grid, dead))
         return Executable(self, plan, launches)
@@ -146,4 +158,3 @@ class Runtime:
         self.executables.clear()
         self.closed = True
         self.device.close()
-

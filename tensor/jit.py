@@ -17,8 +17,8 @@ from compilers import graph
 from drivers.base.contracts import Argument, Buffer, Graph, Param
 from drivers.base.errors import Unsupported
 from tensor import engine
-from tensor.executable import Recording, Runtime, Storage
 from tensor.core import Tensor
+from tensor.executable import Recording, Runtime, Storage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,8 +72,13 @@ class Jit(Generic[P, R]):
             tensor.realize()
         storages: list[Storage] = [tensor._node.storage for tensor in inputs]
         first = {id(storage): number for number, storage in reversed([*enumerate(storages)])}
-        key = (template, tuple((t._node.shape, t._node.dtype, t.device, first[id(s)])
-                               for t, s in zip(inputs, storages, strict=True)))
+        key = (
+            template,
+            tuple(
+                (t._node.shape, t._node.dtype, t.device, first[id(s)])
+                for t, s in zip(inputs, storages, strict=True)
+            ),
+        )
         capture = self._captures.get(key)
         if capture is not None:
             return cast(R, capture.replay(engine.runtime(storages[0].device), storages))
@@ -81,8 +86,10 @@ class Jit(Generic[P, R]):
 
     def _record(self, key: Hashable, args: Any, kwargs: Any, inputs: list[Storage]) -> R:
         if not inputs:
-            raise Unsupported("a jitted function needs at least one tensor argument",
-                              hint="Pass the tensors it works on as arguments")
+            raise Unsupported(
+                "a jitted function needs at least one tensor argument",
+                hint="Pass the tensors it works on as arguments",
+            )
         run = engine.runtime(inputs[0].device)
         if run.recording is not None:
             return self._function(*args, **kwargs)
@@ -107,8 +114,9 @@ def jit(function: Callable[P, R]) -> Jit[P, R]:
     return Jit(function)
 
 
-def _capture(run: Runtime, recording: Recording, inputs: list[Storage], outputs: list[Tensor],
-             template: Any) -> _Capture:
+def _capture(
+    run: Runtime, recording: Recording, inputs: list[Storage], outputs: list[Tensor], template: Any
+) -> _Capture:
     written = {id(storage) for storage in recording.written}
     slots: dict[int, int] = {}
     for number, storage in enumerate(inputs):
@@ -121,8 +129,9 @@ def _capture(run: Runtime, recording: Recording, inputs: list[Storage], outputs:
             slots[id(storage.buffer)] = len(inputs) + len(sizes)
             sizes.append(storage.buffer.nbytes)
         source = slots.get(id(storage.buffer), -1)
-        results.append(_Result(tensor._node.shape, tensor._node.dtype, source,
-                               storage if source < 0 else None))
+        results.append(
+            _Result(tensor._node.shape, tensor._node.dtype, source, storage if source < 0 else None)
+        )
     queue = run.device.compute_queue()
     for program, buffers, grid in recording.launches:
         queue.exec(program, [_argument(buffer, slots) for buffer in buffers], (grid, 1, 1))

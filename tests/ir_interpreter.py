@@ -1,4 +1,4 @@
-"""Runs a kernel of the IR one scalar at a time in numpy: slow, obvious, and no renderer involved."""
+"""Runs a kernel of the IR one scalar at a time in numpy: slow, obvious, without a renderer."""
 
 from __future__ import annotations
 

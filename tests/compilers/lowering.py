@@ -33,8 +33,9 @@ def planned(root: Node, vector_bytes: int = 16, threads: int = 1) -> Plan:
 SMALL = Blocking(kc=16, mc=24, nc=32)
 
 
-def interpret(root: Node, vector_bytes: int = 16, threads: int = 1,
-              blocking: Blocking = SMALL) -> Array:
+def interpret(
+    root: Node, vector_bytes: int = 16, threads: int = 1, blocking: Blocking = SMALL
+) -> Array:
     """The root's elements, computed scalar by scalar; outputs start as garbage."""
     key, leaves = signature([root])
     target = Target(vector_bytes, threads, blocking=blocking)
@@ -42,8 +43,10 @@ def interpret(root: Node, vector_bytes: int = 16, threads: int = 1,
     values = [array.reshape(-1) for array in leaves]
     values += [np.full(nbytes, 0xAB, np.uint8) for nbytes in found.nbytes]
     for step in found.steps:
-        arrays = {ref: values[value].view(ref.dtype.name)
-                  for ref, value in zip(step.kernel.params, step.values, strict=True)}
+        arrays = {
+            ref: values[value].view(ref.dtype.name)
+            for ref, value in zip(step.kernel.params, step.values, strict=True)
+        }
         Interpreter(step.kernel, arrays).run()
     return values[found.roots[0]].view(root.dtype.name).reshape(root.shape)
 

@@ -34,8 +34,12 @@ def points(axes: list[Var]) -> list[dict[Var, int]]:
     return [dict(zip(axes, point, strict=True)) for point in itertools.product(*ranges)]
 
 
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(-7, 7)), min_size=1, max_size=3),
-       st.integers(-20, 20), st.integers(1, 9), st.integers(1, 5))
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(-7, 7)), min_size=1, max_size=3),
+    st.integers(-20, 20),
+    st.integers(1, 9),
+    st.integers(1, 5),
+)
 def test_division_and_remainder(parts, const, divisor, second):
     axes = [Var(f"v{n}", extent) for n, (extent, _) in enumerate(parts)]
     index = ix.const(const)

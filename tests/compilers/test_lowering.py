@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compilers import graph
 from compilers import dtype as dt
+from compilers import graph
 from tests.compilers.lowering import interpret, leaf, matmul, softmax
 
 RNG = np.random.default_rng(7)
@@ -36,8 +36,9 @@ def test_reduce(shape, axes, vector_bytes):
     x = random(*shape)
     for kind, expected in (("add", np.sum), ("max", np.max), ("mul", np.prod)):
         out = interpret(graph.reduce(kind, leaf(x), axes), vector_bytes)
-        np.testing.assert_allclose(out, expected(x.astype(np.float64), axis=axes), rtol=3e-5,
-                                   atol=1e-5)
+        np.testing.assert_allclose(
+            out, expected(x.astype(np.float64), axis=axes), rtol=3e-5, atol=1e-5
+        )
 
 
 def test_reduce_of_nothing_and_of_negative_zero():
@@ -67,13 +68,17 @@ def test_rows_and_columns_with_an_epilogue(vector_bytes):
 def test_contraction(m, k, n, vector_bytes):
     a, b, bias = random(m, k), random(k, n), random(n)
     expected = a.astype(np.float64) @ b
-    for left, right in ((leaf(a), leaf(b)), (graph.permute(leaf(a.T), (1, 0)), leaf(b)),
-                        (leaf(a), graph.permute(leaf(b.T), (1, 0)))):
+    for left, right in (
+        (leaf(a), leaf(b)),
+        (graph.permute(leaf(a.T), (1, 0)), leaf(b)),
+        (leaf(a), graph.permute(leaf(b.T), (1, 0))),
+    ):
         product = matmul(left, right)
         np.testing.assert_allclose(interpret(product, vector_bytes), expected, rtol=1e-4, atol=1e-4)
         shifted = graph.binary("add", product, graph.broadcast(leaf(bias), (m, n)))
-        np.testing.assert_allclose(interpret(shifted, vector_bytes, threads=2), expected + bias,
-                                   rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            interpret(shifted, vector_bytes, threads=2), expected + bias, rtol=1e-4, atol=1e-4
+        )
 
 
 def test_batched_contraction_and_convolution():
@@ -84,9 +89,16 @@ def test_batched_contraction_and_convolution():
     product = graph.reduce("add", graph.binary("mul", left, right), (3,))
     np.testing.assert_allclose(interpret(product), a @ b, rtol=1e-4, atol=1e-5)
     image, kernel = random(64), random(5, 4)
-    windows = graph.gather(leaf(image), (graph.binary(
-        "add", graph.broadcast(graph.reshape(graph.iota(60), (60, 1)), (60, 4)),
-        graph.broadcast(graph.iota(4), (60, 4))),))
+    windows = graph.gather(
+        leaf(image),
+        (
+            graph.binary(
+                "add",
+                graph.broadcast(graph.reshape(graph.iota(60), (60, 1)), (60, 4)),
+                graph.broadcast(graph.iota(4), (60, 4)),
+            ),
+        ),
+    )
     wide = graph.expand(graph.reshape(windows, (60, 1, 4)), (60, 5, 4))
     weights = graph.expand(graph.reshape(leaf(kernel), (1, 5, 4)), (60, 5, 4))
     out = interpret(graph.reduce("add", graph.binary("mul", wide, weights), (2,)))
@@ -99,22 +111,26 @@ def test_infinity_times_padding_is_not_a_number_of_ours():
     a[0, 0] = np.inf
     with np.errstate(invalid="ignore"):
         expected = a @ b
-    np.testing.assert_allclose(interpret(matmul(leaf(a), leaf(b)), 64), expected, rtol=1e-4,
-                               atol=1e-5)
+    np.testing.assert_allclose(
+        interpret(matmul(leaf(a), leaf(b)), 64), expected, rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_scan_and_argsort(axis):
     x = RNG.integers(0, 6, (7, 23))
     np.testing.assert_array_equal(interpret(graph.scan("add", leaf(x), axis)), x.cumsum(axis))
-    np.testing.assert_array_equal(interpret(graph.argsort(leaf(x), axis, False)),
-                                  np.argsort(x, axis, kind="stable"))
-    np.testing.assert_array_equal(interpret(graph.argsort(leaf(x), axis, True)),
-                                  np.argsort(-x, axis, kind="stable"))
+    np.testing.assert_array_equal(
+        interpret(graph.argsort(leaf(x), axis, False)), np.argsort(x, axis, kind="stable")
+    )
+    np.testing.assert_array_equal(
+        interpret(graph.argsort(leaf(x), axis, True)), np.argsort(-x, axis, kind="stable")
+    )
     y = random(7, 23)
     y[2, 3] = y[5, 1] = np.nan
-    np.testing.assert_array_equal(interpret(graph.argsort(leaf(y), axis, False)),
-                                  np.argsort(y, axis, kind="stable"))
+    np.testing.assert_array_equal(
+        interpret(graph.argsort(leaf(y), axis, False)), np.argsort(y, axis, kind="stable")
+    )
 
 
 def test_gather_clamps_what_is_outside():
@@ -148,8 +164,9 @@ def step(data, node, expected):
             starts = tuple((n - 1 if back else 0, step) for n in expected.shape)
             return graph.slice_(node, starts, taken.shape), taken
         case "pad":
-            widths = [(data.draw(st.integers(0, 2)), data.draw(st.integers(0, 1)))
-                      for _ in range(rank)]
+            widths = [
+                (data.draw(st.integers(0, 2)), data.draw(st.integers(0, 1))) for _ in range(rank)
+            ]
             return graph.pad(node, widths), np.pad(expected, widths)
         case "flat":
             return graph.reshape(node, (expected.size,)), expected.reshape(-1)

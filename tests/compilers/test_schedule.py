@@ -56,8 +56,11 @@ def test_a_long_chain_is_cut_and_a_shared_one_does_not_explode():
     check(2 <= kernels(chain) <= 10)
     doubling = leaf(np.ones(64, np.float32))
     for step in range(12):
-        rolled = graph.slice_(doubling, ((63, -1),), (64,)) if step % 2 else graph.pad(
-            graph.slice_(doubling, ((step + 1, 1),), (63 - step,)), ((0, step + 1),))
+        rolled = (
+            graph.slice_(doubling, ((63, -1),), (64,))
+            if step % 2
+            else graph.pad(graph.slice_(doubling, ((step + 1, 1),), (63 - step,)), ((0, step + 1),))
+        )
         doubling = graph.binary("add", doubling, rolled)
     check(kernels(doubling) >= 2)
 
@@ -69,8 +72,9 @@ def test_reshape_of_a_result_costs_no_kernel():
 
 
 def test_signatures_tell_apart_what_differs():
-    zero, minus = (graph.binary("add", X, graph.const(value, dt.float32, X.shape))
-                   for value in (0.0, -0.0))
+    zero, minus = (
+        graph.binary("add", X, graph.const(value, dt.float32, X.shape)) for value in (0.0, -0.0)
+    )
     check(signature([zero])[0] != signature([minus])[0], "0.0 and -0.0")
     z = leaf(np.ones((48, 64), np.float32))
     check(signature([graph.binary("add", X, X)])[0] != signature([graph.binary("add", X, z)])[0])
