@@ -1,0 +1,39 @@
+"""Sorting along an axis; always stable, NaN last as the largest value."""
+
+from __future__ import annotations
+
+from compilers import graph
+from compilers.graph import Node
+from tensor import ops
+from tensor.core import Tensor
+from tensor.ops import axis_of
+
+
+def _order(x: Tensor, axis: int, descending: bool) -> Node:
+    return graph.argsort(x._node, axis, descending)
+
+
+def argsort(
+    x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """Places of the elements in sorted order, as int64; equal elements keep their order."""
+    if x.ndim == 0:
+        raise ValueError("a tensor of rank 0 has no axis to sort")
+    return Tensor(_order(x, axis_of(axis, x.ndim), descending), x.device)
+
+
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The elements in sorted order."""
+    if x.ndim == 0:
+        raise ValueError("a tensor of rank 0 has no axis to sort")
+    at = axis_of(axis, x.ndim)
+    return Tensor(ops.take_along(x._node, _order(x, at, descending), at), x.device)
+
+
+def topk(x: Tensor, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) elements in order, and their places (not in the standard)."""
+    at = axis_of(axis, x.ndim)
+    if not 0 <= k <= x.shape[at]:
+        raise ValueError(f"topk needs 0 <= k <= {x.shape[at]}, not {k}")
+    places = ops.slice_axis(_order(x, at, largest), at, 0, k)
+    return Tensor(ops.take_along(x._node, places, at), x.device), Tensor(places, x.device)
