@@ -12,7 +12,7 @@ from drivers.choice import choose
 from drivers.doctor import MISSING, OK, WARN, Check, Line
 from drivers.machine.buses import pci_gpus, render_nodes
 from drivers.machine.system import current_user, group_names, memlock_bytes
-from drivers.machine.text import entries, fields, read_text, try_text
+from drivers.machine.text import entries, fields, first_line, read_text, try_text
 
 Lines = Iterator[Line]
 _NODES = {
@@ -97,10 +97,15 @@ def modules(world: World, environ: Mapping[str, str]) -> Lines:
     """Kernel modules, loaded or built in."""
     for name in _MODULES:
         if world.exists(f"/sys/module/{name}"):
-            version = try_text(world, f"/sys/module/{name}/version").strip()
+            version = first_line(world, f"/sys/module/{name}/version")
             yield Line("modules", OK, f"{name} {version}".strip() + " is loaded")
         else:
-            yield Line("modules", MISSING, f"{name} is not loaded", f"`modprobe {name}`")
+            yield Line(
+                "modules",
+                MISSING,
+                f"{name} is not loaded",
+                f"only for its own GPUs: `modprobe {name}`",
+            )
 
 
 def huge_pages(world: World, environ: Mapping[str, str]) -> Lines:
@@ -164,8 +169,8 @@ def settings(world: World, environ: Mapping[str, str]) -> Lines:
 
 def kernel(world: World, environ: Mapping[str, str]) -> Lines:
     """The kernel's version, and whether sysfs is there."""
-    release = read_text(world, "/proc/sys/kernel/osrelease").strip()
-    yield Line("kernel", OK, f"Linux {release}")
+    release = first_line(world, "/proc/sys/kernel/osrelease")
+    yield Line("kernel", OK, f"Linux {release or 'of an unknown version'}")
     if not entries(world, "/sys/class"):
         yield Line("kernel", WARN, "/sys is not mounted", "GPUs are found through it: mount sysfs")
 

@@ -11,6 +11,7 @@ from drivers.base.errors import DeviceError, MalformedInput, NotFound
 LIMIT_BYTES = 1 << 16
 MAX_ENTRIES = 4096
 _SHOWN_CHARS = 40
+_LINE_CHARS = 200
 
 
 def read_text(world: World, path: str) -> str:
@@ -27,6 +28,11 @@ def try_text(world: World, path: str) -> str:
         raise
     except DeviceError:
         return ""
+
+
+def first_line(world: World, path: str) -> str:
+    """The first line of a small file, at most 200 characters; "" where there is none."""
+    return try_text(world, path).strip().partition("\n")[0].replace("\t", " ")[:_LINE_CHARS]
 
 
 def entries(world: World, path: str) -> list[str]:

@@ -7,7 +7,7 @@ import os
 from drivers.cpu.features import read_processor
 from drivers.machine.buses import AMD, NVIDIA, PCI_ROOT, USB_BRIDGES
 from drivers.machine.system import clang_description, find_library
-from drivers.machine.text import entries, try_text
+from drivers.machine.text import entries, first_line
 from drivers.probe import Check, Finding, Machine
 
 ICD_FOLDER = "/etc/OpenCL/vendors"
@@ -120,7 +120,7 @@ def nv_nvk(machine: Machine) -> Finding:
         "the nvidia-uvm kernel module is not loaded",
         "`modprobe nvidia-uvm`",
     )
-    version = try_text(machine.world, "/proc/driver/nvidia/version").partition("\n")[0]
+    version = first_line(machine.world, "/proc/driver/nvidia/version")
     if uvm.ready and version:
         return Finding("NV", "NVK", True, version, "", {"version": version})
     return uvm
@@ -187,7 +187,7 @@ def opencl(machine: Machine) -> Finding:
 
 def metal(machine: Machine) -> Finding:
     """Apple's API, which only macOS has."""
-    system = try_text(machine.world, "/proc/sys/kernel/ostype").strip()
+    system = first_line(machine.world, "/proc/sys/kernel/ostype")
     if system:
         return Finding(
             "METAL", "", False, f"this is {system}; Metal is macOS", "use a Mac with Apple silicon"

@@ -1,0 +1,123 @@
+"""A machine made of a dictionary: what probe and doctor look at, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+
+from drivers.base.contracts import Region
+from drivers.base.errors import MalformedInput
+from drivers.base.oserrors import translate
+
+X86 = {
+    "/proc/cpuinfo": b"processor\t: 0\nflags\t\t: fpu lm sse2 avx avx2 fma f16c bmi1\n",
+    "/proc/meminfo": b"MemTotal:       1048576 kB\nHugePages_Total:       0\n",
+    "/proc/self/status": b"Cpus_allowed_list:\t0-3\nUid:\t1000\t1000\t1000\t1000\n"
+    b"Gid:\t100\t100\t100\t100\nGroups:\t44 992\n",
+    "/proc/self/limits": b"Limit   Soft Limit  Hard Limit  Units\n"
+    b"Max locked memory         8388608              8388608              bytes     \n",
+    "/proc/sys/kernel/ostype": b"Linux\n",
+    "/proc/sys/kernel/osrelease": b"6.12.0\n",
+    "/etc/group": b"root:x:0:\nvideo:x:44:\nrender:x:992:\nplugdev:x:46:\nusers:x:100:\n",
+    "/sys/class/drm/version": b"drm 1.1.0\n",
+    "/sys/kernel/mm/transparent_hugepage/enabled": b"always [madvise] never\n",
+}
+"""A small x86-64 machine with four processors and no GPU."""
+
+
+def pci(address: str, ids: str, kind: str = "0x030000", driver: str = "") -> dict[str, bytes | str]:
+    """The sysfs files of one PCI function; `ids` is "vendor:device"."""
+    folder = f"/sys/bus/pci/devices/{address}"
+    vendor, device = ids.split(":")
+    files: dict[str, bytes | str] = {
+        f"{folder}/class": f"{kind}\n".encode(),
+        f"{folder}/vendor": f"0x{vendor}\n".encode(),
+        f"{folder}/device": f"0x{device}\n".encode(),
+        f"{folder}/resource0": b"",
+    }
+    if driver:
+        files[f"{folder}/driver"] = f"../../../../bus/pci/drivers/{driver}"
+    return files
+
+
+class FakeMachine:
+    """Files (bytes) and symbolic links (str). `denied` paths exist but may not be opened.
+
+    Everything that could change something raises AssertionError: the code under test only looks.
+    """
+
+    name = "fake"
+
+    def __init__(self, files: Mapping[str, bytes | str], denied: tuple[str, ...] = ()) -> None:
+        self.files, self.denied = dict(files), denied
+        self.touched: list[str] = []
+
+    def _fail(self, number: int, what: str) -> Exception:
+        cause = OSError(number, os.strerror(number))
+        error = translate(cause, what)
+        error.__cause__ = cause
+        return error
+
+    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
+        data = self.files.get(path)
+        if not isinstance(data, bytes):
+            raise self._fail(errno.ENOENT, f"read {path}")
+        if path in self.denied:
+            raise self._fail(errno.EACCES, f"read {path}")
+        if len(data) > limit_bytes:
+            raise MalformedInput(f"{path} is longer than {limit_bytes} bytes")
+        return data
+
+    def listdir(self, path: str) -> list[str]:
+        start = path.rstrip("/") + "/"
+        names = {name[len(start) :].split("/")[0] for name in self.files if name.startswith(start)}
+        if not names:
+            raise self._fail(errno.ENOENT, f"list {path}")
+        return sorted(names)
+
+    def readlink(self, path: str) -> str:
+        target = self.files.get(path)
+        if not isinstance(target, str):
+            raise self._fail(errno.EINVAL, f"readlink {path}")
+        return target
+
+    def exists(self, path: str) -> bool:
+        return any(name == path or name.startswith(f"{path}/") for name in self.files)
+
+    def access(self, path: str, mode: int) -> bool:
+        return self.exists(path) and path not in self.denied
+
+    def _never(self, what: str) -> AssertionError:
+        self.touched.append(what)
+        return AssertionError(f"only looking is allowed, not {what}")
+
+    def open(self, path: str, flags: int) -> int:
+        raise self._never(f"open {path}")
+
+    def close(self, fd: int) -> None:
+        raise self._never("close")
+
+    def write(self, path: str, data: bytes) -> None:
+        raise self._never(f"write {path}")
+
+    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+        raise self._never("ioctl")
+
+    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+        raise self._never("mmap")
+
+    def protect(self, region: Region, *, write: bool, execute: bool) -> None:
+        raise self._never("protect")
+
+    def symbol(self, name: str) -> int:
+        raise self._never("symbol")
+
+    def function(self, address: int, nargs: int) -> Callable[..., int]:
+        raise self._never("function")
+
+    def monotonic_s(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        raise self._never("sleep")

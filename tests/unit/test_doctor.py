@@ -1,0 +1,118 @@
+"""drivers.doctor on made-up machines: each state of each topic, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from drivers.doctor import Line, run
+from drivers.doctor.__main__ import main
+from drivers.doctor.checks import CHECKS
+from tests.fake_machine import X86, FakeMachine, pci
+from tests.support import check
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITS = b"Max locked memory         unlimited            unlimited            bytes     \n"
+ROOT_STATUS = b"Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t\nCpus_allowed_list:\t0\n"
+OTHER_STATUS = b"Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\nGroups:\t\n"
+
+
+def doctor(
+    files: Mapping[str, bytes | str],
+    denied: tuple[str, ...] = (),
+    environ: Mapping[str, str] | None = None,
+) -> list[Line]:
+    return run(CHECKS, FakeMachine(files, denied), environ or {"HOME": "/etc"})
+
+
+@pytest.mark.parametrize(
+    ("topic", "files", "denied", "state", "says"),
+    [
+        ("kernel", {}, (), "ok", "6.12.0"),
+        ("gpus", {}, (), "missing", "no GPU on PCI"),
+        ("gpus", pci("0000:03:00.0", "1002:744c", driver="amdgpu"), (), "ok", "bound to amdgpu"),
+        ("gpus", pci("0000:03:00.0", "1002:744c"), (), "warn", "no driver holds it"),
+        ("modules", {"/sys/module/amdgpu/version": b"6.1\n"}, (), "ok", "amdgpu 6.1 is loaded"),
+        ("modules", {}, (), "missing", "amdgpu is not loaded"),
+        ("nodes", {"/dev/kfd": b""}, (), "ok", "/dev/kfd can be opened"),
+        ("nodes", {"/dev/kfd": b""}, ("/dev/kfd",), "warn", "/dev/kfd may not be opened"),
+        ("nodes", {}, (), "missing", "/dev/kfd does not exist"),
+        ("nodes", {"/dev/dri/renderD128": b""}, (), "ok", "/dev/dri/renderD128 can be opened"),
+        ("nodes", {}, (), "missing", "/dev/dri/renderD* does not exist"),
+        ("groups", {}, (), "ok", "this user is in render"),
+        ("groups", {}, (), "warn", "this user is not in plugdev"),
+        ("groups", {"/etc/group": b"x:x:0:\n"}, (), "missing", "there is no group render"),
+        ("groups", {"/proc/self/status": ROOT_STATUS}, (), "warn", "this is root"),
+        ("groups", {"/proc/self/status": b"Uid:\tx\n"}, (), "warn", "no numeric Uid"),
+        ("groups", {"/proc/self/status": OTHER_STATUS}, (), "warn", "not in render"),
+        ("iommu", {}, (), "missing", "no IOMMU groups"),
+        ("iommu", {"/sys/kernel/iommu_groups/7/type": b"DMA"}, (), "ok", "1 IOMMU groups"),
+        ("huge pages", {}, (), "ok", "madvise"),
+        ("huge pages", {"/sys/kernel/mm/transparent_hugepage/enabled": b"always [never]"}, (),
+         "warn", "never"),
+        ("huge pages", {"/proc/meminfo": b"HugePages_Total: x"}, (), "warn", "no number"),
+        ("memlock", {}, (), "warn", "8 MiB"),
+        ("memlock", {"/proc/self/limits": LIMITS}, (), "ok", "no limit"),
+        ("memlock", {"/proc/self/limits": b""}, (), "warn", "Max locked memory"),
+        ("firmware", {"/lib/firmware/amdgpu/a.bin": b""}, (), "ok", "/lib/firmware/amdgpu: 1"),
+        ("firmware", {}, (), "missing", "no nvidia directory"),
+        ("settings", {}, (), "ok", "/etc/.cache/unbound"),
+        ("settings", {}, ("/etc",), "warn", "/etc may not be written"),
+    ],
+)  # fmt: skip
+def test_each_state_is_told(
+    topic: str, files: dict[str, bytes | str], denied: tuple[str, ...], state: str, says: str
+) -> None:
+    lines = doctor({**X86, **files}, denied)
+    found = [line for line in lines if line.topic == topic and says in line.text]
+    check(len(found) == 1 and found[0].state == state, str(lines))
+    check(state == "ok" or topic in ("groups", "huge pages", "memlock") or found[0].advice)
+
+
+@pytest.mark.parametrize(
+    ("environ", "state", "says"),
+    [
+        ({"AMD": "1", "NV": "1"}, "warn", "different devices"),
+        ({"DEV": "AMD:2"}, "ok", "AMD:2"),
+        ({}, "warn", "HOME is not set"),
+    ],
+)
+def test_settings(environ: dict[str, str], state: str, says: str) -> None:
+    lines = run(CHECKS, FakeMachine(X86), environ)
+    found = [line for line in lines if line.topic == "settings" and says in line.text]
+    check(found and found[0].state == state, str(lines))
+
+
+def test_it_only_looks() -> None:
+    world = FakeMachine({**X86, "/dev/kfd": b"", "/dev/dri/renderD128": b""})
+    rows = json.loads(main(["--json"], world, {"HOME": "/etc"}))["lines"]
+    check({row["state"] for row in rows} <= {"ok", "warn", "missing"})
+    check({row["topic"] for row in rows} == set(CHECKS))
+    text = main([], world, {"HOME": "/etc"})
+    check(max(map(len, text.splitlines())) <= 100)
+    check(not world.touched)
+
+
+def test_an_empty_machine_is_told_too() -> None:
+    lines = run(CHECKS, FakeMachine({}), {})
+    check({line.topic for line in lines} == set(CHECKS), str(lines))
+    check(all(line.state in ("ok", "warn", "missing") for line in lines))
+
+
+def test_the_command_exits_with_0_here() -> None:
+    for arguments in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "drivers.doctor", *arguments],
+            cwd=ROOT,
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        check(done.returncode == 0 and "memlock" in done.stdout, done.stderr)

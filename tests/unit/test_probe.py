@@ -1,0 +1,162 @@
+"""drivers.probe on made-up machines: what is usable, and the exact reason for the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from drivers.base.errors import DeviceError
+from drivers.probe import Finding, Machine, run
+from drivers.probe.__main__ import main
+from drivers.probe.kinds import CHECKS
+from tests.fake_machine import X86, FakeMachine, pci
+from tests.support import check
+
+ROOT = Path(__file__).resolve().parents[2]
+NAVI, HOPPER = "1002:744c", "10de:2330"
+MUTATIONS = 3000
+
+
+def probe(
+    files: Mapping[str, bytes | str],
+    denied: tuple[str, ...] = (),
+    packages: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> dict[str, Finding]:
+    installed = {"llvmlite": "0.50.0"} if packages is None else packages
+    machine = Machine(FakeMachine(files, denied), environ or {"PATH": "/usr/bin"}, installed.get)
+    findings = run(CHECKS, machine)
+    return {f"{f.kind} {f.iface}".strip(): f for f in findings}
+
+
+def test_without_a_gpu_only_the_cpu_is_ready() -> None:
+    found = probe(X86)
+    check([name for name, finding in found.items() if finding.ready] == ["CPU"])
+    check(len(found) == 12)
+    for name, finding in found.items():
+        check(finding.reason, name)
+        check(finding.ready or finding.advice, f"{name} has no advice")
+    check("/dev/kfd does not exist" in found["AMD KFD"].reason)
+    check("lspci -d 1002:" in found["AMD KFD"].advice)
+
+
+def test_the_cpu_tells_its_facts() -> None:
+    files = {**X86, "/usr/bin/clang": "../lib/llvm-17/bin/clang"}
+    details = probe(files)["CPU"].details
+    check((details["arch"], details["threads"], details["vector_bits"]) == ("x86_64", 4, 256))
+    check(details["memory_bytes"] == 1 << 30)
+    check(details["compilers"] == {
+        "LLVM": "llvmlite 0.50.0", "CLANG": "/usr/bin/clang (version 17)"
+    })  # fmt: skip
+
+
+def test_the_cpu_needs_a_compiler() -> None:
+    found = probe(X86, packages={})["CPU"]
+    check(not found.ready and "llvmlite" in found.advice)
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "denied", "ready", "says"),
+    [
+        ("AMD KFD", {"/dev/kfd": b""}, (), True, "/dev/kfd"),
+        ("AMD KFD", {"/dev/kfd": b""}, ("/dev/kfd",), False, "may not be opened"),
+        ("AMD KFD", pci("0000:03:00.0", NAVI), (), False, "1002:744c at 0000:03:00.0"),
+        ("AMD PCI", pci("0000:03:00.0", NAVI), (), True, "no driver holds it"),
+        ("AMD PCI", pci("0000:03:00.0", NAVI, driver="vfio-pci"), (), True, "vfio-pci"),
+        ("AMD PCI", pci("0000:03:00.0", NAVI, driver="amdgpu"), (), False, "bound to amdgpu"),
+        ("AMD PCI", pci("0000:03:00.0", NAVI, kind="0x040300"), (), False, "no AMD GPU is on PCI"),
+        ("AMD PCI", pci("0000:03:00.0", NAVI, kind="0x120000"), (), True, "1002:744c"),
+        ("NV PCI", pci("0000:03:00.0", NAVI), (), False, "no NVIDIA GPU is on PCI"),
+        ("NV PCI", pci("0000:03:00.0", HOPPER, "0x030200"), (), True, "10de:2330"),
+        ("AMD PCI", pci("0000:03:00.0", NAVI),
+         ("/sys/bus/pci/devices/0000:03:00.0/resource0",), False, "may not be opened"),
+        ("AMD USB", {"/sys/bus/usb/devices/2-1/idVendor": b"add1\n",
+                     "/sys/bus/usb/devices/2-1/idProduct": b"0001\n"}, (), True, "add1:0001"),
+        ("NV NVK", {"/dev/nvidiactl": b""}, (), False, "/dev/nvidia-uvm does not exist"),
+        ("NV NVK", {"/dev/nvidiactl": b"", "/dev/nvidia-uvm": b"",
+                    "/proc/driver/nvidia/version": b"NVRM version: 570.1\nGCC"}, (), True, "570.1"),
+        ("QCOM KGSL", {"/dev/kgsl-3d0": b""}, (), True, "/dev/kgsl-3d0"),
+        ("QCOM MSM", {"/dev/dri/renderD128": b"",
+                      "/sys/class/drm/renderD128/device/driver": "a/msm_dpu"}, (), True,
+         "renderD128"),
+        ("QCOM MSM", {"/dev/dri/renderD128": b"",
+                      "/sys/class/drm/renderD128/device/driver": "a/i915"}, (), False, "i915"),
+        ("CUDA", {"/usr/lib64/libcuda.so.1": b""}, (), False, "/dev/nvidiactl"),
+        ("CUDA", {"/usr/lib64/libcuda.so.1": b"", "/dev/nvidiactl": b""}, (), True, "libcuda"),
+        ("CL", {"/usr/lib/libOpenCL.so.1": b""}, (), False, "no vendor"),
+        ("CL", {"/usr/lib/libOpenCL.so.1": b"", "/etc/OpenCL/vendors/pocl.icd": b""}, (), True,
+         "pocl.icd"),
+        ("WEBGPU", {"/usr/lib/libwgpu_native.so": b""}, (), True, "libwgpu_native"),
+        ("METAL", {}, (), False, "Linux"),
+    ],
+)  # fmt: skip
+def test_each_kind_says_what_it_found(
+    name: str, files: dict[str, bytes | str], denied: tuple[str, ...], ready: bool, says: str
+) -> None:
+    finding = probe({**X86, **files}, denied)[name]
+    check(finding.ready == ready, str(finding))
+    check(says in finding.reason, finding.reason)
+
+
+def test_an_environment_names_more_libraries() -> None:
+    files = {**X86, "/opt/cl/libOpenCL.so.1": b"", "/etc/OpenCL/vendors/x.icd": b""}
+    check(not probe(files)["CL"].ready)
+    check(probe(files, environ={"LD_LIBRARY_PATH": "/a:/opt/cl"})["CL"].ready)
+
+
+def test_hardware_without_a_driver_of_ours_is_reported_as_such() -> None:
+    world = FakeMachine({**X86, **pci("0000:03:00.0", NAVI), "/dev/kfd": b""})
+    rows = json.loads(main(["--json"], world, {}))["devices"]
+    row = next(row for row in rows if (row["kind"], row["iface"]) == ("AMD", "PCI"))
+    check(row["machine_ready"] and not row["usable"] and not row["driver_written"], str(row))
+    check(row["state"] == "no driver written yet" and "1002:744c" in row["reason"], str(row))
+    cpu = rows[0]
+    check((cpu["kind"], cpu["usable"], cpu["state"]) == ("CPU", True, "usable"), str(cpu))
+    table = main([], world, {})
+    check("no driver written yet" in table and max(map(len, table.splitlines())) <= 100)
+    check(not world.touched, "it only looks")
+
+
+def test_a_broken_sysfs_is_one_rows_reason() -> None:
+    files = {**X86, "/sys/bus/pci/devices/0000:00:02.0/class": b"banana"}
+    found = probe(files)
+    check("is no 24-bit hex number" in found["AMD PCI"].reason, str(found["AMD PCI"]))
+    check(found["CPU"].ready, "the other rows go on")
+
+
+def test_mutated_machines_never_escape_our_errors() -> None:
+    files = {**X86, **pci("0000:03:00.0", NAVI, driver="amdgpu"), "/dev/kfd": b""}
+    rng, names = random.Random(9), sorted(files)
+    for _ in range(MUTATIONS):
+        mutated = dict(files)
+        for name in rng.sample(names, 3):
+            data = mutated[name]
+            if isinstance(data, bytes):
+                noise = rng.randbytes(rng.randrange(12))
+                at = rng.randint(0, len(data))
+                mutated[name] = data[:at] + noise * rng.choice([1, 1, 9000]) + data[at + 3 :]
+        try:
+            text = "".join(f.reason for f in probe(mutated).values())
+        except DeviceError as error:
+            raise AssertionError("run() tells errors as reasons") from error
+        check(text.isprintable() and len(text) < 20_000, ascii(text)[:300])
+
+
+def test_the_command_exits_with_0_here() -> None:
+    for arguments in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "drivers.probe", *arguments],
+            cwd=ROOT,
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        check(done.returncode == 0 and "CPU" in done.stdout, done.stderr)

@@ -1,0 +1,63 @@
+"""Opening by name, by the environment, and the errors of what cannot be opened."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import drivers
+from drivers.base.errors import BadChoice, NotFound, Unsupported
+from drivers.choice import KINDS
+from drivers.registry import KINDS_BY_NAME
+from drivers.world.linux import LinuxWorld
+from tests.support import check
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ["numpy", "llvmlite", "cffi", "pycparser", "drivers.cpu", "_cffi_backend"]
+
+
+def test_every_kind_of_the_choice_has_its_line() -> None:
+    check(set(KINDS_BY_NAME) == set(KINDS))
+    check(all(kind.title and kind.needs for kind in KINDS_BY_NAME.values()))
+
+
+@pytest.mark.parametrize("name", ["CPU", "CPU:0", "cpu", None])
+def test_the_cpu_is_opened_by_name_and_by_default(name: str | None) -> None:
+    world = LinuxWorld()
+    with drivers.open(name, world=world, environ={"CPU_THREADS": "1"}) as device:
+        check(device.name == "CPU:0" and device.limits.threads == 1)
+        buffer = device.alloc(100)
+        check(buffer.nbytes >= 100)
+        buffer.free()
+    check((world.fds, world.maps, world.mapped_bytes) == (0, 0, 0), "close gives all back")
+
+
+def test_the_environment_orders_the_compilers() -> None:
+    with drivers.open(environ={"CLANG": "1", "CPU_THREADS": "1"}) as device:
+        check(device.compilers == ("CLANG", "LLVM"))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS_BY_NAME[kind].factory])
+def test_a_kind_without_a_driver_says_so(kind: str) -> None:
+    for arguments in ({"name": kind, "environ": {}}, {"name": None, "environ": {kind: "1"}}):
+        with pytest.raises(Unsupported, match="no driver is written yet") as caught:
+            drivers.open(**arguments)
+        check(KINDS_BY_NAME[kind].needs in str(caught.value) and "CPU" in caught.value.hint)
+
+
+def test_unknown_names_and_wrong_settings() -> None:
+    with pytest.raises(NotFound, match="AMD, NV"):
+        drivers.open("VOODOO", environ={})
+    with pytest.raises(BadChoice):
+        drivers.open(environ={"AMD": "1", "NV": "1"})
+
+
+def test_importing_drivers_is_light() -> None:
+    code = f"import sys, drivers; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    check(done.stdout.strip() == "[]", done.stdout + done.stderr)
