@@ -18,7 +18,7 @@ from compilers.index import Div, Dyn, Index, Mod
 from compilers.ir import Expr, Load, Valid
 from compilers.math_build import HALVES, bitcast, cast, const, half_bits, like, op, where
 from compilers.math_float import first_extreme, float_op, next_after, saturate
-from compilers.math_half import narrow, to_odd, widen
+from compilers.math_half import narrow, op_dot2, pair_product, to_odd, widen
 from compilers.math_int import bool_op, int_op
 from compilers.math_poly import FAST
 
@@ -73,6 +73,7 @@ class Expander:
 
     def __init__(self, features: frozenset[str], *, native_half: bool) -> None:
         self.fused, self.native = "fma" in features, native_half
+        self.dot2 = {"avx512bf16", "avx512vl"} <= features
         self._done: dict[int, object] = {}
         self._found: dict[int, Expr] = {}
         self._bytes: dict[int, Expr] = {}
@@ -123,7 +124,7 @@ class Expander:
         if expr.op == "where":
             return where(*src)
         if expr.op == "dot2":
-            return self._dot2(src)
+            return op_dot2(src) if self.dot2 else pair_product(src, self.fused)
         return self._half(expr, src) if half else self._plain(expr.op, src)
 
     @staticmethod
@@ -185,6 +186,3 @@ class Expander:
         if source.kind == "f" and target.kind != "f":
             return saturate(x, target)
         return cast(x, target)
-
-    def _dot2(self, src: list[Expr]) -> Expr:
-        return Expr("dot2", dt.float32, tuple(src))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Expr
-from compilers.math_build import bitcast, bits, cast, const, is_nan, like, op, where
+from compilers.math_build import bitcast, bits, cast, const, is_nan, like, mad, op, where
 
 U32 = dt.uint32
 F16_EXPONENT_BIAS_GAP = 112
@@ -73,3 +73,23 @@ def to_odd(x: Expr) -> Expr:
     toward = where(away, op("sub", word, like(word, 1)), word)
     sticky = op("or", toward, like(word, 1))
     return bitcast(where(op("ne", back, x), sticky, word), dt.float32)
+
+
+def op_dot2(src: list[Expr]) -> Expr:
+    """The instruction itself."""
+    return Expr("dot2", dt.float32, tuple(src))
+
+
+def pair_product(src: list[Expr], fused: bool) -> Expr:
+    """dot2 where there is no instruction: the high halves first, denormals kept."""
+    a, b, c = src
+    top = const(0xFFFF0000, U32)
+    for half in ("high", "low"):
+        x, y = (
+            bitcast(
+                op("and", v, top) if half == "high" else op("shl", v, const(16, U32)), dt.float32
+            )
+            for v in (a, b)
+        )
+        c = mad(x, y, c, fused)
+    return c

@@ -75,13 +75,10 @@ class CPrinter:
         text = self.unit.operation(op, dtype, args, name)
         return self._new(text, dtype, args[0].lanes)
 
-    def reverse(self, value: Value) -> Value:
-        order = ", ".join(str(lane) for lane in reversed(range(value.lanes)))
-        return self._new(
-            f"__builtin_shufflevector({value.text}, {value.text}, {order})",
-            value.dtype,
-            value.lanes,
-        )
+    def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
+        places = ", ".join(str(place) for place in order)
+        text = f"__builtin_shufflevector({a.text}, {b.text}, {places})"
+        return self._new(text, a.dtype, len(order))
 
     # memory
 

@@ -25,6 +25,13 @@ ELEMENTWISE = {"abs": "abs", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
                "rint": "roundeven"}  # fmt: skip
 FUNCTIONS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
              "rint": "rint", "copysign": "copysign", "fma": "fma"}  # fmt: skip
+SCALAR_DOT_LANES = 4
+BF16_PAIRS = """#if __clang_major__ >= 16
+#define BF16_PAIR __bf16
+#else
+#define BF16_PAIR int
+#endif"""
+"""The element type that clang's builtin for VDPBF16PS takes."""
 EACH = '_Pragma("clang loop unroll(full)") for (int l = 0; l < '
 
 
@@ -99,6 +106,8 @@ class Unit:
             return self._where(args)
         if op in {"call", "patch"}:
             return self._library(op, dtype, args, name)
+        if op == "dot2":
+            return self._dot2(args)
         if op == "neg":
             return f"-{args[0].text}"
         if op in FUNCTIONS:
@@ -202,6 +211,26 @@ class Unit:
             body = f"for (int l = 0; l < {lanes}; l++) if (m[l]) {one}"
         self.helper(helper, f"{kind} {helper}{head}", f"{body} return r;")
         return f"{helper}({texts})"
+
+    def _dot2(self, args: Sequence[Value]) -> str:
+        """VDPBF16PS as a helper; a scalar goes through the first of four lanes."""
+        lanes = args[0].lanes
+        width = lanes or SCALAR_DOT_LANES
+        nbytes = width * dt.float32.itemsize
+        self.declared.setdefault("bf16_pairs", BF16_PAIRS)
+        words, single = self.type(dt.uint32, width), self.type(dt.float32, width)
+        name = f"dot2x{width}"
+        cast = f"(__attribute__((vector_size({nbytes})))"
+        self.helper(
+            name,
+            f"{single} {name}({words} a, {words} b, {single} c)",
+            f"return ({single})__builtin_ia32_dpbf16ps_{nbytes * 8}({cast} float)c, "
+            f"{cast} BF16_PAIR)a, {cast} BF16_PAIR)b);",
+        )
+        a, b, c = (arg.text for arg in args)
+        if lanes:
+            return f"{name}({a}, {b}, {c})"
+        return f"{name}(({words}){a}, ({words}){b}, ({single}){c})[0]"
 
     def masked(self, op: str, dtype: DType, lanes: int) -> str:
         """A helper that touches only the elements whose lane of the mask is set."""

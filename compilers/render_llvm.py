@@ -87,14 +87,12 @@ class LlvmPrinter:
             return Value(args[0].text, dtype, lanes, args[0].literal)
         return self._new(text, dtype, lanes)
 
-    def reverse(self, value: Value) -> Value:
-        order = ", ".join(f"i32 {lane}" for lane in reversed(range(value.lanes)))
-        vector = type_of(value)
+    def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
+        vector, places = type_of(a), ", ".join(f"i32 {place}" for place in order)
         return self._new(
-            f"shufflevector {vector} {value.text}, {vector} poison, "
-            f"<{value.lanes} x i32> <{order}>",
-            value.dtype,
-            value.lanes,
+            f"shufflevector {vector} {a.text}, {vector} {b.text}, <{len(order)} x i32> <{places}>",
+            a.dtype,
+            len(order),
         )
 
     # memory

@@ -18,6 +18,9 @@ SIGNED = {"shr": ("lshr", "ashr"), "idiv": ("udiv", "sdiv"), "imod": ("urem", "s
 INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
               "rint": "rint", "copysign": "copysign", "fma": "fma"}  # fmt: skip
 
+SCALAR_DOT_LANES = 4
+"""Lanes of the narrowest vector that has the bfloat16 pair product."""
+
 
 def scalar_type(dtype: DType) -> str:
     """ "float", "double" or "iN"; a bool is i1."""
@@ -85,6 +88,8 @@ class Module:
             return f"{SIGNED[op][whole == 'i']} {kind} {texts}"
         if op in {"widen_half", "narrow_half"}:
             return self._half(op, args[0])
+        if op == "dot2":
+            return self._dot2(args)
         if op == "neg":
             return f"fneg {kind} {texts}"
         if op in INTRINSICS:
@@ -125,6 +130,38 @@ class Module:
         self.helpers.setdefault(name, "\n".join(lines))
         result = head.split(" @", maxsplit=1)[0]
         return f"call {result} @{name}({type_of(value)} {value.text})"
+
+    def _dot2(self, args: Sequence[Value]) -> str:
+        """VDPBF16PS as a helper; a scalar goes through the first of four lanes."""
+        lanes = args[0].lanes
+        width = lanes or SCALAR_DOT_LANES
+        words, single = pair_type(dt.uint32, lanes), pair_type(dt.float32, lanes)
+        vector, pairs = f"<{width} x float>", f"<{2 * width} x bfloat>"
+        intrinsic = f"llvm.x86.avx512bf16.dpbf16ps.{width * dt.float32.bits}"
+        self._declare(vector, intrinsic, [vector, pairs, pairs])
+        name, lines, names = f"dot2.{lanes}", [], ["%a", "%b", "%c"]
+        if not lanes:
+            for position, kind in enumerate((f"<{width} x i32>", f"<{width} x i32>", vector)):
+                element = "i32" if position < len(names) - 1 else "float"
+                lines.append(
+                    f"{names[position]}.v = insertelement {kind} zeroinitializer, "
+                    f"{element} {names[position]}, i64 0"
+                )
+                names[position] += ".v"
+        lines += [f"{names[n]}.p = bitcast <{width} x i32> {names[n]} to {pairs}" for n in (0, 1)]
+        lines.append(
+            f"%r = call {vector} @{intrinsic}({vector} {names[2]}, "
+            f"{pairs} {names[0]}.p, {pairs} {names[1]}.p)"
+        )
+        lines += (
+            [f"%s = extractelement {vector} %r, i64 0", "ret float %s"]
+            if not lanes
+            else [f"ret {vector} %r"]
+        )
+        head = f"define internal {single} @{name}({words} %a, {words} %b, {single} %c)"
+        self.helpers.setdefault(name, "\n".join([f"{head} nounwind alwaysinline {{", *lines, "}"]))
+        operands = ", ".join(f"{type_of(arg)} {arg.text}" for arg in args)
+        return f"call {single} @{name}({operands})"
 
     def _library(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> str:
         """A C function, in every lane (call) or in the lanes its first operand names (patch)."""

@@ -290,3 +290,20 @@ def test_mistakes_are_named(module: Any) -> None:
     bad = Store(out, index_const(0), Expr("div", dt.int32, (one, one)))
     with pytest.raises(TypeError, match="'div' for int32"):
         module.render(Kernel("kernel", (out,), (), Loop(i, "grid", (bad,))), HOST)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("step", [2, -2])
+def test_every_other_element_touches_no_page(step: int, renderer: str, guarded: Any) -> None:
+    n = 2 * WIDTH - 1
+    out = np.zeros(WIDTH, np.float32)
+    for at_end in (True, False):
+        source = guarded(4 * n, at_end=at_end).view(np.float32)
+        source[:] = np.arange(n)
+        refs = (Ref("out", dt.float32, WIDTH, "global", 0), Ref("in", dt.float32, n, "global", 1))
+        i, lane = Var("i", 1), Var("l", WIDTH)
+        place = var(lane) * step + (0 if step > 0 else n - 1)
+        store = Store(refs[0], var(lane), read(refs[1], place))
+        kernel = Kernel("kernel", refs, (), Loop(i, "grid", (Loop(lane, "vector", (store,)),)))
+        run(kernel, [out, source], renderer)
+        np.testing.assert_array_equal(out, source[::step])
