@@ -39,9 +39,7 @@ class Heap:
     def alloc(self, nbytes: int) -> CpuBuffer:
         """Uninitialised memory. Raises: OutOfMemory with the sizes; BadArgument."""
         storage = self.storage(checked_size(nbytes))
-        return CpuBuffer(
-            cast("CpuDevice", self), nbytes, storage.cpu_va, storage.view, storage, False
-        )
+        return CpuBuffer(cast("CpuDevice", self), nbytes, storage.cpu_va, storage, False)
 
     def storage(self, nbytes: int) -> Storage:
         """A raw block, from the cache where it has one. Raises: OutOfMemory, UseAfterFree."""
@@ -65,7 +63,7 @@ class Heap:
         view = memory.cast("B")
         address = native.address_of(view)
         device = cast("CpuDevice", self)
-        return CpuBuffer(device, view.nbytes, address, view, None, memory.readonly)
+        return CpuBuffer(device, view.nbytes, address, view, memory.readonly)
 
     def freed(self, home: Storage | Region | memoryview) -> None:
         """Take back what a buffer, signal or program held.

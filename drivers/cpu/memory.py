@@ -84,35 +84,40 @@ class CpuBuffer:
     fast paths check nothing. A buffer that is dropped without `free` is freed by its finaliser.
     """
 
-    __slots__ = ("__weakref__", "_storage", "_view", "device", "gpu_va", "nbytes", "readonly")
+    __slots__ = ("__weakref__", "_home", "device", "gpu_va", "nbytes", "readonly")
 
     def __init__(
         self,
         device: CpuDevice,
         nbytes: int,
         gpu_va: int,
-        view: memoryview,
-        storage: Storage | None,
-        readonly: bool = False,
+        home: Storage | memoryview,
+        readonly: bool,
     ) -> None:
+        self._home: Storage | memoryview | None = home
         self.device, self.nbytes, self.gpu_va = device, nbytes, gpu_va
-        self._view, self._storage, self.readonly = view, storage, readonly
+        self.readonly = readonly
 
     def __getattr__(self, name: str) -> int:
         if name == "gpu_va":
-            raise UseAfterFree(
-                f"a buffer of {self.nbytes} bytes was used after it was freed",
-                hint="keep the buffer until the work that uses it is done",
-            )
+            raise self._gone()
         raise AttributeError(name)
+
+    def _gone(self) -> UseAfterFree:
+        return UseAfterFree(
+            f"a buffer of {self.nbytes} bytes was used after it was freed",
+            hint="keep the buffer until the work that uses it is done",
+        )
 
     def __repr__(self) -> str:
         return f"CpuBuffer({self.nbytes} bytes{', read-only' if self.readonly else ''})"
 
     def view(self) -> memoryview:
         """The bytes themselves; read-only for wrapped read-only memory."""
-        self._check()
-        view = self._view[: self.nbytes]
+        home = self._home
+        if home is None:
+            raise self._gone()
+        view = (home.view if isinstance(home, Storage) else home)[: self.nbytes]
         return view.toreadonly() if self.readonly else view
 
     def map_to(self, other: Device) -> int:
@@ -122,10 +127,6 @@ class CpuBuffer:
                 f"memory of {self.device.name} cannot be mapped to {other.name}",
                 hint="copy it through the host",
             )
-        return self._check()
-
-    def _check(self) -> int:
-        """The address. Raises: UseAfterFree."""
         return self.gpu_va
 
     def free(self) -> None:
@@ -136,16 +137,13 @@ class CpuBuffer:
             raise UseAfterFree(
                 f"a buffer of {self.nbytes} bytes was freed twice", hint="free each buffer once"
             ) from error
-        self._drop()
-
-    def _drop(self) -> None:
-        home, self._storage = self._storage or self._view, None
-        self._view = memoryview(b"")
-        self.device.freed(home)
+        home, self._home = self._home, None
+        if home is not None:
+            self.device.freed(home)
 
     def __del__(self) -> None:
-        if hasattr(self, "_view") and self._view.nbytes:
-            self._drop()
+        if self._home is not None:
+            self.free()
 
 
 def checked_size(nbytes: object) -> int:
