@@ -96,12 +96,7 @@ class Expander:
 
     def index(self, index: Index) -> Index:
         """An index whose Dyn atoms hold rewritten expressions."""
-        dyns = list(dynamic(index))
-        if not dyns:
-            return index
-        return index.substitute(
-            {dyn: Index({Dyn(self(dyn.expr), dyn.low, dyn.high): 1}, 0) for dyn in dyns}
-        )
+        return index.substitute({}, lambda dyn: Dyn(self(dyn.expr), dyn.low, dyn.high))
 
     def valid(self, valid: Valid) -> Valid:
         """A predicate whose indices are rewritten."""
