@@ -12,7 +12,7 @@ from compilers.elf_read import Object
 from compilers.listing import disassemble, render
 from compilers.targets import target
 from drivers.base.contracts import Binary
-from drivers.base.errors import DeviceError, MalformedInput, NotFound
+from drivers.base.errors import CompileError, DeviceError, MalformedInput, NotFound
 from drivers.cpu.features import read_processor
 from drivers.world.linux import LinuxWorld
 
@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in _listing(options) if options.cache else _show(options):
             print(line)
     except DeviceError as error:
-        print(f"error: {error}", file=sys.stderr)
+        log = f"\n{error.log}" if isinstance(error, CompileError) else ""
+        print(f"error: {error}{log}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,7 @@ Source: System V gABI, chapter 4.
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Relocation:
     addend: int
 
 
+@functools.cache
 def _structs(machine: str) -> ELFStructs:
     structs = ELFStructs(little_endian=True, elfclass=64)
     structs.create_basic_structs()

@@ -33,6 +33,8 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     Raises: CompileError with LLVM's message and the source; Unsupported; NotFound.
     """
     goal = target(arch)
+    if "\0" in source:  # LLVM would read up to it and be content
+        raise CompileError("the module has a NUL in it", source=source, log="NUL in the text")
     try:
         import llvmlite.binding as llvm
     except ImportError as error:
