@@ -96,6 +96,8 @@ class Expander:
 
     def index(self, index: Index) -> Index:
         """An index whose Dyn atoms hold rewritten expressions."""
+        if next(dynamic(index), None) is None:
+            return index
         return index.substitute({}, lambda dyn: Dyn(self(dyn.expr), dyn.low, dyn.high))
 
     def valid(self, valid: Valid) -> Valid:
