@@ -51,6 +51,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--threads", type=int, default=1, metavar="N", help="threads on both sides (default 1)"
     )
+    parser.add_argument(
+        "--blas-core",
+        metavar="NAME",
+        help="OPENBLAS_CORETYPE for numpy's OpenBLAS (default: it chooses for the processor)",
+    )
     parser.add_argument("--list", action="store_true", help="print the row names and stop")
     args = parser.parse_args(argv)
     if args.threads < 1:
@@ -58,12 +63,22 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def pin_threads(threads: int, device: str | None) -> None:
-    """Settings that numpy, torch and our own CPU device read once, when they are imported."""
+def pin_settings(threads: int, device: str | None, blas_core: str | None) -> str:
+    """Settings that numpy, torch and our own CPU device read once, when they are imported.
+
+    The reference is numpy at its best: an inherited OPENBLAS_CORETYPE, which can hold OpenBLAS to
+    older instructions than the processor has, is set aside. Returns what to tell the user of that.
+    """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
+    inherited = os.environ.pop("OPENBLAS_CORETYPE", "")
+    if blas_core:
+        os.environ["OPENBLAS_CORETYPE"] = blas_core
     if device:
         os.environ["DEV"] = device
+    if inherited and not blas_core:
+        return f"OPENBLAS_CORETYPE={inherited} is set aside; --blas-core {inherited} keeps it"
+    return ""
 
 
 def select(names: Sequence[str], only: Sequence[str]) -> list[str]:
@@ -125,7 +140,7 @@ def report(device: str, arch: str, results: Sequence[Result]) -> dict[str, objec
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; 1 when a row failed, 2 when the question was wrong."""
     args = parse(sys.argv[1:] if argv is None else argv)
-    pin_threads(args.threads, args.device)
+    note = pin_settings(args.threads, args.device, args.blas_core)
     from benchmarks.context import Context
     from benchmarks.rows import ROWS
     from drivers.base.errors import DeviceError
@@ -145,6 +160,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{device.name}, {device.arch}, {args.threads} thread(s) on both sides; "
         "ratio > 1: we are better"
     )
+    if note:
+        print(note)
     results = run(names, context, QUICK_BUDGET_S if args.quick else FULL_BUDGET_S)
     if args.json:
         args.json.write_text(json.dumps(report(device.name, device.arch, results), indent=1) + "\n")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.measure import Case, WrongResult
-from compilers import ir
+from compilers import ir, toolchains
 
 Array: TypeAlias = npt.NDArray[Any]
 MIB = 1 << 20
@@ -46,7 +46,6 @@ class Context:
 
     def load(self, kernel: ir.Kernel) -> Any:
         """A hand-written kernel, compiled by the device's compiler and loaded."""
-        toolchains = importlib.import_module("compilers.toolchains")
         device = self.device
         return device.load(
             toolchains.build(kernel, self.runtime.compiler, device.arch, device.limits.features)

@@ -141,9 +141,29 @@ def test_threads_are_pinned_on_both_sides(monkeypatch):
     for variable in bench.THREAD_VARIABLES:
         monkeypatch.setenv(variable, "0")
     monkeypatch.setenv("DEV", "AMD")
-    bench.pin_threads(1, "CPU")
+    bench.pin_settings(1, "CPU", None)
     check(all(bench.os.environ[variable] == "1" for variable in bench.THREAD_VARIABLES))
     np.testing.assert_equal(bench.os.environ["DEV"], "CPU")
+
+
+@pytest.mark.parametrize(
+    ("inherited", "asked", "after", "told"),
+    [
+        ("Haswell", None, None, True),
+        ("Haswell", "Zen", "Zen", False),
+        (None, "Zen", "Zen", False),
+        (None, None, None, False),
+    ],
+)
+def test_the_reference_chooses_its_own_kernels(monkeypatch, inherited, asked, after, told):
+    for variable in bench.THREAD_VARIABLES:
+        monkeypatch.setenv(variable, "0")
+    monkeypatch.setenv("OPENBLAS_CORETYPE", inherited or "")
+    if inherited is None:
+        monkeypatch.delenv("OPENBLAS_CORETYPE")
+    note = bench.pin_settings(1, None, asked)
+    np.testing.assert_equal(bench.os.environ.get("OPENBLAS_CORETYPE"), after)
+    np.testing.assert_equal("Haswell" in note, told)
 
 
 def test_help_and_wrong_options(capsys):
