@@ -51,7 +51,7 @@ def test_a_kernel_runs(tmp_path: Path) -> None:
     args = np.array([result.ctypes.data, source.ctypes.data], np.uint64)
     world.function(region.cpu_va + binary.entry, 4)(args.ctypes.data, 0, 48, 0)
     region.close()
-    expected = source * np.resize(np.float32([1.5, -2.0, 0.25, 8.0]), 64) + np.sin(source)
+    expected = source * np.resize(np.array([1.5, -2.0, 0.25, 8.0], np.float32), 64) + np.sin(source)
     np.testing.assert_allclose(result[:48], expected[:48], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(result[48:], 0)
 
