@@ -62,7 +62,7 @@ class Cache:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._memory: dict[str, Binary] = {}
-        self._checked = False
+        self._checked = self._tidied = False
 
     def get(self, key: str) -> Binary | None:
         """The entry, or None when it has to be compiled."""
@@ -82,6 +82,9 @@ class Cache:
         blob = _HEAD.pack(MAGIC, len(payload), _digest(key, payload)) + payload
         temporary = os.path.join(self.directory, _TEMPORARY + os.urandom(8).hex())
         try:
+            if not self._tidied:  # only who writes pays for it: reading stays fast
+                self._tidied = True
+                self._tidy()
             _write(temporary, blob)
             os.replace(temporary, self._path(key))
         except OSError as error:
@@ -131,13 +134,12 @@ class Cache:
             self._give_up(error)
 
     def _usable(self) -> bool:
-        """True while there is a directory; the first call makes it and tidies it up."""
+        """True while there is a directory; the first call makes it."""
         if not self._checked:
             self._checked = True
             if self.directory:
                 try:
                     _prepare(self.directory)
-                    self._tidy()
                 except OSError as error:
                     self._give_up(error)
         return bool(self.directory)

@@ -87,8 +87,8 @@ def test_writers_killed_at_random(tmp_path: Path) -> None:
         check(Cache(directory).get(key_of(bytes([n]))) == expected(n), "nothing is locked")
     for name in leftovers(directory):
         os.utime(os.path.join(directory, name), (time.time() - 2 * cache.LEFTOVER_S,) * 2)
-    check(Cache(directory).get(key_of(bytes([0]))) == expected(0), "the next start tidies up")
-    check(leftovers(directory) == [], "and nothing stays behind")
+    Cache(directory).put(key_of(b"another"), expected(0))
+    check(leftovers(directory) == [], "the next process that writes tidies up")
 
 
 def test_compilers_killed_at_random(tmp_path: Path) -> None:

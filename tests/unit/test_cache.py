@@ -137,6 +137,7 @@ def test_old_leftovers_and_excess_are_removed(
     os.utime(old, (now_s - 2 * cache.LEFTOVER_S,) * 2)
     os.utime(names[b"b"], (now_s - 100,) * 2)
     monkeypatch.setattr(cache, "DISK_LIMIT_BYTES", 2 * names[b"a"].stat().st_size)
+    Cache(store.directory).put(key_of(b"d"), BINARY)
     check(Cache(store.directory).get(key_of(b"a")) == BINARY, "kept")
     check(not old.exists(), "an old leftover goes")
     check(young.exists(), "a young one may belong to a writer")
