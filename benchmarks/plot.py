@@ -19,6 +19,7 @@ CHAINS = 16
 """Independent accumulators: enough to hide the latency of a fused multiply-add."""
 STEPS = 100_000
 SAMPLES = 9
+MARKERS = "osv^D*Pp<>hX"
 STREAM_BYTES = 256 * MIB
 
 
@@ -69,6 +70,7 @@ def measure_bandwidth(context: Context) -> float:
     """Bytes a second, read and written, of a copy within the device."""
     device = context.device
     source, target = (device.alloc(STREAM_BYTES) for _ in range(2))
+    device.copy_in(source, as_bytes(np.ones(STREAM_BYTES, dtype=np.uint8)))
 
     def run() -> None:
         device.copy_queue().copy(target, source, STREAM_BYTES).submit()
@@ -94,17 +96,21 @@ def roofline(path: Path, context: Context, results: Sequence[Result]) -> str:
     figure, axes = plt.subplots(figsize=(9, 6))
     low, high = min(p[1] for p in points) / 2, max(p[1] for p in points) * 2
     x = np.geomspace(low, high, 200)
-    axes.loglog(x, np.minimum(peak, bandwidth * x) * 1e-9, color="black", linewidth=1.5)
-    for name, intensity, rate in points:
-        axes.plot(intensity, rate * 1e-9, "o")
-        axes.annotate(
-            name, (intensity, rate * 1e-9), xytext=(5, -11), fontsize=8, textcoords="offset points"
-        )
+    axes.loglog(
+        x,
+        np.minimum(peak, bandwidth * x) * 1e-9,
+        color="black",
+        label=f"roof: {peak * 1e-9:.0f} GFLOP/s float32, {bandwidth * 1e-9:.0f} GB/s",
+    )
+    for number, (name, intensity, rate) in enumerate(points):
+        marker = MARKERS[number % len(MARKERS)]
+        label = f"{name}: {rate * 1e-9:.3g} GFLOP/s"
+        axes.loglog([intensity], [rate * 1e-9], marker, markersize=8, label=label)
+    axes.legend(fontsize=8, loc="lower right")
     axes.set(
         xlabel="FLOP per byte of compulsory traffic",
         ylabel="GFLOP/s",
-        title=f"{context.device.name} ({context.device.arch}), {context.threads} thread(s): "
-        f"{peak * 1e-9:.0f} GFLOP/s float32, {bandwidth * 1e-9:.1f} GB/s measured",
+        title=f"{context.device.name}, {context.device.arch}, {context.threads} thread(s)",
     )
     axes.grid(visible=True, which="both", alpha=0.3)
     figure.tight_layout()
