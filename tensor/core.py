@@ -74,9 +74,10 @@ def _inplace(op: str) -> Callable[[Tensor, Operand], Tensor]:
     """The special method of `x op= y`: x keeps its dtype, shape and identity."""
 
     def method(self: Tensor, other: Operand) -> Tensor:
-        result: Tensor = _mixed(op, self, other, False)
+        result = _mixed(op, self, other, False)
         if result is NotImplemented:
-            return result
+            missing: Tensor = result
+            return missing
         node = result._node
         if node.dtype is not self.dtype or node.shape != self.shape:
             raise TypeError(

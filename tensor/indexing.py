@@ -144,12 +144,17 @@ def getitem(x: Node, key: Any, device: str) -> Node:
     view = graph.slice_(x, plan.steps, tuple(plan.counts))
     if plan.arrays:
         return _gather(view, plan)
+    return graph.reshape(view, _visible(plan))
+
+
+def _visible(plan: Plan) -> Shape:
+    """The result's shape of a key without index arrays."""
     kept: list[int] = []
     for axis, count in enumerate([*plan.counts, 0]):
         kept.extend([1] * plan.inserted.count(axis))
         if axis < len(plan.counts) and not plan.dropped[axis]:
             kept.append(count)
-    return graph.reshape(view, tuple(kept))
+    return tuple(kept)
 
 
 def _gather(view: Node, plan: Plan) -> Node:
@@ -202,11 +207,11 @@ def setitem(x: Node, key: Any, value: Node, device: str) -> Node:
     if plan.arrays:
         raise IndexError("assignment through an index array is not supported; use where")
     shape = tuple(plan.counts)
-    visible = tuple(n for n, dropped in zip(shape, plan.dropped, strict=True) if not dropped)
+    visible = _visible(plan)
     value = graph.cast(value, x.dtype)
     while len(value.shape) > len(visible) and value.shape[0] == 1:
         value = graph.reshape(value, value.shape[1:])
-    if ops.broadcast_shape(value.shape, visible) != visible:
+    if not ops.broadcasts_to(value.shape, visible):
         raise ValueError(f"a value of shape {value.shape} does not fit into {visible}")
     if 0 in shape:
         return x

@@ -73,7 +73,7 @@ def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
 def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     """x repeated to `shape`. Raises: ValueError when x does not broadcast to it."""
     target = tuple(shape)
-    if ops.broadcast_shape(x.shape, target) != target:
+    if not ops.broadcasts_to(x.shape, target):
         raise ValueError(f"{x.shape} does not broadcast to {target}")
     return Tensor(graph.broadcast(x._node, target), x.device)
 

@@ -38,6 +38,14 @@ def broadcast_shape(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
+def broadcasts_to(shape: Shape, target: Shape) -> bool:
+    """Whether an array of `shape` broadcasts to `target`."""
+    missing = len(target) - len(shape)
+    if missing < 0:
+        return False
+    return all(n in (1, m) for n, m in zip(shape, target[missing:], strict=True))
+
+
 def constant(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
     """A Python scalar as an array. Raises: OverflowError when an integer does not fit."""
     if dtype.kind in "iu" and not isinstance(value, bool):
