@@ -16,12 +16,14 @@ from typing import TypeAlias
 from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
-from compilers.graph import ELEMENTWISE, Node
+from compilers.graph import ELEMENTWISE, MOVEMENT, Node, toposort
 from compilers.index import Dyn, Index, Var
 from compilers.ir import Expr, Ref, Valid
 
 MAX_EXPRS = 3000
 """A kernel with more values than this is cut: compile time grows faster than what fusion saves."""
+
+MAX_MOVEMENTS = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -61,8 +63,8 @@ class Cut(Exception):
 class Expander:
     """Turns one node into expressions over index variables, pushing indices through movement."""
 
-    def __init__(self, ref_of: Callable[[Node], Ref | None]) -> None:
-        self._ref_of = ref_of
+    def __init__(self, root: Node, ref_of: Callable[[Node], Ref | None]) -> None:
+        self._root, self._ref_of = root, ref_of
         self._memo: dict[tuple[Node, tuple[Index, ...], Valid], Expr] = {}
         self._indices_seen: dict[Node, int] = {}
         self.outer: frozenset[Var] | None = None
@@ -187,10 +189,24 @@ class Expander:
             raise Cut(node)
         if self.outer is None or self._claimant is None:
             self.outer, self._claimant = outer, node
-        elif outer < self.outer:
+        elif outer < self.outer and self._claimant is not self._root:
             raise Cut(self._claimant)
         elif outer != self.outer:
-            raise Cut(node)
+            raise Cut(_factor(self._root, node))
+
+
+def _factor(root: Node, inside: Node) -> Node:
+    """Where to cut a product whose factor contains the reduction `inside`: the whole factor, so
+    that normalised rows are one kernel, not one for each of their reductions."""
+    product = root.src[0] if root.op == "reduce" else root
+    for factor in product.src if product.op == "mul" else ():
+        for _ in range(MAX_MOVEMENTS):
+            if factor.op not in MOVEMENT:
+                break
+            factor = factor.src[0]
+        if factor.op in ELEMENTWISE and inside in toposort([factor]):
+            return factor
+    return inside
 
 
 _Rule: TypeAlias = Callable[[Expander, Node, tuple[Index, ...], Valid], Expr]
@@ -234,7 +250,7 @@ def algorithm(node: Node, out: Ref, ref_of: Callable[[Node], Ref | None]) -> Alg
     """The algorithm that computes `node` into `out`. Raises: Cut."""
     axes = tuple(Var(f"i{axis}", n) for axis, n in enumerate(node.shape))
     idx = tuple(ix.var(v) for v in axes)
-    expander = Expander(ref_of)
+    expander = Expander(node, ref_of)
     value = expander.value(node, idx)
     outer = expander.outer if expander.outer is not None else frozenset()
     split = [v for v in axes if v.extent > 1]

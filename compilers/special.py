@@ -24,7 +24,7 @@ class _Source:
         self.node = node
         self.axes = tuple(Var(f"i{axis}", n) for axis, n in enumerate(node.shape))
         self.idx = tuple(ix.var(v) for v in self.axes)
-        expander = Expander(ref_of)
+        expander = Expander(node, ref_of)
         self.value = expander.value(node.src[0], self.idx)
         if expander.reductions:
             raise Cut(expander.reductions[-1].node)

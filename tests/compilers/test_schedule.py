@@ -38,6 +38,11 @@ def test_an_epilogue_joins_a_contraction_and_a_softmax_does_not():
     check(kernels(softmax(product)) == 2)
 
 
+def test_a_contraction_of_normalised_rows_is_two_kernels():
+    check(kernels(matmul(softmax(X), Y)) == 2)
+    check(kernels(matmul(graph.binary("sub", X, rows(X, "max")), Y)) == 2)
+
+
 def test_a_reduction_two_kernels_need_is_computed_once():
     total = graph.reduce("add", X, (1,))
     other = graph.reduce("max", graph.binary("sub", X, rows(X, "add")), (0,))
