@@ -23,7 +23,7 @@ from compilers.tensorise import paired
 
 MIN_WORK = 1 << 13
 """Fewer multiplications than this are not worth packing for."""
-B_BLOCK_BYTES = 4 << 20
+B_BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Blocking:
     """Largest blocks in elements: a B panel (kc) for the first-level cache, an A block (mc x kc)
     for the second, a B block (kc x nc) for the third."""
 
-    kc: int = 384
-    mc: int = 144
+    kc: int = 1024
+    mc: int = 96
     nc: int = 2048
 
 
@@ -193,10 +193,7 @@ class _Product:
         rewriter = ex.Rewriter(self.env)
         a, pack_a = nest.stage(rewriter.expr(self.found.a), a_tile, (self.ir, self.kk, self.mr))
         b, pack_b = nest.stage(
-            rewriter.expr(self.found.b),
-            b_tile,
-            (self.jr, self.kk, self.jv, self.lane),
-            self.lane if size.lanes > 1 else None,
+            rewriter.expr(self.found.b), b_tile, (self.jr, self.kk, self.jv, self.lane)
         )
         micro = nest.wrap([self.kk, self.mr, self.jv, self.lane], [self._multiply(a, b)])
         tile = [

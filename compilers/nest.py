@@ -82,18 +82,13 @@ class Nest:
         for loop in loops:
             self._kinds[loop] = "unroll"
 
-    def stage(
-        self,
-        value: Expr,
-        ref: Ref,
-        layout: Sequence[Var],
-        vector: Var | None = None,
-        fill: Expr | None = None,
-    ) -> tuple[Expr, tuple[Stmt, ...]]:
+    def stage(self, value: Expr, ref: Ref, layout: Sequence[Var]) -> tuple[Expr, tuple[Stmt, ...]]:
         """Copy the tile of `value` (over loops) that the `layout` loops span into `ref`.
 
         Returns the load that replaces `value`, and the statements that fill the tile, which belong
-        before the outermost layout loop. Iterations that do not exist are filled with `fill`.
+        before the outermost layout loop. Iterations that do not exist are filled with zero. The
+        copy's innermost loop is the one along which the operand is contiguous; it is a vector when
+        the tile is contiguous along it too.
         """
         fresh = {loop: Var(f"{ref.name}_{loop.name}", loop.extent) for loop in layout}
         env = {loop: ix.var(new) for loop, new in fresh.items()}
@@ -104,13 +99,14 @@ class Nest:
             if index.vars() & used
         )
         source = ex.Rewriter(env, guard=guard).expr(value)
-        source = ex.guarded(source, guard, fill or ex.const(0, value.dtype))
+        source = ex.guarded(source, guard, ex.const(0, value.dtype))
         extents = [loop.extent for loop in layout]
         at = ix.flatten((ix.var(fresh[loop]) for loop in layout), extents)
-        order = [loop for loop in layout if loop is not vector] + ([vector] if vector else [])
+        fast = _contiguous_loop(value, layout)
+        wide = fast is layout[-1] and self._kinds.get(fast) == "vector"
         copy: tuple[Stmt, ...] = (Store(ref, at, source),)
-        for loop in reversed(order):
-            copy = (Loop(fresh[loop], "vector" if loop is vector else "serial", copy),)
+        for loop in (fast, *(loop for loop in reversed(layout) if loop is not fast)):
+            copy = (Loop(fresh[loop], "vector" if wide and loop is fast else "serial", copy),)
         return ex.load(ref, ix.flatten(map(ix.var, layout), extents)), copy
 
     def wrap(self, loops: Sequence[Var], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -119,3 +115,9 @@ class Nest:
         for loop in reversed(loops):
             result = (Loop(loop, self._kinds.get(loop, "serial"), result),)
         return result
+
+
+def _contiguous_loop(value: Expr, loops: Sequence[Var]) -> Var:
+    """The loop that most reads of `value` walk with unit stride; of equals, the last."""
+    reads = [read.index for read in ex.loads(value)]
+    return max(reversed(loops), key=lambda v: sum(index.terms.get(v) == 1 for index in reads))
