@@ -28,8 +28,11 @@ B_BLOCK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Largest blocks in elements: a B panel (kc) for the first-level cache, an A block (mc x kc)
-    for the second, a B block (kc x nc) for the third."""
+    """Largest blocks in elements: a B panel (kc x nr) and an A block (mc x kc) share the
+    second-level cache, a B block (kc x nc) is for the third.
+
+    # measured: EPYC Zen 5 (1 MiB second level), float32: kc 384 is 6 % slower, 2048 no faster.
+    """
 
     kc: int = 1024
     mc: int = 96
