@@ -95,7 +95,8 @@ class Tensor:
 
     __slots__ = ("__weakref__", "_node", "device")
 
-    __array_priority__ = 1000.0
+    __array_ufunc__ = None
+    """numpy leaves operators to us; ndarray + Tensor is refused as the standard wants."""
 
     def __init__(self, node: Node, device: str) -> None:
         self._node, self.device = node, device

@@ -189,7 +189,7 @@ def max_pool2d(
     dilation: Pair = 1,
 ) -> Tensor:
     """Largest element of each window of the last two axes; padding never wins."""
-    low = -math.inf
+    low = -math.inf if x.dtype.kind == "f" else dt.limits(x.dtype)[0]
     node = _patches(_padded(x._node, padding, low), _pair(size), stride or size, dilation)
     rank = x.ndim
     return Tensor(graph.reduce("max", node, (rank - 2, rank)), x.device)

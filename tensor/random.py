@@ -32,6 +32,10 @@ ROUNDS_PER_KEY = 4
 WORD_BITS = 32
 WORD_MASK = (1 << WORD_BITS) - 1
 
+SPLIT_SPACE = WORD_MASK
+FOLD_SPACE = WORD_MASK - 1
+"""High counter words that no draw reaches: keys made from a key never equal what it draws."""
+
 Words = tuple[Tensor, Tensor]
 Shapelike = int | Sequence[int]
 
@@ -61,14 +65,14 @@ def threefry2x32(key: Tensor, x0: Tensor, x1: Tensor, /) -> Words:
     return x0, x1
 
 
-def _words(key: Tensor, shape: Sequence[int]) -> Words:
+def _words(key: Tensor, shape: Sequence[int], space: int = 0) -> Words:
     """Two random words for each element of `shape`."""
     if key.dtype is not dt.uint32 or key.shape != (2,):
         raise TypeError(f"a key is uint32[2], not {key.dtype.name}{list(key.shape)}; use key(seed)")
     place: Node = graph.iota(prod(shape))
     low = Tensor(graph.cast(place, dt.uint32), key.device)
     high = Tensor(graph.cast(ops.with_value("shr", place, WORD_BITS), dt.uint32), key.device)
-    return _shaped(threefry2x32(key, low, high), tuple(shape))
+    return _shaped(threefry2x32(key, low, high + space), tuple(shape))
 
 
 def _shaped(words: Words, shape: tuple[int, ...]) -> Words:
@@ -78,15 +82,16 @@ def _shaped(words: Words, shape: tuple[int, ...]) -> Words:
 
 def split(key: Tensor, number: int = 2, /) -> tuple[Tensor, ...]:
     """Independent keys from one, which must not be used for anything else."""
-    pairs = contiguous(stack(list(_words(key, (number,))), axis=1))
+    pairs = contiguous(stack(list(_words(key, (number,), SPLIT_SPACE)), axis=1))
     return tuple(pairs[i] for i in range(number))
 
 
 def fold_in(key: Tensor, data: int, /) -> Tensor:
     """A key that depends on `data` as well: one for each step of a loop."""
-    counter = wrap(np.array([data & WORD_MASK, data >> WORD_BITS & WORD_MASK], np.uint32),
-                   key.device)  # fmt: skip
-    return contiguous(stack(list(threefry2x32(key, counter[0], counter[1]))))
+    words = np.array([data & WORD_MASK, data >> WORD_BITS & WORD_MASK], np.uint32)
+    counter = wrap(words, key.device)
+    own = contiguous(stack([x[0] for x in _words(key, (1,), FOLD_SPACE)]))
+    return contiguous(stack(list(threefry2x32(own, counter[0], counter[1]))))
 
 
 def bits(key: Tensor, shape: Shapelike, *, dtype: DType = dt.uint32) -> Tensor:
