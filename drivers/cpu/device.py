@@ -6,9 +6,10 @@ import os
 import struct
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Self
 
-from drivers.base.contracts import Binary, Buffer, Program, Signal, World
+from drivers.base.contracts import Binary, Buffer, Program, Region, Signal, World
 from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, UseAfterFree
 from drivers.cpu import arguments
 from drivers.cpu.features import Processor
@@ -17,6 +18,7 @@ from drivers.cpu.memory import CpuBuffer
 from drivers.cpu.program import CpuProgram
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
+from drivers.cpu.undo import Step, run_all
 from drivers.cpu.workers import Workers
 from queues import cpu_packets as packets
 from queues.cpu import CpuQueue
@@ -45,6 +47,7 @@ class CpuDevice(Heap):
     """
 
     host_visible = True
+    timeline: Signal
 
     def __init__(
         self,
@@ -54,22 +57,21 @@ class CpuDevice(Heap):
         compilers: tuple[str, ...],
         workers: Workers,
         run: Run,
-        on_close: Callable[[], None],
+        rings: tuple[Region, Region],
+        on_close: Step,
     ) -> None:
         self.name, self.world, self.compilers = name, world, compilers
         self.arch, self.limits = processor.arch, processor.limits
         super().__init__(self.limits.memory_bytes)
         self.futex, self._workers, self._on_close = workers.futex, workers, on_close
         self._run, self._state_va = run, workers.region.cpu_va
-        self._compute = self._ring("compute", can_exec=True)
-        self._copy = self._ring("copy", can_exec=False)
+        self._compute = self._ring("compute", rings[0], can_exec=True)
+        self._copy = self._ring("copy", rings[1], can_exec=False)
         self._bytes = self._compute.words.cast("B")
         self._programs: weakref.WeakSet[CpuProgram] = weakref.WeakSet()
-        self.timeline: Signal = self.new_signal()
         _opened.add(self)
 
-    def _ring(self, name: str, *, can_exec: bool) -> CpuRing:
-        region = self.world.mmap(-1, RING_BYTES)
+    def _ring(self, name: str, region: Region, *, can_exec: bool) -> CpuRing:
         label = f"{self.name} {name}"
         return CpuRing(label, self._run, self._state_va, region, self.alloc, can_exec)
 
@@ -229,22 +231,19 @@ class CpuDevice(Heap):
     def close(self) -> None:
         """Stop the threads, drop parked work, unmap everything. A second close does nothing.
 
-        Raises: Hang when a kernel does not return.
+        Raises: Hang when a kernel does not return: nothing is unmapped below it, and the next
+        close tries again. The first error of unmapping, when everything had its turn.
         """
         if self._closed:
             return
-        self._compute.stop(_closed)
-        self._copy.stop(_closed)
         self._run = _closed
-        self._workers.stop()
-        for program in list(self._programs):
-            program.drop()
-        self._close_memory()
+        stop_compute, stop_copy = (partial(r.stop, _closed) for r in (self._compute, self._copy))
+        run_all([stop_compute, stop_copy, self._workers.stop])
         self._bytes = memoryview(bytearray(RING_BYTES))
-        for part in (self._compute, self._copy, self._workers):
-            part.close()
-        self._on_close()
+        programs = [program.drop for program in list(self._programs)]
+        parts = [part.close for part in (self._compute, self._copy, self._workers)]
         _opened.discard(self)
+        run_all([*programs, self._close_memory, *parts, self._on_close])
 
     def after_fork(self) -> None:
         """In a child: no thread of the parent is here, and its parked work is the parent's."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from drivers.base.allocator import Allocator, Statistics
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.cpu.memory import CpuBuffer, HostMemory, Storage, checked_size
+from drivers.cpu.undo import run_all
 from drivers.world import native
 
 if TYPE_CHECKING:
@@ -80,11 +82,13 @@ class Heap:
             return
         returned = self._returned
         for _ in range(len(returned)):
-            home = returned.popleft()
-            if isinstance(home, Storage):
-                self._allocator.free(home)
-            elif not isinstance(home, memoryview):
-                home.close()
+            self._give_back(returned.popleft())
+
+    def _give_back(self, home: Storage | Region | memoryview) -> None:
+        if isinstance(home, Storage):
+            self._allocator.free(home)
+        elif not isinstance(home, memoryview):
+            home.close()
 
     def trim(self) -> int:
         """Give cached memory back to the system; how many bytes."""
@@ -102,6 +106,6 @@ class Heap:
 
     def _close_memory(self) -> None:
         """Unmap everything, also what nobody freed. Views of it stay valid until they are gone."""
-        self._reclaim()
         self._closed = True
-        self._raw.close()
+        returned = [self._returned.popleft() for _ in range(len(self._returned))]
+        run_all([*(partial(self._give_back, home) for home in returned), self._raw.close])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from drivers.base.contracts import Device, Region, World
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.cpu.undo import run_all
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice
@@ -72,9 +73,9 @@ class HostMemory:
     def close(self) -> None:
         """Unmap everything, also what is still allocated."""
         regions = [slab.region for slabs in self._slabs.values() for slab in slabs]
-        for region in [*regions, *self._large.values()]:
-            region.close()
+        regions += self._large.values()
         self._slabs, self._large = {}, {}
+        run_all(region.close for region in regions)
 
 
 class CpuBuffer:

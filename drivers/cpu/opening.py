@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Final
 
 from drivers.base.contracts import Firmware, World
@@ -12,6 +10,8 @@ from drivers.cpu.device import CpuDevice, Run
 from drivers.cpu.features import read_processor
 from drivers.cpu.program import map_image
 from drivers.cpu.reference import ReferenceProcessor
+from drivers.cpu.ring import RING_BYTES
+from drivers.cpu.undo import Step, Undo
 from drivers.cpu.workers import Workers
 
 FIRMWARE_KIND: Final = "cpu-command-processor"
@@ -20,7 +20,7 @@ _PROCESSOR_ARGS: Final = 3
 
 
 def open_cpu(world: World, choice: Choice, firmware: Firmware | None) -> CpuDevice:
-    """Open the processor as a device.
+    """Open the processor as a device; when that fails halfway, what was done is undone.
 
     Without `firmware` its packets are run by the reference command processor in Python: the same
     results, slower, on one thread.
@@ -28,26 +28,33 @@ def open_cpu(world: World, choice: Choice, firmware: Firmware | None) -> CpuDevi
     """
     processor = read_processor(world, choice.cpu_threads)
     compilers = tuple(sorted(COMPILERS, key=lambda name: name != choice.compiler))
-    with ExitStack() as undo:
-        workers = Workers(world, processor.arch)
-        undo.callback(workers.close)
-        workers.wanted = processor.limits.threads
+    with Undo() as undo:
+        workers = Workers.open(world, processor.arch, processor.limits.threads)
+        undo.add(workers.close)
         run, unload = _command_processor(world, processor.arch, firmware, workers)
-        undo.callback(unload)
-        device = CpuDevice("CPU:0", world, processor, compilers, workers, run, unload)
-        undo.pop_all()
+        undo.add(unload)
+        compute = world.mmap(-1, RING_BYTES)
+        undo.add(compute.close)
+        copy = world.mmap(-1, RING_BYTES)
+        undo.add(copy.close)
+        rings = compute, copy
+        device = CpuDevice("CPU:0", world, processor, compilers, workers, run, rings, unload)
+        undo.hand_over(device.close)
+        device.timeline = device.new_signal()
     return device
 
 
 def _command_processor(
     world: World, arch: str, firmware: Firmware | None, workers: Workers
-) -> tuple[Run, Callable[[], None]]:
+) -> tuple[Run, Step]:
     """The doorbell, and what gives the command processor's memory back."""
     if firmware is None:
-        reference = ReferenceProcessor(world, workers.futex)
+        reference = ReferenceProcessor.open(world, workers.futex)
         return reference, reference.close
     binary = firmware(FIRMWARE_KIND, arch)
-    region = map_image(world, binary, arch)
-    run = world.function(region.cpu_va + binary.entry, _PROCESSOR_ARGS)
+    with Undo() as undo:
+        region = map_image(world, binary, arch)
+        undo.add(region.close)
+        run = world.function(region.cpu_va + binary.entry, _PROCESSOR_ARGS)
     workers.use_firmware(run)
     return run, region.close

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
+from drivers.cpu.undo import Undo
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice
@@ -71,14 +72,12 @@ def map_image(world: World, binary: Binary, arch: str) -> Region:
         raise MalformedInput(f"{binary.name}: entry or data outside its image of {size} bytes")
     if binary.data_offset % PAGE_BYTES:
         raise MalformedInput(f"{binary.name}: data at {binary.data_offset:#x} is on a code page")
-    region = world.mmap(-1, -(-size // PAGE_BYTES) * PAGE_BYTES)
-    try:
+    with Undo() as undo:
+        region = world.mmap(-1, -(-size // PAGE_BYTES) * PAGE_BYTES)
+        undo.add(region.close)
         region.write(0, binary.image)
         _fix_up(world, binary, region)
         _make_executable(world, region, binary.data_offset)
-    except Exception:
-        region.close()
-        raise
     return region
 
 

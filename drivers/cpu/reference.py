@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import Lock
+from typing import Self
 
 from drivers.base.contracts import Region, World
 from drivers.cpu.futex import Futex
@@ -20,13 +21,19 @@ WINDOW_BYTES = (packets.MAX_ARGS + 64) * packets.WORD_BYTES
 class ReferenceProcessor:
     """Called like the firmware: (state address, packets' address, words) -> words done."""
 
-    def __init__(self, world: World, futex: Futex) -> None:
-        self._world, self._futex = world, futex
-        self._memmove = world.function(world.symbol("memmove"), 3)
-        self._region: Region = world.mmap(-1, WINDOW_BYTES)
+    def __init__(
+        self, world: World, futex: Futex, memmove: Callable[..., int], region: Region
+    ) -> None:
+        self._world, self._futex, self._memmove, self._region = world, futex, memmove, region
         self._words = self._region.view().cast("Q")
         self._lock = Lock()
         self._kernels: dict[int, Callable[..., int]] = {}
+
+    @classmethod
+    def open(cls, world: World, futex: Futex) -> Self:
+        """Find memmove, map a window. Raises: NotFound, OutOfMemory."""
+        memmove = world.function(world.symbol("memmove"), 3)
+        return cls(world, futex, memmove, world.mmap(-1, WINDOW_BYTES))
 
     def close(self) -> None:
         """Give its window back."""

@@ -12,6 +12,7 @@ from typing import Final
 from drivers.base.contracts import Buffer, Region
 from drivers.base.errors import DeviceError, DeviceFault, Hang, UseAfterFree
 from drivers.cpu.signal import CpuSignal
+from drivers.cpu.threads import start_thread
 from queues import cpu_packets as packets
 
 RING_BYTES: Final = 64 << 10
@@ -93,16 +94,19 @@ class CpuRing:
         if self._stopping:
             raise UseAfterFree(f"{self.name} is closed", hint="open the device again")
         self._raise_fault()
+        self._start_engine()
         memory = self._alloc(words.nbytes)
         view = memory.view()[: words.nbytes].cast("Q")
         view[:] = words
         signals = {thing.va: thing for thing in keep if isinstance(thing, CpuSignal)}
         self.pending.append(Parked(memory, view, signals))
-        if self._engine is None:
-            name = f"unbound {self.name}"
-            self._engine = Thread(target=self._serve, name=name, daemon=True)
-            self._engine.start()
         self._changed.notify_all()
+
+    def _start_engine(self) -> None:
+        if self._engine is None:
+            engine = Thread(target=self._serve, name=f"unbound {self.name}", daemon=True)
+            start_thread(engine)
+            self._engine = engine
 
     def _serve(self) -> None:
         """The engine thread: parked lists one after the other, until the ring closes."""
@@ -178,12 +182,13 @@ class CpuRing:
         with self.lock:
             self.run = closed
             self._stopping = True
-            engine, self._engine = self._engine, None
             self._changed.notify_all()
+        engine = self._engine
         if engine is not None:
             engine.join(JOIN_S)
             if engine.is_alive():
                 raise self.hang(JOIN_S)
+        self._engine = None
         self.pending.clear()
 
     def close(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Thread
-from typing import Final
+from typing import Final, Self
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, Hang
 from drivers.cpu.futex import Futex
+from drivers.cpu.threads import start_thread
+from drivers.cpu.undo import Undo, run_all
 from queues import cpu_state as state
 
 SPINS: Final = 400
@@ -26,25 +28,41 @@ class Workers:
     keep the interpreter from exiting.
     """
 
-    def __init__(self, world: World, arch: str) -> None:
-        self._world = world
-        self.region = world.mmap(-1, state.STATE_BYTES)
-        self.futex = Futex(world, arch, self.region, state.TIMESPECS)
-        self.wanted = 1
+    def __init__(
+        self, world: World, futex: Futex, region: Region, scratch: Region, wanted: int
+    ) -> None:
+        self._world, self.futex, self.region = world, futex, region
+        self.wanted = wanted
         """Threads asked for; they start with the first program."""
         self._started = False
         self._run: Callable[[int, int, int], int] | None = None
         self._threads: list[Thread] = []
-        self._scratch: Region = world.mmap(-1, MIN_SCRATCH_BYTES)
-        self._stride_bytes = MIN_SCRATCH_BYTES
+        self._words, self._halves = region.view().cast("Q"), region.view().cast("I")
+        self._scratch, self._stride_bytes = scratch, scratch.nbytes
         self._write_state(1)
 
+    @classmethod
+    def open(cls, world: World, arch: str, wanted: int) -> Self:
+        """The shared block and one worker's scratch memory. Raises: OutOfMemory, NotFound."""
+        with Undo() as undo:
+            region = world.mmap(-1, state.STATE_BYTES)
+            undo.add(region.close)
+            futex = Futex(world, arch, region, state.TIMESPECS)
+            scratch = world.mmap(-1, MIN_SCRATCH_BYTES)
+        return cls(world, futex, region, scratch, wanted)
+
+    def _write(self, off: int, value: int) -> None:
+        """A word of the shared block: plain memory, so that telling workers cannot fail."""
+        self._words[off // self._words.itemsize] = value
+
+    def _write_half(self, off: int, value: int) -> None:
+        self._halves[off // self._halves.itemsize] = value
+
     def _write_state(self, threads: int) -> None:
-        region = self.region
-        region.write64(state.SCRATCH_BASE, self._scratch.cpu_va)
-        region.write64(state.SCRATCH_STRIDE, self._stride_bytes)
-        region.write64(state.SPINS, SPINS)
-        region.write64(state.THREADS, threads)
+        self._write(state.SCRATCH_BASE, self._scratch.cpu_va)
+        self._write(state.SCRATCH_STRIDE, self._stride_bytes)
+        self._write(state.SPINS, SPINS)
+        self._write(state.THREADS, threads)
 
     def use_firmware(self, run: Callable[[int, int, int], int]) -> None:
         """Workers can only live in the native command processor."""
@@ -73,59 +91,59 @@ class Workers:
         if stride == self._stride_bytes and total <= self._scratch.nbytes:
             return
         if total > self._scratch.nbytes:
-            grown = self._world.mmap(-1, total)
-            self._scratch.close()
-            self._scratch = grown
+            outgrown, self._scratch = self._scratch, self._world.mmap(-1, total)
+        else:
+            outgrown = None
         self._stride_bytes = stride
         self._write_state(self.running)
+        if outgrown is not None:
+            outgrown.close()
 
     def start(self, count: int) -> None:
-        """With nothing running: `count` threads in all. Raises: BadArgument, Hang."""
+        """With nothing running: `count` threads in all.
+
+        Raises: BadArgument; Hang when one does not stop; DeviceError when one does not start.
+        """
         if type(count) is not int or not 1 <= count <= MAX_THREADS:
             raise BadArgument(f"{count!r} is no number of threads", hint=f"1 ... {MAX_THREADS}")
         self.stop()
-        self.wanted, self._started = count, True
+        self.wanted, self._started = count, False
         self.reserve(0)
-        if self._run is not None and count > 1:
-            self._threads = [
-                Thread(
-                    target=self._run,
-                    args=(self.region.cpu_va, 0, index),
-                    name=f"unbound worker {index}",
-                    daemon=True,
-                )
-                for index in range(1, count)
-            ]
-            for thread in self._threads:
-                thread.start()
+        for index in range(1, count if self._run is not None else 1):
+            name = f"unbound worker {index}"
+            args = self.region.cpu_va, 0, index
+            thread = Thread(target=self._run, args=args, name=name, daemon=True)
+            start_thread(thread)
+            self._threads.append(thread)
+        self._started = True
         self._write_state(self.running)
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = JOIN_S) -> None:
         """Tell every worker to return and join it. Raises: Hang when one does not."""
-        threads, self._threads = self._threads, []
-        region = self.region
-        region.write64(state.THREADS, 1)
-        if not threads:
+        self._write(state.THREADS, 1)
+        if not self._threads:
             return
-        region.write64(state.STOP, 1)
-        region.write32(state.GENERATION, (region.read32(state.GENERATION) + 1) & 0xFFFFFFFF)
-        self.futex.wake(region.cpu_va + state.GENERATION)
-        for thread in threads:
-            thread.join(JOIN_S)
+        self._write(state.STOP, 1)
+        generation = self._halves[state.GENERATION // self._halves.itemsize]
+        self._write_half(state.GENERATION, (generation + 1) & 0xFFFFFFFF)
+        self.futex.wake(self.region.cpu_va + state.GENERATION)
+        for thread in self._threads:
+            thread.join(timeout_s)
             if thread.is_alive():
                 raise Hang(f"{thread.name} does not return", queue="compute")
-        region.write64(state.STOP, 0)
+        self._threads = []
+        self._write(state.STOP, 0)
 
     def after_fork(self) -> None:
         """A child has no workers: it computes on one thread until start() is called."""
         self._threads = []
-        region = self.region
         for off in (state.OPEN, state.STOP, state.SUBMITTER_SLEEPS, state.SLEEPERS):
-            region.write64(off, 0)
-        region.write32(state.ACTIVE, 0)
-        region.write64(state.THREADS, 1)
+            self._write(off, 0)
+        self._write_half(state.ACTIVE, 0)
+        self._write(state.THREADS, 1)
 
     def close(self) -> None:
         """After `stop`: give the memory back."""
-        self._scratch.close()
-        self.region.close()
+        nothing = memoryview(bytearray(state.STATE_BYTES))
+        self._words, self._halves = nothing.cast("Q"), nothing.cast("I")
+        run_all([self._scratch.close, self.region.close])
