@@ -19,15 +19,12 @@ from drivers.choice import choose
 
 
 class Storage:
-    """The elements of one realised node; its buffer is freed with the last node that shows it."""
+    """The elements of one realised node; the buffer goes with the last node that shows it."""
 
     __slots__ = ("__weakref__", "buffer", "device")
 
     def __init__(self, buffer: Buffer, device: str) -> None:
         self.buffer, self.device = buffer, device
-
-    def __del__(self) -> None:
-        self.buffer.free()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +110,6 @@ class Executable:
             recording.launches.append((launch.program, buffers, launch.grid))
         return [storages[value] for value in self._results]
 
-    def __del__(self) -> None:
-        if not self._runtime.closed:
-            for launch in self.launches:
-                launch.program.close()
-
 
 class Runtime:
     """An opened device, the compiler chosen for it, and its executables by signature."""
@@ -128,7 +120,6 @@ class Runtime:
         self.target = Target(limits.vector_bytes, limits.threads, limits.features)
         self.executables: dict[Signature, Executable] = {}
         self.recording: Recording | None = None
-        self.closed = False
 
     @classmethod
     def open(cls, name: str) -> Runtime:
@@ -156,5 +147,4 @@ class Runtime:
     def close(self) -> None:
         """Close the device; its buffers and programs go with it."""
         self.executables.clear()
-        self.closed = True
         self.device.close()

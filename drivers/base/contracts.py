@@ -113,7 +113,10 @@ class Binary:
 
 
 class Buffer(Protocol):
-    """Device memory, freed exactly once; any use after `free` raises UseAfterFree."""
+    """Device memory, freed exactly once: by `free`, or with the last reference to it.
+
+    Any use after `free` raises UseAfterFree.
+    """
 
     nbytes: int
     gpu_va: int
@@ -132,7 +135,7 @@ class Buffer(Protocol):
 
 
 class Program(Protocol):
-    """A loaded binary. `gpu_va` is its entry point."""
+    """A loaded binary, unloaded by `close` or with the last reference; `gpu_va` is its entry."""
 
     name: str
     gpu_va: int
