@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from compilers import binary as codec
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
+from drivers.choice import choose
 
 FORMAT = b"1"
 MAGIC = b"UNBCACHE"
@@ -43,11 +44,12 @@ def key_of(*parts: bytes) -> str:
 
 
 def default_directory() -> str:
-    """$XDG_CACHE_HOME/unbound/kernels, or the same below ~/.cache; "" without a home."""
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(root):  # the specification: relative paths are ignored
-        root = os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(root, "unbound", "kernels") if os.path.isabs(root) else ""
+    """ "kernels" below the cache directory of `drivers.choice`; "" where there is none.
+
+    Raises: BadChoice for a wrong environment variable.
+    """
+    chosen = choose(os.environ).cache_dir
+    return os.path.join(chosen, "kernels") if chosen else ""
 
 
 @functools.cache
@@ -149,7 +151,7 @@ class Cache:
         if self.directory:
             warnings.warn(
                 f"kernels are compiled anew in every process: cannot use {self.directory}: "
-                f"{error}. Make it a directory only you can write to, or set XDG_CACHE_HOME",
+                f"{error}. Make it a directory only you can write to, or set UNBOUND_CACHE",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from posixpath import join
 
 from drivers.base.errors import BadChoice, NotFound
 
@@ -45,9 +45,9 @@ class Choice:
     compiler: str | None
     """Of the chosen kind: LLVM, CLANG, HIP or PTX. Without a kind, of the CPU."""
     cpu_threads: int | None
-    cache_dir: Path | None
-    """Where compiled kernels are kept; None without a home directory: nothing is kept."""
-    firmware_dir: Path | None
+    cache_dir: str | None
+    """Absolute path of where compiled kernels are kept; None without a home: nothing is kept."""
+    firmware_dir: str | None
 
 
 def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
@@ -172,7 +172,7 @@ def _threads(environ: Mapping[str, str]) -> int | None:
     return int(value)
 
 
-def _directory(environ: Mapping[str, str], name: str) -> Path | None:
+def _directory(environ: Mapping[str, str], name: str) -> str | None:
     """An absolute path; ~/ stands for HOME."""
     value = environ.get(name, "")
     if not value:
@@ -185,10 +185,10 @@ def _directory(environ: Mapping[str, str], name: str) -> Path | None:
             f"{name}={_shown(value)} is not an absolute path",
             hint=f"Set {name} to a directory such as ~/.cache/unbound",
         )
-    return Path(value)
+    return value.rstrip("/") or "/"
 
 
-def _cache_dir(environ: Mapping[str, str]) -> Path | None:
+def _cache_dir(environ: Mapping[str, str]) -> str | None:
     """UNBOUND_CACHE, else below XDG_CACHE_HOME, else below HOME.
 
     Source: XDG Base Directory Specification 0.8: a relative XDG_CACHE_HOME is ignored.
@@ -201,5 +201,5 @@ def _cache_dir(environ: Mapping[str, str]) -> Path | None:
         (environ.get("HOME", ""), ".cache"),
     ):
         if base.startswith("/") and "\0" not in base:
-            return Path(base) / tail / "unbound"
+            return join(base, tail, "unbound")
     return None

@@ -146,7 +146,7 @@ def firmware(world: World, environ: Mapping[str, str]) -> Lines:
             advice = "only GPUs driven without a kernel driver need it: install linux-firmware"
             yield Line("firmware", MISSING, f"no {family} directory in {_FIRMWARE[0]}", advice)
     chosen = choose(environ).firmware_dir
-    if chosen is not None and not world.exists(str(chosen)):
+    if chosen is not None and not world.exists(chosen):
         text = f"UNBOUND_FIRMWARE={chosen} does not exist"
         yield Line("firmware", WARN, text, "unset it, or make the directory")
 
@@ -160,11 +160,19 @@ def settings(world: World, environ: Mapping[str, str]) -> Lines:
     if cache is None:
         yield Line("settings", WARN, "no cache: HOME is not set", "set UNBOUND_CACHE")
         return
-    existing = next((path for path in (cache, *cache.parents) if world.exists(str(path))), cache)
-    if world.access(str(existing), os.W_OK):
+    existing = next((path for path in _upwards(cache) if world.exists(path)), cache)
+    if world.access(existing, os.W_OK):
         yield Line("settings", OK, f"kernels are cached in {cache}")
     else:
         yield Line("settings", WARN, f"{existing} may not be written", "set UNBOUND_CACHE")
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """An absolute path, its parent, ... up to the root."""
+    for end in range(len(path), 1, -1):
+        if end == len(path) or path[end] == "/":
+            yield path[:end]
+    yield "/"
 
 
 def kernel(world: World, environ: Mapping[str, str]) -> Lines:

@@ -15,6 +15,7 @@ import pytest
 from compilers import cache, toolchains
 from compilers.cache import Cache, key_of
 from drivers.base.contracts import Binary, Fixup
+from drivers.base.errors import BadChoice
 from tests.support import check
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +79,7 @@ def test_a_link_is_not_followed(store: Cache, tmp_path: Path) -> None:
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     fresh = Cache(store.directory)
-    with pytest.warns(RuntimeWarning, match="XDG_CACHE_HOME"):
+    with pytest.warns(RuntimeWarning, match="UNBOUND_CACHE"):
         check(fresh.get(key) is None, "a link is no entry")
 
 
@@ -178,6 +179,8 @@ def test_concurrent_writers_and_readers(store: Cache) -> None:
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
+        ({"UNBOUND_CACHE": "/u", "XDG_CACHE_HOME": "/x"}, "/u/kernels"),
+        ({"UNBOUND_CACHE": "~/u", "HOME": "/h"}, "/h/u/kernels"),
         ({"XDG_CACHE_HOME": "/x"}, "/x/unbound/kernels"),
         ({"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache/unbound/kernels"),
         ({"XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/unbound/kernels"),
@@ -187,9 +190,29 @@ def test_concurrent_writers_and_readers(store: Cache) -> None:
 def test_default_directory(
     environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("UNBOUND_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     check(cache.default_directory() == expected, cache.default_directory())
+
+
+def test_a_wrong_directory_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNBOUND_CACHE", "relative")
+    with pytest.raises(BadChoice, match="UNBOUND_CACHE"):
+        cache.default_directory()
+
+
+def test_kernels_go_where_the_environment_says(tmp_path: Path) -> None:
+    script = f"""
+from compilers import toolchains
+toolchains.compile_source({IR!r}, "k", "LLVM", "x86_64", frozenset())
+"""
+    chosen = tmp_path / "chosen"
+    environ = {**os.environ, "UNBOUND_CACHE": str(chosen), "XDG_CACHE_HOME": str(tmp_path / "x")}
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environ, check=True, timeout=60)
+    check(len(files(Cache(str(chosen / "kernels")))) == 1, "one kernel")
+    check([path.name for path in tmp_path.iterdir()] == ["chosen"], "and nothing elsewhere")
 
 
 def test_every_fact_is_in_the_key(store: Cache) -> None:

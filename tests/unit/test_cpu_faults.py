@@ -84,7 +84,7 @@ def _scenario(world: World, threads: int, code: Firmware | None) -> np.ndarray:
     environ = {"CPU_THREADS": str(threads)}
     with drivers.open("CPU", world=world, environ=environ, firmware=code) as device:
         out, source = device.alloc(8 * COUNT), device.alloc(1 << 17)
-        device.copy_in(source, memoryview(np.arange(1 << 14)))
+        device.copy_in(source, np.arange(1 << 14).data)
         program = device.load(_binary())
         device.launch(program, (out, 3, source), COUNT)
         signal = device.new_signal()
@@ -95,7 +95,7 @@ def _scenario(world: World, threads: int, code: Firmware | None) -> np.ndarray:
         program.close()
         source.free()
         result = np.zeros(COUNT, np.int64)
-        device.copy_out(memoryview(result), out)
+        device.copy_out(result.data, out)
     return result
 
 
@@ -122,7 +122,7 @@ def _sweep(
     fault: Fault, run: Callable[[World], np.ndarray], kind: type[FaultyWorld] = FaultyWorld
 ) -> list[str]:
     """The operations that failed, in order."""
-    failed = []
+    failed: list[str] = []
     for fail_at in range(MOST_OPERATIONS):
         operation = _check_run(kind(WatchedWorld(), fail_at, fault), run)
         if not operation:
