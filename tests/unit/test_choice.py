@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from drivers.base.errors import BadChoice, NotFound
 from drivers.choice import choose
 from tests.support import check
 
+ROOT = Path(__file__).parents[2]
+READS = re.compile(r"""environ(?:\.get\(|\[)\s*["'](\w+)|\b(getenv|expanduser|expandvars)\(""")
+SEARCH_PATHS = {
+    "compilers/clang.py": ["PATH"],
+    "drivers/machine/system.py": ["LD_LIBRARY_PATH", "PATH"],
+}
+"""Where programs and libraries are looked for as the system does it."""
 KINDS = ["AMD", "NV", "QCOM", "METAL", "CUDA", "CL", "CPU", "WEBGPU"]
 
 
@@ -123,3 +133,14 @@ def test_the_cache_directory(environ: dict[str, str], path: str) -> None:
 
 def test_without_a_home_nothing_is_cached() -> None:
     check(choose({}).cache_dir is None)
+
+
+def test_no_other_module_reads_the_environment() -> None:
+    found: dict[str, list[str]] = {}
+    for package in ("tensor", "compilers", "queues", "drivers", "boards"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            names = sorted("".join(groups) for groups in READS.findall(path.read_text()))
+            if names:
+                found[path.relative_to(ROOT).as_posix()] = names
+    check("XDG_CACHE_HOME" in found.pop("drivers/choice.py", []), "it would be found")
+    check(found == SEARCH_PATHS, str(found))
