@@ -140,6 +140,8 @@ def pad(x: Node, widths: Sequence[tuple[int, int]]) -> Node:
     if not any(before or after for before, after in widths):
         return x
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
+    if 0 in x.shape:
+        return const(0, x.dtype, shape)
     return Node("pad", (x,), tuple(widths), x.dtype, shape)
 
 

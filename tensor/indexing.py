@@ -97,8 +97,9 @@ def parse(key: Any, shape: Shape, device: str) -> Plan:
         extent = shape[len(plan.steps)]
         if isinstance(part, slice):
             start, stop, step = part.indices(extent)
-            plan.steps.append((start, step))
-            plan.counts.append(len(range(start, stop, step)))
+            count = len(range(start, stop, step))
+            plan.steps.append((start, step) if count > 1 else (start if count else 0, 1))
+            plan.counts.append(count)
             plan.dropped.append(False)
             state = 2 if state else 0
             continue

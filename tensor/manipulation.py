@@ -92,7 +92,7 @@ def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
 def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The order of the elements reversed along `axis`; None is every axis."""
     axes = axes_of(axis, x.ndim)
-    steps = [(n - 1, -1) if a in axes and n else (0, 1) for a, n in enumerate(x.shape)]
+    steps = [(n - 1, -1) if a in axes and n > 1 else (0, 1) for a, n in enumerate(x.shape)]
     return Tensor(graph.slice_(x._node, steps, x.shape), x.device)
 
 
@@ -192,10 +192,8 @@ def split(x: Tensor, /, indices_or_sections: int | Sequence[int], *, axis: int =
         bounds = [i * (n // parts) for i in range(parts + 1)]
     else:
         bounds = [0, *(slice(i).indices(n)[1] for i in indices_or_sections), n]
-    return [
-        Tensor(ops.slice_axis(x._node, at, start, max(stop - start, 0)), x.device)
-        for start, stop in pairwise(bounds)
-    ]
+    spans = [(start, stop - start) if stop > start else (0, 0) for start, stop in pairwise(bounds)]
+    return [Tensor(ops.slice_axis(x._node, at, *span), x.device) for span in spans]
 
 
 def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:

@@ -219,7 +219,8 @@ def diff(
     node = (x if n == 0 or len(parts) == 1 else concat(parts, axis=at))._node
     for _ in range(min(n, node.shape[at])):
         left = max(node.shape[at] - 1, 0)
-        late, early = ops.slice_axis(node, at, 1, left), ops.slice_axis(node, at, 0, left)
+        late = ops.slice_axis(node, at, 1 if left else 0, left)
+        early = ops.slice_axis(node, at, 0, left)
         node = graph.binary("ne" if node.dtype is dt.bool_ else "sub", late, early)
     return Tensor(node, x.device)
 

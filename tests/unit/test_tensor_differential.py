@@ -11,8 +11,12 @@ import tensor as xp
 from tests import oracle
 from tests.support import check
 
+EXAMPLES = 40
 SETTINGS = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 NAMES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -57,7 +61,7 @@ def test_two_arrays_as_numpy(a, b, name):
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
-        b = b.reshape(-1)[:1]
+        b = b.reshape(-1)[:1] if b.size else np.ones(1, b.dtype)
         shape = np.broadcast_shapes(a.shape, b.shape)
     with np.errstate(all="ignore"):
         want = getattr(np, name)(a, b)
@@ -86,9 +90,8 @@ def test_reductions(a, data):
     np.testing.assert_array_equal(got.numpy(), want)
 
 
-@st.composite
 def moved(draw, x):
-    """One random step that moves elements."""
+    """One random step that moves elements. Only numbers are drawn: printing a tensor computes it."""
     step = draw(st.sampled_from(["permute", "flip", "slice", "pad", "reshape", "expand", "roll"]))
     rank = x.ndim
     if step == "permute":
@@ -114,7 +117,7 @@ def moved(draw, x):
 def test_movement_in_chains(a, data):
     x = xp.asarray(a)
     for _ in range(data.draw(st.integers(1, 6))):
-        x = data.draw(moved(x))
+        x = moved(data.draw, x)
         if x.size > 3000:
             break
     agree(x)
@@ -130,7 +133,7 @@ def test_fused_chains(a, data):
     x = xp.asarray(a)
     for _ in range(data.draw(st.integers(1, 3))):
         x = getattr(xp, data.draw(st.sampled_from(["abs", "square", "sign", "floor"])))(x)
-        x = data.draw(moved(x))
+        x = moved(data.draw, x)
         if x.size > 3000:
             return
         x = xp.where(x > 1, x, x + 2)
