@@ -21,6 +21,9 @@ ADVANCED = [
     (slice(1, None), I1, I1), (I1, slice(None), I1), (I1, slice(None, None, -1)), (..., I1),
     (I1, ...), (None, I1), (I1, None), (I1, None, I1), (I1, I2), (I2, I1, I1), (0, slice(None), I1),
     (slice(None), I1, None, slice(0, 2)), (slice(None), slice(None), I2), (I1, ..., 0),
+    (slice(None), I1, None, I1),
+    (None, I1, slice(None), I1),
+    (slice(None), I2, None, 1),
     np.empty((0,), np.int64), (slice(None), None, I1, I1),
 ]  # fmt: skip
 

@@ -185,3 +185,9 @@ def test_float32_to_bfloat16_rounds_to_even():
     same(lazy, want.view(np.float32))
     same(xp.asarray(bits.view(np.float32), dtype=xp.bfloat16), want.view(np.float32))
     same(xp.astype(lazy, xp.float32), want.view(np.float32))
+
+
+def test_nan_with_a_small_payload_stays_nan_in_bfloat16():
+    bits = np.array([0x7F800001, 0xFF800001, 0x7FFFFFFF], np.uint32).view(np.float32)
+    same(xp.asarray(bits, dtype=xp.bfloat16), [np.nan] * 3)
+    same(xp.astype(xp.asarray(bits), xp.bfloat16), [np.nan] * 3)

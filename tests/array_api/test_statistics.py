@@ -61,6 +61,13 @@ def test_half_precision_accumulates_in_float32(dtype):
     same(xp.var(x), 0.0)
 
 
+def test_half_precision_overflows_only_at_the_end():
+    same(xp.sum(xp.asarray([6e4, 6e4, -6e4, -49984.0], dtype=xp.float16)), 10016.0)
+    same(xp.mean(xp.asarray([6e4, 6e4], dtype=xp.float16)), np.float16(6e4))
+    got = xp.cumulative_sum(xp.asarray([6e4, 6e4, -6e4], dtype=xp.float16))
+    same(got, [np.float16(6e4), np.inf, np.float16(6e4)])
+
+
 def test_nothing():
     x = xp.zeros((0, 3))
     same(xp.sum(x), 0.0)

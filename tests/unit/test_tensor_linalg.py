@@ -43,6 +43,16 @@ def test_matmul_of_integers_wraps(dtype):
     np.testing.assert_equal(got.dtype.name, dtype)
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [("bfloat16", 7), ("float16", 10)])
+def test_half_precision_products_are_not_rounded(dtype, bits):
+    step = 2.0**-bits
+    a = xp.asarray([1 + step, 1 + 2 * step], dtype=getattr(xp, dtype))
+    b = xp.asarray([1 + step, -1.0], dtype=getattr(xp, dtype))
+    # (1 + step)**2 - (1 + 2 step) is step**2, which a product rounded to half would lose.
+    for got in (a @ b, xp.tensordot(a, b, axes=1), xp.einsum("i,i", a, b), xp.vecdot(a, b)):
+        np.testing.assert_equal(float(got), step**2)
+
+
 def test_matmul_refuses():
     for a, b in (((2, 3), (2, 3)), ((3,), (2,)), ((), (3,))):
         with pytest.raises(ValueError, match="matmul"):
