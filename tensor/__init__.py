@@ -25,7 +25,7 @@ from compilers.dtype import (
     uint64,
 )
 from compilers.dtype import bool_ as bool
-from tensor import linalg, nn, random
+from tensor import nn, random
 from tensor.core import Tensor
 from tensor.creation import (
     arange,
@@ -126,7 +126,6 @@ from tensor.info import (
 from tensor.info import array_namespace_info as __array_namespace_info__
 from tensor.interop import from_dlpack
 from tensor.jit import jit
-from tensor.linalg import matmul, outer, tensordot, vecdot
 from tensor.manipulation import (
     broadcast_arrays,
     broadcast_shapes,
@@ -166,6 +165,7 @@ from tensor.nn import (
     silu,
     softmax,
 )
+from tensor.products import matmul, outer, tensordot, vecdot
 from tensor.promotion import isdtype
 from tensor.sorting import argsort, sort, topk
 from tensor.statistics import all_ as all
@@ -200,7 +200,7 @@ __all__ = [
     "expand_dims", "expm1", "eye", "finfo", "flip", "float16", "float32", "float64", "floor",
     "floor_divide", "from_dlpack", "full", "full_like", "gelu", "greater", "greater_equal",
     "hypot", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "isfinite", "isinf",
-    "isnan", "jit", "layer_norm", "less", "less_equal", "linalg", "linspace", "log", "log1p",
+    "isnan", "jit", "layer_norm", "less", "less_equal", "linspace", "log", "log1p",
     "log2", "log10", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or",
     "logical_xor", "matmul", "matrix_transpose", "max", "max_pool2d", "maximum", "mean",
     "meshgrid", "min", "minimum", "moveaxis", "multiply", "nan", "negative", "newaxis",

@@ -305,9 +305,9 @@ class Tensor:
     __hash__: Any = None
 
     def __matmul__(self, other: Tensor, /) -> Tensor:
-        from tensor import linalg
+        from tensor import products
 
-        return linalg.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+        return products.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
     def __imatmul__(self, other: Tensor, /) -> Tensor:
         result = self @ other

@@ -8,7 +8,7 @@ from compilers import graph
 from compilers.graph import Node
 from tensor import ops
 from tensor.core import Tensor, common_device
-from tensor.linalg import diagonal
+from tensor.products import diagonal
 from tensor.promotion import PROMOTE, accumulator
 
 _FREE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -15,8 +15,8 @@ from tensor import ops
 from tensor.core import Tensor, common_device
 from tensor.creation import tril
 from tensor.elementwise import astype, erf, exp, log, maximum, sqrt, tanh, where
-from tensor.linalg import matmul
 from tensor.manipulation import reshape, take
+from tensor.products import matmul
 from tensor.promotion import PROMOTE, accumulator, floating
 from tensor.statistics import max_, mean, sum_
 
