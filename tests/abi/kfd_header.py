@@ -1,0 +1,179 @@
+"""What kfd_ioctl.h must say for our declarations to be right, as C expressions and numbers.
+
+`python -m tests.abi.kfd_header HEADER.h` prints the numbers that the C compiler finds in one
+header; kfd_headers.json keeps them for the releases named in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from enum import IntEnum
+from pathlib import Path
+
+from drivers.amd import kfd_event, kfd_memory, kfd_process, kfd_queue
+from drivers.amd.kfd_abi import IOCTLS, MINOR_SINCE
+from drivers.base.ioctl import Ioctl, Struct, request_number
+
+INSTALLED = Path("/usr/include/linux/kfd_ioctl.h")
+DRM_STUB = "#include <linux/types.h>\n"
+"""kfd_ioctl.h includes drm/drm.h for types alone, and not every machine has that header."""
+
+OTHER_STRUCTS: dict[type[Struct], str] = {
+    kfd_process.ProcessDeviceApertures: "kfd_process_device_apertures",
+    kfd_event.EventData: "kfd_event_data",
+    kfd_event.MemoryExceptionData: "kfd_hsa_memory_exception_data",
+    kfd_event.HwExceptionData: "kfd_hsa_hw_exception_data",
+    kfd_event.SignalEventData: "kfd_hsa_signal_event_data",
+    kfd_queue.ContextSaveAreaHeader: "kfd_context_save_area_header",
+}
+STRUCT_SINCE: dict[type[Struct], int] = {
+    kfd_event.SignalEventData: 14,
+    kfd_queue.ContextSaveAreaHeader: 13,
+}
+MEMBERS = {
+    ("EventData", "data"): "memory_exception_data",
+    ("MemoryExceptionData", "not_present"): "failure.NotPresent",
+    ("MemoryExceptionData", "read_only"): "failure.ReadOnly",
+    ("MemoryExceptionData", "no_execute"): "failure.NoExecute",
+    ("MemoryExceptionData", "imprecise"): "failure.imprecise",
+    ("MemoryExceptionData", "error_type"): "ErrorType",
+    ("DbgTrapArgs", "arguments"): "enable",
+    **{
+        ("ContextSaveAreaHeader", name): f"wave_state.{name}"
+        for name in ("control_stack_offset", "control_stack_size")
+    },
+    **{
+        ("ContextSaveAreaHeader", name): f"wave_state.{name}"
+        for name in ("wave_state_offset", "wave_state_size")
+    },
+}
+"""Where our names are not the C members' names."""
+ENUMS: dict[str, type[IntEnum]] = {
+    "KFD_IOC_CACHE_POLICY_": kfd_memory.CachePolicy,
+    "KFD_IOCTL_SVM_OP_": kfd_memory.SvmOp,
+    "KFD_IOC_QUEUE_TYPE_": kfd_queue.QueueType,
+    "KFD_IOC_EVENT_": kfd_event.EventType,
+    "KFD_IOC_WAIT_RESULT_": kfd_event.WaitResult,
+    "KFD_HW_EXCEPTION_": kfd_event.ResetType,
+    "KFD_MEM_ERR_": kfd_event.MemoryErrorType,
+}
+CONSTANTS = {
+    "KFD_HW_EXCEPTION_GPU_HANG": kfd_event.ResetCause.GPU_HANG,
+    "KFD_HW_EXCEPTION_ECC": kfd_event.ResetCause.ECC,
+    "KFD_SIGNAL_EVENT_LIMIT": kfd_event.SIGNAL_EVENT_LIMIT,
+    "KFD_MAX_QUEUE_PERCENTAGE": kfd_queue.MAX_QUEUE_PERCENTAGE,
+    "KFD_MAX_QUEUE_PRIORITY": kfd_queue.MAX_QUEUE_PRIORITY,
+    "KFD_MIN_QUEUE_RING_SIZE": kfd_queue.MIN_RING_BYTES,
+}
+
+
+def struct_name(args: type[Struct]) -> str:
+    """AllocMemoryOfGpuArgs is kfd_ioctl_alloc_memory_of_gpu_args."""
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", args.__name__).lower()
+    return OTHER_STRUCTS.get(args, f"kfd_ioctl_{snake}")
+
+
+def layout(args: type[Struct], minor: int) -> dict[str, int]:
+    """Size, offsets and member sizes of one struct in a header of that minor version."""
+    name, old_queue = struct_name(args), args is kfd_queue.CreateQueueArgs and minor < 17
+    size = kfd_queue.CREATE_QUEUE_OLD_BYTES if old_queue else args.SIZE
+    found = {f"sizeof(struct {name})": size}
+    for field in args.FIELDS:
+        if field.offset >= size:
+            continue
+        member = MEMBERS.get((args.__name__, field.name), field.name)
+        if member == "misc_process_flag" and minor < 18:
+            member = "pad"
+        found[f"offsetof(struct {name}, {member})"] = field.offset
+        found[f"sizeof(((struct {name} *)0)->{member})"] = field.layout.size
+    return found
+
+
+def constants(minor: int) -> dict[str, int]:
+    """Every constant of the declarations that a header of that minor version has."""
+    found = {prefix + member.name: int(member) for prefix, kind in ENUMS.items() for member in kind}
+    found |= {name: int(value) for name, value in CONSTANTS.items()}
+    for flag in kfd_memory.AllocFlag:
+        if minor >= kfd_memory.FLAG_SINCE.get(flag, 0):
+            found[f"(unsigned)KFD_IOC_ALLOC_MEM_FLAGS_{flag.name}"] = int(flag)
+    if minor < kfd_queue.SDMA_ENGINE_MINOR:
+        del found["KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID"]
+    if minor >= MINOR_SINCE["AMDKFD_IOC_RUNTIME_ENABLE"]:
+        for mode in kfd_process.RuntimeMode:
+            found[f"KFD_RUNTIME_ENABLE_MODE_{mode.name}_MASK"] = int(mode)
+    if minor >= 18:
+        found["KFD_PROC_FLAG_MFMA_HIGH_PRECISION"] = kfd_process.ProcessFlag.MFMA_HIGH_PRECISION
+    return found
+
+
+def ioctls(minor: int) -> dict[str, Ioctl[Struct]]:
+    """The ioctls that a header of that minor version has."""
+    return {name: item for name, item in IOCTLS.items() if minor >= MINOR_SINCE.get(name, 0)}
+
+
+def expectations(minor: int) -> dict[str, int]:
+    """C expression -> the number our declarations say it has."""
+    found = {name: item.request for name, item in ioctls(minor).items()}
+    if minor < kfd_queue.SDMA_ENGINE_MINOR:
+        old = request_number("WR", "K", 0x02, kfd_queue.CREATE_QUEUE_OLD_BYTES)
+        found["AMDKFD_IOC_CREATE_QUEUE"] = old
+    structs = [item.args for item in ioctls(minor).values()]
+    structs += [args for args in OTHER_STRUCTS if minor >= STRUCT_SINCE.get(args, 0)]
+    for args in structs:
+        found |= layout(args, minor)
+    return found | constants(minor)
+
+
+def compiler() -> str | None:
+    """gcc or clang."""
+    return shutil.which("gcc") or shutil.which("clang")
+
+
+def _run(header: Path, folder: Path, source: str, *options: str) -> str:
+    (folder / "drm").mkdir(exist_ok=True)
+    (folder / "drm" / "drm.h").write_text(DRM_STUB)
+    path = folder / "values.c"
+    path.write_text(f'#include <stddef.h>\n#include <stdio.h>\n#include "{header}"\n{source}')
+    command = [str(compiler()), "-idirafter", str(folder), *options, str(path)]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=60, text=True)
+    return done.stdout
+
+
+def evaluate(header: Path, folder: Path, expressions: list[str]) -> dict[str, int]:
+    """What the C compiler says of each expression under one header."""
+    prints = "".join(f'printf("%llu\\n", (unsigned long long)({e}));\n' for e in expressions)
+    program = folder / "values"
+    _run(header, folder, f"int main(void) {{\n{prints}}}\n", "-o", str(program))
+    output = subprocess.run([program], check=True, capture_output=True, timeout=60).stdout
+    return dict(zip(expressions, map(int, output.split()), strict=True))
+
+
+def macros(header: Path, folder: Path) -> list[str]:
+    """Names of all ioctls that a header defines."""
+    text = _run(header, folder, "", "-dM", "-E")
+    return sorted(set(re.findall(r"#define (AMDKFD_IOC_\w+)", text)))
+
+
+def minor_version(header: Path) -> int:
+    """KFD_IOCTL_MINOR_VERSION of a header."""
+    found = re.search(r"#define KFD_IOCTL_MINOR_VERSION (\d+)", header.read_text())
+    if found is None:
+        raise ValueError(f"{header} has no KFD_IOCTL_MINOR_VERSION")
+    return int(found[1])
+
+
+def facts(header: Path) -> dict[str, object]:
+    """What kfd_headers.json keeps of one header."""
+    minor = minor_version(header)
+    with tempfile.TemporaryDirectory() as name:
+        values = evaluate(header, Path(name), list(expectations(minor)))
+        return {"minor": minor, "ioctls": macros(header, Path(name)), "values": values}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(facts(Path(sys.argv[1]).resolve()), indent=1) + "\n")
