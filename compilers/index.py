@@ -149,14 +149,15 @@ class Index:
         return self._divide(divisor)[1]
 
     def _divide(self, divisor: int) -> tuple[Index, Index]:
-        """Quotient and remainder: terms that are multiples leave, bounds decide the rest."""
+        """Quotient and remainder: terms that are whole multiples leave, bounds decide the rest."""
         if divisor == 1:
             return self, const(0)
-        quotient = Index(
-            {a: k // divisor for a, k in self.terms.items() if k % divisor == 0},
-            self.const // divisor,
-        )
-        rest = Index({a: k for a, k in self.terms.items() if k % divisor}, self.const % divisor)
+        parts = {atom: divmod(k, divisor) for atom, k in self.terms.items()}
+        for atom, k in self.terms.items():
+            if -divisor < k < 0:
+                parts[atom] = (0, k)
+        quotient = Index({atom: q for atom, (q, _) in parts.items()}, self.const // divisor)
+        rest = Index({atom: r for atom, (_, r) in parts.items()}, self.const % divisor)
         whole = rest.low // divisor
         if whole == rest.high // divisor:
             return quotient + whole, rest - whole * divisor

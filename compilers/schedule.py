@@ -160,7 +160,7 @@ class _Scheduler:
                 refs[source] = _ref(f"in{len(refs) - 1}", source, len(refs))
             return refs[source]
 
-        name = "_".join([node.op, *map(str, node.shape)])
+        name = "_".join([node.op, *map(str, node.shape or ("scalar",))])
         if node.op == "scan":
             return lower_scan(node, name, refs[node], ref_of)
         if node.op == "argsort":
