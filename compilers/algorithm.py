@@ -7,6 +7,7 @@ reduction has no inner axes; softmax has both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -66,7 +67,6 @@ class Expander:
     def __init__(self, root: Node, ref_of: Callable[[Node], Ref | None]) -> None:
         self._root, self._ref_of = root, ref_of
         self._memo: dict[tuple[Node, tuple[Index, ...], Valid], Expr] = {}
-        self._indices_seen: dict[Node, int] = {}
         self.outer: frozenset[Var] | None = None
         self._claimant: Node | None = None
         self._reduced_vars: set[Var] = set()
@@ -80,14 +80,15 @@ class Expander:
         if found is None:
             found = self._memo[key] = self._expand(node, idx, valid)
             if len(self._memo) > MAX_EXPRS:
-                raise Cut(self._widest())
-            if node.op in ELEMENTWISE:
-                self._indices_seen[node] = self._indices_seen.get(node, 0) + 1
+                self._cut_widest()
         return found
 
-    def _widest(self) -> Node:
-        """The node that was expanded at most indices: realising it removes most values."""
-        return max(self._indices_seen, key=lambda node: self._indices_seen[node])
+    def _cut_widest(self) -> None:
+        """Realising the node that was expanded at most indices removes most values."""
+        seen = Counter(node for node, _, _ in self._memo if node.op in ELEMENTWISE)
+        for node, _ in seen.most_common():
+            if node is not self._root and self._ref_of(node) is None:
+                raise Cut(node)
 
     def _expand(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         ref = self._ref_of(node)

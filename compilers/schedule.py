@@ -94,7 +94,7 @@ class _Scheduler:
         for node in self.order:
             below = max((depth[source] for source in node.src), default=0)
             depth[node] = 0 if node in self.realised or node.op == "buffer" else below + 1
-            if depth[node] > MAX_DEPTH and node.op in ELEMENTWISE | {"reduce"}:
+            if depth[node] > MAX_DEPTH:
                 self.realised.add(node)
                 depth[node] = 0
 

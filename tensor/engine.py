@@ -91,7 +91,8 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
     On the CPU a read-only view of the storage, without a copy.
     Raises: Unsupported inside a function that `jit` is recording.
     """
-    if runtime(name).recording is not None:
+    recording = runtime(name).recording
+    if recording is not None and recording.is_mine():
         raise Unsupported(
             "values cannot be read while jit records",
             hint="Return the tensor from the jitted function and read it outside",

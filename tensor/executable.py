@@ -6,6 +6,7 @@ import atexit
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 
 import drivers
@@ -39,12 +40,17 @@ class Launch:
 
 @dataclass(slots=True)
 class Recording:
-    """What was launched while it was active, in order, with every storage that was named."""
+    """What one thread launched while it was active, in order, with what the launches need."""
 
+    thread: int = field(default_factory=get_ident)
     launches: list[tuple[Program, tuple[Buffer, ...], int]] = field(default_factory=list)
     written: list[Storage] = field(default_factory=list)
     kept: list[object] = field(default_factory=list)
     """What the launches need to stay alive: storages they read, executables with their programs."""
+
+    def is_mine(self) -> bool:
+        """Whether the calling thread is the one that records."""
+        return self.thread == get_ident()
 
 
 class Executable:
@@ -69,8 +75,9 @@ class Executable:
 
     def run(self, leaves: Sequence[Storage]) -> list[Storage]:
         """Launch everything on `leaves`; the results, in the order of the roots."""
-        if self._runtime.recording is not None:
-            return self._record(leaves, self._runtime.recording)
+        recording = self._runtime.recording
+        if recording is not None and recording.is_mine():
+            return self._record(leaves, recording)
         if len(self.launches) == 1 and len(self._nbytes) == 1:
             return self._run_one(leaves)
         storages: list[Any] = [*leaves, *([None] * len(self._nbytes))]

@@ -70,6 +70,13 @@ def test_a_long_chain_is_cut_and_a_shared_one_does_not_explode():
     check(kernels(doubling) >= 2)
 
 
+def test_a_long_chain_of_movement_is_cut():
+    turned = X
+    for _ in range(400):
+        turned = graph.slice_(turned, ((47, -1), (0, 1)), (48, 64))
+    check(1 <= kernels(turned) <= 20)
+
+
 def test_reshape_of_a_result_costs_no_kernel():
     check(kernels(graph.reshape(matmul(X, Y), (48 * 32,))) == 1)
     alias = planned(graph.reshape(X, (64, 48)))

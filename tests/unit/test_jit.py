@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,24 @@ def test_nested_jit_and_reading_values_inside():
 def test_without_a_tensor_argument():
     with pytest.raises(Unsupported, match="at least one tensor"):
         xp.jit(lambda n: n)(3)
+
+
+def test_another_thread_is_not_recorded():
+    seen = []
+    bystander = xp.asarray(numbers(4))
+
+    def elsewhere():
+        seen.append((bystander * 3).numpy().copy())
+
+    def function(x):
+        worker = threading.Thread(target=elsewhere)
+        worker.start()
+        worker.join(timeout=30)
+        return x + 1
+
+    captured = xp.jit(function)
+    for _ in range(2):
+        x = numbers(4)
+        np.testing.assert_array_equal(captured(xp.asarray(x)).numpy(), x + 1)
+    check(len(seen) == 1)
+    np.testing.assert_array_equal(seen[0], bystander.numpy() * 3)
