@@ -72,7 +72,7 @@ def test_unary_operators():
             bad()
 
 
-@pytest.mark.parametrize("other", ["a", None, [1, 2], 1j, object()], ids=repr)
+@pytest.mark.parametrize("other", ["a", None, [1, 2], 1j, b"x"], ids=repr)
 def test_foreign_operands(other):
     x = xp.asarray([1.0, 2.0])
     for function in (operator.add, operator.lt, operator.matmul, operator.iadd):
