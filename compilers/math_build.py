@@ -1,16 +1,22 @@
-"""Short constructors for the expressions that the math rewrites are made of."""
+"""Short constructors for the expressions that the math rewrites are made of.
+
+Where an operand may be a number, it is a constant of the dtype of the other operands.
+"""
 
 from __future__ import annotations
 
-import struct
+from typing import TypeAlias
 
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.graph import COMPARE
 from compilers.ir import Expr
 
-HALVES = (dt.float16, dt.bfloat16)
+Operand: TypeAlias = Expr | float
 UNSIGNED = {1: dt.uint8, 2: dt.uint16, 4: dt.uint32, 8: dt.uint64}
+HALVES = (dt.float16, dt.bfloat16)
+MEMORY = {dt.bool_: dt.uint8, dt.float16: dt.uint16, dt.bfloat16: dt.uint16}
+"""What is loaded and stored for dtypes that no renderer knows in memory."""
 
 
 def const(value: float, dtype: DType) -> Expr:
@@ -18,19 +24,26 @@ def const(value: float, dtype: DType) -> Expr:
     return Expr("const", dtype, (), value)
 
 
-def like(x: Expr, value: float) -> Expr:
-    """A constant of the dtype of `x`."""
-    return Expr("const", x.dtype, (), value)
+def _promote(src: tuple[Operand, ...]) -> tuple[Expr, ...]:
+    dtype = next(s.dtype for s in src if isinstance(s, Expr))
+    return tuple(s if isinstance(s, Expr) else const(s, dtype) for s in src)
 
 
-def op(name: str, *src: Expr) -> Expr:
+def op(name: str, *src: Operand) -> Expr:
     """An op whose result has its operands' dtype; comparisons give bool."""
-    return Expr(name, dt.bool_ if name in COMPARE else src[0].dtype, src)
+    found = _promote(src)
+    return Expr(name, dt.bool_ if name in COMPARE else found[0].dtype, found)
 
 
-def where(condition: Expr, a: Expr, b: Expr) -> Expr:
-    """`a` where the condition holds, else `b`."""
-    return Expr("where", a.dtype, (condition, a, b))
+def where(condition: Expr, a: Operand, b: Operand) -> Expr:
+    """`a` where the condition holds, else `b`; one of the two is an expression."""
+    found = _promote((a, b))
+    return Expr("where", found[0].dtype, (condition, *found))
+
+
+def mad(a: Operand, b: Operand, c: Operand) -> Expr:
+    """a * b + c, with one rounding where the target can."""
+    return op("mad", a, b, c)
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
@@ -43,18 +56,6 @@ def bitcast(x: Expr, dtype: DType) -> Expr:
     return x if x.dtype is dtype else Expr("bitcast", dtype, (x,))
 
 
-def call(name: str, *src: Expr) -> Expr:
-    """A C library function, lane by lane; `name` is that of the double version."""
-    suffix = "f" if src[0].dtype is dt.float32 else ""
-    return Expr("call", src[0].dtype, src, name + suffix)
-
-
-def patch(name: str, condition: Expr, fast: Expr, *src: Expr) -> Expr:
-    """`fast`, but the C library function in the lanes where `condition` holds: a rare branch."""
-    suffix = "f" if fast.dtype is dt.float32 else ""
-    return Expr("patch", fast.dtype, (condition, fast, *src), name + suffix)
-
-
 def bits(x: Expr) -> Expr:
     """The unsigned integer with the same bytes."""
     return bitcast(x, UNSIGNED[x.dtype.itemsize])
@@ -65,57 +66,24 @@ def is_nan(x: Expr) -> Expr:
     return op("ne", x, x)
 
 
-def either(a: Expr, b: Expr) -> Expr:
-    """Logical or."""
-    return op("or", a, b)
-
-
-def both(a: Expr, b: Expr) -> Expr:
-    """Logical and."""
-    return op("and", a, b)
-
-
 def negate(condition: Expr) -> Expr:
     """Logical not."""
-    return op("xor", condition, const(True, dt.bool_))
+    return op("xor", condition, True)
 
 
-def as_float(value: float, dtype: DType) -> float:
-    """`value` rounded to float32 when `dtype` is float32."""
-    if dtype is dt.float64:
-        return float(value)
-    try:
-        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    return rounded
+def call(name: str, *src: Expr, rare: Expr | None = None, fast: Expr | None = None) -> Expr:
+    """A C library function, lane by lane; `name` is that of the double version.
+
+    With `rare` and `fast`: the function only where `rare` holds, which is a branch, else `fast`.
+    """
+    suffix = "f" if src[0].dtype is dt.float32 else ""
+    condition = const(True, dt.bool_) if rare is None else rare
+    return Expr("call", src[0].dtype, (condition, fast or src[0], *src), name + suffix)
 
 
-def half_bits(value: float, dtype: DType) -> int:
-    """The bit pattern of `value` in float16 or bfloat16, rounded once, half to even."""
-    if dtype is dt.float16:
-        try:
-            found: int = struct.unpack("<H", struct.pack("<e", value))[0]
-        except OverflowError:
-            return 0x7C00 if value > 0 else 0xFC00
-        return found
-    if value != value:
-        return 0x7FC0
-    single = as_float(value, dt.float32)
-    word: int = struct.unpack("<I", struct.pack("<f", single))[0]
-    if single != value:  # round to odd first, so that the second rounding is the only one
-        word = (word - 1 if abs(single) > abs(value) else word) | 1
-    return (word + 0x7FFF + (word >> 16 & 1)) >> 16
-
-
-def mad(a: Expr, b: Expr, c: Expr, fused: bool) -> Expr:
-    """a * b + c, with one rounding where the target can."""
-    return op("fma", a, b, c) if fused else op("add", op("mul", a, b), c)
-
-
-def poly(x: Expr, coefficients: tuple[float, ...], fused: bool) -> Expr:
+def poly(x: Expr, coefficients: tuple[float, ...]) -> Expr:
     """Horner's rule; coefficients from the constant upwards."""
-    result = like(x, coefficients[-1])
+    result = const(coefficients[-1], x.dtype)
     for coefficient in reversed(coefficients[:-1]):
-        result = mad(result, x, like(x, coefficient), fused)
+        result = mad(result, x, coefficient)
     return result

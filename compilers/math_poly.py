@@ -1,7 +1,7 @@
 """Vectorisable float32 functions: within 2 units in the last place, special cases as in C Annex F.
 
-Polynomials are minimax fits of their own range; `fused` tells whether the target has fma, without
-which each step rounds twice and the split constants still multiply exactly.
+Polynomials are minimax fits of their own range. On a target without fma each step rounds twice, and
+the split constants still multiply exactly.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 from compilers import dtype as dt
 from compilers.ir import Expr
-from compilers.math_build import bitcast, bits, const, either, is_nan, like, mad, op, poly, where
+from compilers.math_build import bitcast, bits, cast, is_nan, mad, op, poly, where
 from compilers.math_trig import cosine, sine, tangent
 
-U32, I32 = dt.uint32, dt.int32
 MANTISSA = 23
 BIAS = 127
 MAGIC = 1.5 * 2.0**23
@@ -31,8 +30,8 @@ LOG = (0.33333316445350647, -0.25000810623168945, 0.20002301037311554, -0.166245
 """(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f <= sqrt(2)."""
 TANH = (-0.3333328366279602, 0.13331486284732819, -0.05374317243695259, 0.020649708807468414,
         -0.0057162027806043625)  # fmt: skip
-"""(tanh(x) - x) / x**3 in x**2, for |x| <= TANH_SMALL."""
-TANH_SMALL = 0.625
+"""(tanh(x) - x) / x**3 in x**2, for |x| <= TANH_EDGE."""
+TANH_EDGE = 0.625
 ERF_SMALL = (0.12837916612625122, -0.3761262893676758, 0.11283624172210693,
              -0.02685558795928955, 0.005191947799175978, -0.0008043839479796588,
              7.969663420226425e-05)  # fmt: skip
@@ -51,151 +50,138 @@ SMALLEST_NORMAL = 2.0**-126
 
 def clamp(x: Expr, low: float, high: float) -> Expr:
     """NaN stays NaN."""
-    lower, upper = like(x, low), like(x, high)
-    x = where(op("lt", x, lower), lower, x)
-    return where(op("lt", upper, x), upper, x)
+    x = where(op("lt", x, low), low, x)
+    return where(op("lt", high, x), high, x)
 
 
-def _nearest(x: Expr, factor: float, fused: bool) -> tuple[Expr, Expr]:
+def _nearest(x: Expr, factor: float) -> tuple[Expr, Expr]:
     """round(x * factor), and the float whose low bits hold it plus twice the exponent bias."""
-    magic = like(x, MAGIC + 2 * BIAS)
-    held = mad(x, like(x, factor), magic, fused) if factor != 1 else op("add", x, magic)
+    magic = MAGIC + 2 * BIAS
+    held = mad(x, factor, magic) if factor != 1 else op("add", x, magic)
     return op("sub", held, magic), held
+
+
+def _reduce(x: Expr) -> tuple[Expr, Expr]:
+    """r with x = n * ln(2) + r, and the float that holds n."""
+    n, held = _nearest(x, LOG2_E)
+    return mad(n, -LN2_LOW, mad(n, -LN2_HIGH, x)), held
+
+
+def _power_of_two(word: Expr) -> Expr:
+    """The float32 of a biased exponent."""
+    return bitcast(op("shl", word, MANTISSA), dt.float32)
 
 
 def _scale(p: Expr, held: Expr) -> Expr:
     """p * 2**n in two exact-range steps, so that denormals round once and overflow is infinity."""
-    word, shift = bits(held), const(MANTISSA, U32)
-    half = op("shr", word, const(1, U32))
-    first = bitcast(op("shl", half, shift), dt.float32)
-    second = bitcast(op("shl", op("sub", word, half), shift), dt.float32)
-    return op("mul", op("mul", p, first), second)
+    word = bits(held)
+    half = op("shr", word, 1)
+    return op("mul", op("mul", p, _power_of_two(half)), _power_of_two(op("sub", word, half)))
 
 
-def exp(x: Expr, fused: bool) -> Expr:
+def exp(x: Expr) -> Expr:
     """e**x."""
-    n, held, r = _reduce(clamp(x, EXP_LOW, EXP_HIGH), fused)
-    del n
-    p = poly(r, (1.0, 1.0, *EXP), fused)
-    return _scale(p, held)
+    r, held = _reduce(clamp(x, EXP_LOW, EXP_HIGH))
+    return _scale(poly(r, (1.0, 1.0, *EXP)), held)
 
 
-def _reduce(x: Expr, fused: bool) -> tuple[Expr, Expr, Expr]:
-    """n, its holder and r with x = n * ln(2) + r."""
-    n, held = _nearest(x, LOG2_E, fused)
-    r = mad(n, like(x, -LN2_HIGH), x, fused)
-    return n, held, mad(n, like(x, -LN2_LOW), r, fused)
-
-
-def exp2(x: Expr, fused: bool) -> Expr:
+def exp2(x: Expr) -> Expr:
     """2**x."""
     x = clamp(x, EXP2_LOW, EXP2_HIGH)
-    n, held = _nearest(x, 1, fused)
-    return _scale(poly(op("sub", x, n), (1.0, *EXP2), fused), held)
+    n, held = _nearest(x, 1)
+    return _scale(poly(op("sub", x, n), (1.0, *EXP2)), held)
 
 
-def expm1(x: Expr, fused: bool) -> Expr:
+def expm1(x: Expr) -> Expr:
     """e**x - 1: 2 * (h * (e**r - 1) + h - 1/2) with h = 2**(n - 1), exact where n is 0."""
-    y = clamp(x, EXPM1_LOW, EXP_HIGH)
-    n, held, r = _reduce(y, fused)
-    del n
-    grown = mad(op("mul", r, r), poly(r, EXP, fused), r, fused)
-    word = op("sub", bits(held), const(BIAS + 1, U32))
-    half = bitcast(op("shl", word, const(MANTISSA, U32)), dt.float32)
-    total = mad(half, grown, op("sub", half, like(x, 0.5)), fused)
-    tiny = op("lt", op("abs", x), like(x, 2.0**-25))
-    return where(tiny, x, op("add", total, total))
+    r, held = _reduce(clamp(x, EXPM1_LOW, EXP_HIGH))
+    grown = mad(op("mul", r, r), poly(r, EXP), r)
+    half = _power_of_two(op("sub", bits(held), BIAS + 1))
+    total = mad(half, grown, op("sub", half, 0.5))
+    return where(op("lt", op("abs", x), 2.0**-25), x, op("add", total, total))
 
 
 def _split(x: Expr) -> tuple[Expr, Expr, Expr]:
     """e, m - 1 and the word of 2**-e for x = m * 2**e, m from sqrt(1/2) to sqrt(2); x normal."""
     word = bits(x)
-    above = bitcast(op("sub", word, const(HALF_SQRT2_BITS, U32)), I32)
-    e = op("shr", above, const(MANTISSA, I32))
-    shifted = op("shl", bitcast(e, U32), const(MANTISSA, U32))
+    e = op("shr", bitcast(op("sub", word, HALF_SQRT2_BITS), dt.int32), MANTISSA)
+    shifted = op("shl", bits(e), MANTISSA)
     m = bitcast(op("sub", word, shifted), dt.float32)
-    return Expr("cast", dt.float32, (e,)), op("sub", m, like(m, 1.0)), shifted
+    return cast(e, dt.float32), op("sub", m, 1.0), shifted
 
 
-def _log_tail(f: Expr, fused: bool) -> Expr:
+def _log_tail(f: Expr) -> Expr:
     """log(1 + f) - f."""
-    inner = mad(f, poly(f, LOG, fused), like(f, -0.5), fused)
-    return op("mul", op("mul", f, f), inner)
+    return op("mul", op("mul", f, f), mad(f, poly(f, LOG), -0.5))
 
 
 def _log_special(x: Expr, result: Expr) -> Expr:
     """0 gives -inf, below it NaN; infinity and NaN stay."""
-    infinity = like(x, float("inf"))
-    result = where(op("lt", x, infinity), result, x)
-    result = where(op("eq", x, like(x, 0.0)), like(x, float("-inf")), result)
-    return where(op("lt", x, like(x, 0.0)), like(x, float("nan")), result)
+    result = where(op("lt", x, float("inf")), result, x)
+    result = where(op("eq", x, 0.0), float("-inf"), result)
+    return where(op("lt", x, 0.0), float("nan"), result)
 
 
-def _normal(x: Expr) -> tuple[Expr, Expr, Expr]:
-    """As `_split`, for denormals too; the word is of the scaled value."""
-    small = op("lt", x, like(x, SMALLEST_NORMAL))
-    scaled = where(small, op("mul", x, like(x, 2.0**MANTISSA)), x)
-    e, f, word = _split(scaled)
-    return op("sub", e, where(small, like(x, float(MANTISSA)), like(x, 0.0))), f, word
+def _normal(x: Expr) -> tuple[Expr, Expr]:
+    """e and m - 1 as `_split`, for denormals too."""
+    small = op("lt", x, SMALLEST_NORMAL)
+    e, f, _ = _split(where(small, op("mul", x, 2.0**MANTISSA), x))
+    return where(small, op("sub", e, float(MANTISSA)), e), f
 
 
-def _log_sum(e: Expr, f: Expr, extra: Expr, fused: bool) -> Expr:
-    """e * ln(2) + log(1 + f) + extra, the largest part last."""
-    low = mad(e, like(f, LN2_LOW), op("add", _log_tail(f, fused), extra), fused)
-    return mad(e, like(f, LN2_HIGH), op("add", f, low), fused)
+def _log_sum(e: Expr, f: Expr) -> Expr:
+    """e * ln(2) + log(1 + f), the largest part last."""
+    return mad(e, LN2_HIGH, op("add", f, mad(e, LN2_LOW, _log_tail(f))))
 
 
-def log(x: Expr, fused: bool) -> Expr:
+def log(x: Expr) -> Expr:
     """The natural logarithm."""
-    e, f, _ = _normal(x)
-    return _log_special(x, _log_sum(e, f, like(x, 0.0), fused))
+    return _log_special(x, _log_sum(*_normal(x)))
 
 
-def log2(x: Expr, fused: bool) -> Expr:
+def log2(x: Expr) -> Expr:
     """The binary logarithm; exact for powers of two."""
-    e, f, _ = _normal(x)
+    e, f = _normal(x)
     high, low = 1.4375, LOG2_E - 1.4375
-    tail = mad(f, like(f, low), op("mul", _log_tail(f, fused), like(f, LOG2_E)), fused)
-    return _log_special(x, op("add", e, mad(f, like(f, high), tail, fused)))
+    tail = mad(f, low, op("mul", _log_tail(f), LOG2_E))
+    return _log_special(x, op("add", e, mad(f, high, tail)))
 
 
-def log1p(x: Expr, fused: bool) -> Expr:
+def log1p(x: Expr) -> Expr:
     """log(1 + x), with what the sum 1 + x lost added back."""
-    one = like(x, 1.0)
-    u = op("add", one, x)
+    u = op("add", x, 1.0)
     e, f, shifted = _split(u)
-    of_small, of_large = op("sub", x, op("sub", u, one)), op("sub", one, op("sub", u, x))
-    lost = where(op("lt", x, one), of_small, of_large)
-    scale = bitcast(op("sub", const(BIAS << MANTISSA, U32), shifted), dt.float32)
-    scale = where(op("lt", x, like(x, 2.0**25)), scale, like(x, 0.0))
-    f = mad(lost, scale, f, fused)
-    result = _log_special(u, _log_sum(e, f, like(x, 0.0), fused))
-    return where(op("lt", op("abs", x), like(x, 2.0**-24)), x, result)
+    of_small, of_large = op("sub", x, op("sub", u, 1.0)), op("sub", 1.0, op("sub", u, x))
+    lost = where(op("lt", x, 1.0), of_small, of_large)
+    scale = bitcast(op("sub", BIAS << MANTISSA, shifted), dt.float32)
+    scale = where(op("lt", x, 2.0**25), scale, 0.0)
+    result = _log_special(u, _log_sum(e, mad(lost, scale, f)))
+    return where(op("lt", op("abs", x), 2.0**-24), x, result)
 
 
-def tanh(x: Expr, fused: bool) -> Expr:
+def _odd(x: Expr, edge: float, near: Expr, far: Expr) -> Expr:
+    """`near` up to the edge and for NaN, `far` beyond it, with the sign of x."""
+    small = op("or", op("lt", op("abs", x), edge), is_nan(x))
+    return where(small, op("copysign", near, x), op("copysign", far, x))
+
+
+def tanh(x: Expr) -> Expr:
     """Odd polynomial near 0, else 1 - 2 / (e**2|x| + 1)."""
-    size, one = op("abs", x), like(x, 1.0)
-    grown = exp(op("add", size, size), fused)
-    far = op("sub", one, op("div", like(x, 2.0), op("add", grown, one)))
-    square = op("mul", x, x)
-    near = mad(op("mul", square, x), poly(square, TANH, fused), x, fused)
-    small = op("lt", size, like(x, TANH_SMALL))
-    return where(either(small, is_nan(x)), op("copysign", near, x), op("copysign", far, x))
-
-
-def erf(x: Expr, fused: bool) -> Expr:
-    """Odd polynomial near 0, else 1 - e**q(|x|)."""
     size, square = op("abs", x), op("mul", x, x)
-    t = clamp(size, 0.0, ERF_END)
-    far = op("sub", like(x, 1.0), exp(poly(t, ERF_LARGE, fused), fused))
-    near = mad(x, poly(square, ERF_SMALL, fused), x, fused)
-    small = op("lt", size, like(x, ERF_EDGE))
-    return where(either(small, is_nan(x)), op("copysign", near, x), op("copysign", far, x))
+    far = op("sub", 1.0, op("div", 2.0, op("add", exp(op("add", size, size)), 1.0)))
+    near = mad(op("mul", square, x), poly(square, TANH), x)
+    return _odd(x, TANH_EDGE, near, far)
 
 
-FAST: dict[str, Callable[[Expr, bool], Expr]] = {
+def erf(x: Expr) -> Expr:
+    """Odd polynomial near 0, else 1 - e**q(|x|)."""
+    far = op("sub", 1.0, exp(poly(clamp(op("abs", x), 0.0, ERF_END), ERF_LARGE)))
+    near = mad(x, poly(op("mul", x, x), ERF_SMALL), x)
+    return _odd(x, ERF_EDGE, near, far)
+
+
+FAST: dict[str, Callable[[Expr], Expr]] = {
     "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log1p": log1p,
     "tanh": tanh, "erf": erf, "sin": sine, "cos": cosine, "tan": tangent,
 }  # fmt: skip
-"""Function -> rewrite of (float32 argument, whether the target has fma)."""
+"""Function -> rewrite of its float32 argument."""

@@ -6,7 +6,7 @@ from math import pi
 
 from compilers import dtype as dt
 from compilers.ir import Expr
-from compilers.math_build import bits, cast, const, like, mad, negate, op, patch, poly, where
+from compilers.math_build import bits, call, cast, mad, op, poly, where
 
 LIMIT = 1.0e6
 """Below it the quadrant times the first part of pi/2 is exact."""
@@ -20,47 +20,44 @@ COS = (0.041666666621049696, -0.001388888359809195, 2.479947858509822e-05, -2.72
 """(cos(r) - 1 + r**2 / 2) / r**4 in r**2, for |r| <= pi/4."""
 
 
-def _parts(x: Expr, fused: bool) -> tuple[Expr, Expr, Expr]:
+def _parts(x: Expr) -> tuple[Expr, Expr, Expr]:
     """The quadrant's word, and sin and cos of the angle left in it."""
     wide = cast(x, dt.float64)
-    magic = like(wide, MAGIC)
-    held = mad(wide, like(wide, 2 / pi), magic, fused)
-    n = op("sub", held, magic)
-    r = mad(n, like(n, -HALF_PI_HIGH), wide, fused)
-    r = mad(n, like(n, -HALF_PI_LOW), r, fused)
+    held = mad(wide, 2 / pi, MAGIC)
+    n = op("sub", held, MAGIC)
+    r = mad(n, -HALF_PI_LOW, mad(n, -HALF_PI_HIGH, wide))
     square = op("mul", r, r)
-    sine_part = op("mul", r, poly(square, (1.0, *SIN), fused))
-    cosine_part = poly(square, (1.0, -0.5, *COS), fused)
-    return cast(bits(held), dt.uint32), sine_part, cosine_part
+    sine_part = op("mul", r, poly(square, (1.0, *SIN)))
+    return cast(bits(held), dt.uint32), sine_part, poly(square, (1.0, -0.5, *COS))
 
 
 def _bit(quadrant: Expr, value: int) -> Expr:
-    return op("ne", op("and", quadrant, like(quadrant, value)), like(quadrant, 0))
+    return op("ne", op("and", quadrant, value), 0)
 
 
 def _exact(name: str, x: Expr, result: Expr) -> Expr:
     """The C library where the reduction is not exact; infinity and NaN give NaN by themselves."""
-    return patch(name, op("lt", like(x, LIMIT), op("abs", x)), cast(result, dt.float32), x)
+    rare = op("lt", LIMIT, op("abs", x))
+    return call(name, x, rare=rare, fast=cast(result, dt.float32))
 
 
-def sine(x: Expr, fused: bool) -> Expr:
+def sine(x: Expr) -> Expr:
     """sin."""
-    quadrant, s, c = _parts(x, fused)
+    quadrant, s, c = _parts(x)
     value = where(_bit(quadrant, 1), c, s)
     return _exact("sin", x, where(_bit(quadrant, 2), op("neg", value), value))
 
 
-def cosine(x: Expr, fused: bool) -> Expr:
+def cosine(x: Expr) -> Expr:
     """cos."""
-    quadrant, s, c = _parts(x, fused)
+    quadrant, s, c = _parts(x)
     value = where(_bit(quadrant, 1), s, c)
-    flip = _bit(op("add", quadrant, const(1, dt.uint32)), 2)
+    flip = _bit(op("add", quadrant, 1), 2)
     return _exact("cos", x, where(flip, op("neg", value), value))
 
 
-def tangent(x: Expr, fused: bool) -> Expr:
+def tangent(x: Expr) -> Expr:
     """tan."""
-    quadrant, s, c = _parts(x, fused)
-    even = negate(_bit(quadrant, 1))
-    value = op("div", where(even, s, c), where(even, c, op("neg", s)))
-    return _exact("tan", x, value)
+    quadrant, s, c = _parts(x)
+    odd = _bit(quadrant, 1)
+    return _exact("tan", x, op("div", where(odd, c, s), where(odd, op("neg", s), c)))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from compilers import dtype as dt
 from compilers.dtype import DType
-from compilers.index import Var
 from compilers.ir import Kernel, Ref
 from compilers.math import Expander
 from compilers.render_c_ops import Unit, literal_text
-from compilers.render_common import Value, memory_dtype
+from compilers.render_common import CACHE_LINE, Value, memory_dtype
 from compilers.render_walk import Walker
-
-CACHE_LINE = 64
 
 
 def render(kernel: Kernel, features: frozenset[str]) -> str:
@@ -32,121 +30,94 @@ class CPrinter:
         self.unit = Unit(features)
         self.lines: list[str] = []
         self.count = 0
-        self.loops = 0
-        self.names: dict[Ref, str] = {}
-        for position, ref in enumerate(kernel.params):
-            self.names[ref] = f"p{position}"
+        self.names = {ref: f"p{position}" for position, ref in enumerate(kernel.params)}
         for position, ref in enumerate(kernel.locals):
-            self._local(ref, f"m{position}")
-
-    def _local(self, ref: Ref, name: str) -> None:
-        self.names[ref] = name
-        kind = self.unit.memory(memory_dtype(ref))
-        if ref.space == "register":
+            name = self.names[ref] = f"m{position}"
+            kind = self.unit.memory(memory_dtype(ref))
             self.lines.append(
                 f"{kind} {name}[{max(ref.size, 1)}] __attribute__((aligned({CACHE_LINE})));"
+                if ref.space == "register"
+                else f"{kind} *const {name} = ({kind} *)(scratch + {ref.slot});"
             )
-        else:
-            self.lines.append(f"{kind} *const {name} = ({kind} *)(scratch + {ref.slot});")
 
     def _new(self, text: str, dtype: DType, lanes: int) -> Value:
         self.count += 1
-        name = f"v{self.count}"
-        self.lines.append(f"const {self.unit.type(dtype, lanes)} {name} = {text};")
-        return Value(name, dtype, lanes)
+        self.lines.append(f"const {self.unit.type(dtype, lanes)} v{self.count} = {text};")
+        return Value(f"v{self.count}", dtype, lanes)
 
     # values
 
     def literal(self, value: float, dtype: DType) -> Value:
-        return Value(literal_text(value, dtype), dtype, 0, literal=True)
+        return Value(literal_text(value, dtype), dtype)
 
     def iota(self, lanes: int, dtype: DType) -> Value:
-        numbers = ", ".join(str(lane) for lane in range(lanes))
+        numbers = ", ".join(map(str, range(lanes)))
         return Value(f"(({self.unit.type(dtype, lanes)}){{{numbers}}})", dtype, lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
-        kind = self.unit.type(value.dtype, lanes)
-        text = f"-{value.text}" if value.dtype is dt.bool_ else value.text
-        if value.literal:
-            return Value(f"(({kind})({text}))", value.dtype, lanes)
-        return self._new(f"({kind})({text})", value.dtype, lanes)
+        sign = "-" if value.dtype is dt.bool_ else ""
+        text = f"({self.unit.type(value.dtype, lanes)})({sign}{value.text})"
+        return self._new(text, value.dtype, lanes)
 
-    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str = "") -> Value:
+    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
         text = self.unit.operation(op, dtype, args, name)
         return self._new(text, dtype, args[0].lanes)
 
     def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
-        places = ", ".join(str(place) for place in order)
+        places = ", ".join(map(str, order))
         text = f"__builtin_shufflevector({a.text}, {b.text}, {places})"
         return self._new(text, a.dtype, len(order))
 
     # memory
 
-    def load(self, ref: Ref, index: Value) -> Value:
-        return self._new(f"{self.names[ref]}[(i64){index.text}]", memory_dtype(ref), 0)
+    def _masked(self, op: str, kind: Value, ref: Ref, operands: Sequence[Value]) -> str:
+        helper = self.unit.masked(op, kind.dtype, kind.lanes)
+        return f"{helper}({', '.join([self.names[ref], *(value.text for value in operands)])})"
 
-    def load_lanes(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
+    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
         dtype, base = memory_dtype(ref), self.names[ref]
-        if mask is None:
+        if index.lanes or mask:
+            every = mask or self.splat(self.literal(True, dt.bool_), lanes)
+            op = "gather" if index.lanes else "load"
+            text = self._masked(op, Value("", dtype, lanes), ref, (index, every))
+        else:
             kind = self.unit.memory(dtype, lanes)
-            return self._new(f"*(const {kind} *)({base} + (i64){index.text})", dtype, lanes)
-        helper = self.unit.masked("load", dtype, lanes)
-        return self._new(f"{helper}({base}, {index.text}, {mask.text})", dtype, lanes)
+            text = f"*(const {kind} *)({base} + (i64){index.text})"
+        return self._new(text, dtype, lanes)
 
-    def gather(self, ref: Ref, index: Value, mask: Value | None) -> Value:
-        dtype = memory_dtype(ref)
-        helper = self.unit.masked("gather", dtype, index.lanes)
-        condition = mask.text if mask is not None else self._all(index.lanes)
-        return self._new(
-            f"{helper}({self.names[ref]}, {index.text}, {condition})", dtype, index.lanes
-        )
-
-    def _all(self, lanes: int) -> str:
-        return self.splat(self.literal(True, dt.bool_), lanes).text
-
-    def store(self, ref: Ref, index: Value, value: Value) -> None:
-        self.lines.append(f"{self.names[ref]}[(i64){index.text}] = {value.text};")
-
-    def store_lanes(
+    def store(
         self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
     ) -> None:
-        base, lanes = self.names[ref], value.lanes
-        if mask is not None:
-            helper = self.unit.masked("store", value.dtype, lanes)
-            self.lines.append(f"{helper}({base}, {index.text}, {value.text}, {mask.text});")
+        if index.lanes or mask:
+            every = mask or self.splat(self.literal(True, dt.bool_), value.lanes)
+            op = "scatter" if index.lanes else "store"
+            self.lines.append(f"{self._masked(op, value, ref, (index, value, every))};")
             return
-        align = value.dtype.itemsize
-        if streaming:
-            align = min(CACHE_LINE, align * lanes)
-        kind = self.unit.memory(value.dtype, lanes, align)
-        place = f"({kind} *)({base} + (i64){index.text})"
+        nbytes = value.dtype.itemsize * max(value.lanes, 1)
+        align = min(CACHE_LINE, nbytes) if streaming else value.dtype.itemsize
+        kind = self.unit.memory(value.dtype, value.lanes, align)
+        place = f"({kind} *)({self.names[ref]} + (i64){index.text})"
         self.lines.append(
             f"__builtin_nontemporal_store({value.text}, {place});"
             if streaming
             else f"*{place} = {value.text};"
         )
 
-    def scatter(self, ref: Ref, index: Value, value: Value, mask: Value | None) -> None:
-        helper = self.unit.masked("scatter", value.dtype, value.lanes)
-        condition = mask.text if mask is not None else self._all(value.lanes)
-        self.lines.append(f"{helper}({self.names[ref]}, {index.text}, {value.text}, {condition});")
-
     # control
 
-    def begin_loop(self, var: Var, extent: int | None) -> Value:
-        self.loops += 1
-        name = f"i{self.loops}"
+    @contextmanager
+    def loop(self, extent: int | None) -> Iterator[Value]:
+        self.count += 1
+        name = f"i{self.count}"
         start, stop = ("begin", "end") if extent is None else ("0", str(extent))
         self.lines.append(f"for (u64 {name} = {start}; {name} < {stop}; {name}++) {{")
-        return Value(name, dt.int64)
-
-    def end_loop(self) -> None:
+        yield Value(name, dt.int64)
         self.lines.append("}")
 
-    def begin_if(self, condition: Value) -> None:
+    @contextmanager
+    def branch(self, condition: Value) -> Iterator[None]:
         self.lines.append(f"if ({condition.text}) {{")
-
-    def end_if(self) -> None:
+        yield
         self.lines.append("}")
 
     def finish(self, kernel: Kernel) -> str:
@@ -154,18 +125,14 @@ class CPrinter:
         kinds = [self.unit.memory(memory_dtype(ref)) for ref in kernel.params]
         params = "".join(f"{kind} *restrict p{i}, " for i, kind in enumerate(kinds))
         passed = "".join(f"({kind} *)args[{i}], " for i, kind in enumerate(kinds))
-        return (
-            "\n".join(
-                [
-                    *self.unit.header(),
-                    f"static __attribute__((noinline)) void {kernel.name}_body({params}"
-                    "u64 begin, u64 end, char *restrict scratch) {",
-                    *self.lines,
-                    "}",
-                    f"void {kernel.name}(const u64 *args, u64 begin, u64 end, void *scratch) {{",
-                    f"{kernel.name}_body({passed}begin, end, (char *)scratch);",
-                    "}",
-                ]
-            )
-            + "\n"
-        )
+        lines = [
+            *self.unit.header(),
+            f"static __attribute__((noinline)) void {kernel.name}_body({params}"
+            "u64 begin, u64 end, char *restrict scratch) {",
+            *self.lines,
+            "}",
+            f"void {kernel.name}(const u64 *args, u64 begin, u64 end, void *scratch) {{",
+            f"{kernel.name}_body({passed}begin, end, (char *)scratch);",
+            "}",
+        ]
+        return "\n".join(lines) + "\n"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.graph import COMPARE
-from compilers.math_build import as_float
-from compilers.render_common import Value
+from compilers.render_common import DOT2_LANES, FUNCTIONS, Value, as_float
 
 PREAMBLE = (
     "#pragma STDC FP_CONTRACT OFF",
@@ -21,11 +20,7 @@ OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "
              "shl": "<<", "shr": ">>", "idiv": "/", "imod": "%", "lt": "<", "le": "<=",
              "eq": "==", "ne": "!="}  # fmt: skip
 SIGN_MATTERS = frozenset({"shr", "idiv", "imod", "lt", "le"})
-ELEMENTWISE = {"abs": "abs", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-               "rint": "roundeven"}  # fmt: skip
-FUNCTIONS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-             "rint": "rint", "copysign": "copysign", "fma": "fma"}  # fmt: skip
-SCALAR_DOT_LANES = 4
+SIGNED = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}
 BF16_PAIRS = """#if __clang_major__ >= 16
 #define BF16_PAIR __bf16
 #else
@@ -35,27 +30,24 @@ BF16_PAIRS = """#if __clang_major__ >= 16
 EACH = '_Pragma("clang loop unroll(full)") for (int l = 0; l < '
 
 
-def scalar_name(dtype: DType, *, signed: bool = False) -> str:
-    """ "f32", "u8", ...: integers are unsigned unless `signed` and of a signed dtype."""
-    if dtype.kind == "f":
-        return f"f{dtype.bits}"
-    return f"{'i' if signed and dtype.kind == 'i' else 'u'}{dtype.bits}"
-
-
 def literal_text(value: float, dtype: DType) -> str:
     """A constant; floats in hexadecimal."""
     if dtype.kind == "b":
         return "1" if value else "0"
     if dtype.kind != "f":
-        word = int(value) & ((1 << dtype.bits) - 1)
-        return f"({scalar_name(dtype)}){word}ull"
+        return f"(u{dtype.bits}){int(value) & ((1 << dtype.bits) - 1)}ull"
     suffix = "f" if dtype is dt.float32 else ""
     value = as_float(value, dtype)
     if value != value:
         return f'__builtin_nan{suffix}("")'
-    if value in {float("inf"), float("-inf")}:
+    if abs(value) == float("inf"):
         return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
     return value.hex() + suffix
+
+
+def listed(pattern: str, count: int) -> str:
+    """ "x0[l], x1[l]" of the pattern "x{}[l]" and 2."""
+    return ", ".join(pattern.format(i) for i in range(count))
 
 
 class Unit:
@@ -70,10 +62,11 @@ class Unit:
         return [*PREAMBLE, *self.declared.values()]
 
     def type(self, dtype: DType, lanes: int = 0, *, signed: bool = False) -> str:
-        """A value's type; bool lanes are signed bytes, 0 or -1."""
+        """A value's type: integers are unsigned unless `signed`, bool lanes are 0 or -1."""
+        letter = "f" if dtype.kind == "f" else "i" if signed and dtype.kind == "i" else "u"
         if not lanes:
-            return scalar_name(dtype, signed=signed)
-        base = "i8" if dtype.kind == "b" else scalar_name(dtype, signed=signed)
+            return f"{letter}{dtype.bits}"
+        base = "i8" if dtype.kind == "b" else f"{letter}{dtype.bits}"
         name = f"{base}x{lanes}"
         self.declared.setdefault(
             name, f"typedef {base} {name} __attribute__((ext_vector_type({lanes})));"
@@ -89,159 +82,128 @@ class Unit:
         )
         return name
 
-    def helper(self, name: str, head: str, body: str) -> str:
+    def helper(self, result: str, name: str, params: str, body: str) -> str:
         """Declare a static function once."""
         self.declared.setdefault(
-            name, f"static inline __attribute__((always_inline)) {head} {{ {body} }}"
+            name,
+            f"static inline __attribute__((always_inline)) {result} {name}({params}) {{ {body} }}",
         )
         return name
 
     def operation(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> str:
         """The expression of an op."""
+        texts = ", ".join(arg.text for arg in args)
         if op == "cast":
             return self._cast(args[0], dtype)
         if op == "bitcast":
             return self._bitcast(args[0], dtype)
         if op == "where":
-            return self._where(args)
-        if op in {"call", "patch"}:
-            return self._library(op, dtype, args, name)
+            return self._where(*args)
+        if op == "call":
+            return self._library(dtype, args, name)
         if op == "dot2":
             return self._dot2(args)
         if op == "neg":
-            return f"-{args[0].text}"
+            return f"-{texts}"
         if op in FUNCTIONS:
-            return self._function(op, args)
-        return self._operator(op, args)
+            return f"{self._builtin(op, args[0], len(args))}({texts})"
+        return self._operator(op, *args)
 
-    def _operator(self, op: str, args: Sequence[Value]) -> str:
-        dtype, lanes = args[0].dtype, args[0].lanes
-        symbol = OPERATORS[op]
-        left, right = (arg.text for arg in args)
-        signed = op in SIGN_MATTERS and dtype.kind == "i"
-        if signed:
-            kind = self.type(dtype, lanes, signed=True)
-            left, right = f"({kind}){left}", f"({kind}){right}"
-        elif not lanes and dtype.kind in "ui" and dtype.itemsize < dt.uint32.itemsize:
-            left, right = f"(u32){left}", f"(u32){right}"
-        text = f"{left} {symbol} {right}"
-        if op in COMPARE:
-            return self._to_mask(text, lanes) if lanes else text
-        return f"({self.type(dtype, lanes)})({text})" if dtype.kind != "f" else text
+    def _operator(self, op: str, a: Value, b: Value) -> str:
+        kind = self.type(a.dtype, a.lanes)
+        inner = self.type(a.dtype, a.lanes, signed=op in SIGN_MATTERS)
+        if not a.lanes and inner in {"u8", "u16"}:
+            inner = "u32"
+        text = f"({inner}){a.text} {OPERATORS[op]} ({inner}){b.text}"
+        if op not in COMPARE:
+            return f"({kind})({text})"
+        return (
+            f"__builtin_convertvector({text}, {self.type(dt.bool_, a.lanes)})" if a.lanes else text
+        )
 
-    def _to_mask(self, text: str, lanes: int) -> str:
-        return f"__builtin_convertvector({text}, {self.type(dt.bool_, lanes)})"
+    def _where(self, condition: Value, a: Value, b: Value) -> str:
+        mask = condition.text
+        if a.lanes:
+            mask = f"__builtin_convertvector({mask}, {self._signed(a)})"
+        return f"{mask} ? {a.text} : {b.text}"
 
-    def _where(self, args: Sequence[Value]) -> str:
-        condition, a, b = args
-        if not condition.lanes:
-            return f"{condition.text} ? {a.text} : {b.text}"
-        if a.dtype.itemsize == 1:
-            return f"{condition.text} ? {a.text} : {b.text}"
-        mask = self._sign_type(a.dtype, a.lanes)
-        return f"__builtin_convertvector({condition.text}, {mask}) ? {a.text} : {b.text}"
-
-    def _sign_type(self, dtype: DType, lanes: int) -> str:
-        by_size = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}
-        return self.type(by_size[dtype.itemsize], lanes, signed=True)
+    def _signed(self, like: Value) -> str:
+        return self.type(SIGNED[like.dtype.itemsize], like.lanes, signed=True)
 
     def _cast(self, value: Value, target: DType) -> str:
-        lanes, source = value.lanes, value.dtype
-        signed = source.kind == "i"
-        wanted = self.type(target, lanes, signed=target.kind == "i")
-        final = self.type(target, lanes)
-        if not lanes:
-            text = f"({scalar_name(source, signed=True)}){value.text}" if signed else value.text
-            return f"({final})({wanted})({text})"
-        if source.kind == "b":
-            text = f"({value.text} & (i8)1)"
-        else:
-            text = f"({self.type(source, lanes, signed=True)}){value.text}"
-        converted = f"__builtin_convertvector({text}, {wanted})"
-        return converted if wanted == final else f"({final}){converted}"
+        lanes = value.lanes
+        wanted = self.type(target, lanes, signed=True)
+        text = f"({self.type(value.dtype, lanes, signed=True)}){value.text}"
+        if lanes:
+            text = f"({text} & (i8)1)" if value.dtype.kind == "b" else text
+            text = f"__builtin_convertvector({text}, {wanted})"
+        return f"({self.type(target, lanes)})({wanted}){text}"
 
     def _bitcast(self, value: Value, target: DType) -> str:
-        kind = self.type(target, value.lanes)
-        source = self.type(value.dtype, value.lanes)
+        kind, source = (self.type(dtype, value.lanes) for dtype in (target, value.dtype))
         if kind == source or value.lanes:
             return f"({kind}){value.text}"
-        name = self.helper(
-            f"{kind}_of_{source}",
-            f"{kind} {kind}_of_{source}({source} x)",
-            f"{kind} r; __builtin_memcpy(&r, &x, sizeof r); return r;",
-        )
-        return f"{name}({value.text})"
+        body = f"{kind} r; __builtin_memcpy(&r, &x, sizeof r); return r;"
+        return f"{self.helper(kind, f'{kind}_of_{source}', f'{source} x', body)}({value.text})"
 
-    def _function(self, op: str, args: Sequence[Value]) -> str:
-        dtype, lanes = args[0].dtype, args[0].lanes
-        builtin = f"__builtin_{FUNCTIONS[op]}{'f' if dtype is dt.float32 else ''}"
-        texts = ", ".join(arg.text for arg in args)
-        if not lanes:
-            return f"{builtin}({texts})"
-        if op in ELEMENTWISE:
-            return f"__builtin_elementwise_{ELEMENTWISE[op]}({texts})"
-        kind = self.type(dtype, lanes)
-        name = f"{op}_{kind}"
-        params = ", ".join(f"{kind} x{i}" for i in range(len(args)))
-        lane = ", ".join(f"x{i}[l]" for i in range(len(args)))
-        body = f"{kind} r; {EACH}{lanes}; l++) r[l] = {builtin}({lane}); return r;"
+    def _builtin(self, op: str, like: Value, count: int) -> str:
+        builtin = f"__builtin_{FUNCTIONS[op]}{'f' if like.dtype is dt.float32 else ''}"
+        if not like.lanes:
+            return builtin
+        kind = self.type(like.dtype, like.lanes)
+        body = f"{kind} r; {EACH}{like.lanes}; l++) r[l] = {builtin}({listed('x{}[l]', count)});"
         if op == "fma" and "fma" in self.features:
-            body = '_Pragma("clang fp contract(on)") return x0 * x1 + x2;'
-        return f"{self.helper(name, f'{kind} {name}({params})', body)}({texts})"
-
-    def _library(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> str:
-        """A C function, in every lane (call) or in the lanes its first operand names (patch)."""
-        element, lanes = scalar_name(dtype), args[0].lanes
-        rest = args if op == "call" else args[2:]
-        self.declared.setdefault(
-            name, f"{element} {name}({', '.join([element] * len(rest))}) __attribute__((const));"
+            body = f'_Pragma("clang fp contract(on)") {kind} r = x0 * x1 + x2;'
+        return self.helper(
+            kind, f"{op}_{kind}", listed(f"{kind} x{{}}", count), f"{body} return r;"
         )
-        texts = ", ".join(arg.text for arg in args)
+
+    def _library(self, dtype: DType, args: Sequence[Value], name: str) -> str:
+        """A C function in the lanes that the first operand names, else the second operand."""
+        element, lanes, count = self.type(dtype), args[0].lanes, len(args) - 2
+        self.declared.setdefault(
+            name, f"{element} {name}({listed(element, count)}) __attribute__((const));"
+        )
+        texts = [arg.text for arg in args]
         if not lanes:
-            slow = f"{name}({', '.join(arg.text for arg in rest)})"
-            return slow if op == "call" else f"{args[0].text} ? {slow} : {args[1].text}"
-        kind, helper = self.type(dtype, lanes), f"{op}_{name}x{lanes}"
-        params = ", ".join(f"{kind} x{i}" for i in range(len(rest)))
-        one = f"r[l] = {name}({', '.join(f'x{i}[l]' for i in range(len(rest)))});"
-        if op == "call":
-            head, body = f"({params})", f"{kind} r; for (int l = 0; l < {lanes}; l++) {one}"
-        else:
-            mask = self.type(dt.bool_, lanes)
-            head = f"({mask} m, {kind} r, {params})"
-            body = f"for (int l = 0; l < {lanes}; l++) if (m[l]) {one}"
-        self.helper(helper, f"{kind} {helper}{head}", f"{body} return r;")
-        return f"{helper}({texts})"
+            return f"{texts[0]} ? {name}({', '.join(texts[2:])}) : {texts[1]}"
+        kind, mask = self.type(dtype, lanes), self.type(dt.bool_, lanes)
+        body = (
+            f"for (int l = 0; l < {lanes}; l++) "
+            f"if (m[l]) r[l] = {name}({listed('x{}[l]', count)}); return r;"
+        )
+        params = f"{mask} m, {kind} r, {listed(f'{kind} x{{}}', count)}"
+        return f"{self.helper(kind, f'{name}x{lanes}', params, body)}({', '.join(texts)})"
 
     def _dot2(self, args: Sequence[Value]) -> str:
         """VDPBF16PS as a helper; a scalar goes through the first of four lanes."""
         lanes = args[0].lanes
-        width = lanes or SCALAR_DOT_LANES
+        width = lanes or DOT2_LANES
         nbytes = width * dt.float32.itemsize
         self.declared.setdefault("bf16_pairs", BF16_PAIRS)
         words, single = self.type(dt.uint32, width), self.type(dt.float32, width)
-        name = f"dot2x{width}"
         cast = f"(__attribute__((vector_size({nbytes})))"
-        self.helper(
-            name,
-            f"{single} {name}({words} a, {words} b, {single} c)",
+        body = (
             f"return ({single})__builtin_ia32_dpbf16ps_{nbytes * 8}({cast} float)c, "
-            f"{cast} BF16_PAIR)a, {cast} BF16_PAIR)b);",
+            f"{cast} BF16_PAIR)a, {cast} BF16_PAIR)b);"
         )
+        name = self.helper(single, f"dot2x{width}", f"{words} a, {words} b, {single} c", body)
         a, b, c = (arg.text for arg in args)
-        if lanes:
-            return f"{name}({a}, {b}, {c})"
-        return f"{name}(({words}){a}, ({words}){b}, ({single}){c})[0]"
+        call = f"{name}(({words})({a}), ({words})({b}), ({single})({c}))"
+        return call if lanes else f"{call}[0]"
 
     def masked(self, op: str, dtype: DType, lanes: int) -> str:
         """A helper that touches only the elements whose lane of the mask is set."""
         kind, mask = self.type(dtype, lanes), self.type(dt.bool_, lanes)
-        index = "u64" if op in {"load", "store"} else self.type(dt.int64, lanes)
-        place = "p[(i64)i + l]" if index == "u64" else "p[(i64)i[l]]"
-        name, pointer = f"{op}_{kind}", f"{self.memory(dtype)} *p"
-        if op in {"load", "gather"}:
-            head = f"{kind} {name}(const {pointer}, {index} i, {mask} m)"
-            body = f"{kind} r = ({kind})0; {EACH}{lanes}; l++) if (m[l]) r[l] = {place}; return r;"
+        many, reads = op in {"gather", "scatter"}, op in {"load", "gather"}
+        index = f"{self.type(dt.int64, lanes) if many else 'u64'} i"
+        place = "p[(i64)i[l]]" if many else "p[(i64)i + l]"
+        pointer = f"{self.memory(dtype)} *p"
+        each = f"{EACH}{lanes}; l++) if (m[l])"
+        if reads:
+            params, result = f"const {pointer}, {index}, {mask} m", kind
+            body = f"{kind} r = ({kind})0; {each} r[l] = {place}; return r;"
         else:
-            head = f"void {name}({pointer}, {index} i, {kind} x, {mask} m)"
-            body = f"{EACH}{lanes}; l++) if (m[l]) {place} = x[l];"
-        return self.helper(name, head, body)
+            params, result = f"{pointer}, {index}, {kind} x, {mask} m", "void"
+            body = f"{each} {place} = x[l];"
+        return self.helper(result, f"{op}_{kind}", params, body)

@@ -2,263 +2,215 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 from compilers import dtype as dt
-from compilers.dtype import DType
-from compilers.index import Index, Var
+from compilers.index import Index
 from compilers.index import const as index_const
 from compilers.ir import Expr, If, Kernel, Load, Loop, Ref, Stmt, Store
-from compilers.math import Expander, children
-from compilers.render_common import FactTable, Printer, Value, memory_dtype, stored_refs
-from compilers.render_index import IndexWriter
+from compilers.math import Expander, postorder
+from compilers.render_common import Printer, Value, memory_dtype
+from compilers.render_index import Writer
 
 PAIR = 2
 """The stride that two vector loads and a shuffle read faster than a gather."""
 
 
-class Walker:
+def stored_refs(body: Sequence[Stmt]) -> frozenset[Ref]:
+    """Every ref that statements store to."""
+    found: set[Ref] = set()
+    for statement in body:
+        if isinstance(statement, Store):
+            found.add(statement.ref)
+        else:
+            found |= stored_refs(statement.body)
+    return frozenset(found)
+
+
+class Walker(Writer):
     """Prints one kernel through `printer`. Values are shared while their inputs stay the same."""
 
     def __init__(self, kernel: Kernel, printer: Printer, expander: Expander) -> None:
-        self.kernel, self.printer, self.expand = kernel, printer, expander
-        self.facts = FactTable()
-        self.unrolled: dict[Var, Index] = {}
-        self.vector: Var | None = None
+        super().__init__(printer, expander)
+        self.kernel = kernel
         self.versions: dict[Ref, int] = {}
-        self.memo: dict[Hashable, Value] = {}
-        self.scopes: list[list[Hashable]] = [[]]
-        self.index = IndexWriter(self)
 
     def run(self) -> str:
         """The kernel's text."""
-        self.loop(self.kernel.body)
+        self._loop(self.kernel.body)
         return self.printer.finish(self.kernel)
 
-    def remember(self, key: Hashable, value: Value) -> Value:
-        """Share `value` until the innermost scope ends."""
-        self.memo[key] = value
-        self.scopes[-1].append(key)
-        return value
-
-    def push(self, body: Sequence[Stmt]) -> None:
-        """Enter code that may run never or again: what it stores is unknown from here on."""
-        self._bump(body)
-        self.scopes.append([])
-
-    def pop(self, body: Sequence[Stmt]) -> None:
-        """Leave it: its values are out of reach."""
-        for key in self.scopes.pop():
-            del self.memo[key]
-        self._bump(body)
-
-    def _bump(self, body: Sequence[Stmt]) -> None:
-        for ref in stored_refs(body):
-            self.versions[ref] = self.versions.get(ref, 0) + 1
+    @property
+    def width(self) -> int:
+        """Lanes of the vector loop, 0 outside of one."""
+        return self.vector.extent if self.vector else 0
 
     # statements
 
-    def statements(self, body: Sequence[Stmt]) -> None:
+    @contextmanager
+    def _scope(self, body: Sequence[Stmt]) -> Iterator[None]:
+        """Code that may run never or again: what it stores is unknown within it and after it."""
+        self._touch(stored_refs(body))
+        self.scopes.append([])
+        yield
+        for key in self.scopes.pop():
+            del self.memo[key]
+        self._touch(stored_refs(body))
+
+    def _touch(self, refs: frozenset[Ref]) -> None:
+        for ref in refs:
+            self.versions[ref] = self.versions.get(ref, 0) + 1
+
+    def _statements(self, body: Sequence[Stmt]) -> None:
         for statement in body:
             if isinstance(statement, Store):
-                self.store(statement)
+                self._store(statement)
+                self._touch(frozenset({statement.ref}))
             elif isinstance(statement, Loop):
-                self.loop(statement)
+                self._loop(statement)
             else:
-                self.branch(statement)
+                self._branch(statement)
 
-    def branch(self, statement: If) -> None:
-        condition = self.index.mask(self.expand.valid(statement.valid))
-        if condition is False:
-            return
+    def _branch(self, statement: If) -> None:
+        condition = self.mask(statement.valid)
         if condition is None:
-            self.statements(statement.body)
-            return
-        self.push(statement.body)
-        self.printer.begin_if(condition)
-        self.statements(statement.body)
-        self.printer.end_if()
-        self.pop(statement.body)
+            self._statements(statement.body)
+        elif condition:
+            with self._scope(statement.body), self.printer.branch(condition):
+                self._statements(statement.body)
 
-    def loop(self, loop: Loop) -> None:
+    def _loop(self, loop: Loop) -> None:
         if loop.extent <= 0:
             return
         if loop.kind == "unroll":
             for i in range(loop.extent):
                 self.unrolled[loop.var] = index_const(i)
-                self.statements(loop.body)
+                self._statements(loop.body)
             del self.unrolled[loop.var]
         elif loop.kind == "vector":
             self.vector = loop.var if loop.extent > 1 else None
-            self.statements(loop.body)
+            self._statements(loop.body)
             self.vector = None
         else:
-            self._counted(loop)
+            extent = None if loop.kind == "grid" else loop.extent
+            with self._scope(loop.body), self.printer.loop(extent) as self.counted[loop.var]:
+                self._statements(loop.body)
+            del self.counted[loop.var]
 
-    def _counted(self, loop: Loop) -> None:
-        self.push(loop.body)
-        grid = loop.kind == "grid"
-        self.index.variables[loop.var] = self.printer.begin_loop(
-            loop.var, None if grid else loop.extent
-        )
-        self.statements(loop.body)
-        self.printer.end_loop()
-        del self.index.variables[loop.var]
-        self.pop(loop.body)
-
-    def store(self, store: Store) -> None:
-        """One store statement, for one element or for the lanes of the vector loop."""
-        mask = self.index.mask(self.expand.valid(store.valid))
-        if mask is not False:
-            index = self.expand.index(store.index).substitute(self.unrolled)
-            value = self.value(self.expand.stored(store.value))
-            if self.vector is None:
-                self._store_guarded(store.ref, index, value, mask, store.streaming)
-            else:
-                self._store_lanes(store, index, value, mask, self.vector)
-            self.versions[store.ref] = self.versions.get(store.ref, 0) + 1
-
-    def _store_guarded(
-        self, ref: Ref, index: Index, value: Value, mask: Value | None, streaming: bool
-    ) -> None:
-        """A scalar store, or lanes under one condition."""
-        where = self.index.scalar(index)
-        if mask is not None:
-            self.printer.begin_if(mask)
-        if value.lanes:
-            self.printer.store_lanes(ref, where, value, None, streaming)
-        else:
-            self.printer.store(ref, where, value)
-        if mask is not None:
-            self.printer.end_if()
-
-    def _store_lanes(
-        self, store: Store, index: Index, value: Value, mask: Value | None, var: Var
-    ) -> None:
-        ref, width = store.ref, var.extent
-        split = self.facts.lanes(index, var)
-        step = split[0] if split is not None else 2
-        if split is not None and step == 0 and not value.lanes and (mask is None or not mask.lanes):
-            self._store_guarded(ref, index, value, mask, store.streaming)
-            return
-        value = self.spread(value, width)
-        if split is None or abs(step) != 1:
-            where = self.spread(self.index.value(index), width)
-            self.printer.scatter(ref, where, value, self.spread(mask, width) if mask else None)
-            return
-        base = split[1]
-        if step < 0:
-            base, value = base - (width - 1), self._reverse(value)
-            mask = self._reverse(mask) if mask is not None and mask.lanes else mask
-        if mask is None or not mask.lanes:
-            self._store_guarded(ref, base, value, mask, store.streaming)
-            return
-        where = self.index.scalar(base)
-        if ref.space == "register" and base.low >= 0 and base.high + width <= ref.size:
-            old = self.printer.load_lanes(ref, where, width, None)
-            value = self.printer.emit("where", value.dtype, (mask, value, old))
-            mask = None
-        self.printer.store_lanes(ref, where, value, mask, False)
-
-    # values
-
-    def spread(self, value: Value, lanes: int) -> Value:
-        """The value in every lane."""
-        if value.lanes == lanes:
-            return value
-        if value.literal:
-            return self.printer.splat(value, lanes)
-        key = ("splat", value.text, value.dtype, lanes)
-        found = self.memo.get(key)
-        return found or self.remember(key, self.printer.splat(value, lanes))
-
-    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str = "") -> Value:
-        """One op; scalars among lanes are spread."""
-        lanes = max(arg.lanes for arg in args)
-        return self.printer.emit(op, dtype, [self.spread(arg, lanes) for arg in args], name)
+    # expressions
 
     def value(self, root: Expr) -> Value:
-        """The value of a rewritten expression here and now."""
-        self.facts.of(root)
-        stack = [(root, False)]
-        while stack:  # each expression is pushed at most once for each of its users
-            expr, ready = stack.pop()
-            key = self._key(expr)
-            if key in self.memo:
-                continue
-            if ready:
-                self.remember(key, self._compute(expr))
-            else:
-                stack.append((expr, True))
-                stack.extend((child, False) for child in reversed(children(expr)))
+        for expr in postorder(root, lambda expr: self._key(expr) in self.memo):
+            self.remember(self._key(expr), self._compute(expr))
         return self.memo[self._key(root)]
 
     def _key(self, expr: Expr) -> Hashable:
+        """The expression, and what it depends on as it is now."""
         facts = self.facts.of(expr)
-        if not facts.vars and not facts.refs:
-            return id(expr)
-        places = tuple(self.unrolled[v].const for v in self.unrolled if v in facts.vars)
-        versions = tuple(self.versions.get(ref, 0) for ref in self.versions if ref in facts.refs)
-        return (id(expr), places, versions)
+        if not facts:
+            return expr
+        places = tuple(self.unrolled[v].const for v in self.unrolled if v in facts)
+        return (expr, places, tuple(self.versions[ref] for ref in self.versions if ref in facts))
 
     def _compute(self, expr: Expr) -> Value:
         if expr.op == "const":
             return self.printer.literal(expr.arg, expr.dtype)
         if expr.op == "index":
-            return self.index.value(expr.arg.substitute(self.unrolled))
+            return self.number(expr.arg.substitute(self.unrolled))
         if expr.op == "valid":
-            mask = self.index.mask(expr.arg)
+            mask = self.mask(expr.arg)
             return mask or self.printer.literal(mask is None, dt.bool_)
         if expr.op == "load":
             return self._load(expr.arg)
         args = [self.memo[self._key(source)] for source in expr.src]
         return self.emit(expr.op, expr.dtype, args, expr.arg or "")
 
+    # memory
+
+    def _split(self, index: Index) -> tuple[int | None, Index]:
+        """(step, base): lanes are `step` apart from `base`; None when they have no one step."""
+        return self.facts.lanes(index, self.vector) or (None, index)
+
+    def _spread_mask(self, mask: Value | None) -> Value | None:
+        return mask and self.spread(mask, self.width)
+
+    def _reverse(self, value: Value) -> Value:
+        lanes = value.lanes
+        return self.printer.shuffle(value, value, range(lanes)[::-1]) if lanes else value
+
     def _load(self, load: Load) -> Value:
-        index = load.index.substitute(self.unrolled)
-        mask = self.index.mask(load.valid)
-        zero = self.printer.literal(0, memory_dtype(load.ref))
+        mask = self.mask(load.valid)
         if mask is False:
-            return zero
-        if self.vector is not None:
-            split = self.facts.lanes(index, self.vector)
-            if split is None or split[0] or (mask is not None and mask.lanes):
-                return self._load_lanes(load.ref, index, split, mask, self.vector.extent)
-        where = self.index.scalar(index)
+            return self.printer.literal(0, memory_dtype(load.ref))
+        index = load.index.substitute(self.unrolled)
+        step, base = self._split(index)
+        if step == 0 and not (mask and mask.lanes):
+            return self._load_one(load.ref, base, mask)
+        mask = self._spread_mask(mask)
+        if step == 1:
+            return self.printer.load(load.ref, self.number(base), self.width, mask)
+        if step == -1:
+            first = self.number(base - (self.width - 1))
+            mask = mask and self._reverse(mask)
+            return self._reverse(self.printer.load(load.ref, first, self.width, mask))
+        if step is not None and abs(step) == PAIR and mask is None:
+            return self._load_every_other(load.ref, step, base)
+        place = self.spread(self.number(index), self.width)
+        return self.printer.load(load.ref, place, self.width, mask)
+
+    def _load_one(self, ref: Ref, index: Index, mask: Value | None) -> Value:
+        """One element; where the mask is false, the first one of the ref is read instead."""
+        where = self.number(index)
         if mask is None:
-            return self.printer.load(load.ref, where)
-        inside = load.ref.space != "global" and index.low >= 0 and index.high < load.ref.size
-        if not inside:
-            where = self.emit("where", dt.int64, (mask, where, self.printer.literal(0, dt.int64)))
-        return self.emit("where", zero.dtype, (mask, self.printer.load(load.ref, where), zero))
+            return self.printer.load(ref, where, 0, None)
+        if ref.space == "global" or index.low < 0 or index.high >= ref.size:
+            first = self.printer.literal(0, dt.int64)
+            where = self.emit("where", dt.int64, (mask, where, first))
+        loaded = self.printer.load(ref, where, 0, None)
+        zero = self.printer.literal(0, loaded.dtype)
+        return self.emit("where", loaded.dtype, (mask, loaded, zero))
 
-    def _load_lanes(
-        self,
-        ref: Ref,
-        index: Index,
-        split: tuple[int, Index] | None,
-        mask: Value | None,
-        width: int,
-    ) -> Value:
-        mask = self.spread(mask, width) if mask is not None else None
-        if split is not None and abs(split[0]) == PAIR and mask is None:
-            return self._load_every_other(ref, *split, width)
-        if split is None or abs(split[0]) != 1:
-            return self.printer.gather(ref, self.spread(self.index.value(index), width), mask)
-        step, base = split
-        if step > 0:
-            return self.printer.load_lanes(ref, self.index.scalar(base), width, mask)
-        mask = self._reverse(mask) if mask is not None else None
-        first = self.index.scalar(base - (width - 1))
-        return self._reverse(self.printer.load_lanes(ref, first, width, mask))
-
-    def _load_every_other(self, ref: Ref, step: int, base: Index, width: int) -> Value:
+    def _load_every_other(self, ref: Ref, step: int, base: Index) -> Value:
         """Two loads that share one element, so that nothing past the last lane is read."""
+        width = self.width
         first = base if step > 0 else base - PAIR * (width - 1)
-        low = self.printer.load_lanes(ref, self.index.scalar(first), width, None)
-        high = self.printer.load_lanes(ref, self.index.scalar(first + (width - 1)), width, None)
+        low = self.printer.load(ref, self.number(first), width, None)
+        high = self.printer.load(ref, self.number(first + (width - 1)), width, None)
         order = [place + (place >= width) for place in range(0, PAIR * width, PAIR)]
         return self.printer.shuffle(low, high, order if step > 0 else order[::-1])
 
-    def _reverse(self, value: Value) -> Value:
-        return self.printer.shuffle(value, value, range(value.lanes - 1, -1, -1))
+    def _store(self, store: Store) -> None:
+        """One store statement, for one element or for the lanes of the vector loop."""
+        mask = self.mask(store.valid)
+        if mask is False:
+            return
+        ref, index = store.ref, store.index.substitute(self.unrolled)
+        value = self.value(self.expand(store.value))
+        value = self.emit("cast", memory_dtype(ref), (value,))
+        step, base = self._split(index)
+        if step != 0 or value.lanes or (mask and mask.lanes):
+            value = self.spread(value, self.width)
+            if step not in {1, -1}:
+                place = self.spread(self.number(index), self.width)
+                self.printer.store(ref, place, value, self._spread_mask(mask), False)
+                return
+            if step == -1:
+                base, value = base - (self.width - 1), self._reverse(value)
+                mask = mask and self._reverse(mask)
+        if mask and mask.lanes:
+            self._store_masked(ref, base, value, mask)
+            return
+        place = self.number(base)
+        with self.printer.branch(mask) if mask else nullcontext():
+            self.printer.store(ref, place, value, None, store.streaming)
+
+    def _store_masked(self, ref: Ref, base: Index, value: Value, mask: Value) -> None:
+        """Registers are read, blended and written, so that they need no memory."""
+        place = self.number(base)
+        if ref.space == "register" and base.low >= 0 and base.high + self.width <= ref.size:
+            old = self.printer.load(ref, place, self.width, None)
+            value = self.emit("where", value.dtype, (mask, value, old))
+            self.printer.store(ref, place, value, None, False)
+        else:
+            self.printer.store(ref, place, value, mask, False)
