@@ -1,0 +1,1 @@
+"""AMD machine code: declared tables, a decoder and the text LLVM's disassembler prints."""

@@ -1,0 +1,200 @@
+"""Bytes to instructions: one generic decoder driven by a family's declared layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.table import Entry, lane_dwords
+
+VGPR = 256
+"""Source codes from here on are vector registers."""
+VCC, M0, EXEC, LITERAL, NULL = 106, 125, 126, 255, 124
+DPP8, DPP8_FI, DPP16 = 233, 234, 250
+_MAX_DWORDS = 4
+_VECTOR_FIELDS = frozenset("dxya")
+_SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
+
+
+class UnknownInstruction(Exception):
+    """No table of the family has these bytes; `words` are the dwords, `pc` where they were."""
+
+    def __init__(self, words: Sequence[int], pc: int, family: str) -> None:
+        self.words, self.pc = tuple(words), pc
+        shown = " ".join(f"{word:08x}" for word in self.words)
+        super().__init__(f"{family} has no instruction {shown} (at {pc:#x})")
+
+
+class Operand(NamedTuple):
+    """A decoded operand: `code` is the 9-bit source code, `dwords` its real width."""
+
+    field: str
+    code: int
+    dwords: int
+
+    @property
+    def vgpr(self) -> int:
+        """The vector register number, or -1."""
+        return self.code - VGPR if self.code >= VGPR else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Dpp:
+    """The lane-permutation dword: `lanes` for DPP8, else `control` and its masks."""
+
+    lanes: tuple[int, ...] = ()
+    control: int = 0
+    fetch_inactive: bool = False
+    bound_control: bool = False
+    bank_mask: int = 0xF
+    row_mask: int = 0xF
+    neg: int = 0
+    abs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One decoded instruction; `fields` are its raw bit fields."""
+
+    name: str
+    encoding: str
+    pc: int
+    words: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    fields: Mapping[str, int] = field(default_factory=dict)
+    literal: int | None = None
+    dpp: Dpp | None = None
+    halves: tuple[Instruction, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return 4 * len(self.words)
+
+    def operand(self, field_name: str) -> Operand | None:
+        return next((o for o in self.operands if o.field == field_name), None)
+
+
+def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 32) -> Instruction:
+    """The instruction that starts at words[0]. Raises: UnknownInstruction."""
+    first = words[0] if words else 0
+    for layout in family.layouts:
+        if first & layout.mask != layout.value or len(words) < layout.dwords:
+            continue
+        word = first | (words[1] << 32 if layout.dwords > 1 else 0)
+        if layout.name == "VOPD":
+            return _decode_dual(family, words, word, layout, pc)
+        entry = layout.entries.get(layout.opcode_of(word))
+        if entry is not None:
+            return _finish(family, words, word, layout, entry, pc, lanes)
+    raise UnknownInstruction(words[:_MAX_DWORDS], pc, family.name)
+
+
+def _finish(
+    family: Family,
+    words: Sequence[int],
+    word: int,
+    layout: Layout,
+    entry: Entry,
+    pc: int,
+    lanes: int,
+) -> Instruction:
+    fields = layout.read(word)
+    operands = [_operand(layout.name, slot.field, lane_dwords(slot.dwords, lanes), fields)
+                for slot in entry.slots]  # fmt: skip
+    codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
+    literal, dpp, dwords = None, None, layout.dwords
+    wants_literal = any(o.field == "k" for o in operands)
+    if layout.name != "SMEM" and (LITERAL in codes or wants_literal):
+        literal, dwords = _extra(family, words, dwords, pc), dwords + 1
+    elif layout.name[0] == "V" and codes & {DPP8, DPP8_FI, DPP16}:
+        dpp, source = _dpp(_extra(family, words, dwords, pc), codes)
+        operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
+        dwords += 1
+    return Instruction(
+        entry.name, layout.name, pc, tuple(words[:dwords]), tuple(operands), fields, literal, dpp
+    )
+
+
+def _extra(family: Family, words: Sequence[int], at: int, pc: int) -> int:
+    if len(words) <= at:
+        raise UnknownInstruction(words, pc, family.name)
+    return words[at]
+
+
+def _operand(encoding: str, name: str, dwords: int, fields: Mapping[str, int]) -> Operand:
+    """The operand a slot names, as a 9-bit source code."""
+    if name == "V":
+        return Operand(name, VCC, dwords)
+    if name == "D":
+        return Operand(name, fields["d"], dwords)
+    if name in "kioh":
+        return Operand(name, fields.get("i", 0), dwords)
+    code = fields[name]
+    if encoding[0] == "V":
+        vector = name == "d" or (name == "b" and encoding in _SHORT)
+        return Operand(name, code + VGPR if vector else code, dwords)
+    if encoding in ("DS", "FLAT", "MUBUF") and name in _VECTOR_FIELDS:
+        return Operand(name, code + VGPR, dwords)
+    if (encoding == "SMEM" and name == "b") or name == "r":
+        return Operand(name, code * (2 if name == "b" else 4), dwords)
+    return Operand(name, code, dwords)
+
+
+def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:
+    """The DPP control of the extra dword, and the vector source it permutes."""
+    source = VGPR + (word & 0xFF)
+    if DPP16 not in codes:
+        lanes = tuple(word >> 8 + 3 * lane & 7 for lane in range(8))
+        return Dpp(lanes=lanes, fetch_inactive=DPP8_FI in codes), source
+    signs = word >> 20 & 0xF
+    return (
+        Dpp(
+            control=word >> 8 & 0x1FF,
+            fetch_inactive=bool(word >> 18 & 1),
+            bound_control=bool(word >> 19 & 1),
+            bank_mask=word >> 24 & 0xF,
+            row_mask=word >> 28,
+            neg=(signs & 1) | (signs >> 1 & 2),
+            abs=(signs >> 1 & 1) | (signs >> 2 & 2),
+        ),
+        source,
+    )
+
+
+def _decode_dual(
+    family: Family, words: Sequence[int], word: int, layout: Layout, pc: int
+) -> Instruction:
+    """A VOPD instruction: two independent operations of one wave32 instruction."""
+    f = layout.read(word)
+    names = [family.dual[f["opx"]], family.dual[f["opy"]] if f["opy"] < len(family.dual) else "-"]
+    if "-" in names:
+        raise UnknownInstruction(words[:_MAX_DWORDS], pc, family.name)
+    dwords, literal = layout.dwords, None
+    if LITERAL in (f["src0x"], f["src0y"]) or any("fmaak" in n or "fmamk" in n for n in names):
+        literal, dwords = _extra(family, words, dwords, pc), dwords + 1
+    raw = tuple(words[:dwords])
+    # src: RDNA3 ISA 7.6: the second destination's lowest bit is the inverse of the first's.
+    second = f["dsty"] << 1 | (~f["dstx"] & 1)
+    halves = tuple(
+        Instruction(f"v_dual_{name}", "VOPD", pc, raw, _half(name, dst, src0, src1), {}, literal)
+        for name, dst, src0, src1 in (
+            (names[0], f["dstx"], f["src0x"], f["src1x"]),
+            (names[1], second, f["src0y"], f["src1y"]),
+        )
+    )
+    name = f"{halves[0].name} :: {halves[1].name}"
+    return Instruction(name, "VOPD", pc, raw, (), f, literal, None, halves)
+
+
+def _half(name: str, dst: int, src0: int, src1: int) -> tuple[Operand, ...]:
+    operands = [Operand("d", VGPR + dst, 1), Operand("a", src0, 1)]
+    if name == "mov_b32":
+        return tuple(operands)
+    second = Operand("b", VGPR + src1, 1)
+    if name.startswith("fmamk"):
+        return (*operands, Operand("k", 0, 1), second)
+    if name.startswith("fmaak"):
+        return (*operands, second, Operand("k", 0, 1))
+    return (*operands, second)

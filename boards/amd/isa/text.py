@@ -1,0 +1,244 @@
+"""Instructions as assembly text, equal to what LLVM's disassembler prints."""
+
+from __future__ import annotations
+
+from boards.amd.isa import text_special as special
+from boards.amd.isa.decode import LITERAL, VGPR, Dpp, Instruction, Operand
+
+_SGPRS = 106
+_TTMP, _TTMPS = 108, 16
+_NAMED = {
+    106: "vcc_lo", 107: "vcc_hi", 124: "null", 125: "m0", 126: "exec_lo", 127: "exec_hi",
+    235: "src_shared_base", 236: "src_shared_limit", 237: "src_private_base",
+    238: "src_private_limit", 251: "src_vccz", 252: "src_execz", 253: "src_scc",
+    254: "src_lds_direct", 240: "0.5", 241: "-0.5", 242: "1.0", 243: "-1.0", 244: "2.0",
+    245: "-2.0", 246: "4.0", 247: "-4.0", 248: "0.15915494",
+}  # fmt: skip
+_INVERSE_TAU = 248
+_PAIRS = {106: "vcc", 126: "exec"}
+_INLINE_ZERO, _INLINE_LAST_POSITIVE, _INLINE_LAST = 128, 192, 208
+_FLOAT_CODES = range(240, 249)
+_NO_SUFFIX = frozenset({
+    "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
+    "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
+})  # fmt: skip
+_PROMOTED = 0x200
+_OMOD = ("", " mul:2", " mul:4", " div:2")
+_SEGMENTS = ("flat", "scratch", "global")
+
+
+def disassemble(inst: Instruction) -> str:
+    """The text of one instruction."""
+    if inst.halves:
+        return " :: ".join(f"{h.name} {_plain_operands(h)}" for h in inst.halves)
+    if inst.encoding in ("SOPK", "SOPP", "SOP1"):
+        shown = special.scalar(inst, _destination(inst))
+        if shown is not None:
+            return shown
+    if inst.encoding[0] == "S":
+        return _scalar(inst)
+    if inst.encoding == "DS":
+        return _ds(inst)
+    if inst.encoding == "FLAT":
+        return _flat(inst)
+    if inst.encoding == "MUBUF":
+        return _mubuf(inst)
+    return _vector(inst)
+
+
+def _register(prefix: str, number: int, dwords: int) -> str:
+    if dwords == 1:
+        return f"{prefix}{number}"
+    return f"{prefix}[{number}:{number + dwords - 1}]"
+
+
+def name_of(code: int, dwords: int, literal: int | None, *, double: bool = False) -> str:
+    """An operand's name by its 9-bit code; `double`: the instruction works on f64."""
+    if code >= VGPR:
+        return _register("v", code - VGPR, dwords)
+    if code < _SGPRS:
+        return _register("s", code, dwords)
+    if code == LITERAL:
+        return f"{literal or 0:#x}"
+    if dwords == 2 and code in _PAIRS:
+        return _PAIRS[code]
+    if _TTMP <= code < _TTMP + _TTMPS:
+        return _register("ttmp", code - _TTMP, dwords)
+    if _INLINE_ZERO <= code <= _INLINE_LAST_POSITIVE:
+        return str(code - _INLINE_ZERO)
+    if _INLINE_LAST_POSITIVE < code <= _INLINE_LAST:
+        return str(_INLINE_LAST_POSITIVE - code)
+    if code == _INVERSE_TAU and double:
+        return "0.15915494309189532"
+    return _NAMED.get(code, f"src{code}")
+
+
+def _show(inst: Instruction, o: Operand) -> str:
+    if o.field == "k":
+        return f"{_literal(inst):#x}"
+    if o.code >= _INLINE_ZERO and o.code < VGPR and o.dwords == 1:
+        shown = special.half_constant(inst.name, o.code, _literal(inst))
+        if shown is not None:
+            return shown
+    return name_of(o.code, o.dwords, _literal(inst), double=o.dwords == 2)
+
+
+def _literal(inst: Instruction) -> int:
+    return inst.literal or 0
+
+
+def _plain_operands(inst: Instruction) -> str:
+    return ", ".join(_show(inst, o) for o in inst.operands)
+
+
+def _scalar(inst: Instruction) -> str:
+    if inst.encoding == "SMEM":
+        return _smem(inst)
+    shown = [special.immediate(inst, o.code) if o.field == "i" else _show(inst, o)
+             for o in inst.operands]  # fmt: skip
+    return f"{inst.name} {', '.join(shown)}" if shown else inst.name
+
+
+def _destination(inst: Instruction) -> str:
+    dst = inst.operand("d")
+    return _show(inst, dst) if dst else ""
+
+
+def _smem(inst: Instruction) -> str:
+    if not inst.operands:
+        return inst.name
+    f = inst.fields
+    parts = [_show(inst, o) for o in inst.operands if o.field != "o"]
+    offset = f["offset"] - (1 << 21) if f["offset"] >> 20 else f["offset"]
+    shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
+    if f["soffset"] == special.NULL:
+        parts.append(shown)
+        tail = ""
+    else:
+        parts.append(name_of(f["soffset"], 1, None))
+        tail = f" offset:{shown}" if offset else ""
+    flags = (" glc" if f["glc"] else "") + (" dlc" if f["dlc"] else "")
+    return f"{inst.name} {', '.join(parts)}{tail}{flags}"
+
+
+def _ds(inst: Instruction) -> str:
+    f = inst.fields
+    parts = ", ".join(_show(inst, o) for o in inst.operands)
+    head = f"{inst.name} {parts}" if parts else inst.name
+    gds = " gds" if f["gds"] else ""
+    if "_2addr_" in inst.name:
+        first = f" offset0:{f['offset0']}" if f["offset0"] else ""
+        second = f" offset1:{f['offset1']}" if f["offset1"] else ""
+        return head + first + second + gds
+    offset = f["offset0"] | f["offset1"] << 8
+    if inst.name == "ds_swizzle_b32":
+        return head + special.swizzle(offset) + gds
+    return head + (f" offset:{offset}" if offset else "") + gds
+
+
+def _flags(inst: Instruction) -> str:
+    return "".join(f" {flag}" for flag in ("glc", "slc", "dlc") if inst.fields[flag])
+
+
+def _flat(inst: Instruction) -> str:
+    f = inst.fields
+    segment = f["segment"]
+    name = f"{_SEGMENTS[segment]}_{inst.name}"
+    parts: list[str] = []
+    if "atomic" in name and f["glc"]:
+        parts.append(name_of(VGPR + f["d"], _returned_dwords(inst), None))
+    parts.extend(_flat_address(inst) if o.field == "a" else _show(inst, o) for o in inst.operands)
+    if segment:
+        no_base = f["saddr"] in (special.NULL, 0x7F)
+        pair = 2 if segment == 2 else 1
+        parts.append("off" if no_base else name_of(f["saddr"], pair, None))
+    offset = f["offset"] - (1 << 13) if segment and f["offset"] >> 12 else f["offset"]
+    return f"{name} {', '.join(parts)}" + (f" offset:{offset}" if offset else "") + _flags(inst)
+
+
+def _flat_address(inst: Instruction) -> str:
+    f = inst.fields
+    if f["segment"] == 1:
+        return name_of(VGPR + f["a"], 1, None) if f["sve"] else "off"
+    based = f["segment"] == 2 and f["saddr"] not in (special.NULL, 0x7F)
+    return name_of(VGPR + f["a"], 1 if based else 2, None)
+
+
+def _returned_dwords(inst: Instruction) -> int:
+    data = inst.operand("x")
+    dwords = data.dwords if data else 1
+    return dwords // 2 if "cmpswap" in inst.name else dwords
+
+
+def _mubuf(inst: Instruction) -> str:
+    f = inst.fields
+    if not inst.operands:
+        return inst.name
+    vaddr = 2 if f["offen"] and f["idxen"] else 1
+    parts: list[str] = []
+    for o in inst.operands:
+        if o.field == "a":
+            used = f["offen"] or f["idxen"]
+            parts.append(name_of(o.code, vaddr, None) if used else "off")
+        else:
+            wide = o.field == "x" and f["tfe"]
+            parts.append(_show(inst, o._replace(dwords=o.dwords + 1) if wide else o))
+    modes = (" idxen" if f["idxen"] else "") + (" offen" if f["offen"] else "")
+    offset = f" offset:{f['offset']}" if f["offset"] else ""
+    tfe = " tfe" if f["tfe"] else ""
+    return f"{inst.name} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
+
+
+def _suffix(inst: Instruction) -> str:
+    dpp = "_dpp" if inst.dpp else ""
+    if inst.encoding in ("VOP1", "VOP2", "VOPC"):
+        if inst.name in _NO_SUFFIX:
+            return dpp
+        return dpp or "_e32"
+    if inst.encoding in ("VOP3", "VOP3SD"):
+        opcode = inst.words[0] >> 16 & 0x3FF
+        return ("_e64" if opcode < _PROMOTED or dpp else "") + dpp
+    return dpp
+
+
+def _signed(shown: str, index: int, neg: int, absolute: int, o: Operand) -> str:
+    if absolute >> index & 1:
+        shown = f"|{shown}|"
+    if neg >> index & 1:
+        constant = o.code in _FLOAT_CODES or o.code == LITERAL
+        number = _INLINE_ZERO <= o.code <= _INLINE_LAST
+        plain = not absolute >> index & 1
+        return f"neg({shown})" if plain and (constant or number) else f"-{shown}"
+    return shown
+
+
+def _vector(inst: Instruction) -> str:
+    f = inst.fields
+    mixed = inst.name.startswith("v_fma_mix")
+    neg = f.get("neg", 0) if inst.encoding != "VOP3P" or mixed else 0
+    absolute = f["neg_hi"] if mixed else f.get("abs", 0)
+    if inst.dpp and inst.encoding in ("VOP1", "VOP2", "VOPC"):
+        neg, absolute = inst.dpp.neg, inst.dpp.abs
+    parts = []
+    for o in inst.operands:
+        shown = _show(inst, o)
+        if o.field in "abc":
+            shown = _signed(shown, "abc".index(o.field), neg, absolute, o)
+        parts.append(shown)
+    head = f"{inst.name}{_suffix(inst)}" + (f" {', '.join(parts)}" if parts else "")
+    if inst.encoding == "VOP3P":
+        head += special.packed(inst)
+    elif f.get("op_sel"):
+        head += special.op_sel(inst)
+    head += " clamp" if f.get("clamp") else ""
+    head += _OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
+    return head + (_dpp(inst.dpp) if inst.dpp else "")
+
+
+def _dpp(dpp: Dpp) -> str:
+    fetch = " fi:1" if dpp.fetch_inactive else ""
+    if dpp.lanes:
+        return f" dpp8:[{','.join(map(str, dpp.lanes))}]{fetch}"
+    bound = " bound_ctrl:1" if dpp.bound_control else ""
+    masks = f" row_mask:{dpp.row_mask:#x} bank_mask:{dpp.bank_mask:#x}"
+    return f" {special.dpp_control(dpp.control)}{masks}{bound}{fetch}"

@@ -1,0 +1,244 @@
+"""Texts that have rules of their own: wait counts, hardware registers, swizzles, modifiers."""
+
+from __future__ import annotations
+
+import re
+
+from boards.amd.isa.decode import Instruction
+
+NULL = 124
+_BITS16 = 0xFFFF
+
+# src: RDNA3 ISA 16.5, S_WAITCNT: expcnt 2:0, lgkmcnt 9:4, vmcnt 15:10.
+VMCNT, LGKMCNT, EXPCNT = (10, 6), (4, 6), (0, 3)
+_COUNTERS = (("vmcnt", VMCNT), ("expcnt", EXPCNT), ("lgkmcnt", LGKMCNT))
+
+# src: llvm/lib/Target/AMDGPU/SIDefines.h, enum Hwreg::Id (gfx11).
+HWREGS = {
+    1: "HW_REG_MODE", 2: "HW_REG_STATUS", 3: "HW_REG_TRAPSTS", 5: "HW_REG_GPR_ALLOC",
+    6: "HW_REG_LDS_ALLOC", 7: "HW_REG_IB_STS", 15: "HW_REG_SH_MEM_BASES",
+    18: "HW_REG_PERF_SNAPSHOT_PC_LO", 19: "HW_REG_PERF_SNAPSHOT_PC_HI",
+    20: "HW_REG_FLAT_SCR_LO", 21: "HW_REG_FLAT_SCR_HI", 23: "HW_REG_HW_ID1",
+    24: "HW_REG_HW_ID2", 27: "HW_REG_PERF_SNAPSHOT_DATA", 29: "HW_REG_SHADER_CYCLES",
+}  # fmt: skip
+# src: SIDefines.h, SendMsg (gfx11): message numbers of s_sendmsg and s_sendmsg_rtn.
+_MESSAGES = {
+    1: "MSG_INTERRUPT", 2: "MSG_HS_TESSFACTOR", 3: "MSG_DEALLOC_VGPRS", 6: "MSG_HALT_WAVES",
+    9: "MSG_GS_ALLOC_REQ",
+}  # fmt: skip
+_RETURN_MESSAGES = {
+    128: "MSG_RTN_GET_DOORBELL", 129: "MSG_RTN_GET_DDID", 130: "MSG_RTN_GET_TMA",
+    131: "MSG_RTN_GET_REALTIME", 132: "MSG_RTN_SAVE_WAVE", 133: "MSG_RTN_GET_TBA",
+}  # fmt: skip
+# src: RDNA3 ISA 16.5, S_DELAY_ALU: instid0 3:0, instskip 6:4, instid1 10:7.
+_DELAYS = (
+    "NO_DEP", "VALU_DEP_1", "VALU_DEP_2", "VALU_DEP_3", "VALU_DEP_4", "TRANS32_DEP_1",
+    "TRANS32_DEP_2", "TRANS32_DEP_3", "FMA_ACCUM_CYCLE_1", "SALU_CYCLE_1", "SALU_CYCLE_2",
+    "SALU_CYCLE_3",
+)  # fmt: skip
+_SKIPS = ("SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4")
+# src: AMDGPUBaseInfo.cpp, DepCtrInfo: name, shift, width, gfx11 default (all ones).
+_DEPCTR = (
+    ("depctr_hold_cnt", 7, 1), ("depctr_sa_sdst", 0, 1), ("depctr_va_vdst", 12, 4),
+    ("depctr_va_sdst", 9, 3), ("depctr_va_ssrc", 8, 1), ("depctr_va_vcc", 1, 1),
+    ("depctr_vm_vsrc", 2, 3),
+)  # fmt: skip
+_DECIMAL = frozenset({"s_nop", "s_sleep", "s_version", "s_setprio"})
+_BRANCH = ("s_branch", "s_cbranch", "s_call", "s_subvector")
+
+
+def field(value: int, bits: tuple[int, int]) -> int:
+    """A bit field (lowest bit, width) of `value`."""
+    low, width = bits
+    return value >> low & ((1 << width) - 1)
+
+
+# src: RDNA3 ISA 7.2.2, inline constants as IEEE half floats.
+_HALF = {
+    240: 0x3800, 241: 0xB800, 242: 0x3C00, 243: 0xBC00, 244: 0x4000, 245: 0xC000, 246: 0x4400,
+    247: 0xC400, 248: 0x3118,
+}  # fmt: skip
+_HALF_INTEGERS = re.compile(r"_[iub]16$|_i16_i8$|^v_mad_[iu]32_[iu]16$|^v_cvt_[iu]32_[iu]16$")
+_HALF_SOURCES = re.compile(r"_[fiub]16$")
+_PACKED = re.compile(r"^v_pk_|^v_cvt_pk|^v_dot|^v_cmp_class|^v_cmpx_class|^v_pack")
+_LITERAL = 255
+
+
+def half_constant(name: str, code: int, literal: int) -> str | None:
+    """How a 16-bit instruction shows a constant where that differs, else None."""
+    if not name.startswith("v_") or not _HALF_SOURCES.search(name) or _PACKED.search(name):
+        return None
+    if code == _LITERAL:
+        return f"{literal & _BITS16:#x}"
+    if code in _HALF and _HALF_INTEGERS.search(name):
+        return f"{_HALF[code]:#x}"
+    return None
+
+
+def immediate(inst: Instruction, value: int) -> str:
+    """A 16-bit immediate: branches in decimal, everything else in hexadecimal."""
+    if inst.name.startswith(_BRANCH):
+        return str(value)
+    return f"{value:#x}"
+
+
+def scalar(inst: Instruction, dst: str) -> str | None:
+    """The text of a scalar instruction with an immediate of its own kind, or None."""
+    value = inst.fields.get("i", 0)
+    name = inst.name
+    if name == "s_waitcnt":
+        return _waitcnt(value)
+    if name == "s_delay_alu":
+        return f"{name} {_delay(value)}"
+    if name in ("s_sendmsg", "s_sendmsghalt"):
+        return f"{name} {_message(value, _MESSAGES)}"
+    if name in ("s_sendmsg_rtn_b32", "s_sendmsg_rtn_b64"):
+        return f"{name} {dst}, {_message(inst.fields['a'], _RETURN_MESSAGES)}"
+    if name == "s_waitcnt_depctr":
+        return f"{name} {_depctr(value)}"
+    if name == "s_endpgm":
+        return name if not value else f"{name} {value}"
+    if name in ("s_getreg_b32", "s_setreg_b32", "s_setreg_imm32_b32"):
+        return _hardware_register(inst, value, dst)
+    return None
+
+
+def _hardware_register(inst: Instruction, value: int, gpr: str) -> str:
+    number, offset, width = value & 0x3F, value >> 6 & 0x1F, (value >> 11) + 1
+    shown = HWREGS.get(number, str(number))
+    if (offset, width) != (0, 32):
+        shown = f"{shown}, {offset}, {width}"
+    register = f"hwreg({shown})"
+    if inst.name == "s_setreg_imm32_b32":
+        return f"{inst.name} {register}, {inst.literal or 0:#x}"
+    if inst.name == "s_getreg_b32":
+        return f"{inst.name} {gpr}, {register}"
+    return f"{inst.name} {register}, {gpr}"
+
+
+def _waitcnt(value: int) -> str:
+    counts = [(n, field(value, b), (1 << b[1]) - 1) for n, b in _COUNTERS]
+    waited = [(name, count) for name, count, free in counts if count != free]
+    parts = [f"{name}({count})" for name, count in waited or [c[:2] for c in counts]]
+    return f"s_waitcnt {' '.join(parts)}"
+
+
+def _delay(value: int) -> str:
+    first, skip, second = value & 0xF, value >> 4 & 7, value >> 7 & 0xF
+    if max(first, second) >= len(_DELAYS) or skip >= len(_SKIPS):
+        return f"{value:#x}"
+    parts = []
+    if first:
+        parts.append(f"instid0({_DELAYS[first]})")
+    if skip:
+        parts.append(f"instskip({_SKIPS[skip]})")
+    if second:
+        parts.append(f"instid1({_DELAYS[second]})")
+    return " | ".join(parts) or "0"
+
+
+def _message(value: int, names: dict[int, str]) -> str:
+    if value in names:
+        return f"sendmsg({names[value]})"
+    if names is _RETURN_MESSAGES:
+        return f"sendmsg({value}, 0, 0)"
+    if value > 0xFF:
+        return str(value)
+    return f"sendmsg({value}, 0, 0)"
+
+
+def _depctr(value: int) -> str:
+    known = 0
+    parts = []
+    for name, low, width in _DEPCTR:
+        mask = (1 << width) - 1
+        known |= mask << low
+        if value >> low & mask != mask:
+            parts.append(f"{name}({value >> low & mask})")
+    if (value & _BITS16 | known) != known | (~known & _BITS16 & value):
+        return f"{value:#x}"
+    if not parts or value & ~known & _BITS16:
+        return f"{value:#x}"
+    return " ".join(parts)
+
+
+def swizzle(offset: int) -> str:
+    """The pattern of ds_swizzle_b32."""
+    if not offset:
+        return ""
+    # src: RDNA3 ISA 12.13.1: bit 15 selects a quad permutation, else and/or/xor masks.
+    if offset >> 8 == 0x80:
+        lanes = [str(offset >> 2 * i & 3) for i in range(4)]
+        return f" offset:swizzle(QUAD_PERM,{','.join(lanes)})"
+    if offset >> 15:
+        return f" offset:{offset}"
+    keep, force, flip = offset & 31, offset >> 5 & 31, offset >> 10 & 31
+    if keep == 31 and not force and flip and flip & (flip - 1) == 0:
+        return f" offset:swizzle(SWAP,{flip})"
+    if keep == 31 and not force and flip and flip & (flip + 1) == 0:
+        return f" offset:swizzle(REVERSE,{flip + 1})"
+    if not flip and keep and (32 - keep) & (32 - keep - 1) == 0 and force < 32 - keep:
+        return f" offset:swizzle(BROADCAST,{32 - keep},{force})"
+    mask = "".join(_swizzle_bit(keep >> b & 1, force >> b & 1, flip >> b & 1)
+                   for b in range(4, -1, -1))  # fmt: skip
+    return f' offset:swizzle(BITMASK_PERM,"{mask}")'
+
+
+def _swizzle_bit(keep: int, force: int, flip: int) -> str:
+    if keep and not force:
+        return "i" if flip else "p"
+    return str((force | (keep & 0)) ^ flip)
+
+
+def op_sel(inst: Instruction) -> str:
+    """op_sel of VOP3: a bit for each source, then one for the destination."""
+    bits = inst.fields["op_sel"]
+    sources = sum(o.field in "abc" for o in inst.operands)
+    if inst.name.startswith("v_permlane"):
+        return f" op_sel:[{bits & 1},{bits >> 1 & 1}]"
+    shown = [str(bits >> i & 1) for i in range(sources)] + [str(bits >> 3 & 1)]
+    return f" op_sel:[{','.join(shown)}]"
+
+
+def packed(inst: Instruction) -> str:
+    """The modifiers of VOP3P that differ from their defaults."""
+    f = inst.fields
+    sources = sum(o.field in "abc" for o in inst.operands)
+    high = f["hi_ab"] | f["hi_c"] << 2
+    mixed = inst.name.startswith("v_fma_mix")
+    everything = (1 << sources) - 1
+    text = ""
+    if f["op_sel"] & everything:
+        text += _bits("op_sel", f["op_sel"], sources)
+    if high & everything != (0 if mixed else everything):
+        text += _bits("op_sel_hi", high, sources)
+    if mixed:
+        return text
+    if f["neg"] & everything:
+        text += _bits("neg_lo", f["neg"], sources)
+    if f["neg_hi"] & everything:
+        text += _bits("neg_hi", f["neg_hi"], sources)
+    return text
+
+
+def _bits(name: str, value: int, count: int) -> str:
+    return f" {name}:[{','.join(str(value >> i & 1) for i in range(count))}]"
+
+
+# src: RDNA3 ISA 15.3.7, DPP_CTRL.
+_DPP_ROWS = {0x100: "row_shl", 0x110: "row_shr", 0x120: "row_ror"}
+_DPP_SHARE = {0x150: "row_share", 0x160: "row_xmask"}
+_DPP_MIRROR = {0x140: "row_mirror", 0x141: "row_half_mirror"}
+
+
+def dpp_control(control: int) -> str:
+    """The lane permutation of DPP16."""
+    if control < 0x100:
+        return f"quad_perm:[{','.join(str(control >> 2 * i & 3) for i in range(4))}]"
+    if control in _DPP_MIRROR:
+        return _DPP_MIRROR[control]
+    base, amount = control & ~0xF, control & 0xF
+    names = _DPP_ROWS | _DPP_SHARE
+    if base in names:
+        return f"{names[base]}:{amount}"
+    return f"dpp_ctrl:{control:#x}"
