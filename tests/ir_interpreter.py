@@ -1,4 +1,8 @@
-"""Runs a kernel of the IR one scalar at a time in numpy: slow, obvious, without a renderer."""
+"""Runs a kernel of the IR statement by statement in numpy: slow, obvious, without a renderer.
+
+The lanes of a vector loop are an array; everything else is one scalar after another. An index that
+leaves its claimed bounds, or its memory, raises.
+"""
 
 from __future__ import annotations
 
@@ -7,99 +11,150 @@ from typing import Any
 
 import numpy as np
 
-from compilers import dtype as dt
-from compilers.index import Div, Dyn, Index, Mod, Var
+from compilers.dtype import DType
+from compilers.index import Atom, Div, Dyn, Index, Mod, Var
 from compilers.ir import Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
 
-_TWO = {
+Env = dict[Var, Any]
+"""Loop variable -> its number, or its number in every lane."""
+GARBAGE = 77
+_OPS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum,
     "min": np.minimum, "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift,
     "shr": np.right_shift, "floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power,
+    "neg": np.negative, "invert": np.invert,
 }  # fmt: skip
-_ONE = {"neg": np.negative, "invert": np.invert, "rint": np.rint, "abs": np.abs}
+"""Ops that numpy names otherwise."""
 
 
-def storage(dtype: dt.DType) -> np.dtype[Any]:
-    """numpy's dtype for an IR dtype that numpy has."""
-    return np.dtype(dtype.name)
+def storage(dtype: DType) -> np.dtype[Any]:
+    """numpy's dtype for an IR dtype."""
+    return np.dtype(dtype.storage)
+
+
+def chosen(env: Env, lanes: Any) -> Env:
+    """The environment of some of the lanes."""
+    return {v: at[lanes] if isinstance(at, np.ndarray) else at for v, at in env.items()}
+
+
+def some(holds: Any) -> bool:
+    """Whether it holds in any lane."""
+    return bool(holds.any()) if isinstance(holds, np.ndarray) else bool(holds)
+
+
+def every(holds: Any) -> bool:
+    """Whether it holds in all lanes."""
+    return bool(holds.all()) if isinstance(holds, np.ndarray) else bool(holds)
 
 
 class Interpreter:
-    """Arrays are flat; an access outside one raises IndexError."""
+    """Arrays are flat, one for each parameter; locals start as garbage."""
 
     def __init__(self, kernel: Kernel, arrays: Mapping[Ref, np.ndarray[Any, Any]]) -> None:
         self.kernel, self.memory = kernel, dict(arrays)
         for ref in kernel.locals:
-            self.memory[ref] = np.full(ref.size, 77, storage(ref.dtype))
+            self.memory[ref] = np.full(ref.size, GARBAGE, storage(ref.dtype))
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
             self._stmt(self.kernel.body, {})
 
-    def _stmt(self, stmt: Stmt, env: dict[Var, int]) -> None:
-        if isinstance(stmt, Loop):
-            for i in range(stmt.extent):
-                inner = {**env, stmt.var: i}
-                for child in stmt.body:
-                    self._stmt(child, inner)
+    def _stmt(self, stmt: Stmt, env: Env) -> None:
+        if isinstance(stmt, Store):
+            self._store(stmt, env)
         elif isinstance(stmt, If):
             if self._valid(stmt.valid, env):
                 for child in stmt.body:
                     self._stmt(child, env)
-        elif self._valid(stmt.valid, env):
-            value = self._expr(stmt.value, env, {})
-            self.memory[stmt.ref][self._position(stmt, env)] = value
+        elif stmt.kind == "vector":
+            for child in stmt.body:
+                self._store(child, {**env, stmt.var: np.arange(stmt.extent)})
+        else:
+            for i in range(stmt.extent):
+                inner = {**env, stmt.var: i}
+                for child in stmt.body:
+                    self._stmt(child, inner)
 
-    def _position(self, stmt: Store, env: dict[Var, int]) -> int:
-        at = self._index(stmt.index, env)
-        if at < 0:
-            raise IndexError(at)
+    def _store(self, stmt: Store | Loop | If, env: Env) -> None:
+        """Every lane is evaluated before any is written; lanes write in order."""
+        if not isinstance(stmt, Store):
+            raise TypeError("a vector loop holds stores only")
+        holds = self._valid(stmt.valid, env)
+        if some(holds):
+            env = env if every(holds) else chosen(env, holds)
+            at, value = self._position(stmt.ref, stmt.index, env), self._expr(stmt.value, env, {})
+            if value.shape and not isinstance(at, np.ndarray):
+                at = np.full(value.shape, at)
+            self.memory[stmt.ref][at] = value
+
+    def _position(self, ref: Ref, index: Index, env: Env) -> Any:
+        at = self._index(index, env)
+        if some((at < 0) | (at >= ref.size)):
+            raise IndexError(f"{ref.name}[{at}] of {ref.size}")
         return at
 
-    def _valid(self, valid: Valid, env: dict[Var, int]) -> bool:
-        return all(low <= self._index(index, env) < high for index, low, high in valid)
+    def _valid(self, valid: Valid, env: Env) -> Any:
+        holds = True
+        for index, low, high in valid:
+            at = self._index(index, env)
+            holds = holds & (low <= at) & (at < high)
+        return holds
 
-    def _index(self, index: Index, env: dict[Var, int]) -> int:
+    def _index(self, index: Index, env: Env) -> Any:
         total = index.const
         for atom, k in index.terms.items():
-            if isinstance(atom, Var):
-                total += k * env[atom]
-            elif isinstance(atom, Dyn):
-                total += k * int(self._expr(atom.expr, env, {}))
-            elif isinstance(atom, Div):
-                total += k * (self._index(atom.index, env) // atom.divisor)
-            elif isinstance(atom, Mod):
-                total += k * (self._index(atom.index, env) % atom.divisor)
-        if not index.low <= total <= index.high:
+            total = total + k * self._atom(atom, env)
+        if some((total < index.low) | (total > index.high)):
             raise ValueError(f"{index} = {total} leaves {index.low}..{index.high}")
         return total
 
-    def _expr(self, expr: Expr, env: dict[Var, int], memo: dict[Expr, Any]) -> Any:
+    def _atom(self, atom: Atom, env: Env) -> Any:
+        if isinstance(atom, Var):
+            return env[atom]
+        if isinstance(atom, Div):
+            return self._index(atom.index, env) // atom.divisor
+        if isinstance(atom, Mod):
+            return self._index(atom.index, env) % atom.divisor
+        if isinstance(atom, Dyn):
+            return self._expr(atom.expr, env, {}).astype(np.int64)
+        raise TypeError(f"not an atom: {atom!r}")
+
+    def _expr(self, expr: Expr, env: Env, memo: dict[Expr, Any]) -> Any:
         if expr not in memo:
-            memo[expr] = storage(expr.dtype).type(self._compute(expr, env, memo))
+            found, dtype = self._compute(expr, env, memo), storage(expr.dtype)
+            shape = isinstance(found, np.ndarray) and found.shape
+            memo[expr] = found.astype(dtype) if shape else dtype.type(found)
         return memo[expr]
 
-    def _compute(self, expr: Expr, env: dict[Var, int], memo: dict[Expr, Any]) -> Any:
+    def _compute(self, expr: Expr, env: Env, memo: dict[Expr, Any]) -> Any:
         if expr.op == "const":
             return expr.arg
         if expr.op == "load":
-            if not self._valid(expr.arg.valid, env):
-                return 0
-            at = self._index(expr.arg.index, env)
-            if at < 0:
-                raise IndexError(at)
-            return self.memory[expr.arg.ref][at]
+            return self._load(expr, env)
         if expr.op == "index":
             return self._index(expr.arg, env)
         if expr.op == "valid":
             return self._valid(expr.arg, env)
         source = [self._expr(child, env, memo) for child in expr.src]
         if expr.op == "where":
-            return source[1] if source[0] else source[2]
+            return np.where(*source) if source[0].shape else source[1 if source[0] else 2]
         if expr.op == "cast":
             return source[0].astype(storage(expr.dtype))
         if expr.op == "fma":
-            return np.float64(source[0]) * np.float64(source[1]) + np.float64(source[2])
-        table: Mapping[str, Any] = _ONE if len(source) == 1 else _TWO
-        return table.get(expr.op, getattr(np, expr.op, None))(*source)
+            return source[0].astype(np.float64) * source[1] + source[2]
+        result = _OPS.get(expr.op, getattr(np, expr.op, None))(*source)
+        if expr.op in {"floordiv", "mod"} and expr.dtype.kind in "iu":
+            return np.where(source[1] == 0, 0, result)
+        return result
+
+    def _load(self, expr: Expr, env: Env) -> Any:
+        """Lanes that are not valid read nothing, and their index is not even computed."""
+        ref, holds = expr.arg.ref, self._valid(expr.arg.valid, env)
+        if not some(holds):
+            return 0
+        if every(holds):
+            return self.memory[ref][self._position(ref, expr.arg.index, env)]
+        found = np.zeros(holds.shape, storage(ref.dtype))
+        found[holds] = self.memory[ref][self._position(ref, expr.arg.index, chosen(env, holds))]
+        return found

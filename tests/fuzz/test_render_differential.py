@@ -11,8 +11,8 @@ from compilers.dtype import DType
 from compilers.graph import COMPARE
 from compilers.index import Index, Var, var
 from compilers.ir import Expr, Kernel, Loop, Ref, Store, Valid
+from tests.ir_interpreter import Interpreter
 from tests.unit.kernel_harness import RENDERERS, float_bits, read, run
-from tests.unit.kernel_interpreter import Interpreter
 
 LANES, BLOCKS = 8, 3
 COUNT = LANES * BLOCKS
@@ -114,7 +114,7 @@ def inputs(kernel: Kernel) -> list[np.ndarray]:
 
 def differ(kernel: Kernel) -> None:
     wanted = inputs(kernel)
-    Interpreter(kernel, wanted).run()
+    Interpreter(kernel, dict(zip(kernel.params, wanted, strict=True))).run()
     for renderer in RENDERERS:
         got = inputs(kernel)
         run(kernel, got, renderer)

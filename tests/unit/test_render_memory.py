@@ -14,9 +14,9 @@ from compilers import render_c, render_llvm
 from compilers.index import Div, Dyn, Index, Var, var
 from compilers.index import const as index_const
 from compilers.ir import Expr, If, Kernel, Loop, Ref, Store, Valid
+from tests.ir_interpreter import Interpreter
 from tests.support import check
 from tests.unit.kernel_harness import FFI, HOST, RENDERERS, read, run
-from tests.unit.kernel_interpreter import Interpreter
 
 FFI.cdef(
     "void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);"
@@ -35,7 +35,7 @@ def constant(value: float, dtype: dt.DType) -> Expr:
 def agree(kernel: Kernel, arrays: list[np.ndarray], renderer: str) -> None:
     """The renderer writes what the interpreter writes."""
     wanted = [array.copy() for array in arrays]
-    Interpreter(kernel, wanted).run()
+    Interpreter(kernel, dict(zip(kernel.params, wanted, strict=True))).run()
     got = [array.copy() for array in arrays]
     run(kernel, got, renderer)
     for position, (a, b) in enumerate(zip(got, wanted, strict=True)):
@@ -75,6 +75,7 @@ INDICES = {
     "no-carry": lambda i, v: (i * WIDTH + v) % 32,
     "mixed": lambda i, v: (v % 4) * 4 + v // 4,
     "uniform": lambda i, v: i * 7 + 3,
+    "uniform-quotient": lambda i, v: (i * WIDTH + v) // 32,
 }
 
 
