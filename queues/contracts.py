@@ -10,18 +10,16 @@ from drivers.base.contracts import Buffer, Program, Signal
 
 
 class Ring(Protocol):
-    """Where packets go. Everything but `lock` and `submit` is used with `lock` held."""
+    """Where packets go. Everything is used with `lock` held."""
 
     name: str
     can_exec: bool
     lock: Lock
-
-    @property
-    def parked(self) -> bool:
-        """Whether earlier work waits, so that new work has to line up behind it."""
+    turn: int
+    """Grows each time `lock` is taken to run something, before what that names is looked at."""
 
     def submit(self, words: Sequence[int], keep: Sequence[object]) -> None:
-        """Run the packets now, or line them up; `keep` stays alive until they are done."""
+        """Run the packets now, or line them up; `keep` names what they use."""
 
     def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> None:
         """Run packets that are in device memory already; what has to wait is copied first."""

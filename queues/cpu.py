@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Self, TypeAlias
 
 from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported
@@ -12,6 +12,7 @@ from queues.contracts import Owner, Ring
 from queues.cpu_graph import CpuGraph, Patch
 
 MAX_PARAMS = 1 << 16
+Resolve: TypeAlias = Callable[[Buffer | int], int]
 
 
 class CpuQueue:
@@ -28,6 +29,7 @@ class CpuQueue:
         self._words: list[int] = []
         self._keep: list[Buffer | Program | Signal] = []
         self._patches: list[Patch] = []
+        self._mark = self._owner.freed_mark
 
     def wait(self, signal: Signal, value: int) -> Self:
         """Go on when `signal` has reached `value`."""
@@ -72,10 +74,8 @@ class CpuQueue:
         if len(args) > packets.MAX_ARGS:
             raise BadArgument(f"{len(args)} arguments: at most {packets.MAX_ARGS}")
         entry, chunk = self._owner.program_words(program, grid[0])
-        base = len(self._words) + packets.EXEC_ARGS_WORD
-        words = [
-            self._argument(base + i, arg, self._owner.argument_word) for i, arg in enumerate(args)
-        ]
+        resolve = self._owner.argument_word
+        words = self._arguments(packets.EXEC_ARGS_WORD, [(arg, resolve) for arg in args])
         self._words += packets.exec_packet(entry=entry, grid=grid[0], chunk=chunk, args=words)
         self._keep.append(program)
         return self
@@ -84,13 +84,12 @@ class CpuQueue:
         """Copy the first `nbytes` of `src` to the first of `dst`."""
         if type(nbytes) is not int or nbytes < 0:
             raise BadArgument(f"cannot copy {nbytes!r} bytes", hint="pass an int, 0 or more")
-        base = len(self._words)
-        dst_va = self._argument(base + packets.COPY_DST_WORD, dst, self._side(nbytes, True))
-        src_va = self._argument(base + packets.COPY_SRC_WORD, src, self._side(nbytes, False))
+        sides = [(dst, self._side(nbytes, True)), (src, self._side(nbytes, False))]
+        dst_va, src_va = self._arguments(packets.COPY_DST_WORD, sides)
         self._words += packets.copy_packet(dst=dst_va, src=src_va, nbytes=nbytes)
         return self
 
-    def _side(self, nbytes: int, write: bool) -> Callable[[Buffer | int], int]:
+    def _side(self, nbytes: int, write: bool) -> Resolve:
         """The check of one side of a copy, now or when a graph is replayed."""
         copy_word = self._owner.copy_word
 
@@ -101,29 +100,46 @@ class CpuQueue:
 
         return resolve
 
-    def _argument(self, at: int, value: Argument, resolve: Callable[[Buffer | int], int]) -> int:
-        """The word of `value` now; 0 and a patch when it is left open."""
-        if isinstance(value, Param):
-            if type(value.index) is not int or not 0 <= value.index < MAX_PARAMS:
-                raise BadArgument(f"{value} has no index of 0 ... {MAX_PARAMS - 1}")
-            self._patches.append(Patch(value.index, at, resolve))
-            return 0
-        word = resolve(value)
-        if not isinstance(value, int):
-            self._keep.append(value)
-        return word
+    def _arguments(self, first: int, values: Sequence[tuple[Argument, Resolve]]) -> list[int]:
+        """The words from word `first` of the next packet on; 0 and a patch for what is left open.
+
+        Nothing is remembered of a packet that is refused.
+        """
+        words: list[int] = []
+        keep: list[Buffer | Program | Signal] = []
+        patches: list[Patch] = []
+        for at, (value, resolve) in enumerate(values, len(self._words) + first):
+            if isinstance(value, Param):
+                if type(value.index) is not int or not 0 <= value.index < MAX_PARAMS:
+                    raise BadArgument(f"{value} has no index of 0 ... {MAX_PARAMS - 1}")
+                patches.append(Patch(value.index, at, resolve))
+                words.append(0)
+                continue
+            words.append(resolve(value))
+            if not isinstance(value, int):
+                keep.append(value)
+        self._keep += keep
+        self._patches += patches
+        return words
 
     def submit(self) -> None:
-        """Run now; from the first WAIT that is not satisfied on, in the background, in order."""
+        """Run now; from the first WAIT that is not satisfied on, in the background, in order.
+
+        Raises: BadArgument; UseAfterFree when something it names was freed since.
+        """
         if self._patches:
             raise BadArgument(
                 "a queue with open Params cannot be submitted",
                 hint="bind() it and give the values to replay()",
             )
-        words, keep = self._words, self._keep
+        words, keep, mark, ring = self._words, self._keep, self._mark, self._ring
         self._reset()
         if words:
-            self._ring.submit(words, keep)
+            with ring.lock:
+                ring.turn += 1
+                if self._owner.freed_mark is not mark:
+                    self._owner.check_alive(keep)
+                ring.submit(words, keep)
 
     def bind(self) -> CpuGraph:
         """Freeze what was built into a Graph; the builder is empty afterwards."""

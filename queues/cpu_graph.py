@@ -5,11 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from drivers.base.contracts import Buffer, Program, Signal
 from drivers.base.errors import BadArgument, UseAfterFree
 from queues import cpu_packets as packets
 from queues.contracts import Owner, Ring
+
+_NEVER: Final[tuple[Buffer | int, ...]] = (-1,)
+"""The values of a graph whose words are not patched: an object that no caller can pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class CpuGraph:
         self._va = self._memory.gpu_va
         self._words = self._memory.view()[:nbytes].cast("Q")
         self._words[:] = array("Q", words)
-        self._values: tuple[Buffer | int, ...] | None = None if self._slots else ()
+        self._values: tuple[Buffer | int, ...] = _NEVER if self._slots else ()
         self._mark: object = None
 
     def replay(self, values: Sequence[Buffer | int] = ()) -> None:
@@ -69,6 +73,7 @@ class CpuGraph:
         """
         ring = self._ring
         with ring.lock:
+            ring.turn += 1
             if values is not self._values:
                 self._patch(values)
             if self._owner.freed_mark is not self._mark:
@@ -80,14 +85,14 @@ class CpuGraph:
         if self._memory is None:
             raise UseAfterFree("a closed graph was replayed", hint="record it again")
         slots, old = self._slots, self._values
-        if len(values) != len(slots):
+        if not isinstance(values, Sequence) or len(values) != len(slots):
             raise BadArgument(
-                f"{len(values)} values for {len(slots)} Params", hint="pass one value for each"
+                f"{values!r:.200} for {len(slots)} Params", hint="pass one value for each"
             )
         new = tuple(values)
-        self._values = None
+        self._values = _NEVER
         for index, value in enumerate(new):
-            if old is not None and old[index] is value:
+            if old is not _NEVER and old[index] is value:
                 continue
             slot = slots[index]
             word = 0
@@ -102,7 +107,7 @@ class CpuGraph:
         """Touch the address of everything named. Raises: UseAfterFree."""
         mark = self._owner.freed_mark
         self._owner.check_alive(self._keep)
-        if self._values:
+        if self._slots:
             self._owner.check_alive(self._values)
         self._mark = mark
 
@@ -110,7 +115,7 @@ class CpuGraph:
         """Give the packets' memory back. A second close does nothing."""
         with self._ring.lock:
             memory, self._memory = self._memory, None
-            self._keep, self._values, self._mark = [], None, None
+            self._keep, self._values, self._mark = [], _NEVER, None
             self._words = memoryview(b"").cast("Q")
         if memory is not None:
             memory.free()

@@ -81,6 +81,10 @@ class Allocator(Generic[T]):
         self._lock = Lock()
         self._used = self._cached = self._peak = self._allocations = self._hits = 0
 
+    def after_fork(self) -> None:
+        """In a child: the lock may be held by a thread that only the parent has."""
+        self._lock = Lock()
+
     def alloc(self, nbytes: int) -> T:
         """A block of at least `nbytes`, contents undefined. Raises: OutOfMemory with the sizes."""
         size = MIN_CLASS_BYTES if 0 <= nbytes <= MIN_CLASS_BYTES else _checked_class(nbytes)

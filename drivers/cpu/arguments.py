@@ -26,6 +26,12 @@ def bad_grid(grid: object) -> BadArgument:
     return BadArgument(f"a grid of {grid!r} work items", hint=f"pass 1 ... {packets.MAX_GRID}")
 
 
+def check_count(nargs: int) -> None:
+    """Raises: BadArgument for more arguments than a packet may have."""
+    if nargs > packets.MAX_ARGS:
+        raise BadArgument(f"{nargs} arguments", hint=f"pass {packets.MAX_ARGS} or fewer")
+
+
 def word(device: CpuDevice, value: object) -> int:
     """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
     if isinstance(value, CpuBuffer):

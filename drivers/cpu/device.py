@@ -7,6 +7,7 @@ import struct
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import RLock
 from typing import Final, Self
 
 from drivers.base.contracts import Binary, Buffer, Program, Region, Signal, World
@@ -64,6 +65,8 @@ class CpuDevice(Heap):
         self.arch, self.limits = processor.arch, processor.limits
         super().__init__(self.limits.memory_bytes)
         self.futex, self._workers, self._on_close = workers.futex, workers, on_close
+        self.host_lock = RLock()
+        """Held by a host thread that changes a signal or how it is used; for microseconds."""
         self._run, self._state_va = run, workers.region.cpu_va
         self._compute = self._ring("compute", rings[0], can_exec=True)
         self._copy = self._ring("copy", rings[1], can_exec=False)
@@ -83,6 +86,11 @@ class CpuDevice(Heap):
         """Whether no work is parked."""
         return not (self._compute.pending or self._copy.pending)
 
+    def running(self) -> list[partial[bool]]:
+        """For each ring on which a thread runs something now: whether it may still do so."""
+        rings = self._compute, self._copy
+        return [partial(ring.running, ring.turn) for ring in rings if ring.lock.locked()]
+
     # Programs and threads
 
     def load(self, binary: Binary) -> CpuProgram:
@@ -93,8 +101,7 @@ class CpuDevice(Heap):
             self._refuse()
         scratch_bytes = binary.resources.get("scratch_bytes", 0)
         if not self._workers.ready_for(scratch_bytes):
-            self._compute.drain(DRAIN_S)
-            with self._compute.lock:
+            with self._compute.quiet(DRAIN_S):
                 self._workers.prepare(scratch_bytes)
         program = CpuProgram(self, binary)
         self._programs.add(program)
@@ -104,8 +111,7 @@ class CpuDevice(Heap):
         """How many threads compute, the submitting one included. Raises: BadArgument, Hang."""
         if self._closed:
             self._refuse()
-        self._compute.drain(DRAIN_S)
-        with self._compute.lock:
+        with self._compute.quiet(DRAIN_S):
             self._workers.start(count)
 
     @property
@@ -124,22 +130,22 @@ class CpuDevice(Heap):
             raise arguments.bad_program(self, program)
         if type(grid) is not int or not 0 < grid <= packets.MAX_GRID:
             raise arguments.bad_grid(grid)
-        words = [
-            arg.gpu_va
-            if isinstance(arg, CpuBuffer) and arg.device is self
-            else arguments.word(self, arg)
-            for arg in args
-        ]
-        nargs, ring = len(words), self._compute
-        if nargs < _QUICK_ARGS:
-            with ring.lock:
-                if not ring.pending:
-                    entry, chunk = program.gpu_va, program.chunk
-                    _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
-                    self._run(self._state_va, ring.va, _HEADER_WORDS + nargs)
-                    return
-        entry, chunk = self.program_words(program, grid)
-        ring.submit(packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words), ())
+        ring = self._compute
+        with ring.lock:
+            ring.turn += 1
+            words = [
+                arg.gpu_va
+                if isinstance(arg, CpuBuffer) and arg.device is self
+                else arguments.word(self, arg)
+                for arg in args
+            ]
+            nargs, entry, chunk = len(words), program.gpu_va, program.chunk
+            if nargs < _QUICK_ARGS and not ring.pending:
+                _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
+                self._run(self._state_va, ring.va, _HEADER_WORDS + nargs)
+                return
+            arguments.check_count(nargs)
+            ring.submit(packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words), ())
 
     def compute_queue(self) -> CpuQueue:
         """A builder for the compute ring."""
@@ -205,7 +211,7 @@ class CpuDevice(Heap):
     # Waiting and closing
 
     def run_host_packet(self, words_va: int, nwords: int) -> None:
-        """Run a host thread's own SIGNAL packet, whatever the rings do."""
+        """With `host_lock` held: run a thread's own SIGNAL packet, whatever the rings do."""
         self._run(self._state_va, words_va, nwords)
 
     def why_not(self, signal: CpuSignal, value: int, timeout_s: float) -> DeviceError:
@@ -236,7 +242,8 @@ class CpuDevice(Heap):
         """
         if self._closed:
             return
-        self._run = _closed
+        with self.host_lock:
+            self._run = _closed
         stop_compute, stop_copy = (partial(r.stop, _closed) for r in (self._compute, self._copy))
         run_all([stop_compute, stop_copy, self._workers.stop])
         self._bytes = memoryview(bytearray(RING_BYTES))
@@ -247,6 +254,8 @@ class CpuDevice(Heap):
 
     def after_fork(self) -> None:
         """In a child: no thread of the parent is here, and its parked work is the parent's."""
+        self.host_lock = RLock()
+        self._allocator.after_fork()
         self._compute.after_fork()
         self._copy.after_fork()
         self._workers.after_fork()

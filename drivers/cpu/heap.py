@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from drivers.base.allocator import Allocator, Statistics
 from drivers.base.contracts import Region, World
@@ -15,6 +15,18 @@ from drivers.world import native
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice
+
+Home: TypeAlias = "Storage | Region | memoryview"
+"""What a buffer, signal or program holds."""
+T = TypeVar("T")
+
+
+def _taken(queue: deque[T]) -> T | None:
+    """The oldest element, None when another thread took the last one."""
+    try:
+        return queue.popleft()
+    except IndexError:
+        return None
 
 
 class Heap:
@@ -30,12 +42,18 @@ class Heap:
         )
         self.freed_mark: object = object()
         """Another object after anything was freed: how graphs know when to look again."""
-        self._returned: deque[Storage | Region | memoryview] = deque()
+        self._returned: deque[Home] = deque()
+        self._busy: deque[tuple[Home, list[partial[bool]]]] = deque()
+        """What was given back while threads ran something, and whether they may still do so."""
         self._closed = False
 
     @property
     def idle(self) -> bool:
         """Whether no work is parked."""
+        raise NotImplementedError
+
+    def running(self) -> list[partial[bool]]:
+        """For each ring on which a thread runs something now: whether it may still do so."""
         raise NotImplementedError
 
     def alloc(self, nbytes: int) -> CpuBuffer:
@@ -45,7 +63,7 @@ class Heap:
 
     def storage(self, nbytes: int) -> Storage:
         """A raw block, from the cache where it has one. Raises: OutOfMemory, UseAfterFree."""
-        if self._returned:
+        if self._returned or self._busy:
             self._reclaim()
         if self._closed:
             self._refuse()
@@ -67,8 +85,8 @@ class Heap:
         device = cast("CpuDevice", self)
         return CpuBuffer(device, view.nbytes, address, view, memory.readonly)
 
-    def freed(self, home: Storage | Region | memoryview) -> None:
-        """Take back what a buffer, signal or program held.
+    def freed(self, home: Home) -> None:
+        """Take back what a buffer, signal or program held that nobody refers to any more.
 
         Finalisers call this at any moment, inside any lock: it only appends.
         """
@@ -76,15 +94,43 @@ class Heap:
         if not self._closed:
             self._returned.append(home)
 
+    def released(self, home: Home) -> None:
+        """Take back what was freed by name, which other threads may be running right now.
+
+        The mark changes first: whoever takes a ring's lock after that finds it freed.
+        """
+        self.freed_mark = object()
+        running = self.running()
+        if running and not self._closed:
+            self._busy.append((home, running))
+        else:
+            self.freed(home)
+
     def _reclaim(self) -> None:
-        """Give back what was freed, unless a ring still holds work."""
+        """Give back what was freed, unless a ring may still use it.
+
+        What is counted here was freed before the rings are looked at, so that work which starts
+        meanwhile cannot name it. Several threads may be here at once.
+        """
+        busy, returned = self._busy, self._returned
+        for _ in range(len(busy)):
+            entry = _taken(busy)
+            if entry is None:
+                break
+            if any(may_run() for may_run in entry[1]):
+                busy.append(entry)
+            else:
+                returned.append(entry[0])
+        count = len(returned)
         if not self.idle:
             return
-        returned = self._returned
-        for _ in range(len(returned)):
-            self._give_back(returned.popleft())
+        for _ in range(count):
+            home = _taken(returned)
+            if home is None:
+                break
+            self._give_back(home)
 
-    def _give_back(self, home: Storage | Region | memoryview) -> None:
+    def _give_back(self, home: Home) -> None:
         if isinstance(home, Storage):
             self._allocator.free(home)
         elif not isinstance(home, memoryview):
@@ -107,5 +153,7 @@ class Heap:
     def _close_memory(self) -> None:
         """Unmap everything, also what nobody freed. Views of it stay valid until they are gone."""
         self._closed = True
-        returned = [self._returned.popleft() for _ in range(len(self._returned))]
+        returned = [*self._returned, *(home for home, _ in self._busy)]
+        self._returned.clear()
+        self._busy.clear()
         run_all([*(partial(self._give_back, home) for home in returned), self._raw.close])

@@ -140,11 +140,12 @@ class CpuBuffer:
             ) from error
         home, self._home = self._home, None
         if home is not None:
-            self.device.freed(home)
+            self.device.released(home)
 
     def __del__(self) -> None:
-        if self._home is not None:
-            self.free()
+        home, self._home = self._home, None
+        if home is not None:
+            self.device.freed(home)
 
 
 def checked_size(nbytes: object) -> int:

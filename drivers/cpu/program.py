@@ -41,17 +41,22 @@ class CpuProgram:
 
     def close(self) -> None:
         """Unmap the code once parked work is done. Raises: UseAfterFree the second time."""
-        if not self.drop():
+        if not self._forget():
             raise UseAfterFree(f"program {self.name!r} was closed twice", hint="close it once")
+        self.device.released(self._region)
 
-    def drop(self) -> bool:
-        """Close it unless that was done; whether this call did it."""
+    def _forget(self) -> bool:
+        """Whether this call was the one that closed it."""
         try:
             del self.gpu_va
         except AttributeError:
             return False
-        self.device.freed(self._region)
         return True
+
+    def drop(self) -> None:
+        """Close it unless that was done; nobody runs it."""
+        if self._forget():
+            self.device.freed(self._region)
 
     def __del__(self) -> None:
         self.drop()

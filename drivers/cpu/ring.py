@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Condition, Lock, Thread
+from threading import TIMEOUT_MAX, Condition, Lock, Thread
 from typing import Final
 
 from drivers.base.contracts import Buffer, Region
@@ -48,6 +49,8 @@ class CpuRing:
         self._region, self._alloc = region, alloc
         self.pending: deque[Parked] = deque()
         self.fault: DeviceError | None = None
+        self.turn = 0
+        """Grows each time `lock` is taken to run something, before what that names is looked at."""
         self._stopping = False
         self.after_fork()
 
@@ -58,27 +61,24 @@ class CpuRing:
         self._engine: Thread | None = None
         self.pending.clear()
 
-    @property
-    def parked(self) -> bool:
-        """Whether earlier work waits, so that new work has to line up behind it."""
-        return bool(self.pending)
+    def running(self, turn: int) -> bool:
+        """Whether what some thread ran at `turn` may not have returned yet."""
+        return self.turn == turn and self.lock.locked()
 
     def submit(self, words: Sequence[int], keep: Sequence[object]) -> None:
-        """Run the packets now, or line them up."""
+        """With `lock` held: run the packets now, or line them up."""
         packed = array("Q", words)
-        with self.lock:
-            if self.pending:
-                self._park(memoryview(packed), keep)
-            elif len(packed) <= len(self.words):
-                view = self.words[: len(packed)]
-                view[:] = packed
-                self.doorbell(view, self.va, keep)
-            else:
-                memory = self._alloc(len(packed) * packets.WORD_BYTES)
-                view = memory.view().cast("Q")
-                view[:] = packed
-                self.doorbell(view, memory.gpu_va, keep)
-                memory.free()
+        if self.pending:
+            self._park(memoryview(packed), keep)
+        elif len(packed) <= len(self.words):
+            view = self.words[: len(packed)]
+            view[:] = packed
+            self.doorbell(view, self.va, keep)
+        else:
+            memory = self._alloc(len(packed) * packets.WORD_BYTES)
+            view = memory.view().cast("Q")
+            view[:] = packed
+            self.doorbell(view, memory.gpu_va, keep)
 
     def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> None:
         """With `lock` held: run packets in device memory; what has to wait is copied first."""
@@ -147,11 +147,21 @@ class CpuRing:
     def drain(self, timeout_s: float) -> None:
         """Return when nothing is parked. Raises: Hang with the dump, or the fault."""
         if self.pending:
-            with self.lock:
-                drained = self._changed.wait_for(lambda: not self.pending, timeout_s)
-            if not drained:
-                raise self.hang(timeout_s)
+            with self.quiet(timeout_s):
+                return
         self._raise_fault()
+
+    @contextmanager
+    def quiet(self, timeout_s: float) -> Iterator[None]:
+        """Hold `lock` while nothing is parked and nothing runs. Raises: Hang, or the fault."""
+        longest_s = min(timeout_s, TIMEOUT_MAX)
+        with self.lock:
+            drained = self._changed.wait_for(lambda: not self.pending, longest_s)
+            if drained:
+                self._raise_fault()
+                yield
+        if not drained:
+            raise self.hang(timeout_s)
 
     def _raise_fault(self) -> None:
         """Tell what went wrong in the background, once."""
@@ -179,10 +189,14 @@ class CpuRing:
 
         Raises: Hang when a kernel does not return.
         """
-        with self.lock:
+        if not self.lock.acquire(timeout=JOIN_S):
+            raise Hang(f"{self.name}: a kernel does not return", queue=self.name)
+        try:
             self.run = closed
             self._stopping = True
             self._changed.notify_all()
+        finally:
+            self.lock.release()
         engine = self._engine
         if engine is not None:
             engine.join(JOIN_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.errors import BadArgument, UseAfterFree
@@ -24,10 +23,22 @@ _PACKET: Final = 4
 class CpuSignal:
     """A 64-bit value that only grows. `va` is its address, also after `close`."""
 
-    __slots__ = ("__weakref__", "_device", "_lock", "_storage", "_words", "gpu_va", "va")
+    __slots__ = (
+        "__weakref__",
+        "_device",
+        "_orphaned",
+        "_storage",
+        "_waits",
+        "_words",
+        "gpu_va",
+        "va",
+    )
 
     def __init__(self, device: CpuDevice, storage: Storage, value: int) -> None:
-        self._device, self._storage, self._lock = device, storage, Lock()
+        self._device, self._storage = device, storage
+        self._waits = 0
+        self._orphaned = False
+        """`_waits` threads are inside `wait`; closed meanwhile, the last one gives it back."""
         self.va = storage.cpu_va
         self._words = storage.view[: packets.SIGNAL_BYTES].cast("Q")
         for index in range(len(self._words)):
@@ -65,10 +76,10 @@ class CpuSignal:
 
     def set(self, value: int) -> None:
         """Host-side signal. Raises: BadArgument (a ValueError) when `value` would decrease."""
-        va = self._check()
         if type(value) is not int or not 0 <= value <= packets.MAX_WORD:
             raise BadArgument(f"{value!r} is no signal value", hint="pass 0 ... 2**64 - 1")
-        with self._lock:
+        with self._device.host_lock:
+            va = self._check()
             if value < self._words[0]:
                 raise BadArgument(
                     f"a signal at {self._words[0]} cannot go back to {value}",
@@ -84,47 +95,66 @@ class CpuSignal:
 
         Raises: Hang with the dump of the queue that is stuck; DeviceTimeout when no queue is.
         """
-        self._check()
         words = self._words
-        if words[0] >= value:
-            return
         for _ in range(SPINS):
             if words[0] >= value:
+                self._check()
                 return
+        with self._device.host_lock:
+            self._check()
+            self._waits += 1
+        try:
+            self._wait(value, timeout_s)
+        finally:
+            with self._device.host_lock:
+                self._waits -= 1
+                if self._orphaned and not self._waits:
+                    self._device.released(self._storage)
+
+    def _wait(self, value: int, timeout_s: float) -> None:
         clock = self._device.world.monotonic_s
         deadline_s = clock() + timeout_s
         while (left_s := deadline_s - clock()) > 0:
             self.sleep(value, left_s)
-            if words[0] >= value:
+            self._check()
+            if self._words[0] >= value:
                 return
         raise self._device.why_not(self, value, timeout_s)
 
     def sleep(self, value: int, longest_s: float) -> None:
         """Sleep until the value changes, for `longest_s` or 50 ms; not at all when it is there."""
-        words = self._words
-        with self._lock:
+        words, lock = self._words, self._device.host_lock
+        with lock:
             words[_WAITERS] += 1
         try:
             seen = words[0]
             if seen < value:
                 self._device.futex.sleep(self.va, seen & _LOW_WORD, longest_s)
         finally:
-            with self._lock:
+            with lock:
                 words[_WAITERS] -= 1
 
     def close(self) -> None:
-        """Give its memory back once parked work is done. Raises: UseAfterFree the second time."""
-        if not self._drop():
-            raise UseAfterFree("a signal was closed twice", hint="close each signal once")
+        """Give its memory back once parked work is done; threads that wait get UseAfterFree.
 
-    def _drop(self) -> bool:
+        Raises: UseAfterFree the second time.
+        """
+        with self._device.host_lock:
+            if not self._forget():
+                raise UseAfterFree("a signal was closed twice", hint="close each signal once")
+            self._orphaned = self._waits > 0
+            if not self._orphaned:
+                self._device.released(self._storage)
+        self._device.futex.wake(self.va)
+
+    def _forget(self) -> bool:
         """Whether this call was the one that closed it."""
         try:
             del self.gpu_va
         except AttributeError:
             return False
-        self._device.freed(self._storage)
         return True
 
     def __del__(self) -> None:
-        self._drop()
+        if self._forget():
+            self._device.freed(self._storage)

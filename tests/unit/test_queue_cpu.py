@@ -158,7 +158,8 @@ def test_a_list_longer_than_the_ring(device: CpuDevice) -> None:
 def test_a_broken_packet_is_a_fault_once(native: bool) -> None:
     with open_device(native=native) as device:
         out = int64s(device, [0])
-        device._compute.submit([0x63 | 1 << 32], ())  # nothing public makes such a word
+        with device._compute.lock:
+            device._compute.submit([0x63 | 1 << 32], ())  # nothing public makes such a word
         with pytest.raises(MalformedInput, match="unknown opcode 99"):
             device.synchronize()
         device.launch(device.load(kernel("bump")), (out, 1), 1)
