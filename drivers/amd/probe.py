@@ -1,0 +1,190 @@
+"""`python -m drivers.amd.probe [--json]`: the AMD GPUs that KFD manages. Exit status 0.
+
+Nothing is opened, claimed or changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from drivers.amd import DRIVER_WRITTEN
+from drivers.amd.discovery import HwId
+from drivers.amd.look import Access, Gpu, Look, look
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError
+from drivers.world.linux import LinuxWorld
+
+WIDTH_CHARS = 100
+_INDENT = " " * 12
+_NO_DRIVER = "no driver written yet"
+_GIB = 1 << 30
+_MASKED = "hidden from this process by the device cgroup"
+
+
+def state(found: Look, gpu: Gpu) -> str:
+    """ "usable", or the first thing that is in the way."""
+    if not gpu.supported:
+        return "not supported" if gpu.chip is None else "not usable"
+    if not DRIVER_WRITTEN:
+        return _NO_DRIVER
+    return "usable" if found.kfd.ok and gpu.render.ok else "not usable"
+
+
+def names(found: Look) -> list[str]:
+    """AMD:0, AMD:1, ... for the supported GPUs in KFD's order; "-" for the others."""
+    number, given = 0, []
+    for gpu in found.gpus:
+        given.append(f"AMD:{number}" if gpu.supported else "-")
+        number += gpu.supported
+    return given
+
+
+def _problem(error: DeviceError) -> dict[str, str]:
+    return {"kind": type(error).__name__, "reason": error.message, "advice": error.hint}
+
+
+def _gpu_json(found: Look, gpu: Gpu, name: str) -> dict[str, object]:
+    node, chip = gpu.node, gpu.chip
+    return {
+        "name": name,
+        "state": state(found, gpu),
+        "machine_ready": gpu.supported and found.kfd.ok and gpu.render.ok,
+        "chip": chip.name if chip else None,
+        "family": chip.family.name if chip else None,
+        "product": chip.product if chip else None,
+        "gfx_target_version": node.gfx_target_version,
+        "pci": {
+            "address": node.pci_address,
+            "vendor": f"{node.vendor_id:04x}",
+            "device": f"{node.device_id:04x}",
+        },
+        "kfd_node": node.index,
+        "gpu_id": node.gpu_id,
+        "compute_units": node.cus,
+        "xccs": node.num_xcc,
+        "clock_mhz": node.clock_mhz,
+        "vram_bytes": node.vram_bytes,
+        "vram_host_visible": node.host_visible,
+        "queues": {
+            "compute": node.cp_queues,
+            "sdma_engines": node.sdma_engines,
+            "sdma_xgmi_engines": node.sdma_xgmi_engines,
+            "per_sdma_engine": node.sdma_queues_per_engine,
+        },
+        "save_area": asdict(gpu.area) if gpu.area else None,
+        "ip": _ip(gpu),
+        "firmware": {key: f"{version:#x}" for key, version in gpu.firmware.items()},
+        "render_node": asdict(gpu.render),
+        "problems": [_problem(error) for error in gpu.problems],
+    }
+
+
+def _ip(gpu: Gpu) -> dict[str, str]:
+    """Kinds of block and their versions."""
+    found: dict[HwId, set[str]] = {}
+    for block in gpu.blocks:
+        if not block.harvested:
+            found.setdefault(block.hw_id, set()).add(block.version_text)
+    return {hw_id.name: ", ".join(sorted(versions)) for hw_id, versions in found.items()}
+
+
+def as_json(found: Look) -> str:
+    """One object; `gpus` has one for each GPU."""
+    gpus = zip(found.gpus, names(found), strict=True)
+    return json.dumps(
+        {
+            "driver_written": DRIVER_WRITTEN,
+            "kfd": asdict(found.kfd),
+            "problem": _problem(found.problem) if found.problem else None,
+            "hidden_nodes": list(found.hidden),
+            "gpus": [_gpu_json(found, gpu, name) for gpu, name in gpus],
+        },
+        indent=2,
+    )
+
+
+def _wrapped(start: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _access_lines(start: str, seen: Access) -> list[str]:
+    lines = _wrapped(start, seen.reason)
+    return lines if seen.ok else [*lines, *_wrapped("", f"-> {seen.advice}")]
+
+
+def _title(found: Look, gpu: Gpu) -> str:
+    node, chip = gpu.node, gpu.chip
+    what = f"{chip.name} {chip.product}" if chip else f"{node.vendor_id:04x}:{node.device_id:04x}"
+    return f"{what} at {node.pci_address}, KFD node {node.index}: {state(found, gpu)}"
+
+
+def _queues(gpu: Gpu) -> str:
+    node = gpu.node
+    engines = node.sdma_engines + node.sdma_xgmi_engines
+    text = f"queues: {node.cp_queues} compute, {engines} SDMA engines"
+    text += f" of {node.sdma_queues_per_engine}"
+    if gpu.area:
+        text += f"; each compute queue saves its waves in {gpu.area.total_bytes / 2**20:.1f} MiB"
+    return text
+
+
+def _facts(gpu: Gpu) -> Iterator[str]:
+    node = gpu.node
+    xccs = f" in {node.num_xcc} XCCs" if node.num_xcc > 1 else ""
+    vram = f"{node.vram_bytes / _GIB:.1f} GiB VRAM" if node.vram_bytes else "no VRAM of its own"
+    visible = ", all of it host-visible" if node.vram_bytes and node.host_visible else ""
+    yield f"{node.cus} compute units{xccs} at {node.clock_mhz} MHz, {vram}{visible}"
+    yield _queues(gpu)
+    if gpu.blocks:
+        yield "blocks: " + ", ".join(f"{name} {version}" for name, version in _ip(gpu).items())
+    if gpu.firmware:
+        shown = (f"{name} {version:#x}" for name, version in gpu.firmware.items())
+        yield "firmware: " + ", ".join(shown)
+
+
+def _gpu_lines(found: Look, gpu: Gpu, name: str) -> list[str]:
+    lines = _wrapped(name, _title(found, gpu))
+    for fact in _facts(gpu):
+        lines += _wrapped("", fact)
+    for error in gpu.problems:
+        lines += _wrapped("", error.message)
+        lines += _wrapped("", f"-> {error.hint}") if error.hint else []
+    return lines + _access_lines("", gpu.render)
+
+
+def as_table(found: Look) -> str:
+    """Every GPU with its facts, and what is in the way with what to do."""
+    lines = _access_lines("KFD", found.kfd)
+    if found.problem:
+        lines += _wrapped("", found.problem.message)
+        lines += _wrapped("", f"-> {found.problem.hint}") if found.problem.hint else []
+    for gpu, name in zip(found.gpus, names(found), strict=True):
+        lines += _gpu_lines(found, gpu, name)
+    for index in found.hidden:
+        lines += _wrapped("-", f"KFD node {index}: {_MASKED}")
+    if not found.problem and not found.gpus:
+        lines += _wrapped("", "KFD manages no GPU that this process may see")
+    if not DRIVER_WRITTEN:
+        lines += _wrapped("", "This stack can only look at AMD GPUs: " + _NO_DRIVER + ".")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str], world: World | None = None) -> str:
+    """What the command prints."""
+    parser = argparse.ArgumentParser(prog="python -m drivers.amd.probe", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    chosen = parser.parse_args(arguments)
+    found = look(world or LinuxWorld())
+    return as_json(found) if chosen.json else as_table(found)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(main(sys.argv[1:]) + "\n")

@@ -1,0 +1,77 @@
+"""Files of "name value" lines, as KFD's topology writes them: bounded, checked, by name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from drivers.base.contracts import World
+from drivers.base.errors import MalformedInput
+from drivers.machine.text import read_text
+
+MAX_LINES = 256
+_LINE = re.compile(r"([a-z][a-z0-9_]{0,63}) ([0-9]{1,20})")
+_LIST_LINE = re.compile(r"[a-z][a-z0-9_]{0,63} [0-9,]*")
+_NUMBER = re.compile(r"[0-9]{1,20}")
+_U32, _U64 = 32, 64
+_SHOWN_CHARS = 40
+_HINT = "report it with the output of `uname -r`"
+
+
+def malformed(path: str, rule: str) -> MalformedInput:
+    """The error for a file that breaks a rule; the caller raises it."""
+    return MalformedInput(f"{path}: {rule}", hint=_HINT)
+
+
+def number_file(world: World, path: str, bits: int = _U32) -> int:
+    """A file that holds one decimal number. Raises: MalformedInput, NotFound, Denied."""
+    text = read_text(world, path).strip()
+    if not _NUMBER.fullmatch(text) or int(text) >> bits:
+        raise malformed(path, f"{text[:_SHOWN_CHARS]!r} is no {bits}-bit number")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """The numbers of one file; unknown names are kept, so that newer kernels are welcome."""
+
+    path: str
+    values: dict[str, int]
+
+    def u32(self, name: str, low: int = 0, high: int = (1 << _U32) - 1) -> int:
+        """A property that must be there, between two bounds. Raises: MalformedInput."""
+        if name not in self.values:
+            raise malformed(self.path, f"{name} is missing")
+        value = self.values[name]
+        if not low <= value <= high:
+            raise malformed(self.path, f"{name} {value} is outside {low}..{high}")
+        return value
+
+    def u64(self, name: str) -> int:
+        """A 64-bit property that must be there. Raises: MalformedInput."""
+        return self.u32(name, high=(1 << _U64) - 1)
+
+    def optional(self, name: str, default: int = 0, high: int = (1 << _U32) - 1) -> int:
+        """A property that older kernels do not print. Raises: MalformedInput when out of range."""
+        return self.u32(name, high=high) if name in self.values else default
+
+
+def read_properties(world: World, path: str) -> Properties:
+    """A whole file. Raises: MalformedInput, NotFound, Denied."""
+    lines = read_text(world, path).splitlines()
+    if len(lines) > MAX_LINES:
+        raise malformed(path, f"{len(lines)} lines; at most {MAX_LINES} are read")
+    values: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        found = _LINE.fullmatch(line)
+        if found is None:
+            if _LIST_LINE.fullmatch(line):  # a cache's sibling_map: ones and zeros with commas
+                continue
+            raise malformed(path, f"line {number}, {line[:_SHOWN_CHARS]!r}, is no name and number")
+        name, value = found[1], int(found[2])
+        if name in values:
+            raise malformed(path, f"line {number} says {name} once more")
+        if value >> _U64:
+            raise malformed(path, f"line {number}: {name} does not fit 64 bits")
+        values[name] = value
+    return Properties(path, values)

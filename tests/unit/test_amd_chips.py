@@ -1,0 +1,136 @@
+"""The chips' facts against each other, against LLVM, and against a list written down by hand."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import fields
+
+import llvmlite.binding as llvm
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from drivers.amd.chips import CHIPS, NAMES, Chip, Family, chip_of, target_name
+from drivers.base.errors import MalformedInput, Unsupported
+from tests.support import check
+
+KERNEL = """
+target triple = "amdgcn-amd-amdhsa"
+define amdgpu_kernel void @k(ptr addrspace(1) %p) { store i32 1, ptr addrspace(1) %p
+ ret void }
+"""
+ELF_MACH_MASK = 0xFF  # src: LLVM BinaryFormat/ELF.h EF_AMDGPU_MACH
+chips = pytest.mark.parametrize("chip", CHIPS.values(), ids=NAMES)
+
+
+def compiled(chip: Chip) -> tuple[int, str]:
+    """ELF flags and assembly that LLVM makes for a chip."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("amdgcn-amd-amdhsa")
+    machine = target.create_target_machine(cpu=chip.name, opt=2)
+    module = llvm.parse_assembly(KERNEL)
+    flags = ELFFile(io.BytesIO(machine.emit_object(module)))["e_flags"]
+    return int(flags), str(machine.emit_assembly(module))
+
+
+def test_the_list() -> None:
+    wanted = {"gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"}
+    check(set(NAMES) == wanted and len(CHIPS) == 8)
+
+
+@chips
+def test_the_name_follows_from_the_version(chip: Chip) -> None:
+    check(target_name(chip.target_version) == chip.name)
+    check(chip_of(chip.target_version) is chip)
+
+
+@chips
+def test_llvm_knows_it_as_the_same_machine(chip: Chip) -> None:
+    flags, assembly = compiled(chip)
+    check(flags & ELF_MACH_MASK == chip.elf_mach, hex(flags))
+    check(f".wavefront_size: {chip.family.wave_lanes}" in assembly, "wave size")
+    private_buffer = ".amdhsa_user_sgpr_private_segment_buffer" in assembly
+    check(private_buffer != chip.family.architected_scratch, "scratch")
+
+
+@chips
+def test_the_register_file_is_what_a_save_area_holds(chip: Chip) -> None:
+    family = chip.family
+    nbytes = family.simd_per_cu * chip.vgprs_per_simd * family.wave_lanes * 4
+    check(nbytes == chip.save_vgpr_bytes_per_cu, hex(nbytes))
+
+
+# src: notes from gc_*_sh_mask.h (TMPRING_SIZE), kfd_device.c, amdgpu_discovery.c, *_pkt_open.h
+@pytest.mark.parametrize(
+    (
+        "name",
+        "lanes",
+        "simds",
+        "pm4",
+        "queue",
+        "unit",
+        "size_bits",
+        "lds",
+        "copy",
+        "gc",
+        "sdma",
+    ),
+    [
+        ("gfx942", 64, 4, "soc15", "AQL", 1024, 13, 0x10000, 1 << 22, (9, 4, 3), (4, 4, 2)),
+        ("gfx950", 64, 4, "soc15", "AQL", 1024, 13, 0x28000, 1 << 22, (9, 5, 0), (4, 4, 4)),
+        ("gfx1030", 32, 2, "nv", "PM4", 1024, 13, 0x10000, 1 << 22, (10, 3, 0), (5, 2, 0)),
+        ("gfx1100", 32, 2, "nv", "PM4", 256, 15, 0x10000, 1 << 30, (11, 0, 0), (6, 0, 0)),
+        ("gfx1101", 32, 2, "nv", "PM4", 256, 15, 0x10000, 1 << 30, (11, 0, 3), (6, 0, 3)),
+        ("gfx1102", 32, 2, "nv", "PM4", 256, 15, 0x10000, 1 << 30, (11, 0, 2), (6, 0, 2)),
+        ("gfx1200", 32, 2, "nv", "PM4", 256, 18, 0x10000, 1 << 30, (12, 0, 0), (7, 0, 0)),
+        ("gfx1201", 32, 2, "nv", "PM4", 256, 18, 0x10000, 1 << 30, (12, 0, 1), (7, 0, 1)),
+    ],
+)
+def test_facts(
+    name: str, lanes: int, simds: int, pm4: str, queue: str, unit: int, size_bits: int,
+    lds: int, copy: int, gc: tuple[int, int, int], sdma: tuple[int, int, int],
+) -> None:  # fmt: skip
+    (chip,) = (chip for chip in CHIPS.values() if chip.name == name)
+    family = chip.family
+    check((family.wave_lanes, family.simd_per_cu) == (lanes, simds))
+    check((family.pm4, family.queue) == (pm4, queue))
+    check((family.scratch_unit_bytes, family.wavesize_bits) == (unit, size_bits))
+    check((chip.lds_bytes, chip.max_copy_bytes) == (lds, copy))
+    check(gc in chip.gc and sdma in chip.sdma)
+
+
+def test_no_two_chips_share_a_discovery_version() -> None:
+    versions = [version for chip in CHIPS.values() for version in chip.gc]
+    check(len(set(versions)) == len(versions))
+
+
+def test_what_is_said_of_a_family_is_complete() -> None:
+    for family in {chip.family.name: chip.family for chip in CHIPS.values()}.values():
+        values = {field.name: getattr(family, field.name) for field in fields(Family)}
+        check(values["workgroup_ids_in_ttmp"] == (family.name == "RDNA4"))
+        check(values["packed_work_items"] == (family.name != "RDNA2"))
+        check(values["matrix"] == {"C": "mfma", "RDNA2": ""}.get(
+            "C" if family.name.startswith("CDNA") else family.name, "wmma"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(100306, "gfx1036"), (90010, "gfx90a"), (90008, "gfx908"), (90012, "gfx90c"),
+     (110501, "gfx1151"), (80003, "gfx803"), (90402, "gfx942"), (120501, "gfx1251")],
+)  # fmt: skip
+def test_names_of_versions(version: int, name: str) -> None:
+    check(target_name(version) == name, target_name(version))
+
+
+@pytest.mark.parametrize("version", [100306, 110003, 90010, 90400, 90401, 80003, 120501])
+def test_others_are_refused_with_the_list(version: int) -> None:
+    with pytest.raises(Unsupported) as caught:
+        chip_of(version)
+    for name in (target_name(version), *NAMES):
+        check(name in str(caught.value), str(caught.value))
+
+
+@pytest.mark.parametrize("version", [0, -1, 7, 9999, 91700, 90116, 1 << 31, 990000000])
+def test_numbers_that_are_no_version(version: int) -> None:
+    with pytest.raises(MalformedInput, match="no version of a chip"):
+        chip_of(version)

@@ -1,0 +1,177 @@
+"""`python -m drivers.amd.probe` on made-up machines and on this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivers.amd import DRIVER_WRITTEN
+from drivers.amd.probe import main
+from drivers.registry import KINDS_BY_NAME
+from tests.amd_trees import (
+    GFX942,
+    GFX1030,
+    GFX1036,
+    GFX1100,
+    GFX1201,
+    ROOT,
+    machine,
+    second,
+    text,
+)
+from tests.fake_machine import X86, FakeMachine
+from tests.support import check
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+Files = Mapping[str, bytes | str]
+
+
+def report(files: Files, denied: tuple[str, ...] = ()) -> dict[str, Any]:
+    world = FakeMachine({**X86, **files}, denied)
+    found = json.loads(main(["--json"], world))
+    check(not world.touched, "it only looks")
+    return dict(found)
+
+
+def table(files: Files, denied: tuple[str, ...] = ()) -> str:
+    lines = main([], FakeMachine({**X86, **files}, denied))
+    check(max(map(len, lines.splitlines())) <= 100, lines)
+    return " ".join(lines.split())
+
+
+def test_a_gfx1100_in_json() -> None:
+    found = report(machine(GFX1100))
+    (gpu,) = found["gpus"]
+    check((gpu["name"], gpu["chip"], gpu["family"]) == ("AMD:0", "gfx1100", "RDNA3"))
+    check(gpu["pci"] == {"address": "0000:03:00.0", "vendor": "1002", "device": "744c"})
+    check((gpu["compute_units"], gpu["xccs"], gpu["vram_bytes"]) == (96, 1, 24 << 30))
+    check(gpu["queues"] == {
+        "compute": 8, "sdma_engines": 2, "sdma_xgmi_engines": 0, "per_sdma_engine": 6
+    })  # fmt: skip
+    check(gpu["save_area"] == {
+        "ctl_stack_bytes": 0xA000, "context_bytes": 0x2BEA000, "debug_bytes": 0x18000,
+        "total_bytes": 0x2C02000,
+    })  # fmt: skip
+    check(gpu["firmware"] == {"mec": "0x85c", "sdma": "0x14", "rlc": "0x74"})
+    check(gpu["ip"] == {"GC": "11.0.0", "OSSSYS": "6.0.0", "SDMA0": "6.0.0", "NBIF": "4.3.0"})
+    check(gpu["machine_ready"] and gpu["problems"] == [])
+    check(found["kfd"]["ok"] and gpu["render_node"]["ok"] and found["problem"] is None)
+
+
+def test_it_is_honest_about_the_driver() -> None:
+    written = KINDS_BY_NAME["AMD"].factory is not None
+    check(written == DRIVER_WRITTEN)
+    found = report(machine(GFX1100))
+    check(found["driver_written"] == written)
+    check((found["gpus"][0]["state"] == "usable") == written)
+    check(("no driver written yet" in table(machine(GFX1100))) != written)
+
+
+def test_a_gfx1100_as_a_table() -> None:
+    shown = table(machine(GFX1100))
+    for part in (
+        "/dev/kfd can be opened",
+        "AMD:0 gfx1100 Radeon RX 7900 (Navi 31) at 0000:03:00.0, KFD node 1",
+        "96 compute units at 2482 MHz, 24.0 GiB VRAM, all of it host-visible",
+        "queues: 8 compute, 2 SDMA engines of 6",
+        "saves its waves in 44.0 MiB",
+        "blocks: GC 11.0.0",
+        "mec 0x85c",
+        "/dev/dri/renderD128 can be opened",
+    ):
+        check(part in shown, f"{part!r} is not in {shown}")
+
+
+def test_an_instinct() -> None:
+    shown = table(machine(GFX942, vram_bytes=192 << 30))
+    for part in ("304 compute units in 8 XCCs", "192.0 GiB", "24 compute, 16 SDMA engines of 8"):
+        check(part in shown, f"{part!r} is not in {shown}")
+
+
+def test_numbers_are_given_to_supported_gpus() -> None:
+    card = second(GFX1100)
+    found = report(machine(GFX1036, GFX1201, card, vram_bytes=8 << 30))
+    check([gpu["name"] for gpu in found["gpus"]] == ["-", "AMD:0", "AMD:1"])
+    small = found["gpus"][0]
+    check((small["state"], small["chip"]) == ("not supported", None))
+    (problem,) = small["problems"]
+    check("gfx1036" in problem["reason"] and "gfx1030, gfx1100" in problem["advice"])
+
+
+def test_an_older_kernel() -> None:
+    (gpu,) = report(machine(GFX1030))["gpus"]
+    check(gpu["save_area"]["ctl_stack_bytes"] == 0x7000 and gpu["machine_ready"])
+
+
+@pytest.mark.parametrize("path", ["/dev/kfd", "/dev/dri/renderD128"])
+def test_a_node_that_may_not_be_opened(path: str) -> None:
+    found = report(machine(GFX1100), (path,))
+    seen = found["kfd"] if path == "/dev/kfd" else found["gpus"][0]["render_node"]
+    check(not seen["ok"] and not found["gpus"][0]["machine_ready"])
+    check(seen["reason"] == f"{path} may not be opened by this user")
+    # the user of X86 is in video (44) and render (992)
+    check("in render and video: see the owner" in seen["advice"], seen["advice"])
+
+
+def test_a_user_outside_the_group_is_told_which() -> None:
+    files = {**machine(GFX1100), "/etc/group": b"video:x:44:\nrender:x:993:\n"}
+    advice = report(files, ("/dev/kfd",))["kfd"]["advice"]
+    check("not in render: `usermod -aG render USER`" in advice, advice)
+
+
+def test_a_container_without_the_nodes() -> None:
+    files = {k: v for k, v in machine(GFX1100).items() if not k.startswith("/dev/")}
+    found = report(files)
+    check("--device=/dev/kfd" in found["kfd"]["advice"])
+    check(found["gpus"][0]["render_node"]["reason"] == "/dev/dri/renderD128 does not exist")
+
+
+def test_a_machine_without_amdgpu() -> None:
+    found = report({})
+    check(found["gpus"] == [] and found["problem"]["kind"] == "NotFound")
+    check("modprobe amdgpu" in table({}))
+
+
+def test_a_machine_with_processors_only() -> None:
+    check("KFD manages no GPU that this process may see" in table(machine()))
+
+
+def test_a_hidden_gpu() -> None:
+    denied = (f"{ROOT}/nodes/1/gpu_id",)
+    check(report(machine(GFX1100), denied)["hidden_nodes"] == [1])
+    check("KFD node 1: hidden from this process" in table(machine(GFX1100), denied))
+
+
+def test_a_table_that_names_another_chip() -> None:
+    files = machine(GFX1100)
+    device = "/sys/class/drm/renderD128/device/ip_discovery/die/0/11/0"
+    (gpu,) = report({**files, f"{device}/revision": b"3\n"})["gpus"]
+    check((gpu["state"], gpu["name"]) == ("not usable", "-"))
+    check("IP discovery shows 11.0.3" in gpu["problems"][0]["reason"])
+
+
+def test_a_broken_topology_is_a_reason() -> None:
+    files = {**machine(GFX1100), f"{ROOT}/nodes/1/properties": text({"simd_count": 1})}
+    found = report(files)
+    check(found["problem"]["kind"] == "MalformedInput" and found["gpus"] == [])
+    check("is missing" in table(files))
+
+
+def test_the_command_exits_with_0_here() -> None:
+    for arguments in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "drivers.amd.probe", *arguments],
+            cwd=REPOSITORY,
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        check(done.returncode == 0 and "/dev/kfd" in done.stdout, done.stderr)
