@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from drivers.base.contracts import Device, Firmware, World
-from drivers.base.errors import Unsupported
+from drivers.base.errors import NotFound, Unsupported
 from drivers.choice import KINDS, Choice, choose
 
 Factory: TypeAlias = Callable[[World, Choice, "Firmware | None"], Device]
@@ -32,6 +32,8 @@ class Kind:
 def _cpu(world: World, choice: Choice, firmware: Firmware | None) -> Device:
     from drivers.cpu import open_cpu
 
+    if choice.index:
+        raise NotFound(f"there is no CPU:{choice.index}", hint="All processors are CPU:0")
     return open_cpu(world, choice, firmware)
 
 

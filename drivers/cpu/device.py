@@ -16,7 +16,7 @@ from drivers.cpu import arguments
 from drivers.cpu.features import Processor
 from drivers.cpu.heap import Heap
 from drivers.cpu.memory import CpuBuffer
-from drivers.cpu.program import CpuProgram
+from drivers.cpu.program import MAX_SCRATCH_BYTES, CpuProgram, resource
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.undo import Step, run_all
@@ -99,7 +99,7 @@ class CpuDevice(Heap):
             self._reclaim()
         if self._closed:
             self._refuse()
-        scratch_bytes = binary.resources.get("scratch_bytes", 0)
+        scratch_bytes = resource(binary, "scratch_bytes", MAX_SCRATCH_BYTES)
         if not self._workers.ready_for(scratch_bytes):
             with self._compute.quiet(DRAIN_S):
                 self._workers.prepare(scratch_bytes)

@@ -89,14 +89,14 @@ def _text(world: World, path: str) -> str:
 
 
 def _features(cpuinfo: str) -> tuple[str, frozenset[str]]:
-    """Of the first processor; Linux lists only what it supports on all of them."""
-    found = re.search(r"^(flags|Features)[ \t]*:(.*)$", cpuinfo, re.MULTILINE)
-    if found is None:
+    """What every processor has: a thread may run on any of them."""
+    found = re.findall(r"^(flags|Features)[ \t]*:(.*)$", cpuinfo, re.MULTILINE)
+    if not found:
         raise Unsupported(
             "/proc/cpuinfo lists no features", hint="the CPU device knows x86-64 and AArch64"
         )
-    arch, names = ("x86_64", _X86) if found[1] == "flags" else ("aarch64", _ARM)
-    words = found[2].split()
+    arch, names = ("x86_64", _X86) if found[0][0] == "flags" else ("aarch64", _ARM)
+    words = frozenset.intersection(*map(_words, {text for _, text in found}))
     if arch == "x86_64" and "lm" not in words:
         raise Unsupported("a 32-bit x86 processor", hint="the CPU device needs x86-64")
     return arch, frozenset(names[word] for word in words if word in names)

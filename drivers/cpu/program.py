@@ -8,12 +8,14 @@ from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.cpu.undo import Undo
+from queues.cpu_packets import MAX_GRID
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice
 
 PAGE_BYTES: Final = 4096
 MAX_IMAGE_BYTES: Final = 256 << 20
+MAX_SCRATCH_BYTES: Final = 1 << 40
 _ADDRESS_BYTES: Final = 8
 _ADDRESS_MASK: Final = (1 << 64) - 1
 
@@ -25,7 +27,7 @@ class CpuProgram:
 
     def __init__(self, device: CpuDevice, binary: Binary) -> None:
         self.device, self.name = device, binary.name
-        self.chunk = binary.resources.get("chunk_items", 0)
+        self.chunk = resource(binary, "chunk_items", MAX_GRID)
         self._region = map_image(device.world, binary, device.arch)
         self.gpu_va = self._region.cpu_va + binary.entry
 
@@ -60,6 +62,14 @@ class CpuProgram:
 
     def __del__(self) -> None:
         self.drop()
+
+
+def resource(binary: Binary, name: str, most: int) -> int:
+    """One of the numbers a binary asks for; 0 when it does not. Raises: MalformedInput."""
+    value = binary.resources.get(name, 0)
+    if type(value) is not int or not 0 <= value <= most:
+        raise MalformedInput(f"{binary.name}: {name} is {value!r:.40}, not 0 ... {most}")
+    return value
 
 
 def map_image(world: World, binary: Binary, arch: str) -> Region:

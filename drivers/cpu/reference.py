@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from typing import Self
 
 from drivers.base.contracts import Region, World
@@ -26,7 +26,7 @@ class ReferenceProcessor:
     ) -> None:
         self._world, self._futex, self._memmove, self._region = world, futex, memmove, region
         self._words = self._region.view().cast("Q")
-        self._lock = Lock()
+        self._lock = RLock()
         self._kernels: dict[int, Callable[..., int]] = {}
 
     @classmethod
@@ -83,10 +83,16 @@ class ReferenceProcessor:
         elif packet.name == "WAIT":
             return self._peek(f["signal"], 1)[0] >= f["value"]
         elif packet.name == "SIGNAL":
-            if f["value"] > self._peek(f["signal"], 1)[0]:
-                self._poke(f["signal"] + packets.SIGNAL_TIME_OFF, time.monotonic_ns())
-                self._poke(f["signal"], f["value"])
-                self._futex.wake(f["signal"])
+            self._signal(f["signal"], f["value"])
         elif packet.name == "TIMESTAMP":
             self._poke(f["signal"] + packets.SIGNAL_TIME_OFF, time.monotonic_ns())
         return True
+
+    def _signal(self, cpu_va: int, value: int) -> None:
+        """Raise a signal to `value`; both rings and host threads may do so at once."""
+        with self._lock:
+            if value <= self._peek(cpu_va, 1)[0]:
+                return
+            self._poke(cpu_va + packets.SIGNAL_TIME_OFF, time.monotonic_ns())
+            self._poke(cpu_va, value)
+        self._futex.wake(cpu_va)

@@ -18,6 +18,7 @@ SPINS: Final = 400
 MIN_SCRATCH_BYTES: Final = 4096
 MAX_THREADS: Final = 1024
 JOIN_S: Final = 10.0
+_CALL_AGAIN_S: Final = 0.1
 _PAGE_BYTES: Final = 4096
 
 
@@ -124,15 +125,26 @@ class Workers:
         if not self._threads:
             return
         self._write(state.STOP, 1)
-        generation = self._halves[state.GENERATION // self._halves.itemsize]
-        self._write_half(state.GENERATION, (generation + 1) & 0xFFFFFFFF)
-        self.futex.wake(self.region.cpu_va + state.GENERATION)
+        deadline_s = self._world.monotonic_s() + timeout_s
         for thread in self._threads:
-            thread.join(timeout_s)
+            self._call()
+            while thread.is_alive() and self._world.monotonic_s() < deadline_s:
+                thread.join(_CALL_AGAIN_S)
+                self._call()
             if thread.is_alive():
                 raise Hang(f"{thread.name} does not return", queue="compute")
         self._threads = []
         self._write(state.STOP, 0)
+
+    def _call(self) -> None:
+        """Wake every worker, to look at STOP.
+
+        These are plain stores: a processor with weak ordering may show a worker the generation
+        before STOP, and it sleeps again. So the caller repeats this.
+        """
+        generation = self._halves[state.GENERATION // self._halves.itemsize]
+        self._write_half(state.GENERATION, (generation + 1) & 0xFFFFFFFF)
+        self.futex.wake(self.region.cpu_va + state.GENERATION)
 
     def after_fork(self) -> None:
         """A child has no workers: it computes on one thread until start() is called."""

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from drivers.base.contracts import World
 from drivers.doctor import Line, run
 from drivers.doctor.checks import CHECKS
+from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
 WIDTH_CHARS = 100
@@ -46,4 +47,4 @@ def _shown(line: Line) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(main(sys.argv[1:]) + "\n")
+    sys.exit(print_text(main(sys.argv[1:])))

@@ -119,7 +119,7 @@ def huge_pages(world: World, environ: Mapping[str, str]) -> Lines:
         state = chosen[1] if chosen else "not in this kernel"
         yield Line("huge pages", WARN, f"transparent huge pages: {state}", advice)
     reserved = dict(fields(read_text(world, "/proc/meminfo"))).get("HugePages_Total", "")
-    if not reserved.isdigit():
+    if not re.fullmatch(r"\d{1,15}", reserved):
         raise MalformedInput("/proc/meminfo has no number HugePages_Total")
     yield Line("huge pages", OK, f"{int(reserved)} reserved huge pages; none are needed")
 

@@ -21,6 +21,7 @@ _LIBRARY_FOLDERS = (
     "/usr/lib/wsl/lib",
 )
 _MAX_FOLDERS = 64
+_ID = re.compile(r"\d{1,10}").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def current_user(world: World) -> User:
     """From /proc/self/status and /etc/group. Raises: MalformedInput."""
     status = dict(fields(read_text(world, "/proc/self/status")))
     numbers = f"{status.get('Uid', '')} {status.get('Gid', '')} {status.get('Groups', '')}".split()
-    if len(status.get("Uid", "").split()) < 2 or not all(n.isdigit() for n in numbers):
+    if len(status.get("Uid", "").split()) < 2 or not all(map(_ID, numbers)):
         raise MalformedInput("/proc/self/status has no numeric Uid, Gid and Groups")
     names = group_names(world)
     gids = [*status.get("Gid", "").split()[1:2], *status.get("Groups", "").split()]
@@ -46,7 +47,7 @@ def current_user(world: World) -> User:
 def group_names(world: World) -> dict[str, str]:
     """Group number (as text) to name, from /etc/group; src: group(5)."""
     rows = (line.split(":") for line in try_text(world, "/etc/group").splitlines())
-    return {row[2]: row[0] for row in rows if len(row) > 2 and row[2].isdigit()}
+    return {row[2]: row[0] for row in rows if len(row) > 2 and _ID(row[2])}
 
 
 def memlock_bytes(world: World) -> int | None:

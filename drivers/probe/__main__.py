@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from drivers.base.contracts import World
+from drivers.machine.output import print_text
 from drivers.probe import Machine, run
 from drivers.probe.kinds import CHECKS
 from drivers.probe.report import as_json, as_table
@@ -38,4 +39,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.stdout.write(main(sys.argv[1:]) + "\n")
+    sys.exit(print_text(main(sys.argv[1:])))

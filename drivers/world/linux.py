@@ -62,6 +62,8 @@ class LinuxWorld:
         try:
             with open(path, "rb", opener=_open_for_read) as file:
                 data = file.read(limit_bytes + 1)
+                if data is None:  # open for writing elsewhere, and nothing written yet
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:
             raise translate(error, f"read {path}") from error
         if len(data) > limit_bytes:

@@ -54,6 +54,14 @@ def test_an_arm_processor() -> None:
     np.testing.assert_equal(processor.limits.vector_bytes, 16)
 
 
+def test_only_what_every_processor_has() -> None:
+    """The kernel prints each x86 processor's own flags; a thread may run on any of them."""
+    mixed = X86 + X86.replace(b" avx512f avx512_bf16", b"")
+    processor = read_processor(Proc(mixed))
+    np.testing.assert_equal(processor.limits.vector_bytes, 32)
+    check(not any("avx512" in name for name in processor.limits.features))
+
+
 def test_this_machine() -> None:
     processor = read_processor(LinuxWorld())
     np.testing.assert_equal(processor.arch, os.uname().machine)

@@ -48,6 +48,12 @@ def test_a_kind_without_a_driver_says_so(kind: str) -> None:
         check(KINDS_BY_NAME[kind].needs in str(caught.value) and "CPU" in caught.value.hint)
 
 
+def test_there_is_one_cpu_device() -> None:
+    for call in (lambda: drivers.open("CPU:1"), lambda: drivers.open(environ={"DEV": "CPU:2"})):
+        with pytest.raises(NotFound, match="there is no CPU:"):
+            call()
+
+
 def test_unknown_names_and_wrong_settings() -> None:
     with pytest.raises(NotFound, match="AMD, NV"):
         drivers.open("VOODOO", environ={})

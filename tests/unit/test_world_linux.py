@@ -14,6 +14,7 @@ import pytest
 
 from drivers.base.contracts import World
 from drivers.base.errors import (
+    Busy,
     Denied,
     DeviceError,
     MalformedInput,
@@ -75,6 +76,14 @@ def test_nothing_is_created(world: LinuxWorld, tmp_path: Path) -> None:
 def test_a_fifo_without_a_writer_does_not_block(world: LinuxWorld, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     check(world.read(str(tmp_path / "fifo")) == b"")
+
+
+def test_a_fifo_with_nothing_in_it_yet_is_busy(world: LinuxWorld, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    writer = os.open(tmp_path / "fifo", os.O_RDWR)
+    with pytest.raises(Busy):
+        world.read(str(tmp_path / "fifo"))
+    os.close(writer)
 
 
 @pytest.mark.parametrize("operation", ["open", "read", "write", "listdir", "readlink"])
