@@ -5,7 +5,7 @@ A `Family` is what one generation shares; a `Chip` adds what differs between its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drivers.base.errors import MalformedInput, Unsupported
 
@@ -63,6 +63,7 @@ CDNA3 = Family(
     save_waves_per_cu=40, save_waves_per_engine=512, ctl_stack_bytes_per_wave=8,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
+CDNA4 = replace(CDNA3, name="CDNA4")
 RDNA2 = Family(
     name="RDNA2", wave_lanes=32, simd_per_cu=2, pm4="nv", queue="PM4",
     scratch_unit_bytes=1024, wavesize_bits=13, architected_scratch=False,
@@ -124,7 +125,7 @@ CHIPS: dict[int, Chip] = {
     for chip in (
         Chip("gfx942", CDNA3, 90402, _versions((9, 4, 3), (9, 4, 4)),
              _versions((4, 4, 2), (4, 4, 5)), 512, 0x80000, 0x4C, "Instinct MI300"),
-        Chip("gfx950", CDNA3, 90500, _versions((9, 5, 0)), _versions((4, 4, 4)),
+        Chip("gfx950", CDNA4, 90500, _versions((9, 5, 0)), _versions((4, 4, 4)),
              512, 0x80000, 0x4F, "Instinct MI350", CDNA4_LDS_BYTES),
         Chip("gfx1030", RDNA2, 100300, _versions((10, 3, 0)), _versions((5, 2, 0)),
              1024, 0x40000, 0x36, "Radeon RX 6800, 6900 (Navi 21)"),

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from drivers.amd.chips import Chip, chip_of
 from drivers.amd.cwsr import SaveArea, save_area
 from drivers.amd.discovery import IpBlock, check_chip, read_ip_blocks
-from drivers.amd.nodes import GpuNode
+from drivers.amd.nodes import GpuNode, Topology
 from drivers.amd.topology import read_topology
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
+from drivers.machine.buses import AMD, pci_gpus
 from drivers.machine.system import current_user
 from drivers.machine.text import hex_number
 
@@ -51,12 +52,22 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmanaged:
+    """An AMD GPU on PCI that KFD does not manage, and why that may be."""
+
+    address: str
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """The whole machine. `problem` is why no topology could be read."""
 
     kfd: Access
     gpus: tuple[Gpu, ...] = ()
     hidden: tuple[int, ...] = ()
+    unmanaged: tuple[Unmanaged, ...] = ()
     problem: DeviceError | None = None
 
 
@@ -121,11 +132,49 @@ def look_at(world: World, node: GpuNode) -> Gpu:
     return Gpu(node, render, chip, area, blocks, versions, tuple(problems))
 
 
+def unmanaged(
+    world: World, managed: frozenset[str], some_hidden: bool = False
+) -> tuple[Unmanaged, ...]:
+    """AMD's GPUs on PCI that are not among the managed addresses.
+
+    With hidden nodes, amdgpu's own are left out: any of them may be one of those nodes.
+    """
+    found = []
+    for gpu in pci_gpus(world):
+        if gpu.vendor != AMD or gpu.address in managed:
+            continue
+        if some_hidden and gpu.driver == "amdgpu":
+            continue
+        if gpu.driver == "amdgpu":
+            advice = "see `dmesg` for lines with kfd: PCIe atomics may be missing in its slot"
+        elif gpu.driver:
+            advice = f"give it back to amdgpu when {gpu.driver} no longer needs it"
+        else:
+            advice = "`modprobe amdgpu`"
+        found.append(Unmanaged(gpu.address, f"{gpu}; KFD does not manage it", advice))
+    return tuple(found)
+
+
+def _whole(node: GpuNode) -> str:
+    """The PCI function of the GPU that a node is, or is a partition of."""
+    return node.pci_address[:-1] + "0"
+
+
 def look(world: World) -> Look:
     """The machine's GPUs as KFD knows them. Opens and changes nothing."""
     kfd = access(world, KFD_PATH)
     try:
         topology = read_topology(world)
     except DeviceError as error:
-        return Look(kfd, problem=error)
-    return Look(kfd, tuple(look_at(world, node) for node in topology.gpus), topology.hidden)
+        return Look(kfd, unmanaged=_others(world, Topology(0, (), ())), problem=error)
+    gpus = tuple(look_at(world, node) for node in topology.gpus)
+    return Look(kfd, gpus, topology.hidden, _others(world, topology))
+
+
+def _others(world: World, topology: Topology) -> tuple[Unmanaged, ...]:
+    nodes = topology.gpus
+    managed = {node.pci_address for node in nodes} | {_whole(node) for node in nodes}
+    try:
+        return unmanaged(world, frozenset(managed), bool(topology.hidden))
+    except DeviceError as error:
+        return (Unmanaged("", error.message, error.hint or "see `python -m drivers.doctor`"),)

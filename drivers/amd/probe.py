@@ -102,6 +102,7 @@ def as_json(found: Look) -> str:
             "kfd": asdict(found.kfd),
             "problem": _problem(found.problem) if found.problem else None,
             "hidden_nodes": list(found.hidden),
+            "unmanaged": [asdict(other) for other in found.unmanaged],
             "gpus": [_gpu_json(found, gpu, name) for gpu, name in gpus],
         },
         indent=2,
@@ -170,6 +171,8 @@ def as_table(found: Look) -> str:
         lines += _gpu_lines(found, gpu, name)
     for index in found.hidden:
         lines += _wrapped("-", f"KFD node {index}: {_MASKED}")
+    for other in found.unmanaged:
+        lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
     if not found.problem and not found.gpus:
         lines += _wrapped("", "KFD manages no GPU that this process may see")
     if not DRIVER_WRITTEN:

@@ -26,7 +26,7 @@ from tests.amd_trees import (
     second,
     text,
 )
-from tests.fake_machine import X86, FakeMachine
+from tests.fake_machine import X86, FakeMachine, pci
 from tests.support import check
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -155,6 +155,37 @@ def test_a_table_that_names_another_chip() -> None:
     (gpu,) = report({**files, f"{device}/revision": b"3\n"})["gpus"]
     check((gpu["state"], gpu["name"]) == ("not usable", "-"))
     check("IP discovery shows 11.0.3" in gpu["problems"][0]["reason"])
+
+
+@pytest.mark.parametrize(
+    ("driver", "advice"),
+    [("", "modprobe amdgpu"), ("vfio-pci", "when vfio-pci no longer"), ("amdgpu", "PCIe atomics")],
+)
+def test_a_gpu_that_kfd_does_not_manage(driver: str, advice: str) -> None:
+    files = {**machine(GFX1100), **pci("0000:0a:00.0", "1002:73bf", driver=driver)}
+    (other,) = report(files)["unmanaged"]
+    check((other["address"], advice in other["advice"]) == ("0000:0a:00.0", True), str(other))
+    check("1002:73bf at 0000:0a:00.0" in table(files))
+    check(len(report(pci("0000:0a:00.0", "1002:73bf", driver=driver))["unmanaged"]) == 1)
+
+
+def test_a_managed_gpu_and_others_vendors_are_not_unmanaged() -> None:
+    card = pci("0000:03:00.0", "1002:744c", driver="amdgpu")
+    files = {**machine(GFX1100), **card, **pci("0000:0b:00.0", "10de:2330")}
+    check(report(files)["unmanaged"] == [])
+    partitions = [GFX942 | {"location_id": 0x300 | n} for n in range(2)]
+    check(report({**machine(*partitions), **card})["unmanaged"] == [])
+
+
+def test_what_the_cgroup_hides_is_not_called_unmanaged() -> None:
+    card = pci("0000:03:00.0", "1002:744c", driver="amdgpu")
+    found = report({**machine(GFX1100), **card}, (f"{ROOT}/nodes/1/gpu_id",))
+    check((found["hidden_nodes"], found["unmanaged"]) == ([1], []))
+
+
+def test_a_broken_pci_bus_is_a_reason() -> None:
+    files = {**machine(GFX1100), "/sys/bus/pci/devices/0000:00:02.0/class": b"banana"}
+    check("no 24-bit hex number" in report(files)["unmanaged"][0]["reason"])
 
 
 def test_a_broken_topology_is_a_reason() -> None:
