@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cffi
@@ -18,42 +20,58 @@ from compilers.index import const as index_const
 from compilers.ir import Expr, Kernel, Load, Loop, Ref, Store, Valid
 
 FFI = cffi.FFI()
-RENDERERS = ("llvm", "c")
+RENDERERS: dict[str, Any] = {"llvm": render_llvm, "c": render_c}
+TOOLCHAINS: dict[str, Any] = {"llvm": llvm_toolchain, "c": clang}
+LLVM_PART = re.compile(r"^define.*?^}$|^[^\n]+$", re.MULTILINE | re.DOTALL)
+"""A function, or one line."""
+C_BODY = "static __attribute__((noinline)) void"
+"""Where the kernel begins."""
 VECTOR = 16
 HOST = frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
 _ENGINES: list[Any] = []
 
 
-def compile_text(kernel: Kernel, renderer: str, features: frozenset[str] = HOST) -> bytes:
-    """The kernel's relocatable object."""
+def merge(texts: Sequence[str], renderer: str) -> str:
+    """One module of many: what several of them declare, helpers too, is declared once."""
     if renderer == "llvm":
-        text = render_llvm.render(kernel, features)
-        return llvm_toolchain.compile_object(text, "x86_64", features)
-    return clang.compile_object(render_c.render(kernel, features), "x86_64", features)
+        parts = [part for text in texts for part in LLVM_PART.findall(text)]
+        return "\n".join(dict.fromkeys(parts))
+    split = [text.partition(C_BODY) for text in texts]
+    header = dict.fromkeys(line for head, _, _ in split for line in head.splitlines())
+    return "\n".join([*header, *(mark + body for _, mark, body in split)])
 
 
-def load(kernel: Kernel, renderer: str, features: frozenset[str] = HOST) -> Any:
-    """A function of (addresses, begin, end, scratch address)."""
+def compile_all(
+    kernels: Sequence[Kernel], renderer: str, features: frozenset[str] = HOST
+) -> list[Any]:
+    """Functions of (addresses, begin, end, scratch address), by one call of the compiler."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    image = compile_text(kernel, renderer, features)
+    renamed = [replace(kernel, name=f"kernel{n}") for n, kernel in enumerate(kernels)]
+    text = merge([RENDERERS[renderer].render(kernel, features) for kernel in renamed], renderer)
+    image = TOOLCHAINS[renderer].compile_object(text, "x86_64", features)
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(image))
     engine.finalize_object()
     _ENGINES.append(engine)
-    address = engine.get_function_address(kernel.name)
-    return FFI.cast("void (*)(uint64_t *, uint64_t, uint64_t, uint64_t)", address)
+    kind = "void (*)(uint64_t *, uint64_t, uint64_t, uint64_t)"
+    return [FFI.cast(kind, engine.get_function_address(kernel.name)) for kernel in renamed]
+
+
+def launch(function: Any, kernel: Kernel, arrays: Sequence[np.ndarray]) -> None:
+    """Run the whole grid; parameters are the arrays' memory."""
+    scratch = np.zeros(kernel.scratch_bytes + 64, np.uint8)
+    aligned = -(-scratch.ctypes.data // 64) * 64
+    addresses = FFI.new("uint64_t[]", [array.ctypes.data for array in arrays] or [0])
+    function(addresses, 0, kernel.grid, aligned)
 
 
 def run(
     kernel: Kernel, arrays: Sequence[np.ndarray], renderer: str, features: frozenset[str] = HOST
 ) -> None:
-    """Run the whole grid; parameters are the arrays' memory."""
-    scratch = np.zeros(kernel.scratch_bytes + 64, np.uint8)
-    aligned = -(-scratch.ctypes.data // 64) * 64
-    addresses = FFI.new("uint64_t[]", [array.ctypes.data for array in arrays] or [0])
-    load(kernel, renderer, features)(addresses, 0, kernel.grid, aligned)
+    """Compile and run one kernel."""
+    launch(compile_all([kernel], renderer, features)[0], kernel, arrays)
 
 
 def storage(dtype: DType) -> np.dtype:
@@ -66,44 +84,52 @@ def read(ref: Ref, index: Index, valid: Valid = ()) -> Expr:
     return Expr("load", ref.dtype, (), Load(ref, index, valid))
 
 
-def elementwise(
-    op: str, out: DType, sources: Sequence[DType], count: int, lanes: int, arg: Any = None
-) -> Kernel:
-    """out[i] = op(in0[i], in1[i], ...); `lanes` 1 is a scalar loop."""
-    params = [Ref("out", out, count, "global", 0)]
-    params += [Ref(f"in{n}", source, count, "global", n + 1) for n, source in enumerate(sources)]
-    step = Var("i", count // lanes)
-    lane = Var("l", lanes)
-    at = var(step) * lanes + (var(lane) if lanes > 1 else index_const(0))
-    value = Expr(op, out, tuple(read(ref, at) for ref in params[1:]), arg)
-    body: tuple[Any, ...] = (Store(params[0], at, value),)
-    if lanes > 1:
-        body = (Loop(lane, "vector", body),)
-    return Kernel("kernel", tuple(params), (), Loop(step, "grid", body))
+@dataclass(frozen=True, slots=True)
+class Call:
+    """op over equal-length arrays of the sources' storage dtypes; `lanes` 1 is a scalar loop."""
+
+    op: str
+    out: DType
+    arrays: Sequence[np.ndarray]
+    sources: Sequence[DType]
+    lanes: int = VECTOR
+
+    @property
+    def count(self) -> int:
+        """Elements, rounded up to whole vectors."""
+        return -(-len(self.arrays[0]) // VECTOR) * VECTOR
+
+    def kernel(self) -> Kernel:
+        """out[i] = op(in0[i], in1[i], ...)."""
+        refs = [Ref("out", self.out, self.count, "global", 0)]
+        for slot, source in enumerate(self.sources, 1):
+            refs.append(Ref(f"in{slot}", source, self.count, "global", slot))
+        step, lane = Var("i", self.count // self.lanes), Var("l", self.lanes)
+        at = var(step) * self.lanes + (var(lane) if self.lanes > 1 else index_const(0))
+        value = Expr(self.op, self.out, tuple(read(ref, at) for ref in refs[1:]))
+        body: tuple[Any, ...] = (Store(refs[0], at, value),)
+        if self.lanes > 1:
+            body = (Loop(lane, "vector", body),)
+        return Kernel("kernel", tuple(refs), (), Loop(step, "grid", body))
+
+    def launch(self, function: Any, kernel: Kernel) -> np.ndarray:
+        """The result, of the output's storage dtype."""
+        memory = [np.zeros(self.count, storage(self.out))]
+        for array in self.arrays:
+            memory.append(np.ones(self.count, array.dtype))
+            memory[-1][: len(array)] = array
+        launch(function, kernel, memory)
+        return memory[0][: len(self.arrays[0])]
 
 
-def apply(
-    op: str,
-    out: DType,
-    arrays: Sequence[np.ndarray],
-    sources: Sequence[DType],
-    renderer: str,
-    lanes: int = VECTOR,
-    arg: Any = None,
-    features: frozenset[str] = HOST,
-) -> np.ndarray:
-    """op over equal-length arrays of storage dtype; the result in storage dtype."""
-    count = len(arrays[0])
-    padded_count = -(-count // VECTOR) * VECTOR
-    inputs = []
-    for array in arrays:
-        padded = np.ones(padded_count, array.dtype)
-        padded[:count] = array
-        inputs.append(padded)
-    result = np.zeros(padded_count, storage(out))
-    kernel = elementwise(op, out, sources, padded_count, lanes, arg)
-    run(kernel, [result, *inputs], renderer, features)
-    return result[:count]
+def apply_all(
+    calls: Sequence[Call], renderer: str, features: frozenset[str] = HOST
+) -> list[np.ndarray]:
+    """The results of calls that are compiled together."""
+    kernels = [call.kernel() for call in calls]
+    functions = compile_all(kernels, renderer, features)
+    triples = zip(calls, functions, kernels, strict=True)
+    return [call.launch(function, kernel) for call, function, kernel in triples]
 
 
 def to_bfloat16(values: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ import pytest
 from compilers import dtype as dt
 from compilers.graph import MATH1
 from tests.support import check
-from tests.unit.kernel_harness import HOST, RENDERERS, VECTOR, apply
-from tests.unit.test_render_ops import same
+from tests.unit.kernel_harness import HOST, RENDERERS, VECTOR, Call, apply_all
+from tests.unit.test_render_ops import check_calls, same
 
 NAN, INF = float("nan"), float("inf")
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -74,35 +74,37 @@ def ulp_error(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("features", [HOST, NO_FMA], ids=["host", "no-fma"])
-@pytest.mark.parametrize("op", sorted(MATH1))
-def test_error_bound(op: str, features: frozenset[str]) -> None:
+def test_error_bound(features: frozenset[str]) -> None:
     x = samples()
-    with np.errstate(all="ignore"):
-        exact = EXACT[op](x.astype(np.float64))
-    got = apply(op, dt.float32, [x], [dt.float32], "llvm", features=features)
-    error = ulp_error(got, exact)
-    worst = int(np.argmax(error))
-    bound = MAX_ULP if op in POLYNOMIAL else LIBRARY_ULP
-    check(
-        error[worst] <= bound,
-        f"{op}({x[worst]!r}) = {got[worst]!r}, exactly {exact[worst]!r}: {error[worst]} ulp",
-    )
+    calls = [Call(op, dt.float32, [x], [dt.float32]) for op in sorted(MATH1)]
+    for call, got in zip(calls, apply_all(calls, "llvm", features), strict=True):
+        with np.errstate(all="ignore"):
+            exact = EXACT[call.op](x.astype(np.float64))
+        error = ulp_error(got, exact)
+        worst = int(np.argmax(error))
+        check(
+            error[worst] <= (MAX_ULP if call.op in POLYNOMIAL else LIBRARY_ULP),
+            f"{call.op}({x[worst]!r}) = {got[worst]!r}, exactly {exact[worst]!r}: "
+            f"{error[worst]} ulp",
+        )
 
 
-@pytest.mark.parametrize("op", sorted(MATH1))
-def test_scalar_vector_and_c_agree(op: str) -> None:
+def test_scalar_vector_and_c_agree() -> None:
     x = samples()[::16]
-    wanted = apply(op, dt.float32, [x], [dt.float32], "llvm")
-    for renderer in RENDERERS:
-        for lanes in (1, 4, VECTOR):
-            got = apply(op, dt.float32, [x], [dt.float32], renderer, lanes)
-            same(got, wanted, dt.float32, [x], f"{renderer} {lanes}")
+    calls = [
+        Call(op, dt.float32, [x], [dt.float32], lanes)
+        for op in sorted(MATH1)
+        for lanes in (1, 4, VECTOR)
+    ]
+    of_llvm, of_c = (apply_all(calls, renderer) for renderer in RENDERERS)
+    wanted = {call.op: got for call, got in zip(calls, of_llvm, strict=True)}
+    for call, *results in zip(calls, of_llvm, of_c, strict=True):
+        for got in results:
+            same(got, wanted[call.op], dt.float32, [x], f"{call.op} {call.lanes}")
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("dtype", [dt.float16, dt.float32, dt.float64], ids=lambda d: d.name)
-@pytest.mark.parametrize("op", sorted(SPECIAL))
-def test_special_cases(op: str, dtype: dt.DType, renderer: str) -> None:
+def special_cases(op: str, dtype: dt.DType) -> tuple[np.ndarray, np.ndarray]:
+    """Arguments and results of the table that the dtype can hold."""
     info = np.finfo(dtype.name)
     cases = [
         (x, y) for x, y in SPECIAL[op] if dtype is dt.float32 or not np.isfinite(x) or abs(x) <= 1
@@ -110,19 +112,33 @@ def test_special_cases(op: str, dtype: dt.DType, renderer: str) -> None:
     cases = [(x, y) for x, y in cases if float(np.array(x, dtype.name)) == x]
     cases = [(x, y) for x, y in cases if np.isnan(y) or np.isinf(y) or abs(y) <= info.max]
     x, y = (np.array(column, dtype.name) for column in zip(*cases, (NAN, NAN), strict=True))
-    same(apply(op, dtype, [x], [dtype], renderer), y, dtype, [x], op)
+    return x, y
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("op", ["pow", "atan2", "hypot"])
-def test_binary_functions(op: str, renderer: str) -> None:
-    function = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}[op]
+def test_special_cases(renderer: str) -> None:
+    calls, wanted = [], []
+    for op in sorted(SPECIAL):
+        for dtype in (dt.float16, dt.float32, dt.float64):
+            x, y = special_cases(op, dtype)
+            calls.append(Call(op, dtype, [x], [dtype]))
+            wanted.append(y)
+    check_calls(calls, wanted, renderer)
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_binary_functions(renderer: str) -> None:
+    functions = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}
     values = np.array([0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -2.5, INF, -INF, NAN, 1e-3])
     a, b = (m.ravel() for m in np.meshgrid(values, values))
-    for dtype in (dt.float32, dt.float64):
-        x, y = a.astype(dtype.name), b.astype(dtype.name)
+    calls = [
+        Call(op, dtype, [a.astype(dtype.name), b.astype(dtype.name)], [dtype, dtype])
+        for op in functions
+        for dtype in (dt.float32, dt.float64)
+    ]
+    for call, got in zip(calls, apply_all(calls, renderer), strict=True):
+        x, y = (array.astype(np.float64) for array in call.arrays)
         with np.errstate(all="ignore"):
-            wanted = function(x.astype(np.float64), y.astype(np.float64)).astype(dtype.name)
-        got = apply(op, dtype, [x, y], [dtype, dtype], renderer)
-        np.testing.assert_allclose(got, wanted, rtol=4 * np.finfo(dtype.name).eps)
+            wanted = functions[call.op](x, y).astype(call.out.name)
+        np.testing.assert_allclose(got, wanted, rtol=4 * np.finfo(call.out.name).eps)
         np.testing.assert_array_equal(np.signbit(got)[got == 0], np.signbit(wanted)[got == 0])

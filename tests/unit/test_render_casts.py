@@ -7,8 +7,23 @@ import pytest
 
 from compilers import dtype as dt
 from compilers.dtype import DType
-from tests.unit.kernel_harness import HOST, RENDERERS, VECTOR, apply, storage, to_bfloat16
-from tests.unit.test_render_ops import float_values, int_values, opened, same, stored
+from tests.unit.kernel_harness import (
+    HOST,
+    RENDERERS,
+    VECTOR,
+    Call,
+    apply_all,
+    storage,
+    to_bfloat16,
+)
+from tests.unit.test_render_ops import (
+    check_calls,
+    float_values,
+    int_values,
+    opened,
+    same,
+    stored,
+)
 
 LANES = (1, VECTOR)
 NO_HALF = frozenset(HOST - {name for name in HOST if name.startswith("avx512") or name == "f16c"})
@@ -87,47 +102,48 @@ def _magnitude(word: int) -> float:
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("source", dt.ALL, ids=lambda d: d.name)
-def test_cast(source: DType, lanes: int, renderer: str) -> None:
+def test_cast(source: DType, renderer: str) -> None:
     a = values(source)
-    for target in dt.ALL:
-        got = apply("cast", target, [a], [source], renderer, lanes)
-        same(got, expected(a, source, target), target, [opened(a, source)], target.name)
+    calls = [Call("cast", target, [a], [source], lanes) for target in dt.ALL for lanes in LANES]
+    check_calls(calls, [expected(a, source, call.out) for call in calls], renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("features", [HOST, NO_HALF], ids=["host", "no-f16c"])
-@pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16], ids=lambda d: d.name)
-def test_every_half_survives_float32(dtype: DType, features: frozenset[str], renderer: str) -> None:
-    a = np.arange(1 << 16, dtype=np.uint16).view(storage(dtype))
-    wide = apply("cast", dt.float32, [a], [dtype], renderer, features=features)
-    same(wide, opened(a, dtype).astype(np.float32), dt.float32, [a])
-    same(apply("cast", dtype, [wide], [dt.float32], renderer, features=features), a, dtype, [a])
+def test_every_half_survives_float32(features: frozenset[str], renderer: str) -> None:
+    halves = (dt.float16, dt.bfloat16)
+    words = [np.arange(1 << 16, dtype=np.uint16).view(storage(dtype)) for dtype in halves]
+    pairs = list(zip(words, halves, strict=True))
+    opening = [Call("cast", dt.float32, [a], [dtype]) for a, dtype in pairs]
+    wide = apply_all(opening, renderer, features)
+    closing = [Call("cast", d, [w], [dt.float32]) for w, d in zip(wide, halves, strict=True)]
+    back = apply_all(closing, renderer, features)
+    for (a, dtype), opened_a, closed_a in zip(pairs, wide, back, strict=True):
+        same(opened_a, opened(a, dtype).astype(np.float32), dt.float32, [a], dtype.name)
+        same(closed_a, a, dtype, [a], dtype.name)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("features", [HOST, NO_HALF], ids=["host", "no-f16c"])
-@pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16], ids=lambda d: d.name)
-def test_rounding_to_half(dtype: DType, features: frozenset[str], renderer: str) -> None:
+def test_rounding_to_half(features: frozenset[str], renderer: str) -> None:
     random = np.random.default_rng(7)
     a = random.integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
     a[: 1 << 15] = random.normal(size=1 << 15).astype(np.float32)
     a[: 1 << 14] *= np.float32(2.0**-20)
     with np.errstate(all="ignore"):
-        wanted = to_bfloat16(a) if dtype is dt.bfloat16 else a.astype(np.float16)
-    same(apply("cast", dtype, [a], [dt.float32], renderer, features=features), wanted, dtype, [a])
-    if dtype is dt.float16:
         double = a.astype(np.float64) * (1 + 2.0**-40)
-        with np.errstate(all="ignore"):
-            wanted = double.astype(np.float16)
-        got = apply("cast", dtype, [double], [dt.float64], renderer, features=features)
-        same(got, wanted, dtype, [double])
+        wanted = [a.astype(np.float16), double.astype(np.float16), to_bfloat16(a)]
+    calls = [
+        Call("cast", dt.float16, [a], [dt.float32]),
+        Call("cast", dt.float16, [double], [dt.float64]),
+        Call("cast", dt.bfloat16, [a], [dt.float32]),
+    ]
+    check_calls(calls, wanted, renderer, features)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
-def test_bitcast(lanes: int, renderer: str) -> None:
+def test_bitcast(renderer: str) -> None:
     groups = (
         (dt.float16, dt.bfloat16, dt.uint16, dt.int16),
         (dt.float32, dt.uint32, dt.int32),
@@ -135,9 +151,10 @@ def test_bitcast(lanes: int, renderer: str) -> None:
         (dt.uint8, dt.int8),
     )
     random = np.random.default_rng(3)
+    calls = []
     for group in groups:
         for source in group:
             a = random.integers(0, 256, 32 * source.itemsize, np.uint8).view(storage(source))
-            for target in group:
-                got = apply("bitcast", target, [a], [source], renderer, lanes)
-                np.testing.assert_array_equal(got.view(np.uint8), a.view(np.uint8))
+            calls += [Call("bitcast", d, [a], [source], n) for d in group for n in LANES]
+    for call, got in zip(calls, apply_all(calls, renderer), strict=True):
+        np.testing.assert_array_equal(got.view(np.uint8), call.arrays[0].view(np.uint8))

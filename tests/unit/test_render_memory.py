@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from compilers import dtype as dt
-from compilers import render_c, render_llvm
 from compilers.index import Div, Dyn, Index, Var, var
 from compilers.index import const as index_const
 from compilers.ir import Expr, If, Kernel, Loop, Ref, Store, Valid
 from tests.ir_interpreter import Interpreter
 from tests.support import check
-from tests.unit.kernel_harness import FFI, HOST, RENDERERS, read, run
+from tests.unit.kernel_harness import FFI, HOST, RENDERERS, compile_all, launch, read, run
 
 FFI.cdef(
     "void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);"
@@ -26,20 +25,26 @@ LIBC: Any = FFI.dlopen(None)
 PAGE = mmap.PAGESIZE
 WIDTH = 16
 N = 64
+EDGE = 21
 
 
 def constant(value: float, dtype: dt.DType) -> Expr:
     return Expr("const", dtype, (), value)
 
 
-def agree(kernel: Kernel, arrays: list[np.ndarray], renderer: str) -> None:
-    """The renderer writes what the interpreter writes."""
-    wanted = [array.copy() for array in arrays]
-    Interpreter(kernel, dict(zip(kernel.params, wanted, strict=True))).run()
-    got = [array.copy() for array in arrays]
-    run(kernel, got, renderer)
-    for position, (a, b) in enumerate(zip(got, wanted, strict=True)):
-        np.testing.assert_array_equal(a, b, f"{renderer}, parameter {position}")
+Case = tuple[str, Kernel, list[np.ndarray]]
+
+
+def agree(cases: list[Case], renderer: str) -> None:
+    """The renderer writes what the interpreter writes, in every named case."""
+    functions = compile_all([kernel for _, kernel, _ in cases], renderer)
+    for (name, kernel, arrays), function in zip(cases, functions, strict=True):
+        wanted = [array.copy() for array in arrays]
+        Interpreter(kernel, dict(zip(kernel.params, wanted, strict=True))).run()
+        got = [array.copy() for array in arrays]
+        launch(function, kernel, got)
+        for position, (a, b) in enumerate(zip(got, wanted, strict=True)):
+            np.testing.assert_array_equal(a, b, f"{name}, {renderer}, parameter {position}")
 
 
 def copy_kernel(
@@ -80,27 +85,26 @@ INDICES = {
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("name", sorted(INDICES))
-def test_loads(name: str, renderer: str) -> None:
-    agree(copy_kernel(INDICES["contiguous"], INDICES[name], blocks=3), filled(), renderer)
+def test_loads_and_stores(renderer: str) -> None:
+    straight = INDICES["contiguous"]
+    cases = []
+    for name, index in INDICES.items():
+        cases.append((f"load {name}", copy_kernel(straight, index, blocks=3), filled()))
+        cases.append((f"store {name}", copy_kernel(index, straight, blocks=3), filled()))
+    agree(cases, renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("name", sorted(INDICES))
-def test_stores(name: str, renderer: str) -> None:
-    agree(copy_kernel(INDICES[name], INDICES["contiguous"], blocks=3), filled(), renderer)
+def test_dtypes(renderer: str) -> None:
+    def inside(_: Index, v: Index) -> Valid:
+        return ((v, 3, 13),)
 
-
-@pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize(
-    "dtype", [dt.bool_, dt.uint8, dt.int16, dt.int64, dt.float64], ids=lambda d: d.name
-)
-@pytest.mark.parametrize("name", ["contiguous", "reversed", "stride-2"])
-def test_dtypes(name: str, dtype: dt.DType, renderer: str) -> None:
-    kernel = copy_kernel(
-        INDICES[name], INDICES["mixed"], dtype, load_valid=lambda i, v: ((v, 3, 13),)
-    )
-    agree(kernel, filled(dtype), renderer)
+    cases = []
+    for dtype in (dt.bool_, dt.uint8, dt.int16, dt.int64, dt.float64):
+        for name in ("contiguous", "reversed", "stride-2"):
+            kernel = copy_kernel(INDICES[name], INDICES["mixed"], dtype, load_valid=inside)
+            cases.append((f"{name} {dtype.name}", kernel, filled(dtype)))
+    agree(cases, renderer)
 
 
 VALIDS: dict[str, Any] = {
@@ -116,13 +120,15 @@ VALIDS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("name", sorted(VALIDS))
 @pytest.mark.parametrize("shape", ["contiguous", "reversed", "stride-2", "uniform"])
-def test_predicates(shape: str, name: str, renderer: str) -> None:
-    loads = copy_kernel(INDICES["contiguous"], INDICES[shape], load_valid=VALIDS[name], blocks=3)
-    agree(loads, filled(), renderer)
-    stores = copy_kernel(INDICES[shape], INDICES["contiguous"], store_valid=VALIDS[name], blocks=3)
-    agree(stores, filled(), renderer)
+def test_predicates(shape: str, renderer: str) -> None:
+    straight, index = INDICES["contiguous"], INDICES[shape]
+    cases = []
+    for name, valid in VALIDS.items():
+        loads = copy_kernel(straight, index, load_valid=valid, blocks=3)
+        stores = copy_kernel(index, straight, store_valid=valid, blocks=3)
+        cases += [(f"load {name}", loads, filled()), (f"store {name}", stores, filled())]
+    agree(cases, renderer)
 
 
 @pytest.fixture
@@ -145,31 +151,33 @@ def guarded() -> Iterator[Any]:
         LIBC.munmap(base, 3 * PAGE)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("at_end", [True, False])
-@pytest.mark.parametrize("vector", [True, False])
-@pytest.mark.parametrize(
-    "dtype", [dt.uint8, dt.float16, dt.float32, dt.float64], ids=lambda d: d.name
-)
-def test_masked_lanes_touch_no_page(
-    dtype: dt.DType, vector: bool, at_end: bool, renderer: str, guarded: Any
-) -> None:
-    n = 21
-    views = [guarded(n * dtype.itemsize, at_end=at_end).view(dtype.storage) for _ in range(2)]
-    views[1][:] = np.arange(n)
-    out, source = (Ref(name, dtype, n, "global", slot) for slot, name in enumerate("ab"))
+def edge_kernel(dtype: dt.DType, kind: str) -> Kernel:
+    """out = in, then out = in backwards, by lanes of which some are outside."""
+    out, source = (Ref(name, dtype, EDGE, "global", slot) for slot, name in enumerate("ab"))
     i, lane = Var("i", 4), Var("l", WIDTH)
     at = var(i) * WIDTH + var(lane) - WIDTH
-    inside: Valid = ((at, 0, n),)
-    back = index_const(n - 1) - at
+    inside: Valid = ((at, 0, EDGE),)
+    back = index_const(EDGE - 1) - at
     statements = (
         Store(out, at, read(source, at, inside), inside),
         Store(out, at, read(source, back, inside), inside),
     )
-    body = Loop(lane, "vector" if vector else "serial", statements)
-    kernel = Kernel("kernel", (out, source), (), Loop(i, "grid", (body,)))
-    run(kernel, views, renderer)
-    np.testing.assert_array_equal(views[0], np.arange(n)[::-1].astype(dtype.storage))
+    return Kernel("kernel", (out, source), (), Loop(i, "grid", (Loop(lane, kind, statements),)))
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_masked_lanes_touch_no_page(renderer: str, guarded: Any) -> None:
+    dtypes = (dt.uint8, dt.float16, dt.float32, dt.float64)
+    kernels = [edge_kernel(dtype, kind) for dtype in dtypes for kind in ("vector", "serial")]
+    for kernel, function in zip(kernels, compile_all(kernels, renderer), strict=True):
+        dtype = kernel.params[0].dtype
+        for at_end in (True, False):
+            views = [guarded(EDGE * dtype.itemsize, at_end=at_end) for _ in kernel.params]
+            views = [view.view(dtype.storage) for view in views]
+            views[1][:] = np.arange(EDGE)
+            launch(function, kernel, views)
+            wanted = np.arange(EDGE)[::-1].astype(dtype.storage)
+            np.testing.assert_array_equal(views[0], wanted, f"{dtype} {at_end}")
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
@@ -197,12 +205,14 @@ def test_registers_and_scratch_see_stores_in_order(renderer: str) -> None:
         ),
     )
     kernel = Kernel("kernel", (out, source), (acc, kept), Loop(i, "grid", body))
-    agree(kernel, filled(dt.int32), renderer)
+    agree([("registers", kernel, filled(dt.int32))], renderer)
+
+
+KINDS = ("vector", "serial", "unroll")
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("kind", ["vector", "serial", "unroll"])
-def test_gather_through_a_dynamic_index(kind: str, renderer: str) -> None:
+def test_gather_through_a_dynamic_index(renderer: str) -> None:
     out, source = Ref("out", dt.float32, N, "global", 0), Ref("in", dt.float32, N, "global", 1)
     places = Ref("at", dt.int64, N, "global", 2)
     i, lane = Var("i", N // WIDTH), Var("l", WIDTH)
@@ -210,10 +220,13 @@ def test_gather_through_a_dynamic_index(kind: str, renderer: str) -> None:
     clamped = Expr("max", dt.int64, (read(places, at), constant(0, dt.int64)))
     clamped = Expr("min", dt.int64, (clamped, constant(N - 1, dt.int64)))
     found = Index({Dyn(clamped, 0, N - 1): 1}, 0)
-    body = Loop(lane, kind, (Store(out, at, read(source, found)),))
-    kernel = Kernel("kernel", (out, source, places), (), Loop(i, "grid", (body,)))
+    store = Store(out, at, read(source, found))
     order = np.random.default_rng(5).integers(-5, N + 5, N)
-    agree(kernel, [*filled(), order], renderer)
+    cases = []
+    for kind in KINDS:
+        body = Loop(i, "grid", (Loop(lane, kind, (store,)),))
+        cases.append((kind, Kernel("kernel", (out, source, places), (), body), [*filled(), order]))
+    agree(cases, renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
@@ -222,12 +235,12 @@ def test_negative_quotients_round_down(renderer: str) -> None:
     i, lane = Var("i", N // WIDTH), Var("l", WIDTH)
     at = var(i) * WIDTH + var(lane)
     low = at * 3 - 100
-    value = Expr("index", dt.int64, (), low // 7 + (low % 5) * 1000)
-    for kind in ("vector", "serial", "unroll"):
-        kernel = Kernel(
-            "kernel", (out,), (), Loop(i, "grid", (Loop(lane, kind, (Store(out, at, value),)),))
-        )
-        agree(kernel, [np.zeros(N, np.int64)], renderer)
+    store = Store(out, at, Expr("index", dt.int64, (), low // 7 + (low % 5) * 1000))
+    cases = []
+    for kind in KINDS:
+        body = Loop(i, "grid", (Loop(lane, kind, (store,)),))
+        cases.append((kind, Kernel("kernel", (out,), (), body), [np.zeros(N, np.int64)]))
+    agree(cases, renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
@@ -243,7 +256,7 @@ def test_indices_beyond_32_bits(renderer: str) -> None:
         (),
         Loop(i, "grid", (Loop(lane, "vector", (Store(out, var(lane), value, valid),)),)),
     )
-    agree(kernel, [np.zeros(WIDTH, np.int64)], renderer)
+    agree([("wide", kernel, [np.zeros(WIDTH, np.int64)])], renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
@@ -264,14 +277,14 @@ def test_streaming_stores(renderer: str) -> None:
     source = filled()[1]
     run(kernel, [out, source], renderer)
     np.testing.assert_array_equal(out, source.reshape(4, WIDTH)[:, ::-1].ravel())
-    text = render_llvm.render(kernel, HOST) if renderer == "llvm" else render_c.render(kernel, HOST)
+    text = RENDERERS[renderer].render(kernel, HOST)
     check("nontemporal" in text, text)
 
 
-@pytest.mark.parametrize("module", [render_llvm, render_c], ids=["llvm", "c"])
-def test_text_is_deterministic(module: Any) -> None:
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_text_is_deterministic(renderer: str) -> None:
     texts = {
-        module.render(
+        RENDERERS[renderer].render(
             copy_kernel(
                 INDICES["mixed"], INDICES["quotient"], load_valid=VALIDS["modulo"], blocks=3
             ),
@@ -282,17 +295,17 @@ def test_text_is_deterministic(module: Any) -> None:
     check(len(texts) == 1, "equal kernels give equal texts")
 
 
-@pytest.mark.parametrize("module", [render_llvm, render_c], ids=["llvm", "c"])
-def test_mistakes_are_named(module: Any) -> None:
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_mistakes_are_named(renderer: str) -> None:
     stray = copy_kernel(INDICES["contiguous"], lambda i, v: var(Var("nowhere", 5)))
     with pytest.raises(ValueError, match="nowhere"):
-        module.render(stray, HOST)
+        RENDERERS[renderer].render(stray, HOST)
     out = Ref("out", dt.int32, 1, "global", 0)
     i = Var("i", 1)
     one = constant(1, dt.int32)
     bad = Store(out, index_const(0), Expr("div", dt.int32, (one, one)))
     with pytest.raises(TypeError, match="'div' for int32"):
-        module.render(Kernel("kernel", (out,), (), Loop(i, "grid", (bad,))), HOST)
+        RENDERERS[renderer].render(Kernel("kernel", (out,), (), Loop(i, "grid", (bad,))), HOST)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)

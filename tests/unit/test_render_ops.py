@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,11 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.graph import COMPARE
 from tests.unit.kernel_harness import (
+    HOST,
     RENDERERS,
     VECTOR,
-    apply,
+    Call,
+    apply_all,
     float_bits,
     from_bfloat16,
     storage,
@@ -89,7 +93,7 @@ def same(
         )
 
 
-def int_expected(op: str, dtype: DType, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def int_expected(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         wanted = NUMPY[op](a, b)
     if op in {"floordiv", "mod"}:
@@ -97,38 +101,55 @@ def int_expected(op: str, dtype: DType, a: np.ndarray, b: np.ndarray) -> np.ndar
     return wanted
 
 
+def check_calls(
+    calls: list[Call],
+    wanted: list[np.ndarray],
+    renderer: str,
+    features: frozenset[str] = HOST,
+) -> None:
+    """Every call gives the same bits as wanted."""
+    results = apply_all(calls, renderer, features)
+    for call, got, expected in zip(calls, results, wanted, strict=True):
+        inputs = [opened(a, d) for a, d in zip(call.arrays, call.sources, strict=True)]
+        same(got, expected, call.out, inputs, f"{call.op} of {call.sources}, {call.lanes} lanes")
+
+
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
-def test_integer_binary(dtype: DType, lanes: int, renderer: str) -> None:
+def test_integer_binary(dtype: DType, renderer: str) -> None:
     a, b = pairs(int_values(dtype))
-    for op in INT_BINARY:
-        out = dt.bool_ if op in COMPARE else dtype
-        got = apply(op, out, [a, b], [dtype, dtype], renderer, lanes)
-        same(got, int_expected(op, dtype, a, b), out, [a, b], op)
+    calls = [
+        Call(op, dt.bool_ if op in COMPARE else dtype, [a, b], [dtype, dtype], lanes)
+        for op in INT_BINARY
+        for lanes in LANES
+    ]
+    check_calls(calls, [int_expected(call.op, a, b) for call in calls], renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
-def test_integer_unary(dtype: DType, lanes: int, renderer: str) -> None:
-    a = int_values(dtype)
-    for op in ("neg", "abs", "invert", "floor", "rint"):
-        got = apply(op, dtype, [a], [dtype], renderer, lanes)
-        wanted = a if op in {"floor", "rint"} else NUMPY[op](a)
-        same(got, wanted, dtype, [a], op)
+def test_integer_unary(renderer: str) -> None:
+    calls = [
+        Call(op, dtype, [int_values(dtype)], [dtype], lanes)
+        for op in ("neg", "abs", "invert", "floor", "rint")
+        for dtype in INTEGERS
+        for lanes in LANES
+    ]
+    wanted = [
+        call.arrays[0] if call.op in {"floor", "rint"} else NUMPY[call.op](*call.arrays)
+        for call in calls
+    ]
+    check_calls(calls, wanted, renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", [dt.uint8, dt.int32, dt.int64], ids=lambda d: d.name)
-def test_integer_power(dtype: DType, lanes: int, renderer: str) -> None:
+def test_integer_power(dtype: DType, renderer: str) -> None:
     a, b = pairs(int_values(dtype))
-    got = apply("pow", dtype, [a, b], [dtype, dtype], renderer, lanes)
     wanted = np.array(
         [_int_power(int(x), int(y), dtype) for x, y in zip(a, b, strict=True)], np.uint64
     ).astype(dtype.name)
-    same(got, wanted, dtype, [a, b])
+    calls = [Call("pow", dtype, [a, b], [dtype, dtype], lanes) for lanes in LANES]
+    check_calls(calls, [wanted] * len(calls), renderer)
 
 
 def _int_power(x: int, y: int, dtype: DType) -> int:
@@ -138,84 +159,82 @@ def _int_power(x: int, y: int, dtype: DType) -> int:
     return found % (1 << 64)
 
 
+def float_expected(call: Call) -> np.ndarray:
+    dtype = call.sources[0]
+    with np.errstate(all="ignore"):
+        wanted = NUMPY[call.op](*(opened(array, dtype) for array in call.arrays))
+    if call.op == "nextafter" and dtype is dt.float16:
+        a, b = call.arrays
+        return np.where(a == b, b, wanted)  # numpy keeps -0 here; C and the standard do not
+    return to_bfloat16(wanted) if call.out is dt.bfloat16 else wanted
+
+
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
-def test_float_binary(dtype: DType, lanes: int, renderer: str) -> None:
+def test_float_binary(dtype: DType, renderer: str) -> None:
     a, b = (stored(x, dtype) for x in pairs(float_values(dtype)))
-    for op in FLOAT_BINARY:
-        if op == "nextafter" and dtype is dt.bfloat16:
-            continue  # numpy has none; test_bfloat16_neighbours
-        out = dt.bool_ if op in COMPARE else dtype
-        with np.errstate(all="ignore"):
-            wanted = NUMPY[op](opened(a, dtype), opened(b, dtype))
-        if dtype is dt.bfloat16 and out is dtype:
-            wanted = to_bfloat16(wanted)
-        if op == "nextafter" and dtype is dt.float16:
-            wanted = np.where(a == b, b, wanted)  # numpy keeps -0 here; C and the standard do not
-        same(
-            apply(op, out, [a, b], [dtype, dtype], renderer, lanes),
-            wanted,
-            out,
-            [opened(a, dtype), opened(b, dtype)],
-            op,
-        )
+    calls = [
+        Call(op, dt.bool_ if op in COMPARE else dtype, [a, b], [dtype, dtype], lanes)
+        for op in FLOAT_BINARY
+        for lanes in LANES
+        if not (op == "nextafter" and dtype is dt.bfloat16)  # test_bfloat16_neighbours
+    ]
+    check_calls(calls, [float_expected(call) for call in calls], renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
-def test_float_unary(dtype: DType, lanes: int, renderer: str) -> None:
-    a = stored(float_values(dtype), dtype)
-    for op in ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint"):
-        with np.errstate(all="ignore"):
-            wanted = NUMPY[op](opened(a, dtype))
-        if dtype is dt.bfloat16:
-            wanted = to_bfloat16(wanted)
-        same(apply(op, dtype, [a], [dtype], renderer, lanes), wanted, dtype, [a], op)
+def test_float_unary(renderer: str) -> None:
+    calls = [
+        Call(op, dtype, [stored(float_values(dtype), dtype)], [dtype], lanes)
+        for op in ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint")
+        for dtype in FLOATS
+        for lanes in LANES
+    ]
+    check_calls(calls, [float_expected(call) for call in calls], renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
-def test_bool_ops(lanes: int, renderer: str) -> None:
-    a, b = pairs(np.array([False, True]))
-    for op in ("and", "or", "xor", "add", "mul", "max", "min", "lt", "le", "eq", "ne"):
-        got = apply(op, dt.bool_, [a, b], [dt.bool_, dt.bool_], renderer, lanes)
-        np.testing.assert_array_equal(got, NUMPY[op](a, b), op)
-    np.testing.assert_array_equal(apply("invert", dt.bool_, [a], [dt.bool_], renderer, lanes), ~a)
+def test_bool_ops(renderer: str) -> None:
+    both = pairs(np.array([False, True]))
+    calls = [
+        Call(op, dt.bool_, both[: 1 if op == "invert" else 2], [dt.bool_] * 2, lanes)
+        for op in ("and", "or", "xor", "add", "mul", "max", "min", "lt", "le", "eq", "ne", "invert")
+        for lanes in LANES
+    ]
+    calls = [replace(call, sources=call.sources[: len(call.arrays)]) for call in calls]
+    check_calls(calls, [NUMPY[call.op](*call.arrays) for call in calls], renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
-def test_bfloat16_neighbours(lanes: int, renderer: str) -> None:
+def test_bfloat16_neighbours(renderer: str) -> None:
     a = np.array([0x0000, 0x8000, 0x3F80, 0x3F80, 0xBF80, 0x7F7F, 0x0001, 0x7FC0], np.uint16)
     b = np.array([0x3F80, 0x3F80, 0x4000, 0x0000, 0x0000, 0x7F80, 0x0000, 0x3F80], np.uint16)
     wanted = np.array([0x0001, 0x0001, 0x3F81, 0x3F7F, 0xBF7F, 0x7F80, 0x0000, 0x7FC0], np.uint16)
-    got = apply("nextafter", dt.bfloat16, [a, b], [dt.bfloat16] * 2, renderer, lanes)
-    same(got, wanted, dt.bfloat16, [a, b])
+    calls = [Call("nextafter", dt.bfloat16, [a, b], [dt.bfloat16] * 2, lanes) for lanes in LANES]
+    check_calls(calls, [wanted] * len(calls), renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=lambda d: d.name)
-def test_fma_rounds_once(dtype: DType, lanes: int, renderer: str) -> None:
+def test_fma_rounds_once(dtype: DType, renderer: str) -> None:
     epsilon = np.finfo(dtype.name).eps
     a = np.array([1 + epsilon, 3.0, np.inf, 0.0], dtype.name)
     b = np.array([1 - epsilon, 4.0, 0.0, -1.0], dtype.name)
     c = np.array([-1.0, 5.0, 1.0, 0.0], dtype.name)
     wanted = np.array([-(float(epsilon) ** 2), 17.0, np.nan, 0.0], dtype.name)
-    same(apply("fma", dtype, [a, b, c], [dtype] * 3, renderer, lanes), wanted, dtype, [a, b, c])
+    calls = [Call("fma", dtype, [a, b, c], [dtype] * 3, lanes) for lanes in LANES]
+    check_calls(calls, [wanted] * len(calls), renderer)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("dtype", dt.ALL, ids=lambda d: d.name)
-def test_where(dtype: DType, lanes: int, renderer: str) -> None:
+def test_where(renderer: str) -> None:
     count = 32
-    chosen = np.arange(count) % 3 == 0
-    if dtype is dt.bool_:
-        a, b = np.arange(count) % 2 == 0, np.arange(count) % 5 == 0
-    else:
-        a, b = (np.arange(n, n + count).astype(storage(dtype)) for n in (1, 50))
-    got = apply("where", dtype, [chosen, a, b], [dt.bool_, dtype, dtype], renderer, lanes)
-    np.testing.assert_array_equal(got, np.where(chosen, a, b))
+    chosen, calls = np.arange(count) % 3 == 0, []
+    for dtype in dt.ALL:
+        if dtype is dt.bool_:
+            a, b = np.arange(count) % 2 == 0, np.arange(count) % 5 == 0
+        else:
+            a, b = (np.arange(n, n + count).astype(storage(dtype)) for n in (1, 50))
+        sources = [dt.bool_, dtype, dtype]
+        calls += [Call("where", dtype, [chosen, a, b], sources, lanes) for lanes in LANES]
+    check_calls(calls, [np.where(*call.arrays) for call in calls], renderer)
