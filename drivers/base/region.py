@@ -6,15 +6,21 @@ from collections.abc import Callable
 
 from drivers.base.errors import Denied, UseAfterFree
 
+_WORD, _DOUBLE = 4, 8
+"""Bytes of the two widths of a register."""
+
 
 class MemoryRegion:
     """Bytes in this process: a mapping, or any writable buffer.
 
     `on_close` runs exactly once. Memory that a caller still views when the region closes stays
     mapped until the last view is gone, so that no view ever dangles.
+
+    Hardware: an aligned word is one load or store of its width, as a register needs it; copying
+    bytes may touch them twice or one by one.
     """
 
-    __slots__ = ("_on_close", "_view", "cpu_va", "name", "nbytes", "writable")
+    __slots__ = ("_doubles", "_on_close", "_view", "_words", "cpu_va", "name", "nbytes", "writable")
 
     def __init__(
         self,
@@ -28,6 +34,8 @@ class MemoryRegion:
         self._on_close = on_close
         self.cpu_va, self.name, self.nbytes = cpu_va, name, self._view.nbytes
         self.writable = not self._view.readonly
+        self._words: memoryview | None = self._view[: self.nbytes & -_WORD].cast("I")
+        self._doubles: memoryview | None = self._view[: self.nbytes & -_DOUBLE].cast("Q")
 
     def __repr__(self) -> str:
         state = "" if self._view is not None else ", closed"
@@ -49,19 +57,33 @@ class MemoryRegion:
 
     def read32(self, off: int) -> int:
         """The 32-bit word at byte `off`."""
-        return int.from_bytes(self._at(off, 4), "little")
+        part = self._at(off, _WORD)
+        if self._words is None or off % _WORD:
+            return int.from_bytes(part, "little")
+        return self._words[off // _WORD]
 
     def write32(self, off: int, value: int) -> None:
         """Raises: OverflowError when `value` does not fit 32 bits."""
-        self._writable_at(off, 4)[:] = value.to_bytes(4, "little")
+        part, data = self._writable_at(off, _WORD), value.to_bytes(_WORD, "little")
+        if self._words is None or off % _WORD:
+            part[:] = data
+        else:
+            self._words[off // _WORD] = value
 
     def read64(self, off: int) -> int:
         """The 64-bit word at byte `off`."""
-        return int.from_bytes(self._at(off, 8), "little")
+        part = self._at(off, _DOUBLE)
+        if self._doubles is None or off % _DOUBLE:
+            return int.from_bytes(part, "little")
+        return self._doubles[off // _DOUBLE]
 
     def write64(self, off: int, value: int) -> None:
         """Raises: OverflowError when `value` does not fit 64 bits."""
-        self._writable_at(off, 8)[:] = value.to_bytes(8, "little")
+        part, data = self._writable_at(off, _DOUBLE), value.to_bytes(_DOUBLE, "little")
+        if self._doubles is None or off % _DOUBLE:
+            part[:] = data
+        else:
+            self._doubles[off // _DOUBLE] = value
 
     def read(self, off: int, nbytes: int) -> bytes:
         """A copy of `nbytes` bytes from byte `off`."""
@@ -81,7 +103,7 @@ class MemoryRegion:
         """Give the memory back. A second close does nothing."""
         if self._view is None:
             return
-        self._view = None
+        self._view = self._words = self._doubles = None
         on_close, self._on_close = self._on_close, None
         if on_close is not None:
             on_close()

@@ -23,6 +23,7 @@ from drivers.base.errors import (
     UseAfterFree,
 )
 from drivers.base.oserrors import errno_of
+from drivers.base.region import MemoryRegion
 from drivers.world.linux import HUGE_PAGE_BYTES, PAGE_BYTES, LinuxWorld
 from tests.support import check
 
@@ -84,6 +85,29 @@ def test_a_fifo_with_nothing_in_it_yet_is_busy(world: LinuxWorld, tmp_path: Path
     with pytest.raises(Busy):
         world.read(str(tmp_path / "fifo"))
     os.close(writer)
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 7, 8, 13, 16])
+def test_words_at_any_offset_of_any_size(size: int) -> None:
+    data = bytes(range(1, size + 1))
+    memory = bytearray(data)
+    region = MemoryRegion(memory)
+    for nbytes, load, store in (
+        (4, region.read32, region.write32),
+        (8, region.read64, region.write64),
+    ):
+        for off in range(size + 2):
+            if off + nbytes > size:
+                for use in (load, lambda off, store=store: store(off, 1)):
+                    with pytest.raises(IndexError):
+                        use(off)
+                continue
+            np.testing.assert_equal(load(off), int.from_bytes(data[off : off + nbytes], "little"))
+            value = int.from_bytes(b"\xf1\xe2\xd3\xc4\xb5\xa6\x97\x88"[:nbytes], "little")
+            store(off, value)
+            expected = data[:off] + value.to_bytes(nbytes, "little") + data[off + nbytes :]
+            np.testing.assert_equal(bytes(memory), expected)
+            memory[:] = data
 
 
 @pytest.mark.parametrize("operation", ["open", "read", "write", "listdir", "readlink"])
