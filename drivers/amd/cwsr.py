@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drivers.amd.chips import PAGE_BYTES, Chip
+from drivers.amd.kfd_queue import ContextSaveAreaHeader
 from drivers.amd.nodes import GpuNode
 from drivers.base.errors import MalformedInput
 
-HEADER_BYTES = 40
+HEADER_BYTES = ContextSaveAreaHeader.SIZE
 _CTL_STACK_EXTRA_BYTES = 8
 _SGPR_BYTES_PER_CU = 0x4000
 _HWREG_BYTES_PER_CU = 0x1000

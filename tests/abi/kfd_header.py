@@ -15,7 +15,7 @@ import tempfile
 from enum import IntEnum
 from pathlib import Path
 
-from drivers.amd import kfd_event, kfd_memory, kfd_process, kfd_queue
+from drivers.amd import kfd_event, kfd_memory, kfd_process, kfd_queue, nodes
 from drivers.amd.kfd_abi import IOCTLS, MINOR_SINCE
 from drivers.base.ioctl import Ioctl, Struct, request_number
 
@@ -70,6 +70,23 @@ CONSTANTS = {
     "KFD_MAX_QUEUE_PRIORITY": kfd_queue.MAX_QUEUE_PRIORITY,
     "KFD_MIN_QUEUE_RING_SIZE": kfd_queue.MIN_RING_BYTES,
 }
+SYSFS_HEADER = Path("/usr/include/linux/kfd_sysfs.h")
+SYSFS = {
+    "HSA_MEM_HEAP_TYPE_SYSTEM": nodes.HEAP_SYSTEM,
+    "HSA_MEM_HEAP_TYPE_FB_PUBLIC": nodes.HEAP_VRAM_PUBLIC,
+    "HSA_MEM_HEAP_TYPE_FB_PRIVATE": nodes.HEAP_VRAM_PRIVATE,
+    "HSA_IOLINK_TYPE_PCIEXPRESS": nodes.LINK_PCIE,
+    "HSA_IOLINK_TYPE_XGMI": nodes.LINK_XGMI,
+    "HSA_IOLINK_FLAGS_ENABLED": nodes.LINK_ENABLED,
+    "HSA_IOLINK_FLAGS_NO_ATOMICS_32_BIT": nodes.LINK_NO_ATOMICS_32,
+    "HSA_IOLINK_FLAGS_NO_ATOMICS_64_BIT": nodes.LINK_NO_ATOMICS_64,
+    "HSA_IOLINK_FLAGS_NO_PEER_TO_PEER_DMA": nodes.LINK_NO_PEER_DMA,
+    "HSA_CACHE_TYPE_DATA": nodes.CACHE_DATA,
+    "HSA_CACHE_TYPE_INSTRUCTION": nodes.CACHE_INSTRUCTION,
+    "HSA_CACHE_TYPE_CPU": nodes.CACHE_CPU,
+    "HSA_CACHE_TYPE_HSACU": nodes.CACHE_GPU,
+}
+"""Constants of the topology's files, which have a header of their own."""
 
 
 def struct_name(args: type[Struct]) -> str:
@@ -98,14 +115,14 @@ def constants(minor: int) -> dict[str, int]:
     """Every constant of the declarations that a header of that minor version has."""
     found = {prefix + member.name: int(member) for prefix, kind in ENUMS.items() for member in kind}
     found |= {name: int(value) for name, value in CONSTANTS.items()}
-    for flag in kfd_memory.AllocFlag:
+    for name, flag in kfd_memory.AllocFlag.__members__.items():  # iteration leaves a zero out
         if minor >= kfd_memory.FLAG_SINCE.get(flag, 0):
-            found[f"(unsigned)KFD_IOC_ALLOC_MEM_FLAGS_{flag.name}"] = int(flag)
+            found[f"(unsigned)KFD_IOC_ALLOC_MEM_FLAGS_{name}"] = int(flag)
     if minor < kfd_queue.SDMA_ENGINE_MINOR:
         del found["KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID"]
     if minor >= MINOR_SINCE["AMDKFD_IOC_RUNTIME_ENABLE"]:
-        for mode in kfd_process.RuntimeMode:
-            found[f"KFD_RUNTIME_ENABLE_MODE_{mode.name}_MASK"] = int(mode)
+        for name, mode in kfd_process.RuntimeMode.__members__.items():
+            found[f"KFD_RUNTIME_ENABLE_MODE_{name}_MASK"] = int(mode)
     if minor >= 18:
         found["KFD_PROC_FLAG_MFMA_HIGH_PRECISION"] = kfd_process.ProcessFlag.MFMA_HIGH_PRECISION
     return found

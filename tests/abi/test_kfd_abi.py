@@ -15,6 +15,8 @@ from drivers.amd import kfd_abi, kfd_event, kfd_memory, kfd_queue
 from drivers.base.errors import Unsupported
 from tests.abi.kfd_header import (
     INSTALLED,
+    SYSFS,
+    SYSFS_HEADER,
     compiler,
     evaluate,
     expectations,
@@ -49,6 +51,13 @@ def test_the_installed_header(installed: Path, tmp_path: Path) -> None:
     expected = expectations(minor)
     wrong = differences(expected, evaluate(installed, tmp_path, list(expected)))
     check(not wrong, f"KFD 1.{minor}: " + "; ".join(wrong))
+
+
+def test_the_constants_of_the_topology(installed: Path, tmp_path: Path) -> None:
+    if not SYSFS_HEADER.exists():
+        pytest.skip("<linux/kfd_sysfs.h> is not installed (linux-libc-dev)")
+    wrong = differences(SYSFS, evaluate(SYSFS_HEADER, tmp_path, list(SYSFS)))
+    check(not wrong and installed.exists(), "; ".join(wrong))
 
 
 def test_every_ioctl_of_the_installed_header_is_declared(installed: Path, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_managed_gpu_and_others_vendors_are_not_unmanaged() -> None:
     card = pci("0000:03:00.0", "1002:744c", driver="amdgpu")
     files = {**machine(GFX1100), **card, **pci("0000:0b:00.0", "10de:2330")}
     check(report(files)["unmanaged"] == [])
-    partitions = [GFX942 | {"location_id": 0x300 | n} for n in range(2)]
+    partitions = [GFX942 | {"location_id": 0x300 | n} for n in (1, 2)]
     check(report({**machine(*partitions), **card})["unmanaged"] == [])
 
 
