@@ -263,7 +263,9 @@ fetch:
   %p2 = getelementptr i64, ptr %packet, i64 2
   %p3 = getelementptr i64, ptr %packet, i64 3
   %p4 = getelementptr i64, ptr %packet, i64 4
-  %sound = icmp ne i64 %length, 0
+  %room = sub i64 %n, %at
+  %others = sub i64 %length, 1                                ; of length 0: more than any room
+  %sound = icmp ult i64 %others, %room
   br i1 %sound, label %dispatch, label %stop
 dispatch:
   switch i64 %opcode, label %stop [

@@ -85,7 +85,7 @@ class CpuGraph:
         if self._memory is None:
             raise UseAfterFree("a closed graph was replayed", hint="record it again")
         slots, old = self._slots, self._values
-        if not isinstance(values, Sequence) or len(values) != len(slots):
+        if values is None or len(values) != len(slots):
             raise BadArgument(
                 f"{values!r:.200} for {len(slots)} Params", hint="pass one value for each"
             )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from drivers.base.contracts import Param
 from drivers.base.errors import BadArgument, Hang, MalformedInput, Unsupported, UseAfterFree
 from drivers.cpu import CpuDevice
+from queues import cpu_packets as packets
 from tests.cpu_harness import both, int64s, kernel, open_device, read
 from tests.support import check
 
@@ -165,6 +166,16 @@ def test_a_broken_packet_is_a_fault_once(native: bool) -> None:
         device.launch(device.load(kernel("bump")), (out, 1), 1)
         device.synchronize()
         np.testing.assert_array_equal(read(out), [1])
+
+
+@both
+@pytest.mark.parametrize("header", [packets.BARRIER | 2 << 32, packets.BARRIER])
+def test_a_packet_that_ends_after_its_list_does_not_run(native: bool, header: int) -> None:
+    with open_device(native=native) as device:
+        with device._compute.lock:
+            device._compute.submit([header], ())  # nothing public makes such a word
+        with pytest.raises(MalformedInput, match="words"):
+            device.synchronize()
 
 
 STEP = st.one_of(
