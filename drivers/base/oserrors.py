@@ -38,6 +38,8 @@ _CLASSES: dict[int, tuple[type[DeviceError], str]] = {
     errno.ETIMEDOUT: (DeviceTimeout, "see the kernel log (dmesg), then try again"),
     errno.ETIME: (DeviceTimeout, "see the kernel log (dmesg), then try again"),
     errno.EINTR: (DeviceTimeout, "a signal kept interrupting the call: try again"),
+    errno.EMFILE: (DeviceError, "close files, or raise this process's limit (ulimit -n)"),
+    errno.ENFILE: (DeviceError, "close programs: the system's table of open files is full"),
     errno.EAGAIN: (Busy, "the device is busy: try again"),
 }
 _MEMORY = frozenset({errno.ENOMEM, errno.ENOSPC, errno.EDQUOT})

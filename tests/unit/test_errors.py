@@ -65,3 +65,9 @@ def test_errno_is_kept_in_the_cause() -> None:
         fail()
     check(errno_of(caught.value) == errno.EBUSY, "errno_of")
     check(errno_of(errors.Busy("x")) == 0, "no cause")
+
+
+def test_too_many_open_files_is_not_the_devices_fault() -> None:
+    for number in (errno.EMFILE, errno.ENFILE):
+        text = str(translate(OSError(number, "x"), "open /dev/kfd"))
+        check("close" in text and "dmesg" not in text, text)
