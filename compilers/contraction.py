@@ -9,7 +9,7 @@ are packed into panels; the micro-kernel keeps an MR x NR tile of the result in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
 
@@ -24,6 +24,8 @@ from compilers.tensorise import paired
 MIN_WORK = 1 << 13
 """Fewer multiplications than this are not worth packing for."""
 B_BLOCK_BYTES = 8 << 20
+FUSED = frozenset({"fma", "neon"})
+"""Features with a fused multiply-add instruction; without one, `fma` is a slow library call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ def lower_contraction(algorithm: Algorithm, machine: Machine) -> tuple[Loop, lis
     found = contraction(algorithm)
     if found is None:
         raise ValueError("not a contraction")
+    if not machine.features & FUSED:
+        found = replace(found, multiply="mul")
     return _Product(algorithm, paired(found, machine.features) or found, machine).lower()
 
 

@@ -34,11 +34,15 @@ SMALL = Blocking(kc=16, mc=24, nc=32)
 
 
 def interpret(
-    root: Node, vector_bytes: int = 16, threads: int = 1, blocking: Blocking = SMALL
+    root: Node,
+    vector_bytes: int = 16,
+    threads: int = 1,
+    blocking: Blocking = SMALL,
+    features: frozenset[str] = frozenset({"fma"}),
 ) -> Array:
     """The root's elements, computed scalar by scalar; outputs start as garbage."""
     key, leaves = signature([root])
-    target = Target(vector_bytes, threads, blocking=blocking)
+    target = Target(vector_bytes, threads, features, blocking)
     found = plan(rebuild(key).roots, target)
     values = [array.reshape(-1) for array in leaves]
     values += [np.full(nbytes, 0xAB, np.uint8) for nbytes in found.nbytes]
