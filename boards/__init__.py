@@ -1,0 +1,1 @@
+"""Software GPUs: they run real machine code and check what a driver does to them."""

@@ -1,0 +1,1 @@
+"""From lazy graphs to machine code: scheduling, the kernel IR, renderers, toolchains, the cache."""
