@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.amd import kfd_abi, kfd_event, kfd_memory, kfd_queue
+from drivers.amd import kfd_abi, kfd_event, kfd_memory, kfd_process, kfd_queue
 from drivers.base.errors import Unsupported
 from tests.abi.kfd_header import (
     INSTALLED,
@@ -151,6 +151,14 @@ def test_versions_that_are_spoken(version: tuple[int, int]) -> None:
 def test_versions_that_are_not(version: tuple[int, int]) -> None:
     with pytest.raises(Unsupported, match=r"1\.11 and later 1\.x"):
         kfd_abi.check_version(*version)
+
+
+def test_what_no_table_tells() -> None:
+    # src: the list at the top of kfd_ioctl.h: 1.9, 1.12 and 1.13; kfd_chardev.c; KFD 1.18
+    since = {"AVAILABLE_MEMORY": 9, "EXPORT_DMABUF": 12, "RUNTIME_ENABLE": 13, "DBG_TRAP": 13}
+    check(kfd_abi.MINOR_SINCE == {f"AMDKFD_IOC_{name}": minor for name, minor in since.items()})
+    check(kfd_queue.PM4_TARGET_XCC_SHIFT == 8)
+    check(kfd_process.ProcessFlag.MFMA_HIGH_PRECISION == 1)
 
 
 def test_what_a_version_has() -> None:

@@ -99,6 +99,12 @@ def test_facts(
     check(gc in chip.gc and sdma in chip.sdma)
 
 
+def test_the_second_stepping_of_mi300() -> None:
+    # src: kfd_device.c (GC 9.4.4 is 90402), amdgpu_discovery.c (SDMA 4.4.5)
+    chip = chip_of(90402)
+    check((9, 4, 4) in chip.gc and (4, 4, 5) in chip.sdma)
+
+
 def test_no_two_chips_share_a_discovery_version() -> None:
     versions = [version for chip in CHIPS.values() for version in chip.gc]
     check(len(set(versions)) == len(versions))

@@ -203,6 +203,18 @@ def test_too_many_nodes() -> None:
         read_topology(FakeMachine(files))
 
 
+@pytest.mark.parametrize(("folder", "most"), [("mem_banks", 64), ("io_links", 512)])
+def test_as_many_banks_and_links_as_are_read(folder: str, most: int) -> None:
+    files, data = machine(GFX1100), bank(1, 1) if folder == "mem_banks" else link(2, 1, 0)
+    path = f"{ROOT}/nodes/1/{folder}"
+    files |= {f"{path}/{index}/properties": data for index in range(most)}
+    (gpu,) = read_topology(FakeMachine(files)).gpus
+    check(len(gpu.banks if folder == "mem_banks" else gpu.links) == most)
+    files[f"{path}/{most}/properties"] = data
+    with pytest.raises(MalformedInput, match=f"at most {most}"):
+        read_topology(FakeMachine(files))
+
+
 class Changing(FakeMachine):
     """A machine whose generation grows at the first `times` readings."""
 
