@@ -156,7 +156,7 @@ def test_versions_that_are_not(version: tuple[int, int]) -> None:
 def test_what_no_table_tells() -> None:
     # src: the list at the top of kfd_ioctl.h: 1.9, 1.12 and 1.13; kfd_chardev.c; KFD 1.18
     since = {"AVAILABLE_MEMORY": 9, "EXPORT_DMABUF": 12, "RUNTIME_ENABLE": 13, "DBG_TRAP": 13}
-    check(kfd_abi.MINOR_SINCE == {f"AMDKFD_IOC_{name}": minor for name, minor in since.items()})
+    check({f"AMDKFD_IOC_{name}": minor for name, minor in since.items()} == kfd_abi.MINOR_SINCE)
     check(kfd_queue.PM4_TARGET_XCC_SHIFT == 8)
     check(kfd_process.ProcessFlag.MFMA_HIGH_PRECISION == 1)
 
