@@ -6,7 +6,8 @@ leaves its claimed bounds, or its memory, raises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ _OPS = {
 """Ops that numpy names otherwise."""
 
 
+@functools.cache
 def storage(dtype: DType) -> np.dtype[Any]:
     """numpy's dtype for an IR dtype."""
     return np.dtype(dtype.storage)
@@ -48,11 +50,19 @@ def every(holds: Any) -> bool:
     return bool(holds.all()) if isinstance(holds, np.ndarray) else bool(holds)
 
 
+def within(claim: Index | Dyn, found: Any) -> Any:
+    """What was found, if it is what was claimed."""
+    if some((found < claim.low) | (found > claim.high)):
+        raise ValueError(f"{claim} = {found} leaves {claim.low}..{claim.high}")
+    return found
+
+
 class Interpreter:
     """Arrays are flat, one for each parameter; locals start as garbage."""
 
     def __init__(self, kernel: Kernel, arrays: Mapping[Ref, np.ndarray[Any, Any]]) -> None:
         self.kernel, self.memory = kernel, dict(arrays)
+        self.programs: dict[Index, Callable[[Env], Any]] = {}
         for ref in kernel.locals:
             self.memory[ref] = np.full(ref.size, GARBAGE, storage(ref.dtype))
 
@@ -102,29 +112,36 @@ class Interpreter:
         return holds
 
     def _index(self, index: Index, env: Env) -> Any:
-        total = index.const
-        for atom, k in index.terms.items():
-            total = total + k * self._atom(atom, env)
-        if some((total < index.low) | (total > index.high)):
-            raise ValueError(f"{index} = {total} leaves {index.low}..{index.high}")
-        return total
+        program = self.programs.get(index)
+        if program is None:
+            names: dict[str, Any] = {}
+            program = eval(f"lambda env: {self._text(index, names)}", names)
+            self.programs[index] = program
+        return within(index, program(env))
 
-    def _atom(self, atom: Atom, env: Env) -> Any:
-        if isinstance(atom, Var):
-            return env[atom]
-        if isinstance(atom, Div):
-            return self._index(atom.index, env) // atom.divisor
-        if isinstance(atom, Mod):
-            return self._index(atom.index, env) % atom.divisor
+    def _text(self, index: Index, names: dict[str, Any]) -> str:
+        """The index as Python; what it names goes into `names`."""
+        parts = [f"{k} * {self._atom(atom, names)}" for atom, k in index.terms.items()]
+        return " + ".join([*parts, str(index.const)])
+
+    def _atom(self, atom: Atom, names: dict[str, Any]) -> str:
+        name = f"n{len(names)}"
+        if isinstance(atom, Div | Mod):
+            sign = "//" if isinstance(atom, Div) else "%"
+            return f"(({self._text(atom.index, names)}) {sign} {atom.divisor})"
         if isinstance(atom, Dyn):
-            return self._expr(atom.expr, env, {}).astype(np.int64)
-        raise TypeError(f"not an atom: {atom!r}")
+            names[name] = lambda env: within(atom, self._expr(atom.expr, env, {}).astype(np.int64))
+            return f"{name}(env)"
+        names[name] = atom
+        return f"env[{name}]"
 
     def _expr(self, expr: Expr, env: Env, memo: dict[Expr, Any]) -> Any:
         if expr not in memo:
             found, dtype = self._compute(expr, env, memo), storage(expr.dtype)
-            shape = isinstance(found, np.ndarray) and found.shape
-            memo[expr] = found.astype(dtype) if shape else dtype.type(found)
+            if getattr(found, "dtype", None) is not dtype:
+                lanes = isinstance(found, np.ndarray) and found.shape
+                found = found.astype(dtype) if lanes else dtype.type(found)
+            memo[expr] = found
         return memo[expr]
 
     def _compute(self, expr: Expr, env: Env, memo: dict[Expr, Any]) -> Any:

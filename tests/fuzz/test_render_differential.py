@@ -12,7 +12,7 @@ from compilers.graph import COMPARE
 from compilers.index import Index, Var, var
 from compilers.ir import Expr, Kernel, Loop, Ref, Store, Valid
 from tests.ir_interpreter import Interpreter
-from tests.unit.kernel_harness import RENDERERS, float_bits, read, run
+from tests.unit.kernel_harness import by_all, float_bits, read, run
 
 LANES, BLOCKS = 8, 3
 COUNT = LANES * BLOCKS
@@ -112,12 +112,16 @@ def inputs(kernel: Kernel) -> list[np.ndarray]:
     return arrays
 
 
+def written(kernel: Kernel, renderer: str) -> list[np.ndarray]:
+    arrays = inputs(kernel)
+    run(kernel, arrays, renderer)
+    return arrays
+
+
 def differ(kernel: Kernel) -> None:
     wanted = inputs(kernel)
     Interpreter(kernel, dict(zip(kernel.params, wanted, strict=True))).run()
-    for renderer in RENDERERS:
-        got = inputs(kernel)
-        run(kernel, got, renderer)
+    for renderer, got in by_all(lambda renderer: written(kernel, renderer)).items():
         for ref, a, b in zip(kernel.params, got, wanted, strict=True):
             bits = float_bits(a, ref.dtype), float_bits(b, ref.dtype)
             np.testing.assert_array_equal(*bits, f"{renderer} {ref.name} {ref.dtype.name}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import cffi
 import llvmlite.binding as llvm
@@ -19,6 +20,7 @@ from compilers.index import Index, Var, var
 from compilers.index import const as index_const
 from compilers.ir import Expr, Kernel, Load, Loop, Ref, Store, Valid
 
+T = TypeVar("T")
 FFI = cffi.FFI()
 RENDERERS: dict[str, Any] = {"llvm": render_llvm, "c": render_c}
 TOOLCHAINS: dict[str, Any] = {"llvm": llvm_toolchain, "c": clang}
@@ -130,6 +132,12 @@ def apply_all(
     functions = compile_all(kernels, renderer, features)
     triples = zip(calls, functions, kernels, strict=True)
     return [call.launch(function, kernel) for call, function, kernel in triples]
+
+
+def by_all(work: Callable[[str], T]) -> dict[str, T]:
+    """What `work` gives for each renderer; clang runs while LLVM does."""
+    with ThreadPoolExecutor(len(RENDERERS)) as pool:
+        return dict(zip(RENDERERS, pool.map(work, RENDERERS), strict=True))
 
 
 def to_bfloat16(values: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from tests.unit.kernel_harness import (
     VECTOR,
     Call,
     apply_all,
+    by_all,
     storage,
     to_bfloat16,
 )
@@ -101,12 +102,11 @@ def _magnitude(word: int) -> float:
     return float(np.array([word << 16], np.uint32).view(np.float32)[0])
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("source", dt.ALL, ids=lambda d: d.name)
-def test_cast(source: DType, renderer: str) -> None:
+def test_cast(source: DType) -> None:
     a = values(source)
     calls = [Call("cast", target, [a], [source], lanes) for target in dt.ALL for lanes in LANES]
-    check_calls(calls, [expected(a, source, call.out) for call in calls], renderer)
+    check_calls(calls, [expected(a, source, call.out) for call in calls])
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)
@@ -124,9 +124,8 @@ def test_every_half_survives_float32(features: frozenset[str], renderer: str) ->
         same(closed_a, a, dtype, [a], dtype.name)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("features", [HOST, NO_HALF], ids=["host", "no-f16c"])
-def test_rounding_to_half(features: frozenset[str], renderer: str) -> None:
+def test_rounding_to_half(features: frozenset[str]) -> None:
     random = np.random.default_rng(7)
     a = random.integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
     a[: 1 << 15] = random.normal(size=1 << 15).astype(np.float32)
@@ -139,11 +138,10 @@ def test_rounding_to_half(features: frozenset[str], renderer: str) -> None:
         Call("cast", dt.float16, [double], [dt.float64]),
         Call("cast", dt.bfloat16, [a], [dt.float32]),
     ]
-    check_calls(calls, wanted, renderer, features)
+    check_calls(calls, wanted, features)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_bitcast(renderer: str) -> None:
+def test_bitcast() -> None:
     groups = (
         (dt.float16, dt.bfloat16, dt.uint16, dt.int16),
         (dt.float32, dt.uint32, dt.int32),
@@ -156,5 +154,6 @@ def test_bitcast(renderer: str) -> None:
         for source in group:
             a = random.integers(0, 256, 32 * source.itemsize, np.uint8).view(storage(source))
             calls += [Call("bitcast", d, [a], [source], n) for d in group for n in LANES]
-    for call, got in zip(calls, apply_all(calls, renderer), strict=True):
-        np.testing.assert_array_equal(got.view(np.uint8), call.arrays[0].view(np.uint8))
+    for results in by_all(lambda renderer: apply_all(calls, renderer)).values():
+        for call, got in zip(calls, results, strict=True):
+            np.testing.assert_array_equal(got.view(np.uint8), call.arrays[0].view(np.uint8))

@@ -15,7 +15,7 @@ from compilers.index import const as index_const
 from compilers.ir import Expr, If, Kernel, Loop, Ref, Store, Valid
 from tests.ir_interpreter import Interpreter
 from tests.support import check
-from tests.unit.kernel_harness import FFI, HOST, RENDERERS, compile_all, launch, read, run
+from tests.unit.kernel_harness import FFI, HOST, RENDERERS, by_all, compile_all, launch, read, run
 
 FFI.cdef(
     "void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);"
@@ -35,16 +35,17 @@ def constant(value: float, dtype: dt.DType) -> Expr:
 Case = tuple[str, Kernel, list[np.ndarray]]
 
 
-def agree(cases: list[Case], renderer: str) -> None:
-    """The renderer writes what the interpreter writes, in every named case."""
-    functions = compile_all([kernel for _, kernel, _ in cases], renderer)
-    for (name, kernel, arrays), function in zip(cases, functions, strict=True):
+def agree(cases: list[Case]) -> None:
+    """Every renderer writes what the interpreter writes, in every named case."""
+    functions = by_all(lambda renderer: compile_all([kernel for _, kernel, _ in cases], renderer))
+    for place, (name, kernel, arrays) in enumerate(cases):
         wanted = [array.copy() for array in arrays]
         Interpreter(kernel, dict(zip(kernel.params, wanted, strict=True))).run()
-        got = [array.copy() for array in arrays]
-        launch(function, kernel, got)
-        for position, (a, b) in enumerate(zip(got, wanted, strict=True)):
-            np.testing.assert_array_equal(a, b, f"{name}, {renderer}, parameter {position}")
+        for renderer in RENDERERS:
+            got = [array.copy() for array in arrays]
+            launch(functions[renderer][place], kernel, got)
+            for slot, (a, b) in enumerate(zip(got, wanted, strict=True)):
+                np.testing.assert_array_equal(a, b, f"{name}, {renderer}, parameter {slot}")
 
 
 def copy_kernel(
@@ -84,18 +85,16 @@ INDICES = {
 }
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_loads_and_stores(renderer: str) -> None:
+def test_loads_and_stores() -> None:
     straight = INDICES["contiguous"]
     cases = []
     for name, index in INDICES.items():
         cases.append((f"load {name}", copy_kernel(straight, index, blocks=3), filled()))
         cases.append((f"store {name}", copy_kernel(index, straight, blocks=3), filled()))
-    agree(cases, renderer)
+    agree(cases)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_dtypes(renderer: str) -> None:
+def test_dtypes() -> None:
     def inside(_: Index, v: Index) -> Valid:
         return ((v, 3, 13),)
 
@@ -104,7 +103,7 @@ def test_dtypes(renderer: str) -> None:
         for name in ("contiguous", "reversed", "stride-2"):
             kernel = copy_kernel(INDICES[name], INDICES["mixed"], dtype, load_valid=inside)
             cases.append((f"{name} {dtype.name}", kernel, filled(dtype)))
-    agree(cases, renderer)
+    agree(cases)
 
 
 VALIDS: dict[str, Any] = {
@@ -119,16 +118,15 @@ VALIDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("shape", ["contiguous", "reversed", "stride-2", "uniform"])
-def test_predicates(shape: str, renderer: str) -> None:
+def test_predicates(shape: str) -> None:
     straight, index = INDICES["contiguous"], INDICES[shape]
     cases = []
     for name, valid in VALIDS.items():
         loads = copy_kernel(straight, index, load_valid=valid, blocks=3)
         stores = copy_kernel(index, straight, store_valid=valid, blocks=3)
         cases += [(f"load {name}", loads, filled()), (f"store {name}", stores, filled())]
-    agree(cases, renderer)
+    agree(cases)
 
 
 @pytest.fixture
@@ -180,8 +178,7 @@ def test_masked_lanes_touch_no_page(renderer: str, guarded: Any) -> None:
             np.testing.assert_array_equal(views[0], wanted, f"{dtype} {at_end}")
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_registers_and_scratch_see_stores_in_order(renderer: str) -> None:
+def test_registers_and_scratch_see_stores_in_order() -> None:
     """A running sum through a register, a scratch array, an If, unrolled and serial loops."""
     out, source = Ref("out", dt.int32, N, "global", 0), Ref("in", dt.int32, N, "global", 1)
     acc, kept = Ref("acc", dt.int32, 2, "register"), Ref("kept", dt.int32, N, "scratch", 64)
@@ -205,14 +202,13 @@ def test_registers_and_scratch_see_stores_in_order(renderer: str) -> None:
         ),
     )
     kernel = Kernel("kernel", (out, source), (acc, kept), Loop(i, "grid", body))
-    agree([("registers", kernel, filled(dt.int32))], renderer)
+    agree([("registers", kernel, filled(dt.int32))])
 
 
 KINDS = ("vector", "serial", "unroll")
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_gather_through_a_dynamic_index(renderer: str) -> None:
+def test_gather_through_a_dynamic_index() -> None:
     out, source = Ref("out", dt.float32, N, "global", 0), Ref("in", dt.float32, N, "global", 1)
     places = Ref("at", dt.int64, N, "global", 2)
     i, lane = Var("i", N // WIDTH), Var("l", WIDTH)
@@ -226,11 +222,10 @@ def test_gather_through_a_dynamic_index(renderer: str) -> None:
     for kind in KINDS:
         body = Loop(i, "grid", (Loop(lane, kind, (store,)),))
         cases.append((kind, Kernel("kernel", (out, source, places), (), body), [*filled(), order]))
-    agree(cases, renderer)
+    agree(cases)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_negative_quotients_round_down(renderer: str) -> None:
+def test_negative_quotients_round_down() -> None:
     out = Ref("out", dt.int64, N, "global", 0)
     i, lane = Var("i", N // WIDTH), Var("l", WIDTH)
     at = var(i) * WIDTH + var(lane)
@@ -240,11 +235,10 @@ def test_negative_quotients_round_down(renderer: str) -> None:
     for kind in KINDS:
         body = Loop(i, "grid", (Loop(lane, kind, (store,)),))
         cases.append((kind, Kernel("kernel", (out,), (), body), [np.zeros(N, np.int64)]))
-    agree(cases, renderer)
+    agree(cases)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_indices_beyond_32_bits(renderer: str) -> None:
+def test_indices_beyond_32_bits() -> None:
     out = Ref("out", dt.int64, WIDTH, "global", 0)
     i, lane = Var("i", 1), Var("l", WIDTH)
     wide = var(lane) * (3 << 33) + 5
@@ -256,7 +250,7 @@ def test_indices_beyond_32_bits(renderer: str) -> None:
         (),
         Loop(i, "grid", (Loop(lane, "vector", (Store(out, var(lane), value, valid),)),)),
     )
-    agree([("wide", kernel, [np.zeros(WIDTH, np.int64)])], renderer)
+    agree([("wide", kernel, [np.zeros(WIDTH, np.int64)])])
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)

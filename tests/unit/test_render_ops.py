@@ -12,10 +12,10 @@ from compilers.dtype import DType
 from compilers.graph import COMPARE
 from tests.unit.kernel_harness import (
     HOST,
-    RENDERERS,
     VECTOR,
     Call,
     apply_all,
+    by_all,
     float_bits,
     from_bfloat16,
     storage,
@@ -102,32 +102,29 @@ def int_expected(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def check_calls(
-    calls: list[Call],
-    wanted: list[np.ndarray],
-    renderer: str,
-    features: frozenset[str] = HOST,
+    calls: list[Call], wanted: list[np.ndarray], features: frozenset[str] = HOST
 ) -> None:
-    """Every call gives the same bits as wanted."""
-    results = apply_all(calls, renderer, features)
-    for call, got, expected in zip(calls, results, wanted, strict=True):
-        inputs = [opened(a, d) for a, d in zip(call.arrays, call.sources, strict=True)]
-        same(got, expected, call.out, inputs, f"{call.op} of {call.sources}, {call.lanes} lanes")
+    """Every call gives the same bits as wanted, by every renderer."""
+    found = by_all(lambda renderer: apply_all(calls, renderer, features))
+    for renderer, results in found.items():
+        for call, got, expected in zip(calls, results, wanted, strict=True):
+            inputs = [opened(a, d) for a, d in zip(call.arrays, call.sources, strict=True)]
+            name = f"{renderer}: {call.op} of {call.sources}, {call.lanes} lanes"
+            same(got, expected, call.out, inputs, name)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
-def test_integer_binary(dtype: DType, renderer: str) -> None:
+def test_integer_binary(dtype: DType) -> None:
     a, b = pairs(int_values(dtype))
     calls = [
         Call(op, dt.bool_ if op in COMPARE else dtype, [a, b], [dtype, dtype], lanes)
         for op in INT_BINARY
         for lanes in LANES
     ]
-    check_calls(calls, [int_expected(call.op, a, b) for call in calls], renderer)
+    check_calls(calls, [int_expected(call.op, a, b) for call in calls])
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_integer_unary(renderer: str) -> None:
+def test_integer_unary() -> None:
     calls = [
         Call(op, dtype, [int_values(dtype)], [dtype], lanes)
         for op in ("neg", "abs", "invert", "floor", "rint")
@@ -138,18 +135,17 @@ def test_integer_unary(renderer: str) -> None:
         call.arrays[0] if call.op in {"floor", "rint"} else NUMPY[call.op](*call.arrays)
         for call in calls
     ]
-    check_calls(calls, wanted, renderer)
+    check_calls(calls, wanted)
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("dtype", [dt.uint8, dt.int32, dt.int64], ids=lambda d: d.name)
-def test_integer_power(dtype: DType, renderer: str) -> None:
+def test_integer_power(dtype: DType) -> None:
     a, b = pairs(int_values(dtype))
     wanted = np.array(
         [_int_power(int(x), int(y), dtype) for x, y in zip(a, b, strict=True)], np.uint64
     ).astype(dtype.name)
     calls = [Call("pow", dtype, [a, b], [dtype, dtype], lanes) for lanes in LANES]
-    check_calls(calls, [wanted] * len(calls), renderer)
+    check_calls(calls, [wanted] * len(calls))
 
 
 def _int_power(x: int, y: int, dtype: DType) -> int:
@@ -169,9 +165,8 @@ def float_expected(call: Call) -> np.ndarray:
     return to_bfloat16(wanted) if call.out is dt.bfloat16 else wanted
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
-def test_float_binary(dtype: DType, renderer: str) -> None:
+def test_float_binary(dtype: DType) -> None:
     a, b = (stored(x, dtype) for x in pairs(float_values(dtype)))
     calls = [
         Call(op, dt.bool_ if op in COMPARE else dtype, [a, b], [dtype, dtype], lanes)
@@ -179,22 +174,20 @@ def test_float_binary(dtype: DType, renderer: str) -> None:
         for lanes in LANES
         if not (op == "nextafter" and dtype is dt.bfloat16)  # test_bfloat16_neighbours
     ]
-    check_calls(calls, [float_expected(call) for call in calls], renderer)
+    check_calls(calls, [float_expected(call) for call in calls])
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_float_unary(renderer: str) -> None:
+def test_float_unary() -> None:
     calls = [
         Call(op, dtype, [stored(float_values(dtype), dtype)], [dtype], lanes)
         for op in ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint")
         for dtype in FLOATS
         for lanes in LANES
     ]
-    check_calls(calls, [float_expected(call) for call in calls], renderer)
+    check_calls(calls, [float_expected(call) for call in calls])
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_bool_ops(renderer: str) -> None:
+def test_bool_ops() -> None:
     both = pairs(np.array([False, True]))
     calls = [
         Call(op, dt.bool_, both[: 1 if op == "invert" else 2], [dt.bool_] * 2, lanes)
@@ -202,32 +195,29 @@ def test_bool_ops(renderer: str) -> None:
         for lanes in LANES
     ]
     calls = [replace(call, sources=call.sources[: len(call.arrays)]) for call in calls]
-    check_calls(calls, [NUMPY[call.op](*call.arrays) for call in calls], renderer)
+    check_calls(calls, [NUMPY[call.op](*call.arrays) for call in calls])
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_bfloat16_neighbours(renderer: str) -> None:
+def test_bfloat16_neighbours() -> None:
     a = np.array([0x0000, 0x8000, 0x3F80, 0x3F80, 0xBF80, 0x7F7F, 0x0001, 0x7FC0], np.uint16)
     b = np.array([0x3F80, 0x3F80, 0x4000, 0x0000, 0x0000, 0x7F80, 0x0000, 0x3F80], np.uint16)
     wanted = np.array([0x0001, 0x0001, 0x3F81, 0x3F7F, 0xBF7F, 0x7F80, 0x0000, 0x7FC0], np.uint16)
     calls = [Call("nextafter", dt.bfloat16, [a, b], [dt.bfloat16] * 2, lanes) for lanes in LANES]
-    check_calls(calls, [wanted] * len(calls), renderer)
+    check_calls(calls, [wanted] * len(calls))
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=lambda d: d.name)
-def test_fma_rounds_once(dtype: DType, renderer: str) -> None:
+def test_fma_rounds_once(dtype: DType) -> None:
     epsilon = np.finfo(dtype.name).eps
     a = np.array([1 + epsilon, 3.0, np.inf, 0.0], dtype.name)
     b = np.array([1 - epsilon, 4.0, 0.0, -1.0], dtype.name)
     c = np.array([-1.0, 5.0, 1.0, 0.0], dtype.name)
     wanted = np.array([-(float(epsilon) ** 2), 17.0, np.nan, 0.0], dtype.name)
     calls = [Call("fma", dtype, [a, b, c], [dtype] * 3, lanes) for lanes in LANES]
-    check_calls(calls, [wanted] * len(calls), renderer)
+    check_calls(calls, [wanted] * len(calls))
 
 
-@pytest.mark.parametrize("renderer", RENDERERS)
-def test_where(renderer: str) -> None:
+def test_where() -> None:
     count = 32
     chosen, calls = np.arange(count) % 3 == 0, []
     for dtype in dt.ALL:
@@ -237,4 +227,4 @@ def test_where(renderer: str) -> None:
             a, b = (np.arange(n, n + count).astype(storage(dtype)) for n in (1, 50))
         sources = [dt.bool_, dtype, dtype]
         calls += [Call("where", dtype, [chosen, a, b], sources, lanes) for lanes in LANES]
-    check_calls(calls, [np.where(*call.arrays) for call in calls], renderer)
+    check_calls(calls, [np.where(*call.arrays) for call in calls])
