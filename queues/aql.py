@@ -20,6 +20,7 @@ from queues.pm4_layouts import INDIRECT_BUFFER
 
 PACKET_WORDS: Final = 16
 PACKET_BYTES: Final = 4 * PACKET_WORDS
+MAX_DIMENSIONS: Final = 3
 DEPENDENCIES: Final = 5
 """Signals that one barrier packet waits for."""
 PM4_WORDS_LEFT: Final = 10
@@ -136,7 +137,7 @@ def kernel_dispatch(
     Units: `grid_size` counts work items, not workgroups; segments are bytes, private ones per lane.
     """
     dimensions = len(grid_size)
-    if not 1 <= dimensions <= 3 or len(workgroup_size) != dimensions:
+    if not 1 <= dimensions <= MAX_DIMENSIONS or len(workgroup_size) != dimensions:
         raise BadArgument(f"a grid {grid_size} of workgroups {workgroup_size}")
     values = _header(barrier, acquire, release, completion_signal)
     values |= {"dimensions": dimensions, "kernel_object": kernel_object}

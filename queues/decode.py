@@ -26,6 +26,7 @@ _SET_BASES: Final = {
     "SET_UCONFIG_REG": pm4_layouts.UCONFIG_REG_BASE,
 }
 _TYPE_SHIFT: Final = 30
+_TYPE2, _TYPE3 = 2, 3
 _OPCODE_MASK: Final = 0xFF
 
 
@@ -72,11 +73,12 @@ class Pm4Decoder:
 
     def read(self, words: Sequence[int], at: int) -> tuple[Packet, int]:
         header = words[at]
-        if header >> _TYPE_SHIFT == 2:
-            pad = header & ~(3 << _TYPE_SHIFT)
+        kind = header >> _TYPE_SHIFT
+        if kind == _TYPE2:
+            pad = header & (1 << _TYPE_SHIFT) - 1
             return Packet(at, "TYPE2", {}, (), ((0, pad),) if pad else ()), 1
-        if header >> _TYPE_SHIFT != 3:
-            raise _fail(at, f"{header:#010x} is the header of a type-{header >> 30} packet")
+        if kind != _TYPE3:
+            raise _fail(at, f"{header:#010x} is the header of a type-{kind} packet")
         opcode = header >> pm4_layouts.OPCODE_SHIFT & _OPCODE_MASK
         layout = self.opcodes.get(opcode)
         if layout is None:

@@ -86,7 +86,7 @@ def atomic_mem(
     cache_policy: CachePolicy = CachePolicy.LRU,
 ) -> list[int]:
     """Change memory in one step; COPY_DATA's ATOMIC_RETURN_DATA has what was there before."""
-    if addr % (8 if atomic.name.endswith("_64") else 4):
+    if addr % atomic.nbytes:
         raise BadArgument(f"{atomic.name} at {addr:#x} is not aligned")
     values = {"atomic": atomic, "command": command, "cache_policy": cache_policy, "addr": addr}
     values |= {"src_data": src_data, "cmp_data": cmp_data, "loop_interval": loop_interval}

@@ -115,6 +115,11 @@ class Atomic(IntEnum):
     SWAP_RTN_64, CMPSWAP_RTN_64, ADD_RTN_64, SUB_RTN_64 = 0x27, 0x28, 0x2F, 0x30
     AND_RTN_64, OR_RTN_64, XOR_RTN_64 = 0x35, 0x36, 0x37
 
+    @property
+    def nbytes(self) -> int:
+        """Size, and alignment, of what it changes."""
+        return 8 if self.name.endswith("_64") else 4
+
 
 class AtomicCommand(IntEnum):
     """How ATOMIC_MEM goes on."""

@@ -27,6 +27,8 @@ INDIRECT_WORDS: Final = 6
 RETRY_FOREVER: Final = 0xFFF
 """# src: ROCR-Runtime amd_blit_sdma.cpp, "Retry forever"; Mesa SDMA_POLL_RETRY_INDEFINITELY"""
 POLL_INTERVAL: Final = 4
+HDP_INTERVAL: Final = 10
+"""Between two looks at the flush. # src: sdma_v6_0_ring_emit_hdp_flush"""
 USER_GCR: Final = 1
 """Sub-operation of a cache request from a user queue; the kernel's rings use 0."""
 REGISTER_SHIFT: Final = 2
@@ -130,7 +132,7 @@ def hdp_flush(engine: Engine, *, request_reg: int, done_reg: int, mask: int) -> 
     """
     both = done_reg << REGISTER_SHIFT | request_reg << REGISTER_SHIFT + WORD_BITS
     fields = {"hdp_flush": 1, "func": Compare.EQ, "addr": both, "value": mask, "mask": mask}
-    return _poll(engine, fields, 10, RETRY_FOREVER)
+    return _poll(engine, fields, HDP_INTERVAL, RETRY_FOREVER)
 
 
 def atomic(
@@ -144,7 +146,7 @@ def atomic(
     loop_interval: int = 0,
 ) -> list[int]:
     """Change memory in one step (`loop=1`: repeat until the comparison held)."""
-    if addr % (8 if atomic_op.name.endswith("_64") else 4):
+    if addr % atomic_op.nbytes:
         raise BadArgument(f"{atomic_op.name} at {addr:#x} is not aligned")
     values = {"atomic_op": atomic_op, "addr": addr, "src_data": src_data, "cmp_data": cmp_data}
     values |= {"loop": loop, "loop_interval": loop_interval}
