@@ -11,7 +11,7 @@ Bits = tuple[int, int]
 """Lowest bit and width, over the little-endian dwords of the instruction."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """One encoding: `word & mask == value` selects it."""
 
@@ -33,7 +33,7 @@ class Layout:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Family:
     """The encodings of a family of chips, most specific first."""
 

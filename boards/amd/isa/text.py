@@ -112,7 +112,7 @@ def _smem(inst: Instruction) -> str:
     offset = f["offset"] - (1 << 21) if f["offset"] >> 20 else f["offset"]
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
     if f["soffset"] == special.NULL:
-        parts.append(shown)
+        parts.append(shown if offset else "null")
         tail = ""
     else:
         parts.append(name_of(f["soffset"], 1, None))

@@ -1,0 +1,129 @@
+"""Floating point as the hardware rounds it: fused multiply-add, rounding modes, denormals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+NEAREST, UP, DOWN, ZERO = 0, 1, 2, 3
+_HALFWAY_BITS, _HALFWAY = np.uint64(0x1FFFFFFF), np.uint64(0x10000000)
+_TINY32 = float(np.finfo(np.float32).tiny)
+_SPLIT = 134217729.0  # 2**27 + 1
+_SAFE_LOW, _SAFE_HIGH = 2.0**-400, 2.0**400
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b rounded, and its error: exact unless it overflows."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def to_odd(s: Array, error: Array) -> Array:
+    """s, with its last bit set when it is not exact: then a narrower rounding is correct."""
+    bits = s.view(np.int64)
+    fix = (error != 0) & np.isfinite(s) & (bits & 1 == 0)
+    toward = np.where((error > 0) == (s > 0), 1, -1)
+    return np.where(fix, bits + toward, bits).view(np.float64)
+
+
+def fma32(a: Array, b: Array, c: Array) -> Array:
+    """f32 a * b + c with one rounding. The product is exact in f64; the sum may need care."""
+    wide = np.multiply(a, b, dtype=np.float64)
+    total = np.add(wide, c, dtype=np.float64)
+    close = (total.view(np.uint64) & _HALFWAY_BITS) == _HALFWAY
+    if close.any() or (np.abs(total) < _TINY32).any():
+        exact, error = two_sum(wide, np.broadcast_to(c, wide.shape).astype(np.float64))
+        total = to_odd(exact, error)
+    return total.astype(np.float32)
+
+
+def fma16(a: Array, b: Array, c: Array) -> Array:
+    """f16 a * b + c with one rounding."""
+    wide = np.multiply(a, b, dtype=np.float64)
+    exact, error = two_sum(wide, np.broadcast_to(c, wide.shape).astype(np.float64))
+    return narrow16(to_odd(exact, error))
+
+
+def narrow16(wide: Array) -> Array:
+    """f64 to f16 with one rounding."""
+    return wide.astype(np.float16)
+
+
+def fma64(a: Array, b: Array, c: Array) -> Array:
+    """f64 a * b + c with one rounding: error-free products, rare cases in exact rationals."""
+    a, b, c = np.broadcast_arrays(a, b, c)
+    uh, ul = _two_product(a, b)
+    th, tl = two_sum(c, ul)
+    vh, vl = two_sum(uh, th)
+    result = np.asarray(vh + to_odd(*two_sum(tl, vl)))
+    size = np.abs(np.stack([a, b, c, uh]))
+    odd = np.any((size > _SAFE_HIGH) | ((size < _SAFE_LOW) & (size > 0)), axis=0)
+    odd |= ~np.isfinite(result) | (np.abs(result) < _SAFE_LOW)
+    for index in zip(*np.nonzero(odd), strict=True):
+        result[index] = _exact_fma(float(a[index]), float(b[index]), float(c[index]))
+    return result
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    product = a * b
+    ta, tb = a * _SPLIT, b * _SPLIT
+    ah, bh = ta - (ta - a), tb - (tb - b)
+    al, bl = a - ah, b - bh
+    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+def _exact_fma(a: float, b: float, c: float) -> float:
+    finite = np.isfinite([a, b, c]).all()
+    if not finite:
+        if np.isfinite(a) and np.isfinite(b):
+            return c
+        return float(np.float64(a) * np.float64(b) + np.float64(c))
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return float(np.float64(a) * np.float64(b)) + c
+    return exact_to_float(exact)
+
+
+def exact_to_float(value: Fraction) -> float:
+    """The nearest f64 of a rational; infinities beyond the range."""
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def round32(total: Array, error: Array, mode: int) -> Array:
+    """(total + error) as f32 in a rounding mode; `error` only decides ties and direction."""
+    near = to_odd(total, error).astype(np.float32)
+    if mode == NEAREST:
+        return near
+    rest = total - near.astype(np.float64)
+    rest = np.where(rest == 0, error, rest)
+    above = np.nextafter(near, np.float32(np.inf))
+    below = np.nextafter(near, np.float32(-np.inf))
+    up = np.where(rest > 0, above, near)
+    down = np.where(rest < 0, below, near)
+    overflow = np.isinf(near) & np.isfinite(total)
+    up = np.where(overflow & (near < 0), below_max(-1), up)
+    down = np.where(overflow & (near > 0), below_max(1), down)
+    if mode == UP:
+        return up
+    return down if mode == DOWN else np.where(total > 0, down, up)
+
+
+def below_max(sign: int) -> np.float32:
+    """The largest finite f32 with a sign."""
+    return np.float32(sign) * np.finfo(np.float32).max
+
+
+def flush(value: Array) -> Array:
+    """Denormals become zeros of the same sign."""
+    tiny = np.finfo(value.dtype).tiny
+    small = np.abs(value) < tiny
+    return np.where(small, np.copysign(value.dtype.type(0), value), value)

@@ -1,0 +1,282 @@
+"""Execute machine code: all waves of a chunk of workgroups at once, grouped by program counter.
+
+    report = execute(dispatch, memory)
+
+The group of waves at the lowest program counter runs until it meets another group, so that
+diverging waves find each other again at the first common instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from boards.amd.isa.decode import Instruction, UnknownInstruction, decode
+from boards.amd.isa.gfx11 import GFX11
+from boards.amd.isa.layout import Family
+from boards.amd.isa.text import disassemble
+from boards.amd.isa.text_special import LGKMCNT, VMCNT, field
+from boards.amd.wave_lds import bind_lds
+from boards.amd.wave_memory import bind_memory
+from boards.amd.wave_operands import UnsupportedOperand
+from boards.amd.wave_scalar import BARRIER, END, Jump, bind_scalar
+from boards.amd.wave_special import bind_special
+from boards.amd.wave_start import start, vgpr_count, waves_per_group
+from boards.amd.wave_state import Waves
+from boards.amd.wave_strict import Observer
+from boards.amd.wave_touch import Touch, touch
+from boards.amd.wave_types import Array, Dispatch, Memory, MemoryFault, Report, Strict, WaveFault
+from boards.amd.wave_vector import bind_dual, bind_vector, operation
+
+_CHUNK_WAVES = 1024
+_CHUNK_LDS_BYTES = 64 << 20
+_QUANTUM = 4096
+"""Instructions a group runs before another one gets a turn: spin loops must not starve others."""
+_FETCH_BYTES = 16
+_FOREVER = 1 << 62
+
+Run = Callable[[Waves], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An instruction ready to run at its address."""
+
+    inst: Instruction
+    run: Run
+    touch: Touch
+    next_pc: int
+
+
+def execute(
+    dispatch: Dispatch, memory: Memory, strict: Strict | None = None, family: Family = GFX11
+) -> Report:
+    """Run a launch to its end. Raises: WaveFault."""
+    report = Report()
+    per_group = waves_per_group(dispatch)
+    gx, gy, gz = dispatch.groups
+    total = gx * gy * gz
+    chunk = max(1, _CHUNK_WAVES // per_group)
+    if dispatch.lds_bytes:
+        chunk = max(1, min(chunk, _CHUNK_LDS_BYTES // dispatch.lds_bytes))
+    if dispatch.scratch_wave_bytes:
+        chunk = max(1, min(chunk, dispatch.scratch_waves // per_group))
+    code: dict[int, Bound] = {}
+    with np.errstate(all="ignore"):
+        for first in range(0, total, chunk):
+            groups = min(chunk, total - first)
+            Chunk(dispatch, memory, strict or Strict(), family, report, code).run(first, groups)
+    return report
+
+
+@lru_cache(maxsize=16384)
+def _decode(family: Family, words: tuple[int, ...], pc: int, lanes: int) -> Instruction:
+    return decode(family, words, pc, lanes)
+
+
+class Chunk:
+    """Workgroups that run at the same time."""
+
+    def __init__(
+        self, dispatch: Dispatch, memory: Memory, strict: Strict, family: Family, report: Report,
+        code: dict[int, Bound],
+    ) -> None:  # fmt: skip
+        self.dispatch, self.memory, self.family = dispatch, memory, family
+        self.strict, self.report, self.code = strict, report, code
+
+    def run(self, first_group: int, groups: int) -> None:
+        """Start the waves of some workgroups and run them all to the end."""
+        d = self.dispatch
+        count = groups * waves_per_group(d)
+        w = self.w = Waves(count, d.lanes, vgpr_count(d), d.lds_bytes, groups)
+        observe = self.strict.uninitialised or self.strict.wait_counts or self.strict.lds
+        self.observer = w.observer = Observer(w, self.strict, self.report) if observe else None
+        scalars, vectors = start(w, d, first_group)
+        if self.observer:
+            self.observer.define(tuple(range(vectors)), scalars)
+        self.report.waves += count
+        self.ended = np.zeros(count, np.bool_)
+        self.waiting = np.zeros(count, np.bool_)
+        self.parked = np.zeros(count, np.int64)
+        self.ready: dict[int, Array] = {d.entry: np.arange(count)}
+        passed_over = -1
+        for _ in range(_FOREVER):
+            if not self.ready:
+                return
+            others = [pc for pc in self.ready if pc != passed_over]
+            pc = min(others or self.ready)
+            passed_over = self._run_group(pc, self.ready.pop(pc))
+            if self.report.steps > d.max_steps:
+                bound = self._bound(passed_over if passed_over >= 0 else pc)
+                raise self._fault("endless", bound, f"more than {d.max_steps} instructions")
+
+    def _run_group(self, pc: int, waves: Array) -> int:
+        """Run waves from `pc` until they end, wait, split or meet others.
+
+        The program counter they were stopped at when their quantum was used up, else -1.
+        """
+        w, observer = self.w, self.observer
+        w.select(waves)
+        meet = min(self.ready, default=_FOREVER)
+        code, n = self.code, len(waves)
+        for step in range(_QUANTUM):
+            bound = code.get(pc) or self._bound(pc)
+            if observer:
+                observer.before(w, bound.inst, bound.touch)
+                mask = w.mask
+                outcome = self._step(bound)
+                observer.after(w, bound.touch, mask)
+            else:
+                outcome = self._step(bound)
+            pc = bound.next_pc
+            if outcome is not None:
+                following = self._jump(outcome, pc, waves)
+                if following < 0:
+                    self._count(step + 1, n)
+                    return -1
+                pc = following
+            if pc >= meet:
+                self._count(step + 1, n)
+                self._add(pc, waves)
+                return -1
+        self._count(_QUANTUM, n)
+        self._add(pc, waves)
+        return pc
+
+    def _count(self, steps: int, waves: int) -> None:
+        self.report.steps += steps
+        self.report.wave_instructions += steps * waves
+        self.w.steps = self.report.steps
+
+    def _step(self, bound: Bound) -> Jump | None:
+        try:
+            outcome: Jump | None = bound.run(self.w)
+        except UnsupportedOperand as error:
+            raise self._fault("unsupported", bound, str(error)) from error
+        except IndexError as error:
+            raise self._fault("out of range", bound, "register beyond the allocation") from error
+        return outcome
+
+    def _fault(self, kind: str, bound: Bound, detail: str) -> WaveFault:
+        wave = self.w.first_wave + int(self.w.waves[0])
+        text = disassemble(bound.inst)
+        return WaveFault(kind, pc=bound.inst.pc, text=text, wave=wave, detail=detail)
+
+    def _jump(self, jump: Jump, after: int, waves: Array) -> int:
+        """Where all selected waves go on together, or -1 when they were sent on their ways."""
+        if jump is END:
+            self.ended[waves] = True
+            self._release()
+            return -1
+        if jump is BARRIER:
+            self.waiting[waves] = True
+            self.parked[waves] = after
+            self._release()
+            return -1
+        if isinstance(jump.target, int):
+            if jump.taken is None or jump.taken.all():
+                return jump.target
+            if not jump.taken.any():
+                return after
+            self._add(jump.target, waves[jump.taken])
+            self._add(after, waves[~jump.taken])
+            return -1
+        for target in np.unique(jump.target):
+            self._add(int(target), waves[jump.target == target])
+        return -1
+
+    def _release(self) -> None:
+        """Let workgroups go whose waves have all reached the barrier or ended."""
+        if not self.waiting.any():
+            return
+        per_group = self.w.waves_per_group
+        arrived = (self.waiting | self.ended).reshape(-1, per_group).all(axis=1)
+        free = self.waiting & np.repeat(arrived, per_group)
+        if not free.any():
+            return
+        if self.observer:
+            self.observer.barrier(np.flatnonzero(arrived))
+        waves = np.flatnonzero(free)
+        self.waiting[waves] = False
+        for pc in np.unique(self.parked[waves]):
+            self._add(int(pc), waves[self.parked[waves] == pc])
+
+    def _add(self, pc: int, waves: Array) -> None:
+        here = self.ready.get(pc)
+        self.ready[pc] = waves if here is None else np.sort(np.concatenate([here, waves]))
+
+    def _bound(self, pc: int) -> Bound:
+        """Fetch, decode and bind the instruction at `pc`. Raises: WaveFault."""
+        try:
+            raw = self.memory.fetch(pc, _FETCH_BYTES)
+        except MemoryFault as fault:
+            wave = self.w.first_wave + int(self.w.waves[0])
+            raise WaveFault(
+                fault.kind, pc=pc, text="(fetch)", wave=wave, va=fault.va, access="execute"
+            ) from fault
+        words = tuple(int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw) - 3, 4))
+        try:
+            inst = _decode(self.family, words, pc, self.dispatch.lanes)
+        except UnknownInstruction as error:
+            wave = self.w.first_wave + int(self.w.waves[0])
+            raise WaveFault("illegal instruction", pc=pc, text=str(error), wave=wave) from error
+        bound = Bound(inst, self._run_of(inst), touch(inst), pc + inst.size_bytes)
+        self.code[pc] = bound
+        return bound
+
+    def _run_of(self, inst: Instruction) -> Run:
+        try:
+            run = bind(inst, self.memory)
+        except UnsupportedOperand as error:
+            run = None
+            detail = str(error)
+        else:
+            detail = "no meaning in this executor"
+        if run is None:
+            shown = " ".join(f"{word:08x}" for word in inst.words)
+            wave = self.w.first_wave + int(self.w.waves[0])
+            raise WaveFault(
+                "unsupported", pc=inst.pc, text=f"{disassemble(inst)} ({shown})", wave=wave,
+                detail=detail,
+            )  # fmt: skip
+        return run
+
+
+def bind(inst: Instruction, memory: Memory) -> Run | None:
+    """The function that executes an instruction, or None when there is none."""
+    if inst.encoding == "VOPD":
+        return bind_dual(inst)
+    if inst.name.startswith("s_waitcnt"):
+        return _wait(inst)
+    if inst.encoding in ("FLAT", "SMEM"):
+        found = bind_memory(inst, memory)
+        return found or bind_scalar(inst)
+    if inst.encoding == "DS":
+        return bind_lds(inst)
+    if inst.encoding[0] == "S" or inst.encoding == "MUBUF":
+        return bind_scalar(inst)
+    op = operation(inst)
+    return bind_vector(inst, op) if op is not None else bind_special(inst)
+
+
+def _wait(inst: Instruction) -> Run:
+    """Everything has arrived already; only the strict check follows the counts."""
+    value = inst.fields["i"]
+    if inst.name == "s_waitcnt":
+        counts = {"vm": field(value, VMCNT), "lgkm": field(value, LGKMCNT)}
+        full = {"vm": VMCNT, "lgkm": LGKMCNT}
+        counts = {c: n for c, n in counts.items() if n < (1 << full[c][1]) - 1}
+    else:
+        name = inst.name.removeprefix("s_waitcnt_").removesuffix("cnt")
+        counts = {name: value} if name in ("vm", "lgkm") else {}
+
+    def run(w: Waves) -> None:
+        if w.observer is not None:
+            for counter, count in counts.items():
+                w.observer.wait(w, counter, count)
+
+    return run

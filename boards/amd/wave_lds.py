@@ -1,0 +1,266 @@
+"""The local data share: DS instructions, range checks, races between waves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from boards.amd.isa.decode import Instruction
+from boards.amd.wave_atomics import apply_atomic
+from boards.amd.wave_lanes import swizzle_sources
+from boards.amd.wave_state import Waves
+from boards.amd.wave_types import Array, WaveFault, Words
+
+Run = Callable[[Waves], Any]
+_LOAD = re.compile(r"ds_load_([iub])(\d+)(_d16)?(_hi)?$")
+_STORE = re.compile(r"ds_store_b(\d+)(_d16_hi)?$")
+_TWO = re.compile(r"ds_(load|store)_2addr(_stride64)?_b(\d+)$")
+_ATOMIC = re.compile(
+    r"ds_(add|sub|rsub|inc|dec|min|max|and|or|xor|cmpstore|storexchg)(_rtn)?_([iubf]\d+)$"
+)
+_STRIDE = 64
+
+
+def bind_lds(inst: Instruction) -> Run | None:
+    """A function for a DS instruction, or None."""
+    name = inst.name
+    if inst.fields["gds"]:
+        return None
+    if name in _CROSS_LANE:
+        return _CROSS_LANE[name](inst)
+    for pattern, bind in ((_LOAD, _load), (_STORE, _store), (_TWO, _two), (_ATOMIC, _atomic)):
+        match = pattern.match(name)
+        if match:
+            return bind(inst, match)
+    return (lambda w: None) if name == "ds_nop" else None
+
+
+def _positions(w: Waves) -> Array:
+    mask = w.mask
+    return np.arange(w.n * w.lanes) if mask is None else np.flatnonzero(mask)
+
+
+def _spread(w: Waves, index: Array, values: Array) -> Array:
+    if len(index) == w.n * w.lanes:
+        return values.reshape(w.n, w.lanes)
+    full = np.zeros(w.n * w.lanes, np.uint32)
+    full[index] = values
+    return full.reshape(w.n, w.lanes)
+
+
+def _register(w: Waves, register: int, index: Array) -> Array:
+    return w.vgpr[register][w.sel].reshape(-1)[index]
+
+
+def _check(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Array:
+    """Byte positions in the LDS of all workgroups. Raises: WaveFault out of the allocation."""
+    bad = np.flatnonzero(where + np.uint64(nbytes) > np.uint64(w.lds_bytes))
+    align = min(nbytes, 4) - 1
+    crooked = np.flatnonzero(where & np.uint64(align))
+    if len(bad) or len(crooked):
+        at = int(bad[0] if len(bad) else crooked[0])
+        position = int(index[at])
+        raise WaveFault(
+            "out of range" if len(bad) else "unaligned",
+            pc=inst.pc, text=inst.name, lane=position % w.lanes,
+            wave=w.first_wave + int(w.waves[position // w.lanes]),
+            va=int(where[at]), access="LDS", detail=f"the workgroup has {w.lds_bytes} bytes",
+        )  # fmt: skip
+    group = w.waves[index // w.lanes] // w.waves_per_group
+    return where + (group * w.lds_bytes).astype(np.uint64)
+
+
+def lds_load(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Words:
+    """Elements at byte offsets `where` for lanes at flat positions `index`: (dwords, n)."""
+    at = _check(w, inst, where, index, nbytes)
+    w.observe_lds(inst, at, index, nbytes, write=False)
+    word = (at >> np.uint64(2)).astype(np.intp)
+    if nbytes >= 4:
+        return np.stack([w.lds[word + i] for i in range(nbytes // 4)])
+    shift = (at & np.uint64(3)).astype(np.uint32) * np.uint32(8)
+    return (w.lds[word] >> shift & np.uint32((1 << 8 * nbytes) - 1))[None]
+
+
+def lds_store(
+    w: Waves, inst: Instruction, where: Array, index: Array, data: Words, nbytes: int
+) -> None:
+    """Store columns of `data`; a later lane wins."""
+    at = _check(w, inst, where, index, nbytes)
+    w.observe_lds(inst, at, index, nbytes, write=True)
+    if nbytes >= 4:
+        word = (at >> np.uint64(2)).astype(np.intp)
+        for i in range(nbytes // 4):
+            w.lds[word + i] = data[i]
+        return
+    octets = w.lds.view(np.uint8)
+    for i in range(nbytes):
+        octets[at.astype(np.intp) + i] = (data[0] >> np.uint32(8 * i)).astype(np.uint8)
+
+
+def _offset(inst: Instruction) -> int:
+    return inst.fields["offset0"] | inst.fields["offset1"] << 8
+
+
+def _addresses(w: Waves, inst: Instruction, index: Array, offset: int) -> Array:
+    # src: RDNA3 ISA 12.1: LDS_ADDR = VGPR + offset, as unsigned 32-bit numbers.
+    return _register(w, inst.fields["a"], index).astype(np.uint64) + np.uint64(offset)
+
+
+def _load(inst: Instruction, match: re.Match[str]) -> Run:
+    kind, bits, half, high = match[1], int(match[2]), match[3], match[4]
+    target, offset = inst.fields["d"], _offset(inst)
+
+    def run(w: Waves) -> None:
+        index = _positions(w)
+        if not len(index):
+            return
+        words = lds_load(w, inst, _addresses(w, inst, index, offset), index, bits // 8)
+        for i in range(len(words)):
+            value = _spread(w, index, _extended(words[i], kind, bits))
+            if half:
+                value = _half(w.vgpr[target][w.sel], value, high=bool(high))
+            w.put(target + i, value, w.mask)
+
+    return run
+
+
+def _extended(values: Words, kind: str, bits: int) -> Words:
+    if kind != "i" or bits >= 32:
+        return values
+    shift = np.int32(32 - bits)
+    return ((values.view(np.int32) << shift) >> shift).view(np.uint32)
+
+
+def _half(old: Array, value: Array, *, high: bool) -> Array:
+    low = value & np.uint32(0xFFFF)
+    if high:
+        return (old & np.uint32(0xFFFF)) | low << np.uint32(16)
+    return (old & np.uint32(0xFFFF0000)) | low
+
+
+def _store(inst: Instruction, match: re.Match[str]) -> Run:
+    nbytes, offset = int(match[1]) // 8, _offset(inst)
+    data = inst.fields["x"]
+    shift = np.uint32(16 if match[2] else 0)
+
+    def run(w: Waves) -> None:
+        index = _positions(w)
+        if not len(index):
+            return
+        dwords = max(1, nbytes // 4)
+        rows = np.stack([_register(w, data + i, index) >> shift for i in range(dwords)])
+        lds_store(w, inst, _addresses(w, inst, index, offset), index, rows, nbytes)
+
+    return run
+
+
+def _two(inst: Instruction, match: re.Match[str]) -> Run:
+    nbytes = int(match[3]) // 8
+    unit = nbytes * (_STRIDE if match[2] else 1)
+    dwords = nbytes // 4
+    f = inst.fields
+    parts = ((f["offset0"] * unit, f["x"], 0), (f["offset1"] * unit, f["y"], dwords))
+
+    def load(w: Waves) -> None:
+        index = _positions(w)
+        if not len(index):
+            return
+        found = [
+            lds_load(w, inst, _addresses(w, inst, index, offset), index, nbytes)
+            for offset, _, _ in parts
+        ]
+        for words, (_, _, first) in zip(found, parts, strict=True):
+            for i in range(dwords):
+                w.put(f["d"] + first + i, _spread(w, index, words[i]), w.mask)
+
+    def store(w: Waves) -> None:
+        index = _positions(w)
+        if not len(index):
+            return
+        for offset, data, _ in parts:
+            rows = np.stack([_register(w, data + i, index) for i in range(dwords)])
+            lds_store(w, inst, _addresses(w, inst, index, offset), index, rows, nbytes)
+
+    return load if match[1] == "load" else store
+
+
+def _atomic(inst: Instruction, match: re.Match[str]) -> Run:
+    action, returns, kind = match[1], bool(match[2]), match[3]
+    nbytes = 8 if kind.endswith("64") else 4
+    dwords = nbytes // 4
+    f, offset = inst.fields, _offset(inst)
+
+    def run(w: Waves) -> None:
+        index = _positions(w)
+        if not len(index):
+            return
+        where = _addresses(w, inst, index, offset)
+        at = _check(w, inst, where, index, nbytes)
+        rows = [_register(w, f["x"] + i, index) for i in range(dwords)]
+        if action == "cmpstore":
+            rows += [_register(w, f["y"] + i, index) for i in range(dwords)]
+        word = (at >> np.uint64(2)).astype(np.intp)
+
+        def load(members: Array) -> Words:
+            return np.stack([w.lds[word[members] + i] for i in range(dwords)])
+
+        def store(members: Array, values: Words) -> None:
+            for i in range(dwords):
+                w.lds[word[members] + i] = values[i]
+
+        w.mark_lds(at, nbytes)
+        old = apply_atomic(f"{action}_{kind}", at, np.stack(rows), load, store, returns=returns)
+        if returns:
+            for i in range(dwords):
+                w.put(f["d"] + i, _spread(w, index, old[i]), w.mask)
+
+    return run
+
+
+def _swizzle(inst: Instruction) -> Run:
+    target, source, offset = inst.fields["d"], inst.fields["a"], _offset(inst)
+
+    def run(w: Waves) -> None:
+        index = swizzle_sources(offset, w.lanes)
+        value = w.vgpr[source][w.sel][:, index]
+        usable = w.active[:, index]
+        w.put(target, np.where(usable, value, np.uint32(0)), w.mask)
+
+    return run
+
+
+def _bpermute(inst: Instruction) -> Run:
+    f, offset = inst.fields, np.uint32(_offset(inst))
+
+    def run(w: Waves) -> None:
+        picks = (w.vgpr[f["a"]][w.sel] + offset) >> np.uint32(2) & np.uint32(w.lanes - 1)
+        index = picks.astype(np.intp)
+        value = np.take_along_axis(w.vgpr[f["x"]][w.sel], index, axis=1)
+        usable = np.take_along_axis(w.active, index, axis=1)
+        w.put(f["d"], np.where(usable, value, np.uint32(0)), w.mask)
+
+    return run
+
+
+def _permute(inst: Instruction) -> Run:
+    f, offset = inst.fields, np.uint32(_offset(inst))
+
+    def run(w: Waves) -> None:
+        picks = (w.vgpr[f["a"]][w.sel] + offset) >> np.uint32(2) & np.uint32(w.lanes - 1)
+        active = w.active
+        rows, lanes = np.nonzero(active)
+        value = np.zeros((w.n, w.lanes), np.uint32)
+        value[rows, picks[rows, lanes]] = w.vgpr[f["x"]][w.sel][rows, lanes]
+        w.put(f["d"], value, w.mask)
+
+    return run
+
+
+_CROSS_LANE: dict[str, Callable[[Instruction], Run]] = {
+    "ds_swizzle_b32": _swizzle,
+    "ds_bpermute_b32": _bpermute,
+    "ds_permute_b32": _permute,
+}

@@ -1,0 +1,341 @@
+"""Global, flat, scratch and scalar memory instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from boards.amd.isa.decode import NULL, VGPR, Instruction
+from boards.amd.wave_atomics import apply_atomic
+from boards.amd.wave_lds import lds_load, lds_store
+from boards.amd.wave_operands import UnsupportedOperand, pair
+from boards.amd.wave_state import Waves
+from boards.amd.wave_types import Addresses, Array, Memory, MemoryFault, WaveFault, Words
+
+Run = Callable[[Waves], Any]
+_LOAD = re.compile(r"load_(d16_)?(hi_)?([iub])(\d+)$")
+_STORE = re.compile(r"store_(d16_hi_)?b(\d+)$")
+_OFF = (NULL, 0x7F)
+_FLAT, _SCRATCH, _GLOBAL = 0, 1, 2
+_APERTURE_SHIFT = np.uint64(32)
+
+
+def bind_memory(inst: Instruction, memory: Memory) -> Run | None:
+    """A function for a FLAT, GLOBAL, SCRATCH or SMEM instruction, or None."""
+    if inst.encoding == "SMEM":
+        return _scalar_load(inst, memory) if inst.name.startswith("s_load") else None
+    load = _LOAD.match(inst.name)
+    if load:
+        return _load(inst, memory, load)
+    store = _STORE.match(inst.name)
+    if store:
+        return _store(inst, memory, store)
+    if inst.name.startswith("atomic_"):
+        return _atomic(inst, memory)
+    return None
+
+
+def _scalar_load(inst: Instruction, memory: Memory) -> Run:
+    f = inst.fields
+    target, base = inst.operands[0], inst.operands[1].code
+    offset = f["offset"] - (1 << 21) if f["offset"] >> 20 else f["offset"]
+    step = np.uint64(offset & (1 << 64) - 1)
+    count = target.dwords
+
+    def run(w: Waves) -> None:
+        va = w.scalar64(base) + step
+        if f["soffset"] not in _OFF:
+            va = va + w.scalar(f["soffset"]).astype(np.uint64)
+        va = va & ~np.uint64(3)
+        words = guarded(w, inst, memory.load, va, 4 * count, None)
+        for i in range(count):
+            w.put_scalar(target.code + i, words[i])
+
+    return run
+
+
+def guarded(
+    w: Waves, inst: Instruction, access: Callable[..., Any], va: Addresses, *rest: Any
+) -> Any:
+    """Call a memory function; a MemoryFault becomes a WaveFault that names wave and lane."""
+    *arguments, lanes = rest
+    try:
+        return access(va, *arguments)
+    except MemoryFault as fault:
+        position = fault.index if lanes is None else int(lanes[fault.index])
+        row, lane = (position, 0) if lanes is None else divmod(position, w.lanes)
+        raise WaveFault(
+            fault.kind,
+            pc=inst.pc,
+            text=inst.name,
+            wave=w.first_wave + int(w.waves[row]),
+            lane=lane,
+            va=fault.va,
+            access=fault.access,
+        ) from fault
+
+
+class Lanes:
+    """The active lanes of the selection: flat positions, or None when all are on."""
+
+    def __init__(self, w: Waves) -> None:
+        mask = w.mask
+        self.positions = None if mask is None else np.flatnonzero(mask)
+
+    def pick(self, values: Array) -> Array:
+        flat = values.reshape(-1)
+        return flat if self.positions is None else flat[self.positions]
+
+    def spread(self, w: Waves, values: Array, dtype: Any = np.uint32) -> Array:
+        if self.positions is None:
+            return values.reshape(w.n, w.lanes)
+        full = np.zeros(w.n * w.lanes, dtype)
+        full[self.positions] = values
+        return full.reshape(w.n, w.lanes)
+
+    def index(self, w: Waves) -> Array:
+        return np.arange(w.n * w.lanes) if self.positions is None else self.positions
+
+
+def addresses(inst: Instruction) -> Callable[[Waves], Addresses]:
+    """Global or flat addresses (n, lanes) of an instruction."""
+    f = inst.fields
+    segment = f["segment"]
+    raw = f["offset"] - (1 << 13) if segment and f["offset"] >> 12 else f["offset"]
+    offset = np.uint64(raw & (1 << 64) - 1)
+    register = f["a"]
+    if segment == _SCRATCH:
+        return _scratch_addresses(inst, raw)
+    if segment == _GLOBAL and f["saddr"] not in _OFF:
+        base = f["saddr"]
+
+        def based(w: Waves) -> Addresses:
+            start = (w.scalar64(base) + offset)[:, None]
+            return np.add(w.vgpr[register][w.sel], start, dtype=np.uint64)
+
+        return based
+
+    def plain(w: Waves) -> Addresses:
+        va = pair(w.vgpr[register][w.sel], w.vgpr[register + 1][w.sel])
+        return va + offset if raw else va
+
+    return plain
+
+
+def _scratch_addresses(inst: Instruction, offset: int) -> Callable[[Waves], Addresses]:
+    """Byte offsets into a lane's scratch; `swizzle` turns them into addresses."""
+    f = inst.fields
+
+    def run(w: Waves) -> Addresses:
+        base = np.full((w.n, w.lanes), np.uint32(offset & 0xFFFFFFFF), np.uint32)
+        if f["sve"]:
+            base += w.vgpr[f["a"]][w.sel]
+        if f["saddr"] not in _OFF:
+            base += w.scalar(f["saddr"])[:, None]
+        return base.astype(np.uint64)
+
+    return run
+
+
+def swizzle(w: Waves, inst: Instruction, offsets: Array, lanes: Lanes, dword: int) -> Addresses:
+    """Where dword number `dword` of each active lane's scratch bytes lies in memory."""
+    # src: RDNA3 ISA 12.3: scratch is interleaved by dword over the lanes of a wave.
+    index = lanes.index(w)
+    where = lanes.pick(offsets) + np.uint64(4 * dword)
+    limit = np.uint64(w.scratch_wave_bytes // w.lanes)
+    bad = np.flatnonzero(where >= limit)
+    if len(bad):
+        at = int(index[bad[0]])
+        raise WaveFault(
+            "out of range", pc=inst.pc, text=inst.name, lane=at % w.lanes,
+            wave=w.first_wave + int(w.waves[at // w.lanes]), va=int(where[bad[0]]),
+            access="scratch", detail=f"a lane has {int(limit)} bytes",
+        )  # fmt: skip
+    wave = w.waves[index // w.lanes].astype(np.uint64)
+    lane = (index % w.lanes).astype(np.uint64)
+    start = np.uint64(w.scratch_va) + wave * np.uint64(w.scratch_wave_bytes)
+    unit = np.uint64(4)
+    return start + where // unit * np.uint64(4 * w.lanes) + lane * unit + where % unit
+
+
+def read_elements(
+    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, nbytes: int
+) -> Words:
+    """Elements of the active lanes from whatever segment they are in: (dwords, active)."""
+    segment = inst.fields["segment"]
+    if segment == _SCRATCH:
+        return _scratch_load(w, inst, memory, va, lanes, nbytes)
+    where = lanes.pick(va)
+    if segment == _FLAT:
+        high = where >> _APERTURE_SHIFT
+        shared = high == np.uint64(w.shared_base >> 32)
+        private = high == np.uint64(w.private_base >> 32)
+        if shared.any() or private.any():
+            return _flat_load(w, inst, memory, where, lanes, nbytes, shared, private)
+    words: Words = guarded(w, inst, memory.load, where, nbytes, lanes.index(w))
+    return words
+
+
+def _scratch_load(
+    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, nbytes: int
+) -> Words:
+    rows = []
+    for dword in range(max(1, nbytes // 4)):
+        where = swizzle(w, inst, va, lanes, dword)
+        part = guarded(w, inst, memory.load, where, min(nbytes, 4), lanes.index(w))
+        rows.append(part[0])
+    return np.stack(rows)
+
+
+class _Subset(Lanes):
+    """Some of the active lanes."""
+
+    def __init__(self, positions: Array) -> None:
+        self.positions = positions
+
+
+def _flat_load(
+    w: Waves, inst: Instruction, memory: Memory, where: Array, lanes: Lanes, nbytes: int,
+    shared: Array, private: Array,
+) -> Words:  # fmt: skip
+    result = np.zeros((max(1, nbytes // 4), len(where)), np.uint32)
+    index = lanes.index(w)
+    plain = ~(shared | private)
+    low = where & np.uint64(0xFFFFFFFF)
+    if plain.any():
+        result[:, plain] = guarded(w, inst, memory.load, where[plain], nbytes, index[plain])
+    if shared.any():
+        result[:, shared] = lds_load(w, inst, low[shared], index[shared], nbytes)
+    if private.any():
+        offsets = np.zeros(w.n * w.lanes, np.uint64)
+        offsets[index[private]] = low[private]
+        subset = _Subset(index[private])
+        result[:, private] = _scratch_load(w, inst, memory, offsets, subset, nbytes)
+    return result
+
+
+def write_elements(
+    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, data: Words, nbytes: int
+) -> None:
+    """Store the columns of `data` (dwords, active)."""
+    segment = inst.fields["segment"]
+    if segment == _SCRATCH:
+        _scratch_store(w, inst, memory, va, lanes, data, nbytes)
+        return
+    where, index = lanes.pick(va), lanes.index(w)
+    if segment == _FLAT:
+        high = where >> _APERTURE_SHIFT
+        low = where & np.uint64(0xFFFFFFFF)
+        shared = high == np.uint64(w.shared_base >> 32)
+        private = high == np.uint64(w.private_base >> 32)
+        if shared.any():
+            lds_store(w, inst, low[shared], index[shared], data[:, shared], nbytes)
+        if private.any():
+            offsets = np.zeros(w.n * w.lanes, np.uint64)
+            offsets[index[private]] = low[private]
+            part = data[:, private]
+            _scratch_store(w, inst, memory, offsets, _Subset(index[private]), part, nbytes)
+        plain = ~(shared | private)
+        if not plain.any():
+            return
+        where, index, data = where[plain], index[plain], data[:, plain]
+    guarded(w, inst, memory.store, where, data, nbytes, index)
+
+
+def _scratch_store(
+    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, data: Words, nbytes: int
+) -> None:
+    for dword in range(len(data)):
+        where = swizzle(w, inst, va, lanes, dword)
+        part = data[dword : dword + 1]
+        guarded(w, inst, memory.store, where, part, min(nbytes, 4), lanes.index(w))
+
+
+def narrow(values: Words, kind: str, bits: int) -> Words:
+    """Sign or zero extension of a loaded element."""
+    if bits >= 32 or kind != "i":
+        return values
+    shift = np.int32(32 - bits)
+    return ((values.view(np.int32) << shift) >> shift).view(np.uint32)
+
+
+def merge_half(old: Array, value: Array, *, high: bool) -> Array:
+    """A loaded 16-bit value in one half of a register, the other half kept."""
+    low = value & np.uint32(0xFFFF)
+    if high:
+        return (old & np.uint32(0xFFFF)) | low << np.uint32(16)
+    return (old & np.uint32(0xFFFF0000)) | low
+
+
+def _load(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
+    half, high, kind, bits = match[1], match[2], match[3], int(match[4])
+    register = inst.operands[0].code - VGPR
+    where = addresses(inst)
+    nbytes = bits // 8
+
+    def run(w: Waves) -> None:
+        lanes = Lanes(w)
+        if lanes.positions is not None and not len(lanes.positions):
+            return
+        words = read_elements(w, inst, memory, where(w), lanes, nbytes)
+        for i in range(len(words)):
+            value = lanes.spread(w, narrow(words[i], kind, bits))
+            if half:
+                value = merge_half(w.vgpr[register][w.sel], value, high=bool(high))
+            w.put(register + i, value, w.mask)
+
+    return run
+
+
+def _store(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
+    bits = int(match[2])
+    data = inst.operand("x")
+    if data is None:
+        return lambda w: None
+    register, dwords = data.code - VGPR, data.dwords
+    where = addresses(inst)
+    shift = np.uint32(16 if match[1] else 0)
+
+    def run(w: Waves) -> None:
+        lanes = Lanes(w)
+        if lanes.positions is not None and not len(lanes.positions):
+            return
+        rows = [lanes.pick(w.vgpr[register + i][w.sel]) >> shift for i in range(dwords)]
+        write_elements(w, inst, memory, where(w), lanes, np.stack(rows), bits // 8)
+
+    return run
+
+
+def _atomic(inst: Instruction, memory: Memory) -> Run:
+    data = inst.operand("x")
+    if data is None or inst.fields["segment"] == _SCRATCH:
+        raise UnsupportedOperand(inst.name)
+    name = inst.name.removeprefix("atomic_")
+    width = 8 if name.endswith("64") else 4
+    register, target = data.code - VGPR, inst.fields["d"]
+    where, returns = addresses(inst), bool(inst.fields["glc"])
+
+    def run(w: Waves) -> None:
+        lanes = Lanes(w)
+        if lanes.positions is not None and not len(lanes.positions):
+            return
+        rows = [lanes.pick(w.vgpr[register + i][w.sel]) for i in range(data.dwords)]
+        va = where(w)
+        flat = lanes.pick(va)
+
+        def load(index: Array) -> Words:
+            return read_elements(w, inst, memory, va, _Subset(lanes.index(w)[index]), width)
+
+        def store(index: Array, values: Words) -> None:
+            subset = _Subset(lanes.index(w)[index])
+            write_elements(w, inst, memory, va, subset, values, width)
+
+        old = apply_atomic(name, flat, np.stack(rows), load, store, returns=returns)
+        if returns:
+            for i in range(len(old)):
+                w.put(target + i, lanes.spread(w, old[i]), w.mask)
+
+    return run

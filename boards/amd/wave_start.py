@@ -1,0 +1,127 @@
+"""What registers hold when a wave starts: the launch descriptor turned into state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from boards.amd.wave_state import EXEC, Waves, pack_bits
+from boards.amd.wave_types import Array, Dispatch
+
+# src: COMPUTE_PGM_RSRC1, COMPUTE_PGM_RSRC2 (gc_11_0_0_sh_mask.h): fields used here.
+_VGPRS, _FLOAT_MODE, _DX10_CLAMP, _IEEE = (0, 6), (12, 8), (21, 1), (23, 1)
+_GROUP_ID_BITS, _ITEM_BITS, _USER_SGPR_COUNT = (7, 8, 9), 10, (1, 5)
+# src: LLVM AMDGPUUsage, "Kernel Descriptor": VGPR granule 8 in wave32, 4 in wave64.
+_GRANULE_LANES = 256
+_USER_SGPRS_MAX = 16
+# src: AMDGPUUsage, kernel_code_properties: name, bit, dwords, in the order of the registers.
+_USER_SGPRS = (
+    ("private_segment_buffer", 0, 4), ("dispatch_ptr", 1, 2), ("queue_ptr", 2, 2),
+    ("kernarg", 3, 2), ("dispatch_id", 4, 2), ("flat_scratch", 5, 2), ("private_size", 6, 1),
+)  # fmt: skip
+_WAVE32 = 10
+_DESCRIPTOR_BYTES = 64
+
+
+def _field(value: int, bits: tuple[int, int]) -> int:
+    return value >> bits[0] & (1 << bits[1]) - 1
+
+
+def vgpr_count(dispatch: Dispatch) -> int:
+    """Vector registers that the kernel asked for."""
+    return (_field(dispatch.rsrc1, _VGPRS) + 1) * (_GRANULE_LANES // dispatch.lanes)
+
+
+def waves_per_group(dispatch: Dispatch) -> int:
+    """Waves of one workgroup."""
+    x, y, z = dispatch.workgroup
+    return -(-(x * y * z) // dispatch.lanes)
+
+
+def from_descriptor(
+    descriptor: bytes,
+    descriptor_va: int,
+    groups: tuple[int, int, int],
+    workgroup: tuple[int, int, int],
+    pointers: dict[str, int],
+    *,
+    lds_bytes: int = 0,
+) -> Dispatch:
+    """A launch from a 64-byte kernel descriptor, as the AQL packet processor makes it.
+
+    `pointers` gives the user registers that the kernel may ask for: "kernarg", "dispatch_ptr",
+    "queue_ptr", "dispatch_id", "flat_scratch", "private_size". Raises: ValueError.
+    """
+    if len(descriptor) < _DESCRIPTOR_BYTES:
+        raise ValueError(f"a kernel descriptor has 64 bytes, not {len(descriptor)}")
+    words = [int.from_bytes(descriptor[i : i + 4], "little") for i in range(0, 64, 4)]
+    entry = descriptor_va + int.from_bytes(descriptor[16:24], "little", signed=True)
+    properties = words[14] & 0xFFFF
+    registers: list[int] = []
+    for name, bit, dwords in _USER_SGPRS:
+        if properties >> bit & 1:
+            value = pointers.get(name, 0)
+            registers.extend(value >> 32 * i & 0xFFFFFFFF for i in range(dwords))
+    lanes = 32 if properties >> _WAVE32 & 1 else 64
+    return Dispatch(
+        entry=entry & (1 << 64) - 1, groups=groups, workgroup=workgroup, rsrc1=words[12],
+        rsrc2=words[13], user_sgprs=tuple(registers), lanes=lanes,
+        lds_bytes=max(lds_bytes, words[0]),
+    )  # fmt: skip
+
+
+def fit_scratch(dispatch: Dispatch, va: int, lane_bytes: int, waves: int) -> Dispatch:
+    """The launch with scratch memory for `waves` waves of `lane_bytes` a lane."""
+    return replace(
+        dispatch,
+        scratch_va=va,
+        scratch_wave_bytes=lane_bytes * dispatch.lanes,
+        scratch_waves=waves,
+    )
+
+
+def start(w: Waves, dispatch: Dispatch, first_group: int) -> tuple[tuple[int, ...], int]:
+    """Fill the registers of waves that start; (scalar registers filled, vector registers)."""
+    per_group = w.waves_per_group
+    groups = first_group + np.arange(w.count) // per_group
+    gx, gy, _ = dispatch.groups
+    ids = (groups % gx, groups // gx % gy, groups // (gx * gy))
+    for number, register in enumerate(dispatch.user_sgprs[:_USER_SGPRS_MAX]):
+        w.sgpr[number] = np.uint32(register)
+    at = _field(dispatch.rsrc2, _USER_SGPR_COUNT)
+    filled = list(range(min(at, len(dispatch.user_sgprs))))
+    for bit, value in zip(_GROUP_ID_BITS, ids, strict=True):
+        if dispatch.rsrc2 >> bit & 1:
+            w.sgpr[at] = np.asarray(value).astype(np.uint32)
+            filled.append(at)
+            at += 1
+    w.mode[:] = _mode(dispatch.rsrc1)
+    w.set_mode(w.mode[w.sel])
+    _items(w, dispatch, ids)
+    w.shared_base, w.private_base = dispatch.shared_base, dispatch.private_base
+    w.scratch_va, w.scratch_wave_bytes = dispatch.scratch_va, dispatch.scratch_wave_bytes
+    w.first_wave = first_group * per_group
+    return tuple(filled), 1
+
+
+def _mode(rsrc1: int) -> int:
+    return _field(rsrc1, _FLOAT_MODE) | _field(rsrc1, _DX10_CLAMP) << 8 | _field(rsrc1, _IEEE) << 9
+
+
+def _items(w: Waves, dispatch: Dispatch, ids: tuple[Array, Array, Array]) -> None:
+    """v0 = x | y << 10 | z << 20 (gfx11 and later), and EXEC for the lanes that exist."""
+    x, y, z = dispatch.workgroup
+    wave = np.arange(w.count) % w.waves_per_group
+    item = wave[:, None] * w.lanes + np.arange(w.lanes)
+    local = (item % x, item // x % y, item // (x * y))
+    inside = item < x * y * z
+    if dispatch.items is not None:
+        for axis in range(3):
+            position = ids[axis][:, None] * dispatch.workgroup[axis] + local[axis]
+            inside = inside & (position < dispatch.items[axis])
+    packed = local[0] | local[1] << _ITEM_BITS | local[2] << 2 * _ITEM_BITS
+    w.vgpr[0] = packed.astype(np.uint32)
+    words = pack_bits(inside)
+    for i in range(words.shape[1]):
+        w.put_scalar(EXEC + i, words[:, i])

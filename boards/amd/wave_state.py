@@ -1,0 +1,144 @@
+"""The state of all waves that run at the same time, and the selection an instruction works on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boards.amd.wave_types import Array, Words
+
+if TYPE_CHECKING:
+    from boards.amd.isa.decode import Instruction
+    from boards.amd.wave_strict import Observer
+
+SGPRS = 128
+VCC, NULL, M0, EXEC = 106, 124, 125, 126
+_POISON = 0xDEADBEEF
+_BYTE_BITS = 8
+WORD_BITS = 32
+
+
+def pack_bits(mask: Array) -> Words:
+    """Lane masks (n, lanes) of bool as dwords (n, lanes / 32)."""
+    full = np.ascontiguousarray(mask)
+    return np.packbits(full, axis=1, bitorder="little").view(np.uint32)
+
+
+def unpack_bits(words: Words) -> Array:
+    """Dwords (n, lanes / 32) as lane masks (n, lanes) of bool."""
+    octets = np.ascontiguousarray(words).view(np.uint8)
+    return np.unpackbits(octets, axis=1, bitorder="little").view(np.bool_)
+
+
+class Waves:
+    """Registers of `count` waves of `lanes` lanes, and which of them execute now.
+
+    Shapes: vgpr (registers, waves, lanes), sgpr (128, waves), scc and mode (waves,).
+    """
+
+    def __init__(self, count: int, lanes: int, vgprs: int, lds_bytes: int, groups: int) -> None:
+        self.count, self.lanes = count, lanes
+        self.waves_per_group = count // groups
+        self.vgpr = np.full((vgprs, count, lanes), _POISON, np.uint32)
+        self.sgpr = np.full((SGPRS, count), _POISON, np.uint32)
+        self.sgpr[NULL] = 0
+        self.scc = np.zeros(count, np.bool_)
+        self.mode = np.zeros(count, np.uint32)
+        self.plain_mode = False
+        self.lds_bytes = lds_bytes
+        self.lds = np.full(groups * lds_bytes // 4 + 1, _POISON, np.uint32)
+        self.shared_base, self.private_base = 0, 0
+        self.scratch_va, self.scratch_wave_bytes = 0, 0
+        self.steps = 0
+        self.observer: Observer | None = None
+        self.first_wave = 0
+        self.pc = 0
+        self.select(np.arange(count))
+
+    def observe_lds(
+        self, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
+    ) -> None:
+        """Tell the strict checks about an access to LDS bytes."""
+        if self.observer is not None:
+            self.observer.lds(self, inst, at, index, nbytes, write=write)
+
+    def mark_lds(self, at: Array, nbytes: int) -> None:
+        """Tell the strict checks about an atomic on LDS."""
+        if self.observer is not None:
+            self.observer.mark_lds(at, nbytes)
+
+    def select(self, waves: Array) -> None:
+        """The waves that execute from now on, in ascending order."""
+        self.waves = waves
+        self.n = len(waves)
+        first, last = int(waves[0]), int(waves[-1])
+        self.contiguous = last - first + 1 == self.n
+        self.sel: slice | Array = slice(first, last + 1) if self.contiguous else waves
+        self._mask_known = False
+        self._mask: Array | None = None
+
+    @property
+    def mask(self) -> Array | None:
+        """EXEC of the selected waves as bool (n, lanes); None when every lane is on."""
+        if not self._mask_known:
+            words = self.exec_words()
+            full = bool((words == np.uint32(0xFFFFFFFF)).all())
+            self._mask = None if full else unpack_bits(words)
+            self._mask_known = True
+        return self._mask
+
+    @property
+    def active(self) -> Array:
+        """EXEC of the selected waves as bool (n, lanes)."""
+        mask = self.mask
+        return np.ones((self.n, self.lanes), np.bool_) if mask is None else mask
+
+    def exec_words(self) -> Words:
+        return self.scalar_mask(EXEC)
+
+    def scalar_mask(self, register: int) -> Words:
+        """A lane mask in scalar registers, as dwords (n, lanes / 32)."""
+        rows = [self.sgpr[register + i][self.sel] for i in range(self.lanes // WORD_BITS)]
+        return np.stack(rows, axis=1)
+
+    def scalar(self, register: int) -> Words:
+        return self.sgpr[register][self.sel]
+
+    def scalar64(self, register: int) -> Array:
+        low = self.sgpr[register][self.sel].astype(np.uint64)
+        return low | self.sgpr[register + 1][self.sel].astype(np.uint64) << np.uint64(WORD_BITS)
+
+    def put_scalar(self, register: int, value: Array) -> None:
+        """Write a scalar register of the selected waves; writes to NULL vanish."""
+        if register == NULL:
+            return
+        self.sgpr[register][self.sel] = value
+        if register >= EXEC:
+            self._mask_known = False
+
+    def put_scalar64(self, register: int, value: Array) -> None:
+        if register == NULL:
+            return
+        self.put_scalar(register, (value & np.uint64(0xFFFFFFFF)).astype(np.uint32))
+        self.put_scalar(register + 1, (value >> np.uint64(WORD_BITS)).astype(np.uint32))
+
+    def put_mask(self, register: int, mask: Array) -> None:
+        """Write a bool (n, lanes) as a lane mask."""
+        words = pack_bits(mask)
+        for i in range(words.shape[1]):
+            self.put_scalar(register + i, words[:, i])
+
+    def put(self, register: int, value: Array, mask: Array | None) -> None:
+        """Write lanes of a vector register where `mask` holds (None: everywhere)."""
+        row = self.vgpr[register]
+        if mask is None:
+            row[self.sel] = value
+        elif self.contiguous:
+            np.copyto(row[self.sel], value, where=mask)
+        else:
+            row[self.sel] = np.where(mask, value, row[self.sel])
+
+    def set_mode(self, value: Array) -> None:
+        self.mode[self.sel] = value
+        self.plain_mode = bool((self.mode & np.uint32(0xFF) == np.uint32(0xF0)).all())

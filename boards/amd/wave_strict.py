@@ -1,0 +1,186 @@
+"""What silicon lets pass: early reads of loads, reads of nothing, races. Reported, not faulted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boards.amd.isa.decode import Instruction
+from boards.amd.isa.text import disassemble
+from boards.amd.wave_state import SGPRS, Waves
+from boards.amd.wave_touch import Touch
+from boards.amd.wave_types import Array, Finding, Report, Strict
+
+_COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
+_NEVER = -1
+_MANY = -2
+
+
+class Observer:
+    """Follows the definedness and arrival of every register, and who touched which LDS dword."""
+
+    def __init__(self, w: Waves, strict: Strict, report: Report) -> None:
+        self.strict, self.report = strict, report
+        registers = len(w.vgpr)
+        self._whole = [False] * registers
+        self._defined = np.zeros(
+            (registers if strict.uninitialised else 0, w.count, w.lanes), np.bool_
+        )
+        self._scalar_defined = np.zeros((SGPRS, w.count), np.bool_)
+        self._issued = {c: np.zeros(w.count, np.int64) for c in ("vm", "lgkm")}
+        self._done = {c: np.zeros(w.count, np.int64) for c in ("vm", "lgkm")}
+        self._unordered = np.zeros(w.count, np.int64)
+        self._pending: dict[tuple[str, int], dict[str, Array]] = {}
+        self._pending_vector: set[int] = set()
+        self._pending_scalar: set[int] = set()
+        self._seen: set[tuple[str, int, str]] = set()
+        self._lds(w)
+
+    def _lds(self, w: Waves) -> None:
+        words = len(w.lds)
+        self.epoch = np.zeros(w.count // w.waves_per_group, np.int64)
+        size = words if self.strict.lds else 0
+        self._written = np.zeros(size, np.bool_)
+        self._writer = np.full(size, _NEVER, np.int64)
+        self._writer_epoch = np.full(size, _NEVER, np.int64)
+        self._reader = np.full(size, _NEVER, np.int64)
+        self._reader_epoch = np.full(size, _NEVER, np.int64)
+
+    def define(self, vector: tuple[int, ...], scalar: tuple[int, ...]) -> None:
+        """Registers that the launch itself fills."""
+        for register in vector:
+            self._whole[register] = True
+        self._scalar_defined[list(scalar)] = True
+
+    def before(self, w: Waves, inst: Instruction, t: Touch) -> None:
+        """Check what an instruction is about to read and overwrite."""
+        if self._pending and self.strict.wait_counts:
+            for kind, now, waiting in (
+                ("v", t.vector, self._pending_vector),
+                ("s", t.scalar, self._pending_scalar),
+            ):
+                for register in now & waiting:
+                    self._check_arrival(w, inst, kind, register)
+        if self.strict.uninitialised:
+            for register in t.vector_reads:
+                if not self._whole[register] and not t.any_lane:
+                    self._check_vector(w, inst, register)
+            for register in t.scalar_reads:
+                defined = self._scalar_defined[register][w.sel]
+                if not defined.all():
+                    wave = int(w.waves[int(np.argmin(defined))])
+                    self._found("uninitialised", inst, f"s{register}", w.first_wave + wave)
+
+    def after(self, w: Waves, t: Touch, mask: Array | None) -> None:
+        """Record what an instruction wrote and what is still on its way."""
+        if self.strict.uninitialised:
+            for register in t.vector_writes:
+                if self._whole[register]:
+                    continue
+                if t.any_lane or (mask is None and w.n == w.count):
+                    self._whole[register] = True
+                elif mask is None:
+                    self._defined[register][w.sel] = True
+                else:
+                    self._defined[register][w.sel] |= mask
+            for register in t.scalar_writes:
+                self._scalar_defined[register][w.sel] = True
+        if t.counter and self.strict.wait_counts:
+            self._issue(w, t)
+
+    def _check_vector(self, w: Waves, inst: Instruction, register: int) -> None:
+        missing = ~self._defined[register][w.sel]
+        mask = w.mask
+        if mask is not None:
+            missing = missing & mask
+        if missing.any():
+            row, lane = (int(x) for x in np.argwhere(missing)[0])
+            wave = w.first_wave + int(w.waves[row])
+            self._found("uninitialised", inst, f"v{register}", wave, lane)
+
+    def _issue(self, w: Waves, t: Touch) -> None:
+        for counter in _COUNTERS[t.counter]:
+            self._issued[counter][w.sel] += 1
+            ticket = self._issued[counter]
+            if t.counter == "smem":
+                self._unordered[w.sel] = ticket[w.sel]
+            for kind, registers, waiting in (
+                ("v", t.vector_writes, self._pending_vector),
+                ("s", t.scalar_writes, self._pending_scalar),
+            ):
+                for register in registers:
+                    waiting.add(register)
+                    tickets = self._pending.setdefault((kind, register), {})
+                    if counter not in tickets:
+                        tickets[counter] = np.full(w.count, _NEVER, np.int64)
+                    tickets[counter][w.sel] = ticket[w.sel]
+
+    def wait(self, w: Waves, counter: str, count: int) -> None:
+        """At most `count` operations of a counter are left."""
+        issued, done = self._issued[counter][w.sel], self._done[counter]
+        reached = issued - count
+        if counter == "lgkm" and count:
+            # src: RDNA3 ISA 5.5: scalar loads return out of order, so only 0 says anything.
+            reached = np.where(self._unordered[w.sel] > done[w.sel], done[w.sel], reached)
+        done[w.sel] = np.maximum(done[w.sel], reached)
+        for key in list(self._pending):
+            tickets = self._pending[key]
+            if all((ticket <= self._done[c]).all() for c, ticket in tickets.items()):
+                del self._pending[key]
+                (self._pending_vector if key[0] == "v" else self._pending_scalar).discard(key[1])
+
+    def _check_arrival(self, w: Waves, inst: Instruction, kind: str, register: int) -> None:
+        for counter, ticket in self._pending[kind, register].items():
+            late = ticket[w.sel] > self._done[counter][w.sel]
+            if late.any():
+                wave = w.first_wave + int(w.waves[int(np.argmax(late))])
+                what = f"{kind}{register} before {counter}cnt"
+                self._found("wait count", inst, what, wave)
+
+    def _found(self, kind: str, inst: Instruction, what: str, wave: int, lane: int = 0) -> None:
+        key = (kind, inst.pc, what)
+        if key not in self._seen:
+            self._seen.add(key)
+            finding = Finding(kind, inst.pc, disassemble(inst), what, wave, lane)
+            self.report.findings.append(finding)
+
+    def barrier(self, groups: Array) -> None:
+        """Workgroups that passed a barrier: what came before is ordered."""
+        self.epoch[groups] += 1
+
+    def mark_lds(self, at: Array, nbytes: int) -> None:
+        """Dwords that an atomic wrote; atomics do not race with each other."""
+        if self.strict.lds:
+            for i in range(max(1, nbytes // 4)):
+                self._written[(at >> np.uint64(2)).astype(np.intp) + i] = True
+
+    def lds(
+        self, w: Waves, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
+    ) -> None:
+        """An ordinary access to LDS bytes `at` by lanes at flat positions `index`."""
+        if not self.strict.lds:
+            return
+        wave = w.waves[index // w.lanes]
+        epoch = self.epoch[wave // w.waves_per_group]
+        first = (at >> np.uint64(2)).astype(np.intp)
+        for i in range(max(1, nbytes // 4)):
+            self._lds_word(w, inst, first + i, wave, epoch, write=write)
+
+    def _lds_word(
+        self, w: Waves, inst: Instruction, word: Array, wave: Array, epoch: Array, *, write: bool
+    ) -> None:
+        clash = (self._writer_epoch[word] == epoch) & (self._writer[word] != wave)
+        if write:
+            clash |= (self._reader_epoch[word] == epoch) & (self._reader[word] != wave)
+            self._written[word] = True
+            self._writer[word], self._writer_epoch[word] = wave, epoch
+        else:
+            blank = ~self._written[word]
+            if blank.any():
+                at = int(np.argmax(blank))
+                self._found("unwritten LDS", inst, "LDS", w.first_wave + int(wave[at]))
+            shared = (self._reader_epoch[word] == epoch) & (self._reader[word] != wave)
+            self._reader[word] = np.where(shared, _MANY, wave)
+            self._reader_epoch[word] = epoch
+        if w.waves_per_group > 1 and clash.any():
+            at = int(np.argmax(clash))
+            self._found("LDS race", inst, "LDS", w.first_wave + int(wave[at]))

@@ -1,0 +1,158 @@
+"""Which registers an instruction reads and writes, for the strict checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boards.amd.isa.decode import NULL, VCC, VGPR, Instruction, Operand
+from boards.amd.isa.vector_ops import OPS
+from boards.amd.wave_state import EXEC, SGPRS
+
+_HIGH = 128
+_OFF = (NULL, 0x7F)
+_ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
+_NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc")
+_STORES = ("store_", "ds_store")
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Register numbers. `any_lane`: the lanes read are not those of EXEC."""
+
+    vector_reads: tuple[int, ...]
+    vector_writes: tuple[int, ...]
+    scalar_reads: tuple[int, ...]
+    scalar_writes: tuple[int, ...]
+    vector: frozenset[int]
+    scalar: frozenset[int]
+    counter: str
+    """"vm", "lgkm", "smem" or "flat" when the results arrive later, else ""."""
+    any_lane: bool
+
+
+def touch(inst: Instruction) -> Touch:
+    """The registers of an instruction."""
+    reads: list[Operand] = []
+    writes: list[Operand] = []
+    for part in inst.halves or (inst,):
+        _operands(part, reads, writes)
+    vr, sr = _numbers(inst, reads)
+    vw, sw = _numbers(inst, writes)
+    sr = tuple(r for r in sr if r < EXEC)
+    sw = tuple(r for r in sw if r < EXEC)
+    return Touch(
+        vr, vw, sr, sw, frozenset(vr + vw), frozenset(sr + sw), _counter(inst),
+        inst.name in _ANY_LANE,
+    )  # fmt: skip
+
+
+def _numbers(inst: Instruction, operands: list[Operand]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    vector: list[int] = []
+    scalar: list[int] = []
+    for o in operands:
+        for i in range(o.dwords):
+            if o.code >= VGPR:
+                vector.append(_plain(inst, o) + i)
+            elif o.code < SGPRS and o.code != NULL:
+                scalar.append(o.code + i)
+    return tuple(vector), tuple(scalar)
+
+
+def _plain(inst: Instruction, o: Operand) -> int:
+    """The register of an operand, with the upper half of a short 16-bit one mapped back."""
+    register = o.code - VGPR
+    if inst.encoding in ("VOP1", "VOP2", "VOPC") and register >= _HIGH:
+        op = OPS.get(inst.name)
+        kinds = (*op.results, *op.sources) if op else ()
+        if any(kind.endswith("16") for kind in kinds) and _is_half(inst, o):
+            return register - _HIGH
+    return register
+
+
+def _is_half(inst: Instruction, o: Operand) -> bool:
+    op = OPS[inst.name]
+    targets = 0 if inst.name.startswith("v_cmpx") else len(op.results)
+    kinds = (*op.results[:targets], *op.sources)
+    for operand, kind in zip(inst.operands, kinds, strict=False):
+        if operand == o:
+            return kind.endswith("16")
+    return False
+
+
+def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> None:
+    if inst.encoding == "FLAT":
+        _flat(inst, reads, writes)
+        return
+    if inst.encoding == "SMEM":
+        writes.extend(o for o in inst.operands if o.field == "d")
+        reads.extend(o for o in inst.operands if o.field == "b")
+        if inst.operands and inst.fields["soffset"] not in _OFF:
+            reads.append(Operand("q", inst.fields["soffset"], 1))
+        return
+    if inst.encoding in ("DS", "MUBUF"):
+        for o in inst.operands:
+            (writes if o.field == "d" else reads).append(o)
+        return
+    targets = _targets(inst)
+    for number, o in enumerate(inst.operands):
+        if o.field in "kioh":
+            continue
+        (writes if number < targets else reads).append(o)
+    _implied(inst, reads)
+
+
+def _targets(inst: Instruction) -> int:
+    if inst.name.startswith(_NO_RESULT) or not inst.operands:
+        return 0
+    if inst.name.startswith(("s_waitcnt", "v_cmpx")):
+        return 0
+    if len(inst.operands) > 1 and inst.operands[1].field in "sV" and inst.encoding[0] == "V":
+        return 1 if inst.encoding == "VOPC" else 2
+    return 1
+
+
+def _implied(inst: Instruction, reads: list[Operand]) -> None:
+    accumulates = "fmac" in inst.name or "dot2acc" in inst.name
+    if accumulates or inst.name in ("s_addk_i32", "s_mulk_i32"):
+        reads.append(inst.operands[0])
+    if inst.name.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":
+        reads.append(Operand("V", VCC, 1))
+    if inst.name == "v_swap_b32":
+        reads.append(inst.operands[0])
+
+
+def _flat(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> None:
+    f = inst.fields
+    segment, based = f["segment"], f["saddr"] not in _OFF
+    for o in inst.operands:
+        if o.field == "a":
+            if segment == 1:
+                reads.extend([Operand("a", o.code, 1)] if f["sve"] else [])
+            else:
+                reads.append(Operand("a", o.code, 1 if segment == 2 and based else 2))
+        elif o.field == "d":
+            writes.append(o)
+        else:
+            reads.append(o)
+    if segment and based:
+        reads.append(Operand("q", f["saddr"], 2 if segment == 2 else 1))
+    data = inst.operand("x")
+    if inst.name.startswith("atomic") and f["glc"] and data is not None:
+        width = data.dwords // 2 if "cmpswap" in inst.name else data.dwords
+        writes.append(Operand("d", VGPR + f["d"], width))
+
+
+def _counter(inst: Instruction) -> str:
+    if inst.encoding == "SMEM":
+        return "smem" if inst.operands else ""
+    if inst.encoding == "DS":
+        return "lgkm"
+    if inst.encoding == "MUBUF":
+        return ""
+    if inst.encoding != "FLAT":
+        return ""
+    if inst.name.startswith(_STORES):
+        return ""
+    if inst.name.startswith("atomic") and not inst.fields["glc"]:
+        return ""
+    return "flat" if inst.fields["segment"] == 0 else "vm"

@@ -1,0 +1,259 @@
+"""Vector instructions bound to functions: fetch, modify, compute, clamp, write under EXEC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from boards.amd.isa import convert_ops, float_ops, floats
+from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
+from boards.amd.isa.vector_ops import OPS, Op
+from boards.amd.wave_lanes import dpp_enabled, dpp_sources
+from boards.amd.wave_operands import (
+    BITS,
+    Reader,
+    UnsupportedOperand,
+    flush_result,
+    flushed,
+    high_half,
+    reader,
+    with_signs,
+    writer,
+)  # fmt: skip
+from boards.amd.wave_state import EXEC, Waves
+from boards.amd.wave_types import Array
+
+Run = Callable[[Waves], Any]
+Put = Callable[[Waves, Array, "Array | None"], None]
+
+_SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
+_HIGH_HALF = 128
+_OMOD = (1.0, 2.0, 4.0, 0.5)
+_DUAL = "v_dual_"
+_ROUND_MASK = {"f32": 0x3, "f64": 0xC, "f16": 0xC}
+_MODULES = (convert_ops, float_ops)
+"""Importing them fills OPS."""
+
+
+def operation(inst: Instruction) -> Op | None:
+    """The meaning of an instruction, if it is an elementwise one."""
+    name = inst.name
+    return OPS.get("v_" + name[len(_DUAL) :] if name.startswith(_DUAL) else name)
+
+
+def bind_vector(inst: Instruction, op: Op) -> Run:
+    """A function that executes `inst` for the selected waves."""
+    compute, put = bind_parts(inst, op)
+
+    def run(w: Waves) -> None:
+        value, allowed = compute(w)
+        put(w, value, allowed)
+
+    return run
+
+
+def bind_dual(inst: Instruction) -> Run:
+    """Both halves read before either writes."""
+    parts = []
+    for half in inst.halves:
+        op = operation(half)
+        if op is None:
+            raise UnsupportedOperand(half.name)
+        parts.append(bind_parts(half, op))
+    (first, put_first), (second, put_second) = parts
+
+    def run(w: Waves) -> None:
+        x, mask = first(w)
+        x = x.copy() if x.base is not None else x
+        y, _ = second(w)
+        y = y.copy() if y.base is not None else y
+        put_first(w, x, mask)
+        put_second(w, y, mask)
+
+    return run
+
+
+def bind_parts(
+    inst: Instruction, op: Op
+) -> tuple[Callable[[Waves], tuple[Any, Array | None]], Put]:
+    """The computing and the writing half of an instruction."""
+    compares = inst.name.startswith("v_cmpx")
+    count = 0 if compares else len(op.results)
+    targets, sources = inst.operands[:count], list(inst.operands[count:])
+    if op.accumulate:
+        sources.append(targets[0])
+    if len(sources) < len(op.sources) and op.sources[-1] == "m":
+        sources.append(Operand("V", VCC, 1))
+    if len(sources) != len(op.sources):
+        raise UnsupportedOperand(f"{inst.name} with {len(sources)} sources")
+    reads = [source_reader(inst, o, kind) for o, kind in zip(sources, op.sources, strict=True)]
+    if inst.dpp is not None:
+        reads[0] = _permuted(inst, reads[0])
+    function = _function(inst, op, reads)
+    puts = [_put(inst, o, kind) for o, kind in zip(targets, op.results, strict=False)]
+    if compares:
+        puts = [lambda w, value, mask: w.put_mask(EXEC, _masked(w, value))]
+    return _with_dpp_mask(inst, function), puts[0] if len(puts) == 1 else _put_all(puts)
+
+
+def _put_all(puts: Sequence[Put]) -> Put:
+    def put(w: Waves, values: Any, mask: Array | None) -> None:
+        for one, value in zip(puts, values, strict=True):
+            one(w, value, mask)
+
+    return put
+
+
+def _masked(w: Waves, value: Array) -> Array:
+    """A bool result for every lane, off where EXEC is off."""
+    full = np.broadcast_to(value, (w.n, w.lanes))
+    mask = w.mask
+    return full if mask is None else full & mask
+
+
+def _put(inst: Instruction, o: Operand, kind: str) -> Put:
+    if kind == "m":
+        return lambda w, value, mask: w.put_mask(o.code, _masked(w, value))
+    if o.code < VGPR:
+        raise UnsupportedOperand(f"{inst.name} writes scalar {o.code}")
+    high = bool(inst.fields.get("op_sel", 0) & 8) and inst.encoding == "VOP3"
+    target = o
+    if is_high(inst, o, kind):
+        target, high = o._replace(code=o.code - _HIGH_HALF), True
+    return writer(target, kind, high=high)
+
+
+def is_high(inst: Instruction, o: Operand, kind: str) -> bool:
+    """Short encodings name the upper half of v0..v127 as v128..v255 in 16-bit operands."""
+    # src: RDNA3 ISA 7.1, 16-bit VGPR operands of VOP1, VOP2 and VOPC.
+    return inst.encoding in _SHORT and BITS.get(kind) == 16 and o.vgpr >= _HIGH_HALF
+
+
+def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
+    """A source with its half selection, sign modifiers and denormal mode."""
+    index = "abc".find(o.field)
+    f = inst.fields  # op_sel: a bit for each source, bit 3 for the destination
+    if is_high(inst, o, kind):
+        read = high_half(reader(inst, o._replace(code=o.code - _HIGH_HALF), "u32"), kind)
+    elif BITS.get(kind) == 16 and f.get("op_sel", 0) >> ("abc".find(o.field) % 4) & 1:
+        read = high_half(reader(inst, o, "u32"), kind)
+    else:
+        read = reader(inst, o, kind)
+    if kind not in ("f16", "f32", "f64"):
+        return read
+    if not inst.name.startswith("v_mov"):
+        read = flushed(read, kind)
+    if index < 0:
+        return read
+    neg, absolute = f.get("neg", 0), f.get("abs", 0)
+    if inst.dpp is not None and inst.encoding in _SHORT:
+        neg, absolute = inst.dpp.neg, inst.dpp.abs
+    return with_signs(read, kind, bool(neg >> index & 1), bool(absolute >> index & 1))
+
+
+def _permuted(inst: Instruction, read: Reader) -> Reader:
+    """Source 0 through DPP: lanes that are out of bounds or off read 0 with bound_ctrl."""
+    dpp = inst.dpp
+    if dpp is None:
+        return read
+
+    def apply(w: Waves) -> Array:
+        index, inside = dpp_sources(dpp, w.lanes)
+        value = read(w)[:, index]
+        if not dpp.bound_control:
+            return value
+        usable = inside & (dpp.fetch_inactive | w.active[:, index])
+        return np.where(usable, value, value.dtype.type(0))
+
+    return apply
+
+
+def _with_dpp_mask(
+    inst: Instruction, function: Callable[[Waves], Any]
+) -> Callable[[Waves], tuple[Any, Array | None]]:
+    """Which lanes are written: EXEC, and for DPP also what its masks and bounds allow."""
+    dpp = inst.dpp
+    if dpp is None:
+        return lambda w: (function(w), w.mask)
+
+    def run(w: Waves) -> tuple[Any, Array | None]:
+        index, inside = dpp_sources(dpp, w.lanes)
+        allowed = w.active & dpp_enabled(dpp, w.lanes)
+        if not dpp.bound_control:
+            allowed &= inside & (dpp.fetch_inactive | w.active[:, index])
+        return function(w), allowed
+
+    return run
+
+
+def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[Waves], Any]:
+    """Compute the typed result, with rounding mode, denormals, output scale and clamp."""
+    kind = op.results[0]
+    is_float = kind in _ROUND_MASK
+    clamp, omod = bool(inst.fields.get("clamp")), inst.fields.get("omod", 0)
+    if inst.encoding not in ("VOP3", "VOP3SD"):
+        clamp, omod = False, 0
+    plain = _plain(op.function, reads)
+    if clamp and not is_float:
+        return _saturating(op, reads, kind)
+    if not is_float:
+        return plain
+
+    def run(w: Waves) -> Any:
+        value = plain(w) if w.plain_mode else _moded(w, op, reads, plain, inst.name)
+        if len(op.results) > 1:
+            return value
+        if omod:
+            value = value * value.dtype.type(_OMOD[omod])
+        if clamp:
+            value = np.where(np.isnan(value), 0, value).clip(0, 1).astype(value.dtype)
+        return value
+
+    return run
+
+
+def _plain(function: Callable[..., Any], reads: Sequence[Reader]) -> Callable[[Waves], Any]:
+    if len(reads) == 1:
+        (a,) = reads
+        return lambda w: function(a(w))
+    if len(reads) == 2:
+        a, b = reads
+        return lambda w: function(a(w), b(w))
+    if len(reads) == 3:
+        a, b, c = reads
+        return lambda w: function(a(w), b(w), c(w))
+    return lambda w: function(*[read(w) for read in reads])
+
+
+def _saturating(op: Op, reads: Sequence[Reader], kind: str) -> Callable[[Waves], Any]:
+    """Integer clamp: the exact result limited to the type's range."""
+    if BITS[kind] > 32 or len(op.results) > 1:
+        raise UnsupportedOperand("clamp of a 64-bit integer")
+    info = np.iinfo(np.dtype(f"{kind[0]}{BITS[kind] // 8}"))
+
+    def run(w: Waves) -> Array:
+        wide = op.function(*[read(w).astype(np.int64) for read in reads])
+        return np.asarray(wide.clip(info.min, info.max).astype(info.dtype))
+
+    return run
+
+
+def _moded(
+    w: Waves, op: Op, reads: Sequence[Reader], plain: Callable[[Waves], Any], name: str
+) -> Any:
+    """A float result when MODE is not the default."""
+    kind = op.results[0]
+    shift = 0 if kind == "f32" else 2
+    modes = np.unique(w.mode[w.sel] & np.uint32(_ROUND_MASK[kind])) >> np.uint32(shift)
+    if len(modes) == 1 and modes[0] == floats.NEAREST:
+        value = plain(w)
+    elif len(modes) == 1 and op.rounds is not None:
+        total, error = op.rounds(*[read(w).astype(np.float64) for read in reads])
+        value = floats.round32(total, error, int(modes[0]))
+    else:
+        raise UnsupportedOperand(f"{name} in rounding mode {modes.tolist()}")
+    if len(op.results) > 1 or name.startswith("v_mov"):
+        return value
+    return flush_result(w, value, kind)
