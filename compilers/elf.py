@@ -51,7 +51,7 @@ _MACHINES: dict[str, Machine] = {"x86_64": elf_x86_64, "aarch64": elf_aarch64}
 
 
 @dataclass(slots=True)
-class _Link:
+class Link:
     """One object on its way to an image."""
 
     source: Object
@@ -63,6 +63,8 @@ class _Link:
     slots: dict[Symbol, int] = field(default_factory=dict)
     stubs: dict[Symbol, int] = field(default_factory=dict)
     fixups: list[Fixup] = field(default_factory=list)
+    data_offset: int = 0
+    """Where the data sections start, on a page of their own."""
 
     def place(self, sections: list[Section]) -> None:
         """Append sections, each at its alignment."""
@@ -142,6 +144,22 @@ class _Link:
         self.machine.patch(self.image, place, kind, goal + relocation.addend)
 
 
+def link(source: Object, machine: Machine, page_bytes: int) -> Link:
+    """Lay out and resolve an object, whatever it is entered at. Raises: MalformedInput."""
+    done = Link(source, machine, page_bytes)
+    loaded = source.sections()
+    relocations = source.relocations({section.number for section in loaded})
+    done.place([section for section in loaded if section.code])
+    done.reserve_stubs(relocations)
+    done.image += bytes(-len(done.image) % page_bytes)
+    done.data_offset = len(done.image)
+    done.place([section for section in loaded if not section.code])
+    done.reserve_slots()
+    for relocation in relocations:
+        done.resolve(relocation)
+    return done
+
+
 def load(blob: bytes, name: str, arch: str) -> Binary:
     """Lay out and link the object `blob`; `name` is the function to enter.
 
@@ -149,18 +167,8 @@ def load(blob: bytes, name: str, arch: str) -> Binary:
     """
     goal: Target = target(arch)
     source = Object(blob, goal.machine)
-    link = _Link(source, _MACHINES[arch], goal.page_bytes)
-    loaded = source.sections()
-    relocations = source.relocations({section.number for section in loaded})
-    link.place([section for section in loaded if section.code])
-    link.reserve_stubs(relocations)
-    link.image += bytes(-len(link.image) % goal.page_bytes)
-    data_offset = len(link.image)
-    link.place([section for section in loaded if not section.code])
-    link.reserve_slots()
-    for relocation in relocations:
-        link.resolve(relocation)
-    entry = link.value(source.function(name))
-    if entry >= data_offset:
+    done = link(source, _MACHINES[arch], goal.page_bytes)
+    entry = done.value(source.function(name))
+    if entry >= done.data_offset:
         raise MalformedInput(f"ELF: {name!r} is not in a code section")
-    return Binary(arch, name, bytes(link.image), entry, tuple(link.fixups), data_offset)
+    return Binary(arch, name, bytes(done.image), entry, tuple(done.fixups), done.data_offset)

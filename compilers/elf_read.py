@@ -53,6 +53,7 @@ class Symbol:
     name: str
     section: int
     value: int
+    nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Object:
             raise MalformedInput(
                 f"ELF: {head['e_type']} for {head['e_machine']}, not a relocatable for {machine}"
             )
+        self.flags = int(head["e_flags"])
         count, start = head["e_shnum"], head["e_shoff"]
         if head["e_shentsize"] != _HEADER_BYTES or not 0 < count <= SECTIONS_LIMIT:
             raise MalformedInput(f"ELF: {count} section headers of {head['e_shentsize']} bytes")
@@ -141,6 +143,14 @@ class Object:
         code = bool(flags & SH_FLAGS.SHF_EXECINSTR)
         return Section(number, code, align, head["sh_size"], data)
 
+    def notes(self) -> list[View]:
+        """The note sections."""
+        return [
+            self._body(number, "SHT_NOTE")
+            for number, head in enumerate(self._heads)
+            if head["sh_type"] == "SHT_NOTE"
+        ]
+
     def relocations(self, loaded: set[int]) -> list[Relocation]:
         """Every relocation of the loaded sections."""
         found: list[Relocation] = []
@@ -175,7 +185,7 @@ class Object:
         return found
 
     def _decode(
-        self, at: int, _info: int, _other: int, section: int, value: int, _n: int
+        self, at: int, _info: int, _other: int, section: int, value: int, nbytes: int
     ) -> Symbol:
         name = self._strings.cstr(at, NAME_LIMIT_BYTES, "name of a symbol")
         if not section and not name:
@@ -184,7 +194,7 @@ class Object:
             raise MalformedInput(f"ELF: symbol {name!r} is in section {section:#x}")
         if section and value > self._heads[section]["sh_size"]:
             raise MalformedInput(f"ELF: symbol {name!r} at {value:#x} leaves its section")
-        return Symbol(name, section, value)
+        return Symbol(name, section, value, nbytes)
 
     def function(self, name: str) -> Symbol:
         """The symbol called `name` that this object defines."""
