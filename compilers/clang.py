@@ -17,6 +17,7 @@ _FLAGS = (
     "-fPIC",
     "-fno-math-errno",
     "-ffp-contract=off",
+    "-fwrapv",
     "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector",
     "-mcmodel=small",

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 
 from compilers import dtype as dt
 from compilers.dtype import DType
+from compilers.expr import const
 from compilers.graph import COMPARE
 from compilers.ir import Expr
-from compilers.math_build import HALVES, MEMORY, bitcast, cast, const, op, where
+from compilers.math_build import HALVES, MEMORY, bitcast, cast, op, where
 from compilers.math_float import float_op, next_after, saturate
 from compilers.math_half import narrow, pair_product, to_odd, widen
 from compilers.math_int import bool_op, int_op

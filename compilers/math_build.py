@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from compilers import dtype as dt
 from compilers.dtype import DType
+from compilers.expr import const
 from compilers.graph import COMPARE
 from compilers.ir import Expr
 
@@ -17,11 +18,6 @@ UNSIGNED = {1: dt.uint8, 2: dt.uint16, 4: dt.uint32, 8: dt.uint64}
 HALVES = (dt.float16, dt.bfloat16)
 MEMORY = {dt.bool_: dt.uint8, dt.float16: dt.uint16, dt.bfloat16: dt.uint16}
 """What is loaded and stored for dtypes that no renderer knows in memory."""
-
-
-def const(value: float, dtype: DType) -> Expr:
-    """A constant of `dtype`."""
-    return Expr("const", dtype, (), value)
 
 
 def _promote(src: tuple[Operand, ...]) -> tuple[Expr, ...]:

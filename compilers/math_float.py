@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from compilers.dtype import DType, limits
+from compilers.expr import const
 from compilers.graph import MATH1, MATH2
 from compilers.ir import Expr
-from compilers.math_build import bitcast, bits, call, cast, const, is_nan, op, where
+from compilers.math_build import bitcast, bits, call, cast, is_nan, op, where
 
 
 def _extreme(name: str, a: Expr, b: Expr) -> Expr:

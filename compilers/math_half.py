@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from compilers import dtype as dt
 from compilers.dtype import DType
+from compilers.expr import const
 from compilers.ir import Expr
-from compilers.math_build import bitcast, bits, cast, const, is_nan, mad, op, where
+from compilers.math_build import bitcast, bits, cast, is_nan, mad, op, where
 
 U32 = dt.uint32
 F16_EXPONENT_BIAS_GAP = 112

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compilers import dtype as dt
+from compilers.expr import const
 from compilers.ir import Expr
-from compilers.math_build import bitcast, bits, const, negate, op, where
+from compilers.math_build import bitcast, bits, negate, op, where
 
 BOOL = {"add": "or", "mul": "and", "max": "or", "min": "and", "ne": "xor",
         "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
@@ -48,33 +48,18 @@ def _divide(name: str, a: Expr, b: Expr) -> Expr:
 
 def _power(a: Expr, b: Expr) -> Expr:
     """Square and multiply; a negative exponent gives 0, 1 or -1 as 1 / a ** -b truncates."""
-    if b.op == "const":
-        return _constant_power(a, int(b.arg))
+    signed = a.dtype.kind == "i"
+    count = abs(int(b.arg)).bit_length() if b.op == "const" else a.dtype.bits - signed
     result, square = const(1, a.dtype), a
-    for bit in range(a.dtype.bits - (a.dtype.kind == "i")):
+    for bit in range(count):
         chosen = op("ne", op("and", b, 1 << bit), 0)
         result = where(chosen, op("mul", result, square), result)
         square = op("mul", square, square)
-    if a.dtype.kind == "u":
+    if not signed:
         return result
-    odd = op("ne", op("and", b, 1), 0)
-    return where(op("lt", b, 0), _reciprocal_power(a, odd), result)
-
-
-def _reciprocal_power(a: Expr, odd: Expr) -> Expr:
-    minus = where(odd, a, 1)
-    return where(op("eq", a, -1), minus, where(op("eq", a, 1), a, 0))
-
-
-def _constant_power(a: Expr, exponent: int) -> Expr:
-    if exponent < 0:
-        return _reciprocal_power(a, const(exponent % 2 == 1, dt.bool_))
-    result, square = const(1, a.dtype), a
-    for bit in range(exponent.bit_length()):
-        if exponent >> bit & 1:
-            result = op("mul", result, square)
-        square = op("mul", square, square)
-    return result
+    of_minus = where(op("ne", op("and", b, 1), 0), a, 1)
+    inverse = where(op("eq", a, -1), of_minus, where(op("eq", a, 1), a, 0))
+    return where(op("lt", b, 0), inverse, result)
 
 
 def int_op(name: str, src: list[Expr]) -> Expr | None:

@@ -7,11 +7,12 @@ the split constants still multiply exactly.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from compilers import dtype as dt
 from compilers.ir import Expr
 from compilers.math_build import bitcast, bits, cast, is_nan, mad, op, poly, where
-from compilers.math_trig import cosine, sine, tangent
+from compilers.math_trig import tangent, wave
 
 MANTISSA = 23
 BIAS = 127
@@ -182,6 +183,7 @@ def erf(x: Expr) -> Expr:
 
 FAST: dict[str, Callable[[Expr], Expr]] = {
     "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log1p": log1p,
-    "tanh": tanh, "erf": erf, "sin": sine, "cos": cosine, "tan": tangent,
+    "tanh": tanh, "erf": erf, "sin": partial(wave, "sin", 0), "cos": partial(wave, "cos", 1),
+    "tan": tangent,
 }  # fmt: skip
 """Function -> rewrite of its float32 argument."""

@@ -41,19 +41,12 @@ def _exact(name: str, x: Expr, result: Expr) -> Expr:
     return call(name, x, rare=rare, fast=cast(result, dt.float32))
 
 
-def sine(x: Expr) -> Expr:
-    """sin."""
+def wave(name: str, ahead: int, x: Expr) -> Expr:
+    """The sine of x and so many quadrants: `name` is the C function for that."""
     quadrant, s, c = _parts(x)
+    quadrant = op("add", quadrant, ahead)
     value = where(_bit(quadrant, 1), c, s)
-    return _exact("sin", x, where(_bit(quadrant, 2), op("neg", value), value))
-
-
-def cosine(x: Expr) -> Expr:
-    """cos."""
-    quadrant, s, c = _parts(x)
-    value = where(_bit(quadrant, 1), s, c)
-    flip = _bit(op("add", quadrant, 1), 2)
-    return _exact("cos", x, where(flip, op("neg", value), value))
+    return _exact(name, x, where(_bit(quadrant, 2), op("neg", value), value))
 
 
 def tangent(x: Expr) -> Expr:

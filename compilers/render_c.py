@@ -24,7 +24,7 @@ def render(kernel: Kernel, features: frozenset[str]) -> str:
 
 
 class CPrinter:
-    """Prints one constant per value. Integers are unsigned until an op needs their sign."""
+    """Prints one constant per value. Signed integers wrap (-fwrapv), and a bool is 0 or -1."""
 
     def __init__(self, kernel: Kernel, features: frozenset[str]) -> None:
         self.unit = Unit(features)
@@ -55,8 +55,7 @@ class CPrinter:
         return Value(f"(({self.unit.type(dtype, lanes)}){{{numbers}}})", dtype, lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
-        sign = "-" if value.dtype is dt.bool_ else ""
-        text = f"({self.unit.type(value.dtype, lanes)})({sign}{value.text})"
+        text = f"({self.unit.type(value.dtype, lanes)})({value.text})"
         return self._new(text, value.dtype, lanes)
 
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
@@ -82,7 +81,7 @@ class CPrinter:
             text = self._masked(op, Value("", dtype, lanes), ref, (index, every))
         else:
             kind = self.unit.memory(dtype, lanes)
-            text = f"*(const {kind} *)({base} + (i64){index.text})"
+            text = f"*(const {kind} *)({base} + {index.text})"
         return self._new(text, dtype, lanes)
 
     def store(
@@ -96,7 +95,7 @@ class CPrinter:
         nbytes = value.dtype.itemsize * max(value.lanes, 1)
         align = min(CACHE_LINE, nbytes) if streaming else value.dtype.itemsize
         kind = self.unit.memory(value.dtype, value.lanes, align)
-        place = f"({kind} *)({self.names[ref]} + (i64){index.text})"
+        place = f"({kind} *)({self.names[ref]} + {index.text})"
         self.lines.append(
             f"__builtin_nontemporal_store({value.text}, {place});"
             if streaming
@@ -109,8 +108,8 @@ class CPrinter:
     def loop(self, extent: int | None) -> Iterator[Value]:
         self.count += 1
         name = f"i{self.count}"
-        start, stop = ("begin", "end") if extent is None else ("0", str(extent))
-        self.lines.append(f"for (u64 {name} = {start}; {name} < {stop}; {name}++) {{")
+        start, stop = ("(i64)begin", "(i64)end") if extent is None else ("0", str(extent))
+        self.lines.append(f"for (i64 {name} = {start}; {name} < {stop}; {name}++) {{")
         yield Value(name, dt.int64)
         self.lines.append("}")
 

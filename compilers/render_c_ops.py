@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, isfinite, isnan
 
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.graph import COMPARE
-from compilers.render_common import DOT2_LANES, FUNCTIONS, Value, as_float
+from compilers.render_common import DOT2_LANES, FUNCTIONS, Value
 
 PREAMBLE = (
     "#pragma STDC FP_CONTRACT OFF",
@@ -19,8 +20,7 @@ PREAMBLE = (
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
              "shl": "<<", "shr": ">>", "idiv": "/", "imod": "%", "lt": "<", "le": "<=",
              "eq": "==", "ne": "!="}  # fmt: skip
-SIGN_MATTERS = frozenset({"shr", "idiv", "imod", "lt", "le"})
-SIGNED = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}
+MAX64 = (1 << 64) - 1
 BF16_PAIRS = """#if __clang_major__ >= 16
 #define BF16_PAIR __bf16
 #else
@@ -30,19 +30,19 @@ BF16_PAIRS = """#if __clang_major__ >= 16
 EACH = '_Pragma("clang loop unroll(full)") for (int l = 0; l < '
 
 
+def scalar_type(dtype: DType) -> str:
+    """ "f32", "u8": a bool is an i8, 0 or -1."""
+    return f"{'i' if dtype.kind == 'b' else dtype.kind}{dtype.bits}"
+
+
 def literal_text(value: float, dtype: DType) -> str:
     """A constant; floats in hexadecimal."""
-    if dtype.kind == "b":
-        return "1" if value else "0"
-    if dtype.kind != "f":
-        return f"(u{dtype.bits}){int(value) & ((1 << dtype.bits) - 1)}ull"
-    suffix = "f" if dtype is dt.float32 else ""
-    value = as_float(value, dtype)
-    if value != value:
-        return f'__builtin_nan{suffix}("")'
-    if abs(value) == float("inf"):
-        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    return value.hex() + suffix
+    if dtype.kind == "f":
+        special = '__builtin_nan("")' if isnan(value) else "__builtin_inf()"
+        text = float(value).hex() if isfinite(value) else special
+        return f"({scalar_type(dtype)}){'-' if value == -inf else ''}{text}"
+    word = -bool(value) if dtype.kind == "b" else value
+    return f"({scalar_type(dtype)}){int(word) & MAX64}ull"
 
 
 def listed(pattern: str, count: int) -> str:
@@ -61,12 +61,11 @@ class Unit:
         """Everything that comes before the kernel."""
         return [*PREAMBLE, *self.declared.values()]
 
-    def type(self, dtype: DType, lanes: int = 0, *, signed: bool = False) -> str:
-        """A value's type: integers are unsigned unless `signed`, bool lanes are 0 or -1."""
-        letter = "f" if dtype.kind == "f" else "i" if signed and dtype.kind == "i" else "u"
+    def type(self, dtype: DType, lanes: int = 0) -> str:
+        """A value's type."""
+        base = scalar_type(dtype)
         if not lanes:
-            return f"{letter}{dtype.bits}"
-        base = "i8" if dtype.kind == "b" else f"{letter}{dtype.bits}"
+            return base
         name = f"{base}x{lanes}"
         self.declared.setdefault(
             name, f"typedef {base} {name} __attribute__((ext_vector_type({lanes})));"
@@ -110,41 +109,27 @@ class Unit:
         return self._operator(op, *args)
 
     def _operator(self, op: str, a: Value, b: Value) -> str:
-        kind = self.type(a.dtype, a.lanes)
-        inner = self.type(a.dtype, a.lanes, signed=op in SIGN_MATTERS)
-        if not a.lanes and inner in {"u8", "u16"}:
-            inner = "u32"
-        text = f"({inner}){a.text} {OPERATORS[op]} ({inner}){b.text}"
+        text = f"{a.text} {OPERATORS[op]} {b.text}"
         if op not in COMPARE:
-            return f"({kind})({text})"
-        return (
-            f"__builtin_convertvector({text}, {self.type(dt.bool_, a.lanes)})" if a.lanes else text
-        )
+            return f"({self.type(a.dtype, a.lanes)})({text})"
+        mask = self.type(dt.bool_, a.lanes)
+        return f"__builtin_convertvector({text}, {mask})" if a.lanes else f"({mask})-({text})"
 
     def _where(self, condition: Value, a: Value, b: Value) -> str:
         mask = condition.text
         if a.lanes:
-            mask = f"__builtin_convertvector({mask}, {self._signed(a)})"
+            kind = self.type(dt.BY_NAME[f"int{a.dtype.bits}"], a.lanes)
+            mask = f"__builtin_convertvector({mask}, {kind})"
         return f"{mask} ? {a.text} : {b.text}"
 
-    def _signed(self, like: Value) -> str:
-        return self.type(SIGNED[like.dtype.itemsize], like.lanes, signed=True)
-
     def _cast(self, value: Value, target: DType) -> str:
-        lanes = value.lanes
-        wanted = self.type(target, lanes, signed=True)
-        text = f"({self.type(value.dtype, lanes, signed=True)}){value.text}"
-        if lanes:
-            text = f"({text} & (i8)1)" if value.dtype.kind == "b" else text
-            text = f"__builtin_convertvector({text}, {wanted})"
-        return f"({self.type(target, lanes)})({wanted}){text}"
+        kind = self.type(target, value.lanes)
+        text = f"({value.text} & (i8)1)" if value.dtype.kind == "b" else value.text
+        return f"__builtin_convertvector({text}, {kind})" if value.lanes else f"({kind}){text}"
 
     def _bitcast(self, value: Value, target: DType) -> str:
-        kind, source = (self.type(dtype, value.lanes) for dtype in (target, value.dtype))
-        if kind == source or value.lanes:
-            return f"({kind}){value.text}"
-        body = f"{kind} r; __builtin_memcpy(&r, &x, sizeof r); return r;"
-        return f"{self.helper(kind, f'{kind}_of_{source}', f'{source} x', body)}({value.text})"
+        kinds = (self.type(dtype, value.lanes) for dtype in (value.dtype, target))
+        return "((union {{ {} from; {} to; }}){{{}}}).to".format(*kinds, value.text)
 
     def _builtin(self, op: str, like: Value, count: int) -> str:
         builtin = f"__builtin_{FUNCTIONS[op]}{'f' if like.dtype is dt.float32 else ''}"
@@ -196,8 +181,8 @@ class Unit:
         """A helper that touches only the elements whose lane of the mask is set."""
         kind, mask = self.type(dtype, lanes), self.type(dt.bool_, lanes)
         many, reads = op in {"gather", "scatter"}, op in {"load", "gather"}
-        index = f"{self.type(dt.int64, lanes) if many else 'u64'} i"
-        place = "p[(i64)i[l]]" if many else "p[(i64)i + l]"
+        index = f"{self.type(dt.int64, lanes if many else 0)} i"
+        place = "p[i[l]]" if many else "p[i + l]"
         pointer = f"{self.memory(dtype)} *p"
         each = f"{EACH}{lanes}; l++) if (m[l])"
         if reads:

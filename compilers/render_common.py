@@ -1,17 +1,15 @@
-"""What all renderers share: the values they name, what they must print, and literals.
+"""What all renderers share: the values they name, what they must print.
 
 A printer (LLVM IR, C) implements `Printer`; `render_walk.Walker` drives it over a kernel.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
 from compilers.math_build import MEMORY
@@ -28,17 +26,6 @@ FUNCTIONS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "t
 def memory_dtype(ref: Ref) -> DType:
     """The dtype a renderer loads and stores for an element of `ref`."""
     return MEMORY.get(ref.dtype, ref.dtype)
-
-
-def as_float(value: float, dtype: DType) -> float:
-    """`value` rounded to float32 when `dtype` is float32."""
-    if dtype is dt.float64:
-        return float(value)
-    try:
-        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    return rounded
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from math import copysign, inf, isnan
 
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.graph import COMPARE
-from compilers.render_common import FUNCTIONS, Value, as_float
+from compilers.render_common import FUNCTIONS, Value
 
 SIGNED = {"shr": ("lshr", "ashr"), "idiv": ("udiv", "sdiv"), "imod": ("urem", "srem")}
 FLOATS = {dt.float16: "half", dt.bfloat16: "bfloat", dt.float32: "float", dt.float64: "double"}
@@ -56,15 +57,19 @@ def typed(*values: Value) -> str:
 
 
 def literal_text(value: float, dtype: DType) -> str:
-    """A constant; floats by their bits."""
+    """A constant; floats by the bits of a float64 that is exact in their dtype."""
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind != "f":
         return str(int(value))
-    if value != value:
+    if isnan(value):
         return "0x7FF8000000000000"
-    word: int = struct.unpack("<Q", struct.pack("<d", as_float(value, dtype)))[0]
-    return f"0x{word:016X}"
+    if dtype is dt.float32:
+        try:
+            (value,) = struct.unpack("<f", struct.pack("<f", value))
+        except OverflowError:
+            value = copysign(inf, value)
+    return f"0x{struct.pack('>d', value).hex().upper()}"
 
 
 class Module:
