@@ -96,6 +96,15 @@ def test_indirect_ends_where_it_must(at: int) -> None:
     np.testing.assert_equal((at + len(words)) % 8, 0)
 
 
+def test_what_is_left_out_is_zero() -> None:
+    words = sdma.atomic(NAVI, atomic_op=sdma.Atomic.ADD_RTN_32, addr=4, src_data=1)
+    np.testing.assert_equal(words, [10 | 15 << 25, 4, 0, 1, 0, 0, 0, 0])
+    np.testing.assert_equal(sdma.indirect(NAVI, ib_base=32, ib_size=8), [4, 32, 0, 8, 0, 0])
+    np.testing.assert_equal(
+        sdma.copy_linear(OLD, dst_addr=1, src_addr=2, count=1), [1, 0, 0, 2, 0, 1, 0]
+    )
+
+
 REFUSED: dict[str, Callable[[], object]] = {
     "nop of nothing": lambda: sdma.nop(words=0),
     "nop too long": lambda: sdma.nop(words=0x4001),
