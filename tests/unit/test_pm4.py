@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 
 import numpy as np
 import pytest
@@ -100,6 +101,51 @@ def test_lengths_of_nops() -> None:
         packet = pm4.nop(words=words)
         np.testing.assert_equal(len(packet), words)
         check(packet[0] >> 16 & 0x3FFF == (words - 2 if words > 1 else 0x3FFF), "count")
+
+
+ENUMS = {
+    # src: Linux 6.12 drivers/gpu/drm/amd/include/soc21_enum.h, TC_OP_ATOMIC_* and VGT_EVENT_TYPE
+    pm4.Atomic: {
+        "SWAP_RTN_32": 7, "CMPSWAP_RTN_32": 8, "ADD_RTN_32": 15, "SUB_RTN_32": 16,
+        "AND_RTN_32": 21, "OR_RTN_32": 22, "XOR_RTN_32": 23,
+        "SWAP_RTN_64": 39, "CMPSWAP_RTN_64": 40, "ADD_RTN_64": 47, "SUB_RTN_64": 48,
+        "AND_RTN_64": 53, "OR_RTN_64": 54, "XOR_RTN_64": 55,
+    },
+    pm4.EventType: {
+        "CS_PARTIAL_FLUSH": 7, "CACHE_FLUSH_AND_INV_TS_EVENT": 20, "BOTTOM_OF_PIPE_TS": 40,
+        "THREAD_TRACE_MARKER": 53, "THREAD_TRACE_FINISH": 55,
+    },
+    # src: nvd.h, comments of WAIT_REG_MEM_FUNCTION, _OPERATION, RELEASE_MEM_DATA_SEL, _INT_SEL
+    pm4.Compare: {"ALWAYS": 0, "LT": 1, "LE": 2, "EQ": 3, "NE": 4, "GE": 5, "GT": 6},
+    pm4.MemSpace: {"REGISTER": 0, "MEMORY": 1},
+    pm4.DataSel: {
+        "NONE": 0, "SEND_32_BIT_LOW": 1, "SEND_64_BIT_DATA": 2, "SEND_GPU_CLOCK_COUNTER": 3,
+        "SEND_SYSTEM_CLOCK_COUNTER": 4,
+    },
+    # src: Mesa src/amd/packets/cp_pm4_table_data_gfx11.json, engine mec
+    pm4.WaitOperation: {"WAIT_REG_MEM": 0, "WR_WAIT_WR_REG": 1, "WAIT_MEM_PREEMPTABLE": 3},
+    pm4.IntSel: {
+        "NONE": 0, "SEND_INTERRUPT_ONLY": 1, "SEND_INTERRUPT_AFTER_WRITE_CONFIRM": 2,
+        "SEND_DATA_AFTER_WRITE_CONFIRM": 3,
+    },
+    pm4.WriteDst: {"MEM_MAPPED_REGISTER": 0, "TC_L2": 2, "MEMORY": 5},
+    pm4.CopyDst: {"MEM_MAPPED_REGISTER": 0, "TC_L2": 2, "PERFCOUNTERS": 4, "MEMORY": 5},
+    pm4.CopySrc: {
+        "MEM_MAPPED_REGISTER": 0, "MEMORY": 1, "TC_L2": 2, "PERFCOUNTERS": 4,
+        "IMMEDIATE_DATA": 5, "ATOMIC_RETURN_DATA": 6, "GPU_CLOCK_COUNT": 9,
+        "SYSTEM_CLOCK_COUNT": 10,
+    },
+    pm4.CachePolicy: {"LRU": 0, "STREAM": 1, "NOA": 2, "BYPASS": 3},
+    pm4.AtomicCommand: {
+        "SINGLE_PASS_ATOMIC": 0, "LOOP_UNTIL_COMPARE_SATISFIED": 1,
+        "WAIT_FOR_WRITE_CONFIRMATION": 2, "SEND_AND_CONTINUE": 3,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("enum", ENUMS, ids=lambda enum: enum.__name__)
+def test_values_of_fields(enum: type[IntEnum]) -> None:
+    np.testing.assert_equal({one.name: one.value for one in enum}, ENUMS[enum])
 
 
 REFUSED: dict[str, Callable[[], object]] = {
