@@ -31,16 +31,16 @@ FLOATS = frozenset({"div", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint
 
 def postorder(root: Expr, known: Callable[[Expr], bool]) -> Iterator[Expr]:
     """What is below `root` and not known, operands first, each known after its turn. Iterative."""
-    stack = [(root, False)]
-    while stack:  # each expression is pushed at most once for each of its users
-        expr, ready = stack.pop()
+    stack, opened = [root], set[Expr]()
+    while stack:  # each expression is opened once
+        expr = stack.pop()
         if known(expr):
             continue
-        if ready:
+        if expr in opened:
             yield expr
         else:
-            stack.append((expr, True))
-            stack.extend((child, False) for child in reversed(expr.src))
+            opened.add(expr)
+            stack += (expr, *reversed(expr.src))
 
 
 class Expander:

@@ -50,9 +50,16 @@ def every(holds: Any) -> bool:
     return bool(holds.all()) if isinstance(holds, np.ndarray) else bool(holds)
 
 
+def outside(found: Any, low: int, high: int) -> bool:
+    """Whether any lane leaves low..high."""
+    if isinstance(found, np.ndarray):
+        return bool((found < low).any() or (found > high).any())
+    return not low <= found <= high
+
+
 def within(claim: Index | Dyn, found: Any) -> Any:
     """What was found, if it is what was claimed."""
-    if some((found < claim.low) | (found > claim.high)):
+    if outside(found, claim.low, claim.high):
         raise ValueError(f"{claim} = {found} leaves {claim.low}..{claim.high}")
     return found
 
@@ -100,12 +107,12 @@ class Interpreter:
 
     def _position(self, ref: Ref, index: Index, env: Env) -> Any:
         at = self._index(index, env)
-        if some((at < 0) | (at >= ref.size)):
+        if outside(at, 0, ref.size - 1):
             raise IndexError(f"{ref.name}[{at}] of {ref.size}")
         return at
 
     def _valid(self, valid: Valid, env: Env) -> Any:
-        holds = True
+        holds: Any = True
         for index, low, high in valid:
             at = self._index(index, env)
             holds = holds & (low <= at) & (at < high)
