@@ -59,7 +59,8 @@ class Observer:
                 ("s", t.scalar, self._pending_scalar),
             ):
                 for register in now & waiting:
-                    self._check_arrival(w, inst, kind, register)
+                    if not self._follows(t, kind, register):
+                        self._check_arrival(w, inst, kind, register)
         if self.strict.uninitialised:
             for register in t.vector_reads:
                 if not self._whole[register] and not t.any_lane:
@@ -69,6 +70,13 @@ class Observer:
                 if not defined.all():
                     wave = int(w.waves[int(np.argmin(defined))])
                     self._found("uninitialised", inst, f"s{register}", w.first_wave + wave)
+
+    def _follows(self, t: Touch, kind: str, register: int) -> bool:
+        """Whether a load only writes after an earlier load of the same kind: those keep order."""
+        ordered = kind == "v" and t.counter in ("vm", "lgkm")
+        if not ordered or register in t.vector_reads:
+            return False
+        return set(self._pending[kind, register]) == {t.counter}
 
     def after(self, w: Waves, t: Touch, mask: Array | None) -> None:
         """Record what an instruction wrote and what is still on its way."""

@@ -141,6 +141,8 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
         read = high_half(reader(inst, o, "u32"), kind)
     else:
         read = reader(inst, o, kind)
+    if inst.name == "v_cndmask_b32" and kind == "u32" and index >= 0:
+        return _sign_bits(read, f.get("neg", 0) >> index & 1, f.get("abs", 0) >> index & 1)
     if kind not in ("f16", "f32", "f64"):
         return read
     if not inst.name.startswith("v_mov"):
@@ -151,6 +153,15 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
     if inst.dpp is not None and inst.encoding in _SHORT:
         neg, absolute = inst.dpp.neg, inst.dpp.abs
     return with_signs(read, kind, bool(neg >> index & 1), bool(absolute >> index & 1))
+
+
+def _sign_bits(read: Reader, neg: int, absolute: int) -> Reader:
+    """The sign modifiers of a dword that is selected, not computed with."""
+    if not (neg or absolute):
+        return read
+    keep = np.uint32(0x7FFFFFFF if absolute else 0xFFFFFFFF)
+    flip = np.uint32(0x80000000 if neg else 0)
+    return lambda w: (read(w) & keep) ^ flip
 
 
 def _permuted(inst: Instruction, read: Reader) -> Reader:

@@ -192,13 +192,19 @@ def _div_scale(value: Array, denominator: Array, numerator: Array) -> tuple[Arra
 
 
 def _div_fmas(a: Array, b: Array, c: Array, scaled: Array) -> Array:
-    """fma, scaled back by 2^64 (2^128 for f64), up or down, where div_scale asked for it."""
+    """fma, scaled back by 2^64 (2^128 for f64), up or down, where div_scale asked for it.
+
+    One rounding in all: quotients that are denormal come out as IEEE 754 asks.
+    """
     kind = a.dtype.type
-    exact = (floats.fma32 if kind == np.float32 else floats.fma64)(a, b, c)
-    factor = np.ldexp(kind(1), _limits(kind)[0])
-    scale = np.where(_exponent(np.broadcast_to(c, exact.shape)) > np.finfo(kind).maxexp - 1,
-                     factor, 1 / factor)  # fmt: skip
-    return np.where(scaled, exact * scale.astype(kind), exact)
+    shift = _limits(kind)[0]
+    a, b, c, scaled = np.broadcast_arrays(a, b, c, scaled)
+    direction = np.where(_exponent(c) > np.finfo(kind).maxexp - 1, shift, -shift)
+    count = np.where(scaled, direction, 0)
+    if kind == np.float64:
+        return floats.fma64_scaled(a, b, c, count)
+    exact, error = floats.two_sum(np.multiply(a, b, dtype=np.float64), c.astype(np.float64))
+    return np.ldexp(floats.to_odd(exact, error), count).astype(np.float32)
 
 
 def _div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:

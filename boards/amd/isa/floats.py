@@ -70,6 +70,18 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
+def fma64_scaled(a: Array, b: Array, c: Array, count: Array) -> Array:
+    """(a * b + c) * 2^count in f64 with one rounding."""
+    result = np.ldexp(fma64(a, b, c), count)
+    low = (count != 0) & (np.abs(result) < 4 * np.finfo(np.float64).tiny) & np.isfinite(a * b + c)
+    for index in zip(*np.nonzero(low), strict=True):
+        x, y, z = (Fraction(float(v[index])) for v in (a, b, c))
+        exact = (x * y + z) * Fraction(2) ** int(count[index])
+        if exact:
+            result[index] = exact_to_float(exact)
+    return np.asarray(result)
+
+
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     product = a * b
     ta, tb = a * _SPLIT, b * _SPLIT

@@ -10,6 +10,8 @@ VOP1 = table("""
 :
     0x00 v_nop
 d1 a1:
+    0x1c v_mov_b16
+d1 a1:
     0x01 v_mov_b32 0x05 v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32 v_cvt_i32_f32 0x0a
     v_cvt_f16_f32 v_cvt_f32_f16 v_cvt_nearest_i32_f32 v_cvt_floor_i32_f32 v_cvt_off_f32_i4 0x11
     v_cvt_f32_ubyte0 v_cvt_f32_ubyte1 v_cvt_f32_ubyte2 v_cvt_f32_ubyte3 0x20 v_fract_f32

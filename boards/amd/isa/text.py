@@ -76,11 +76,23 @@ def name_of(code: int, dwords: int, literal: int | None, *, double: bool = False
 def _show(inst: Instruction, o: Operand) -> str:
     if o.field == "k":
         return f"{_literal(inst):#x}"
+    if inst.name == "v_mov_b16" and o.code >= VGPR:
+        return _half_register(inst, o)
     if o.code >= _INLINE_ZERO and o.code < VGPR and o.dwords == 1:
         shown = special.half_constant(inst.name, o.code, _literal(inst))
         if shown is not None:
             return shown
     return name_of(o.code, o.dwords, _literal(inst), double=o.dwords == 2)
+
+
+def _half_register(inst: Instruction, o: Operand) -> str:
+    """A 16-bit half of a vector register: v128 and up are the upper halves of v0 and up."""
+    register = o.code - VGPR
+    if inst.encoding == "VOP3":
+        high = inst.fields["op_sel"] >> (3 if o.field == "d" else 0) & 1
+    else:
+        register, high = register & 0x7F, register >> 7
+    return f"v{register}.{'h' if high else 'l'}"
 
 
 def _literal(inst: Instruction) -> int:

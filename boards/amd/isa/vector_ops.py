@@ -231,7 +231,7 @@ def _shorts() -> None:
         v_xor_b16=lambda a, b: a ^ b,
     )
     define("u16 i16 -> i16", v_ashrrev_i16=lambda a, b: b >> shift_count(a, 16).astype(np.int16))
-    define("u16 -> u16", v_not_b16=lambda a: ~a)
+    define("u16 -> u16", v_not_b16=lambda a: ~a, v_mov_b16=lambda a: a)
     define("f16 f16 -> p", v_pack_b32_f16=lambda a, b: pack16(a, b))
 
 
