@@ -71,7 +71,7 @@ class Expander:
         self._claimant: Node | None = None
         self._reduced_vars: set[Var] = set()
         self.reductions: list[Reduction] = []
-        self._reduced: dict[Node, Reduction] = {}
+        self._reduced: dict[Node, tuple[tuple[Index, ...], Reduction]] = {}
 
     def value(self, node: Node, idx: tuple[Index, ...], valid: Valid = ()) -> Expr:
         """The element of `node` at `idx`; loads happen only where `valid` holds."""
@@ -164,10 +164,14 @@ class Expander:
         source = node.src[0]
         if any(source.shape[axis] == 0 for axis in axes):
             return ex.const(_empty(kind, node), node.dtype)
+        if valid:  # some of its rows do not exist
+            raise Cut(node)
         self._claim_outer(node, idx)
         known = self._reduced.get(node)
         if known is not None:
-            return known.result
+            if known[0] != idx:  # a transposed use of the same rows
+                raise Cut(node)
+            return known[1].result
         rest = iter(idx)
         names = {axis: Var(f"r{len(self.reductions)}_{axis}", source.shape[axis]) for axis in axes}
         self._reduced_vars.update(names.values())
@@ -178,7 +182,7 @@ class Expander:
         value = self.value(source, full)
         kept = tuple(v for v in names.values() if v.extent > 1)
         reduction = Reduction(node, kind, kept, value, Expr("acc", node.dtype))
-        self._reduced[node] = reduction
+        self._reduced[node] = idx, reduction
         self.reductions.append(reduction)
         return reduction.result
 

@@ -197,11 +197,8 @@ class _Product:
         b_tile = Ref(
             "b_tile", packed, size.nc * size.kc, "scratch", _up(a_tile.size * packed.itemsize, 64)
         )
-        rewriter = ex.Rewriter(self.env)
-        a, pack_a = nest.stage(rewriter.expr(self.found.a), a_tile, (self.ir, self.kk, self.mr))
-        b, pack_b = nest.stage(
-            rewriter.expr(self.found.b), b_tile, (self.jr, self.kk, self.jv, self.lane)
-        )
+        a, pack_a = nest.stage(self.found.a, a_tile, (self.ir, self.kk, self.mr))
+        b, pack_b = nest.stage(self.found.b, b_tile, (self.jr, self.kk, self.jv, self.lane))
         micro = nest.wrap([self.kk, self.mr, self.jv, self.lane], [self._multiply(a, b)])
         tile = [
             *self._tile(lambda slot: Store(self.acc, slot, ex.const(0, self.dtype))),

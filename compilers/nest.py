@@ -83,21 +83,20 @@ class Nest:
             self._kinds[loop] = "unroll"
 
     def stage(self, value: Expr, ref: Ref, layout: Sequence[Var]) -> tuple[Expr, tuple[Stmt, ...]]:
-        """Copy the tile of `value` (over loops) that the `layout` loops span into `ref`.
+        """Copy the tile of `value` (over axes) that the `layout` loops span into `ref`.
 
         Returns the load that replaces `value`, and the statements that fill the tile, which belong
         before the outermost layout loop. Iterations that do not exist are filled with zero. The
         copy's innermost loop is the one along which the operand is contiguous; it is a vector when
         the tile is contiguous along it too.
         """
+        used = ex.variables(value)
         fresh = {loop: Var(f"{ref.name}_{loop.name}", loop.extent) for loop in layout}
         env = {loop: ix.var(new) for loop, new in fresh.items()}
-        used = ex.variables(value)
         guard = ex.bounded(
-            (index.substitute(env), 0, axis.extent)
-            for axis, index in self._env.items()
-            if index.vars() & used
+            (self._env[axis].substitute(env), 0, axis.extent) for axis in self.axes if axis in used
         )
+        value = ex.Rewriter(self._env).expr(value)
         source = ex.Rewriter(env, guard=guard).expr(value)
         source = ex.guarded(source, guard, ex.const(0, value.dtype))
         extents = [loop.extent for loop in layout]

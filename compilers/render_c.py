@@ -107,7 +107,7 @@ class CPrinter:
     @contextmanager
     def loop(self, extent: int | None) -> Iterator[Value]:
         self.count += 1
-        name = f"i{self.count}"
+        name = f"at{self.count}"
         start, stop = ("(i64)begin", "(i64)end") if extent is None else ("0", str(extent))
         self.lines.append(f"for (i64 {name} = {start}; {name} < {stop}; {name}++) {{")
         yield Value(name, dt.int64)

@@ -138,9 +138,12 @@ def _gather(x: Array, indices: list[Array]) -> Array:
 
 
 def _buffer(node: Node) -> Array:
-    from tensor import engine
+    if isinstance(node.storage, np.ndarray):
+        raw = node.storage
+    else:
+        from tensor import engine
 
-    raw = engine.to_numpy(node, node.storage.device)
+        raw = engine.to_numpy(node, node.storage.device)
     if node.dtype is dt.bfloat16:
         return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return raw
