@@ -77,10 +77,10 @@ def test_contraction(m, k, n, vector_bytes):
         for features in (frozenset({"fma"}), frozenset()):
             out = interpret(product, vector_bytes, features=features)
             np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
-        shifted = graph.binary("add", product, graph.broadcast(leaf(bias), (m, n)))
-        np.testing.assert_allclose(
-            interpret(shifted, vector_bytes, threads=2), expected + bias, rtol=1e-4, atol=1e-4
-        )
+    shifted = graph.binary("add", product, graph.broadcast(leaf(bias), (m, n)))
+    np.testing.assert_allclose(
+        interpret(shifted, vector_bytes, threads=2), expected + bias, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_batched_contraction_and_convolution():
