@@ -71,9 +71,13 @@ class AmdTarget:
         """COMGR's name of the chip."""
         return f"{TRIPLE}--{self.chip.name}"
 
+    def known(self, features: frozenset[str]) -> list[str]:
+        """The features the chip has, sorted; a name it does not have is left out."""
+        return sorted(features & self.generation.features)
+
     def settings(self, features: frozenset[str]) -> str:
-        """LLVM's feature string; a name that the chip does not have is left out."""
-        known = sorted(features & self.generation.features)
+        """LLVM's feature string."""
+        known = self.known(features)
         off = ["-wavefrontsize32"] if _WAVE64 in known else []
         return ",".join([*off, *(f"+{name}" for name in known)])
 

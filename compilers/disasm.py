@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from compilers import cache, elf, toolchains
+from compilers import amd_object, cache, elf, toolchains
+from compilers.amd_targets import TARGETS as AMD_TARGETS
 from compilers.elf_read import Object
 from compilers.listing import disassemble, render
 from compilers.targets import target
@@ -18,6 +19,7 @@ from drivers.world.linux import LinuxWorld
 
 _INPUT_LIMIT_BYTES = 64 << 20
 _COMPILER_OF = {".ll": "LLVM", ".c": "CLANG"}
+_AMD_COMPILER_OF = {".ll": "AMD:LLVM", ".hip": "AMD:HIP"}
 
 _EXAMPLES = """\
 examples:
@@ -27,6 +29,7 @@ examples:
   python -m compilers.disasm kernel.ll         compile LLVM IR for this machine and show it
   python -m compilers.disasm kernel.c --features avx2,fma,bmi2
   python -m compilers.disasm kernel.o --name kernel --hot
+  python -m compilers.disasm kernel.ll --arch gfx1100    ... or kernel.hip, or a code object
 Lines of the loop that is likely hot are marked with >."""
 
 
@@ -58,12 +61,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "what",
         nargs="?",
-        help="a .ll or .c source, an ELF object, a cache entry, or a cached kernel's key or name",
+        help="a .ll, .c or .hip source, an ELF object, a cache entry, or a cached kernel's key "
+        "or name",
     )
     parser.add_argument("--cache", action="store_true", help="list what the cache holds")
     parser.add_argument("--dir", default="", help="the cache directory (default: the user's)")
     parser.add_argument("--name", default="", help="the function to enter (default: the first)")
-    parser.add_argument("--arch", default="", help="x86_64 or aarch64 (default: this machine)")
+    parser.add_argument(
+        "--arch", default="", help="x86_64, aarch64, gfx1100, ... (default: this machine)"
+    )
     parser.add_argument(
         "--features", default="native", help="comma-separated instruction sets, or native"
     )
@@ -86,7 +92,7 @@ def _listing(options: argparse.Namespace) -> Iterator[str]:
 def _show(options: argparse.Namespace) -> Iterator[str]:
     for binary in _binaries(options):
         lines = disassemble(binary)
-        code_bytes = lines[-1].end if lines else 0
+        code_bytes = sum(len(line.code) for line in lines)
         yield (
             f"; {binary.name} for {binary.arch}: {code_bytes} bytes of code in {len(lines)} "
             f"instructions, {len(binary.image) - (binary.data_offset or code_bytes)} of data"
@@ -105,7 +111,13 @@ def _binaries(options: argparse.Namespace) -> list[Binary]:
     base, suffix = os.path.splitext(os.path.basename(options.what))
     if blob.startswith(cache.MAGIC):
         return [cache.parse(base, blob)]
+    if amd_object.is_code_object(blob):
+        arch = amd_object.arch_of(blob)
+        name = options.name or _only(amd_object.kernels(blob))
+        return [amd_object.load(blob, name, arch)]
     arch, features = _machine(options)
+    if arch in AMD_TARGETS:
+        return [_amd_source(blob, suffix, arch, features, options)]
     if suffix in _COMPILER_OF:
         compiler = toolchains.TOOLCHAINS[_COMPILER_OF[suffix]]
         blob = compiler.compile_object(blob.decode(errors="replace"), arch, features)
@@ -115,6 +127,25 @@ def _binaries(options: argparse.Namespace) -> list[Binary]:
             hint="Give a .ll or .c file, an ELF object or an entry of the cache",
         )
     return [elf.load(blob, options.name or _first(blob, arch), arch)]
+
+
+def _amd_source(
+    blob: bytes, suffix: str, arch: str, features: frozenset[str], options: argparse.Namespace
+) -> Binary:
+    compiler = _AMD_COMPILER_OF.get(suffix)
+    if compiler is None:
+        raise MalformedInput(
+            f"{options.what} is no source for {arch}", hint="Give a .ll or .hip file"
+        )
+    source = blob.decode(errors="replace")
+    made = toolchains.TOOLCHAINS[compiler].compile_object(source, arch, features)
+    return amd_object.load(made, options.name or _only(amd_object.kernels(made)), arch)
+
+
+def _only(names: list[str]) -> str:
+    if not names:
+        raise MalformedInput("the object defines no function", hint="Give --name")
+    return names[0]
 
 
 def _cached(options: argparse.Namespace) -> list[Binary]:
@@ -136,10 +167,7 @@ def _machine(options: argparse.Namespace) -> tuple[str, frozenset[str]]:
 
 
 def _first(blob: bytes, arch: str) -> str:
-    names = Object(blob, target(arch).machine).functions()
-    if not names:
-        raise MalformedInput("the object defines no function", hint="Give --name")
-    return names[0]
+    return _only(Object(blob, target(arch).machine).functions())
 
 
 if __name__ == "__main__":

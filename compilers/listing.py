@@ -1,6 +1,6 @@
 """A Binary as annotated assembly: labels for jump targets, names for calls and data, the hot loop.
 
-capstone decodes x86-64 and AArch64; what it does not know is shown as bytes.
+capstone decodes x86-64 and AArch64, LLVM decodes AMD GPUs; what they do not know is shown as bytes.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ class Instruction:
 def disassemble(binary: Binary) -> list[Instruction]:
     """Every instruction of the code part, in order, annotated.
 
-    Raises: Unsupported for an architecture that capstone does not decode.
+    Raises: Unsupported for an architecture that cannot be decoded; NotFound.
     """
-    code_bytes = binary.data_offset or len(binary.image)
-    decoded = list(_decode(binary, binary.image[:code_bytes]))
+    decoded = list(_code(binary))
     while decoded and not any(decoded[-1].code):  # each turn drops a line
         decoded.pop()
     stubs = _stubs(binary, decoded)
@@ -61,6 +60,14 @@ def disassemble(binary: Binary) -> list[Instruction]:
         )
         for line in lines
     ]
+
+
+def _code(binary: Binary) -> Iterator[Instruction]:
+    if binary.arch.startswith("gfx"):
+        from compilers import amd_disasm
+
+        return amd_disasm.instructions(binary)
+    return _decode(binary, binary.image[: binary.data_offset or len(binary.image)])
 
 
 def _decoder(arch: str) -> Any:
@@ -145,7 +152,7 @@ def _labels(binary: Binary, lines: list[Instruction], stubs: dict[int, str]) -> 
     places = sorted(targets & {line.address for line in lines} - set(stubs))
     labels = {place: f"L{number}" for number, place in enumerate(places)}
     labels |= {place: f"{name} (stub)" for place, name in stubs.items()}
-    return labels | {binary.entry: binary.name}
+    return labels | {binary.resources.get("code_offset", binary.entry): binary.name}
 
 
 def _hot_loop(lines: list[Instruction]) -> range:

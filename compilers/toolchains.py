@@ -10,7 +10,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from compilers import cache, clang, llvm
+from compilers import amd_comgr, amd_llvm, cache, clang, llvm
 from drivers.base.contracts import Binary
 from drivers.base.errors import Unsupported
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Toolchain(Protocol):
-    """A compiler module: llvm, clang."""
+    """A compiler module: llvm, clang, amd_llvm, amd_comgr."""
 
     def identity(self) -> bytes:
         """Differs between two compilers that may give different code."""
@@ -28,8 +28,14 @@ class Toolchain(Protocol):
         """Source to a relocatable ELF object. Raises: CompileError."""
 
 
-TOOLCHAINS: dict[str, Toolchain] = {"LLVM": llvm, "CLANG": clang}
-"""Name -> module; the default first."""
+AMD = "AMD:"
+TOOLCHAINS: dict[str, Toolchain] = {
+    "LLVM": llvm,
+    "CLANG": clang,
+    f"{AMD}LLVM": amd_llvm,
+    f"{AMD}HIP": amd_comgr,
+}
+"""Name -> module: for the CPU, then for AMD GPUs; the default of each first."""
 
 _OWN_FILES = (
     "targets.py",
@@ -39,6 +45,22 @@ _OWN_FILES = (
     "elf_read.py",
     "elf_x86_64.py",
     "elf_aarch64.py",
+)
+_AMD_FILES = (
+    "llvm.py",
+    "amd_llvm.py",
+    "amd_intrinsics.py",
+    "amd_comgr.py",
+    "amd_comgr_abi.py",
+    "amd_targets.py",
+    "amd_object.py",
+    "amd_linked.py",
+    "amd_descriptor.py",
+    "amd_metadata.py",
+    "amd_msgpack.py",
+    "amd_relocs.py",
+    "elf.py",
+    "elf_read.py",
 )
 
 
@@ -95,18 +117,27 @@ def compile_source(
     key = cache.key_of(*(fact.encode() for fact in facts))
     found = store.get(key)
     if found is None:
-        from compilers import elf
-
-        found = elf.load(toolchain.compile_object(source, arch, features), name, arch)
+        found = load_object(toolchain.compile_object(source, arch, features), name, compiler, arch)
         store.put(key, found)
     return found
+
+
+def load_object(blob: bytes, name: str, compiler: str, arch: str) -> Binary:
+    """What `compiler` made, as a Binary that is entered at `name`. Raises: MalformedInput."""
+    if compiler.startswith(AMD):
+        from compilers import amd_object
+
+        return amd_object.load(blob, name, arch)
+    from compilers import elf
+
+    return elf.load(blob, name, arch)
 
 
 @functools.cache
 def _identity(compiler: str) -> str:
     """Compiler version and the files that decide how it is used: a change of either is a miss."""
     parts = [TOOLCHAINS[compiler].identity()]
-    for name in _OWN_FILES:
+    for name in _AMD_FILES if compiler.startswith(AMD) else _OWN_FILES:
         with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
             parts.append(file.read())
     return cache.key_of(*parts)
