@@ -19,7 +19,7 @@ _MODE_REGISTER = 1
 _SHADER_CYCLES = 29
 _IGNORED = frozenset({
     "s_nop", "s_clause", "s_delay_alu", "s_set_inst_prefetch_distance", "s_setprio", "s_sendmsg",
-    "s_sleep", "s_waitcnt_depctr", "s_wait_idle", "s_icache_inv", "s_ttracedata", "s_version",
+    "s_sleep", "s_waitcnt_depctr", "s_wait_idle", "s_icache_inv", "s_ttracedata",
     "s_ttracedata_imm", "s_incperflevel", "s_decperflevel", "s_code_end", "s_wakeup",
     "s_gl1_inv", "s_dcache_inv", "buffer_gl0_inv", "buffer_gl1_inv", "s_wait_event",
 })  # fmt: skip

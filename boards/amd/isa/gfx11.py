@@ -38,6 +38,7 @@ _VOP3P = {
 _NOT_IN_VOP3 = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
     "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16",
+    "v_nop",
 })  # fmt: skip
 _VOP2_IN_VOP3, _VOP1_IN_VOP3 = 0x100, 0x180
 

@@ -16,9 +16,7 @@ a1 x1 y1:
     0x0c ds_mskor_b32 0x0e ds_store_2addr_b32 ds_store_2addr_stride64_b32 ds_cmpstore_b32
     ds_cmpstore_f32
 :
-    0x14 ds_nop 0x18 ds_gws_sema_release_all 0x1a ds_gws_sema_v 0x1c ds_gws_sema_p
-a1:
-    0x19 ds_gws_init 0x1b ds_gws_sema_br 0x1d ds_gws_barrier
+    0x14 ds_nop
 d1 a1 x1:
     0x20 ds_add_rtn_u32 ds_sub_rtn_u32 ds_rsub_rtn_u32 ds_inc_rtn_u32 ds_dec_rtn_u32
     ds_min_rtn_i32 ds_max_rtn_i32 ds_min_rtn_u32 ds_max_rtn_u32 ds_and_rtn_b32 ds_or_rtn_b32
@@ -29,8 +27,8 @@ d1 a1 x1 y1:
 d2 a1 x1 y1:
     0x2e ds_storexchg_2addr_rtn_b32 ds_storexchg_2addr_stride64_rtn_b32
 d1 a1:
-    0x35 ds_swizzle_b32 ds_load_b32 0x39 ds_load_i8 ds_load_u8 ds_load_i16 ds_load_u16 0x3f
-    ds_ordered_count 0xa2 ds_load_u8_d16 ds_load_u8_d16_hi ds_load_i8_d16 ds_load_i8_d16_hi
+    0x35 ds_swizzle_b32 ds_load_b32 0x39 ds_load_i8 ds_load_u8 ds_load_i16 ds_load_u16 0xa2
+    ds_load_u8_d16 ds_load_u8_d16_hi ds_load_i8_d16 ds_load_i8_d16_hi
     ds_load_u16_d16 ds_load_u16_d16_hi
 d2 a1:
     0x37 ds_load_2addr_b32 ds_load_2addr_stride64_b32 0x76 ds_load_b64
@@ -54,8 +52,6 @@ d4 a1 x2 y2:
     0x6e ds_storexchg_2addr_rtn_b64 ds_storexchg_2addr_stride64_rtn_b64
 d4 a1:
     0x77 ds_load_2addr_b64 ds_load_2addr_stride64_b64 0xff ds_load_b128
-d2 x1:
-    0x7a ds_add_gs_reg_rtn ds_sub_gs_reg_rtn
 d1 a1 x1 y4:
     0xad ds_bvh_stack_rtn_b32
 x1:

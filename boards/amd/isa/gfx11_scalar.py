@@ -30,8 +30,6 @@ d1 i:
     s_cmpk_lt_i32 s_cmpk_le_i32 s_cmpk_eq_u32 s_cmpk_lg_u32 s_cmpk_gt_u32 s_cmpk_ge_u32
     s_cmpk_lt_u32 s_cmpk_le_u32 s_addk_i32 s_mulk_i32 0x16 s_subvector_loop_begin
     s_subvector_loop_end s_waitcnt_vscnt s_waitcnt_vmcnt s_waitcnt_expcnt s_waitcnt_lgkmcnt
-i:
-    0x01 s_version
 d1 h:
     0x11 s_getreg_b32
 h d1:

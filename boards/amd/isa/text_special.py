@@ -23,7 +23,7 @@ HWREGS = {
 }  # fmt: skip
 # src: SIDefines.h, SendMsg (gfx11): message numbers of s_sendmsg and s_sendmsg_rtn.
 _MESSAGES = {
-    1: "MSG_INTERRUPT", 2: "MSG_HS_TESSFACTOR", 3: "MSG_DEALLOC_VGPRS", 6: "MSG_HALT_WAVES",
+    1: "MSG_INTERRUPT", 2: "MSG_HS_TESSFACTOR", 3: "MSG_DEALLOC_VGPRS", 5: "MSG_STALL_WAVE_GEN", 6: "MSG_HALT_WAVES",
     9: "MSG_GS_ALLOC_REQ",
 }  # fmt: skip
 _RETURN_MESSAGES = {
@@ -43,7 +43,12 @@ _DEPCTR = (
     ("depctr_va_sdst", 9, 3), ("depctr_va_ssrc", 8, 1), ("depctr_va_vcc", 1, 1),
     ("depctr_vm_vsrc", 2, 3),
 )  # fmt: skip
-_DECIMAL = frozenset({"s_nop", "s_sleep", "s_version", "s_setprio"})
+_DECIMAL = frozenset({
+    "s_nop", "s_sleep", "s_setprio", "s_trap", "s_sethalt", "s_setkill", "s_incperflevel",
+    "s_decperflevel", "s_denorm_mode",
+})  # fmt: skip
+_DECIMAL_LAST = 64
+"""LLVM prints small operands of these in decimal, larger ones in hexadecimal."""
 _BRANCH = ("s_branch", "s_cbranch", "s_call", "s_subvector")
 
 
@@ -78,6 +83,8 @@ def half_constant(name: str, code: int, literal: int) -> str | None:
 def immediate(inst: Instruction, value: int) -> str:
     """A 16-bit immediate: branches in decimal, everything else in hexadecimal."""
     if inst.name.startswith(_BRANCH):
+        return str(value)
+    if inst.name in _DECIMAL and value <= _DECIMAL_LAST:
         return str(value)
     return f"{value:#x}"
 
@@ -138,8 +145,9 @@ def _delay(value: int) -> str:
 
 
 def _message(value: int, names: dict[int, str]) -> str:
-    if value in names:
-        return f"sendmsg({names[value]})"
+    name = (_MESSAGES | _RETURN_MESSAGES).get(value)
+    if name is not None:
+        return f"sendmsg({name})"
     if names is _RETURN_MESSAGES:
         return f"sendmsg({value}, 0, 0)"
     if value > 0xFF:
