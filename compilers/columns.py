@@ -24,16 +24,21 @@ ROWS_AT_ONCE = 4
 
 
 def column_axis(algorithm: Algorithm) -> Var | None:
-    """The outer axis along which the reduced values are contiguous, when it beats the rows."""
+    """The outer axis along which the reduced values are contiguous, when it beats the rows.
+
+    A read counts by the elements it walks: in `x @ A` the rows of A, not x.
+    """
     rows = 0
-    reads: list[Index] = []
+    reads: list[tuple[Index, int]] = []
     for reduction in algorithm.reductions:
         for read in ex.loads(reduction.value):
-            reads.append(read.index)
-            rows += any(read.index.terms.get(axis) == 1 for axis in reduction.axes)
+            elements = prod(axis.extent for axis in read.index.vars())
+            reads.append((read.index, elements))
+            contiguous = any(read.index.terms.get(axis) == 1 for axis in reduction.axes)
+            rows += elements if contiguous else 0
 
     def units(axis: Var) -> int:
-        return sum(index.terms.get(axis) == 1 for index in reads)
+        return sum(elements for index, elements in reads if index.terms.get(axis) == 1)
 
     best = max(algorithm.outer, default=None, key=units)
     return best if best is not None and best.extent >= 4 and units(best) > rows else None

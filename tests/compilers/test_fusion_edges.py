@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from compilers import dtype as dt
-from compilers import graph
+from compilers import graph, render_llvm
+from compilers.expr import loads as loads_of
 from compilers.index import Var, var
-from compilers.ir import Expr, Kernel, Loop, Ref, Store
+from compilers.ir import Expr, Kernel, Load, Loop, Ref, Store
 from compilers.render_c import render
-from tests.compilers.lowering import interpret, leaf
+from tests.compilers.lowering import interpret, leaf, planned
 from tests.support import check
 
 X = np.arange(4 * 4 * 3, dtype=np.float32).reshape(4, 4, 3)
@@ -59,3 +60,35 @@ def test_loop_variables_in_c_are_not_named_like_types():
     check(text.count("for (") > len(loops))
     for name in ("i8", "i16", "i32", "i64"):
         check(f"i64 {name} = " not in text, f"a loop variable hides the type {name}")
+
+
+@pytest.mark.parametrize(("before", "size", "selects"), [(3, 64, False), (32, 128, True)])
+def test_a_vector_with_no_element_to_read_goes_to_the_start_of_its_buffer(before, size, selects):
+    source, out = Ref("in", dt.float32, 64, "global"), Ref("out", dt.float32, size, "global", 1)
+    step, lane = Var("s", size // 16), Var("l", 16)
+    at = var(step) * 16 + var(lane)
+    value = Expr("load", dt.float32, (), Load(source, at - before, ((at - before, 0, 64),)))
+    body = Loop(step, "serial", (Loop(lane, "vector", (Store(out, at, value),)),))
+    text = render_llvm.render(
+        Kernel("shift", (source, out), (), Loop(Var("g", 1), "grid", (body,))), frozenset()
+    )
+    np.testing.assert_equal(text.count("select i1"), int(selects))
+
+
+def test_a_row_times_a_matrix_walks_the_matrix_in_its_own_order():
+    random = np.random.default_rng(0)
+    x, a = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((40,), (40, 24)))
+    wide = graph.expand(graph.reshape(leaf(x), (40, 1)), (40, 24))
+    product = graph.reduce("add", graph.binary("mul", wide, leaf(a)), (0,))
+    np.testing.assert_array_equal(interpret(product), x @ a)
+    body = planned(product, vector_bytes=32).steps[0].kernel.body
+    stores = [stmt for stmt in statements(body) if isinstance(stmt, Store)]
+    loads = [read.index for stmt in stores for read in loads_of(stmt.value) if read.ref.size == 960]
+    check(loads)
+    lanes = {s.var for s in statements(body) if isinstance(s, Loop) and s.kind == "vector"}
+    check(all(any(index.terms.get(v) == 1 for v in lanes) for index in loads))
+
+
+def statements(stmt):
+    """A statement and everything inside it."""
+    return [stmt] + [s for inner in getattr(stmt, "body", ()) for s in statements(inner)]
