@@ -40,13 +40,11 @@ class Launch:
 
 @dataclass(slots=True)
 class Recording:
-    """What one thread launched while it was active, in order, with what the launches need."""
+    """What one thread launched while it was active, in order, on which storages."""
 
     thread: int = field(default_factory=get_ident)
-    launches: list[tuple[Program, tuple[Buffer, ...], int]] = field(default_factory=list)
+    launches: list[tuple[Program, tuple[Storage, ...], int]] = field(default_factory=list)
     written: list[Storage] = field(default_factory=list)
-    kept: list[object] = field(default_factory=list)
-    """What the launches need to stay alive: storages they read, executables with their programs."""
 
     def is_mine(self) -> bool:
         """Whether the calling thread is the one that records."""
@@ -110,11 +108,10 @@ class Executable:
         fresh = [Storage(self._device.alloc(n), self._name) for n in self._nbytes]
         storages = [*leaves, *fresh]
         recording.written.extend(fresh)
-        recording.kept.extend((self, *leaves))
         for launch in self.launches:
-            buffers = tuple(storages[value].buffer for value in launch.values)
-            self._device.launch(launch.program, buffers, launch.grid)
-            recording.launches.append((launch.program, buffers, launch.grid))
+            named = tuple(storages[value] for value in launch.values)
+            self._device.launch(launch.program, [one.buffer for one in named], launch.grid)
+            recording.launches.append((launch.program, named, launch.grid))
         return [storages[value] for value in self._results]
 
 
