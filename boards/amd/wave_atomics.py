@@ -20,7 +20,8 @@ _DTYPES: dict[str, Any] = {
 
 
 def _increment(old: Array, limit: Array) -> Array:
-    return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+    answer: Array = np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+    return answer
 
 
 def _decrement(old: Array, limit: Array) -> Array:
@@ -62,7 +63,8 @@ def typed(words: Words, dtype: Any) -> Array:
     """(dwords, n) as n values."""
     if np.dtype(dtype).itemsize == 4:
         return np.ascontiguousarray(words[0]).view(dtype)
-    return np.ascontiguousarray(words.T).view(dtype)[:, 0]
+    answer: Array = np.ascontiguousarray(words.T).view(dtype)[:, 0]
+    return answer
 
 
 def untyped(values: Array) -> Words:

@@ -65,7 +65,8 @@ def swizzle_sources(offset: int, lanes: int) -> Array:
             inner = (lane & mask) | ((lane + step) & ~mask & 31)
             return (lane & ~31) + inner
         picks = np.array([offset >> 2 * i & 3 for i in range(4)])
-        return (lane & ~3) + picks[lane & 3]
+        answer: Array = (lane & ~3) + picks[lane & 3]
+        return answer
     keep, force, flip = offset & 31, offset >> 5 & 31, offset >> 10 & 31
     return (lane & ~31) + (((lane & 31 & keep) | force) ^ flip)
 

@@ -52,7 +52,8 @@ def _spread(w: Waves, index: Array, values: Array) -> Array:
 
 
 def _register(w: Waves, register: int, index: Array) -> Array:
-    return w.vgpr[register][w.sel].reshape(-1)[index]
+    answer: Array = w.vgpr[register][w.sel].reshape(-1)[index]
+    return answer
 
 
 def _check(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Array:
@@ -70,7 +71,8 @@ def _check(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int)
             va=int(where[at]), access="LDS", detail=f"the workgroup has {w.lds_bytes} bytes",
         )  # fmt: skip
     group = w.waves[index // w.lanes] // w.waves_per_group
-    return where + (group * w.lds_bytes).astype(np.uint64)
+    answer: Array = where + (group * w.lds_bytes).astype(np.uint64)
+    return answer
 
 
 def lds_load(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Words:

@@ -57,7 +57,8 @@ def _accumulator(w: Waves, inst: Instruction, kind: Any) -> Array:
         return np.full((w.n, _SIZE, _SIZE), value)
     dwords = _registers(w, o).view(kind)
     shaped = dwords.reshape(w.n, w.lanes // _SIZE, _SIZE, o.dwords)
-    return shaped.transpose(0, 3, 1, 2).reshape(w.n, _SIZE, _SIZE)
+    answer: Array = shaped.transpose(0, 3, 1, 2).reshape(w.n, _SIZE, _SIZE)
+    return answer
 
 
 def _store(w: Waves, o: Operand, result: Array) -> None:

@@ -114,7 +114,8 @@ def addresses(inst: Instruction) -> Callable[[Waves], Addresses]:
 
         def based(w: Waves) -> Addresses:
             start = (w.scalar64(base) + offset)[:, None]
-            return np.add(w.vgpr[register][w.sel], start, dtype=np.uint64)
+            answer: Addresses = np.add(w.vgpr[register][w.sel], start, dtype=np.uint64)
+            return answer
 
         return based
 
@@ -158,7 +159,8 @@ def swizzle(w: Waves, inst: Instruction, offsets: Array, lanes: Lanes, dword: in
     lane = (index % w.lanes).astype(np.uint64)
     start = np.uint64(w.scratch_va) + wave * np.uint64(w.scratch_wave_bytes)
     unit = np.uint64(4)
-    return start + where // unit * np.uint64(4 * w.lanes) + lane * unit + where % unit
+    answer: Addresses = start + where // unit * np.uint64(4 * w.lanes) + lane * unit + where % unit
+    return answer
 
 
 def read_elements(

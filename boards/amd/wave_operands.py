@@ -43,7 +43,8 @@ def constant(code: int, kind: str, literal: int | None) -> int | None:
         return value - (1 << 32) & (1 << 64) - 1 if kind == "i64" and value >> 31 else value
     if code in _INLINE:
         value = code - 128 if code <= 192 else 192 - code
-        return value & (1 << bits) - 1
+        answer: int = value & (1 << bits) - 1
+        return answer
     if code in _FLOATS:
         return _float_constant(_FLOATS[code], kind)
     return None
@@ -116,7 +117,8 @@ def scalar32(w: Waves, code: int) -> Array:
         return w.scc[w.sel].astype(np.uint32)
     if code in (_VCCZ, _EXECZ):
         words = w.scalar_mask(106 if code == _VCCZ else 126)
-        return (words == 0).all(axis=1).astype(np.uint32)
+        answer: Array = (words == 0).all(axis=1).astype(np.uint32)
+        return answer
     raise UnsupportedOperand(f"scalar source {code}")
 
 

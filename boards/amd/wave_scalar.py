@@ -197,7 +197,9 @@ def _conditional_move(inst: Instruction) -> Run:
     target, source = inst.operands
     kind = "u32" if inst.name.endswith("b32") else "u64"
     read, old = scalar_reader(inst, source, kind), scalar_reader(inst, target, kind)
-    return lambda w: put_result(w, target, kind, np.where(w.scc[w.sel], read(w), old(w)))
+    return lambda w: put_result(
+        w, target, kind, np.asarray(np.where(w.scc[w.sel], read(w), old(w)))
+    )
 
 
 def _set_bit(inst: Instruction) -> Run:

@@ -103,11 +103,15 @@ class Waves:
         return np.stack(rows, axis=1)
 
     def scalar(self, register: int) -> Words:
-        return self.sgpr[register][self.sel]
+        answer: Words = self.sgpr[register][self.sel]
+        return answer
 
     def scalar64(self, register: int) -> Array:
         low = self.sgpr[register][self.sel].astype(np.uint64)
-        return low | self.sgpr[register + 1][self.sel].astype(np.uint64) << np.uint64(WORD_BITS)
+        answer: Array = low | self.sgpr[register + 1][self.sel].astype(np.uint64) << np.uint64(
+            WORD_BITS
+        )
+        return answer
 
     def put_scalar(self, register: int, value: Array) -> None:
         """Write a scalar register of the selected waves; writes to NULL vanish."""

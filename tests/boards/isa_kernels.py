@@ -253,8 +253,8 @@ def _uadd(a: Any, b: Any) -> Any:
 
 
 def _funnel(a: Any, b: Any, c: Any) -> Any:
-    values = [((x << 32 | y) << (n & 31) >> 32) & 0xFFFFFFFF
-              for x, y, n in zip(_u(a).tolist(), _u(b).tolist(), _u(c).tolist(), strict=True)]  # fmt: skip
+    rows = zip(_u(a).tolist(), _u(b).tolist(), _u(c).tolist(), strict=True)
+    values = [((x << 32 | y) << (n & 31) >> 32) & 0xFFFFFFFF for x, y, n in rows]
     return np.array(values, np.uint32).view(np.int32)
 
 

@@ -80,7 +80,8 @@ def _norm(kind: str, scale: float) -> Any:
 def _pack_u8(a: Array, position: Array, old: Array) -> Array:
     value = np.rint(np.where(np.isnan(a), 0, a)).clip(0, 255).astype(np.uint32)
     low = (position & np.uint32(3)) * np.uint32(8)
-    return (old & ~(np.uint32(0xFF) << low)) | value << low
+    answer: Array = (old & ~(np.uint32(0xFF) << low)) | value << low
+    return answer
 
 
 _CONDITIONS: dict[str, Any] = {
@@ -152,7 +153,8 @@ def _exponent(a: Array) -> Array:
     info = np.finfo(a.dtype)
     raw = np.ascontiguousarray(a).view(f"u{a.dtype.itemsize}")
     mask = raw.dtype.type((1 << info.nexp) - 1)
-    return (raw >> raw.dtype.type(info.nmant) & mask).astype(np.int64)
+    answer: Array = (raw >> raw.dtype.type(info.nmant) & mask).astype(np.int64)
+    return answer
 
 
 def _div_scale(value: Array, denominator: Array, numerator: Array) -> tuple[Array, Array]:

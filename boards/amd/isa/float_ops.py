@@ -94,7 +94,8 @@ def _through64(function: Any) -> Any:
 def _fract(a: Array) -> Array:
     below_one = np.nextafter(a.dtype.type(1), a.dtype.type(0))
     part = a - np.floor(a)
-    return np.where(np.isinf(a), a.dtype.type(np.nan), np.minimum(part, below_one))
+    answer: Array = np.where(np.isinf(a), a.dtype.type(np.nan), np.minimum(part, below_one))
+    return answer
 
 
 def _transcendental(kind: str) -> None:
@@ -138,7 +139,8 @@ def _ldexp(a: Array, b: Array) -> Array:
     if a.dtype == np.float64:
         return np.asarray(np.ldexp(a, count))
     wide = np.ldexp(a.astype(np.float64), count.clip(-700, 700))
-    return wide.astype(a.dtype)
+    answer: Array = wide.astype(a.dtype)
+    return answer
 
 
 def _special() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ def _extract(a: Array, control: Array, bits: int, signed: bool) -> Array:
     width = np.minimum((control >> np.uint32(16) & np.uint32(0x7F)).astype(np.int64), bits - start)
     left = (bits - start - width).astype(a.dtype)
     right = (bits - width).clip(0, bits - 1).astype(a.dtype)
-    return np.where(width == 0, a.dtype.type(0), (a << left) >> right)
+    answer: Array = np.where(width == 0, a.dtype.type(0), (a << left) >> right)
+    return answer
 
 
 def _mask(count: Array, start: Array, bits: int) -> Array:
@@ -141,7 +143,8 @@ def _sub_signed(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _absolute_difference(a: Array, b: Array) -> Array:
-    return np.abs(a - b)
+    answer: Array = np.abs(a - b)
+    return answer
 
 
 def _shift_add(a: Array, b: Array, count: int) -> tuple[Array, Array]:
@@ -152,10 +155,8 @@ def _shift_add(a: Array, b: Array, count: int) -> tuple[Array, Array]:
 def _unary() -> None:
     for bits in (32, 64):
         kind = f"u{bits}"
-        _define(f"{kind} -> u32", **{
-            f"s_clz_i32_u{bits}": lambda a, n=bits: _leading_zeros(a, n),
-            f"s_ctz_i32_b{bits}": lambda a: _trailing_zeros(a),
-        })  # fmt: skip
+        _define(f"{kind} -> u32", **{f"s_clz_i32_u{bits}": partial(_leading_zeros, bits=bits)})
+        _define(f"{kind} -> u32", **{f"s_ctz_i32_b{bits}": _trailing_zeros})
         _define(f"{kind} -> u32", "nonzero", **{
             f"s_bcnt1_i32_b{bits}": lambda a: np.bitwise_count(a).astype(np.uint32),
             f"s_bcnt0_i32_b{bits}": lambda a: np.bitwise_count(~a).astype(np.uint32),
@@ -217,7 +218,8 @@ def _compares() -> None:
 
 
 def _bit(a: Array, b: Array, bits: int) -> Array:
-    return a >> shift_count(b, bits).astype(a.dtype) & a.dtype.type(1)
+    answer: Array = a >> shift_count(b, bits).astype(a.dtype) & a.dtype.type(1)
+    return answer
 
 
 for _install in (_logic, _arithmetic, _unary, _compares):

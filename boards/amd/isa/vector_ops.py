@@ -51,7 +51,8 @@ def define(signature: str, /, **functions: Function) -> None:
 
 def shift_count(count: Array, bits: int) -> Array:
     """Shift counts are taken modulo the width."""
-    return count & count.dtype.type(bits - 1)
+    masked: Array = count & count.dtype.type(bits - 1)
+    return masked
 
 
 def _integers() -> None:
@@ -166,7 +167,8 @@ def _bfe(a: Array, offset: Array, width: Array) -> Array:
     size = width & width.dtype.type(31)
     if a.dtype.kind == "u":
         mask = (np.uint64(1) << size.astype(np.uint64)) - np.uint64(1)
-        return (a >> start.astype(np.uint64)) & mask
+        answer: Array = (a >> start.astype(np.uint64)) & mask
+        return answer
     end = np.minimum(start + size, 32).astype(np.int64)
     raised = a.astype(np.int64) << (64 - end)
     return np.where(size == 0, 0, raised >> (64 - (end - start).clip(1))).astype(np.int32)
@@ -174,22 +176,22 @@ def _bfe(a: Array, offset: Array, width: Array) -> Array:
 
 def _align(a: Array, b: Array, count: Array) -> Array:
     pair = a.astype(np.uint64) << np.uint64(32) | b
-    return (pair >> count.astype(np.uint64)).astype(np.uint32)
+    return np.asarray(pair >> count.astype(np.uint64), np.uint64).astype(np.uint32)
 
 
 def _sad(a: Array, b: Array, bits: int) -> Array:
     mask = np.uint32((1 << bits) - 1)
-    total = np.uint32(0)
+    total: Array = np.zeros(1, np.uint32)
     for low in range(0, 32, bits):
         x, y = a >> np.uint32(low) & mask, b >> np.uint32(low) & mask
         total = total + (np.maximum(x, y) - np.minimum(x, y))
-    return np.asarray(total)
+    return total
 
 
 def _permute_bytes(a: Array, b: Array, select: Array) -> Array:
     """v_perm_b32: each byte of `select` picks a byte of {a, b}, a sign or a constant."""
     pair = a.astype(np.uint64) << np.uint64(32) | b
-    result = np.uint32(0)
+    result: Array = np.zeros(1, np.uint32)
     for low in range(0, 32, 8):
         pick = (select >> np.uint32(low) & np.uint32(0xFF)).astype(np.uint64)
         byte = pair >> ((pick & np.uint64(7)) * np.uint64(8)) & np.uint64(0xFF)
@@ -198,19 +200,24 @@ def _permute_bytes(a: Array, b: Array, select: Array) -> Array:
         value = np.where(pick < 8, byte, np.where(pick < 12, sign, 0))
         value = np.where(pick >= 13, 0xFF, value)
         result = result | value.astype(np.uint32) << np.uint32(low)
-    return np.asarray(result)
+    return result
+
+
+def _named(kind: str, /, **functions: Function) -> dict[str, Function]:
+    return {f"{name}_{kind}": function for name, function in functions.items()}
 
 
 def _shorts() -> None:
     for kind in ("u16", "i16"):
         define(
             f"{kind} {kind} -> {kind}",
-            **{
-                f"v_add_nc_{kind}": lambda a, b: a + b,
-                f"v_sub_nc_{kind}": lambda a, b: a - b,
-                f"v_min_{kind}": np.minimum,
-                f"v_max_{kind}": np.maximum,
-            },
+            **_named(
+                kind,
+                v_add_nc=lambda a, b: a + b,
+                v_sub_nc=lambda a, b: a - b,
+                v_min=np.minimum,
+                v_max=np.maximum,
+            ),
         )
         define(
             f"{kind} {kind} {kind} -> {kind}",

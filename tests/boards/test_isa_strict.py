@@ -1,0 +1,142 @@
+"""What the executor reports or stops at: faults with their place, and the strict findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boards.amd.wave import execute
+from boards.amd.wave_types import LENIENT, Dispatch, MemoryFault, Strict, WaveFault
+from tests.boards import isa_programs as programs
+from tests.boards.wave_harness import FlatMemory, Loaded, compile_object, launch
+from tests.support import check
+
+_NOP, _BARRIER, _END, _WAITCNT = 0xBF800000, 0xBFBD0000, 0xBFB00000, 0xBF890000
+_CODE_VA = 0x10000
+_EXIT = [_END, *[_NOP] * 4]
+_RSRC = {"rsrc1": 0xF0 << 12 | 7, "rsrc2": 2 << 1}
+
+
+def _patched(ir: str, match: int, mask: int) -> Loaded:
+    """A compiled kernel with every dword that matches replaced by s_nop."""
+    loaded = Loaded(compile_object(ir))
+    words = np.frombuffer(loaded.code, np.uint32).copy()
+    hits = words & np.uint32(mask) == np.uint32(match)
+    check(hits.any(), "nothing to patch")
+    words[hits] = _NOP
+    end = loaded.entry + len(loaded.code)
+    loaded.image[loaded.entry : end] = words.tobytes()
+    return loaded
+
+
+def _run(words: list[int], strict: Strict = LENIENT, **changes: object):
+    memory = FlatMemory()
+    memory.place(_CODE_VA, np.array([*words, *_EXIT], np.uint32))
+    dispatch = Dispatch(_CODE_VA, (1, 1, 1), (32, 1, 1), user_sgprs=(0, 0), **_RSRC)
+    return execute(replace(dispatch, **changes), memory, strict)
+
+
+def test_a_load_used_before_its_wait_count_is_reported() -> None:
+    loaded = _patched(programs.REDUCE, _WAITCNT, 0xFFFF0000)
+    a, c = np.ones((2, 256), np.float32), np.zeros(2, np.float32)
+    report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded)
+    kinds = {finding.kind for finding in report.findings}
+    check("wait count" in kinds, f"found {kinds}")
+    first = next(f for f in report.findings if f.kind == "wait count")
+    check("lgkmcnt" in first.what or "vmcnt" in first.what, first.what)
+
+
+def test_a_missing_barrier_is_a_race() -> None:
+    loaded = _patched(programs.REDUCE, _BARRIER, 0xFFFFFFFF)
+    a, c = np.ones((2, 256), np.float32), np.zeros(2, np.float32)
+    report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded)
+    check(any(f.kind == "LDS race" for f in report.findings), str(report.findings))
+    report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded, strict=LENIENT)
+    check(not report.findings)
+
+
+def test_uninitialised_registers_are_reported() -> None:
+    # v_add_f32_e32 v1, v2, v0; s_mov_b32 s5, s9
+    report = _run([0x06020102, 0xBE850009], Strict())
+    found = {(f.kind, f.what) for f in report.findings}
+    check(found == {("uninitialised", "v2"), ("uninitialised", "s9")}, str(found))
+
+
+def test_an_unmapped_access_names_wave_lane_address_and_pc() -> None:
+    a = np.zeros(640, np.int32)
+    c = np.zeros(600, np.int32)  # the last 40 results have no home
+    with pytest.raises(WaveFault) as caught:
+        launch(programs.SCRATCH, [a, c], (10, 1, 1), (64, 1, 1))
+    fault = caught.value
+    check((fault.kind, fault.access) == ("unmapped", "write"), str(fault))
+    check((fault.wave, fault.lane) == (600 // 32, 600 % 32), str(fault))
+    check(isinstance(fault.__cause__, MemoryFault) and fault.va == fault.__cause__.va)
+    check(fault.text.endswith("store_b32") and fault.pc > 0, str(fault))
+
+
+def test_a_read_only_buffer_refuses_a_store() -> None:
+    memory = FlatMemory()
+    memory.add = lambda data, **_: FlatMemory.add(memory, data, writable=False)
+    with pytest.raises(WaveFault, match="read-only write"):
+        launch(programs.COLLATZ, [np.zeros(64, np.int32)], (1, 1, 1), (64, 1, 1), memory=memory)
+
+
+def test_an_unknown_instruction_stops_with_its_bytes() -> None:
+    with pytest.raises(WaveFault, match=r"illegal instruction.*ffffffff"):
+        _run([0xFFFFFFFF])
+
+
+def test_a_known_instruction_without_a_meaning_stops_with_its_text() -> None:
+    with pytest.raises(WaveFault, match=r"unsupported.*s_trap 3 \(bf900003\)"):
+        _run([0xBF900003])
+
+
+def test_an_endless_loop_is_stopped() -> None:
+    with pytest.raises(WaveFault, match="endless"):
+        _run([0xBFA0FFFF], max_steps=10_000)  # s_branch to itself
+
+
+def test_a_register_beyond_the_allocation_is_refused() -> None:
+    with pytest.raises(WaveFault, match="out of range"):
+        _run([0x7E0002FF, 1, 0x7F8A0200])  # v_mov_b32 v0, 1; v_mov_b32 v197, v0
+
+
+def test_lds_beyond_the_workgroups_is_refused() -> None:
+    with pytest.raises(WaveFault, match=r"out of range LDS at 0x100 .*256 bytes"):
+        # v_mov_b32 v1, 0x100; ds_store_b32 v1, v0
+        _run([0x7E0202FF, 0x100, 0xD8340000, 0x00000001], lds_bytes=256)
+
+
+def test_code_that_is_not_mapped_is_a_fault() -> None:
+    with pytest.raises(WaveFault, match="unmapped execute at 0x20000"):
+        _run([_END], entry=0x20000)
+
+
+def test_waves_that_spin_do_not_starve_the_one_they_wait_for() -> None:
+    # Wave 0 clears a word of LDS and spins on it; wave 1, at a higher address, sets it.
+    words = [
+        0x7E020280, 0x7E060281,  # v1 = 0, v3 = 1
+        0x7C9800A0,  # v_cmp_gt_u32_e32 vcc_lo, 32, v0
+        0xBFA30008,  # s_cbranch_vccz -> the other store
+        0xD8340000, 0x00000101,  # ds_store_b32 v1, v1
+        0xD8D80000, 0x02000001,  # ds_load_b32 v2, v1
+        0xBF89FC07,  # s_waitcnt lgkmcnt(0)
+        0x7C940480,  # v_cmp_eq_u32_e32 vcc_lo, 0, v2
+        0xBFA4FFFB,  # s_cbranch_vccnz -> the load
+        _END,
+        0xD8340000, 0x00000301,  # ds_store_b32 v1, v3
+        _END,
+    ]  # fmt: skip
+    memory = FlatMemory()
+    memory.place(_CODE_VA, np.array([*words, *_EXIT], np.uint32))
+    dispatch = Dispatch(_CODE_VA, (1, 1, 1), (64, 1, 1), lds_bytes=256, max_steps=200_000, **_RSRC)
+    report = execute(dispatch, memory, LENIENT)
+    check(report.waves == 2 and report.steps > 4096, f"{report.steps} steps: wave 0 never spun")
+
+
+def test_partial_workgroups_have_their_lanes_off() -> None:
+    out = np.full(64, -1, np.int32)
+    launch(programs.COLLATZ, [out], (1, 1, 1), (64, 1, 1), items=(40, 1, 1))
+    check((out[:40] >= 0).all() and (out[40:] == -1).all(), str(out))
