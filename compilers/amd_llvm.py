@@ -49,13 +49,10 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         arch, target.settings(features), 3, "pic", "small"
     )
-    module = _parse(llvm, source, machine, TRIPLE)
-    _check_module(module, machine, target, source)
-    tuning = llvm.create_pipeline_tuning_options(3)
-    tuning.loop_vectorization = tuning.slp_vectorization = True
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    text = _versioned(source)
+    with cpu_llvm.verified_module(llvm, text, source, machine, TRIPLE) as module:
+        _check_module(module, machine, target, source)
+        return cpu_llvm.optimised(llvm, module, machine)
 
 
 def _check_text(source: str) -> None:
@@ -65,27 +62,14 @@ def _check_text(source: str) -> None:
         raise _refused("inline assembly needs an assembler, which llvmlite does not have", source)
 
 
-def _parse(llvm: Any, source: str, machine: Any, triple: str) -> Any:
-    """The verified module, of the code object version that the loader reads."""
+def _versioned(source: str) -> str:
+    """The module, of the code object version that the loader reads unless it says another."""
     from compilers.amd_targets import CODE_OBJECT_VERSION
 
-    text = source
-    if _VERSION_FLAG not in source:
-        flag = f'!{{i32 1, !"{_VERSION_FLAG}", i32 {CODE_OBJECT_VERSION}}}'
-        text += f"\n!llvm.module.flags = !{{!{_FLAG_NUMBER}}}\n!{_FLAG_NUMBER} = {flag}\n"
-    try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.triple = triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise CompileError(
-            f"LLVM rejects the module: {str(error).strip()}",
-            log=str(error),
-            source=source,
-            hint=_HINT,
-        ) from error
-    return module
+    if _VERSION_FLAG in source:
+        return source
+    flag = f'!{{i32 1, !"{_VERSION_FLAG}", i32 {CODE_OBJECT_VERSION}}}'
+    return f"{source}\n!llvm.module.flags = !{{!{_FLAG_NUMBER}}}\n!{_FLAG_NUMBER} = {flag}\n"
 
 
 def _check_module(module: Any, machine: Any, target: AmdTarget, source: str) -> None:

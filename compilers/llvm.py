@@ -7,7 +7,10 @@ that a warm cache never pays for it.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from typing import Any
 
 from compilers.targets import target
 from drivers.base.errors import CompileError, NotFound
@@ -45,18 +48,35 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     machine = llvm.Target.from_triple(goal.triple).create_target_machine(
         goal.cpu(features), ",".join([*settings, *goal.tuning]), 3, "pic", "small"
     )
-    try:
-        module = llvm.parse_assembly(source, llvm.create_context())
-        module.triple = goal.triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise CompileError(
-            f"LLVM rejects the module: {str(error).strip()}",
-            log=str(error),
-            source=source,
-            hint="The error's `source` holds the whole module",
-        ) from error
+    with verified_module(llvm, source, source, machine, goal.triple) as module:
+        return optimised(llvm, module, machine)
+
+
+@contextmanager
+def verified_module(llvm: Any, text: str, source: str, machine: Any, triple: str) -> Iterator[Any]:
+    """The module in `text`, for a machine, disposed before its context: LLVM insists on that.
+
+    Raises: CompileError with LLVM's message and the source.
+    """
+    with ExitStack() as stack:
+        context = stack.enter_context(llvm.create_context())
+        try:
+            module = stack.enter_context(llvm.parse_assembly(text, context))
+            module.triple = triple
+            module.data_layout = str(machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise CompileError(
+                f"LLVM rejects the module: {str(error).strip()}",
+                log=str(error),
+                source=source,
+                hint="The error's `source` holds the whole module",
+            ) from error
+        yield module
+
+
+def optimised(llvm: Any, module: Any, machine: Any) -> bytes:
+    """The object of a verified module, at O3."""
     tuning = llvm.create_pipeline_tuning_options(3)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)
