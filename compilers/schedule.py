@@ -31,6 +31,10 @@ MIN_SPLIT, SPLIT_PARTS = 1 << 20, 64
 MAX_SINGLE_ROW = 1 << 15
 """A reduction to one point with more elements than this is not fused with what spreads it again."""
 
+MAX_WHOLE_DEPTH = 1 << 15
+"""A product along more elements is summed in parts, which are kept in its own dtype: packing the
+whole depth would need hundreds of megabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -194,7 +198,9 @@ def _check_fusion(node: Node, found: Algorithm) -> None:
         inner = prod(axis.extent for axis in found.inner)
         if not found.outer and inner > MAX_SINGLE_ROW:
             raise Cut(reduction.node)
-        if len(found.reductions) > 1 or found.inner:
+        deep = prod(axis.extent for axis in reduction.axes) > MAX_WHOLE_DEPTH
+        deep = deep and reduction.result.dtype is not found.out.dtype
+        if len(found.reductions) > 1 or found.inner or deep:
             alone = Algorithm(
                 found.out, found.index, found.outer, (), reduction.result, [reduction]
             )

@@ -89,6 +89,18 @@ def test_a_row_times_a_matrix_walks_the_matrix_in_its_own_order():
     check(all(any(index.terms.get(v) == 1 for v in lanes) for index in loads))
 
 
+@pytest.mark.parametrize("depth", [4096, 1 << 20])
+def test_a_deep_product_rounded_to_bfloat16_needs_little_scratch(depth):
+    a, b = (graph.buffer(object(), dt.bfloat16, (64, depth)) for _ in range(2))
+    left, right = (graph.cast(x, dt.float32) for x in (a, b))
+    left = graph.expand(graph.reshape(left, (64, 1, depth)), (64, 64, depth))
+    right = graph.expand(graph.reshape(right, (1, 64, depth)), (64, 64, depth))
+    total = graph.reduce("add", graph.binary("mul", left, right), (2,))
+    steps = planned(graph.cast(total, dt.bfloat16), vector_bytes=64).steps
+    check(max(step.kernel.scratch_bytes for step in steps) <= 16 << 20)
+    check(any(step.kernel.scratch_bytes for step in steps), "a packed product")
+
+
 def statements(stmt):
     """A statement and everything inside it."""
     return [stmt] + [s for inner in getattr(stmt, "body", ()) for s in statements(inner)]
