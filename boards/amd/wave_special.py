@@ -12,7 +12,15 @@ from boards.amd.isa.decode import VGPR, Instruction
 from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_lanes import permlane_sources
 from boards.amd.wave_matrix import MATRIX
-from boards.amd.wave_operands import DTYPES, Reader, raw_bits, reader, with_signs, writer
+from boards.amd.wave_operands import (
+    DTYPES,
+    Reader,
+    UnsupportedOperand,
+    raw_bits,
+    reader,
+    with_signs,
+    writer,
+)
 from boards.amd.wave_state import Waves
 from boards.amd.wave_types import Array
 from boards.amd.wave_vector import Run
@@ -26,6 +34,8 @@ _RENAMED = {
 def bind_special(inst: Instruction) -> Run | None:
     """A function for an instruction that is not elementwise, or None."""
     name = inst.name
+    if inst.dpp is not None:
+        raise UnsupportedOperand(f"{name} with DPP")
     if name in _SPECIAL:
         return _SPECIAL[name](inst)
     if name.startswith("v_pk_"):

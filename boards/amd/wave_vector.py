@@ -88,6 +88,7 @@ def bind_parts(
         sources.append(Operand("V", VCC, 1))
     if len(sources) != len(op.sources):
         raise UnsupportedOperand(f"{inst.name} with {len(sources)} sources")
+    _plain_halves(inst)
     reads = [source_reader(inst, o, kind) for o, kind in zip(sources, op.sources, strict=True)]
     if inst.dpp is not None:
         reads[0] = _permuted(inst, reads[0])
@@ -96,6 +97,15 @@ def bind_parts(
     if compares:
         puts = [lambda w, value, mask: w.put_mask(EXEC, _masked(w, value))]
     return _with_dpp_mask(inst, function), puts[0] if len(puts) == 1 else _put_all(puts)
+
+
+def _plain_halves(inst: Instruction) -> None:
+    """Dot products know no selection of halves and no signs of them."""
+    f = inst.fields
+    if inst.encoding == "VOP3P" and (
+        f["op_sel"] or f["neg"] or f["neg_hi"] or f["clamp"] or (f["hi_ab"], f["hi_c"]) != (3, 1)
+    ):
+        raise UnsupportedOperand(f"modifiers of {inst.name}")
 
 
 def _put_all(puts: Sequence[Put]) -> Put:

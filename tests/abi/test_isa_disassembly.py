@@ -105,6 +105,48 @@ def test_every_opcode_decodes_to_llvms_text(layout: Layout) -> None:
     check(len(missing) <= len(layout.entries) // 20, f"never compared: {missing}")
 
 
+_SHORT_AND_LONG = [layout for layout in GFX11.layouts if layout.name.startswith("VOP")]
+_DPP16, _DPP8, _DPP8_FI = 250, 233, 234
+
+
+def _dpp_word(layout: Layout, opcode: int, rnd: random.Random) -> list[int]:
+    """An instruction whose source 0 goes through a random DPP dword."""
+    word = layout.value | opcode << layout.opcode[0]
+    used = {slot.field.lower() for slot in layout.entries[opcode].slots}
+    plain = {"hi_c": 1, "hi_ab": 3, "a": rnd.choice([_DPP16, _DPP8, _DPP8_FI])}
+    for name, (low, width) in layout.fields.items():
+        vector = 256 if width == 9 else 0
+        value = vector + rnd.randrange(0, 60, 4) if name in used else 0
+        word |= plain.get(name, value) << low
+    bases = [0x100, 0x110, 0x120, 0x150, 0x160]
+    control = rnd.choice(
+        [rnd.randrange(256), rnd.choice(bases) | rnd.randrange(1, 16), 0x140, 0x141]
+    )
+    extra = rnd.randrange(64) | control << 8 | rnd.randrange(4) << 18 | rnd.getrandbits(8) << 24
+    if plain["a"] != _DPP16:
+        extra = rnd.getrandbits(24) << 8 | rnd.randrange(64)
+    return [word & 0xFFFFFFFF, *([word >> 32] if layout.dwords > 1 else []), extra, 0]
+
+
+@pytest.mark.parametrize("layout", _SHORT_AND_LONG, ids=lambda layout: layout.name)
+def test_lane_permutations_decode_to_llvms_text(layout: Layout) -> None:
+    oracle = open_disassembler("gfx1100")
+    rnd = random.Random(layout.name)
+    wrong, compared = [], 0
+    for opcode in layout.entries:
+        for _ in range(_TRIES):
+            words = _dpp_word(layout, opcode, rnd)
+            found = oracle.at(b"".join(w.to_bytes(4, "little") for w in words))
+            if found is None or "Invalid" in found[1] or "/*" in found[1]:
+                continue
+            compared += 1
+            text = " ".join(disassemble(decode(GFX11, words, 0)).split())
+            if text != found[1]:
+                wrong.append(f"{text!r}, LLVM {found[1]!r}")
+    check(not wrong, "\n".join(wrong))
+    check(compared > 0 or not layout.entries, "nothing compared")
+
+
 def test_unknown_bytes_are_refused() -> None:
     with pytest.raises(UnknownInstruction, match="no instruction ffffffff"):
         decode(GFX11, [0xFFFFFFFF, 0, 0, 0], 0x40)

@@ -65,6 +65,9 @@ def _arithmetic(kind: str) -> None:
         },
     )
     define(f"{kind} {kind} +{kind} -> {kind}", **{f"v_fmac_{kind}": fma})
+
+
+def _unary(kind: str) -> None:
     define(
         f"{kind} -> {kind}",
         **{
@@ -202,6 +205,7 @@ def _rtz16(a: Array) -> Array:
 
 for _kind in _DTYPES:
     _arithmetic(_kind)
+    _unary(_kind)
 for _kind in ("f16", "f32"):
     _transcendental(_kind)
 for _install in (_exponents, _special, _packed):

@@ -206,11 +206,13 @@ def _suffix(inst: Instruction) -> str:
     if inst.encoding in ("VOP1", "VOP2", "VOPC"):
         if inst.name in _NO_SUFFIX:
             return dpp
+        if dpp and inst.encoding == "VOPC":
+            return ""
         return dpp or "_e32"
     if inst.encoding in ("VOP3", "VOP3SD"):
         opcode = inst.words[0] >> 16 & 0x3FF
         return ("_e64" if opcode < _PROMOTED or dpp else "") + dpp
-    return dpp
+    return f"_e64{dpp}" if dpp else ""
 
 
 def _signed(shown: str, index: int, neg: int, absolute: int, o: Operand) -> str:
