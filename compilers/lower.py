@@ -25,6 +25,9 @@ from compilers.sweep import accumulate, fill, serial, store, sweep, vector
 
 BLOCK_BYTES = 32 << 10
 """What one grid item of an elementwise kernel writes: a good part of the first-level cache."""
+MIN_TILED_BYTES = 256 << 10
+TILE_BYTES, TILE_ROWS, LINE_BYTES = 256, 64, 64
+"""A transposition's tile: rows of so many bytes of the result."""
 MAX_CHAINS = 8
 """Independent accumulators that hide the latency of the combining instruction."""
 
@@ -85,12 +88,18 @@ def _lanes(algorithm: Algorithm, target: Target) -> int:
 def _map(algorithm: Algorithm, lanes: int) -> Loop:
     order = rank_by_stride(algorithm.inner, algorithm.value, [algorithm.index] * 2)
     *lead, last = order or [Var("point", 1)]
-    block = max(BLOCK_BYTES // algorithm.out.dtype.itemsize // lanes, 1) * lanes
+    crossed = _crossed(algorithm, lead, last)
+    width = TILE_BYTES if crossed else BLOCK_BYTES
+    block = max(width // algorithm.out.dtype.itemsize // lanes, 1) * lanes
     full, rest = divmod(last.extent, block) if last.extent > block else (0, last.extent)
     parts = full + (rest > 0)
-    grid = Var("g", prod(axis.extent for axis in lead) * parts)
-    *outer, part = ix.unflatten(ix.var(grid), (*(axis.extent for axis in lead), parts))
+    extents = [-(-axis.extent // TILE_ROWS) if axis is crossed else axis.extent for axis in lead]
+    grid = Var("g", prod(extents) * parts)
+    *outer, part = ix.unflatten(ix.var(grid), (*extents, parts))
     env = dict(zip(lead, outer, strict=True))
+    row = Var("row", TILE_ROWS)
+    if crossed:
+        env[crossed] = env[crossed] * TILE_ROWS + ix.var(row)
 
     def cover(extent: int) -> tuple[Stmt, ...]:
         def emit(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
@@ -98,7 +107,11 @@ def _map(algorithm: Algorithm, lanes: int) -> Loop:
             inside = ex.bounded([(position, 0, last.extent)]) if guard else ()
             return [store(algorithm, {**env, last: position}, inside, lane, {})]
 
-        return tuple(sweep(Var(last.name, extent), lanes, 1, emit))
+        body = tuple(sweep(Var(last.name, extent), lanes, 1, emit))
+        if not crossed:
+            return body
+        exists = ex.bounded([(env[crossed], 0, crossed.extent)])
+        return (Loop(row, "serial", (If(exists, body),) if exists else body),)
 
     if not full or not rest:
         return Loop(grid, "grid", cover(block if full else rest))
@@ -107,6 +120,22 @@ def _map(algorithm: Algorithm, lanes: int) -> Loop:
         "grid",
         (If(((part, 0, full),), cover(block)), If(((part, full, parts),), cover(rest))),
     )
+
+
+def _crossed(algorithm: Algorithm, lead: Sequence[Var], last: Var) -> Var | None:
+    """The axis along which a large operand is contiguous while the result is along `last`.
+
+    Such a transposition goes tile by tile: a cache line that is read is used up before it leaves.
+    """
+    if algorithm.out.size * algorithm.out.dtype.itemsize < MIN_TILED_BYTES:
+        return None
+    for read in ex.loads(algorithm.value):
+        terms = read.index.terms
+        for axis in lead:
+            stride = abs(terms.get(last, 0)) * read.ref.dtype.itemsize
+            if terms.get(axis) == 1 and axis.extent >= TILE_ROWS and stride >= LINE_BYTES:
+                return axis
+    return None
 
 
 # --- rows --------------------------------------------------------------------------------------
