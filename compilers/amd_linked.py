@@ -16,6 +16,9 @@ from drivers.base.contracts import Fixup
 from drivers.base.view import View
 
 SEGMENTS_LIMIT: Final = 64
+DYNAMIC_LIMIT: Final = 128
+SYMBOLS_LIMIT: Final = 8192
+FIXUPS_LIMIT: Final = 8192
 _HEADER: Final = "16sHHIQQQIHHHHHH"
 _SEGMENT, _SEGMENT_BYTES = "IIQQQQQQ", 56
 _DYNAMIC, _DYNAMIC_BYTES = "qQ", 16
@@ -98,7 +101,7 @@ class Linked:
         parts = [part for part in self._segments if part.kind == _PT_DYNAMIC]
         if len(parts) != 1:
             raise self._file.fail(f"{len(parts)} dynamic segments, expected one")
-        count = parts[0].nbytes // _DYNAMIC_BYTES
+        count = min(parts[0].nbytes // _DYNAMIC_BYTES, DYNAMIC_LIMIT)
         tags: dict[int, int] = {}
         for tag, value in self._view.table(_DYNAMIC, parts[0].at, count, "dynamic section"):
             if tag == _DT_NULL:
@@ -115,6 +118,8 @@ class Linked:
 
     def _symbol_table(self) -> list[tuple[int, int, int, int, int, int]]:
         _, count = self._part(_DT_HASH, _ADDRESS_BYTES, "hash table").unpack("II", 0, "hash table")
+        if count > SYMBOLS_LIMIT:
+            raise self._view.fail(f"{count} symbols, more than {SYMBOLS_LIMIT}")
         table = self._part(_DT_SYMTAB, count * _SYM_BYTES, "symbols")
         return [(a, b, c, d, e, f) for a, b, c, d, e, f in table.table(_SYM, 0, count, "symbols")]
 
@@ -140,6 +145,8 @@ class Linked:
         nbytes = self._tags.get(_DT_RELASZ, 0)
         if not nbytes:
             return ()
+        if nbytes > FIXUPS_LIMIT * _RELA_BYTES:
+            raise self._view.fail(f"{nbytes} bytes of relocations")
         body = self._part(_DT_RELA, nbytes, "relocations")
         table = body.table(_RELA, 0, nbytes // _RELA_BYTES, "relocations")
         return tuple(self._fixup(place, kind, sym, add) for place, kind, sym, add in table)

@@ -14,6 +14,8 @@ from drivers.base.errors import MalformedInput
 from drivers.base.view import View
 
 NOTE_LIMIT_BYTES: Final = 64 << 10
+NOTES_LIMIT: Final = 64
+"""Note sections of an object, and notes in one."""
 KERNELS_LIMIT: Final = 256
 ARGS_LIMIT: Final = 512
 _NT_AMDGPU_METADATA: Final = 32
@@ -68,6 +70,8 @@ class KernelMetadata:
 
 def kernels(notes: Sequence[View]) -> tuple[KernelMetadata, ...]:
     """The kernels of a code object, from its note sections or segments. Raises: MalformedInput."""
+    if len(notes) > NOTES_LIMIT:
+        raise MalformedInput(f"code object: {len(notes)} note sections, more than {NOTES_LIMIT}")
     found = [body for view in notes for body in _metadata(view)]
     if len(found) != 1:
         raise MalformedInput(f"code object: {len(found)} metadata notes, expected one")
@@ -83,7 +87,7 @@ def kernels(notes: Sequence[View]) -> tuple[KernelMetadata, ...]:
 def _metadata(view: View) -> Iterator[View]:
     """The bodies of the metadata notes in one note section."""
     at = 0
-    for _ in range(len(view) // _NOTE_HEAD_BYTES):
+    for _ in range(NOTES_LIMIT):
         if at >= len(view):
             return
         name_bytes, body_bytes, kind = view.unpack(_NOTE_HEAD, at, "note")

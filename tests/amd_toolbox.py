@@ -26,11 +26,11 @@ def assembly(source: str, arch: str, features: str = "") -> str:
     )
     flag = '!{i32 1, !"amdhsa_code_object_version", i32 500}'
     text = f"{source}\n!llvm.module.flags = !{{!99}}\n!99 = {flag}\n"
-    module = llvm.parse_assembly(text, llvm.create_context())
-    module.triple, module.data_layout = TRIPLE, str(machine.target_data)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
-    builder.getModulePassManager().run(module, builder)
-    return str(machine.emit_assembly(module))
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        module.triple, module.data_layout = TRIPLE, str(machine.target_data)
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+        builder.getModulePassManager().run(module, builder)
+        return str(machine.emit_assembly(module))
 
 
 def directives(text: str) -> dict[str, int]:

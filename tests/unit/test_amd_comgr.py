@@ -1,0 +1,149 @@
+"""HIP through COMGR: code, logs, versions, and what is said when the library is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compilers import amd_comgr, amd_comgr_abi, amd_object, toolchains
+from compilers.amd_metadata import ARG_KINDS
+from compilers.cache import Cache
+from drivers.base.contracts import Binary
+from drivers.base.errors import CompileError, NotFound, Unsupported
+from tests.amd_toolbox import needs_comgr
+from tests.support import check
+
+NONE: frozenset[str] = frozenset()
+ARCH = "gfx1030"
+"""Every COMGR since 2.0 compiles for it."""
+SOURCE = """
+extern "C" __global__ __launch_bounds__(128) void k(const float *a, float *b, double c, int n) {
+  __shared__ float tile[128];
+  unsigned lane = __builtin_amdgcn_workitem_id_x();
+  unsigned i = __builtin_amdgcn_workgroup_id_x() * 128 + lane;
+  tile[lane] = a[i];
+  __syncthreads();
+  if (i < n) b[i] = tile[127 - lane] * (float)c;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def relocatable() -> bytes:
+    return amd_comgr.compile_object(SOURCE, ARCH, NONE)
+
+
+def check_kernel(found: Binary) -> None:
+    got = found.resources
+    check(got["group_bytes"] == 128 * 4, "the shared array")
+    check(got["max_workgroup_lanes"] == 128 and got["wave_lanes"] == 32, "its launch bounds")
+    listed = [(got[f"arg{n}_offset"], got[f"arg{n}_bytes"]) for n in range(4)]
+    check(listed == [(0, 8), (8, 8), (16, 8), (24, 4)], f"C's layout: {listed}")
+    kinds = [ARG_KINDS[got[f"arg{n}_kind"]] for n in range(4)]
+    check(kinds == ["global_buffer", "global_buffer", "by_value", "by_value"], str(kinds))
+    s_barrier = (0xBF8A0000).to_bytes(4, "little")  # src: RDNA2 ISA, SOPP op 10
+    code = found.image[got["code_offset"] : got["code_offset"] + got["code_bytes"]]
+    check(s_barrier in [code[at : at + 4] for at in range(0, len(code), 4)], "the barrier")
+
+
+@needs_comgr
+def test_a_kernel(relocatable: bytes) -> None:
+    check_kernel(amd_object.load(relocatable, "k", ARCH))
+
+
+@needs_comgr
+def test_the_same_kernel_linked(relocatable: bytes) -> None:
+    linked = amd_comgr.link_object(relocatable, ARCH)
+    check(linked[16] == 3 and relocatable[16] == 1, "ET_DYN, ET_REL")
+    check_kernel(amd_object.load(linked, "k", ARCH))
+
+
+@needs_comgr
+def test_waves_of_64_lanes() -> None:
+    blob = amd_comgr.compile_object(SOURCE, ARCH, frozenset({"wavefrontsize64", "bogus"}))
+    check(amd_object.load(blob, "k", ARCH).resources["wave_lanes"] == 64, "the feature")
+
+
+@needs_comgr
+@pytest.mark.parametrize(
+    ("source", "log"),
+    [
+        (SOURCE.replace("unsigned i ", "unsigned j "), "kernel.hip:8"),
+        ("int f(", "kernel.hip:1"),
+        (SOURCE + "\0", "NUL"),
+    ],
+)
+def test_errors_carry_log_and_source(source: str, log: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        amd_comgr.compile_object(source, ARCH, NONE)
+    check(caught.value.source == source, "the source")
+    check(log in caught.value.log, caught.value.log)
+
+
+@needs_comgr
+def test_multiplication_and_addition_are_not_contracted() -> None:
+    source = """
+extern "C" __global__ void k(float *a) {
+  float *p = a + __builtin_amdgcn_workitem_id_x();
+  *p = p[64] * p[128] + p[192];
+}"""
+    blob = amd_comgr.compile_object(source, ARCH, NONE)
+    found = amd_object.load(blob, "k", ARCH)
+    code = found.image[: found.resources["code_bytes"]]
+    tops = [int.from_bytes(code[at : at + 4], "little") >> 25 for at in range(0, len(code), 4)]
+    # src: RDNA2 ISA, VOP2: V_ADD_F32 3, V_MUL_F32 8, V_FMAC_F32 43
+    check(3 in tops and 8 in tops and 43 not in tops, f"two roundings were asked for: {tops}")
+
+
+@needs_comgr
+def test_chips_that_the_library_does_not_know() -> None:
+    found = amd_comgr_abi.library()
+    lacking = next((a for a in ("gfx950", "gfx1201", "gfx1100") if not knows(found, a)), None)
+    if lacking is None:
+        pytest.skip("this COMGR knows every chip")
+    with pytest.raises(Unsupported, match=f"{lacking}.*gfx1030"):
+        amd_comgr.compile_object(SOURCE, lacking, NONE)
+    with pytest.raises(Unsupported, match="no AMD compiler"):
+        amd_comgr.compile_object(SOURCE, "gfx90a", NONE)
+
+
+def knows(found: amd_comgr_abi.Library, arch: str) -> bool:
+    return f"amdgcn-amd-amdhsa--{arch}" in found.isas
+
+
+@needs_comgr
+def test_through_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Cache("")
+    first = toolchains.compile_source(SOURCE, "k", "AMD:HIP", ARCH, NONE, store)
+    check_kernel(first)
+    monkeypatch.setattr(amd_comgr, "compile_object", None)
+    again = toolchains.compile_source(SOURCE, "k", "AMD:HIP", ARCH, NONE, store)
+    check(again == first, "the second time nothing is compiled")
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(amd_comgr_abi, "DIRECTORIES", (str(tmp_path),))
+    for ask in (amd_comgr_abi.find, amd_comgr.identity):
+        with pytest.raises(NotFound, match="libamd-comgr2"):
+            ask()
+
+
+def test_numbers_of_both_versions() -> None:
+    """What amd_comgr.h declares in 2.4 and in 3.x, where enumerators were removed."""
+    two, three = amd_comgr_abi.NUMBERS[2], amd_comgr_abi.NUMBERS[3]
+    # 2.x: NONE, OPENCL_1_2, OPENCL_2_0, HC, HIP. 3.x: without HC.
+    languages = ["NONE", "OPENCL_1_2", "OPENCL_2_0", "HC", "HIP"]
+    check(two.language_hip == languages.index("HIP"), "HIP in 2.x")
+    languages.remove("HC")
+    check(three.language_hip == languages.index("HIP"), "HIP in 3.x")
+    actions = [
+        "PREPROCESS", "PRECOMPILED_HEADERS", "SOURCE_TO_BC", "ADD_DEVICE_LIBRARIES", "BC_TO_BC",
+        "OPTIMIZE_BC", "BC_TO_RELOCATABLE", "BC_TO_ASSEMBLY", "RELOCATABLE_TO_RELOCATABLE",
+        "RELOCATABLE_TO_EXECUTABLE",
+    ]  # fmt: skip
+    for numbers, gone in ((two, ()), (three, ("ADD_DEVICE_LIBRARIES", "OPTIMIZE_BC"))):
+        order = [action for action in actions if action not in gone]
+        check(numbers.compile_to_bc == order.index("SOURCE_TO_BC"), "compile")
+        check(numbers.codegen_to_relocatable == order.index("BC_TO_RELOCATABLE"), "codegen")
+        check(numbers.link_to_executable == order.index("RELOCATABLE_TO_EXECUTABLE"), "link")
