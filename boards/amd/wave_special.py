@@ -21,7 +21,7 @@ from boards.amd.wave_operands import (
     with_signs,
     writer,
 )
-from boards.amd.wave_state import Waves
+from boards.amd.wave_state import M0, Waves
 from boards.amd.wave_types import Array
 from boards.amd.wave_vector import Run
 
@@ -154,6 +154,24 @@ def _swap(inst: Instruction) -> Run:
     return run
 
 
+def _move_relative(inst: Instruction) -> Run:
+    """v_movrels reads, v_movreld writes, the register M0 further on."""
+    target, source = inst.operands
+    reads_far = inst.name == "v_movrels_b32"
+    read, put = reader(inst, source, "u32"), writer(target, "u32")
+
+    def run(w: Waves) -> None:
+        far = w.scalar(M0).astype(np.intp)
+        if reads_far:
+            put(w, w.vgpr[source.code - VGPR + far, w.waves], w.mask)
+            return
+        register = target.code - VGPR + far
+        old = w.vgpr[register, w.waves]
+        w.vgpr[register, w.waves] = np.where(w.active, read(w), old)
+
+    return run
+
+
 def _half(read: Reader, kind: str, *, high: bool) -> Reader:
     shift = np.uint32(16 if high else 0)
     return lambda w: (read(w) >> shift).astype(np.uint16).view(DTYPES[kind])
@@ -280,4 +298,6 @@ _SPECIAL: dict[str, Callable[[Instruction], Run]] = {
     "v_mbcnt_lo_u32_b32": _mbcnt,
     "v_mbcnt_hi_u32_b32": _mbcnt,
     "v_swap_b32": _swap,
+    "v_movrels_b32": _move_relative,
+    "v_movreld_b32": _move_relative,
 }

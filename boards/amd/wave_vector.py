@@ -217,7 +217,9 @@ def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[W
     if inst.encoding not in ("VOP3", "VOP3SD"):
         clamp, omod = False, 0
     plain = _plain(op.function, reads)
-    if clamp and not is_float:
+    if clamp and kind == "p":
+        raise UnsupportedOperand(f"clamp of {inst.name}")
+    if clamp and not is_float and kind != "m":
         return _saturating(op, reads, kind)
     if not is_float:
         return plain

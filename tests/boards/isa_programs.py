@@ -340,10 +340,42 @@ SHUFFLE = kernel(
 )
 """Seven ways to read another lane, one wave."""
 
+GENERIC = kernel(
+    f"""entry:
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %m = alloca [4 x i32], addrspace(5)
+  %p = getelementptr i32, ptr addrspace(1) %a, i32 %t
+  %v = load i32, ptr addrspace(1) %p
+  %k = and i32 %v, 3
+  %mine = getelementptr [4 x i32], ptr addrspace(5) %m, i32 0, i32 %k
+  %v3 = mul i32 %v, 3
+  store volatile i32 %v3, ptr addrspace(5) %mine
+  %s = getelementptr [64 x i32], ptr addrspace(3) @ta, i32 0, i32 %t
+  store i32 %v, ptr addrspace(3) %s
+{_FENCED}  %g1 = addrspacecast ptr addrspace(1) %p to ptr
+  %g3 = addrspacecast ptr addrspace(3) %s to ptr
+  %g5 = addrspacecast ptr addrspace(5) %mine to ptr
+  %o = and i32 %t, 3
+  %is1 = icmp eq i32 %o, 1
+  %is3 = icmp eq i32 %o, 3
+  %x = select i1 %is1, ptr %g1, ptr %g5
+  %y = select i1 %is3, ptr %g3, ptr %x
+  %w = load volatile i32, ptr %y
+  %w1 = add i32 %w, 5
+  store volatile i32 %w1, ptr %y
+  %z = load volatile i32, ptr %y
+  %po = getelementptr i32, ptr addrspace(1) %c, i32 %t
+  store i32 %z, ptr addrspace(1) %po
+  ret void""",
+    "ptr addrspace(1) %a, ptr addrspace(1) %c",
+    top=IDS + _BARRIER + "@ta = internal addrspace(3) global [64 x i32] undef\n",
+)
+"""Generic pointers into global memory, LDS and scratch, mixed within a wave; workgroup of 64."""
+
 PROGRAMS = {
     "naive": NAIVE, "tiled": TILED, "reduce": REDUCE, "collatz": COLLATZ, "wmma_f16": WMMA_F16,
     "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8, "histogram": LDS_HISTOGRAM, "scratch": SCRATCH,
-    "shuffle": SHUFFLE, "atomic_add": atomic("add", "i32"),
+    "shuffle": SHUFFLE, "generic": GENERIC, "atomic_add": atomic("add", "i32"),
     "atomic_fadd": atomic("fadd", "float", returns=True),
     "atomic_umax": atomic("umax", "i64", returns=True),
 }  # fmt: skip

@@ -12,11 +12,24 @@ from tests.support import check
 _COUNT = 20_480
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_compiled_operation_gives_what_numpy_gives(case: Case) -> None:
+_WHOLE_REGISTERS = "-real-true16"
+_WAVE64 = "-wavefrontsize32,+wavefrontsize64"
+_SHORT = frozenset({"half", "i16", "i8"})
+_VARIANTS = [
+    *[(case, "") for case in CASES],
+    *[(c, _WHOLE_REGISTERS) for c in CASES if _SHORT & {*c.types, c.result}],
+    *[(c, _WAVE64) for c in CASES if c.name.startswith(("fdiv", "sdiv", "uadd", "icmp", "fma"))],
+]
+
+
+@pytest.mark.parametrize(("case", "features"), _VARIANTS, ids=lambda v: getattr(v, "name", v))
+def test_a_compiled_operation_gives_what_numpy_gives(case: Case, features: str) -> None:
     arrays = operands(case, _COUNT, seed=len(case.name))
     out = np.zeros(_COUNT, DTYPES[case.result])
-    report = launch(module(case), [*arrays, out], (_COUNT // GROUP, 1, 1), (GROUP, 1, 1))
+    groups = (_COUNT // GROUP, 1, 1)
+    report = launch(module(case), [*arrays, out], groups, (GROUP, 1, 1), features=features)
+    waves = _COUNT // (64 if features == _WAVE64 else 32)
+    check(report.waves == waves, f"{report.waves} waves, not {waves}")
     with np.errstate(all="ignore"):
         expected = case.expected(*arrays)
     check(not report.findings, "\n".join(map(str, report.findings)))

@@ -132,6 +132,15 @@ def test_scratch() -> None:
     np.testing.assert_array_equal(c, (a & 31) * np.arange(640))
 
 
+def test_generic_pointers() -> None:
+    a = np.random.default_rng(10).integers(0, 1 << 20, 64).astype(np.int32)
+    before, c = a.copy(), np.zeros(64, np.int32)
+    _clean(launch(programs.GENERIC, [a, c], (1, 1, 1), (64, 1, 1)))
+    which = np.arange(64) & 3
+    np.testing.assert_array_equal(c, np.where(which & 1, before, 3 * before) + 5)
+    np.testing.assert_array_equal(a, np.where(which == 1, before + 5, before))
+
+
 def test_lanes_read_each_other() -> None:
     a = np.random.default_rng(9).integers(0, 1 << 30, 32).astype(np.int32)
     c = np.zeros((32, 8), np.int32)

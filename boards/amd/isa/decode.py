@@ -14,6 +14,7 @@ VGPR = 256
 VCC, M0, EXEC, LITERAL, NULL = 106, 125, 126, 255, 124
 DPP8, DPP8_FI, DPP16 = 233, 234, 250
 _MAX_DWORDS = 4
+_SEGMENT_BIT, _SEGMENT_NONE = 16, 3
 _VECTOR_FIELDS = frozenset("dxya")
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 
@@ -86,6 +87,8 @@ def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 32) -> In
         if layout.name == "VOPD":
             return _decode_dual(family, words, word, layout, pc)
         entry = layout.entries.get(layout.opcode_of(word))
+        if layout.name == "FLAT" and word >> _SEGMENT_BIT & _SEGMENT_NONE == _SEGMENT_NONE:
+            break
         if entry is not None:
             return _finish(family, words, word, layout, entry, pc, lanes)
     raise UnknownInstruction(words[:_MAX_DWORDS], pc, family.name)
