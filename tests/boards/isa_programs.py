@@ -372,10 +372,27 @@ GENERIC = kernel(
 )
 """Generic pointers into global memory, LDS and scratch, mixed within a wave; workgroup of 64."""
 
+RELATIVE = kernel(
+    """  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %p = getelementptr <8 x i32>, ptr addrspace(1) %a, i32 %t
+  %v = load <8 x i32>, ptr addrspace(1) %p
+  %w = insertelement <8 x i32> %v, i32 %t, i32 %i
+  %x = extractelement <8 x i32> %w, i32 %j
+  %q = getelementptr <8 x i32>, ptr addrspace(1) %c, i32 %t
+  store <8 x i32> %w, ptr addrspace(1) %q
+  %po = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  store i32 %x, ptr addrspace(1) %po
+  ret void""",
+    f"{_G} %a, {_G} %c, {_G} %out, i32 %i, i32 %j",
+    top=IDS,
+)
+"""c[t] = a[t] with element i replaced by t, out[t] = c[t][j]: registers indexed through M0."""
+
 PROGRAMS = {
     "naive": NAIVE, "tiled": TILED, "reduce": REDUCE, "collatz": COLLATZ, "wmma_f16": WMMA_F16,
     "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8, "histogram": LDS_HISTOGRAM, "scratch": SCRATCH,
-    "shuffle": SHUFFLE, "generic": GENERIC, "atomic_add": atomic("add", "i32"),
+    "shuffle": SHUFFLE, "generic": GENERIC, "relative": RELATIVE,
+    "atomic_add": atomic("add", "i32"),
     "atomic_fadd": atomic("fadd", "float", returns=True),
     "atomic_umax": atomic("umax", "i64", returns=True),
 }  # fmt: skip

@@ -141,6 +141,17 @@ def test_generic_pointers() -> None:
     np.testing.assert_array_equal(a, np.where(which == 1, before + 5, before))
 
 
+@pytest.mark.parametrize(("i", "j"), [(0, 7), (5, 5), (3, 2)])
+def test_registers_indexed_at_run_time(i: int, j: int) -> None:
+    a = np.random.default_rng(11).integers(0, 1 << 20, (32, 8)).astype(np.int32)
+    c, out = np.zeros((32, 8), np.int32), np.zeros(32, np.int32)
+    _clean(launch(programs.RELATIVE, [a, c, out, i, j]))
+    expected = a.copy()
+    expected[:, i] = np.arange(32)
+    np.testing.assert_array_equal(c, expected)
+    np.testing.assert_array_equal(out, expected[:, j])
+
+
 def test_lanes_read_each_other() -> None:
     a = np.random.default_rng(9).integers(0, 1 << 30, 32).astype(np.int32)
     c = np.zeros((32, 8), np.int32)
