@@ -121,6 +121,7 @@ from tensor.info import (
     can_cast,
     finfo,
     iinfo,
+    isdtype,
     result_type,
 )
 from tensor.info import array_namespace_info as __array_namespace_info__
@@ -166,7 +167,6 @@ from tensor.nn import (
     softmax,
 )
 from tensor.products import matmul, outer, tensordot, vecdot
-from tensor.promotion import isdtype
 from tensor.sorting import argsort, sort, topk
 from tensor.statistics import all_ as all
 from tensor.statistics import any_ as any

@@ -25,10 +25,18 @@ Operand: TypeAlias = "Tensor | Scalar"
 _SCALARS = (int, float)
 
 
+def not_a_tensor(x: object) -> TypeError:
+    """The error for an argument that should have been a tensor."""
+    return TypeError(f"{type(x).__name__} is not a tensor; make one with asarray")
+
+
 def common_device(tensors: list[Tensor]) -> str:
     """The one device of all tensors. Raises: ValueError when there are several."""
-    device = tensors[0].device
+    device = ""
     for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise not_a_tensor(tensor)
+        device = device or tensor.device
         if tensor.device != device:
             raise ValueError(
                 f"tensors live on {device} and {tensor.device}; move one with .to({device!r})"
@@ -169,9 +177,10 @@ class Tensor:
         return self.numpy().tolist()
 
     def to(self, device: str) -> Tensor:
-        """The same elements on another device; the tensor itself when it is there already."""
+        """The same elements on another device; shared when they are there already."""
+        device = engine.device_name(device)
         if device == self.device:
-            return self
+            return Tensor(self._node, device)
         return Tensor(engine.copy(self._node, self.device, device), device)
 
     def to_device(self, device: str, /, *, stream: None = None) -> Tensor:
@@ -218,6 +227,10 @@ class Tensor:
 
         return interop.device_code(self.device)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        bits = engine.to_numpy(self._node, self.device)
+        return _unpickled, (bits, self.device, self.dtype.name)
+
     def _only(self, what: str) -> Scalar:
         if self._node.shape:
             raise TypeError(f"{what} needs a tensor of rank 0, not of shape {self.shape}")
@@ -258,15 +271,17 @@ class Tensor:
     def __getitem__(self, key: Any, /) -> Tensor:
         return Tensor(indexing.getitem(self._node, key, self.device), self.device)
 
-    def __setitem__(self, key: Any, value: Operand, /) -> None:
+    def __setitem__(self, key: Any, value: Operand | NDArray[Any], /) -> None:
         if isinstance(value, Tensor):
             node = value.to(self.device)._node
+        elif isinstance(value, np.ndarray):
+            node = wrap(value.copy(), self.device)._node
         else:
             node = ops.constant(value, self.dtype)
         self._node = indexing.setitem(self._node, key, node, self.device)
 
     def __pos__(self) -> Tensor:
-        return self
+        return Tensor(self._node, self.device)
 
     def __neg__(self) -> Tensor:
         if self.dtype is dt.bool_:
@@ -275,7 +290,7 @@ class Tensor:
 
     def __abs__(self) -> Tensor:
         if self.dtype.kind in "bu":
-            return self
+            return +self
         return Tensor(graph.unary("abs", self._node), self.device)
 
     def __invert__(self) -> Tensor:
@@ -320,3 +335,7 @@ class Tensor:
 def wrap(array: NDArray[Any], device: str, dtype: DType | None = None) -> Tensor:
     """A numpy array as a tensor, shared where possible; `dtype` bfloat16 reads uint16 bits."""
     return Tensor(engine.from_numpy(array, device, dtype or from_numpy(array.dtype)), device)
+
+
+def _unpickled(bits: NDArray[Any], device: str, dtype: str) -> Tensor:
+    return wrap(bits, device, dt.BY_NAME[dtype])

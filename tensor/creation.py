@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from compilers.dtype import DType
 from compilers.graph import Node, Shape
 from tensor import engine, ops
 from tensor.core import Tensor, wrap
-from tensor.promotion import DEFAULT_FLOAT, DEFAULT_INT, Scalar, as_dtype, scalar_dtype
+from tensor.promotion import DEFAULT_FLOAT, DEFAULT_INT, Scalar, as_dtype, from_numpy, scalar_dtype
 
 
 def as_shape(shape: int | Sequence[int]) -> Shape:
     """A tuple of sizes. Raises: ValueError for a negative one."""
-    result = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    result = (as_int(shape),) if hasattr(shape, "__index__") else tuple(map(as_int, shape))
     if any(n < 0 for n in result):
         raise ValueError(f"shape {result} has a negative size")
     return result
@@ -44,19 +45,20 @@ def asarray(
 ) -> Tensor:
     """A tensor of an array, a Python number, nested sequences, or a buffer.
 
-    numpy arrays and buffers are shared with the tensor where the device sees host memory; `copy`
-    True never shares. Python floats become float32, Python integers int64.
+    numpy arrays and buffers are shared with the tensor where the device sees host memory, so that
+    what is written to them later is seen by all that is computed later: pass copy=True, which
+    never shares, to keep the values of now. Python floats become float32, integers int64.
     Raises: ValueError when copy=False and a copy is needed.
     """
     if isinstance(obj, Tensor):
         return _again(obj, dtype, device, copy)
-    where = engine.default_device() if device is None else device
+    where = engine.device_name(device)
     if isinstance(obj, bool | int | float) and not isinstance(obj, np.generic):
         if copy is False:
             raise ValueError("a Python number cannot become a tensor without a copy")
-        kind = scalar_dtype(obj) if dtype is None else as_dtype(dtype)
+        kind = as_dtype(dtype, scalar_dtype(obj))
         return Tensor(ops.constant(obj, kind), where)
-    return _from_host(obj, dtype, where, copy)
+    return _from_host(obj, None if dtype is None else as_dtype(dtype), where, copy)
 
 
 def _again(x: Tensor, dtype: DType | None, device: str | None, copy: bool | None) -> Tensor:
@@ -65,43 +67,30 @@ def _again(x: Tensor, dtype: DType | None, device: str | None, copy: bool | None
         result = Tensor(graph.cast(result._node, as_dtype(dtype)), result.device)
     if copy is False and result._node is not x._node:
         raise ValueError("this dtype or device needs a copy; pass copy=None")
-    return Tensor(result._node, result.device)
+    node = engine.copy(result._node, result.device, result.device) if copy else result._node
+    return Tensor(node, result.device)
 
 
 def _from_host(obj: Any, dtype: DType | None, device: str, copy: bool | None) -> Tensor:
     """Whatever numpy understands."""
-    array = np.asarray(obj) if dtype is None or _is_array(obj) else _as_numpy(obj, as_dtype(dtype))
-    kind = dtype or _dtype_of(obj, array)
+    if isinstance(obj, bytes):
+        obj = memoryview(obj)
+    listed = isinstance(obj, list | tuple | range)
+    if dtype is None or not listed:
+        array = np.asarray(obj)
+    else:
+        array = np.asarray(obj, np.float32 if dtype is dt.bfloat16 else dtype.storage)
+    kind = dtype or from_numpy(array.dtype)
+    if dtype is None and listed and kind is dt.float64:
+        kind = DEFAULT_FLOAT
     stored = to_bfloat16(array) if kind is dt.bfloat16 else array.astype(kind.storage, copy=False)
     stored = np.asarray(stored, order="C")
-    shared = _is_array(obj) and (stored is array or np.shares_memory(stored, array))
+    shared = not listed and (stored is array or np.shares_memory(stored, array))
     if copy is False and not shared:
         raise ValueError("this object cannot become a tensor without a copy; pass copy=None")
     if shared and (copy or not stored.flags.aligned):
         stored = stored.copy()
     return wrap(stored, device, kind)
-
-
-def _is_array(obj: Any) -> bool:
-    return isinstance(obj, np.ndarray | np.generic | memoryview | bytearray | bytes) or hasattr(
-        obj, "__array_interface__"
-    )
-
-
-def _as_numpy(obj: Any, dtype: DType) -> NDArray[Any]:
-    return np.asarray(obj, np.float32 if dtype is dt.bfloat16 else dtype.storage)
-
-
-def _dtype_of(obj: Any, array: NDArray[Any]) -> DType:
-    found = dt.BY_NAME.get(array.dtype.name)
-    if found is None:
-        names = ", ".join(dt.BY_NAME)
-        raise TypeError(f"numpy dtype {array.dtype} is none of ours; convert it to one of {names}")
-    return DEFAULT_FLOAT if found is dt.float64 and not _is_array(obj) else found
-
-
-def _device(device: str | None) -> str:
-    return engine.default_device() if device is None else device
 
 
 def full(
@@ -112,22 +101,22 @@ def full(
     device: str | None = None,
 ) -> Tensor:
     """`fill_value` everywhere; its dtype is that of the Python number unless given."""
-    kind = scalar_dtype(fill_value) if dtype is None else as_dtype(dtype)
-    return Tensor(ops.constant(fill_value, kind, as_shape(shape)), _device(device))
+    kind = as_dtype(dtype, scalar_dtype(fill_value))
+    return Tensor(ops.constant(fill_value, kind, as_shape(shape)), engine.device_name(device))
 
 
 def zeros(
     shape: int | Sequence[int], *, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
     """Zeros, float32 unless `dtype` is given."""
-    return full(shape, 0, dtype=dtype or DEFAULT_FLOAT, device=device)
+    return full(shape, 0, dtype=as_dtype(dtype, DEFAULT_FLOAT), device=device)
 
 
 def ones(
     shape: int | Sequence[int], *, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
     """Ones, float32 unless `dtype` is given."""
-    return full(shape, 1, dtype=dtype or DEFAULT_FLOAT, device=device)
+    return full(shape, 1, dtype=as_dtype(dtype, DEFAULT_FLOAT), device=device)
 
 
 def empty(
@@ -146,7 +135,7 @@ def full_like(
     device: str | None = None,
 ) -> Tensor:
     """`fill_value` in x's shape, and in x's dtype and on x's device unless given."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
+    return full(x.shape, fill_value, dtype=as_dtype(dtype, x.dtype), device=device or x.device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
@@ -190,12 +179,12 @@ def arange(
     if step == 0:
         raise ValueError("arange with a step of 0 has no end")
     whole = all(isinstance(value, int) for value in (start, stop, step))
-    kind = dtype or (DEFAULT_INT if whole else DEFAULT_FLOAT)
+    kind = as_dtype(dtype, DEFAULT_INT if whole else DEFAULT_FLOAT)
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         count = len(range(start, stop, step))
     else:
         count = max(0, ceil((stop - start) / step))
-    return Tensor(_line(count, start, step, kind), _device(device))
+    return Tensor(_line(count, start, step, kind), engine.device_name(device))
 
 
 def linspace(
@@ -209,6 +198,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """`num` evenly spaced values; the last is exactly `stop` unless `endpoint` is False."""
+    num = as_int(num)
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
     gaps = max(num - 1 if endpoint else num, 1)
@@ -216,10 +206,10 @@ def linspace(
     if endpoint and num > 1:
         last = ops.with_value("eq", graph.iota(num), num - 1)
         node = graph.where(last, graph.const(stop, dt.float64, (num,)), node)
-    kind = dtype or DEFAULT_FLOAT
+    kind = as_dtype(dtype, DEFAULT_FLOAT)
     if kind.kind != "f":
         node = graph.unary("floor", node)
-    return Tensor(graph.cast(node, kind), _device(device))
+    return Tensor(graph.cast(node, kind), engine.device_name(device))
 
 
 def _diagonal_mask(rows: int, columns: int, k: int, op: str) -> Node:
@@ -239,8 +229,9 @@ def eye(
     device: str | None = None,
 ) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere."""
-    mask = _diagonal_mask(n_rows, n_rows if n_cols is None else n_cols, k, "eq")
-    return Tensor(graph.cast(mask, dtype or DEFAULT_FLOAT), _device(device))
+    rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    mask = _diagonal_mask(rows, columns, k, "eq")
+    return Tensor(graph.cast(mask, as_dtype(dtype, DEFAULT_FLOAT)), engine.device_name(device))
 
 
 def _triangle(x: Tensor, k: int, upper: bool) -> Tensor:
@@ -267,6 +258,9 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Coordinate arrays of 1-d coordinates. Raises: ValueError for an unknown `indexing`."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing is 'xy' or 'ij', not {indexing!r}")
+    for array in arrays:
+        if array.ndim != 1:
+            raise ValueError(f"meshgrid needs rank 1, not {array.ndim}; reshape it to (-1,)")
     order = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
         order[0], order[1] = 1, 0

@@ -13,7 +13,7 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from tensor import ops
-from tensor.core import Operand, Tensor, common_device
+from tensor.core import Operand, Tensor, common_device, not_a_tensor
 from tensor.promotion import as_dtype, floating, scalar_dtype
 
 Unary = Callable[[Tensor], Tensor]
@@ -38,6 +38,8 @@ def _math(name: str, op: str, doc: str) -> Unary:
     """A function of floats."""
 
     def function(x: Tensor, /) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise not_a_tensor(x)
         node = x._node
         return Tensor(graph.unary(op, graph.cast(node, floating(node.dtype))), x.device)
 
@@ -48,7 +50,9 @@ def _rounding(name: str, op: str, doc: str) -> Unary:
     """A function that leaves integers as they are."""
 
     def function(x: Tensor, /) -> Tensor:
-        return Tensor(graph.unary(op, x._node), x.device) if x.dtype.kind == "f" else x
+        if not isinstance(x, Tensor):
+            raise not_a_tensor(x)
+        return Tensor(graph.unary(op, x._node), x.device) if x.dtype.kind == "f" else +x
 
     return _named(name, doc, function)
 
@@ -148,7 +152,7 @@ def negative(x: Tensor, /) -> Tensor:
 
 def positive(x: Tensor, /) -> Tensor:
     """x."""
-    return x
+    return +x
 
 
 def bitwise_invert(x: Tensor, /) -> Tensor:
@@ -212,7 +216,8 @@ def isnan(x: Tensor, /) -> Tensor:
 
 
 def logaddexp(x1: Operand, x2: Operand, /) -> Tensor:
-    """log(exp(x1) + exp(x2)) without overflow."""
+    """log(exp(x1) + exp(x2)) without overflow; of integers, in float64."""
+    x1, x2 = (astype(x, floating(x.dtype)) if isinstance(x, Tensor) else x for x in (x1, x2))
     high, low = maximum(x1, x2), minimum(x1, x2)
     difference = where(high == low, 0.0, low - high)
     return high + log1p(exp(difference))
@@ -234,8 +239,10 @@ def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -
 
 def where(condition: Tensor, x1: Operand, x2: Operand, /) -> Tensor:
     """x1 where `condition`, else x2; the three broadcast. Raises: TypeError unless bool."""
+    if not isinstance(condition, Tensor):
+        raise not_a_tensor(condition)
     if condition.dtype is not dt.bool_:
-        raise TypeError(f"where needs a bool condition, not {condition.dtype.name}")
+        raise TypeError(f"where needs a bool condition, not {condition.dtype.name}; compare with 0")
     given = [x for x in (x1, x2) if isinstance(x, Tensor)]
     device = common_device([condition, *given])
     if given:
@@ -246,15 +253,18 @@ def where(condition: Tensor, x1: Operand, x2: Operand, /) -> Tensor:
 
 
 def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None = None) -> Tensor:
-    """The elements in another dtype. Tensors are values, so that `copy` changes nothing."""
+    """The elements in another dtype. Tensors are values, so that `copy` changes nothing.
+
+    A float outside an integer dtype becomes its nearest limit, and NaN 0, on every device.
+    """
     result = Tensor(graph.cast(x._node, as_dtype(dtype)), x.device)
     return result if device is None else result.to(device)
 
 
 def bitcast(x: Tensor, dtype: DType, /) -> Tensor:
     """The same bits as another dtype of equal size (not in the standard)."""
-    if dtype.itemsize != x.dtype.itemsize:
-        raise TypeError(f"{x.dtype.name} and {dtype.name} differ in size")
+    if as_dtype(dtype).itemsize != x.dtype.itemsize:
+        raise TypeError(f"{x.dtype.name} and {dtype.name} differ in size; use astype")
     return Tensor(graph.bitcast(x._node, dtype), x.device)
 
 
@@ -264,4 +274,4 @@ def _constant(value: bool, x: Tensor) -> Tensor:
 
 def _need_float(name: str, dtype: DType) -> None:
     if dtype.kind != "f":
-        raise TypeError(f"{name} needs a floating dtype, not {dtype.name}")
+        raise TypeError(f"{name} needs a floating dtype, not {dtype.name}; use astype")

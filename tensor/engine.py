@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from math import prod
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,14 @@ from compilers.graph import Node
 from compilers.signature import Signature, signature
 from drivers.base.contracts import Buffer, Device
 from drivers.base.errors import Unsupported
-from drivers.choice import choose
+from drivers.choice import choose, split_name
 from tensor.executable import Executable, Runtime, Storage
 
 MAX_PLANS = 4096
 """Executables kept per device; the oldest goes first."""
 
 _runtimes: dict[str, Runtime] = {}
+_opening = Lock()
 
 
 @cache
@@ -39,17 +41,32 @@ def default_device() -> str:
     return f"{kind}:{choice.index}" if choice.index else kind
 
 
+@cache
+def device_name(name: str | None) -> str:
+    """The one spelling of a device's name ("cpu:0" is "CPU"); None is the default device.
+
+    Raises: NotFound for a name that no device has, TypeError for what is no name.
+    """
+    if name is None:
+        return default_device()
+    if not isinstance(name, str):
+        raise TypeError(f"a device is a name such as 'CPU' or 'AMD:1', not {name!r}")
+    kind, index = split_name(name)
+    return f"{kind}:{index}" if index else kind
+
+
 def runtime(name: str) -> Runtime:
     """The opened device of that name with its compiled graphs; opened on first use."""
     found = _runtimes.get(name)
     if found is None:
-        found = _runtimes[name] = Runtime.open(name)
+        with _opening:
+            found = _runtimes.get(name) or _runtimes.setdefault(name, Runtime.open(name))
     return found
 
 
 def device(name: str | None = None) -> Device:
     """The opened device behind a name (None: the default device)."""
-    return runtime(name or default_device()).device
+    return runtime(device_name(name)).device
 
 
 def realize(nodes: Sequence[Node], name: str) -> None:

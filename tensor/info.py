@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
+
+import numpy as np
 
 from compilers import dtype as dt
 from compilers.dtype import DType
@@ -12,15 +15,22 @@ from tensor.promotion import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
     PROMOTE,
-    Finfo,
-    Iinfo,
     Scalar,
-    finfo_of,
-    iinfo_of,
-    isdtype,
+    as_dtype,
+    as_scalar,
     scalar_dtype,
     with_scalar,
 )
+
+KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "",
+    "numeric": "iuf",
+}
 
 ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
@@ -28,7 +38,7 @@ Typed: TypeAlias = Tensor | DType
 
 
 def _dtype(x: Typed) -> DType:
-    return x if isinstance(x, DType) else x.dtype
+    return x.dtype if isinstance(x, Tensor) else as_dtype(x)
 
 
 def result_type(*arrays_and_dtypes: Typed | Scalar) -> DType:
@@ -36,7 +46,7 @@ def result_type(*arrays_and_dtypes: Typed | Scalar) -> DType:
     if not arrays_and_dtypes:
         raise ValueError("result_type needs at least one array or dtype")
     typed = [_dtype(x) for x in arrays_and_dtypes if isinstance(x, Tensor | DType)]
-    scalars = [x for x in arrays_and_dtypes if not isinstance(x, Tensor | DType)]
+    scalars = [as_scalar(x) for x in arrays_and_dtypes if not isinstance(x, Tensor | DType)]
     found = typed or [scalar_dtype(scalars[0])]
     result = found[0]
     for dtype in found[1:]:
@@ -51,14 +61,66 @@ def can_cast(from_: Typed, to: DType, /) -> bool:
     return PROMOTE[_dtype(from_), to] is to
 
 
+def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
+    """Whether `dtype` is a dtype, of a kind ("bool", "integral", ...), or of one in a tuple."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    if isinstance(kind, DType):
+        return dtype is kind
+    letters = KINDS.get(kind)
+    if letters is None:
+        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
+    return as_dtype(dtype).kind in letters
+
+
+@dataclass(frozen=True, slots=True)
+class Finfo:
+    """Machine limits of a floating dtype."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Iinfo:
+    """Machine limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
 def finfo(type: Typed, /) -> Finfo:
     """Machine limits of a floating dtype. Raises: TypeError for another."""
-    return finfo_of(_dtype(type))
+    dtype = _dtype(type)
+    if dtype.kind != "f":
+        raise TypeError(f"finfo needs a floating dtype, not {dtype.name}")
+    if dtype is dt.bfloat16:
+        largest = (2.0 - 2.0**-7) * 2.0**127
+        return Finfo(16, 2.0**-7, largest, -largest, 2.0**-126, dtype)
+    info = np.finfo(dtype.name)
+    return Finfo(
+        info.bits,
+        float(info.eps),
+        float(info.max),
+        float(info.min),
+        float(info.smallest_normal),
+        dtype,
+    )
 
 
 def iinfo(type: Typed, /) -> Iinfo:
     """Machine limits of an integer dtype. Raises: TypeError for another."""
-    return iinfo_of(_dtype(type))
+    dtype = _dtype(type)
+    if dtype.kind not in "iu":
+        raise TypeError(f"iinfo needs an integer dtype, not {dtype.name}")
+    low, high = dt.limits(dtype)
+    return Iinfo(dtype.bits, high, low, dtype)
 
 
 class Info:

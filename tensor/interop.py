@@ -44,7 +44,7 @@ def device_code(device: str) -> tuple[int, int]:
 def to_memoryview(x: Tensor) -> memoryview:
     """The elements as a read-only buffer, shared on the CPU. Raises: BufferError for bfloat16."""
     if x.dtype is dt.bfloat16:
-        raise BufferError("the buffer protocol has no bfloat16; use .astype(float32)")
+        raise BufferError("the buffer protocol has no bfloat16; use astype(x, float32)")
     return _bits(x).data
 
 
@@ -111,7 +111,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         capsule = x.__dlpack__()
     bfloat = _set_code(capsule, BFLOAT_CODE, UINT_CODE)
     array: NDArray[Any] = np.from_dlpack(_Producer(capsule, (CPU, 0)))
-    target = engine.default_device() if device is None else device
+    target = engine.device_name(device)
     return wrap(np.asarray(array, order="C"), target, dt.bfloat16 if bfloat else None)
 
 

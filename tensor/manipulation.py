@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import prod
+from operator import index as as_int
 
 import numpy as np
 
@@ -12,14 +13,15 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.graph import Node
 from tensor import engine, indexing, ops
-from tensor.core import Tensor, common_device
+from tensor.core import Tensor, common_device, not_a_tensor
+from tensor.creation import as_shape
 from tensor.ops import axes_of, axis_of
 from tensor.promotion import PROMOTE, Scalar
 
 
 def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
     """The elements in row-major order in another shape; one size may be -1."""
-    sizes = [shape] if isinstance(shape, int) else [int(n) for n in shape]
+    sizes = [*map(as_int, shape)] if isinstance(shape, Iterable) else [as_int(shape)]
     if sizes.count(-1) == 1:
         rest = -prod(sizes)
         if rest == 0 or x.size % rest:
@@ -70,9 +72,9 @@ def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     return Tensor(graph.reshape(x._node, shape), x.device)
 
 
-def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
+def broadcast_to(x: Tensor, /, shape: int | Sequence[int]) -> Tensor:
     """x repeated to `shape`. Raises: ValueError when x does not broadcast to it."""
-    target = tuple(shape)
+    target = as_shape(shape)
     if not ops.broadcasts_to(x.shape, target):
         raise ValueError(f"{x.shape} does not broadcast to {target}")
     return Tensor(graph.broadcast(x._node, target), x.device)
@@ -116,8 +118,10 @@ def roll(
         if not isinstance(shift, int):
             raise ValueError("several shifts need an axis each")
         return reshape(roll(reshape(x, (-1,)) if x.size else x, shift, axis=0), x.shape)
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+    axes = tuple(axis) if isinstance(axis, Iterable) else (axis,)
+    shifts = tuple(shift) if isinstance(shift, Iterable) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise ValueError(f"{len(shifts)} shifts for {len(axes)} axes; give one for each")
     node = x._node
     for a, by in zip(axes, shifts, strict=True):
         at = axis_of(a, x.ndim)
@@ -149,8 +153,11 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Arrays end to end along `axis`; None flattens them first."""
     if not arrays:
         raise ValueError("concat needs at least one array")
-    tensors = list(arrays) if axis is not None else [reshape(x, (x.size,)) for x in arrays]
-    device, at = common_device(tensors), axis_of(axis or 0, tensors[0].ndim)
+    tensors = list(arrays)
+    device = common_device(tensors)
+    if axis is None:
+        tensors = [reshape(x, (x.size,)) for x in tensors]
+    at = axis_of(axis or 0, tensors[0].ndim)
     dtype = tensors[0].dtype
     around = [(*x.shape[:at], *x.shape[at + 1 :]) for x in tensors]
     for x, others in zip(tensors, around, strict=True):
@@ -196,9 +203,10 @@ def split(x: Tensor, /, indices_or_sections: int | Sequence[int], *, axis: int =
     return [Tensor(ops.slice_axis(x._node, at, *span), x.device) for span in spans]
 
 
-def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
+def tile(x: Tensor, repetitions: int | Sequence[int], /) -> Tensor:
     """The whole array repeated along each axis."""
-    times = (1,) * (x.ndim - len(repetitions)) + tuple(repetitions)
+    given = as_shape(repetitions)
+    times = (1,) * (x.ndim - len(given)) + given
     shape = (1,) * (len(times) - x.ndim) + x.shape
     apart = tuple(n for size in shape for n in (1, size))
     wide = tuple(n for pair in zip(times, shape, strict=True) for n in pair)
@@ -216,6 +224,8 @@ def repeat(
     at = axis_of(axis, x.ndim)
     n = x.shape[at]
     if isinstance(repeats, int):
+        if repeats < 0:
+            raise ValueError(f"repeat needs a count of 0 or more, not {repeats}")
         node = graph.reshape(x._node, (*x.shape[: at + 1], 1, *x.shape[at + 1 :]))
         node = graph.expand(node, (*x.shape[: at + 1], repeats, *x.shape[at + 1 :]))
         whole = (*x.shape[:at], n * repeats, *x.shape[at + 1 :])
@@ -240,20 +250,25 @@ def _take(x: Node, index: Node, axis: int) -> Node:
     return graph.gather(x, indices)
 
 
-def _checked(index: Tensor, extent: int, count: int) -> Node:
+def _checked(index: Tensor, extent: int) -> Node:
+    if not isinstance(index, Tensor):
+        raise not_a_tensor(index)
     if index.dtype.kind not in "iu":
         raise IndexError(f"an index array has an integer dtype, not {index.dtype.name}")
-    if extent == 0 and count:
+    if extent == 0 and index.size:
         raise IndexError("an axis of size 0 has no element to take")
     return ops.wrap_index(index._node, extent)
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Elements of one axis by number; `axis` may be left out for rank 1."""
+    """Elements of one axis by number; `axis` may be left out for rank 1.
+
+    A number that is outside the axis is taken as its nearest end: the device cannot raise.
+    """
     if axis is None and x.ndim != 1:
         raise ValueError(f"take from rank {x.ndim} needs an axis")
     at = axis_of(axis or 0, x.ndim)
-    index = _checked(indices, x.shape[at], indices.size)
+    index = _checked(indices, x.shape[at])
     return Tensor(_take(x._node, index, at), common_device([x, indices]))
 
 
@@ -262,7 +277,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     at = axis_of(axis, x.ndim)
     if indices.ndim != x.ndim:
         raise ValueError(f"indices of rank {indices.ndim} beside an array of rank {x.ndim}")
-    index = _checked(indices, x.shape[at], indices.size)
+    index = _checked(indices, x.shape[at])
     around = ops.broadcast_shape(
         *((*shape[:at], 1, *shape[at + 1 :]) for shape in (x.shape, index.shape))
     )

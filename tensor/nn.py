@@ -111,8 +111,12 @@ def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
     return astype(wide * share * 0.5, floating(x.dtype))
 
 
-def _pair(value: Pair) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else value
+def _pair(value: Pair, what: str, least: int) -> tuple[int, int]:
+    """(rows, columns) of a setting. Raises: ValueError below `least`."""
+    rows, columns = (value, value) if isinstance(value, int) else value
+    if rows < least or columns < least:
+        raise ValueError(f"{what} is {least} or more, not {value}")
+    return rows, columns
 
 
 def _windows(x: Node, axis: int, size: int, stride: int, dilation: int) -> Node:
@@ -138,12 +142,14 @@ def _windows(x: Node, axis: int, size: int, stride: int, dilation: int) -> Node:
 def _patches(x: Node, size: Sequence[int], stride: Pair, dilation: Pair) -> Node:
     """(..., H, W) to (..., KH, OH, KW, OW)."""
     rank = len(x.shape)
-    (sh, sw), (dh, dw) = _pair(stride), _pair(dilation)
+    if rank < 2:
+        raise ValueError(f"windows need rank 2 or more, not {rank}; use expand_dims")
+    (sh, sw), (dh, dw) = _pair(stride, "stride", 1), _pair(dilation, "dilation", 1)
     return _windows(_windows(x, rank - 2, size[0], sh, dh), rank, size[1], sw, dw)
 
 
 def _padded(x: Node, padding: Pair, value: float) -> Node:
-    rows, columns = _pair(padding)
+    rows, columns = _pair(padding, "padding", 0)
     widths = [(0, 0)] * (len(x.shape) - 2) + [(rows, rows), (columns, columns)]
     return ops.pad_with(x, widths, value)
 
@@ -160,9 +166,11 @@ def conv2d(
     groups: int = 1,
 ) -> Tensor:
     """Convolution (not flipped) of x[N, C, H, W] with weight[O, C / groups, KH, KW]."""
+    if x.ndim != 4 or weight.ndim != 4:
+        raise ValueError(f"conv2d needs rank 4, not {x.ndim} and {weight.ndim}; use expand_dims")
     count, channels = x.shape[:2]
     out, inner, kh, kw = weight.shape
-    if inner * groups != channels or out % groups:
+    if groups < 1 or inner * groups != channels or out % groups:
         raise ValueError(f"weight {weight.shape} does not fit {channels} channels, {groups} groups")
     dtype = PROMOTE[x.dtype, weight.dtype]
     wide = accumulator(dtype)
@@ -176,7 +184,11 @@ def conv2d(
     product = graph.binary("mul", graph.expand(node, shape), graph.expand(kernel, shape))
     result = graph.reshape(graph.reduce("add", product, (5, 6, 7)), (count, out, oh, ow))
     tensor = Tensor(graph.cast(result, dtype), common_device([x, weight]))
-    return tensor if bias is None else tensor + reshape(bias, (out, 1, 1))
+    if bias is None:
+        return tensor
+    if bias.shape != (out,):
+        raise ValueError(f"a bias of shape {bias.shape} does not fit {out} channels")
+    return tensor + reshape(bias, (out, 1, 1))
 
 
 def max_pool2d(
@@ -190,7 +202,8 @@ def max_pool2d(
 ) -> Tensor:
     """Largest element of each window of the last two axes; padding never wins."""
     low = -math.inf if x.dtype.kind == "f" else dt.limits(x.dtype)[0]
-    node = _patches(_padded(x._node, padding, low), _pair(size), stride or size, dilation)
+    node = _padded(x._node, padding, low)
+    node = _patches(node, _pair(size, "size", 1), size if stride is None else stride, dilation)
     rank = x.ndim
     return Tensor(graph.reduce("max", node, (rank - 2, rank)), x.device)
 
@@ -200,7 +213,8 @@ def avg_pool2d(
 ) -> Tensor:
     """Mean of each window of the last two axes; padding counts as zeros."""
     wide = _wide(x)
-    node = _patches(_padded(wide._node, padding, 0), _pair(size), stride or size, 1)
+    node = _padded(wide._node, padding, 0)
+    node = _patches(node, _pair(size, "size", 1), size if stride is None else stride, 1)
     rank = x.ndim
     result = mean(Tensor(node, x.device), axis=(rank - 2, rank))
     return astype(result, floating(x.dtype))

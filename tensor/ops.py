@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index as as_int
 
 from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node, Shape
-from tensor.promotion import PROMOTE, Scalar, floating, with_scalar
+from tensor.promotion import PROMOTE, Scalar, as_scalar, floating, with_scalar
 
+_NUMBERS = (int, float)
 _LOGICAL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 """What arithmetic means for bool."""
 _FLOAT_ONLY = frozenset({"div", "atan2", "hypot", "copysign", "nextafter"})
@@ -46,13 +48,14 @@ def broadcasts_to(shape: Shape, target: Shape) -> bool:
     return all(n in (1, m) for n, m in zip(shape, target[missing:], strict=True))
 
 
-def constant(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
+def constant(value: object, dtype: DType, shape: Shape = ()) -> Node:
     """A Python scalar as an array. Raises: OverflowError when an integer does not fit."""
-    if dtype.kind in "iu" and not isinstance(value, bool):
+    number = value if isinstance(value, _NUMBERS) else as_scalar(value)
+    if dtype.kind in "iu" and not isinstance(number, bool):
         low, high = dt.limits(dtype)
-        if not low <= value <= high:
-            raise OverflowError(f"{value} does not fit {dtype.name} ({low} to {high})")
-    return graph.const(value, dtype, shape)
+        if not low <= number <= high:
+            raise OverflowError(f"{number} does not fit {dtype.name} ({low} to {high})")
+    return graph.const(number, dtype, shape)
 
 
 def together(a: Node, b: Node) -> tuple[Node, Node]:
@@ -113,6 +116,7 @@ def where(condition: Node, a: Node, b: Node) -> Node:
 
 def axis_of(axis: int, rank: int) -> int:
     """A non-negative axis. Raises: IndexError outside [-rank, rank)."""
+    axis = as_int(axis)
     if not -rank <= axis < rank:
         raise IndexError(f"axis {axis} is out of range for an array of rank {rank}")
     return axis + rank if axis < 0 else axis
@@ -122,7 +126,10 @@ def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Non-negative axes, each once; None is all of them."""
     if axis is None:
         return tuple(range(rank))
-    axes = tuple(axis_of(a, rank) for a in ((axis,) if isinstance(axis, int) else axis))
+    if isinstance(axis, Iterable):
+        axes = tuple(axis_of(a, rank) for a in axis)
+    else:
+        axes = (axis_of(axis, rank),)
     if len(set(axes)) != len(axes):
         raise ValueError(f"axis {axis} is repeated")
     return axes

@@ -7,7 +7,6 @@ meet in float32. Python scalars are weak: they take the dtype of the array besid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -37,16 +36,6 @@ def _promote(a: DType, b: DType) -> DType:
 PROMOTE = {(a, b): _promote(a, b) for a in dt.ALL for b in dt.ALL}
 """Every pair of dtypes and the dtype they meet in."""
 
-KINDS = {
-    "bool": "b",
-    "signed integer": "i",
-    "unsigned integer": "u",
-    "integral": "iu",
-    "real floating": "f",
-    "complex floating": "",
-    "numeric": "iuf",
-}
-
 
 def with_scalar(dtype: DType, value: Scalar) -> DType:
     """The dtype of an array of `dtype` beside a Python scalar."""
@@ -60,9 +49,18 @@ def with_scalar(dtype: DType, value: Scalar) -> DType:
 
 def scalar_dtype(value: Scalar) -> DType:
     """The dtype of a Python scalar that stands alone."""
+    value = as_scalar(value)
     if isinstance(value, bool):
         return dt.bool_
     return DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT
+
+
+def as_scalar(value: object) -> Scalar:
+    """A Python number from one, or from a numpy scalar. Raises: TypeError for anything else."""
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, int | float):
+        return number
+    raise TypeError(f"{type(value).__name__} is not a real number; make a tensor with asarray")
 
 
 def floating(dtype: DType) -> DType:
@@ -82,10 +80,12 @@ def summed(dtype: DType) -> DType:
     return dt.uint64 if dtype.kind == "u" else dt.int64
 
 
-def as_dtype(dtype: object) -> DType:
-    """A DType from one of ours. Raises: TypeError naming ours."""
+def as_dtype(dtype: object, default: DType | None = None) -> DType:
+    """A DType from one of ours; None is `default`. Raises: TypeError naming ours."""
     if isinstance(dtype, DType):
         return dtype
+    if dtype is None and default is not None:
+        return default
     names = ", ".join(dt.BY_NAME)
     raise TypeError(f"{dtype!r} is not a dtype of this namespace; use one of {names}")
 
@@ -98,63 +98,3 @@ def from_numpy(dtype: np.dtype[np.generic]) -> DType:
             f"numpy dtype {dtype} is not one of ours; convert it to {', '.join(dt.BY_NAME)}"
         )
     return found
-
-
-def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
-    """Whether `dtype` is a dtype, of a kind ("bool", "integral", ...), or of one in a tuple."""
-    if isinstance(kind, tuple):
-        return any(isdtype(dtype, one) for one in kind)
-    if isinstance(kind, DType):
-        return dtype is kind
-    letters = KINDS.get(kind)
-    if letters is None:
-        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
-    return dtype.kind in letters
-
-
-@dataclass(frozen=True, slots=True)
-class Finfo:
-    """Machine limits of a floating dtype."""
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Iinfo:
-    """Machine limits of an integer dtype."""
-
-    bits: int
-    max: int
-    min: int
-    dtype: DType
-
-
-def finfo_of(dtype: DType) -> Finfo:
-    """Raises: TypeError when `dtype` is no floating dtype."""
-    if dtype.kind != "f":
-        raise TypeError(f"finfo needs a floating dtype, not {dtype.name}")
-    if dtype is dt.bfloat16:
-        largest = (2.0 - 2.0**-7) * 2.0**127
-        return Finfo(16, 2.0**-7, largest, -largest, 2.0**-126, dtype)
-    info = np.finfo(dtype.name)
-    return Finfo(
-        info.bits,
-        float(info.eps),
-        float(info.max),
-        float(info.min),
-        float(info.smallest_normal),
-        dtype,
-    )
-
-
-def iinfo_of(dtype: DType) -> Iinfo:
-    """Raises: TypeError when `dtype` is no integer dtype."""
-    if dtype.kind not in "iu":
-        raise TypeError(f"iinfo needs an integer dtype, not {dtype.name}")
-    low, high = dt.limits(dtype)
-    return Iinfo(dtype.bits, high, low, dtype)

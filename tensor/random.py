@@ -18,8 +18,8 @@ from compilers.dtype import DType
 from compilers.graph import Node
 from tensor import engine, ops
 from tensor.core import Tensor, wrap
-from tensor.creation import as_shape
-from tensor.elementwise import astype, bitcast, cos, log, sqrt
+from tensor.creation import as_shape, full
+from tensor.elementwise import astype, bitcast, cos, log, minimum, nextafter, sqrt
 from tensor.manipulation import contiguous, stack, take
 from tensor.promotion import DEFAULT_FLOAT
 from tensor.sorting import argsort
@@ -43,7 +43,7 @@ Shapelike = int | Sequence[int]
 def key(seed: int, *, device: str | None = None) -> Tensor:
     """A key from a seed: two words of uint32."""
     words = np.array([seed & WORD_MASK, seed >> WORD_BITS & WORD_MASK], np.uint32)
-    return wrap(words, engine.default_device() if device is None else device)
+    return wrap(words, engine.device_name(device))
 
 
 def _rotate(x: Tensor, by: int) -> Tensor:
@@ -129,7 +129,12 @@ def uniform(
 ) -> Tensor:
     """Evenly spread over [low, high)."""
     values = _unit(*_words(key, as_shape(shape)), dtype)
-    return values if (low, high) == (0.0, 1.0) else values * (high - low) + low
+    if (low, high) == (0.0, 1.0):
+        return values
+    if not low < high:
+        raise ValueError(f"uniform needs low < high, not {low} and {high}")
+    ends = (full((), end, dtype=dtype, device=key.device) for end in (high, low))
+    return minimum(values * (high - low) + low, nextafter(*ends))
 
 
 def normal(

@@ -19,7 +19,7 @@ from tensor.core import Tensor
 from tensor.elementwise import sqrt, where
 from tensor.manipulation import concat
 from tensor.ops import axes_of, axis_of
-from tensor.promotion import PROMOTE, accumulator, floating, summed
+from tensor.promotion import PROMOTE, accumulator, as_dtype, floating, summed
 
 Axis: TypeAlias = int | Sequence[int] | None
 
@@ -41,7 +41,7 @@ def sum_(
 ) -> Tensor:
     """Sum; of nothing, 0."""
     axes = axes_of(axis, x.ndim)
-    return Tensor(total("add", x._node, axes, keepdims, dtype or summed(x.dtype)), x.device)
+    return Tensor(total("add", x._node, axes, keepdims, as_dtype(dtype, summed(x.dtype))), x.device)
 
 
 def prod(
@@ -49,7 +49,7 @@ def prod(
 ) -> Tensor:
     """Product; of nothing, 1."""
     axes = axes_of(axis, x.ndim)
-    return Tensor(total("mul", x._node, axes, keepdims, dtype or summed(x.dtype)), x.device)
+    return Tensor(total("mul", x._node, axes, keepdims, as_dtype(dtype, summed(x.dtype))), x.device)
 
 
 def _extreme(kind: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
@@ -168,7 +168,7 @@ def _running(
         if x.ndim != 1:
             raise ValueError(f"a running reduction of rank {x.ndim} needs an axis")
         axis = 0
-    at, wanted = axis_of(axis, x.ndim), dtype or summed(x.dtype)
+    at, wanted = axis_of(axis, x.ndim), as_dtype(dtype, summed(x.dtype))
     node = graph.scan(kind, graph.cast(x._node, accumulator(wanted)), at)
     result = Tensor(graph.cast(node, wanted), x.device)
     if not include_initial:
