@@ -197,21 +197,22 @@ class Expander:
         elif outer < self.outer and self._claimant is not self._root:
             raise Cut(self._claimant)
         elif outer != self.outer:
-            raise Cut(_factor(self._root, node))
+            raise Cut(self._factor(node))
 
-
-def _factor(root: Node, inside: Node) -> Node:
-    """Where to cut a product whose factor contains the reduction `inside`: the whole factor, so
-    that normalised rows are one kernel, not one for each of their reductions."""
-    product = root.src[0] if root.op == "reduce" else root
-    for factor in product.src if product.op == "mul" else ():
-        for _ in range(MAX_MOVEMENTS):
-            if factor.op not in MOVEMENT:
-                break
-            factor = factor.src[0]
-        if factor.op in ELEMENTWISE and inside in toposort([factor]):
-            return factor
-    return inside
+    def _factor(self, inside: Node) -> Node:
+        """Where to cut a product whose factor contains the reduction `inside`: the whole factor,
+        so that normalised rows are one kernel, not one for each of their reductions."""
+        root = self._root
+        product = root.src[0] if root.op == "reduce" else root
+        for factor in product.src if product.op == "mul" else ():
+            for _ in range(MAX_MOVEMENTS):
+                if factor.op not in MOVEMENT:
+                    break
+                factor = factor.src[0]
+            realised = self._ref_of(factor) is not None
+            if factor.op in ELEMENTWISE and not realised and inside in toposort([factor]):
+                return factor
+        return inside
 
 
 _Rule: TypeAlias = Callable[[Expander, Node, tuple[Index, ...], Valid], Expr]

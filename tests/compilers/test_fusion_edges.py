@@ -89,6 +89,18 @@ def test_a_row_times_a_matrix_walks_the_matrix_in_its_own_order():
     check(all(any(index.terms.get(v) == 1 for v in lanes) for index in loads))
 
 
+def test_a_reduction_is_one_factor_and_inside_the_other():
+    x = np.random.default_rng(1).integers(-3, 4, (6, 8, 5)).astype(np.int32)
+    sums = graph.reduce("add", leaf(x), (2,))
+    square = graph.binary("mul", sums, sums)
+    first, second = (graph.slice_(n, ((0, 1), (0, 1)), (6, 1)) for n in (sums, square))
+    left = graph.expand(graph.reshape(first, (6, 1, 1)), (6, 6, 1))
+    right = graph.expand(graph.reshape(second, (1, 6, 1)), (6, 6, 1))
+    got = interpret(graph.reduce("add", graph.binary("mul", left, right), (2,)))
+    want = x.sum(2)[:, :1]
+    np.testing.assert_array_equal(got, want @ (want * want).T)
+
+
 @pytest.mark.parametrize("depth", [4096, 1 << 20])
 def test_a_deep_product_rounded_to_bfloat16_needs_little_scratch(depth):
     a, b = (graph.buffer(object(), dt.bfloat16, (64, depth)) for _ in range(2))
