@@ -26,7 +26,7 @@ _ANY: Final = _words(
     " vector.reduce.add vector.reduce.mul vector.reduce.fadd vector.reduce.fmul"
     " vector.reduce.fmax vector.reduce.fmin vector.reduce.smax vector.reduce.smin"
     " vector.reduce.umax vector.reduce.umin vector.reduce.and vector.reduce.or"
-    " vector.reduce.xor ptrmask experimental.noalias.scope.decl trap"
+    " vector.reduce.xor ptrmask experimental.noalias.scope.decl"
 )
 """Generic intrinsics of every type that kernels use."""
 _SHORT: Final = _words("exp exp2 exp10 log log2 log10 sin cos pow")
@@ -36,12 +36,13 @@ _AMDGCN: Final = _words(
     "workitem.id.x workitem.id.y workitem.id.z workgroup.id.x workgroup.id.y workgroup.id.z"
     " s.barrier wave.barrier sched.barrier sched.group.barrier s.sleep s.setprio implicitarg.ptr"
     " dispatch.ptr kernarg.segment.ptr mbcnt.lo mbcnt.hi ds.bpermute ds.permute ds.swizzle"
-    " readlane readfirstlane update.dpp mov.dpp8 ballot wavefrontsize rcp rsq sqrt sin cos fract"
-    " exp2 log trunc frexp.mant frexp.exp ldexp fmed3 cvt.pkrtz div.scale div.fmas div.fixup ubfe"
-    " sbfe perm alignbyte fmul.legacy class wave.reduce.umin wave.reduce.umax"
+    " readlane readfirstlane update.dpp ballot wavefrontsize rcp rsq sqrt sin cos fract"
+    " exp2 log frexp.mant frexp.exp ldexp fmed3 cvt.pkrtz div.scale div.fmas div.fixup ubfe"
+    " sbfe perm alignbyte class wave.reduce.umin wave.reduce.umax"
 )
-_PERMLANE: Final = _words("permlane16 permlanex16")
-_FDOT2: Final = _words("fdot2")
+_RDNA: Final = _words("permlane16 permlanex16 mov.dpp8")
+_DOT: Final = _words("fdot2 sdot4 udot4")
+_DOT11: Final = _words("fdot2 fdot2.f32.bf16 sudot4 udot4")
 _WMMA11: Final = _words(
     "wmma.f32.16x16x16.f16.v8f32.v16f16 wmma.f32.16x16x16.bf16.v8f32.v16i16"
     " wmma.i32.16x16x16.iu8.v8i32.v4i32"
@@ -56,11 +57,11 @@ _MFMA: Final = _words(
     " mfma.i32.32x32x16.i8"
 )
 _OWN: Final[Mapping[str, frozenset[str]]] = {
-    "RDNA2": _PERMLANE | _FDOT2,
-    "RDNA3": _PERMLANE | _FDOT2 | _WMMA11,
-    "RDNA4": _PERMLANE | _FDOT2 | _WMMA12,
-    "CDNA3": _FDOT2 | _MFMA,
-    "CDNA4": _FDOT2 | _MFMA,
+    "RDNA2": _RDNA | _DOT,
+    "RDNA3": _RDNA | _DOT11 | _WMMA11,
+    "RDNA4": _RDNA | _DOT11 | _WMMA12,
+    "CDNA3": _DOT | _MFMA,
+    "CDNA4": _DOT | _MFMA,
 }
 """By chip family: what not every chip has. # src: LLVM IntrinsicsAMDGPU.td, AMDGPU.td features"""
 
