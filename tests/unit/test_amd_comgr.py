@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -147,3 +150,73 @@ def test_numbers_of_both_versions() -> None:
         check(numbers.compile_to_bc == order.index("SOURCE_TO_BC"), "compile")
         check(numbers.codegen_to_relocatable == order.index("BC_TO_RELOCATABLE"), "codegen")
         check(numbers.link_to_executable == order.index("RELOCATABLE_TO_EXECUTABLE"), "link")
+
+
+STUB = """
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+typedef struct { uint64_t handle; } handle_t;
+static char said[512];
+void amd_comgr_get_version(size_t *major, size_t *minor) { *major = MAJOR; *minor = 0; }
+int amd_comgr_get_isa_count(size_t *count) { *count = 1; return 0; }
+int amd_comgr_get_isa_name(size_t i, const char **n)
+{ *n = "amdgcn-amd-amdhsa--gfx1201"; return 0; }
+int amd_comgr_create_data(int kind, handle_t *d) { said[0] = 0; d->handle = 7; return 0; }
+int amd_comgr_release_data(handle_t d) { return 0; }
+int amd_comgr_set_data(handle_t d, size_t n, const char *b) { return 0; }
+int amd_comgr_set_data_name(handle_t d, const char *n) { return 0; }
+int amd_comgr_create_data_set(handle_t *s) { s->handle = 1; return 0; }
+int amd_comgr_destroy_data_set(handle_t s) { return 0; }
+int amd_comgr_data_set_add(handle_t s, handle_t d) { return 0; }
+int amd_comgr_action_data_count(handle_t s, int kind, size_t *n) { *n = 1; return 0; }
+int amd_comgr_action_data_get_data(handle_t s, int kind, size_t i, handle_t *d)
+{ d->handle = kind; return 0; }
+int amd_comgr_get_data(handle_t d, size_t *n, char *b)
+{ if (b) memcpy(b, said, *n); else *n = strlen(said); return 0; }
+int amd_comgr_create_action_info(handle_t *i) { i->handle = 2; return 0; }
+int amd_comgr_destroy_action_info(handle_t i) { return 0; }
+int amd_comgr_action_info_set_isa_name(handle_t i, const char *n)
+{ sprintf(said + strlen(said), "%s ", n); return 0; }
+int amd_comgr_action_info_set_language(handle_t i, int l)
+{ sprintf(said + strlen(said), "language %d ", l); return 0; }
+int amd_comgr_action_info_set_logging(handle_t i, bool on) { return 0; }
+int amd_comgr_action_info_set_option_list(handle_t i, const char *o[], size_t n) { return 0; }
+int amd_comgr_do_action(int kind, handle_t i, handle_t in, handle_t out)
+{ sprintf(said + strlen(said), "action %d ", kind); return 0; }
+int amd_comgr_status_string(int status, const char **t) { *t = "ERROR"; return 0; }
+"""
+
+
+@pytest.fixture
+def stub(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A library of interface `request.param`.0 that says what it was asked to do."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler for the stub library")
+    (tmp_path / "stub.c").write_text(STUB)
+    command = [compiler, "-shared", "-fPIC", "-w", f"-DMAJOR={request.param}"]
+    subprocess.run([*command, "stub.c", "-o", "libamd_comgr.so.3"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(amd_comgr_abi, "DIRECTORIES", (str(tmp_path),))
+    amd_comgr_abi.library.cache_clear()
+    yield
+    amd_comgr_abi.library.cache_clear()
+
+
+@pytest.mark.usefixtures("stub")
+@pytest.mark.parametrize(("stub", "language", "codegen"), [(2, 4, 6), (3, 3, 4)], indirect=["stub"])
+def test_each_version_is_told_its_own_numbers(language: int, codegen: int) -> None:
+    isa = f"amdgcn-amd-amdhsa--gfx1201 language {language}"
+    said = amd_comgr.compile_object(SOURCE, "gfx1201", NONE).decode()
+    check(said == f"{isa} action 2 {isa} action {codegen} ", said)
+
+
+@pytest.mark.usefixtures("stub")
+@pytest.mark.parametrize("stub", [4], indirect=True)
+def test_a_version_that_is_not_known() -> None:
+    with pytest.raises(Unsupported, match=r"interface 4\.0"):
+        amd_comgr.compile_object(SOURCE, "gfx1201", NONE)
