@@ -28,17 +28,21 @@ def _wide(x: Tensor) -> Tensor:
     return astype(x, accumulator(floating(x.dtype)))
 
 
+def _below_zero(x: Tensor, axis: int) -> Tensor:
+    """x, wide, less its largest element along `axis`."""
+    wide = _wide(x)
+    return wide - max_(wide, axis=axis, keepdims=True) if x.size else wide
+
+
 def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """exp(x) over its sum along `axis`, without overflow."""
-    wide = _wide(x)
-    power = exp(wide - max_(wide, axis=axis, keepdims=True))
+    power = exp(_below_zero(x, axis))
     return astype(power / sum_(power, axis=axis, keepdims=True), floating(x.dtype))
 
 
 def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """log(softmax(x)) without overflow."""
-    wide = _wide(x)
-    offset = wide - max_(wide, axis=axis, keepdims=True)
+    offset = _below_zero(x, axis)
     result = offset - log(sum_(exp(offset), axis=axis, keepdims=True))
     return astype(result, floating(x.dtype))
 
@@ -235,7 +239,10 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(query @ key.mT * scale + mask) @ value; a bool mask says what is looked at."""
+    """softmax(query @ key.mT * scale + mask) @ value; a bool mask says what is looked at.
+
+    A query that may look at nothing gives NaN.
+    """
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = matmul(query, key.mT) * factor
     if is_causal:

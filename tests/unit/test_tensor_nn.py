@@ -193,3 +193,11 @@ def test_attention(dtype, kind):
     got = xp.scaled_dot_product_attention(q, k, v, **options)
     check(got.dtype is q.dtype)
     close(got.numpy(), softmax(scores, -1) @ value, 3 * RTOL[dtype])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_of_nothing_is_nothing(shape, axis):
+    x = xp.zeros(shape)
+    np.testing.assert_equal(xp.softmax(x, axis=axis).numpy().shape, shape)
+    np.testing.assert_equal(xp.log_softmax(x, axis=axis).numpy().shape, shape)

@@ -1,0 +1,112 @@
+"""R13: 32, then 17 of everything the tensor layer makes; bytes, maps and descriptors come back."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+import tensor as xp
+from drivers.base.errors import Unsupported
+from tensor import engine
+from tests.support import check
+
+EAGER_OPS = 10_000
+RSS_SLACK_BYTES = 4 << 20
+
+
+def state() -> tuple[int, int, int, int]:
+    """(device bytes in use, live blocks, maps of the process, its descriptors)."""
+    gc.collect()
+    device = engine.device("CPU")
+    device.synchronize()
+    held = device.statistics
+    with open("/proc/self/maps") as maps:
+        count = sum(1 for _ in maps)
+    return held.used_bytes, held.live, count, len(os.listdir("/proc/self/fd"))
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def numbers() -> np.ndarray:
+    return np.arange(1000, dtype=np.float32)
+
+
+def captured() -> object:
+    function = xp.jit(lambda x: (x * 2, (x + 1).realize() * 3))
+    x = xp.asarray(numbers())
+    return function, [function(x) for _ in range(3)]
+
+
+def failed() -> object:
+    def function(x):
+        return float(xp.sum((x + 1).realize()))
+
+    with pytest.raises(Unsupported):
+        xp.jit(function)(xp.asarray(numbers()))
+    return None
+
+
+def threw_away() -> object:
+    x = xp.asarray(numbers())
+    x[3] = 7.0
+    x += 1
+    return x.realize(), xp.sort(x).realize()
+
+
+MAKERS = {
+    "shared": lambda: xp.asarray(numbers()),
+    "copied": lambda: xp.asarray(numbers(), copy=True),
+    "lazy": lambda: xp.asarray(numbers()) * 2 + 1,
+    "computed": lambda: (xp.asarray(numbers()) * 2 + 1).realize(),
+    "reduced": lambda: xp.softmax(xp.reshape(xp.asarray(numbers()), (10, 100))).realize(),
+    "assigned": threw_away,
+    "numpy": lambda: (xp.asarray(numbers()) * 2).numpy(),
+    "dlpack out": lambda: np.from_dlpack(xp.asarray(numbers()) * 2),
+    "dlpack capsule": lambda: (xp.asarray(numbers()) * 2).__dlpack__(max_version=(1, 1)),
+    "dlpack in": lambda: xp.from_dlpack(numbers()),
+    "pickle": lambda: pickle.loads(pickle.dumps(xp.asarray(numbers()) * 2)),
+    "jit": captured,
+    "failed jit": failed,
+    "random": lambda: xp.random.normal(xp.random.key(3), (100,)).realize(),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_everything_comes_back(name):
+    make = MAKERS[name]
+    made = [make() for _ in range(32)]
+    del made
+    baseline = state()
+    for count in (32, 17):
+        made = [make() for _ in range(count)]
+        during = state()
+        del made
+        np.testing.assert_equal(state(), baseline)
+        if name in ("computed", "numpy", "jit"):
+            check(during[1] >= baseline[1] + count, "the objects hold device memory while alive")
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_ten_thousand_operations_do_not_grow(captured):
+    def step(x):
+        return x * 1.0001 + 0.5
+
+    run = xp.jit(step) if captured else step
+
+    def work(count: int) -> None:
+        x = xp.asarray(numbers())
+        for _ in range(count):
+            x = run(x).realize()
+
+    work(1000)
+    before, resident = state(), resident_bytes()
+    work(EAGER_OPS)
+    np.testing.assert_equal(state(), before)
+    check(resident_bytes() <= resident + RSS_SLACK_BYTES, "resident memory grew")
