@@ -21,7 +21,7 @@ from compilers import amd_descriptor, amd_metadata, amd_relocs, elf
 from compilers.amd_descriptor import CODE_ALIGN_BYTES, DESCRIPTOR_BYTES, Descriptor
 from compilers.amd_linked import Linked
 from compilers.amd_metadata import ARG_KINDS, KernelMetadata
-from compilers.amd_targets import PAGE_BYTES, AmdTarget, amd_target, target_of_flags
+from compilers.amd_targets import MACH_MASK, PAGE_BYTES, amd_target, target_of_flags
 from compilers.elf_read import Object
 from drivers.base.contracts import Binary, Fixup
 from drivers.base.errors import MalformedInput
@@ -33,6 +33,7 @@ _HEADER_BYTES: Final = 64
 _OSABI_AMDGPU_HSA: Final = 64
 _ABI_VERSIONS: Final = frozenset({2, 3, 4})  # src: LLVM ELF.h, ELFABIVERSION_AMDGPU_HSA_V4..V6
 _ET_REL, _ET_DYN = 1, 3
+_OSABI_AT, _ABI_VERSION_AT, _TYPE_AT, _MACHINE_AT, _FLAGS_AT = 7, 8, 16, 18, 48
 _FIXUP_BYTES: Final = 8
 
 
@@ -57,7 +58,7 @@ def load(blob: bytes, name: str, arch: str) -> Binary:
     """
     target = amd_target(arch)
     found = (_relocatable if _kind(blob) == _ET_REL else _linked)(blob, name)
-    if found.flags & 0xFF != target.chip.elf_mach:
+    if found.flags & MACH_MASK != target.chip.elf_mach:
         raise MalformedInput(f"code object: e_flags {found.flags:#x} are not those of {arch}")
     described = [k for k in amd_metadata.kernels(found.notes) if k.symbol == f"{name}.kd"]
     if len(described) != 1:
@@ -80,31 +81,28 @@ def kernels(blob: bytes) -> list[str]:
 
 def is_code_object(blob: bytes) -> bool:
     """Whether the bytes start like an AMD code object."""
-    machine = int.from_bytes(blob[18:20], "little")
+    machine = int.from_bytes(blob[_MACHINE_AT : _MACHINE_AT + 2], "little")
     return blob[:6] == b"\x7fELF\x02\x01" and machine == _EM_AMDGPU
 
 
 def arch_of(blob: bytes) -> str:
     """The chip a code object is for. Raises: MalformedInput, Unsupported."""
     _kind(blob)
-    return _target_of(blob).arch
-
-
-def _target_of(blob: bytes) -> AmdTarget:
-    return target_of_flags(View(blob, "code object").u32(48, "e_flags"))
+    return target_of_flags(View(blob, "code object").u32(_FLAGS_AT, "e_flags")).arch
 
 
 def _kind(blob: bytes) -> int:
     """ET_REL or ET_DYN, with the rest of the header's identity checked."""
     view = View(blob, "code object")
     head = view.bytes(0, _HEADER_BYTES, "file header")
-    kind = view.u16(16, "e_type")
+    kind = view.u16(_TYPE_AT, "e_type")
     if not is_code_object(head):
         raise view.fail("not a little-endian ELF64 file for AMD GPUs")
-    if head[7] != _OSABI_AMDGPU_HSA or head[8] not in _ABI_VERSIONS:
-        raise view.fail(f"OS ABI {head[7]}, version {head[8]}: not HSA code object 4, 5 or 6", 7)
+    osabi, version = head[_OSABI_AT], head[_ABI_VERSION_AT]
+    if osabi != _OSABI_AMDGPU_HSA or version not in _ABI_VERSIONS:
+        raise view.fail(f"OS ABI {osabi}, {version}: not HSA code object 4, 5 or 6", _OSABI_AT)
     if kind not in (_ET_REL, _ET_DYN):
-        raise view.fail(f"ELF type {kind}: neither relocatable nor linked", 16)
+        raise view.fail(f"ELF type {kind}: neither relocatable nor linked", _TYPE_AT)
     return kind
 
 

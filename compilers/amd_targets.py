@@ -86,7 +86,7 @@ TARGETS: Final[Mapping[str, AmdTarget]] = {
     chip.name: AmdTarget(chip, GENERATIONS[chip.family.name]) for chip in CHIPS.values()
 }
 _BY_MACH: Final = {target.chip.elf_mach: target for target in TARGETS.values()}
-_MACH_MASK: Final = 0xFF  # src: LLVM BinaryFormat/ELF.h EF_AMDGPU_MACH
+MACH_MASK: Final = 0xFF  # src: LLVM BinaryFormat/ELF.h EF_AMDGPU_MACH
 
 
 def amd_target(arch: str) -> AmdTarget:
@@ -99,10 +99,10 @@ def amd_target(arch: str) -> AmdTarget:
 
 def target_of_flags(flags: int) -> AmdTarget:
     """The chip that the e_flags of a code object name. Raises: Unsupported."""
-    found = _BY_MACH.get(flags & _MACH_MASK)
+    found = _BY_MACH.get(flags & MACH_MASK)
     if found is None:
         raise Unsupported(
-            f"a code object for an unknown chip (EF_AMDGPU_MACH {flags & _MACH_MASK:#x})",
+            f"a code object for an unknown chip (EF_AMDGPU_MACH {flags & MACH_MASK:#x})",
             hint=f"Known: {', '.join(TARGETS)}",
         )
     return found

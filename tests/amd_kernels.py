@@ -89,6 +89,31 @@ define amdgpu_kernel void @k(ptr addrspace(1) %c, i32 %n) #0 {{
 """
 
 
+def scratch() -> str:
+    """k(c, n): c[lane] = private[n & 31] of 32 private words, word i of which is i * i + lane."""
+    stores = "\n".join(
+        f"""  %p{i} = getelementptr i32, ptr addrspace(5) %own, i32 {i}
+  %v{i} = add i32 %lane, {i * i}
+  store volatile i32 %v{i}, ptr addrspace(5) %p{i}"""
+        for i in range(32)
+    )
+    return f"""
+define amdgpu_kernel void @k(ptr addrspace(1) %c, i32 %n) #0 {{
+  %own = alloca [32 x i32], align 4, addrspace(5)
+  %lane = call i32 @llvm.amdgcn.workitem.id.x()
+{stores}
+  %which = and i32 %n, 31
+  %p = getelementptr i32, ptr addrspace(5) %own, i32 %which
+  %x = load volatile i32, ptr addrspace(5) %p
+  %r = getelementptr i32, ptr addrspace(1) %c, i32 %lane
+  store i32 %x, ptr addrspace(1) %r
+  ret void
+}}
+declare i32 @llvm.amdgcn.workitem.id.x()
+{attributes(64)}
+"""
+
+
 def pointers() -> str:
     """k(c): c[0] = what a pointer in the image points at (an absolute address, and a slot)."""
     return f"""

@@ -39,7 +39,11 @@ def test_every_chip_is_a_target() -> None:
 
 
 @pytest.mark.parametrize("arch", amd_kernels.ARCHES)
-@pytest.mark.parametrize("source", [amd_kernels.add(), amd_kernels.reverse()], ids=["add", "lds"])
+@pytest.mark.parametrize(
+    "source",
+    [amd_kernels.add(), amd_kernels.reverse(), amd_kernels.scratch()],
+    ids=["add", "lds", "scratch"],
+)
 def test_descriptor_and_metadata_are_what_llvm_prints(arch: str, source: str) -> None:
     found, said = load(source, arch), amd_toolbox.assembly(source, arch)
     wanted, got = amd_toolbox.directives(said), found.resources
@@ -53,6 +57,7 @@ def test_descriptor_and_metadata_are_what_llvm_prints(arch: str, source: str) ->
         ("vgpr_spills", "vgpr_spill_count"),
     ):
         check(got[key] == wanted[name], f"{arch} {key}: {got[key]}, LLVM says {wanted[name]}")
+    check(bool(got["private_bytes"]) == ("addrspace(5)" in source), "scratch where it is used")
     fields = REGISTERS[registers(arch)]
     rsrc2 = fields.decode("COMPUTE_PGM_RSRC2", got["rsrc2"])
     check(rsrc2["user_sgpr"] == wanted["amdhsa_user_sgpr_count"], "user SGPRs")
