@@ -66,7 +66,7 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
 """By chip family: what not every chip has. # src: LLVM IntrinsicsAMDGPU.td, AMDGPU.td features"""
 
 _PREFIX, _AMD_PREFIX = "llvm.", "llvm.amdgcn."
-_TYPE: Final = re.compile(r"\.(v\d+)?(i|f|bf|p|nxv)\d+$")
+_TYPE: Final = re.compile(r"\.(v\d+)?(i\d+|f16|f32|f64|bf16|p\d+)$")
 
 
 def unknown(names: list[str], target: AmdTarget) -> list[str]:
@@ -77,8 +77,8 @@ def unknown(names: list[str], target: AmdTarget) -> list[str]:
 def _known(name: str, target: AmdTarget) -> bool:
     if name.startswith(_AMD_PREFIX):
         rest = name.removeprefix(_AMD_PREFIX)
-        own = _OWN[target.chip.family.name]
-        return rest in own or _base(rest) in _AMDGCN | own
+        base, own = _base(rest), _OWN[target.chip.family.name]
+        return rest in own or base in _AMDGCN or base in _RDNA & own
     if not name.startswith(_PREFIX):
         return False
     base = _base(name.removeprefix(_PREFIX))

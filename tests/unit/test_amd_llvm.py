@@ -248,3 +248,13 @@ def test_unlisted_intrinsics(arch: str) -> None:
     target = amd_target(arch)
     names = ["llvm.amdgcn.s.getpc", "llvm.pow.f64", "llvm.x86.sse2.pause", "memcpy", "llvm.sin.f32"]
     check(unknown(names, target) == sorted(names[:4]), str(unknown(names, target)))
+
+
+def test_a_name_is_not_another_one_with_a_type() -> None:
+    dot = "llvm.amdgcn.fdot2.f32.bf16"
+    for arch, wanted in (("gfx1030", [dot]), ("gfx942", [dot]), ("gfx1100", [])):
+        check(unknown([dot], amd_target(arch)) == wanted, arch)
+    check(
+        unknown(["llvm.sqrt.f128", "llvm.sqrt.v4f16"], amd_target("gfx1100")) == ["llvm.sqrt.f128"],
+        "types that the chip does not have",
+    )
