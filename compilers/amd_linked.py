@@ -28,8 +28,12 @@ _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
 _EXECUTE, _WRITE = 1, 2
 _DT_NULL, _DT_PLTRELSZ, _DT_HASH, _DT_STRTAB, _DT_SYMTAB = 0, 2, 4, 5, 6
 _DT_RELA, _DT_RELASZ, _DT_STRSZ, _DT_REL = 7, 8, 10, 17
+_DT_GNU_HASH: Final = 0x6FFFFEF5
 _RESERVED: Final = 0xFF00
 _ADDRESS_BYTES: Final = 8
+_WORD_BYTES: Final = 4
+_GNU_HEAD_BYTES: Final = 16
+"""Buckets, first symbol, bloom words, bloom shift. # src: glibc elf/dl-lookup.c"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +121,30 @@ class Linked:
         return self._view.sub(self._tags[tag], nbytes, what)
 
     def _symbol_table(self) -> list[tuple[int, int, int, int, int, int]]:
-        _, count = self._part(_DT_HASH, _ADDRESS_BYTES, "hash table").unpack("II", 0, "hash table")
+        count = self._symbol_count()
         if count > SYMBOLS_LIMIT:
             raise self._view.fail(f"{count} symbols, more than {SYMBOLS_LIMIT}")
         table = self._part(_DT_SYMTAB, count * _SYM_BYTES, "symbols")
         return [(a, b, c, d, e, f) for a, b, c, d, e, f in table.table(_SYM, 0, count, "symbols")]
+
+    def _symbol_count(self) -> int:
+        """The hash table knows: the one of System V says it, GNU's where its last chain ends."""
+        if _DT_HASH in self._tags:
+            return self._part(_DT_HASH, 2 * _WORD_BYTES, "hash table").u32(_WORD_BYTES, "chains")
+        start = self._part(_DT_GNU_HASH, _GNU_HEAD_BYTES, "hash table")
+        buckets, first, bloom, _ = start.unpack("IIII", 0, "hash table")
+        if buckets > SYMBOLS_LIMIT:
+            raise self._view.fail(f"a hash table of {buckets} buckets")
+        at = self._tags[_DT_GNU_HASH] + _GNU_HEAD_BYTES + bloom * _ADDRESS_BYTES
+        heads = self._view.table("I", at, buckets, "buckets of the hash table")
+        last = max((head for (head,) in heads), default=0)
+        if last < first:
+            return int(first)
+        at += buckets * _WORD_BYTES
+        for number in range(last, last + SYMBOLS_LIMIT):
+            if self._view.u32(at + (number - first) * _WORD_BYTES, "hash chain") & 1:
+                return number + 1
+        raise self._view.fail("a hash chain without an end", at)
 
     def find(self, name: str) -> Symbol | None:
         """The defined symbol of that name; `value` is its place in the image."""

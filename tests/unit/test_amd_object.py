@@ -138,6 +138,16 @@ def test_a_linked_object() -> None:
         check(found.resources[key] == same[key], f"{key} as in the relocatable object")
 
 
+def test_a_linked_object_with_a_gnu_hash_table_only() -> None:
+    blob = amd_toolbox.POINTERS_LINKED.read_bytes()
+    tag = 0x880  # src: llvm-readelf: the last entry of its dynamic section is DT_HASH
+    check(blob[tag : tag + 8] == (4).to_bytes(8, "little"), "DT_HASH")
+    found = amd_object.load(patched(blob, tag, 0x6FFFFFF0, 8), "k", "gfx1100")
+    same = amd_object.load(blob, "k", "gfx1100")
+    check((found.entry, found.fixups) == (same.entry, same.fixups), "the same symbols")
+    check(found.resources == same.resources, "the same kernel")
+
+
 def patched(blob: bytes, at: int, value: int, nbytes: int) -> bytes:
     return blob[:at] + value.to_bytes(nbytes, "little") + blob[at + nbytes :]
 
