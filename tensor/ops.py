@@ -19,7 +19,7 @@ _LOGICAL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 """What arithmetic means for bool."""
 _FLOAT_ONLY = frozenset({"div", "atan2", "hypot", "copysign", "nextafter"})
 _KINDS = dict.fromkeys(("add", "sub", "mul", "max", "min", "floordiv", "mod", "pow"), "uif")
-_KINDS |= dict.fromkeys(_FLOAT_ONLY | {"fmod"}, "f")
+_KINDS |= dict.fromkeys(_FLOAT_ONLY, "f")
 _KINDS |= dict.fromkeys(("and", "or", "xor"), "bui")
 _KINDS |= dict.fromkeys(("shl", "shr"), "ui")
 _KINDS |= dict.fromkeys(graph.COMPARE, "buif")

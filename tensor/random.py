@@ -177,37 +177,3 @@ def permutation(key: Tensor, x: int | Tensor, /) -> Tensor:
     count = x if isinstance(x, int) else x.shape[0]
     order = argsort(bits(key, (count,), dtype=dt.uint64))
     return order if isinstance(x, int) else take(x, order, axis=0)
-
-
-class Generator:
-    """Draws one after another: each has a key of its own, folded from the seed and a counter."""
-
-    __slots__ = ("_count", "_key")
-
-    def __init__(self, seed: int, *, device: str | None = None) -> None:
-        self._key, self._count = key(seed, device=device), 0
-
-    def key(self) -> Tensor:
-        """A key never given before."""
-        self._count += 1
-        return fold_in(self._key, self._count - 1)
-
-    def uniform(
-        self, shape: Shapelike, *, low: float = 0.0, high: float = 1.0, dtype: DType = DEFAULT_FLOAT
-    ) -> Tensor:
-        """Evenly spread over [low, high)."""
-        return uniform(self.key(), shape, low=low, high=high, dtype=dtype)
-
-    def normal(
-        self, shape: Shapelike, *, mean: float = 0.0, std: float = 1.0, dtype: DType = DEFAULT_FLOAT
-    ) -> Tensor:
-        """Normally distributed."""
-        return normal(self.key(), shape, mean=mean, std=std, dtype=dtype)
-
-    def randint(self, shape: Shapelike, low: int, high: int, *, dtype: DType = dt.int64) -> Tensor:
-        """Integers in [low, high)."""
-        return randint(self.key(), shape, low, high, dtype=dtype)
-
-    def permutation(self, x: int | Tensor, /) -> Tensor:
-        """0..x-1, or the slices of x, in random order."""
-        return permutation(self.key(), x)

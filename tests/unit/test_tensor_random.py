@@ -112,17 +112,6 @@ def test_keys_differ_and_repeat():
     np.testing.assert_array_equal(again, draws[2])
 
 
-def test_generator():
-    a, b = xp.random.Generator(5), xp.random.Generator(5)
-    first, second = a.uniform((4,)).numpy(), a.uniform((4,)).numpy()
-    check(not np.array_equal(first, second))
-    np.testing.assert_array_equal(b.uniform((4,)).numpy(), first)
-    np.testing.assert_array_equal(b.uniform((4,)).numpy(), second)
-    np.testing.assert_array_equal(a.normal((3,)).numpy(), b.normal((3,)).numpy())
-    np.testing.assert_array_equal(a.randint((3,), 0, 9).numpy(), b.randint((3,), 0, 9).numpy())
-    np.testing.assert_array_equal(a.permutation(5).numpy(), b.permutation(5).numpy())
-
-
 def test_a_key_is_checked():
     with pytest.raises(TypeError, match="uint32"):
         xp.random.uniform(xp.asarray([1, 2]), (3,))
