@@ -20,6 +20,7 @@ from compilers import index as ix
 from compilers.graph import ELEMENTWISE, MOVEMENT, Node, toposort
 from compilers.index import Dyn, Index, Var
 from compilers.ir import Expr, Ref, Valid
+from compilers.recompute import recomputed
 
 MAX_EXPRS = 3000
 """A kernel with more values than this is cut: compile time grows faster than what fusion saves."""
@@ -70,6 +71,7 @@ class Expander:
         self.outer: frozenset[Var] | None = None
         self._claimant: Node | None = None
         self._reduced_vars: set[Var] = set()
+        self._stored: set[Node] = set()
         self.reductions: list[Reduction] = []
         self._reduced: dict[Node, tuple[tuple[Index, ...], Reduction]] = {}
 
@@ -83,8 +85,16 @@ class Expander:
                 self._cut_widest()
         return found
 
+    def check_recomputation(self) -> None:
+        """Raises: Cut, of what is computed at too many places."""
+        uses = ((node, idx) for node, idx, _ in self._memo)
+        again = recomputed(self._root, uses, self._stored)
+        if again is not None:
+            raise Cut(again)
+
     def _cut_widest(self) -> None:
         """Realising the node that was expanded at most indices removes most values."""
+        self.check_recomputation()
         seen = Counter(node for node, _, _ in self._memo if node.op in ELEMENTWISE)
         for node, _ in seen.most_common():
             if node is not self._root and self._ref_of(node) is None:
@@ -93,6 +103,7 @@ class Expander:
     def _expand(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         ref = self._ref_of(node)
         if ref is not None:
+            self._stored.add(node)
             return ex.load(ref, ix.flatten(idx, node.shape), valid)
         if node.op in ELEMENTWISE:
             values = tuple(self.value(source, idx, valid) for source in node.src)
@@ -258,6 +269,7 @@ def algorithm(node: Node, out: Ref, ref_of: Callable[[Node], Ref | None]) -> Alg
     idx = tuple(ix.var(v) for v in axes)
     expander = Expander(node, ref_of)
     value = expander.value(node, idx)
+    expander.check_recomputation()
     outer = expander.outer if expander.outer is not None else frozenset()
     split = [v for v in axes if v.extent > 1]
     return Algorithm(

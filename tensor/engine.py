@@ -85,7 +85,7 @@ def realize(nodes: Sequence[Node], name: str) -> None:
 
 def _prepare(run: Runtime, key: Signature) -> Executable:
     if len(run.executables) >= MAX_PLANS:
-        run.executables.pop(next(iter(run.executables)))
+        run.executables.pop(next(iter(run.executables), ()), None)
     executable = run.executables[key] = run.compile(key)
     return executable
 
