@@ -20,6 +20,9 @@ MAX_AGAIN = 16
 # measured: EPYC Zen 5, 1024 x 1024 float32: 5-point averages in a row, 0.76 of numpy fused in
 # twos, 2 one by one; separable 3-tap filters, 3 fused in twos.
 """
+MIN_SPREAD, MIN_REPEATS, MIN_VECTOR = 1 << 18, 64, 16
+"""A costly vector that is spread over a large result, which repeats every element of it so often,
+is computed first."""
 _DEAR = {"div": 4, "sqrt": 4, "floordiv": 8, "mod": 8} | dict.fromkeys(MATH1 | MATH2, 16)
 
 
@@ -33,18 +36,27 @@ def recomputed(
     """
     places: dict[Node, dict[frozenset[object], set[tuple[Index, ...]]]] = {}
     for node, idx in uses:
-        if node.op in ELEMENTWISE and node is not root and prod(node.shape) >= MIN_ELEMENTS:
+        if node.op in ELEMENTWISE and node is not root:
             loops = frozenset(v for index in idx for v in index.vars())
             places.setdefault(node, {}).setdefault(loops, set()).add(idx)
-    often = {node: max(map(len, found.values())) - 1 for node, found in places.items()}
-    if not any(often.values()):
+    again = {node: _again(root, node, found.values()) for node, found in places.items()}
+    if not any(again.values()):
         return None
     order = toposort([root])
     cost = _costs(order, stored)
     for node in reversed(order):
-        if node not in stored and MAX_AGAIN < often.get(node, 0) * cost[node] < inf:
+        if node not in stored and MAX_AGAIN < again.get(node, 0) * cost[node] < inf:
             return node
     return None
+
+
+def _again(root: Node, node: Node, places: Iterable[Collection[tuple[Index, ...]]]) -> int:
+    """How often an element of `node` is computed after its first time, as far as it matters."""
+    elements, all_elements = prod(node.shape), prod(root.shape)
+    spread = all_elements >= MIN_SPREAD and all_elements >= MIN_REPEATS * elements
+    if spread and elements >= MIN_VECTOR:
+        return 1
+    return max(map(len, places)) - 1 if elements >= MIN_ELEMENTS else 0
 
 
 def _costs(order: Iterable[Node], stored: Collection[Node]) -> dict[Node, float]:

@@ -55,6 +55,14 @@ def test_the_passes_of_a_softmax_stay_together():
     np.testing.assert_equal(kernels(graph.binary("mul", spread, spread)), 1)
 
 
+@pytest.mark.parametrize(("rows_of_it", "count"), [(4, 1), (1000, 2)])
+def test_a_costly_vector_is_computed_before_it_is_spread(rows_of_it, count):
+    shape = (rows_of_it, 1000)
+    gate = graph.unary("tanh", graph.unary("exp", source((1000,))))
+    total = graph.binary("add", source(shape), graph.broadcast(gate, shape))
+    np.testing.assert_equal(kernels(total), count)
+
+
 def test_many_steps_do_not_multiply():
     x = source((200, 200))
     for _ in range(12):
