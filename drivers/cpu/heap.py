@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -29,7 +30,7 @@ def _taken(queue: deque[T]) -> T | None:
         return None
 
 
-class Heap:
+class Heap(ABC):
     """Memory of one device. What is freed is given back as soon as no parked work may use it."""
 
     name: str
@@ -48,13 +49,13 @@ class Heap:
         self._closed = False
 
     @property
+    @abstractmethod
     def idle(self) -> bool:
         """Whether no work is parked."""
-        raise NotImplementedError
 
+    @abstractmethod
     def running(self) -> list[partial[bool]]:
         """For each ring on which a thread runs something now: whether it may still do so."""
-        raise NotImplementedError
 
     def alloc(self, nbytes: int) -> CpuBuffer:
         """Uninitialised memory. Raises: OutOfMemory with the sizes; BadArgument."""

@@ -6,6 +6,7 @@ waiting takes the same turns. Machine code cannot be played back: `function` is 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -26,11 +27,11 @@ class ReplayMismatch(DeviceError):
         )
 
 
-class _Tape:
+class _Tape(ABC):
     """Where operations go: `run` does or replays one."""
 
-    def run(self, op: str, args: list[Any], call: Callable[[], Any]) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def run(self, op: str, args: list[Any], call: Callable[[], Any]) -> Any: ...
 
 
 class _Recorder(_Tape):
