@@ -8,28 +8,18 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from compilers import amd_comgr, amd_llvm, cache, clang, llvm
-from drivers.base.contracts import Binary
+from drivers.base.contracts import Binary, Compiler
 from drivers.base.errors import Unsupported
 
 if TYPE_CHECKING:
     from compilers.ir import Kernel
 
 
-class Toolchain(Protocol):
-    """A compiler module: llvm, clang, amd_llvm, amd_comgr."""
-
-    def identity(self) -> bytes:
-        """Differs between two compilers that may give different code."""
-
-    def compile_object(self, source: str, arch: str, features: frozenset[str]) -> bytes:
-        """Source to a relocatable ELF object. Raises: CompileError."""
-
-
 AMD = "AMD:"
-TOOLCHAINS: dict[str, Toolchain] = {
+TOOLCHAINS: dict[str, Compiler] = {
     "LLVM": llvm,
     "CLANG": clang,
     f"{AMD}LLVM": amd_llvm,

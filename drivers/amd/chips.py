@@ -23,14 +23,12 @@ MAX_WORKGROUP_LANES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What the chips of one generation have in common."""
+    """What the chips of one generation have in common; their packets are in `queues/`."""
 
     name: str
     wave_lanes: int
     """Lanes of the wave that compilers choose by default."""
     simd_per_cu: int
-    pm4: str
-    """Packet flavour: "nv" (gfx10 and later) or "soc15" (gfx9)."""
     queue: str
     """What the compute queue reads by default: "PM4", or "AQL" where several XCCs share it."""
     scratch_unit_bytes: int
@@ -45,8 +43,6 @@ class Family:
     """Workgroup ids come in ttmp9 and ttmp7 instead of SGPRs."""
     matrix: str
     """Matrix instructions: "wmma", "mfma" or ""."""
-    sdma_count_bits: int
-    """Width of COPY_LINEAR's count. # src: vega10_, navi10_, sdma_v6_0_0_pkt_open.h"""
     save_waves_per_cu: int
     """Waves a save area has room for. # src: kfd_queue.c kfd_queue_ctx_save_restore_size()"""
     save_waves_per_engine: int
@@ -57,31 +53,31 @@ class Family:
 
 
 CDNA3 = Family(
-    name="CDNA3", wave_lanes=64, simd_per_cu=4, pm4="soc15", queue="AQL",
+    name="CDNA3", wave_lanes=64, simd_per_cu=4, queue="AQL",
     scratch_unit_bytes=1024, wavesize_bits=13, architected_scratch=True,
-    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="mfma", sdma_count_bits=22,
+    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="mfma",
     save_waves_per_cu=40, save_waves_per_engine=512, ctl_stack_bytes_per_wave=8,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
 CDNA4 = replace(CDNA3, name="CDNA4")
 RDNA2 = Family(
-    name="RDNA2", wave_lanes=32, simd_per_cu=2, pm4="nv", queue="PM4",
+    name="RDNA2", wave_lanes=32, simd_per_cu=2, queue="PM4",
     scratch_unit_bytes=1024, wavesize_bits=13, architected_scratch=False,
-    packed_work_items=False, workgroup_ids_in_ttmp=False, matrix="", sdma_count_bits=22,
+    packed_work_items=False, workgroup_ids_in_ttmp=False, matrix="",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0x7000,
 )  # fmt: skip
 RDNA3 = Family(
-    name="RDNA3", wave_lanes=32, simd_per_cu=2, pm4="nv", queue="PM4",
+    name="RDNA3", wave_lanes=32, simd_per_cu=2, queue="PM4",
     scratch_unit_bytes=256, wavesize_bits=15, architected_scratch=True,
-    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="wmma", sdma_count_bits=30,
+    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="wmma",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
 RDNA4 = Family(
-    name="RDNA4", wave_lanes=32, simd_per_cu=2, pm4="nv", queue="PM4",
+    name="RDNA4", wave_lanes=32, simd_per_cu=2, queue="PM4",
     scratch_unit_bytes=256, wavesize_bits=18, architected_scratch=True,
-    packed_work_items=True, workgroup_ids_in_ttmp=True, matrix="wmma", sdma_count_bits=30,
+    packed_work_items=True, workgroup_ids_in_ttmp=True, matrix="wmma",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
@@ -109,11 +105,6 @@ class Chip:
     product: str
     lds_bytes: int = 64 * KIB
     """Local memory of a compute unit, all of which one workgroup may have."""
-
-    @property
-    def max_copy_bytes(self) -> int:
-        """The largest single linear copy of its SDMA engines."""
-        return 1 << self.family.sdma_count_bits
 
 
 def _versions(*versions: Version) -> frozenset[Version]:

@@ -213,7 +213,7 @@ class Device(Protocol):
     host_visible: bool
     """Whether buffers have a host address (`gpu_va` is one), and host memory can be wrapped."""
     timeline: Signal
-    """Grows by one with every submission of the tensor layer."""
+    """The device's own signal, 0 at first, for work on other queues and devices to wait for."""
 
     def alloc(self, nbytes: int) -> Buffer:
         """Uninitialised memory. Raises: OutOfMemory with the sizes."""
@@ -241,10 +241,13 @@ Firmware: TypeAlias = Callable[[str, str], Binary]
 
 
 class Compiler(Protocol):
-    """Source or IR text to a Binary, through the content-addressed cache."""
+    """Source text to an object; `compilers/toolchains.py` renders, links and caches around it."""
 
-    name: str
+    def identity(self) -> bytes:
+        """Differs between two compilers that may give different code."""
 
-    def render(self, kernel: object) -> str: ...
-    def compile(self, source: str, arch: str, features: frozenset[str]) -> Binary:
-        """Raises: CompileError with log and source; Unsupported for an unknown arch."""
+    def compile_object(self, source: str, arch: str, features: frozenset[str]) -> bytes:
+        """A relocatable ELF object, or a linked code object.
+
+        Raises: CompileError with log and source; Unsupported for an unknown arch.
+        """

@@ -11,6 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from drivers.amd.chips import CHIPS, NAMES, Chip, Family, chip_of, target_name
 from drivers.base.errors import MalformedInput, Unsupported
+from queues import pm4, sdma
 from tests.support import check
 
 KERNEL = """
@@ -60,42 +61,40 @@ def test_the_register_file_is_what_a_save_area_holds(chip: Chip) -> None:
     check(nbytes == chip.save_vgpr_bytes_per_cu, hex(nbytes))
 
 
-# src: notes from gc_*_sh_mask.h (TMPRING_SIZE), kfd_device.c, amdgpu_discovery.c, *_pkt_open.h
+# src: notes from gc_*_sh_mask.h (TMPRING_SIZE), kfd_device.c, amdgpu_discovery.c
 @pytest.mark.parametrize(
     (
         "name",
         "lanes",
         "simds",
-        "pm4",
         "queue",
         "unit",
         "size_bits",
         "lds",
-        "copy",
         "gc",
         "sdma",
     ),
     [
-        ("gfx942", 64, 4, "soc15", "AQL", 1024, 13, 0x10000, 1 << 22, (9, 4, 3), (4, 4, 2)),
-        ("gfx950", 64, 4, "soc15", "AQL", 1024, 13, 0x28000, 1 << 22, (9, 5, 0), (4, 4, 4)),
-        ("gfx1030", 32, 2, "nv", "PM4", 1024, 13, 0x10000, 1 << 22, (10, 3, 0), (5, 2, 0)),
-        ("gfx1100", 32, 2, "nv", "PM4", 256, 15, 0x10000, 1 << 30, (11, 0, 0), (6, 0, 0)),
-        ("gfx1101", 32, 2, "nv", "PM4", 256, 15, 0x10000, 1 << 30, (11, 0, 3), (6, 0, 3)),
-        ("gfx1102", 32, 2, "nv", "PM4", 256, 15, 0x10000, 1 << 30, (11, 0, 2), (6, 0, 2)),
-        ("gfx1200", 32, 2, "nv", "PM4", 256, 18, 0x10000, 1 << 30, (12, 0, 0), (7, 0, 0)),
-        ("gfx1201", 32, 2, "nv", "PM4", 256, 18, 0x10000, 1 << 30, (12, 0, 1), (7, 0, 1)),
+        ("gfx942", 64, 4, "AQL", 1024, 13, 0x10000, (9, 4, 3), (4, 4, 2)),
+        ("gfx950", 64, 4, "AQL", 1024, 13, 0x28000, (9, 5, 0), (4, 4, 4)),
+        ("gfx1030", 32, 2, "PM4", 1024, 13, 0x10000, (10, 3, 0), (5, 2, 0)),
+        ("gfx1100", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 0), (6, 0, 0)),
+        ("gfx1101", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 3), (6, 0, 3)),
+        ("gfx1102", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 2), (6, 0, 2)),
+        ("gfx1200", 32, 2, "PM4", 256, 18, 0x10000, (12, 0, 0), (7, 0, 0)),
+        ("gfx1201", 32, 2, "PM4", 256, 18, 0x10000, (12, 0, 1), (7, 0, 1)),
     ],
 )
 def test_facts(
-    name: str, lanes: int, simds: int, pm4: str, queue: str, unit: int, size_bits: int,
-    lds: int, copy: int, gc: tuple[int, int, int], sdma: tuple[int, int, int],
+    name: str, lanes: int, simds: int, queue: str, unit: int, size_bits: int,
+    lds: int, gc: tuple[int, int, int], sdma: tuple[int, int, int],
 ) -> None:  # fmt: skip
     (chip,) = (chip for chip in CHIPS.values() if chip.name == name)
     family = chip.family
     check((family.wave_lanes, family.simd_per_cu) == (lanes, simds))
-    check((family.pm4, family.queue) == (pm4, queue))
+    check(family.queue == queue)
     check((family.scratch_unit_bytes, family.wavesize_bits) == (unit, size_bits))
-    check((chip.lds_bytes, chip.max_copy_bytes) == (lds, copy))
+    check(chip.lds_bytes == lds)
     check(gc in chip.gc and sdma in chip.sdma)
 
 
@@ -103,6 +102,12 @@ def test_the_second_stepping_of_mi300() -> None:
     # src: kfd_device.c (GC 9.4.4 is 90402), amdgpu_discovery.c (SDMA 4.4.5)
     chip = chip_of(90402)
     check((9, 4, 4) in chip.gc and (4, 4, 5) in chip.sdma)
+
+
+def test_every_chip_has_its_packets() -> None:
+    names = {chip.name for chip in CHIPS.values()}
+    check(names <= set(pm4.CHIPS), f"{names - set(pm4.CHIPS)} have no PM4 flavour")
+    check(names <= set(sdma.CHIPS), f"{names - set(sdma.CHIPS)} have no SDMA engine")
 
 
 def test_no_two_chips_share_a_discovery_version() -> None:
