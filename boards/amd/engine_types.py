@@ -1,4 +1,4 @@
-"""What the parts of a board exchange: a chip, address spaces, queues, and the host around engines."""
+"""What the parts of a board exchange: a chip, address spaces, queues, a host around engines."""
 
 from __future__ import annotations
 
