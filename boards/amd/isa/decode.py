@@ -68,13 +68,6 @@ class Instruction:
     literal: int | None = None
     dpp: Dpp | None = None
     halves: tuple[Instruction, ...] = ()
-    printed: str = ""
-    """The family's own mnemonic where `name` is another family's."""
-
-    @property
-    def mnemonic(self) -> str:
-        """The name that assembly prints; `name` says what it means."""
-        return self.printed or self.name
 
     @property
     def size_bytes(self) -> int:
@@ -123,9 +116,8 @@ def _finish(
         operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
         dwords += 1
     return Instruction(
-        entry.name, layout.name, pc, tuple(words[:dwords]), tuple(operands), fields, literal, dpp,
-        printed=entry.printed,
-    )  # fmt: skip
+        entry.name, layout.name, pc, tuple(words[:dwords]), tuple(operands), fields, literal, dpp
+    )
 
 
 def _extra(family: Family, words: Sequence[int], at: int, pc: int) -> int:

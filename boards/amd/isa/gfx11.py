@@ -53,7 +53,7 @@ def _promoted(entry: Entry, base: int) -> Entry:
             slots.append(Slot(kind, MASK))
         else:
             slots.append(slot)
-    return Entry(entry.name, base + entry.opcode, tuple(slots), entry.printed)
+    return Entry(entry.name, base + entry.opcode, tuple(slots))
 
 
 def _vop3() -> dict[int, Entry]:

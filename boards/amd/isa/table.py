@@ -17,7 +17,6 @@ Width `m` is a lane mask (a bit a lane), `w8` a matrix tile that is 8 dwords in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,11 +38,8 @@ class Entry:
     """One instruction of one encoding."""
 
     name: str
-    """What it means: one name over all families."""
     opcode: int
     slots: tuple[Slot, ...]
-    printed: str = ""
-    """What this family's assembly calls it, where that differs."""
 
 
 def listed(text: str) -> list[str]:
@@ -60,11 +56,8 @@ def _slot(word: str) -> Slot:
     return Slot(field, TILE if width == "w8" else int(width))
 
 
-def table(text: str, meaning: Callable[[str], str] = str) -> dict[int, Entry]:
-    """Parse the notation above into opcode -> Entry.
-
-    `meaning` turns a family's mnemonic into the name that the executor knows.
-    """
+def table(text: str) -> dict[int, Entry]:
+    """Parse the notation above into opcode -> Entry."""
     entries: dict[int, Entry] = {}
     slots: tuple[Slot, ...] = ()
     opcode = 0
@@ -78,8 +71,7 @@ def table(text: str, meaning: Callable[[str], str] = str) -> dict[int, Entry]:
                 continue
             if opcode in entries:
                 raise ValueError(f"opcode {opcode:#x} is both {word} and {entries[opcode].name}")
-            name = meaning(word)
-            entries[opcode] = Entry(name, opcode, slots, word if name != word else "")
+            entries[opcode] = Entry(word, opcode, slots)
             opcode += 1
     return entries
 

@@ -30,7 +30,7 @@ _SEGMENTS = ("flat", "scratch", "global")
 def disassemble(inst: Instruction) -> str:
     """The text of one instruction."""
     if inst.halves:
-        return " :: ".join(f"{h.mnemonic} {_plain_operands(h)}" for h in inst.halves)
+        return " :: ".join(f"{h.name} {_plain_operands(h)}" for h in inst.halves)
     if inst.encoding in ("SOPK", "SOPP", "SOP1"):
         shown = special.scalar(inst, _destination(inst))
         if shown is not None:
@@ -108,7 +108,7 @@ def _scalar(inst: Instruction) -> str:
         return _smem(inst)
     shown = [special.immediate(inst, o.code) if o.field == "i" else _show(inst, o)
              for o in inst.operands]  # fmt: skip
-    return f"{inst.mnemonic} {', '.join(shown)}" if shown else inst.mnemonic
+    return f"{inst.name} {', '.join(shown)}" if shown else inst.name
 
 
 def _destination(inst: Instruction) -> str:
@@ -118,7 +118,7 @@ def _destination(inst: Instruction) -> str:
 
 def _smem(inst: Instruction) -> str:
     if not inst.operands:
-        return inst.mnemonic
+        return inst.name
     f = inst.fields
     parts = [_show(inst, o) for o in inst.operands if o.field != "o"]
     offset = f["offset"] - (1 << 21) if f["offset"] >> 20 else f["offset"]
@@ -130,13 +130,13 @@ def _smem(inst: Instruction) -> str:
         parts.append(name_of(f["soffset"], 1, None))
         tail = f" offset:{shown}" if offset else ""
     flags = (" glc" if f["glc"] else "") + (" dlc" if f["dlc"] else "")
-    return f"{inst.mnemonic} {', '.join(parts)}{tail}{flags}"
+    return f"{inst.name} {', '.join(parts)}{tail}{flags}"
 
 
 def _ds(inst: Instruction) -> str:
     f = inst.fields
     parts = ", ".join(_show(inst, o) for o in inst.operands)
-    head = f"{inst.mnemonic} {parts}" if parts else inst.mnemonic
+    head = f"{inst.name} {parts}" if parts else inst.name
     gds = " gds" if f["gds"] else ""
     if "_2addr_" in inst.name:
         first = f" offset0:{f['offset0']}" if f["offset0"] else ""
@@ -155,7 +155,7 @@ def _flags(inst: Instruction) -> str:
 def _flat(inst: Instruction) -> str:
     f = inst.fields
     segment = f["segment"]
-    name = f"{_SEGMENTS[segment]}_{inst.mnemonic}"
+    name = f"{_SEGMENTS[segment]}_{inst.name}"
     parts: list[str] = []
     if "atomic" in name and f["glc"]:
         parts.append(name_of(VGPR + f["d"], _returned_dwords(inst), None))
@@ -185,7 +185,7 @@ def _returned_dwords(inst: Instruction) -> int:
 def _mubuf(inst: Instruction) -> str:
     f = inst.fields
     if not inst.operands:
-        return inst.mnemonic
+        return inst.name
     vaddr = 2 if f["offen"] and f["idxen"] else 1
     parts: list[str] = []
     for o in inst.operands:
@@ -198,7 +198,7 @@ def _mubuf(inst: Instruction) -> str:
     modes = (" idxen" if f["idxen"] else "") + (" offen" if f["offen"] else "")
     offset = f" offset:{f['offset']}" if f["offset"] else ""
     tfe = " tfe" if f["tfe"] else ""
-    return f"{inst.mnemonic} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
+    return f"{inst.name} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
 
 
 def _suffix(inst: Instruction) -> str:
@@ -239,7 +239,7 @@ def _vector(inst: Instruction) -> str:
         if o.field in "abc":
             shown = _signed(shown, "abc".index(o.field), neg, absolute, o)
         parts.append(shown)
-    head = f"{inst.mnemonic}{_suffix(inst)}" + (f" {', '.join(parts)}" if parts else "")
+    head = f"{inst.name}{_suffix(inst)}" + (f" {', '.join(parts)}" if parts else "")
     if inst.encoding == "VOP3P":
         head += special.packed(inst)
     elif f.get("op_sel"):

@@ -117,10 +117,10 @@ def _hardware_register(inst: Instruction, value: int, gpr: str) -> str:
         shown = f"{shown}, {offset}, {width}"
     register = f"hwreg({shown})"
     if inst.name == "s_setreg_imm32_b32":
-        return f"{inst.mnemonic} {register}, {inst.literal or 0:#x}"
+        return f"{inst.name} {register}, {inst.literal or 0:#x}"
     if inst.name == "s_getreg_b32":
-        return f"{inst.mnemonic} {gpr}, {register}"
-    return f"{inst.mnemonic} {register}, {gpr}"
+        return f"{inst.name} {gpr}, {register}"
+    return f"{inst.name} {register}, {gpr}"
 
 
 def _waitcnt(value: int) -> str:
