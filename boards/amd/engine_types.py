@@ -1,0 +1,132 @@
+"""What the parts of a board exchange: a chip, address spaces, queues, a host around engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from boards.amd.wave_types import Memory
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One kind of GPU: what engines, page tables and sysfs need to know of it."""
+
+    name: str
+    """"gfx1100"."""
+    family: str
+    """"gfx9", "gfx10", "gfx11" or "gfx12": packets, page tables and machine code differ by it."""
+    target_version: int
+    """gfx_target_version as sysfs prints it: 110000."""
+    lanes: int
+    """Lanes of a wave unless a kernel asks otherwise: what wave_front_size says."""
+    xccs: int
+    """Dies that each run every dispatch of a queue together."""
+    cus: int
+    """Compute units, all XCCs together."""
+    lds_bytes: int
+    """LDS of one workgroup at most."""
+    gc: Version
+    """Version of the graphics and compute block."""
+    sdma: Version
+    """Version of the copy engines."""
+    sdma_engines: int
+    """Copy engines, those for XGMI not counted."""
+    sdma_xgmi_engines: int
+    sdma_queues: int
+    """Queues of one copy engine."""
+    ip: Mapping[str, Version] = field(default_factory=dict)
+    """Version of every block of the discovery table, by its name there ("NBIF")."""
+    properties: Mapping[str, int] = field(default_factory=dict)
+    """The node's properties as sysfs prints them, in that order."""
+
+
+class PacketFault(Exception):
+    """A command processor or copy engine met a packet it cannot run; the queue stops.
+
+    kind: "unknown opcode", "wrong length", "reserved bits", ...; `va` is where the packet lies,
+    `words` its first dwords.
+    """
+
+    def __init__(
+        self, kind: str, *, va: int = 0, words: tuple[int, ...] = (), detail: str = ""
+    ) -> None:
+        self.kind, self.va, self.words, self.detail = kind, va, words, detail
+        shown = " ".join(f"{word:08x}" for word in words)
+        tail = f": {detail}" if detail else ""
+        super().__init__(f"{kind} in a packet at {va:#x} [{shown}]{tail}")
+
+
+class Space(Memory, Protocol):
+    """One process's GPU addresses as one agent ("CP", "SDMA0", "waves of queue 3") sees them.
+
+    All accesses raise MemoryFault with kind "unmapped", "read-only", "no-execute" or "misaligned".
+    """
+
+    def read(self, va: int, nbytes: int) -> bytes:
+        """`nbytes` bytes at `va`, any alignment."""
+
+    def write(self, va: int, data: bytes) -> None:
+        """All of `data` at `va`, any alignment; nothing is written when any byte faults."""
+
+    def agent(self, name: str) -> Space:
+        """The same tables as another agent sees them, through a cache of its own.
+
+        The same name gives the same agent.
+        """
+
+    def release(self) -> None:
+        """What this agent wrote is visible to everybody who acquires from now on."""
+
+    def acquire(self) -> None:
+        """What this agent has cached is dropped: it sees what others released."""
+
+
+@dataclass(slots=True)
+class QueueSpec:
+    """What CREATE_QUEUE said, and UPDATE_QUEUE changes in place."""
+
+    queue_id: int
+    """Unique in its process, over all its GPUs."""
+    kind: str
+    """"pm4", "aql" or "sdma"."""
+    ring_va: int
+    ring_bytes: int
+    rptr_va: int
+    wptr_va: int
+    eop_va: int = 0
+    eop_bytes: int = 0
+    save_va: int = 0
+    save_bytes: int = 0
+    engine: int = 0
+    """Of an SDMA queue: number of the copy engine."""
+    active: bool = True
+    """False while the kernel has it unmapped (percentage 0, evicted): doorbells wait."""
+
+
+class Host(Protocol):
+    """What the engines of one process on one GPU ask of the board around them."""
+
+    chip: Chip
+    shared_base: int
+    """Flat aperture of LDS, as GET_PROCESS_APERTURES told the process."""
+    private_base: int
+    """Flat aperture of scratch."""
+
+    def interrupt(self, event_id: int) -> None:
+        """An end-of-pipe or trap interrupt with this context id."""
+
+    def queue_fault(self, spec: QueueSpec, error: Exception) -> None:
+        """A WaveFault, MemoryFault or PacketFault stopped a queue; the kernel raises events."""
+
+    def ticks(self) -> int:
+        """The 100 MHz counter that timestamps come from."""
+
+    def find(self, kind: str, what: str) -> None:
+        """A strict finding: silicon would let it pass, the board reports it once per place."""
+
+    def trace(self, name: str, **facts: int | str) -> None:
+        """One event of the timeline; costs nothing when tracing is off."""
