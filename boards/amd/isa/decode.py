@@ -12,7 +12,7 @@ from boards.amd.isa.table import Entry, lane_dwords
 VGPR = 256
 """Source codes from here on are vector registers."""
 VCC, EXEC, LITERAL = 106, 126, 255
-DPP8, DPP8_FI, DPP16 = 233, 234, 250
+DPP8, DPP8_FI, DPP16, SDWA = 233, 234, 250, 249
 _MAX_DWORDS = 4
 _SEGMENT_NONE = 3
 _RESOURCE_BITS = 5
@@ -58,6 +58,21 @@ class Dpp:
 
 
 @dataclass(frozen=True, slots=True)
+class Sdwa:
+    """The sub-dword dword: which part of each operand (0-3 bytes, 4-5 words, 6 all)."""
+
+    sources: tuple[int, int]
+    sext: int
+    neg: int
+    abs: int
+    target: int = 6
+    unused: int = 0
+    """What becomes of the rest of the destination: 0 zeros, 1 the sign, 2 it stays."""
+    clamp: bool = False
+    omod: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One decoded instruction; `fields` are its raw bit fields.
 
@@ -75,6 +90,7 @@ class Instruction:
     literal: int | None = None
     dpp: Dpp | None = None
     halves: tuple[Instruction, ...] = ()
+    sdwa: Sdwa | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -124,7 +140,7 @@ def _finish(
     operands = [_operand(layout, slot.field, lane_dwords(slot.dwords, lanes), fields)
                 for slot in entry.slots]  # fmt: skip
     codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
-    literal, dpp, dwords = None, None, layout.dwords
+    literal, dpp, sdwa, dwords = None, None, None, layout.dwords
     wants_literal = any(o.field == "k" for o in operands)
     if layout.name != "SMEM" and (LITERAL in codes or wants_literal):
         literal, dwords = _extra(family, words, dwords, pc), dwords + 1
@@ -132,9 +148,12 @@ def _finish(
         dpp, source = _dpp(_extra(family, words, dwords, pc), codes)
         operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
         dwords += 1
+    elif family.sdwa and SDWA in codes and layout.name in _SHORT:
+        sdwa, operands = _sdwa(_extra(family, words, dwords, pc), layout.name, operands)
+        dwords += 1
     return Instruction(
         family, entry.name, _meaning(family, entry.name), layout.name, pc,
-        tuple(words[:dwords]), tuple(operands), fields, literal, dpp,
+        tuple(words[:dwords]), tuple(operands), fields, literal, dpp, (), sdwa,
     )  # fmt: skip
 
 
@@ -187,6 +206,30 @@ def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:
         ),
         source,
     )
+
+
+def _sdwa(word: int, encoding: str, operands: list[Operand]) -> tuple[Sdwa, list[Operand]]:
+    """The sub-dword control of the extra dword, and the operands it names."""
+    # src: CDNA3 ISA 13.3.8 and 13.3.9 (SDWA, SDWAB), RDNA2 ISA 13.3.8 and 13.3.9.
+    changed = []
+    for o in operands:
+        if o.field == "a":
+            o = o._replace(code=(word & 0xFF) + (0 if word >> 23 & 1 else VGPR))
+        elif o.field == "b" and word >> 31:
+            o = o._replace(code=o.code - VGPR)
+        elif o.field == "V" and encoding == "VOPC" and word >> 15 & 1:
+            o = o._replace(code=word >> 8 & 0x7F)
+        changed.append(o)
+    bits = {name: (word >> low & 1) | (word >> low + 7 & 2)
+            for name, low in (("sext", 19), ("neg", 20), ("abs", 21))}  # fmt: skip
+    sources = (word >> 16 & 7, word >> 24 & 7)
+    if encoding == "VOPC":
+        return Sdwa(sources, **bits), changed
+    return (
+        Sdwa(sources, **bits, target=word >> 8 & 7, unused=word >> 11 & 3,
+             clamp=bool(word >> 13 & 1), omod=word >> 14 & 3),
+        changed,
+    )  # fmt: skip
 
 
 def _decode_dual(

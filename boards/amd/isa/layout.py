@@ -74,6 +74,12 @@ class Family:
     """Whether FLAT instructions (not GLOBAL, not SCRATCH) have a signed offset."""
     dpp_sources: frozenset[int] = frozenset({233, 234, 250})
     """Codes of source 0 that announce a dword of lane permutation."""
+    sdwa: bool = False
+    """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
+    split_registers: bool = True
+    """Short encodings name the upper halves of v0 and up as v128 and up in 16-bit operands."""
+    zeroing: frozenset[str] = frozenset()
+    """Instructions whose 16-bit result clears the other half of the register."""
     lane_counts: tuple[int, ...] = (32, 64)
     vgpr_granule: Mapping[int, int] = field(default_factory=lambda: {32: 8, 64: 4})
     """Lanes of a wave -> vector registers that one unit of RSRC1.VGPRS stands for."""
