@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from boards.amd.isa import text_special as special
 from boards.amd.isa.decode import LITERAL, VGPR, Dpp, Instruction, Operand
+from boards.amd.isa.layout import Family
 
 _SGPRS = 106
 _TTMP, _TTMPS = 108, 16
@@ -21,8 +24,6 @@ _NO_SUFFIX = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
     "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
 })  # fmt: skip
-_PROMOTED = 0x200
-_OMOD = ("", " mul:2", " mul:4", " div:2")
 _SEGMENTS = ("flat", "scratch", "global")
 
 
@@ -207,17 +208,23 @@ def _mubuf(inst: Instruction) -> str:
     return f"{inst.name} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
 
 
+@lru_cache
+def _short_names(family: Family) -> frozenset[str]:
+    """Instructions that have a short encoding: their VOP3 forms are told apart by a suffix."""
+    short = [layout for layout in family.layouts if layout.name in ("VOP1", "VOP2", "VOPC")]
+    return frozenset(entry.name for layout in short for entry in layout.entries.values())
+
+
 def _suffix(inst: Instruction) -> str:
-    dpp = "_dpp" if inst.dpp else ""
+    dpp = "_sdwa" if inst.sdwa else "_dpp" if inst.dpp else ""
     if inst.encoding in ("VOP1", "VOP2", "VOPC"):
         if inst.name in _NO_SUFFIX:
             return dpp
-        if dpp and inst.encoding == "VOPC":
+        if inst.dpp and inst.encoding == "VOPC":
             return ""
         return dpp or "_e32"
     if inst.encoding in ("VOP3", "VOP3SD"):
-        opcode = inst.words[0] >> 16 & 0x3FF
-        return ("_e64" if opcode < _PROMOTED or dpp else "") + dpp
+        return ("_e64" if inst.name in _short_names(inst.family) or dpp else "") + dpp
     return f"_e64{dpp}" if dpp else ""
 
 
@@ -237,13 +244,16 @@ def _vector(inst: Instruction) -> str:
     mixed = inst.name.startswith("v_fma_mix")
     neg = f.get("neg", 0) if inst.encoding != "VOP3P" or mixed else 0
     absolute = f["neg_hi"] if mixed else f.get("abs", 0)
-    if inst.dpp and inst.encoding in ("VOP1", "VOP2", "VOPC"):
-        neg, absolute = inst.dpp.neg, inst.dpp.abs
+    extra = inst.sdwa or inst.dpp
+    if extra and inst.encoding in ("VOP1", "VOP2", "VOPC"):
+        neg, absolute = extra.neg, extra.abs
     parts = []
     for o in inst.operands:
         shown = _show(inst, o)
         if o.field in "abc":
             shown = _signed(shown, "abc".index(o.field), neg, absolute, o)
+            if inst.sdwa and inst.sdwa.sext >> "abc".index(o.field) & 1:
+                shown = f"sext({shown})"
         parts.append(shown)
     head = f"{inst.name}{_suffix(inst)}" + (f" {', '.join(parts)}" if parts else "")
     if inst.encoding == "VOP3P":
@@ -251,7 +261,9 @@ def _vector(inst: Instruction) -> str:
     elif f.get("op_sel"):
         head += special.op_sel(inst)
     head += " clamp" if f.get("clamp") else ""
-    head += _OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
+    head += special.OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
+    if inst.sdwa:
+        return head + special.sub_dword(inst, inst.sdwa)
     return head + (_dpp(inst.dpp) if inst.dpp else "")
 
 

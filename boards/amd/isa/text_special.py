@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from boards.amd.isa.decode import Instruction
+from boards.amd.isa.decode import Instruction, Sdwa
 from boards.amd.isa.layout import all_ones, gather
 
 _BITS16 = 0xFFFF
@@ -217,9 +217,30 @@ def _bits(name: str, value: int, count: int) -> str:
     return f" {name}:[{','.join(str(value >> i & 1) for i in range(count))}]"
 
 
+OMOD = ("", " mul:2", " mul:4", " div:2")
+_PARTS = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD", "7")
+_UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "3")
+
+
+def sub_dword(inst: Instruction, sdwa: Sdwa) -> str:
+    """The modifiers of sub-dword addressing."""
+    text = (" clamp" if sdwa.clamp else "") + OMOD[sdwa.omod]
+    if inst.encoding != "VOPC":
+        text += f" dst_sel:{_PARTS[sdwa.target]} dst_unused:{_UNUSED[sdwa.unused]}"
+    sources = [o for o in inst.operands if o.field in "ab"]
+    for number, part in zip(range(len(sources)), sdwa.sources, strict=False):
+        text += f" src{number}_sel:{_PARTS[part]}"
+    return text
+
+
 # src: RDNA3 ISA 15.3.7, DPP_CTRL.
 _DPP_ROWS = {0x100: "row_shl", 0x110: "row_shr", 0x120: "row_ror"}
 _DPP_SHARE = {0x150: "row_share", 0x160: "row_xmask"}
+# src: CDNA3 ISA 13.3.10, DPP_CTRL: over the whole wave, gfx9 only.
+_DPP_WAVE = {
+    0x130: "wave_shl:1", 0x134: "wave_rol:1", 0x138: "wave_shr:1", 0x13C: "wave_ror:1",
+    0x142: "row_bcast:15", 0x143: "row_bcast:31",
+}  # fmt: skip
 _DPP_MIRROR = {0x140: "row_mirror", 0x141: "row_half_mirror"}
 
 
@@ -233,4 +254,6 @@ def dpp_control(control: int) -> str:
     names = _DPP_ROWS | _DPP_SHARE
     if base in names:
         return f"{names[base]}:{amount}"
+    if control in _DPP_WAVE:
+        return _DPP_WAVE[control]
     return f"dpp_ctrl:{control:#x}"
