@@ -136,8 +136,7 @@ def _smem(inst: Instruction) -> str:
     else:
         parts.append(name_of(inst, f["soffset"], 1))
         tail = f" offset:{shown}" if offset else ""
-    flags = (" glc" if f["glc"] else "") + (" dlc" if f["dlc"] else "")
-    return f"{inst.name} {', '.join(parts)}{tail}{flags}"
+    return f"{inst.name} {', '.join(parts)}{tail}{_flags(inst)}"
 
 
 def _ds(inst: Instruction) -> str:
@@ -156,7 +155,9 @@ def _ds(inst: Instruction) -> str:
 
 
 def _flags(inst: Instruction) -> str:
-    return "".join(f" {flag}" for flag in ("glc", "slc", "dlc") if inst.fields[flag])
+    if inst.family.flags is not None:
+        return inst.family.flags(inst)
+    return "".join(f" {flag}" for flag in ("glc", "slc", "dlc") if inst.fields.get(flag))
 
 
 def _flat(inst: Instruction) -> str:
