@@ -104,7 +104,19 @@ class FakeMachine:
     def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
         raise self._never("ioctl")
 
-    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+    def reserve(self, nbytes: int) -> Region:
+        raise self._never("reserve")
+
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Region | None = None,
+        at: int = 0,
+    ) -> Region:
         raise self._never("mmap")
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:

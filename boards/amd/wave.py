@@ -17,9 +17,8 @@ import numpy as np
 
 from boards.amd.isa.decode import Instruction, UnknownInstruction, decode
 from boards.amd.isa.gfx11 import GFX11
-from boards.amd.isa.layout import Family
+from boards.amd.isa.layout import Family, all_ones, gather
 from boards.amd.isa.text import disassemble
-from boards.amd.isa.text_special import LGKMCNT, VMCNT, field
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
@@ -92,10 +91,13 @@ class Chunk:
         """Start the waves of some workgroups and run them all to the end."""
         d = self.dispatch
         count = groups * waves_per_group(d)
-        w = self.w = Waves(count, d.lanes, vgpr_count(d), d.lds_bytes, groups)
+        registers = vgpr_count(d, self.family)
+        w = self.w = Waves(count, d.lanes, registers, d.lds_bytes, groups, self.family.null)
         observe = self.strict.uninitialised or self.strict.wait_counts or self.strict.lds
-        self.observer = w.observer = Observer(w, self.strict, self.report) if observe else None
-        scalars, vectors = start(w, d, first_group)
+        self.observer = w.observer = (
+            Observer(w, self.strict, self.report, self.family) if observe else None
+        )
+        scalars, vectors = start(w, d, first_group, self.family)
         if self.observer:
             self.observer.define(tuple(range(vectors)), scalars)
         self.report.waves += count
@@ -250,7 +252,7 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
     """The function that executes an instruction, or None when there is none."""
     if inst.encoding == "VOPD":
         return bind_dual(inst)
-    if inst.name.startswith("s_waitcnt"):
+    if inst.name in inst.family.waits:
         return _wait(inst)
     if inst.encoding in ("FLAT", "SMEM"):
         found = bind_memory(inst, memory)
@@ -266,13 +268,11 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
 def _wait(inst: Instruction) -> Run:
     """Everything has arrived already; only the strict check follows the counts."""
     value = inst.fields["i"]
-    if inst.name == "s_waitcnt":
-        counts = {"vm": field(value, VMCNT), "lgkm": field(value, LGKMCNT)}
-        full = {"vm": VMCNT, "lgkm": LGKMCNT}
-        counts = {c: n for c, n in counts.items() if n < (1 << full[c][1]) - 1}
-    else:
-        name = inst.name.removeprefix("s_waitcnt_").removesuffix("cnt")
-        counts = {name: value} if name in ("vm", "lgkm") else {}
+    counts = {
+        counter: gather(value, pieces)
+        for counter, pieces in inst.family.waits[inst.name].items()
+        if gather(value, pieces) != all_ones(pieces)
+    }
 
     def run(w: Waves) -> None:
         if w.observer is not None:

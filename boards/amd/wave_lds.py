@@ -26,7 +26,7 @@ _STRIDE = 64
 
 def bind_lds(inst: Instruction) -> Run | None:
     """A function for a DS instruction, or None."""
-    name = inst.name
+    name = inst.meaning
     if inst.fields["gds"]:
         return None
     if name in _CROSS_LANE:

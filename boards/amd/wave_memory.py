@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa.decode import NULL, VGPR, Instruction
+from boards.amd.isa.decode import VGPR, Instruction
 from boards.amd.wave_atomics import apply_atomic
 from boards.amd.wave_lds import lds_load, lds_store
 from boards.amd.wave_operands import UnsupportedOperand, pair
@@ -18,7 +18,6 @@ from boards.amd.wave_types import Addresses, Array, Memory, MemoryFault, WaveFau
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"load_(d16_)?(hi_)?([iub])(\d+)$")
 _STORE = re.compile(r"store_(d16_hi_)?b(\d+)$")
-_OFF = (NULL, 0x7F)
 _FLAT, _SCRATCH, _GLOBAL = 0, 1, 2
 _APERTURE_SHIFT = np.uint64(32)
 
@@ -26,14 +25,14 @@ _APERTURE_SHIFT = np.uint64(32)
 def bind_memory(inst: Instruction, memory: Memory) -> Run | None:
     """A function for a FLAT, GLOBAL, SCRATCH or SMEM instruction, or None."""
     if inst.encoding == "SMEM":
-        return _scalar_load(inst, memory) if inst.name.startswith("s_load") else None
-    load = _LOAD.match(inst.name)
+        return _scalar_load(inst, memory) if inst.meaning.startswith("s_load") else None
+    load = _LOAD.match(inst.meaning)
     if load:
         return _load(inst, memory, load)
-    store = _STORE.match(inst.name)
+    store = _STORE.match(inst.meaning)
     if store:
         return _store(inst, memory, store)
-    if inst.name.startswith("atomic_"):
+    if inst.meaning.startswith("atomic_"):
         return _atomic(inst, memory)
     return None
 
@@ -41,13 +40,13 @@ def bind_memory(inst: Instruction, memory: Memory) -> Run | None:
 def _scalar_load(inst: Instruction, memory: Memory) -> Run:
     f = inst.fields
     target, base = inst.operands[0], inst.operands[1].code
-    offset = f["offset"] - (1 << 21) if f["offset"] >> 20 else f["offset"]
-    step = np.uint64(offset & (1 << 64) - 1)
+    step = np.uint64(inst.offset & (1 << 64) - 1)
+    based = f["soffset"] not in inst.family.off
     count = target.dwords
 
     def run(w: Waves) -> None:
         va = w.scalar64(base) + step
-        if f["soffset"] not in _OFF:
+        if based:
             va = va + w.scalar(f["soffset"]).astype(np.uint64)
         va = va & ~np.uint64(3)
         words = guarded(w, inst, memory.load, va, 4 * count, None)
@@ -104,12 +103,12 @@ def addresses(inst: Instruction) -> Callable[[Waves], Addresses]:
     """Global or flat addresses (n, lanes) of an instruction."""
     f = inst.fields
     segment = f["segment"]
-    raw = f["offset"] - (1 << 13) if segment and f["offset"] >> 12 else f["offset"]
+    raw = inst.offset
     offset = np.uint64(raw & (1 << 64) - 1)
     register = f["a"]
     if segment == _SCRATCH:
         return _scratch_addresses(inst, raw)
-    if segment == _GLOBAL and f["saddr"] not in _OFF:
+    if segment == _GLOBAL and f["saddr"] not in inst.family.off:
         base = f["saddr"]
 
         def based(w: Waves) -> Addresses:
@@ -134,7 +133,7 @@ def _scratch_addresses(inst: Instruction, offset: int) -> Callable[[Waves], Addr
         base = np.full((w.n, w.lanes), np.uint32(offset & 0xFFFFFFFF), np.uint32)
         if f["sve"]:
             base += w.vgpr[f["a"]][w.sel]
-        if f["saddr"] not in _OFF:
+        if f["saddr"] not in inst.family.off:
             base += w.scalar(f["saddr"])[:, None]
         return base.astype(np.uint64)
 
@@ -314,8 +313,8 @@ def _store(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
 def _atomic(inst: Instruction, memory: Memory) -> Run:
     data = inst.operand("x")
     if data is None or inst.fields["segment"] == _SCRATCH:
-        raise UnsupportedOperand(inst.name)
-    name = inst.name.removeprefix("atomic_")
+        raise UnsupportedOperand(inst.meaning)
+    name = inst.meaning.removeprefix("atomic_")
     width = 8 if name.endswith("64") else 4
     register, target = data.code - VGPR, inst.fields["d"]
     where, returns = addresses(inst), bool(inst.fields["glc"])

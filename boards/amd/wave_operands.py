@@ -9,7 +9,7 @@ import numpy as np
 
 from boards.amd.isa import floats
 from boards.amd.isa.decode import LITERAL, VGPR, Instruction, Operand
-from boards.amd.wave_state import NULL, SGPRS, Waves, unpack_bits
+from boards.amd.wave_state import SGPRS, Waves, unpack_bits
 from boards.amd.wave_types import Array
 
 Reader = Callable[[Waves], Array]
@@ -124,7 +124,7 @@ def scalar32(w: Waves, code: int) -> Array:
 
 def scalar64(w: Waves, code: int) -> Array:
     """A scalar pair, (n,) of u64."""
-    if code == NULL:
+    if code == w.null:
         return np.zeros(w.n, np.uint64)
     if code < SGPRS:
         return w.scalar64(code)

@@ -39,7 +39,7 @@ END, BARRIER = Jump(-1), Jump(-2)
 
 def bind_scalar(inst: Instruction) -> Run | None:
     """A function for a scalar instruction (memory and wait counts excepted), or None."""
-    name = inst.name
+    name = inst.meaning
     op = SCALAR.get(name)
     if op is not None:
         return _plain(inst, op)
@@ -85,7 +85,7 @@ def put_result(w: Waves, o: Operand, kind: str, value: Array) -> None:
 def _plain(inst: Instruction, op: ScalarOp) -> Run:
     only = op.scc == "only"
     sources = inst.operands if only else inst.operands[1:]
-    if inst.name.startswith("s_cmpk") and op.sources[0] == "u32":
+    if inst.meaning.startswith("s_cmpk") and op.sources[0] == "u32":
         reads = [scalar_reader(inst, sources[0], "u32"), _unsigned_immediate(inst)]
     else:
         reads = [scalar_reader(inst, o, k) for o, k in zip(sources, op.sources, strict=True)]
@@ -118,7 +118,7 @@ def _branch(inst: Instruction) -> Run:
     offset = inst.fields["i"]
     offset = offset - (1 << 16) if offset >> 15 else offset
     target = inst.pc + inst.size_bytes + 4 * offset
-    kind = inst.name.replace("s_cbranch_", "")
+    kind = inst.meaning.replace("s_cbranch_", "")
     conditions: dict[str, Callable[[Waves], Array]] = {
         "scc0": lambda w: ~w.scc[w.sel],
         "scc1": lambda w: w.scc[w.sel].copy(),
@@ -127,7 +127,7 @@ def _branch(inst: Instruction) -> Run:
         "execz": lambda w: (w.exec_words() == 0).all(axis=1),
         "execnz": lambda w: (w.exec_words() != 0).any(axis=1),
     }
-    if inst.name == "s_branch":
+    if inst.meaning == "s_branch":
         jump = Jump(target)
         return lambda w: jump
     if kind not in conditions:
@@ -139,9 +139,9 @@ def _branch(inst: Instruction) -> Run:
 def _save_exec(inst: Instruction) -> Run:
     """EXEC = source OP EXEC; the old (or, for wrexec, the new) EXEC goes to the destination."""
     target, source = inst.operands
-    kind = "u32" if inst.name.endswith("b32") else "u64"
+    kind = "u32" if inst.meaning.endswith("b32") else "u64"
     read = scalar_reader(inst, source, kind)
-    name = inst.name[2:].rsplit("_", 2)[0]
+    name = inst.meaning[2:].rsplit("_", 2)[0]
     functions: dict[str, Callable[[Array, Array], Array]] = {
         "and": lambda s, e: s & e,
         "or": lambda s, e: s | e,
@@ -154,7 +154,7 @@ def _save_exec(inst: Instruction) -> Run:
         "and_not1": lambda s, e: s & ~e,
         "or_not1": lambda s, e: s | ~e,
     }
-    function, writes_new = functions[name], "wrexec" in inst.name
+    function, writes_new = functions[name], "wrexec" in inst.meaning
     exec_operand = Operand("d", EXEC, 1)
 
     def run(w: Waves) -> None:
@@ -170,7 +170,7 @@ def _save_exec(inst: Instruction) -> Run:
 def _move_k(inst: Instruction) -> Run:
     target = inst.operands[0]
     read = scalar_reader(inst, inst.operands[1], "i32")
-    if inst.name == "s_cmovk_i32":
+    if inst.meaning == "s_cmovk_i32":
         return lambda w: put_result(
             w, target, "i32", np.where(w.scc[w.sel], read(w), w.scalar(target.code).view(np.int32))
         )
@@ -180,7 +180,7 @@ def _move_k(inst: Instruction) -> Run:
 def _add_k(inst: Instruction) -> Run:
     target = inst.operands[0]
     read = scalar_reader(inst, inst.operands[1], "i32")
-    multiply = inst.name == "s_mulk_i32"
+    multiply = inst.meaning == "s_mulk_i32"
 
     def run(w: Waves) -> None:
         old = w.scalar(target.code).view(np.int32).astype(np.int64)
@@ -195,7 +195,7 @@ def _add_k(inst: Instruction) -> Run:
 
 def _conditional_move(inst: Instruction) -> Run:
     target, source = inst.operands
-    kind = "u32" if inst.name.endswith("b32") else "u64"
+    kind = "u32" if inst.meaning.endswith("b32") else "u64"
     read, old = scalar_reader(inst, source, kind), scalar_reader(inst, target, kind)
     return lambda w: put_result(
         w, target, kind, np.asarray(np.where(w.scc[w.sel], read(w), old(w)))
@@ -204,10 +204,10 @@ def _conditional_move(inst: Instruction) -> Run:
 
 def _set_bit(inst: Instruction) -> Run:
     target, source = inst.operands
-    wide = inst.name.endswith("b64")
+    wide = inst.meaning.endswith("b64")
     kind = "u64" if wide else "u32"
     read, old = scalar_reader(inst, source, "u32"), scalar_reader(inst, target, kind)
-    on = "bitset1" in inst.name
+    on = "bitset1" in inst.meaning
 
     def run(w: Waves) -> None:
         dtype = DTYPES[kind]
@@ -224,7 +224,7 @@ def _get_pc(inst: Instruction) -> Run:
 
 def _set_pc(inst: Instruction) -> Run:
     read = scalar_reader(inst, inst.operands[-1], "u64")
-    swap = inst.name == "s_swappc_b64"
+    swap = inst.meaning == "s_swappc_b64"
     save = _get_pc(inst)
 
     def run(w: Waves) -> Jump:
@@ -250,7 +250,7 @@ def _call(inst: Instruction) -> Run:
 
 
 def _mode(inst: Instruction) -> Run:
-    shift = np.uint32(0 if inst.name == "s_round_mode" else 4)
+    shift = np.uint32(0 if inst.meaning == "s_round_mode" else 4)
     value = np.uint32(inst.fields["i"] & 0xF) << shift
     keep = ~(np.uint32(0xF) << shift)
     return lambda w: w.set_mode((w.mode[w.sel] & keep) | value)
@@ -260,11 +260,11 @@ def _hardware_register(inst: Instruction) -> Run | None:
     control = inst.fields["i"]
     number, offset, width = control & 0x3F, control >> 6 & 0x1F, (control >> 11) + 1
     mask = (1 << width) - 1
-    if inst.name == "s_getreg_b32":
+    if inst.meaning == "s_getreg_b32":
         return _get_register(inst, number, offset, mask)
     if number != _MODE_REGISTER:
         return None
-    if inst.name == "s_setreg_imm32_b32":
+    if inst.meaning == "s_setreg_imm32_b32":
         literal = np.array([inst.literal or 0], np.uint32)
         return lambda w: _set_mode_bits(w, literal, offset, mask)
     source = inst.operands[1]

@@ -21,7 +21,7 @@ from boards.amd.wave_operands import (
     with_signs,
     writer,
 )
-from boards.amd.wave_state import M0, Waves
+from boards.amd.wave_state import Waves
 from boards.amd.wave_types import Array
 from boards.amd.wave_vector import Run
 
@@ -33,7 +33,7 @@ _RENAMED = {
 
 def bind_special(inst: Instruction) -> Run | None:
     """A function for an instruction that is not elementwise, or None."""
-    name = inst.name
+    name = inst.meaning
     if inst.dpp is not None:
         raise UnsupportedOperand(f"{name} with DPP")
     if name in _SPECIAL:
@@ -97,7 +97,7 @@ def _permlane(inst: Instruction) -> Run:
     read, lows, highs = (reader(inst, o, "u32") for o in (source, low, high))
     fetch_inactive, bound = inst.fields["op_sel"] & 1, inst.fields["op_sel"] & 2
     put = writer(target, "u32")
-    cross = "x16" in inst.name
+    cross = "x16" in inst.meaning
 
     def run(w: Waves) -> None:
         index = permlane_sources(
@@ -130,7 +130,7 @@ def _mbcnt(inst: Instruction) -> Run:
     target, bits, base = inst.operands
     read_bits, read_base = reader(inst, bits, "u32"), reader(inst, base, "u32")
     put = writer(target, "u32")
-    first = 32 if "_hi_" in inst.name else 0
+    first = 32 if "_hi_" in inst.meaning else 0
 
     def run(w: Waves) -> None:
         below = (np.arange(w.lanes) - first).clip(0, 32).astype(np.uint64)
@@ -157,11 +157,11 @@ def _swap(inst: Instruction) -> Run:
 def _move_relative(inst: Instruction) -> Run:
     """v_movrels reads, v_movreld writes, the register M0 further on."""
     target, source = inst.operands
-    reads_far = inst.name == "v_movrels_b32"
+    reads_far = inst.meaning == "v_movrels_b32"
     read, put = reader(inst, source, "u32"), writer(target, "u32")
 
     def run(w: Waves) -> None:
-        far = w.scalar(M0).astype(np.intp)
+        far = w.scalar(inst.family.m0).astype(np.intp)
         if reads_far:
             put(w, w.vgpr[source.code - VGPR + far, w.waves], w.mask)
             return
@@ -179,7 +179,7 @@ def _half(read: Reader, kind: str, *, high: bool) -> Reader:
 
 def _packed(inst: Instruction) -> Run | None:
     """v_pk_*: one 16-bit operation on each half, halves and signs chosen by modifiers."""
-    short = _RENAMED.get(inst.name, inst.name.replace("v_pk_", "v_"))
+    short = _RENAMED.get(inst.meaning, inst.meaning.replace("v_pk_", "v_"))
     op = OPS.get(short)
     if op is None:
         return None
@@ -208,7 +208,7 @@ def _packed(inst: Instruction) -> Run | None:
 
 
 def _packed_source(inst: Instruction, o: Any) -> Reader:
-    return reader(inst, o, "p" if inst.name.endswith("f16") else "u32")
+    return reader(inst, o, "p" if inst.meaning.endswith("f16") else "u32")
 
 
 def _limit(function: Callable[..., Array], values: list[Array], kind: str, clamp: bool) -> Array:
@@ -235,8 +235,8 @@ def _mix(inst: Instruction) -> Run:
             read = reader(inst, o, "f32")
         signs = bool(f["neg"] >> i & 1), bool(f["neg_hi"] >> i & 1)
         reads.append(with_signs(read, "f32", *signs))
-    to_half = inst.name != "v_fma_mix_f32"
-    put = writer(target, "f16" if to_half else "f32", high=inst.name == "v_fma_mixhi_f16")
+    to_half = inst.meaning != "v_fma_mix_f32"
+    put = writer(target, "f16" if to_half else "f32", high=inst.meaning == "v_fma_mixhi_f16")
     clamp = bool(f["clamp"])
 
     def run(w: Waves) -> None:
@@ -257,8 +257,8 @@ def _dot(inst: Instruction) -> Run:
     """v_dot4 and v_dot8: sums of products of bytes or nibbles; `neg` bits say signed."""
     f = inst.fields
     target, a, b, c = inst.operands
-    bits = 8 if "dot4" in inst.name else 4
-    signed = "_iu" in inst.name
+    bits = 8 if "dot4" in inst.meaning else 4
+    signed = "_iu" in inst.meaning
     reads = [reader(inst, o, "u32") for o in (a, b, c)]
     put = writer(target, "u32")
     low, high = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from boards.amd.isa.layout import Family
 from boards.amd.wave_state import EXEC, Waves, pack_bits
 from boards.amd.wave_types import Array, Dispatch
 
 # src: COMPUTE_PGM_RSRC1, COMPUTE_PGM_RSRC2 (gc_11_0_0_sh_mask.h): fields used here.
 _VGPRS, _FLOAT_MODE, _DX10_CLAMP, _IEEE = (0, 6), (12, 8), (21, 1), (23, 1)
 _GROUP_ID_BITS, _ITEM_BITS, _USER_SGPR_COUNT = (7, 8, 9), 10, (1, 5)
-# src: LLVM AMDGPUUsage, "Kernel Descriptor": VGPR granule 8 in wave32, 4 in wave64.
-_GRANULE_LANES = 256
+_ITEM_DIMENSIONS = (11, 2)
+# src: LLVM AMDGPUUsage, "Architected SGPRs": ttmp9 is x, ttmp7 is y and z.
+_TTMP_X, _TTMP_YZ = 108 + 9, 108 + 7
 _USER_SGPRS_MAX = 16
 # src: AMDGPUUsage, kernel_code_properties: name, bit, dwords, in the order of the registers.
 _USER_SGPRS = (
@@ -28,9 +30,9 @@ def _field(value: int, bits: tuple[int, int]) -> int:
     return value >> bits[0] & (1 << bits[1]) - 1
 
 
-def vgpr_count(dispatch: Dispatch) -> int:
+def vgpr_count(dispatch: Dispatch, family: Family) -> int:
     """Vector registers that the kernel asked for."""
-    return (_field(dispatch.rsrc1, _VGPRS) + 1) * (_GRANULE_LANES // dispatch.lanes)
+    return (_field(dispatch.rsrc1, _VGPRS) + 1) * family.vgpr_granule[dispatch.lanes]
 
 
 def waves_per_group(dispatch: Dispatch) -> int:
@@ -81,7 +83,9 @@ def fit_scratch(dispatch: Dispatch, va: int, lane_bytes: int, waves: int) -> Dis
     )
 
 
-def start(w: Waves, dispatch: Dispatch, first_group: int) -> tuple[tuple[int, ...], int]:
+def start(
+    w: Waves, dispatch: Dispatch, first_group: int, family: Family
+) -> tuple[tuple[int, ...], int]:
     """Fill the registers of waves that start; (scalar registers filled, vector registers)."""
     per_group = w.waves_per_group
     groups = first_group + np.arange(w.count) // per_group
@@ -91,26 +95,38 @@ def start(w: Waves, dispatch: Dispatch, first_group: int) -> tuple[tuple[int, ..
         w.sgpr[number] = np.uint32(register)
     at = _field(dispatch.rsrc2, _USER_SGPR_COUNT)
     filled = list(range(min(at, len(dispatch.user_sgprs))))
-    for bit, value in zip(_GROUP_ID_BITS, ids, strict=True):
-        if dispatch.rsrc2 >> bit & 1:
-            w.sgpr[at] = np.asarray(value).astype(np.uint32)
-            filled.append(at)
-            at += 1
+    filled += _group_ids(w, dispatch, ids, family, at)
     w.mode[:] = _mode(dispatch.rsrc1)
     w.set_mode(w.mode[w.sel])
-    _items(w, dispatch, ids)
+    vectors = _items(w, dispatch, ids, family)
     w.shared_base, w.private_base = dispatch.shared_base, dispatch.private_base
     w.scratch_va, w.scratch_wave_bytes = dispatch.scratch_va, dispatch.scratch_wave_bytes
     w.first_wave = first_group * per_group
-    return tuple(filled), 1
+    return tuple(filled), vectors
+
+
+def _group_ids(
+    w: Waves, dispatch: Dispatch, ids: tuple[Array, Array, Array], family: Family, at: int
+) -> list[int]:
+    """The workgroup's numbers where the family puts them; the registers filled."""
+    x, y, z = (np.asarray(value).astype(np.uint32) for value in ids)
+    if family.group_ids_in_ttmp:
+        w.sgpr[_TTMP_X], w.sgpr[_TTMP_YZ] = x, y | z << np.uint32(16)
+        return [_TTMP_X, _TTMP_YZ]
+    filled: list[int] = []
+    for bit, value in zip(_GROUP_ID_BITS, (x, y, z), strict=True):
+        if dispatch.rsrc2 >> bit & 1:
+            w.sgpr[at + len(filled)] = value
+            filled.append(at + len(filled))
+    return filled
 
 
 def _mode(rsrc1: int) -> int:
     return _field(rsrc1, _FLOAT_MODE) | _field(rsrc1, _DX10_CLAMP) << 8 | _field(rsrc1, _IEEE) << 9
 
 
-def _items(w: Waves, dispatch: Dispatch, ids: tuple[Array, Array, Array]) -> None:
-    """v0 = x | y << 10 | z << 20 (gfx11 and later), and EXEC for the lanes that exist."""
+def _items(w: Waves, dispatch: Dispatch, ids: tuple[Array, Array, Array], family: Family) -> int:
+    """The work-items' numbers, and EXEC for the lanes that exist; vector registers filled."""
     x, y, z = dispatch.workgroup
     wave = np.arange(w.count) % w.waves_per_group
     item = wave[:, None] * w.lanes + np.arange(w.lanes)
@@ -120,8 +136,14 @@ def _items(w: Waves, dispatch: Dispatch, ids: tuple[Array, Array, Array]) -> Non
         for axis in range(3):
             position = ids[axis][:, None] * dispatch.workgroup[axis] + local[axis]
             inside = inside & (position < dispatch.items[axis])
-    packed = local[0] | local[1] << _ITEM_BITS | local[2] << 2 * _ITEM_BITS
-    w.vgpr[0] = packed.astype(np.uint32)
     words = pack_bits(inside)
     for i in range(words.shape[1]):
         w.put_scalar(EXEC + i, words[:, i])
+    if family.packed_items:
+        packed = local[0] | local[1] << _ITEM_BITS | local[2] << 2 * _ITEM_BITS
+        w.vgpr[0] = packed.astype(np.uint32)
+        return 1
+    filled = _field(dispatch.rsrc2, _ITEM_DIMENSIONS) + 1
+    for axis in range(min(filled, 3)):
+        w.vgpr[axis] = local[axis].astype(np.uint32)
+    return filled

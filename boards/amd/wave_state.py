@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from boards.amd.wave_strict import Observer
 
 SGPRS = 128
-VCC, NULL, M0, EXEC = 106, 124, 125, 126
+VCC, EXEC = 106, 126
+_NULL = 124
 _POISON = 0xDEADBEEF
 _BYTE_BITS = 8
 WORD_BITS = 32
@@ -37,12 +38,18 @@ class Waves:
     Shapes: vgpr (registers, waves, lanes), sgpr (128, waves), scc and mode (waves,).
     """
 
-    def __init__(self, count: int, lanes: int, vgprs: int, lds_bytes: int, groups: int) -> None:
+    def __init__(
+        self, count: int, lanes: int, vgprs: int, lds_bytes: int, groups: int,
+        null: int = _NULL,
+    ) -> None:  # fmt: skip
         self.count, self.lanes = count, lanes
         self.waves_per_group = count // groups
         self.vgpr = np.full((vgprs, count, lanes), _POISON, np.uint32)
         self.sgpr = np.full((SGPRS, count), _POISON, np.uint32)
-        self.sgpr[NULL] = 0
+        self.null = null
+        """The register that reads 0 and forgets what is written; -1: none."""
+        if null >= 0:
+            self.sgpr[null] = 0
         self.scc = np.zeros(count, np.bool_)
         self.mode = np.zeros(count, np.uint32)
         self.plain_mode = False
@@ -115,14 +122,14 @@ class Waves:
 
     def put_scalar(self, register: int, value: Array) -> None:
         """Write a scalar register of the selected waves; writes to NULL vanish."""
-        if register == NULL:
+        if register == self.null:
             return
         self.sgpr[register][self.sel] = value
         if register >= EXEC:
             self._mask_known = False
 
     def put_scalar64(self, register: int, value: Array) -> None:
-        if register == NULL:
+        if register == self.null:
             return
         self.put_scalar(register, (value & np.uint64(0xFFFFFFFF)).astype(np.uint32))
         self.put_scalar(register + 1, (value >> np.uint64(WORD_BITS)).astype(np.uint32))

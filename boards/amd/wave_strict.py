@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from boards.amd.isa.decode import Instruction
+from boards.amd.isa.layout import Family
 from boards.amd.isa.text import disassemble
 from boards.amd.wave_state import SGPRS, Waves
 from boards.amd.wave_touch import Touch
 from boards.amd.wave_types import Array, Finding, Report, Strict
 
-_COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
 _NEVER = -1
 _MANY = -2
 
@@ -18,17 +18,18 @@ _MANY = -2
 class Observer:
     """Follows the definedness and arrival of every register, and who touched which LDS dword."""
 
-    def __init__(self, w: Waves, strict: Strict, report: Report) -> None:
-        self.strict, self.report = strict, report
+    def __init__(self, w: Waves, strict: Strict, report: Report, family: Family) -> None:
+        self.strict, self.report, self.family = strict, report, family
+        names = {name for group in family.counters.values() for name in group}
         registers = len(w.vgpr)
         self._whole = [False] * registers
         self._defined = np.zeros(
             (registers if strict.uninitialised else 0, w.count, w.lanes), np.bool_
         )
         self._scalar_defined = np.zeros((SGPRS, w.count), np.bool_)
-        self._issued = {c: np.zeros(w.count, np.int64) for c in ("vm", "lgkm")}
-        self._done = {c: np.zeros(w.count, np.int64) for c in ("vm", "lgkm")}
-        self._unordered = np.zeros(w.count, np.int64)
+        self._issued = {c: np.zeros(w.count, np.int64) for c in names}
+        self._done = {c: np.zeros(w.count, np.int64) for c in names}
+        self._unordered = {c: np.zeros(w.count, np.int64) for c in family.unordered}
         self._pending: dict[tuple[str, int], dict[str, Array]] = {}
         self._pending_vector: set[int] = set()
         self._pending_scalar: set[int] = set()
@@ -76,7 +77,7 @@ class Observer:
         ordered = kind == "v" and t.counter in ("vm", "lgkm")
         if not ordered or register in t.vector_reads:
             return False
-        return set(self._pending[kind, register]) == {t.counter}
+        return set(self._pending[kind, register]) == set(self.family.counters[t.counter])
 
     def after(self, w: Waves, t: Touch, mask: Array | None) -> None:
         """Record what an instruction wrote and what is still on its way."""
@@ -106,11 +107,11 @@ class Observer:
             self._found("uninitialised", inst, f"v{register}", wave, lane)
 
     def _issue(self, w: Waves, t: Touch) -> None:
-        for counter in _COUNTERS[t.counter]:
+        for counter in self.family.counters[t.counter]:
             self._issued[counter][w.sel] += 1
             ticket = self._issued[counter]
             if t.counter == "smem":
-                self._unordered[w.sel] = ticket[w.sel]
+                self._unordered[counter][w.sel] = ticket[w.sel]
             for kind, registers, waiting in (
                 ("v", t.vector_writes, self._pending_vector),
                 ("s", t.scalar_writes, self._pending_scalar),
@@ -124,11 +125,13 @@ class Observer:
 
     def wait(self, w: Waves, counter: str, count: int) -> None:
         """At most `count` operations of a counter are left."""
+        if counter not in self._issued:
+            return
         issued, done = self._issued[counter][w.sel], self._done[counter]
         reached = issued - count
-        if counter == "lgkm" and count:
+        if counter in self._unordered and count:
             # src: RDNA3 ISA 5.5: scalar loads return out of order, so only 0 says anything.
-            reached = np.where(self._unordered[w.sel] > done[w.sel], done[w.sel], reached)
+            reached = np.where(self._unordered[counter][w.sel] > done[w.sel], done[w.sel], reached)
         done[w.sel] = np.maximum(done[w.sel], reached)
         for key in list(self._pending):
             tickets = self._pending[key]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.amd.isa.decode import NULL, VCC, VGPR, Instruction, Operand
+from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
 from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_state import EXEC, SGPRS
 
 _HIGH = 128
-_OFF = (NULL, 0x7F)
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc")
 _STORES = ("store_", "ds_store")
@@ -42,7 +41,7 @@ def touch(inst: Instruction) -> Touch:
     sw = tuple(r for r in sw if r < EXEC)
     return Touch(
         vr, vw, sr, sw, frozenset(vr + vw), frozenset(sr + sw), _counter(inst),
-        inst.name in _ANY_LANE,
+        inst.meaning in _ANY_LANE,
     )  # fmt: skip
 
 
@@ -53,7 +52,7 @@ def _numbers(inst: Instruction, operands: list[Operand]) -> tuple[tuple[int, ...
         for i in range(o.dwords):
             if o.code >= VGPR:
                 vector.append(_plain(inst, o) + i)
-            elif o.code < SGPRS and o.code != NULL:
+            elif o.code < SGPRS and o.code != inst.family.null:
                 scalar.append(o.code + i)
     return tuple(vector), tuple(scalar)
 
@@ -62,7 +61,7 @@ def _plain(inst: Instruction, o: Operand) -> int:
     """The register of an operand, with the upper half of a short 16-bit one mapped back."""
     register = o.code - VGPR
     if inst.encoding in ("VOP1", "VOP2", "VOPC") and register >= _HIGH:
-        op = OPS.get(inst.name)
+        op = OPS.get(inst.meaning)
         kinds = (*op.results, *op.sources) if op else ()
         if any(kind.endswith("16") for kind in kinds) and _is_half(inst, o):
             return register - _HIGH
@@ -70,8 +69,8 @@ def _plain(inst: Instruction, o: Operand) -> int:
 
 
 def _is_half(inst: Instruction, o: Operand) -> bool:
-    op = OPS[inst.name]
-    targets = 0 if inst.name.startswith("v_cmpx") else len(op.results)
+    op = OPS[inst.meaning]
+    targets = 0 if inst.meaning.startswith("v_cmpx") else len(op.results)
     kinds = (*op.results[:targets], *op.sources)
     for operand, kind in zip(inst.operands, kinds, strict=False):
         if operand == o:
@@ -86,7 +85,7 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
     if inst.encoding == "SMEM":
         writes.extend(o for o in inst.operands if o.field == "d")
         reads.extend(o for o in inst.operands if o.field == "b")
-        if inst.operands and inst.fields["soffset"] not in _OFF:
+        if inst.operands and inst.fields["soffset"] not in inst.family.off:
             reads.append(Operand("q", inst.fields["soffset"], 1))
         return
     if inst.encoding in ("DS", "MUBUF"):
@@ -102,9 +101,9 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
 
 
 def _targets(inst: Instruction) -> int:
-    if inst.name.startswith(_NO_RESULT) or not inst.operands:
+    if inst.meaning.startswith(_NO_RESULT) or not inst.operands:
         return 0
-    if inst.name.startswith(("s_waitcnt", "v_cmpx")):
+    if inst.name in inst.family.waits or inst.meaning.startswith("v_cmpx"):
         return 0
     if len(inst.operands) > 1 and inst.operands[1].field in "sV" and inst.encoding[0] == "V":
         return 1 if inst.encoding == "VOPC" else 2
@@ -112,18 +111,18 @@ def _targets(inst: Instruction) -> int:
 
 
 def _implied(inst: Instruction, reads: list[Operand]) -> None:
-    accumulates = "fmac" in inst.name or "dot2acc" in inst.name
-    if accumulates or inst.name in ("s_addk_i32", "s_mulk_i32"):
+    accumulates = "fmac" in inst.meaning or "dot2acc" in inst.meaning
+    if accumulates or inst.meaning in ("s_addk_i32", "s_mulk_i32"):
         reads.append(inst.operands[0])
-    if inst.name.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":
+    if inst.meaning.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":
         reads.append(Operand("V", VCC, 1))
-    if inst.name == "v_swap_b32":
+    if inst.meaning == "v_swap_b32":
         reads.append(inst.operands[0])
 
 
 def _flat(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> None:
     f = inst.fields
-    segment, based = f["segment"], f["saddr"] not in _OFF
+    segment, based = f["segment"], f["saddr"] not in inst.family.off
     for o in inst.operands:
         if o.field == "a":
             if segment == 1:
@@ -137,8 +136,8 @@ def _flat(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> Non
     if segment and based:
         reads.append(Operand("q", f["saddr"], 2 if segment == 2 else 1))
     data = inst.operand("x")
-    if inst.name.startswith("atomic") and f["glc"] and data is not None:
-        width = data.dwords // 2 if "cmpswap" in inst.name else data.dwords
+    if inst.meaning.startswith("atomic") and f["glc"] and data is not None:
+        width = data.dwords // 2 if "cmpswap" in inst.meaning else data.dwords
         writes.append(Operand("d", VGPR + f["d"], width))
 
 
@@ -151,8 +150,8 @@ def _counter(inst: Instruction) -> str:
         return ""
     if inst.encoding != "FLAT":
         return ""
-    if inst.name.startswith(_STORES):
+    if inst.meaning.startswith(_STORES):
         return ""
-    if inst.name.startswith("atomic") and not inst.fields["glc"]:
+    if inst.meaning.startswith("atomic") and not inst.fields["glc"]:
         return ""
     return "flat" if inst.fields["segment"] == 0 else "vm"

@@ -31,7 +31,6 @@ Put = Callable[[Waves, Array, "Array | None"], None]
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 _HIGH_HALF = 128
 _OMOD = (1.0, 2.0, 4.0, 0.5)
-_DUAL = "v_dual_"
 _ROUND_MASK = {"f32": 0x3, "f64": 0xC, "f16": 0xC}
 _MODULES = (convert_ops, float_ops)
 """Importing them fills OPS."""
@@ -39,8 +38,7 @@ _MODULES = (convert_ops, float_ops)
 
 def operation(inst: Instruction) -> Op | None:
     """The meaning of an instruction, if it is an elementwise one."""
-    name = inst.name
-    return OPS.get("v_" + name[len(_DUAL) :] if name.startswith(_DUAL) else name)
+    return OPS.get(inst.meaning)
 
 
 def bind_vector(inst: Instruction, op: Op) -> Run:
@@ -79,7 +77,7 @@ def bind_parts(
     inst: Instruction, op: Op
 ) -> tuple[Callable[[Waves], tuple[Any, Array | None]], Put]:
     """The computing and the writing half of an instruction."""
-    compares = inst.name.startswith("v_cmpx")
+    compares = inst.meaning.startswith("v_cmpx")
     count = 0 if compares else len(op.results)
     targets, sources = inst.operands[:count], list(inst.operands[count:])
     if op.accumulate:
@@ -87,7 +85,7 @@ def bind_parts(
     if len(sources) < len(op.sources) and op.sources[-1] == "m":
         sources.append(Operand("V", VCC, 1))
     if len(sources) != len(op.sources):
-        raise UnsupportedOperand(f"{inst.name} with {len(sources)} sources")
+        raise UnsupportedOperand(f"{inst.meaning} with {len(sources)} sources")
     _plain_halves(inst)
     reads = [source_reader(inst, o, kind) for o, kind in zip(sources, op.sources, strict=True)]
     if inst.dpp is not None:
@@ -105,7 +103,7 @@ def _plain_halves(inst: Instruction) -> None:
     if inst.encoding == "VOP3P" and (
         f["op_sel"] or f["neg"] or f["neg_hi"] or f["clamp"] or (f["hi_ab"], f["hi_c"]) != (3, 1)
     ):
-        raise UnsupportedOperand(f"modifiers of {inst.name}")
+        raise UnsupportedOperand(f"modifiers of {inst.meaning}")
 
 
 def _put_all(puts: Sequence[Put]) -> Put:
@@ -127,7 +125,7 @@ def _put(inst: Instruction, o: Operand, kind: str) -> Put:
     if kind == "m":
         return lambda w, value, mask: w.put_mask(o.code, _masked(w, value))
     if o.code < VGPR:
-        raise UnsupportedOperand(f"{inst.name} writes scalar {o.code}")
+        raise UnsupportedOperand(f"{inst.meaning} writes scalar {o.code}")
     high = bool(inst.fields.get("op_sel", 0) & 8) and inst.encoding == "VOP3"
     target = o
     if is_high(inst, o, kind):
@@ -151,11 +149,11 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
         read = high_half(reader(inst, o, "u32"), kind)
     else:
         read = reader(inst, o, kind)
-    if inst.name == "v_cndmask_b32" and kind == "u32" and index >= 0:
+    if inst.meaning == "v_cndmask_b32" and kind == "u32" and index >= 0:
         return _sign_bits(read, f.get("neg", 0) >> index & 1, f.get("abs", 0) >> index & 1)
     if kind not in ("f16", "f32", "f64"):
         return read
-    if not inst.name.startswith("v_mov"):
+    if not inst.meaning.startswith("v_mov"):
         read = flushed(read, kind)
     if index < 0:
         return read
@@ -218,14 +216,14 @@ def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[W
         clamp, omod = False, 0
     plain = _plain(op.function, reads)
     if clamp and kind == "p":
-        raise UnsupportedOperand(f"clamp of {inst.name}")
+        raise UnsupportedOperand(f"clamp of {inst.meaning}")
     if clamp and not is_float and kind != "m":
         return _saturating(op, reads, kind)
     if not is_float:
         return plain
 
     def run(w: Waves) -> Any:
-        value = plain(w) if w.plain_mode else _moded(w, op, reads, plain, inst.name)
+        value = plain(w) if w.plain_mode else _moded(w, op, reads, plain, inst.meaning)
         if len(op.results) > 1:
             return value
         if omod:

@@ -48,8 +48,29 @@ class World(Protocol):
     def access(self, path: str, mode: int) -> bool: ...
     def ioctl(self, fd: int, request: int, argument: bytearray) -> int: ...
 
-    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
-        """Map `nbytes` of `fd`, or of fresh zeroed anonymous memory when `fd` is -1."""
+    def reserve(self, nbytes: int) -> Region:
+        """Address space that nothing can access, in which `mmap` may place mappings.
+
+        Only `cpu_va`, `nbytes` and `close` of the region mean anything. Its addresses are given
+        back when it is closed and everything in it is gone.
+        """
+
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Region | None = None,
+        at: int = 0,
+    ) -> Region:
+        """Map `nbytes` of `fd`, or of fresh zeroed anonymous memory when `fd` is -1.
+
+        `within` a reservation of this world, at its byte `at`; otherwise wherever there is room.
+        A mapping in a reservation that is closed becomes reserved space again.
+        Raises: BadArgument when it would not fit the reservation, or covers another mapping.
+        """
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:
         """Change what a mapping allows. Raises: Unsupported when both are asked for (W^X)."""

@@ -129,9 +129,23 @@ class FaultyWorld:
         argument[: len(spoilt)] = spoilt
         return result
 
-    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+    def reserve(self, nbytes: int) -> Region:
+        self._pass(f"reserve {nbytes} bytes")
+        return self.inner.reserve(nbytes)
+
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Region | None = None,
+        at: int = 0,
+    ) -> Region:
         self._pass(f"mmap {nbytes} bytes")
-        return FaultyRegion(self, self.inner.mmap(fd, nbytes, offset, write=write))
+        region = self.inner.mmap(fd, nbytes, offset, write=write, within=within, at=at)
+        return FaultyRegion(self, region)
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:
         self._pass("protect")

@@ -14,9 +14,12 @@ from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.oserrors import translate
 from drivers.base.region import MemoryRegion
 from drivers.world import native
+from drivers.world.reserved import Reservation
 
 HUGE_PAGE_BYTES = 2 << 20
 PAGE_BYTES = mmap.PAGESIZE
+_LARGEST_FILE = 1 << 63
+"""From here on an offset means something to a device alone, and Python's own mmap refuses it."""
 
 
 class LinuxWorld:
@@ -116,30 +119,38 @@ class LinuxWorld:
             raise translate(error, f"ioctl {request:#010x} on descriptor {fd}") from error
         return result
 
-    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+    def reserve(self, nbytes: int) -> Region:
+        """Inaccessible address space; see `drivers.world.reserved`."""
+        if nbytes <= 0 or nbytes % PAGE_BYTES:
+            raise ValueError(f"cannot reserve {nbytes} bytes: whole pages")
+        reservation = Reservation(nbytes, lambda: self._unmapped(0))
+        self.maps += 1
+        return reservation
+
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Region | None = None,
+        at: int = 0,
+    ) -> Region:
         """Map `nbytes` of `fd`, or of fresh zeroed memory when `fd` is -1."""
-        if nbytes <= 0 or offset < 0 or offset % PAGE_BYTES:
+        if nbytes <= 0 or offset < 0 or offset % PAGE_BYTES or at % PAGE_BYTES:
             raise ValueError(f"cannot map {nbytes} bytes at {offset:#x}: positive, page-aligned")
-        prot = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
-        if fd == -1:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        else:
+        if fd != -1:
             self._known(fd)
-            flags = mmap.MAP_SHARED
-        try:
-            mapping = mmap.mmap(fd, nbytes, flags=flags, prot=prot, offset=offset)
-            if fd == -1 and nbytes >= HUGE_PAGE_BYTES and _has_huge_pages():
-                mapping.madvise(mmap.MADV_HUGEPAGE)
-        except ValueError as error:  # Python's own check of the file's size
-            raise Unsupported(f"mmap {nbytes} bytes of descriptor {fd}: {error}") from error
-        except (OSError, OverflowError) as error:
-            cause = error if isinstance(error, OSError) else OSError(errno.ENOMEM, str(error))
-            raise translate(cause, f"mmap {nbytes} bytes of descriptor {fd}", nbytes) from cause
+        if within is not None or offset >= _LARGEST_FILE:
+            memory: mmap.mmap | memoryview = _placed(fd, nbytes, offset, write, within, at)
+        else:
+            memory = _anywhere(fd, nbytes, offset, write)
         self.maps += 1
         self.mapped_bytes += nbytes
         return MemoryRegion(
-            memoryview(mapping),
-            cpu_va=native.address_of(mapping),
+            memoryview(memory) if write else memoryview(memory).toreadonly(),
+            cpu_va=native.address_of(memory),
             name=f"mapping of descriptor {fd}" if fd >= 0 else "anonymous memory",
             on_close=lambda: self._unmapped(nbytes),
         )
@@ -182,6 +193,37 @@ class LinuxWorld:
 def _open_for_read(path: str, flags: int) -> int:
     """Without blocking on a FIFO that nobody writes, and without taking a terminal."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def _prot(write: bool) -> int:
+    return native.PROT_READ | (native.PROT_WRITE if write else 0)
+
+
+def _anywhere(fd: int, nbytes: int, offset: int, write: bool) -> mmap.mmap:
+    """A mapping where the kernel finds room, unmapped with the last view of it."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS if fd == -1 else mmap.MAP_SHARED
+    try:
+        mapping = mmap.mmap(fd, nbytes, flags=flags, prot=_prot(write), offset=offset)
+        if fd == -1 and nbytes >= HUGE_PAGE_BYTES and _has_huge_pages():
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    except ValueError as error:  # Python's own check of the file's size
+        raise Unsupported(f"mmap {nbytes} bytes of descriptor {fd}: {error}") from error
+    except (OSError, OverflowError) as error:
+        cause = error if isinstance(error, OSError) else OSError(errno.ENOMEM, str(error))
+        raise translate(cause, f"mmap {nbytes} bytes of descriptor {fd}", nbytes) from cause
+    return mapping
+
+
+def _placed(
+    fd: int, nbytes: int, offset: int, write: bool, within: Region | None, at: int
+) -> memoryview:
+    """A mapping in a reservation, or of a device's offset that no file could have."""
+    if isinstance(within, Reservation):
+        return within.place(fd, nbytes, offset, at, _prot(write))
+    if within is not None:
+        raise Unsupported("mappings are placed in reservations of this world alone")
+    address = native.map_memory(0, nbytes, _prot(write), native.MAP_SHARED, fd, offset)
+    return native.memory_at(address, nbytes, lambda: native.unmap_memory(address, nbytes))
 
 
 def _has_huge_pages() -> bool:

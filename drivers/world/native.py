@@ -1,4 +1,4 @@
-"""C calls of this process through cffi's backend: symbols, machine code, mprotect.
+"""C calls of this process through cffi's backend: symbols, machine code, mmap, mprotect.
 
 `_cffi_backend` is cffi without its C parser: it knows the standard integer types, which is all
 that is needed here, and imports in 1 ms where `import cffi` with a cdef takes 35 ms.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -17,7 +18,10 @@ import _cffi_backend
 from drivers.base.errors import NotFound
 from drivers.base.oserrors import translate
 
-PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4  # src: include/uapi/asm-generic/mman-common.h
+# src: include/uapi/asm-generic/mman-common.h, mman.h, include/uapi/linux/mman.h
+PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
+MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS, MAP_NORESERVE = 1, 2, 0x10, 0x20, 0x4000
+_FAILED = (1 << 64) - 1
 MAX_ARGUMENTS = 12
 _LIBRARIES = (None, "libm.so.6", "libm.so", "libgcc_s.so.1")
 """Where C functions are looked for: this process (libc), then libm, then the compiler's runtime."""
@@ -89,3 +93,37 @@ def protect(cpu_va: int, nbytes: int, flags: int) -> None:
         number = _ffi().errno or errno.EINVAL
         cause = OSError(number, os.strerror(number))
         raise translate(cause, f"mprotect {cpu_va:#x}+{nbytes:#x}", nbytes) from cause
+
+
+@cache
+def _call(name: str, signature: str) -> Any:
+    return _library(None).load_function(_ffi().typeof(signature), name)
+
+
+def map_memory(
+    address: int, nbytes: int, prot: int, flags: int, fd: int = -1, offset: int = 0
+) -> int:
+    """mmap(2) with every argument; where it is now. Raises: the translated errno."""
+    mmap = _call("mmap", "uint64_t(*)(uint64_t, uint64_t, int, int, int, uint64_t)")
+    found: int = mmap(address, nbytes, prot, flags, fd, offset)
+    if found == _FAILED:
+        number = _ffi().errno or errno.EINVAL
+        cause = OSError(number, os.strerror(number))
+        raise translate(cause, f"mmap {nbytes} bytes of descriptor {fd}", nbytes) from cause
+    return found
+
+
+def unmap_memory(address: int, nbytes: int) -> None:
+    """munmap(2). Raises: the translated errno."""
+    if _call("munmap", "int(*)(uint64_t, uint64_t)")(address, nbytes):
+        number = _ffi().errno or errno.EINVAL
+        cause = OSError(number, os.strerror(number))
+        raise translate(cause, f"munmap {address:#x}+{nbytes:#x}") from cause
+
+
+def memory_at(address: int, nbytes: int, when_gone: Callable[[], object]) -> memoryview:
+    """The bytes at an address; `when_gone` runs when the last view of them is gone."""
+    ffi = _ffi()
+    memory = ffi.buffer(ffi.cast("char *", address), nbytes)
+    weakref.finalize(memory, when_gone).atexit = False
+    return memoryview(memory)

@@ -127,7 +127,24 @@ class _TapedWorld:
         argument[:] = data
         return int(result)
 
-    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+    def reserve(self, nbytes: int) -> Region:
+        raise Unsupported(
+            f"a reservation of {nbytes} bytes: addresses differ from run to run and are not taped",
+            hint="record a driver that lets the kernel place its mappings",
+        )
+
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Region | None = None,
+        at: int = 0,
+    ) -> Region:
+        if within is not None or at:
+            self.reserve(nbytes)
         if fd == -1:
             return self._memory(nbytes)
         number = len(self._regions)

@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
+from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import execute
 from boards.amd.wave_start import fit_scratch, from_descriptor
 from boards.amd.wave_types import MemoryFault, Report
@@ -155,13 +156,14 @@ def launch(
     workgroup: tuple[int, int, int] = (32, 1, 1),
     *,
     features: str = "",
+    cpu: str = "gfx1100",
     strict=None,
     memory: FlatMemory | None = None,
     loaded: Loaded | None = None,
     **changes,
 ) -> Report:
     """Compile, load, run; arrays are buffers (changed in place), ints are 32-bit values."""
-    loaded = loaded or Loaded(compile_object(ir, "gfx1100", features))
+    loaded = loaded or Loaded(compile_object(ir, cpu, features))
     memory = memory or FlatMemory()
     packed = bytearray()
     for argument in arguments:
@@ -181,4 +183,4 @@ def launch(
         waves = 1024
         memory.place(_SCRATCH_VA, np.full(waves * 64 * private, 0xCD, np.uint8))
         dispatch = fit_scratch(dispatch, _SCRATCH_VA, (private + 3) & ~3, waves)
-    return execute(replace(dispatch, **changes), memory, strict)
+    return execute(replace(dispatch, **changes), memory, strict, FAMILIES[cpu])

@@ -38,8 +38,17 @@ class WatchedWorld(LinuxWorld):
         super().__init__()
         self.mappings: list[weakref.ref[object]] = []
 
-    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
-        region = super().mmap(fd, nbytes, offset, write=write)
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Region | None = None,
+        at: int = 0,
+    ) -> Region:
+        region = super().mmap(fd, nbytes, offset, write=write, within=within, at=at)
         self.mappings.append(weakref.ref(region.view().obj))
         return region
 
@@ -54,9 +63,19 @@ class WatchedWorld(LinuxWorld):
 class UnmapFails(FaultyWorld):
     """Unmapping is an operation too. What fails is unmapped nevertheless, as close(2) does."""
 
-    def mmap(self, fd: int, nbytes: int, offset: int = 0, *, write: bool = True) -> Region:
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Region | None = None,
+        at: int = 0,
+    ) -> Region:
         self._pass(f"mmap {nbytes} bytes")
-        return UnmapFailsRegion(self, self.inner.mmap(fd, nbytes, offset, write=write))
+        region = self.inner.mmap(fd, nbytes, offset, write=write, within=within, at=at)
+        return UnmapFailsRegion(self, region)
 
 
 class UnmapFailsRegion(FaultyRegion):

@@ -11,10 +11,12 @@ from boards.amd.isa.table import Entry, lane_dwords
 
 VGPR = 256
 """Source codes from here on are vector registers."""
-VCC, M0, EXEC, LITERAL, NULL = 106, 125, 126, 255, 124
+VCC, EXEC, LITERAL = 106, 126, 255
 DPP8, DPP8_FI, DPP16 = 233, 234, 250
 _MAX_DWORDS = 4
-_SEGMENT_BIT, _SEGMENT_NONE = 16, 3
+_SEGMENT_NONE = 3
+_RESOURCE_BITS = 5
+"""Resources named by so few bits are counted in fours."""
 _VECTOR_FIELDS = frozenset("dxya")
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 
@@ -57,9 +59,14 @@ class Dpp:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One decoded instruction; `fields` are its raw bit fields."""
+    """One decoded instruction; `fields` are its raw bit fields.
 
+    `name` is the family's mnemonic, `meaning` the one under which the shared tables define it.
+    """
+
+    family: Family
     name: str
+    meaning: str
     encoding: str
     pc: int
     words: tuple[int, ...]
@@ -73,6 +80,16 @@ class Instruction:
     def size_bytes(self) -> int:
         return 4 * len(self.words)
 
+    @property
+    def offset(self) -> int:
+        """The byte offset of a memory instruction, signed as its segment says."""
+        width = next(x.fields["offset"][1] for x in self.family.layouts if x.name == self.encoding)
+        value = self.fields["offset"]
+        signed = self.encoding == "SMEM" or (
+            self.encoding == "FLAT" and (self.fields["segment"] or self.family.flat_offset_signed)
+        )
+        return value - (1 << width) if signed and value >> (width - 1) else value
+
     def operand(self, field_name: str) -> Operand | None:
         return next((o for o in self.operands if o.field == field_name), None)
 
@@ -83,11 +100,11 @@ def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 32) -> In
     for layout in family.layouts:
         if first & layout.mask != layout.value or len(words) < layout.dwords:
             continue
-        word = first | (words[1] << 32 if layout.dwords > 1 else 0)
+        word = sum(part << 32 * i for i, part in enumerate(words[: layout.dwords]))
         if layout.name == "VOPD":
             return _decode_dual(family, words, word, layout, pc)
         entry = layout.entries.get(layout.opcode_of(word))
-        if layout.name == "FLAT" and word >> _SEGMENT_BIT & _SEGMENT_NONE == _SEGMENT_NONE:
+        if layout.name == "FLAT" and layout.read(word)["segment"] == _SEGMENT_NONE:
             break
         if entry is not None:
             return _finish(family, words, word, layout, entry, pc, lanes)
@@ -104,20 +121,25 @@ def _finish(
     lanes: int,
 ) -> Instruction:
     fields = layout.read(word)
-    operands = [_operand(layout.name, slot.field, lane_dwords(slot.dwords, lanes), fields)
+    operands = [_operand(layout, slot.field, lane_dwords(slot.dwords, lanes), fields)
                 for slot in entry.slots]  # fmt: skip
     codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
     literal, dpp, dwords = None, None, layout.dwords
     wants_literal = any(o.field == "k" for o in operands)
     if layout.name != "SMEM" and (LITERAL in codes or wants_literal):
         literal, dwords = _extra(family, words, dwords, pc), dwords + 1
-    elif layout.name[0] == "V" and codes & {DPP8, DPP8_FI, DPP16}:
+    elif layout.name[0] == "V" and codes & family.dpp_sources:
         dpp, source = _dpp(_extra(family, words, dwords, pc), codes)
         operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
         dwords += 1
     return Instruction(
-        entry.name, layout.name, pc, tuple(words[:dwords]), tuple(operands), fields, literal, dpp
-    )
+        family, entry.name, _meaning(family, entry.name), layout.name, pc,
+        tuple(words[:dwords]), tuple(operands), fields, literal, dpp,
+    )  # fmt: skip
+
+
+def _meaning(family: Family, name: str) -> str:
+    return family.meanings.get(name, name)
 
 
 def _extra(family: Family, words: Sequence[int], at: int, pc: int) -> int:
@@ -126,7 +148,7 @@ def _extra(family: Family, words: Sequence[int], at: int, pc: int) -> int:
     return words[at]
 
 
-def _operand(encoding: str, name: str, dwords: int, fields: Mapping[str, int]) -> Operand:
+def _operand(layout: Layout, name: str, dwords: int, fields: Mapping[str, int]) -> Operand:
     """The operand a slot names, as a 9-bit source code."""
     if name == "V":
         return Operand(name, VCC, dwords)
@@ -134,14 +156,15 @@ def _operand(encoding: str, name: str, dwords: int, fields: Mapping[str, int]) -
         return Operand(name, fields["d"], dwords)
     if name in "kioh":
         return Operand(name, fields.get("i", 0), dwords)
-    code = fields[name]
+    code, encoding = fields[name], layout.name
     if encoding[0] == "V":
         vector = name == "d" or (name == "b" and encoding in _SHORT)
         return Operand(name, code + VGPR if vector else code, dwords)
     if encoding in ("DS", "FLAT", "MUBUF") and name in _VECTOR_FIELDS:
         return Operand(name, code + VGPR, dwords)
     if (encoding == "SMEM" and name == "b") or name == "r":
-        return Operand(name, code * (2 if name == "b" else 4), dwords)
+        unit = 4 if layout.fields[name][1] == _RESOURCE_BITS else 1
+        return Operand(name, code * (2 if name == "b" else unit), dwords)
     return Operand(name, code, dwords)
 
 
@@ -180,15 +203,15 @@ def _decode_dual(
     raw = tuple(words[:dwords])
     # src: RDNA3 ISA 7.6: the second destination's lowest bit is the inverse of the first's.
     second = f["dsty"] << 1 | (~f["dstx"] & 1)
+    first = _half(names[0], f["dstx"], f["src0x"], f["src1x"])
+    other = _half(names[1], second, f["src0y"], f["src1y"])
     halves = tuple(
-        Instruction(f"v_dual_{name}", "VOPD", pc, raw, _half(name, dst, src0, src1), {}, literal)
-        for name, dst, src0, src1 in (
-            (names[0], f["dstx"], f["src0x"], f["src1x"]),
-            (names[1], second, f["src0y"], f["src1y"]),
-        )
-    )
+        Instruction(family, f"v_dual_{half}", _meaning(family, f"v_{half}"), "VOPD", pc, raw,
+                    operands, {}, literal)
+        for half, operands in zip(names, (first, other), strict=True)
+    )  # fmt: skip
     name = f"{halves[0].name} :: {halves[1].name}"
-    return Instruction(name, "VOPD", pc, raw, (), f, literal, None, halves)
+    return Instruction(family, name, name, "VOPD", pc, raw, (), f, literal, None, halves)
 
 
 def _half(name: str, dst: int, src0: int, src1: int) -> tuple[Operand, ...]:

@@ -75,6 +75,21 @@ def _split(
     return {o: e for o, e in entries.items() if o not in carry}, carry
 
 
+# src: RDNA3 ISA 16.5, S_WAITCNT: expcnt 2:0, lgkmcnt 9:4, vmcnt 15:10; the others are alone.
+_WAITS = {
+    "s_waitcnt": {"vm": ((10, 6),), "exp": ((0, 3),), "lgkm": ((4, 6),)},
+    "s_waitcnt_vmcnt": {"vm": ((0, 6),)}, "s_waitcnt_lgkmcnt": {"lgkm": ((0, 6),)},
+    "s_waitcnt_vscnt": {"vs": ((0, 6),)}, "s_waitcnt_expcnt": {"exp": ((0, 3),)},
+}  # fmt: skip
+COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
+# src: llvm/lib/Target/AMDGPU/SIDefines.h, enum Hwreg::Id (gfx11).
+_HWREGS = {
+    1: "HW_REG_MODE", 2: "HW_REG_STATUS", 3: "HW_REG_TRAPSTS", 5: "HW_REG_GPR_ALLOC",
+    6: "HW_REG_LDS_ALLOC", 7: "HW_REG_IB_STS", 15: "HW_REG_SH_MEM_BASES",
+    18: "HW_REG_PERF_SNAPSHOT_PC_LO", 19: "HW_REG_PERF_SNAPSHOT_PC_HI",
+    20: "HW_REG_FLAT_SCR_LO", 21: "HW_REG_FLAT_SCR_HI", 23: "HW_REG_HW_ID1",
+    24: "HW_REG_HW_ID2", 27: "HW_REG_PERF_SNAPSHOT_DATA", 29: "HW_REG_SHADER_CYCLES",
+}  # fmt: skip
 _PLAIN, _CARRY = _split(_vop3())
 _VOP3SD = {"d": (0, 8), "s": (8, 7), "clamp": (15, 1), "omod": (59, 2), **_VOP3_SOURCES}
 
@@ -102,6 +117,7 @@ GFX11 = Family(
         Layout("VOP2", 0x80000000, 0x00000000, 1, (25, 6),
                {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
     ),
-    tuple(vector.DUAL),
+    tuple(vector.DUAL), waits=_WAITS, counters=COUNTERS, unordered=frozenset({"lgkm"}),
+    hwregs=_HWREGS,
 )  # fmt: skip
 """Tried in order; the two kinds of VOP3 are told apart by their opcode."""

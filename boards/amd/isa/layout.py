@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from boards.amd.isa.table import Entry
 
+if TYPE_CHECKING:
+    from boards.amd.isa.decode import Instruction
+
 Bits = tuple[int, int]
 """Lowest bit and width, over the little-endian dwords of the instruction."""
+Pieces = tuple[Bits, ...]
+"""A number that an instruction keeps in several places, its lowest bits first."""
+Waits = Mapping[str, Mapping[str, Pieces]]
+"""Wait instruction -> counter -> where its immediate holds the count; all ones: no wait."""
+
+
+def gather(value: int, pieces: Pieces) -> int:
+    """The number that lies in pieces of `value`."""
+    found = shift = 0
+    for low, width in pieces:
+        found |= (value >> low & ((1 << width) - 1)) << shift
+        shift += width
+    return found
+
+
+def all_ones(pieces: Pieces) -> int:
+    """The largest number the pieces hold."""
+    return (1 << sum(width for _, width in pieces)) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,9 +57,35 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """The encodings of a family of chips, most specific first."""
+    """A family of chips: its encodings, most specific first, and what differs between families."""
 
     name: str
     layouts: tuple[Layout, ...]
     dual: tuple[str, ...] = ()
     """Names of the halves of a dual-issue instruction, by opcode."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """Mnemonics whose meaning the shared tables define under another (gfx11's) name."""
+    null: int = 124
+    """The scalar register that reads 0 and forgets; -1 where there is none."""
+    m0: int = 125
+    off: frozenset[int] = frozenset({124, 127})
+    """Scalar register codes that say "no register" in memory instructions."""
+    flat_offset_signed: bool = False
+    """Whether FLAT instructions (not GLOBAL, not SCRATCH) have a signed offset."""
+    dpp_sources: frozenset[int] = frozenset({233, 234, 250})
+    """Codes of source 0 that announce a dword of lane permutation."""
+    lane_counts: tuple[int, ...] = (32, 64)
+    vgpr_granule: Mapping[int, int] = field(default_factory=lambda: {32: 8, 64: 4})
+    """Lanes of a wave -> vector registers that one unit of RSRC1.VGPRS stands for."""
+    packed_items: bool = True
+    """v0 = x | y << 10 | z << 20; else x, y, z in v0, v1, v2."""
+    group_ids_in_ttmp: bool = False
+    """Workgroup numbers in ttmp9 (x) and ttmp7 (y, z << 16); else after the user registers."""
+    waits: Waits = field(default_factory=dict)
+    counters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Kind of access ("vm", "lgkm", "smem", "flat") -> the counters that count it."""
+    unordered: frozenset[str] = frozenset()
+    """Counters of accesses that return in any order."""
+    texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
+    """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
+    hwregs: Mapping[int, str] = field(default_factory=dict)

@@ -12,7 +12,8 @@ An operand is the field that holds it and its width in dwords:
     DS, FLAT, MUBUF: a address, x y data, r resource, q scalar offset
     SMEM: d data, b base, o offset
 
-Width `m` is a lane mask (a bit a lane), `w8` a matrix tile that is 8 dwords in a wave of 32 lanes.
+Width `m` is a lane mask (a bit a lane), `w8` a matrix tile that is 8 dwords in a wave of 32 lanes
+and half as many in one of 64: as a number, -8.
 """
 
 from __future__ import annotations
@@ -22,12 +23,10 @@ from typing import NamedTuple
 
 MASK = -1
 """Width of an operand with a bit a lane."""
-TILE = -8
-"""Width of a 16x16 accumulator tile of 32-bit elements."""
 
 
 class Slot(NamedTuple):
-    """Where an operand is (`field`) and how wide (`dwords`, or MASK or TILE)."""
+    """Where an operand is (`field`) and how wide (`dwords`, or MASK, or minus those of a tile)."""
 
     field: str
     dwords: int
@@ -53,7 +52,7 @@ def _slot(word: str) -> Slot:
         return Slot(field, MASK if field == "V" else 1)
     if width == "m":
         return Slot(field, MASK)
-    return Slot(field, TILE if width == "w8" else int(width))
+    return Slot(field, -int(width[1:]) if width[0] == "w" else int(width))
 
 
 def table(text: str) -> dict[int, Entry]:
@@ -80,4 +79,4 @@ def lane_dwords(width: int, lanes: int) -> int:
     """The real width in dwords of a slot in a wave of `lanes` lanes."""
     if width == MASK:
         return lanes // 32
-    return 256 // lanes if width == TILE else width
+    return -width * 32 // lanes if width < MASK else width

@@ -8,11 +8,10 @@ from boards.amd.isa.decode import LITERAL, VGPR, Dpp, Instruction, Operand
 _SGPRS = 106
 _TTMP, _TTMPS = 108, 16
 _NAMED = {
-    106: "vcc_lo", 107: "vcc_hi", 124: "null", 125: "m0", 126: "exec_lo", 127: "exec_hi",
-    235: "src_shared_base", 236: "src_shared_limit", 237: "src_private_base",
-    238: "src_private_limit", 251: "src_vccz", 252: "src_execz", 253: "src_scc",
-    254: "src_lds_direct", 240: "0.5", 241: "-0.5", 242: "1.0", 243: "-1.0", 244: "2.0",
-    245: "-2.0", 246: "4.0", 247: "-4.0", 248: "0.15915494",
+    106: "vcc_lo", 107: "vcc_hi", 126: "exec_lo", 127: "exec_hi", 235: "src_shared_base",
+    236: "src_shared_limit", 237: "src_private_base", 238: "src_private_limit", 251: "src_vccz",
+    252: "src_execz", 253: "src_scc", 254: "src_lds_direct", 240: "0.5", 241: "-0.5", 242: "1.0",
+    243: "-1.0", 244: "2.0", 245: "-2.0", 246: "4.0", 247: "-4.0", 248: "0.15915494",
 }  # fmt: skip
 _INVERSE_TAU = 248
 _PAIRS = {106: "vcc", 126: "exec"}
@@ -31,6 +30,11 @@ def disassemble(inst: Instruction) -> str:
     """The text of one instruction."""
     if inst.halves:
         return " :: ".join(f"{h.name} {_plain_operands(h)}" for h in inst.halves)
+    own = inst.family.texts.get(inst.encoding)
+    if own is not None:
+        shown = own(inst)
+        if shown is not None:
+            return shown
     if inst.encoding in ("SOPK", "SOPP", "SOP1"):
         shown = special.scalar(inst, _destination(inst))
         if shown is not None:
@@ -52,14 +56,16 @@ def _register(prefix: str, number: int, dwords: int) -> str:
     return f"{prefix}[{number}:{number + dwords - 1}]"
 
 
-def name_of(code: int, dwords: int, literal: int | None, *, double: bool = False) -> str:
+def name_of(inst: Instruction, code: int, dwords: int, *, double: bool = False) -> str:
     """An operand's name by its 9-bit code; `double`: the instruction works on f64."""
     if code >= VGPR:
         return _register("v", code - VGPR, dwords)
     if code < _SGPRS:
         return _register("s", code, dwords)
     if code == LITERAL:
-        return f"{literal or 0:#x}"
+        return f"{_literal(inst):#x}"
+    if code in (inst.family.null, inst.family.m0):
+        return "null" if code == inst.family.null else "m0"
     if dwords == 2 and code in _PAIRS:
         return _PAIRS[code]
     if _TTMP <= code < _TTMP + _TTMPS:
@@ -82,7 +88,7 @@ def _show(inst: Instruction, o: Operand) -> str:
         shown = special.half_constant(inst.name, o.code, _literal(inst))
         if shown is not None:
             return shown
-    return name_of(o.code, o.dwords, _literal(inst), double=o.dwords == 2)
+    return name_of(inst, o.code, o.dwords, double=o.dwords == 2)
 
 
 def _half_register(inst: Instruction, o: Operand) -> str:
@@ -121,13 +127,13 @@ def _smem(inst: Instruction) -> str:
         return inst.name
     f = inst.fields
     parts = [_show(inst, o) for o in inst.operands if o.field != "o"]
-    offset = f["offset"] - (1 << 21) if f["offset"] >> 20 else f["offset"]
+    offset = inst.offset
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
-    if f["soffset"] == special.NULL:
+    if f["soffset"] in inst.family.off:
         parts.append(shown if offset else "null")
         tail = ""
     else:
-        parts.append(name_of(f["soffset"], 1, None))
+        parts.append(name_of(inst, f["soffset"], 1))
         tail = f" offset:{shown}" if offset else ""
     flags = (" glc" if f["glc"] else "") + (" dlc" if f["dlc"] else "")
     return f"{inst.name} {', '.join(parts)}{tail}{flags}"
@@ -158,22 +164,22 @@ def _flat(inst: Instruction) -> str:
     name = f"{_SEGMENTS[segment]}_{inst.name}"
     parts: list[str] = []
     if "atomic" in name and f["glc"]:
-        parts.append(name_of(VGPR + f["d"], _returned_dwords(inst), None))
+        parts.append(name_of(inst, VGPR + f["d"], _returned_dwords(inst)))
     parts.extend(_flat_address(inst) if o.field == "a" else _show(inst, o) for o in inst.operands)
     if segment:
-        no_base = f["saddr"] in (special.NULL, 0x7F)
+        no_base = f["saddr"] in inst.family.off
         pair = 2 if segment == 2 else 1
-        parts.append("off" if no_base else name_of(f["saddr"], pair, None))
-    offset = f["offset"] - (1 << 13) if segment and f["offset"] >> 12 else f["offset"]
+        parts.append("off" if no_base else name_of(inst, f["saddr"], pair))
+    offset = inst.offset
     return f"{name} {', '.join(parts)}" + (f" offset:{offset}" if offset else "") + _flags(inst)
 
 
 def _flat_address(inst: Instruction) -> str:
     f = inst.fields
     if f["segment"] == 1:
-        return name_of(VGPR + f["a"], 1, None) if f["sve"] else "off"
-    based = f["segment"] == 2 and f["saddr"] not in (special.NULL, 0x7F)
-    return name_of(VGPR + f["a"], 1 if based else 2, None)
+        return name_of(inst, VGPR + f["a"], 1) if f["sve"] else "off"
+    based = f["segment"] == 2 and f["saddr"] not in inst.family.off
+    return name_of(inst, VGPR + f["a"], 1 if based else 2)
 
 
 def _returned_dwords(inst: Instruction) -> int:
@@ -191,7 +197,7 @@ def _mubuf(inst: Instruction) -> str:
     for o in inst.operands:
         if o.field == "a":
             used = f["offen"] or f["idxen"]
-            parts.append(name_of(o.code, vaddr, None) if used else "off")
+            parts.append(name_of(inst, o.code, vaddr) if used else "off")
         else:
             wide = o.field == "x" and f["tfe"]
             parts.append(_show(inst, o._replace(dwords=o.dwords + 1) if wide else o))

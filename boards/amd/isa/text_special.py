@@ -5,22 +5,11 @@ from __future__ import annotations
 import re
 
 from boards.amd.isa.decode import Instruction
+from boards.amd.isa.layout import all_ones, gather
 
-NULL = 124
 _BITS16 = 0xFFFF
 
-# src: RDNA3 ISA 16.5, S_WAITCNT: expcnt 2:0, lgkmcnt 9:4, vmcnt 15:10.
-VMCNT, LGKMCNT, EXPCNT = (10, 6), (4, 6), (0, 3)
-_COUNTERS = (("vmcnt", VMCNT), ("expcnt", EXPCNT), ("lgkmcnt", LGKMCNT))
-
-# src: llvm/lib/Target/AMDGPU/SIDefines.h, enum Hwreg::Id (gfx11).
-HWREGS = {
-    1: "HW_REG_MODE", 2: "HW_REG_STATUS", 3: "HW_REG_TRAPSTS", 5: "HW_REG_GPR_ALLOC",
-    6: "HW_REG_LDS_ALLOC", 7: "HW_REG_IB_STS", 15: "HW_REG_SH_MEM_BASES",
-    18: "HW_REG_PERF_SNAPSHOT_PC_LO", 19: "HW_REG_PERF_SNAPSHOT_PC_HI",
-    20: "HW_REG_FLAT_SCR_LO", 21: "HW_REG_FLAT_SCR_HI", 23: "HW_REG_HW_ID1",
-    24: "HW_REG_HW_ID2", 27: "HW_REG_PERF_SNAPSHOT_DATA", 29: "HW_REG_SHADER_CYCLES",
-}  # fmt: skip
+_COUNTERS = ("vm", "exp", "lgkm")
 # src: SIDefines.h, SendMsg (gfx11): message numbers of s_sendmsg and s_sendmsg_rtn.
 _MESSAGES = {
     1: "MSG_INTERRUPT", 2: "MSG_HS_TESSFACTOR", 3: "MSG_DEALLOC_VGPRS",
@@ -50,12 +39,6 @@ _DECIMAL = frozenset({
 _DECIMAL_LAST = 64
 """LLVM prints small operands of these in decimal, larger ones in hexadecimal."""
 _BRANCH = ("s_branch", "s_cbranch", "s_call", "s_subvector")
-
-
-def field(value: int, bits: tuple[int, int]) -> int:
-    """A bit field (lowest bit, width) of `value`."""
-    low, width = bits
-    return value >> low & ((1 << width) - 1)
 
 
 # src: RDNA3 ISA 7.2.2, inline constants as IEEE half floats.
@@ -94,7 +77,7 @@ def scalar(inst: Instruction, dst: str) -> str | None:
     value = inst.fields.get("i", 0)
     name = inst.name
     if name == "s_waitcnt":
-        return _waitcnt(value)
+        return _waitcnt(inst, value)
     if name == "s_delay_alu":
         return f"{name} {_delay(value)}"
     if name in ("s_sendmsg", "s_sendmsghalt"):
@@ -112,7 +95,7 @@ def scalar(inst: Instruction, dst: str) -> str | None:
 
 def _hardware_register(inst: Instruction, value: int, gpr: str) -> str:
     number, offset, width = value & 0x3F, value >> 6 & 0x1F, (value >> 11) + 1
-    shown = HWREGS.get(number, str(number))
+    shown = inst.family.hwregs.get(number, str(number))
     if (offset, width) != (0, 32):
         shown = f"{shown}, {offset}, {width}"
     register = f"hwreg({shown})"
@@ -123,10 +106,11 @@ def _hardware_register(inst: Instruction, value: int, gpr: str) -> str:
     return f"{inst.name} {register}, {gpr}"
 
 
-def _waitcnt(value: int) -> str:
-    counts = [(n, field(value, b), (1 << b[1]) - 1) for n, b in _COUNTERS]
+def _waitcnt(inst: Instruction, value: int) -> str:
+    pieces = inst.family.waits["s_waitcnt"]
+    counts = [(name, gather(value, pieces[name]), all_ones(pieces[name])) for name in _COUNTERS]
     waited = [(name, count) for name, count, free in counts if count != free]
-    parts = [f"{name}({count})" for name, count in waited or [c[:2] for c in counts]]
+    parts = [f"{name}cnt({count})" for name, count in waited or [c[:2] for c in counts]]
     return f"s_waitcnt {' '.join(parts)}"
 
 

@@ -1,0 +1,13 @@
+"""Which family's machine code a chip runs."""
+
+from __future__ import annotations
+
+from boards.amd.isa.gfx11 import GFX11
+from boards.amd.isa.layout import Family
+
+FAMILIES: dict[str, Family] = {
+    "gfx1100": GFX11,
+    "gfx1101": GFX11,
+    "gfx1102": GFX11,
+}
+"""By the compiler's name of the chip."""
