@@ -8,7 +8,8 @@ it) and loaded first.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from threading import Lock
@@ -22,7 +23,7 @@ from compilers import graph
 from compilers.graph import Node
 from compilers.signature import Signature, signature
 from drivers.base.contracts import Buffer, Device
-from drivers.base.errors import Unsupported
+from drivers.base.errors import BadArgument, Unsupported
 from drivers.choice import choose, split_name
 from tensor.executable import Executable, Runtime, Storage
 
@@ -62,6 +63,28 @@ def runtime(name: str) -> Runtime:
         with _opening:
             found = _runtimes.get(name) or _runtimes.setdefault(name, Runtime.open(name))
     return found
+
+
+@contextmanager
+def adopted(name: str, device: Device, compiler: str = "") -> Iterator[Runtime]:
+    """Inside, `name` ("AMD", "AMD:1") stands for an opened device: one of a board, for instance.
+
+    `compiler` "" is the device's first. The device stays its owner's to close, and tensors on it
+    must be gone by then. Raises: BadArgument where the name stands for a device already.
+    """
+    spelt = device_name(name)
+    made = Runtime(spelt, device, compiler or device.compilers[0])
+    with _opening:
+        if _runtimes.setdefault(spelt, made) is not made:
+            raise BadArgument(
+                f"{spelt} is open already", hint="Adopt a device before its name is first used"
+            )
+    try:
+        yield made
+    finally:
+        made.executables.clear()
+        with _opening:
+            _runtimes.pop(spelt, None)
 
 
 def device(name: str | None = None) -> Device:

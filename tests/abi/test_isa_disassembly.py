@@ -1,4 +1,4 @@
-"""The decoder's text of gfx1100 code equals LLVM's, for compiled kernels and for every opcode."""
+"""The decoder's text equals LLVM's, for compiled kernels and for every opcode."""
 
 from __future__ import annotations
 
@@ -7,21 +7,31 @@ import random
 import pytest
 
 from boards.amd.isa.decode import UnknownInstruction, decode
-from boards.amd.isa.gfx11 import GFX11
-from boards.amd.isa.layout import Layout
+from boards.amd.isa.families import FAMILIES
+from boards.amd.isa.layout import Family, Layout
 from boards.amd.isa.text import disassemble
 from tests.abi.llvm_disassembler import WAVE64, Disassembler, open_disassembler
 from tests.boards.isa_kernels import CASES, module
-from tests.boards.isa_programs import PROGRAMS
-from tests.boards.wave_harness import Loaded, compile_object
+from tests.boards.isa_programs import MATRICES, PROGRAMS
+from tests.boards.wave_harness import CHIPS, Loaded, compile_object
 from tests.support import check
 
 _KERNELS = {case.name: module(case) for case in CASES} | PROGRAMS
-_WMMA = "wmma"
+_BUILDS = [
+    pytest.param(cpu, lanes, name, id=f"{cpu}-{lanes}-{name}")
+    for cpu in CHIPS
+    for lanes in FAMILIES[cpu].lane_counts
+    for name in [*_KERNELS, *(MATRICES[cpu] if lanes == FAMILIES[cpu].lane_counts[0] else ())]
+]
+_LAYOUTS = [
+    pytest.param(cpu, layout, id=f"{cpu}-{layout.name}")
+    for cpu in CHIPS
+    for layout in FAMILIES[cpu].layouts
+]
 _TRIES = 16
 
 
-def _differences(code: bytes, oracle: Disassembler, lanes: int) -> list[str]:
+def _differences(family: Family, code: bytes, oracle: Disassembler, lanes: int) -> list[str]:
     wrong = []
     at = 0
     for _ in range(len(code) // 4):
@@ -33,7 +43,7 @@ def _differences(code: bytes, oracle: Disassembler, lanes: int) -> list[str]:
             raise AssertionError(f"LLVM does not know the code at {at:#x}")
         size, expected = found
         words = [int.from_bytes(window[i : i + 4], "little") for i in range(0, 16, 4)]
-        inst = decode(GFX11, words, at, lanes)
+        inst = decode(family, words, at, lanes)
         text = " ".join(disassemble(inst).split())
         if text != expected or inst.size_bytes != size:
             wrong.append(f"{window[:size].hex()}: {text!r}, LLVM {expected!r}")
@@ -41,20 +51,23 @@ def _differences(code: bytes, oracle: Disassembler, lanes: int) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("lanes", [32, 64])
-@pytest.mark.parametrize("name", _KERNELS)
-def test_compiled_kernels_decode_to_llvms_text(name: str, lanes: int) -> None:
-    # LLVM 19 prints 16-bit operands as whole registers: compile to that form of the code.
-    features = ",".join(["-real-true16", *([] if lanes == 32 else [WAVE64])])
-    oracle = open_disassembler("gfx1100", "" if lanes == 32 else WAVE64)
-    if lanes == 64 and _WMMA in name:
-        pytest.skip("the WMMA kernels here are written for 32 lanes")
-    loaded = Loaded(compile_object(_KERNELS[name], "gfx1100", features))
-    wrong = _differences(loaded.code, oracle, lanes)
+def _oracle(cpu: str, lanes: int) -> tuple[str, Disassembler]:
+    """Compiler features and a disassembler for waves of `lanes` lanes."""
+    whole = "-real-true16"  # LLVM 19 prints 16-bit operands as whole registers
+    if lanes == FAMILIES[cpu].lane_counts[0]:
+        return whole, open_disassembler(cpu)
+    return f"{whole},{WAVE64}", open_disassembler(cpu, WAVE64)
+
+
+@pytest.mark.parametrize(("cpu", "lanes", "name"), _BUILDS)
+def test_compiled_kernels_decode_to_llvms_text(cpu: str, lanes: int, name: str) -> None:
+    features, oracle = _oracle(cpu, lanes)
+    loaded = Loaded(compile_object((_KERNELS | MATRICES[cpu])[name], cpu, features))
+    wrong = _differences(FAMILIES[cpu], loaded.code, oracle, lanes)
     check(not wrong, "\n".join(wrong))
 
 
-def _random_word(layout: Layout, opcode: int, rnd: random.Random) -> int:
+def _random_word(family: Family, layout: Layout, opcode: int, rnd: random.Random) -> int:
     """An instruction with random registers and offsets and no modifiers."""
     plain = {"hi_c": 1, "hi_ab": 3, "saddr": 0x7C, "soffset": 0x7C, "segment": 2}
     word = layout.value | opcode << layout.opcode[0]
@@ -80,24 +93,24 @@ def _random_word(layout: Layout, opcode: int, rnd: random.Random) -> int:
     return word
 
 
-@pytest.mark.parametrize("layout", GFX11.layouts, ids=lambda layout: layout.name)
-def test_every_opcode_decodes_to_llvms_text(layout: Layout) -> None:
-    oracle = open_disassembler("gfx1100")
+@pytest.mark.parametrize(("cpu", "layout"), _LAYOUTS)
+def test_every_opcode_decodes_to_llvms_text(cpu: str, layout: Layout) -> None:
+    family = FAMILIES[cpu]
+    oracle = open_disassembler(cpu)
     rnd = random.Random(layout.name)
     wrong: list[str] = []
     compared: set[int] = set()
     for opcode, entry in layout.entries.items():
         for _ in range(_TRIES):
-            word = _random_word(layout, opcode, rnd)
-            words = [word & 0xFFFFFFFF, word >> 32, 0x11223344, 0]
-            if layout.dwords == 1:
-                words = [words[0], 0x3344, 0, 0]
+            word = _random_word(family, layout, opcode, rnd)
+            words = [word >> 32 * i & 0xFFFFFFFF for i in range(layout.dwords)]
+            words += [0x3344 if layout.dwords == 1 else 0x11223344, 0, 0]
             code = b"".join(w.to_bytes(4, "little") for w in words)
             found = oracle.at(code)
             if found is None or "Invalid" in found[1] or "Warning" in found[1] or "/*" in found[1]:
                 continue
             compared.add(opcode)
-            text = " ".join(disassemble(decode(GFX11, words, 0)).split())
+            text = " ".join(disassemble(decode(family, words, 0)).split())
             if text != found[1]:
                 wrong.append(f"{entry.name}: {text!r}, LLVM {found[1]!r}")
     check(not wrong, "\n".join(wrong))
@@ -105,7 +118,7 @@ def test_every_opcode_decodes_to_llvms_text(layout: Layout) -> None:
     check(len(missing) <= len(layout.entries) // 20, f"never compared: {missing}")
 
 
-_SHORT_AND_LONG = [layout for layout in GFX11.layouts if layout.name.startswith("VOP")]
+_SHORT_AND_LONG = [x for x in _LAYOUTS if x.values[1].name.startswith("VOP")]
 _DPP16, _DPP8, _DPP8_FI = 250, 233, 234
 
 
@@ -128,9 +141,10 @@ def _dpp_word(layout: Layout, opcode: int, rnd: random.Random) -> list[int]:
     return [word & 0xFFFFFFFF, *([word >> 32] if layout.dwords > 1 else []), extra, 0]
 
 
-@pytest.mark.parametrize("layout", _SHORT_AND_LONG, ids=lambda layout: layout.name)
-def test_lane_permutations_decode_to_llvms_text(layout: Layout) -> None:
-    oracle = open_disassembler("gfx1100")
+@pytest.mark.parametrize(("cpu", "layout"), _SHORT_AND_LONG)
+def test_lane_permutations_decode_to_llvms_text(cpu: str, layout: Layout) -> None:
+    family = FAMILIES[cpu]
+    oracle = open_disassembler(cpu)
     rnd = random.Random(layout.name)
     wrong, compared = [], 0
     for opcode in layout.entries:
@@ -140,17 +154,19 @@ def test_lane_permutations_decode_to_llvms_text(layout: Layout) -> None:
             if found is None or "Invalid" in found[1] or "/*" in found[1]:
                 continue
             compared += 1
-            text = " ".join(disassemble(decode(GFX11, words, 0)).split())
+            text = " ".join(disassemble(decode(family, words, 0)).split())
             if text != found[1]:
                 wrong.append(f"{text!r}, LLVM {found[1]!r}")
     check(not wrong, "\n".join(wrong))
     check(compared > 0 or not layout.entries, "nothing compared")
 
 
-def test_unknown_bytes_are_refused() -> None:
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_unknown_bytes_are_refused(cpu: str) -> None:
+    family = FAMILIES[cpu]
     with pytest.raises(UnknownInstruction, match="no instruction ffffffff"):
-        decode(GFX11, [0xFFFFFFFF, 0, 0, 0], 0x40)
+        decode(family, [0xFFFFFFFF, 0, 0, 0], 0x40)
     with pytest.raises(UnknownInstruction, match="0x40"):
-        decode(GFX11, [], 0x40)
+        decode(family, [], 0x40)
     with pytest.raises(UnknownInstruction):  # a literal is announced but missing
-        decode(GFX11, [0x7E0002FF], 0)
+        decode(family, [0x7E0002FF], 0)

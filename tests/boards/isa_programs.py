@@ -389,10 +389,14 @@ RELATIVE = kernel(
 """c[t] = a[t] with element i replaced by t, out[t] = c[t][j]: registers indexed through M0."""
 
 PROGRAMS = {
-    "naive": NAIVE, "tiled": TILED, "reduce": REDUCE, "collatz": COLLATZ, "wmma_f16": WMMA_F16,
-    "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8, "histogram": LDS_HISTOGRAM, "scratch": SCRATCH,
-    "shuffle": SHUFFLE, "generic": GENERIC, "relative": RELATIVE,
+    "naive": NAIVE, "tiled": TILED, "reduce": REDUCE, "collatz": COLLATZ,
+    "histogram": LDS_HISTOGRAM, "scratch": SCRATCH, "shuffle": SHUFFLE, "generic": GENERIC,
+    "relative": RELATIVE,
     "atomic_add": atomic("add", "i32"),
     "atomic_fadd": atomic("fadd", "float", returns=True),
     "atomic_umax": atomic("umax", "i64", returns=True),
 }  # fmt: skip
+MATRICES = {
+    "gfx1100": {"wmma_f16": WMMA_F16, "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8},
+}
+"""Matrix instructions of each chip, for its first wave size."""

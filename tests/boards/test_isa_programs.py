@@ -1,4 +1,4 @@
-"""Whole kernels on the gfx1100 executor: loops, LDS, barriers, atomics, WMMA, scratch, lanes."""
+"""Whole kernels on the executor: loops, LDS, barriers, atomics, WMMA, scratch, lanes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boards.amd.isa.families import FAMILIES
 from boards.amd.wave_types import Report
 from tests.boards import isa_programs as programs
-from tests.boards.wave_harness import launch
+from tests.boards.wave_harness import CHIPS, launch
 from tests.support import check
+
+WAVE64 = "-wavefrontsize32,+wavefrontsize64"
 
 
 def _clean(report: Report) -> None:
@@ -22,27 +25,31 @@ def _clean(report: Report) -> None:
     [(programs.NAIVE, (1, 64), 64), (programs.TILED, (4, 4), 256)],
     ids=["naive", "tiled"],
 )
-@pytest.mark.parametrize("wave", [32, 64])
-def test_matmul(ir: str, groups: tuple[int, int], items: int, wave: int) -> None:
+@pytest.mark.parametrize(
+    ("cpu", "wave"), [(cpu, wave) for cpu in CHIPS for wave in FAMILIES[cpu].lane_counts]
+)
+def test_matmul(ir: str, groups: tuple[int, int], items: int, cpu: str, wave: int) -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
     c = np.zeros((64, 64), np.float32)
-    features = "" if wave == 32 else "-wavefrontsize32,+wavefrontsize64"
-    report = launch(ir, [a, b, c, 64], (*groups, 1), (items, 1, 1), features=features)
+    features = "" if wave == FAMILIES[cpu].lane_counts[0] else WAVE64
+    report = launch(ir, [a, b, c, 64], (*groups, 1), (items, 1, 1), cpu=cpu, features=features)
     _clean(report)
     np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=0, atol=2e-5)
 
 
-def test_reduction_tree() -> None:
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_reduction_tree(cpu: str) -> None:
     a = np.random.default_rng(2).integers(-50, 50, (24, 256)).astype(np.float32)
     c = np.zeros(24, np.float32)
-    _clean(launch(programs.REDUCE, [a, c], (24, 1, 1), (256, 1, 1)))
+    _clean(launch(programs.REDUCE, [a, c], (24, 1, 1), (256, 1, 1), cpu=cpu))
     np.testing.assert_array_equal(c, a.sum(axis=1))
 
 
-def test_divergent_loops() -> None:
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_divergent_loops(cpu: str) -> None:
     out = np.zeros(640, np.int32)
-    _clean(launch(programs.COLLATZ, [out], (10, 1, 1), (64, 1, 1)))
+    _clean(launch(programs.COLLATZ, [out], (10, 1, 1), (64, 1, 1), cpu=cpu))
     expected = []
     for start in range(1, 641):
         n, steps = start, 0
@@ -100,13 +107,14 @@ def test_wmma_iu8() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("returns", [False, True])
-def test_atomics(action: str, kind: str, dtype: Any, reduce: Any, returns: bool) -> None:
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_atomics(cpu: str, action: str, kind: str, dtype: Any, reduce: Any, returns: bool) -> None:
     rng = np.random.default_rng(6)
     a = rng.integers(0, 1000, 256).astype(dtype)
     start = 10**6 if action == "umin" else 0
     c, old = np.full(8, start, dtype), np.zeros(256, dtype)
     ir = programs.atomic(action, kind, returns=returns)
-    _clean(launch(ir, [a, c, old], (4, 1, 1), (64, 1, 1)))
+    _clean(launch(ir, [a, c, old], (4, 1, 1), (64, 1, 1), cpu=cpu))
     by_slot = a.reshape(32, 8)
     np.testing.assert_array_equal(c, [reduce(by_slot[:, i]) for i in range(8)])
     if returns and action in ("add", "fadd"):
@@ -118,34 +126,38 @@ def test_atomics(action: str, kind: str, dtype: Any, reduce: Any, returns: bool)
             np.testing.assert_array_equal(after, np.sort(expected))
 
 
-def test_atomics_in_lds() -> None:
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_atomics_in_lds(cpu: str) -> None:
     a = np.random.default_rng(7).integers(0, 1 << 30, 256).astype(np.int32)
     c = np.zeros(16, np.int32)
-    _clean(launch(programs.LDS_HISTOGRAM, [a, c], (1, 1, 1), (256, 1, 1)))
+    _clean(launch(programs.LDS_HISTOGRAM, [a, c], (1, 1, 1), (256, 1, 1), cpu=cpu))
     np.testing.assert_array_equal(c, np.bincount(a & 15, minlength=16))
 
 
-def test_scratch() -> None:
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_scratch(cpu: str) -> None:
     a = np.random.default_rng(8).integers(0, 1 << 30, 640).astype(np.int32)
     c = np.zeros(640, np.int32)
-    _clean(launch(programs.SCRATCH, [a, c], (10, 1, 1), (64, 1, 1)))
+    _clean(launch(programs.SCRATCH, [a, c], (10, 1, 1), (64, 1, 1), cpu=cpu))
     np.testing.assert_array_equal(c, (a & 31) * np.arange(640))
 
 
-def test_generic_pointers() -> None:
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_generic_pointers(cpu: str) -> None:
     a = np.random.default_rng(10).integers(0, 1 << 20, 64).astype(np.int32)
     before, c = a.copy(), np.zeros(64, np.int32)
-    _clean(launch(programs.GENERIC, [a, c], (1, 1, 1), (64, 1, 1)))
+    _clean(launch(programs.GENERIC, [a, c], (1, 1, 1), (64, 1, 1), cpu=cpu))
     which = np.arange(64) & 3
     np.testing.assert_array_equal(c, np.where(which & 1, before, 3 * before) + 5)
     np.testing.assert_array_equal(a, np.where(which == 1, before + 5, before))
 
 
+@pytest.mark.parametrize("cpu", CHIPS)
 @pytest.mark.parametrize(("i", "j"), [(0, 7), (5, 5), (3, 2)])
-def test_registers_indexed_at_run_time(i: int, j: int) -> None:
+def test_registers_indexed_at_run_time(cpu: str, i: int, j: int) -> None:
     a = np.random.default_rng(11).integers(0, 1 << 20, (32, 8)).astype(np.int32)
     c, out = np.zeros((32, 8), np.int32), np.zeros(32, np.int32)
-    _clean(launch(programs.RELATIVE, [a, c, out, i, j]))
+    _clean(launch(programs.RELATIVE, [a, c, out, i, j], cpu=cpu))
     expected = a.copy()
     expected[:, i] = np.arange(32)
     np.testing.assert_array_equal(c, expected)
