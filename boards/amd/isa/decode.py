@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.sdwa import SDWA, Sdwa, parse
 from boards.amd.isa.table import Entry, lane_dwords
 
 VGPR = 256
@@ -75,6 +76,7 @@ class Instruction:
     literal: int | None = None
     dpp: Dpp | None = None
     halves: tuple[Instruction, ...] = ()
+    sdwa: Sdwa | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -89,6 +91,12 @@ class Instruction:
             self.encoding == "FLAT" and (self.fields["segment"] or self.family.flat_offset_signed)
         )
         return value - (1 << width) if signed and value >> (width - 1) else value
+
+    @property
+    def scratch_vector(self) -> bool:
+        """Whether a SCRATCH instruction adds its vector register."""
+        f = self.fields
+        return bool(f["sve"]) if "sve" in f else f["saddr"] == self.family.null
 
     def operand(self, field_name: str) -> Operand | None:
         return next((o for o in self.operands if o.field == field_name), None)
@@ -124,18 +132,30 @@ def _finish(
     operands = [_operand(layout, slot.field, lane_dwords(slot.dwords, lanes), fields)
                 for slot in entry.slots]  # fmt: skip
     codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
-    literal, dpp, dwords = None, None, layout.dwords
+    literal, dpp, sdwa, dwords = None, None, None, layout.dwords
     wants_literal = any(o.field == "k" for o in operands)
     if layout.name != "SMEM" and (LITERAL in codes or wants_literal):
         literal, dwords = _extra(family, words, dwords, pc), dwords + 1
-    elif layout.name[0] == "V" and codes & family.dpp_sources:
+    elif layout.name in family.dpp_encodings and codes & family.dpp_sources:
         dpp, source = _dpp(_extra(family, words, dwords, pc), codes)
         operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
         dwords += 1
+    elif family.sdwa and layout.name in _SHORT and SDWA in codes:
+        sdwa = parse(_extra(family, words, 1, pc), layout.name == "VOPC", fields.get("b", 0))
+        if sdwa is None:
+            raise UnknownInstruction(words[:2], pc, family.name)
+        operands, dwords = [_picked(o, sdwa) for o in operands], 2
     return Instruction(
         family, entry.name, _meaning(family, entry.name), layout.name, pc,
-        tuple(words[:dwords]), tuple(operands), fields, literal, dpp,
+        tuple(words[:dwords]), tuple(operands), fields, literal, dpp, sdwa=sdwa,
     )  # fmt: skip
+
+
+def _picked(o: Operand, sdwa: Sdwa) -> Operand:
+    """An operand as the SDWA dword names it."""
+    if o.field in "ab":
+        return o._replace(code=sdwa.sources["ab".index(o.field)].code)
+    return o._replace(code=sdwa.target) if o.field == "V" else o
 
 
 def _meaning(family: Family, name: str) -> str:

@@ -74,6 +74,11 @@ class Family:
     """Whether FLAT instructions (not GLOBAL, not SCRATCH) have a signed offset."""
     dpp_sources: frozenset[int] = frozenset({233, 234, 250})
     """Codes of source 0 that announce a dword of lane permutation."""
+    dpp_encodings: frozenset[str] = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P"})
+    sdwa: bool = False
+    """Whether short vector instructions have the SDWA form."""
+    half_registers: bool = True
+    """Whether short encodings name the upper halves of v0..v127 as v128..v255."""
     lane_counts: tuple[int, ...] = (32, 64)
     vgpr_granule: Mapping[int, int] = field(default_factory=lambda: {32: 8, 64: 4})
     """Lanes of a wave -> vector registers that one unit of RSRC1.VGPRS stands for."""

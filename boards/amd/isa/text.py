@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from boards.amd.isa import sdwa as sub_dword
 from boards.amd.isa import text_special as special
 from boards.amd.isa.decode import LITERAL, VGPR, Dpp, Instruction, Operand
+from boards.amd.isa.layout import Family
 
 _SGPRS = 106
 _TTMP, _TTMPS = 108, 16
@@ -20,8 +24,9 @@ _FLOAT_CODES = range(240, 249)
 _NO_SUFFIX = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
     "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
+    "v_dot2c_f32_f16", "v_dot4c_i32_i8", "v_pipeflush", "v_clrexcp",
 })  # fmt: skip
-_PROMOTED = 0x200
+_SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 _OMOD = ("", " mul:2", " mul:4", " div:2")
 _SEGMENTS = ("flat", "scratch", "global")
 
@@ -127,6 +132,8 @@ def _smem(inst: Instruction) -> str:
         return inst.name
     f = inst.fields
     parts = [_show(inst, o) for o in inst.operands if o.field != "o"]
+    if inst.operands[-1].field != "o":
+        return f"{inst.name} {', '.join(parts)}"
     offset = inst.offset
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
     if f["soffset"] in inst.family.off:
@@ -144,7 +151,7 @@ def _ds(inst: Instruction) -> str:
     parts = ", ".join(_show(inst, o) for o in inst.operands)
     head = f"{inst.name} {parts}" if parts else inst.name
     gds = " gds" if f["gds"] else ""
-    if "_2addr_" in inst.name:
+    if "_2addr_" in inst.meaning:
         first = f" offset0:{f['offset0']}" if f["offset0"] else ""
         second = f" offset1:{f['offset1']}" if f["offset1"] else ""
         return head + first + second + gds
@@ -177,7 +184,7 @@ def _flat(inst: Instruction) -> str:
 def _flat_address(inst: Instruction) -> str:
     f = inst.fields
     if f["segment"] == 1:
-        return name_of(inst, VGPR + f["a"], 1) if f["sve"] else "off"
+        return name_of(inst, VGPR + f["a"], 1) if inst.scratch_vector else "off"
     based = f["segment"] == 2 and f["saddr"] not in inst.family.off
     return name_of(inst, VGPR + f["a"], 1 if based else 2)
 
@@ -207,17 +214,23 @@ def _mubuf(inst: Instruction) -> str:
     return f"{inst.name} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
 
 
+@cache
+def _short_names(family: Family) -> frozenset[str]:
+    """The instructions that have a short encoding: their long form prints as such."""
+    layouts = (layout for layout in family.layouts if layout.name in _SHORT)
+    return frozenset(e.name for layout in layouts for e in layout.entries.values())
+
+
 def _suffix(inst: Instruction) -> str:
-    dpp = "_dpp" if inst.dpp else ""
-    if inst.encoding in ("VOP1", "VOP2", "VOPC"):
+    dpp = "_sdwa" if inst.sdwa else "_dpp" if inst.dpp else ""
+    if inst.encoding in _SHORT:
         if inst.name in _NO_SUFFIX:
             return dpp
-        if dpp and inst.encoding == "VOPC":
+        if inst.dpp and inst.encoding == "VOPC":
             return ""
         return dpp or "_e32"
     if inst.encoding in ("VOP3", "VOP3SD"):
-        opcode = inst.words[0] >> 16 & 0x3FF
-        return ("_e64" if opcode < _PROMOTED or dpp else "") + dpp
+        return ("_e64" if inst.name in _short_names(inst.family) or dpp else "") + dpp
     return f"_e64{dpp}" if dpp else ""
 
 
@@ -237,22 +250,35 @@ def _vector(inst: Instruction) -> str:
     mixed = inst.name.startswith("v_fma_mix")
     neg = f.get("neg", 0) if inst.encoding != "VOP3P" or mixed else 0
     absolute = f["neg_hi"] if mixed else f.get("abs", 0)
-    if inst.dpp and inst.encoding in ("VOP1", "VOP2", "VOPC"):
+    if inst.dpp and inst.encoding in _SHORT:
         neg, absolute = inst.dpp.neg, inst.dpp.abs
+    if inst.sdwa:
+        neg = sum(source.neg << i for i, source in enumerate(inst.sdwa.sources))
+        absolute = sum(source.abs << i for i, source in enumerate(inst.sdwa.sources))
     parts = []
     for o in inst.operands:
         shown = _show(inst, o)
         if o.field in "abc":
             shown = _signed(shown, "abc".index(o.field), neg, absolute, o)
+        if inst.sdwa and o.field in "ab" and inst.sdwa.sources["ab".index(o.field)].extend:
+            shown = f"sext({shown})"
         parts.append(shown)
     head = f"{inst.name}{_suffix(inst)}" + (f" {', '.join(parts)}" if parts else "")
     if inst.encoding == "VOP3P":
         head += special.packed(inst)
+    elif inst.sdwa:
+        return head + _sdwa(inst, inst.sdwa)
     elif f.get("op_sel"):
         head += special.op_sel(inst)
     head += " clamp" if f.get("clamp") else ""
     head += _OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
     return head + (_dpp(inst.dpp) if inst.dpp else "")
+
+
+def _sdwa(inst: Instruction, sdwa: sub_dword.Sdwa) -> str:
+    two = any(o.field == "b" for o in inst.operands)
+    shown = sub_dword.shown(sdwa, compare=inst.encoding == "VOPC", two=two)
+    return (" clamp" if sdwa.clamp else "") + _OMOD[sdwa.omod] + shown
 
 
 def _dpp(dpp: Dpp) -> str:
