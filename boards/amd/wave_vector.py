@@ -13,6 +13,7 @@ from boards.amd.isa.vector_ops import OPS, Op
 from boards.amd.wave_lanes import dpp_enabled, dpp_sources
 from boards.amd.wave_operands import (
     BITS,
+    DTYPES,
     Reader,
     UnsupportedOperand,
     flush_result,
@@ -31,7 +32,14 @@ Put = Callable[[Waves, Array, "Array | None"], None]
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 _HIGH_HALF = 128
 _OMOD = (1.0, 2.0, 4.0, 0.5)
+_IEEE = 1 << 9
 _ROUND_MASK = {"f32": 0x3, "f64": 0xC, "f16": 0xC}
+_NEVER_ROUND = (
+    "v_min", "v_max", "v_med", "v_mov", "v_cndmask", "v_floor", "v_ceil", "v_trunc", "v_rndne",
+    "v_fract", "v_frexp", "v_cvt_f64", "v_cvt_f32_f16", "v_cvt_f32_ubyte", "v_rcp", "v_rsq",
+    "v_sqrt", "v_exp", "v_log", "v_sin", "v_cos", "v_div_scale", "v_div_fixup",
+)  # fmt: skip
+"""Exact results, or approximations whose tables the rounding mode does not reach."""
 _MODULES = (convert_ops, float_ops)
 """Importing them fills OPS."""
 
@@ -227,12 +235,24 @@ def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[W
         if len(op.results) > 1:
             return value
         if omod:
-            value = value * value.dtype.type(_OMOD[omod])
+            value = _output_scaled(w, value, kind, omod)
         if clamp:
-            value = np.where(np.isnan(value), 0, value).clip(0, 1).astype(value.dtype)
+            value = np.where(value > 0, np.minimum(value, 1), 0).astype(value.dtype)
         return value
 
     return run
+
+
+def _output_scaled(w: Waves, value: Array, kind: str, omod: int) -> Array:
+    """The output modifier: works only while output denormals and the IEEE bit are off."""
+    # src: RDNA2 ISA 6.2.2 and later: otherwise ignored; denormals are flushed, -0 becomes +0.
+    if w.plain_mode:
+        return value
+    low = 5 if kind == "f32" else 7
+    mode = w.mode[w.sel]
+    works = (mode >> np.uint32(low) & np.uint32(1) | mode & np.uint32(_IEEE)) == 0
+    scaled = floats.flush(value * value.dtype.type(_OMOD[omod])) + value.dtype.type(0)
+    return np.where(works[:, None], scaled, value)
 
 
 def _plain(function: Callable[..., Any], reads: Sequence[Reader]) -> Callable[[Waves], Any]:
@@ -268,13 +288,29 @@ def _moded(
     kind = op.results[0]
     shift = 0 if kind == "f32" else 2
     modes = np.unique(w.mode[w.sel] & np.uint32(_ROUND_MASK[kind])) >> np.uint32(shift)
-    if len(modes) == 1 and modes[0] == floats.NEAREST:
+    if (len(modes) == 1 and modes[0] == floats.NEAREST) or name.startswith(_NEVER_ROUND):
         value = plain(w)
-    elif len(modes) == 1 and op.rounds is not None:
-        total, error = op.rounds(*[read(w).astype(np.float64) for read in reads])
-        value = floats.round32(total, error, int(modes[0]))
+    elif len(modes) == 1 and op.addends is not None:
+        value = _directed(op, [read(w) for read in reads], kind, int(modes[0]))
     else:
         raise UnsupportedOperand(f"{name} in rounding mode {modes.tolist()}")
     if len(op.results) > 1 or name.startswith("v_mov"):
         return value
     return flush_result(w, value, kind)
+
+
+def _directed(op: Op, values: list[Array], kind: str, mode: int) -> Array:
+    """The result rounded in a direction; infinities and NaNs are those of the plain function."""
+    if op.addends is None:
+        raise UnsupportedOperand(f"rounding mode {mode}")
+    dtype = DTYPES[kind]
+    values = list(np.broadcast_arrays(*values))
+    finite = np.logical_and.reduce([np.isfinite(v) for v in values])
+    result = np.asarray(op.function(*values), dtype)
+    parts = [v[finite] for v in values]
+    x, y = op.addends(*[v.astype(np.float64) for v in parts])
+    zero = -(-x + -y) if mode == floats.DOWN else x + y
+    if kind == "f64":
+        x, y = op.addends(*[floats.rationals(v) for v in parts])
+    result[finite] = floats.round_sum(x, y, zero, dtype, mode)
+    return result

@@ -305,8 +305,6 @@ def test_modifiers_and_clamp() -> None:
     np.testing.assert_array_equal(found, -a + np.abs(b))
     found = run("v_mul_f32", [a, b], np.float32, clamp=1)
     np.testing.assert_array_equal(found, (a * b).clip(0, 1))
-    found = run("v_mul_f32", [a, b], np.float32, omod=1)
-    np.testing.assert_array_equal(found, a * b * 2)
     x, y = _bits(3), _bits(4)
     wide = np.minimum(x.astype(np.uint64) + y, _M32).astype(np.uint32)
     np.testing.assert_array_equal(run("v_add_nc_u32", [x, y], np.uint32, clamp=1), wide)

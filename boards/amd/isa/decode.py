@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from boards.amd.isa.layout import Family, Layout
-from boards.amd.isa.sdwa import SDWA, Sdwa, parse
 from boards.amd.isa.table import Entry, lane_dwords
 
 VGPR = 256
 """Source codes from here on are vector registers."""
 VCC, EXEC, LITERAL = 106, 126, 255
-DPP8, DPP8_FI, DPP16 = 233, 234, 250
+DPP8, DPP8_FI, DPP16, SDWA = 233, 234, 250, 249
 _MAX_DWORDS = 4
 _SEGMENT_NONE = 3
 _RESOURCE_BITS = 5
 """Resources named by so few bits are counted in fours."""
 _VECTOR_FIELDS = frozenset("dxya")
+_SDWA_ALL, _SDWA_KEEP = 6, 2
+"""The largest selection, and the largest rule for the rest, that SDWA knows."""
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 
 
@@ -56,6 +57,21 @@ class Dpp:
     row_mask: int = 0xF
     neg: int = 0
     abs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sdwa:
+    """The sub-dword dword: which part of each operand (0-3 bytes, 4-5 words, 6 all)."""
+
+    sources: tuple[int, int]
+    sext: int
+    neg: int
+    abs: int
+    target: int = 6
+    unused: int = 0
+    """What becomes of the rest of the destination: 0 zeros, 1 the sign, 2 it stays."""
+    clamp: bool = False
+    omod: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,22 +156,15 @@ def _finish(
         dpp, source = _dpp(_extra(family, words, dwords, pc), codes)
         operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
         dwords += 1
-    elif family.sdwa and layout.name in _SHORT and SDWA in codes:
-        sdwa = parse(_extra(family, words, 1, pc), layout.name == "VOPC", fields.get("b", 0))
-        if sdwa is None:
-            raise UnknownInstruction(words[:2], pc, family.name)
-        operands, dwords = [_picked(o, sdwa) for o in operands], 2
+    elif family.sdwa and SDWA in codes and layout.name in _SHORT:
+        sdwa, operands = _sdwa(_extra(family, words, dwords, pc), layout.name, operands)
+        if max(sdwa.target, *sdwa.sources) > _SDWA_ALL or sdwa.unused > _SDWA_KEEP:
+            raise UnknownInstruction(words[:dwords + 1], pc, family.name)
+        dwords += 1
     return Instruction(
         family, entry.name, _meaning(family, entry.name), layout.name, pc,
-        tuple(words[:dwords]), tuple(operands), fields, literal, dpp, sdwa=sdwa,
+        tuple(words[:dwords]), tuple(operands), fields, literal, dpp, (), sdwa,
     )  # fmt: skip
-
-
-def _picked(o: Operand, sdwa: Sdwa) -> Operand:
-    """An operand as the SDWA dword names it."""
-    if o.field in "ab":
-        return o._replace(code=sdwa.sources["ab".index(o.field)].code)
-    return o._replace(code=sdwa.target) if o.field == "V" else o
 
 
 def _meaning(family: Family, name: str) -> str:
@@ -207,6 +216,30 @@ def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:
         ),
         source,
     )
+
+
+def _sdwa(word: int, encoding: str, operands: list[Operand]) -> tuple[Sdwa, list[Operand]]:
+    """The sub-dword control of the extra dword, and the operands it names."""
+    # src: CDNA3 ISA 13.3.8 and 13.3.9 (SDWA, SDWAB), RDNA2 ISA 13.3.8 and 13.3.9.
+    changed = []
+    for o in operands:
+        if o.field == "a":
+            o = o._replace(code=(word & 0xFF) + (0 if word >> 23 & 1 else VGPR))
+        elif o.field == "b" and word >> 31:
+            o = o._replace(code=o.code - VGPR)
+        elif o.field == "V" and encoding == "VOPC" and word >> 15 & 1:
+            o = o._replace(code=word >> 8 & 0x7F)
+        changed.append(o)
+    bits = {name: (word >> low & 1) | (word >> low + 7 & 2)
+            for name, low in (("sext", 19), ("neg", 20), ("abs", 21))}  # fmt: skip
+    sources = (word >> 16 & 7, word >> 24 & 7)
+    if encoding == "VOPC":
+        return Sdwa(sources, **bits), changed
+    return (
+        Sdwa(sources, **bits, target=word >> 8 & 7, unused=word >> 11 & 3,
+             clamp=bool(word >> 13 & 1), omod=word >> 14 & 3),
+        changed,
+    )  # fmt: skip
 
 
 def _decode_dual(

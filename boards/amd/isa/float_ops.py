@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boards.amd.isa import floats
-from boards.amd.isa.vector_ops import OPS, Op, define, median, pack16
+from boards.amd.isa.vector_ops import OPS, define, pack16
 
 Array = NDArray[Any]
 _DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -29,8 +30,9 @@ def maximum(a: Array, b: Array) -> Array:
 
 
 def _median(a: Array, b: Array, c: Array) -> Array:
+    low = minimum(a, b)
     any_nan = np.isnan(a) | np.isnan(b) | np.isnan(c)
-    return np.where(any_nan, minimum(minimum(a, b), c), median(a, b, c))
+    return np.where(any_nan, minimum(low, c), maximum(low, minimum(maximum(a, b), c)))
 
 
 def _no_zero_nan(a: Array, b: Array) -> Array:
@@ -141,9 +143,14 @@ def _ldexp(a: Array, b: Array) -> Array:
     count = b.clip(-5000, 5000)
     if a.dtype == np.float64:
         return np.asarray(np.ldexp(a, count))
-    wide = np.ldexp(a.astype(np.float64), count.clip(-700, 700))
-    answer: Array = wide.astype(a.dtype)
+    answer: Array = _scaled(a, count).astype(a.dtype)
     return answer
+
+
+def _scaled(a: Array, count: Array) -> Array:
+    """a * 2^count of an f16 or f32, exact in f64; beyond 700 steps it is out of range anyway."""
+    wide: Array = np.ldexp(a.astype(np.float64), count.astype(np.int32).clip(-700, 700))
+    return wide
 
 
 def _special() -> None:
@@ -153,17 +160,27 @@ def _special() -> None:
     define("f32 -> f32", v_rcp_iflag_f32=lambda a: np.float32(1) / a)
     define("p p f32 -> f32", v_dot2_f32_f16=_dot2, v_dot2_f32_bf16=_dot2_bf16)
     define("p p +f32 -> f32", v_dot2acc_f32_f16=_dot2, v_dot2acc_f32_bf16=_dot2_bf16)
-    for name, signs in (("v_add_f32", 1), ("v_sub_f32", -1)):
-        OPS[name] = _with_rounding(name, lambda a, b, s=signs: floats.two_sum(a, s * b))
-    OPS["v_subrev_f32"] = _with_rounding("v_subrev_f32", lambda a, b: floats.two_sum(b, -a))
-    OPS["v_mul_f32"] = _with_rounding("v_mul_f32", lambda a, b: (a * b, np.zeros_like(a * b)))
-    for name in ("v_fma_f32", "v_fmac_f32", "v_fmamk_f32", "v_fmaak_f32"):
-        OPS[name] = _with_rounding(name, lambda a, b, c: floats.two_sum(a * b, c))
 
 
-def _with_rounding(name: str, exact: Any) -> Op:
-    op = OPS[name]
-    return Op(op.results, op.sources, op.function, op.accumulate, exact)
+def _with_addends(addends: Any, names: list[str]) -> None:
+    for name in names:
+        if name in OPS:
+            OPS[name] = replace(OPS[name], addends=addends)
+
+
+def _directed() -> None:
+    """What the rounding modes other than to nearest need."""
+    for kind in _DTYPES:
+        _with_addends(lambda a, b: (a, b), [f"v_add_{kind}"])
+        _with_addends(lambda a, b: (a, -b), [f"v_sub_{kind}"])
+        _with_addends(lambda a, b: (b, -a), [f"v_subrev_{kind}"])
+        _with_addends(lambda a, b: (a * b, a * b * 0), [f"v_mul_{kind}"])
+        fused = [f"v_{name}_{kind}" for name in ("fma", "fmac", "fmamk", "fmaak")]
+        _with_addends(lambda a, b, c: (a * b, c), fused)
+    for result, sources in (("f32", ("f64", "i32", "u32")), ("f16", ("f32", "i16", "u16"))):
+        _with_addends(lambda a: (a, a * 0), [f"v_cvt_{result}_{source}" for source in sources])
+    for kind in ("f16", "f32"):
+        _with_addends(lambda a, b: (_scaled(a, b), a * 0), [f"v_ldexp_{kind}"])
 
 
 def _dx9_fma(a: Array, b: Array, c: Array) -> Array:
@@ -208,5 +225,5 @@ for _kind in _DTYPES:
     _unary(_kind)
 for _kind in ("f16", "f32"):
     _transcendental(_kind)
-for _install in (_exponents, _special, _packed):
+for _install in (_exponents, _special, _packed, _directed):
     _install()

@@ -102,6 +102,12 @@ def _exact_fma(a: float, b: float, c: float) -> float:
     return exact_to_float(exact)
 
 
+def rationals(values: Array) -> Array:
+    """An array of finite numbers as an array of rationals."""
+    found = [Fraction(v) for v in values.ravel().tolist()]
+    return np.array(found, object).reshape(values.shape)
+
+
 def exact_to_float(value: Fraction) -> float:
     """The nearest f64 of a rational; infinities beyond the range."""
     try:
@@ -110,28 +116,34 @@ def exact_to_float(value: Fraction) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def round32(total: Array, error: Array, mode: int) -> Array:
-    """(total + error) as f32 in a rounding mode; `error` only decides ties and direction."""
-    near = to_odd(total, error).astype(np.float32)
-    if mode == NEAREST:
-        return near
+def round_sum(x: Array, y: Array, zero: Array, dtype: Any, mode: int) -> Array:
+    """x + y (f64, or rationals for a result in f64) rounded once; `zero` where it is exactly 0."""
+    near, rest = _nearest64(x, y) if dtype is np.float64 else _nearest(x, y, dtype)
+    near = np.where(near == 0, np.where(rest == 0, zero, np.copysign(0, rest)), near).astype(dtype)
+    edge = np.copysign(np.finfo(dtype).max, near)
+    infinite = np.isinf(near)
+    above = np.where(infinite & (near < 0), edge, np.nextafter(near, dtype(np.inf)))
+    below = np.where(infinite & (near > 0), edge, np.nextafter(near, dtype(-np.inf)))
+    up, down = np.where(rest > 0, above, near), np.where(rest < 0, below, near)
+    if mode == ZERO:
+        return np.asarray(np.where(np.signbit(near), up, down), dtype)
+    return np.asarray(up if mode == UP else down, dtype)
+
+
+def _nearest(x: Array, y: Array, dtype: Any) -> tuple[Array, Array]:
+    """The nearest value of a narrower type, and a number with the sign of what is missing."""
+    total, error = two_sum(x, y)
+    near = to_odd(total, error).astype(dtype)
     rest = total - near.astype(np.float64)
-    rest = np.where(rest == 0, error, rest)
-    above = np.nextafter(near, np.float32(np.inf))
-    below = np.nextafter(near, np.float32(-np.inf))
-    up = np.where(rest > 0, above, near)
-    down = np.where(rest < 0, below, near)
-    overflow = np.isinf(near) & np.isfinite(total)
-    up = np.where(overflow & (near < 0), below_max(-1), up)
-    down = np.where(overflow & (near > 0), below_max(1), down)
-    if mode == UP:
-        return up
-    return down if mode == DOWN else np.where(total > 0, down, up)
+    return near, np.where(rest == 0, error, rest)
 
 
-def below_max(sign: int) -> np.float32:
-    """The largest finite f32 with a sign."""
-    return np.float32(sign) * np.finfo(np.float32).max
+def _nearest64(x: Array, y: Array) -> tuple[Array, Array]:
+    exact = x + y
+    near = np.array([exact_to_float(v) for v in exact.flat]).reshape(exact.shape)
+    pairs = zip(exact.flat, near.ravel().tolist(), strict=True)
+    signs = [(v > n) - (v < n) for v, n in pairs]
+    return near, np.array(signs).reshape(exact.shape)
 
 
 def flush(value: Array) -> Array:

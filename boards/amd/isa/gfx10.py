@@ -8,10 +8,10 @@ from __future__ import annotations
 from boards.amd.isa import gfx10_memory as memory
 from boards.amd.isa import gfx10_scalar as scalar
 from boards.amd.isa import gfx10_vector as vector
+from boards.amd.isa.gfx10_names import meanings
 from boards.amd.isa.gfx10_text import HWREGS, TEXTS
 from boards.amd.isa.layout import Family, Layout, Waits
-from boards.amd.isa.older_names import meanings
-from boards.amd.isa.vop3 import long_forms
+from boards.amd.isa.long_forms import vop3
 
 _SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
 _SMEM = {
@@ -38,14 +38,7 @@ _MUBUF = {
     "lds": (16, 1), "a": (32, 8), "x": (40, 8), "r": (48, 5), "slc": (54, 1), "tfe": (55, 1),
     "q": (56, 8),
 }  # fmt: skip
-_NOT_IN_VOP3 = frozenset({
-    "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_pk_fmac_f16", "v_dot2c_f32_f16",
-    "v_dot4c_i32_i8", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
-    "v_pipeflush", "v_clrexcp",
-})  # fmt: skip
-_PLAIN, _CARRY = long_forms(
-    vector.VOP3, {0: vector.VOPC, 0x100: vector.VOP2, 0x180: vector.VOP1}, _NOT_IN_VOP3
-)
+_PLAIN, _CARRY = vop3(vector.VOP3, vector.VOPC, vector.VOP2, vector.VOP1)
 # src: RDNA2 ISA 12.5, S_WAITCNT: vmcnt 3:0 and 15:14, expcnt 6:4, lgkmcnt 13:8.
 _WAITS: Waits = {
     "s_waitcnt": {"vm": ((0, 4), (14, 2)), "exp": ((4, 3),), "lgkm": ((8, 6),)},
@@ -79,9 +72,9 @@ GFX10 = Family(
         Layout("VOP2", 0x80000000, 0x00000000, 1, (25, 6),
                {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
     ),
-    meanings=meanings(*(table.values() for table in _TABLES)),
+    meanings=meanings(*_TABLES),
     null=125, m0=124, off=frozenset({125, 127}), sdwa=True,
-    dpp_encodings=frozenset({"VOP1", "VOP2"}), half_registers=False,
+    dpp_encodings=frozenset({"VOP1", "VOP2"}), split_registers=False,
     packed_items=False, waits=_WAITS, counters=_COUNTERS, unordered=frozenset({"lgkm"}),
     texts=TEXTS, hwregs=HWREGS,
 )  # fmt: skip

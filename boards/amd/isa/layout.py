@@ -76,9 +76,11 @@ class Family:
     """Codes of source 0 that announce a dword of lane permutation."""
     dpp_encodings: frozenset[str] = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P"})
     sdwa: bool = False
-    """Whether short vector instructions have the SDWA form."""
-    half_registers: bool = True
-    """Whether short encodings name the upper halves of v0..v127 as v128..v255."""
+    """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
+    split_registers: bool = True
+    """Short encodings name the upper halves of v0 and up as v128 and up in 16-bit operands."""
+    zeroing: frozenset[str] = frozenset()
+    """Instructions whose 16-bit result clears the other half of the register."""
     lane_counts: tuple[int, ...] = (32, 64)
     vgpr_granule: Mapping[int, int] = field(default_factory=lambda: {32: 8, 64: 4})
     """Lanes of a wave -> vector registers that one unit of RSRC1.VGPRS stands for."""
@@ -93,4 +95,8 @@ class Family:
     """Counters of accesses that return in any order."""
     texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
     """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
+    flags: Callable[[Instruction], str] | None = None
+    """The text of a memory instruction's cache controls, where it is not gfx11's."""
     hwregs: Mapping[int, str] = field(default_factory=dict)
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """Names of the messages of s_sendmsg and s_sendmsg_rtn."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
-from boards.amd.isa import sdwa as sub_dword
 from boards.amd.isa import text_special as special
 from boards.amd.isa.decode import LITERAL, VGPR, Dpp, Instruction, Operand
 from boards.amd.isa.layout import Family
@@ -26,8 +25,6 @@ _NO_SUFFIX = frozenset({
     "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
     "v_dot2c_f32_f16", "v_dot4c_i32_i8", "v_pipeflush", "v_clrexcp",
 })  # fmt: skip
-_SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
-_OMOD = ("", " mul:2", " mul:4", " div:2")
 _SEGMENTS = ("flat", "scratch", "global")
 
 
@@ -142,8 +139,7 @@ def _smem(inst: Instruction) -> str:
     else:
         parts.append(name_of(inst, f["soffset"], 1))
         tail = f" offset:{shown}" if offset else ""
-    flags = (" glc" if f["glc"] else "") + (" dlc" if f["dlc"] else "")
-    return f"{inst.name} {', '.join(parts)}{tail}{flags}"
+    return f"{inst.name} {', '.join(parts)}{tail}{_flags(inst)}"
 
 
 def _ds(inst: Instruction) -> str:
@@ -162,7 +158,9 @@ def _ds(inst: Instruction) -> str:
 
 
 def _flags(inst: Instruction) -> str:
-    return "".join(f" {flag}" for flag in ("glc", "slc", "dlc") if inst.fields[flag])
+    if inst.family.flags is not None:
+        return inst.family.flags(inst)
+    return "".join(f" {flag}" for flag in ("glc", "slc", "dlc") if inst.fields.get(flag))
 
 
 def _flat(inst: Instruction) -> str:
@@ -214,16 +212,16 @@ def _mubuf(inst: Instruction) -> str:
     return f"{inst.name} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
 
 
-@cache
+@lru_cache
 def _short_names(family: Family) -> frozenset[str]:
-    """The instructions that have a short encoding: their long form prints as such."""
-    layouts = (layout for layout in family.layouts if layout.name in _SHORT)
-    return frozenset(e.name for layout in layouts for e in layout.entries.values())
+    """Instructions that have a short encoding: their VOP3 forms are told apart by a suffix."""
+    short = [layout for layout in family.layouts if layout.name in ("VOP1", "VOP2", "VOPC")]
+    return frozenset(entry.name for layout in short for entry in layout.entries.values())
 
 
 def _suffix(inst: Instruction) -> str:
     dpp = "_sdwa" if inst.sdwa else "_dpp" if inst.dpp else ""
-    if inst.encoding in _SHORT:
+    if inst.encoding in ("VOP1", "VOP2", "VOPC"):
         if inst.name in _NO_SUFFIX:
             return dpp
         if inst.dpp and inst.encoding == "VOPC":
@@ -250,35 +248,27 @@ def _vector(inst: Instruction) -> str:
     mixed = inst.name.startswith("v_fma_mix")
     neg = f.get("neg", 0) if inst.encoding != "VOP3P" or mixed else 0
     absolute = f["neg_hi"] if mixed else f.get("abs", 0)
-    if inst.dpp and inst.encoding in _SHORT:
-        neg, absolute = inst.dpp.neg, inst.dpp.abs
-    if inst.sdwa:
-        neg = sum(source.neg << i for i, source in enumerate(inst.sdwa.sources))
-        absolute = sum(source.abs << i for i, source in enumerate(inst.sdwa.sources))
+    extra = inst.sdwa or inst.dpp
+    if extra and inst.encoding in ("VOP1", "VOP2", "VOPC"):
+        neg, absolute = extra.neg, extra.abs
     parts = []
     for o in inst.operands:
         shown = _show(inst, o)
         if o.field in "abc":
             shown = _signed(shown, "abc".index(o.field), neg, absolute, o)
-        if inst.sdwa and o.field in "ab" and inst.sdwa.sources["ab".index(o.field)].extend:
-            shown = f"sext({shown})"
+            if inst.sdwa and inst.sdwa.sext >> "abc".index(o.field) & 1:
+                shown = f"sext({shown})"
         parts.append(shown)
     head = f"{inst.name}{_suffix(inst)}" + (f" {', '.join(parts)}" if parts else "")
     if inst.encoding == "VOP3P":
         head += special.packed(inst)
-    elif inst.sdwa:
-        return head + _sdwa(inst, inst.sdwa)
     elif f.get("op_sel"):
         head += special.op_sel(inst)
     head += " clamp" if f.get("clamp") else ""
-    head += _OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
+    head += special.OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
+    if inst.sdwa:
+        return head + special.sub_dword(inst, inst.sdwa)
     return head + (_dpp(inst.dpp) if inst.dpp else "")
-
-
-def _sdwa(inst: Instruction, sdwa: sub_dword.Sdwa) -> str:
-    two = any(o.field == "b" for o in inst.operands)
-    shown = sub_dword.shown(sdwa, compare=inst.encoding == "VOPC", two=two)
-    return (" clamp" if sdwa.clamp else "") + _OMOD[sdwa.omod] + shown
 
 
 def _dpp(dpp: Dpp) -> str:

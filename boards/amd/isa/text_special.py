@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import re
 
-from boards.amd.isa.decode import Instruction
+from boards.amd.isa.decode import Instruction, Sdwa
 from boards.amd.isa.layout import all_ones, gather
 
 _BITS16 = 0xFFFF
 
 _COUNTERS = ("vm", "exp", "lgkm")
-# src: SIDefines.h, SendMsg (gfx11): message numbers of s_sendmsg and s_sendmsg_rtn.
-_MESSAGES = {
-    1: "MSG_INTERRUPT", 2: "MSG_HS_TESSFACTOR", 3: "MSG_DEALLOC_VGPRS",
-    5: "MSG_STALL_WAVE_GEN", 6: "MSG_HALT_WAVES", 9: "MSG_GS_ALLOC_REQ",
-}  # fmt: skip
-_RETURN_MESSAGES = {
-    128: "MSG_RTN_GET_DOORBELL", 129: "MSG_RTN_GET_DDID", 130: "MSG_RTN_GET_TMA",
-    131: "MSG_RTN_GET_REALTIME", 132: "MSG_RTN_SAVE_WAVE", 133: "MSG_RTN_GET_TBA",
-}  # fmt: skip
 # src: RDNA3 ISA 16.5, S_DELAY_ALU: instid0 3:0, instskip 6:4, instid1 10:7.
 _DELAYS = (
     "NO_DEP", "VALU_DEP_1", "VALU_DEP_2", "VALU_DEP_3", "VALU_DEP_4", "TRANS32_DEP_1",
@@ -81,10 +72,10 @@ def scalar(inst: Instruction, dst: str) -> str | None:
     if name == "s_delay_alu":
         return f"{name} {_delay(value)}"
     if name in ("s_sendmsg", "s_sendmsghalt"):
-        return f"{name} {_message(value, _MESSAGES)}"
+        return f"{name} {_message(inst, value)}"
     if name in ("s_sendmsg_rtn_b32", "s_sendmsg_rtn_b64"):
-        return f"{name} {dst}, {_message(inst.fields['a'], _RETURN_MESSAGES)}"
-    if name == "s_waitcnt_depctr":
+        return f"{name} {dst}, {_message(inst, inst.fields['a'], returns=True)}"
+    if inst.meaning == "s_waitcnt_depctr":
         return f"{name} {_depctr(value)}"
     if name == "s_endpgm":
         return name if not value else f"{name} {value}"
@@ -128,15 +119,11 @@ def _delay(value: int) -> str:
     return " | ".join(parts) or "0"
 
 
-def _message(value: int, names: dict[int, str]) -> str:
-    name = (_MESSAGES | _RETURN_MESSAGES).get(value)
+def _message(inst: Instruction, value: int, *, returns: bool = False) -> str:
+    name = inst.family.messages.get(value)
     if name is not None:
         return f"sendmsg({name})"
-    if names is _RETURN_MESSAGES:
-        return f"sendmsg({value}, 0, 0)"
-    if value > 0xFF:
-        return str(value)
-    return f"sendmsg({value}, 0, 0)"
+    return str(value) if value > 0xFF and not returns else f"sendmsg({value}, 0, 0)"
 
 
 def _depctr(value: int) -> str:
@@ -217,9 +204,30 @@ def _bits(name: str, value: int, count: int) -> str:
     return f" {name}:[{','.join(str(value >> i & 1) for i in range(count))}]"
 
 
+OMOD = ("", " mul:2", " mul:4", " div:2")
+_PARTS = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD", "7")
+_UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "3")
+
+
+def sub_dword(inst: Instruction, sdwa: Sdwa) -> str:
+    """The modifiers of sub-dword addressing."""
+    text = (" clamp" if sdwa.clamp else "") + OMOD[sdwa.omod]
+    if inst.encoding != "VOPC":
+        text += f" dst_sel:{_PARTS[sdwa.target]} dst_unused:{_UNUSED[sdwa.unused]}"
+    sources = [o for o in inst.operands if o.field in "ab"]
+    for number, part in zip(range(len(sources)), sdwa.sources, strict=False):
+        text += f" src{number}_sel:{_PARTS[part]}"
+    return text
+
+
 # src: RDNA3 ISA 15.3.7, DPP_CTRL.
 _DPP_ROWS = {0x100: "row_shl", 0x110: "row_shr", 0x120: "row_ror"}
 _DPP_SHARE = {0x150: "row_share", 0x160: "row_xmask"}
+# src: CDNA3 ISA 13.3.10, DPP_CTRL: over the whole wave, gfx9 only.
+_DPP_WAVE = {
+    0x130: "wave_shl:1", 0x134: "wave_rol:1", 0x138: "wave_shr:1", 0x13C: "wave_ror:1",
+    0x142: "row_bcast:15", 0x143: "row_bcast:31",
+}  # fmt: skip
 _DPP_MIRROR = {0x140: "row_mirror", 0x141: "row_half_mirror"}
 
 
@@ -233,4 +241,6 @@ def dpp_control(control: int) -> str:
     names = _DPP_ROWS | _DPP_SHARE
     if base in names:
         return f"{names[base]}:{amount}"
+    if control in _DPP_WAVE:
+        return _DPP_WAVE[control]
     return f"dpp_ctrl:{control:#x}"

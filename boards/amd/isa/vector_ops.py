@@ -29,8 +29,9 @@ class Op:
     sources: tuple[str, ...]
     function: Function
     accumulate: bool = False
-    rounds: Function | None = None
-    """For f32: (sources in f64) -> (total, error), from which any rounding mode follows."""
+    addends: Function | None = None
+    """Sources (in f64, or rationals where the result is f64) -> two exact numbers whose sum,
+    rounded once, is the result: from them any rounding mode follows."""
 
 
 OPS: dict[str, Op] = {}
