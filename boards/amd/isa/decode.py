@@ -159,7 +159,7 @@ def _finish(
     elif family.sdwa and SDWA in codes and layout.name in _SHORT:
         sdwa, operands = _sdwa(_extra(family, words, dwords, pc), layout.name, operands)
         if max(sdwa.target, *sdwa.sources) > _SDWA_ALL or sdwa.unused > _SDWA_KEEP:
-            raise UnknownInstruction(words[:dwords + 1], pc, family.name)
+            raise UnknownInstruction(words[: dwords + 1], pc, family.name)
         dwords += 1
     return Instruction(
         family, entry.name, _meaning(family, entry.name), layout.name, pc,
@@ -230,13 +230,12 @@ def _sdwa(word: int, encoding: str, operands: list[Operand]) -> tuple[Sdwa, list
         elif o.field == "V" and encoding == "VOPC" and word >> 15 & 1:
             o = o._replace(code=word >> 8 & 0x7F)
         changed.append(o)
-    bits = {name: (word >> low & 1) | (word >> low + 7 & 2)
-            for name, low in (("sext", 19), ("neg", 20), ("abs", 21))}  # fmt: skip
+    sext, neg, absolute = ((word >> low & 1) | (word >> low + 7 & 2) for low in (19, 20, 21))
     sources = (word >> 16 & 7, word >> 24 & 7)
     if encoding == "VOPC":
-        return Sdwa(sources, **bits), changed
+        return Sdwa(sources, sext, neg, absolute), changed
     return (
-        Sdwa(sources, **bits, target=word >> 8 & 7, unused=word >> 11 & 3,
+        Sdwa(sources, sext, neg, absolute, target=word >> 8 & 7, unused=word >> 11 & 3,
              clamp=bool(word >> 13 & 1), omod=word >> 14 & 3),
         changed,
     )  # fmt: skip
