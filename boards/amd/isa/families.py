@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from boards.amd.isa.gfx10 import GFX10
 from boards.amd.isa.gfx11 import GFX11
+from boards.amd.isa.gfx12 import GFX12
 from boards.amd.isa.layout import Family
 
 FAMILIES: dict[str, Family] = {
+    "gfx1030": GFX10,
+    "gfx1031": GFX10,
+    "gfx1032": GFX10,
     "gfx1100": GFX11,
     "gfx1101": GFX11,
     "gfx1102": GFX11,
+    "gfx1200": GFX12,
+    "gfx1201": GFX12,
 }
 """By the compiler's name of the chip."""

@@ -74,6 +74,7 @@ class Family:
     """Whether FLAT instructions (not GLOBAL, not SCRATCH) have a signed offset."""
     dpp_sources: frozenset[int] = frozenset({233, 234, 250})
     """Codes of source 0 that announce a dword of lane permutation."""
+    dpp_encodings: frozenset[str] = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P"})
     sdwa: bool = False
     """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
     split_registers: bool = True

@@ -23,6 +23,7 @@ _FLOAT_CODES = range(240, 249)
 _NO_SUFFIX = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
     "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
+    "v_dot2c_f32_f16", "v_dot4c_i32_i8", "v_pipeflush", "v_clrexcp",
 })  # fmt: skip
 _SEGMENTS = ("flat", "scratch", "global")
 
@@ -128,6 +129,8 @@ def _smem(inst: Instruction) -> str:
         return inst.name
     f = inst.fields
     parts = [_show(inst, o) for o in inst.operands if o.field != "o"]
+    if inst.operands[-1].field != "o":
+        return f"{inst.name} {', '.join(parts)}"
     offset = inst.offset
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
     if f["soffset"] in inst.family.off:
@@ -144,7 +147,7 @@ def _ds(inst: Instruction) -> str:
     parts = ", ".join(_show(inst, o) for o in inst.operands)
     head = f"{inst.name} {parts}" if parts else inst.name
     gds = " gds" if f["gds"] else ""
-    if "_2addr_" in inst.name:
+    if "_2addr_" in inst.meaning:
         first = f" offset0:{f['offset0']}" if f["offset0"] else ""
         second = f" offset1:{f['offset1']}" if f["offset1"] else ""
         return head + first + second + gds
@@ -179,7 +182,7 @@ def _flat(inst: Instruction) -> str:
 def _flat_address(inst: Instruction) -> str:
     f = inst.fields
     if f["segment"] == 1:
-        return name_of(inst, VGPR + f["a"], 1) if f["sve"] else "off"
+        return name_of(inst, VGPR + f["a"], 1) if inst.scratch_vector else "off"
     based = f["segment"] == 2 and f["saddr"] not in inst.family.off
     return name_of(inst, VGPR + f["a"], 1 if based else 2)
 
