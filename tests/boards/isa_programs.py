@@ -397,11 +397,8 @@ PROGRAMS = {
     "atomic_umax": atomic("umax", "i64", returns=True),
 }  # fmt: skip
 MATRICES: dict[str, dict[str, str]] = {
-<<<<<<< HEAD
     "gfx1201": {},
-=======
     "gfx1030": {},
->>>>>>> main
     "gfx1100": {"wmma_f16": WMMA_F16, "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8},
 }
 """Matrix instructions of each chip, for its first wave size."""
