@@ -12,6 +12,7 @@ from boards.amd.isa.decode import VGPR, Instruction
 from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_lanes import permlane_sources
 from boards.amd.wave_matrix import MATRIX
+from boards.amd.wave_matrix12 import MATRIX12
 from boards.amd.wave_operands import (
     DTYPES,
     Reader,
@@ -44,7 +45,8 @@ def bind_special(inst: Instruction) -> Run | None:
         return _mix(inst)
     if name.startswith(("v_dot4_", "v_dot8_")):
         return _dot(inst)
-    return MATRIX[name](inst) if name in MATRIX else None
+    matrix = MATRIX.get(name) or MATRIX12.get(name)
+    return matrix(inst) if matrix is not None else None
 
 
 def first_lane(w: Waves) -> Array:
