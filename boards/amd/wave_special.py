@@ -256,11 +256,12 @@ def _to_f32(read: Reader) -> Reader:
 
 
 def _dot(inst: Instruction) -> Run:
-    """v_dot4 and v_dot8: sums of products of bytes or nibbles; `neg` bits say signed."""
+    """v_dot4 and v_dot8: sums of products of bytes or nibbles; in `_iu` `neg` bits say signed."""
     f = inst.fields
     target, a, b, c = inst.operands
     bits = 8 if "dot4" in inst.meaning else 4
-    signed = "_iu" in inst.meaning
+    signed = "_i32_" in inst.meaning
+    signs = f["neg"] if "_iu" in inst.meaning else 3 * signed
     reads = [reader(inst, o, "u32") for o in (a, b, c)]
     put = writer(target, "u32")
     low, high = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
@@ -269,8 +270,8 @@ def _dot(inst: Instruction) -> Run:
         x, y, z = (read(w) for read in reads)
         total = (z.view(np.int32) if signed else z).astype(np.int64)
         for at in range(0, 32, bits):
-            one = fields(x, at, bits, signed and bool(f["neg"] & 1))
-            two = fields(y, at, bits, signed and bool(f["neg"] & 2))
+            one = fields(x, at, bits, bool(signs & 1))
+            two = fields(y, at, bits, bool(signs & 2))
             total = total + one * two
         if f["clamp"]:
             total = total.clip(low, high)

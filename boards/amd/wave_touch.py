@@ -88,9 +88,12 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
         if inst.operands and inst.fields["soffset"] not in inst.family.off:
             reads.append(Operand("q", inst.fields["soffset"], 1))
         return
-    if inst.encoding in ("DS", "MUBUF"):
+    if inst.encoding == "DS":
         for o in inst.operands:
             (writes if o.field == "d" else reads).append(o)
+        return
+    if inst.encoding == "MUBUF":
+        _buffer(inst, reads, writes)
         return
     targets = _targets(inst)
     for number, o in enumerate(inst.operands):
@@ -126,7 +129,7 @@ def _flat(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> Non
     for o in inst.operands:
         if o.field == "a":
             if segment == 1:
-                reads.extend([Operand("a", o.code, 1)] if f["sve"] else [])
+                reads.extend([Operand("a", o.code, 1)] if inst.scratch_vector else [])
             else:
                 reads.append(Operand("a", o.code, 1 if segment == 2 and based else 2))
         elif o.field == "d":
@@ -141,13 +144,30 @@ def _flat(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> Non
         writes.append(Operand("d", VGPR + f["d"], width))
 
 
+def _buffer(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> None:
+    f = inst.fields
+    for o in inst.operands:
+        if o.field == "a":
+            reads.extend([o._replace(dwords=f["offen"] + f["idxen"])])
+        elif o.field == "x" and "_load_" in inst.meaning:
+            writes.append(o)
+        else:
+            reads.append(o)
+            if o.field == "x" and _returns(inst):
+                writes.append(o._replace(dwords=o.dwords // (2 if "cmpswap" in inst.name else 1)))
+
+
+def _returns(inst: Instruction) -> bool:
+    return "atomic_" in inst.meaning and bool(inst.fields["glc"])
+
+
 def _counter(inst: Instruction) -> str:
     if inst.encoding == "SMEM":
         return "smem" if inst.operands else ""
     if inst.encoding == "DS":
         return "lgkm"
     if inst.encoding == "MUBUF":
-        return ""
+        return "vm" if "_load_" in inst.meaning or _returns(inst) else ""
     if inst.encoding != "FLAT":
         return ""
     if inst.meaning.startswith(_STORES):
