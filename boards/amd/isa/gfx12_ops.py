@@ -53,8 +53,6 @@ def _scalar_floats(kind: str) -> None:
     two = ("add", "sub", "mul", "min", "max", "minimum", "maximum")
     for name in two:
         _scalar(f"{kind} {kind}", kind, **{f"s_{name}_{kind}": OPS[f"v_{name}_{kind}"].function})
-        if name in ("min", "max"):
-            SCALAR[f"s_{name}_num_{kind}"] = SCALAR[f"s_{name}_{kind}"]
     for name in ("ceil", "floor", "trunc", "rndne"):
         _scalar(kind, kind, **{f"s_{name}_{kind}": OPS[f"v_{name}_{kind}"].function})
     for condition in ("lt", "eq", "le", "gt", "lg", "ge", "o", "u", "nge", "nlg", "ngt", "nle",
