@@ -9,6 +9,7 @@ from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_state import EXEC, SGPRS
 
 _HIGH = 128
+_SDWA_KEEP = 2
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
 _STORES = ("store_", "ds_store")
@@ -60,7 +61,8 @@ def _numbers(inst: Instruction, operands: list[Operand]) -> tuple[tuple[int, ...
 def _plain(inst: Instruction, o: Operand) -> int:
     """The register of an operand, with the upper half of a short 16-bit one mapped back."""
     register = o.code - VGPR
-    if inst.encoding in ("VOP1", "VOP2", "VOPC") and register >= _HIGH:
+    short = inst.encoding in ("VOP1", "VOP2", "VOPC") and inst.family.split_registers
+    if short and register >= _HIGH:
         op = OPS.get(inst.meaning)
         kinds = (*op.results, *op.sources) if op else ()
         if any(kind.endswith("16") for kind in kinds) and _is_half(inst, o):
@@ -115,6 +117,7 @@ def _targets(inst: Instruction) -> int:
 
 def _implied(inst: Instruction, reads: list[Operand]) -> None:
     accumulates = "fmac" in inst.meaning or "dot2acc" in inst.meaning
+    accumulates = accumulates or (inst.sdwa is not None and inst.sdwa.unused == _SDWA_KEEP)
     if accumulates or inst.meaning in ("s_addk_i32", "s_mulk_i32"):
         reads.append(inst.operands[0])
     if inst.meaning.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":
