@@ -20,10 +20,12 @@ from boards.amd.isa.gfx11 import GFX11
 from boards.amd.isa.layout import Family, all_ones, gather
 from boards.amd.isa.text import disassemble
 from boards.amd.wave_barrier import Barriers
+from boards.amd.wave_buffer import bind_buffer, bind_scalar_buffer
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
 from boards.amd.wave_scalar import BARRIER, BARRIER_SIGNAL, BARRIER_WAIT, END, Jump, bind_scalar
+from boards.amd.wave_scalar_float import bind_scalar_float
 from boards.amd.wave_special import bind_special
 from boards.amd.wave_start import start, vgpr_count, waves_per_group
 from boards.amd.wave_state import Waves
@@ -245,13 +247,17 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
         return bind_dual(inst)
     if inst.name in inst.family.waits:
         return _wait(inst)
+    if inst.meaning.startswith("s_buffer_load_"):
+        return bind_scalar_buffer(inst, memory)
     if inst.encoding in ("FLAT", "SMEM"):
         found = bind_memory(inst, memory)
         return found or bind_scalar(inst)
     if inst.encoding == "DS":
         return bind_lds(inst)
-    if inst.encoding[0] == "S" or inst.encoding == "MUBUF":
-        return bind_scalar(inst)
+    if inst.encoding == "MUBUF":
+        return bind_buffer(inst, memory) or bind_scalar(inst)
+    if inst.encoding[0] == "S":
+        return bind_scalar_float(inst) or bind_scalar(inst)
     op = operation(inst)
     return bind_vector(inst, op) if op is not None else bind_special(inst)
 

@@ -19,6 +19,7 @@ _MODE_REGISTER = 1
 _MINUS_ONE, _MASK16 = 193, 0xFFFF
 """The inline constant -1 as an operand, and as a 16-bit immediate."""
 _SHADER_CYCLES = 29
+_FLAT_SCRATCH = (20, 21)
 _IGNORED = frozenset({
     "s_nop", "s_clause", "s_delay_alu", "s_set_inst_prefetch_distance", "s_setprio", "s_sendmsg",
     "s_sleep", "s_waitcnt_depctr", "s_wait_idle", "s_icache_inv", "s_ttracedata",
@@ -65,7 +66,7 @@ def scalar_reader(inst: Instruction, o: Operand, kind: str) -> Run:
         extended = value - (1 << 16) if value >> 15 and kind != "u16" else value
         literal = np.array([extended & 0xFFFFFFFF], np.uint32).view(DTYPES[kind])
         return lambda w: np.broadcast_to(literal, (w.n,))
-    bits = constant(o.code, kind, inst.literal)
+    bits = inst.literal or 0 if o.field == "k" else constant(o.code, kind, inst.literal)
     if bits is not None:
         wide = o.code == LITERAL and kind in ("u64", "i64")
         bits = bits & 0xFFFFFFFF if wide and kind == "u64" else bits
@@ -75,6 +76,8 @@ def scalar_reader(inst: Instruction, o: Operand, kind: str) -> Run:
     dtype = DTYPES[kind]
     if BITS[kind] == 64:
         return lambda w: scalar64(w, o.code).view(dtype)
+    if BITS[kind] == 16:
+        return lambda w: scalar32(w, o.code).astype(np.uint16).view(dtype)
     return lambda w: scalar32(w, o.code).view(dtype)
 
 
@@ -82,6 +85,9 @@ def put_result(w: Waves, o: Operand, kind: str, value: Array) -> None:
     """Write a scalar result of a type."""
     if BITS[kind] == 64:
         w.put_scalar64(o.code, value.astype(DTYPES[kind], copy=False).view(np.uint64))
+    elif BITS[kind] == 16:
+        raw = np.ascontiguousarray(value, DTYPES[kind]).view(np.uint16)
+        w.put_scalar(o.code, raw.astype(np.uint32))
     else:
         w.put_scalar(o.code, value.astype(DTYPES[kind], copy=False).view(np.uint32))
 
@@ -266,6 +272,8 @@ def _hardware_register(inst: Instruction) -> Run | None:
     mask = (1 << width) - 1
     if inst.meaning == "s_getreg_b32":
         return _get_register(inst, number, offset, mask)
+    if number in _FLAT_SCRATCH and inst.family.own_scratch:
+        return _set_flat_scratch(inst, number == _FLAT_SCRATCH[1], offset, mask)
     if number != _MODE_REGISTER:
         return None
     if inst.meaning == "s_setreg_imm32_b32":
@@ -273,6 +281,19 @@ def _hardware_register(inst: Instruction) -> Run | None:
         return lambda w: _set_mode_bits(w, literal, offset, mask)
     source = inst.operands[1]
     return lambda w: _set_mode_bits(w, w.scalar(source.code), offset, mask)
+
+
+def _set_flat_scratch(inst: Instruction, high: bool, offset: int, mask: int) -> Run:
+    """FLAT_SCR_LO and FLAT_SCR_HI: where the wave's scratch begins."""
+    low = np.uint64(offset + (32 if high else 0))
+    keep = np.uint64(mask) << low
+    read = scalar_reader(inst, inst.operands[1], "u32")
+
+    def run(w: Waves) -> None:
+        old = w.flat_scratch[w.sel] & ~keep
+        w.flat_scratch[w.sel] = old | (read(w).astype(np.uint64) << low & keep)
+
+    return run
 
 
 def _get_register(inst: Instruction, number: int, offset: int, mask: int) -> Run | None:

@@ -75,6 +75,12 @@ class Family:
     dpp_sources: frozenset[int] = frozenset({233, 234, 250})
     """Codes of source 0 that announce a dword of lane permutation."""
     dpp_encodings: frozenset[str] = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P"})
+    buffer_swizzle: Bits = (30, 2)
+    """Word 1 of a buffer resource: 0, or the code of the elements that lanes are interleaved by."""
+    buffer_check: Bits | None = (28, 2)
+    """Word 3 of a buffer resource: the kind of bounds check; None: it follows from the stride."""
+    own_scratch: bool = False
+    """Kernels set FLAT_SCRATCH themselves, from registers that tell where the wave's memory is."""
     sdwa: bool = False
     """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
     split_registers: bool = True
@@ -95,6 +101,8 @@ class Family:
     """Counters of accesses that return in any order."""
     texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
     """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
+    op_sel: Callable[[Instruction], str | None] | None = None
+    """The text of op_sel in VOP3 where an instruction has its own; None: as gfx11."""
     flags: Callable[[Instruction], str] | None = None
     """The text of a memory instruction's cache controls, where it is not gfx11's."""
     hwregs: Mapping[int, str] = field(default_factory=dict)
