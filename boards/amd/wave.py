@@ -24,6 +24,7 @@ from boards.amd.wave_buffer import bind_buffer, bind_scalar_buffer
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
+from boards.amd.wave_relative import bind_relative
 from boards.amd.wave_scalar import BARRIER, BARRIER_SIGNAL, BARRIER_WAIT, END, Jump, bind_scalar
 from boards.amd.wave_special import bind_special
 from boards.amd.wave_start import start, vgpr_count, waves_per_group
@@ -255,6 +256,9 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
         return bind_lds(inst)
     if inst.encoding == "MUBUF":
         return bind_buffer(inst, memory) or bind_scalar(inst)
+    relative = bind_relative(inst)
+    if relative is not None:
+        return relative
     if inst.encoding[0] == "S":
         return bind_scalar(inst)
     op = operation(inst)

@@ -59,6 +59,20 @@ _REDUCIBLE: dict[str, Any] = {
 }  # fmt: skip
 
 
+def _swap_if_equal(old: Array, new: Array, compare: Array) -> Array:
+    return np.where(old == compare, new, old)
+
+
+_TWO_OPERANDS: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "cmpswap": _swap_if_equal,
+    "cmpstore": _swap_if_equal,
+    # src: RDNA2 ISA, DS_CMPST_B32: the operands of older chips come in the other order.
+    "cmpst": lambda old, compare, new: _swap_if_equal(old, new, compare),
+    "mskor": lambda old, clear, bits: (old & ~clear) | bits,
+    "wrap": lambda old, limit, more: np.where(old >= limit, old - limit, old + more),
+}
+
+
 def typed(words: Words, dtype: Any) -> Array:
     """(dwords, n) as n values."""
     if np.dtype(dtype).itemsize == 4:
@@ -100,10 +114,9 @@ def apply_atomic(
 
 
 def _combine(action: str, old: Array, data: Words, dtype: Any) -> Array:
-    if action in ("cmpswap", "cmpstore"):
+    if action in _TWO_OPERANDS:
         half = len(data) // 2
-        new, compare = typed(data[:half], dtype), typed(data[half:], dtype)
-        return np.where(old == compare, new, old)
+        return _TWO_OPERANDS[action](old, typed(data[:half], dtype), typed(data[half:], dtype))
     return np.asarray(_FUNCTIONS[action](old, typed(data, dtype)), old.dtype)
 
 

@@ -154,24 +154,6 @@ def _swap(inst: Instruction) -> Run:
     return run
 
 
-def _move_relative(inst: Instruction) -> Run:
-    """v_movrels reads, v_movreld writes, the register M0 further on."""
-    target, source = inst.operands
-    reads_far = inst.meaning == "v_movrels_b32"
-    read, put = reader(inst, source, "u32"), writer(target, "u32")
-
-    def run(w: Waves) -> None:
-        far = w.scalar(inst.family.m0).astype(np.intp)
-        if reads_far:
-            put(w, w.vgpr[source.code - VGPR + far, w.waves], w.mask)
-            return
-        register = target.code - VGPR + far
-        old = w.vgpr[register, w.waves]
-        w.vgpr[register, w.waves] = np.where(w.active, read(w), old)
-
-    return run
-
-
 def _half(read: Reader, kind: str, *, high: bool) -> Reader:
     shift = np.uint32(16 if high else 0)
     return lambda w: (read(w) >> shift).astype(np.uint16).view(DTYPES[kind])
@@ -299,6 +281,4 @@ _SPECIAL: dict[str, Callable[[Instruction], Run]] = {
     "v_mbcnt_lo_u32_b32": _mbcnt,
     "v_mbcnt_hi_u32_b32": _mbcnt,
     "v_swap_b32": _swap,
-    "v_movrels_b32": _move_relative,
-    "v_movreld_b32": _move_relative,
 }

@@ -10,6 +10,12 @@ from boards.amd.wave_state import EXEC, SGPRS
 
 _HIGH = 128
 _SDWA_KEEP = 2
+_FAR = {
+    "v_movrels_b32": "a", "v_movreld_b32": "d", "v_movrelsd_b32": "ad", "v_movrelsd_2_b32": "ad",
+    "v_swaprel_b32": "ad", "s_movrels_b32": "a", "s_movrels_b64": "a", "s_movreld_b32": "d",
+    "s_movreld_b64": "d",
+}  # fmt: skip
+"""Operands that are counted from M0: only running the instruction tells the register."""
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
 _STORES = ("store_", "ds_store")
@@ -98,8 +104,9 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
         _buffer(inst, reads, writes)
         return
     targets = _targets(inst)
+    far = _FAR.get(inst.meaning, "")
     for number, o in enumerate(inst.operands):
-        if o.field in "kioh":
+        if o.field in "kioh" or o.field in far:
             continue
         (writes if number < targets else reads).append(o)
     _implied(inst, reads)
