@@ -11,6 +11,8 @@ from boards.amd.isa.table import Entry, lane_dwords
 
 VGPR = 256
 """Source codes from here on are vector registers."""
+ACC = 512
+"""Codes from here on are accumulation registers, which only some families have."""
 VCC, EXEC, LITERAL = 106, 126, 255
 DPP8, DPP8_FI, DPP16, SDWA = 233, 234, 250, 249
 _MAX_DWORDS = 4
@@ -139,6 +141,8 @@ def _finish(
     fields = layout.read(word)
     operands = [_operand(layout, slot.field, lane_dwords(slot.dwords, lanes), fields)
                 for slot in entry.slots]  # fmt: skip
+    if layout.name == "VOP3M" or fields.get("acc") or "accvgpr" in entry.name:
+        operands = [_accumulator(o, layout.name, entry.name, fields) for o in operands]
     codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
     literal, dpp, sdwa, dwords = None, None, None, layout.dwords
     wants_literal = any(o.field == "k" for o in operands)
@@ -185,6 +189,23 @@ def _operand(layout: Layout, name: str, dwords: int, fields: Mapping[str, int]) 
         unit = 4 if layout.fields[name][1] == _RESOURCE_BITS else 1
         return Operand(name, code * (2 if name == "b" else unit), dwords)
     return Operand(name, code, dwords)
+
+
+def _accumulator(o: Operand, encoding: str, name: str, fields: Mapping[str, int]) -> Operand:
+    """An operand that an accumulation register may hold: they lie above the vector registers."""
+    # src: CDNA3 ISA 13.3.6 (VOP3P-MAI: ACC, ACC_CD), 13.6, 13.7, 13.8 (ACC of DS, MUBUF, FLAT).
+    if "accvgpr" in name:
+        moved = (o.field == "d") != ("read" in name) or "mov" in name
+    elif encoding == "VOP3M":
+        sparse = name.startswith("v_smfmac") and o.field == "c"
+        moved = bool(
+            fields["acc"] >> "ab".index(o.field) & 1
+            if o.field in "ab"
+            else fields["acc_cd"] and not sparse
+        )
+    else:
+        moved = o.field in "dxy"
+    return o._replace(code=o.code + ACC - VGPR) if moved and o.code >= VGPR else o
 
 
 def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:

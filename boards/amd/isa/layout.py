@@ -95,3 +95,9 @@ class Family:
     texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
     """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
     hwregs: Mapping[int, str] = field(default_factory=dict)
+    registers: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """(code, dwords) -> name of scalar registers that have one of their own."""
+    cache_flags: Mapping[str, str] = field(
+        default_factory=lambda: {"glc": "glc", "slc": "slc", "dlc": "dlc"}
+    )
+    """Fields of memory instructions that say how caches take part -> what assembly calls them."""

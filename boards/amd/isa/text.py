@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from boards.amd.isa import text_special as special
-from boards.amd.isa.decode import LITERAL, VGPR, Dpp, Instruction, Operand
+from boards.amd.isa.decode import ACC, LITERAL, VGPR, Dpp, Instruction, Operand
 from boards.amd.isa.layout import Family
 
 _SGPRS = 106
@@ -60,7 +60,10 @@ def _register(prefix: str, number: int, dwords: int) -> str:
 def name_of(inst: Instruction, code: int, dwords: int, *, double: bool = False) -> str:
     """An operand's name by its 9-bit code; `double`: the instruction works on f64."""
     if code >= VGPR:
-        return _register("v", code - VGPR, dwords)
+        prefix = "a" if code >= ACC else "v"
+        return _register(prefix, code % (ACC - VGPR), dwords)
+    if (code, dwords) in inst.family.registers:
+        return inst.family.registers[code, dwords]
     if code < _SGPRS:
         return _register("s", code, dwords)
     if code == LITERAL:
@@ -80,7 +83,8 @@ def name_of(inst: Instruction, code: int, dwords: int, *, double: bool = False) 
     return _NAMED.get(code, f"src{code}")
 
 
-def _show(inst: Instruction, o: Operand) -> str:
+def show(inst: Instruction, o: Operand) -> str:
+    """An operand as assembly writes it."""
     if o.field == "k":
         return f"{_literal(inst):#x}"
     if inst.name == "v_mov_b16" and o.code >= VGPR:
@@ -107,27 +111,27 @@ def _literal(inst: Instruction) -> int:
 
 
 def _plain_operands(inst: Instruction) -> str:
-    return ", ".join(_show(inst, o) for o in inst.operands)
+    return ", ".join(show(inst, o) for o in inst.operands)
 
 
 def _scalar(inst: Instruction) -> str:
     if inst.encoding == "SMEM":
         return _smem(inst)
-    shown = [special.immediate(inst, o.code) if o.field == "i" else _show(inst, o)
+    shown = [special.immediate(inst, o.code) if o.field == "i" else show(inst, o)
              for o in inst.operands]  # fmt: skip
     return f"{inst.name} {', '.join(shown)}" if shown else inst.name
 
 
 def _destination(inst: Instruction) -> str:
     dst = inst.operand("d")
-    return _show(inst, dst) if dst else ""
+    return show(inst, dst) if dst else ""
 
 
 def _smem(inst: Instruction) -> str:
     if not inst.operands:
         return inst.name
     f = inst.fields
-    parts = [_show(inst, o) for o in inst.operands if o.field != "o"]
+    parts = [show(inst, o) for o in inst.operands if o.field != "o"]
     offset = inst.offset
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
     if f["soffset"] in inst.family.off:
@@ -142,10 +146,10 @@ def _smem(inst: Instruction) -> str:
 
 def _ds(inst: Instruction) -> str:
     f = inst.fields
-    parts = ", ".join(_show(inst, o) for o in inst.operands)
+    parts = ", ".join(show(inst, o) for o in inst.operands)
     head = f"{inst.name} {parts}" if parts else inst.name
     gds = " gds" if f["gds"] else ""
-    if "_2addr_" in inst.name:
+    if "_2addr_" in inst.meaning:
         first = f" offset0:{f['offset0']}" if f["offset0"] else ""
         second = f" offset1:{f['offset1']}" if f["offset1"] else ""
         return head + first + second + gds
@@ -156,7 +160,8 @@ def _ds(inst: Instruction) -> str:
 
 
 def _flags(inst: Instruction) -> str:
-    return "".join(f" {flag}" for flag in ("glc", "slc", "dlc") if inst.fields[flag])
+    flags = inst.family.cache_flags
+    return "".join(f" {shown}" for name, shown in flags.items() if inst.fields.get(name))
 
 
 def _flat(inst: Instruction) -> str:
@@ -165,14 +170,19 @@ def _flat(inst: Instruction) -> str:
     name = f"{_SEGMENTS[segment]}_{inst.name}"
     parts: list[str] = []
     if "atomic" in name and f["glc"]:
-        parts.append(name_of(inst, VGPR + f["d"], _returned_dwords(inst)))
-    parts.extend(_flat_address(inst) if o.field == "a" else _show(inst, o) for o in inst.operands)
+        parts.append(name_of(inst, _data_file(inst) + f["d"], _returned_dwords(inst)))
+    parts.extend(_flat_address(inst) if o.field == "a" else show(inst, o) for o in inst.operands)
     if segment:
         no_base = f["saddr"] in inst.family.off
         pair = 2 if segment == 2 else 1
         parts.append("off" if no_base else name_of(inst, f["saddr"], pair))
     offset = inst.offset
     return f"{name} {', '.join(parts)}" + (f" offset:{offset}" if offset else "") + _flags(inst)
+
+
+def _data_file(inst: Instruction) -> int:
+    """The first code of the registers that a memory instruction's data is in."""
+    return ACC if inst.fields.get("acc") else VGPR
 
 
 def _flat_address(inst: Instruction) -> str:
@@ -200,11 +210,11 @@ def _mubuf(inst: Instruction) -> str:
             used = f["offen"] or f["idxen"]
             parts.append(name_of(inst, o.code, vaddr) if used else "off")
         else:
-            wide = o.field == "x" and f["tfe"]
-            parts.append(_show(inst, o._replace(dwords=o.dwords + 1) if wide else o))
+            wide = o.field == "x" and f.get("tfe")
+            parts.append(show(inst, o._replace(dwords=o.dwords + 1) if wide else o))
     modes = (" idxen" if f["idxen"] else "") + (" offen" if f["offen"] else "")
     offset = f" offset:{f['offset']}" if f["offset"] else ""
-    tfe = " tfe" if f["tfe"] else ""
+    tfe = (" tfe" if f.get("tfe") else "") + (" lds" if f.get("lds") else "")
     return f"{inst.name} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
 
 
@@ -249,7 +259,7 @@ def _vector(inst: Instruction) -> str:
         neg, absolute = extra.neg, extra.abs
     parts = []
     for o in inst.operands:
-        shown = _show(inst, o)
+        shown = show(inst, o)
         if o.field in "abc":
             shown = _signed(shown, "abc".index(o.field), neg, absolute, o)
             if inst.sdwa and inst.sdwa.sext >> "abc".index(o.field) & 1:
