@@ -52,6 +52,7 @@ class FakeMachine:
     def __init__(self, files: Mapping[str, bytes | str], denied: tuple[str, ...] = ()) -> None:
         self.files, self.denied = dict(files), denied
         self.touched: list[str] = []
+        self.kept: dict[str, object] = {}
 
     def _fail(self, number: int, what: str) -> Exception:
         cause = OSError(number, os.strerror(number))

@@ -82,6 +82,8 @@ class GpuNode:
     lds_kib: int
     wave_lanes: int
     max_waves_per_simd: int
+    scratch_slots_per_cu: int
+    """Waves with scratch memory that one compute unit runs at a time."""
     cwsr_size: int
     """Bytes, of one XCC; 0 where the kernel does not tell (before 6.12)."""
     ctl_stack_size: int

@@ -26,6 +26,7 @@ _MOST_LDS_KIB, _MOST_ENGINES, _MOST_QUEUES = 1 << 10, 256, 1 << 12
 _MOST_SAVE_BYTES = 1 << 30
 _MINOR_LIMIT = 1 << 20
 _MOST_CACHE_LEVELS = 8
+_MOST_SLOTS = 1 << 10
 _WAVE_LANES = (32, 64)
 
 
@@ -160,6 +161,7 @@ def _gpu(world: World, folder: str, index: int, gpu_id: int) -> GpuNode:
         simd_arrays_per_engine=found.u32("simd_arrays_per_engine", 1, _MOST_ARRAYS),
         lds_kib=found.u32("lds_size_in_kb", high=_MOST_LDS_KIB),
         wave_lanes=found.u32("wave_front_size"),
+        scratch_slots_per_cu=found.u32("max_slots_scratch_cu", 1, _MOST_SLOTS),
         max_waves_per_simd=found.u32("max_waves_per_simd"),
         cwsr_size=found.optional("cwsr_size", high=_MOST_SAVE_BYTES),
         ctl_stack_size=found.optional("ctl_stack_size", high=_MOST_SAVE_BYTES),

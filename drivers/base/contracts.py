@@ -33,8 +33,8 @@ class Region(Protocol):
     def close(self) -> None: ...
 
 
-class World(Protocol):
-    """The only door to the machine. `fd` is a file descriptor of this world, not of the process."""
+class Machine(Protocol):
+    """What can be done to a machine. `fd` is a file descriptor of this one, not of the process."""
 
     name: str
 
@@ -83,6 +83,13 @@ class World(Protocol):
 
     def monotonic_s(self) -> float: ...
     def sleep(self, seconds: float) -> None: ...
+
+
+class World(Machine, Protocol):
+    """The only door to the machine; every failure of a method is a DeviceError."""
+
+    kept: dict[str, object]
+    """What drivers keep for as long as this world: what a process can enter only once, say."""
 
 
 @dataclass(frozen=True, slots=True)

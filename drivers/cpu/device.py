@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from drivers.base.contracts import Binary, Buffer, Program, Region, Signal, World
 from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, UseAfterFree
+from drivers.base.undo import Step, run_all
 from drivers.cpu import arguments
 from drivers.cpu.features import Processor
 from drivers.cpu.heap import Heap
@@ -19,7 +20,6 @@ from drivers.cpu.memory import CpuBuffer
 from drivers.cpu.program import MAX_SCRATCH_BYTES, CpuProgram, resource
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
-from drivers.cpu.undo import Step, run_all
 from drivers.cpu.workers import Workers
 from queues import cpu_packets as packets
 from queues.cpu import CpuQueue

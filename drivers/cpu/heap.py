@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 from drivers.base.allocator import Allocator, Statistics
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, UseAfterFree
+from drivers.base.undo import run_all
 from drivers.cpu.memory import CpuBuffer, HostMemory, Storage, checked_size
-from drivers.cpu.undo import run_all
 from drivers.world import native
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from drivers.base.contracts import Device, Region, World
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
-from drivers.cpu.undo import run_all
+from drivers.base.undo import run_all
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from drivers.base.contracts import Firmware, World
+from drivers.base.undo import Step, Undo
 from drivers.choice import Choice
 from drivers.cpu.device import CpuDevice, Run
 from drivers.cpu.features import read_processor
 from drivers.cpu.program import map_image
 from drivers.cpu.reference import ReferenceProcessor
 from drivers.cpu.ring import RING_BYTES
-from drivers.cpu.undo import Step, Undo
 from drivers.cpu.workers import Workers
 
 FIRMWARE_KIND: Final = "cpu-command-processor"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
-from drivers.cpu.undo import Undo
+from drivers.base.undo import Undo
 from queues.cpu_packets import MAX_GRID
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Final, Self
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, Hang
+from drivers.base.undo import Undo, run_all
 from drivers.cpu.futex import Futex
 from drivers.cpu.threads import start_thread
-from drivers.cpu.undo import Undo, run_all
 from queues import cpu_state as state
 
 SPINS: Final = 400

@@ -65,6 +65,7 @@ class FaultyWorld:
     def __init__(self, inner: World, fail_at: int, fault: Fault) -> None:
         self.inner, self.fail_at, self.fault = inner, fail_at, fault
         self.name = f"faulty {inner.name}"
+        self.kept: dict[str, object] = {}
         self.count = 0
         self.failed = ""
         """The operation that met the fault; "" while none has."""

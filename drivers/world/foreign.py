@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from drivers.base.contracts import Region, World
+from drivers.base.contracts import Machine, Region
 from drivers.base.errors import BadArgument, MalformedInput, Unsupported
 from drivers.base.oserrors import translate
 
@@ -82,8 +82,9 @@ def _own(region: Region) -> Region:
 class ForeignWorld:
     """`inner` has every method of a World and raises OSError where a machine fails."""
 
-    def __init__(self, inner: World) -> None:
+    def __init__(self, inner: Machine) -> None:
         self.inner, self.name = inner, inner.name
+        self.kept: dict[str, object] = {}
 
     def open(self, path: str, flags: int) -> int:
         with _translated(f"open {path}"):

@@ -28,6 +28,7 @@ class LinuxWorld:
     name = "linux"
 
     def __init__(self) -> None:
+        self.kept: dict[str, object] = {}
         self._fds: set[int] = set()
         self.maps = 0
         """Live mappings; with `fds`, what a leak test compares with its baseline."""

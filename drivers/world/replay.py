@@ -74,6 +74,7 @@ class _TapedWorld:
 
     def __init__(self, tape: _Tape, inner: World | None) -> None:
         self._tape, self._inner = tape, inner
+        self.kept: dict[str, object] = {}
         self._regions: list[Region] = []
 
     @property

@@ -19,7 +19,7 @@ import drivers
 from compilers.cpu_firmware import firmware
 from drivers.base.contracts import Binary, Firmware, Fixup, Region, World
 from drivers.base.errors import BadArgument, DeviceError, Hang
-from drivers.cpu.undo import Undo, run_all
+from drivers.base.undo import Undo, run_all
 from drivers.cpu.workers import Workers
 from drivers.world.faulty import Fault, FaultyRegion, FaultyWorld
 from drivers.world.linux import LinuxWorld

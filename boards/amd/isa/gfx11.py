@@ -9,10 +9,10 @@ from boards.amd.isa import gfx11_memory as memory
 from boards.amd.isa import gfx11_scalar as scalar
 from boards.amd.isa import gfx11_vector as vector
 from boards.amd.isa.layout import Family, Layout
-from boards.amd.isa.table import MASK, Entry, Slot
+from boards.amd.isa.long_forms import vop3
 
-_SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
-_VOP3_SOURCES = {"a": (32, 9), "b": (41, 9), "c": (50, 9), "neg": (61, 3)}
+SCALAR_FIELDS = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
+VOP3_SOURCES = {"a": (32, 9), "b": (41, 9), "c": (50, 9), "neg": (61, 3)}
 _FLAT = {
     "offset": (0, 13), "dlc": (13, 1), "glc": (14, 1), "slc": (15, 1), "segment": (16, 2),
     "a": (32, 8), "x": (40, 8), "saddr": (48, 7), "sve": (55, 1), "d": (56, 8),
@@ -25,55 +25,18 @@ _MUBUF = {
     "offset": (0, 12), "slc": (12, 1), "dlc": (13, 1), "glc": (14, 1), "a": (32, 8), "x": (40, 8),
     "r": (48, 5), "tfe": (53, 1), "offen": (54, 1), "idxen": (55, 1), "q": (56, 8),
 }  # fmt: skip
-_VOPD = {
+VOPD_FIELDS = {
     "opx": (22, 4), "opy": (17, 5), "src1x": (9, 8), "src0x": (0, 9), "dstx": (56, 8),
     "dsty": (49, 7), "src1y": (41, 8), "src0y": (32, 9),
 }  # fmt: skip
-_VOP3 = {"d": (0, 8), "abs": (8, 3), "op_sel": (11, 4), "clamp": (15, 1), "omod": (59, 2)}
-_VOP3P = {
-    "d": (0, 8), "neg_hi": (8, 3), "op_sel": (11, 3), "hi_c": (14, 1), "clamp": (15, 1),
-    "hi_ab": (59, 2),
+VOP3_FIELDS = {
+    "d": (0, 8), "abs": (8, 3), "op_sel": (11, 4), "clamp": (15, 1), "omod": (59, 2),
+    **VOP3_SOURCES,
 }  # fmt: skip
-
-_NOT_IN_VOP3 = frozenset({
-    "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
-    "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16",
-    "v_nop",
-})  # fmt: skip
-_VOP2_IN_VOP3, _VOP1_IN_VOP3 = 0x100, 0x180
-
-
-def _promoted(entry: Entry, base: int) -> Entry:
-    """The VOP3 form of a short instruction: what was VCC becomes a scalar operand."""
-    slots: list[Slot] = []
-    compare = entry.slots and entry.slots[0].field == "V"
-    for number, slot in enumerate(entry.slots):
-        if slot.field == "V":
-            kind = "D" if compare else "s" if number == 1 else "c"
-            slots.append(Slot(kind, MASK))
-        else:
-            slots.append(slot)
-    return Entry(entry.name, base + entry.opcode, tuple(slots))
-
-
-def _vop3() -> dict[int, Entry]:
-    entries = dict(vector.VOP3)
-    for base, short in (
-        (0, vector.VOPC), (_VOP2_IN_VOP3, vector.VOP2), (_VOP1_IN_VOP3, vector.VOP1),
-    ):  # fmt: skip
-        for entry in short.values():
-            if entry.name not in _NOT_IN_VOP3:
-                entries[base + entry.opcode] = _promoted(entry, base)
-    return entries
-
-
-def _split(
-    entries: dict[int, Entry],
-) -> tuple[dict[int, Entry], dict[int, Entry]]:
-    """VOP3 entries without and with a scalar destination (VOP3SD)."""
-    carry = {o: e for o, e in entries.items() if any(s.field == "s" for s in e.slots)}
-    return {o: e for o, e in entries.items() if o not in carry}, carry
-
+VOP3P_FIELDS = {
+    "d": (0, 8), "neg_hi": (8, 3), "op_sel": (11, 3), "hi_c": (14, 1), "clamp": (15, 1),
+    "hi_ab": (59, 2), **VOP3_SOURCES,
+}  # fmt: skip
 
 # src: RDNA3 ISA 16.5, S_WAITCNT: expcnt 2:0, lgkmcnt 9:4, vmcnt 15:10; the others are alone.
 _WAITS = {
@@ -90,25 +53,32 @@ _HWREGS = {
     20: "HW_REG_FLAT_SCR_LO", 21: "HW_REG_FLAT_SCR_HI", 23: "HW_REG_HW_ID1",
     24: "HW_REG_HW_ID2", 27: "HW_REG_PERF_SNAPSHOT_DATA", 29: "HW_REG_SHADER_CYCLES",
 }  # fmt: skip
-_PLAIN, _CARRY = _split(_vop3())
-_VOP3SD = {"d": (0, 8), "s": (8, 7), "clamp": (15, 1), "omod": (59, 2), **_VOP3_SOURCES}
+# src: SIDefines.h, SendMsg (gfx11): message numbers of s_sendmsg and s_sendmsg_rtn.
+_MESSAGES = {
+    1: "MSG_INTERRUPT", 2: "MSG_HS_TESSFACTOR", 3: "MSG_DEALLOC_VGPRS",
+    5: "MSG_STALL_WAVE_GEN", 6: "MSG_HALT_WAVES", 9: "MSG_GS_ALLOC_REQ",
+    128: "MSG_RTN_GET_DOORBELL", 129: "MSG_RTN_GET_DDID", 130: "MSG_RTN_GET_TMA",
+    131: "MSG_RTN_GET_REALTIME", 132: "MSG_RTN_SAVE_WAVE", 133: "MSG_RTN_GET_TBA",
+}  # fmt: skip
+_PLAIN, _CARRY = vop3(vector.VOP3, vector.VOPC, vector.VOP2, vector.VOP1)
+VOP3SD_FIELDS = {"d": (0, 8), "s": (8, 7), "clamp": (15, 1), "omod": (59, 2), **VOP3_SOURCES}
 
 GFX11 = Family(
     "gfx11",
     (
         Layout("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
-        Layout("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), _SCALAR, scalar.SOPC),
+        Layout("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), SCALAR_FIELDS, scalar.SOPC),
         Layout("SOP1", 0xFF800000, 0xBE800000, 1, (8, 8), {"d": (16, 7), "a": (0, 8)}, scalar.SOP1),
         Layout("SOPK", 0xF0000000, 0xB0000000, 1, (23, 5), {"d": (16, 7), "i": (0, 16)},
                scalar.SOPK),
-        Layout("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), _SCALAR, scalar.SOP2),
+        Layout("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), SCALAR_FIELDS, scalar.SOP2),
         Layout("SMEM", 0xFC000000, 0xF4000000, 2, (18, 8),
                {"b": (0, 6), "d": (6, 7), "dlc": (13, 1), "glc": (14, 1), "offset": (32, 21),
                 "soffset": (57, 7)}, scalar.SMEM),
-        Layout("VOPD", 0xFC000000, 0xC8000000, 2, (17, 9), _VOPD),
-        Layout("VOP3SD", 0xFC000000, 0xD4000000, 2, (16, 10), _VOP3SD, _CARRY),
-        Layout("VOP3", 0xFC000000, 0xD4000000, 2, (16, 10), _VOP3 | _VOP3_SOURCES, _PLAIN),
-        Layout("VOP3P", 0xFF000000, 0xCC000000, 2, (16, 7), _VOP3P | _VOP3_SOURCES, vector.VOP3P),
+        Layout("VOPD", 0xFC000000, 0xC8000000, 2, (17, 9), VOPD_FIELDS),
+        Layout("VOP3SD", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3SD_FIELDS, _CARRY),
+        Layout("VOP3", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3_FIELDS, _PLAIN),
+        Layout("VOP3P", 0xFF000000, 0xCC000000, 2, (16, 7), VOP3P_FIELDS, vector.VOP3P),
         Layout("DS", 0xFC000000, 0xD8000000, 2, (18, 8), _DS, memory.DS),
         Layout("FLAT", 0xFC000000, 0xDC000000, 2, (18, 7), _FLAT, memory.FLAT),
         Layout("MUBUF", 0xFC000000, 0xE0000000, 2, (18, 8), _MUBUF, memory.MUBUF),
@@ -118,6 +88,6 @@ GFX11 = Family(
                {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
     ),
     tuple(vector.DUAL), waits=_WAITS, counters=COUNTERS, unordered=frozenset({"lgkm"}),
-    hwregs=_HWREGS,
+    hwregs=_HWREGS, messages=_MESSAGES,
 )  # fmt: skip
 """Tried in order; the two kinds of VOP3 are told apart by their opcode."""

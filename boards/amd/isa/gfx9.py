@@ -10,9 +10,9 @@ from boards.amd.isa import gfx9_memory as memory
 from boards.amd.isa import gfx9_scalar as scalar
 from boards.amd.isa import gfx9_vector as vector
 from boards.amd.isa.gfx9_names import ZEROING, meanings
-from boards.amd.isa.gfx9_text import HWREGS, REGISTERS, TEXTS
+from boards.amd.isa.gfx9_text import HWREGS, MESSAGES, REGISTERS, TEXTS, cache_controls
 from boards.amd.isa.layout import Family, Layout
-from boards.amd.isa.table import MASK, Entry, Slot
+from boards.amd.isa.vop3 import long_forms
 
 _SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
 _SMEM = {
@@ -45,39 +45,13 @@ _MUBUF = {
     "q": (56, 8),
 }  # fmt: skip
 
-_VOP2_IN_VOP3, _VOP1_IN_VOP3 = 0x100, 0x140
 _NOT_IN_VOP3 = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_accvgpr_mov_b32", "v_fmamk_f32", "v_fmaak_f32",
     "v_madmk_f16", "v_madak_f16", "v_pk_fmac_f16",
 })  # fmt: skip
-
-
-def _promoted(entry: Entry, base: int) -> Entry:
-    """The VOP3 form of a short instruction: what was VCC becomes a scalar operand."""
-    slots: list[Slot] = []
-    compare = entry.slots and entry.slots[0].field == "V"
-    for number, slot in enumerate(entry.slots):
-        if slot.field == "V":
-            slots.append(Slot("D" if compare else "s" if number == 1 else "c", MASK))
-        else:
-            slots.append(slot)
-    return Entry(entry.name, base + entry.opcode, tuple(slots))
-
-
-def _vop3() -> dict[int, Entry]:
-    entries = dict(vector.VOP3)
-    for base, short in (
-        (0, vector.VOPC), (_VOP2_IN_VOP3, vector.VOP2), (_VOP1_IN_VOP3, vector.VOP1),
-    ):  # fmt: skip
-        for entry in short.values():
-            if entry.name not in _NOT_IN_VOP3:
-                entries[base + entry.opcode] = _promoted(entry, base)
-    return entries
-
-
-_ALL = _vop3()
-_CARRY = {o: e for o, e in _ALL.items() if any(s.field == "s" for s in e.slots)}
-_PLAIN = {o: e for o, e in _ALL.items() if o not in _CARRY}
+_PLAIN, _CARRY = long_forms(
+    vector.VOP3, {0: vector.VOPC, 0x100: vector.VOP2, 0x140: vector.VOP1}, _NOT_IN_VOP3
+)
 
 _LAYOUTS = (
     Layout("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
@@ -130,6 +104,7 @@ GFX942 = Family(
     texts=TEXTS,
     hwregs=HWREGS,
     registers=REGISTERS,
-    cache_flags={"glc": "sc0", "nt": "nt", "sc1": "sc1"},
+    flags=cache_controls,
+    messages=MESSAGES,
 )
 """Tried in order; VOP3P and its matrix form share a signature, as do the two kinds of VOP3."""

@@ -21,7 +21,19 @@ REGISTERS = {
     (102, 1): "flat_scratch_lo", (103, 1): "flat_scratch_hi", (102, 2): "flat_scratch",
     (104, 1): "xnack_mask_lo", (105, 1): "xnack_mask_hi", (104, 2): "xnack_mask",
 }  # fmt: skip
+# src: llvm/lib/Target/AMDGPU/SIDefines.h, SendMsg: those of gfx9.
+MESSAGES = {
+    1: "MSG_INTERRUPT", 4: "MSG_SAVEWAVE", 5: "MSG_STALL_WAVE_GEN", 6: "MSG_HALT_WAVES",
+    7: "MSG_ORDERED_PS_DONE", 8: "MSG_EARLY_PRIM_DEALLOC", 9: "MSG_GS_ALLOC_REQ",
+    10: "MSG_GET_DOORBELL",
+}  # fmt: skip
+_CACHE = (("glc", "sc0"), ("nt", "nt"), ("sc1", "sc1"))
 _INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
+
+
+def cache_controls(inst: Instruction) -> str:
+    """How caches take part in a memory instruction."""
+    return "".join(f" {shown}" for name, shown in _CACHE if inst.fields.get(name))
 
 
 def _smem(inst: Instruction) -> str | None:

@@ -94,10 +94,10 @@ class Family:
     """Counters of accesses that return in any order."""
     texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
     """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
+    flags: Callable[[Instruction], str] | None = None
+    """The text of a memory instruction's cache controls, where it is not gfx11's."""
     hwregs: Mapping[int, str] = field(default_factory=dict)
     registers: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """(code, dwords) -> name of scalar registers that have one of their own."""
-    cache_flags: Mapping[str, str] = field(
-        default_factory=lambda: {"glc": "glc", "slc": "slc", "dlc": "dlc"}
-    )
-    """Fields of memory instructions that say how caches take part -> what assembly calls them."""
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """Names of the messages of s_sendmsg and s_sendmsg_rtn."""

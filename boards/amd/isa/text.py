@@ -140,8 +140,7 @@ def _smem(inst: Instruction) -> str:
     else:
         parts.append(name_of(inst, f["soffset"], 1))
         tail = f" offset:{shown}" if offset else ""
-    flags = (" glc" if f["glc"] else "") + (" dlc" if f["dlc"] else "")
-    return f"{inst.name} {', '.join(parts)}{tail}{flags}"
+    return f"{inst.name} {', '.join(parts)}{tail}{_flags(inst)}"
 
 
 def _ds(inst: Instruction) -> str:
@@ -160,8 +159,9 @@ def _ds(inst: Instruction) -> str:
 
 
 def _flags(inst: Instruction) -> str:
-    flags = inst.family.cache_flags
-    return "".join(f" {shown}" for name, shown in flags.items() if inst.fields.get(name))
+    if inst.family.flags is not None:
+        return inst.family.flags(inst)
+    return "".join(f" {flag}" for flag in ("glc", "slc", "dlc") if inst.fields.get(flag))
 
 
 def _flat(inst: Instruction) -> str:

@@ -10,15 +10,6 @@ from boards.amd.isa.layout import all_ones, gather
 _BITS16 = 0xFFFF
 
 _COUNTERS = ("vm", "exp", "lgkm")
-# src: SIDefines.h, SendMsg (gfx11): message numbers of s_sendmsg and s_sendmsg_rtn.
-_MESSAGES = {
-    1: "MSG_INTERRUPT", 2: "MSG_HS_TESSFACTOR", 3: "MSG_DEALLOC_VGPRS",
-    5: "MSG_STALL_WAVE_GEN", 6: "MSG_HALT_WAVES", 9: "MSG_GS_ALLOC_REQ",
-}  # fmt: skip
-_RETURN_MESSAGES = {
-    128: "MSG_RTN_GET_DOORBELL", 129: "MSG_RTN_GET_DDID", 130: "MSG_RTN_GET_TMA",
-    131: "MSG_RTN_GET_REALTIME", 132: "MSG_RTN_SAVE_WAVE", 133: "MSG_RTN_GET_TBA",
-}  # fmt: skip
 # src: RDNA3 ISA 16.5, S_DELAY_ALU: instid0 3:0, instskip 6:4, instid1 10:7.
 _DELAYS = (
     "NO_DEP", "VALU_DEP_1", "VALU_DEP_2", "VALU_DEP_3", "VALU_DEP_4", "TRANS32_DEP_1",
@@ -81,10 +72,10 @@ def scalar(inst: Instruction, dst: str) -> str | None:
     if name == "s_delay_alu":
         return f"{name} {_delay(value)}"
     if name in ("s_sendmsg", "s_sendmsghalt"):
-        return f"{name} {_message(value, _MESSAGES)}"
+        return f"{name} {_message(inst, value)}"
     if name in ("s_sendmsg_rtn_b32", "s_sendmsg_rtn_b64"):
-        return f"{name} {dst}, {_message(inst.fields['a'], _RETURN_MESSAGES)}"
-    if name == "s_waitcnt_depctr":
+        return f"{name} {dst}, {_message(inst, inst.fields['a'], returns=True)}"
+    if inst.meaning == "s_waitcnt_depctr":
         return f"{name} {_depctr(value)}"
     if name == "s_endpgm":
         return name if not value else f"{name} {value}"
@@ -128,15 +119,11 @@ def _delay(value: int) -> str:
     return " | ".join(parts) or "0"
 
 
-def _message(value: int, names: dict[int, str]) -> str:
-    name = (_MESSAGES | _RETURN_MESSAGES).get(value)
+def _message(inst: Instruction, value: int, *, returns: bool = False) -> str:
+    name = inst.family.messages.get(value)
     if name is not None:
         return f"sendmsg({name})"
-    if names is _RETURN_MESSAGES:
-        return f"sendmsg({value}, 0, 0)"
-    if value > 0xFF:
-        return str(value)
-    return f"sendmsg({value}, 0, 0)"
+    return str(value) if value > 0xFF and not returns else f"sendmsg({value}, 0, 0)"
 
 
 def _depctr(value: int) -> str:
