@@ -12,7 +12,7 @@ from boards.amd.isa import gfx9_vector as vector
 from boards.amd.isa.gfx9_names import ZEROING, meanings
 from boards.amd.isa.gfx9_text import HWREGS, MESSAGES, REGISTERS, TEXTS, cache_controls
 from boards.amd.isa.layout import Family, Layout
-from boards.amd.isa.vop3 import long_forms
+from boards.amd.isa.long_forms import vop3
 
 _SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
 _SMEM = {
@@ -45,12 +45,12 @@ _MUBUF = {
     "q": (56, 8),
 }  # fmt: skip
 
-_NOT_IN_VOP3 = frozenset({
+_ONLY_SHORT = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_accvgpr_mov_b32", "v_fmamk_f32", "v_fmaak_f32",
     "v_madmk_f16", "v_madak_f16", "v_pk_fmac_f16",
 })  # fmt: skip
-_PLAIN, _CARRY = long_forms(
-    vector.VOP3, {0: vector.VOPC, 0x100: vector.VOP2, 0x140: vector.VOP1}, _NOT_IN_VOP3
+_PLAIN, _CARRY = vop3(
+    vector.VOP3, vector.VOPC, vector.VOP2, vector.VOP1, vop1_at=0x140, only_short=_ONLY_SHORT
 )
 
 _LAYOUTS = (
