@@ -30,18 +30,21 @@ def gather(pool: Pool, off: Array, nbytes: int, dense: bool) -> Words:
     if dense:
         first = int(off[0]) // _DWORD
         block = pool.words[first : first + dwords * len(off)]
-        return block.reshape(len(off), dwords).T.copy()
+        columns: Words = block.reshape(len(off), dwords).T.copy()
+        return columns
     wide = _WIDE.get(nbytes)
     if wide is not None and not int(np.bitwise_or.reduce(off)) & nbytes - 1:
-        elements = pool.bytes[: pool.nbytes & -nbytes].view(wide)[off // nbytes]
-        return elements.view(np.uint32).reshape(len(off), dwords).T.copy()
+        elements: Array = pool.bytes[: pool.nbytes & -nbytes].view(wide)[off // nbytes]
+        columns = elements.view(np.uint32).reshape(len(off), dwords).T.copy()
+        return columns
     index = off >> 2
     return np.stack([pool.words[index + i] for i in range(dwords)])
 
 
 def _gather_bytes(pool: Pool, off: Array, nbytes: int) -> Words:
     if nbytes == 2 and not int(np.bitwise_or.reduce(off)) & 1:
-        return pool.bytes.view(np.uint16)[off >> 1].astype(np.uint32)[None]
+        halves: Words = pool.bytes.view(np.uint16)[off >> 1].astype(np.uint32)[None]
+        return halves
     rows = np.zeros((max(1, nbytes // _DWORD), len(off)), np.uint32)
     for i in range(nbytes):
         shift = np.uint32(8 * (i % _DWORD))
@@ -62,7 +65,7 @@ def scatter(pool: Pool, off: Array, data: Words, nbytes: int, dense: bool) -> No
         return
     wide = _WIDE.get(nbytes)
     if wide is not None and not int(np.bitwise_or.reduce(off)) & nbytes - 1:
-        elements = np.ascontiguousarray(data[:dwords].T).view(wide)[:, 0]
+        elements: Array = np.ascontiguousarray(data[:dwords].T).view(wide)[:, 0]
         pool.bytes[: pool.nbytes & -nbytes].view(wide)[off // nbytes] = elements
         return
     index = off >> 2

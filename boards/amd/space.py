@@ -39,7 +39,8 @@ class Shared:
     tlb: Tlb
     coherence: Coherence
     checks: Checks
-    find: Callable[[str, str], None]
+    find: Callable[[str, str, str], None]
+    """Reports a finding: kind, what, and details that do not make it another one."""
     buffer_at: Callable[[int], str]
     """Names the buffer at an address, for messages."""
     prefix: str
@@ -233,6 +234,7 @@ class AgentSpace:
                 "stale read",
                 f"{self.name} reads what {writer} wrote to {self._shared.buffer_at(where)} "
                 "without a release and an acquire in between",
+                f"at {where:#x}",
             )
 
     def _check_poison(self, run: Run, off: Array, nbytes: int, words: Words) -> None:
@@ -243,7 +245,8 @@ class AgentSpace:
         if where is not None:
             va = run.start + where - run.offset
             buffer = self._shared.buffer_at(va)
-            self._shared.find("uninitialised VRAM", f"{self.name} reads {buffer}, never written")
+            what = f"{self.name} reads {buffer}, never written"
+            self._shared.find("uninitialised VRAM", what, f"at {va:#x}")
 
 
 def _poisoned(pool: Pool, off: Array, nbytes: int, words: Words) -> int | None:
@@ -264,7 +267,8 @@ def _poisoned(pool: Pool, off: Array, nbytes: int, words: Words) -> int | None:
 def _expected(index: Array) -> Words:
     """The poison of words number `index`."""
     one, two = poison(0, 2)
-    return index.astype(np.uint32) * (two - one) + one
+    words: Words = index.astype(np.uint32) * (two - one) + one
+    return words
 
 
 def _refusal(run: Run, access: str) -> str:

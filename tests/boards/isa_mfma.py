@@ -30,9 +30,8 @@ class Mfma(NamedTuple):
             return f"{shape}bf16.1k"
         if self.b:
             return f"{shape}.{self.a}.{self.b}"
-        return f"{shape}.{self.a}" if self.a == "xf32" or self.k >= 16 and self.a == "i8" else (
-            f"{shape}{self.a}"
-        )  # fmt: skip
+        dotted = self.a == "xf32" or (self.a == "i8" and self.k > 4)
+        return f"{shape}{'.' if dotted else ''}{self.a}"
 
     @property
     def per_lane(self) -> int:

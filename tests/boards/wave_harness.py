@@ -15,7 +15,11 @@ from boards.amd.wave import execute
 from boards.amd.wave_start import fit_scratch, from_descriptor
 from boards.amd.wave_types import MemoryFault, Report
 
-CHIPS = ("gfx1100", "gfx942")
+CHIPS = (
+    "gfx942",
+    "gfx1030",
+    "gfx1100",
+)
 """One of each family."""
 ARGS = "ptr addrspace(1) noalias"
 _HEADER = 'target triple = "amdgcn-amd-amdhsa"\n'

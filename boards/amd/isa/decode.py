@@ -20,6 +20,8 @@ _SEGMENT_NONE = 3
 _RESOURCE_BITS = 5
 """Resources named by so few bits are counted in fours."""
 _VECTOR_FIELDS = frozenset("dxya")
+_SDWA_ALL, _SDWA_KEEP = 6, 2
+"""The largest selection, and the largest rule for the rest, that SDWA knows."""
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 
 
@@ -108,12 +110,22 @@ class Instruction:
         )
         return value - (1 << width) if signed and value >> (width - 1) else value
 
+    @property
+    def scratch_vector(self) -> bool:
+        """Whether a SCRATCH instruction adds its vector register."""
+        f = self.fields
+        return bool(f["sve"]) if "sve" in f else f["saddr"] == self.family.null
+
     def operand(self, field_name: str) -> Operand | None:
         return next((o for o in self.operands if o.field == field_name), None)
 
 
-def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 32) -> Instruction:
-    """The instruction that starts at words[0]. Raises: UnknownInstruction."""
+def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 0) -> Instruction:
+    """The instruction that starts at words[0]; `lanes` 0: the family's first wave size.
+
+    Raises: UnknownInstruction.
+    """
+    lanes = lanes or family.lane_counts[0]
     first = words[0] if words else 0
     for layout in family.layouts:
         if first & layout.mask != layout.value or len(words) < layout.dwords:
@@ -148,12 +160,14 @@ def _finish(
     wants_literal = any(o.field == "k" for o in operands)
     if layout.name != "SMEM" and (LITERAL in codes or wants_literal):
         literal, dwords = _extra(family, words, dwords, pc), dwords + 1
-    elif layout.name[0] == "V" and codes & family.dpp_sources:
-        dpp, source = _dpp(_extra(family, words, dwords, pc), codes)
+    elif layout.name in family.dpp_encodings and codes & family.dpp_sources:
+        dpp, source = _dpp(family, _extra(family, words, dwords, pc), codes)
         operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
         dwords += 1
     elif family.sdwa and SDWA in codes and layout.name in _SHORT:
         sdwa, operands = _sdwa(_extra(family, words, dwords, pc), layout.name, operands)
+        if max(sdwa.target, *sdwa.sources) > _SDWA_ALL or sdwa.unused > _SDWA_KEEP:
+            raise UnknownInstruction(words[: dwords + 1], pc, family.name)
         dwords += 1
     return Instruction(
         family, entry.name, _meaning(family, entry.name), layout.name, pc,
@@ -208,7 +222,7 @@ def _accumulator(o: Operand, encoding: str, name: str, fields: Mapping[str, int]
     return o._replace(code=o.code + ACC - VGPR) if moved and o.code >= VGPR else o
 
 
-def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:
+def _dpp(family: Family, word: int, codes: set[int]) -> tuple[Dpp, int]:
     """The DPP control of the extra dword, and the vector source it permutes."""
     source = VGPR + (word & 0xFF)
     if DPP16 not in codes:
@@ -218,7 +232,7 @@ def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:
     return (
         Dpp(
             control=word >> 8 & 0x1FF,
-            fetch_inactive=bool(word >> 18 & 1),
+            fetch_inactive=DPP8 in family.dpp_sources and bool(word >> 18 & 1),
             bound_control=bool(word >> 19 & 1),
             bank_mask=word >> 24 & 0xF,
             row_mask=word >> 28,
@@ -241,13 +255,12 @@ def _sdwa(word: int, encoding: str, operands: list[Operand]) -> tuple[Sdwa, list
         elif o.field == "V" and encoding == "VOPC" and word >> 15 & 1:
             o = o._replace(code=word >> 8 & 0x7F)
         changed.append(o)
-    bits = {name: (word >> low & 1) | (word >> low + 7 & 2)
-            for name, low in (("sext", 19), ("neg", 20), ("abs", 21))}  # fmt: skip
+    sext, neg, absolute = ((word >> low & 1) | (word >> low + 7 & 2) for low in (19, 20, 21))
     sources = (word >> 16 & 7, word >> 24 & 7)
     if encoding == "VOPC":
-        return Sdwa(sources, **bits), changed
+        return Sdwa(sources, sext, neg, absolute), changed
     return (
-        Sdwa(sources, **bits, target=word >> 8 & 7, unused=word >> 11 & 3,
+        Sdwa(sources, sext, neg, absolute, target=word >> 8 & 7, unused=word >> 11 & 3,
              clamp=bool(word >> 13 & 1), omod=word >> 14 & 3),
         changed,
     )  # fmt: skip

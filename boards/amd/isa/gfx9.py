@@ -11,7 +11,7 @@ from boards.amd.isa import gfx9_scalar as scalar
 from boards.amd.isa import gfx9_vector as vector
 from boards.amd.isa.gfx9_names import ZEROING, meanings
 from boards.amd.isa.gfx9_text import HWREGS, MESSAGES, REGISTERS, TEXTS, cache_controls
-from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.layout import PLAIN_NAMES, Family, Layout
 from boards.amd.isa.long_forms import vop3
 
 _SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
@@ -47,7 +47,7 @@ _MUBUF = {
 
 _ONLY_SHORT = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_accvgpr_mov_b32", "v_fmamk_f32", "v_fmaak_f32",
-    "v_madmk_f16", "v_madak_f16", "v_pk_fmac_f16",
+    "v_madmk_f16", "v_madak_f16", "v_pk_fmac_f16", "v_nop", "v_clrexcp",
 })  # fmt: skip
 _PLAIN, _CARRY = vop3(
     vector.VOP3, vector.VOPC, vector.VOP2, vector.VOP1, vop1_at=0x140, only_short=_ONLY_SHORT
@@ -94,6 +94,9 @@ GFX942 = Family(
     flat_offset_signed=True,
     dpp_sources=frozenset({250}),
     sdwa=True,
+    dpp_encodings=frozenset({"VOP1", "VOP2"}),
+    plain_names=PLAIN_NAMES - {"v_pk_fmac_f16", "v_dot2c_f32_f16", "v_dot4c_i32_i8"},
+    row_share="row_newbcast",
     split_registers=False,
     zeroing=ZEROING,
     lane_counts=(64,),
@@ -103,8 +106,8 @@ GFX942 = Family(
     unordered=frozenset({"lgkm"}),
     texts=TEXTS,
     hwregs=HWREGS,
+    messages=MESSAGES,
     registers=REGISTERS,
     flags=cache_controls,
-    messages=MESSAGES,
 )
 """Tried in order; VOP3P and its matrix form share a signature, as do the two kinds of VOP3."""

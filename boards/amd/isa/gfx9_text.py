@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from boards.amd.isa import gfx10_text
 from boards.amd.isa.decode import Instruction
 from boards.amd.isa.text import name_of, show
 
@@ -19,14 +20,10 @@ HWREGS = {
 # src: CDNA3 ISA 5.1, table of scalar operand codes.
 REGISTERS = {
     (102, 1): "flat_scratch_lo", (103, 1): "flat_scratch_hi", (102, 2): "flat_scratch",
-    (104, 1): "xnack_mask_lo", (105, 1): "xnack_mask_hi", (104, 2): "xnack_mask",
+    (125, 1): "null", (104, 1): "xnack_mask_lo", (105, 1): "xnack_mask_hi", (104, 2): "xnack_mask",
 }  # fmt: skip
-# src: llvm/lib/Target/AMDGPU/SIDefines.h, SendMsg: those of gfx9.
-MESSAGES = {
-    1: "MSG_INTERRUPT", 4: "MSG_SAVEWAVE", 5: "MSG_STALL_WAVE_GEN", 6: "MSG_HALT_WAVES",
-    7: "MSG_ORDERED_PS_DONE", 8: "MSG_EARLY_PRIM_DEALLOC", 9: "MSG_GS_ALLOC_REQ",
-    10: "MSG_GET_DOORBELL",
-}  # fmt: skip
+_DDID = 11
+MESSAGES = {number: name for number, name in gfx10_text.MESSAGES.items() if number != _DDID}
 _CACHE = (("glc", "sc0"), ("nt", "nt"), ("sc1", "sc1"))
 _INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
 
@@ -39,7 +36,7 @@ def cache_controls(inst: Instruction) -> str:
 def _smem(inst: Instruction) -> str | None:
     f = inst.fields
     if "o" not in [o.field for o in inst.operands]:
-        return None if not inst.operands else f"{inst.name} {show(inst, inst.operands[0])}"
+        return None
     parts = [show(inst, o) for o in inst.operands if o.field != "o"]
     offset = inst.offset
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
@@ -76,7 +73,7 @@ def _index_mode(inst: Instruction) -> str | None:
         return f"{inst.name} {_indexing(inst.fields['i'])}"
     if inst.name == "s_set_gpr_idx_on":
         return f"{inst.name} {show(inst, inst.operands[0])}, {_indexing(inst.fields['b'])}"
-    return None
+    return gfx10_text.program(inst)
 
 
 TEXTS: dict[str, Callable[[Instruction], str | None]] = {

@@ -11,7 +11,7 @@ Entries = Mapping[int, Entry]
 _ONLY_SHORT = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
     "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16",
-    "v_nop",
+    "v_nop", "v_dot2c_f32_f16", "v_dot4c_i32_i8", "v_pipeflush", "v_clrexcp",
 })  # fmt: skip
 # src: RDNA3 ISA 15.3, VOP3 opcodes: VOPC from 0, VOP2 from 0x100, VOP1 from 0x180; RDNA4 too.
 _VOPC, _VOP2, _VOP1 = 0, 0x100, 0x180

@@ -20,10 +20,6 @@ _INVERSE_TAU = 248
 _PAIRS = {106: "vcc", 126: "exec"}
 _INLINE_ZERO, _INLINE_LAST_POSITIVE, _INLINE_LAST = 128, 192, 208
 _FLOAT_CODES = range(240, 249)
-_NO_SUFFIX = frozenset({
-    "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
-    "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
-})  # fmt: skip
 _SEGMENTS = ("flat", "scratch", "global")
 
 
@@ -132,6 +128,8 @@ def _smem(inst: Instruction) -> str:
         return inst.name
     f = inst.fields
     parts = [show(inst, o) for o in inst.operands if o.field != "o"]
+    if inst.operands[-1].field != "o":
+        return f"{inst.name} {', '.join(parts)}"
     offset = inst.offset
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
     if f["soffset"] in inst.family.off:
@@ -188,7 +186,7 @@ def _data_file(inst: Instruction) -> int:
 def _flat_address(inst: Instruction) -> str:
     f = inst.fields
     if f["segment"] == 1:
-        return name_of(inst, VGPR + f["a"], 1) if f["sve"] else "off"
+        return name_of(inst, VGPR + f["a"], 1) if inst.scratch_vector else "off"
     based = f["segment"] == 2 and f["saddr"] not in inst.family.off
     return name_of(inst, VGPR + f["a"], 1 if based else 2)
 
@@ -228,7 +226,7 @@ def _short_names(family: Family) -> frozenset[str]:
 def _suffix(inst: Instruction) -> str:
     dpp = "_sdwa" if inst.sdwa else "_dpp" if inst.dpp else ""
     if inst.encoding in ("VOP1", "VOP2", "VOPC"):
-        if inst.name in _NO_SUFFIX:
+        if inst.name in inst.family.plain_names:
             return dpp
         if inst.dpp and inst.encoding == "VOPC":
             return ""
@@ -274,13 +272,13 @@ def _vector(inst: Instruction) -> str:
     head += special.OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
     if inst.sdwa:
         return head + special.sub_dword(inst, inst.sdwa)
-    return head + (_dpp(inst.dpp) if inst.dpp else "")
+    return head + (_dpp(inst, inst.dpp) if inst.dpp else "")
 
 
-def _dpp(dpp: Dpp) -> str:
+def _dpp(inst: Instruction, dpp: Dpp) -> str:
     fetch = " fi:1" if dpp.fetch_inactive else ""
     if dpp.lanes:
         return f" dpp8:[{','.join(map(str, dpp.lanes))}]{fetch}"
     bound = " bound_ctrl:1" if dpp.bound_control else ""
     masks = f" row_mask:{dpp.row_mask:#x} bank_mask:{dpp.bank_mask:#x}"
-    return f" {special.dpp_control(dpp.control)}{masks}{bound}{fetch}"
+    return f" {special.dpp_control(dpp.control, inst.family.row_share)}{masks}{bound}{fetch}"

@@ -1,0 +1,81 @@
+"""Numbers of each chip, as its data sheet and its sysfs node give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boards.amd.engine_types import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What differs between chips; counts are of the whole chip, all XCCs together."""
+
+    family: str
+    target_version: int
+    device_id: int
+    cus: int
+    arrays: int
+    arrays_per_engine: int
+    cus_per_array: int
+    gc: Version
+    sdma: Version
+    mmhub: Version
+    nbif: Version
+    mp: Version
+    sdma_engines: int = 2
+    sdma_xgmi_engines: int = 0
+    sdma_queues: int = 6
+    """Eight of an engine, less the two that the graphics driver keeps on gfx11 and later.
+
+    src: amdkfd/kfd_device.c num_reserved_sdma_queues_per_engine
+    """
+    simds_per_cu: int = 2
+    lanes: int = 32
+    xccs: int = 1
+    lds_kib: int = 64
+    save_vgpr_bytes: int = 0x40000
+    """Of one CU. src: amdkfd/kfd_queue.c kfd_get_vgpr_size_per_cu()"""
+
+
+# src: notes section 3 (device ids, IP versions), 1.3 (CUs, registers), the chips' data sheets
+CHIPS = {
+    "gfx1100": Numbers(
+        "gfx11", 110000, 0x744C, 96, 12, 2, 8,
+        (11, 0, 0), (6, 0, 0), (3, 0, 0), (4, 3, 0), (13, 0, 0), save_vgpr_bytes=0x60000,
+    ),
+    "gfx1101": Numbers(
+        "gfx11", 110001, 0x747E, 60, 6, 2, 10,
+        (11, 0, 3), (6, 0, 3), (3, 0, 0), (4, 3, 0), (13, 0, 10), save_vgpr_bytes=0x60000,
+    ),
+    "gfx1102": Numbers(
+        "gfx11", 110002, 0x7480, 32, 4, 2, 8,
+        (11, 0, 2), (6, 0, 2), (3, 0, 2), (4, 3, 0), (13, 0, 7),
+    ),
+    "gfx1200": Numbers(
+        "gfx12", 120000, 0x7590, 32, 4, 2, 8,
+        (12, 0, 0), (7, 0, 0), (4, 1, 0), (6, 3, 1), (14, 0, 2), save_vgpr_bytes=0x60000,
+    ),
+    "gfx1201": Numbers(
+        "gfx12", 120001, 0x7550, 64, 8, 2, 8,
+        (12, 0, 1), (7, 0, 1), (4, 1, 0), (6, 3, 1), (14, 0, 3), save_vgpr_bytes=0x60000,
+    ),
+    "gfx1030": Numbers(
+        "gfx10", 100300, 0x73BF, 80, 8, 2, 10,
+        (10, 3, 0), (5, 2, 0), (2, 1, 0), (3, 3, 0), (11, 0, 7), sdma_engines=4, sdma_queues=8,
+    ),
+    "gfx942": Numbers(
+        "gfx9", 90402, 0x74A1, 304, 32, 1, 10,
+        (9, 4, 3), (4, 4, 2), (1, 8, 0), (7, 9, 0), (13, 0, 6), sdma_xgmi_engines=14,
+        sdma_queues=8, simds_per_cu=4, lanes=64, xccs=8, save_vgpr_bytes=0x80000,
+    ),
+    "gfx950": Numbers(
+        "gfx9", 90500, 0x75A0, 256, 32, 1, 8,
+        (9, 5, 0), (4, 4, 4), (1, 8, 0), (7, 9, 0), (13, 0, 12), sdma_xgmi_engines=14,
+        sdma_queues=8, simds_per_cu=4, lanes=64, xccs=8, lds_kib=160, save_vgpr_bytes=0x80000,
+    ),
+}  # fmt: skip
+HW_IDS = {
+    # src: amdgpu/amdgpu_discovery.c hw_id_map, include/soc15_hw_ip.h
+    "MP1": 1, "GC": 11, "MMHUB": 34, "OSSSYS": 40, "HDP": 41, "SDMA0": 42, "NBIF": 108, "MP0": 255,
+}  # fmt: skip
