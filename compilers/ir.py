@@ -1,9 +1,11 @@
 """The kernel IR: a typed loop nest over affine indices. Renderers print exactly this, no more.
 
     Kernel  -> params (global memory), locals (registers, scratch), a body of statements
-    Loop    -> var in 0..extent-1; kind grid | serial | unroll | vector
+    Loop    -> var in 0..extent-1; kind grid | item | lane | serial | unroll | vector
     Store   -> ref[index] = value, where `valid` holds
     If      -> body, where `valid` holds
+    Barrier -> every lane of the workgroup sees what the others stored to shared memory
+    Matrix  -> a product of two small matrices that the lanes of a wave hold together
     Expr    -> a scalar value; inside a vector loop, one value per lane
 
 Vector loops are innermost, their extent is a power of two, and their body holds only stores. In
@@ -12,6 +14,12 @@ is uniform.
 Statements run in order: a load after a store to the same ref sees the new value.
 Unrolled loops are printed once per iteration with the variable replaced by its number, so that
 register arrays (space "register") are only ever indexed by constants plus the vector variable.
+
+A kernel for a GPU says how many lanes a workgroup has (`block`) and is one of two shapes:
+
+    item    the outermost loop; each lane of the launch is an iteration where there is one left
+    grid    each workgroup is an iteration, and in it loops of kind "lane" (extent: `block`) are the
+            lanes: what is outside of them is done by each lane too
 """
 
 from __future__ import annotations
@@ -33,6 +41,7 @@ class Ref:
     space "global": parameter number `slot`, never aliased by another parameter.
     space "register": a private array of constant-indexed elements.
     space "scratch": per-worker memory at byte `slot` of the scratch block (64-byte aligned).
+    space "shared": memory of a GPU's workgroup, uninitialised.
     """
 
     name: str
@@ -53,6 +62,8 @@ class Expr:
     idiv imod   integers: C's truncating division by a divisor that is known not to be 0 or -1
     dot2    src (a, b, c): a and b are uint32 that hold two bfloat16, the low half first;
             c + a.low * b.low + a.high * b.high in float32 (VDPBF16PS: denormals are zero)
+    swap    arg: a power of two below the wave's width; what the lane `lane ^ arg` has here. Only
+            where all lanes of the wave are
     """
 
     op: str
@@ -83,7 +94,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`body` for var = 0..extent-1. kind: grid | serial | unroll | vector."""
+    """`body` for var = 0..extent-1. kind: grid | item | lane | serial | unroll | vector."""
 
     var: Var
     kind: str
@@ -102,7 +113,29 @@ class If:
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = Loop | Store | If
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Reached by all lanes of a workgroup; stores to shared memory before it are seen after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """acc[slot..] += A B, by all lanes of a wave together; `form` (compilers/fragments.py) says of
+    what shape, and which elements of A, B and the sum each lane holds.
+
+    A lane's part of A begins at a[a_index] and is contiguous, that of B at b[b_index].
+    """
+
+    form: str
+    acc: Ref
+    slot: int
+    a: Ref
+    a_index: Index
+    b: Ref
+    b_index: Index
+
+
+Stmt: TypeAlias = Loop | Store | If | Barrier | Matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +144,21 @@ class Kernel:
 
     CPU entry: void name(const uint64_t *args, uint64_t begin, uint64_t end, void *scratch), where
     args[i] is the address of params[i].
+    GPU entry (`block` > 0): a launch is `grid` workgroups of `block` lanes along x; the arguments
+    are the addresses of params, 16-byte aligned, and nothing else.
     """
 
     name: str
     params: tuple[Ref, ...]
     locals: tuple[Ref, ...]
     body: Loop
+    block: int = 0
 
     @property
     def grid(self) -> int:
+        """What a launch covers: grid items on a CPU, workgroups on a GPU."""
+        if self.body.kind == "item":
+            return -(-self.body.extent // self.block)
         return self.body.extent
 
     @property

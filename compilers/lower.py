@@ -20,8 +20,10 @@ from compilers.coalesce import coalesce, rank_by_stride
 from compilers.columns import column_axis, lower_columns
 from compilers.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
 from compilers.index import Index, Var
-from compilers.ir import Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
+from compilers.ir import Barrier, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
+from compilers.lower_gpu import lower_map, lower_reduction
 from compilers.sweep import accumulate, fill, serial, store, sweep, vector
+from drivers.base.contracts import Limits
 
 BLOCK_BYTES = 32 << 10
 """What one grid item of an elementwise kernel writes: a good part of the first-level cache."""
@@ -40,11 +42,26 @@ class Target:
     threads: int = 1
     features: frozenset[str] = frozenset()
     blocking: Blocking = DEFAULT_BLOCKING
+    wave_lanes: int = 1
+    """Lanes of a GPU's wave; 1 on a CPU."""
+    shared_bytes: int = 0
+    max_block: int = 1
+    arch: str = ""
+
+    @classmethod
+    def of(cls, limits: Limits, arch: str) -> Target:
+        """What a device says of itself."""
+        return cls(
+            limits.vector_bytes, limits.threads, limits.features, DEFAULT_BLOCKING,
+            limits.wave_lanes, limits.shared_bytes, limits.max_block, arch,
+        )  # fmt: skip
 
 
 def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     """The kernel of an algorithm, in the shape that suits its memory accesses."""
     algorithm = coalesce(algorithm)
+    if target.wave_lanes > 1:
+        return _on_gpu(name, algorithm, target)
     if contraction(algorithm) is not None:
         return _kernel(name, *lower_contraction(algorithm, target))
     lanes = _lanes(algorithm, target)
@@ -56,6 +73,15 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     return _kernel(name, *_rows(algorithm, lanes))
 
 
+def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
+    lanes, wave = _lanes(algorithm, target), target.wave_lanes
+    if algorithm.reductions:
+        made = lower_reduction(algorithm, lanes, wave)
+    else:
+        made = lower_map(algorithm, lanes, wave)
+    return replace(_kernel(name, made.body, made.locals), block=made.block)
+
+
 def _kernel(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:
     refs = sorted(_global_refs(body), key=lambda ref: ref.slot)
     return Kernel(name, tuple(refs), tuple(local), body)
@@ -63,6 +89,10 @@ def _kernel(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:
 
 def _global_refs(stmt: Stmt) -> set[Ref]:
     """The parameters a statement names."""
+    if isinstance(stmt, Barrier):
+        return set()
+    if isinstance(stmt, Matrix):
+        return {ref for ref in (stmt.a, stmt.b) if ref.space == "global"}
     if isinstance(stmt, Store):
         refs = {stmt.ref, *(read.ref for read in ex.loads(stmt.value))}
         return {ref for ref in refs if ref.space == "global"}

@@ -23,6 +23,7 @@ from compilers.math_float import float_op, next_after, saturate
 from compilers.math_half import narrow, pair_product, to_odd, widen
 from compilers.math_int import bool_op, int_op
 from compilers.math_poly import FAST
+from compilers.math_soft import without_calls
 
 EVERYWHERE = frozenset({"add", "sub", "mul", "and", "or", "xor", "idiv", "imod"}) | COMPARE
 FLOATS = frozenset({"div", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint", "copysign",
@@ -44,9 +45,13 @@ def postorder(root: Expr, known: Callable[[Expr], bool]) -> Iterator[Expr]:
 
 
 class Expander:
-    """Rewrites expressions, sharing what is shared; `features` are the target's."""
+    """Rewrites expressions, sharing what is shared; `features` are the target's.
 
-    def __init__(self, features: frozenset[str], *, native_half: bool) -> None:
+    `soft`: where there is no C library, its functions are rewritten too.
+    """
+
+    def __init__(self, features: frozenset[str], *, native_half: bool, soft: bool = False) -> None:
+        self.soft = soft
         self.fused, self.native = "fma" in features, native_half
         self.dot2 = {"avx512bf16", "avx512vl"} <= features
         self._found: dict[Expr, Expr] = {}
@@ -74,6 +79,8 @@ class Expander:
             return bitcast(src[0], dt.uint16 if half else expr.dtype)
         if expr.op == "where":
             return where(*src)
+        if expr.op == "swap":
+            return Expr("swap", src[0].dtype, tuple(src), expr.arg)
         if expr.op == "dot2":
             return Expr("dot2", dt.float32, tuple(src)) if self.dot2 else pair_product(*src)
         if half or any(s.dtype in HALVES for s in expr.src):
@@ -107,7 +114,7 @@ class Expander:
             found = op(name, *src) if name in EVERYWHERE else int_op(name, src)
         if found is None:
             raise TypeError(f"no op {name!r} for {dtype.name}")
-        return found
+        return without_calls(found, src) if self.soft else found
 
     def _cast(self, x: Expr, source: DType, target: DType) -> Expr:
         if source is target:

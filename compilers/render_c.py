@@ -10,7 +10,7 @@ from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
 from compilers.math import Expander
 from compilers.render_c_ops import Unit, literal_text
-from compilers.render_common import CACHE_LINE, Value, memory_dtype
+from compilers.render_common import CACHE_LINE, HostPrinter, Value, memory_dtype
 from compilers.render_walk import Walker
 
 
@@ -23,7 +23,7 @@ def render(kernel: Kernel, features: frozenset[str]) -> str:
     return Walker(kernel, CPrinter(kernel, features), expander).run()
 
 
-class CPrinter:
+class CPrinter(HostPrinter):
     """Prints one constant per value. Signed integers wrap (-fwrapv), and a bool is 0 or -1."""
 
     def __init__(self, kernel: Kernel, features: frozenset[str]) -> None:

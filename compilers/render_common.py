@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compilers.dtype import DType
-from compilers.ir import Kernel, Ref
+from compilers.ir import Kernel, Matrix, Ref
 from compilers.math_build import MEMORY
 
 CACHE_LINE = 64
@@ -44,6 +44,9 @@ class Printer(Protocol):
     at each lane of an index; a mask has a lane for each element and is not for scalars.
     """
 
+    narrow: bool
+    """Whether indices are int32 where they fit; otherwise all are int64."""
+
     def literal(self, value: float, dtype: DType) -> Value: ...
     def iota(self, lanes: int, dtype: DType) -> Value: ...
     def splat(self, value: Value, lanes: int) -> Value: ...
@@ -53,6 +56,28 @@ class Printer(Protocol):
     def store(
         self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
     ) -> None: ...
-    def loop(self, extent: int | None) -> AbstractContextManager[Value]: ...
+    def loop(self, extent: int | None) -> AbstractContextManager[Value]:
+        """A serial loop; None: the launch's grid items."""
+
+    def place(self, kind: str) -> Value:
+        """ "grid" or "lane": the number of this workgroup or lane of a GPU."""
+
+    def barrier(self) -> None: ...
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None: ...
     def branch(self, condition: Value) -> AbstractContextManager[None]: ...
     def finish(self, kernel: Kernel) -> str: ...
+
+
+class HostPrinter:
+    """What a printer for a CPU answers to the parts of the IR that only GPUs have."""
+
+    narrow = False
+
+    def place(self, kind: str) -> Value:
+        raise TypeError(f"a CPU has no {kind} number")
+
+    def barrier(self) -> None:
+        raise TypeError("a CPU kernel has no barrier")
+
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
+        raise TypeError(f"a CPU has no matrix step {step.form}")

@@ -60,7 +60,10 @@ class Writer(ABC):
         return found or self.remember(key, self.printer.emit(op, dtype, operands, name))
 
     def number(self, index: Index) -> Value:
-        """An int64, in lanes where the index depends on the vector loop."""
+        """An int64, in lanes where the index depends on the vector loop; an int32 where it fits
+        and the printer prefers that."""
+        if self.printer.narrow:
+            return self._sum(index, dt.int32 if fits_int32(index) else dt.int64)
         if self.vector in self.facts.of_index(index) and fits_int32(index):
             return self.emit("cast", dt.int64, (self._sum(index, dt.int32),))
         return self._sum(index, dt.int64)
@@ -73,11 +76,13 @@ class Writer(ABC):
             if index.high < low or index.low >= high:
                 return False
             if index.low < low:
-                bound = self.printer.literal(low, dt.int64)
-                parts.append(self.emit("le", dt.bool_, (bound, self.number(index))))
+                at = self.number(index)
+                bound = self.printer.literal(low, at.dtype)
+                parts.append(self.emit("le", dt.bool_, (bound, at)))
             if index.high >= high:
-                bound = self.printer.literal(high, dt.int64)
-                parts.append(self.emit("lt", dt.bool_, (self.number(index), bound)))
+                at = self.number(index)
+                bound = self.printer.literal(high, at.dtype)
+                parts.append(self.emit("lt", dt.bool_, (at, bound)))
         if not parts:
             return None
         return reduce(lambda a, b: self.emit("and", dt.bool_, (a, b)), parts)
@@ -87,7 +92,8 @@ class Writer(ABC):
         if self.vector in self.facts.of_index(index):
             split = self.facts.lanes(index, self.vector)
             if split is not None:
-                start = self.emit("cast", dtype, (self._sum(split[1], dt.int64),))
+                base = dtype if self.printer.narrow else dt.int64
+                start = self.emit("cast", dtype, (self._sum(split[1], base),))
                 moving = self._times(self._atom(self.vector, dtype), split[0])
                 return self.emit("add", dtype, (start, moving)) if split[0] else start
         parts = [self._times(self._atom(atom, dtype), k) for atom, k in index.terms.items()]

@@ -9,7 +9,7 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
 from compilers.math import Expander
-from compilers.render_common import CACHE_LINE, DOT2_LANES, Value, memory_dtype
+from compilers.render_common import CACHE_LINE, DOT2_LANES, HostPrinter, Value, memory_dtype
 from compilers.render_llvm_ops import Module, literal_text, type_name, type_of, typed
 from compilers.render_walk import Walker
 
@@ -26,7 +26,7 @@ def render(kernel: Kernel, features: frozenset[str]) -> str:
     return Walker(kernel, LlvmPrinter(kernel), expander).run()
 
 
-class LlvmPrinter:
+class LlvmPrinter(HostPrinter):
     """Prints basic blocks in SSA form."""
 
     def __init__(self, kernel: Kernel) -> None:

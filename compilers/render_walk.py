@@ -6,13 +6,15 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from compilers import dtype as dt
-from compilers.index import Index
+from compilers.index import Index, Var
 from compilers.index import const as index_const
-from compilers.ir import Expr, If, Kernel, Load, Loop, Ref, Stmt, Store
+from compilers.index import var as index_var
+from compilers.ir import Barrier, Expr, If, Kernel, Load, Loop, Matrix, Ref, Stmt, Store
 from compilers.math import Expander, postorder
 from compilers.render_common import Printer, Value, memory_dtype
 from compilers.render_index import Writer
 
+GPU_LOOPS = frozenset({"grid", "item", "lane"})
 PAIR = 2
 """The stride that two vector loads and a shuffle read faster than a gather."""
 
@@ -23,7 +25,9 @@ def stored_refs(body: Sequence[Stmt]) -> frozenset[Ref]:
     for statement in body:
         if isinstance(statement, Store):
             found.add(statement.ref)
-        else:
+        elif isinstance(statement, Matrix):
+            found.add(statement.acc)
+        elif not isinstance(statement, Barrier):
             found |= stored_refs(statement.body)
     return frozenset(found)
 
@@ -69,8 +73,20 @@ class Walker(Writer):
                 self._touch(frozenset({statement.ref}))
             elif isinstance(statement, Loop):
                 self._loop(statement)
-            else:
+            elif isinstance(statement, If):
                 self._branch(statement)
+            else:
+                self._together(statement)
+
+    def _together(self, statement: Barrier | Matrix) -> None:
+        """What the lanes of a GPU do together."""
+        if isinstance(statement, Barrier):
+            self.printer.barrier()
+            self._touch(frozenset(ref for ref in self.kernel.locals if ref.space == "shared"))
+            return
+        at = (index.substitute(self.unrolled) for index in (statement.a_index, statement.b_index))
+        self.printer.matrix(statement, *map(self.number, at))
+        self._touch(frozenset({statement.acc}))
 
     def _branch(self, statement: If) -> None:
         condition = self.mask(statement.valid)
@@ -92,11 +108,27 @@ class Walker(Writer):
             self.vector = loop.var if loop.extent > 1 else None
             self._statements(loop.body)
             self.vector = None
+        elif self.kernel.block and loop.kind in GPU_LOOPS:
+            self._place(loop)
         else:
             extent = None if loop.kind == "grid" else loop.extent
             with self._scope(loop.body), self.printer.loop(extent) as self.counted[loop.var]:
                 self._statements(loop.body)
             del self.counted[loop.var]
+
+    def _place(self, loop: Loop) -> None:
+        """The iteration that this workgroup or lane of a GPU is."""
+        if loop.kind != "item":
+            self.counted[loop.var] = self.printer.place(loop.kind)
+            self._statements(loop.body)
+        else:
+            block = self.kernel.block
+            group, lane = Var("group", self.kernel.grid), Var("lane", block)
+            self.counted |= {v: self.printer.place(k) for v, k in ((group, "grid"), (lane, "lane"))}
+            at = index_var(group) * block + index_var(lane)
+            self.counted[loop.var] = self.number(at)
+            self._branch(If(((at, 0, loop.extent),), loop.body))
+        del self.counted[loop.var]
 
     # expressions
 
@@ -117,14 +149,14 @@ class Walker(Writer):
         if expr.op == "const":
             return self.printer.literal(expr.arg, expr.dtype)
         if expr.op == "index":
-            return self.number(expr.arg.substitute(self.unrolled))
+            return self.emit("cast", dt.int64, (self.number(expr.arg.substitute(self.unrolled)),))
         if expr.op == "valid":
             mask = self.mask(expr.arg)
             return mask or self.printer.literal(mask is None, dt.bool_)
         if expr.op == "load":
             return self._load(expr.arg)
         args = [self.memo[self._key(source)] for source in expr.src]
-        return self.emit(expr.op, expr.dtype, args, expr.arg or "")
+        return self.emit(expr.op, expr.dtype, args, str(expr.arg or ""))
 
     # memory
 
@@ -166,8 +198,8 @@ class Walker(Writer):
         near = self.mask(((index, 1 - self.width, ref.size),)) if mask else None
         if near is None:
             return where
-        start = self.printer.literal(0, dt.int64)
-        return self.emit("where", dt.int64, (near, where, start)) if near else start
+        start = self.printer.literal(0, where.dtype)
+        return self.emit("where", where.dtype, (near, where, start)) if near else start
 
     def _load_one(self, ref: Ref, index: Index, mask: Value | None) -> Value:
         """One element; where the mask is false, the first one of the ref is read instead."""
@@ -175,8 +207,8 @@ class Walker(Writer):
         if mask is None:
             return self.printer.load(ref, where, 0, None)
         if ref.space == "global" or index.low < 0 or index.high >= ref.size:
-            first = self.printer.literal(0, dt.int64)
-            where = self.emit("where", dt.int64, (mask, where, first))
+            first = self.printer.literal(0, where.dtype)
+            where = self.emit("where", where.dtype, (mask, where, first))
         loaded = self.printer.load(ref, where, 0, None)
         zero = self.printer.literal(0, loaded.dtype)
         return self.emit("where", loaded.dtype, (mask, loaded, zero))

@@ -20,7 +20,8 @@ from compilers.contraction import contraction
 from compilers.graph import ELEMENTWISE, REALISED, Node, contiguous, reduce, reshape, toposort
 from compilers.ir import Kernel, Ref
 from compilers.lower import Target, lower
-from compilers.special import lower_argsort, lower_scan
+from compilers.lower_gpu import BLOCK
+from compilers.special import lower_argsort, lower_scan, rank_sort
 
 MAX_DEPTH = 48
 """Nodes between realised ones: bounds the recursion of the expander."""
@@ -165,8 +166,11 @@ class _Scheduler:
             return refs[source]
 
         name = "_".join([node.op, *map(str, node.shape or ("scalar",))])
+        gpu = self.target.wave_lanes > 1
         if node.op == "scan":
-            return lower_scan(node, name, refs[node], ref_of)
+            return lower_scan(node, name, refs[node], ref_of, BLOCK if gpu else 0)
+        if node.op == "argsort" and gpu:
+            return rank_sort(node, name, refs[node], ref_of, BLOCK)
         if node.op == "argsort":
             return lower_argsort(node, name, refs[node], ref_of)
         found = algorithm(node, refs[node], ref_of)

@@ -41,8 +41,8 @@ class _Source:
         return ix.flatten(self.idx, self.node.shape).substitute(env)
 
 
-def lower_scan(node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
-    """out[.., j, ..] = kind over 0..j of the source: one row per grid item."""
+def lower_scan(node: Node, name: str, out: Ref, ref_of: RefOf, block: int = 0) -> Kernel:
+    """out[.., j, ..] = kind over 0..j of the source: one row per grid item, or per lane."""
     kind, axis = node.arg
     source = _Source(node, ref_of)
     grid, env = source.rows(axis)
@@ -53,12 +53,12 @@ def lower_scan(node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
     value = ex.Rewriter(env).expr(source.value)
     joined = Expr(ex.COMBINE[kind], node.dtype, (ex.load(acc, here), value))
     start = ex.const(ex.identity(kind, node.dtype), node.dtype)
-    body = Loop(grid, "grid", (
+    body = Loop(grid, "item" if block else "grid", (
         Store(acc, here, start),
         Loop(step, "serial", (Store(acc, here, joined),
                               Store(out, source.at(env), ex.load(acc, here)))),
     ))  # fmt: skip
-    return Kernel(name, params(out, value), (acc,), body)
+    return Kernel(name, params(out, value), (acc,), body, block)
 
 
 def params(out: Ref, *values: Expr) -> tuple[Ref, ...]:
@@ -74,6 +74,37 @@ def lower_argsort(node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
     each step moves the smaller one (the left one when equal) to the other half.
     """
     return _MergeSort(node, out, ref_of).kernel(name)
+
+
+def rank_sort(node: Node, name: str, out: Ref, ref_of: RefOf, block: int) -> Kernel:
+    """The argsort of many lanes: each counts what comes before its element, which is its place.
+
+    n comparisons a lane beat one lane's n log n, for as many lanes as a GPU has.
+    """
+    axis, descending = node.arg
+    source = _Source(node, ref_of)
+    if source.value.op not in ("load", "const", "index"):
+        raise Cut(node.src[0])  # not to be computed again for every comparison
+    item = Var("g", prod(v.extent for v in source.axes))
+    extents = tuple(v.extent for v in source.axes)
+    env = dict(zip(source.axes, ix.unflatten(ix.var(item), extents), strict=True))
+    other = Var("j", node.shape[axis])
+    mine = ex.Rewriter(env).expr(source.value)
+    theirs = ex.Rewriter({**env, source.axes[axis]: ix.var(other)}).expr(source.value)
+    place = env[source.axes[axis]]
+    here, there = (Expr("index", dt.int64, (), index) for index in (place, ix.var(other)))
+    before, after = _less(theirs, mine), _less(mine, theirs)
+    before, after = (after, before) if descending else (before, after)
+    tie = _bool("and", Expr("invert", dt.bool_, (after,)), Expr("lt", dt.bool_, (there, here)))
+    rank, zero = Ref("rank", dt.int64, 1, "register"), ix.const(0)
+    count = Expr("cast", dt.int64, (_bool("or", before, tie),))
+    found = Index({Dyn(ex.load(rank, zero), 0, other.extent - 1): 1}, 0)
+    body = Loop(item, "item", (
+        Store(rank, zero, ex.const(0, dt.int64)),
+        Loop(other, "serial", (Store(rank, zero, _int("add", ex.load(rank, zero), count)),)),
+        Store(out, source.at({**env, source.axes[axis]: found}), here),
+    ))  # fmt: skip
+    return Kernel(name, params(out, mine), (rank,), body, block)
 
 
 class _MergeSort:
@@ -156,20 +187,19 @@ class _MergeSort:
     ) -> Expr:
         """left < middle and (right >= end or not right's key before left's key)."""
         key_left, key_right = ex.load(self.keys, at_left), ex.load(self.keys, at_right)
-        before = (
-            self._less(key_left, key_right) if self.descending else self._less(key_right, key_left)
-        )
+        before = _less(key_left, key_right) if self.descending else _less(key_right, key_left)
         stays = Expr("invert", dt.bool_, (before,))
         exhausted = Expr("le", dt.bool_, (end, right))
         return _bool("and", Expr("lt", dt.bool_, (left, middle)), _bool("or", exhausted, stays))
 
-    def _less(self, a: Expr, b: Expr) -> Expr:
-        """a before b in ascending order, NaN last."""
-        less = Expr("lt", dt.bool_, (a, b))
-        if a.dtype.kind != "f":
-            return less
-        a_number, b_nan = Expr("eq", dt.bool_, (a, a)), Expr("ne", dt.bool_, (b, b))
-        return _bool("or", less, _bool("and", a_number, b_nan))
+
+def _less(a: Expr, b: Expr) -> Expr:
+    """a before b in ascending order, NaN last."""
+    less = Expr("lt", dt.bool_, (a, b))
+    if a.dtype.kind != "f":
+        return less
+    a_number, b_nan = Expr("eq", dt.bool_, (a, a)), Expr("ne", dt.bool_, (b, b))
+    return _bool("or", less, _bool("and", a_number, b_nan))
 
 
 def _int(op: str, a: Expr, b: Expr) -> Expr:

@@ -55,16 +55,29 @@ _AMD_FILES = (
 
 
 def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) -> Binary:
-    """Render `kernel` for `compiler` ("LLVM", "CLANG") and compile it.
+    """Render `kernel` for `compiler` ("LLVM", "CLANG"; "LLVM", "HIP" for a GPU) and compile it.
 
+    `resources` of a GPU's binary are those of its code object and "block", lanes of a workgroup.
     Raises: CompileError; Unsupported for an unknown compiler or arch.
     """
-    source = _render(kernel, compiler, features)
+    if kernel.block:
+        compiler = f"{AMD}{compiler}"
+    source = _render(kernel, compiler, arch, features)
     binary = compile_source(source, kernel.name, compiler, arch, features)
+    if kernel.block:
+        return replace(binary, resources={**binary.resources, "block": kernel.block})
     return replace(binary, resources={"scratch_bytes": kernel.scratch_bytes})
 
 
-def _render(kernel: Kernel, compiler: str, features: frozenset[str]) -> str:
+def _render(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) -> str:
+    if compiler == f"{AMD}LLVM":
+        from compilers import render_amd_llvm
+
+        return render_amd_llvm.render(kernel, arch)
+    if compiler == f"{AMD}HIP":
+        from compilers import render_hip
+
+        return render_hip.render(kernel, arch)
     if compiler == "LLVM":
         from compilers import render_llvm
 

@@ -120,8 +120,7 @@ class Runtime:
 
     def __init__(self, name: str, device: Device, compiler: str) -> None:
         self.name, self.device, self.compiler = name, device, compiler
-        limits = device.limits
-        self.target = Target(limits.vector_bytes, limits.threads, limits.features)
+        self.target = Target.of(device.limits, device.arch)
         self.executables: dict[Signature, Executable] = {}
         self.recording: Recording | None = None
 

@@ -130,3 +130,25 @@ class Host(Protocol):
 
     def trace(self, name: str, **facts: int | str) -> None:
         """One event of the timeline; costs nothing when tracing is off."""
+
+
+class QueueEngines(Protocol):
+    """All queues of one process on one GPU: what `engines.Engines` is, and test fakes are."""
+
+    hung: set[int]
+    """Queues that make no progress any more; the fault panel adds to them."""
+
+    def create(self, spec: QueueSpec, space: Space) -> None:
+        """A new queue; its space is that of the process, for engines to take agents of."""
+
+    def destroy(self, queue_id: int) -> None:
+        """The queue is gone, whatever it was doing."""
+
+    def doorbell(self, queue_id: int, value: int) -> None:
+        """A store of a write pointer; then everything runs that can."""
+
+    def pump(self) -> bool:
+        """Run what can run; whether anything moved."""
+
+    def idle(self, queue_id: int) -> bool:
+        """Whether a queue has done all it was told to."""

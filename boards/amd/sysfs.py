@@ -47,7 +47,7 @@ def _link(start: int, end: int) -> bytes:
 
 
 def _cpu_properties(like: Chip, links: int) -> dict[str, int]:
-    properties = {name: 0 for name in like.properties}
+    properties = dict.fromkeys(like.properties, 0)
     gpu_only = list(like.properties).index("ctl_stack_size") + 1
     properties = dict(list(properties.items())[:gpu_only])
     return properties | {

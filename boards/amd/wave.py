@@ -19,10 +19,11 @@ from boards.amd.isa.decode import Instruction, UnknownInstruction, decode
 from boards.amd.isa.gfx11 import GFX11
 from boards.amd.isa.layout import Family, all_ones, gather
 from boards.amd.isa.text import disassemble
+from boards.amd.wave_barrier import Barriers
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
-from boards.amd.wave_scalar import BARRIER, END, Jump, bind_scalar
+from boards.amd.wave_scalar import BARRIER, BARRIER_SIGNAL, BARRIER_WAIT, END, Jump, bind_scalar
 from boards.amd.wave_special import bind_special
 from boards.amd.wave_start import start, vgpr_count, waves_per_group
 from boards.amd.wave_state import Waves
@@ -101,9 +102,7 @@ class Chunk:
         if self.observer:
             self.observer.define(tuple(range(vectors)), scalars)
         self.report.waves += count
-        self.ended = np.zeros(count, np.bool_)
-        self.waiting = np.zeros(count, np.bool_)
-        self.parked = np.zeros(count, np.int64)
+        self.barriers = Barriers(count, w.waves_per_group, self.observer)
         self.ready: dict[int, Array] = {d.entry: np.arange(count)}
         passed_over = -1
         for _ in range(_FOREVER):
@@ -136,7 +135,7 @@ class Chunk:
                 outcome = self._step(bound)
             pc = bound.next_pc
             if outcome is not None:
-                following = self._jump(outcome, pc, waves)
+                following = self._jump(outcome, pc, waves, bound)
                 if following < 0:
                     self._count(step + 1, n)
                     return -1
@@ -168,18 +167,11 @@ class Chunk:
         text = disassemble(bound.inst)
         return WaveFault(kind, pc=bound.inst.pc, text=text, wave=wave, detail=detail)
 
-    def _jump(self, jump: Jump, after: int, waves: Array) -> int:
+    def _jump(self, jump: Jump, after: int, waves: Array, bound: Bound) -> int:
         """Where all selected waves go on together, or -1 when they were sent on their ways."""
-        if jump is END:
-            self.ended[waves] = True
-            self._release()
-            return -1
-        if jump is BARRIER:
-            self.waiting[waves] = True
-            self.parked[waves] = after
-            self._release()
-            return -1
         if isinstance(jump.target, int):
+            if jump.target < 0:
+                return self._barrier(jump, after, waves, bound)
             if jump.taken is None or jump.taken.all():
                 return jump.target
             if not jump.taken.any():
@@ -191,21 +183,20 @@ class Chunk:
             self._add(int(target), waves[jump.target == target])
         return -1
 
-    def _release(self) -> None:
-        """Let workgroups go whose waves have all reached the barrier or ended."""
-        if not self.waiting.any():
-            return
-        per_group = self.w.waves_per_group
-        arrived = (self.waiting | self.ended).reshape(-1, per_group).all(axis=1)
-        free = self.waiting & np.repeat(arrived, per_group)
-        if not free.any():
-            return
-        if self.observer:
-            self.observer.barrier(np.flatnonzero(arrived))
-        waves = np.flatnonzero(free)
-        self.waiting[waves] = False
-        for pc in np.unique(self.parked[waves]):
-            self._add(int(pc), waves[self.parked[waves] == pc])
+    def _barrier(self, jump: Jump, after: int, waves: Array, bound: Bound) -> int:
+        """Waves arrive at their workgroup's barrier, wait there, or end; as `_jump`."""
+        barriers = self.barriers
+        if jump is END:
+            barriers.end(waves)
+        elif jump is not BARRIER_WAIT:
+            barriers.signal(waves)
+        if jump is BARRIER or jump is BARRIER_WAIT:
+            lost = barriers.wait(waves, after)
+            if len(lost):
+                raise self._fault("endless", bound, "waits for a barrier it did not signal")
+        for pc, free in barriers.release():
+            self._add(pc, free)
+        return after if jump is BARRIER_SIGNAL else -1
 
     def _add(self, pc: int, waves: Array) -> None:
         here = self.ready.get(pc)

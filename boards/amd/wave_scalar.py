@@ -16,12 +16,16 @@ from boards.amd.wave_types import Array
 
 Run = Callable[[Waves], Any]
 _MODE_REGISTER = 1
+_MINUS_ONE, _MASK16 = 193, 0xFFFF
+"""The inline constant -1 as an operand, and as a 16-bit immediate."""
 _SHADER_CYCLES = 29
 _IGNORED = frozenset({
     "s_nop", "s_clause", "s_delay_alu", "s_set_inst_prefetch_distance", "s_setprio", "s_sendmsg",
     "s_sleep", "s_waitcnt_depctr", "s_wait_idle", "s_icache_inv", "s_ttracedata",
     "s_ttracedata_imm", "s_incperflevel", "s_decperflevel", "s_code_end", "s_wakeup",
-    "s_gl1_inv", "s_dcache_inv", "buffer_gl0_inv", "buffer_gl1_inv", "s_wait_event",
+    "s_gl1_inv", "s_dcache_inv", "buffer_gl0_inv", "buffer_gl1_inv", "s_wait_event", "s_sleep_var",
+    "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_buffer_prefetch_data",
+    "s_prefetch_data_pc_rel",
 })  # fmt: skip
 """Instructions without an effect that a program of this executor can see."""
 
@@ -34,7 +38,7 @@ class Jump:
     taken: Array | None = None
 
 
-END, BARRIER = Jump(-1), Jump(-2)
+END, BARRIER, BARRIER_SIGNAL, BARRIER_WAIT = Jump(-1), Jump(-2), Jump(-3), Jump(-4)
 
 
 def bind_scalar(inst: Instruction) -> Run | None:
@@ -295,9 +299,22 @@ def _barrier(inst: Instruction) -> Run:
     return lambda w: BARRIER
 
 
+def _barrier_signal(inst: Instruction) -> Run | None:
+    """Only the workgroup's own barrier, number -1, exists on a board."""
+    if inst.operands[0].code != _MINUS_ONE:
+        return None
+    return lambda w: BARRIER_SIGNAL
+
+
+def _barrier_wait(inst: Instruction) -> Run | None:
+    return (lambda w: BARRIER_WAIT) if inst.fields["i"] == _MASK16 else None
+
+
 _CONTROL: dict[str, Callable[[Instruction], Run | None]] = {
     "s_endpgm": _end,
     "s_barrier": _barrier,
+    "s_barrier_signal": _barrier_signal,
+    "s_barrier_wait": _barrier_wait,
     "s_movk_i32": _move_k,
     "s_cmovk_i32": _move_k,
     "s_addk_i32": _add_k,

@@ -16,6 +16,8 @@ _GROUP_ID_BITS, _ITEM_BITS, _USER_SGPR_COUNT = (7, 8, 9), 10, (1, 5)
 _ITEM_DIMENSIONS = (11, 2)
 # src: LLVM AMDGPUUsage, "Architected SGPRs": ttmp9 is x, ttmp7 is y and z.
 _TTMP_X, _TTMP_YZ = 108 + 9, 108 + 7
+# src: the same, and what llvm.amdgcn.wave.id compiles to: bits 29:25 of ttmp8.
+_TTMP_WAVE, _WAVE_SHIFT = 108 + 8, 25
 _USER_SGPRS_MAX = 16
 # src: AMDGPUUsage, kernel_code_properties: name, bit, dwords, in the order of the registers.
 _USER_SGPRS = (
@@ -112,7 +114,9 @@ def _group_ids(
     x, y, z = (np.asarray(value).astype(np.uint32) for value in ids)
     if family.group_ids_in_ttmp:
         w.sgpr[_TTMP_X], w.sgpr[_TTMP_YZ] = x, y | z << np.uint32(16)
-        return [_TTMP_X, _TTMP_YZ]
+        wave = np.arange(w.count) % w.waves_per_group
+        w.sgpr[_TTMP_WAVE] = wave.astype(np.uint32) << np.uint32(_WAVE_SHIFT)
+        return [_TTMP_X, _TTMP_YZ, _TTMP_WAVE]
     filled: list[int] = []
     for bit, value in zip(_GROUP_ID_BITS, (x, y, z), strict=True):
         if dispatch.rsrc2 >> bit & 1:

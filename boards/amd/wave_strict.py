@@ -38,7 +38,9 @@ class Observer:
 
     def _lds(self, w: Waves) -> None:
         words = len(w.lds)
-        self.epoch = np.zeros(w.count // w.waves_per_group, np.int64)
+        self.signals = np.zeros(w.count, np.int64)
+        """Barriers that each wave has signalled, and (next) those it has waited for."""
+        self.waits = np.zeros(w.count, np.int64)
         size = words if self.strict.lds else 0
         self._written = np.zeros(size, np.bool_)
         self._writer = np.full(size, _NEVER, np.int64)
@@ -154,10 +156,6 @@ class Observer:
             finding = Finding(kind, inst.pc, disassemble(inst), what, wave, lane)
             self.report.findings.append(finding)
 
-    def barrier(self, groups: Array) -> None:
-        """Workgroups that passed a barrier: what came before is ordered."""
-        self.epoch[groups] += 1
-
     def mark_lds(self, at: Array, nbytes: int) -> None:
         """Dwords that an atomic wrote; atomics do not race with each other."""
         if self.strict.lds:
@@ -171,17 +169,18 @@ class Observer:
         if not self.strict.lds:
             return
         wave = w.waves[index // w.lanes]
-        epoch = self.epoch[wave // w.waves_per_group]
         first = (at >> np.uint64(2)).astype(np.intp)
         for i in range(max(1, nbytes // 4)):
-            self._lds_word(w, inst, first + i, wave, epoch, write=write)
+            self._lds_word(w, inst, first + i, wave, write=write)
 
     def _lds_word(
-        self, w: Waves, inst: Instruction, word: Array, wave: Array, epoch: Array, *, write: bool
+        self, w: Waves, inst: Instruction, word: Array, wave: Array, *, write: bool
     ) -> None:
-        clash = (self._writer_epoch[word] == epoch) & (self._writer[word] != wave)
+        # An access is ordered after those that came before a barrier this wave has waited for.
+        epoch, waited = self.signals[wave], self.waits[wave]
+        clash = (self._writer_epoch[word] >= waited) & (self._writer[word] != wave)
         if write:
-            clash |= (self._reader_epoch[word] == epoch) & (self._reader[word] != wave)
+            clash |= (self._reader_epoch[word] >= waited) & (self._reader[word] != wave)
             self._written[word] = True
             self._writer[word], self._writer_epoch[word] = wave, epoch
         else:
@@ -189,7 +188,7 @@ class Observer:
             if blank.any():
                 at = int(np.argmax(blank))
                 self._found("unwritten LDS", inst, "LDS", w.first_wave + int(wave[at]))
-            shared = (self._reader_epoch[word] == epoch) & (self._reader[word] != wave)
+            shared = (self._reader_epoch[word] >= waited) & (self._reader[word] != wave)
             self._reader[word] = np.where(shared, _MANY, wave)
             self._reader_epoch[word] = epoch
         if w.waves_per_group > 1 and clash.any():

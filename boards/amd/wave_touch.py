@@ -10,7 +10,7 @@ from boards.amd.wave_state import EXEC, SGPRS
 
 _HIGH = 128
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
-_NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc")
+_NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
 _STORES = ("store_", "ds_store")
 
 

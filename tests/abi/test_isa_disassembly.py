@@ -75,7 +75,9 @@ def _random_word(family: Family, layout: Layout, opcode: int, rnd: random.Random
     word = layout.value | opcode << layout.opcode[0]
     used = {slot.field.lower() for slot in layout.entries[opcode].slots}
     for name, (low, width) in layout.fields.items():
-        if name in plain:
+        if layout.mask >> low & 1:
+            value = 0  # the encoding itself says it
+        elif name in plain:
             value = plain[name]
         elif name in "abcdsxyrqi" and not used & {name, "h"}:
             value = 0

@@ -358,6 +358,7 @@ PROGRAMS = {
     "atomic_umax": atomic("umax", "i64", returns=True),
 }  # fmt: skip
 MATRICES: dict[str, dict[str, str]] = {
+    "gfx1201": {},
     "gfx1030": {},
     "gfx1100": {"wmma_f16": WMMA_F16, "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8},
     "gfx942": MFMA,

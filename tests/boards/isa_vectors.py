@@ -91,6 +91,9 @@ def _put(w: Waves, register: int, values: Any) -> None:
 
 
 def _get(w: Waves, register: int, dtype: Any) -> Any:
+    if isinstance(dtype, int):  # so many dwords of each lane
+        rows = w.vgpr[register : register + dtype].reshape(dtype, -1)
+        return np.ascontiguousarray(rows.T)
     size = np.dtype(dtype).itemsize
     low = w.vgpr[register].reshape(-1)
     if size == 8:
@@ -102,7 +105,9 @@ def vector(
     chip: Chip, name: str, sources: Sequence[Any], *dtypes: Any, mode: int = PLAIN_MODE,
     **modifiers: int,
 ) -> Any:  # fmt: skip
-    """Execute one vector instruction for all lanes; its results ("m": a lane mask) in order.
+    """Execute one vector instruction for all lanes; its results in order.
+
+    A result is a dtype, "m" for a lane mask, or a number of dwords.
 
     A bool source is a lane mask, for the operand that is one, or else VCC. One source more than
     the instruction names is the destination's old value.

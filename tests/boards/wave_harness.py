@@ -15,12 +15,8 @@ from boards.amd.wave import execute
 from boards.amd.wave_start import fit_scratch, from_descriptor
 from boards.amd.wave_types import MemoryFault, Report
 
-CHIPS = (
-    "gfx942",
-    "gfx1030",
-    "gfx1100",
-)
-"""One of each family."""
+CHIPS = ("gfx1100", "gfx1030", "gfx1201", "gfx942")
+"""One of each family; the first is tested most."""
 ARGS = "ptr addrspace(1) noalias"
 _HEADER = 'target triple = "amdgcn-amd-amdhsa"\n'
 _FOOTER = """

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boards.amd.isa import floats
-from boards.amd.isa.vector_ops import define, pack16
+from boards.amd.isa.vector_ops import define, pack16, round_with
 
 Array = NDArray[Any]
 _TYPES: dict[str, Any] = {
@@ -41,6 +41,8 @@ def _conversions() -> None:
             f"{source} -> {target}",
             **{f"v_cvt_{target}_{source}": lambda a, t=target: a.astype(_TYPES[t])},
         )
+    for result, sources in (("f32", ("f64", "i32", "u32")), ("f16", ("f32", "i16", "u16"))):
+        round_with(lambda a: (a, a * 0), [f"v_cvt_{result}_{source}" for source in sources])
     define(
         "f32 -> i32",
         v_cvt_nearest_i32_f32=lambda a: to_integer(np.floor(a.astype(np.float64) + 0.5), "i32"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from boards.amd.isa.gfx9 import GFX942
 from boards.amd.isa.gfx10 import GFX10
 from boards.amd.isa.gfx11 import GFX11
+from boards.amd.isa.gfx12 import GFX12
 from boards.amd.isa.layout import Family
 
 FAMILIES: dict[str, Family] = {
@@ -15,5 +16,7 @@ FAMILIES: dict[str, Family] = {
     "gfx1100": GFX11,
     "gfx1101": GFX11,
     "gfx1102": GFX11,
+    "gfx1200": GFX12,
+    "gfx1201": GFX12,
 }
 """By the compiler's name of the chip."""

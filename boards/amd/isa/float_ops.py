@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boards.amd.isa import floats
-from boards.amd.isa.vector_ops import OPS, define, pack16
+from boards.amd.isa.vector_ops import define, pack16, round_with
 
 Array = NDArray[Any]
 _DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -162,25 +161,17 @@ def _special() -> None:
     define("p p +f32 -> f32", v_dot2acc_f32_f16=_dot2, v_dot2acc_f32_bf16=_dot2_bf16)
 
 
-def _with_addends(addends: Any, names: list[str]) -> None:
-    for name in names:
-        if name in OPS:
-            OPS[name] = replace(OPS[name], addends=addends)
-
-
 def _directed() -> None:
     """What the rounding modes other than to nearest need."""
     for kind in _DTYPES:
-        _with_addends(lambda a, b: (a, b), [f"v_add_{kind}"])
-        _with_addends(lambda a, b: (a, -b), [f"v_sub_{kind}"])
-        _with_addends(lambda a, b: (b, -a), [f"v_subrev_{kind}"])
-        _with_addends(lambda a, b: (a * b, a * b * 0), [f"v_mul_{kind}"])
+        round_with(lambda a, b: (a, b), [f"v_add_{kind}"])
+        round_with(lambda a, b: (a, -b), [f"v_sub_{kind}"])
+        round_with(lambda a, b: (b, -a), [f"v_subrev_{kind}"])
+        round_with(lambda a, b: (a * b, a * b * 0), [f"v_mul_{kind}"])
         fused = [f"v_{name}_{kind}" for name in ("fma", "fmac", "fmamk", "fmaak")]
-        _with_addends(lambda a, b, c: (a * b, c), fused)
-    for result, sources in (("f32", ("f64", "i32", "u32")), ("f16", ("f32", "i16", "u16"))):
-        _with_addends(lambda a: (a, a * 0), [f"v_cvt_{result}_{source}" for source in sources])
+        round_with(lambda a, b, c: (a * b, c), fused)
     for kind in ("f16", "f32"):
-        _with_addends(lambda a, b: (_scaled(a, b), a * 0), [f"v_ldexp_{kind}"])
+        round_with(lambda a, b: (_scaled(a, b), a * 0), [f"v_ldexp_{kind}"])
 
 
 def _dx9_fma(a: Array, b: Array, c: Array) -> Array:

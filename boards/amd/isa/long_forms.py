@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from boards.amd.isa.table import MASK, Entry, Slot
-
-Entries = Mapping[int, Entry]
+from boards.amd.isa.table import MASK, Entries, Entry, Slot
 
 _ONLY_SHORT = frozenset({
     "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",

@@ -96,6 +96,12 @@ def _arithmetic() -> None:
         s_pack_hh_b32_b16=lambda a, b: _pack(a >> np.uint32(16), b >> np.uint32(16)),
         s_pack_hl_b32_b16=lambda a, b: _pack(a >> np.uint32(16), b),
     )
+    _define(
+        "u64 u64 -> u64",
+        s_add_nc_u64=lambda a, b: a + b,
+        s_sub_nc_u64=lambda a, b: a - b,
+        s_mul_u64=lambda a, b: a * b,
+    )
     _define("i32 i32 -> i32", s_mul_hi_i32=lambda a, b: np.multiply(a, b, dtype=np.int64) >> 32)
     for kind in ("i32", "u32"):
         _define(f"{kind} {kind} -> {kind}", "given", **{

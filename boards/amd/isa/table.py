@@ -10,7 +10,7 @@ An operand is the field that holds it and its width in dwords:
     a b c  sources 0, 1, 2                 k  the literal itself
     i  16-bit immediate    h  hardware register of s_getreg
     DS, FLAT, MUBUF: a address, x y data, r resource, q scalar offset
-    SMEM: d data, b base, o offset
+    SMEM: d data, b base, o offset, p length of a prefetch
 
 Width `m` is a lane mask (a bit a lane), `w8` a matrix tile that is 8 dwords in a wave of 32 lanes
 and half as many in one of 64: as a number, -8.
@@ -18,6 +18,7 @@ and half as many in one of 64: as a number, -8.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,6 +40,10 @@ class Entry:
     name: str
     opcode: int
     slots: tuple[Slot, ...]
+
+
+Entries = Mapping[int, Entry]
+"""The instructions of one encoding by opcode."""
 
 
 def listed(text: str) -> list[str]:

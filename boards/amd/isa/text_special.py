@@ -25,7 +25,7 @@ _DEPCTR = (
 )  # fmt: skip
 _DECIMAL = frozenset({
     "s_nop", "s_sleep", "s_setprio", "s_trap", "s_sethalt", "s_setkill", "s_incperflevel",
-    "s_decperflevel", "s_denorm_mode",
+    "s_decperflevel", "s_denorm_mode", "s_barrier_wait",
 })  # fmt: skip
 _DECIMAL_LAST = 64
 """LLVM prints small operands of these in decimal, larger ones in hexadecimal."""

@@ -7,8 +7,8 @@ written is the same for all and lives in the executor. Types: f16 f32 f64 i16 u1
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,13 @@ def define(signature: str, /, **functions: Function) -> None:
     sources = tuple(left.replace("+", "").split())
     for name, function in functions.items():
         OPS[name] = Op(tuple(right.split()), sources, function, accumulate)
+
+
+def round_with(addends: Function, names: Iterable[str]) -> None:
+    """Give instructions that exist their `addends`, so that they can round in any direction."""
+    for name in names:
+        if name in OPS:
+            OPS[name] = replace(OPS[name], addends=addends)
 
 
 def shift_count(count: Array, bits: int) -> Array:

@@ -1,0 +1,146 @@
+"""What all processes of a board share: GPUs, memory, the bus, time, findings."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from boards.amd.chip import SaveSizes, sizes_of
+from boards.amd.clock import Clock
+from boards.amd.coherence import Coherence
+from boards.amd.engine_types import Chip, Host, QueueEngines
+from boards.amd.extents import Extents, Piece
+from boards.amd.pages import FORMATS, Bus, Format
+from boards.amd.pool import FilePool, Vram
+from boards.amd.space import Checks
+from boards.amd.sysfs import gpu_id
+
+EngineFactory = Callable[[Host], QueueEngines]
+Trace = Callable[[str, dict[str, int | str]], None]
+_RESERVED_BYTES = 1 << 20
+"""Of VRAM, for firmware: offset 0 is never a process's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something silicon would have let pass. One for each kind and place."""
+
+    kind: str
+    what: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}" + (f" ({self.detail})" if self.detail else "")
+
+
+class Gpu:
+    """One GPU: its chip and its memory."""
+
+    def __init__(self, index: int, chip: Chip, vram_bytes: int, bus: Bus) -> None:
+        self.index, self.chip, self.gpu_id = index, chip, gpu_id(index)
+        self.sizes: SaveSizes = sizes_of(chip.name)
+        self.format: Format = FORMATS[chip.family]
+        self.vram = Vram(f"VRAM of GPU {index}", vram_bytes)
+        self.memory = Extents(_RESERVED_BYTES, vram_bytes - _RESERVED_BYTES)
+        self.bar = bus.add(self.vram)
+        """Where other GPUs find the VRAM on the bus."""
+        self.node = f"/dev/dri/renderD{chip.properties['drm_render_minor'] + index}"
+        self.sdma_ids = _sdma_ids(chip)
+        """Free copy queues by number, of the engines for PCIe and for XGMI."""
+        self.lost_vram = 0
+
+    def give(self, pieces: list[Piece]) -> None:
+        """Free VRAM; what was in it is gone."""
+        for piece in pieces:
+            self.vram.forget(piece.start, piece.nbytes)
+        self.memory.give(pieces)
+
+
+def _sdma_ids(chip: Chip) -> tuple[set[int], set[int]]:
+    """src: kfd_device.c reserved_sdma_queues_bitmap: gfx11 and later keep two queues each."""
+    reserved = 2 * chip.sdma_engines if chip.family in ("gfx11", "gfx12") else 0
+    plain = range(reserved, reserved + chip.sdma_engines * chip.sdma_queues)
+    return set(plain), set(range(chip.sdma_xgmi_engines * chip.sdma_queues))
+
+
+@dataclass(slots=True)
+class Counters:
+    """What is alive; a leak test compares two of these."""
+
+    fds: int = 0
+    mappings: int = 0
+    processes: int = 0
+    buffers: int = 0
+    queues: int = 0
+    events: int = 0
+    vram_bytes: int = 0
+    gtt_bytes: int = 0
+    mapped_to_gpus: int = 0
+
+
+@dataclass(slots=True)
+class Options:
+    """How strict a board is, and what it is made of."""
+
+    large_bar: bool = True
+    vram_bytes: int = 1 << 30
+    gtt_bytes: int = 1 << 30
+    checks: Checks = field(default_factory=Checks)
+    close_ends_process: bool = True
+    """Closing the last descriptor of /dev/kfd ends the process. The kernel keeps it until the
+    process's memory goes (kfd_process.c, mmu notifier); False does so too."""
+    engines: EngineFactory | None = None
+    """None: the real ones."""
+
+
+class Hardware:
+    """The machine under a board."""
+
+    def __init__(self, chips: Sequence[Chip], options: Options) -> None:
+        self.options, self.clock, self.bus = options, Clock(), Bus()
+        self.coherence = Coherence()
+        self.gtt = FilePool("system memory", options.gtt_bytes)
+        self.gtt_bus = self.bus.add(self.gtt)
+        self.gtt_memory = Extents(0, options.gtt_bytes)
+        self.gpus = [Gpu(i, chip, options.vram_bytes, self.bus) for i, chip in enumerate(chips)]
+        self.findings: list[Finding] = []
+        self._found: set[tuple[str, str]] = set()
+        self.trace: Trace | None = None
+        self._next_offset = 1 << 32
+
+    def find(self, kind: str, what: str, detail: str = "") -> None:
+        """Report a finding once."""
+        if (kind, what) not in self._found:
+            self._found.add((kind, what))
+            self.findings.append(Finding(kind, what, detail))
+
+    def forget_findings(self) -> None:
+        """Start a new list, for a test that goes on."""
+        self.findings.clear()
+        self._found.clear()
+
+    def engines(self, host: Host) -> QueueEngines:
+        """Engines for one process on one GPU."""
+        factory: Any = self.options.engines
+        if factory is None:
+            factory = importlib.import_module("boards.amd.engines").Engines
+        made: QueueEngines = factory(host)
+        return made
+
+    def mmap_offset(self, nbytes: int) -> int:
+        """Where in the render node's file a buffer is mapped from; never the same twice."""
+        offset = self._next_offset
+        self._next_offset += nbytes
+        return offset
+
+    def gpu(self, number: int) -> Gpu | None:
+        """A GPU by its gpu_id."""
+        return next((gpu for gpu in self.gpus if gpu.gpu_id == number), None)
+
+    def close(self) -> None:
+        """Give all memory back."""
+        for gpu in self.gpus:
+            gpu.vram.close()
+        self.gtt.close()

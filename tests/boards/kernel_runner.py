@@ -1,0 +1,94 @@
+"""Runs compiled kernels on the machine-code executor, without a driver: Binary in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from boards.amd.wave import execute
+from boards.amd.wave_start import fit_scratch, from_descriptor
+from boards.amd.wave_types import LENIENT, Finding, Report, Strict
+from compilers import toolchains
+from compilers.graph import Node
+from compilers.lower import Target
+from compilers.schedule import Plan, plan
+from compilers.signature import rebuild, signature
+from drivers.base.contracts import Binary
+from tests.boards.wave_harness import FlatMemory
+from tests.support import check
+
+CODE_VA, ARGUMENT_VA, SCRATCH_VA = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x7F30_0000_0000
+SCRATCH_WAVES = 1024
+GARBAGE = 0xAB
+TARGETS = {
+    arch: Target(16, 48, frozenset(), wave_lanes=lanes, shared_bytes=64 << 10, max_block=1024,
+                 arch=arch)
+    for arch, lanes in (("gfx1100", 32), ("gfx1030", 32), ("gfx1201", 32), ("gfx942", 64))
+}  # fmt: skip
+
+
+def run(
+    binary: Binary, arrays: Sequence[np.ndarray], grid: int, strict: Strict | None = None
+) -> Report:
+    """Launch `grid` workgroups on `arrays`, which are changed in place."""
+    memory = FlatMemory()
+    arguments = b"".join(memory.add(array).to_bytes(8, "little") for array in arrays)
+    image = bytearray(binary.image + bytes(64))
+    for fixup in binary.fixups:
+        check(not fixup.symbol, f"it needs {fixup.symbol} from outside")
+        address = (CODE_VA + fixup.addend) & (1 << 64) - 1
+        image[fixup.offset : fixup.offset + 8] = address.to_bytes(8, "little")
+    memory.place(CODE_VA, np.frombuffer(bytes(image), np.uint8))
+    memory.place(ARGUMENT_VA, np.frombuffer(arguments + bytes(64), np.uint8))
+    descriptor = binary.image[binary.entry : binary.entry + 64]
+    block = binary.resources["block"]
+    dispatch = from_descriptor(
+        descriptor, CODE_VA + binary.entry, (grid, 1, 1), (block, 1, 1), {"kernarg": ARGUMENT_VA}
+    )
+    private = binary.resources["private_bytes"]
+    if private:
+        nbytes = SCRATCH_WAVES * dispatch.lanes * private
+        memory.place(SCRATCH_VA, np.full(nbytes, 0xCD, np.uint8))
+        dispatch = fit_scratch(dispatch, SCRATCH_VA, (private + 3) & ~3, SCRATCH_WAVES)
+    return execute(replace(dispatch, max_steps=50_000_000), memory, strict)
+
+
+@dataclass(slots=True)
+class Ran:
+    """Results, and what the executor found and counted."""
+
+    arrays: list[np.ndarray]
+    findings: list[Finding] = field(default_factory=list)
+    steps: int = 0
+    binaries: list[Binary] = field(default_factory=list)
+    plan: Plan | None = None
+
+
+def compute(
+    roots: Sequence[Node],
+    arch: str = "gfx1100",
+    compiler: str = "LLVM",
+    strict: Strict | None = LENIENT,
+) -> Ran:
+    """The stored elements of `roots`, whose leaves hold numpy arrays."""
+    key, leaves = signature(roots)
+    target = TARGETS[arch]
+    made = plan(rebuild(key).roots, target)
+    arrays: list[Any] = [np.ascontiguousarray(leaf).reshape(-1).view(np.uint8) for leaf in leaves]
+    arrays = [array if array.size else np.zeros(16, np.uint8) for array in arrays]
+    arrays += [np.full(max(nbytes, 16), GARBAGE, np.uint8) for nbytes in made.nbytes]
+    ran = Ran([], plan=made)
+    for step in made.steps:
+        binary = toolchains.build(step.kernel, compiler, arch, target.features)
+        ran.binaries.append(binary)
+        report = run(binary, [arrays[value] for value in step.values], step.kernel.grid, strict)
+        ran.findings += report.findings
+        ran.steps += report.steps
+    for value, root in zip(made.roots, roots, strict=True):
+        nbytes = int(np.prod(root.shape, dtype=np.int64)) * root.dtype.itemsize
+        stored = arrays[value][:nbytes].view(root.dtype.storage)
+        ran.arrays.append(stored.reshape(root.shape))
+    return ran
