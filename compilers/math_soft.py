@@ -1,12 +1,51 @@
-"""Where there is no C library: its functions in target ops."""
+"""Where there is no C library (a GPU): its functions in target ops, evaluated in float64.
+
+float32 arguments are widened and the result is rounded once, so that it is as good as a library's.
+float64 results are within a few units in the last place. Special cases are C's Annex F.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from compilers import dtype as dt
 from compilers.ir import Expr
+from compilers.math_build import cast, where
+from compilers.math_soft_exp import exp, exp2, expm1, log, log1p, log2, log10, power
+from compilers.math_soft_more import acosh, asinh, atanh, cosh, erf, fmod, hypot, sinh, tanh
+from compilers.math_soft_trig import acos, asin, atan, atan2, cos, sin, tan
+
+SOFT: dict[str, Callable[..., Expr]] = {
+    "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10,
+    "log1p": log1p, "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan,
+    "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh,
+    "erf": erf, "pow": power, "atan2": atan2, "hypot": hypot, "fmod": fmod,
+}  # fmt: skip
+"""The C function's name, without its suffix -> float64 arguments to float64 result."""
 
 
 def without_calls(root: Expr, known: Sequence[Expr]) -> Expr:
-    """`root` with calls above `known` rewritten."""
-    return root
+    """`root` with every call above `known` replaced; what is shared stays shared."""
+    done: dict[Expr, Expr] = {expr: expr for expr in known}
+    stack = [root]
+    while stack:  # each expression is finished once
+        expr = stack[-1]
+        missing = [source for source in expr.src if source not in done]
+        if missing and expr not in done:
+            stack += missing
+            continue
+        stack.pop()
+        if expr not in done:
+            done[expr] = _rebuilt(expr, tuple(done[source] for source in expr.src))
+    return done[root]
+
+
+def _rebuilt(expr: Expr, src: tuple[Expr, ...]) -> Expr:
+    if expr.op != "call":
+        same = all(a is b for a, b in zip(src, expr.src, strict=True))
+        return expr if same else Expr(expr.op, expr.dtype, src, expr.arg)
+    condition, fast, *operands = src
+    single = expr.dtype is dt.float32
+    name = expr.arg.removesuffix("f") if single and expr.arg not in SOFT else expr.arg
+    value = cast(SOFT[name](*(cast(operand, dt.float64) for operand in operands)), expr.dtype)
+    return value if condition.op == "const" else where(condition, value, fast)

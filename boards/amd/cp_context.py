@@ -1,0 +1,135 @@
+"""What every queue of the board shares: its views of memory, its faults, its signals."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from boards.amd.engine_types import Host, PacketFault, QueueSpec, Space
+from boards.amd.wave_types import Addresses, Strict, Words
+
+LOW32 = 0xFFFFFFFF
+LOW64 = (1 << 64) - 1
+
+
+class Progress(enum.Enum):
+    """What one step of a queue did."""
+
+    IDLE = "idle"
+    """Everything that was submitted is done."""
+    WAITING = "waiting"
+    """Parked: the same packet is looked at again."""
+    MOVED = "moved"
+
+
+class Hung(Exception):
+    """Silicon would run for ever here; the queue makes no more progress and tells nobody."""
+
+
+class WaveMemory:
+    """Memory as the waves of one queue see it: data through one cache, code through another."""
+
+    def __init__(self, space: Space, queue_id: int) -> None:
+        self.data = space.agent(f"waves of queue {queue_id}")
+        self.code = space.agent(f"code of queue {queue_id}")
+
+    def load(self, va: Addresses, nbytes: int) -> Words:
+        """Elements through the data cache. Raises: MemoryFault."""
+        return self.data.load(va, nbytes)
+
+    def store(self, va: Addresses, data: Words, nbytes: int) -> None:
+        """Elements through the data cache. Raises: MemoryFault."""
+        self.data.store(va, data, nbytes)
+
+    def fetch(self, va: int, nbytes: int) -> bytes:
+        """Instructions through the code cache. Raises: MemoryFault."""
+        return self.code.fetch(va, nbytes)
+
+
+@dataclass(slots=True)
+class Context:
+    """One queue and what is around it. `va` and `words` are the packet being looked at."""
+
+    spec: QueueSpec
+    host: Host
+    own: Space
+    """As the processor itself sees memory: nothing it reads or writes stays in a cache."""
+    waves: WaveMemory
+    all_waves: dict[int, WaveMemory]
+    """Those of every queue of the process."""
+    signals: dict[int, int]
+    """Last value that any queue signalled to an address."""
+    strict: Strict
+    max_steps: int
+    va: int = 0
+    words: tuple[int, ...] = ()
+    name: str = ""
+
+    def fault(self, kind: str, detail: str = "") -> PacketFault:
+        """The fault of the current packet, to be raised."""
+        where = f"{self.name}: {detail}" if self.name and detail else detail or self.name
+        return PacketFault(kind, va=self.va, words=self.words[:8], detail=where)
+
+    def find(self, kind: str, detail: str) -> None:
+        """A strict finding about the current packet."""
+        self.host.find(kind, f"queue {self.spec.queue_id}, {self.name} at {self.va:#x}: {detail}")
+
+    def read(self, va: int, nbytes: int) -> bytes:
+        """Memory as it is now. Raises: MemoryFault."""
+        self.own.acquire()
+        return self.own.read(va, nbytes)
+
+    def read_int(self, va: int, nbytes: int) -> int:
+        """A little-endian unsigned integer. Raises: MemoryFault."""
+        return int.from_bytes(self.read(va, nbytes), "little")
+
+    def write(self, va: int, data: bytes) -> None:
+        """Memory that everybody sees from now on. Raises: MemoryFault."""
+        self.own.write(va, data)
+        self.own.release()
+
+    def write_int(self, va: int, value: int, nbytes: int) -> None:
+        """The low `nbytes` of an integer. Raises: MemoryFault."""
+        self.write(va, (value & (1 << 8 * nbytes) - 1).to_bytes(nbytes, "little"))
+
+    def signal(self, va: int, value: int, nbytes: int) -> None:
+        """Write a value that somebody waits for; it should never become smaller."""
+        last = self.signals.get(va)
+        if last is not None and value < last and self.read_int(va, nbytes) == last:
+            self.find("signal decreased", f"{va:#x} was signalled {last}, now {value}")
+        self.signals[va] = value
+        self.write_int(va, value, nbytes)
+
+    def aligned(self, va: int, nbytes: int) -> int:
+        """The address, when it is aligned. Raises: PacketFault."""
+        if va % nbytes:
+            raise self.fault("misaligned", f"{va:#x} is no multiple of {nbytes}")
+        return va
+
+
+def join(low: int, high: int) -> int:
+    """A 64-bit value of two dwords."""
+    return low | high << 32
+
+
+def bits(word: int, high: int, low: int) -> int:
+    """The field [high:low] of a word."""
+    return word >> low & (1 << high - low + 1) - 1
+
+
+def dwords(data: bytes) -> tuple[int, ...]:
+    """Little-endian 32-bit words of bytes."""
+    return tuple(int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4))
+
+
+# src: nvd.h WAIT_REG_MEM_FUNCTION, *_sdma_pkt_open.h POLL_REGMEM func: the same codes.
+COMPARE: dict[int, Callable[[int, int], bool]] = {
+    0: lambda value, reference: True,
+    1: lambda value, reference: value < reference,
+    2: lambda value, reference: value <= reference,
+    3: lambda value, reference: value == reference,
+    4: lambda value, reference: value != reference,
+    5: lambda value, reference: value >= reference,
+    6: lambda value, reference: value > reference,
+}

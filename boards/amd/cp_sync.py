@@ -1,0 +1,146 @@
+"""PM4 packets that order: RELEASE_MEM, ACQUIRE_MEM, EVENT_WRITE, COND_EXEC, PRED_EXEC, buffers."""
+
+from __future__ import annotations
+
+from boards.amd.cp_context import Context, Hung, WaveMemory, bits, join
+from boards.amd.cp_state import State, Stream
+
+# src: soc21_enum.h, vega10_enum.h VGT_EVENT_TYPE: end-of-pipe events that carry a time stamp.
+_EOP_EVENTS = {0x04: "CACHE_FLUSH_TS", 0x14: "CACHE_FLUSH_AND_INV_TS", 0x28: "BOTTOM_OF_PIPE_TS"}
+_CS_DONE, _CS_PARTIAL_FLUSH = 0x2F, 0x07
+# src: pm4_pkt_struct_ai.h: event_index, int_sel, data_sel; nvd.h EVENT_INDEX.
+_END_OF_PIPE, _SHADER_DONE, _PARTIAL_FLUSH = 5, 6, 4
+_NO_INTERRUPT, _INTERRUPT_ONLY, _INTERRUPT_AFTER_WRITE, _CONFIRM_ONLY = 0, 1, 2, 3
+_NO_DATA, _DATA_32, _DATA_64, _CLOCK = 0, 1, 2, 3
+# src: nvd.h PACKET3_ACQUIRE_MEM_GCR_CNTL_*; RELEASE_MEM has the same bits from bit 12 on,
+# without the first four.
+GLK_INV, GLV_INV, GL1_INV, GL2_WB = 7, 8, 9, 15
+_RELEASE_GL2_WB_NV, _RELEASE_GL2_WB_SOC15 = 21, 15
+# src: soc15d.h PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_*
+_TC_WB, _TCL1, _KCACHE, _ICACHE = 18, 22, 27, 29
+_ALL_BYTES_MIN = (1 << 40) - 1
+_CHAINED_MAX = 4096
+
+
+def caches_nv(context: Context, control: int) -> tuple[bool, bool, bool]:
+    """(data invalidated, code invalidated, written back) by GCR_CNTL."""
+    # src: nvd.h: GL1 exists on gfx10 and gfx11; the RDNA4 ISA has no such level.
+    needed = (GLK_INV, GLV_INV) if context.host.chip.family == "gfx12" else (
+        GLK_INV, GLV_INV, GL1_INV,
+    )  # fmt: skip
+    data = all(control >> bit & 1 for bit in needed)
+    code = bits(control, 1, 0) == 1
+    for high, low, name in ((3, 2, "GL1_RANGE"), (12, 11, "GL2_RANGE")):
+        if bits(control, high, low):
+            raise context.fault("unsupported", f"{name}: only whole caches on this board")
+    if bits(control, 1, 0) > 1:
+        raise context.fault("unsupported", "GLI_INV by range: only the whole cache")
+    return data, code, bool(control >> GL2_WB & 1)
+
+
+def apply_caches(waves: WaveMemory, *, data: bool, code: bool, back: bool) -> None:
+    """Write back first, then invalidate: what the waves wrote is not lost."""
+    if back:
+        waves.data.release()
+    if data:
+        waves.data.acquire()
+    if code:
+        waves.code.acquire()
+
+
+def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
+    """Make the waves' caches forget, and write the shared one back when asked."""
+    context = state.context
+    if join(words[1], words[2] & 0xFF) < _ALL_BYTES_MIN and words[1] != 0xFFFFFFFF:
+        raise context.fault("unsupported", "a range: only whole caches on this board")
+    if context.host.chip.family == "gfx9":
+        control = words[0]
+        data = bool(control >> _TCL1 & 1 and control >> _KCACHE & 1)
+        code, back = bool(control >> _ICACHE & 1), bool(control >> _TC_WB & 1)
+    else:
+        data, code, back = caches_nv(context, words[6])
+    apply_caches(context.waves, data=data, code=code, back=back)
+    return True
+
+
+def release_mem(state: State, words: tuple[int, ...]) -> bool:
+    """When all dispatches before are done: write back, write a value, interrupt."""
+    context, control, select = state.context, words[0], words[1]
+    event, index = bits(control, 5, 0), bits(control, 11, 8)
+    if not (event in _EOP_EVENTS and index == _END_OF_PIPE) and not (
+        event == _CS_DONE and index == _SHADER_DONE
+    ):
+        raise context.fault("reserved value", f"event {event:#x} with index {index}")
+    if not context.spec.eop_bytes and context.spec.kind == "pm4":
+        raise context.fault("no EOP buffer", "the queue was created without one")
+    back = _RELEASE_GL2_WB_SOC15 if context.host.chip.family == "gfx9" else _RELEASE_GL2_WB_NV
+    if control >> back & 1:
+        context.waves.data.release()
+    data, interrupt = bits(select, 31, 29), bits(select, 26, 24)
+    if data > _CLOCK or interrupt > _CONFIRM_ONLY or bits(select, 17, 16) > 1:
+        raise context.fault("unsupported", f"data_sel {data}, int_sel {interrupt}")
+    if interrupt == _INTERRUPT_ONLY and data != _NO_DATA:
+        raise context.fault("reserved value", "an interrupt alone has DATA_SEL 0")
+    _release_value(context, words, data)
+    if interrupt in (_INTERRUPT_ONLY, _INTERRUPT_AFTER_WRITE):
+        context.host.trace("interrupt", queue=context.spec.queue_id, event=words[6])
+        context.host.interrupt(words[6])
+    return True
+
+
+def _release_value(context: Context, words: tuple[int, ...], data: int) -> None:
+    va = join(words[2], words[3])
+    if data == _DATA_32:
+        context.signal(context.aligned(va, 4), words[4], 4)
+    elif data == _DATA_64:
+        context.signal(context.aligned(va, 8), join(words[4], words[5]), 8)
+    elif data == _CLOCK:
+        context.write_int(context.aligned(va, 8), context.host.ticks(), 8)
+
+
+def event_write(state: State, words: tuple[int, ...]) -> bool:
+    """Only CS_PARTIAL_FLUSH: dispatches are done when they return, so nothing is left to do."""
+    event, index = bits(words[0], 5, 0), bits(words[0], 11, 8)
+    if event != _CS_PARTIAL_FLUSH or index != _PARTIAL_FLUSH or len(words) != 1:
+        raise state.context.fault("unsupported", f"event {event:#x} with index {index}")
+    return True
+
+
+def cond_exec(state: State, words: tuple[int, ...], stream: Stream) -> bool:
+    """Discard the next words when the dword in memory is 0."""
+    va = state.context.aligned(join(words[0], words[1]), 4)
+    if state.context.read_int(va, 4) == 0:
+        stream.skip = bits(words[3], 13, 0)
+    return True
+
+
+def pred_exec(state: State, words: tuple[int, ...], stream: Stream) -> bool:
+    """Only the XCCs of the mask execute the next words."""
+    if stream.size_dw:
+        # src: tinygrad ops_amd.py: the packet works in indirect buffers only, not in rings.
+        raise state.context.fault("order", "only in an indirect buffer")
+    mask = bits(words[0], 31, 24)
+    stream.masked = bits(words[0], 13, 0)
+    stream.xccs = tuple(xcc for xcc in state.everyone if mask >> xcc & 1)
+    return True
+
+
+def indirect_buffer(state: State, words: tuple[int, ...], stream: Stream, after: int) -> bool:
+    """Start an indirect buffer, or go over to another one from the end of one (chain)."""
+    context, control = state.context, words[2]
+    chain, count = bits(control, 20, 20), bits(control, 19, 0)
+    if not bits(control, 23, 23):
+        raise context.fault("reserved value", "VALID is not set")
+    if bits(control, 27, 24):
+        raise context.fault("reserved value", "a process may not choose a VMID")
+    if not count:
+        raise context.fault("wrong length", "an indirect buffer without words")
+    if not stream.size_dw and not chain:
+        raise context.fault("nested", "an indirect buffer of a compute queue has none inside")
+    if chain and (stream.size_dw or after != stream.limit):
+        raise context.fault("nested", "a chain is the last packet of an indirect buffer")
+    state.chained = state.chained + 1 if chain else 0
+    if state.chained > _CHAINED_MAX:
+        raise Hung(f"{_CHAINED_MAX} indirect buffers chained")
+    state.buffer = Stream(join(words[0], words[1]), count)
+    return True

@@ -1,0 +1,138 @@
+"""The queues of one process on one GPU: a doorbell runs them until nothing moves."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from boards.amd.cp_aql import AqlQueue
+from boards.amd.cp_context import Context, Hung, Progress, WaveMemory
+from boards.amd.cp_pm4 import Pm4Queue
+from boards.amd.engine_types import Host, PacketFault, QueueSpec, Space
+from boards.amd.sdma_engine import SdmaQueue
+from boards.amd.wave_types import MemoryFault, Strict, WaveFault
+
+_MAX_STEPS = 20_000_000
+_FOREVER = 1 << 62
+
+
+class Queue(Protocol):
+    """A queue of any kind."""
+
+    @property
+    def idle(self) -> bool: ...
+    def doorbell(self, value: int) -> None: ...
+    def step(self) -> Progress: ...
+
+
+_KINDS: dict[str, type[Pm4Queue] | type[AqlQueue] | type[SdmaQueue]] = {
+    "pm4": Pm4Queue,
+    "aql": AqlQueue,
+    "sdma": SdmaQueue,
+}
+
+
+class _Running:
+    """A queue and whether it can still make progress."""
+
+    def __init__(self, context: Context, queue: Queue) -> None:
+        self.context, self.queue = context, queue
+        self.stopped = False
+        self.waiting = False
+        self.rung: int | None = None
+        """A doorbell that the queue has not looked at yet."""
+
+
+class Engines:
+    """All queues of a process on a GPU, in turn, one packet each."""
+
+    def __init__(
+        self, host: Host, strict: Strict | None = None, max_steps: int = _MAX_STEPS
+    ) -> None:
+        self.host, self.strict, self.max_steps = host, strict or Strict(), max_steps
+        self.hung: set[int] = set()
+        """Queues that make no progress: the fault panel puts them here, endless kernels do."""
+        self._queues: dict[int, _Running] = {}
+        self._signals: dict[int, int] = {}
+        self._waves: dict[int, WaveMemory] = {}
+        self._pumping = False
+
+    def create(self, spec: QueueSpec, space: Space) -> None:
+        """A queue that runs packets of `spec.ring_va` as `space` maps it. Raises: ValueError."""
+        if spec.queue_id in self._queues:
+            raise ValueError(f"queue {spec.queue_id} exists; destroy it first")
+        if spec.kind not in _KINDS:
+            raise ValueError(f"no kind of queue is named {spec.kind}; use {', '.join(_KINDS)}")
+        own = f"SDMA{spec.engine}" if spec.kind == "sdma" else "CP"
+        waves = self._waves[spec.queue_id] = WaveMemory(space, spec.queue_id)
+        context = Context(
+            spec, self.host, space.agent(own), waves, self._waves, self._signals, self.strict,
+            self.max_steps,
+        )  # fmt: skip
+        self._queues[spec.queue_id] = _Running(context, _KINDS[spec.kind](context))
+
+    def destroy(self, queue_id: int) -> None:
+        """Forget a queue, whatever it was doing. Raises: KeyError."""
+        del self._queues[queue_id], self._waves[queue_id]
+        self.hung.discard(queue_id)
+
+    def doorbell(self, queue_id: int, value: int) -> None:
+        """A store to the doorbell of a queue; everything that can move then moves."""
+        running = self._queues[queue_id]
+        running.rung = value
+        self.host.trace("doorbell", queue=queue_id, value=value)
+        self.pump()
+
+    def pump(self) -> bool:
+        """Run every queue until all are idle, waiting or stopped; whether anything moved."""
+        if self._pumping:
+            return False
+        self._pumping = True
+        try:
+            moved = False
+            for _ in range(_FOREVER):
+                if not self._round():
+                    return moved
+                moved = True
+        finally:
+            self._pumping = False
+        return moved
+
+    def _round(self) -> bool:
+        moved = False
+        for queue_id, running in list(self._queues.items()):
+            if running.stopped or queue_id in self.hung or not running.context.spec.active:
+                continue
+            moved |= self._step(queue_id, running)
+        return moved
+
+    def _step(self, queue_id: int, running: _Running) -> bool:
+        try:
+            if running.rung is not None:
+                value, running.rung = running.rung, None
+                running.queue.doorbell(value)
+            progress = running.queue.step()
+        except Hung as hung:
+            self.hung.add(queue_id)
+            self.host.trace("hang", queue=queue_id, why=str(hung))
+            return False
+        except (PacketFault, MemoryFault, WaveFault) as fault:
+            running.stopped = True
+            self.host.trace("queue fault", queue=queue_id, why=str(fault))
+            self.host.queue_fault(running.context.spec, fault)
+            return True
+        waiting = progress is Progress.WAITING
+        if waiting and not running.waiting:
+            context = running.context
+            self.host.trace("wait", queue=queue_id, op=context.name, va=context.va)
+        running.waiting = waiting
+        return progress is Progress.MOVED
+
+    def idle(self, queue_id: int) -> bool:
+        """Whether a queue has done everything that it was given. Raises: KeyError."""
+        running = self._queues[queue_id]
+        stuck = running.stopped or queue_id in self.hung
+        return not stuck and running.rung is None and running.queue.idle
+
+    def waiting(self, queue_id: int) -> bool:
+        """Whether a queue is parked on a condition that does not hold. Raises: KeyError."""
+        return self._queues[queue_id].waiting
