@@ -11,6 +11,7 @@ from boards.amd.wave_state import EXEC, SGPRS
 _HIGH = 128
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
+_ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
 
 
@@ -60,7 +61,8 @@ def _numbers(inst: Instruction, operands: list[Operand]) -> tuple[tuple[int, ...
 def _plain(inst: Instruction, o: Operand) -> int:
     """The register of an operand, with the upper half of a short 16-bit one mapped back."""
     register = o.code - VGPR
-    if inst.encoding in ("VOP1", "VOP2", "VOPC") and register >= _HIGH:
+    short = inst.encoding in ("VOP1", "VOP2", "VOPC") and inst.family.split_registers
+    if short and register >= _HIGH:
         op = OPS.get(inst.meaning)
         kinds = (*op.results, *op.sources) if op else ()
         if any(kind.endswith("16") for kind in kinds) and _is_half(inst, o):
@@ -103,15 +105,17 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
 def _targets(inst: Instruction) -> int:
     if inst.meaning.startswith(_NO_RESULT) or not inst.operands:
         return 0
-    if inst.name in inst.family.waits or inst.meaning.startswith("v_cmpx"):
+    if inst.name in inst.family.waits:
         return 0
+    if inst.meaning.startswith("v_cmpx"):
+        return int(inst.operands[0].field in "VD")
     if len(inst.operands) > 1 and inst.operands[1].field in "sV" and inst.encoding[0] == "V":
         return 1 if inst.encoding == "VOPC" else 2
     return 1
 
 
 def _implied(inst: Instruction, reads: list[Operand]) -> None:
-    accumulates = "fmac" in inst.meaning or "dot2acc" in inst.meaning
+    accumulates = any(part in inst.meaning for part in _ACCUMULATES)
     if accumulates or inst.meaning in ("s_addk_i32", "s_mulk_i32"):
         reads.append(inst.operands[0])
     if inst.meaning.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa import convert_ops, float_ops, floats
+from boards.amd.isa import convert_ops, float_ops, floats, older_ops
 from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
 from boards.amd.isa.vector_ops import OPS, Op
 from boards.amd.wave_lanes import dpp_enabled, dpp_sources
@@ -22,7 +22,9 @@ from boards.amd.wave_operands import (
     reader,
     with_signs,
     writer,
+    zeroing_writer,
 )  # fmt: skip
+from boards.amd.wave_sdwa import part_reader, part_writer
 from boards.amd.wave_state import EXEC, Waves
 from boards.amd.wave_types import Array
 
@@ -40,7 +42,7 @@ _NEVER_ROUND = (
     "v_sqrt", "v_exp", "v_log", "v_sin", "v_cos", "v_div_scale", "v_div_fixup",
 )  # fmt: skip
 """Exact results, or approximations whose tables the rounding mode does not reach."""
-_MODULES = (convert_ops, float_ops)
+_MODULES = (convert_ops, float_ops, older_ops)
 """Importing them fills OPS."""
 
 
@@ -86,7 +88,7 @@ def bind_parts(
 ) -> tuple[Callable[[Waves], tuple[Any, Array | None]], Put]:
     """The computing and the writing half of an instruction."""
     compares = inst.meaning.startswith("v_cmpx")
-    count = 0 if compares else len(op.results)
+    count = len(inst.operands) - len(op.sources) if compares else len(op.results)
     targets, sources = inst.operands[:count], list(inst.operands[count:])
     if op.accumulate:
         sources.append(targets[0])
@@ -101,8 +103,19 @@ def bind_parts(
     function = _function(inst, op, reads)
     puts = [_put(inst, o, kind) for o, kind in zip(targets, op.results, strict=False)]
     if compares:
-        puts = [lambda w, value, mask: w.put_mask(EXEC, _masked(w, value))]
+        return _with_dpp_mask(inst, function), _put_exec(puts)
     return _with_dpp_mask(inst, function), puts[0] if len(puts) == 1 else _put_all(puts)
+
+
+def _put_exec(puts: Sequence[Put]) -> Put:
+    """v_cmpx: EXEC, after the scalar destination that older families also have."""
+
+    def put(w: Waves, value: Array, mask: Array | None) -> None:
+        for one in puts:
+            one(w, value, mask)
+        w.put_mask(EXEC, _masked(w, value))
+
+    return put
 
 
 def _plain_halves(inst: Instruction) -> None:
@@ -134,7 +147,11 @@ def _put(inst: Instruction, o: Operand, kind: str) -> Put:
         return lambda w, value, mask: w.put_mask(o.code, _masked(w, value))
     if o.code < VGPR:
         raise UnsupportedOperand(f"{inst.meaning} writes scalar {o.code}")
+    if inst.sdwa is not None:
+        return part_writer(inst, inst.sdwa, o, kind)
     high = bool(inst.fields.get("op_sel", 0) & 8) and inst.encoding == "VOP3"
+    if BITS[kind] == 16 and not high and inst.name in inst.family.zeroing:
+        return zeroing_writer(o, kind)
     target = o
     if is_high(inst, o, kind):
         target, high = o._replace(code=o.code - _HIGH_HALF), True
@@ -144,31 +161,41 @@ def _put(inst: Instruction, o: Operand, kind: str) -> Put:
 def is_high(inst: Instruction, o: Operand, kind: str) -> bool:
     """Short encodings name the upper half of v0..v127 as v128..v255 in 16-bit operands."""
     # src: RDNA3 ISA 7.1, 16-bit VGPR operands of VOP1, VOP2 and VOPC.
-    return inst.encoding in _SHORT and BITS.get(kind) == 16 and o.vgpr >= _HIGH_HALF
+    split = inst.family.split_registers and inst.encoding in _SHORT
+    return split and BITS.get(kind) == 16 and o.vgpr >= _HIGH_HALF
 
 
 def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
     """A source with its half selection, sign modifiers and denormal mode."""
     index = "abc".find(o.field)
     f = inst.fields  # op_sel: a bit for each source, bit 3 for the destination
-    if is_high(inst, o, kind):
+    if inst.sdwa is not None and o.field in "ab" and kind != "m":
+        read = part_reader(inst, inst.sdwa, o, kind)
+    elif is_high(inst, o, kind):
         read = high_half(reader(inst, o._replace(code=o.code - _HIGH_HALF), "u32"), kind)
     elif BITS.get(kind) == 16 and f.get("op_sel", 0) >> ("abc".find(o.field) % 4) & 1:
         read = high_half(reader(inst, o, "u32"), kind)
     else:
         read = reader(inst, o, kind)
     if inst.meaning == "v_cndmask_b32" and kind == "u32" and index >= 0:
-        return _sign_bits(read, f.get("neg", 0) >> index & 1, f.get("abs", 0) >> index & 1)
+        neg, absolute = _sign_modifiers(inst)
+        return _sign_bits(read, neg >> index & 1, absolute >> index & 1)
     if kind not in ("f16", "f32", "f64"):
         return read
     if not inst.meaning.startswith("v_mov"):
         read = flushed(read, kind)
     if index < 0:
         return read
-    neg, absolute = f.get("neg", 0), f.get("abs", 0)
-    if inst.dpp is not None and inst.encoding in _SHORT:
-        neg, absolute = inst.dpp.neg, inst.dpp.abs
+    neg, absolute = _sign_modifiers(inst)
     return with_signs(read, kind, bool(neg >> index & 1), bool(absolute >> index & 1))
+
+
+def _sign_modifiers(inst: Instruction) -> tuple[int, int]:
+    """`neg` and `abs`, a bit a source."""
+    extra = inst.sdwa or inst.dpp
+    if extra is not None and inst.encoding in _SHORT:
+        return extra.neg, extra.abs
+    return inst.fields.get("neg", 0), inst.fields.get("abs", 0)
 
 
 def _sign_bits(read: Reader, neg: int, absolute: int) -> Reader:
@@ -220,7 +247,9 @@ def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[W
     kind = op.results[0]
     is_float = kind in _ROUND_MASK
     clamp, omod = bool(inst.fields.get("clamp")), inst.fields.get("omod", 0)
-    if inst.encoding not in ("VOP3", "VOP3SD"):
+    if inst.sdwa is not None:
+        clamp, omod = inst.sdwa.clamp, inst.sdwa.omod
+    elif inst.encoding not in ("VOP3", "VOP3SD"):
         clamp, omod = False, 0
     plain = _plain(op.function, reads)
     if clamp and kind == "p":

@@ -23,6 +23,8 @@ _VECTOR_FIELDS = frozenset("dxya")
 _SDWA_ALL, _SDWA_KEEP = 6, 2
 """The largest selection, and the largest rule for the rest, that SDWA knows."""
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
+_NO_OFFSET = 128
+_MEMORY = ("DS", "FLAT", "MUBUF")
 
 
 class UnknownInstruction(Exception):
@@ -151,10 +153,15 @@ def _finish(
     lanes: int,
 ) -> Instruction:
     fields = layout.read(word)
+    if layout.name in _MEMORY and fields.get("acc"):
+        # src: CDNA3 ISA 13.6 to 13.8, ACC: the data is in accumulation registers.
+        fields |= {name: fields[name] + ACC - VGPR for name in "dxy" if name in fields}
+    if "soe" in fields:
+        fields |= _scalar_offset(fields)
     operands = [_operand(layout, slot.field, lane_dwords(slot.dwords, lanes), fields)
                 for slot in entry.slots]  # fmt: skip
-    if layout.name == "VOP3M" or fields.get("acc") or "accvgpr" in entry.name:
-        operands = [_accumulator(o, layout.name, entry.name, fields) for o in operands]
+    if layout.name == "VOP3M" or "accvgpr" in entry.name:
+        operands = [_accumulator(o, entry.name, fields) for o in operands]
     codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
     literal, dpp, sdwa, dwords = None, None, None, layout.dwords
     wants_literal = any(o.field == "k" for o in operands)
@@ -205,20 +212,28 @@ def _operand(layout: Layout, name: str, dwords: int, fields: Mapping[str, int]) 
     return Operand(name, code, dwords)
 
 
-def _accumulator(o: Operand, encoding: str, name: str, fields: Mapping[str, int]) -> Operand:
+def _scalar_offset(fields: Mapping[str, int]) -> dict[str, int]:
+    """The offsets of a gfx9 SMEM instruction as later families encode them."""
+    # src: CDNA3 ISA 13.2.1, SMEM: SOFFSET_EN and IMM say what the offset fields hold.
+    if fields["soe"]:
+        return {"offset": fields["offset"] if fields["imm"] else 0}
+    if fields["imm"]:
+        return {"soffset": _NO_OFFSET}
+    return {"soffset": fields["offset"] & 0x7F, "offset": 0}
+
+
+def _accumulator(o: Operand, name: str, fields: Mapping[str, int]) -> Operand:
     """An operand that an accumulation register may hold: they lie above the vector registers."""
-    # src: CDNA3 ISA 13.3.6 (VOP3P-MAI: ACC, ACC_CD), 13.6, 13.7, 13.8 (ACC of DS, MUBUF, FLAT).
+    # src: CDNA3 ISA 13.3.6, VOP3P-MAI: ACC of A and B, ACC_CD.
     if "accvgpr" in name:
         moved = (o.field == "d") != ("read" in name) or "mov" in name
-    elif encoding == "VOP3M":
+    else:
         sparse = name.startswith("v_smfmac") and o.field == "c"
         moved = bool(
             fields["acc"] >> "ab".index(o.field) & 1
             if o.field in "ab"
             else fields["acc_cd"] and not sparse
         )
-    else:
-        moved = o.field in "dxy"
     return o._replace(code=o.code + ACC - VGPR) if moved and o.code >= VGPR else o
 
 

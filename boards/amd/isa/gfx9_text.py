@@ -40,12 +40,9 @@ def _smem(inst: Instruction) -> str | None:
     parts = [show(inst, o) for o in inst.operands if o.field != "o"]
     offset = inst.offset
     shown = f"{offset:#x}" if offset >= 0 else f"-{-offset:#x}"
-    tail = ""
-    if f["soe"]:
-        parts.append(name_of(inst, f["soffset"], 1))
-        tail = f" offset:{shown}" if f["imm"] else ""
-    else:
-        parts.append(shown if f["imm"] else name_of(inst, f["offset"] & 0x7F, 1))
+    based = f["soe"] or not f["imm"]
+    parts.append(name_of(inst, f["soffset"], 1) if based else shown)
+    tail = f" offset:{shown}" if based and f["imm"] else ""
     return f"{inst.name} {', '.join(parts)}{tail}" + (" glc" if f["glc"] else "")
 
 

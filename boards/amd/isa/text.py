@@ -168,7 +168,7 @@ def _flat(inst: Instruction) -> str:
     name = f"{_SEGMENTS[segment]}_{inst.name}"
     parts: list[str] = []
     if "atomic" in name and f["glc"]:
-        parts.append(name_of(inst, _data_file(inst) + f["d"], _returned_dwords(inst)))
+        parts.append(name_of(inst, VGPR + f["d"], _returned_dwords(inst)))
     parts.extend(_flat_address(inst) if o.field == "a" else show(inst, o) for o in inst.operands)
     if segment:
         no_base = f["saddr"] in inst.family.off
@@ -176,11 +176,6 @@ def _flat(inst: Instruction) -> str:
         parts.append("off" if no_base else name_of(inst, f["saddr"], pair))
     offset = inst.offset
     return f"{name} {', '.join(parts)}" + (f" offset:{offset}" if offset else "") + _flags(inst)
-
-
-def _data_file(inst: Instruction) -> int:
-    """The first code of the registers that a memory instruction's data is in."""
-    return ACC if inst.fields.get("acc") else VGPR
 
 
 def _flat_address(inst: Instruction) -> str:
