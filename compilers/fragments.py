@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compilers.amd_targets import TARGETS
+from compilers.dtype import DType
+
 SIZE = 16
 """Rows and columns of the result."""
 
@@ -55,3 +58,10 @@ FORMS: dict[str, Form] = {
     "mfma.bfloat16": Form("mfma.f32.16x16x16bf16.1k", "i16", 16, 4, 4, 64, flags=3),
 }
 """By generation's matrix unit (compilers/amd_targets.py) and dtype of the operands."""
+
+
+def form_of(arch: str, dtype: DType) -> str | None:
+    """The name of the instruction that `arch` has for operands of `dtype`, if it has one."""
+    target = TARGETS.get(arch)
+    name = f"{target.generation.matrix}.{dtype.name}" if target else ""
+    return name if name in FORMS else None

@@ -19,6 +19,8 @@ from compilers.algorithm import Algorithm, Reduction
 from compilers.coalesce import coalesce, rank_by_stride
 from compilers.columns import column_axis, lower_columns
 from compilers.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
+from compilers.gpu_matrix import lower_matrix, narrow
+from compilers.gpu_product import lower_product
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
 from compilers.lower_gpu import lower_map, lower_reduction
@@ -75,7 +77,14 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
 
 def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     lanes, wave = _lanes(algorithm, target), target.wave_lanes
-    if algorithm.reductions:
+    found = contraction(algorithm)
+    if found is not None:
+        halves = narrow(algorithm, found, target.arch)
+        if halves is not None:
+            made = lower_matrix(algorithm, found, halves, target)
+        else:
+            made = lower_product(algorithm, found, target)
+    elif algorithm.reductions:
         made = lower_reduction(algorithm, lanes, wave)
     else:
         made = lower_map(algorithm, lanes, wave)

@@ -96,7 +96,7 @@ def expm1(x: Expr) -> Expr:
 
 
 def split(x: Expr) -> tuple[Expr, Expr]:
-    """e as a float64 and m - 1 for x = 2**e m, m from sqrt(1/2) to sqrt(2); x > 0, denormals too."""
+    """e as a float64 and m - 1 for x = 2**e m > 0, m from sqrt(1/2) to sqrt(2)."""
     small = op("lt", x, SMALLEST_NORMAL)
     word = bitcast(where(small, op("mul", x, 2.0**LIFT), x), dt.int64)
     e = op("shr", op("sub", word, SQRT_HALF_BITS), MANTISSA)

@@ -1,7 +1,8 @@
 """float64 circular functions in target ops.
 
-Up to 2**20 the angle is reduced with pi/2 in three parts; beyond, by multiplying its mantissa with
-the bits of 2/pi that matter (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+Up to 2**20 the angle is reduced with pi/2 in three parts; beyond, its mantissa is multiplied with
+those bits of 2/pi that matter (Payne and Hanek, "Radian reduction for trigonometric
+functions", 1983).
 """
 
 from __future__ import annotations

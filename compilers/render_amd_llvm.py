@@ -205,7 +205,8 @@ class AmdLlvmPrinter(LlvmPrinter):
         for ref, index in ((step.a, a_index), (step.b, b_index)):
             address = self._address(ref, index)
             words = f"<{count} x {form.element}>"
-            text = f"load {words}, {address}, align {ARGUMENT_ALIGN_BYTES}"
+            align = min(ARGUMENT_ALIGN_BYTES, count * memory_dtype(ref).itemsize)
+            text = f"load {words}, {address}, align {align}"
             parts.append((words, self._new(text, ref.dtype).text))
         total = f"<{form.sums} x float>"
         slot = self._address(step.acc, self.literal(step.slot, dt.int32))

@@ -91,6 +91,9 @@ class Options:
     close_ends_process: bool = True
     """Closing the last descriptor of /dev/kfd ends the process. The kernel keeps it until the
     process's memory goes (kfd_process.c, mmu notifier); False does so too."""
+    evict_on_fault: bool = False
+    """A page fault stops all queues of its process on that GPU for good, as the kernel does
+    (kfd_debug.c, kfd_dqm_evict_pasid) unless amdgpu.no_queue_eviction_on_vm_fault=1."""
     engines: EngineFactory | None = None
     """None: the real ones."""
 
@@ -115,6 +118,11 @@ class Hardware:
         if (kind, what) not in self._found:
             self._found.add((kind, what))
             self.findings.append(Finding(kind, what, detail))
+
+    def trace_fault(self, queue_id: int, what: str) -> None:
+        """A queue stopped; for the timeline."""
+        if self.trace is not None:
+            self.trace("fault", {"queue": queue_id, "what": what})
 
     def forget_findings(self) -> None:
         """Start a new list, for a test that goes on."""

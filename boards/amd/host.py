@@ -124,9 +124,28 @@ def view(va: int, nbytes: int) -> memoryview:
     return memoryview(_ffi().buffer(_ffi().cast("char *", va), nbytes))
 
 
+@cache
+def _probe() -> int:
+    return memory_file("probe", PAGE_BYTES)
+
+
+def readable(va: int, nbytes: int) -> bool:
+    """Whether a range can be read; its first and last byte are tried by a system call."""
+    if not mapped(va, nbytes):
+        return False
+    try:
+        os.pwrite(_probe(), view(va, 1), 0)
+        os.pwrite(_probe(), view(va + nbytes - 1, 1), 0)
+    except OSError as error:
+        if error.errno != errno.EFAULT:
+            raise
+        return False
+    return True
+
+
 def user_bytes(va: int, nbytes: int) -> memoryview:
     """What copy_from_user and copy_to_user reach. Raises: OSError EFAULT."""
-    if not mapped(va, nbytes):
+    if not readable(va, nbytes):
         raise OSError(errno.EFAULT, f"no memory of this process at {va:#x}+{nbytes:#x}")
     return view(va, nbytes)
 

@@ -109,6 +109,8 @@ class Device:
         self.handles: dict[int, Buffer] = {}
         self.mappings: list[Mapping] = []
         self.doorbells: set[int] = set()
+        self.evicted = False
+        """After a page fault: new queues do not run either."""
         self.stale_tlb = False
         """The fault panel lets the next flushes be forgotten."""
 

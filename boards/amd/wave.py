@@ -20,6 +20,7 @@ from boards.amd.isa.gfx11 import GFX11
 from boards.amd.isa.layout import Family, all_ones, gather
 from boards.amd.isa.text import disassemble
 from boards.amd.wave_barrier import Barriers
+from boards.amd.wave_buffer import bind_buffer, bind_scalar_buffer
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
@@ -245,12 +246,16 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
         return bind_dual(inst)
     if inst.name in inst.family.waits:
         return _wait(inst)
+    if inst.meaning.startswith("s_buffer_load_"):
+        return bind_scalar_buffer(inst, memory)
     if inst.encoding in ("FLAT", "SMEM"):
         found = bind_memory(inst, memory)
         return found or bind_scalar(inst)
     if inst.encoding == "DS":
         return bind_lds(inst)
-    if inst.encoding[0] == "S" or inst.encoding == "MUBUF":
+    if inst.encoding == "MUBUF":
+        return bind_buffer(inst, memory) or bind_scalar(inst)
+    if inst.encoding[0] == "S":
         return bind_scalar(inst)
     op = operation(inst)
     return bind_vector(inst, op) if op is not None else bind_special(inst)

@@ -131,7 +131,7 @@ def _scratch_addresses(inst: Instruction, offset: int) -> Callable[[Waves], Addr
 
     def run(w: Waves) -> Addresses:
         base = np.full((w.n, w.lanes), np.uint32(offset & 0xFFFFFFFF), np.uint32)
-        if f["sve"]:
+        if inst.scratch_vector:
             base += w.vgpr[f["a"]][w.sel]
         if f["saddr"] not in inst.family.off:
             base += w.scalar(f["saddr"])[:, None]
@@ -156,7 +156,10 @@ def swizzle(w: Waves, inst: Instruction, offsets: Array, lanes: Lanes, dword: in
         )  # fmt: skip
     wave = w.waves[index // w.lanes].astype(np.uint64)
     lane = (index % w.lanes).astype(np.uint64)
-    start = np.uint64(w.scratch_va) + wave * np.uint64(w.scratch_wave_bytes)
+    if inst.family.own_scratch:
+        start = w.flat_scratch[w.waves[index // w.lanes]]
+    else:
+        start = np.uint64(w.scratch_va) + wave * np.uint64(w.scratch_wave_bytes)
     unit = np.uint64(4)
     answer: Addresses = start + where // unit * np.uint64(4 * w.lanes) + lane * unit + where % unit
     return answer

@@ -19,6 +19,7 @@ _MODE_REGISTER = 1
 _MINUS_ONE, _MASK16 = 193, 0xFFFF
 """The inline constant -1 as an operand, and as a 16-bit immediate."""
 _SHADER_CYCLES = 29
+_FLAT_SCRATCH = (20, 21)
 _IGNORED = frozenset({
     "s_nop", "s_clause", "s_delay_alu", "s_set_inst_prefetch_distance", "s_setprio", "s_sendmsg",
     "s_sleep", "s_waitcnt_depctr", "s_wait_idle", "s_icache_inv", "s_ttracedata",
@@ -266,6 +267,8 @@ def _hardware_register(inst: Instruction) -> Run | None:
     mask = (1 << width) - 1
     if inst.meaning == "s_getreg_b32":
         return _get_register(inst, number, offset, mask)
+    if number in _FLAT_SCRATCH and inst.family.own_scratch:
+        return _set_flat_scratch(inst, number == _FLAT_SCRATCH[1], offset, mask)
     if number != _MODE_REGISTER:
         return None
     if inst.meaning == "s_setreg_imm32_b32":
@@ -273,6 +276,19 @@ def _hardware_register(inst: Instruction) -> Run | None:
         return lambda w: _set_mode_bits(w, literal, offset, mask)
     source = inst.operands[1]
     return lambda w: _set_mode_bits(w, w.scalar(source.code), offset, mask)
+
+
+def _set_flat_scratch(inst: Instruction, high: bool, offset: int, mask: int) -> Run:
+    """FLAT_SCR_LO and FLAT_SCR_HI: where the wave's scratch begins."""
+    low = np.uint64(offset + (32 if high else 0))
+    keep = np.uint64(mask) << low
+    read = scalar_reader(inst, inst.operands[1], "u32")
+
+    def run(w: Waves) -> None:
+        old = w.flat_scratch[w.sel] & ~keep
+        w.flat_scratch[w.sel] = old | (read(w).astype(np.uint64) << low & keep)
+
+    return run
 
 
 def _get_register(inst: Instruction, number: int, offset: int, mask: int) -> Run | None:

@@ -13,7 +13,7 @@ from boards.amd.wave_types import Array, Dispatch
 # src: COMPUTE_PGM_RSRC1, COMPUTE_PGM_RSRC2 (gc_11_0_0_sh_mask.h): fields used here.
 _VGPRS, _FLOAT_MODE, _DX10_CLAMP, _IEEE = (0, 6), (12, 8), (21, 1), (23, 1)
 _GROUP_ID_BITS, _ITEM_BITS, _USER_SGPR_COUNT = (7, 8, 9), 10, (1, 5)
-_ITEM_DIMENSIONS = (11, 2)
+_ITEM_DIMENSIONS, _GROUP_SIZE_BIT = (11, 2), 10
 # src: LLVM AMDGPUUsage, "Architected SGPRs": ttmp9 is x, ttmp7 is y and z.
 _TTMP_X, _TTMP_YZ = 108 + 9, 108 + 7
 # src: the same, and what llvm.amdgcn.wave.id compiles to: bits 29:25 of ttmp8.
@@ -55,7 +55,9 @@ def from_descriptor(
     """A launch from a 64-byte kernel descriptor, as the AQL packet processor makes it.
 
     `pointers` gives the user registers that the kernel may ask for: "kernarg", "dispatch_ptr",
-    "queue_ptr", "dispatch_id", "flat_scratch", "private_size". Raises: ValueError.
+    "queue_ptr", "dispatch_id", "private_size"; and before gfx11 "private_segment_buffer" (see
+    `wave_buffer.scratch_resource`) and "flat_scratch", the address of all scratch memory.
+    Raises: ValueError.
     """
     if len(descriptor) < _DESCRIPTOR_BYTES:
         raise ValueError(f"a kernel descriptor has 64 bytes, not {len(descriptor)}")
@@ -122,6 +124,12 @@ def _group_ids(
         if dispatch.rsrc2 >> bit & 1:
             w.sgpr[at + len(filled)] = value
             filled.append(at + len(filled))
+    if family.own_scratch and dispatch.rsrc2 & 1:
+        # src: AMDGPUUsage, "Initial Kernel Execution State": the wave's offset in scratch comes
+        # after the workgroup's numbers and, if asked for, its size.
+        last = at + len(filled) + (dispatch.rsrc2 >> _GROUP_SIZE_BIT & 1)
+        w.sgpr[last] = np.arange(w.count) * dispatch.scratch_wave_bytes
+        filled.append(last)
     return filled
 
 

@@ -57,6 +57,8 @@ class Waves:
         self.lds = np.full(groups * lds_bytes // 4 + 1, _POISON, np.uint32)
         self.shared_base, self.private_base = 0, 0
         self.scratch_va, self.scratch_wave_bytes = 0, 0
+        self.flat_scratch = np.zeros(count, np.uint64)
+        """FLAT_SCRATCH, where kernels set it themselves."""
         self.steps = 0
         self.observer: Observer | None = None
         self.first_wave = 0
@@ -135,7 +137,9 @@ class Waves:
         self.put_scalar(register + 1, (value >> np.uint64(WORD_BITS)).astype(np.uint32))
 
     def put_mask(self, register: int, mask: Array) -> None:
-        """Write a bool (n, lanes) as a lane mask."""
+        """Write a bool (n, lanes) as a lane mask; what goes to NULL vanishes, all of it."""
+        if register == self.null:
+            return
         words = pack_bits(mask)
         for i in range(words.shape[1]):
             self.put_scalar(register + i, words[:, i])

@@ -9,6 +9,7 @@ from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_state import EXEC, SGPRS
 
 _HIGH = 128
+_SDWA_KEEP = 2
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
@@ -90,9 +91,12 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
         if inst.operands and inst.fields["soffset"] not in inst.family.off:
             reads.append(Operand("q", inst.fields["soffset"], 1))
         return
-    if inst.encoding in ("DS", "MUBUF"):
+    if inst.encoding == "DS":
         for o in inst.operands:
             (writes if o.field == "d" else reads).append(o)
+        return
+    if inst.encoding == "MUBUF":
+        _buffer(inst, reads, writes)
         return
     targets = _targets(inst)
     for number, o in enumerate(inst.operands):
@@ -116,6 +120,7 @@ def _targets(inst: Instruction) -> int:
 
 def _implied(inst: Instruction, reads: list[Operand]) -> None:
     accumulates = any(part in inst.meaning for part in _ACCUMULATES)
+    accumulates = accumulates or (inst.sdwa is not None and inst.sdwa.unused == _SDWA_KEEP)
     if accumulates or inst.meaning in ("s_addk_i32", "s_mulk_i32"):
         reads.append(inst.operands[0])
     if inst.meaning.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":
@@ -130,7 +135,7 @@ def _flat(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> Non
     for o in inst.operands:
         if o.field == "a":
             if segment == 1:
-                reads.extend([Operand("a", o.code, 1)] if f["sve"] else [])
+                reads.extend([Operand("a", o.code, 1)] if inst.scratch_vector else [])
             else:
                 reads.append(Operand("a", o.code, 1 if segment == 2 and based else 2))
         elif o.field == "d":
@@ -145,13 +150,30 @@ def _flat(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> Non
         writes.append(Operand("d", VGPR + f["d"], width))
 
 
+def _buffer(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> None:
+    f = inst.fields
+    for o in inst.operands:
+        if o.field == "a":
+            reads.extend([o._replace(dwords=f["offen"] + f["idxen"])])
+        elif o.field == "x" and "_load_" in inst.meaning:
+            writes.append(o)
+        else:
+            reads.append(o)
+            if o.field == "x" and _returns(inst):
+                writes.append(o._replace(dwords=o.dwords // (2 if "cmpswap" in inst.name else 1)))
+
+
+def _returns(inst: Instruction) -> bool:
+    return "atomic_" in inst.meaning and bool(inst.fields["glc"])
+
+
 def _counter(inst: Instruction) -> str:
     if inst.encoding == "SMEM":
         return "smem" if inst.operands else ""
     if inst.encoding == "DS":
         return "lgkm"
     if inst.encoding == "MUBUF":
-        return ""
+        return "vm" if "_load_" in inst.meaning or _returns(inst) else ""
     if inst.encoding != "FLAT":
         return ""
     if inst.meaning.startswith(_STORES):

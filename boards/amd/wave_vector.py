@@ -24,8 +24,8 @@ from boards.amd.wave_operands import (
     writer,
     zeroing_writer,
 )  # fmt: skip
-from boards.amd.wave_sdwa import part_reader, part_writer
 from boards.amd.wave_state import EXEC, Waves
+from boards.amd.wave_subdword import part_reader, part_writer
 from boards.amd.wave_types import Array
 
 Run = Callable[[Waves], Any]
@@ -148,7 +148,7 @@ def _put(inst: Instruction, o: Operand, kind: str) -> Put:
     if o.code < VGPR:
         raise UnsupportedOperand(f"{inst.meaning} writes scalar {o.code}")
     if inst.sdwa is not None:
-        return part_writer(inst, inst.sdwa, o, kind)
+        return part_writer(o, kind, inst.sdwa)
     high = bool(inst.fields.get("op_sel", 0) & 8) and inst.encoding == "VOP3"
     if BITS[kind] == 16 and not high and inst.name in inst.family.zeroing:
         return zeroing_writer(o, kind)
@@ -169,16 +169,18 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
     """A source with its half selection, sign modifiers and denormal mode."""
     index = "abc".find(o.field)
     f = inst.fields  # op_sel: a bit for each source, bit 3 for the destination
-    if inst.sdwa is not None and o.field in "ab" and kind != "m":
-        read = part_reader(inst, inst.sdwa, o, kind)
+    if inst.sdwa is not None and o.field in "ab":
+        read = part_reader(inst, o, kind, inst.sdwa)
     elif is_high(inst, o, kind):
         read = high_half(reader(inst, o._replace(code=o.code - _HIGH_HALF), "u32"), kind)
     elif BITS.get(kind) == 16 and f.get("op_sel", 0) >> ("abc".find(o.field) % 4) & 1:
         read = high_half(reader(inst, o, "u32"), kind)
     else:
         read = reader(inst, o, kind)
+    extra = inst.sdwa or inst.dpp if inst.encoding in _SHORT else None
+    neg = extra.neg if extra is not None else f.get("neg", 0)
+    absolute = extra.abs if extra is not None else f.get("abs", 0)
     if inst.meaning == "v_cndmask_b32" and kind == "u32" and index >= 0:
-        neg, absolute = _sign_modifiers(inst)
         return _sign_bits(read, neg >> index & 1, absolute >> index & 1)
     if kind not in ("f16", "f32", "f64"):
         return read
@@ -186,16 +188,7 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
         read = flushed(read, kind)
     if index < 0:
         return read
-    neg, absolute = _sign_modifiers(inst)
     return with_signs(read, kind, bool(neg >> index & 1), bool(absolute >> index & 1))
-
-
-def _sign_modifiers(inst: Instruction) -> tuple[int, int]:
-    """`neg` and `abs`, a bit a source."""
-    extra = inst.sdwa or inst.dpp
-    if extra is not None and inst.encoding in _SHORT:
-        return extra.neg, extra.abs
-    return inst.fields.get("neg", 0), inst.fields.get("abs", 0)
 
 
 def _sign_bits(read: Reader, neg: int, absolute: int) -> Reader:

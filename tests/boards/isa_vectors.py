@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.decode import VGPR, decode
-from boards.amd.isa.gfx11 import GFX11
+from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.layout import Family, Layout
 from boards.amd.isa.table import MASK, Entry
 from boards.amd.wave import bind
@@ -45,7 +45,10 @@ class Chip:
         return -(-asked // 640) * 640
 
 
-CHIPS = [Chip("gfx1100", GFX11)]
+CHIPS = [
+    Chip(name, FAMILIES[name], FAMILIES[name].lane_counts[0])
+    for name in ("gfx1030", "gfx1100") if name in FAMILIES
+]  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

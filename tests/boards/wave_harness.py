@@ -12,6 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import execute
+from boards.amd.wave_buffer import scratch_resource
 from boards.amd.wave_start import fit_scratch, from_descriptor
 from boards.amd.wave_types import MemoryFault, Report
 
@@ -178,11 +179,15 @@ def launch(
     memory.place(_ARGUMENT_VA, np.frombuffer(bytes(packed), np.uint8))
     descriptor = bytes(loaded.image[loaded.descriptor : loaded.descriptor + 64])
     private = int.from_bytes(descriptor[4:8], "little")
+    waves, lanes = 1024, 32 if descriptor[57] >> 2 & 1 else 64
+    pointers = {
+        "kernarg": _ARGUMENT_VA, "flat_scratch": _SCRATCH_VA,
+        "private_segment_buffer": scratch_resource(_SCRATCH_VA, waves * 64 * private, lanes),
+    }  # fmt: skip
     dispatch = from_descriptor(
-        descriptor, _CODE_VA + loaded.descriptor, groups, workgroup, {"kernarg": _ARGUMENT_VA}
+        descriptor, _CODE_VA + loaded.descriptor, groups, workgroup, pointers
     )
     if private:
-        waves = 1024
         memory.place(_SCRATCH_VA, np.full(waves * 64 * private, 0xCD, np.uint8))
         dispatch = fit_scratch(dispatch, _SCRATCH_VA, (private + 3) & ~3, waves)
     return execute(replace(dispatch, **changes), memory, strict, FAMILIES[cpu])

@@ -84,6 +84,12 @@ class Family:
     dpp_sources: frozenset[int] = frozenset({233, 234, 250})
     """Codes of source 0 that announce a dword of lane permutation."""
     dpp_encodings: frozenset[str] = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P"})
+    buffer_swizzle: Bits = (30, 2)
+    """Word 1 of a buffer resource: 0, or the code of the elements that lanes are interleaved by."""
+    buffer_check: Bits | None = (28, 2)
+    """Word 3 of a buffer resource: the kind of bounds check; None: it follows from the stride."""
+    own_scratch: bool = False
+    """Kernels set FLAT_SCRATCH themselves, from registers that tell where the wave's memory is."""
     sdwa: bool = False
     """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
     row_share: str = "row_share"

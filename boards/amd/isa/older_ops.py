@@ -60,8 +60,7 @@ def _offset_of_nibble(a: Array) -> Array:
 
 
 def _norm(a: Array, *, kind: str, low: float, scale: float) -> Array:
-    answer: Array = to_integer(np.rint(a.astype(np.float64).clip(low, 1.0) * scale), kind)
-    return answer
+    return to_integer(np.rint(a.astype(np.float64).clip(low, 1.0) * scale), kind)
 
 
 def _small_floats() -> None:
@@ -71,18 +70,21 @@ def _small_floats() -> None:
 
 
 def _from_small(a: Array, *, form: Small) -> Array:
-    return widen(a & np.uint32(0xFF), form).astype(np.float32)
+    answer: Array = widen(a & np.uint32(0xFF), form).astype(np.float32)
+    return answer
 
 
 def _pair_from_small(a: Array, *, form: Small) -> Array:
     low, high = (_from_small(a >> np.uint32(n), form=form).view(np.uint32) for n in (0, 8))
-    return np.asarray(low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32))
+    answer: Array = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+    return answer
 
 
 def pack_small(a: Array, b: Array, form: Small) -> Array:
     """Two f32 as two 8-bit floats in 16 bits."""
-    both = narrow(a, form) | narrow(b, form) << np.uint32(8)
-    return both.astype(np.uint16)
+    both: Array = narrow(a, form) | narrow(b, form) << np.uint32(8)
+    answer: Array = both.astype(np.uint16)
+    return answer
 
 
 def _pack_ops() -> None:

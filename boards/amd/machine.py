@@ -1,0 +1,51 @@
+"""How boards are put together: `open_board("gfx1100")`."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from boards.amd import sysfs
+from boards.amd.chip import chip, names
+from boards.amd.hardware import EngineFactory, Hardware, Options
+from boards.amd.space import Checks
+from boards.amd.world import BoardWorld
+
+__all__ = ["Checks", "Options", "another_process", "names", "open_board"]
+_PIDS = itertools.count(1000)
+
+
+def _next_pid() -> int:
+    return next(_PIDS)
+
+
+def open_board(
+    name: str,
+    *,
+    gpus: int = 1,
+    vram_bytes: int = 1 << 30,
+    options: Options | None = None,
+    engines: EngineFactory | None = None,
+) -> BoardWorld:
+    """A machine with `gpus` GPUs of a kind, and a process in front of it.
+
+    `vram_bytes` is sparse: only what is written takes memory. Raises: ValueError with the names
+    there are.
+    """
+    if name not in names():
+        raise ValueError(f"no board {name!r}: there are {', '.join(names())}")
+    chosen = replace(options or Options(), vram_bytes=vram_bytes)
+    if engines is not None:
+        chosen.engines = engines
+    chips = [chip(name)] * gpus
+    files = sysfs.files(chips, vram_bytes, large_bar=chosen.large_bar)
+    return BoardWorld(Hardware(chips, chosen), files, f"board {name}", _next_pid)
+
+
+def another_process(world: BoardWorld) -> BoardWorld:
+    """A second process in front of the same board."""
+    hardware = world.hardware
+    chips = [gpu.chip for gpu in hardware.gpus]
+    options = hardware.options
+    files = sysfs.files(chips, options.vram_bytes, large_bar=options.large_bar)
+    return BoardWorld(hardware, files, world.name, _next_pid)

@@ -1,0 +1,309 @@
+"""The World that a driver meets: files, descriptors, ioctls and mappings of one process.
+
+Duck-typed: it has the methods of the product's World and raises plain OSError with the errno that
+Linux would give.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from boards.amd import host
+from boards.amd import kfd_types as k
+from boards.amd.extents import Piece
+from boards.amd.hardware import Counters, Finding, Gpu, Hardware
+from boards.amd.kfd import Kfd, number_of
+from boards.amd.kfd_device import SLICE_BYTES, Buffer
+from boards.amd.kfd_process import Process
+from boards.amd.panel import Panel
+from boards.amd.region import HostRegion, RegisterRegion, Reservation
+from boards.amd.sysfs import Files, Tree
+
+Region = HostRegion | RegisterRegion | Reservation
+_FIRST_FD = 1000
+_OFFSET_MASK = (1 << 46) - 1
+_GPU_ID_MASK = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An open descriptor: of KFD, of a render node, or of a plain file."""
+
+    path: str
+    gpu: Gpu | None = None
+    kfd: Kfd | None = None
+
+
+class BoardWorld:
+    """A process in front of a board; `panel` breaks things, `findings` is what was noticed."""
+
+    def __init__(
+        self, hardware: Hardware, files: Files, name: str, pids: Callable[[], int]
+    ) -> None:
+        self.name, self.hardware = name, hardware
+        self._tree, self._pids = Tree(files), pids
+        self._fds: dict[int, File] = {}
+        self._next_fd = _FIRST_FD
+        self._kfd: Kfd | None = None
+        self._maps = 0
+        self.panel = Panel(hardware, self._process, self.kill)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What silicon would have let pass."""
+        return self.hardware.findings
+
+    @property
+    def gpus(self) -> list[Gpu]:
+        """The board's GPUs."""
+        return self.hardware.gpus
+
+    @property
+    def process(self) -> Process | None:
+        """The process as the kernel driver knows it; None while /dev/kfd is not open."""
+        return self._kfd.process if self._kfd is not None else None
+
+    def _process(self) -> Process:
+        if self._kfd is None:
+            raise OSError(errno.ENODEV, "no process has /dev/kfd open")
+        return self._kfd.process
+
+    # Files
+
+    def open(self, path: str, flags: int) -> int:
+        if not self._tree.exists(path):
+            raise OSError(errno.ENOENT, f"no {path}")
+        gpu = next((gpu for gpu in self.hardware.gpus if gpu.node == path), None)
+        kfd = self._open_kfd() if path == "/dev/kfd" else None
+        if gpu is None and kfd is None and flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(errno.EACCES, f"{path} is read-only")
+        fd = self._next_fd
+        self._next_fd += 1
+        self._fds[fd] = File(path, gpu, kfd)
+        return fd
+
+    def _open_kfd(self) -> Kfd:
+        """src: kfd_open(): one process, however often it opens."""
+        if self._kfd is None:
+            process = Process(self.hardware, self._pids())
+            process.memory.allocating = self.panel.before_alloc
+            self._kfd = Kfd(process, self._acquire_vm)
+        return self._kfd
+
+    def _file(self, fd: int) -> File:
+        found = self._fds.get(fd)
+        if found is None:
+            raise OSError(errno.EBADF, f"descriptor {fd} is not open here")
+        return found
+
+    def close(self, fd: int) -> None:
+        self._file(fd)
+        file = self._fds.pop(fd)
+        last = file.kfd is not None and all(f.kfd is None for f in self._fds.values())
+        if last and self.hardware.options.close_ends_process:
+            self._end()
+
+    def _end(self) -> None:
+        if self._kfd is not None:
+            self._kfd.process.end()
+            self._kfd = None
+
+    def kill(self) -> None:
+        """The process is killed: descriptors close, its KFD state is cleaned up."""
+        self._fds.clear()
+        self._end()
+
+    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
+        data = self._tree.read(path)
+        if len(data) > limit_bytes:
+            raise OSError(errno.EFBIG, f"{path} is longer than {limit_bytes} bytes")
+        return data
+
+    def write(self, path: str, data: bytes) -> None:
+        self._tree.read(path)
+        raise OSError(errno.EACCES, f"{path} is read-only")
+
+    def listdir(self, path: str) -> list[str]:
+        return self._tree.listdir(path)
+
+    def readlink(self, path: str) -> str:
+        number = errno.EINVAL if self._tree.exists(path) else errno.ENOENT
+        raise OSError(number, f"{path} is no symbolic link")
+
+    def exists(self, path: str) -> bool:
+        return self._tree.exists(path)
+
+    def access(self, path: str, mode: int) -> bool:
+        device = path.startswith("/dev/")
+        return self._tree.exists(path) and (device or not mode & (os.W_OK | os.X_OK))
+
+    # ioctl
+
+    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+        file = self._file(fd)
+        if file.kfd is None:
+            raise OSError(errno.EINVAL if file.gpu else errno.ENOTTY, f"no ioctl of {file.path}")
+        if not file.kfd.process.alive:
+            raise OSError(errno.EBADF, "the process that opened this is gone")
+        self.panel.before_ioctl(number_of(request))
+        return file.kfd.ioctl(request, argument)
+
+    def _acquire_vm(self, process: Process, args: SimpleNamespace) -> None:
+        """ACQUIRE_VM. src: kfd_ioctl_acquire_vm(). Raises: OSError EINVAL, EBUSY."""
+        file = self._fds.get(args.drm_fd)
+        if file is None:
+            raise OSError(errno.EINVAL, f"descriptor {args.drm_fd} is not open here")
+        device = process.device(args.gpu_id)
+        if device.table is not None:
+            if device.drm_fd != args.drm_fd:
+                raise OSError(errno.EBUSY, "the process has a VM of another open render node")
+            return
+        if file.gpu is not device.gpu:
+            raise OSError(errno.EINVAL, f"{file.path} is not the render node of this GPU")
+        device.acquire(args.drm_fd)
+
+    # Memory
+
+    def reserve(self, nbytes: int) -> Reservation:
+        if nbytes <= 0:
+            raise OSError(errno.EINVAL, "nothing to reserve")
+        self._maps += 1
+        return Reservation(nbytes, self._unmapped)
+
+    def _unmapped(self) -> None:
+        self._maps -= 1
+
+    def mmap(
+        self,
+        fd: int,
+        nbytes: int,
+        offset: int = 0,
+        *,
+        write: bool = True,
+        within: Reservation | None = None,
+        at: int = 0,
+    ) -> Region:
+        if nbytes <= 0 or offset < 0 or offset % host.PAGE_BYTES:
+            raise OSError(errno.EINVAL, f"cannot map {nbytes} bytes at {offset:#x}")
+        if fd == -1:
+            return self._map_pieces(-1, [], host.pages(nbytes), write, within, at, None)
+        file = self._file(fd)
+        if file.gpu is not None:
+            return self._map_buffer(file.gpu, nbytes, offset, write, within, at)
+        if file.kfd is not None:
+            return self._map_registers(file.kfd, nbytes, offset)
+        raise OSError(errno.ENODEV, f"{file.path} cannot be mapped")
+
+    def _map_buffer(
+        self, gpu: Gpu, nbytes: int, offset: int, write: bool, within: Reservation | None, at: int
+    ) -> Region:
+        """A buffer through a render node. src: drm_gem_mmap(), amdgpu_gem_object_mmap()"""
+        buffers = self._process().memory.buffers
+        found = next((b for b in buffers if b.offset == offset and not b.freed), None)
+        nbytes = host.pages(nbytes)
+        if found is None or found.device.gpu is not gpu or nbytes > found.nbytes:
+            raise OSError(errno.EINVAL, f"no buffer of {nbytes:#x} bytes at {offset:#x}")
+        if found.kind == "USERPTR":
+            raise OSError(errno.EPERM, "memory of the process is not mapped again")
+        if found.pool is None or (found.kind == "VRAM" and not self.hardware.options.large_bar):
+            raise OSError(errno.EPERM, f"{found} is not for the host")
+        for piece in found.pieces:
+            found.pool.prepare(piece.start, piece.nbytes)
+        return self._map_pieces(found.pool.fd, found.pieces, nbytes, write, within, at, found)
+
+    def _map_pieces(
+        self, fd: int, pieces: list[Piece], nbytes: int, write: bool,
+        within: Reservation | None, at: int, buffer: Buffer | None,
+    ) -> Region:  # fmt: skip
+        """Map the pieces of a file one after the other, or anonymous memory."""
+        va = within.place(at, nbytes) if within is not None else host.reserve(nbytes)
+        done = 0
+        for piece in pieces:
+            part = min(piece.nbytes, nbytes - done)
+            if part > 0:
+                host.map_file(fd, piece.start, part, at=va + done, write=write)
+                done += part
+        if fd == -1:
+            host.map_anonymous(nbytes, at=va, write=write)
+        memory = self._process().memory if buffer is not None else None
+        if buffer is not None:
+            buffer.maps += 1
+        self._maps += 1
+
+        def unmap() -> None:
+            if within is not None:
+                within.vacate(va, nbytes)
+            else:
+                host.unmap(va, nbytes)
+            self._unmapped()
+            if buffer is not None and memory is not None:
+                buffer.maps -= 1
+                memory.settle(buffer)
+
+        return HostRegion(va, nbytes, unmap, write=write)
+
+    def _map_registers(self, kfd: Kfd, nbytes: int, offset: int) -> Region:
+        """Doorbells and remapped registers. src: kfd_mmap()"""
+        kind, process = offset >> k.MMAP_TYPE_SHIFT, kfd.process
+        device = process.devices.get(offset >> k.MMAP_GPU_SHIFT & _GPU_ID_MASK)
+        if kind == k.MMAP_EVENTS:
+            raise OSError(errno.EINVAL, "the event page is a buffer of the process")
+        if kind not in (k.MMAP_DOORBELL, k.MMAP_MMIO):
+            raise OSError(errno.EFAULT, f"no kind of mapping at {offset:#x}")
+        if device is None:
+            raise OSError(errno.ENODEV, f"no GPU at {offset:#x}")
+        owner = device
+        self._maps += 1
+        if kind == k.MMAP_DOORBELL and nbytes == SLICE_BYTES:
+            return RegisterRegion(
+                nbytes, lambda off, size, value: process.ring(owner, off, size, value),
+                self._unmapped,
+            )  # fmt: skip
+        if kind == k.MMAP_MMIO and nbytes == host.PAGE_BYTES:
+            return RegisterRegion(nbytes, lambda off, size, value: None, self._unmapped)
+        self._maps -= 1
+        raise OSError(errno.EINVAL, f"{nbytes:#x} bytes of registers")
+
+    def protect(self, region: Region, *, write: bool, execute: bool) -> None:
+        if write and execute:
+            raise OSError(errno.ENOTSUP, "memory that is writable and executable at once")
+        if not isinstance(region, HostRegion):
+            raise OSError(errno.ENOTSUP, "only memory can be protected")
+        prot = host.PROT_READ | (host.PROT_WRITE if write else 0)
+        region.protect(prot | (host.PROT_EXEC if execute else 0))
+
+    # The rest of the process
+
+    def symbol(self, name: str) -> int:
+        return host.symbol(name)
+
+    def function(self, address: int, nargs: int) -> Callable[..., int]:
+        return host.function(address, nargs)
+
+    def monotonic_s(self) -> float:
+        return self.hardware.clock.now_s()
+
+    def sleep(self, seconds: float) -> None:
+        self.hardware.clock.skip(seconds)
+        if self._kfd is not None:
+            self._kfd.process.queues.pump()
+
+    # For tests
+
+    def baseline(self) -> Counters:
+        """What is alive now, on the whole board."""
+        process = self.process
+        counters = Counters(fds=len(self._fds), mappings=self._maps)
+        for gpu in self.hardware.gpus:
+            counters.vram_bytes -= gpu.memory.free_bytes
+        counters.gtt_bytes = -self.hardware.gtt_memory.free_bytes
+        if process is not None:
+            counters.processes = 1
+            counters.buffers = len(process.memory.buffers)
+            counters.queues, counters.events = len(process.queues.by_id), len(process.events)
+            counters.mapped_to_gpus = sum(len(b.on) for b in process.memory.buffers)
+        return counters
