@@ -79,7 +79,7 @@ def _registers(state: State) -> dict[int, int]:
         count = user_sgprs(own[PGM_RSRC2])
         if count > USER_DATA_COUNT:
             raise context.fault("reserved value", f"{count} user registers")
-        needed += range(USER_DATA_0, USER_DATA_0 + count)
+        needed += [USER_DATA_0] if count else []
         if scratch_enabled(own[PGM_RSRC2]):
             needed += [TMPRING_SIZE]
             needed += [SCRATCH_BASE_LO, SCRATCH_BASE_HI] if chip.family != "gfx10" else []
@@ -122,6 +122,17 @@ def _geometry(
     return groups, whole, items
 
 
+def _user_data(sh: dict[int, int]) -> tuple[int, ...]:
+    """The user registers up to the first that was never set: compilers ask for spare ones."""
+    last = USER_DATA_0 + user_sgprs(sh[PGM_RSRC2])
+    values: list[int] = []
+    for number in range(USER_DATA_0, last):
+        if number not in sh:
+            break
+        values.append(sh[number])
+    return tuple(values)
+
+
 def _scratch(state: State, sh: dict[int, int]) -> tuple[int, int, int]:
     """(base, bytes of a wave, waves) of scratch, zeros when the kernel has none."""
     if not scratch_enabled(sh[PGM_RSRC2]):
@@ -153,7 +164,6 @@ def _dispatch(state: State, dims: tuple[int, int, int], initiator: int) -> None:
     groups, workgroup, items = _geometry(state, sh, dims, initiator)
     scratch_va, wave_bytes, waves = _scratch(state, sh)
     wave32 = initiator >> _WAVE32 & 1 and chip.family != "gfx9"
-    count = user_sgprs(sh[PGM_RSRC2])
     launch(
         context,
         Dispatch(
@@ -161,7 +171,7 @@ def _dispatch(state: State, dims: tuple[int, int, int], initiator: int) -> None:
             groups=(groups[0], groups[1], groups[2]),
             workgroup=(workgroup[0], workgroup[1], workgroup[2]),
             rsrc1=sh[PGM_RSRC1], rsrc2=sh[PGM_RSRC2],
-            user_sgprs=tuple(sh[USER_DATA_0 + i] for i in range(count)),
+            user_sgprs=_user_data(sh),
             lanes=32 if wave32 else 64, lds_bytes=lds_bytes(sh[PGM_RSRC2]),
             scratch_va=scratch_va, scratch_wave_bytes=wave_bytes, scratch_waves=waves,
             items=(items[0], items[1], items[2]) if items else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from boards.amd.engine_types import Host, PacketFault, QueueSpec, Space
 from boards.amd.wave_types import Addresses, Strict, Words
@@ -65,6 +65,7 @@ class Context:
     va: int = 0
     words: tuple[int, ...] = ()
     name: str = ""
+    found: set[tuple[str, str]] = field(default_factory=set)
 
     def fault(self, kind: str, detail: str = "") -> PacketFault:
         """The fault of the current packet, to be raised."""
@@ -72,8 +73,11 @@ class Context:
         return PacketFault(kind, va=self.va, words=self.words[:8], detail=where)
 
     def find(self, kind: str, detail: str) -> None:
-        """A strict finding about the current packet."""
-        self.host.find(kind, f"queue {self.spec.queue_id}, {self.name} at {self.va:#x}: {detail}")
+        """A strict finding about the current packet, once for each kind of packet."""
+        if (kind, self.name) not in self.found:
+            self.found.add((kind, self.name))
+            where = f"queue {self.spec.queue_id}, {self.name} at {self.va:#x}"
+            self.host.find(kind, f"{where}: {detail}")
 
     def read(self, va: int, nbytes: int) -> bytes:
         """Memory as it is now. Raises: MemoryFault."""

@@ -55,8 +55,7 @@ class Processor:
         words = stream.read(context, at, length)
         context.words = words
         op = bits(words[0], 15, 8)
-        if length > 1 or op != layout.NOP:
-            self._check(op, words)
+        self._check(op, words)
         masked = stream.masked
         if self._participates(stream, length):
             context.host.trace(
@@ -86,6 +85,8 @@ class Processor:
     def _check(self, op: int, words: tuple[int, ...]) -> None:
         form, payload = self.layouts[op], len(words) - 1
         self.context.name = form.name
+        if payload == 0:
+            return
         if payload < form.least or (form.most is not None and payload > form.most):
             raise self.context.fault("wrong length", f"{payload} payload words")
         for number, mask in enumerate(form.reserved[:payload], 1):

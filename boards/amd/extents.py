@@ -25,7 +25,12 @@ class Extents:
 
     def __init__(self, start: int, nbytes: int) -> None:
         self._free = [Piece(start, nbytes)]
-        self.free_bytes = nbytes
+        self.free_bytes, self._all_bytes = nbytes, nbytes
+
+    @property
+    def used_bytes(self) -> int:
+        """What is taken."""
+        return self._all_bytes - self.free_bytes
 
     def take(self, nbytes: int, align: int, *, whole: bool = False) -> list[Piece]:
         """Pieces of `nbytes` together. Raises: OSError ENOMEM."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from boards.amd.chip import SaveSizes, sizes_of
 from boards.amd.clock import Clock
 from boards.amd.coherence import Coherence
 from boards.amd.engine_types import Chip, Host, QueueEngines
+from boards.amd.engines import Engines
 from boards.amd.extents import Extents, Piece
 from boards.amd.pages import FORMATS, Bus, Format
 from boards.amd.pool import FilePool, Vram
@@ -94,8 +93,7 @@ class Options:
     evict_on_fault: bool = False
     """A page fault stops all queues of its process on that GPU for good, as the kernel does
     (kfd_debug.c, kfd_dqm_evict_pasid) unless amdgpu.no_queue_eviction_on_vm_fault=1."""
-    engines: EngineFactory | None = None
-    """None: the real ones."""
+    engines: EngineFactory = Engines
 
 
 class Hardware:
@@ -131,11 +129,7 @@ class Hardware:
 
     def engines(self, host: Host) -> QueueEngines:
         """Engines for one process on one GPU."""
-        factory: Any = self.options.engines
-        if factory is None:
-            factory = importlib.import_module("boards.amd.engines").Engines
-        made: QueueEngines = factory(host)
-        return made
+        return self.options.engines(host)
 
     def mmap_offset(self, nbytes: int) -> int:
         """Where in the render node's file a buffer is mapped from; never the same twice."""

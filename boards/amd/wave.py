@@ -25,6 +25,7 @@ from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
 from boards.amd.wave_scalar import BARRIER, BARRIER_SIGNAL, BARRIER_WAIT, END, Jump, bind_scalar
+from boards.amd.wave_scalar_float import bind_scalar_float
 from boards.amd.wave_special import bind_special
 from boards.amd.wave_start import start, vgpr_count, waves_per_group
 from boards.amd.wave_state import Waves
@@ -256,7 +257,7 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
     if inst.encoding == "MUBUF":
         return bind_buffer(inst, memory) or bind_scalar(inst)
     if inst.encoding[0] == "S":
-        return bind_scalar(inst)
+        return bind_scalar_float(inst) or bind_scalar(inst)
     op = operation(inst)
     return bind_vector(inst, op) if op is not None else bind_special(inst)
 

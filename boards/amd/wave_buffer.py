@@ -20,6 +20,7 @@ from boards.amd.wave_types import Array, Memory, Words
 
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"buffer_load_(d16_)?(hi_)?([iub])(\d+)$")
+_SCALAR_SHORT = re.compile(r"s_buffer_load_([iu])(\d+)$")
 _STORE = re.compile(r"buffer_store_(d16_hi_)?b(\d+)$")
 _ATOMIC = re.compile(r"buffer_atomic_(\w+?(\d\d))$")
 # src: RDNA2 ISA 8.1.8, table "Buffer Resource Descriptor": bits of words 1 and 3.
@@ -238,26 +239,29 @@ def _atomic(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
 
 
 def bind_scalar_buffer(inst: Instruction, memory: Memory) -> Run:
-    """s_buffer_load: dwords at a byte offset, 0 beyond the buffer."""
+    """s_buffer_load: dwords, or one smaller element, at a byte offset; 0 beyond the buffer."""
     f = inst.fields
     target, source = inst.operands[0], inst.operands[1].code
     based = f["soffset"] not in inst.family.off
+    match = _SCALAR_SHORT.match(inst.meaning)
+    kind, bits = (match[1], int(match[2])) if match else ("b", 32)
+    nbytes = np.uint64(bits // 8)
 
     def run(w: Waves) -> None:
         r = resource(w, inst.family, source)
         offset = np.full(w.n, np.uint64(inst.offset & (1 << 32) - 1), np.uint64)
         if based:
             offset += w.scalar(f["soffset"])
-        offset = (offset & np.uint64(0xFFFFFFFF)) & ~np.uint64(_DWORD - 1)
+        offset = (offset & np.uint64(0xFFFFFFFF)) & ~(nbytes - np.uint64(1))
         # src: RDNA2 ISA 6.4.2, scalar buffer loads: limit = records * max(stride, 1).
         limit = (r.records * np.maximum(r.stride, np.uint64(1)))[:, 0]
         for i in range(target.dwords):
             at = offset + np.uint64(_DWORD * i)
             value = np.zeros(w.n, np.uint32)
-            rows = np.flatnonzero(at + np.uint64(_DWORD) <= limit)
+            rows = np.flatnonzero(at + nbytes <= limit)
             if len(rows):
                 va = (r.base[:, 0] + at)[rows]
-                value[rows] = guarded(w, inst, memory.load, va, _DWORD, rows * w.lanes)[0]
-            w.put_scalar(target.code + i, value)
+                value[rows] = guarded(w, inst, memory.load, va, bits // 8, rows * w.lanes)[0]
+            w.put_scalar(target.code + i, narrow(value, kind, bits))
 
     return run

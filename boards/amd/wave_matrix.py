@@ -17,7 +17,7 @@ _SIZE = 16
 Load = Callable[[Waves, Operand], Array]
 
 
-def _registers(w: Waves, o: Operand) -> Array:
+def registers(w: Waves, o: Operand) -> Array:
     """The dwords of an operand: (n, lanes, dwords)."""
     first = o.code - VGPR
     if first < 0:
@@ -29,16 +29,20 @@ def _registers(w: Waves, o: Operand) -> Array:
 def _f16_rows(w: Waves, o: Operand) -> Array:
     """A (or B transposed): lane i of the first 16 holds row i; (n, 16, 16) as f64."""
     # src: RDNA3 ISA 7.9, WMMA: lanes 16..31 (and 32..63) hold copies of lanes 0..15.
-    return _registers(w, o)[:, :_SIZE].view(np.float16).astype(np.float64)
+    return registers(w, o)[:, :_SIZE].view(np.float16).astype(np.float64)
 
 
 def _bf16_rows(w: Waves, o: Operand) -> Array:
-    raw = _registers(w, o)[:, :_SIZE].view(np.uint16).astype(np.uint32) << np.uint32(16)
+    raw = registers(w, o)[:, :_SIZE].view(np.uint16).astype(np.uint32) << np.uint32(16)
     return raw.view(np.float32).astype(np.float64)
 
 
 def _int_rows(w: Waves, o: Operand, bits: int, signed: bool) -> Array:
-    raw = _registers(w, o)[:, :_SIZE]
+    return int_fields(registers(w, o)[:, :_SIZE], bits, signed)
+
+
+def int_fields(raw: Array, bits: int, signed: bool) -> Array:
+    """Dwords (n, lanes, dwords) as their bit fields (n, lanes, elements)."""
     low = np.arange(0, 32, bits).astype(np.uint32)
     parts = (raw[..., None] >> low & np.uint32((1 << bits) - 1)).astype(np.int64)
     value = parts.reshape(*raw.shape[:2], -1)
@@ -55,7 +59,7 @@ def _accumulator(w: Waves, inst: Instruction, kind: Any) -> Array:
             raise UnsupportedOperand("a scalar accumulator")
         value = np.array([bits], np.uint32).view(kind)[0]
         return np.full((w.n, _SIZE, _SIZE), value)
-    dwords = _registers(w, o).view(kind)
+    dwords = registers(w, o).view(kind)
     shaped = dwords.reshape(w.n, w.lanes // _SIZE, _SIZE, o.dwords)
     answer: Array = shaped.transpose(0, 3, 1, 2).reshape(w.n, _SIZE, _SIZE)
     return answer
@@ -74,7 +78,7 @@ def _float(load: Load) -> Callable[[Instruction], Run]:
 
     def bind(inst: Instruction) -> Run:
         target, a, b, _ = inst.operands
-        _no_signs(inst)
+        no_signs(inst)
 
         def run(w: Waves) -> None:
             c = _accumulator(w, inst, np.float32)
@@ -86,7 +90,8 @@ def _float(load: Load) -> Callable[[Instruction], Run]:
     return bind
 
 
-def _no_signs(inst: Instruction) -> None:
+def no_signs(inst: Instruction) -> None:
+    """Refuse the sign modifiers of float products."""
     if inst.fields["neg"] or inst.fields["neg_hi"]:
         raise UnsupportedOperand("sign modifiers of a float WMMA")
 
@@ -96,17 +101,17 @@ def _narrow(load: Load, kind: str) -> Callable[[Instruction], Run]:
 
     def bind(inst: Instruction) -> Run:
         target, a, b, accumulator = inst.operands
-        _no_signs(inst)
+        no_signs(inst)
         shift = np.uint32(16 if inst.fields["op_sel"] >> 2 & 1 else 0)
 
         def run(w: Waves) -> None:
-            old = _registers(w, accumulator)
+            old = registers(w, accumulator)
             shaped = old.reshape(w.n, w.lanes // _SIZE, _SIZE, accumulator.dwords)
             c = shaped.transpose(0, 3, 1, 2).reshape(w.n, _SIZE, _SIZE) >> shift
             product = load(w, a) @ load(w, b).transpose(0, 2, 1)
-            halves = _to_bits(product + _from_bits(c, kind), kind).astype(np.uint32) << shift
+            halves = to_bits(product + from_bits(c, kind), kind).astype(np.uint32) << shift
             keep = np.uint32(0xFFFF) << (np.uint32(16) - shift)
-            current = _registers(w, target)
+            current = registers(w, target)
             shaped = current.reshape(w.n, w.lanes // _SIZE, _SIZE, target.dwords)
             before = shaped.transpose(0, 3, 1, 2).reshape(w.n, _SIZE, _SIZE)
             _store(w, target, (before & keep) | halves)
@@ -116,14 +121,16 @@ def _narrow(load: Load, kind: str) -> Callable[[Instruction], Run]:
     return bind
 
 
-def _from_bits(c: Array, kind: str) -> Array:
+def from_bits(c: Array, kind: str) -> Array:
+    """The low halves of dwords as f64."""
     low = c & np.uint32(0xFFFF)
     if kind == "f16":
         return low.astype(np.uint16).view(np.float16).astype(np.float64)
     return (low << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
-def _to_bits(value: Array, kind: str) -> Array:
+def to_bits(value: Array, kind: str) -> Array:
+    """f64 rounded to 16 bits."""
     if kind == "f16":
         return value.astype(np.float16).view(np.uint16)
     raw = value.astype(np.float32).view(np.uint32)

@@ -17,6 +17,7 @@ from boards.amd.wave_types import Addresses, Array, Memory, MemoryFault, WaveFau
 
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"load_(d16_)?(hi_)?([iub])(\d+)$")
+_SHORT_LOAD = re.compile(r"s_load_([iu])(\d+)$")
 _STORE = re.compile(r"store_(d16_hi_)?b(\d+)$")
 _FLAT, _SCRATCH, _GLOBAL = 0, 1, 2
 _APERTURE_SHIFT = np.uint64(32)
@@ -42,16 +43,18 @@ def _scalar_load(inst: Instruction, memory: Memory) -> Run:
     target, base = inst.operands[0], inst.operands[1].code
     step = np.uint64(inst.offset & (1 << 64) - 1)
     based = f["soffset"] not in inst.family.off
-    count = target.dwords
+    match = _SHORT_LOAD.match(inst.meaning)
+    kind, bits = (match[1], int(match[2])) if match else ("b", 32 * target.dwords)
+    nbytes = bits // 8
+    aligned = ~np.uint64(min(nbytes, 4) - 1)
 
     def run(w: Waves) -> None:
         va = w.scalar64(base) + step
         if based:
             va = va + w.scalar(f["soffset"]).astype(np.uint64)
-        va = va & ~np.uint64(3)
-        words = guarded(w, inst, memory.load, va, 4 * count, None)
-        for i in range(count):
-            w.put_scalar(target.code + i, words[i])
+        words = guarded(w, inst, memory.load, va & aligned, nbytes, None)
+        for i, word in enumerate(narrow(words, kind, bits)):
+            w.put_scalar(target.code + i, word)
 
     return run
 

@@ -66,7 +66,7 @@ def scalar_reader(inst: Instruction, o: Operand, kind: str) -> Run:
         extended = value - (1 << 16) if value >> 15 and kind != "u16" else value
         literal = np.array([extended & 0xFFFFFFFF], np.uint32).view(DTYPES[kind])
         return lambda w: np.broadcast_to(literal, (w.n,))
-    bits = constant(o.code, kind, inst.literal)
+    bits = inst.literal or 0 if o.field == "k" else constant(o.code, kind, inst.literal)
     if bits is not None:
         wide = o.code == LITERAL and kind in ("u64", "i64")
         bits = bits & 0xFFFFFFFF if wide and kind == "u64" else bits
@@ -76,6 +76,8 @@ def scalar_reader(inst: Instruction, o: Operand, kind: str) -> Run:
     dtype = DTYPES[kind]
     if BITS[kind] == 64:
         return lambda w: scalar64(w, o.code).view(dtype)
+    if BITS[kind] == 16:
+        return lambda w: scalar32(w, o.code).astype(np.uint16).view(dtype)
     return lambda w: scalar32(w, o.code).view(dtype)
 
 
@@ -83,6 +85,9 @@ def put_result(w: Waves, o: Operand, kind: str, value: Array) -> None:
     """Write a scalar result of a type."""
     if BITS[kind] == 64:
         w.put_scalar64(o.code, value.astype(DTYPES[kind], copy=False).view(np.uint64))
+    elif BITS[kind] == 16:
+        raw = np.ascontiguousarray(value, DTYPES[kind]).view(np.uint16)
+        w.put_scalar(o.code, raw.astype(np.uint32))
     else:
         w.put_scalar(o.code, value.astype(DTYPES[kind], copy=False).view(np.uint32))
 

@@ -11,13 +11,16 @@ from boards.amd.isa import floats
 from boards.amd.isa.decode import VGPR, Instruction
 from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_dot import bind_dot
+from boards.amd.wave_fp8 import FP8
 from boards.amd.wave_lanes import permlane_sources
 from boards.amd.wave_matrix import MATRIX
+from boards.amd.wave_matrix12 import MATRIX12
 from boards.amd.wave_mfma import bind_mfma
 from boards.amd.wave_operands import (
     DTYPES,
     Reader,
     UnsupportedOperand,
+    Writer,
     raw_bits,
     reader,
     with_signs,
@@ -28,6 +31,7 @@ from boards.amd.wave_state import Waves
 from boards.amd.wave_types import Array
 from boards.amd.wave_vector import Run
 
+_ROW = 16
 _RENAMED = {
     "v_pk_add_i16": "v_add_nc_i16", "v_pk_sub_i16": "v_sub_nc_i16", "v_pk_add_u16": "v_add_nc_u16",
     "v_pk_sub_u16": "v_sub_nc_u16",
@@ -51,9 +55,8 @@ def bind_special(inst: Instruction) -> Run | None:
         return _packed(inst)
     if name.startswith("v_fma_mix"):
         return _mix(inst)
-    if name.startswith(("v_dot2", "v_dot4", "v_dot8")):
-        return bind_dot(inst)
-    return MATRIX[name](inst) if name in MATRIX else None
+    other = MATRIX.get(name) or MATRIX12.get(name) or FP8.get(name)
+    return other(inst) if other is not None else bind_dot(inst)
 
 
 def first_lane(w: Waves) -> Array:
@@ -115,14 +118,37 @@ def _permlane(inst: Instruction) -> Run:
             w.lanes,
             cross=cross,
         )
-        value = np.take_along_axis(read(w), index, axis=1)
-        active = w.active
-        usable = np.take_along_axis(active, index, axis=1) | bool(fetch_inactive)
-        if bound:
-            value, usable = np.where(usable, value, np.uint32(0)), np.ones_like(usable)
-        put(w, value, active & usable)
+        _put_permuted(w, put, read, index, bool(fetch_inactive), bool(bound))
 
     return run
+
+
+def _permlane_var(inst: Instruction) -> Run:
+    """As permlane16, with the lane to read in a vector register."""
+    target, source, picks = inst.operands
+    read, pick = reader(inst, source, "u32"), reader(inst, picks, "u32")
+    fetch_inactive, bound = inst.fields["op_sel"] & 1, inst.fields["op_sel"] & 2
+    put = writer(target, "u32")
+    row_of = np.intp(_ROW if "x16" in inst.meaning else 0)
+
+    def run(w: Waves) -> None:
+        rows = (np.arange(w.lanes) & ~(_ROW - 1)) ^ row_of
+        index = rows + (np.broadcast_to(pick(w), (w.n, w.lanes)) & np.uint32(_ROW - 1))
+        _put_permuted(w, put, read, index.astype(np.intp), bool(fetch_inactive), bool(bound))
+
+    return run
+
+
+def _put_permuted(
+    w: Waves, put: Writer, read: Reader, index: Array, fetch_inactive: bool, bound: bool
+) -> None:
+    """Write what lanes `index` hold; lanes that are off give 0 with `bound`, else nothing."""
+    value = np.take_along_axis(np.broadcast_to(read(w), (w.n, w.lanes)), index, axis=1)
+    active = w.active
+    usable = np.take_along_axis(active, index, axis=1) | fetch_inactive
+    if bound:
+        value, usable = np.where(usable, value, np.uint32(0)), np.ones_like(usable)
+    put(w, value, active & usable)
 
 
 def _permlane64(inst: Instruction) -> Run:
@@ -273,6 +299,8 @@ _SPECIAL: dict[str, Callable[[Instruction], Run]] = {
     "v_writelane_b32": _write_lane,
     "v_permlane16_b32": _permlane,
     "v_permlanex16_b32": _permlane,
+    "v_permlane16_var_b32": _permlane_var,
+    "v_permlanex16_var_b32": _permlane_var,
     "v_permlane64_b32": _permlane64,
     "v_mbcnt_lo_u32_b32": _mbcnt,
     "v_mbcnt_hi_u32_b32": _mbcnt,

@@ -125,7 +125,7 @@ def _implied(inst: Instruction, reads: list[Operand]) -> None:
         reads.append(inst.operands[0])
     if inst.meaning.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":
         reads.append(Operand("V", VCC, 1))
-    if inst.meaning == "v_swap_b32":
+    if inst.meaning == "v_swap_b32" or inst.meaning.startswith("v_cvt_sr_"):
         reads.append(inst.operands[0])
 
 

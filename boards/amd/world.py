@@ -299,8 +299,8 @@ class BoardWorld:
         process = self.process
         counters = Counters(fds=len(self._fds), mappings=self._maps)
         for gpu in self.hardware.gpus:
-            counters.vram_bytes -= gpu.memory.free_bytes
-        counters.gtt_bytes = -self.hardware.gtt_memory.free_bytes
+            counters.vram_bytes += gpu.memory.used_bytes
+        counters.gtt_bytes = self.hardware.gtt_memory.used_bytes
         if process is not None:
             counters.processes = 1
             counters.buffers = len(process.memory.buffers)

@@ -35,8 +35,15 @@ class Family:
     """Unit of COMPUTE_TMPRING_SIZE.WAVESIZE. # src: LLVM AMDGPUUsage; Mesa ac_nir, gfx11"""
     wavesize_bits: int
     """Width of COMPUTE_TMPRING_SIZE.WAVESIZE. # src: gc_*_sh_mask.h"""
+    waves_per_engine: bool
+    """COMPUTE_TMPRING_SIZE.WAVES counts waves of one shader engine, not of the XCC.
+
+    # src: ROCR amd_aql_queue.cpp FillComputeTmpRingSize_Gfx11()
+    """
     architected_scratch: bool
     """Scratch base comes from COMPUTE_DISPATCH_SCRATCH_BASE, not from user SGPRs."""
+    privileged: bool
+    """PM4 launches set RSRC1.PRIV. # src: tinygrad ops_amd.py: gfx11's wave save needs it"""
     packed_work_items: bool
     """VGPR0 holds x | y << 10 | z << 20, instead of v0, v1, v2."""
     workgroup_ids_in_ttmp: bool
@@ -54,30 +61,30 @@ class Family:
 
 CDNA3 = Family(
     name="CDNA3", wave_lanes=64, simd_per_cu=4, queue="AQL",
-    scratch_unit_bytes=1024, wavesize_bits=13, architected_scratch=True,
-    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="mfma",
+    scratch_unit_bytes=1024, wavesize_bits=13, waves_per_engine=False, architected_scratch=True,
+    privileged=False, packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="mfma",
     save_waves_per_cu=40, save_waves_per_engine=512, ctl_stack_bytes_per_wave=8,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
 CDNA4 = replace(CDNA3, name="CDNA4")
 RDNA2 = Family(
     name="RDNA2", wave_lanes=32, simd_per_cu=2, queue="PM4",
-    scratch_unit_bytes=1024, wavesize_bits=13, architected_scratch=False,
-    packed_work_items=False, workgroup_ids_in_ttmp=False, matrix="",
+    scratch_unit_bytes=1024, wavesize_bits=13, waves_per_engine=False, architected_scratch=False,
+    privileged=False, packed_work_items=False, workgroup_ids_in_ttmp=False, matrix="",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0x7000,
 )  # fmt: skip
 RDNA3 = Family(
     name="RDNA3", wave_lanes=32, simd_per_cu=2, queue="PM4",
-    scratch_unit_bytes=256, wavesize_bits=15, architected_scratch=True,
-    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="wmma",
+    scratch_unit_bytes=256, wavesize_bits=15, waves_per_engine=True, architected_scratch=True,
+    privileged=True, packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="wmma",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
 RDNA4 = Family(
     name="RDNA4", wave_lanes=32, simd_per_cu=2, queue="PM4",
-    scratch_unit_bytes=256, wavesize_bits=18, architected_scratch=True,
-    packed_work_items=True, workgroup_ids_in_ttmp=True, matrix="wmma",
+    scratch_unit_bytes=256, wavesize_bits=18, waves_per_engine=True, architected_scratch=True,
+    privileged=False, packed_work_items=True, workgroup_ids_in_ttmp=True, matrix="wmma",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
@@ -103,6 +110,8 @@ class Chip:
     elf_mach: int
     """EF_AMDGPU_MACH of its code objects. # src: LLVM BinaryFormat/ELF.h"""
     product: str
+    lds_granule_bytes: int = 512
+    """Unit of COMPUTE_PGM_RSRC2.LDS_SIZE. # src: LLVM AMDGPUUsage, GRANULATED_LDS_SIZE"""
     lds_bytes: int = 64 * KIB
     """Local memory of a compute unit, all of which one workgroup may have."""
 
@@ -117,7 +126,7 @@ CHIPS: dict[int, Chip] = {
         Chip("gfx942", CDNA3, 90402, _versions((9, 4, 3), (9, 4, 4)),
              _versions((4, 4, 2), (4, 4, 5)), 512, 0x80000, 0x4C, "Instinct MI300"),
         Chip("gfx950", CDNA4, 90500, _versions((9, 5, 0)), _versions((4, 4, 4)),
-             512, 0x80000, 0x4F, "Instinct MI350", CDNA4_LDS_BYTES),
+             512, 0x80000, 0x4F, "Instinct MI350", 1280, CDNA4_LDS_BYTES),
         Chip("gfx1030", RDNA2, 100300, _versions((10, 3, 0)), _versions((5, 2, 0)),
              1024, 0x40000, 0x36, "Radeon RX 6800, 6900 (Navi 21)"),
         Chip("gfx1100", RDNA3, 110000, _versions((11, 0, 0)), _versions((6, 0, 0)),

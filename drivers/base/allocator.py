@@ -163,6 +163,11 @@ class Allocator(Generic[T]):
         if errors:
             raise errors[0]
 
+    def live(self) -> list[T]:
+        """Every block that is allocated and not freed."""
+        with self._lock:
+            return [block for _, block in self._live.values()]
+
     def trim(self) -> int:
         """Release the cache to the device; how many bytes that were."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.boards import isa_gfx12
 from tests.boards.isa_kernels import IDS
 from tests.boards.isa_mfma import MFMA
 from tests.boards.isa_shuffle import SHUFFLE, SHUFFLE_GFX9
@@ -358,12 +359,12 @@ PROGRAMS = {
     "atomic_umax": atomic("umax", "i64", returns=True),
 }  # fmt: skip
 MATRICES: dict[str, dict[str, str]] = {
-    "gfx1201": {},
+    "gfx1201": isa_gfx12.MATRICES | isa_gfx12.OTHERS,
     "gfx1030": {},
     "gfx1100": {"wmma_f16": WMMA_F16, "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8},
     "gfx942": MFMA,
 }
-"""Matrix instructions of each chip, for its first wave size."""
+"""Matrix and other instructions of one family, for its first wave size."""
 
 
 def programs(cpu: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from boards.amd.isa.gfx11 import (
     VOPD_FIELDS,
 )
 from boards.amd.isa.gfx12_names import HWREGS, MESSAGES, meanings
-from boards.amd.isa.gfx12_text import TEXTS, flags
+from boards.amd.isa.gfx12_text import TEXTS, flags, op_sel
 from boards.amd.isa.layout import Family, Layout
 from boards.amd.isa.long_forms import vop3
 from boards.amd.isa.table import Entries
@@ -101,6 +101,7 @@ GFX12 = Family(
     ),
     tuple(vector.DUAL), meanings=meanings(_TABLES, vector.DUAL), off=frozenset({124}),
     flat_offset_signed=True, group_ids_in_ttmp=True, waits=_WAITS, counters=_COUNTERS,
-    unordered=frozenset({"km"}), texts=TEXTS, flags=flags, hwregs=HWREGS, messages=MESSAGES,
+    unordered=frozenset({"km"}), texts=TEXTS, flags=flags, op_sel=op_sel, hwregs=HWREGS,
+    messages=MESSAGES,
 )  # fmt: skip
 """GLOBAL, SCRATCH and FLAT are encodings of their own; everything else is found by its opcode."""

@@ -45,6 +45,17 @@ def _plain(inst: Instruction, hint: int, scope: int) -> str:
     return f"TH_{'STORE' if stores else 'LOAD'}_{kind}"
 
 
+def op_sel(inst: Instruction) -> str | None:
+    """Conversions of eight-bit floats say which byte of a register they mean."""
+    # src: LLVM 19 for gfx1201: two bits of op_sel, in another order for sources than for results.
+    bits = inst.fields["op_sel"]
+    if inst.name in ("v_cvt_f32_fp8", "v_cvt_f32_bf8"):
+        return f" byte_sel:{(bits & 1) << 1 | bits >> 1 & 1}"
+    if inst.name in ("v_cvt_sr_fp8_f32", "v_cvt_sr_bf8_f32"):
+        return f" byte_sel:{bits >> 2}"
+    return None
+
+
 def _flat(inst: Instruction) -> str | None:
     """Cache maintenance has no operands, and is global."""
     return None if inst.operands else f"global_{inst.name}{flags(inst)}"

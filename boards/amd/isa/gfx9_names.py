@@ -54,6 +54,7 @@ def meaning(name: str) -> str:
             return rename(match)
     name = re.sub(r"^(v_cmpx?)_tru_", r"\1_t_", name)
     name = name.replace("cvt_pknorm", "cvt_pk_norm")
+    name = re.sub(r"^(v_cvt_.*)(fp8|bf8)", r"\1\2fnuz", name)
     return re.sub(r"_(and|or|)n([12])_", lambda m: f"_{m[1]}_not{int(m[2]) % 2 ^ 1}_", name)
 
 

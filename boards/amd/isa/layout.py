@@ -113,6 +113,8 @@ class Family:
     """Counters of accesses that return in any order."""
     texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
     """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
+    op_sel: Callable[[Instruction], str | None] | None = None
+    """The text of op_sel in VOP3 where an instruction has its own; None: as gfx11."""
     flags: Callable[[Instruction], str] | None = None
     """The text of a memory instruction's cache controls, where it is not gfx11's."""
     hwregs: Mapping[int, str] = field(default_factory=dict)

@@ -65,8 +65,8 @@ def _norm(a: Array, *, kind: str, low: float, scale: float) -> Array:
 
 def _small_floats() -> None:
     for suffix, form in (("fp8", FP8), ("bf8", BF8)):
-        define("u32 -> f32", **{f"v_cvt_f32_{suffix}": partial(_from_small, form=form)})
-        define("u32 -> u64", **{f"v_cvt_pk_f32_{suffix}": partial(_pair_from_small, form=form)})
+        define("u32 -> f32", **{f"v_cvt_f32_{suffix}fnuz": partial(_from_small, form=form)})
+        define("u32 -> u64", **{f"v_cvt_pk_f32_{suffix}fnuz": partial(_pair_from_small, form=form)})
 
 
 def _from_small(a: Array, *, form: Small) -> Array:
@@ -89,7 +89,7 @@ def pack_small(a: Array, b: Array, form: Small) -> Array:
 
 def _pack_ops() -> None:
     for suffix, form in (("fp8", FP8), ("bf8", BF8)):
-        OPS[f"v_cvt_pk_{suffix}_f32"] = Op(
+        OPS[f"v_cvt_pk_{suffix}fnuz_f32"] = Op(
             ("u16",), ("f32", "f32"), lambda a, b, f=form: pack_small(a, b, f)
         )
 

@@ -27,6 +27,8 @@ class ScalarOp:
     function: Callable[..., Any]
     scc: str = ""
     reads_scc: bool = False
+    accumulate: bool = False
+    """The destination's old value is the last source."""
 
 
 SCALAR: dict[str, ScalarOp] = {}

@@ -171,6 +171,9 @@ def _swizzle_bit(keep: int, force: int, flip: int) -> str:
 
 def op_sel(inst: Instruction) -> str:
     """op_sel of VOP3: a bit for each source, then one for the destination."""
+    own = inst.family.op_sel(inst) if inst.family.op_sel is not None else None
+    if own is not None:
+        return own
     bits = inst.fields["op_sel"]
     sources = sum(o.field in "abc" for o in inst.operands)
     if inst.name.startswith("v_permlane"):

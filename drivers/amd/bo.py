@@ -1,0 +1,223 @@
+"""Buffer objects: memory of the kernel driver, at an address that host and GPUs share.
+
+A range of addresses is reserved first, with an unmapped page on both sides; the memory is
+allocated for a place in it, mapped there for the host where the host needs it, and then mapped into
+the GPU's page tables. Each step is undone when a later one fails.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Final
+
+from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.kfd_memory import (
+    ALLOC_MEMORY_OF_GPU,
+    FREE_MEMORY_OF_GPU,
+    MAP_MEMORY_TO_GPU,
+    UNMAP_MEMORY_FROM_GPU,
+    AllocFlag,
+    AllocMemoryOfGpuArgs,
+    FreeMemoryOfGpuArgs,
+    MapMemoryToGpuArgs,
+    UnmapMemoryFromGpuArgs,
+)
+from drivers.amd.session import MAX_IDS, Session
+from drivers.base.contracts import Region
+from drivers.base.errors import BadArgument, MalformedInput, OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.undo import Step, Undo, run_all
+
+HUGE_BYTES: Final = 2 << 20
+"""Memory of this size is placed at a multiple of it, so that one page-table entry covers it."""
+GUARD_BYTES: Final = PAGE_BYTES
+_HANDLE_GPU_SHIFT: Final = 32  # src: kfd_chardev.c, MAKE_HANDLE
+_ID_BYTES: Final = 4
+
+
+class Use(IntFlag):
+    """What memory is for, as the flags that the kernel wants for it."""
+
+    DEVICE = AllocFlag.VRAM | AllocFlag.NO_SUBSTITUTE | AllocFlag.WRITABLE
+    """Data that kernels work on."""
+    CODE = DEVICE | AllocFlag.EXECUTABLE
+    SHARED = (
+        AllocFlag.GTT | AllocFlag.NO_SUBSTITUTE | AllocFlag.WRITABLE | AllocFlag.EXECUTABLE
+        | AllocFlag.COHERENT | AllocFlag.UNCACHED
+    )  # fmt: skip
+    """Host memory that both sides write while the other looks: rings, signals, arguments."""
+    HOST = AllocFlag.USERPTR | AllocFlag.WRITABLE | AllocFlag.COHERENT | AllocFlag.UNCACHED
+    """Memory that the process has already."""
+
+
+class Gpu:
+    """One GPU of a session: what an ioctl about its memory needs."""
+
+    __slots__ = ("bytes_held", "gpu_id", "handles", "render_fd", "session", "world")
+
+    def __init__(self, session: Session, gpu_id: int, render_fd: int) -> None:
+        self.session, self.world = session, session.world
+        self.gpu_id, self.render_fd = gpu_id, render_fd
+        self.handles = self.bytes_held = 0
+        """Buffer objects that are allocated and not freed; what a leak test looks at."""
+
+
+class Bo:
+    """Allocated and mapped to its GPU. `region` is the host's mapping, where there is one."""
+
+    __slots__ = ("_space", "gpu", "gpu_va", "gpus", "handle", "name", "nbytes", "region")
+
+    def __init__(
+        self, gpu: Gpu, name: str, handle: int, gpu_va: int, nbytes: int,
+        region: Region | None, space: Region | None,
+    ) -> None:  # fmt: skip
+        self.gpu, self.name, self.handle, self.gpu_va, self.nbytes = (
+            gpu, name, handle, gpu_va, nbytes,
+        )  # fmt: skip
+        self.region, self._space = region, space
+        self.gpus = [gpu.gpu_id]
+
+    def __repr__(self) -> str:
+        return f"Bo({self.name}, {self.nbytes:#x} bytes at {self.gpu_va:#x})"
+
+    def view(self) -> memoryview:
+        """The bytes, for the host. Raises: Unsupported when the host has no mapping."""
+        if self.region is None:
+            raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it out")
+        return self.region.view()
+
+    def map_to(self, gpu_id: int) -> None:
+        """Also into the page tables of another GPU, at the same address."""
+        if gpu_id not in self.gpus:
+            _map(self.gpu, self.handle, [gpu_id])
+            self.gpus.append(gpu_id)
+
+    def free(self) -> None:
+        """Unmap everywhere, give the memory and its addresses back. Raises: UseAfterFree."""
+        handle, self.handle = self.handle, 0
+        if not handle:
+            raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
+        close_region, close_space = self._host_steps()
+        run_all(
+            [
+                lambda: _unmap(self.gpu, handle, self.gpus),
+                close_region,
+                lambda: _free(self.gpu, handle, self.nbytes),
+                close_space,
+            ]
+        )
+
+    def drop(self) -> None:
+        """Let go of the host's side alone; the kernel keeps the memory while the process lives."""
+        if self.handle:
+            self.handle = 0
+            self.gpu.handles -= 1
+            self.gpu.bytes_held -= self.nbytes
+            run_all(self._host_steps())
+
+    def _host_steps(self) -> list[Step]:
+        """Closing the mapping, then the reservation."""
+        region, self.region = self.region, None
+        space, self._space = self._space, None
+        return [part.close if part is not None else _nothing for part in (region, space)]
+
+
+def _nothing() -> None:
+    """A step of a buffer object that has no such part."""
+
+
+def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) -> Bo:
+    """Memory for one use, mapped to its GPU, and for the host where `host` says so.
+
+    Raises: OutOfMemory; MalformedInput for an impossible answer; what the kernel refuses.
+    """
+    nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+    world = gpu.world
+    align = HUGE_BYTES if nbytes >= HUGE_BYTES else PAGE_BYTES
+    with Undo() as undo:
+        space = world.reserve(nbytes + align + 2 * GUARD_BYTES)
+        undo.add(space.close)
+        at = GUARD_BYTES + -(space.cpu_va + GUARD_BYTES) % align
+        args = _alloc(gpu, space.cpu_va + at, nbytes, use, 0)
+        handle = args.handle
+        undo.add(lambda: _free(gpu, handle, nbytes))
+        region = None
+        if host:
+            region = world.mmap(gpu.render_fd, nbytes, args.mmap_offset, within=space, at=at)
+            undo.add(region.close)
+        _map(gpu, handle, [gpu.gpu_id])
+    return Bo(gpu, name, handle, args.va_addr, nbytes, region, space)
+
+
+def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> Bo:
+    """Whole pages of this process's own memory, at the address where they are."""
+    if cpu_va % PAGE_BYTES or nbytes % PAGE_BYTES or not nbytes:
+        raise BadArgument(
+            f"{nbytes:#x} bytes at {cpu_va:#x} are not whole pages", hint="copy them instead"
+        )
+    with Undo() as undo:
+        handle = _alloc(gpu, cpu_va, nbytes, Use.HOST, cpu_va).handle
+        undo.add(lambda: _free(gpu, handle, nbytes))
+        _map(gpu, handle, [gpu.gpu_id])
+    return Bo(gpu, name, handle, cpu_va, nbytes, None, None)
+
+
+def _alloc(gpu: Gpu, gpu_va: int, nbytes: int, use: Use, user_va: int) -> AllocMemoryOfGpuArgs:
+    args = AllocMemoryOfGpuArgs(
+        va_addr=gpu_va, size=nbytes, gpu_id=gpu.gpu_id, flags=int(use), mmap_offset=user_va
+    )
+    try:
+        ALLOC_MEMORY_OF_GPU(gpu.world, gpu.session.fd, args)
+    except OutOfMemory as error:
+        raise OutOfMemory(
+            f"the kernel has no {nbytes:,} bytes of {use.name} memory for GPU {gpu.gpu_id:#x}",
+            requested=nbytes, used=gpu.bytes_held, cached=0, limit=0,
+            hint="free buffers or close other programs, then try again",
+        ) from (error.__cause__ or error)  # fmt: skip
+    if args.handle >> _HANDLE_GPU_SHIFT != gpu.gpu_id or args.va_addr != gpu_va:
+        raise MalformedInput(
+            f"ALLOC_MEMORY_OF_GPU answered {args!r}", hint="report it with `uname -r`"
+        )
+    gpu.handles += 1
+    gpu.bytes_held += nbytes
+    return args
+
+
+def _free(gpu: Gpu, handle: int, nbytes: int) -> None:
+    FREE_MEMORY_OF_GPU(gpu.world, gpu.session.fd, FreeMemoryOfGpuArgs(handle=handle))
+    gpu.handles -= 1
+    gpu.bytes_held -= nbytes
+
+
+def _write_ids(gpu: Gpu, gpu_ids: list[int]) -> int:
+    """Put the ids where the kernel reads them; the array's address. With the session's lock."""
+    if not 0 < len(gpu_ids) <= MAX_IDS:
+        raise BadArgument(f"{len(gpu_ids)} GPUs", hint=f"map to 1 ... {MAX_IDS}")
+    for number, gpu_id in enumerate(gpu_ids):
+        gpu.session.ids.write32(number * _ID_BYTES, gpu_id)
+    return gpu.session.ids.cpu_va
+
+
+def _map(gpu: Gpu, handle: int, gpu_ids: list[int]) -> None:
+    """Into the page tables of all of the GPUs, or of none."""
+    count = len(gpu_ids)
+    with gpu.session.lock, Undo() as undo:
+        args = MapMemoryToGpuArgs(
+            handle=handle, device_ids_array_ptr=_write_ids(gpu, gpu_ids), n_devices=count
+        )
+        undo.add(lambda: _unmap(gpu, handle, gpu_ids[: args.n_success]))
+        MAP_MEMORY_TO_GPU(gpu.world, gpu.session.fd, args)
+        if args.n_success != count:
+            raise MalformedInput(f"MAP_MEMORY_TO_GPU mapped {args.n_success} of {count}")
+
+
+def _unmap(gpu: Gpu, handle: int, gpu_ids: list[int]) -> None:
+    count = len(gpu_ids)
+    if not count:
+        return
+    with gpu.session.lock:
+        args = UnmapMemoryFromGpuArgs(
+            handle=handle, device_ids_array_ptr=_write_ids(gpu, gpu_ids), n_devices=count
+        )
+        UNMAP_MEMORY_FROM_GPU(gpu.world, gpu.session.fd, args)
+        if args.n_success != count:
+            raise MalformedInput(f"UNMAP_MEMORY_FROM_GPU unmapped {args.n_success} of {count}")

@@ -1,0 +1,41 @@
+"""The GPU's clock, as the time of the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drivers.amd.bo import Gpu
+from drivers.amd.kfd_process import GET_CLOCK_COUNTERS, GetClockCountersArgs
+
+NS_PER_TICK = 10
+"""What queues write counts at 100 MHz. # src: the reference clock of gfx9 to gfx12 in amdgpu"""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuClock:
+    """Both clocks at one moment."""
+
+    gpu: Gpu
+    ticks: int
+    host_ns: int
+    """CLOCK_BOOTTIME. # src: kfd_chardev.c kfd_ioctl_get_clock_counters(): ktime_get_boottime_ns"""
+
+    def nanoseconds(self, ticks: int) -> int:
+        """The host's time when the counter stood at `ticks`; 0 for a time never written."""
+        return self.host_ns + (ticks - self.ticks) * NS_PER_TICK if ticks else 0
+
+    def now_ticks(self) -> int:
+        """The counter now."""
+        ticks: int = _read(self.gpu).gpu_clock_counter
+        return ticks
+
+
+def _read(gpu: Gpu) -> GetClockCountersArgs:
+    args = GetClockCountersArgs(gpu_id=gpu.gpu_id)
+    return GET_CLOCK_COUNTERS(gpu.world, gpu.session.fd, args)
+
+
+def read_clock(gpu: Gpu) -> GpuClock:
+    """Both clocks, from the kernel."""
+    now = _read(gpu)
+    return GpuClock(gpu, now.gpu_clock_counter, now.system_clock_counter)

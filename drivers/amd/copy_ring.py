@@ -1,0 +1,102 @@
+"""A copy queue: an SDMA engine's ring."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from drivers.amd.hwqueue import HwQueue
+from drivers.amd.ring import FULL_S, SLACK_BYTES, About, Ring
+from drivers.base.errors import Hang
+from queues import sdma
+from queues.sdma import Engine
+
+RING_BYTES: Final = 256 << 10
+MOST_BYTES: Final = 4 << 10
+"""Of packets that are written at once."""
+_WORD_BYTES: Final = 4
+_MASK: Final = (1 << 32) - 1
+
+
+class CopyRing(Ring):
+    """Positions count bytes; a packet never wraps, the ring's tail is filled with NOPs.
+
+    A fence writes 32 bits of the position behind it, which is enough to know all of it.
+    """
+
+    decode_as = "sdma"
+    unit_bytes = 1
+
+    def __init__(self, about: About, hw: HwQueue, engine: Engine) -> None:
+        super().__init__(about, hw)
+        self.engine, self._about = engine, about
+        self._cell = about.progress.cast("I")
+        self._cell[0] = 0
+        self._done = 0
+        event = sdma.fence(engine, addr=about.mailbox_va, data=about.event_id)
+        self._interrupt = [*event, *sdma.trap(int_context=about.event_id)]
+
+    @property
+    def done(self) -> int:
+        self._done += (self._cell[0] - self._done) & _MASK
+        return self._done
+
+    def _room(self, nbytes: int) -> int:
+        """Byte of the ring where `nbytes` may be written; the tail is filled where it wraps."""
+        if self.broken is not None:
+            raise self.broken
+        at = self.put % self.ring_bytes
+        tail = self.ring_bytes - at
+        if tail < nbytes:
+            self._wait_free(tail)
+            self.bytes[at:] = bytes(tail)
+            self.put += tail
+            at = 0
+        self._wait_free(nbytes)
+        return at
+
+    def _wait_free(self, nbytes: int) -> None:
+        mark = self.put + nbytes + SLACK_BYTES - self.ring_bytes
+        if self.done < mark and not self.wait_done(mark, FULL_S):
+            raise Hang(
+                f"{self.name} is full and made no progress for {FULL_S:g} s; it waits at\n"
+                f"{self.dump()}\n",
+                queue=self.name,
+                dump=self.dump(),
+                hint="signal what it waits for, or synchronize() to recover",
+            )
+
+    def emit(self, packets: Iterable[Sequence[int]]) -> None:
+        """Packets in order, the progress behind them, and one doorbell."""
+        words = array("I")
+        for packet in packets:
+            words.extend(packet)
+            if len(words) * _WORD_BYTES >= MOST_BYTES:
+                self._write(words)
+                words = array("I")
+        self._write(words)
+
+    def _write(self, words: array[int]) -> None:
+        fence = sdma.fence(self.engine, addr=self.progress_va, data=0)
+        nbytes = (len(words) + len(fence)) * _WORD_BYTES
+        at = self._room(nbytes)
+        fence = sdma.fence(self.engine, addr=self.progress_va, data=(self.put + nbytes) & _MASK)
+        words.extend(fence)
+        self.bytes[at : at + nbytes] = words.tobytes()
+        self._commit(nbytes)
+
+    def _commit(self, nbytes: int) -> None:
+        self.put += nbytes
+        self.write_pointer[0] = self.put
+        self.ring_doorbell(self.put)
+
+    def flush(self) -> int:
+        """An interrupt once everything before is done; what to wait for."""
+        mark = self.put
+        self.emit([self._interrupt])
+        return mark
+
+    def _let_go(self) -> None:
+        self._done = self.put
+        self._cell = memoryview(bytearray(8)).cast("I")

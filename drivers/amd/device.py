@@ -1,0 +1,227 @@
+"""An AMD GPU through KFD: kernels on its compute queue, copies on its SDMA engine."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Final, Self
+
+from drivers.amd import arguments
+from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
+from drivers.amd.clock import GpuClock
+from drivers.amd.cwsr import SaveArea
+from drivers.amd.events import Events
+from drivers.amd.memory import AmdBuffer
+from drivers.amd.nodes import GpuNode
+from drivers.amd.program import AmdProgram, load
+from drivers.amd.queues import DRAIN_S, Queues
+from drivers.amd.scratch import ScratchMemory
+from drivers.amd.signal import AmdSignal
+from drivers.amd.staging import Staging
+from drivers.base.contracts import Binary, Buffer, Limits, Program, Signal
+from drivers.base.errors import BadArgument
+from drivers.base.undo import run_all
+from queues import amd_words
+from queues.amd_launch import Block, Kernel, Launcher, Scratch, Target
+from queues.pm4 import CHIPS
+
+VECTOR_BYTES: Final = 16
+"""What one lane loads at most at once."""
+_DTYPES: Final = frozenset(
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+) | {"bool", "float16", "bfloat16", "float32", "float64"}
+
+
+class AmdDevice(Queues):
+    """One GPU; `drivers.amd.opening.open_amd` makes it."""
+
+    host_visible = False
+    timeline: Signal
+
+    def __init__(
+        self,
+        name: str,
+        node: GpuNode,
+        chip: Chip,
+        area: SaveArea,
+        events: Events,
+        clock: GpuClock,
+        compilers: tuple[str, ...],
+    ) -> None:
+        self.node, self.compilers = node, compilers
+        target = Target(
+            CHIPS[chip.name], chip.family.architected_scratch, chip.family.privileged, node.num_xcc
+        )
+        super().__init__(name, chip, area, events, clock, target, node.vram_bytes)
+        self.limits = _limits(chip, node)
+        self._scratch = ScratchMemory(self.gpu, chip, node)
+        self._programs: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
+        self._graphs: weakref.WeakSet[object] = weakref.WeakSet()
+        self._staging: Staging | None = None
+
+    def __repr__(self) -> str:
+        return f"AmdDevice({self.name}, {self.arch})"
+
+    # Programs
+
+    def load(self, binary: Binary) -> AmdProgram:
+        """Copy a kernel to the card. Raises: Unsupported, MalformedInput, OutOfMemory."""
+        if self._closed:
+            self._refuse()
+        if self._returned:
+            self._reclaim()
+        program = load(self, self.chip, binary)
+        self._programs.add(program)
+        return program
+
+    def prepare(self, kernel: Kernel, block: Block, tells: bool) -> Launcher:
+        """A launch of `kernel` that only needs its arguments."""
+        scratch = self._scratch.now if kernel.private_bytes else Scratch()
+        progress_va = self.compute.progress_va if tells else 0
+        return Launcher(self.target, kernel, scratch, block, progress_va)
+
+    def ensure_scratch(self, kernel: Kernel) -> None:
+        """Enough private memory for `kernel`; every prepared launch learns where it is."""
+        if kernel.private_bytes <= self._scratch.lane_bytes:
+            return
+        self.synchronize()
+        old = self._scratch.grow(kernel.private_bytes)
+        for program in list(self._programs):
+            program.renew()
+        if old is not None:
+            old.free()
+
+    def upload(self, gpu_va: int, data: bytes) -> None:
+        """Bytes to any memory of the card; the compute queue sees them from its next work on."""
+        self._stager().copy_in(self.copies, gpu_va, memoryview(data), self.wait_ring)
+        self.stale = True
+
+    def _stager(self) -> Staging:
+        if self._staging is None:
+            self._staging = Staging(self.gpu)
+        return self._staging
+
+    def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
+        """Programs whose code or descriptor is there."""
+        return [
+            program.name
+            for program in list(self._programs)
+            if code_va == program.kernel.code_va or descriptor_va == program.kernel.descriptor_va
+        ]
+
+    def graph_names(self, va: int) -> list[str]:
+        """Programs of the graph whose packets are there."""
+        return []
+
+    # Work
+
+    def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
+        """Run one kernel over `grid` workgroups after everything submitted before.
+
+        Raises: BadArgument, UseAfterFree, before anything runs; Hang when the queue stays full.
+        """
+        if not isinstance(program, AmdProgram) or program.device is not self:
+            raise arguments.bad_program(self, program)
+        if type(grid) is not int or not 0 < grid <= arguments.MAX_GRID:
+            raise arguments.bad_grid(grid)
+        words = [
+            arg.gpu_va
+            if isinstance(arg, AmdBuffer) and arg.device is self
+            else arguments.word(self, arg)
+            for arg in args
+        ]
+        masks = program.masks
+        if len(words) != len(masks):
+            raise arguments.bad_count(program, len(words))
+        if not program.wide:
+            words = [word & mask for word, mask in zip(words, masks, strict=True)]
+        _ = program.gpu_va
+        ring = self.compute
+        with ring.lock:
+            if self.stale:
+                self.refresh()
+            ring.quick(program.launcher, words, grid)
+
+    def refresh(self) -> None:
+        """With the compute queue's lock: let it see what was written behind its caches."""
+        self.compute.emit(amd_words.acquire(self.target))
+        self.stale = False
+
+    def copy_in(self, dst: Buffer, src: memoryview) -> None:
+        """Copy host memory to the start of `dst`, after everything submitted before."""
+        va = arguments.copy_va(self, dst, src.nbytes, write=True)
+        self.synchronize()
+        if src.nbytes:
+            with self._stager().lock:
+                self._stager().copy_in(self.copies, va, arguments.flat(src), self.wait_ring)
+            self.stale = True
+
+    def copy_out(self, dst: memoryview, src: Buffer) -> None:
+        """Copy the start of `src` to host memory, after everything submitted before."""
+        va = arguments.copy_va(self, src, dst.nbytes, write=False)
+        if dst.readonly or not dst.c_contiguous:
+            raise BadArgument(
+                "the destination is read-only or not contiguous", hint="pass writable memory"
+            )
+        self.synchronize()
+        if dst.nbytes:
+            with self._stager().lock:
+                self._stager().copy_out(self.copies, dst.cast("B"), va, self.wait_ring)
+
+    # What queues ask for
+
+    def argument_word(self, value: Buffer | int) -> int:
+        """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
+        return arguments.word(self, value)
+
+    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
+        """The address of a buffer that `nbytes` are copied from or to."""
+        return arguments.copy_va(self, value, nbytes, write=write)
+
+    def signal_word(self, signal: Signal) -> int:
+        """The address of a live signal. Raises: BadArgument, UseAfterFree."""
+        return arguments.signal_va(self, signal)
+
+    def check_alive(self, things: Sequence[object]) -> None:
+        """Raises: UseAfterFree when one of the buffers, programs or signals is gone."""
+        for thing in things:
+            if isinstance(thing, AmdBuffer | AmdProgram | AmdSignal):
+                _ = thing.gpu_va
+
+    # Closing
+
+    def close(self) -> None:
+        """Destroy the queues, free everything. A second close does nothing.
+
+        Raises: the first error, when everything had its turn.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        parts = [self.close_queues, self._scratch.close]
+        if self._staging is not None:
+            parts.append(self._staging.close)
+        programs = [program.close for program in list(self._programs) if program.alive]
+        self._closed = False  # what programs hold is taken back
+        run_all([*parts, *programs, self._close_memory, self.events.close])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _limits(chip: Chip, node: GpuNode) -> Limits:
+    return Limits(
+        dtypes=_DTYPES,
+        memory_bytes=node.vram_bytes,
+        threads=node.cus,
+        vector_bytes=VECTOR_BYTES,
+        max_block=MAX_WORKGROUP_LANES,
+        shared_bytes=chip.lds_bytes,
+        wave_lanes=chip.family.wave_lanes,
+    )
+
+
+__all__ = ["DRAIN_S", "AmdDevice"]

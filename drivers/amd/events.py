@@ -1,0 +1,141 @@
+"""KFD events of one device: sleeping until a queue interrupts, and hearing of its faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from drivers.amd.bo import Bo, Gpu, Use, allocate
+from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.kfd_event import (
+    CREATE_EVENT,
+    DESTROY_EVENT,
+    EVENT_PAGE_BYTES,
+    RESET_EVENT,
+    SIGNAL_EVENT_LIMIT,
+    SIGNAL_SLOT_BYTES,
+    WAIT_EVENTS,
+    CreateEventArgs,
+    DestroyEventArgs,
+    EventData,
+    EventType,
+    HwExceptionData,
+    MemoryExceptionData,
+    ResetEventArgs,
+    WaitEventsArgs,
+    WaitResult,
+)
+from drivers.base.errors import MalformedInput, UseAfterFree
+from drivers.base.undo import Undo, run_all
+
+_SIGNAL, _MEMORY, _HARDWARE = range(3)
+_KINDS: Final = (EventType.SIGNAL, EventType.MEMORY, EventType.HW_EXCEPTION)
+LONGEST_WAIT_MS: Final = 0xFFFF_FFFE
+"""One more means for ever. # src: kfd_priv.h KFD_EVENT_TIMEOUT_INFINITE"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the kernel told of a fault: one of the two is there."""
+
+    memory: MemoryExceptionData | None = None
+    hardware: HwExceptionData | None = None
+
+
+class Events:
+    """A signal event that the device's queues raise, and the two kinds of exception.
+
+    `mailbox_va` and `event_id` are what a queue writes, and where, before it interrupts.
+    """
+
+    def __init__(self, gpu: Gpu, ids: tuple[int, ...], mailbox_va: int) -> None:
+        self.gpu, self._ids, self.mailbox_va = gpu, ids, mailbox_va
+        self.event_id = ids[_SIGNAL]
+        self._array = gpu.world.mmap(-1, PAGE_BYTES)
+
+    @classmethod
+    def open(cls, gpu: Gpu) -> Events:
+        """Create the three; the process's first ones bring its event page."""
+        with gpu.session.lock, Undo() as undo:
+            page = _page(gpu, undo)
+            first = CREATE_EVENT(gpu.world, gpu.session.fd, _wanted(EventType.SIGNAL, page))
+            gpu.session.event_page = page
+            undo.hand_over(partial(_destroy, gpu, first.event_id))
+            ids = [first.event_id]
+            for kind in _KINDS[1:]:
+                made = CREATE_EVENT(gpu.world, gpu.session.fd, _wanted(kind, None)).event_id
+                undo.add(partial(_destroy, gpu, made))
+                ids.append(made)
+            if first.event_slot_index >= SIGNAL_EVENT_LIMIT:
+                raise MalformedInput(f"CREATE_EVENT answered {first!r}")
+            mailbox_va = page.gpu_va + first.event_slot_index * SIGNAL_SLOT_BYTES
+            return cls(gpu, tuple(ids), mailbox_va)
+
+    def wait(self, timeout_ms: int) -> Trouble | None:
+        """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+        size = EventData.SIZE
+        for number, event_id in enumerate(self._ids):
+            self._array.write(number * size, bytes(EventData(event_id=event_id).raw))
+        args = WaitEventsArgs(
+            events_ptr=self._array.cpu_va,
+            num_events=len(self._ids),
+            timeout=max(0, min(timeout_ms, LONGEST_WAIT_MS)),
+        )
+        WAIT_EVENTS(self.gpu.world, self.gpu.session.fd, args)
+        if args.wait_result != WaitResult.COMPLETE:
+            return None
+        return self._trouble()
+
+    def _read(self, which: int) -> bytes:
+        data: bytes = EventData.of(self._array.read(which * EventData.SIZE, EventData.SIZE)).data
+        return data
+
+    def _trouble(self) -> Trouble | None:
+        """The exceptions among what happened that are this GPU's own; they can happen again."""
+        memory = MemoryExceptionData.of(self._read(_MEMORY)[: MemoryExceptionData.SIZE])
+        hardware = HwExceptionData.of(self._read(_HARDWARE)[: HwExceptionData.SIZE])
+        if memory.gpu_id:
+            self._reset(_MEMORY)
+        if hardware.gpu_id:
+            self._reset(_HARDWARE)
+        ours = self.gpu.gpu_id
+        if ours not in (memory.gpu_id, hardware.gpu_id):
+            return None
+        return Trouble(
+            memory if memory.gpu_id == ours else None,
+            hardware if hardware.gpu_id == ours else None,
+        )
+
+    def _reset(self, which: int) -> None:
+        RESET_EVENT(self.gpu.world, self.gpu.session.fd, ResetEventArgs(event_id=self._ids[which]))
+
+    def close(self) -> None:
+        """Destroy the events; the event page stays the process's."""
+        ids, self._ids = self._ids, ()
+        if not ids:
+            raise UseAfterFree("events were closed twice")
+        steps = [partial(_destroy, self.gpu, event_id) for event_id in ids]
+        run_all([*steps, self._array.close])
+
+
+def _page(gpu: Gpu, undo: Undo) -> Bo:
+    """The event page: this process's, mapped to this GPU too, or a new one."""
+    page = gpu.session.event_page
+    if isinstance(page, Bo):
+        page.map_to(gpu.gpu_id)
+        return page
+    page = allocate(gpu, EVENT_PAGE_BYTES, Use.SHARED, "event page", host=True)
+    undo.add(page.free)
+    return page
+
+
+def _wanted(kind: EventType, page: Bo | None) -> CreateEventArgs:
+    handle = page.handle if page is not None and page.gpu.session.event_page is None else 0
+    return CreateEventArgs(
+        event_type=kind, auto_reset=int(kind is EventType.SIGNAL), event_page_offset=handle
+    )
+
+
+def _destroy(gpu: Gpu, event_id: int) -> None:
+    DESTROY_EVENT(gpu.world, gpu.session.fd, DestroyEventArgs(event_id=event_id))

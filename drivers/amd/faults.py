@@ -1,0 +1,148 @@
+"""Why a queue stopped: from what the kernel and the ring tell to errors with names in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+from drivers.amd.events import Trouble
+from drivers.amd.kfd_event import (
+    HwExceptionData,
+    MemoryErrorType,
+    MemoryExceptionData,
+    ResetCause,
+    ResetType,
+)
+from drivers.amd.memory import Block
+from drivers.amd.ring import Ring
+from drivers.base.errors import DeviceFault, Hang, MalformedInput
+from queues.amd_launch import PGM_SHIFT
+from queues.decode import decode, decoder, words_of
+from queues.packet_layout import Packet
+
+NEAR_BYTES: Final = 16 << 20
+"""How far behind a buffer an address is still told as the buffer's."""
+_PGM_LO: Final = 0x2E0C - 0x2C00
+"""COMPUTE_PGM_LO, as SET_SH_REG counts."""
+MOST_NAMES: Final = 4
+_RECOVERED: Final = "the queues were replaced and the device can be used; results are lost"
+
+
+class Device(Protocol):
+    """What is asked of a device about its own things."""
+
+    name: str
+
+    def blocks(self) -> list[Block]:
+        """Every allocated block."""
+
+    def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
+        """Programs whose code or descriptor is there."""
+
+    def graph_names(self, va: int) -> list[str]:
+        """Programs of the graph whose packets are there."""
+
+
+def place(device: Device, va: int) -> tuple[str, str]:
+    """(buffer, where in it) of an address: inside one, behind one, or nowhere."""
+    best: tuple[int, Block] | None = None
+    for block in device.blocks():
+        off = va - block.gpu_va
+        if off >= 0 and (best is None or off < best[0]):
+            best = off, block
+    if best is None or best[0] >= best[1].nbytes + NEAR_BYTES:
+        return "", "in no buffer of this device"
+    off, block = best
+    name = f"buffer of {block.nbytes} bytes at {block.gpu_va:#x}"
+    if off < block.nbytes:
+        return name, f"in the {name}, offset {off:#x}"
+    return name, f"{off - block.nbytes:#x} bytes behind the {name}"
+
+
+def packets(ring: Ring) -> Iterator[Packet]:
+    """What the ring has not finished; ends at the first word that is no packet."""
+    form = decoder(ring.decode_as, ring.arch)
+    words = words_of(ring.pending_bytes())
+    try:
+        yield from decode(form, words)
+    except MalformedInput:
+        return
+
+
+def kernels(device: Device, ring: Ring) -> list[str]:
+    """Names of the kernels that the ring has not finished, the first one first."""
+    found: list[str] = []
+    for packet in packets(ring):
+        for name in _named(device, packet):
+            if name not in found:
+                found.append(name)
+    return found[:MOST_NAMES]
+
+
+def _named(device: Device, packet: Packet) -> Iterable[str]:
+    if packet.name == "SET_SH_REG" and packet.fields["reg_offset"] == _PGM_LO:
+        low, high = packet.tail[:2]
+        return device.program_names(code_va=(high << 32 | low) << PGM_SHIFT)
+    if packet.name == "KERNEL_DISPATCH":
+        return device.program_names(descriptor_va=packet.fields["kernel_object"])
+    if packet.name in ("INDIRECT_BUFFER", "PM4_IB"):
+        return device.graph_names(packet.fields["ib_base"])
+    return ()
+
+
+def fault(device: Device, trouble: Trouble, ring: Ring) -> DeviceFault:
+    """The error for what the kernel told; `ring` is the queue that was at work."""
+    names = kernels(device, ring)
+    if trouble.memory is not None:
+        return _memory(device, trouble.memory, names, ring)
+    hardware = trouble.hardware
+    if hardware is None:
+        raise ValueError("there is no trouble")
+    return _hardware(device, hardware, names)
+
+
+def _memory(device: Device, data: MemoryExceptionData, names: list[str], ring: Ring) -> DeviceFault:
+    if data.error_type != MemoryErrorType.NO_RAS:
+        kind = "ECC" if data.error_type != MemoryErrorType.GPU_HANG else "GPU hang"
+    elif data.not_present:
+        kind = "unmapped"
+    elif data.read_only:
+        kind = "read-only"
+    else:
+        kind = "no-execute" if data.no_execute else "memory"
+    buffer, where = place(device, data.va)
+    about = f"kernel {' or '.join(map(repr, names))}" if names else "no kernel"
+    late = ", told late" if data.imprecise else ""
+    return DeviceFault(
+        f"{ring.name}: {kind} access at {data.va:#x}, {where}{late}, while {about} ran",
+        kind=kind,
+        gpu_va=data.va,
+        buffer=buffer,
+        kernel=names[0] if names else "",
+        hint=f"Check the kernel's indices and the buffers it is given; {_RECOVERED}",
+    )
+
+
+def _hardware(device: Device, data: HwExceptionData, names: list[str]) -> DeviceFault:
+    kind = "ECC" if data.reset_cause == ResetCause.ECC else "GPU hang"
+    whole = data.reset_type == ResetType.WHOLE_GPU_RESET
+    lost = ", its memory is lost" if data.memory_lost else ""
+    return DeviceFault(
+        f"{device.name}: the kernel driver reset {'the GPU' if whole else 'an engine'} "
+        f"({kind}){lost}",
+        kind=kind,
+        kernel=names[0] if names else "",
+        hint=f"See the kernel log (dmesg); {_RECOVERED}",
+    )
+
+
+def hang(device: Device, ring: Ring, timeout_s: float) -> Hang:
+    """The error for a queue that does not progress, with what it stands at."""
+    dump, names = ring.dump(), kernels(device, ring)
+    about = f" in kernel {' or '.join(map(repr, names))}" if names else ""
+    return Hang(
+        f"{ring.name} made no progress for {timeout_s:g} s{about}; it stands at\n{dump}\n",
+        queue=ring.name,
+        dump=dump,
+        hint=f"Wait longer, or look for a loop that does not end; {_RECOVERED}",
+    )

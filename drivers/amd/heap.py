@@ -1,0 +1,157 @@
+"""The memory half of the device: allocation, wrapping, and giving back when nothing uses it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from drivers.amd.bo import Bo, Gpu, wrap
+from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.memory import AmdBuffer, Block, Vram, Wrapped, checked_size
+from drivers.amd.signal import AmdSignal, Slots
+from drivers.base.allocator import Allocator, Statistics
+from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.undo import run_all
+from drivers.world import native
+
+if TYPE_CHECKING:
+    from drivers.amd.device import AmdDevice
+
+Home: TypeAlias = "Block | Wrapped | Bo | tuple[Bo, int]"
+"""What a buffer, a program, a graph or a signal holds."""
+MOST_WAITING: Final = 64
+"""Homes given back before somebody looks whether they can be freed."""
+
+
+class Heap(ABC):
+    """Memory of one device. What is given back is reused as soon as no queue may use it."""
+
+    name: str
+
+    def __init__(self, gpu: Gpu, limit_bytes: int) -> None:
+        self.gpu = gpu
+        self._raw = Vram(gpu, self.quiet)
+        self._allocator: Allocator[Block] = Allocator(
+            self._raw.alloc, self._raw.free, limit_bytes, name=self.name
+        )
+        self._slots = Slots(gpu)
+        self.freed_mark: object = object()
+        """Another object after anything was freed: how graphs know when to look again."""
+        self._returned: deque[Home] = deque()
+        self._wrapped: list[Wrapped] = []
+        self._closed = False
+
+    @abstractmethod
+    def quiet(self) -> None:
+        """Return once the GPU uses nothing that was given back."""
+
+    @property
+    @abstractmethod
+    def idle(self) -> tuple[bool, bool]:
+        """Whether (the compute queue, the copy queue) has finished everything."""
+
+    def alloc(self, nbytes: int) -> AmdBuffer:
+        """Uninitialised memory on the card. Raises: OutOfMemory with the sizes; BadArgument."""
+        checked_size(nbytes)
+        if self._returned:
+            self._reclaim()
+        if self._closed:
+            self._refuse()
+        block = self._allocator.alloc(nbytes)
+        return AmdBuffer(cast("AmdDevice", self), nbytes, block.gpu_va, block, False)
+
+    def wrap(self, memory: memoryview) -> AmdBuffer:
+        """Whole pages of host memory as a buffer, without a copy; kept alive until it is freed.
+
+        Raises: Unsupported for memory that does not begin and end with a page; BadArgument.
+        """
+        if not isinstance(memory, memoryview) or not memory.c_contiguous:
+            raise BadArgument("only a C-contiguous memoryview can be wrapped", hint="copy it first")
+        if self._closed:
+            self._refuse()
+        view = memory.cast("B")
+        address = native.address_of(view) if view.nbytes else 0
+        if memory.readonly or not view.nbytes or address % PAGE_BYTES or view.nbytes % PAGE_BYTES:
+            raise Unsupported(
+                f"{view.nbytes} bytes at {address:#x} are not whole writable pages",
+                hint="copy them to a buffer of the device",
+            )
+        home = Wrapped(wrap(self.gpu, address, view.nbytes, "host memory"), view)
+        self._wrapped.append(home)
+        return AmdBuffer(cast("AmdDevice", self), view.nbytes, address, home, False)
+
+    def new_signal(self, value: int = 0) -> AmdSignal:
+        """A signal at `value`."""
+        if self._closed:
+            self._refuse()
+        return AmdSignal(cast("AmdDevice", self), self._slots.take(), value)
+
+    def give_back(self, home: Home) -> None:
+        """Take back what nobody refers to any more.
+
+        Finalisers call this at any moment, inside any lock: it only appends.
+        """
+        self.freed_mark = object()
+        if not self._closed:
+            self._returned.append(home)
+
+    def _reclaim(self) -> None:
+        """Give back what was returned, unless a queue may still use it.
+
+        Work of the compute queue runs in order, and host copies wait for it: what it may still use
+        can be handed out again to later work, but not be unmapped.
+        """
+        compute_idle, copy_idle = self.idle
+        returned = self._returned
+        if not copy_idle:
+            return
+        for _ in range(len(returned)):
+            try:
+                home = returned.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            if compute_idle or isinstance(home, Block):
+                self._free(home)
+            else:
+                returned.append(home)
+
+    def _free(self, home: Home) -> None:
+        if isinstance(home, Block):
+            self._allocator.free(home)
+        elif isinstance(home, Wrapped):
+            self._wrapped.remove(home)
+            home.bo.free()
+        elif isinstance(home, Bo):
+            home.free()
+        else:
+            self._slots.give_back(home)
+
+    def trim(self) -> int:
+        """Give cached memory back to the kernel; how many bytes."""
+        self.quiet()
+        self._reclaim()
+        return self._allocator.trim()
+
+    def blocks(self) -> list[Block]:
+        """Every allocated block, for those who look for an address."""
+        wrapped = [Block(home.bo, home.bo.gpu_va, home.bo.nbytes) for home in self._wrapped]
+        return [*self._allocator.live(), *wrapped]
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the allocator holds and did."""
+        self._reclaim()
+        return self._allocator.statistics
+
+    def _refuse(self) -> None:
+        raise UseAfterFree(f"{self.name} is closed", hint="open it again")
+
+    def _close_memory(self) -> None:
+        """Free everything, also what nobody freed; the queues are gone."""
+        self._closed = True
+        returned, self._returned = self._returned, deque()
+        objects = [home for home in returned if isinstance(home, Bo)]
+        wrapped, self._wrapped = self._wrapped, []
+        objects += [home.bo for home in wrapped]
+        run_all([*(bo.free for bo in objects), self._raw.close, self._slots.close])

@@ -1,0 +1,175 @@
+"""Device memory below the caching allocator, and buffers: small blocks share a buffer object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from drivers.amd.bo import Bo, Gpu, Use, allocate
+from drivers.base.contracts import Device
+from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.undo import run_all
+
+if TYPE_CHECKING:
+    from drivers.amd.device import AmdDevice
+
+SLAB_BYTES: Final = 2 << 20
+LARGE_BYTES: Final = 256 << 10
+"""Blocks from this size on are buffer objects of their own, with guard pages."""
+
+
+class Block:
+    """Some bytes of a buffer object."""
+
+    __slots__ = ("bo", "gpu_va", "nbytes", "slab")
+
+    def __init__(self, bo: Bo, gpu_va: int, nbytes: int, slab: Slab | None = None) -> None:
+        self.bo, self.gpu_va, self.nbytes, self.slab = bo, gpu_va, nbytes, slab
+
+
+class Slab:
+    """A buffer object cut into blocks of one size."""
+
+    __slots__ = ("bo", "count", "free", "size")
+
+    def __init__(self, bo: Bo, size: int) -> None:
+        self.bo, self.size = bo, size
+        self.count = bo.nbytes // size
+        self.free = list(range(self.count - 1, -1, -1))
+
+
+class Vram:
+    """Raw memory of one GPU; the allocator's lock guards it.
+
+    `quiet` returns once the GPU uses nothing that was given back.
+    """
+
+    def __init__(self, gpu: Gpu, quiet: Callable[[], object]) -> None:
+        self._gpu, self._quiet = gpu, quiet
+        self._slabs: dict[int, list[Slab]] = {}
+        self._large: dict[int, Bo] = {}
+
+    def alloc(self, nbytes: int) -> Block:
+        """A block aligned to 64 bytes or better. Raises: OutOfMemory."""
+        if nbytes >= LARGE_BYTES:
+            bo = allocate(self._gpu, nbytes, Use.DEVICE, "buffer")
+            self._large[bo.gpu_va] = bo
+            return Block(bo, bo.gpu_va, nbytes)
+        slabs = self._slabs.setdefault(nbytes, [])
+        slab = next((slab for slab in slabs if slab.free), None)
+        if slab is None:
+            slab = Slab(allocate(self._gpu, SLAB_BYTES, Use.DEVICE, "small buffers"), nbytes)
+            slabs.append(slab)
+        return Block(slab.bo, slab.bo.gpu_va + slab.free.pop() * nbytes, nbytes, slab)
+
+    def free(self, block: Block) -> None:
+        """Give a block back; a slab of which every block is free goes back to the kernel."""
+        slab = block.slab
+        if slab is None:
+            self._quiet()
+            del self._large[block.gpu_va]
+            block.bo.free()
+            return
+        slab.free.append((block.gpu_va - slab.bo.gpu_va) // slab.size)
+        if len(slab.free) == slab.count:
+            self._quiet()
+            self._slabs[slab.size].remove(slab)
+            slab.bo.free()
+
+    def close(self) -> None:
+        """Free everything, also what is still allocated. The GPU uses none of it."""
+        objects = [slab.bo for slabs in self._slabs.values() for slab in slabs]
+        objects += self._large.values()
+        self._slabs, self._large = {}, {}
+        run_all(bo.free for bo in objects)
+
+
+class AmdBuffer:
+    """Memory on the card, or host memory that the card reaches (`wrap`).
+
+    After `free` the attribute `gpu_va` is gone and reading it raises UseAfterFree. A buffer that is
+    dropped without `free` is freed by its finaliser.
+    """
+
+    __slots__ = ("__weakref__", "_home", "device", "gpu_va", "nbytes", "others", "readonly")
+
+    def __init__(
+        self, device: AmdDevice, nbytes: int, gpu_va: int, home: Block | Wrapped, readonly: bool
+    ) -> None:
+        self._home: Block | Wrapped | None = home
+        self.device, self.nbytes, self.gpu_va, self.readonly = device, nbytes, gpu_va, readonly
+        self.others: tuple[AmdDevice, ...] = ()
+        """Other devices that reach it at the same address."""
+
+    def __getattr__(self, name: str) -> int:
+        if name == "gpu_va":
+            raise self._gone()
+        raise AttributeError(name)
+
+    def _gone(self) -> UseAfterFree:
+        return UseAfterFree(
+            f"a buffer of {self.nbytes} bytes was used after it was freed",
+            hint="keep the buffer until the work that uses it is done",
+        )
+
+    def __repr__(self) -> str:
+        return f"AmdBuffer({self.nbytes} bytes of {self.device.name})"
+
+    def view(self) -> memoryview:
+        """The bytes of wrapped memory. Raises: Unsupported for memory on the card."""
+        home = self._home
+        if home is None:
+            raise self._gone()
+        if isinstance(home, Wrapped):
+            return home.memory.toreadonly() if self.readonly else home.memory
+        raise Unsupported(f"{self!r} is not visible to the host", hint="copy_out() it")
+
+    def map_to(self, other: Device) -> int:
+        """Let another GPU of this process reach it; the address is the same there."""
+        home = self._home
+        if home is None:
+            raise self._gone()
+        if not isinstance(other, type(self.device)) or other.gpu.session is not (
+            self.device.gpu.session
+        ):
+            raise Unsupported(
+                f"memory of {self.device.name} cannot be mapped to {other.name}",
+                hint="copy it through the host",
+            )
+        home.bo.map_to(other.gpu.gpu_id)
+        if other is not self.device:
+            self.others = (*self.others, other)
+        return self.gpu_va
+
+    def free(self) -> None:
+        """Give the memory back. Raises: UseAfterFree the second time."""
+        try:
+            del self.gpu_va
+        except AttributeError as error:
+            raise UseAfterFree(
+                f"a buffer of {self.nbytes} bytes was freed twice", hint="free each buffer once"
+            ) from error
+        home, self._home = self._home, None
+        if home is not None:
+            self.device.give_back(home)
+
+    def __del__(self) -> None:
+        home, self._home = self._home, None
+        if home is not None:
+            self.device.give_back(home)
+
+
+class Wrapped:
+    """Pages of the process's own memory that the GPU reaches, and who owns them."""
+
+    __slots__ = ("bo", "memory")
+
+    def __init__(self, bo: Bo, memory: memoryview) -> None:
+        self.bo, self.memory = bo, memory
+
+
+def checked_size(nbytes: object) -> int:
+    """A size that can be allocated. Raises: BadArgument."""
+    if type(nbytes) is not int or nbytes < 0:
+        raise BadArgument(f"{nbytes!r} is not a size in bytes", hint="pass an int, 0 or more")
+    return nbytes

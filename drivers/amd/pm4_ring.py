@@ -1,0 +1,171 @@
+"""A compute queue that reads PM4 packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from drivers.amd.hwqueue import HwQueue
+from drivers.amd.ring import FULL_S, SLACK_BYTES, About, Ring
+from drivers.base.errors import BadArgument, Hang
+from queues import pm4
+from queues.amd_launch import BLOCK_WORDS, WORD_BYTES, Launcher, Packer, Target, Words, progress
+from queues.pm4 import DataSel, IntSel
+
+RING_BYTES: Final = 1 << 20
+MOST_BYTES: Final = 32 << 10
+"""Of one block. What is left of a ring in front of one that wraps is filled by a single NOP."""
+
+
+class Pm4Ring(Ring):
+    """Positions count words. Blocks are contiguous: what would wrap starts anew at the front.
+
+    Every block of packets ends by writing the position behind it to `progress_va`, so that what is
+    done is known to the word, and with it what of the ring and of the arguments in it is free.
+    """
+
+    decode_as = "pm4"
+    unit_bytes = WORD_BYTES
+
+    def __init__(self, about: About, hw: HwQueue, target: Target) -> None:
+        super().__init__(about, hw)
+        self.target = target
+        self._cell = about.progress.cast("Q")
+        self._cell[0] = 0
+        self.limit = self.ring_bytes - SLACK_BYTES
+        """Bytes from the ring's start that may be written without looking at `done`."""
+        self._flush = Packer(_flush(target, about))
+
+    @property
+    def done(self) -> int:
+        return self._cell[0]
+
+    def room(self, nbytes: int) -> int:
+        """Byte of the ring where a block of `nbytes` may be written now.
+
+        Raises: Hang when the ring stays full; the device's fault; BadArgument.
+        """
+        at = self.put * WORD_BYTES % self.ring_bytes
+        if at + nbytes <= self.limit:
+            return at
+        if self.broken is not None:
+            raise self.broken
+        if nbytes > MOST_BYTES:
+            raise BadArgument(
+                f"{nbytes} bytes of packets at once are too much for {self.name}",
+                hint="submit fewer at a time, or bind() a graph",
+            )
+        if at + nbytes > self.ring_bytes:
+            at = self._wrap(at)
+        self._wait_free(nbytes)
+        free = self.ring_bytes - SLACK_BYTES - (self.put - self.done) * WORD_BYTES
+        self.limit = min(self.ring_bytes, at + free)
+        return at
+
+    def _wrap(self, at: int) -> int:
+        """Fill the ring's tail with a NOP; 0, where it goes on."""
+        tail = self.ring_bytes - at
+        self._wait_free(tail)
+        padding = Packer(_as_words(pm4.nop(words=tail // WORD_BYTES)))
+        padding.pack_into(self.bytes, at, *padding.template)
+        self.put += tail // WORD_BYTES
+        self.limit = 0
+        return 0
+
+    def _wait_free(self, nbytes: int) -> None:
+        mark = self.put + (nbytes + SLACK_BYTES) // WORD_BYTES - self.size
+        if self.done < mark and not self.wait_done(mark, FULL_S):
+            raise Hang(
+                f"{self.name} is full and made no progress for {FULL_S:g} s; it waits at\n"
+                f"{self.dump()}\n",
+                queue=self.name,
+                dump=self.dump(),
+                hint="signal what it waits for, or synchronize() to recover",
+            )
+
+    def commit(self, nbytes: int) -> None:
+        """What was written at `room` is complete: tell the hardware."""
+        self.put += nbytes // WORD_BYTES
+        self.write_pointer[0] = self.put
+        self.ring_doorbell(self.put)
+
+    def launch(self, launcher: Launcher, words: Sequence[int], grid: tuple[int, int, int]) -> None:
+        """One launch, its arguments checked."""
+        at = self.room(launcher.nbytes)
+        kernarg_va = self.ring_va + at + launcher.arguments_off
+        mark = self.put + launcher.nwords
+        launcher.pack_into(self.bytes, at, *launcher.values(words, kernarg_va, grid, mark))
+        self.commit(launcher.nbytes)
+
+    def quick(self, launcher: Launcher, words: Sequence[int], grid: int) -> None:
+        """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
+        at = self.put * WORD_BYTES % self.ring_bytes
+        nbytes = launcher.nbytes
+        if at + nbytes > self.limit:
+            at = self.room(nbytes)
+        self.put = put = self.put + launcher.nwords
+        kernarg_va = self.ring_va + at + launcher.arguments_off
+        launcher.pack_into(self.bytes, at, *launcher.quick(words, kernarg_va, grid, put))
+        self.write_pointer[0] = put
+        self.ring_doorbell(put)
+
+    def emit(self, words: Sequence[int]) -> None:
+        """Packets, and the progress behind them."""
+        made = Words()
+        made.add(words)
+        packer = Packer(_blocks(made, progress(self.target, self.progress_va)))
+        self._write(packer)
+
+    def flush(self) -> int:
+        """Everything before becomes visible to all, then an interrupt; what to wait for."""
+        self._write(self._flush)
+        return self.put
+
+    def _write(self, packer: Packer) -> None:
+        at = self.room(packer.nbytes)
+        values = packer.template.copy()
+        values[packer.slots["progress"]] = self.put + packer.nwords
+        packer.pack_into(self.bytes, at, *values)
+        self.commit(packer.nbytes)
+
+    def _let_go(self) -> None:
+        self._cell = memoryview(bytearray(8)).cast("Q")
+
+
+def _as_words(words: Sequence[int]) -> Words:
+    made = Words()
+    made.add(words)
+    return made
+
+
+def _blocks(*parts: Words) -> Words:
+    """Packets one behind the other, a NOP in front, in whole blocks of the ring."""
+    total = sum(len(part.words) for part in parts)
+    made = Words()
+    if total % BLOCK_WORDS:
+        made.add(pm4.nop(words=-total % BLOCK_WORDS))
+    for part in parts:
+        made.add(part.words, [(name, at, size) for at, (name, size) in part.holes.items()])
+    return made
+
+
+def _flush(target: Target, about: About) -> Words:
+    """Write every cache back, tell the progress, raise the device's event."""
+    flavour = target.flavour
+    done = pm4.release_mem(
+        flavour,
+        addr=about.progress_va,
+        data_sel=DataSel.SEND_64_BIT_DATA,
+        caches=flavour.release_all,
+    )
+    first = Words()
+    first.add(done, [("progress", flavour.layout("RELEASE_MEM").word("data"), 2)])
+    ring = pm4.release_mem(
+        flavour,
+        addr=about.mailbox_va,
+        data=about.event_id,
+        data_sel=DataSel.SEND_32_BIT_LOW,
+        int_sel=IntSel.SEND_INTERRUPT_AFTER_WRITE_CONFIRM,
+        int_ctxid=about.event_id,
+    )
+    return _blocks(first, _as_words(ring))

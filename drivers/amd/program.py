@@ -1,0 +1,198 @@
+"""Loading kernels: code in memory of its own on the card, launches prepared once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from drivers.amd.bo import Bo, Use, allocate
+from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
+from drivers.base.contracts import Binary
+from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
+from drivers.base.undo import Undo
+from queues.amd_launch import Block, Kernel, Launcher
+
+if TYPE_CHECKING:
+    from drivers.amd.device import AmdDevice
+
+MAX_IMAGE_BYTES: Final = 256 << 20
+MAX_ARGS: Final = 512
+MAX_KERNARG_BYTES: Final = 4096
+_WORD_LIMIT: Final = 1 << 32
+_CODE_ALIGN: Final = 256
+_DESCRIPTOR_BYTES: Final = 64
+_ADDRESS_BYTES: Final = 8
+_ADDRESS_MASK: Final = (1 << 64) - 1
+_BY_VALUE, _POINTER = 0, 1
+"""`argN_kind` of what a launch can fill. # src: compilers/amd_metadata.py ARG_KINDS"""
+_LDS_SHIFT, _LDS_MAX = 15, (1 << 9) - 1
+"""COMPUTE_PGM_RSRC2.LDS_SIZE, which the descriptor leaves open. # src: LLVM AMDGPUUsage"""
+
+
+class AmdProgram:
+    """A kernel on the card. `gpu_va` is its descriptor; gone after `close`."""
+
+    __slots__ = (
+        "__weakref__",
+        "_blocks",
+        "_bo",
+        "device",
+        "gpu_va",
+        "kernel",
+        "launcher",
+        "masks",
+        "name",
+        "wide",
+    )  # fmt: skip
+
+    def __init__(self, device: AmdDevice, binary: Binary, kernel: Kernel, bo: Bo) -> None:
+        self.device, self.name, self.kernel = device, binary.name, kernel
+        self._bo: Bo | None = bo
+        self.gpu_va = kernel.descriptor_va
+        self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in kernel.args)
+        self.wide = all(mask == _ADDRESS_MASK for mask in self.masks)
+        """Whether every argument is a whole 64-bit word."""
+        self._blocks: dict[tuple[Block, bool], Launcher] = {}
+        self.launcher = self.for_block((kernel.block, 1, 1))
+
+    def __getattr__(self, name: str) -> int:
+        if name == "gpu_va":
+            raise UseAfterFree(
+                f"program {self.name!r} was used after close()", hint="load the binary again"
+            )
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"AmdProgram({self.name!r})"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is not closed."""
+        return self._bo is not None
+
+    def for_block(self, block: Block, *, tells: bool = True) -> Launcher:
+        """Launches with workgroups of this size; `tells` the ring when they are done."""
+        found = self._blocks.get((block, tells))
+        if found is None:
+            found = self._blocks[block, tells] = self.device.prepare(self.kernel, block, tells)
+        return found
+
+    def renew(self) -> None:
+        """Prepare launches anew, after scratch memory moved."""
+        self._blocks.clear()
+        self.launcher = self.for_block((self.kernel.block, 1, 1))
+
+    def close(self) -> None:
+        """Give the code's memory back once nothing runs. Raises: UseAfterFree the second time."""
+        if not self._forget():
+            raise UseAfterFree(f"program {self.name!r} was closed twice", hint="close it once")
+
+    def _forget(self) -> bool:
+        try:
+            del self.gpu_va
+        except AttributeError:
+            return False
+        bo, self._bo = self._bo, None
+        if bo is not None:
+            self.device.give_back(bo)
+        return True
+
+    def __del__(self) -> None:
+        self._forget()
+
+
+def load(device: AmdDevice, chip: Chip, binary: Binary) -> AmdProgram:
+    """Copy the image to the card, its addresses filled in.
+
+    Raises: Unsupported for another chip or arguments that cannot be filled; MalformedInput.
+    """
+    if binary.arch != chip.name:
+        raise Unsupported(
+            f"{binary.name} is code for {binary.arch}, this is {chip.name}",
+            hint="compile it for here",
+        )
+    _check(binary)
+    with Undo() as undo:
+        bo = allocate(device.gpu, len(binary.image), Use.CODE, f"code of {binary.name}")
+        undo.add(bo.free)
+        kernel = _kernel(chip, binary, bo.gpu_va)
+        device.ensure_scratch(kernel)
+        program = AmdProgram(device, binary, kernel, bo)
+        undo.hand_over(program.close)
+        device.upload(bo.gpu_va, _fixed(binary, bo.gpu_va))
+    return program
+
+
+def _check(binary: Binary) -> None:
+    size = len(binary.image)
+    if not 0 < size <= MAX_IMAGE_BYTES or not 0 <= binary.entry <= size - _DESCRIPTOR_BYTES:
+        raise MalformedInput(f"{binary.name}: descriptor outside its image of {size} bytes")
+    for fixup in binary.fixups:
+        if fixup.symbol:
+            raise Unsupported(f"{binary.name} needs {fixup.symbol!r}, which a GPU does not have")
+        if not 0 <= fixup.offset <= size - _ADDRESS_BYTES:
+            raise MalformedInput(f"{binary.name}: fix-up at {fixup.offset:#x} outside the image")
+
+
+def _fixed(binary: Binary, base: int) -> bytes:
+    image = bytearray(binary.image)
+    for fixup in binary.fixups:
+        address = base + fixup.addend & _ADDRESS_MASK
+        image[fixup.offset : fixup.offset + _ADDRESS_BYTES] = address.to_bytes(8, "little")
+    return bytes(image)
+
+
+def resource(binary: Binary, name: str, most: int, default: int | None = None) -> int:
+    """One of the numbers a binary comes with. Raises: MalformedInput."""
+    value = binary.resources.get(name, default)
+    if type(value) is not int or not 0 <= value <= most:
+        raise MalformedInput(f"{binary.name}: {name} is {value!r:.40}, not 0 ... {most}")
+    return value
+
+
+def _kernel(chip: Chip, binary: Binary, base: int) -> Kernel:
+    lanes = resource(binary, "max_workgroup_lanes", MAX_WORKGROUP_LANES, MAX_WORKGROUP_LANES)
+    block = resource(binary, "block", lanes, lanes)
+    group_bytes = resource(binary, "group_bytes", chip.lds_bytes)
+    granules = -(-group_bytes // chip.lds_granule_bytes)
+    words = {name: resource(binary, name, _WORD_LIMIT - 1) for name in ("rsrc1", "rsrc2", "rsrc3")}
+    code = resource(binary, "code_offset", len(binary.image) - 4)
+    if not block or code % _CODE_ALIGN:
+        raise MalformedInput(f"{binary.name}: {block} work-items a workgroup, code at {code:#x}")
+    return Kernel(
+        name=binary.name,
+        code_va=base + code,
+        descriptor_va=base + binary.entry,
+        rsrc1=words["rsrc1"],
+        rsrc2=words["rsrc2"] & ~(_LDS_MAX << _LDS_SHIFT) | granules << _LDS_SHIFT,
+        rsrc3=words["rsrc3"],
+        properties=resource(binary, "properties", 0xFFFF),
+        block=block,
+        max_block=lanes,
+        group_bytes=group_bytes,
+        private_bytes=_private(binary),
+        kernarg_bytes=resource(binary, "kernarg_bytes", MAX_KERNARG_BYTES),
+        args=_args(binary),
+    )
+
+
+def _private(binary: Binary) -> int:
+    if resource(binary, "dynamic_stack", 1, 0):
+        raise Unsupported(
+            f"{binary.name} has a stack of unknown size",
+            hint="compile it without recursion or calls through pointers",
+        )
+    return resource(binary, "private_bytes", _WORD_LIMIT - 1)
+
+
+def _args(binary: Binary) -> tuple[tuple[int, int], ...]:
+    found = []
+    for number in range(resource(binary, "args", MAX_ARGS)):
+        kind = resource(binary, f"arg{number}_kind", MAX_ARGS)
+        if kind not in (_BY_VALUE, _POINTER):
+            raise Unsupported(
+                f"{binary.name}: argument {number} is of a kind that no launch here fills",
+                hint="compile it without implicit arguments",
+            )
+        offset = resource(binary, f"arg{number}_offset", MAX_KERNARG_BYTES)
+        found.append((offset, resource(binary, f"arg{number}_bytes", MAX_KERNARG_BYTES)))
+    return tuple(found)

@@ -1,0 +1,221 @@
+"""The device's two queues: opened, waited for, and replaced when the hardware stops in one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from threading import RLock
+from typing import Final
+
+from drivers.amd import faults
+from drivers.amd.bo import Bo
+from drivers.amd.chips import Chip
+from drivers.amd.clock import GpuClock
+from drivers.amd.copy_ring import RING_BYTES as COPY_RING_BYTES
+from drivers.amd.copy_ring import CopyRing
+from drivers.amd.cwsr import SaveArea
+from drivers.amd.events import Events, Trouble
+from drivers.amd.heap import Heap
+from drivers.amd.hwqueue import Doorbells, HwQueue, Plan
+from drivers.amd.kfd_queue import QueueType
+from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
+from drivers.amd.ring import About, Ring
+from drivers.amd.signal import SLOT_BYTES, AmdSignal
+from drivers.base.errors import DeviceError, DeviceTimeout
+from drivers.base.undo import Undo, run_all
+from queues import sdma
+from queues.amd_launch import Target
+
+DRAIN_S: Final = 10.0
+"""How long a copy, or loading a program, waits for the work before it."""
+GRACE_MS: Final = 20
+"""How long a queue may still finish after a fault was told, before it is replaced."""
+_WAITS: Final = frozenset({"WAIT_REG_MEM", "POLL_REGMEM"})
+_FILLERS: Final = frozenset({"NOP", "TYPE2"})
+
+ComputeRing = Pm4Ring
+
+
+class Queues(Heap):
+    """What of the device has to do with its hardware queues."""
+
+    def __init__(
+        self,
+        name: str,
+        chip: Chip,
+        area: SaveArea,
+        events: Events,
+        clock: GpuClock,
+        target: Target,
+        limit_bytes: int,
+    ) -> None:
+        self.name, self.chip, self.arch = name, chip, chip.name
+        super().__init__(events.gpu, limit_bytes)
+        self.events, self.clock, self.target = events, clock, target
+        self.mailbox_va, self.event_id = events.mailbox_va, events.event_id
+        self.lock = RLock()
+        """Held while a queue is replaced."""
+        self._area = area
+        self._doorbells = Doorbells(events.gpu)
+        self.stale = True
+        """Whether memory was written behind the compute queue's caches since it last looked."""
+        self._clean = -1
+        """`put` of the compute queue when everything before was last flushed."""
+
+    def open_queues(self) -> None:
+        """Create both. Nothing is left behind when that fails."""
+        with Undo() as undo:
+            self._cells = [self._slots.take(), self._slots.take()]
+            self.compute = self._open_compute()
+            undo.add(self.compute.close)
+            self.copies = self._open_copies()
+
+    def _about(self, name: str, cell: tuple[Bo, int]) -> About:
+        pool, at = cell
+        return About(
+            name=f"{self.name} {name}",
+            arch=self.arch,
+            clock=self.gpu.world.monotonic_s,
+            sleep=self.sleep,
+            progress=pool.view()[at : at + SLOT_BYTES],
+            progress_va=pool.gpu_va + at,
+            mailbox_va=self.mailbox_va,
+            event_id=self.event_id,
+        )
+
+    def _open_compute(self) -> ComputeRing:
+        about = self._about("compute queue", self._cells[0])
+        plan = Plan(about.name, QueueType.COMPUTE, RING_BYTES, self._area)
+        return Pm4Ring(about, HwQueue.open(self.gpu, self._doorbells, plan), self.target)
+
+    def _open_copies(self) -> CopyRing:
+        about = self._about("copy queue", self._cells[1])
+        plan = Plan(about.name, QueueType.SDMA, COPY_RING_BYTES)
+        hw = HwQueue.open(self.gpu, self._doorbells, plan)
+        return CopyRing(about, hw, sdma.CHIPS[self.arch])
+
+    # Waiting
+
+    @property
+    def idle(self) -> tuple[bool, bool]:
+        return self.compute.idle, self.copies.idle
+
+    def sleep(self, timeout_ms: int) -> None:
+        """Sleep until a queue interrupts. Raises: the device's fault, its queues replaced."""
+        trouble = self.events.wait(timeout_ms)
+        if trouble is not None:
+            raise self._faulted(trouble)
+
+    def wait_ring(self, ring: Ring, mark: int, timeout_s: float = DRAIN_S) -> None:
+        """Return once a ring has done `mark`. Raises: Hang, DeviceFault."""
+        if not ring.wait_done(mark, timeout_s):
+            raise self._hung(ring, timeout_s)
+
+    def wait_until(
+        self, signal: AmdSignal, reached: Callable[[], bool], value: int, timeout_s: float
+    ) -> None:
+        """Return once `reached()`. Raises: Hang, DeviceFault, DeviceTimeout."""
+        for ring in (self.compute, self.copies):
+            if ring.wait_for(reached, timeout_s if ring is self.copies else 0.0):
+                return
+        raise self._why_not(signal, value, timeout_s)
+
+    def _why_not(self, signal: AmdSignal, value: int, timeout_s: float) -> DeviceError:
+        for ring in (self.compute, self.copies):
+            if not ring.idle:
+                return self._hung(ring, timeout_s)
+        return DeviceTimeout(
+            f"a signal is at {signal.value} after {timeout_s:g} s, not at {value}, "
+            f"and {self.name} has no work left",
+            register="signal",
+            last=signal.value,
+            hint="submit the work that signals it",
+        )
+
+    def quiet(self) -> None:
+        """Return when everything submitted is done."""
+        self.synchronize()
+
+    def synchronize(self, timeout_s: float = DRAIN_S) -> None:
+        """Return when everything submitted is done and visible. Raises: Hang, DeviceFault."""
+        if self._closed:
+            self._refuse()
+        compute, copies = self.compute, self.copies
+        with compute.lock:
+            if compute.broken is not None:
+                raise compute.broken
+            if compute.put != self._clean:
+                compute.flush()
+                self._clean = compute.put
+            mark = compute.put
+        self.wait_ring(compute, mark, timeout_s)
+        if not copies.idle:
+            with copies.lock:
+                mark = copies.flush()
+            self.wait_ring(copies, mark, timeout_s)
+
+    # Faults and hangs
+
+    def _faulted(self, trouble: Trouble) -> DeviceError:
+        """The error for what the kernel told; queues that it stopped are replaced."""
+        with self.lock:
+            stopped = [ring for ring in (self.compute, self.copies) if self._stuck(ring)]
+            error = faults.fault(self, trouble, stopped[0] if stopped else self.compute)
+            for ring in stopped:
+                self._replace(ring, error)
+        return error
+
+    def _stuck(self, ring: Ring) -> bool:
+        """Whether a queue stays where it is although it waits for no signal."""
+        if ring.idle:
+            return False
+        before = ring.done
+        self.events.wait(GRACE_MS)
+        return ring.done == before and not ring.idle and not self._parked(ring)
+
+    def _parked(self, ring: Ring) -> bool:
+        """Whether the queue stands at a packet that waits for a signal."""
+        for packet in faults.packets(ring):
+            if packet.name not in _FILLERS:
+                return packet.name in _WAITS
+        return False
+
+    def _hung(self, ring: Ring, timeout_s: float) -> DeviceError:
+        with self.lock:
+            trouble = self.events.wait(0)
+            if trouble is not None:
+                return self._faulted(trouble)
+            error = faults.hang(self, ring, timeout_s)
+            if ring in (self.compute, self.copies) and not self._parked(ring):
+                self._replace(ring, error)
+        return error
+
+    def _replace(self, ring: Ring, error: DeviceError) -> None:
+        """Destroy a queue with what it was given, and create it anew."""
+        with ring.lock:
+            ring.broken = error
+            try:
+                ring.close()
+                if ring is self.compute:
+                    self.compute, self.stale, self._clean = self._open_compute(), True, -1
+                else:
+                    self.copies = self._open_copies()
+            except DeviceError as later:
+                error.add_note(f"and the queue could not be replaced: {later}")
+
+    def close_queues(self) -> None:
+        """Destroy both queues, with whatever they still do, and unmap the doorbells."""
+        rings = [ring for ring in (self.compute, self.copies) if not ring.gone]
+        run_all([*(ring.close for ring in rings), self._doorbells.close])
+
+    @abstractmethod
+    def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
+        """Programs whose code or descriptor is there."""
+
+    @abstractmethod
+    def graph_names(self, va: int) -> list[str]:
+        """Programs of the graph whose packets are there."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back."""

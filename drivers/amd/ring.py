@@ -1,0 +1,140 @@
+"""What rings of all kinds share: a hardware queue, what it was given, and how far it has come.
+
+A ring counts what it gives the hardware (`put`) and the hardware writes back how much of that is
+done (`done`), both in units of the ring. Nothing is overwritten before it is done.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import RLock
+from typing import Final
+
+from drivers.amd.hwqueue import HwQueue
+from drivers.base.errors import DeviceError, UseAfterFree
+from queues.decode import decoder, dump, words_of
+
+SPINS: Final = 200
+"""Looks at the progress before the first sleep: tens of microseconds."""
+FIRST_SLEEP_MS: Final = 1
+LONGEST_SLEEP_MS: Final = 50
+FULL_S: Final = 10.0
+"""How long a full ring is waited for."""
+SLACK_BYTES: Final = 64
+"""Of a ring that are never filled: full and empty look different."""
+DUMP_BYTES: Final = 1024
+DUMP_LINES: Final = 48
+
+Sleep = Callable[[int], None]
+"""Sleeps until a queue interrupts, at most so many milliseconds; raises the device's fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a ring is told by its device."""
+
+    name: str
+    arch: str
+    clock: Callable[[], float]
+    sleep: Sleep
+    progress: memoryview
+    """Eight bytes that the hardware writes how far it is to, and their GPU address."""
+    progress_va: int
+    mailbox_va: int
+    """Where a queue writes the event's id before it interrupts, which signals the event."""
+    event_id: int
+
+
+class Ring(ABC):
+    """One queue of the device. Everything is used with `lock` held."""
+
+    decode_as = ""
+    """How `queues.decode` calls what is in it."""
+    unit_bytes = 1
+    """Bytes of ring that one step of `put` is."""
+
+    def __init__(self, about: About, hw: HwQueue) -> None:
+        self.name, self.arch, self.hw, self.clock = about.name, about.arch, hw, about.clock
+        self.progress_va, self.sleep = about.progress_va, about.sleep
+        self.lock = RLock()
+        self.broken: DeviceError | None = None
+        """Why the hardware stopped here; work is refused until the device replaced the ring."""
+        self.gone = False
+        """Whether the hardware queue was destroyed."""
+        self.put = 0
+        self.ring_bytes = hw.plan.ring_bytes
+        self.size = self.ring_bytes // self.unit_bytes
+        self.bytes = hw.ring_view
+        self.ring_va = hw.ring.gpu_va
+        self.write_pointer, self.ring_doorbell = hw.write_pointer, hw.doorbell
+
+    @property
+    @abstractmethod
+    def done(self) -> int:
+        """How much of `put` the hardware has finished."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything is finished."""
+        return self.done >= self.put
+
+    def wait_done(self, mark: int, timeout_s: float) -> bool:
+        """Return True once `mark` is done, False after `timeout_s`. Raises: the device's fault."""
+        return self.wait_for(lambda: self.done >= mark, timeout_s)
+
+    def wait_for(self, reached: Callable[[], bool], timeout_s: float) -> bool:
+        """Return True once `reached()`, False after `timeout_s`. Raises: the device's fault."""
+        for _ in range(SPINS):
+            if reached():
+                return True
+        if self.broken is not None:
+            raise self.broken
+        deadline_s = self.clock() + timeout_s
+        sleep_ms = FIRST_SLEEP_MS
+        while (left_s := deadline_s - self.clock()) > 0:
+            self.sleep(max(1, min(sleep_ms, int(left_s * 1000))))
+            if reached():
+                return True
+            if self.broken is not None:
+                raise self.broken
+            sleep_ms = min(2 * sleep_ms, LONGEST_SLEEP_MS)
+        self.sleep(0)
+        return reached()
+
+    @property
+    def where(self) -> int:
+        """Byte of the ring where the hardware is."""
+        return self.done * self.unit_bytes % self.ring_bytes
+
+    def pending_bytes(self) -> bytes:
+        """What the hardware has not finished, at most DUMP_BYTES of it."""
+        first, last = self.done * self.unit_bytes, self.put * self.unit_bytes
+        count = min(last - first, DUMP_BYTES)
+        at = first % self.ring_bytes
+        data = bytes(self.bytes[at : at + count])
+        return data + bytes(self.bytes[: count - len(data)])
+
+    def dump(self) -> str:
+        """The first of it, as packets by name."""
+        words = words_of(self.pending_bytes())
+        return dump(decoder(self.decode_as, self.arch), words, limit=DUMP_LINES)
+
+    def close(self) -> None:
+        """Destroy the hardware queue and free its memory."""
+        self.broken = self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again")
+        self.bytes = memoryview(b"")
+        self.write_pointer = self.bytes
+        self.ring_doorbell = _closed
+        self._let_go()
+        self.gone = True
+        self.hw.close()
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Drop views of the hardware queue's memory."""
+
+
+def _closed(value: int) -> None:
+    raise UseAfterFree(f"a closed queue was rung with {value}", hint="open the device again")

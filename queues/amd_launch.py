@@ -1,0 +1,321 @@
+"""One kernel launch as PM4 words, built once: only arguments, grid and progress are written anew.
+
+A launch is one contiguous block of a ring or of an indirect buffer::
+
+    NOP with the kernel's arguments as its data | ACQUIRE_MEM | SET_SH_REG ... | DISPATCH_DIRECT
+    | EVENT_WRITE (wait for the waves) | RELEASE_MEM of the ring's progress
+
+The arguments lie in the NOP, so a block of ring that is free again frees its arguments too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from drivers.base.errors import BadArgument, Unsupported
+from queues import pm4
+from queues.amd_registers import REGISTERS, Registers
+from queues.pm4 import DataSel, Flavour
+
+Block: TypeAlias = tuple[int, int, int]
+WORD_BYTES: Final = 4
+BLOCK_WORDS: Final = 16
+"""Blocks are whole multiples of this many words: 64 bytes."""
+ARGUMENT_ALIGN_WORDS: Final = 4
+PGM_SHIFT: Final = 8
+"""COMPUTE_PGM_LO and COMPUTE_DISPATCH_SCRATCH_BASE_LO hold addresses / 256."""
+PRIV_BIT: Final = 1 << 20
+"""COMPUTE_PGM_RSRC1.PRIV."""
+_LOW: Final = (1 << 32) - 1
+_U64: Final = 8
+
+# src: LLVM AMDGPUUsage, kernel_code_properties: (name, bit, SGPRs), in the order of the registers.
+USER_SGPRS: Final = (
+    ("private_segment_buffer", 0, 4), ("dispatch_ptr", 1, 2), ("queue_ptr", 2, 2),
+    ("kernarg_segment_ptr", 3, 2), ("dispatch_id", 4, 2), ("flat_scratch_init", 5, 2),
+    ("private_segment_size", 6, 1),
+)  # fmt: skip
+WAVE32_BIT: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A loaded kernel: where it is, and the words of its descriptor. Sizes in bytes."""
+
+    name: str
+    code_va: int
+    descriptor_va: int
+    rsrc1: int
+    rsrc2: int
+    """With the size of its local memory in place."""
+    rsrc3: int
+    properties: int
+    block: int
+    """Work-items of a workgroup."""
+    max_block: int
+    group_bytes: int
+    private_bytes: int
+    """Of one lane."""
+    kernarg_bytes: int
+    args: tuple[tuple[int, int], ...]
+    """(offset, bytes) of every argument."""
+
+    @property
+    def wave32(self) -> int:
+        """1 for waves of 32 lanes."""
+        return self.properties >> WAVE32_BIT & 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Private memory of all waves that run at a time, as registers want it."""
+
+    va: int = 0
+    xcc_bytes: int = 0
+    """Bytes of one XCC's part; the parts lie one behind the other."""
+    tmpring: int = 0
+    """COMPUTE_TMPRING_SIZE."""
+    descriptor: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """The buffer resource that kernels without architected scratch start with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a launch needs to know of the chip."""
+
+    flavour: Flavour
+    architected_scratch: bool
+    privileged: bool = False
+    """Set RSRC1.PRIV. # src: tinygrad ops_amd.py: gfx11's wave save needs it in PM4 launches"""
+    xccs: int = 1
+
+    @property
+    def registers(self) -> Registers:
+        """The compute registers of the chip's family."""
+        return REGISTERS[self.flavour.name]
+
+
+class Words:
+    """Words with holes: (position, words) by name, which `Packer` leaves open."""
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+        self.holes: dict[int, tuple[str, int]] = {}
+
+    def add(self, words: Sequence[int], holes: Sequence[tuple[str, int, int]] = ()) -> None:
+        """Append; each hole is (name, position in `words`, length)."""
+        for name, at, length in holes:
+            self.holes[len(self.words) + at] = (name, length)
+        self.words += words
+
+
+_FORMATS: Final = {1: "I", 2: "Q"}
+
+
+class Packer:
+    """Words with holes as one struct: `pack_into(buffer, offset, *values)`.
+
+    `template` holds every value, constant pieces as bytes; `slots` says which are holes' values.
+    """
+
+    def __init__(self, made: Words, defaults: Mapping[str, int] | None = None) -> None:
+        form, at = "=", 0
+        self.template: list[bytes | int] = []
+        self.slots: dict[str, int] = {}
+        for position in [*sorted(made.holes), len(made.words)]:
+            if position > at:
+                self.template.append(_bytes(made.words[at:position]))
+                form += f"{WORD_BYTES * (position - at)}s"
+            if position in made.holes:
+                name, length = made.holes[position]
+                self.slots[name] = len(self.template)
+                self.template.append((defaults or {}).get(name, 0))
+                form += _FORMATS[length]
+                at = position + length
+        layout = struct.Struct(form)
+        self.nbytes, self.nwords = layout.size, layout.size // WORD_BYTES
+        self.pack_into: Callable[..., None] = layout.pack_into
+
+
+def _bytes(words: Sequence[int]) -> bytes:
+    return struct.pack(f"={len(words)}I", *words)
+
+
+def user_data(kernel: Kernel, target: Target, scratch: Scratch) -> Words:
+    """The user SGPRs that a kernel starts with; "kernarg" is a hole.
+
+    Raises: Unsupported for what only a queue of AQL packets can give.
+    """
+    given = {
+        "private_segment_buffer": scratch.descriptor,
+        "kernarg_segment_ptr": (0, 0),
+        "flat_scratch_init": (scratch.va & _LOW, scratch.va >> 32),
+        "private_segment_size": (kernel.private_bytes,),
+    }
+    made = Words()
+    for name, bit, count in USER_SGPRS:
+        if not kernel.properties >> bit & 1:
+            continue
+        if name not in given:
+            raise Unsupported(
+                f"kernel {kernel.name!r} asks for its {name}, which a PM4 launch does not have",
+                hint="use an AQL queue (AMD_AQL=1), or compile it without implicit arguments",
+            )
+        holes = [("kernarg", 0, count)] if name == "kernarg_segment_ptr" else []
+        made.add(given[name], holes)
+    return made
+
+
+def _set(made: Words, target: Target, name: str, values: Sequence[int]) -> None:
+    made.add(pm4.set_sh_reg(reg=target.registers.addresses[name], values=values))
+
+
+def launch(target: Target, kernel: Kernel, scratch: Scratch, block: tuple[int, int, int]) -> Words:
+    """The packets of one launch; holes "kernarg" (64 bits), "grid_x", "grid_y" and "grid_z"."""
+    made = Words()
+    made.add(pm4.acquire_mem(target.flavour, caches=target.flavour.acquire_data))
+    pgm = kernel.code_va >> PGM_SHIFT
+    _set(made, target, "COMPUTE_PGM_LO", [pgm & _LOW, pgm >> 32])
+    rsrc1 = kernel.rsrc1 | (PRIV_BIT if target.privileged else 0)
+    _set(made, target, "COMPUTE_PGM_RSRC1", [rsrc1, kernel.rsrc2])
+    _set(made, target, "COMPUTE_PGM_RSRC3", [kernel.rsrc3])
+    _set(made, target, "COMPUTE_TMPRING_SIZE", [scratch.tmpring])
+    if target.architected_scratch:
+        _scratch_base(made, target, scratch)
+    _set(made, target, "COMPUTE_RESTART_X", [0, 0, 0])
+    _user_data(made, target, user_data(kernel, target, scratch))
+    _set(made, target, "COMPUTE_RESOURCE_LIMITS", [0])
+    # START_X, Y, Z, NUM_THREAD_X, Y, Z, PIPELINESTAT_ENABLE, PERFCOUNT_ENABLE
+    _set(made, target, "COMPUTE_START_X", [0, 0, 0, *block, 0, 0])
+    names = {"compute_shader_en": 1, "force_start_at_000": 1}
+    if kernel.wave32:
+        names["cs_w32_en"] = 1
+    initiator = target.registers.encode("COMPUTE_DISPATCH_INITIATOR", **names)
+    grid = pm4.dispatch_direct(dim_x=0, dim_y=0, dim_z=0, dispatch_initiator=initiator)
+    made.add(grid, [("grid_x", 1, 1), ("grid_y", 2, 1), ("grid_z", 3, 1)])
+    made.add(pm4.event_write())
+    return made
+
+
+def _scratch_base(made: Words, target: Target, scratch: Scratch) -> None:
+    """Each XCC's own part, where there are several."""
+    for xcc in range(target.xccs):
+        base = scratch.va + xcc * scratch.xcc_bytes >> PGM_SHIFT
+        reg = target.registers.addresses["COMPUTE_DISPATCH_SCRATCH_BASE_LO"]
+        words = pm4.set_sh_reg(reg=reg, values=[base & _LOW, base >> 32])
+        if target.xccs > 1:
+            made.add(
+                pm4.pred_exec(target.flavour, virtual_xcc_id_select=1 << xcc, exec_count=len(words))
+            )
+        made.add(words)
+
+
+def _user_data(made: Words, target: Target, given: Words) -> None:
+    if given.words:
+        reg = target.registers.addresses["COMPUTE_USER_DATA_0"]
+        words = pm4.set_sh_reg(reg=reg, values=given.words)
+        head = len(words) - len(given.words)
+        made.add(words, [(name, head + at, size) for at, (name, size) in given.holes.items()])
+
+
+def progress(target: Target, addr: int, hole: str = "progress") -> Words:
+    """When everything before is done: write a 64-bit number, which stays open, to `addr`."""
+    made = Words()
+    words = pm4.release_mem(target.flavour, addr=addr, data_sel=DataSel.SEND_64_BIT_DATA)
+    made.add(words, [(hole, _release_data_word(target), 2)])
+    return made
+
+
+def _release_data_word(target: Target) -> int:
+    return target.flavour.layout("RELEASE_MEM").word("data")
+
+
+def with_arguments(kernel: Kernel, packets: Words) -> tuple[Words, int]:
+    """A NOP that carries the arguments in front of `packets`, in whole blocks.
+
+    Returns the words, with holes "arg0", "arg1", ..., and the byte offset of the arguments.
+    """
+    count = -(-kernel.kernarg_bytes // WORD_BYTES)
+    front = ARGUMENT_ALIGN_WORDS
+    pad = -(front + count + len(packets.words)) % BLOCK_WORDS
+    made = Words()
+    made.add(pm4.nop(words=front + count + pad))
+    for number, length in enumerate(argument_words(kernel)):
+        made.holes[front + kernel.args[number][0] // WORD_BYTES] = (f"arg{number}", length)
+    base = len(made.words)
+    made.holes |= {base + at: hole for at, hole in packets.holes.items()}
+    made.words += packets.words
+    return made, front * WORD_BYTES
+
+
+class Launcher:
+    """A launch of one kernel with one workgroup size, ready to be packed again and again."""
+
+    __slots__ = ("_grid", "_kernarg", "_progress", "_template", "arguments_off", "kernel",
+                 "nbytes", "nwords", "pack_into", "places")  # fmt: skip
+
+    def __init__(
+        self, target: Target, kernel: Kernel, scratch: Scratch, block: Block, progress_va: int
+    ) -> None:
+        """Without `progress_va` (0) the launch tells nobody that it is done: a graph's."""
+        packets = launch(target, kernel, scratch, block)
+        if progress_va:
+            done = progress(target, progress_va)
+            packets.add(done.words, [(name, at, n) for at, (name, n) in done.holes.items()])
+        made, self.arguments_off = with_arguments(kernel, packets)
+        self.kernel = kernel
+        packer = Packer(made, {"grid_x": 1, "grid_y": 1, "grid_z": 1})
+        self.pack_into, self._template = packer.pack_into, packer.template
+        self.nbytes, self.nwords = packer.nbytes, packer.nwords
+        self._kernarg = packer.slots.get("kernarg", -1)
+        self._progress, self._grid = packer.slots.get("progress", -1), packer.slots["grid_x"]
+        self.places = {name: at for at, (name, _) in made.holes.items()}
+        """Word of every hole, for those who patch."""
+
+    def values(
+        self, words: Sequence[int], kernarg_va: int, grid: Block, done: int
+    ) -> list[bytes | int]:
+        """What `pack_into` takes, arguments already checked."""
+        values = self._template.copy()
+        values[1 : 1 + len(words)] = words
+        if self._kernarg >= 0:
+            values[self._kernarg] = kernarg_va
+        at = self._grid
+        values[at], values[at + 1], values[at + 2] = grid
+        if done:
+            values[self._progress] = done
+        return values
+
+    def quick(
+        self, words: Sequence[int], kernarg_va: int, grid: int, done: int
+    ) -> list[bytes | int]:
+        """The same for `grid` workgroups in one dimension, of a kernel that takes arguments."""
+        values = self._template.copy()
+        values[1 : 1 + len(words)] = words
+        values[self._kernarg] = kernarg_va
+        values[self._grid] = grid
+        values[self._progress] = done
+        return values
+
+
+def argument_words(kernel: Kernel) -> list[int]:
+    """How many words each argument takes, padding behind it included: one or two.
+
+    Raises: Unsupported for arguments that are not words of 32 or 64 bits, one behind the other.
+    """
+    starts = [offset for offset, _ in kernel.args]
+    ends = [*starts[1:], sum(kernel.args[-1]) if kernel.args else 0]
+    taken = [(end - start) // WORD_BYTES for start, end in zip(starts, ends, strict=True)]
+    for (offset, nbytes), words in zip(kernel.args, taken, strict=True):
+        wide = nbytes in (WORD_BYTES, _U64) and words in _FORMATS and words * WORD_BYTES >= nbytes
+        if not wide or offset % WORD_BYTES or starts[0]:
+            raise Unsupported(
+                f"kernel {kernel.name!r}: an argument of {nbytes} bytes at {offset}",
+                hint="pass buffers and numbers of 32 or 64 bits",
+            )
+    if ends and ends[-1] > kernel.kernarg_bytes:
+        raise BadArgument(f"kernel {kernel.name!r}: arguments outside their segment")
+    return taken
