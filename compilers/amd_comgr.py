@@ -37,6 +37,8 @@ _OPTIONS: Final = (
     "-nogpulib",
     "-std=c++17",
     "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-math-errno",
     "-mcode-object-version=5",
 )
 

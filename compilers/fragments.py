@@ -35,6 +35,8 @@ class Form:
     16 lanes hold neighbouring rows."""
     flags: int = 0
     """Further integer operands, all 0."""
+    builtin: str = ""
+    """clang's name for it."""
 
     @property
     def groups(self) -> int:
@@ -45,17 +47,51 @@ class Form:
 FORMS: dict[str, Form] = {
     # src: RDNA3 ISA 7.9: lanes 16..31 hold copies of lanes 0..15; row 2 i + lane / 16 of the sum
     "wmma11.float16": Form(
-        "wmma.f32.16x16x16.f16.v8f32.v16f16", "half", 16, 16, 8, 32, interleaved=True
+        "wmma.f32.16x16x16.f16.v8f32.v16f16",
+        "half",
+        16,
+        16,
+        8,
+        32,
+        interleaved=True,
+        builtin="wmma_f32_16x16x16_f16_w32",
     ),
     "wmma11.bfloat16": Form(
-        "wmma.f32.16x16x16.bf16.v8f32.v16i16", "i16", 16, 16, 8, 32, interleaved=True
+        "wmma.f32.16x16x16.bf16.v8f32.v16i16",
+        "i16",
+        16,
+        16,
+        8,
+        32,
+        interleaved=True,
+        builtin="wmma_f32_16x16x16_bf16_w32",
     ),
     # src: RDNA4 ISA 7.12: lane / 16 is which half of K, and which 8 rows of the sum
-    "wmma12.float16": Form("wmma.f32.16x16x16.f16.v8f32.v8f16", "half", 16, 8, 8, 32),
-    "wmma12.bfloat16": Form("wmma.f32.16x16x16.bf16.v8f32.v8i16", "i16", 16, 8, 8, 32),
+    "wmma12.float16": Form(
+        "wmma.f32.16x16x16.f16.v8f32.v8f16",
+        "half",
+        16,
+        8,
+        8,
+        32,
+        builtin="wmma_f32_16x16x16_f16_w32_gfx12",
+    ),
+    "wmma12.bfloat16": Form(
+        "wmma.f32.16x16x16.bf16.v8f32.v8i16",
+        "i16",
+        16,
+        8,
+        8,
+        32,
+        builtin="wmma_f32_16x16x16_bf16_w32_gfx12",
+    ),
     # src: AMD Instinct MI300 ISA 7.1: lane / 16 is which quarter of K, and which 4 rows of the sum
-    "mfma.float16": Form("mfma.f32.16x16x16f16", "half", 16, 4, 4, 64, flags=3),
-    "mfma.bfloat16": Form("mfma.f32.16x16x16bf16.1k", "i16", 16, 4, 4, 64, flags=3),
+    "mfma.float16": Form(
+        "mfma.f32.16x16x16f16", "half", 16, 4, 4, 64, flags=3, builtin="mfma_f32_16x16x16f16"
+    ),
+    "mfma.bfloat16": Form(
+        "mfma.f32.16x16x16bf16.1k", "i16", 16, 4, 4, 64, flags=3, builtin="mfma_f32_16x16x16bf16_1k"
+    ),
 }
 """By generation's matrix unit (compilers/amd_targets.py) and dtype of the operands."""
 

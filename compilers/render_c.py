@@ -40,7 +40,7 @@ class CPrinter(HostPrinter):
                 else f"{kind} *const {name} = ({kind} *)(scratch + {ref.slot});"
             )
 
-    def _new(self, text: str, dtype: DType, lanes: int) -> Value:
+    def _new(self, text: str, dtype: DType, lanes: int = 0) -> Value:
         self.count += 1
         self.lines.append(f"const {self.unit.type(dtype, lanes)} v{self.count} = {text};")
         return Value(f"v{self.count}", dtype, lanes)

@@ -23,7 +23,6 @@ class AqlQueue:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.packets = context.spec.ring_bytes // at.PACKET_BYTES
         self.read = 0
         self.limit = 0
         self.processor = Processor(context)
@@ -48,6 +47,11 @@ class AqlQueue:
         if stored < limit:
             context.find("stale write index", f"memory has {stored}, the doorbell is {value}")
         self.limit = limit
+
+    @property
+    def packets(self) -> int:
+        """How many the ring holds now."""
+        return self.context.spec.ring_bytes // at.PACKET_BYTES
 
     @property
     def idle(self) -> bool:

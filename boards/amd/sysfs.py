@@ -115,6 +115,7 @@ def _discovery(chip: Chip, index: int) -> Files:
             numbers |= {"hw_id": HW_IDS[name], "num_instance": instance, "num_base_addresses": 2}
             files |= {f"{folder}/{key}": b"%d\n" % value for key, value in numbers.items()}
             files[f"{folder}/harvest"] = b"0x0\n"
+            files[f"{folder}/base_addr"] = b"0x00001260\n0x0000A000\n"
     return files
 
 

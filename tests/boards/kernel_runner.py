@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import execute
+from boards.amd.wave_buffer import scratch_resource
 from boards.amd.wave_start import fit_scratch, from_descriptor
 from boards.amd.wave_types import LENIENT, Finding, Report, Strict
 from compilers import toolchains
@@ -23,6 +25,7 @@ from tests.support import check
 CODE_VA, ARGUMENT_VA, SCRATCH_VA = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x7F30_0000_0000
 SCRATCH_WAVES = 1024
 GARBAGE = 0xAB
+MAX_STEPS = 50_000_000
 TARGETS = {
     arch: Target(16, 48, frozenset(), wave_lanes=lanes, shared_bytes=64 << 10, max_block=1024,
                  arch=arch)
@@ -44,16 +47,21 @@ def run(
     memory.place(CODE_VA, np.frombuffer(bytes(image), np.uint8))
     memory.place(ARGUMENT_VA, np.frombuffer(arguments + bytes(64), np.uint8))
     descriptor = binary.image[binary.entry : binary.entry + 64]
-    block = binary.resources["block"]
+    block, lanes = binary.resources["block"], binary.resources["wave_lanes"]
+    private = (binary.resources["private_bytes"] + 3) & ~3
+    scratch_bytes = SCRATCH_WAVES * lanes * private
+    pointers = {
+        "kernarg": ARGUMENT_VA, "flat_scratch": SCRATCH_VA,
+        "private_segment_buffer": scratch_resource(SCRATCH_VA, scratch_bytes, lanes),
+    }  # fmt: skip
     dispatch = from_descriptor(
-        descriptor, CODE_VA + binary.entry, (grid, 1, 1), (block, 1, 1), {"kernarg": ARGUMENT_VA}
+        descriptor, CODE_VA + binary.entry, (grid, 1, 1), (block, 1, 1), pointers
     )
-    private = binary.resources["private_bytes"]
     if private:
-        nbytes = SCRATCH_WAVES * dispatch.lanes * private
-        memory.place(SCRATCH_VA, np.full(nbytes, 0xCD, np.uint8))
-        dispatch = fit_scratch(dispatch, SCRATCH_VA, (private + 3) & ~3, SCRATCH_WAVES)
-    return execute(replace(dispatch, max_steps=50_000_000), memory, strict)
+        memory.place(SCRATCH_VA, np.full(scratch_bytes, 0xCD, np.uint8))
+        dispatch = fit_scratch(dispatch, SCRATCH_VA, private, SCRATCH_WAVES)
+    dispatch = replace(dispatch, max_steps=MAX_STEPS)
+    return execute(dispatch, memory, strict, FAMILIES[binary.arch])
 
 
 @dataclass(slots=True)

@@ -1,0 +1,205 @@
+"""Kernel IR to HIP source for COMGR, without headers: the same kernels as the LLVM IR renderer's.
+
+Vectors are clang's; what a lane exchanges with others and the matrix units are its builtins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from compilers import dtype as dt
+from compilers import fragments
+from compilers.amd_lanes import SAME_ROW_HIGH, SAME_ROW_LOW, swap
+from compilers.amd_targets import amd_target
+from compilers.dtype import DType
+from compilers.ir import Kernel, Matrix, Ref
+from compilers.math import Expander
+from compilers.math_build import UNSIGNED
+from compilers.render_c import CPrinter
+from compilers.render_c_ops import Unit
+from compilers.render_common import Value, memory_dtype
+from compilers.render_walk import Walker
+
+ALIGN_BYTES = 16
+"""Of arguments and of arrays in private and shared memory."""
+PREAMBLE = (
+    "typedef unsigned char u8; typedef unsigned short u16;",
+    "typedef unsigned int u32; typedef unsigned long long u64;",
+    "typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;",
+    "typedef _Float16 f16; typedef float f32; typedef double f64;",
+)
+ELEMENTS = {"half": "f16", "i16": "i16"}
+"""LLVM's name of a matrix operand's element -> ours."""
+
+
+def render(kernel: Kernel, arch: str) -> str:
+    """The translation unit's text; equal kernels give equal texts.
+
+    Raises: Unsupported for an unknown arch, TypeError for an op its dtype does not have.
+    """
+    expander = Expander(frozenset({"fma"}), native_half=True, soft=True)
+    return Walker(kernel, HipPrinter(kernel, arch), expander).run()
+
+
+class HipUnit(Unit):
+    """C++ where it differs from C."""
+
+    def header(self) -> list[str]:
+        return [*PREAMBLE, *self.declared.values()]
+
+    def helper(self, result: str, name: str, params: str, body: str) -> str:
+        head = "static inline __device__ __attribute__((always_inline))"
+        self.declared.setdefault(name, f"{head} {result} {name}({params}) {{ {body} }}")
+        return name
+
+    def _bitcast(self, value: Value, target: DType) -> str:
+        return f"__builtin_bit_cast({self.type(target, value.lanes)}, {value.text})"
+
+    def fragment(self, element: str, count: int) -> str:
+        """A vector that a matrix instruction takes."""
+        name = f"{element}x{count}"
+        attributes = f"__attribute__((ext_vector_type({count})))"
+        self.declared.setdefault(name, f"typedef {element} {name} {attributes};")
+        return name
+
+
+class HipPrinter(CPrinter):
+    """Prints one constant per value, for one lane."""
+
+    narrow = True
+
+    def __init__(self, kernel: Kernel, arch: str) -> None:
+        super().__init__(Kernel(kernel.name, (), (), kernel.body), frozenset({"fma"}))
+        self.unit: HipUnit = HipUnit(frozenset({"fma"}))
+        self.target, self.kernel = amd_target(arch), kernel
+        self.names = {ref: f"p{position}" for position, ref in enumerate(kernel.params)}
+        for position, ref in enumerate(kernel.locals):
+            name, shared = f"m{position}", ref.space == "shared"
+            self.names[ref] = name
+            kind = self.unit.memory(memory_dtype(ref))
+            self.lines.append(
+                f"{'__shared__ ' if shared else ''}{kind} {name}[{max(ref.size, 1)}] "
+                f"__attribute__((aligned({ALIGN_BYTES})));"
+            )
+
+    # values
+
+    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
+        if op == "swap":
+            return self._swap(args[0], int(name))
+        return super().emit(op, dtype, args, name)
+
+    def _swap(self, value: Value, mask: int) -> Value:
+        """The value of the lane `lane ^ mask`, moved as one or two dwords."""
+        unsigned = UNSIGNED[value.dtype.itemsize]
+        word = super().emit("bitcast", unsigned, [value], "")
+        if unsigned is dt.uint64:
+            low = self._dword(f"(u32){word.text}", mask)
+            high = self._dword(f"(u32)({word.text} >> 32)", mask)
+            moved = self._new(f"(u64){low} | (u64){high} << 32", dt.uint64)
+        else:
+            text = self._dword(f"(u32){word.text}", mask)
+            moved = self._new(f"({self.unit.type(unsigned)}){text}", unsigned)
+        return super().emit("bitcast", value.dtype, [moved], "")
+
+    def _dword(self, word: str, mask: int) -> str:
+        way = swap(mask, self.target)
+        if way.how == "dpp":
+            text = f"update_dpp(0, {word}, {way.control}, 15, 15, true)"
+        elif way.how == "permlanex16":
+            low, high = SAME_ROW_LOW, SAME_ROW_HIGH
+            text = f"permlanex16({word}, {word}, {low}u, {high}u, false, false)"
+        elif way.how == "swizzle":
+            text = f"ds_swizzle({word}, {way.control})"
+        else:
+            lane = "__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u))"
+            text = f"ds_bpermute(({lane} ^ {mask}u) << 2, {word})"
+        return self._new(f"(u32)__builtin_amdgcn_{text}", dt.uint32).text
+
+    # memory
+
+    def _element(self, ref: Ref, index: str) -> str:
+        return f"{self.names[ref]}[{index}]"
+
+    def _position(self, index: Value) -> str:
+        return index.text if index.dtype is dt.int64 else f"(u32)({index.text})"
+
+    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
+        dtype = memory_dtype(ref)
+        if not index.lanes and not mask:
+            kind = self.unit.memory(dtype, lanes)
+            place = f"({self.names[ref]} + {self._position(index)})"
+            return self._new(f"*(const {kind} *){place}", dtype, lanes)
+        kind = self.unit.type(dtype, lanes)
+        parts = []
+        for lane in range(lanes):
+            at = f"{index.text}[{lane}]" if index.lanes else f"{index.text} + {lane}"
+            wanted = mask and f"{mask.text}[{lane}]"
+            place = f"{wanted} ? {at} : 0" if wanted else at
+            found = self._new(self._element(ref, place), dtype).text
+            parts.append(f"({wanted} ? {found} : ({self.unit.type(dtype)})0)" if wanted else found)
+        return self._new(f"{kind}{{{', '.join(parts)}}}", dtype, lanes)
+
+    def store(
+        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+    ) -> None:
+        if not index.lanes and not mask:
+            kind = self.unit.memory(value.dtype, value.lanes)
+            place = f"({self.names[ref]} + {self._position(index)})"
+            self.lines.append(f"*({kind} *){place} = {value.text};")
+            return
+        for lane in range(value.lanes):
+            at = f"{index.text}[{lane}]" if index.lanes else f"{index.text} + {lane}"
+            guard = f"if ({mask.text}[{lane}]) " if mask else ""
+            self.lines.append(f"{guard}{self._element(ref, at)} = {value.text}[{lane}];")
+
+    # control
+
+    def place(self, kind: str) -> Value:
+        """The number of the workgroup or of the lane."""
+        name = "workgroup" if kind == "grid" else "workitem"
+        return self._new(f"(i32)__builtin_amdgcn_{name}_id_x()", dt.int32)
+
+    def barrier(self) -> None:
+        self.lines.append("__syncthreads();")
+
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
+        """Both operands are loaded whole, and the product joins the accumulator."""
+        form = fragments.FORMS[step.form]
+        operand = self.unit.fragment(ELEMENTS[form.element], form.per_lane)
+        total = self.unit.fragment("f32", form.sums)
+        a, b = (
+            f"*(const {operand} *)({self.names[ref]} + {self._position(index)})"
+            for ref, index in ((step.a, a_index), (step.b, b_index))
+        )
+        place = f"*({total} *)({self.names[step.acc]} + {step.slot})"
+        extra = ", 0" * form.flags
+        call = f"__builtin_amdgcn_{form.builtin}({a}, {b}, {place}{extra})"
+        self.lines.append(f"{place} = {call};")
+
+    @contextmanager
+    def loop(self, extent: int | None) -> Iterator[Value]:
+        self.count += 1
+        name = f"at{self.count}"
+        self.lines.append(f"for (i32 {name} = 0; {name} < {extent}; {name}++) {{")
+        yield Value(name, dt.int32)
+        self.lines.append("}")
+
+    def finish(self, kernel: Kernel) -> str:
+        """Types, helpers and the kernel."""
+        kinds = [self.unit.memory(memory_dtype(ref)) for ref in kernel.params]
+        params = ", ".join(f"{kind} *__restrict__ a{i}" for i, kind in enumerate(kinds))
+        aligned = [
+            f"{kind} *p{i} = ({kind} *)__builtin_assume_aligned(a{i}, {ALIGN_BYTES});"
+            for i, kind in enumerate(kinds)
+        ]
+        size = f"__attribute__((amdgpu_flat_work_group_size({kernel.block}, {kernel.block})))"
+        lines = [
+            *self.unit.header(),
+            f'extern "C" __global__ {size} void {kernel.name}({params}) {{',
+            *aligned,
+            *self.lines,
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
