@@ -262,6 +262,8 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
         return relative
     if inst.encoding[0] == "S":
         return bind_scalar_float(inst) or bind_scalar(inst)
+    if inst.name.startswith("v_s_"):
+        return bind_scalar_float(inst)
     op = operation(inst)
     return bind_vector(inst, op) if op is not None else bind_special(inst)
 

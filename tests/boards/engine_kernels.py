@@ -39,6 +39,12 @@ BODIES = {
   %q = getelementptr i32, ptr addrspace(1) %p, i32 512
   store i32 %v, ptr addrspace(1) %q
   ret void""",
+    # out[n] += 1
+    "both": _HEAD + """
+  %v = load volatile i32, ptr addrspace(1) %p
+  %w = add i32 %v, 1
+  store volatile i32 %w, ptr addrspace(1) %p
+  ret void""",
     "fault": _HEAD + """
   %q = inttoptr i64 93458488360960 to ptr addrspace(1)
   store i32 1, ptr addrspace(1) %q

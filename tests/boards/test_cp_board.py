@@ -154,3 +154,24 @@ def test_a_fault_names_the_address_and_the_next_queue_works() -> None:
     again = m.queue(0)
     m.send(again, m.launch("ids") + m.release(2))
     check(m.signal[0] == 2)
+
+
+# src: nvd.h EVENT_WRITE of CS_PARTIAL_FLUSH, index 4
+FLUSH = [0xC0004600, 0x407]
+
+
+@pytest.mark.parametrize(
+    ("between", "acquire", "found"),
+    [(FLUSH, True, []), ([], True, ["stale read"]), (FLUSH, False, ["stale read"])],
+)
+def test_a_kernel_that_reads_what_the_one_before_wrote(
+    between: list[int], acquire: bool, found: list[str]
+) -> None:
+    m = Machine("gfx1100")
+    queue = m.queue(0)
+    m.out.region.write(0, bytes(PAGE))
+    first = m.launch("both")
+    again = first if acquire else first[len(ACQUIRE_NV) :]
+    m.send(queue, first + between + again + m.release(1))
+    check(words(m.out.region)[0] == 2)
+    check(m.signal[0] == 1 and m.findings() == found, str(m.world.hardware.findings))
