@@ -24,8 +24,10 @@ class Swap:
     control: int = 0
 
 
-def swap(mask: int, target: AmdTarget) -> Swap:
-    """The cheapest way for a mask of one bit. Raises: ValueError past the wave."""
+def swap(mask: int, target: AmdTarget, *, permlane: bool = True) -> Swap:
+    """The cheapest way for a mask of one bit; without `permlane` where the compiler moves
+    permlanex16 behind branches. Raises: ValueError past the wave.
+    """
     if mask & (mask - 1) or not 0 < mask < target.chip.family.wave_lanes:
         raise ValueError(f"no lane {mask} away in a wave of {target.chip.family.wave_lanes}")
     modern = target.chip.family.name.startswith("RDNA")
@@ -35,7 +37,7 @@ def swap(mask: int, target: AmdTarget) -> Swap:
         return Swap("dpp", QUAD[mask])
     if mask == ROW_LANES // 2:
         return Swap("dpp", ROW_ROTATE | mask)
-    if mask == ROW_LANES and modern:
+    if mask == ROW_LANES and modern and permlane:
         return Swap("permlanex16")
     if mask < HALF_LANES:
         return Swap("swizzle", mask << SWIZZLE_XOR_SHIFT | SWIZZLE_AND_MASK)

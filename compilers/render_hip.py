@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from compilers import dtype as dt
 from compilers import fragments
-from compilers.amd_lanes import SAME_ROW_HIGH, SAME_ROW_LOW, swap
+from compilers.amd_lanes import swap
 from compilers.amd_targets import amd_target
 from compilers.dtype import DType
 from compilers.ir import Kernel, Matrix, Ref
@@ -104,12 +104,11 @@ class HipPrinter(CPrinter):
         return super().emit("bitcast", value.dtype, [moved], "")
 
     def _dword(self, word: str, mask: int) -> str:
-        way = swap(mask, self.target)
+        # measured: COMGR 2.4 (LLVM 15), gfx1030: it sinks permlanex16 into a branch that only some
+        # lanes take, and those read lanes that are off
+        way = swap(mask, self.target, permlane=False)
         if way.how == "dpp":
             text = f"update_dpp(0, {word}, {way.control}, 15, 15, true)"
-        elif way.how == "permlanex16":
-            low, high = SAME_ROW_LOW, SAME_ROW_HIGH
-            text = f"permlanex16({word}, {word}, {low}u, {high}u, false, false)"
         elif way.how == "swizzle":
             text = f"ds_swizzle({word}, {way.control})"
         else:

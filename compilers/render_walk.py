@@ -179,6 +179,9 @@ class Walker(Writer):
         step, base = self._split(index)
         if step == 0 and not (mask and mask.lanes):
             return self._load_one(load.ref, base, mask)
+        if step == 1 and mask and not mask.lanes and self.printer.narrow:
+            if load.ref.size >= self.width:
+                return self._load_one(load.ref, base, mask, self.width)
         mask = self._spread_mask(mask)
         if step == 1:
             return self.printer.load(load.ref, self._first(load.ref, base, mask), self.width, mask)
@@ -201,15 +204,15 @@ class Walker(Writer):
         start = self.printer.literal(0, where.dtype)
         return self.emit("where", where.dtype, (near, where, start)) if near else start
 
-    def _load_one(self, ref: Ref, index: Index, mask: Value | None) -> Value:
-        """One element; where the mask is false, the first one of the ref is read instead."""
+    def _load_one(self, ref: Ref, index: Index, mask: Value | None, lanes: int = 0) -> Value:
+        """One element, or a whole vector; where the mask is false, the first of the ref is read."""
         where = self.number(index)
         if mask is None:
-            return self.printer.load(ref, where, 0, None)
+            return self.printer.load(ref, where, lanes, None)
         if ref.space == "global" or index.low < 0 or index.high >= ref.size:
             first = self.printer.literal(0, where.dtype)
             where = self.emit("where", where.dtype, (mask, where, first))
-        loaded = self.printer.load(ref, where, 0, None)
+        loaded = self.printer.load(ref, where, lanes, None)
         zero = self.printer.literal(0, loaded.dtype)
         return self.emit("where", loaded.dtype, (mask, loaded, zero))
 

@@ -5,6 +5,7 @@ Adding a device kind is one entry here and one file or folder beside this one.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ class Kind:
     """What the machine must have."""
     factory: Factory | None = None
     """None: no driver is written yet."""
+    ifaces: tuple[str, ...] = ("",)
+    """The interfaces that the driver speaks, where there are several."""
 
 
 def _cpu(world: World, choice: Choice, firmware: Firmware | None) -> Device:
@@ -37,11 +40,25 @@ def _cpu(world: World, choice: Choice, firmware: Firmware | None) -> Device:
     return open_cpu(world, choice, firmware)
 
 
+def _amd(world: World, choice: Choice, firmware: Firmware | None) -> Device:
+    from drivers.amd.opening import open_amd
+
+    return open_amd(world, choice)
+
+
+@functools.cache
+def this_machine() -> World:
+    """The machine this process runs on: one world, since the kernel's GPU interfaces know one."""
+    from drivers.world.linux import LinuxWorld
+
+    return LinuxWorld()
+
+
 KINDS_BY_NAME: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("CPU", "the processor itself", "x86-64 or AArch64", _cpu),
-        Kind("AMD", "AMD GPU", "/dev/kfd (amdgpu), an unbound PCI GPU, or a USB4/USB3 enclosure"),
+        Kind("AMD", "AMD GPU", "/dev/kfd, which the amdgpu kernel module makes", _amd, ("KFD",)),
         Kind("NV", "NVIDIA GPU", "/dev/nvidiactl (NVIDIA's open modules), or an unbound PCI GPU"),
         Kind("QCOM", "Qualcomm Adreno GPU", "/dev/kgsl-3d0, or msm on /dev/dri/renderD*"),
         Kind("CUDA", "NVIDIA GPU through CUDA", "libcuda.so.1 of NVIDIA's driver"),
@@ -74,8 +91,4 @@ def open_device(
             f"{kind.name} ({kind.title}): no driver is written yet; it will need {kind.needs}",
             hint=f"Use {written}; python -m drivers.probe lists every kind",
         )
-    if world is None:
-        from drivers.world.linux import LinuxWorld
-
-        world = LinuxWorld()
-    return kind.factory(world, choice, firmware)
+    return kind.factory(this_machine() if world is None else world, choice, firmware)

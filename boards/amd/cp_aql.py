@@ -23,7 +23,6 @@ class AqlQueue:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.packets = context.spec.ring_bytes // at.PACKET_BYTES
         self.read = 0
         self.limit = 0
         self.processor = Processor(context)
@@ -48,6 +47,11 @@ class AqlQueue:
         if stored < limit:
             context.find("stale write index", f"memory has {stored}, the doorbell is {value}")
         self.limit = limit
+
+    @property
+    def packets(self) -> int:
+        """How many the ring holds now."""
+        return self.context.spec.ring_bytes // at.PACKET_BYTES
 
     @property
     def idle(self) -> bool:
@@ -123,6 +127,8 @@ class AqlQueue:
         context.host.trace("packet", queue=context.spec.queue_id, op=name, va=context.va)
 
     def _acquire(self, header: int) -> None:
+        if header >> at.BARRIER_BIT & 1:
+            self.context.waves.ended()
         if bits(header, 10, 9) != at.SCOPE_NONE:
             apply_caches(self.context.waves, data=True, code=False, back=False)
 
@@ -130,7 +136,7 @@ class AqlQueue:
         """Release, and count the completion signal down."""
         context = self.context
         if bits(header, 12, 11) != at.SCOPE_NONE:
-            context.waves.data.release()
+            context.waves.release()
         handle = int.from_bytes(packet[at.COMPLETION :], "little")
         properties = context.read_int(self.queue_va + at.QUEUE_PROPERTIES, 4)
         times = (self.begin, context.host.ticks()) if properties & at.PROFILING else None

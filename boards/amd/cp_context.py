@@ -28,11 +28,50 @@ class Hung(Exception):
 
 
 class WaveMemory:
-    """Memory as the waves of one queue see it: data through one cache, code through another."""
+    """Memory as the waves of one queue see it: data through some caches, code through another.
+
+    Consecutive dispatches run on different compute units, so they take turns with two data
+    caches: what one wrote, the next may read when the processor has waited for the first to end
+    and has invalidated the caches since.
+    """
 
     def __init__(self, space: Space, queue_id: int) -> None:
-        self.data = space.agent(f"waves of queue {queue_id}")
+        self._caches = (
+            space.agent(f"waves of queue {queue_id}"),
+            space.agent(f"next waves of queue {queue_id}"),
+        )
+        self.data = self._caches[0]
         self.code = space.agent(f"code of queue {queue_id}")
+        self.in_flight = False
+        """Whether a dispatch was started that nobody has waited for."""
+        self.ends: set[int] = set()
+        """Where end-of-pipe values went since the last dispatch: who waits there waits for it."""
+
+    def started(self) -> None:
+        """A dispatch begins, on the other compute units."""
+        self.data = self._caches[self.data is self._caches[0]]
+        self.in_flight = True
+        self.ends.clear()
+
+    def ended(self) -> None:
+        """The processor has waited for all dispatches to end."""
+        self.in_flight = False
+
+    def release(self) -> None:
+        """At the end of all dispatches so far: what they wrote is visible outside."""
+        for cache in self._caches:
+            cache.release()
+
+    def write_back(self) -> None:
+        """Now: what a dispatch that is still running writes is not part of it."""
+        if not self.in_flight:
+            self.release()
+
+    def acquire(self) -> None:
+        """Invalidate the compute units' caches; ended dispatches have written through them."""
+        self.write_back()
+        for cache in self._caches:
+            cache.acquire()
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         """Elements through the data cache. Raises: MemoryFault."""

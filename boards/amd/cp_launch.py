@@ -50,6 +50,7 @@ def launch(context: Context, dispatch: Dispatch) -> None:
         context.find("empty dispatch", f"groups {dispatch.groups}")
         return
     begin = host.ticks()
+    context.waves.started()
     try:
         report = execute(dispatch, context.waves, context.strict, family)
     except WaveFault as fault:

@@ -97,11 +97,12 @@ def wait_reg_mem(state: State, words: tuple[int, ...]) -> bool:
         raise context.fault(
             "reserved value", f"function {function}, space {space}, operation {operation}"
         )
-    reference, mask = words[3], words[4]
+    reference, mask, va = words[3], words[4], 0
     if space == 1:
         if operation == _WRITE_WAIT:
             raise context.fault("reserved value", "write and wait is for registers")
-        value = context.read_int(context.aligned(join(words[1], words[2]), 4), 4)
+        va = context.aligned(join(words[1], words[2]), 4)
+        value = context.read_int(va, 4)
     elif words[1] >> _REGISTER_BITS or words[2] >> _REGISTER_BITS:
         raise context.fault("reserved bits", "a register has 18 bits")
     elif operation == _WRITE_WAIT:
@@ -111,4 +112,7 @@ def wait_reg_mem(state: State, words: tuple[int, ...]) -> bool:
         value = state.read_register(words[1])
     if reference & ~mask & LOW32 and function == 3:
         context.find("endless wait", f"reference {reference:#x} has bits outside mask {mask:#x}")
-    return COMPARE[function](value & mask, reference)
+    holds = COMPARE[function](value & mask, reference)
+    if holds and space == 1 and va in context.waves.ends:
+        context.waves.ended()
+    return holds

@@ -155,6 +155,7 @@ class Pm4Queue:
 
     def step(self) -> Progress:
         """One packet. Raises: PacketFault, MemoryFault, WaveFault, Hung."""
+        self.ring.follow(self.context)
         if self.processor.state.buffer is not None:
             return self.processor.run_buffer()
         before = self.ring.position

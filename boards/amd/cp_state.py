@@ -32,6 +32,10 @@ class Stream:
     """Words that only the XCCs of `xccs` execute."""
     xccs: tuple[int, ...] = ()
 
+    def follow(self, context: Context) -> None:
+        """UPDATE_QUEUE may have moved the ring."""
+        self.base_va, self.size_dw = context.spec.ring_va, context.spec.ring_bytes // 4
+
     def va(self, position: int) -> int:
         """Address of a word."""
         return self.base_va + 4 * (position % self.size_dw if self.size_dw else position)

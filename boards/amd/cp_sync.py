@@ -41,9 +41,9 @@ def caches_nv(context: Context, control: int) -> tuple[bool, bool, bool]:
 def apply_caches(waves: WaveMemory, *, data: bool, code: bool, back: bool) -> None:
     """Write back first, then invalidate: what the waves wrote is not lost."""
     if back:
-        waves.data.release()
+        waves.write_back()
     if data:
-        waves.data.acquire()
+        waves.acquire()
     if code:
         waves.code.acquire()
 
@@ -75,7 +75,7 @@ def release_mem(state: State, words: tuple[int, ...]) -> bool:
         raise context.fault("no EOP buffer", "the queue was created without one")
     back = _RELEASE_GL2_WB_SOC15 if context.host.chip.family == "gfx9" else _RELEASE_GL2_WB_NV
     if control >> back & 1:
-        context.waves.data.release()
+        context.waves.release()
     data, interrupt = bits(select, 31, 29), bits(select, 26, 24)
     if data > _CLOCK or interrupt > _CONFIRM_ONLY or bits(select, 17, 16) > 1:
         raise context.fault("unsupported", f"data_sel {data}, int_sel {interrupt}")
@@ -90,6 +90,8 @@ def release_mem(state: State, words: tuple[int, ...]) -> bool:
 
 def _release_value(context: Context, words: tuple[int, ...], data: int) -> None:
     va = join(words[2], words[3])
+    if data:
+        context.waves.ends.add(va)
     if data == _DATA_32:
         context.signal(context.aligned(va, 4), words[4], 4)
     elif data == _DATA_64:
@@ -99,10 +101,11 @@ def _release_value(context: Context, words: tuple[int, ...], data: int) -> None:
 
 
 def event_write(state: State, words: tuple[int, ...]) -> bool:
-    """Only CS_PARTIAL_FLUSH: dispatches are done when they return, so nothing is left to do."""
+    """Only CS_PARTIAL_FLUSH: all dispatches have ended."""
     event, index = bits(words[0], 5, 0), bits(words[0], 11, 8)
     if event != _CS_PARTIAL_FLUSH or index != _PARTIAL_FLUSH or len(words) != 1:
         raise state.context.fault("unsupported", f"event {event:#x} with index {index}")
+    state.context.waves.ended()
     return True
 
 

@@ -38,6 +38,7 @@ class SdmaQueue:
 
     def step(self) -> Progress:
         """One packet. Raises: PacketFault, MemoryFault."""
+        self.ring.follow(self.context)
         if self.buffer is not None:
             progress = self._run(self.buffer)
             if self.buffer.position >= self.buffer.limit:

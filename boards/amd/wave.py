@@ -24,6 +24,7 @@ from boards.amd.wave_buffer import bind_buffer, bind_scalar_buffer
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
+from boards.amd.wave_relative import bind_relative
 from boards.amd.wave_scalar import BARRIER, BARRIER_SIGNAL, BARRIER_WAIT, END, Jump, bind_scalar
 from boards.amd.wave_scalar_float import bind_scalar_float
 from boards.amd.wave_special import bind_special
@@ -256,8 +257,13 @@ def bind(inst: Instruction, memory: Memory) -> Run | None:
         return bind_lds(inst)
     if inst.encoding == "MUBUF":
         return bind_buffer(inst, memory) or bind_scalar(inst)
+    relative = bind_relative(inst)
+    if relative is not None:
+        return relative
     if inst.encoding[0] == "S":
         return bind_scalar_float(inst) or bind_scalar(inst)
+    if inst.name.startswith("v_s_"):
+        return bind_scalar_float(inst)
     op = operation(inst)
     return bind_vector(inst, op) if op is not None else bind_special(inst)
 

@@ -42,7 +42,45 @@ _FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "xor": lambda old, data: old ^ data,
     "inc": _increment,
     "dec": _decrement,
+    "cond_sub": lambda old, data: np.where(old >= data, old - data, old),
+    "pk_add_f16": lambda old, data: _packed_add(old, data, _from_f16, _to_f16),
+    "pk_add_bf16": lambda old, data: _packed_add(old, data, _from_bf16, _to_bf16),
 }
+
+
+def known(name: str) -> bool:
+    """Whether `apply_atomic` performs "add_u32", "pk_add_f16", ..."""
+    action, _, kind = name.replace("_rtn", "").rpartition("_")
+    if action in ("cmpswap", "cmpstore"):
+        return kind in _DTYPES
+    return (action in _FUNCTIONS and kind in _DTYPES) or name in _FUNCTIONS
+
+
+def _from_f16(halves: Array) -> Array:
+    return halves.view(np.float16).astype(np.float64)
+
+
+def _to_f16(values: Array) -> Array:
+    return values.astype(np.float16).view(np.uint16)
+
+
+def _from_bf16(halves: Array) -> Array:
+    return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+
+def _to_bf16(values: Array) -> Array:
+    raw = values.astype(np.float32).view(np.uint32)
+    near = raw + np.uint32(0x7FFF) + (raw >> np.uint32(16) & np.uint32(1))
+    bits = np.where(np.isnan(values), raw | np.uint32(0x400000), near)
+    return np.asarray(bits >> np.uint32(16), np.uint16)
+
+
+def _packed_add(
+    old: Array, data: Array, widen: Callable[[Array], Array], narrow: Callable[[Array], Array]
+) -> Array:
+    """Both halves of dwords, each rounded for itself."""
+    x, y = (widen(np.ascontiguousarray(v).view(np.uint16)) for v in (old, data))
+    return np.ascontiguousarray(narrow(x + y)).view(np.uint32)
 
 
 def _least(old: Array, data: Array) -> Array:
@@ -57,6 +95,20 @@ _REDUCIBLE: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
+
+
+def _swap_if_equal(old: Array, new: Array, compare: Array) -> Array:
+    return np.where(old == compare, new, old)
+
+
+_TWO_OPERANDS: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "cmpswap": _swap_if_equal,
+    "cmpstore": _swap_if_equal,
+    # src: RDNA2 ISA, DS_CMPST_B32: the operands of older chips come in the other order.
+    "cmpst": lambda old, compare, new: _swap_if_equal(old, new, compare),
+    "mskor": lambda old, clear, bits: (old & ~clear) | bits,
+    "wrap": lambda old, limit, more: np.where(old >= limit, old - limit, old + more),
+}
 
 
 def typed(words: Words, dtype: Any) -> Array:
@@ -83,6 +135,8 @@ def apply_atomic(
     """
     action, kind = name.rsplit("_", 1)
     action = action.replace("_rtn", "")
+    if action == "pk_add":
+        action, kind = f"{action}_{kind}", "b32"
     dtype = _DTYPES[kind]
     unique, first, inverse = np.unique(va, return_index=True, return_inverse=True)
     if not returns and action in _REDUCIBLE and len(unique) < len(va):
@@ -100,10 +154,9 @@ def apply_atomic(
 
 
 def _combine(action: str, old: Array, data: Words, dtype: Any) -> Array:
-    if action in ("cmpswap", "cmpstore"):
+    if action in _TWO_OPERANDS:
         half = len(data) // 2
-        new, compare = typed(data[:half], dtype), typed(data[half:], dtype)
-        return np.where(old == compare, new, old)
+        return _TWO_OPERANDS[action](old, typed(data[:half], dtype), typed(data[half:], dtype))
     return np.asarray(_FUNCTIONS[action](old, typed(data, dtype)), old.dtype)
 
 

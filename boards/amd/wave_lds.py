@@ -19,8 +19,10 @@ _LOAD = re.compile(r"ds_load_([iub])(\d+)(_d16)?(_hi)?$")
 _STORE = re.compile(r"ds_store_b(\d+)(_d16_hi)?$")
 _TWO = re.compile(r"ds_(load|store)_2addr(_stride64)?_b(\d+)$")
 _ATOMIC = re.compile(
-    r"ds_(add|sub|rsub|inc|dec|min|max|and|or|xor|cmpstore|storexchg)(_rtn)?_([iubf]\d+)$"
+    r"ds_(add|sub|rsub|inc|dec|min|max|and|or|xor|cmpstore|cmpst|mskor|wrap|storexchg)"
+    r"(_rtn)?_([iubf]\d+)$"
 )
+_EXCHANGE = re.compile(r"ds_storexchg_2addr(_stride64)?_rtn_b(\d+)$")
 _STRIDE = 64
 
 
@@ -31,7 +33,9 @@ def bind_lds(inst: Instruction) -> Run | None:
         return None
     if name in _CROSS_LANE:
         return _CROSS_LANE[name](inst)
-    for pattern, bind in ((_LOAD, _load), (_STORE, _store), (_TWO, _two), (_ATOMIC, _atomic)):
+    for pattern, bind in (
+        (_LOAD, _load), (_STORE, _store), (_TWO, _two), (_ATOMIC, _atomic), (_EXCHANGE, _exchange),
+    ):  # fmt: skip
         match = pattern.match(name)
         if match:
             return bind(inst, match)
@@ -202,17 +206,9 @@ def _atomic(inst: Instruction, match: re.Match[str]) -> Run:
         where = _addresses(w, inst, index, offset)
         at = _check(w, inst, where, index, nbytes)
         rows = [_register(w, f["x"] + i, index) for i in range(dwords)]
-        if action == "cmpstore":
+        if action in ("cmpstore", "cmpst", "mskor", "wrap"):
             rows += [_register(w, f["y"] + i, index) for i in range(dwords)]
-        word = (at >> np.uint64(2)).astype(np.intp)
-
-        def load(members: Array) -> Words:
-            return np.stack([w.lds[word[members] + i] for i in range(dwords)])
-
-        def store(members: Array, values: Words) -> None:
-            for i in range(dwords):
-                w.lds[word[members] + i] = values[i]
-
+        load, store = _access(w, (at >> np.uint64(2)).astype(np.intp), dwords)
         w.mark_lds(at, nbytes)
         old = apply_atomic(f"{action}_{kind}", at, np.stack(rows), load, store, returns=returns)
         if returns:
@@ -220,6 +216,45 @@ def _atomic(inst: Instruction, match: re.Match[str]) -> Run:
                 w.put(f["d"] + i, _spread(w, index, old[i]), w.mask)
 
     return run
+
+
+def _exchange(inst: Instruction, match: re.Match[str]) -> Run:
+    """Two exchanges, one after the other; the old values side by side."""
+    f, nbytes = inst.fields, int(match[2]) // 8
+    unit, dwords = nbytes * (_STRIDE if match[1] else 1), nbytes // 4
+    parts = ((f["offset0"] * unit, f["x"]), (f["offset1"] * unit, f["y"]))
+
+    def run(w: Waves) -> None:
+        index = _positions(w)
+        if not len(index):
+            return
+        found = []
+        for offset, data in parts:
+            at = _check(w, inst, _addresses(w, inst, index, offset), index, nbytes)
+            rows = np.stack([_register(w, data + i, index) for i in range(dwords)])
+            load, store = _access(w, (at >> np.uint64(2)).astype(np.intp), dwords)
+            w.mark_lds(at, nbytes)
+            name = f"storexchg_b{8 * nbytes}"
+            found.append(apply_atomic(name, at, rows, load, store, returns=True))
+        for i, words in enumerate([*found[0], *found[1]]):
+            w.put(f["d"] + i, _spread(w, index, words), w.mask)
+
+    return run
+
+
+def _access(
+    w: Waves, word: Array, dwords: int
+) -> tuple[Callable[[Array], Words], Callable[[Array, Words], None]]:
+    """Functions that load and store some of the LDS dwords that begin at `word`."""
+
+    def load(members: Array) -> Words:
+        return np.stack([w.lds[word[members] + i] for i in range(dwords)])
+
+    def store(members: Array, values: Words) -> None:
+        for i in range(dwords):
+            w.lds[word[members] + i] = values[i]
+
+    return load, store
 
 
 def _swizzle(inst: Instruction) -> Run:

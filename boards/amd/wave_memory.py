@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.decode import VGPR, Instruction
-from boards.amd.wave_atomics import apply_atomic
+from boards.amd.wave_atomics import apply_atomic, known
 from boards.amd.wave_lds import lds_load, lds_store
 from boards.amd.wave_operands import UnsupportedOperand, pair
 from boards.amd.wave_state import Waves
@@ -321,6 +321,8 @@ def _atomic(inst: Instruction, memory: Memory) -> Run:
     if data is None or inst.fields["segment"] == _SCRATCH:
         raise UnsupportedOperand(inst.meaning)
     name = inst.meaning.removeprefix("atomic_")
+    if not known(name):
+        raise UnsupportedOperand(inst.name)
     width = 8 if name.endswith("64") else 4
     register, target = data.code - VGPR, inst.fields["d"]
     where, returns = addresses(inst), bool(inst.fields["glc"])

@@ -187,6 +187,12 @@ def writer(o: Operand, kind: str, *, high: bool = False) -> Writer:
     return lambda w, value, mask: w.put(register, raw_bits(value, kind), mask)
 
 
+def zeroing_writer(o: Operand, kind: str) -> Writer:
+    """A function that stores a 16-bit result and clears the other half of the register."""
+    register = o.code - VGPR
+    return lambda w, value, mask: w.put(register, raw_bits(value, kind).astype(np.uint32), mask)
+
+
 def put64(w: Waves, register: int, value: Array, mask: Array | None) -> None:
     """Write 64-bit values into a pair of vector registers."""
     w.put(register, (value & _LOW32).astype(np.uint32), mask)

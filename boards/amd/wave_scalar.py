@@ -12,7 +12,7 @@ from boards.amd.isa.decode import LITERAL, Instruction, Operand
 from boards.amd.isa.scalar_ops import SCALAR, ScalarOp
 from boards.amd.wave_operands import BITS, DTYPES, constant, scalar32, scalar64
 from boards.amd.wave_state import EXEC, VCC, Waves
-from boards.amd.wave_types import Array
+from boards.amd.wave_types import Array, WaveFault
 
 Run = Callable[[Waves], Any]
 _MODE_REGISTER = 1
@@ -20,13 +20,14 @@ _MINUS_ONE, _MASK16 = 193, 0xFFFF
 """The inline constant -1 as an operand, and as a 16-bit immediate."""
 _SHADER_CYCLES = 29
 _FLAT_SCRATCH = (20, 21)
+_REALTIME_MESSAGE = 131
 _IGNORED = frozenset({
     "s_nop", "s_clause", "s_delay_alu", "s_set_inst_prefetch_distance", "s_setprio", "s_sendmsg",
     "s_sleep", "s_waitcnt_depctr", "s_wait_idle", "s_icache_inv", "s_ttracedata",
     "s_ttracedata_imm", "s_incperflevel", "s_decperflevel", "s_code_end", "s_wakeup",
     "s_gl1_inv", "s_dcache_inv", "buffer_gl0_inv", "buffer_gl1_inv", "s_wait_event", "s_sleep_var",
     "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_buffer_prefetch_data",
-    "s_prefetch_data_pc_rel",
+    "s_prefetch_data_pc_rel", "s_version",
 })  # fmt: skip
 """Instructions without an effect that a program of this executor can see."""
 
@@ -331,6 +332,28 @@ def _barrier_wait(inst: Instruction) -> Run | None:
     return (lambda w: BARRIER_WAIT) if inst.fields["i"] == _MASK16 else None
 
 
+def _trap(inst: Instruction) -> Run:
+    """No trap handler is installed on a board: the wave stops there."""
+    number = inst.fields["i"]
+
+    def run(w: Waves) -> None:
+        raise WaveFault(
+            "trap", pc=inst.pc, text=f"s_trap {number}", wave=w.first_wave + int(w.waves[0]),
+            detail=f"trap {number}",
+        )  # fmt: skip
+
+    return run
+
+
+def _clock(inst: Instruction) -> Run | None:
+    """Both clocks of a board count instructions."""
+    if inst.name.startswith("s_sendmsg_rtn") and inst.fields["a"] != _REALTIME_MESSAGE:
+        return None
+    target = inst.operands[0]
+    kind = "u64" if target.dwords > 1 else "u32"
+    return lambda w: put_result(w, target, kind, np.full(w.n, w.steps, np.uint64))
+
+
 _CONTROL: dict[str, Callable[[Instruction], Run | None]] = {
     "s_endpgm": _end,
     "s_barrier": _barrier,
@@ -352,6 +375,11 @@ _CONTROL: dict[str, Callable[[Instruction], Run | None]] = {
     "s_call_b64": _call,
     "s_round_mode": _mode,
     "s_denorm_mode": _mode,
+    "s_trap": _trap,
+    "s_memtime": _clock,
+    "s_memrealtime": _clock,
+    "s_sendmsg_rtn_b32": _clock,
+    "s_sendmsg_rtn_b64": _clock,
     "s_getreg_b32": _hardware_register,
     "s_setreg_b32": _hardware_register,
     "s_setreg_imm32_b32": _hardware_register,

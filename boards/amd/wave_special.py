@@ -10,10 +10,12 @@ import numpy as np
 from boards.amd.isa import floats
 from boards.amd.isa.decode import VGPR, Instruction
 from boards.amd.isa.vector_ops import OPS
+from boards.amd.wave_dot import bind_dot
 from boards.amd.wave_fp8 import FP8
 from boards.amd.wave_lanes import permlane_sources
 from boards.amd.wave_matrix import MATRIX
 from boards.amd.wave_matrix12 import MATRIX12
+from boards.amd.wave_mfma import bind_mfma
 from boards.amd.wave_operands import (
     DTYPES,
     Reader,
@@ -24,6 +26,7 @@ from boards.amd.wave_operands import (
     with_signs,
     writer,
 )
+from boards.amd.wave_pairs import PAIRS
 from boards.amd.wave_state import Waves
 from boards.amd.wave_types import Array
 from boards.amd.wave_vector import Run
@@ -40,16 +43,20 @@ def bind_special(inst: Instruction) -> Run | None:
     name = inst.meaning
     if inst.dpp is not None:
         raise UnsupportedOperand(f"{name} with DPP")
+    if inst.sdwa is not None:
+        raise UnsupportedOperand(f"{name} with SDWA")
     if name in _SPECIAL:
         return _SPECIAL[name](inst)
+    if inst.encoding == "VOP3M" or "accvgpr" in name:
+        return bind_mfma(inst)
+    if name in PAIRS:
+        return PAIRS[name](inst)
     if name.startswith("v_pk_"):
         return _packed(inst)
     if name.startswith("v_fma_mix"):
         return _mix(inst)
-    if name.startswith(("v_dot4_", "v_dot8_")):
-        return _dot(inst)
     other = MATRIX.get(name) or MATRIX12.get(name) or FP8.get(name)
-    return other(inst) if other is not None else None
+    return other(inst) if other is not None else bind_dot(inst)
 
 
 def first_lane(w: Waves) -> Array:
@@ -182,24 +189,6 @@ def _swap(inst: Instruction) -> Run:
     return run
 
 
-def _move_relative(inst: Instruction) -> Run:
-    """v_movrels reads, v_movreld writes, the register M0 further on."""
-    target, source = inst.operands
-    reads_far = inst.meaning == "v_movrels_b32"
-    read, put = reader(inst, source, "u32"), writer(target, "u32")
-
-    def run(w: Waves) -> None:
-        far = w.scalar(inst.family.m0).astype(np.intp)
-        if reads_far:
-            put(w, w.vgpr[source.code - VGPR + far, w.waves], w.mask)
-            return
-        register = target.code - VGPR + far
-        old = w.vgpr[register, w.waves]
-        w.vgpr[register, w.waves] = np.where(w.active, read(w), old)
-
-    return run
-
-
 def _half(read: Reader, kind: str, *, high: bool) -> Reader:
     shift = np.uint32(16 if high else 0)
     return lambda w: (read(w) >> shift).astype(np.uint16).view(DTYPES[kind])
@@ -281,37 +270,6 @@ def _to_f32(read: Reader) -> Reader:
     return lambda w: read(w).astype(np.float32)
 
 
-def _dot(inst: Instruction) -> Run:
-    """v_dot4 and v_dot8: sums of products of bytes or nibbles; in `_iu` `neg` bits say signed."""
-    f = inst.fields
-    target, a, b, c = inst.operands
-    bits = 8 if "dot4" in inst.meaning else 4
-    signed = "_i32_" in inst.meaning
-    signs = f["neg"] if "_iu" in inst.meaning else 3 * signed
-    reads = [reader(inst, o, "u32") for o in (a, b, c)]
-    put = writer(target, "u32")
-    low, high = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
-
-    def run(w: Waves) -> None:
-        x, y, z = (read(w) for read in reads)
-        total = (z.view(np.int32) if signed else z).astype(np.int64)
-        for at in range(0, 32, bits):
-            one = fields(x, at, bits, bool(signs & 1))
-            two = fields(y, at, bits, bool(signs & 2))
-            total = total + one * two
-        if f["clamp"]:
-            total = total.clip(low, high)
-        put(w, total.astype(np.uint32), w.mask)
-
-    return run
-
-
-def fields(x: Array, low: int, bits: int, signed: bool) -> Array:
-    """A bit field of every element as int64."""
-    value = (x >> np.uint32(low) & np.uint32((1 << bits) - 1)).astype(np.int64)
-    return np.where(value >> (bits - 1) != 0, value - (1 << bits), value) if signed else value
-
-
 def _no_operation(inst: Instruction) -> Run:
     return lambda w: None
 
@@ -329,6 +287,4 @@ _SPECIAL: dict[str, Callable[[Instruction], Run]] = {
     "v_mbcnt_lo_u32_b32": _mbcnt,
     "v_mbcnt_hi_u32_b32": _mbcnt,
     "v_swap_b32": _swap,
-    "v_movrels_b32": _move_relative,
-    "v_movreld_b32": _move_relative,
 }

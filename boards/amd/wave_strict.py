@@ -98,11 +98,33 @@ class Observer:
         if t.counter and self.strict.wait_counts:
             self._issue(w, t)
 
+    def far_read(self, w: Waves, inst: Instruction, registers: Array) -> None:
+        """Vector registers that each selected wave (n,) reads through M0."""
+        if not self.strict.uninitialised:
+            return
+        for register in np.unique(registers):
+            if not self._whole[register]:
+                rows = registers == register
+                missing = ~self._defined[register][w.waves] & w.active & rows[:, None]
+                self._report_missing(w, inst, int(register), missing)
+
+    def far_write(self, w: Waves, registers: Array) -> None:
+        """Vector registers that each selected wave (n,) wrote through M0."""
+        if self.strict.uninitialised:
+            self._defined[registers, w.waves] |= w.active
+
+    def far_scalar_write(self, w: Waves, registers: Array) -> None:
+        """Scalar registers that each selected wave (n,) wrote through M0."""
+        self._scalar_defined[registers, w.waves] = True
+
     def _check_vector(self, w: Waves, inst: Instruction, register: int) -> None:
         missing = ~self._defined[register][w.sel]
         mask = w.mask
         if mask is not None:
             missing = missing & mask
+        self._report_missing(w, inst, register, missing)
+
+    def _report_missing(self, w: Waves, inst: Instruction, register: int, missing: Array) -> None:
         if missing.any():
             row, lane = (int(x) for x in np.argwhere(missing)[0])
             wave = w.first_wave + int(w.waves[row])

@@ -10,8 +10,15 @@ from boards.amd.wave_state import EXEC, SGPRS
 
 _HIGH = 128
 _SDWA_KEEP = 2
+_FAR = {
+    "v_movrels_b32": "a", "v_movreld_b32": "d", "v_movrelsd_b32": "ad", "v_movrelsd_2_b32": "ad",
+    "v_swaprel_b32": "ad", "s_movrels_b32": "a", "s_movrels_b64": "a", "s_movreld_b32": "d",
+    "s_movreld_b64": "d",
+}  # fmt: skip
+"""Operands that are counted from M0: only running the instruction tells the register."""
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
+_ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
 
 
@@ -98,8 +105,9 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
         _buffer(inst, reads, writes)
         return
     targets = _targets(inst)
+    far = _FAR.get(inst.meaning, "")
     for number, o in enumerate(inst.operands):
-        if o.field in "kioh":
+        if o.field in "kioh" or o.field in far:
             continue
         (writes if number < targets else reads).append(o)
     _implied(inst, reads)
@@ -108,15 +116,17 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
 def _targets(inst: Instruction) -> int:
     if inst.meaning.startswith(_NO_RESULT) or not inst.operands:
         return 0
-    if inst.name in inst.family.waits or inst.meaning.startswith("v_cmpx"):
+    if inst.name in inst.family.waits:
         return 0
+    if inst.meaning.startswith("v_cmpx"):
+        return int(inst.operands[0].field in "VD")
     if len(inst.operands) > 1 and inst.operands[1].field in "sV" and inst.encoding[0] == "V":
         return 1 if inst.encoding == "VOPC" else 2
     return 1
 
 
 def _implied(inst: Instruction, reads: list[Operand]) -> None:
-    accumulates = "fmac" in inst.meaning or "dot2acc" in inst.meaning
+    accumulates = any(part in inst.meaning for part in _ACCUMULATES)
     accumulates = accumulates or (inst.sdwa is not None and inst.sdwa.unused == _SDWA_KEEP)
     if accumulates or inst.meaning in ("s_addk_i32", "s_mulk_i32"):
         reads.append(inst.operands[0])

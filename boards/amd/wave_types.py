@@ -41,7 +41,7 @@ class WaveFault(Exception):
     """A wave cannot go on: who, where, and what it was doing.
 
     kind: "unmapped", "read-only", ... as memory says it; "illegal instruction"; "out of range";
-    "endless"; "unsupported".
+    "endless"; "trap"; "unsupported".
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa import convert_ops, float_ops, floats, gfx12_ops
+from boards.amd.isa import convert_ops, float_ops, floats, gfx12_ops, older_ops, rare_ops
 from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
 from boards.amd.isa.vector_ops import OPS, Op
 from boards.amd.wave_lanes import dpp_enabled, dpp_sources
@@ -22,6 +22,7 @@ from boards.amd.wave_operands import (
     reader,
     with_signs,
     writer,
+    zeroing_writer,
 )  # fmt: skip
 from boards.amd.wave_state import EXEC, Waves
 from boards.amd.wave_subdword import part_reader, part_writer
@@ -41,7 +42,7 @@ _NEVER_ROUND = (
     "v_sqrt", "v_exp", "v_log", "v_sin", "v_cos", "v_div_scale", "v_div_fixup",
 )  # fmt: skip
 """Exact results, or approximations whose tables the rounding mode does not reach."""
-_MODULES = (convert_ops, float_ops, gfx12_ops)
+_MODULES = (convert_ops, float_ops, gfx12_ops, older_ops, rare_ops)
 """Importing them fills OPS."""
 
 
@@ -87,7 +88,7 @@ def bind_parts(
 ) -> tuple[Callable[[Waves], tuple[Any, Array | None]], Put]:
     """The computing and the writing half of an instruction."""
     compares = inst.meaning.startswith("v_cmpx")
-    count = 0 if compares else len(op.results)
+    count = len(inst.operands) - len(op.sources) if compares else len(op.results)
     targets, sources = inst.operands[:count], list(inst.operands[count:])
     if op.accumulate:
         sources.append(targets[0])
@@ -102,8 +103,19 @@ def bind_parts(
     function = _function(inst, op, reads)
     puts = [_put(inst, o, kind) for o, kind in zip(targets, op.results, strict=False)]
     if compares:
-        puts = [lambda w, value, mask: w.put_mask(EXEC, _masked(w, value))]
+        return _with_dpp_mask(inst, function), _put_exec(puts)
     return _with_dpp_mask(inst, function), puts[0] if len(puts) == 1 else _put_all(puts)
+
+
+def _put_exec(puts: Sequence[Put]) -> Put:
+    """v_cmpx: EXEC, after the scalar destination that older families also have."""
+
+    def put(w: Waves, value: Array, mask: Array | None) -> None:
+        for one in puts:
+            one(w, value, mask)
+        w.put_mask(EXEC, _masked(w, value))
+
+    return put
 
 
 def _plain_halves(inst: Instruction) -> None:
@@ -138,6 +150,8 @@ def _put(inst: Instruction, o: Operand, kind: str) -> Put:
     if inst.sdwa is not None:
         return part_writer(o, kind, inst.sdwa)
     high = bool(inst.fields.get("op_sel", 0) & 8) and inst.encoding == "VOP3"
+    if BITS[kind] == 16 and not high and inst.name in inst.family.zeroing:
+        return zeroing_writer(o, kind)
     target = o
     if is_high(inst, o, kind):
         target, high = o._replace(code=o.code - _HIGH_HALF), True

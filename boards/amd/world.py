@@ -49,7 +49,8 @@ class BoardWorld:
         self._fds: dict[int, File] = {}
         self._next_fd = _FIRST_FD
         self._kfd: Kfd | None = None
-        self._maps = 0
+        self._maps: dict[int, Region | None] = {}
+        self._next_map = 0
         self.panel = Panel(hardware, self._process, self.kill)
 
     @property
@@ -113,9 +114,12 @@ class BoardWorld:
             self._kfd = None
 
     def kill(self) -> None:
-        """The process is killed: descriptors close, its KFD state is cleaned up."""
+        """The process is killed: descriptors and memory go, its KFD state is cleaned up."""
         self._fds.clear()
         self._end()
+        for region in list(self._maps.values()):
+            if region is not None:
+                region.close()
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
         data = self._tree.read(path)
@@ -171,11 +175,19 @@ class BoardWorld:
     def reserve(self, nbytes: int) -> Reservation:
         if nbytes <= 0:
             raise OSError(errno.EINVAL, "nothing to reserve")
-        self._maps += 1
-        return Reservation(nbytes, self._unmapped)
+        number = self._new_map()
+        found = Reservation(nbytes, lambda: self._unmapped(number))
+        self._maps[number] = found
+        return found
 
-    def _unmapped(self) -> None:
-        self._maps -= 1
+    def _new_map(self) -> int:
+        """A number for something that is mapped until `_unmapped`."""
+        self._next_map += 1
+        self._maps[self._next_map] = None
+        return self._next_map
+
+    def _unmapped(self, number: int) -> None:
+        del self._maps[number]
 
     def mmap(
         self,
@@ -232,19 +244,21 @@ class BoardWorld:
         memory = self._process().memory if buffer is not None else None
         if buffer is not None:
             buffer.maps += 1
-        self._maps += 1
+        number = self._new_map()
 
         def unmap() -> None:
             if within is not None:
                 within.vacate(va, nbytes)
             else:
                 host.unmap(va, nbytes)
-            self._unmapped()
+            self._unmapped(number)
             if buffer is not None and memory is not None:
                 buffer.maps -= 1
                 memory.settle(buffer)
 
-        return HostRegion(va, nbytes, unmap, write=write)
+        region = HostRegion(va, nbytes, unmap, write=write)
+        self._maps[number] = region
+        return region
 
     def _map_registers(self, kfd: Kfd, nbytes: int, offset: int) -> Region:
         """Doorbells and remapped registers. src: kfd_mmap()"""
@@ -257,16 +271,17 @@ class BoardWorld:
         if device is None:
             raise OSError(errno.ENODEV, f"no GPU at {offset:#x}")
         owner = device
-        self._maps += 1
-        if kind == k.MMAP_DOORBELL and nbytes == SLICE_BYTES:
-            return RegisterRegion(
-                nbytes, lambda off, size, value: process.ring(owner, off, size, value),
-                self._unmapped,
-            )  # fmt: skip
-        if kind == k.MMAP_MMIO and nbytes == host.PAGE_BYTES:
-            return RegisterRegion(nbytes, lambda off, size, value: None, self._unmapped)
-        self._maps -= 1
-        raise OSError(errno.EINVAL, f"{nbytes:#x} bytes of registers")
+        if nbytes != (SLICE_BYTES if kind == k.MMAP_DOORBELL else host.PAGE_BYTES):
+            raise OSError(errno.EINVAL, f"{nbytes:#x} bytes of registers")
+
+        def store(off: int, size: int, value: int) -> None:
+            if kind == k.MMAP_DOORBELL:
+                process.ring(owner, off, size, value)
+
+        number = self._new_map()
+        region = RegisterRegion(nbytes, store, lambda: self._unmapped(number))
+        self._maps[number] = region
+        return region
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:
         if write and execute:
@@ -297,7 +312,7 @@ class BoardWorld:
     def baseline(self) -> Counters:
         """What is alive now, on the whole board."""
         process = self.process
-        counters = Counters(fds=len(self._fds), mappings=self._maps)
+        counters = Counters(fds=len(self._fds), mappings=len(self._maps))
         for gpu in self.hardware.gpus:
             counters.vram_bytes += gpu.memory.used_bytes
         counters.gtt_bytes = self.hardware.gtt_memory.used_bytes

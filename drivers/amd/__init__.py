@@ -1,4 +1,1 @@
-"""AMD GPUs: declarations of the kernel's compute interface, topology, chips, save areas, probe."""
-
-DRIVER_WRITTEN = False
-"""Whether `drivers.open` can open an AMD GPU; until then `python -m drivers.amd.probe` looks."""
+"""AMD GPUs through the kernel's compute interface: `drivers.amd.opening` opens one."""

@@ -30,7 +30,7 @@ class CopyRing(Ring):
 
     def __init__(self, about: About, hw: HwQueue, engine: Engine) -> None:
         super().__init__(about, hw)
-        self.engine, self._about = engine, about
+        self.engine = engine
         self._cell = about.progress.cast("I")
         self._cell[0] = 0
         self._done = 0

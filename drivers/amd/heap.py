@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -40,6 +41,7 @@ class Heap(ABC):
         """Another object after anything was freed: how graphs know when to look again."""
         self._returned: deque[Home] = deque()
         self._wrapped: list[Wrapped] = []
+        self._signals: weakref.WeakSet[AmdSignal] = weakref.WeakSet()
         self._closed = False
 
     @abstractmethod
@@ -85,7 +87,9 @@ class Heap(ABC):
         """A signal at `value`."""
         if self._closed:
             self._refuse()
-        return AmdSignal(cast("AmdDevice", self), self._slots.take(), value)
+        made = AmdSignal(cast("AmdDevice", self), self._slots.take(), value)
+        self._signals.add(made)
+        return made
 
     def give_back(self, home: Home) -> None:
         """Take back what nobody refers to any more.
@@ -154,4 +158,6 @@ class Heap(ABC):
         objects = [home for home in returned if isinstance(home, Bo)]
         wrapped, self._wrapped = self._wrapped, []
         objects += [home.bo for home in wrapped]
+        for signal in list(self._signals):
+            signal.detach()
         run_all([*(bo.free for bo in objects), self._raw.close, self._slots.close])

@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from drivers.amd import DRIVER_WRITTEN
 from drivers.amd.discovery import HwId
 from drivers.amd.look import Access, Gpu, Look, look
 from drivers.base.contracts import World
@@ -21,7 +20,6 @@ from drivers.world.linux import LinuxWorld
 
 WIDTH_CHARS = 100
 _INDENT = " " * 12
-_NO_DRIVER = "no driver written yet"
 _GIB = 1 << 30
 _MASKED = "hidden from this process by the device cgroup"
 
@@ -30,8 +28,6 @@ def state(found: Look, gpu: Gpu) -> str:
     """ "usable", or the first thing that is in the way."""
     if not gpu.supported:
         return "not supported" if gpu.chip is None else "not usable"
-    if not DRIVER_WRITTEN:
-        return _NO_DRIVER
     return "usable" if found.kfd.ok and gpu.render.ok else "not usable"
 
 
@@ -98,7 +94,6 @@ def as_json(found: Look) -> str:
     gpus = zip(found.gpus, names(found), strict=True)
     return json.dumps(
         {
-            "driver_written": DRIVER_WRITTEN,
             "kfd": asdict(found.kfd),
             "problem": _problem(found.problem) if found.problem else None,
             "hidden_nodes": list(found.hidden),
@@ -175,8 +170,6 @@ def as_table(found: Look) -> str:
         lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
     if not found.problem and not found.gpus:
         lines += _wrapped("", "KFD manages no GPU that this process may see")
-    if not DRIVER_WRITTEN:
-        lines += _wrapped("", "This stack can only look at AMD GPUs: " + _NO_DRIVER + ".")
     return "\n".join(lines)
 
 

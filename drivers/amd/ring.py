@@ -33,7 +33,7 @@ Sleep = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a ring is told by its device."""
+    """What a ring is told by its device. `progress` is not to be kept longer than the ring."""
 
     name: str
     arch: str

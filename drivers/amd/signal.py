@@ -121,9 +121,13 @@ class AmdSignal:
             del self.gpu_va
         except AttributeError:
             return False
-        self._words = memoryview(bytearray(bytes(self._words))).cast("Q")
+        self.detach()
         self._device.give_back(self._slot)
         return True
+
+    def detach(self) -> None:
+        """Keep the last value and let go of the memory: the device closes."""
+        self._words = memoryview(bytearray(self._words)).cast("Q")
 
     def __del__(self) -> None:
         self._forget()

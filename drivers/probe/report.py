@@ -14,8 +14,9 @@ _INDENT = " " * 22
 
 
 def driver_written(finding: Finding) -> bool:
-    """Whether this stack has a driver for the kind."""
-    return KINDS_BY_NAME[finding.kind].factory is not None
+    """Whether this stack has a driver for the kind and its interface."""
+    kind = KINDS_BY_NAME[finding.kind]
+    return kind.factory is not None and finding.iface in kind.ifaces
 
 
 def usable(finding: Finding) -> bool:

@@ -22,7 +22,7 @@ _HEAD = """
   %g = call i32 @llvm.amdgcn.workgroup.id.x()
   %i = call i32 @llvm.amdgcn.workitem.id.x()
   %b = mul i32 %g, %block
-  %n = add i32 %b, %i
+  %n = or i32 %b, %i
   %p = getelementptr i32, ptr addrspace(1) %out, i32 %n
 """
 _PARAMS = "ptr addrspace(1) noalias %out, i32 %block"
@@ -32,6 +32,18 @@ BODIES = {
   %t = mul i32 %g, 1000
   %v = add i32 %t, %i
   store i32 %v, ptr addrspace(1) %p
+  ret void""",
+    # out[n + 512] = out[n]
+    "copy": _HEAD + """
+  %v = load volatile i32, ptr addrspace(1) %p
+  %q = getelementptr i32, ptr addrspace(1) %p, i32 512
+  store i32 %v, ptr addrspace(1) %q
+  ret void""",
+    # out[n] += 1
+    "both": _HEAD + """
+  %v = load volatile i32, ptr addrspace(1) %p
+  %w = add i32 %v, 1
+  store volatile i32 %w, ptr addrspace(1) %p
   ret void""",
     "fault": _HEAD + """
   %q = inttoptr i64 93458488360960 to ptr addrspace(1)
@@ -102,11 +114,7 @@ class Work:
         self.block = block
 
     def user_data(self) -> list[int]:
-        """src: AMDGPUUsage, kernel_code_properties: which pointers come in which order."""
-        properties = self.descriptor[56] | self.descriptor[57] << 8
-        sizes = [(1, 4), (2, 2), (4, 2), (8, 2), (16, 2), (32, 2), (64, 1)]
-        values = {8: [ARGUMENTS & 0xFFFFFFFF, ARGUMENTS >> 32]}
-        return sum((values.get(b, [0] * n) for b, n in sizes if properties & b), [])
+        return user_data(self.descriptor, ARGUMENTS)
 
     def pm4(self, dims: tuple[int, int, int], initiator: int = 0x8005, **changes) -> list[int]:
         """SET_SH_REG of everything, then DISPATCH_DIRECT; `changes` replace or drop registers."""
@@ -129,6 +137,16 @@ class Work:
                 offset, values = item
                 words += [0xC0007600 | len(values) << 16, offset, *values]
         return [*words, 0xC0031500, *dims, initiator]
+
+
+def user_data(descriptor: bytes, arguments: int) -> list[int]:
+    """User registers with the kernel arguments' address where the kernel wants it."""
+    # src: AMDGPUUsage, kernel_code_properties: which pointers come in which order.
+    properties = descriptor[56] | descriptor[57] << 8
+    sizes = [(1, 4), (2, 2), (4, 2), (8, 2), (16, 2), (32, 2), (64, 1)]
+    values = {8: [arguments & 0xFFFFFFFF, arguments >> 32]}
+    present = [values.get(bit, [0] * count) for bit, count in sizes if properties & bit]
+    return [word for words in present for word in words]
 
 
 def ids(groups: int, block: int) -> np.ndarray:

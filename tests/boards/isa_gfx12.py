@@ -143,6 +143,24 @@ WAVE_ID = kernel(
 )
 """out[t] = the number of the wave in its workgroup."""
 
+
+def packed_add(pair: str) -> str:
+    """c[i & 7] += a[i], pairs of 16-bit floats; old[i] = what was there."""
+    return kernel(
+        f"""  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %p = getelementptr {pair}, ptr addrspace(1) %a, i32 %t
+  %v = load {pair}, ptr addrspace(1) %p
+  %slot = and i32 %t, 7
+  %q = getelementptr {pair}, ptr addrspace(1) %c, i32 %slot
+  %r = atomicrmw fadd ptr addrspace(1) %q, {pair} %v syncscope("agent") monotonic, !n !{{}}
+  %po = getelementptr {pair}, ptr addrspace(1) %old, i32 %t
+  store {pair} %r, ptr addrspace(1) %po
+  ret void""".replace("!n", "!amdgpu.no.fine.grained.memory"),
+        f"{_G} %a, {_G} %c, {_G} %old",
+        top=IDS,
+    )
+
+
 MINIMA = kernel(
     """  %t = call i32 @llvm.amdgcn.workitem.id.x()
   %p = getelementptr float, ptr addrspace(1) %a, i32 %t
@@ -172,5 +190,6 @@ MATRICES = {
 } | {"wmma_i32_iu4_k32": wmma("i32", "iu4", k=32)}  # fmt: skip
 OTHERS = {
     "scalar_floats": SCALAR_FLOATS, "eight_bits": EIGHT_BITS, "uniform_bytes": UNIFORM_BYTES,
-    "wave_id": WAVE_ID, "minima": MINIMA,
+    "wave_id": WAVE_ID, "minima": MINIMA, "pk_add_f16": packed_add("<2 x half>"),
+    "pk_add_bf16": packed_add("<2 x bfloat>"),
 }  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.boards import isa_gfx12
 from tests.boards.isa_kernels import IDS
+from tests.boards.isa_mfma import MFMA
+from tests.boards.isa_shuffle import SHUFFLE, SHUFFLE_GFX9
 from tests.boards.wave_harness import kernel
 
 _G = "ptr addrspace(1) noalias"
@@ -300,47 +302,6 @@ read:
 )
 """c[i] = (a[i] & 31) * i through a private array."""
 
-SHUFFLE = kernel(
-    """  %t = call i32 @llvm.amdgcn.workitem.id.x()
-  %p = getelementptr i32, ptr addrspace(1) %a, i32 %t
-  %v = load i32, ptr addrspace(1) %p
-  %x1 = call i32 @llvm.amdgcn.update.dpp.i32(i32 0, i32 %v, i32 273, i32 15, i32 15, i1 true)
-  %x2 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v, i32 1055)
-  %l4 = shl i32 %t, 2
-  %rev = sub i32 124, %l4
-  %x3 = call i32 @llvm.amdgcn.ds.bpermute(i32 %rev, i32 %v)
-  %x4 = call i32 @llvm.amdgcn.readlane.i32(i32 %v, i32 5)
-  %x5 = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %v)
-  %x6 = call i32 @llvm.amdgcn.permlanex16(i32 0, i32 %v, i32 1985229328, i32 -19088744, i1 0, i1 0)
-  %x7 = call i32 @llvm.amdgcn.mov.dpp8.i32(i32 %v, i32 6053444)
-  %base = shl i32 %t, 3
-  %q1 = getelementptr i32, ptr addrspace(1) %c, i32 %base
-  store i32 %x1, ptr addrspace(1) %q1
-  %q2 = getelementptr i32, ptr addrspace(1) %q1, i32 1
-  store i32 %x2, ptr addrspace(1) %q2
-  %q3 = getelementptr i32, ptr addrspace(1) %q1, i32 2
-  store i32 %x3, ptr addrspace(1) %q3
-  %q4 = getelementptr i32, ptr addrspace(1) %q1, i32 3
-  store i32 %x4, ptr addrspace(1) %q4
-  %q5 = getelementptr i32, ptr addrspace(1) %q1, i32 4
-  store i32 %x5, ptr addrspace(1) %q5
-  %q6 = getelementptr i32, ptr addrspace(1) %q1, i32 5
-  store i32 %x6, ptr addrspace(1) %q6
-  %q7 = getelementptr i32, ptr addrspace(1) %q1, i32 6
-  store i32 %x7, ptr addrspace(1) %q7
-  ret void""",
-    f"{_G} %a, {_G} %c",
-    top=IDS
-    + "declare i32 @llvm.amdgcn.update.dpp.i32(i32, i32, i32, i32, i32, i1)\n"
-    + "declare i32 @llvm.amdgcn.ds.swizzle(i32, i32)\n"
-    + "declare i32 @llvm.amdgcn.ds.bpermute(i32, i32)\n"
-    + "declare i32 @llvm.amdgcn.readlane.i32(i32, i32)\n"
-    + "declare i32 @llvm.amdgcn.readfirstlane.i32(i32)\n"
-    + "declare i32 @llvm.amdgcn.permlanex16(i32, i32, i32, i32, i1, i1)\n"
-    + "declare i32 @llvm.amdgcn.mov.dpp8.i32(i32, i32)\n",
-)
-"""Seven ways to read another lane, one wave."""
-
 GENERIC = kernel(
     f"""entry:
   %t = call i32 @llvm.amdgcn.workitem.id.x()
@@ -401,5 +362,11 @@ MATRICES: dict[str, dict[str, str]] = {
     "gfx1201": isa_gfx12.MATRICES | isa_gfx12.OTHERS,
     "gfx1030": {},
     "gfx1100": {"wmma_f16": WMMA_F16, "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8},
+    "gfx942": MFMA,
 }
 """Matrix and other instructions of one family, for its first wave size."""
+
+
+def programs(cpu: str) -> dict[str, str]:
+    """What a chip can run."""
+    return PROGRAMS | ({"shuffle": SHUFFLE_GFX9} if cpu == "gfx942" else {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from tests.support import check
 
 CODE_VA, ARGUMENT_VA, SCRATCH_VA = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x7F30_0000_0000
 SCRATCH_WAVES = 1024
-GARBAGE = 0xAB
+GARBAGE, UNIT_BYTES = 0xAB, 16
 MAX_STEPS = 50_000_000
 TARGETS = {
     arch: Target(16, 48, frozenset(), wave_lanes=lanes, shared_bytes=64 << 10, max_block=1024,
@@ -75,6 +74,12 @@ class Ran:
     plan: Plan | None = None
 
 
+def _memory(nbytes: int) -> np.ndarray:
+    """A buffer as an allocator makes it: whole, aligned units, of which kernels may read the rest
+    (LLVM reads three aligned dwords as four)."""
+    return np.full(max(-(-nbytes // UNIT_BYTES), 1) * UNIT_BYTES, GARBAGE, np.uint8)
+
+
 def compute(
     roots: Sequence[Node],
     arch: str = "gfx1100",
@@ -85,9 +90,10 @@ def compute(
     key, leaves = signature(roots)
     target = TARGETS[arch]
     made = plan(rebuild(key).roots, target)
-    arrays: list[Any] = [np.ascontiguousarray(leaf).reshape(-1).view(np.uint8) for leaf in leaves]
-    arrays = [array if array.size else np.zeros(16, np.uint8) for array in arrays]
-    arrays += [np.full(max(nbytes, 16), GARBAGE, np.uint8) for nbytes in made.nbytes]
+    arrays = [_memory(leaf.nbytes) for leaf in leaves]
+    for array, leaf in zip(arrays, leaves, strict=True):
+        array[: leaf.nbytes] = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+    arrays += [_memory(nbytes) for nbytes in made.nbytes]
     ran = Ran([], plan=made)
     for step in made.steps:
         binary = toolchains.build(step.kernel, compiler, arch, target.features)

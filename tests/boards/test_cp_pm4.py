@@ -233,7 +233,7 @@ BROKEN = {
     "register of another engine": ([0xC0017600, 0x0, 1], "unknown register"),
     "beyond the registers": ([0xC0017600, 0x400, 1], "wrong length"),
     "pred exec on one die": (PRED_XCC0_5, "unknown opcode"),
-    "atomic of floats": (_or(ATOMIC_ADD_64, 1, 0)[:1] + [0x22] + ATOMIC_ADD_64[2:], "unsupported"),
+    "atomic of floats": ([0xC0071E00, 0x22, *ATOMIC_ADD_64[2:]], "unsupported"),
     "atomic result of nothing": ([0xC0044000, 0x00110506, 0, 0, 0x10000060, 0x7F], "order"),
 }  # fmt: skip
 

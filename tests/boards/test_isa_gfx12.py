@@ -223,6 +223,42 @@ def test_floats_in_scalar_registers(x: float, y: float) -> None:
     check(out[0] == np.float32(w if w < x else g), f"{out[0]}, not {w if w < x else g}")
 
 
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("rcp", lambda v: 1 / v), ("sqrt", np.sqrt), ("exp", np.exp2), ("log", np.log2)],
+)
+def test_transcendental_scalars(name: str, function: Any) -> None:
+    w = Waves(3, 32, 8, 0, 3)
+    w.set_mode(np.full(3, 0xF0, np.uint32))
+    values = np.array([0.5, 3.0, 7.25], np.float32)
+    w.sgpr[4] = values.view(np.uint32)
+    run = bind(decode(GFX12, _word(f"v_s_{name}_f32", d=6, a=4), 0), FlatMemory())
+    if run is None:
+        raise AssertionError(f"v_s_{name}_f32 has no meaning")
+    run(w)
+    found = w.sgpr[6].copy().view(np.float32)
+    np.testing.assert_allclose(found, function(values.astype(np.float64)), rtol=1e-7)
+
+
+def test_atomics_on_packed_halves() -> None:
+    a = np.random.default_rng(8).integers(-50, 50, (32, 2)).astype(np.float16)
+    c, old = np.zeros((8, 2), np.float16), np.full((32, 2), -1, np.float16)
+    _clean(launch(kernels.packed_add("<2 x half>"), [a, c, old], cpu=_CPU))
+    by_slot = a.reshape(4, 8, 2).astype(np.float32)
+    np.testing.assert_array_equal(c, by_slot.sum(axis=0))
+    np.testing.assert_array_equal(old.reshape(4, 8, 2)[0], np.zeros((8, 2)))
+    np.testing.assert_array_equal(old.reshape(4, 8, 2)[3], by_slot[:3].sum(axis=0))
+
+
+def test_atomics_on_packed_bfloats() -> None:
+    values = np.random.default_rng(9).integers(-50, 50, (32, 2)).astype(np.float32)
+    a = (values.view(np.uint32) >> 16).astype(np.uint16)
+    c, old = np.zeros((8, 2), np.uint16), np.zeros((32, 2), np.uint16)
+    _clean(launch(kernels.packed_add("<2 x bfloat>"), [a, c, old], cpu=_CPU))
+    found = (c.astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(found, values.reshape(4, 8, 2).sum(axis=0))
+
+
 def test_scalar_loads_of_bytes() -> None:
     a = np.frombuffer(b"\x9c\xe0\x34\xf2" + bytes(range(50, 74)), np.uint8).copy()
     out = np.zeros(1, np.uint32)

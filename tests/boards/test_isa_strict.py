@@ -89,7 +89,12 @@ def test_an_unknown_instruction_stops_with_its_bytes() -> None:
 
 
 def test_a_known_instruction_without_a_meaning_stops_with_its_text() -> None:
-    with pytest.raises(WaveFault, match=r"unsupported.*s_trap 3 \(bf900003\)"):
+    with pytest.raises(WaveFault, match=r"unsupported.*s_rfe_b64 s\[0:1\] \(be804a00\)"):
+        _run([0xBE804A00])
+
+
+def test_a_trap_stops_the_wave_with_its_number() -> None:
+    with pytest.raises(WaveFault, match=r"trap in wave 0 lane 0, pc 0x10000, s_trap 3"):
         _run([0xBF900003])
 
 

@@ -16,7 +16,7 @@ from boards.amd.wave_buffer import scratch_resource
 from boards.amd.wave_start import fit_scratch, from_descriptor
 from boards.amd.wave_types import MemoryFault, Report
 
-CHIPS = ("gfx1100", "gfx1030", "gfx1201")
+CHIPS = ("gfx1100", "gfx1030", "gfx1201", "gfx942")
 """One of each family; the first is tested most."""
 ARGS = "ptr addrspace(1) noalias"
 _HEADER = 'target triple = "amdgcn-amd-amdhsa"\n'

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from drivers.amd import DRIVER_WRITTEN
 from drivers.amd.probe import main
 from drivers.registry import KINDS_BY_NAME
 from tests.amd_trees import (
@@ -65,13 +64,9 @@ def test_a_gfx1100_in_json() -> None:
     check(found["kfd"]["ok"] and gpu["render_node"]["ok"] and found["problem"] is None)
 
 
-def test_it_is_honest_about_the_driver() -> None:
-    written = KINDS_BY_NAME["AMD"].factory is not None
-    check(written == DRIVER_WRITTEN)
-    found = report(machine(GFX1100))
-    check(found["driver_written"] == written)
-    check((found["gpus"][0]["state"] == "usable") == written)
-    check(("no driver written yet" in table(machine(GFX1100))) != written)
+def test_what_it_calls_usable_has_a_driver() -> None:
+    check(KINDS_BY_NAME["AMD"].factory is not None and "KFD" in KINDS_BY_NAME["AMD"].ifaces)
+    check(report(machine(GFX1100))["gpus"][0]["state"] == "usable")
 
 
 def test_a_gfx1100_as_a_table() -> None:

@@ -11,6 +11,8 @@ from boards.amd.isa.table import Entry, lane_dwords
 
 VGPR = 256
 """Source codes from here on are vector registers."""
+ACC = 512
+"""Codes from here on are accumulation registers, which only some families have."""
 VCC, EXEC, LITERAL = 106, 126, 255
 DPP8, DPP8_FI, DPP16, SDWA = 233, 234, 250, 249
 _MAX_DWORDS = 4
@@ -21,6 +23,8 @@ _VECTOR_FIELDS = frozenset("dxya")
 _SDWA_ALL, _SDWA_KEEP = 6, 2
 """The largest selection, and the largest rule for the rest, that SDWA knows."""
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
+_NO_OFFSET = 128
+_MEMORY = ("DS", "FLAT", "MUBUF")
 
 
 class UnknownInstruction(Exception):
@@ -118,8 +122,12 @@ class Instruction:
         return next((o for o in self.operands if o.field == field_name), None)
 
 
-def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 32) -> Instruction:
-    """The instruction that starts at words[0]. Raises: UnknownInstruction."""
+def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 0) -> Instruction:
+    """The instruction that starts at words[0]; `lanes` 0: the family's first wave size.
+
+    Raises: UnknownInstruction.
+    """
+    lanes = lanes or family.lane_counts[0]
     first = words[0] if words else 0
     for layout in family.layouts:
         if first & layout.mask != layout.value or len(words) < layout.dwords:
@@ -145,15 +153,22 @@ def _finish(
     lanes: int,
 ) -> Instruction:
     fields = layout.read(word)
+    if layout.name in _MEMORY and fields.get("acc"):
+        # src: CDNA3 ISA 13.6 to 13.8, ACC: the data is in accumulation registers.
+        fields |= {name: fields[name] + ACC - VGPR for name in "dxy" if name in fields}
+    if "soe" in fields:
+        fields |= _scalar_offset(fields)
     operands = [_operand(layout, slot.field, lane_dwords(slot.dwords, lanes), fields)
                 for slot in entry.slots]  # fmt: skip
+    if layout.name == "VOP3M" or "accvgpr" in entry.name:
+        operands = [_accumulator(o, entry.name, fields) for o in operands]
     codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
     literal, dpp, sdwa, dwords = None, None, None, layout.dwords
     wants_literal = any(o.field == "k" for o in operands)
     if layout.name != "SMEM" and (LITERAL in codes or wants_literal):
         literal, dwords = _extra(family, words, dwords, pc), dwords + 1
     elif layout.name in family.dpp_encodings and codes & family.dpp_sources:
-        dpp, source = _dpp(_extra(family, words, dwords, pc), codes)
+        dpp, source = _dpp(family, _extra(family, words, dwords, pc), codes)
         operands = [Operand(o.field, source, o.dwords) if o.field == "a" else o for o in operands]
         dwords += 1
     elif family.sdwa and SDWA in codes and layout.name in _SHORT:
@@ -197,7 +212,32 @@ def _operand(layout: Layout, name: str, dwords: int, fields: Mapping[str, int]) 
     return Operand(name, code, dwords)
 
 
-def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:
+def _scalar_offset(fields: Mapping[str, int]) -> dict[str, int]:
+    """The offsets of a gfx9 SMEM instruction as later families encode them."""
+    # src: CDNA3 ISA 13.2.1, SMEM: SOFFSET_EN and IMM say what the offset fields hold.
+    if fields["soe"]:
+        return {"offset": fields["offset"] if fields["imm"] else 0}
+    if fields["imm"]:
+        return {"soffset": _NO_OFFSET}
+    return {"soffset": fields["offset"] & 0x7F, "offset": 0}
+
+
+def _accumulator(o: Operand, name: str, fields: Mapping[str, int]) -> Operand:
+    """An operand that an accumulation register may hold: they lie above the vector registers."""
+    # src: CDNA3 ISA 13.3.6, VOP3P-MAI: ACC of A and B, ACC_CD.
+    if "accvgpr" in name:
+        moved = (o.field == "d") != ("read" in name) or "mov" in name
+    else:
+        sparse = name.startswith("v_smfmac") and o.field == "c"
+        moved = bool(
+            fields["acc"] >> "ab".index(o.field) & 1
+            if o.field in "ab"
+            else fields["acc_cd"] and not sparse
+        )
+    return o._replace(code=o.code + ACC - VGPR) if moved and o.code >= VGPR else o
+
+
+def _dpp(family: Family, word: int, codes: set[int]) -> tuple[Dpp, int]:
     """The DPP control of the extra dword, and the vector source it permutes."""
     source = VGPR + (word & 0xFF)
     if DPP16 not in codes:
@@ -207,7 +247,7 @@ def _dpp(word: int, codes: set[int]) -> tuple[Dpp, int]:
     return (
         Dpp(
             control=word >> 8 & 0x1FF,
-            fetch_inactive=bool(word >> 18 & 1),
+            fetch_inactive=DPP8 in family.dpp_sources and bool(word >> 18 & 1),
             bound_control=bool(word >> 19 & 1),
             bank_mask=word >> 24 & 0xF,
             row_mask=word >> 28,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from boards.amd.isa.gfx9 import GFX942
 from boards.amd.isa.gfx10 import GFX10
 from boards.amd.isa.gfx11 import GFX11
 from boards.amd.isa.gfx12 import GFX12
 from boards.amd.isa.layout import Family
 
 FAMILIES: dict[str, Family] = {
+    "gfx942": GFX942,
     "gfx1030": GFX10,
     "gfx1031": GFX10,
     "gfx1032": GFX10,

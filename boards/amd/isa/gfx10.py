@@ -9,7 +9,7 @@ from boards.amd.isa import gfx10_memory as memory
 from boards.amd.isa import gfx10_scalar as scalar
 from boards.amd.isa import gfx10_vector as vector
 from boards.amd.isa.gfx10_names import meanings
-from boards.amd.isa.gfx10_text import HWREGS, TEXTS
+from boards.amd.isa.gfx10_text import HWREGS, MESSAGES, TEXTS
 from boards.amd.isa.layout import Family, Layout, Waits
 from boards.amd.isa.long_forms import vop3
 
@@ -77,6 +77,6 @@ GFX10 = Family(
     dpp_encodings=frozenset({"VOP1", "VOP2"}), split_registers=False,
     packed_items=False, buffer_swizzle=(31, 1), own_scratch=True, waits=_WAITS,
     counters=_COUNTERS, unordered=frozenset({"lgkm"}),
-    texts=TEXTS, hwregs=HWREGS,
+    texts=TEXTS, hwregs=HWREGS, messages=MESSAGES,
 )  # fmt: skip
 """Tried in order; the two kinds of VOP3 are told apart by their opcode."""

@@ -15,7 +15,7 @@ HWREGS = {
     25: "HW_REG_POPS_PACKER", 29: "HW_REG_SHADER_CYCLES",
 }  # fmt: skip
 # src: SIDefines.h, SendMsg::Id (gfx10.3); message 3:0, operation 6:4, stream 9:8.
-_MESSAGES = {
+MESSAGES = {
     1: "MSG_INTERRUPT", 4: "MSG_SAVEWAVE", 5: "MSG_STALL_WAVE_GEN", 6: "MSG_HALT_WAVES",
     7: "MSG_ORDERED_PS_DONE", 8: "MSG_EARLY_PRIM_DEALLOC", 9: "MSG_GS_ALLOC_REQ",
     10: "MSG_GET_DOORBELL", 11: "MSG_GET_DDID",
@@ -24,14 +24,15 @@ _GS, _GS_DONE = 2, 3
 _GS_OPERATIONS = ("GS_OP_NOP", "GS_OP_CUT", "GS_OP_EMIT", "GS_OP_EMIT_CUT")
 
 
-def _program(inst: Instruction) -> str | None:
+def program(inst: Instruction) -> str | None:
     """SOPP: messages have other numbers."""
     if inst.name not in ("s_sendmsg", "s_sendmsghalt"):
         return None
     value = inst.fields["i"]
     message, operation, stream = value & 0xF, value >> 4 & 7, value >> 8 & 3
-    if message in _MESSAGES and not operation and not stream:
-        return f"{inst.name} sendmsg({_MESSAGES[message]})"
+    names = inst.family.messages
+    if message in names and not operation and not stream:
+        return f"{inst.name} sendmsg({names[message]})"
     if message == _GS_DONE and not operation and not stream:
         return f"{inst.name} sendmsg(MSG_GS_DONE, GS_OP_NOP)"
     if message in (_GS, _GS_DONE) and 0 < operation < len(_GS_OPERATIONS):
@@ -47,4 +48,4 @@ def _constant(inst: Instruction) -> str | None:
     return f"s_version {inst.fields['i']}" if inst.name == "s_version" else None
 
 
-TEXTS: Mapping[str, Callable[[Instruction], str | None]] = {"SOPP": _program, "SOPK": _constant}
+TEXTS: Mapping[str, Callable[[Instruction], str | None]] = {"SOPP": program, "SOPK": _constant}

@@ -54,6 +54,7 @@ def meaning(name: str) -> str:
             return rename(match)
     name = re.sub(r"^(v_cmpx?)_tru_", r"\1_t_", name)
     name = name.replace("cvt_pknorm", "cvt_pk_norm")
+    name = re.sub(r"^(v_cvt_.*)(fp8|bf8)", r"\1\2fnuz", name)
     return re.sub(r"_(and|or|)n([12])_", lambda m: f"_{m[1]}_not{int(m[2]) % 2 ^ 1}_", name)
 
 
@@ -79,3 +80,17 @@ def _lds(match: re.Match[str]) -> str:
     if match[1] == "wrxchg" and match[2]:
         return f"ds_storexchg{_DS_PAIRS[match[2]]}{tail}"
     return f"ds_{_DS_NAMES[match[1]]}{_DS_PAIRS[match[2]]}{tail}"
+
+
+# src: llvm/lib/Target/AMDGPU/GCNSubtarget (zeroesHigh16BitsOfDest): what stayed from gfx8 clears
+# the upper half, what gfx9 added with op_sel keeps it.
+_CLEARING = (
+    "lshlrev_b16 lshrrev_b16 ashrrev_i16 add_u16 sub_u16 subrev_u16 mul_lo_u16 add_f16 sub_f16 "
+    "subrev_f16 mul_f16 max_f16 min_f16 max_u16 max_i16 min_u16 min_i16 ldexp_f16 mac_f16 "
+    "madmk_f16 madak_f16 cvt_f16_f32 cvt_f16_u16 cvt_f16_i16 cvt_u16_f16 cvt_i16_f16 rcp_f16 "
+    "sqrt_f16 rsq_f16 log_f16 exp_f16 frexp_mant_f16 frexp_exp_i16_f16 floor_f16 ceil_f16 "
+    "trunc_f16 rndne_f16 fract_f16 sin_f16 cos_f16 cvt_norm_i16_f16 cvt_norm_u16_f16 "
+    "mad_legacy_f16 mad_legacy_u16 mad_legacy_i16 fma_legacy_f16 div_fixup_legacy_f16"
+)
+ZEROING = frozenset(f"v_{name}" for name in _CLEARING.split())
+"""Mnemonics whose 16-bit result clears the other half of its register."""

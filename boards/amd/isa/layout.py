@@ -55,6 +55,15 @@ class Layout:
         }
 
 
+PLAIN_NAMES = frozenset({
+    "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
+    "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
+    "v_dot2c_f32_f16", "v_dot4c_i32_i8", "v_pipeflush", "v_clrexcp", "v_accvgpr_mov_b32",
+    "v_madmk_f16", "v_madak_f16",
+})  # fmt: skip
+"""Short instructions of one form only, which assembly writes without a suffix."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
     """A family of chips: its encodings, most specific first, and what differs between families."""
@@ -83,6 +92,9 @@ class Family:
     """Kernels set FLAT_SCRATCH themselves, from registers that tell where the wave's memory is."""
     sdwa: bool = False
     """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
+    row_share: str = "row_share"
+    """What assembly calls the permutation that reads one lane of each row."""
+    plain_names: frozenset[str] = PLAIN_NAMES
     split_registers: bool = True
     """Short encodings name the upper halves of v0 and up as v128 and up in 16-bit operands."""
     zeroing: frozenset[str] = frozenset()
@@ -106,5 +118,7 @@ class Family:
     flags: Callable[[Instruction], str] | None = None
     """The text of a memory instruction's cache controls, where it is not gfx11's."""
     hwregs: Mapping[int, str] = field(default_factory=dict)
+    registers: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """(code, dwords) -> name of scalar registers that have one of their own."""
     messages: Mapping[int, str] = field(default_factory=dict)
     """Names of the messages of s_sendmsg and s_sendmsg_rtn."""

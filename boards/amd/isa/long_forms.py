@@ -27,13 +27,14 @@ def _promoted(entry: Entry, base: int) -> Entry:
 
 
 def vop3(
-    only_long: Entries, vopc: Entries, vop2: Entries, vop1: Entries
-) -> tuple[dict[int, Entry], dict[int, Entry]]:
+    only_long: Entries, vopc: Entries, vop2: Entries, vop1: Entries, *, vop1_at: int = _VOP1,
+    only_short: frozenset[str] = _ONLY_SHORT,
+) -> tuple[dict[int, Entry], dict[int, Entry]]:  # fmt: skip
     """All VOP3 entries: those without and those with a scalar destination (VOP3SD)."""
     entries = dict(only_long)
-    for base, short in ((_VOPC, vopc), (_VOP2, vop2), (_VOP1, vop1)):
+    for base, short in ((_VOPC, vopc), (_VOP2, vop2), (vop1_at, vop1)):
         for entry in short.values():
-            if entry.name not in _ONLY_SHORT:
+            if entry.name not in only_short:
                 entries[base + entry.opcode] = _promoted(entry, base)
     carry = {o: e for o, e in entries.items() if any(s.field == "s" for s in e.slots)}
     return {o: e for o, e in entries.items() if o not in carry}, carry

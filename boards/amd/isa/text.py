@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from boards.amd.isa import text_special as special
-from boards.amd.isa.decode import LITERAL, VGPR, Dpp, Instruction, Operand
+from boards.amd.isa.decode import ACC, LITERAL, VGPR, Dpp, Instruction, Operand
 from boards.amd.isa.layout import Family
 
 _SGPRS = 106
@@ -20,11 +20,6 @@ _INVERSE_TAU = 248
 _PAIRS = {106: "vcc", 126: "exec"}
 _INLINE_ZERO, _INLINE_LAST_POSITIVE, _INLINE_LAST = 128, 192, 208
 _FLOAT_CODES = range(240, 249)
-_NO_SUFFIX = frozenset({
-    "v_readfirstlane_b32", "v_swap_b32", "v_swaprel_b32", "v_permlane64_b32", "v_pk_fmac_f16",
-    "v_dot2acc_f32_f16", "v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_nop",
-    "v_dot2c_f32_f16", "v_dot4c_i32_i8", "v_pipeflush", "v_clrexcp",
-})  # fmt: skip
 _SEGMENTS = ("flat", "scratch", "global")
 
 
@@ -61,7 +56,10 @@ def _register(prefix: str, number: int, dwords: int) -> str:
 def name_of(inst: Instruction, code: int, dwords: int, *, double: bool = False) -> str:
     """An operand's name by its 9-bit code; `double`: the instruction works on f64."""
     if code >= VGPR:
-        return _register("v", code - VGPR, dwords)
+        prefix = "a" if code >= ACC else "v"
+        return _register(prefix, code % (ACC - VGPR), dwords)
+    if (code, dwords) in inst.family.registers:
+        return inst.family.registers[code, dwords]
     if code < _SGPRS:
         return _register("s", code, dwords)
     if code == LITERAL:
@@ -81,7 +79,8 @@ def name_of(inst: Instruction, code: int, dwords: int, *, double: bool = False) 
     return _NAMED.get(code, f"src{code}")
 
 
-def _show(inst: Instruction, o: Operand) -> str:
+def show(inst: Instruction, o: Operand) -> str:
+    """An operand as assembly writes it."""
     if o.field == "k":
         return f"{_literal(inst):#x}"
     if inst.name == "v_mov_b16" and o.code >= VGPR:
@@ -108,27 +107,27 @@ def _literal(inst: Instruction) -> int:
 
 
 def _plain_operands(inst: Instruction) -> str:
-    return ", ".join(_show(inst, o) for o in inst.operands)
+    return ", ".join(show(inst, o) for o in inst.operands)
 
 
 def _scalar(inst: Instruction) -> str:
     if inst.encoding == "SMEM":
         return _smem(inst)
-    shown = [special.immediate(inst, o.code) if o.field == "i" else _show(inst, o)
+    shown = [special.immediate(inst, o.code) if o.field == "i" else show(inst, o)
              for o in inst.operands]  # fmt: skip
     return f"{inst.name} {', '.join(shown)}" if shown else inst.name
 
 
 def _destination(inst: Instruction) -> str:
     dst = inst.operand("d")
-    return _show(inst, dst) if dst else ""
+    return show(inst, dst) if dst else ""
 
 
 def _smem(inst: Instruction) -> str:
     if not inst.operands:
         return inst.name
     f = inst.fields
-    parts = [_show(inst, o) for o in inst.operands if o.field != "o"]
+    parts = [show(inst, o) for o in inst.operands if o.field != "o"]
     if inst.operands[-1].field != "o":
         return f"{inst.name} {', '.join(parts)}"
     offset = inst.offset
@@ -144,7 +143,7 @@ def _smem(inst: Instruction) -> str:
 
 def _ds(inst: Instruction) -> str:
     f = inst.fields
-    parts = ", ".join(_show(inst, o) for o in inst.operands)
+    parts = ", ".join(show(inst, o) for o in inst.operands)
     head = f"{inst.name} {parts}" if parts else inst.name
     gds = " gds" if f["gds"] else ""
     if "_2addr_" in inst.meaning:
@@ -170,7 +169,7 @@ def _flat(inst: Instruction) -> str:
     parts: list[str] = []
     if "atomic" in name and f["glc"]:
         parts.append(name_of(inst, VGPR + f["d"], _returned_dwords(inst)))
-    parts.extend(_flat_address(inst) if o.field == "a" else _show(inst, o) for o in inst.operands)
+    parts.extend(_flat_address(inst) if o.field == "a" else show(inst, o) for o in inst.operands)
     if segment:
         no_base = f["saddr"] in inst.family.off
         pair = 2 if segment == 2 else 1
@@ -204,11 +203,11 @@ def _mubuf(inst: Instruction) -> str:
             used = f["offen"] or f["idxen"]
             parts.append(name_of(inst, o.code, vaddr) if used else "off")
         else:
-            wide = o.field == "x" and f["tfe"]
-            parts.append(_show(inst, o._replace(dwords=o.dwords + 1) if wide else o))
+            wide = o.field == "x" and f.get("tfe")
+            parts.append(show(inst, o._replace(dwords=o.dwords + 1) if wide else o))
     modes = (" idxen" if f["idxen"] else "") + (" offen" if f["offen"] else "")
     offset = f" offset:{f['offset']}" if f["offset"] else ""
-    tfe = " tfe" if f["tfe"] else ""
+    tfe = (" tfe" if f.get("tfe") else "") + (" lds" if f.get("lds") else "")
     return f"{inst.name} {', '.join(parts)}{modes}{offset}{_flags(inst)}{tfe}"
 
 
@@ -222,7 +221,7 @@ def _short_names(family: Family) -> frozenset[str]:
 def _suffix(inst: Instruction) -> str:
     dpp = "_sdwa" if inst.sdwa else "_dpp" if inst.dpp else ""
     if inst.encoding in ("VOP1", "VOP2", "VOPC"):
-        if inst.name in _NO_SUFFIX:
+        if inst.name in inst.family.plain_names:
             return dpp
         if inst.dpp and inst.encoding == "VOPC":
             return ""
@@ -253,7 +252,7 @@ def _vector(inst: Instruction) -> str:
         neg, absolute = extra.neg, extra.abs
     parts = []
     for o in inst.operands:
-        shown = _show(inst, o)
+        shown = show(inst, o)
         if o.field in "abc":
             shown = _signed(shown, "abc".index(o.field), neg, absolute, o)
             if inst.sdwa and inst.sdwa.sext >> "abc".index(o.field) & 1:
@@ -268,13 +267,13 @@ def _vector(inst: Instruction) -> str:
     head += special.OMOD[f.get("omod", 0)] if inst.encoding != "VOP3P" else ""
     if inst.sdwa:
         return head + special.sub_dword(inst, inst.sdwa)
-    return head + (_dpp(inst.dpp) if inst.dpp else "")
+    return head + (_dpp(inst, inst.dpp) if inst.dpp else "")
 
 
-def _dpp(dpp: Dpp) -> str:
+def _dpp(inst: Instruction, dpp: Dpp) -> str:
     fetch = " fi:1" if dpp.fetch_inactive else ""
     if dpp.lanes:
         return f" dpp8:[{','.join(map(str, dpp.lanes))}]{fetch}"
     bound = " bound_ctrl:1" if dpp.bound_control else ""
     masks = f" row_mask:{dpp.row_mask:#x} bank_mask:{dpp.bank_mask:#x}"
-    return f" {special.dpp_control(dpp.control)}{masks}{bound}{fetch}"
+    return f" {special.dpp_control(dpp.control, inst.family.row_share)}{masks}{bound}{fetch}"

@@ -215,7 +215,7 @@ _UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "3")
 def sub_dword(inst: Instruction, sdwa: Sdwa) -> str:
     """The modifiers of sub-dword addressing."""
     text = (" clamp" if sdwa.clamp else "") + OMOD[sdwa.omod]
-    if inst.encoding != "VOPC":
+    if inst.encoding != "VOPC" and not inst.name.endswith(("_fp8", "_bf8")):
         text += f" dst_sel:{_PARTS[sdwa.target]} dst_unused:{_UNUSED[sdwa.unused]}"
     sources = [o for o in inst.operands if o.field in "ab"]
     for number, part in zip(range(len(sources)), sdwa.sources, strict=False):
@@ -225,7 +225,7 @@ def sub_dword(inst: Instruction, sdwa: Sdwa) -> str:
 
 # src: RDNA3 ISA 15.3.7, DPP_CTRL.
 _DPP_ROWS = {0x100: "row_shl", 0x110: "row_shr", 0x120: "row_ror"}
-_DPP_SHARE = {0x150: "row_share", 0x160: "row_xmask"}
+_ROW_SHARE, _DPP_XMASK = 0x150, {0x160: "row_xmask"}
 # src: CDNA3 ISA 13.3.10, DPP_CTRL: over the whole wave, gfx9 only.
 _DPP_WAVE = {
     0x130: "wave_shl:1", 0x134: "wave_rol:1", 0x138: "wave_shr:1", 0x13C: "wave_ror:1",
@@ -234,14 +234,14 @@ _DPP_WAVE = {
 _DPP_MIRROR = {0x140: "row_mirror", 0x141: "row_half_mirror"}
 
 
-def dpp_control(control: int) -> str:
+def dpp_control(control: int, row_share: str) -> str:
     """The lane permutation of DPP16."""
     if control < 0x100:
         return f"quad_perm:[{','.join(str(control >> 2 * i & 3) for i in range(4))}]"
     if control in _DPP_MIRROR:
         return _DPP_MIRROR[control]
     base, amount = control & ~0xF, control & 0xF
-    names = _DPP_ROWS | _DPP_SHARE
+    names = _DPP_ROWS | _DPP_XMASK | {_ROW_SHARE: row_share}
     if base in names:
         return f"{names[base]}:{amount}"
     if control in _DPP_WAVE:
