@@ -88,7 +88,9 @@ class Maker:
             kind, name, size = pick(_INTEGERS + _FLOATS), self._name("a"), pick((4, 8, 16))
             self._line(f"{kind} {name}[{size}];")
             fill = self.integer(kind, 1) if kind in _INTEGERS else self.number(kind, 1)
-            self._line(f"for (int q = 0; q < {size}; q++) {name}[q] = ({kind})({fill} + ({kind})q);")
+            self._line(
+                f"for (int q = 0; q < {size}; q++) {name}[q] = ({kind})({fill} + ({kind})q);"
+            )
             self.arrays[name] = (kind, size)
 
     def _results(self) -> None:
@@ -144,7 +146,9 @@ class Maker:
         return f"{self.random.choice('-~!')}{self.integer(kind, depth)}"
 
     def _ternary(self, kind: str, depth: int) -> str:
-        return f"{self.condition(depth)} ? {self.integer(kind, depth)} : {self.integer(kind, depth)}"
+        return (
+            f"{self.condition(depth)} ? {self.integer(kind, depth)} : {self.integer(kind, depth)}"
+        )
 
     def _from_float(self, kind: str, depth: int) -> str:
         return f"to_int({self.number('f64', depth)})"
