@@ -22,15 +22,30 @@ ACQUIRE_NV = [0xC0065800, 0, 0xFFFFFFFF, 0x00FFFFFF, 0, 0, 0xA, 0xC3B1]
 ACQUIRE_SOC15 = [0xC0055800, 0x28C40000, 0xFFFFFFFF, 0x00FFFFFF, 0, 0, 0xA]
 
 
+OPEN: list = []
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    for machine in OPEN:
+        for fd in (machine.kfd, *machine.render):
+            machine.world.close(fd)
+        machine.world.hardware.close()
+    OPEN.clear()
+
+
 class Machine(Driver):
     """A driver on a board with real engines."""
 
     def __init__(self, name: str) -> None:
         if name not in FAMILIES:
             pytest.skip(f"the executor has no {name} yet")
+        self.places: list = []
         self.name, self.gfx9 = name, name == "gfx942"
         self.world = open_board(name, vram_bytes=1 << 30, options=Options(gtt_bytes=32 << 20))
         self.start()
+        OPEN.append(self)
         self.shared = self.buffer(PAGE, SIGNALS)
         self.kernarg = self.buffer(PAGE, SIGNALS)
         self.out, self.back = self.buffer(PAGE), self.buffer(PAGE, SIGNALS)
@@ -175,3 +190,31 @@ def test_a_kernel_that_reads_what_the_one_before_wrote(
     m.send(queue, first + between + again + m.release(1))
     check(words(m.out.region)[0] == 2)
     check(m.signal[0] == 1 and m.findings() == found, str(m.world.hardware.findings))
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_an_aql_queue(name: str) -> None:
+    """Two dispatches, the second reads what the first wrote; structures as in test_cp_aql."""
+    m = Machine(name)
+    parts, control = m.queue_parts(), m.buffer(PAGE, SIGNALS)
+    number, offset = m.create_queue(parts, 2, wptr=control.va + 56, rptr=control.va + 128)
+    ring, packets = parts.ring, parts.ring.nbytes // 64
+    control.region.write(8, struct.pack("<Q", ring.va))
+    control.region.write(24, struct.pack("<I", packets))
+    control.region.write(136, struct.pack("<I", 128))
+    signal = m.shared.va + 64
+    m.shared.region.write(64, struct.pack("<qqQIIQQQQ", 1, 2, 0, 0, 0, 0, 0, 0, 0))
+    m.out.region.write(0, bytes(PAGE))
+    k = m.place("both")
+    barrier, scopes = 1 << 8, 2 << 9 | 2 << 11
+    packet = struct.pack(
+        "<HHHHHHIIIIIQQQQ", 2 | barrier | scopes, 1, BLOCK, 1, 1, 0, GROUPS * BLOCK, 1, 1, 0, 0,
+        k.descriptor, m.kernarg.va, 0, signal,
+    )  # fmt: skip
+    ring.region.write(0, packet + packet)
+    control.region.write64(56, 2)
+    m.doorbells(offset).write64(offset & 0x1FFF, 1)
+    check(m.shared.region.read64(72) == 0, "both have counted the signal down")
+    check(control.region.read64(128) == 2)
+    np.testing.assert_array_equal(words(m.out.region)[: GROUPS * BLOCK], 2)
+    check(m.findings() == [], str(m.world.hardware.findings))
