@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,9 @@ from boards.amd.wave_touch import Touch, touch
 from boards.amd.wave_types import Array, Dispatch, Memory, MemoryFault, Report, Strict, WaveFault
 from boards.amd.wave_vector import bind_dual, bind_vector, operation
 
-_CHUNK_WAVES = 1024
+_CHUNK_WAVES = 2048
 _CHUNK_LDS_BYTES = 64 << 20
+_LARGEST_KEPT_BYTES = (32 << 20) - (1 << 16)
 _QUANTUM = 4096
 """Instructions a group runs before another one gets a turn: spin loops must not starve others."""
 _FETCH_BYTES = 16
@@ -59,6 +60,7 @@ def execute(
     dispatch: Dispatch, memory: Memory, strict: Strict | None = None, family: Family = GFX11
 ) -> Report:
     """Run a launch to its end. Raises: WaveFault."""
+    _keep_memory()
     report = Report()
     per_group = waves_per_group(dispatch)
     gx, gy, gz = dispatch.groups
@@ -74,6 +76,14 @@ def execute(
             groups = min(chunk, total - first)
             Chunk(dispatch, memory, strict or Strict(), family, report, code).run(first, groups)
     return report
+
+
+@cache
+def _keep_memory() -> None:
+    """Make the C library keep what numpy frees: no page faults at every temporary array."""
+    # src: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the threshold to its size,
+    # and the one for giving memory back to twice that; at most to 32 MiB.
+    np.empty(_LARGEST_KEPT_BYTES, np.uint8)
 
 
 @lru_cache(maxsize=16384)

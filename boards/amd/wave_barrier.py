@@ -33,7 +33,7 @@ class Barriers:
         """Waves have arrived."""
         self._signalled[waves] = True
         if self._observer is not None:
-            self._observer.signals[waves] += 1
+            self._observer.races.signals[waves] += 1
 
     def wait(self, waves: Array, after: int) -> Array:
         """Park waves until their barrier is complete; those that never signalled it."""
@@ -52,7 +52,7 @@ class Barriers:
             return
         self._waiting[free] = self._complete[free] = False
         if self._observer is not None:
-            self._observer.waits[free] += 1
+            self._observer.races.waits[free] += 1
         parked = self._parked[free]
         for pc in np.unique(parked):
             yield int(pc), free[parked == pc]

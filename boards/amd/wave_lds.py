@@ -42,11 +42,6 @@ def bind_lds(inst: Instruction) -> Run | None:
     return (lambda w: None) if name == "ds_nop" else None
 
 
-def _positions(w: Waves) -> Array:
-    mask = w.mask
-    return np.arange(w.n * w.lanes) if mask is None else np.flatnonzero(mask)
-
-
 def _spread(w: Waves, index: Array, values: Array) -> Array:
     if len(index) == w.n * w.lanes:
         return values.reshape(w.n, w.lanes)
@@ -56,54 +51,61 @@ def _spread(w: Waves, index: Array, values: Array) -> Array:
 
 
 def _register(w: Waves, register: int, index: Array) -> Array:
-    answer: Array = w.vgpr[register][w.sel].reshape(-1)[index]
-    return answer
+    row: Array = w.vgpr[register][w.sel].reshape(-1)
+    return row if len(index) == len(row) else row[index]
 
 
-def _check(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Array:
+def _places(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Array:
     """Byte positions in the LDS of all workgroups. Raises: WaveFault out of the allocation."""
-    bad = np.flatnonzero(where + np.uint64(nbytes) > np.uint64(w.lds_bytes))
     align = min(nbytes, 4) - 1
-    crooked = np.flatnonzero(where & np.uint64(align))
-    if len(bad) or len(crooked):
-        at = int(bad[0] if len(bad) else crooked[0])
-        position = int(index[at])
-        raise WaveFault(
-            "out of range" if len(bad) else "unaligned",
-            pc=inst.pc, text=inst.name, lane=position % w.lanes,
-            wave=w.first_wave + int(w.waves[position // w.lanes]),
-            va=int(where[at]), access="LDS", detail=f"the workgroup has {w.lds_bytes} bytes",
-        )  # fmt: skip
-    group = w.waves[index // w.lanes] // w.waves_per_group
-    answer: Array = where + (group * w.lds_bytes).astype(np.uint64)
+    if int(where.max()) + nbytes > w.lds_bytes or (where & align).any():
+        raise _misplaced(w, inst, where, index, nbytes)
+    bases = w.lds_bases
+    answer: Array = where + (bases if len(index) == len(bases) else bases[index])
     return answer
+
+
+def _misplaced(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> WaveFault:
+    bad = np.flatnonzero(where + nbytes > w.lds_bytes)
+    crooked = np.flatnonzero(where & min(nbytes, 4) - 1)
+    at = int(bad[0] if len(bad) else crooked[0])
+    position = int(index[at])
+    return WaveFault(
+        "out of range" if len(bad) else "unaligned",
+        pc=inst.pc, text=inst.name, lane=position % w.lanes,
+        wave=w.first_wave + int(w.waves[position // w.lanes]),
+        va=int(where[at]), access="LDS", detail=f"the workgroup has {w.lds_bytes} bytes",
+    )  # fmt: skip
 
 
 def lds_load(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Words:
     """Elements at byte offsets `where` for lanes at flat positions `index`: (dwords, n)."""
-    at = _check(w, inst, where, index, nbytes)
+    at = _places(w, inst, where.astype(np.int64, copy=False), index, nbytes)
     w.observe_lds(inst, at, index, nbytes, write=False)
-    word = (at >> np.uint64(2)).astype(np.intp)
+    word = at >> 2
     if nbytes >= 4:
-        return np.stack([w.lds[word + i] for i in range(nbytes // 4)])
-    shift = (at & np.uint64(3)).astype(np.uint32) * np.uint32(8)
+        return _dwords([w.lds.take(word + i if i else word) for i in range(nbytes // 4)])
+    shift = (at & 3).astype(np.uint32) * np.uint32(8)
     return (w.lds[word] >> shift & np.uint32((1 << 8 * nbytes) - 1))[None]
+
+
+def _dwords(rows: list[Array]) -> Words:
+    return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
 
 def lds_store(
     w: Waves, inst: Instruction, where: Array, index: Array, data: Words, nbytes: int
 ) -> None:
     """Store columns of `data`; a later lane wins."""
-    at = _check(w, inst, where, index, nbytes)
+    at = _places(w, inst, where.astype(np.int64, copy=False), index, nbytes)
     w.observe_lds(inst, at, index, nbytes, write=True)
     if nbytes >= 4:
-        word = (at >> np.uint64(2)).astype(np.intp)
         for i in range(nbytes // 4):
-            w.lds[word + i] = data[i]
+            w.lds[(at >> 2) + i] = data[i]
         return
     octets = w.lds.view(np.uint8)
     for i in range(nbytes):
-        octets[at.astype(np.intp) + i] = (data[0] >> np.uint32(8 * i)).astype(np.uint8)
+        octets[at + i] = (data[0] >> np.uint32(8 * i)).astype(np.uint8)
 
 
 def _offset(inst: Instruction) -> int:
@@ -112,7 +114,10 @@ def _offset(inst: Instruction) -> int:
 
 def _addresses(w: Waves, inst: Instruction, index: Array, offset: int) -> Array:
     # src: RDNA3 ISA 12.1: LDS_ADDR = VGPR + offset, as unsigned 32-bit numbers.
-    return _register(w, inst.fields["a"], index).astype(np.uint64) + np.uint64(offset)
+    base = _register(w, inst.fields["a"], index).astype(np.int64)
+    if offset:
+        base += offset
+    return base
 
 
 def _load(inst: Instruction, match: re.Match[str]) -> Run:
@@ -120,7 +125,7 @@ def _load(inst: Instruction, match: re.Match[str]) -> Run:
     target, offset = inst.fields["d"], _offset(inst)
 
     def run(w: Waves) -> None:
-        index = _positions(w)
+        index = w.positions
         if not len(index):
             return
         words = lds_load(w, inst, _addresses(w, inst, index, offset), index, bits // 8)
@@ -153,7 +158,7 @@ def _store(inst: Instruction, match: re.Match[str]) -> Run:
     shift = np.uint32(16 if match[2] else 0)
 
     def run(w: Waves) -> None:
-        index = _positions(w)
+        index = w.positions
         if not len(index):
             return
         dwords = max(1, nbytes // 4)
@@ -171,7 +176,7 @@ def _two(inst: Instruction, match: re.Match[str]) -> Run:
     parts = ((f["offset0"] * unit, f["x"], 0), (f["offset1"] * unit, f["y"], dwords))
 
     def load(w: Waves) -> None:
-        index = _positions(w)
+        index = w.positions
         if not len(index):
             return
         found = [
@@ -183,7 +188,7 @@ def _two(inst: Instruction, match: re.Match[str]) -> Run:
                 w.put(f["d"] + first + i, _spread(w, index, words[i]), w.mask)
 
     def store(w: Waves) -> None:
-        index = _positions(w)
+        index = w.positions
         if not len(index):
             return
         for offset, data, _ in parts:
@@ -200,15 +205,15 @@ def _atomic(inst: Instruction, match: re.Match[str]) -> Run:
     f, offset = inst.fields, _offset(inst)
 
     def run(w: Waves) -> None:
-        index = _positions(w)
+        index = w.positions
         if not len(index):
             return
         where = _addresses(w, inst, index, offset)
-        at = _check(w, inst, where, index, nbytes)
+        at = _places(w, inst, where, index, nbytes)
         rows = [_register(w, f["x"] + i, index) for i in range(dwords)]
         if action in ("cmpstore", "cmpst", "mskor", "wrap"):
             rows += [_register(w, f["y"] + i, index) for i in range(dwords)]
-        load, store = _access(w, (at >> np.uint64(2)).astype(np.intp), dwords)
+        load, store = _access(w, at >> 2, dwords)
         w.mark_lds(at, nbytes)
         old = apply_atomic(f"{action}_{kind}", at, np.stack(rows), load, store, returns=returns)
         if returns:
@@ -225,14 +230,14 @@ def _exchange(inst: Instruction, match: re.Match[str]) -> Run:
     parts = ((f["offset0"] * unit, f["x"]), (f["offset1"] * unit, f["y"]))
 
     def run(w: Waves) -> None:
-        index = _positions(w)
+        index = w.positions
         if not len(index):
             return
         found = []
         for offset, data in parts:
-            at = _check(w, inst, _addresses(w, inst, index, offset), index, nbytes)
+            at = _places(w, inst, _addresses(w, inst, index, offset), index, nbytes)
             rows = np.stack([_register(w, data + i, index) for i in range(dwords)])
-            load, store = _access(w, (at >> np.uint64(2)).astype(np.intp), dwords)
+            load, store = _access(w, at >> 2, dwords)
             w.mark_lds(at, nbytes)
             name = f"storexchg_b{8 * nbytes}"
             found.append(apply_atomic(name, at, rows, load, store, returns=True))

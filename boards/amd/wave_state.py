@@ -62,6 +62,8 @@ class Waves:
         self.flat_scratch = np.zeros(count, np.uint64)
         """FLAT_SCRATCH, where kernels set it themselves."""
         self.steps = 0
+        self._positions: Array | None = None
+        self._positions_of: Array | None = None
         self.observer: Observer | None = None
         self.first_wave = 0
         self.pc = 0
@@ -88,6 +90,29 @@ class Waves:
         self.sel: slice | Array = slice(first, last + 1) if self.contiguous else waves
         self._mask_known = False
         self._mask: Array | None = None
+        self._lds_bases: Array | None = None
+
+    @property
+    def positions(self) -> Array:
+        """The lanes that write, as flat positions (wave * lanes + lane), ascending."""
+        mask = self.mask
+        if self._positions is None or mask is not self._positions_of:
+            self._positions = self._all() if mask is None else np.flatnonzero(mask)
+            self._positions_of = mask
+        elif mask is None and len(self._positions) != self.n * self.lanes:
+            self._positions = self._all()
+        return self._positions
+
+    def _all(self) -> Array:
+        return np.arange(self.n * self.lanes)
+
+    @property
+    def lds_bases(self) -> Array:
+        """Where the LDS of each lane's workgroup begins in `lds`, in bytes, for all lanes."""
+        if self._lds_bases is None:
+            first = self.waves // self.waves_per_group * self.lds_bytes
+            self._lds_bases = np.repeat(first, self.lanes)
+        return self._lds_bases
 
     @property
     def mask(self) -> Array | None:

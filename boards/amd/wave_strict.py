@@ -7,12 +7,12 @@ import numpy as np
 from boards.amd.isa.decode import Instruction
 from boards.amd.isa.layout import Family
 from boards.amd.isa.text import disassemble
+from boards.amd.wave_races import Races
 from boards.amd.wave_state import SGPRS, Waves
 from boards.amd.wave_touch import Touch
 from boards.amd.wave_types import Array, Finding, Report, Strict
 
 _NEVER = -1
-_MANY = -2
 
 
 class Observer:
@@ -34,19 +34,7 @@ class Observer:
         self._pending_vector: set[int] = set()
         self._pending_scalar: set[int] = set()
         self._seen: set[tuple[str, int, str]] = set()
-        self._lds(w)
-
-    def _lds(self, w: Waves) -> None:
-        words = len(w.lds)
-        self.signals = np.zeros(w.count, np.int64)
-        """Barriers that each wave has signalled, and (next) those it has waited for."""
-        self.waits = np.zeros(w.count, np.int64)
-        size = words if self.strict.lds else 0
-        self._written = np.zeros(size, np.bool_)
-        self._writer = np.full(size, _NEVER, np.int64)
-        self._writer_epoch = np.full(size, _NEVER, np.int64)
-        self._reader = np.full(size, _NEVER, np.int64)
-        self._reader_epoch = np.full(size, _NEVER, np.int64)
+        self.races = Races(w)
 
     def define(self, vector: tuple[int, ...], scalar: tuple[int, ...]) -> None:
         """Registers that the launch itself fills."""
@@ -179,10 +167,10 @@ class Observer:
             self.report.findings.append(finding)
 
     def mark_lds(self, at: Array, nbytes: int) -> None:
-        """Dwords that an atomic wrote; atomics do not race with each other."""
+        """Dwords that an atomic wrote."""
         if self.strict.lds:
             for i in range(max(1, nbytes // 4)):
-                self._written[(at >> np.uint64(2)).astype(np.intp) + i] = True
+                self.races.mark((at >> 2) + i)
 
     def lds(
         self, w: Waves, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
@@ -190,29 +178,10 @@ class Observer:
         """An ordinary access to LDS bytes `at` by lanes at flat positions `index`."""
         if not self.strict.lds:
             return
-        wave = w.waves[index // w.lanes]
-        first = (at >> np.uint64(2)).astype(np.intp)
-        for i in range(max(1, nbytes // 4)):
-            self._lds_word(w, inst, first + i, wave, write=write)
 
-    def _lds_word(
-        self, w: Waves, inst: Instruction, word: Array, wave: Array, *, write: bool
-    ) -> None:
-        # An access is ordered after those that came before a barrier this wave has waited for.
-        epoch, waited = self.signals[wave], self.waits[wave]
-        clash = (self._writer_epoch[word] >= waited) & (self._writer[word] != wave)
-        if write:
-            clash |= (self._reader_epoch[word] >= waited) & (self._reader[word] != wave)
-            self._written[word] = True
-            self._writer[word], self._writer_epoch[word] = wave, epoch
-        else:
-            blank = ~self._written[word]
-            if blank.any():
-                at = int(np.argmax(blank))
-                self._found("unwritten LDS", inst, "LDS", w.first_wave + int(wave[at]))
-            shared = (self._reader_epoch[word] >= waited) & (self._reader[word] != wave)
-            self._reader[word] = np.where(shared, _MANY, wave)
-            self._reader_epoch[word] = epoch
-        if w.waves_per_group > 1 and clash.any():
-            at = int(np.argmax(clash))
-            self._found("LDS race", inst, "LDS", w.first_wave + int(wave[at]))
+        def found(kind: str, wave: int) -> None:
+            self._found(kind, inst, "LDS", w.first_wave + wave)
+
+        note = self.races.write if write else self.races.read
+        for i in range(max(1, nbytes // 4)):
+            note(w.waves, (at >> 2) + i, index, found)

@@ -276,8 +276,12 @@ def _carries() -> None:
 
 
 def _add_carry(a: Array, b: Array, carry: Any) -> tuple[Array, Array]:
-    total = np.add(a, b, dtype=np.uint64) + np.asarray(carry, np.uint64)
-    return total.astype(np.uint32), total >> np.uint64(32) != 0
+    total = a + b
+    out = total < a
+    if carry is not False:
+        total = total + np.asarray(carry, np.uint32)
+        out = out | (total == 0) & carry
+    return total, out
 
 
 def _sub_borrow(a: Array, b: Array, borrow: Any) -> tuple[Array, Array]:
