@@ -101,6 +101,7 @@ GFX942 = Family(
     zeroing=ZEROING,
     lane_counts=(64,),
     vgpr_granule={64: 8},
+    accumulators=True,
     waits=_WAITS,
     counters=_COUNTERS,
     unordered=frozenset({"lgkm"}),
