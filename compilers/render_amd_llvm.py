@@ -188,9 +188,10 @@ class AmdLlvmPrinter(LlvmPrinter):
     # control
 
     def place(self, kind: str) -> Value:
-        """The number of the workgroup or of the lane."""
-        name = "workgroup" if kind == "grid" else "workitem"
-        return self._call(dt.int32, f"amdgcn.{name}.id.x")
+        """The number of the workgroup or of the lane, and how far it goes."""
+        name, fact = ("workgroup", 3) if kind == "grid" else ("workitem", 4)
+        text = self.module.call("i32", f"llvm.amdgcn.{name}.id.x")
+        return self._new(f"{text}, !range !{fact}", dt.int32)
 
     def barrier(self) -> None:
         self.lines.append(FENCE.format("release"))
@@ -252,5 +253,7 @@ class AmdLlvmPrinter(LlvmPrinter):
             f'"uniform-work-group-size"="true" {hidden} }}',
             '!1 = !{!"amdgpu-synchronize-as", !"local"}',
             f"!2 = !{{i32 {block}, i32 1, i32 1}}",
+            f"!3 = !{{i32 0, i32 {min(max(kernel.grid, 1), INT32_LIMIT - 1)}}}",
+            f"!4 = !{{i32 0, i32 {block}}}",
         ]
         return "\n".join(lines) + "\n"

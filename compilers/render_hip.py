@@ -158,7 +158,10 @@ class HipPrinter(CPrinter):
     def place(self, kind: str) -> Value:
         """The number of the workgroup or of the lane."""
         name = "workgroup" if kind == "grid" else "workitem"
-        return self._new(f"(i32)__builtin_amdgcn_{name}_id_x()", dt.int32)
+        count = self.kernel.grid if kind == "grid" else self.kernel.block
+        value = self._new(f"(i32)__builtin_amdgcn_{name}_id_x()", dt.int32)
+        self.lines.append(f"__builtin_assume({value.text} >= 0 && {value.text} < {count}ll);")
+        return value
 
     def barrier(self) -> None:
         self.lines.append("__syncthreads();")

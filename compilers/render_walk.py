@@ -179,9 +179,9 @@ class Walker(Writer):
         step, base = self._split(index)
         if step == 0 and not (mask and mask.lanes):
             return self._load_one(load.ref, base, mask)
-        if step == 1 and mask and not mask.lanes and self.printer.narrow:
-            if load.ref.size >= self.width:
-                return self._load_one(load.ref, base, mask, self.width)
+        uniform = self.printer.narrow and mask and not mask.lanes
+        if step == 1 and uniform and load.ref.size >= self.width:
+            return self._load_one(load.ref, base, mask, self.width)
         mask = self._spread_mask(mask)
         if step == 1:
             return self.printer.load(load.ref, self._first(load.ref, base, mask), self.width, mask)

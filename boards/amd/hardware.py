@@ -141,8 +141,8 @@ class Hardware:
         """A GPU by its gpu_id."""
         return next((gpu for gpu in self.gpus if gpu.gpu_id == number), None)
 
-    def close(self) -> None:
-        """Give all memory back."""
+    def empty(self) -> None:
+        """Power off: all memory goes back to the machine that the board runs on."""
         for gpu in self.gpus:
-            gpu.vram.close()
-        self.gtt.close()
+            gpu.vram.empty()
+        self.gtt.empty()

@@ -17,6 +17,9 @@ _FAR = {
 }  # fmt: skip
 """Operands that are counted from M0: only running the instruction tells the register."""
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
+_WIDE_ADDEND = frozenset({"v_mad_u64_u32", "v_mad_i64_i32"})
+"""Compilers use these for a 32-bit a * b + c too: then the addend's upper half, and that of the
+result, mean nothing and were never written."""
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
@@ -109,6 +112,8 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
     for number, o in enumerate(inst.operands):
         if o.field in "kioh" or o.field in far:
             continue
+        if inst.meaning in _WIDE_ADDEND and number == len(inst.operands) - 1:
+            o = o._replace(dwords=1)
         (writes if number < targets else reads).append(o)
     _implied(inst, reads)
 

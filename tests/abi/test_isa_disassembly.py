@@ -10,6 +10,7 @@ from boards.amd.isa.decode import UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.layout import Family, Layout
 from boards.amd.isa.text import disassemble
+from tests import amd_kernels
 from tests.abi.llvm_disassembler import WAVE64, Disassembler, open_disassembler
 from tests.boards.isa_kernels import CASES, module
 from tests.boards.isa_programs import MATRICES, programs
@@ -17,7 +18,11 @@ from tests.boards.wave_harness import CHIPS, Loaded, compile_object
 from tests.support import check
 
 _ELEMENTWISE = {case.name: module(case) for case in CASES}
-_KERNELS = {cpu: _ELEMENTWISE | programs(cpu) for cpu in CHIPS}
+_SMALL = {
+    f"small_{make.__name__}": make()
+    for make in (amd_kernels.add, amd_kernels.reverse, amd_kernels.table, amd_kernels.scratch)
+}
+_KERNELS = {cpu: _ELEMENTWISE | _SMALL | programs(cpu) for cpu in CHIPS}
 _BUILDS = [
     pytest.param(cpu, lanes, name, id=f"{cpu}-{lanes}-{name}")
     for cpu in CHIPS

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from boards.amd.engine_types import Host, QueueSpec, Space
 from boards.amd.machine import Options, open_board
 from boards.amd.world import BoardWorld
+from tests.support import check
 
 # src: include/uapi/linux/kfd_ioctl.h, written down by hand: (request, struct format)
 CALLS = {
@@ -74,6 +77,7 @@ class Driver:
     def __init__(self, name: str = "gfx1100", *, acquire: bool = True, **more: object) -> None:
         more.setdefault("vram_bytes", 64 << 20)
         more.setdefault("options", Options(gtt_bytes=32 << 20))
+        self.places: list = []
         self.world = open_board(name, engines=FakeEngines, **more)
         self.start(acquire)
 
@@ -84,6 +88,14 @@ class Driver:
         if acquire:
             for fd, gpu_id in zip(self.render, self.gpu_ids, strict=True):
                 self.call("acquire_vm", fd, gpu_id)
+
+    def close(self) -> None:
+        """Close descriptors and reservations; leave the rest to the kernel."""
+        for fd in (self.kfd, *self.render):
+            self.world.close(fd)
+        for place in self.places:
+            place.close()
+        self.places.clear()
 
     def call(self, name: str, *values: int) -> tuple[int, ...]:
         """An ioctl with its members in order, missing ones zero; returns all members."""
@@ -108,6 +120,7 @@ class Driver:
         """Reserve, allocate, map for the host, map to GPUs."""
         whole = 2 * nbytes if flags & AQL_QUEUE_MEM else nbytes
         place = self.world.reserve(whole + (2 << 20))
+        self.places.append(place)
         at = -place.cpu_va % (2 << 20)
         va = place.cpu_va + at
         answer = self.call("alloc_memory_of_gpu", va, whole, 0, 0, self.gpu_ids[gpu], flags)
@@ -115,6 +128,7 @@ class Driver:
         region = None
         if host:
             region = self.world.mmap(self.render[gpu], nbytes, offset, within=place, at=at)
+            self.places.append(region)
         found = SimpleNamespace(va=va, handle=handle, region=region, place=place, nbytes=nbytes)
         self.map(found, *([gpu] if map_to is None else map_to))
         return found
@@ -165,9 +179,36 @@ class Driver:
         return self.world.mmap(self.kfd, 8192, doorbell_offset & ~0x1FFF)
 
 
+def fails(number: int, function, *args, **named) -> None:
+    """A call must raise OSError with this errno."""
+    with pytest.raises(OSError, match=r".") as error:
+        function(*args, **named)
+    check(error.value.errno == number, f"{error.value}, expected {errno.errorcode[number]}")
+
+
+class Waiting:
+    """Events of a board with their page: create, wait, look at what came."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.page = driver.buffer(0x8000, SIGNALS)
+
+    def create(self, kind: int, auto_reset: int = 1) -> int:
+        handle = 0 if self.driver.world.process.events.page_handle else self.page.handle
+        return self.driver.call("create_event", handle, 0, kind, auto_reset)[5]
+
+    def wait(self, *events: int, every: int = 0, timeout: int = 1000) -> tuple[int, list[bytes]]:
+        data = np.zeros(48 * len(events), np.uint8)
+        for number, event in enumerate(events):
+            data[48 * number + 40 : 48 * number + 44].view(np.uint32)[0] = event
+        values = (data.ctypes.data, len(events), every, timeout, 0)
+        result = self.driver.call("wait_events", *values)[4]
+        return result, [data[48 * i : 48 * i + 48].tobytes() for i in range(len(events))]
+
+
 def words(region) -> np.ndarray:
     """A mapping as dwords."""
     return np.frombuffer(region.view(), np.uint32)
 
 
-__all__ = ["BoardWorld", "Driver", "FakeEngines", "Options", "words"]
+__all__ = ["BoardWorld", "Driver", "FakeEngines", "Options", "Waiting", "fails", "words"]

@@ -38,7 +38,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     total = np.add(wide, c, dtype=np.float64)
     close = (total.view(np.uint64) & _HALFWAY_BITS) == _HALFWAY
     if close.any() or (np.abs(total) < _TINY32).any():
-        exact, error = two_sum(wide, np.broadcast_to(c, wide.shape).astype(np.float64))
+        exact, error = two_sum(wide, c.astype(np.float64))
         total = to_odd(exact, error)
     return total.astype(np.float32)
 
@@ -46,7 +46,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 def fma16(a: Array, b: Array, c: Array) -> Array:
     """f16 a * b + c with one rounding."""
     wide = np.multiply(a, b, dtype=np.float64)
-    exact, error = two_sum(wide, np.broadcast_to(c, wide.shape).astype(np.float64))
+    exact, error = two_sum(wide, c.astype(np.float64))
     return narrow16(to_odd(exact, error))
 
 

@@ -1,0 +1,163 @@
+"""Events and faults of the board's KFD process: what a driver gets to see of them."""
+
+from __future__ import annotations
+
+import errno
+import struct
+import time
+
+import numpy as np
+
+from boards.amd.engine_types import PacketFault
+from boards.amd.wave_types import MemoryFault, WaveFault
+from tests.boards.board_driver import (
+    DEVICE_MEMORY,
+    PAGE,
+    SIGNALS,
+    Driver,
+    Options,
+    Waiting,
+    fails,
+    words,
+)
+from tests.support import check
+
+COMPLETE, TIMEOUT = 0, 1
+
+
+def test_signal_events() -> None:
+    driver = Driver()
+    events = Waiting(driver)
+    first, second = events.create(0), events.create(0)
+    check((first, second) == (1, 2), "slot 0 is nobody's")
+    page, host = words(events.page.region).view(np.uint64), driver.device().host
+    check(int(page[first]) == 2**64 - 1)
+    page[first] = first
+    host.interrupt(first)
+    check(int(page[first]) == 2**64 - 1, "the kernel takes the signal out of its slot")
+    check(events.wait(first, second)[0] == COMPLETE)
+    before, real = driver.world.monotonic_s(), time.monotonic()
+    check(events.wait(first, second, timeout=5000)[0] == TIMEOUT)
+    check(driver.world.monotonic_s() - before >= 5)
+    check(time.monotonic() - real < 4, "a wait for nothing took real time")
+    driver.call("set_event", first)
+    check(events.wait(first, second, every=1, timeout=1)[0] == TIMEOUT)
+    driver.call("set_event", first)
+    driver.call("reset_event", first)
+    check(events.wait(first, timeout=0)[0] == TIMEOUT)
+    process = driver.world.process
+    driver.device().engines.on_pump = lambda: process.events.signal(second, value=True)
+    driver.create_queue(driver.queue_parts(), 1)
+    check(events.wait(second)[0] == COMPLETE, "an engine that runs while one waits")
+    driver.device().engines.on_pump = None
+    host.interrupt(77)
+    check(driver.world.findings[-1].kind == "interrupt of no event")
+
+
+def test_event_calls_are_checked() -> None:
+    driver = Driver()
+    events = Waiting(driver)
+    vram = driver.buffer(0x8000, DEVICE_MEMORY)
+    fails(errno.EINVAL, driver.call, "create_event", vram.handle, 0, 0, 1)
+    small = driver.buffer(PAGE, SIGNALS)
+    fails(errno.EINVAL, driver.call, "create_event", small.handle, 0, 0, 1)
+    signal, memory = events.create(0), events.create(8)
+    fails(errno.EINVAL, driver.call, "create_event", events.page.handle, 0, 0, 1)
+    fails(errno.EINVAL, driver.call, "set_event", memory)
+    fails(errno.EINVAL, driver.call, "set_event", 55)
+    fails(errno.EINVAL, events.wait, 55)
+    fails(errno.EFAULT, driver.call, "wait_events", 0x10, 1, 0, 5, 0)
+    fails(errno.EINTR, events.wait, signal, timeout=0xFFFFFFFF)
+    driver.unmap(events.page, 0)
+    fails(errno.EPERM, driver.call, "free_memory_of_gpu", events.page.handle)
+    driver.call("destroy_event", memory)
+    fails(errno.EINVAL, driver.call, "destroy_event", memory)
+    for _ in range(4094):
+        driver.call("create_event", 0, 0, 0, 1)
+    fails(errno.ENOSPC, driver.call, "create_event", 0, 0, 0, 1)
+
+
+def test_page_faults_become_memory_exceptions() -> None:
+    driver = Driver(vram_bytes=128 << 20)
+    events = Waiting(driver)
+    memory = events.create(8, auto_reset=1)
+    driver.create_queue(driver.queue_parts())
+    engines, gpu_id = driver.device().engines, driver.gpu_ids[0]
+    # failure.NotPresent, ReadOnly, NoExecute, imprecise, va of the page, gpu_id, ErrorType
+    for error, expected in (
+        (MemoryFault("unmapped", "read", 0x1234_5678), (1, 0, 0, 0, 0x1234_5000, gpu_id, 0)),
+        (MemoryFault("unmapped", "write", 0x5678), (1, 1, 0, 0, 0x5000, gpu_id, 0)),
+        (MemoryFault("read-only", "write", 0x5678), (0, 1, 0, 0, 0x5000, gpu_id, 0)),
+        (
+            WaveFault("unmapped", pc=0x100, text="x", va=0x9010, access="read"),
+            (1, 0, 0, 0, 0x9000, gpu_id, 0),
+        ),
+    ):
+        engines.host.queue_fault(engines.specs[0], error)
+        result, data = events.wait(memory)
+        check(result == COMPLETE)
+        check(struct.unpack_from("<IIIIQII", data[0]) == expected, str(error))
+    driver.world.panel.page_fault(0xABCDE)
+    check(struct.unpack_from("<Q", events.wait(memory)[1][0], 16)[0] == 0xAB000)
+    check(driver.device().engines.specs[0].active)
+
+
+def test_a_fault_can_stop_every_queue_as_the_kernel_does() -> None:
+    driver = Driver(options=Options(gtt_bytes=1 << 24, evict_on_fault=True), vram_bytes=128 << 20)
+    parts = driver.queue_parts()
+    driver.create_queue(parts)
+    driver.world.panel.page_fault(0x1000)
+    check(not driver.device().engines.specs[0].active)
+    driver.call("destroy_queue", 0)
+    driver.create_queue(parts)
+    check(not driver.device().engines.specs[0].active, "the eviction outlives the queue")
+
+
+def test_other_faults_reach_the_save_areas_header() -> None:
+    driver = Driver(vram_bytes=128 << 20)
+    events = Waiting(driver)
+    error_event = events.create(0)
+    driver.call("runtime_enable", 0, 1)
+    fails(errno.EBUSY, driver.call, "runtime_enable", 0, 1)
+    parts = driver.queue_parts()
+    buffers = driver.world.process.memory.buffers
+    save = next(b for b in buffers if b.va == parts.save.va)
+    at = parts.save.va - parts.save.place.cpu_va
+    region = driver.world.mmap(
+        driver.render[0], save.nbytes, save.offset, within=parts.save.place, at=at
+    )
+    payload = np.zeros(1, np.uint64)
+    region.write(24, struct.pack("<QI", payload.ctypes.data, error_event))
+    driver.create_queue(parts)
+    engines = driver.device().engines
+    engines.host.queue_fault(engines.specs[0], PacketFault("unknown opcode"))
+    engines.host.queue_fault(engines.specs[0], WaveFault("illegal instruction", pc=0, text="?"))
+    # src: kfd_ioctl.h EC_QUEUE_PACKET_UNSUPPORTED 20, EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION 4
+    check(int(payload[0]) == 1 << 19 | 1 << 3)
+    check(events.wait(error_event)[0] == COMPLETE)
+
+
+def test_hangs_and_resets_become_hardware_exceptions() -> None:
+    driver = Driver(vram_bytes=128 << 20)
+    events = Waiting(driver)
+    hardware, memory = events.create(3), events.create(8)
+    parts = driver.queue_parts()
+    driver.create_queue(parts)
+    buffer = driver.buffer(PAGE)
+    buffer.region.write(0, b"gone")
+    driver.world.panel.hang(0)
+    check(driver.device().engines.hung == {0})
+    driver.call("destroy_queue", 0)
+    # reset_type (1: one engine), reset_cause (0: hang), memory_lost, gpu_id
+    _, data = events.wait(hardware)
+    check(struct.unpack_from("<IIII", data[0]) == (1, 0, 0, driver.gpu_ids[0]))
+    check(not driver.device().engines.hung)
+    driver.create_queue(parts)
+    driver.world.panel.gpu_reset()
+    _, data = events.wait(hardware)
+    check(struct.unpack_from("<IIII", data[0]) == (0, 0, 1, driver.gpu_ids[0]))
+    check(buffer.region.read(0, 4) != b"gone")
+    driver.world.panel.ecc()
+    _, data = events.wait(hardware, memory, every=1)
+    check(struct.unpack_from("<IIII", data[0]) == (0, 1, 1, driver.gpu_ids[0]))
+    check(struct.unpack_from("<IIIIQII", data[1]) == (0, 0, 0, 1, 0, driver.gpu_ids[0], 1))
