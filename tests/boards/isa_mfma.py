@@ -93,18 +93,21 @@ def accumulators(tiles: int) -> str:
     """k(a, b, c): `tiles` 32x32 tiles c[i] += a b at once: more registers than v0 to v255."""
     total = "<16 x float>"
     name = "@llvm.amdgcn.mfma.f32.32x32x2f32"
-    lines = ["""  %t = call i32 @llvm.amdgcn.workitem.id.x()
+    lines = [
+        """  %t = call i32 @llvm.amdgcn.workitem.id.x()
   %pa = getelementptr float, ptr addrspace(1) %a, i32 %t
   %pb = getelementptr float, ptr addrspace(1) %b, i32 %t
   %va = load float, ptr addrspace(1) %pa
-  %vb = load float, ptr addrspace(1) %pb"""]
-    for i in range(tiles):
-        lines.append(f"""  %i{i} = add i32 %t, {64 * i}
-  %pc{i} = getelementptr {total}, ptr addrspace(1) %c, i32 %i{i}
-  %vc{i} = load volatile {total}, ptr addrspace(1) %pc{i}""")
+  %vb = load float, ptr addrspace(1) %pb"""
+    ]
     lines += [
-        f"  %vd{i} = call {total} {name}(float %va, float %vb, {total} %vc{i},"
-        " i32 0, i32 0, i32 0)"
+        f"""  %i{i} = add i32 %t, {64 * i}
+  %pc{i} = getelementptr {total}, ptr addrspace(1) %c, i32 %i{i}
+  %vc{i} = load volatile {total}, ptr addrspace(1) %pc{i}"""
+        for i in range(tiles)
+    ]
+    lines += [
+        f"  %vd{i} = call {total} {name}(float %va, float %vb, {total} %vc{i}, i32 0, i32 0, i32 0)"
         for i in range(tiles)
     ]
     lines += [f"  store volatile {total} %vd{i}, ptr addrspace(1) %pc{i}" for i in range(tiles)]

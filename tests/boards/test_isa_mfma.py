@@ -159,7 +159,7 @@ def test_accumulation_registers() -> None:
 def test_registers_beyond_the_allocation_fault() -> None:
     """With fewer registers than the code uses: 64 vector and 128 accumulation registers."""
     arguments = [np.zeros(64, np.float32)] * 2 + [np.zeros((_TILES, 64, 16), np.float32)]
+    ir = accumulators(_TILES)
     for limits in ({"rsrc3": 0xF}, {"rsrc1": 0x00AF0017}):
         with pytest.raises(WaveFault, match="out of range"):
-            ir = accumulators(_TILES)
             launch(ir, list(arguments), workgroup=(64, 1, 1), cpu="gfx942", **limits)
