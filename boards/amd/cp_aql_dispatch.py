@@ -14,6 +14,8 @@ from boards.amd.wave_types import Dispatch
 _DESCRIPTOR_BYTES, _KERNARG_ALIGN = 64, 16
 _GROUP_ITEMS_MAX = 1024
 _SCRATCH_EN = 1
+_PROPERTIES, _WAVE32 = 56, 10
+_INDEX_STRIDE, _STRIDE_32, _STRIDE_64 = 3 * 32 + 21, 2, 3
 _PRELOAD, _PRELOAD_SKIP_BYTES = 58, 256
 
 
@@ -78,7 +80,7 @@ class DispatchPacket:
         groups = tuple(-(-n // size) for n, size in zip(self.grid, self.group, strict=True))
         scratch = _int(queue, at.QUEUE_SCRATCH_VA, 8)
         pointers = {
-            "private_segment_buffer": _int(queue, at.QUEUE_SCRATCH_BUFFER, 16),
+            "private_segment_buffer": self._scratch_buffer(queue, descriptor),
             "dispatch_ptr": self.va, "queue_ptr": queue_va, "kernarg": self.kernarg,
             "dispatch_id": index, "private_size": self.private_bytes,
             "flat_scratch": scratch,
@@ -97,6 +99,15 @@ class DispatchPacket:
             max_steps=context.max_steps,
         )
         return self._preload(descriptor, self._scratch(dispatch, queue, scratch))
+
+    def _scratch_buffer(self, queue: bytes, descriptor: bytes) -> int:
+        """The resource of amd_queue_t, with the index stride that depends on the kernel."""
+        resource = _int(queue, at.QUEUE_SCRATCH_BUFFER, 16)
+        if self.context.host.chip.family == "gfx9":
+            return resource
+        # src: amd_aql_queue.cpp FillBufRsrcWord3_Gfx10: "filled in by CP"; word 3, bits [22:21].
+        wave32 = _int(descriptor, _PROPERTIES, 2) >> _WAVE32 & 1
+        return resource | (_STRIDE_32 if wave32 else _STRIDE_64) << _INDEX_STRIDE
 
     def _scratch(self, dispatch: Dispatch, queue: bytes, base: int) -> Dispatch:
         if not self.private_bytes and not dispatch.rsrc2 & _SCRATCH_EN:

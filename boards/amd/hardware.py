@@ -75,8 +75,10 @@ class Counters:
     queues: int = 0
     events: int = 0
     vram_bytes: int = 0
+    """Of buffers; page tables, which stay until the process ends, are counted apart."""
     gtt_bytes: int = 0
     mapped_to_gpus: int = 0
+    table_pages: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -141,8 +143,8 @@ class Hardware:
         """A GPU by its gpu_id."""
         return next((gpu for gpu in self.gpus if gpu.gpu_id == number), None)
 
-    def close(self) -> None:
-        """Give all memory back."""
+    def empty(self) -> None:
+        """Power off: all memory goes back to the machine that the board runs on."""
         for gpu in self.gpus:
-            gpu.vram.close()
-        self.gtt.close()
+            gpu.vram.empty()
+        self.gtt.empty()

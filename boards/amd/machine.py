@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from dataclasses import replace
 
 from boards.amd import sysfs
@@ -13,6 +15,11 @@ from boards.amd.world import BoardWorld
 
 __all__ = ["Checks", "Options", "another_process", "names", "open_board"]
 _PIDS = itertools.count(1000)
+
+
+_ALIVE: weakref.WeakSet[Hardware] = weakref.WeakSet()
+_MANY = 8
+"""Boards alive at which a new one first looks for those that nobody uses any more."""
 
 
 def _next_pid() -> int:
@@ -39,7 +46,11 @@ def open_board(
         chosen.engines = engines
     chips = [chip(name)] * gpus
     files = sysfs.files(chips, vram_bytes, large_bar=chosen.large_bar)
-    return BoardWorld(Hardware(chips, chosen), files, f"board {name}", _next_pid)
+    if len(_ALIVE) >= _MANY:
+        gc.collect()
+    hardware = Hardware(chips, chosen)
+    _ALIVE.add(hardware)
+    return BoardWorld(hardware, files, f"board {name}", _next_pid)
 
 
 def another_process(world: BoardWorld) -> BoardWorld:

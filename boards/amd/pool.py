@@ -7,6 +7,7 @@ words that depend on their own place, so that reading one is noticed without sha
 from __future__ import annotations
 
 import os
+import weakref
 
 import numpy as np
 
@@ -53,25 +54,30 @@ class Pool:
         """Whether poison can be left between two offsets."""
         return False
 
-    def close(self) -> None:
-        """Give the memory back."""
-
 
 class FilePool(Pool):
-    """A pool in a memory file of its own, which can be mapped a second time."""
+    """A pool in a memory file of its own, which can be mapped a second time.
+
+    The file lives as long as any array of it.
+    """
 
     def __init__(self, name: str, nbytes: int) -> None:
         fd = host.memory_file(name, nbytes)
         super().__init__(name, host.map_file(fd, 0, nbytes), nbytes, fd)
+        weakref.finalize(self.bytes, _release, self.va, nbytes, fd).atexit = False
 
     def forget(self, off: int, nbytes: int) -> None:
         super().forget(off, nbytes)
         host.punch(self.fd, off, nbytes)
 
-    def close(self) -> None:
-        """Unmap and close; arrays of it must not be used any more."""
-        host.unmap(self.va, self.nbytes)
-        os.close(self.fd)
+    def empty(self) -> None:
+        """Give all pages back at once; they read as zeros."""
+        host.punch(self.fd, 0, self.nbytes)
+
+
+def _release(va: int, nbytes: int, fd: int) -> None:
+    host.unmap(va, nbytes)
+    os.close(fd)
 
 
 class Vram(FilePool):

@@ -25,6 +25,8 @@ class Reservation:
         self.nbytes = host.pages(nbytes)
         self.cpu_va = host.reserve(self.nbytes)
         self._on_gone = on_gone
+        self._unmap = weakref.finalize(self, host.unmap, self.cpu_va, self.nbytes)
+        self._unmap.atexit = False
         self._taken: list[tuple[int, int]] = []
         self._closing = False
 
@@ -47,7 +49,7 @@ class Reservation:
 
     def _settle(self) -> None:
         if self._closing and not self._taken and self.nbytes:
-            host.unmap(self.cpu_va, self.nbytes)
+            self._unmap()
             self.nbytes = 0
             self._on_gone()
 

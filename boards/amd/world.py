@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 from boards.amd import host
@@ -18,6 +20,7 @@ from boards.amd.extents import Piece
 from boards.amd.hardware import Counters, Finding, Gpu, Hardware
 from boards.amd.kfd import Kfd, number_of
 from boards.amd.kfd_device import SLICE_BYTES, Buffer
+from boards.amd.kfd_memory import Memory
 from boards.amd.kfd_process import Process
 from boards.amd.panel import Panel
 from boards.amd.region import HostRegion, RegisterRegion, Reservation
@@ -38,6 +41,36 @@ class File:
     kfd: Kfd | None = None
 
 
+@dataclass(slots=True)
+class _Map:
+    """Something that is mapped, and the buffer whose memory it keeps."""
+
+    region: Region | None = None
+    buffer: Buffer | None = None
+    memory: Memory | None = None
+
+
+class _Gone:
+    """Tells a world that a mapping is gone, without keeping the world alive."""
+
+    def __init__(self, world: BoardWorld, number: int) -> None:
+        self._world, self._number = weakref.ref(world), number
+
+    def __call__(self) -> None:
+        world = self._world()
+        if world is not None:
+            world.unmapped(self._number)
+
+
+def _vanish(gone: _Gone, within: Reservation | None, va: int, nbytes: int) -> None:
+    """Nobody views a mapping any more: its range is reserved space again, or nobody's."""
+    if within is not None:
+        within.vacate(va, nbytes)
+    else:
+        host.unmap(va, nbytes)
+    gone()
+
+
 class BoardWorld:
     """A process in front of a board; `panel` breaks things, `findings` is what was noticed."""
 
@@ -49,7 +82,7 @@ class BoardWorld:
         self._fds: dict[int, File] = {}
         self._next_fd = _FIRST_FD
         self._kfd: Kfd | None = None
-        self._maps: dict[int, Region | None] = {}
+        self._maps: dict[int, _Map] = {}
         self._next_map = 0
         self.panel = Panel(hardware, self._process, self.kill)
 
@@ -117,9 +150,9 @@ class BoardWorld:
         """The process is killed: descriptors and memory go, its KFD state is cleaned up."""
         self._fds.clear()
         self._end()
-        for region in list(self._maps.values()):
-            if region is not None:
-                region.close()
+        for mapped in list(self._maps.values()):
+            if mapped.region is not None:
+                mapped.region.close()
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
         data = self._tree.read(path)
@@ -176,18 +209,22 @@ class BoardWorld:
         if nbytes <= 0:
             raise OSError(errno.EINVAL, "nothing to reserve")
         number = self._new_map()
-        found = Reservation(nbytes, lambda: self._unmapped(number))
-        self._maps[number] = found
+        found = Reservation(nbytes, _Gone(self, number))
+        self._maps[number].region = found
         return found
 
     def _new_map(self) -> int:
-        """A number for something that is mapped until `_unmapped`."""
+        """A number for something that is mapped until `unmapped`."""
         self._next_map += 1
-        self._maps[self._next_map] = None
+        self._maps[self._next_map] = _Map()
         return self._next_map
 
-    def _unmapped(self, number: int) -> None:
-        del self._maps[number]
+    def unmapped(self, number: int) -> None:
+        """A mapping is gone: what it kept from being reused may be."""
+        gone = self._maps.pop(number)
+        if gone.buffer is not None and gone.memory is not None:
+            gone.buffer.maps -= 1
+            gone.memory.settle(gone.buffer)
 
     def mmap(
         self,
@@ -241,23 +278,14 @@ class BoardWorld:
                 done += part
         if fd == -1:
             host.map_anonymous(nbytes, at=va, write=write)
-        memory = self._process().memory if buffer is not None else None
+        number = self._new_map()
+        mapped = self._maps[number]
         if buffer is not None:
             buffer.maps += 1
-        number = self._new_map()
-
-        def unmap() -> None:
-            if within is not None:
-                within.vacate(va, nbytes)
-            else:
-                host.unmap(va, nbytes)
-            self._unmapped(number)
-            if buffer is not None and memory is not None:
-                buffer.maps -= 1
-                memory.settle(buffer)
-
-        region = HostRegion(va, nbytes, unmap, write=write)
-        self._maps[number] = region
+            mapped.buffer, mapped.memory = buffer, self._process().memory
+        vanish = partial(_vanish, _Gone(self, number), within, va, nbytes)
+        region = HostRegion(va, nbytes, vanish, write=write)
+        mapped.region = region
         return region
 
     def _map_registers(self, kfd: Kfd, nbytes: int, offset: int) -> Region:
@@ -279,8 +307,8 @@ class BoardWorld:
                 process.ring(owner, off, size, value)
 
         number = self._new_map()
-        region = RegisterRegion(nbytes, store, lambda: self._unmapped(number))
-        self._maps[number] = region
+        region = RegisterRegion(nbytes, store, _Gone(self, number))
+        self._maps[number].region = region
         return region
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:
@@ -309,6 +337,11 @@ class BoardWorld:
 
     # For tests
 
+    def power_off(self) -> None:
+        """Kill the process and give the memory of the whole board back; nothing works after."""
+        self.kill()
+        self.hardware.empty()
+
     def baseline(self) -> Counters:
         """What is alive now, on the whole board."""
         process = self.process
@@ -318,6 +351,9 @@ class BoardWorld:
         counters.gtt_bytes = self.hardware.gtt_memory.used_bytes
         if process is not None:
             counters.processes = 1
+            tables = [d.table.tables for d in process.devices.values() if d.table is not None]
+            counters.table_pages = sum(tables)
+            counters.vram_bytes -= sum(tables) * host.PAGE_BYTES
             counters.buffers = len(process.memory.buffers)
             counters.queues, counters.events = len(process.queues.by_id), len(process.events)
             counters.mapped_to_gpus = sum(len(b.on) for b in process.memory.buffers)

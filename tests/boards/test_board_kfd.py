@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import struct
 
 import numpy as np
@@ -267,3 +268,13 @@ def test_two_processes_do_not_see_each_other() -> None:
     fails(errno.EINVAL, other.world.mmap, other.render[0], PAGE, offset)
     other.world.panel.kill_process()
     check(driver.space().read(first.va, 5) == b"first")
+
+
+def test_boards_that_nobody_uses_give_their_memory_back() -> None:
+    files = len(os.listdir("/proc/self/fd"))
+    for _ in range(30):
+        driver = Driver()
+        driver.buffer(4 << 20).region.write(0, b"used")
+    driver.world.power_off()
+    fails(errno.EBADF, driver.call, "get_version")
+    check(len(os.listdir("/proc/self/fd")) < files + 30, "two files of each board stay open")

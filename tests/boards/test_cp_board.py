@@ -29,9 +29,7 @@ OPEN: list = []
 def _closed():
     yield
     for machine in OPEN:
-        for fd in (machine.kfd, *machine.render):
-            machine.world.close(fd)
-        machine.world.hardware.close()
+        machine.close()
     OPEN.clear()
 
 
@@ -81,7 +79,7 @@ class Machine(Driver):
         queue.parts.wptr.region.write64(0, queue.put * scale)
         queue.bells.write64(queue.bell, queue.put * scale)
 
-    def launch(self, kernel: str) -> list[int]:
+    def launch(self, kernel: str, scratch: int = 0) -> list[int]:
         """ACQUIRE_MEM, SET_SH_REG, DISPATCH_DIRECT, as the gc headers of the chip number them."""
         k = self.place(kernel)
         registers = [
@@ -89,6 +87,14 @@ class Machine(Driver):
             (0x22D if self.gfx9 else 0x228, [k.rsrc3]), (0x240, k.user), (0x215, [0]),
             (0x204, [0, 0, 0, BLOCK, 1, 1, 0, 0]),
         ]  # fmt: skip
+        if scratch:
+            # COMPUTE_TMPRING_SIZE: 8 waves (of each shader engine from gfx11 on), 4 KiB each
+            unit = 256 if self.name in ("gfx1100", "gfx1201") else 1024
+            registers += [(0x218, [8 | 4096 // unit << 12])]
+            registers += [(0x210, [scratch >> 8 & 0xFFFFFFFF, scratch >> 40])]
+        if scratch and self.name == "gfx1030":
+            # src: tinygrad ops_amd.py exec: base, swizzle, no limit, format and lane numbers
+            k.user[:4] = [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, 0x20C14000]
         packets = list(ACQUIRE_SOC15 if self.gfx9 else ACQUIRE_NV)
         for offset, values in registers:
             packets += [0xC0007600 | len(values) << 16, offset, *values]
@@ -197,7 +203,7 @@ def test_an_aql_queue(name: str) -> None:
     """Two dispatches, the second reads what the first wrote; structures as in test_cp_aql."""
     m = Machine(name)
     parts, control = m.queue_parts(), m.buffer(PAGE, SIGNALS)
-    number, offset = m.create_queue(parts, 2, wptr=control.va + 56, rptr=control.va + 128)
+    _, offset = m.create_queue(parts, 2, wptr=control.va + 56, rptr=control.va + 128)
     ring, packets = parts.ring, parts.ring.nbytes // 64
     control.region.write(8, struct.pack("<Q", ring.va))
     control.region.write(24, struct.pack("<I", packets))
@@ -218,3 +224,17 @@ def test_an_aql_queue(name: str) -> None:
     check(control.region.read64(128) == 2)
     np.testing.assert_array_equal(words(m.out.region)[: GROUPS * BLOCK], 2)
     check(m.findings() == [], str(m.world.hardware.findings))
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_scratch(name: str) -> None:
+    m = Machine(name)
+    queue, scratch = m.queue(0), m.buffer(1 << 20)
+    m.out.region.write(0, bytes(PAGE))
+    m.send(queue, m.launch("scratch", scratch.va) + m.release(1))
+    item = np.arange(BLOCK)
+    expected = np.tile((item + 3) % 8 * 10 + item, GROUPS)
+    np.testing.assert_array_equal(words(m.out.region)[: len(expected)], expected)
+    check(m.signal[0] == 1)
+    # All dies of gfx942 were given the same scratch memory here.
+    check(m.findings() == (["scratch overlaps"] if m.gfx9 else []), str(m.findings()))
