@@ -75,8 +75,10 @@ class Counters:
     queues: int = 0
     events: int = 0
     vram_bytes: int = 0
+    """Of buffers; page tables, which stay until the process ends, are counted apart."""
     gtt_bytes: int = 0
     mapped_to_gpus: int = 0
+    table_pages: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)

@@ -72,12 +72,21 @@ def resource(w: Waves, family: Family, register: int) -> Resource:
 def scratch_resource(va: int, nbytes: int, lanes: int) -> int:
     """The 128 bits that a gfx10 command processor gives a kernel as private segment buffer."""
     # src: ROCr amd_aql_queue.cpp, FillBufRsrcWord0..3_Gfx10: swizzled, lane added, no bounds,
-    # 32_UINT, type 0; the processor fills in INDEX_STRIDE by the wave's size.
-    stride_code = (lanes // _SMALLEST_STRIDE).bit_length() - 1
+    # 32_UINT, type 0.
     selects = 4 | 5 << 3 | 6 << 6 | 7 << 9
-    word3 = selects | 20 << 12 | stride_code << 21 | 1 << 23 | 1 << 24 | _EMPTY << 28
+    word3 = selects | 20 << 12 | 1 << 23 | 1 << 24 | _EMPTY << 28
     high = va >> 32 & 0xFFFF | 1 << 31
-    return va & 0xFFFFFFFF | high << 32 | (nbytes & 0xFFFFFFFF) << 64 | word3 << 96
+    bits = va & 0xFFFFFFFF | high << 32 | (nbytes & 0xFFFFFFFF) << 64 | word3 << 96
+    return with_index_stride(bits, lanes)
+
+
+def with_index_stride(bits: int, lanes: int) -> int:
+    """A resource whose INDEX_STRIDE says a wave's size."""
+    # src: ROCr, FillBufRsrcWord3_Gfx10 and later: INDEX_STRIDE is "filled in by CP".
+    low, width = _INDEX_STRIDE
+    code = (lanes // _SMALLEST_STRIDE).bit_length() - 1
+    keep = ~((1 << width) - 1 << 96 + low)
+    return bits & keep | code << 96 + low
 
 
 class _Place:

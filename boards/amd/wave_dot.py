@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.decode import Instruction
-from boards.amd.wave_operands import UnsupportedOperand, reader, writer
+from boards.amd.wave_dpp import fetch
+from boards.amd.wave_operands import UnsupportedOperand, writer
 from boards.amd.wave_state import Waves
 from boards.amd.wave_types import Array
 
@@ -29,7 +30,7 @@ def bind_dot(inst: Instruction) -> Run | None:
     _plain_halves(inst, int(match[1]) == 2)
     mixed = match[4] == "iu"
     signs = (f["neg"] & 1, f["neg"] >> 1 & 1) if mixed else (match[4] == "i",) * 2
-    reads = [reader(inst, o, "u32") for o in sources]
+    reads = [fetch(inst, o, "u32") for o in sources]
     put = writer(target, "u32")
     signed = match[3] == "i"
     low, high = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)

@@ -11,6 +11,7 @@ from boards.amd.isa import floats
 from boards.amd.isa.decode import VGPR, Instruction
 from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_dot import bind_dot
+from boards.amd.wave_dpp import fetch, under
 from boards.amd.wave_fp8 import FP8
 from boards.amd.wave_lanes import permlane_sources
 from boards.amd.wave_matrix import MATRIX
@@ -40,9 +41,16 @@ _RENAMED = {
 
 def bind_special(inst: Instruction) -> Run | None:
     """A function for an instruction that is not elementwise, or None."""
+    if inst.dpp is None:
+        return _bind(inst)
+    if not inst.meaning.startswith(("v_fma_mix", "v_dot", "v_mbcnt")):
+        raise UnsupportedOperand(f"{inst.meaning} with DPP")
+    run = _bind(inst)
+    return under(inst.dpp, run) if run is not None else None
+
+
+def _bind(inst: Instruction) -> Run | None:
     name = inst.meaning
-    if inst.dpp is not None:
-        raise UnsupportedOperand(f"{name} with DPP")
     if inst.sdwa is not None:
         raise UnsupportedOperand(f"{name} with SDWA")
     if name in _SPECIAL:
@@ -163,7 +171,7 @@ def _permlane64(inst: Instruction) -> Run:
 
 def _mbcnt(inst: Instruction) -> Run:
     target, bits, base = inst.operands
-    read_bits, read_base = reader(inst, bits, "u32"), reader(inst, base, "u32")
+    read_bits, read_base = fetch(inst, bits, "u32"), fetch(inst, base, "u32")
     put = writer(target, "u32")
     first = 32 if "_hi_" in inst.meaning else 0
 
@@ -246,10 +254,10 @@ def _mix(inst: Instruction) -> Run:
     reads = []
     for i, o in enumerate(sources):
         if halves >> i & 1:
-            raw = _half(reader(inst, o, "p"), "f16", high=bool(f["op_sel"] >> i & 1))
+            raw = _half(fetch(inst, o, "p"), "f16", high=bool(f["op_sel"] >> i & 1))
             read = _to_f32(raw)
         else:
-            read = reader(inst, o, "f32")
+            read = fetch(inst, o, "f32")
         signs = bool(f["neg"] >> i & 1), bool(f["neg_hi"] >> i & 1)
         reads.append(with_signs(read, "f32", *signs))
     to_half = inst.meaning != "v_fma_mix_f32"

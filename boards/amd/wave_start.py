@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from boards.amd.isa.layout import Family
+from boards.amd.wave_buffer import with_index_stride
 from boards.amd.wave_state import EXEC, Waves, pack_bits
 from boards.amd.wave_types import Array, Dispatch
 
@@ -70,12 +71,14 @@ def from_descriptor(
     words = [int.from_bytes(descriptor[i : i + 4], "little") for i in range(0, 64, 4)]
     entry = descriptor_va + int.from_bytes(descriptor[16:24], "little", signed=True)
     properties = words[14] & 0xFFFF
+    lanes = 32 if properties >> _WAVE32 & 1 else 64
     registers: list[int] = []
     for name, bit, dwords in _USER_SGPRS:
         if properties >> bit & 1:
             value = pointers.get(name, 0)
+            if name == "private_segment_buffer":
+                value = with_index_stride(value, lanes)
             registers.extend(value >> 32 * i & 0xFFFFFFFF for i in range(dwords))
-    lanes = 32 if properties >> _WAVE32 & 1 else 64
     return Dispatch(
         entry=entry & (1 << 64) - 1, groups=groups, workgroup=workgroup, rsrc1=words[12],
         rsrc2=words[13], rsrc3=words[11], user_sgprs=tuple(registers), lanes=lanes,

@@ -66,6 +66,8 @@ class Waves:
         self.scc = np.zeros(count, np.bool_)
         self.mode = np.zeros(count, np.uint32)
         self.plain_mode = False
+        self.narrowed: Array | None = None
+        """The lanes that write, while an instruction with DPP runs."""
         self.lds_bytes = lds_bytes
         self.lds = np.full(groups * lds_bytes // 4 + 1, _POISON, np.uint32)
         self.shared_base, self.private_base = 0, 0
@@ -102,7 +104,16 @@ class Waves:
 
     @property
     def mask(self) -> Array | None:
-        """EXEC of the selected waves as bool (n, lanes); None when every lane is on."""
+        """The lanes that write, as bool (n, lanes): EXEC's; None when every lane is on."""
+        return self._exec_mask() if self.narrowed is None else self.narrowed
+
+    @property
+    def enabled(self) -> Array:
+        """EXEC of the selected waves as bool (n, lanes), even while fewer lanes write."""
+        mask = self._exec_mask()
+        return np.ones((self.n, self.lanes), np.bool_) if mask is None else mask
+
+    def _exec_mask(self) -> Array | None:
         if not self._mask_known:
             words = self.exec_words()
             full = bool((words == np.uint32(0xFFFFFFFF)).all())
@@ -112,7 +123,7 @@ class Waves:
 
     @property
     def active(self) -> Array:
-        """EXEC of the selected waves as bool (n, lanes)."""
+        """The lanes that write, as bool (n, lanes)."""
         mask = self.mask
         return np.ones((self.n, self.lanes), np.bool_) if mask is None else mask
 

@@ -20,6 +20,7 @@ _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _WIDE_ADDEND = frozenset({"v_mad_u64_u32", "v_mad_i64_i32"})
 """Compilers use these for a 32-bit a * b + c too: then the addend's upper half, and that of the
 result, mean nothing and were never written."""
+_PAIR = 2
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
@@ -116,8 +117,19 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
             continue
         if inst.meaning in _WIDE_ADDEND and number == len(inst.operands) - 1:
             o = o._replace(dwords=1)
+        if inst.encoding == "VOP3P" and number >= targets and o.dwords == _PAIR:
+            o = _picked(inst, o, number - targets)
         (writes if number < targets else reads).append(o)
     _implied(inst, reads)
+
+
+def _picked(inst: Instruction, o: Operand, source: int) -> Operand:
+    """The dwords of a pair that op_sel and op_sel_hi pick for packed f32: one, when they agree."""
+    if not (inst.meaning.startswith("v_pk_") and inst.meaning.endswith("_f32")):
+        return o
+    f = inst.fields
+    low, high = f["op_sel"] >> source & 1, (f["hi_ab"] | f["hi_c"] << 2) >> source & 1
+    return o._replace(code=o.code + low, dwords=1) if low == high else o
 
 
 def _targets(inst: Instruction) -> int:

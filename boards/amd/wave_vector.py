@@ -10,7 +10,7 @@ import numpy as np
 from boards.amd.isa import convert_ops, float_ops, floats, gfx12_ops, older_ops, rare_ops
 from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
 from boards.amd.isa.vector_ops import OPS, Op
-from boards.amd.wave_lanes import dpp_enabled, dpp_sources
+from boards.amd.wave_dpp import permuted, written_lanes
 from boards.amd.wave_operands import (
     BITS,
     DTYPES,
@@ -98,8 +98,7 @@ def bind_parts(
         raise UnsupportedOperand(f"{inst.meaning} with {len(sources)} sources")
     _plain_halves(inst)
     reads = [source_reader(inst, o, kind) for o, kind in zip(sources, op.sources, strict=True)]
-    if inst.dpp is not None:
-        reads[0] = _permuted(inst, reads[0])
+    reads[0] = permuted(inst.dpp, reads[0])
     function = _function(inst, op, reads)
     puts = [_put(inst, o, kind) for o, kind in zip(targets, op.results, strict=False)]
     if compares:
@@ -200,23 +199,6 @@ def _sign_bits(read: Reader, neg: int, absolute: int) -> Reader:
     return lambda w: (read(w) & keep) ^ flip
 
 
-def _permuted(inst: Instruction, read: Reader) -> Reader:
-    """Source 0 through DPP: lanes that are out of bounds or off read 0 with bound_ctrl."""
-    dpp = inst.dpp
-    if dpp is None:
-        return read
-
-    def apply(w: Waves) -> Array:
-        index, inside = dpp_sources(dpp, w.lanes)
-        value = read(w)[:, index]
-        if not dpp.bound_control:
-            return value
-        usable = inside & (dpp.fetch_inactive | w.active[:, index])
-        return np.where(usable, value, value.dtype.type(0))
-
-    return apply
-
-
 def _with_dpp_mask(
     inst: Instruction, function: Callable[[Waves], Any]
 ) -> Callable[[Waves], tuple[Any, Array | None]]:
@@ -225,14 +207,7 @@ def _with_dpp_mask(
     if dpp is None:
         return lambda w: (function(w), w.mask)
 
-    def run(w: Waves) -> tuple[Any, Array | None]:
-        index, inside = dpp_sources(dpp, w.lanes)
-        allowed = w.active & dpp_enabled(dpp, w.lanes)
-        if not dpp.bound_control:
-            allowed &= inside & (dpp.fetch_inactive | w.active[:, index])
-        return function(w), allowed
-
-    return run
+    return lambda w: (function(w), written_lanes(w, dpp))
 
 
 def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[Waves], Any]:

@@ -351,6 +351,9 @@ class BoardWorld:
         counters.gtt_bytes = self.hardware.gtt_memory.used_bytes
         if process is not None:
             counters.processes = 1
+            tables = [d.table.tables for d in process.devices.values() if d.table is not None]
+            counters.table_pages = sum(tables)
+            counters.vram_bytes -= sum(tables) * host.PAGE_BYTES
             counters.buffers = len(process.memory.buffers)
             counters.queues, counters.events = len(process.queues.by_id), len(process.events)
             counters.mapped_to_gpus = sum(len(b.on) for b in process.memory.buffers)

@@ -67,3 +67,45 @@ def test_dpp_reads_and_writes_the_lanes_it_should(bound: int, fetch_inactive: in
             elif enabled and bound:
                 expected[lane] = 0
         np.testing.assert_array_equal(w.vgpr[0][0], expected, f"control {control:#x}")
+
+
+_MIX, _DOT4 = 0xCC200000, 0xCC160000  # v_fma_mix_f32, v_dot4_i32_iu8 of gfx11
+_ROW_SHR_1, _VGPR = 0x111, 256
+
+
+def _packed(words: list[int], bound: int) -> Waves:
+    """Run a VOP3P instruction v0 = op(v1 through row_shr:1, v2, v3) with lanes 4..7 off."""
+    extra = 1 | _ROW_SHR_1 << 8 | bound << 19 | 0xFF << 24
+    w = Waves(1, _LANES, 8, 0, 1)
+    w.sgpr[EXEC] = np.uint32(0xFFFFFF0F)
+    w.set_mode(np.array([0xF0], np.uint32))
+    w.select(np.arange(1))
+    lane = np.arange(_LANES, dtype=np.uint32)
+    floats = (lane.astype(np.float32) + 1).view(np.uint32)
+    mixed = words[0] == _MIX
+    w.vgpr[0], w.vgpr[1] = _OLD, floats if mixed else lane | lane << 16
+    w.vgpr[2] = np.float32(10).view(np.uint32) if mixed else 0x00020003
+    w.vgpr[3] = np.float32(0.5).view(np.uint32) if mixed else 1000
+    second = _DPP16 | (_VGPR + 2) << 9 | (_VGPR + 3) << 18 | words[1]
+    run = bind(decode(GFX11, [words[0], second, extra], 0), FlatMemory())
+    if run is None:
+        raise AssertionError("no meaning")
+    run(w)
+    return w
+
+
+@pytest.mark.parametrize("bound", [0, 1])
+def test_packed_instructions_permute_source_0(bound: int) -> None:
+    lane = np.arange(_LANES)
+    before = np.where(lane % 16 == 0, -1, lane - 1)
+    reaches = (before >= 0) & ~((before >= 4) & (before < 8))
+    active = ~((lane >= 4) & (lane < 8))
+    mixed = _packed([_MIX, 0], bound).vgpr[0][0].view(np.float32)
+    dot = _packed([_DOT4 | 1 << 14, 3 << 27], bound).vgpr[0][0]
+    for found, sums, empty in (
+        (mixed, 10.0 * (before + 1) + 0.5, 0.5),
+        (dot, 5 * before + 1000, 1000),
+    ):
+        old = np.array(_OLD, np.uint32).view(found.dtype)
+        expected = np.where(reaches, sums, empty if bound else old).astype(found.dtype)
+        np.testing.assert_array_equal(found, np.where(active, expected, old))
