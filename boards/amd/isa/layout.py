@@ -102,6 +102,8 @@ class Family:
     lane_counts: tuple[int, ...] = (32, 64)
     vgpr_granule: Mapping[int, int] = field(default_factory=lambda: {32: 8, 64: 4})
     """Lanes of a wave -> vector registers that one unit of RSRC1.VGPRS stands for."""
+    accumulators: bool = False
+    """Whether RSRC3 divides a wave's registers into vector and accumulation registers."""
     packed_items: bool = True
     """v0 = x | y << 10 | z << 20; else x, y, z in v0, v1, v2."""
     group_ids_in_ttmp: bool = False
