@@ -36,7 +36,7 @@ class Shape:
 SHAPES = (
     Shape(Tile(128, 128, 8, 256), 8, 8),
     Shape(Tile(64, 64, 16, 256), 4, 4),
-    Shape(Tile(32, 32, 32, 64), 4, 4),
+    Shape(Tile(32, 32, 16, 64), 4, 4),
 )
 """Largest first: a larger tile reads less memory, a smaller one has work for more units."""
 UNROLL = 8

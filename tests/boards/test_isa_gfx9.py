@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.isa.decode import VGPR, decode
+from boards.amd.isa.decode import VGPR, UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import bind, execute
 from boards.amd.wave_state import EXEC, VCC, Waves, unpack_bits
@@ -183,6 +183,13 @@ def test_fences() -> None:
     a, c = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)
     report = launch(_FENCES, [a, c], workgroup=(64, 1, 1), cpu="gfx942")
     check(c[0] == a.sum() and not report.findings, f"{c} {report.findings}")
+
+
+def test_long_encodings_take_no_literal() -> None:
+    words = [0xD1010000, 255 | VGPR + 1 << 9, 0x3F000000, 0]  # v_add_f32_e64 v0, literal, v1
+    with pytest.raises(UnknownInstruction):
+        decode(_FAMILY, words, 0)
+    check(decode(_FAMILY, [words[0], 242 | VGPR + 1 << 9, 0, 0], 0).name == "v_add_f32")
 
 
 def _eight_bits(kind: str) -> Any:

@@ -91,7 +91,7 @@ def test_products_of_halves_use_the_matrix_unit(arch: str, dtype: DType, instruc
 def test_products_of_floats_are_tiled(arch: str, multiply: str, load: str) -> None:
     binary = built(matmul(zeros(256, 256), zeros(256, 256)), arch)
     found = mnemonics(binary)
-    check(found[multiply] >= 128 and found[load] >= 16, f"{found}")
+    check(found[multiply] >= 100 and found[load] >= 16, f"{found}")
     waves = binary.resources["block"] // binary.resources["wave_lanes"]
     check(found["s_barrier"] == (2 if waves > 1 else 0), f"{found}")
     check(not binary.resources["private_bytes"] and not binary.resources["vgpr_spills"], "spilled")

@@ -96,6 +96,7 @@ GFX942 = Family(
     off=frozenset({127, 128}),
     flat_offset_signed=True,
     dpp_sources=frozenset({250}),
+    long_literals=False,
     sdwa=True,
     dpp_encodings=frozenset({"VOP1", "VOP2"}),
     plain_names=PLAIN_NAMES - {"v_pk_fmac_f16", "v_dot2c_f32_f16", "v_dot4c_i32_i8"},

@@ -90,6 +90,8 @@ class Family:
     """Word 3 of a buffer resource: the kind of bounds check; None: it follows from the stride."""
     own_scratch: bool = False
     """Kernels set FLAT_SCRATCH themselves, from registers that tell where the wave's memory is."""
+    long_literals: bool = True
+    """Whether the long vector encodings take a literal."""
     sdwa: bool = False
     """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
     row_share: str = "row_share"
