@@ -36,11 +36,13 @@ class Shape:
 SHAPES = (
     Shape(Tile(128, 128, 8, 256), 8, 8),
     Shape(Tile(64, 64, 16, 256), 4, 4),
-    Shape(Tile(32, 32, 32, 64), 4, 4),
+    Shape(Tile(32, 32, 16, 64), 4, 4),
 )
 """Largest first: a larger tile reads less memory, a smaller one has work for more units."""
 UNROLL = 8
 """Steps along k without a branch: more would only keep more registers alive at once."""
+WIDE_SHAPES = (Shape(Tile(64, 64, 8, 256), 4, 4), Shape(Tile(32, 32, 8, 64), 4, 4))
+"""For elements of 64 bits."""
 BUSY = 2
 """A shape is used when it has a workgroup for every second compute unit."""
 
@@ -57,12 +59,13 @@ class Machine(Protocol):
 def choose(found: Contraction, machine: Machine) -> Shape:
     """The largest shape that keeps the compute units busy."""
     wide = max(found.a.dtype.itemsize, found.b.dtype.itemsize) > GROUP
-    for shape in SHAPES[1:] if wide else SHAPES:
+    shapes = WIDE_SHAPES if wide else SHAPES
+    for shape in shapes:
         tile, batches = shape.tile, extent(found.batch)
         groups = -(-extent(found.m) // tile.rows) * -(-extent(found.n) // tile.columns) * batches
         if groups * BUSY >= machine.threads:
             return shape
-    return SHAPES[-1]
+    return shapes[-1]
 
 
 def lower_product(algorithm: Algorithm, found: Contraction, machine: Machine) -> Kernel:

@@ -7,12 +7,24 @@ float64 results are within a few units in the last place. Special cases are C's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from compilers import dtype as dt
 from compilers.ir import Expr
 from compilers.math_build import cast, where
 from compilers.math_soft_exp import exp, exp2, expm1, log, log1p, log2, log10, power
-from compilers.math_soft_more import acosh, asinh, atanh, cosh, erf, fmod, hypot, sinh, tanh
+from compilers.math_soft_more import (
+    FMOD_SINGLE_STEPS,
+    acosh,
+    asinh,
+    atanh,
+    cosh,
+    erf,
+    fmod,
+    hypot,
+    sinh,
+    tanh,
+)
 from compilers.math_soft_trig import acos, asin, atan, atan2, cos, sin, tan
 
 SOFT: dict[str, Callable[..., Expr]] = {
@@ -22,6 +34,9 @@ SOFT: dict[str, Callable[..., Expr]] = {
     "erf": erf, "pow": power, "atan2": atan2, "hypot": hypot, "fmod": fmod,
 }  # fmt: skip
 """The C function's name, without its suffix -> float64 arguments to float64 result."""
+
+SINGLE = {"fmod": partial(fmod, steps=FMOD_SINGLE_STEPS)}
+"""What needs less for float32."""
 
 
 def without_calls(root: Expr, known: Sequence[Expr]) -> Expr:
@@ -47,5 +62,6 @@ def _rebuilt(expr: Expr, src: tuple[Expr, ...]) -> Expr:
     condition, fast, *operands = src
     single = expr.dtype is dt.float32
     name = expr.arg.removesuffix("f") if single and expr.arg not in SOFT else expr.arg
-    value = cast(SOFT[name](*(cast(operand, dt.float64) for operand in operands)), expr.dtype)
+    function = SINGLE.get(name, SOFT[name]) if single else SOFT[name]
+    value = cast(function(*(cast(operand, dt.float64) for operand in operands)), expr.dtype)
     return value if condition.op == "const" else where(condition, value, fast)

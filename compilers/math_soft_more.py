@@ -29,8 +29,9 @@ def _erf_series() -> tuple[float, ...]:
 
 
 ERF = _erf_series()
-FMOD_BITS, FMOD_STEPS = 50, 43
-"""What one step reduces, and steps for the largest distance of two exponents (2,098 bits)."""
+FMOD_BITS, FMOD_STEPS, FMOD_SINGLE_STEPS = 50, 42, 6
+"""What one step reduces, and steps for the largest distance of two exponents: 2,098 bits, and 277
+of float32."""
 TINY, TINY_LIFT = 2.0**-1022, 54
 
 
@@ -147,7 +148,7 @@ def _parts(x: Expr) -> tuple[Expr, Expr]:
     return where(small, op("sub", e, TINY_LIFT), e), m
 
 
-def fmod(x: Expr, y: Expr) -> Expr:
+def fmod(x: Expr, y: Expr, steps: int = FMOD_STEPS) -> Expr:
     """C's remainder, exact: the mantissa of x is shifted up to 50 bits at a time, and after each
     shift reduced to at most half of that of y by a multiple that fma subtracts exactly."""
     a, b = op("abs", x), op("abs", y)
@@ -157,7 +158,7 @@ def fmod(x: Expr, y: Expr) -> Expr:
     eb, whole = _parts(where(usual, b, 1.0))
     inverse = op("div", 1.0, whole)
     left = op("sub", ea, eb)
-    for _ in range(FMOD_STEPS):
+    for _ in range(steps):
         rest = mad(op("rint", op("mul", rest, inverse)), op("neg", whole), rest)
         step = where(op("lt", left, FMOD_BITS), left, FMOD_BITS)
         left = op("sub", left, step)

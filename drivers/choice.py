@@ -48,6 +48,8 @@ class Choice:
     cache_dir: str | None
     """Absolute path of where compiled kernels are kept; None without a home: nothing is kept."""
     firmware_dir: str | None
+    aql: bool | None = None
+    """Whether AMD's compute queues read AQL packets; None for what the chip does best."""
 
 
 def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
@@ -68,6 +70,7 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         cpu_threads=_threads(environ),
         cache_dir=_cache_dir(environ),
         firmware_dir=_directory(environ, "UNBOUND_FIRMWARE"),
+        aql=_flag(environ, "AMD_AQL") if environ.get("AMD_AQL") else None,
     )
 
 

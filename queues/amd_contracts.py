@@ -1,62 +1,20 @@
-"""What AMD's queues and graphs need of the device and the rings they are built for."""
+"""What AMD's queues and graphs need of the device they are built for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from drivers.base.contracts import Buffer, Program, Signal
-from queues.amd_launch import Block, Kernel, Scratch, Target
+from drivers.base.contracts import Buffer, Grid, Program, Signal
+from queues.amd_launch import Block, Target
 from queues.sdma import Engine
 
 
-class Launch(Protocol):
-    """A launch of one kernel with one workgroup size: PM4 words, or an AQL packet."""
-
-    kernel: Kernel
-
-
-class ComputeRing(Protocol):
-    """A ring that runs kernels. Everything is used with `lock` held."""
-
-    name: str
-    lock: AbstractContextManager[bool]
-
-    def launch(self, launcher: Launch, words: Sequence[int], grid: Block) -> None:
-        """One launch, its arguments checked."""
-
-    def emit(self, words: Sequence[int]) -> None:
-        """PM4 packets, wherever this ring reads them from."""
-
-    def bind(self, items: Sequence[Item], memory: GraphMemory) -> Bound:
-        """Write a recording to memory once."""
-
-
-class Bound(Protocol):
-    """A recording in memory, and where its arguments are."""
-
-    argument_offs: list[int]
-    """Byte of the memory of every launch's arguments, in order."""
-
-    def play(self, ring: ComputeRing) -> int:
-        """With the lock held: run it; what to wait for before its words are changed."""
-
-
-class GraphMemory(Protocol):
-    """Memory that host and queues see."""
-
-    gpu_va: int
-    nbytes: int
-
-    def view(self) -> memoryview:
-        """Its bytes."""
-
-
 class Item:
-    """One step of a queue: PM4 words, or a launch."""
+    """One step of a compute queue: PM4 words, or a launch with its arguments checked."""
 
-    __slots__ = ("block", "grid", "launcher", "program", "values", "words")
+    __slots__ = ("block", "grid", "program", "values", "words")
 
     def __init__(
         self,
@@ -70,36 +28,72 @@ class Item:
         self.grid, self.block = grid, block
 
 
-class CopyRing(Protocol):
-    """A ring that copies."""
+class Bound(Protocol):
+    """A recording in memory that host and GPU see."""
 
-    name: str
-    lock: AbstractContextManager[bool]
-    engine: Engine
+    lock: AbstractContextManager[object]
+    words: memoryview
+    """Its memory as 64-bit words."""
 
-    def emit(self, packets: Iterable[Sequence[int]]) -> None:
-        """Packets in order, and one doorbell."""
+    def place(self, item: int, number: int) -> int:
+        """The word of argument `number` of step `item`."""
+
+    def settle(self) -> None:
+        """Return once the last replay is done, so that its words may change."""
+
+    def play(self) -> None:
+        """With the lock held: run it."""
+
+    def close(self) -> None:
+        """Give the memory back once it is done."""
 
 
 class Owner(Protocol):
-    """The device side: validation of what a packet names, and memory for graphs."""
+    """The device side: validation of what a packet names."""
 
+    name: str
     freed_mark: object
-    target: Target
+    """Replaced by another object whenever anything of this device is freed or closed."""
     mailbox_va: int
     event_id: int
 
-    def argument_word(self, value: Buffer | int) -> int:
-        """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
-
-    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
-        """The address of a buffer that `nbytes` are copied from or to."""
-
     def signal_word(self, signal: Signal) -> int:
         """The address of a live signal. Raises: BadArgument, UseAfterFree."""
+
+    def signal_value(self, value: int) -> int:
+        """A value that queues can compare. Raises: BadArgument."""
 
     def check_alive(self, things: Sequence[object]) -> None:
         """Raises: UseAfterFree when one of the buffers, programs or signals is gone."""
 
 
-__all__ = ["Bound", "ComputeRing", "CopyRing", "GraphMemory", "Item", "Launch", "Owner", "Scratch"]
+class ComputeOwner(Owner, Protocol):
+    """What a compute queue needs beside that."""
+
+    target: Target
+
+    def argument_word(self, value: Buffer | int) -> int:
+        """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
+
+    def launch_item(self, program: Program, values: Sequence[int], grid: Grid, block: Grid) -> Item:
+        """A launch, its program, sizes and number of arguments checked."""
+
+    def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
+        """Give the steps to the ring; `check` is called first, with the ring's lock held."""
+
+    def bind(self, items: Sequence[Item]) -> Bound:
+        """Write the steps to memory once."""
+
+
+class CopyOwner(Owner, Protocol):
+    """What a copy queue needs beside that."""
+
+    @property
+    def engine(self) -> Engine:
+        """The version of the copy engine."""
+
+    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
+        """The address of a buffer that `nbytes` are copied from or to."""
+
+    def run_copies(self, packets: Iterable[Sequence[int]], check: Callable[[], None]) -> None:
+        """Give packets to the ring; `check` is called first, with the ring's lock held."""

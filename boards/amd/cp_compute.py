@@ -170,7 +170,7 @@ def _dispatch(state: State, dims: tuple[int, int, int], initiator: int) -> None:
             entry=join(sh[PGM_LO], sh[PGM_HI]) << _CODE_SHIFT,
             groups=(groups[0], groups[1], groups[2]),
             workgroup=(workgroup[0], workgroup[1], workgroup[2]),
-            rsrc1=sh[PGM_RSRC1], rsrc2=sh[PGM_RSRC2],
+            rsrc1=sh[PGM_RSRC1], rsrc2=sh[PGM_RSRC2], rsrc3=sh[PGM_RSRC3[chip.family]],
             user_sgprs=_user_data(sh),
             lanes=32 if wave32 else 64, lds_bytes=lds_bytes(sh[PGM_RSRC2]),
             scratch_va=scratch_va, scratch_wave_bytes=wave_bytes, scratch_waves=waves,

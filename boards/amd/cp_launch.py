@@ -56,8 +56,8 @@ def launch(context: Context, dispatch: Dispatch) -> None:
     except WaveFault as fault:
         host.trace(
             "fault", queue=context.spec.queue_id, kind=fault.kind, entry=dispatch.entry,
-            pc=fault.pc, wave=fault.wave, lane=fault.lane, va=fault.va, begin=begin,
-            end=host.ticks(),
+            pc=fault.pc, wave=fault.wave, lane=fault.lane, va=fault.va, access=fault.access,
+            detail=fault.detail, lanes=dispatch.lanes, begin=begin, end=host.ticks(),
         )  # fmt: skip
         if fault.kind == "endless":
             raise Hung(str(fault)) from fault

@@ -91,10 +91,12 @@ class Engines:
             moved = False
             for _ in range(_FOREVER):
                 if not self._round():
-                    return moved
+                    break
                 moved = True
         finally:
             self._pumping = False
+        if moved:
+            self.host.trace("idle")
         return moved
 
     def _round(self) -> bool:
@@ -117,7 +119,9 @@ class Engines:
             return False
         except (PacketFault, MemoryFault, WaveFault) as fault:
             running.stopped = True
-            self.host.trace("queue fault", queue=queue_id, why=str(fault))
+            self.host.trace(
+                "queue fault", queue=queue_id, why=str(fault), kind=fault.kind, va=fault.va
+            )
             self.host.queue_fault(running.context.spec, fault)
             return True
         waiting = progress is Progress.WAITING

@@ -119,10 +119,10 @@ class Hardware:
             self._found.add((kind, what))
             self.findings.append(Finding(kind, what, detail))
 
-    def trace_fault(self, queue_id: int, what: str) -> None:
-        """A queue stopped; for the timeline."""
+    def tell(self, name: str, **facts: int | str) -> None:
+        """One event of the timeline; costs nothing when tracing is off."""
         if self.trace is not None:
-            self.trace("fault", {"queue": queue_id, "what": what})
+            self.trace(name, facts)
 
     def forget_findings(self) -> None:
         """Start a new list, for a test that goes on."""

@@ -165,6 +165,9 @@ class Memory:
                 table.map(va, base + piece.start, piece.nbytes, flags, mtype)
                 va += piece.nbytes
         buffer.on.append(device)
+        self._hardware.tell(
+            "map", gpu=device.gpu.index, va=buffer.va, nbytes=buffer.nbytes, kind=buffer.kind
+        )
 
     def unmap(self, args: SimpleNamespace) -> None:
         """UNMAP_MEMORY_FROM_GPU. Raises: OSError EINVAL, ENOMEM, EBUSY while a queue needs it."""
@@ -189,6 +192,9 @@ class Memory:
                 table.unmap(mapping.first << PAGE_SHIFT, mapping.count << PAGE_SHIFT)
             device.mappings.remove(mapping)
         buffer.on.remove(device)
+        self._hardware.tell(
+            "unmap", gpu=device.gpu.index, va=buffer.va, nbytes=buffer.nbytes, kind=buffer.kind
+        )
 
     def available(self, args: SimpleNamespace) -> None:
         """AVAILABLE_MEMORY. src: amdgpu_amdkfd_get_available_memory()"""

@@ -86,7 +86,6 @@ class Process:
         """What the kernel makes of a queue that stopped."""
         access = getattr(error, "access", "")
         kind = getattr(error, "kind", "")
-        self.hardware.trace_fault(spec.queue_id, str(error))
         if access in ("read", "write", "execute") and kind != "misaligned":
             self.memory_fault(device, int(getattr(error, "va", 0)), kind, access)
         elif isinstance(error, PacketFault):

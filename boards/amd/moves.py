@@ -35,8 +35,7 @@ def gather(pool: Pool, off: Array, nbytes: int, dense: bool) -> Words:
     wide = _WIDE.get(nbytes)
     if wide is not None and not int(np.bitwise_or.reduce(off)) & nbytes - 1:
         elements: Array = pool.bytes[: pool.nbytes & -nbytes].view(wide)[off // nbytes]
-        columns = elements.view(np.uint32).reshape(len(off), dwords).T.copy()
-        return columns
+        return elements.view(np.uint32).reshape(len(off), dwords).T.copy()
     index = off >> 2
     return np.stack([pool.words[index + i] for i in range(dwords)])
 

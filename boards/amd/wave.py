@@ -28,8 +28,8 @@ from boards.amd.wave_relative import bind_relative
 from boards.amd.wave_scalar import BARRIER, BARRIER_SIGNAL, BARRIER_WAIT, END, Jump, bind_scalar
 from boards.amd.wave_scalar_float import bind_scalar_float
 from boards.amd.wave_special import bind_special
-from boards.amd.wave_start import start, vgpr_count, waves_per_group
-from boards.amd.wave_state import Waves
+from boards.amd.wave_start import register_counts, start, waves_per_group
+from boards.amd.wave_state import ACCUMULATORS, Waves
 from boards.amd.wave_strict import Observer
 from boards.amd.wave_touch import Touch, touch
 from boards.amd.wave_types import Array, Dispatch, Memory, MemoryFault, Report, Strict, WaveFault
@@ -105,8 +105,10 @@ class Chunk:
         """Start the waves of some workgroups and run them all to the end."""
         d = self.dispatch
         count = groups * waves_per_group(d)
-        registers = vgpr_count(d, self.family)
-        w = self.w = Waves(count, d.lanes, registers, d.lds_bytes, groups, self.family.null)
+        vectors, accumulators = register_counts(d, self.family)
+        w = self.w = Waves(
+            count, d.lanes, vectors, d.lds_bytes, groups, self.family.null, accumulators
+        )
         observe = self.strict.uninitialised or self.strict.wait_counts or self.strict.lds
         self.observer = w.observer = (
             Observer(w, self.strict, self.report, self.family) if observe else None
@@ -231,6 +233,8 @@ class Chunk:
             wave = self.w.first_wave + int(self.w.waves[0])
             raise WaveFault("illegal instruction", pc=pc, text=str(error), wave=wave) from error
         bound = Bound(inst, self._run_of(inst), touch(inst), pc + inst.size_bytes)
+        if any(self.w.vgprs <= register < ACCUMULATORS for register in bound.touch.vector):
+            raise self._fault("out of range", bound, "register beyond the allocation")
         self.code[pc] = bound
         return bound
 

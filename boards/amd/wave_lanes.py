@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from boards.amd.isa.decode import Dpp
+from boards.amd.wave_operands import UnsupportedOperand
 from boards.amd.wave_types import Array
 
 _ROW = 16
+_WAVE_SHL, _WAVE_ROL, _WAVE_SHR, _WAVE_ROR = 0x130, 0x134, 0x138, 0x13C
+_BROADCAST_15, _BROADCAST_31 = 0x142, 0x143
 _QUAD_END, _MIRROR, _HALF_MIRROR = 0x100, 0x140, 0x141
 
 
@@ -40,7 +43,22 @@ def dpp_sources(dpp: Dpp, lanes: int) -> tuple[Array, Array]:
         return row + amount, valid
     if base == 0x160:
         return row + (column ^ amount), valid
-    raise ValueError(f"DPP control {control:#x} is not one of gfx11's")
+    return _wave_sources(control, lanes)
+
+
+def _wave_sources(control: int, lanes: int) -> tuple[Array, Array]:
+    """gfx9's permutations over the whole wave."""
+    # src: CDNA3 ISA 13.3.10, DPP_CTRL: wave_shl 0x130, wave_rol 0x134, wave_shr 0x138, wave_ror
+    # 0x13c, row_bcast15 0x142 (a row's last lane to the next row), row_bcast31 0x143.
+    lane = np.arange(lanes)
+    if control in (_WAVE_SHL, _WAVE_ROL):
+        return (lane + 1) % lanes, (control == _WAVE_ROL) | (lane < lanes - 1)
+    if control in (_WAVE_SHR, _WAVE_ROR):
+        return (lane - 1) % lanes, (control == _WAVE_ROR) | (lane > 0)
+    if control in (_BROADCAST_15, _BROADCAST_31):
+        unit = _ROW if control == _BROADCAST_15 else 2 * _ROW
+        return np.maximum(lane // unit * unit - 1, 0), lane >= unit
+    raise UnsupportedOperand(f"DPP control {control:#x}")
 
 
 def dpp_enabled(dpp: Dpp, lanes: int) -> Array:

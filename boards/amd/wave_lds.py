@@ -19,8 +19,8 @@ _LOAD = re.compile(r"ds_load_([iub])(\d+)(_d16)?(_hi)?$")
 _STORE = re.compile(r"ds_store_b(\d+)(_d16_hi)?$")
 _TWO = re.compile(r"ds_(load|store)_2addr(_stride64)?_b(\d+)$")
 _ATOMIC = re.compile(
-    r"ds_(add|sub|rsub|inc|dec|min|max|and|or|xor|cmpstore|cmpst|mskor|wrap|storexchg)"
-    r"(_rtn)?_([iubf]\d+)$"
+    r"ds_(add|sub|rsub|inc|dec|min|max|and|or|xor|cmpstore|cmpst|mskor|wrap|storexchg|csub"
+    r"|cond_sub|pk_add)(_rtn)?_(bf16|[iubf]\d+)$"
 )
 _EXCHANGE = re.compile(r"ds_storexchg_2addr(_stride64)?_rtn_b(\d+)$")
 _STRIDE = 64

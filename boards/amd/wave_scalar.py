@@ -27,7 +27,8 @@ _IGNORED = frozenset({
     "s_ttracedata_imm", "s_incperflevel", "s_decperflevel", "s_code_end", "s_wakeup",
     "s_gl1_inv", "s_dcache_inv", "buffer_gl0_inv", "buffer_gl1_inv", "s_wait_event", "s_sleep_var",
     "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_buffer_prefetch_data",
-    "s_prefetch_data_pc_rel", "s_version",
+    "s_prefetch_data_pc_rel", "s_version", "buffer_inv", "buffer_wbl2", "s_dcache_wb",
+    "s_dcache_inv_vol", "s_dcache_wb_vol", "v_clrexcp",
 })  # fmt: skip
 """Instructions without an effect that a program of this executor can see."""
 

@@ -13,6 +13,7 @@ from boards.amd.wave_types import Array, Dispatch
 
 # src: COMPUTE_PGM_RSRC1, COMPUTE_PGM_RSRC2 (gc_11_0_0_sh_mask.h): fields used here.
 _VGPRS, _FLOAT_MODE, _DX10_CLAMP, _IEEE = (0, 6), (12, 8), (21, 1), (23, 1)
+_ACCUM_OFFSET = (0, 6)
 _GROUP_ID_BITS, _ITEM_BITS, _USER_SGPR_COUNT = (7, 8, 9), 10, (1, 5)
 _ITEM_DIMENSIONS, _GROUP_SIZE_BIT = (11, 2), 10
 # src: LLVM AMDGPUUsage, "Architected SGPRs": ttmp9 is x, ttmp7 is y and z.
@@ -33,9 +34,14 @@ def _field(value: int, bits: tuple[int, int]) -> int:
     return value >> bits[0] & (1 << bits[1]) - 1
 
 
-def vgpr_count(dispatch: Dispatch, family: Family) -> int:
-    """Vector registers that the kernel asked for."""
-    return (_field(dispatch.rsrc1, _VGPRS) + 1) * family.vgpr_granule[dispatch.lanes]
+def register_counts(dispatch: Dispatch, family: Family) -> tuple[int, int]:
+    """Vector and accumulation registers that the kernel asked for."""
+    total = (_field(dispatch.rsrc1, _VGPRS) + 1) * family.vgpr_granule[dispatch.lanes]
+    if not family.accumulators:
+        return total, 0
+    # src: LLVM AMDGPUUsage, compute_pgm_rsrc3 of gfx90a: ACCUM_OFFSET counts fours, less one.
+    vectors = min(4 * (_field(dispatch.rsrc3, _ACCUM_OFFSET) + 1), total)
+    return vectors, total - vectors
 
 
 def waves_per_group(dispatch: Dispatch) -> int:
@@ -75,7 +81,7 @@ def from_descriptor(
             registers.extend(value >> 32 * i & 0xFFFFFFFF for i in range(dwords))
     return Dispatch(
         entry=entry & (1 << 64) - 1, groups=groups, workgroup=workgroup, rsrc1=words[12],
-        rsrc2=words[13], user_sgprs=tuple(registers), lanes=lanes,
+        rsrc2=words[13], rsrc3=words[11], user_sgprs=tuple(registers), lanes=lanes,
         lds_bytes=max(lds_bytes, words[0]),
     )  # fmt: skip
 

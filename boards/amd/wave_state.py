@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 SGPRS = 128
 VCC, EXEC = 106, 126
 _NULL = 124
+ACCUMULATORS = 256
 _POISON = 0xDEADBEEF
 _BYTE_BITS = 8
 WORD_BITS = 32
@@ -32,6 +33,16 @@ def unpack_bits(words: Words) -> Array:
     return np.unpackbits(octets, axis=1, bitorder="little").view(np.bool_)
 
 
+def _registers(vgprs: int, accumulators: int, count: int, lanes: int) -> Words:
+    """Poisoned rows; those between the two kinds of registers are never touched."""
+    if not accumulators:
+        return np.full((vgprs, count, lanes), _POISON, np.uint32)
+    rows = np.empty((ACCUMULATORS + accumulators, count, lanes), np.uint32)
+    rows[:vgprs] = _POISON
+    rows[ACCUMULATORS:] = _POISON
+    return rows
+
+
 class Waves:
     """Registers of `count` waves of `lanes` lanes, and which of them execute now.
 
@@ -40,11 +51,13 @@ class Waves:
 
     def __init__(
         self, count: int, lanes: int, vgprs: int, lds_bytes: int, groups: int,
-        null: int = _NULL,
+        null: int = _NULL, accumulators: int = 0,
     ) -> None:  # fmt: skip
         self.count, self.lanes = count, lanes
         self.waves_per_group = count // groups
-        self.vgpr = np.full((vgprs, count, lanes), _POISON, np.uint32)
+        self.vgprs = vgprs
+        self.vgpr = _registers(vgprs, accumulators, count, lanes)
+        """Rows from ACCUMULATORS on are accumulation registers."""
         self.sgpr = np.full((SGPRS, count), _POISON, np.uint32)
         self.null = null
         """The register that reads 0 and forgets what is written; -1: none."""

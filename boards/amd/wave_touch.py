@@ -37,7 +37,9 @@ class Touch:
     vector: frozenset[int]
     scalar: frozenset[int]
     counter: str
-    """"vm", "lgkm", "smem" or "flat" when the results arrive later, else ""."""
+    """"vm", "lgkm", "smem" or "flat" when the results arrive later, "store" or "flat store" when
+    the family counts stores like loads, else "".
+    """
     any_lane: bool
 
 
@@ -196,12 +198,10 @@ def _counter(inst: Instruction) -> str:
         return "smem" if inst.operands else ""
     if inst.encoding == "DS":
         return "lgkm"
-    if inst.encoding == "MUBUF":
-        return "vm" if "_load_" in inst.meaning or _returns(inst) else ""
-    if inst.encoding != "FLAT":
+    if inst.encoding not in ("MUBUF", "FLAT") or not inst.operands:
         return ""
-    if inst.meaning.startswith(_STORES):
-        return ""
-    if inst.meaning.startswith("atomic") and not inst.fields["glc"]:
-        return ""
-    return "flat" if inst.fields["segment"] == 0 else "vm"
+    flat = inst.encoding == "FLAT" and inst.fields["segment"] == 0
+    if "load_" in inst.meaning or _returns(inst):
+        return "flat" if flat else "vm"
+    kind = "flat store" if flat else "store"
+    return kind if kind in inst.family.counters else ""

@@ -105,6 +105,7 @@ class Dispatch:
     """Work-items of one workgroup in each dimension."""
     rsrc1: int
     rsrc2: int
+    rsrc3: int = 0
     user_sgprs: tuple[int, ...] = ()
     lanes: int = 32
     lds_bytes: int = 0

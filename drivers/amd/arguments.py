@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.program import AmdProgram
 from drivers.amd.signal import AmdSignal
+from drivers.base.contracts import Grid
 from drivers.base.errors import BadArgument
+from queues.amd_contracts import Item
 
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice
@@ -74,6 +77,29 @@ def signal_va(device: AmdDevice, signal: object) -> int:
             raise BadArgument(f"{signal!r} belongs to {signal.device!r}", hint="use new_signal()")
         signal.pool.map_to(device.gpu.gpu_id)
     return signal.gpu_va
+
+
+def launch_item(
+    device: AmdDevice, program: object, values: Sequence[int], grid: Grid, block: Grid
+) -> Item:
+    """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
+    if not isinstance(program, AmdProgram) or program.device is not device:
+        raise bad_program(device, program)
+    _ = program.gpu_va
+    if len(values) != len(program.masks):
+        raise bad_count(program, len(values))
+    for size in (*grid, *block):
+        if type(size) is not int or not 0 < size <= MAX_GRID:
+            raise bad_grid(grid)
+    kernel = program.kernel
+    items = block[0] * block[1] * block[2]
+    if items > kernel.max_block:
+        raise BadArgument(
+            f"{program!r} has workgroups of at most {kernel.max_block} work-items, not {block}",
+            hint="use smaller blocks",
+        )
+    masked = [value & mask for value, mask in zip(values, program.masks, strict=True)]
+    return Item((), program, masked, grid, block if items > 1 else (kernel.block, 1, 1))
 
 
 def flat(memory: memoryview) -> memoryview:

@@ -97,6 +97,9 @@ class CopyRing(Ring):
         self.emit([self._interrupt])
         return mark
 
+    def settled(self) -> int:
+        return self.put
+
     def _let_go(self) -> None:
         self._done = self.put
         self._cell = memoryview(bytearray(8)).cast("I")

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Self
 
 from drivers.amd import arguments
+from drivers.amd.aql_ring import AqlRing
+from drivers.amd.bo import Bo
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.clock import GpuClock
 from drivers.amd.cwsr import SaveArea
 from drivers.amd.events import Events
+from drivers.amd.graphs import AqlGraph, GraphMemory, Pm4Graph
+from drivers.amd.kfd_process import ProcessDeviceApertures
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.nodes import GpuNode
+from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram, load
-from drivers.amd.queues import DRAIN_S, Queues
+from drivers.amd.queues import ComputeRing, Queues
 from drivers.amd.scratch import ScratchMemory
-from drivers.amd.signal import AmdSignal
+from drivers.amd.signal import AmdSignal, checked_value
 from drivers.amd.staging import Staging
-from drivers.base.contracts import Binary, Buffer, Limits, Program, Signal
+from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
 from drivers.base.errors import BadArgument
 from drivers.base.undo import run_all
 from queues import amd_words
+from queues.amd_aql import AqlLauncher
+from queues.amd_compute import AmdComputeQueue
+from queues.amd_contracts import Item
+from queues.amd_copy import AmdCopyQueue
 from queues.amd_launch import Block, Kernel, Launcher, Scratch, Target
 from queues.pm4 import CHIPS
+from queues.sdma import Engine
 
 VECTOR_BYTES: Final = 16
 """What one lane loads at most at once."""
@@ -46,17 +56,19 @@ class AmdDevice(Queues):
         area: SaveArea,
         events: Events,
         clock: GpuClock,
+        apertures: ProcessDeviceApertures | None,
         compilers: tuple[str, ...],
     ) -> None:
         self.node, self.compilers = node, compilers
         target = Target(
             CHIPS[chip.name], chip.family.architected_scratch, chip.family.privileged, node.num_xcc
         )
-        super().__init__(name, chip, area, events, clock, target, node.vram_bytes)
+        super().__init__(name, chip, area, events, clock, target, apertures, node.vram_bytes)
         self.limits = _limits(chip, node)
         self._scratch = ScratchMemory(self.gpu, chip, node)
         self._programs: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
-        self._graphs: weakref.WeakSet[object] = weakref.WeakSet()
+        self._graphs: weakref.WeakSet[GraphMemory] = weakref.WeakSet()
+        self._old_scratch: list[Bo] = []
         self._staging: Staging | None = None
 
     def __repr__(self) -> str:
@@ -74,8 +86,10 @@ class AmdDevice(Queues):
         self._programs.add(program)
         return program
 
-    def prepare(self, kernel: Kernel, block: Block, tells: bool) -> Launcher:
+    def prepare(self, kernel: Kernel, block: Block, tells: bool) -> Launcher | AqlLauncher:
         """A launch of `kernel` that only needs its arguments."""
+        if isinstance(self.compute, AqlRing):
+            return AqlLauncher(kernel, block)
         scratch = self._scratch.now if kernel.private_bytes else Scratch()
         progress_va = self.compute.progress_va if tells else 0
         return Launcher(self.target, kernel, scratch, block, progress_va)
@@ -88,8 +102,21 @@ class AmdDevice(Queues):
         old = self._scratch.grow(kernel.private_bytes)
         for program in list(self._programs):
             program.renew()
-        if old is not None:
+        self.tell_scratch(self.compute)
+        if old is not None and any(graph.scratch for graph in list(self._graphs)):
+            self._old_scratch.append(old)  # a graph's packets name it
+        elif old is not None:
             old.free()
+
+    def tell_scratch(self, ring: ComputeRing) -> None:
+        """Let a queue of AQL packets know of the private memory there is."""
+        if isinstance(ring, AqlRing):
+            ring.set_scratch(self._scratch.now, self._scratch.lane_bytes)
+
+    @property
+    def last_cu_and_wave(self) -> tuple[int, int]:
+        node = self.node
+        return node.cus - 1, node.max_waves_per_simd * node.simd_per_cu - 1
 
     def upload(self, gpu_va: int, data: bytes) -> None:
         """Bytes to any memory of the card; the compute queue sees them from its next work on."""
@@ -111,7 +138,8 @@ class AmdDevice(Queues):
 
     def graph_names(self, va: int) -> list[str]:
         """Programs of the graph whose packets are there."""
-        return []
+        found = [g for g in list(self._graphs) if g.gpu_va <= va < g.gpu_va + g.nbytes]
+        return [name for graph in found for name in graph.names]
 
     # Work
 
@@ -140,7 +168,7 @@ class AmdDevice(Queues):
         with ring.lock:
             if self.stale:
                 self.refresh()
-            ring.quick(program.launcher, words, grid)
+            ring.quick(program.launcher, words, grid)  # the launcher is of the ring's own kind
 
     def refresh(self) -> None:
         """With the compute queue's lock: let it see what was written behind its caches."""
@@ -178,6 +206,59 @@ class AmdDevice(Queues):
         """The address of a buffer that `nbytes` are copied from or to."""
         return arguments.copy_va(self, value, nbytes, write=write)
 
+    def signal_value(self, value: int) -> int:
+        """A value that queues can compare. Raises: BadArgument."""
+        return checked_value(value)
+
+    def compute_queue(self) -> AmdComputeQueue:
+        """A builder for the compute queue."""
+        return AmdComputeQueue(self)
+
+    def copy_queue(self) -> AmdCopyQueue:
+        """A builder for the copy queue, which runs beside the compute queue."""
+        return AmdCopyQueue(self)
+
+    @property
+    def engine(self) -> Engine:
+        """The version of the copy engine."""
+        return self.copies.engine
+
+    def launch_item(self, program: Program, values: Sequence[int], grid: Grid, block: Grid) -> Item:
+        """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
+        return arguments.launch_item(self, program, values, grid, block)
+
+    def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
+        """Give steps to the compute queue, in order."""
+        ring = self.compute
+        with ring.lock:
+            check()
+            if self.stale:
+                self.refresh()
+            for item in items:
+                if isinstance(item.program, AmdProgram):
+                    launcher = item.program.for_block(item.block)
+                    ring.launch(launcher, item.values, item.grid)
+                else:
+                    ring.emit(item.words)
+
+    def bind(self, items: Sequence[Item]) -> GraphMemory:
+        """Write steps to memory once. Raises: OutOfMemory, Unsupported."""
+        if self._returned:
+            self._reclaim()
+        if self._closed:
+            self._refuse()
+        ring = self.compute
+        made = Pm4Graph(self, items, ring) if isinstance(ring, Pm4Ring) else AqlGraph(self, items)
+        self._graphs.add(made)
+        return made
+
+    def run_copies(self, packets: Iterable[Sequence[int]], check: Callable[[], None]) -> None:
+        """Give packets to the copy queue, in order."""
+        ring = self.copies
+        with ring.lock:
+            check()
+            ring.emit(packets)
+
     def signal_word(self, signal: Signal) -> int:
         """The address of a live signal. Raises: BadArgument, UseAfterFree."""
         return arguments.signal_va(self, signal)
@@ -201,6 +282,8 @@ class AmdDevice(Queues):
         parts = [self.close_queues, self._scratch.close]
         if self._staging is not None:
             parts.append(self._staging.close)
+        parts += [bo.free for bo in self._old_scratch]
+        parts += [graph.close for graph in list(self._graphs)]
         programs = [program.close for program in list(self._programs) if program.alive]
         self._closed = False  # what programs hold is taken back
         run_all([*parts, *programs, self._close_memory, self.events.close])
@@ -222,6 +305,3 @@ def _limits(chip: Chip, node: GpuNode) -> Limits:
         shared_bytes=chip.lds_bytes,
         wave_lanes=chip.family.wave_lanes,
     )
-
-
-__all__ = ["DRAIN_S", "AmdDevice"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from drivers.amd.apertures import read_apertures
 from drivers.amd.bo import Gpu
 from drivers.amd.clock import read_clock
 from drivers.amd.device import AmdDevice
@@ -40,7 +41,10 @@ def open_amd(world: World, choice: Choice) -> AmdDevice:
         events = Events.open(gpu)
         undo.add(events.close)
         clock = read_clock(gpu)
-        device = AmdDevice(f"AMD:{choice.index}", node, chip, area, events, clock, compilers)
+        aql = chip.family.queue == "AQL" if choice.aql is None else choice.aql
+        apertures = read_apertures(gpu) if aql else None
+        name = f"AMD:{choice.index}"
+        device = AmdDevice(name, node, chip, area, events, clock, apertures, compilers)
         device.open_queues()
         undo.hand_over(device.close)
         device.timeline = device.new_signal()

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from drivers.amd.hwqueue import HwQueue
-from drivers.amd.ring import FULL_S, SLACK_BYTES, About, Ring
+from drivers.amd.ring import FULL_S, SLACK_BYTES, About, AnyLauncher, Ring, wrong_kind
 from drivers.base.errors import BadArgument, Hang
 from queues import pm4
-from queues.amd_launch import BLOCK_WORDS, WORD_BYTES, Launcher, Packer, Target, Words, progress
+from queues.amd_launch import (
+    BLOCK_WORDS,
+    WORD_BYTES,
+    Block,
+    Launcher,
+    Packer,
+    Target,
+    Words,
+    progress,
+)
 from queues.pm4 import DataSel, IntSel
 
 RING_BYTES: Final = 1 << 20
@@ -89,16 +98,20 @@ class Pm4Ring(Ring):
         self.write_pointer[0] = self.put
         self.ring_doorbell(self.put)
 
-    def launch(self, launcher: Launcher, words: Sequence[int], grid: tuple[int, int, int]) -> None:
+    def launch(self, launcher: AnyLauncher, words: Sequence[int], grid: Block) -> None:
         """One launch, its arguments checked."""
+        if not isinstance(launcher, Launcher):
+            raise wrong_kind(self.name)
         at = self.room(launcher.nbytes)
         kernarg_va = self.ring_va + at + launcher.arguments_off
         mark = self.put + launcher.nwords
         launcher.pack_into(self.bytes, at, *launcher.values(words, kernarg_va, grid, mark))
         self.commit(launcher.nbytes)
 
-    def quick(self, launcher: Launcher, words: Sequence[int], grid: int) -> None:
+    def quick(self, launcher: AnyLauncher, words: Sequence[int], grid: int) -> None:
         """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
+        if not isinstance(launcher, Launcher):
+            raise wrong_kind(self.name)
         at = self.put * WORD_BYTES % self.ring_bytes
         nbytes = launcher.nbytes
         if at + nbytes > self.limit:
@@ -111,22 +124,27 @@ class Pm4Ring(Ring):
 
     def emit(self, words: Sequence[int]) -> None:
         """Packets, and the progress behind them."""
-        made = Words()
-        made.add(words)
-        packer = Packer(_blocks(made, progress(self.target, self.progress_va)))
-        self._write(packer)
+        self.write(self.packed(words))
+
+    def packed(self, words: Sequence[int]) -> Packer:
+        """Packets and the progress behind them, ready for `write`."""
+        return Packer(_blocks(_as_words(words), progress(self.target, self.progress_va)))
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
-        self._write(self._flush)
+        self.write(self._flush)
         return self.put
 
-    def _write(self, packer: Packer) -> None:
+    def write(self, packer: Packer) -> None:
+        """A block whose only hole is the progress behind it."""
         at = self.room(packer.nbytes)
         values = packer.template.copy()
         values[packer.slots["progress"]] = self.put + packer.nwords
         packer.pack_into(self.bytes, at, *values)
         self.commit(packer.nbytes)
+
+    def settled(self) -> int:
+        return self.put
 
     def _let_go(self) -> None:
         self._cell = memoryview(bytearray(8)).cast("Q")

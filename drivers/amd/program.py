@@ -9,6 +9,7 @@ from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.undo import Undo
+from queues.amd_aql import AqlLauncher
 from queues.amd_launch import Block, Kernel, Launcher
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class AmdProgram:
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in kernel.args)
         self.wide = all(mask == _ADDRESS_MASK for mask in self.masks)
         """Whether every argument is a whole 64-bit word."""
-        self._blocks: dict[tuple[Block, bool], Launcher] = {}
+        self._blocks: dict[tuple[Block, bool], Launcher | AqlLauncher] = {}
         self.launcher = self.for_block((kernel.block, 1, 1))
 
     def __getattr__(self, name: str) -> int:
@@ -69,7 +70,7 @@ class AmdProgram:
         """Whether it is not closed."""
         return self._bo is not None
 
-    def for_block(self, block: Block, *, tells: bool = True) -> Launcher:
+    def for_block(self, block: Block, *, tells: bool = True) -> Launcher | AqlLauncher:
         """Launches with workgroups of this size; `tells` the ring when they are done."""
         found = self._blocks.get((block, tells))
         if found is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from threading import RLock
-from typing import Final
+from typing import Final, TypeAlias
 
 from drivers.amd import faults
+from drivers.amd.aql_ring import RING_BYTES as AQL_RING_BYTES
+from drivers.amd.aql_ring import AqlRing, prepare_page
 from drivers.amd.bo import Bo
 from drivers.amd.chips import Chip
 from drivers.amd.clock import GpuClock
@@ -17,6 +20,7 @@ from drivers.amd.cwsr import SaveArea
 from drivers.amd.events import Events, Trouble
 from drivers.amd.heap import Heap
 from drivers.amd.hwqueue import Doorbells, HwQueue, Plan
+from drivers.amd.kfd_process import ProcessDeviceApertures
 from drivers.amd.kfd_queue import QueueType
 from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
 from drivers.amd.ring import About, Ring
@@ -33,7 +37,7 @@ GRACE_MS: Final = 20
 _WAITS: Final = frozenset({"WAIT_REG_MEM", "POLL_REGMEM"})
 _FILLERS: Final = frozenset({"NOP", "TYPE2"})
 
-ComputeRing = Pm4Ring
+ComputeRing: TypeAlias = Pm4Ring | AqlRing
 
 
 class Queues(Heap):
@@ -47,15 +51,18 @@ class Queues(Heap):
         events: Events,
         clock: GpuClock,
         target: Target,
+        apertures: ProcessDeviceApertures | None,
         limit_bytes: int,
     ) -> None:
+        """With `apertures` the compute queue reads AQL packets, else PM4."""
         self.name, self.chip, self.arch = name, chip, chip.name
         super().__init__(events.gpu, limit_bytes)
         self.events, self.clock, self.target = events, clock, target
         self.mailbox_va, self.event_id = events.mailbox_va, events.event_id
         self.lock = RLock()
         """Held while a queue is replaced."""
-        self._area = area
+        self._area, self._apertures = area, apertures
+        self._locks = RLock(), RLock()
         self._doorbells = Doorbells(events.gpu)
         self.stale = True
         """Whether memory was written behind the compute queue's caches since it last looked."""
@@ -77,6 +84,7 @@ class Queues(Heap):
             arch=self.arch,
             clock=self.gpu.world.monotonic_s,
             sleep=self.sleep,
+            lock=self._locks[self._cells.index(cell)],
             progress=pool.view()[at : at + SLOT_BYTES],
             progress_va=pool.gpu_va + at,
             mailbox_va=self.mailbox_va,
@@ -85,8 +93,19 @@ class Queues(Heap):
 
     def _open_compute(self) -> ComputeRing:
         about = self._about("compute queue", self._cells[0])
-        plan = Plan(about.name, QueueType.COMPUTE, RING_BYTES, self._area)
-        return Pm4Ring(about, HwQueue.open(self.gpu, self._doorbells, plan), self.target)
+        apertures = self._apertures
+        if apertures is None:
+            plan = Plan(about.name, QueueType.COMPUTE, RING_BYTES, self._area)
+            return Pm4Ring(about, HwQueue.open(self.gpu, self._doorbells, plan), self.target)
+        facts = (apertures.lds_base >> 32, apertures.scratch_base >> 32, *self.last_cu_and_wave)
+        plan = Plan(about.name, QueueType.COMPUTE_AQL, AQL_RING_BYTES, self._area)
+        with Undo() as undo:
+            prepare = partial(prepare_page, hardware=facts)
+            hw = HwQueue.open(self.gpu, self._doorbells, plan, prepare)
+            undo.add(hw.close)
+            ring = AqlRing(about, hw, self.target, self.gpu)
+            self.tell_scratch(ring)
+        return ring
 
     def _open_copies(self) -> CopyRing:
         about = self._about("copy queue", self._cells[1])
@@ -207,6 +226,15 @@ class Queues(Heap):
         """Destroy both queues, with whatever they still do, and unmap the doorbells."""
         rings = [ring for ring in (self.compute, self.copies) if not ring.gone]
         run_all([*(ring.close for ring in rings), self._doorbells.close])
+
+    @property
+    @abstractmethod
+    def last_cu_and_wave(self) -> tuple[int, int]:
+        """Numbers of the last compute unit, and of the last wave of one."""
+
+    @abstractmethod
+    def tell_scratch(self, ring: ComputeRing) -> None:
+        """Let a queue know of the private memory there is."""
 
     @abstractmethod
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from threading import RLock
-from typing import Final
+from typing import Final, TypeAlias
 
 from drivers.amd.hwqueue import HwQueue
-from drivers.base.errors import DeviceError, UseAfterFree
+from drivers.base.errors import BadArgument, DeviceError, UseAfterFree
+from queues.amd_aql import AqlLauncher
+from queues.amd_launch import Launcher
 from queues.decode import decoder, dump, words_of
 
 SPINS: Final = 200
@@ -27,6 +29,7 @@ SLACK_BYTES: Final = 64
 DUMP_BYTES: Final = 1024
 DUMP_LINES: Final = 48
 
+AnyLauncher: TypeAlias = Launcher | AqlLauncher
 Sleep = Callable[[int], None]
 """Sleeps until a queue interrupts, at most so many milliseconds; raises the device's fault."""
 
@@ -42,6 +45,8 @@ class About:
     progress: memoryview
     """Eight bytes that the hardware writes how far it is to, and their GPU address."""
     progress_va: int
+    lock: AbstractContextManager[object]
+    """Also of the ring that replaces this one."""
     mailbox_va: int
     """Where a queue writes the event's id before it interrupts, which signals the event."""
     event_id: int
@@ -58,7 +63,7 @@ class Ring(ABC):
     def __init__(self, about: About, hw: HwQueue) -> None:
         self.name, self.arch, self.hw, self.clock = about.name, about.arch, hw, about.clock
         self.progress_va, self.sleep = about.progress_va, about.sleep
-        self.lock = RLock()
+        self.lock = about.lock
         self.broken: DeviceError | None = None
         """Why the hardware stopped here; work is refused until the device replaced the ring."""
         self.gone = False
@@ -103,6 +108,10 @@ class Ring(ABC):
         self.sleep(0)
         return reached()
 
+    @abstractmethod
+    def settled(self) -> int:
+        """What to wait for until everything given so far is done."""
+
     @property
     def where(self) -> int:
         """Byte of the ring where the hardware is."""
@@ -134,6 +143,11 @@ class Ring(ABC):
     @abstractmethod
     def _let_go(self) -> None:
         """Drop views of the hardware queue's memory."""
+
+
+def wrong_kind(name: str) -> BadArgument:
+    """The error for a launch prepared for a queue of another format."""
+    return BadArgument(f"{name} reads packets of another format", hint="load the program again")
 
 
 def _closed(value: int) -> None:

@@ -21,16 +21,23 @@ MOST_BYTES: Final = 4 << 30
 """Of all waves together; with more private memory a lane, fewer waves run at a time."""
 MOST_WAVES: Final = (1 << 12) - 1
 """COMPUTE_TMPRING_SIZE.WAVES has 12 bits."""
-_SWIZZLE: Final = 1 << 31
-"""SQ_BUF_RSRC_WORD1.SWIZZLE_ENABLE. # src: ROCR core/inc/registers.h"""
+_LOW: Final = (1 << 32) - 1
 _XYZW: Final = 4 | 5 << 3 | 6 << 6 | 7 << 9
-_FORMAT_32_UINT: Final = 0x14 << 12
+_ADD_TID: Final = 1 << 23
 _INDEX_STRIDE_SHIFT: Final = 21
 _STRIDES: Final = {32: 2, 64: 3}
-_ADD_TID: Final = 1 << 23
+_FORMAT_32_UINT, _NO_BOUNDS = 0x14 << 12, 2 << 28
+_GFX10: Final = _XYZW | _FORMAT_32_UINT | _ADD_TID | _NO_BOUNDS
 _RESOURCE_LEVEL: Final = 1 << 24
-_NO_BOUNDS: Final = 2 << 28
-"""# src: SQ_BUF_RSRC_WORD3_GFX10: DST_SEL, FORMAT, INDEX_STRIDE, ADD_TID_ENABLE, OOB_SELECT"""
+_GFX9: Final = _XYZW | 4 << 12 | 4 << 15 | 1 << 19 | _ADD_TID
+"""NUM_FORMAT uint, DATA_FORMAT 32, ELEMENT_SIZE 4."""
+_RESOURCES: Final = {
+    "gfx9": (1 << 31, _GFX9),
+    "gfx10": (1 << 31, _GFX10 | _RESOURCE_LEVEL),
+    "gfx11": (1 << 30, _GFX10),
+    "gfx12": (1 << 30, _GFX10),
+}
+"""(SWIZZLE_ENABLE of word 1, word 3) of each family."""
 
 
 class ScratchMemory:
@@ -70,13 +77,17 @@ class ScratchMemory:
             waves=waves // engines if family.waves_per_engine else waves,
             wavesize=units,
         )
-        self.now = Scratch(bo.gpu_va, xcc_bytes, tmpring, self._descriptor(bo.gpu_va))
+        self.now = Scratch(bo.gpu_va, xcc_bytes, tmpring, self._descriptor(bo.gpu_va, xcc_bytes))
         return old
 
-    def _descriptor(self, va: int) -> tuple[int, int, int, int]:
+    def _descriptor(self, va: int, xcc_bytes: int) -> tuple[int, int, int, int]:
+        """The buffer resource of all of one XCC's scratch; it is read where it is not architected.
+
+        # src: ROCR core/inc/registers.h SQ_BUF_RSRC_WORD1, WORD3 and their _GFX10, _GFX11 forms
+        """
+        swizzle, last = _RESOURCES[CHIPS[self._chip.name].name]
         stride = _STRIDES[self._chip.family.wave_lanes] << _INDEX_STRIDE_SHIFT
-        last = _XYZW | _FORMAT_32_UINT | stride | _ADD_TID | _RESOURCE_LEVEL | _NO_BOUNDS
-        return va & 0xFFFFFFFF, va >> 32 | _SWIZZLE, 0xFFFFFFFF, last
+        return va & _LOW, va >> 32 | swizzle, xcc_bytes & _LOW, last | stride
 
     def close(self) -> None:
         """Free it; nothing runs."""

@@ -175,6 +175,25 @@ def test_lane_permutations_decode_to_llvms_text(cpu: str, layout: Layout) -> Non
     check(compared > 0 or not layout.entries, "nothing compared")
 
 
+_LITERALS = (0, 1, 64, 65, 0xFFF0, 0xFFFFFFF0, 0xFFFFFFEF, 0x3F800000, 0x3E22F983, 0xBF000000,
+             0x3800, 0x3C00, 0x3118, 0x3FE00000)  # fmt: skip
+_WITH_LITERAL = (0x8205FF05, 0x7E0202FF, 0x060202FF, 0x640202FF)
+"""A scalar addition, v_mov_b32, a float addition, a half addition (or another: VOP2)."""
+
+
+@pytest.mark.parametrize("cpu", CHIPS)
+def test_literals_are_shown_as_llvm_shows_them(cpu: str) -> None:
+    family, oracle, wrong = FAMILIES[cpu], open_disassembler(cpu), []
+    for word in _WITH_LITERAL:
+        for literal in _LITERALS:
+            words = [word, literal, 0, 0]
+            found = oracle.at(b"".join(w.to_bytes(4, "little") for w in words))
+            text = " ".join(disassemble(decode(family, words, 0, family.lane_counts[0])).split())
+            if found is None or text != found[1]:
+                wrong.append(f"{text!r}, LLVM {found!r}")
+    check(not wrong, "\n".join(wrong))
+
+
 @pytest.mark.parametrize("cpu", CHIPS)
 def test_unknown_bytes_are_refused(cpu: str) -> None:
     family = FAMILIES[cpu]

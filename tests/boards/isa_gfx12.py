@@ -161,6 +161,33 @@ def packed_add(pair: str) -> str:
     )
 
 
+LDS_ATOMICS = kernel(
+    """  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  store i32 70, ptr addrspace(3) @count
+  store <2 x half> zeroinitializer, ptr addrspace(3) @total
+  %p = getelementptr <2 x half>, ptr addrspace(1) %a, i32 %t
+  %v = load <2 x half>, ptr addrspace(1) %p
+  fence syncscope("workgroup") acq_rel
+  %r = call i32 @llvm.amdgcn.atomic.cond.sub.u32.p3(ptr addrspace(3) @count, i32 %t)
+  %s = atomicrmw fadd ptr addrspace(3) @total, <2 x half> %v syncscope("workgroup") monotonic
+  fence syncscope("workgroup") acq_rel
+  %w = load i32, ptr addrspace(3) @count
+  %x = load i32, ptr addrspace(3) @total
+  store i32 %w, ptr addrspace(1) %c
+  %q1 = getelementptr i32, ptr addrspace(1) %c, i32 1
+  store i32 %x, ptr addrspace(1) %q1
+  %t2 = add i32 %t, 2
+  %q = getelementptr i32, ptr addrspace(1) %c, i32 %t2
+  store i32 %r, ptr addrspace(1) %q
+  ret void""",
+    f"{_G} %a, {_G} %c",
+    top=IDS
+    + "declare i32 @llvm.amdgcn.atomic.cond.sub.u32.p3(ptr addrspace(3), i32)\n"
+    + "@count = internal addrspace(3) global i32 undef\n"
+    + "@total = internal addrspace(3) global <2 x half> undef\n",
+)
+"""One wave: 70 less every lane number that still fits, and the sum of pairs; old counts after."""
+
 MINIMA = kernel(
     """  %t = call i32 @llvm.amdgcn.workitem.id.x()
   %p = getelementptr float, ptr addrspace(1) %a, i32 %t
@@ -191,5 +218,5 @@ MATRICES = {
 OTHERS = {
     "scalar_floats": SCALAR_FLOATS, "eight_bits": EIGHT_BITS, "uniform_bytes": UNIFORM_BYTES,
     "wave_id": WAVE_ID, "minima": MINIMA, "pk_add_f16": packed_add("<2 x half>"),
-    "pk_add_bf16": packed_add("<2 x bfloat>"),
+    "lds_atomics": LDS_ATOMICS, "pk_add_bf16": packed_add("<2 x bfloat>"),
 }  # fmt: skip

@@ -87,3 +87,34 @@ SHAPES = [
 ]  # fmt: skip
 """Every dense matrix product of gfx942, the mixtures of 8-bit floats once for each type."""
 MFMA = {shape.name: program(shape) for shape in SHAPES}
+
+
+def accumulators(tiles: int) -> str:
+    """k(a, b, c): `tiles` 32x32 tiles c[i] += a b at once: more registers than v0 to v255."""
+    total = "<16 x float>"
+    name = "@llvm.amdgcn.mfma.f32.32x32x2f32"
+    lines = [
+        """  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %pa = getelementptr float, ptr addrspace(1) %a, i32 %t
+  %pb = getelementptr float, ptr addrspace(1) %b, i32 %t
+  %va = load float, ptr addrspace(1) %pa
+  %vb = load float, ptr addrspace(1) %pb"""
+    ]
+    lines += [
+        f"""  %i{i} = add i32 %t, {64 * i}
+  %pc{i} = getelementptr {total}, ptr addrspace(1) %c, i32 %i{i}
+  %vc{i} = load volatile {total}, ptr addrspace(1) %pc{i}"""
+        for i in range(tiles)
+    ]
+    lines += [
+        f"  %vd{i} = call {total} {name}(float %va, float %vb, {total} %vc{i}, i32 0, i32 0, i32 0)"
+        for i in range(tiles)
+    ]
+    lines += [f"  store volatile {total} %vd{i}, ptr addrspace(1) %pc{i}" for i in range(tiles)]
+    declaration = f"declare {total} {name}(float, float, {total}, i32, i32, i32)\n"
+    return kernel(
+        "\n".join([*lines, "  ret void"]),
+        f"{_G} %a, {_G} %b, {_G} %c",
+        top=IDS + declaration,
+        extra='"amdgpu-waves-per-eu"="1,1" "amdgpu-flat-work-group-size"="1,64"',
+    )

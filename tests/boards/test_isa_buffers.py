@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from boards.amd.isa.families import FAMILIES
+from boards.amd.wave import execute
 from boards.amd.wave_buffer import scratch_resource
+from boards.amd.wave_types import Dispatch, Strict
 from tests.boards.isa_kernels import IDS
 from tests.boards.isa_programs import SCRATCH
-from tests.boards.wave_harness import CHIPS, kernel, launch
+from tests.boards.wave_harness import CHIPS, FlatMemory, kernel, launch
 from tests.support import check
 
 _G = "ptr addrspace(1) noalias"
@@ -160,3 +162,29 @@ def test_the_scratch_resource_is_what_the_runtime_describes() -> None:
     selects = 4 | 5 << 3 | 6 << 6 | 7 << 9
     expected = selects | 20 << 12 | 3 << 21 | 1 << 23 | 1 << 24 | 2 << 28
     check(words == [0x1234_5000, 0x7F30 | 1 << 31, 0x40000, expected], str(words))
+
+
+# buffer_load_dword v1, off, s[0:3], 0; v_mov_b32 v2, v1; s_endpgm; and s_waitcnt vmcnt(0)
+_LOAD, _USE, _END, _WAIT = (0xE0300000, 0x80000100), 0x7E040301, 0xBF810000, 0xBF8C3F70
+_CODE_VA, _DATA_VA = 0x10000, 0x20000
+
+
+def _strictly(words: list[int], user: tuple[int, ...]) -> list[tuple[str, str]]:
+    memory = FlatMemory()
+    memory.place(_CODE_VA, np.array([*words, 0, 0, 0], np.uint32))
+    memory.place(_DATA_VA, np.arange(64, dtype=np.uint32))
+    dispatch = Dispatch(
+        _CODE_VA, (1, 1, 1), (32, 1, 1), rsrc1=0, rsrc2=len(user) << 1, user_sgprs=user
+    )
+    report = execute(dispatch, memory, Strict(), FAMILIES["gfx1030"])
+    return [(finding.kind, finding.what) for finding in report.findings]
+
+
+def test_a_buffer_load_that_nobody_waited_for_is_reported() -> None:
+    bits = scratch_resource(_DATA_VA, 128, 32)
+    user = tuple(bits >> 32 * i & 0xFFFFFFFF for i in range(4))
+    late = ("wait count", "v1 before vmcnt")
+    check(_strictly([*_LOAD, _WAIT, _USE, _END], user) == [], "a finding without a reason")
+    check(_strictly([*_LOAD, _USE, _END], user) == [late], "no finding")
+    short = _strictly([*_LOAD, _WAIT, _USE, _END], user[:3])
+    check(("uninitialised", "s3") in short, str(short))

@@ -250,6 +250,18 @@ def test_atomics_on_packed_halves() -> None:
     np.testing.assert_array_equal(old.reshape(4, 8, 2)[3], by_slot[:3].sum(axis=0))
 
 
+def test_atomics_in_lds() -> None:
+    a = np.random.default_rng(10).integers(-50, 50, (32, 2)).astype(np.float16)
+    c = np.zeros(34, np.uint32)
+    _clean(launch(kernels.LDS_ATOMICS, [a, c], cpu=_CPU))
+    count, before = 70, []
+    for lane in range(32):
+        before.append(count)
+        count -= lane if count >= lane else 0
+    np.testing.assert_array_equal(c, [count, c[1], *before])
+    np.testing.assert_array_equal(c[1:2].view(np.float16), a.astype(np.float32).sum(axis=0))
+
+
 def test_atomics_on_packed_bfloats() -> None:
     values = np.random.default_rng(9).integers(-50, 50, (32, 2)).astype(np.float32)
     a = (values.view(np.uint32) >> 16).astype(np.uint16)

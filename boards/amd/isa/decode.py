@@ -166,6 +166,8 @@ def _finish(
     literal, dpp, sdwa, dwords = None, None, None, layout.dwords
     wants_literal = any(o.field == "k" for o in operands)
     if layout.name != "SMEM" and (LITERAL in codes or wants_literal):
+        if layout.name.startswith("VOP3") and not family.long_literals:
+            raise UnknownInstruction(words[:_MAX_DWORDS], pc, family.name)
         literal, dwords = _extra(family, words, dwords, pc), dwords + 1
     elif layout.name in family.dpp_encodings and codes & family.dpp_sources:
         dpp, source = _dpp(family, _extra(family, words, dwords, pc), codes)

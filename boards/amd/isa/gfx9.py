@@ -78,7 +78,10 @@ _WAITS = {
     "s_waitcnt": {"vm": ((0, 4), (14, 2)), "exp": ((4, 3),), "lgkm": ((8, 4),)},
 }  # fmt: skip
 # src: CDNA3 ISA 4.4, counters: stores count like loads, and return in order with them.
-_COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
+_COUNTERS = {
+    "vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm"), "store": ("vm",),
+    "flat store": ("vm", "lgkm"),
+}  # fmt: skip
 _TABLES = (
     scalar.SOP1, scalar.SOP2, scalar.SOPC, scalar.SOPK, scalar.SOPP, scalar.SMEM, vector.VOP1,
     vector.VOP2, vector.VOP3, vector.VOPC, vector.VOP3P, memory.DS, memory.FLAT, memory.MUBUF,
@@ -93,6 +96,7 @@ GFX942 = Family(
     off=frozenset({127, 128}),
     flat_offset_signed=True,
     dpp_sources=frozenset({250}),
+    long_literals=False,
     sdwa=True,
     dpp_encodings=frozenset({"VOP1", "VOP2"}),
     plain_names=PLAIN_NAMES - {"v_pk_fmac_f16", "v_dot2c_f32_f16", "v_dot4c_i32_i8"},
@@ -101,6 +105,7 @@ GFX942 = Family(
     zeroing=ZEROING,
     lane_counts=(64,),
     vgpr_granule={64: 8},
+    accumulators=True,
     waits=_WAITS,
     counters=_COUNTERS,
     unordered=frozenset({"lgkm"}),

@@ -90,6 +90,8 @@ class Family:
     """Word 3 of a buffer resource: the kind of bounds check; None: it follows from the stride."""
     own_scratch: bool = False
     """Kernels set FLAT_SCRATCH themselves, from registers that tell where the wave's memory is."""
+    long_literals: bool = True
+    """Whether the long vector encodings take a literal."""
     sdwa: bool = False
     """Whether short encodings reach parts of registers through a dword of their own (SDWA)."""
     row_share: str = "row_share"
@@ -102,6 +104,8 @@ class Family:
     lane_counts: tuple[int, ...] = (32, 64)
     vgpr_granule: Mapping[int, int] = field(default_factory=lambda: {32: 8, 64: 4})
     """Lanes of a wave -> vector registers that one unit of RSRC1.VGPRS stands for."""
+    accumulators: bool = False
+    """Whether RSRC3 divides a wave's registers into vector and accumulation registers."""
     packed_items: bool = True
     """v0 = x | y << 10 | z << 20; else x, y, z in v0, v1, v2."""
     group_ids_in_ttmp: bool = False

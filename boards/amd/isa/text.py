@@ -63,7 +63,7 @@ def name_of(inst: Instruction, code: int, dwords: int, *, double: bool = False) 
     if code < _SGPRS:
         return _register("s", code, dwords)
     if code == LITERAL:
-        return f"{_literal(inst):#x}"
+        return special.literal(_literal(inst), dwords)
     if code in (inst.family.null, inst.family.m0):
         return "null" if code == inst.family.null else "m0"
     if dwords == 2 and code in _PAIRS:

@@ -37,6 +37,16 @@ _HALF = {
     240: 0x3800, 241: 0xB800, 242: 0x3C00, 243: 0xBC00, 244: 0x4000, 245: 0xC000, 246: 0x4400,
     247: 0xC400, 248: 0x3118,
 }  # fmt: skip
+_FLOAT_NAMES = {
+    240: "0.5", 241: "-0.5", 242: "1.0", 243: "-1.0", 244: "2.0", 245: "-2.0", 246: "4.0",
+    247: "-4.0", 248: "0.15915494",
+}  # fmt: skip
+_SINGLE = {
+    0x3F000000: "0.5", 0xBF000000: "-0.5", 0x3F800000: "1.0", 0xBF800000: "-1.0",
+    0x40000000: "2.0", 0xC0000000: "-2.0", 0x40800000: "4.0", 0xC0800000: "-4.0",
+    0x3E22F983: "0.15915494",
+}  # fmt: skip
+_SMALLEST = -16
 _HALF_INTEGERS = re.compile(r"_[iub]16$|_i16_i8$|^v_mad_[iu]32_[iu]16$|^v_cvt_[iu]32_[iu]16$")
 _HALF_SOURCES = re.compile(r"_[fiub]16$")
 _PACKED = re.compile(r"^v_pk_|^v_cvt_pk|^v_dot|^v_cmp_class|^v_cmpx_class|^v_pack")
@@ -48,10 +58,38 @@ def half_constant(name: str, code: int, literal: int) -> str | None:
     if not name.startswith("v_") or not _HALF_SOURCES.search(name) or _PACKED.search(name):
         return None
     if code == _LITERAL:
-        return f"{literal & _BITS16:#x}"
+        return _half_literal(literal, floats=not _HALF_INTEGERS.search(name))
     if code in _HALF and _HALF_INTEGERS.search(name):
         return f"{_HALF[code]:#x}"
     return None
+
+
+def _half_literal(value: int, *, floats: bool) -> str:
+    """Floats are recognised by their 16 bits, integers by all 32, as LLVM does."""
+    half = value & _BITS16
+    number = _small(half, 1 << 16) if floats else _small(value, 1 << 32)
+    if number is not None:
+        return number
+    if not floats:
+        return _SINGLE.get(value, f"{half:#x}")
+    named = {raw: _FLOAT_NAMES[code] for code, raw in _HALF.items()}
+    return named.get(half, f"{half:#x}")
+
+
+def literal(value: int, dwords: int) -> str:
+    """A literal that an inline constant could have said is shown as that constant."""
+    number = (
+        _small(value, 1 << 32) if dwords == 1 else str(value) if value <= _DECIMAL_LAST else None
+    )
+    if number is not None:
+        return number
+    return _SINGLE.get(value, f"{value:#x}") if dwords == 1 else f"{value:#x}"
+
+
+def _small(value: int, wrap: int) -> str | None:
+    """Integers that have inline constants, as signed numbers."""
+    signed = value - wrap if value >= wrap // 2 else value
+    return str(signed) if _SMALLEST <= signed <= _DECIMAL_LAST else None
 
 
 def immediate(inst: Instruction, value: int) -> str:

@@ -1,0 +1,107 @@
+"""`python -m boards`: the software GPUs there are; `run` and `trace` run a program on one.
+
+python -m boards
+python -m boards run gfx1100 examples/add.py
+python -m boards trace gfx1201 examples/add.py -o trace.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from boards.amd.chip import chip, names
+from boards.amd.isa.families import FAMILIES
+
+_MIB = 1 << 20
+_COMPILERS = ("LLVM", "HIP")
+_OPERANDS = "operands"
+
+
+def table() -> str:
+    """Every board: chip, family, compute units, what runs there."""
+    lines = [f"{'board':<9}{'family':<8}{'CUs':>4}  {'queues and machine code':<54}"]
+    for name in names():
+        made = chip(name)
+        engines = made.sdma_engines + made.sdma_xgmi_engines
+        code = f"waves of {made.lanes}" if name in FAMILIES else "no executor: packets and copies"
+        dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
+        runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
+        lines.append(f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}")
+    lines.append("Each is met through /dev/kfd; never compared with silicon.")
+    return "\n".join(lines)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("board", choices=names(), metavar="BOARD", help=", ".join(names()))
+    queues = parser.add_mutually_exclusive_group()
+    queues.add_argument("--aql", dest="aql", action="store_true", default=None,
+                        help="compute queues of AQL packets")  # fmt: skip
+    queues.add_argument("--pm4", dest="aql", action="store_false", help="... of PM4 packets")
+    parser.add_argument("--compiler", choices=_COMPILERS, default=_COMPILERS[0])
+    parser.add_argument("--gpus", type=int, default=1, metavar="N", help="AMD:0 ... AMD:N-1")
+    parser.add_argument("--vram-mib", type=int, default=1024, metavar="N", help="of each GPU")
+    rules = parser.add_mutually_exclusive_group()
+    rules.add_argument("--strict", dest="strict", action="store_true", default=True,
+                       help="report what silicon would let pass (default)")  # fmt: skip
+    rules.add_argument("--lenient", dest="strict", action="store_false",
+                       help="only refuse what silicon refuses")  # fmt: skip
+    parser.add_argument("program", type=Path)
+    parser.add_argument(_OPERANDS, nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m boards", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("list", help="the boards there are (the default)")
+    _options(commands.add_parser("run", help="run a program with a board's GPU as default device"))
+    traced = commands.add_parser("trace", help="the same, and write a timeline for Perfetto")
+    traced.add_argument("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE")
+    _options(traced)
+    return parser.parse_args(_output_first(argv))
+
+
+def _output_first(argv: Sequence[str]) -> list[str]:
+    """`trace BOARD program.py -o FILE` ends in our option, not in one of the program's."""
+    given = list(argv)
+    if given[:1] == ["trace"] and len(given) > 2 and given[-2] in ("-o", "--output"):
+        return [given[0], *given[-2:], *given[1:-2]]
+    return given
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """List, run or trace; 1 when the program failed or the board found something."""
+    args = parse(sys.argv[1:] if argv is None else argv)
+    if args.command in (None, "list"):
+        print(table())
+        return 0
+    if not args.program.is_file():
+        print(f"there is no file {str(args.program)!r}", file=sys.stderr)
+        return 2
+    if args.gpus < 1 or args.vram_mib < 1:
+        print("--gpus and --vram-mib are at least 1", file=sys.stderr)
+        return 2
+    from boards.run import Setup, run, set_environ
+    from drivers.base.errors import DeviceError
+
+    setup = Setup(
+        args.board, args.gpus, args.aql, args.compiler, args.strict, args.vram_mib * _MIB
+    )  # fmt: skip
+    set_environ(setup, os.environ)
+    trace = args.output if args.command == "trace" else None
+    try:
+        return run(setup, args.program, getattr(args, _OPERANDS), trace=trace)
+    except DeviceError as error:
+        print(f"board {args.board}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

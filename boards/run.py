@@ -1,0 +1,166 @@
+"""Run an unchanged tensor program on a board: the one place where boards and product meet.
+
+The board stands behind the product's driver as a machine does: it sees ioctls, memory and doorbells
+and shares no code with the driver.
+"""
+
+from __future__ import annotations
+
+import gc
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import drivers
+from boards.amd.engines import Engines
+from boards.amd.machine import Checks, Options, open_board
+from boards.amd.wave_types import LENIENT
+from boards.amd.world import BoardWorld
+from boards.trace import Recorder
+from boards.trace_faults import Facts, FaultWatch
+from drivers.amd.device import AmdDevice
+from drivers.choice import KINDS
+from drivers.world.foreign import ForeignWorld
+from tensor import engine
+
+NEVER_SILICON = "This ran on a software board and was never compared with silicon."
+_OTHER_CHOICES = ("GPU", "CLANG", "LLVM", "AMD_LLVM", "AMD_HIP", "AMD_AQL", "AMD_IFACE")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Which board, and how the product uses it."""
+
+    chip: str
+    gpus: int = 1
+    aql: bool | None = None
+    """What compute queues read; None for what the chip does best."""
+    compiler: str = "LLVM"
+    strict: bool = True
+    vram_bytes: int = 1 << 30
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What a user would set: the board's GPU is the default device."""
+        found = {"DEV": "AMD", f"AMD_{self.compiler}": "1"}
+        return found if self.aql is None else {**found, "AMD_AQL": str(int(self.aql))}
+
+
+@dataclass(slots=True)
+class Bench:
+    """A board with the product's devices in front of it."""
+
+    board: BoardWorld
+    watch: FaultWatch
+    recorder: Recorder | None = None
+    devices: list[AmdDevice] = field(default_factory=list)
+
+    def hear(self, name: str, facts: Facts) -> None:
+        """One event of the board's timeline."""
+        self.watch(name, facts)
+        if self.recorder is not None:
+            self.recorder(name, facts)
+
+
+def lenient() -> Options:
+    """A board that only refuses what silicon refuses."""
+    return Options(
+        checks=Checks(poison=False, coherence=False, alignment=False),
+        engines=lambda host: Engines(host, LENIENT),
+    )
+
+
+def set_environ(setup: Setup, environ: MutableMapping[str, str]) -> None:
+    """Make the board's GPU the default device; other choices are set aside."""
+    for name in (*KINDS, *_OTHER_CHOICES):
+        environ.pop(name, None)
+    environ.update(setup.environ)
+
+
+@contextmanager
+def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
+    """A board whose GPUs are AMD, AMD:1, ... of the tensor layer inside. Raises: ValueError."""
+    board = open_board(
+        setup.chip, gpus=setup.gpus, vram_bytes=setup.vram_bytes,
+        options=None if setup.strict else lenient(),
+    )  # fmt: skip
+    devices: list[AmdDevice] = []
+
+    def names(code_va: int) -> list[str]:
+        return [name for device in devices for name in device.program_names(code_va=code_va)]
+
+    bench = Bench(board, FaultWatch(board, names), devices=devices)
+    if record:
+        bench.recorder = Recorder(board, names)
+    board.hardware.trace = bench.hear
+    machine: Any = board  # it has a machine's methods, but no type in common with us
+    world = ForeignWorld(machine)
+    with ExitStack() as stack:
+        for index in range(setup.gpus):
+            name = f"AMD:{index}"
+            device = drivers.open(name, world=world, environ={**setup.environ, "DEV": name})
+            if not isinstance(device, AmdDevice):
+                raise TypeError(f"{name} was opened as {device!r}")
+            stack.enter_context(device)
+            devices.append(device)
+            stack.enter_context(engine.adopted(name, device, setup.compiler))
+        yield bench
+        gc.collect()
+
+
+def run_program(path: Path, arguments: Sequence[str], stderr: TextIO) -> int:
+    """Run a program as `python path arguments` would; its exit status, 1 for an exception."""
+    saved = sys.argv, sys.path[0]
+    sys.argv, sys.path[0] = [str(path), *arguments], str(path.resolve().parent)
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as stop:
+        if stop.code is None or isinstance(stop.code, int):
+            return stop.code or 0
+        print(stop.code, file=stderr)
+        return 1
+    except Exception:
+        traceback.print_exc(file=stderr)
+        return 1
+    finally:
+        sys.argv, sys.path[0] = saved
+    return 0
+
+
+def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:
+    """Print faults and findings; the exit status of the command."""
+    for text in bench.watch.reports:
+        print(f"fault: {text}", file=stderr)
+    findings = bench.board.findings
+    for finding in findings:
+        print(f"finding: {finding}", file=stderr)
+    count = f"{len(findings)} findings" if findings else "no findings"
+    strict = "strict" if setup.strict else "lenient"
+    print(f"board {setup.chip} ({strict}): {count}. {NEVER_SILICON}", file=stderr)
+    return status or int(bool(findings or bench.watch.reports))
+
+
+def run(
+    setup: Setup,
+    program: Path,
+    arguments: Sequence[str],
+    *,
+    trace: Path | None = None,
+    stderr: TextIO | None = None,
+) -> int:
+    """The whole command: 0 when the program ended well and the board has nothing to say.
+
+    With `trace`, the timeline is written there, also when the program failed.
+    """
+    out = stderr or sys.stderr
+    with powered(setup, record=trace is not None) as bench:
+        status = run_program(program, arguments, out)
+    if trace is not None and bench.recorder is not None:
+        count = bench.recorder.write(trace)
+        print(f"{trace}: {count} events; open it in https://ui.perfetto.dev", file=out)
+    return report(bench, setup, status, out)

@@ -1,0 +1,75 @@
+"""One kernel launch as an AQL packet, built once: grid and arguments' address are written anew."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from drivers.base.errors import BadArgument
+from queues import aql
+from queues.amd_launch import WORD_BYTES, Block, Kernel, Packer, Words, argument_words
+
+_GRID_WORD: Final = aql.KERNEL_DISPATCH.word("grid_size_x")
+_KERNARG_WORD: Final = aql.KERNEL_DISPATCH.word("kernarg_address")
+_CODES: Final = {1: "I", 2: "Q"}
+MAX_ITEMS: Final = (1 << 32) - 1
+"""Work-items of one dimension of a grid."""
+
+
+class AqlLauncher:
+    """The packet of a kernel with one workgroup size, and how its arguments are packed."""
+
+    __slots__ = ("_block", "_grid", "_kernarg", "_template", "arguments_bytes", "kernel",
+                 "pack_arguments", "pack_into")  # fmt: skip
+
+    def __init__(self, kernel: Kernel, block: Block) -> None:
+        self.kernel, self._block = kernel, block
+        codes = "".join(_CODES[words] for words in argument_words(kernel))
+        layout = struct.Struct(f"={codes}")
+        self.pack_arguments: Callable[..., None] = layout.pack_into
+        self.arguments_bytes = layout.size
+        made = Words()
+        words = aql.kernel_dispatch(
+            workgroup_size=block,
+            grid_size=(0, 0, 0),
+            kernel_object=kernel.descriptor_va,
+            private_segment_size=kernel.private_bytes,
+            group_segment_size=kernel.group_bytes,
+        )
+        grid = [(f"grid_{axis}", _GRID_WORD + at, 1) for at, axis in enumerate("xyz")]
+        made.add(words, [*grid, ("kernarg", _KERNARG_WORD, 2)])
+        packer = Packer(made, {"grid_y": block[1], "grid_z": block[2]})
+        self.pack_into, self._template = packer.pack_into, packer.template
+        self._grid, self._kernarg = packer.slots["grid_x"], packer.slots["kernarg"]
+
+    def values(self, kernarg_va: int, grid: Block) -> list[bytes | int]:
+        """What `pack_into` takes. Raises: BadArgument for more work-items than 32 bits count."""
+        values = self._template.copy()
+        values[self._kernarg] = kernarg_va
+        at = self._grid
+        for axis, (groups, items) in enumerate(zip(grid, self._block, strict=True)):
+            if groups * items > MAX_ITEMS:
+                raise BadArgument(
+                    f"{groups} workgroups of {items} work-items", hint="launch fewer at a time"
+                )
+            values[at + axis] = groups * items
+        return values
+
+    def quick(self, kernarg_va: int, grid: int) -> list[bytes | int]:
+        """The same for one dimension."""
+        values = self._template.copy()
+        values[self._kernarg] = kernarg_va
+        values[self._grid] = grid * self._block[0]
+        return values
+
+
+def jump(ib_va: int, words: Sequence[int]) -> list[int]:
+    """The packet that runs PM4 words which lie at `ib_va`."""
+    return aql.pm4_ib(ib_base=ib_va, ib_size=len(words))
+
+
+PACKET_BYTES: Final = aql.PACKET_BYTES
+PACKET_FORMAT: Final = f"={aql.PACKET_WORDS}I"
+SLOT_WORD_BYTES: Final = WORD_BYTES
+EMPTY_SLOT: Final = struct.pack(PACKET_FORMAT, *aql.invalid())

@@ -1,0 +1,158 @@
+"""What kernels for GPUs are made of: the instructions, the launch they ask for, the source."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from compilers import amd_comgr, amd_disasm, graph, render_amd_llvm, render_hip, toolchains
+from compilers import dtype as dt
+from compilers.dtype import DType
+from compilers.graph import Node
+from compilers.ir import Kernel
+from compilers.schedule import plan
+from compilers.signature import rebuild, signature
+from drivers.base.contracts import Binary
+from drivers.base.errors import Unsupported
+from tests.amd_toolbox import needs_libllvm
+from tests.boards.kernel_runner import TARGETS
+from tests.compilers.lowering import leaf, matmul, softmax
+from tests.support import check
+
+CLANG = shutil.which("clang-19") or "/usr/lib/llvm-19/bin/clang"
+needs_clang = pytest.mark.skipif(not shutil.which(CLANG), reason="no clang 19")
+
+
+def kernels(root: Node, arch: str) -> list[Kernel]:
+    """The kernels of one root."""
+    key, _ = signature([root])
+    return [step.kernel for step in plan(rebuild(key).roots, TARGETS[arch]).steps]
+
+
+def built(root: Node, arch: str, compiler: str = "LLVM") -> Binary:
+    """The only kernel of a root, compiled."""
+    (kernel,) = kernels(root, arch)
+    return toolchains.build(kernel, compiler, arch, frozenset())
+
+
+def mnemonics(binary: Binary) -> Counter[str]:
+    """How often each instruction occurs, as LLVM disassembles it."""
+    return Counter(found.text.split()[0] for found in amd_disasm.instructions(binary))
+
+
+def zeros(*shape: int) -> Node:
+    return leaf(np.zeros(shape, np.float32))
+
+
+def halves(dtype: DType, *shape: int) -> Node:
+    stored = np.zeros(shape, dtype.storage)
+    return graph.cast(graph.buffer(stored, dtype, shape), dt.float32)
+
+
+@needs_libllvm
+@pytest.mark.parametrize(
+    ("arch", "load"), [("gfx1100", "global_load_b128"), ("gfx942", "global_load_dwordx4")]
+)
+def test_elementwise_work_is_128_bits_a_lane(arch: str, load: str) -> None:
+    found = mnemonics(built(graph.binary("add", zeros(4096), zeros(4096)), arch))
+    check(found[load] == 2, f"{found}")
+
+
+@needs_libllvm
+@pytest.mark.parametrize(
+    ("arch", "dtype", "instruction"),
+    [
+        ("gfx1100", dt.float16, "v_wmma_f32_16x16x16_f16"),
+        ("gfx1100", dt.bfloat16, "v_wmma_f32_16x16x16_bf16"),
+        ("gfx1201", dt.float16, "v_wmma_f32_16x16x16_f16"),
+        ("gfx1201", dt.bfloat16, "v_wmma_f32_16x16x16_bf16"),
+        ("gfx942", dt.float16, "v_mfma_f32_16x16x16_f16"),
+        ("gfx942", dt.bfloat16, "v_mfma_f32_16x16x16_bf16"),
+    ],
+)
+def test_products_of_halves_use_the_matrix_unit(arch: str, dtype: DType, instruction: str) -> None:
+    binary = built(matmul(halves(dtype, 256, 256), halves(dtype, 256, 256)), arch)
+    found = mnemonics(binary)
+    check(found[instruction] >= 2, f"{found}")
+    check(not any("fmac" in name or "v_pk_fma" in name for name in found), f"{found}")
+    check(not binary.resources["private_bytes"], "fragments went to memory")
+
+
+@needs_libllvm
+@pytest.mark.parametrize(
+    ("arch", "multiply", "load"),
+    [("gfx1100", "v_dual_fmac_f32", "ds_load_b128"), ("gfx942", "v_pk_fma_f32", "ds_read_b128")],
+)
+def test_products_of_floats_are_tiled(arch: str, multiply: str, load: str) -> None:
+    binary = built(matmul(zeros(256, 256), zeros(256, 256)), arch)
+    found = mnemonics(binary)
+    check(found[multiply] >= 100 and found[load] >= 16, f"{found}")
+    waves = binary.resources["block"] // binary.resources["wave_lanes"]
+    check(found["s_barrier"] == (2 if waves > 1 else 0), f"{found}")
+    check(not binary.resources["private_bytes"] and not binary.resources["vgpr_spills"], "spilled")
+    check(binary.resources["group_bytes"] > 0, "no shared memory")
+
+
+@needs_libllvm
+def test_rows_meet_inside_a_wave_without_memory() -> None:
+    found = mnemonics(built(graph.reduce("add", zeros(64, 128), (1,)), "gfx1100"))
+    check(any(name.endswith("_dpp") for name in found), f"{found}")
+    check(not any(name.startswith("ds_") for name in found), f"{found}")
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_a_launch_needs_pointers_and_a_block_only(arch: str) -> None:
+    binary = built(graph.binary("add", zeros(1000), zeros(1000)), arch)
+    resources = binary.resources
+    check(resources["args"] == 3 and resources["kernarg_bytes"] == 24, f"{resources}")
+    check([resources[f"arg{i}_offset"] for i in range(3)] == [0, 8, 16], "offsets")
+    check(resources["block"] == resources["max_workgroup_lanes"] == 256, f"{resources}")
+    check(not resources["dynamic_stack"], "a stack")
+
+
+def test_a_grid_is_counted_in_workgroups() -> None:
+    (kernel,) = kernels(graph.binary("add", zeros(4100), zeros(4100)), "gfx1100")
+    check((kernel.grid, kernel.block) == (5, 256), f"{kernel.grid} x {kernel.block}")
+
+
+def test_kernels_keep_no_scratch_memory_outside() -> None:
+    for root in (graph.argsort(zeros(9, 70), 1, False), softmax(zeros(5, 999))):
+        for kernel in kernels(root, "gfx1100"):
+            check(not kernel.scratch_bytes, kernel.name)
+
+
+@pytest.mark.parametrize("render", [render_amd_llvm.render, render_hip.render])
+def test_equal_kernels_give_equal_texts(render: object) -> None:
+    first, second = (kernels(softmax(zeros(64, 100)), "gfx1100")[0] for _ in range(2))
+    if callable(render):
+        check(render(first, "gfx1100") == render(second, "gfx1100"), "texts differ")
+
+
+@pytest.mark.parametrize("compiler", ["LLVM", "HIP"])
+def test_an_unknown_chip_is_refused_by_name(compiler: str) -> None:
+    (kernel,) = kernels(graph.binary("add", zeros(8), zeros(8)), "gfx1100")
+    with pytest.raises(Unsupported, match="gfx9999"):
+        toolchains.build(kernel, compiler, "gfx9999", frozenset())
+
+
+@needs_clang
+@pytest.mark.parametrize("arch", TARGETS)
+def test_hip_source_is_what_a_newer_clang_takes_too(arch: str) -> None:
+    """COMGR of Debian 12 knows neither gfx11, gfx12 nor gfx942."""
+    roots = [matmul(halves(dt.bfloat16, 64, 64), halves(dt.bfloat16, 64, 64)),
+             matmul(halves(dt.float16, 64, 64), halves(dt.float16, 64, 64)),
+             softmax(zeros(3, 3000))]  # fmt: skip
+    command = [CLANG, "-x", "hip", "--cuda-device-only", f"--offload-arch={arch}", "-nogpuinc",
+               "-nogpulib", "-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-S", "-o", "-",
+               "-"]  # fmt: skip
+    for root in roots:
+        (kernel,) = kernels(root, arch)
+        source = amd_comgr.PROLOGUE + render_hip.render(kernel, arch)
+        done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60)
+        check(done.returncode == 0, done.stderr[:2000])
+        check(re.search(r"s_endpgm", done.stdout), "no kernel")
