@@ -86,7 +86,8 @@ def lds_load(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: in
     if nbytes >= 4:
         return _dwords([w.lds.take(word + i if i else word) for i in range(nbytes // 4)])
     shift = (at & 3).astype(np.uint32) * np.uint32(8)
-    return (w.lds[word] >> shift & np.uint32((1 << 8 * nbytes) - 1))[None]
+    part: Words = w.lds[word] >> shift & np.uint32((1 << 8 * nbytes) - 1)
+    return part[None]
 
 
 def _dwords(rows: list[Array]) -> Words:

@@ -24,7 +24,7 @@ class _Note(NamedTuple):
     """A read: LDS dwords, flat lane positions, the waves, barriers signalled and waited for."""
 
     word: Array
-    index: Array
+    lanes: Array
     waves: Array
     epoch: Array
     waited: Array
