@@ -96,6 +96,9 @@ class Options:
     """A page fault stops all queues of its process on that GPU for good, as the kernel does
     (kfd_debug.c, kfd_dqm_evict_pasid) unless amdgpu.no_queue_eviction_on_vm_fault=1."""
     engines: EngineFactory = Engines
+    plain_doorbells: bool = False
+    """Doorbells are memory that nobody reads, as on silicon a store to one takes no time: for
+    engines that look at nothing (nobody.py)."""
 
 
 class Hardware:

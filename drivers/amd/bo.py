@@ -24,8 +24,15 @@ from drivers.amd.kfd_memory import (
 )
 from drivers.amd.session import MAX_IDS, Session
 from drivers.base.contracts import Region
-from drivers.base.errors import BadArgument, MalformedInput, OutOfMemory, Unsupported, UseAfterFree
-from drivers.base.undo import Step, Undo, run_all
+from drivers.base.errors import (
+    BadArgument,
+    DeviceError,
+    MalformedInput,
+    OutOfMemory,
+    Unsupported,
+    UseAfterFree,
+)
+from drivers.base.undo import Undo, run_all
 
 HUGE_BYTES: Final = 2 << 20
 """Memory of this size is placed at a multiple of it, so that one page-table entry covers it."""
@@ -96,13 +103,12 @@ class Bo:
         handle, self.handle = self.handle, 0
         if not handle:
             raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
-        close_region, close_space = self._host_steps()
+        region, space = self._host_parts()
         run_all(
             [
                 lambda: _unmap(self.gpu, handle, self.gpus),
-                close_region,
-                lambda: _free(self.gpu, handle, self.nbytes),
-                close_space,
+                region.close if region is not None else _nothing,
+                lambda: _free_at(self.gpu, handle, self.nbytes, space),
             ]
         )
 
@@ -112,13 +118,13 @@ class Bo:
             self.handle = 0
             self.gpu.handles -= 1
             self.gpu.bytes_held -= self.nbytes
-            run_all(self._host_steps())
+            run_all(part.close for part in self._host_parts() if part is not None)
 
-    def _host_steps(self) -> list[Step]:
-        """Closing the mapping, then the reservation."""
+    def _host_parts(self) -> tuple[Region | None, Region | None]:
+        """The mapping and the reservation, which are this object's no more."""
         region, self.region = self.region, None
         space, self._space = self._space, None
-        return [part.close if part is not None else _nothing for part in (region, space)]
+        return region, space
 
 
 def _nothing() -> None:
@@ -139,7 +145,7 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) 
         at = GUARD_BYTES + -(space.cpu_va + GUARD_BYTES) % align
         args = _alloc(gpu, space.cpu_va + at, nbytes, use, 0)
         handle = args.handle
-        undo.add(lambda: _free(gpu, handle, nbytes))
+        undo.hand_over(lambda: _free_at(gpu, handle, nbytes, space))
         region = None
         if host:
             region = world.mmap(gpu.render_fd, nbytes, args.mmap_offset, within=space, at=at)
@@ -186,6 +192,18 @@ def _free(gpu: Gpu, handle: int, nbytes: int) -> None:
     FREE_MEMORY_OF_GPU(gpu.world, gpu.session.fd, FreeMemoryOfGpuArgs(handle=handle))
     gpu.handles -= 1
     gpu.bytes_held -= nbytes
+
+
+def _free_at(gpu: Gpu, handle: int, nbytes: int, space: Region | None) -> None:
+    """Free memory, then its addresses; where the kernel keeps the one, the other stay reserved."""
+    try:
+        _free(gpu, handle, nbytes)
+    except DeviceError:
+        if space is not None:
+            gpu.session.stranded.append(space)
+        raise
+    if space is not None:
+        space.close()
 
 
 def _write_ids(gpu: Gpu, gpu_ids: list[int]) -> int:

@@ -13,6 +13,7 @@ from typing import Final
 from drivers.amd.bo import Bo, Gpu, Use, allocate
 from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
 from drivers.amd.cwsr import SaveArea
+from drivers.amd.kfd_memory import MmapType, mmap_offset
 from drivers.amd.kfd_queue import (
     CREATE_QUEUE,
     DESTROY_QUEUE,
@@ -39,17 +40,18 @@ class Doorbells:
     """The doorbell pages of one GPU, mapped with the first queue."""
 
     def __init__(self, gpu: Gpu) -> None:
-        self._gpu, self._base = gpu, 0
+        self._gpu = gpu
         self._region: Region | None = None
 
     def ringer(self, offset: int) -> Callable[[int], None]:
         """What stores a value to the doorbell that CREATE_QUEUE's `doorbell_offset` names."""
         base = offset & -DOORBELL_SLICE_BYTES
+        if base != mmap_offset(MmapType.DOORBELL, self._gpu.gpu_id) or offset % _WORD_BYTES:
+            raise MalformedInput(
+                f"CREATE_QUEUE gave the doorbell {offset:#x}", hint="report it with `uname -r`"
+            )
         if self._region is None:
             self._region = self._gpu.world.mmap(self._gpu.session.fd, DOORBELL_SLICE_BYTES, base)
-            self._base = base
-        if base != self._base or offset % _WORD_BYTES:
-            raise MalformedInput(f"CREATE_QUEUE gave the doorbell {offset:#x}")
         return store64(self._region, offset - base)
 
     def close(self) -> None:

@@ -173,9 +173,17 @@ SET_SCRATCH_BACKING_VA = Ioctl(
 )
 ALLOC_MEMORY_OF_GPU = Ioctl("AMDKFD_IOC_ALLOC_MEMORY_OF_GPU", "WR", KFD, 0x16, AllocMemoryOfGpuArgs)
 FREE_MEMORY_OF_GPU = Ioctl("AMDKFD_IOC_FREE_MEMORY_OF_GPU", "W", KFD, 0x17, FreeMemoryOfGpuArgs)
-MAP_MEMORY_TO_GPU = Ioctl("AMDKFD_IOC_MAP_MEMORY_TO_GPU", "WR", KFD, 0x18, MapMemoryToGpuArgs)
+_RESUMES = ("n_success", "n_devices")
+MAP_MEMORY_TO_GPU = Ioctl(
+    "AMDKFD_IOC_MAP_MEMORY_TO_GPU", "WR", KFD, 0x18, MapMemoryToGpuArgs, resumes=_RESUMES
+)
 UNMAP_MEMORY_FROM_GPU = Ioctl(
-    "AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU", "WR", KFD, 0x19, UnmapMemoryFromGpuArgs
+    "AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU",
+    "WR",
+    KFD,
+    0x19,
+    UnmapMemoryFromGpuArgs,
+    resumes=_RESUMES,
 )
 GET_DMABUF_INFO = Ioctl("AMDKFD_IOC_GET_DMABUF_INFO", "WR", KFD, 0x1C, GetDmabufInfoArgs)
 IMPORT_DMABUF = Ioctl("AMDKFD_IOC_IMPORT_DMABUF", "WR", KFD, 0x1D, ImportDmabufArgs)

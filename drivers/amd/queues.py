@@ -72,6 +72,8 @@ class Queues(Heap):
     def open_queues(self) -> None:
         """Create both. Nothing is left behind when that fails."""
         with Undo() as undo:
+            undo.add(self._slots.close)
+            undo.add(self._doorbells.close)
             self._cells = [self._slots.take(), self._slots.take()]
             self.compute = self._open_compute()
             undo.add(self.compute.close)

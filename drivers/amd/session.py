@@ -48,6 +48,8 @@ class Session:
         """The Bo of the event page; `drivers.amd.events` makes it."""
         self._render: dict[int, int] = {}
         """Open render files by gpu_id."""
+        self.stranded: list[Region] = []
+        """Addresses of memory that the kernel would not take back: nothing else may be there."""
         self.forked = False
         _sessions.add(self)
 
@@ -74,7 +76,8 @@ class Session:
         drop = getattr(page, "drop", None)
         steps = [drop] if drop is not None else []
         closes = [partial(self.world.close, fd) for fd in files]
-        run_all([*steps, self.ids.close, *closes])
+        spaces, self.stranded = self.stranded, []
+        run_all([*steps, self.ids.close, *closes, *(space.close for space in spaces)])
 
 
 def open_session(world: World) -> Session:

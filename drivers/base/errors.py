@@ -6,6 +6,8 @@ with the next thing to do.
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class DeviceError(Exception):
     """Base of every error this stack raises on purpose.
@@ -16,6 +18,12 @@ class DeviceError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message, self.hint = message, hint
         super().__init__(f"{message}. {hint}" if hint else message)
+
+    def named(self, step: str) -> Self:
+        """The same error, with the step that failed in front of its message."""
+        self.message = f"{step}: {self.message}"
+        self.args = (f"{self.message}. {self.hint}" if self.hint else self.message,)
+        return self
 
 
 class NotFound(DeviceError):

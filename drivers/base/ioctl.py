@@ -156,14 +156,25 @@ def request_number(direction: str, group: int | str, number: int, nbytes: int) -
 
 
 class Ioctl(Generic[S]):
-    """One request of one kernel driver, called as a function."""
+    """One request of one kernel driver, called as a function.
 
-    __slots__ = ("args", "name", "request")
+    `resumes` names the member that says how far an interrupted call came, and the one that says
+    how far it can come; the call that repeats it goes on from there.
+    """
+
+    __slots__ = ("args", "name", "request", "resumes")
 
     def __init__(
-        self, name: str, direction: str, group: int | str, number: int, args: type[S]
+        self,
+        name: str,
+        direction: str,
+        group: int | str,
+        number: int,
+        args: type[S],
+        *,
+        resumes: tuple[str, str] | None = None,
     ) -> None:
-        self.name, self.args = name, args
+        self.name, self.args, self.resumes = name, args, resumes
         self.request = request_number(direction, group, number, args.SIZE)
 
     def __repr__(self) -> str:
@@ -176,15 +187,31 @@ class Ioctl(Generic[S]):
         MalformedInput when the answer has another size.
         """
         failure: DeviceError | None = None
+        given = bytes(args.raw)
         for _ in polls(RETRY_S, world):
             try:
                 world.ioctl(fd, self.request, args.raw)
             except DeviceError as error:
+                failure = error.named(self.name)
                 if errno_of(error) not in _RETRIED:
                     raise
-                failure = error
+                self._restore(args, given)
             else:
                 if len(args.raw) != args.SIZE:
                     raise MalformedInput(f"{self.name}: the answer has {len(args.raw)} bytes")
                 return args
         raise failure or MalformedInput(f"{self.name} was never called")
+
+    def _restore(self, args: S, given: bytes) -> None:
+        """The arguments as they were before a call that the kernel gave up, but for its progress.
+
+        # src: kfd_chardev.c kfd_ioctl() copies the struct out whatever the command returned
+        """
+        if self.resumes is None:
+            args.raw[:] = given
+            return
+        done, most = self.resumes
+        reached = getattr(args, done)
+        args.raw[:] = given
+        if getattr(args, done) <= reached <= getattr(args, most):
+            setattr(args, done, reached)
