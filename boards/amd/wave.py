@@ -56,6 +56,14 @@ class Bound:
     next_pc: int
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An instruction that this executor does not run, and why."""
+
+    inst: Instruction
+    why: str
+
+
 def execute(
     dispatch: Dispatch, memory: Memory, strict: Strict | None = None, family: Family = GFX11
 ) -> Report:
@@ -87,8 +95,20 @@ def _keep_memory() -> None:
 
 
 @lru_cache(maxsize=16384)
-def _decode(family: Family, words: tuple[int, ...], pc: int, lanes: int) -> Instruction:
-    return decode(family, words, pc, lanes)
+def _bind_bytes(family: Family, raw: bytes, pc: int, lanes: int) -> Bound | Refused:
+    """Decode and bind the instruction that `raw` begins with; kept from launch to launch.
+
+    Raises: UnknownInstruction.
+    """
+    words = tuple(int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw) - 3, 4))
+    inst = decode(family, words, pc, lanes)
+    try:
+        run = bind(inst)
+    except UnsupportedOperand as error:
+        return Refused(inst, str(error))
+    if run is None:
+        return Refused(inst, "no meaning in this executor")
+    return Bound(inst, run, touch(inst), pc + inst.size_bytes)
 
 
 class Chunk:
@@ -109,6 +129,7 @@ class Chunk:
         w = self.w = Waves(
             count, d.lanes, vectors, d.lds_bytes, groups, self.family.null, accumulators
         )
+        w.memory = self.memory
         observe = self.strict.uninitialised or self.strict.wait_counts or self.strict.lds
         self.observer = w.observer = (
             Observer(w, self.strict, self.report, self.family) if observe else None
@@ -226,51 +247,39 @@ class Chunk:
             raise WaveFault(
                 fault.kind, pc=pc, text="(fetch)", wave=wave, va=fault.va, access="execute"
             ) from fault
-        words = tuple(int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw) - 3, 4))
         try:
-            inst = _decode(self.family, words, pc, self.dispatch.lanes)
+            bound = _bind_bytes(self.family, raw, pc, self.dispatch.lanes)
         except UnknownInstruction as error:
-            wave = self.w.first_wave + int(self.w.waves[0])
-            raise WaveFault("illegal instruction", pc=pc, text=str(error), wave=wave) from error
-        bound = Bound(inst, self._run_of(inst), touch(inst), pc + inst.size_bytes)
+            raise self._stop("illegal instruction", pc, str(error)) from error
+        if isinstance(bound, Refused):
+            shown = " ".join(f"{word:08x}" for word in bound.inst.words)
+            text = f"{disassemble(bound.inst)} ({shown})"
+            raise self._stop("unsupported", pc, text, bound.why)
         if any(self.w.vgprs <= register < ACCUMULATORS for register in bound.touch.vector):
             raise self._fault("out of range", bound, "register beyond the allocation")
         self.code[pc] = bound
         return bound
 
-    def _run_of(self, inst: Instruction) -> Run:
-        try:
-            run = bind(inst, self.memory)
-        except UnsupportedOperand as error:
-            run = None
-            detail = str(error)
-        else:
-            detail = "no meaning in this executor"
-        if run is None:
-            shown = " ".join(f"{word:08x}" for word in inst.words)
-            wave = self.w.first_wave + int(self.w.waves[0])
-            raise WaveFault(
-                "unsupported", pc=inst.pc, text=f"{disassemble(inst)} ({shown})", wave=wave,
-                detail=detail,
-            )  # fmt: skip
-        return run
+    def _stop(self, kind: str, pc: int, text: str, detail: str = "") -> WaveFault:
+        wave = self.w.first_wave + int(self.w.waves[0])
+        return WaveFault(kind, pc=pc, text=text, wave=wave, detail=detail)
 
 
-def bind(inst: Instruction, memory: Memory) -> Run | None:
+def bind(inst: Instruction) -> Run | None:
     """The function that executes an instruction, or None when there is none."""
     if inst.encoding == "VOPD":
         return bind_dual(inst)
     if inst.name in inst.family.waits:
         return _wait(inst)
     if inst.meaning.startswith("s_buffer_load_"):
-        return bind_scalar_buffer(inst, memory)
+        return bind_scalar_buffer(inst)
     if inst.encoding in ("FLAT", "SMEM"):
-        found = bind_memory(inst, memory)
+        found = bind_memory(inst)
         return found or bind_scalar(inst)
     if inst.encoding == "DS":
         return bind_lds(inst)
     if inst.encoding == "MUBUF":
-        return bind_buffer(inst, memory) or bind_scalar(inst)
+        return bind_buffer(inst) or bind_scalar(inst)
     relative = bind_relative(inst)
     if relative is not None:
         return relative

@@ -16,7 +16,7 @@ from boards.amd.wave_memory import Lanes, guarded, merge_half, narrow
 from boards.amd.wave_operands import UnsupportedOperand
 from boards.amd.wave_scalar import scalar_reader
 from boards.amd.wave_state import Waves
-from boards.amd.wave_types import Array, Memory, Words
+from boards.amd.wave_types import Array, Words
 
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"buffer_load_(d16_)?(hi_)?([iub])(\d+)$")
@@ -140,43 +140,43 @@ def _inside(r: Resource, index: Array, offset: Array, nbytes: int) -> Array:
     )
 
 
-def bind_buffer(inst: Instruction, memory: Memory) -> Run | None:
+def bind_buffer(inst: Instruction) -> Run | None:
     """A function for a buffer load, store or atomic, or None."""
     name = inst.meaning
     for pattern, bind in ((_LOAD, _load), (_STORE, _store), (_ATOMIC, _atomic)):
         match = pattern.match(name)
         if match:
-            return bind(inst, memory, match)
+            return bind(inst, match)
     return None
 
 
 def _read(
-    w: Waves, inst: Instruction, memory: Memory, found: tuple[Array, Array], index: Array,
+    w: Waves, inst: Instruction, found: tuple[Array, Array], index: Array,
     nbytes: int,
 ) -> Words:  # fmt: skip
     """Elements for lanes at flat positions; 0 outside the buffer."""
     va, inside = (part.reshape(-1)[index] for part in found)
     rows = np.zeros((max(1, nbytes // _DWORD), len(index)), np.uint32)
     if inside.any():
-        rows[:, inside] = guarded(w, inst, memory.load, va[inside], nbytes, index[inside])
+        rows[:, inside] = guarded(w, inst, w.memory.load, va[inside], nbytes, index[inside])
     return rows
 
 
 def _write(
-    w: Waves, inst: Instruction, memory: Memory, found: tuple[Array, Array], index: Array,
+    w: Waves, inst: Instruction, found: tuple[Array, Array], index: Array,
     data: Words, nbytes: int,
 ) -> None:  # fmt: skip
     """Store columns of `data` for lanes at flat positions, inside the buffer only."""
     va, inside = (part.reshape(-1)[index] for part in found)
     if inside.any():
-        guarded(w, inst, memory.store, va[inside], data[:, inside], nbytes, index[inside])
+        guarded(w, inst, w.memory.store, va[inside], data[:, inside], nbytes, index[inside])
 
 
 def _data(inst: Instruction) -> Operand:
     return next(o for o in inst.operands if o.field == "x")
 
 
-def _load(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
+def _load(inst: Instruction, match: re.Match[str]) -> Run:
     half, high, kind, bits = match[1], match[2], match[3], int(match[4])
     register, place = _data(inst).code - VGPR, _Place(inst)
     piece = min(bits // 8, _DWORD)
@@ -187,7 +187,7 @@ def _load(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
         if not len(index):
             return
         rows = [
-            _read(w, inst, memory, place.find(w, first, piece), index, piece)[0]
+            _read(w, inst, place.find(w, first, piece), index, piece)[0]
             for first in range(0, bits // 8, piece)
         ]
         for i, words in enumerate(rows):
@@ -199,7 +199,7 @@ def _load(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
     return run
 
 
-def _store(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
+def _store(inst: Instruction, match: re.Match[str]) -> Run:
     nbytes, shift = int(match[2]) // 8, np.uint32(16 if match[1] else 0)
     register, place = _data(inst).code - VGPR, _Place(inst)
     piece = min(nbytes, _DWORD)
@@ -211,12 +211,12 @@ def _store(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
             return
         for i, first in enumerate(range(0, nbytes, piece)):
             data = lanes.pick(w.vgpr[register + i][w.sel]) >> shift
-            _write(w, inst, memory, place.find(w, first, piece), index, data[None], piece)
+            _write(w, inst, place.find(w, first, piece), index, data[None], piece)
 
     return run
 
 
-def _atomic(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
+def _atomic(inst: Instruction, match: re.Match[str]) -> Run:
     name, width = match[1], int(match[2]) // 8
     data, place = _data(inst), _Place(inst)
     register, returns = data.code - VGPR, bool(inst.fields["glc"])
@@ -234,9 +234,9 @@ def _atomic(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
         if len(where):
             old[:, inside] = apply_atomic(
                 name, va[inside], rows[:, inside],
-                lambda members: _read(w, inst, memory, found, where[members], width),
+                lambda members: _read(w, inst, found, where[members], width),
                 lambda members, values: _write(
-                    w, inst, memory, found, where[members], values, width
+                    w, inst, found, where[members], values, width
                 ),
                 returns=returns,
             )[: width // _DWORD]  # fmt: skip
@@ -247,7 +247,7 @@ def _atomic(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
     return run
 
 
-def bind_scalar_buffer(inst: Instruction, memory: Memory) -> Run:
+def bind_scalar_buffer(inst: Instruction) -> Run:
     """s_buffer_load: dwords, or one smaller element, at a byte offset; 0 beyond the buffer."""
     f = inst.fields
     target, source = inst.operands[0], inst.operands[1].code
@@ -270,7 +270,7 @@ def bind_scalar_buffer(inst: Instruction, memory: Memory) -> Run:
             rows = np.flatnonzero(at + nbytes <= limit)
             if len(rows):
                 va = (r.base[:, 0] + at)[rows]
-                value[rows] = guarded(w, inst, memory.load, va, bits // 8, rows * w.lanes)[0]
+                value[rows] = guarded(w, inst, w.memory.load, va, bits // 8, rows * w.lanes)[0]
             w.put_scalar(target.code + i, narrow(value, kind, bits))
 
     return run

@@ -13,7 +13,7 @@ from boards.amd.wave_atomics import apply_atomic, known
 from boards.amd.wave_lds import lds_load, lds_store
 from boards.amd.wave_operands import UnsupportedOperand, pair
 from boards.amd.wave_state import Waves
-from boards.amd.wave_types import Addresses, Array, Memory, MemoryFault, WaveFault, Words
+from boards.amd.wave_types import Addresses, Array, MemoryFault, WaveFault, Words
 
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"load_(d16_)?(hi_)?([iub])(\d+)$")
@@ -23,22 +23,22 @@ _FLAT, _SCRATCH, _GLOBAL = 0, 1, 2
 _APERTURE_SHIFT = np.uint64(32)
 
 
-def bind_memory(inst: Instruction, memory: Memory) -> Run | None:
+def bind_memory(inst: Instruction) -> Run | None:
     """A function for a FLAT, GLOBAL, SCRATCH or SMEM instruction, or None."""
     if inst.encoding == "SMEM":
-        return _scalar_load(inst, memory) if inst.meaning.startswith("s_load") else None
+        return _scalar_load(inst) if inst.meaning.startswith("s_load") else None
     load = _LOAD.match(inst.meaning)
     if load:
-        return _load(inst, memory, load)
+        return _load(inst, load)
     store = _STORE.match(inst.meaning)
     if store:
-        return _store(inst, memory, store)
+        return _store(inst, store)
     if inst.meaning.startswith("atomic_"):
-        return _atomic(inst, memory)
+        return _atomic(inst)
     return None
 
 
-def _scalar_load(inst: Instruction, memory: Memory) -> Run:
+def _scalar_load(inst: Instruction) -> Run:
     f = inst.fields
     target, base = inst.operands[0], inst.operands[1].code
     step = np.uint64(inst.offset & (1 << 64) - 1)
@@ -52,7 +52,7 @@ def _scalar_load(inst: Instruction, memory: Memory) -> Run:
         va = w.scalar64(base) + step
         if based:
             va = va + w.scalar(f["soffset"]).astype(np.uint64)
-        words = guarded(w, inst, memory.load, va & aligned, nbytes, None)
+        words = guarded(w, inst, w.memory.load, va & aligned, nbytes, None)
         for i, word in enumerate(narrow(words, kind, bits)):
             w.put_scalar(target.code + i, word)
 
@@ -168,31 +168,27 @@ def swizzle(w: Waves, inst: Instruction, offsets: Array, lanes: Lanes, dword: in
     return answer
 
 
-def read_elements(
-    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, nbytes: int
-) -> Words:
+def read_elements(w: Waves, inst: Instruction, va: Array, lanes: Lanes, nbytes: int) -> Words:
     """Elements of the active lanes from whatever segment they are in: (dwords, active)."""
     segment = inst.fields["segment"]
     if segment == _SCRATCH:
-        return _scratch_load(w, inst, memory, va, lanes, nbytes)
+        return _scratch_load(w, inst, va, lanes, nbytes)
     where = lanes.pick(va)
     if segment == _FLAT:
         high = where >> _APERTURE_SHIFT
         shared = high == np.uint64(w.shared_base >> 32)
         private = high == np.uint64(w.private_base >> 32)
         if shared.any() or private.any():
-            return _flat_load(w, inst, memory, where, lanes, nbytes, shared, private)
-    words: Words = guarded(w, inst, memory.load, where, nbytes, lanes.index(w))
+            return _flat_load(w, inst, where, lanes, nbytes, shared, private)
+    words: Words = guarded(w, inst, w.memory.load, where, nbytes, lanes.index(w))
     return words
 
 
-def _scratch_load(
-    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, nbytes: int
-) -> Words:
+def _scratch_load(w: Waves, inst: Instruction, va: Array, lanes: Lanes, nbytes: int) -> Words:
     rows = []
     for dword in range(max(1, nbytes // 4)):
         where = swizzle(w, inst, va, lanes, dword)
-        part = guarded(w, inst, memory.load, where, min(nbytes, 4), lanes.index(w))
+        part = guarded(w, inst, w.memory.load, where, min(nbytes, 4), lanes.index(w))
         rows.append(part[0])
     return np.stack(rows)
 
@@ -205,7 +201,7 @@ class _Subset(Lanes):
 
 
 def _flat_load(
-    w: Waves, inst: Instruction, memory: Memory, where: Array, lanes: Lanes, nbytes: int,
+    w: Waves, inst: Instruction, where: Array, lanes: Lanes, nbytes: int,
     shared: Array, private: Array,
 ) -> Words:  # fmt: skip
     result = np.zeros((max(1, nbytes // 4), len(where)), np.uint32)
@@ -213,24 +209,24 @@ def _flat_load(
     plain = ~(shared | private)
     low = where & np.uint64(0xFFFFFFFF)
     if plain.any():
-        result[:, plain] = guarded(w, inst, memory.load, where[plain], nbytes, index[plain])
+        result[:, plain] = guarded(w, inst, w.memory.load, where[plain], nbytes, index[plain])
     if shared.any():
         result[:, shared] = lds_load(w, inst, low[shared], index[shared], nbytes)
     if private.any():
         offsets = np.zeros(w.n * w.lanes, np.uint64)
         offsets[index[private]] = low[private]
         subset = _Subset(index[private])
-        result[:, private] = _scratch_load(w, inst, memory, offsets, subset, nbytes)
+        result[:, private] = _scratch_load(w, inst, offsets, subset, nbytes)
     return result
 
 
 def write_elements(
-    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, data: Words, nbytes: int
+    w: Waves, inst: Instruction, va: Array, lanes: Lanes, data: Words, nbytes: int
 ) -> None:
     """Store the columns of `data` (dwords, active)."""
     segment = inst.fields["segment"]
     if segment == _SCRATCH:
-        _scratch_store(w, inst, memory, va, lanes, data, nbytes)
+        _scratch_store(w, inst, va, lanes, data, nbytes)
         return
     where, index = lanes.pick(va), lanes.index(w)
     if segment == _FLAT:
@@ -244,21 +240,21 @@ def write_elements(
             offsets = np.zeros(w.n * w.lanes, np.uint64)
             offsets[index[private]] = low[private]
             part = data[:, private]
-            _scratch_store(w, inst, memory, offsets, _Subset(index[private]), part, nbytes)
+            _scratch_store(w, inst, offsets, _Subset(index[private]), part, nbytes)
         plain = ~(shared | private)
         if not plain.any():
             return
         where, index, data = where[plain], index[plain], data[:, plain]
-    guarded(w, inst, memory.store, where, data, nbytes, index)
+    guarded(w, inst, w.memory.store, where, data, nbytes, index)
 
 
 def _scratch_store(
-    w: Waves, inst: Instruction, memory: Memory, va: Array, lanes: Lanes, data: Words, nbytes: int
+    w: Waves, inst: Instruction, va: Array, lanes: Lanes, data: Words, nbytes: int
 ) -> None:
     for dword in range(len(data)):
         where = swizzle(w, inst, va, lanes, dword)
         part = data[dword : dword + 1]
-        guarded(w, inst, memory.store, where, part, min(nbytes, 4), lanes.index(w))
+        guarded(w, inst, w.memory.store, where, part, min(nbytes, 4), lanes.index(w))
 
 
 def narrow(values: Words, kind: str, bits: int) -> Words:
@@ -277,7 +273,7 @@ def merge_half(old: Array, value: Array, *, high: bool) -> Array:
     return (old & np.uint32(0xFFFF0000)) | low
 
 
-def _load(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
+def _load(inst: Instruction, match: re.Match[str]) -> Run:
     half, high, kind, bits = match[1], match[2], match[3], int(match[4])
     register = inst.operands[0].code - VGPR
     where = addresses(inst)
@@ -287,7 +283,7 @@ def _load(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
         lanes = Lanes(w)
         if lanes.positions is not None and not len(lanes.positions):
             return
-        words = read_elements(w, inst, memory, where(w), lanes, nbytes)
+        words = read_elements(w, inst, where(w), lanes, nbytes)
         for i in range(len(words)):
             value = lanes.spread(w, narrow(words[i], kind, bits))
             if half:
@@ -297,7 +293,7 @@ def _load(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
     return run
 
 
-def _store(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
+def _store(inst: Instruction, match: re.Match[str]) -> Run:
     bits = int(match[2])
     data = inst.operand("x")
     if data is None:
@@ -311,12 +307,12 @@ def _store(inst: Instruction, memory: Memory, match: re.Match[str]) -> Run:
         if lanes.positions is not None and not len(lanes.positions):
             return
         rows = [lanes.pick(w.vgpr[register + i][w.sel]) >> shift for i in range(dwords)]
-        write_elements(w, inst, memory, where(w), lanes, np.stack(rows), bits // 8)
+        write_elements(w, inst, where(w), lanes, np.stack(rows), bits // 8)
 
     return run
 
 
-def _atomic(inst: Instruction, memory: Memory) -> Run:
+def _atomic(inst: Instruction) -> Run:
     data = inst.operand("x")
     if data is None or inst.fields["segment"] == _SCRATCH:
         raise UnsupportedOperand(inst.meaning)
@@ -336,11 +332,11 @@ def _atomic(inst: Instruction, memory: Memory) -> Run:
         flat = lanes.pick(va)
 
         def load(index: Array) -> Words:
-            return read_elements(w, inst, memory, va, _Subset(lanes.index(w)[index]), width)
+            return read_elements(w, inst, va, _Subset(lanes.index(w)[index]), width)
 
         def store(index: Array, values: Words) -> None:
             subset = _Subset(lanes.index(w)[index])
-            write_elements(w, inst, memory, va, subset, values, width)
+            write_elements(w, inst, va, subset, values, width)
 
         old = apply_atomic(name, flat, np.stack(rows), load, store, returns=returns)
         if returns:

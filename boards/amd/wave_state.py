@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boards.amd.wave_types import Array, Words
+from boards.amd.wave_types import Array, Memory, Unmapped, Words
 
 if TYPE_CHECKING:
     from boards.amd.isa.decode import Instruction
@@ -78,6 +78,7 @@ class Waves:
         self._positions: Array | None = None
         self._positions_of: Array | None = None
         self.observer: Observer | None = None
+        self.memory: Memory = Unmapped()
         self.first_wave = 0
         self.pc = 0
         self.select(np.arange(count))

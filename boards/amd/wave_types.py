@@ -37,6 +37,19 @@ class MemoryFault(Exception):
         super().__init__(f"{kind} {access} at {va:#x}")
 
 
+class Unmapped:
+    """A memory with nothing in it."""
+
+    def load(self, va: Addresses, nbytes: int) -> Words:
+        raise MemoryFault("unmapped", "read", int(va[0]))
+
+    def store(self, va: Addresses, data: Words, nbytes: int) -> None:
+        raise MemoryFault("unmapped", "write", int(va[0]))
+
+    def fetch(self, va: int, nbytes: int) -> bytes:
+        raise MemoryFault("unmapped", "execute", va)
+
+
 class WaveFault(Exception):
     """A wave cannot go on: who, where, and what it was doing.
 

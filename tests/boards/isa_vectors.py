@@ -19,7 +19,6 @@ from boards.amd.isa.layout import Family, Layout
 from boards.amd.isa.table import MASK, Entry
 from boards.amd.wave import bind
 from boards.amd.wave_state import EXEC, VCC, Waves, unpack_bits
-from tests.boards.wave_harness import FlatMemory
 
 PLAIN_MODE = 0x1F0
 """Round to nearest, denormals kept, NaN clamps to 0."""
@@ -157,7 +156,7 @@ def _mask_register(entry: Entry, dtypes: Sequence[Any]) -> int:
 def _execute(name: str, inst: Any, w: Waves) -> None:
     if inst.name != name:
         raise AssertionError(f"{name} decodes as {inst.name}")
-    run = bind(inst, FlatMemory())
+    run = bind(inst)
     if run is None:
         raise AssertionError(f"{name} has no meaning")
     with np.errstate(all="ignore"):

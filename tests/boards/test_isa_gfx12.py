@@ -171,7 +171,7 @@ def _run(words: list[int], sources: list[np.ndarray], dtype: Any) -> np.ndarray:
     for number, values in enumerate(sources):
         w.vgpr[10 + number] = np.resize(values.view(np.uint32), 32)
     inst = decode(GFX12, words, 0)
-    run = bind(inst, FlatMemory())
+    run = bind(inst)
     if run is None:
         raise AssertionError(f"{disassemble(inst)} has no meaning")
     with np.errstate(all="ignore"):
@@ -232,7 +232,7 @@ def test_transcendental_scalars(name: str, function: Any) -> None:
     w.set_mode(np.full(3, 0xF0, np.uint32))
     values = np.array([0.5, 3.0, 7.25], np.float32)
     w.sgpr[4] = values.view(np.uint32)
-    run = bind(decode(GFX12, _word(f"v_s_{name}_f32", d=6, a=4), 0), FlatMemory())
+    run = bind(decode(GFX12, _word(f"v_s_{name}_f32", d=6, a=4), 0))
     if run is None:
         raise AssertionError(f"v_s_{name}_f32 has no meaning")
     run(w)

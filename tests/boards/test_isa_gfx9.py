@@ -107,7 +107,7 @@ def test_a_compare_that_writes_exec_writes_its_destination_too() -> None:
     w.select(np.arange(1))
     w.vgpr[1], w.vgpr[2] = np.arange(64), 20
     word = 0x7C000000 | 0xD1 << 17 | 2 << 9 | VGPR + 1  # v_cmpx_lt_i32_e32 vcc, v1, v2
-    run = bind(decode(_FAMILY, [word, 0, 0, 0], 0), FlatMemory())
+    run = bind(decode(_FAMILY, [word, 0, 0, 0], 0))
     if run is None:
         raise AssertionError("v_cmpx_lt_i32 has no meaning")
     run(w)
@@ -133,7 +133,7 @@ def test_permutations_over_the_wave(control: int) -> None:
         w.select(np.arange(1))
         w.vgpr[0], w.vgpr[1] = 7, 100 + _LANE
         extra = 1 | control << 8 | bound << 19 | 0xFF << 24
-        run = bind(decode(_FAMILY, [0x7E0002FA, extra, 0, 0], 0), FlatMemory())
+        run = bind(decode(_FAMILY, [0x7E0002FA, extra, 0, 0], 0))
         if run is None:
             raise AssertionError("v_mov_b32_dpp has no meaning")
         run(w)

@@ -11,7 +11,6 @@ from boards.amd.isa.decode import decode
 from boards.amd.isa.gfx11 import GFX11
 from boards.amd.wave import bind
 from boards.amd.wave_state import EXEC, Waves
-from tests.boards.wave_harness import FlatMemory
 
 _LANES, _DPP16, _OLD = 32, 250, 7
 _MOV = 0x7E000200  # v_mov_b32_e32 v0, src0
@@ -53,7 +52,7 @@ def test_dpp_reads_and_writes_the_lanes_it_should(bound: int, fetch_inactive: in
         w.select(np.arange(1))
         values = np.random.default_rng(control).integers(100, 1 << 30, _LANES).astype(np.uint32)
         w.vgpr[0], w.vgpr[1] = _OLD, values
-        run = bind(decode(GFX11, [_MOV | _DPP16, extra, 0], 0), FlatMemory())
+        run = bind(decode(GFX11, [_MOV | _DPP16, extra, 0], 0))
         if run is None:
             raise AssertionError("v_mov_b32_dpp has no meaning")
         run(w)
@@ -87,7 +86,7 @@ def _packed(words: list[int], bound: int) -> Waves:
     w.vgpr[2] = np.float32(10).view(np.uint32) if mixed else 0x00020003
     w.vgpr[3] = np.float32(0.5).view(np.uint32) if mixed else 1000
     second = _DPP16 | (_VGPR + 2) << 9 | (_VGPR + 3) << 18 | words[1]
-    run = bind(decode(GFX11, [words[0], second, extra], 0), FlatMemory())
+    run = bind(decode(GFX11, [words[0], second, extra], 0))
     if run is None:
         raise AssertionError("no meaning")
     run(w)

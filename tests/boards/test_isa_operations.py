@@ -13,7 +13,6 @@ from boards.amd.isa.decode import VGPR, decode
 from boards.amd.isa.gfx11 import GFX11
 from boards.amd.wave import bind
 from boards.amd.wave_state import EXEC, Waves, unpack_bits
-from tests.boards.wave_harness import FlatMemory
 from tests.support import check
 
 _WAVES, _LANES = 640, 32
@@ -68,7 +67,7 @@ def run(name: str, sources: list[np.ndarray], dtype: Any, *, mode: int = _PLAIN_
         w.put_mask(_MASK, mask.reshape(_WAVES, _LANES))
     w.vgpr[_RESULT] = 0
     inst = decode(GFX11, [*_word(name, **fields), 0, 0], 0)
-    execute = bind(inst, FlatMemory())
+    execute = bind(inst)
     if execute is None:
         raise AssertionError(f"{name} has no meaning")
     with np.errstate(all="ignore"):

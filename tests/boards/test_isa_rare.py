@@ -16,7 +16,6 @@ from boards.amd.wave import bind
 from boards.amd.wave_state import EXEC, Waves
 from boards.amd.wave_strict import Observer
 from boards.amd.wave_types import Report, Strict
-from tests.boards.wave_harness import FlatMemory
 from tests.support import check
 
 _LANES, _M32, _M64 = 32, (1 << 32) - 1, (1 << 64) - 1
@@ -44,7 +43,7 @@ def _waves(family: Family, count: int = 1) -> Waves:
 
 
 def _run(w: Waves, inst: Instruction) -> None:
-    run = bind(inst, FlatMemory())
+    run = bind(inst)
     if run is None:
         raise AssertionError(f"{inst.name} has no meaning")
     run(w)

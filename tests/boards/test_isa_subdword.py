@@ -10,7 +10,6 @@ from boards.amd.isa.decode import decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import bind
 from boards.amd.wave_state import EXEC, Waves
-from tests.boards.wave_harness import FlatMemory
 from tests.support import check
 
 _CPU, _LANES, _SDWA = "gfx1030", 32, 249
@@ -41,7 +40,7 @@ def _run(words: list[int], a: np.ndarray, b: np.ndarray, old: np.ndarray) -> Wav
     w.set_mode(np.array([0xF0], np.uint32))
     w.select(np.arange(1))
     w.vgpr[0], w.vgpr[1], w.vgpr[2] = old, a, b
-    run = bind(decode(FAMILIES[_CPU], [*words, 0, 0], 0), FlatMemory())
+    run = bind(decode(FAMILIES[_CPU], [*words, 0, 0], 0))
     if run is None:
         raise AssertionError("no meaning")
     run(w)
