@@ -1,8 +1,27 @@
-"""Tests keep their compiled kernels beside pytest's own cache, not in the user's."""
+"""Tests keep their compiled kernels beside pytest's own cache; `--board` chooses where they run."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import pytest
+
 os.environ["UNBOUND_CACHE"] = str(Path(__file__).parent.parent / ".pytest_cache" / "unbound")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("boards", "software GPUs")
+    group.addoption("--board", default="", help="run tensor tests on this chip, such as gfx1100")
+    group.addoption("--aql", action="store_const", const="AQL", dest="queue", default="")
+    group.addoption("--pm4", action="store_const", const="PM4", dest="queue")
+    group.addoption("--hip", action="store_const", const="HIP", dest="compiler", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chip = config.getoption("board")
+    if chip:
+        from tests.board_option import BoardRun
+
+        run = BoardRun(chip, config.getoption("queue"), config.getoption("compiler"))
+        config.pluginmanager.register(run, "board-run")

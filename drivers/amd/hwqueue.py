@@ -85,6 +85,8 @@ class Plan:
     ring_bytes: int
     area: SaveArea | None = None
     """Of a compute queue."""
+    engine: int = 0
+    """Of a queue of kind SDMA_BY_ENG_ID."""
 
 
 class HwQueue:
@@ -167,6 +169,7 @@ def _args(gpu: Gpu, plan: Plan, parts: list[Bo]) -> CreateQueueArgs:
         queue_type=plan.kind,
         queue_percentage=MAX_QUEUE_PERCENTAGE,
         queue_priority=PRIORITY,
+        sdma_engine_id=plan.engine,
     )
     if plan.area is not None:
         eop, save = parts[2], parts[3]

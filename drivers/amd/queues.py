@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from threading import RLock
 from typing import Final, TypeAlias
@@ -21,7 +23,8 @@ from drivers.amd.events import Events, Trouble
 from drivers.amd.heap import Heap
 from drivers.amd.hwqueue import Doorbells, HwQueue, Plan
 from drivers.amd.kfd_process import ProcessDeviceApertures
-from drivers.amd.kfd_queue import QueueType
+from drivers.amd.kfd_queue import SDMA_ENGINE_MINOR, QueueType
+from drivers.amd.nodes import GpuNode
 from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
 from drivers.amd.ring import About, Ring
 from drivers.amd.signal import SLOT_BYTES, AmdSignal
@@ -42,6 +45,8 @@ ComputeRing: TypeAlias = Pm4Ring | AqlRing
 
 class Queues(Heap):
     """What of the device has to do with its hardware queues."""
+
+    node: GpuNode
 
     def __init__(
         self,
@@ -114,6 +119,31 @@ class Queues(Heap):
         plan = Plan(about.name, QueueType.SDMA, COPY_RING_BYTES)
         hw = HwQueue.open(self.gpu, self._doorbells, plan)
         return CopyRing(about, hw, sdma.CHIPS[self.arch])
+
+    @contextmanager
+    def engine_ring(self, number: int) -> Iterator[CopyRing]:
+        """A queue on copy engine `number`, those for XGMI behind the others, to test the engine.
+
+        Before KFD 1.17 the kernel chooses: it gives queues that are open together different ones.
+        """
+        pool, at = cell = self._slots.take()
+        name = f"copy engine {number}"
+        about = replace(
+            self._about(name, self._cells[1]),
+            lock=RLock(),
+            progress=pool.view()[at : at + SLOT_BYTES],
+            progress_va=pool.gpu_va + at,
+        )
+        kind = QueueType.SDMA_XGMI if number >= self.node.sdma_engines else QueueType.SDMA
+        if self.gpu.session.minor >= SDMA_ENGINE_MINOR:
+            kind = QueueType.SDMA_BY_ENG_ID
+        plan = Plan(about.name, kind, COPY_RING_BYTES, engine=number)
+        with ExitStack() as stack:
+            stack.callback(self._slots.give_back, cell)
+            hw = HwQueue.open(self.gpu, self._doorbells, plan)
+            ring = CopyRing(about, hw, sdma.CHIPS[self.arch])
+            stack.callback(ring.close)
+            yield ring
 
     # Waiting
 

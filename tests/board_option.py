@@ -1,0 +1,76 @@
+"""`pytest --board gfx1100 [--aql | --pm4] [--hip]`: the tensor layer's tests on a software GPU.
+
+The board's GPU becomes the default device of the whole run, so the tests of the tensor layer run on
+it unchanged. A test that the board found something in has failed, whatever it computed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from boards.amd.machine import Options, open_board
+from boards.amd.world import BoardWorld
+from drivers.amd.device import AmdDevice
+from drivers.amd.opening import open_amd
+from drivers.choice import choose
+from drivers.world.foreign import ForeignWorld
+from tensor import engine
+
+QUEUES = ("PM4", "AQL")
+VRAM_BYTES = 1 << 30
+
+
+@contextmanager
+def board_as(name: str, chip: str, queue: str, compiler: str = "") -> Iterator[BoardWorld]:
+    """A board whose GPU is the tensor device `name` ("AMD", "AMD:1") inside the block.
+
+    `queue` "" is what the chip's driver prefers, else "PM4" or "AQL".
+    """
+    board = open_board(chip, vram_bytes=VRAM_BYTES, options=Options(gtt_bytes=VRAM_BYTES))
+    environ = {"DEV": "AMD:0"} | ({"AMD_AQL": str(int(queue == "AQL"))} if queue else {})
+    with (
+        open_amd(ForeignWorld(board), choose(environ)) as device,
+        engine.adopted(name, device, compiler),
+    ):
+        check_device(device, chip)
+        yield board
+
+
+def check_device(device: AmdDevice, chip: str) -> None:
+    """That tests run on the board they name."""
+    if device.arch != chip or device.host_visible:
+        raise AssertionError(f"{device} is not the board {chip}")
+
+
+class BoardRun:
+    """The plugin behind `--board`: opened with the session, asked after every test."""
+
+    def __init__(self, chip: str, queue: str, compiler: str) -> None:
+        self.title = f"board {chip}, {queue or 'its own kind of'} queue, {compiler or 'LLVM'}"
+        self._wanted = (chip, queue, compiler)
+        self._open = ExitStack()
+        self._board: BoardWorld | None = None
+
+    def pytest_sessionstart(self) -> None:
+        os.environ["DEV"] = "AMD"
+        self._board = self._open.enter_context(board_as("AMD", *self._wanted))
+
+    def pytest_report_header(self) -> str:
+        return self.title
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        result = yield
+        if self._board is not None:
+            found = [str(finding) for finding in self._board.findings]
+            self._board.hardware.forget_findings()
+            if found:
+                pytest.fail(f"{item.name}: the board found {found}", pytrace=False)
+        return result
+
+    def pytest_sessionfinish(self) -> None:
+        self._open.close()
