@@ -1,6 +1,7 @@
 """`python -m drivers.amd.probe [--json]`: the AMD GPUs that KFD manages. Exit status 0.
 
-Nothing is opened, claimed or changed.
+Nothing is opened, claimed or changed, unless --smoke asks to test every engine of every usable GPU
+(exit status 1 when one fails). --board looks at a software GPU instead of this machine.
 """
 
 from __future__ import annotations
@@ -9,18 +10,25 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from drivers.amd.discovery import HwId
 from drivers.amd.look import Access, Gpu, Look, look
+from drivers.amd.smoke import Outcome, smoke
+from drivers.amd.smoke_report import smoke_json, smoke_lines
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError
+from drivers.base.errors import DeviceError, NotFound
+from drivers.choice import choose
+from drivers.machine.output import print_text
+from drivers.world.foreign import ForeignWorld
 from drivers.world.linux import LinuxWorld
 
 WIDTH_CHARS = 100
 _INDENT = " " * 12
 _GIB = 1 << 30
+_BOARD_NOTE = "a software GPU; nothing here was ever compared with silicon"
 _MASKED = "hidden from this process by the device cgroup"
 
 
@@ -89,8 +97,8 @@ def _ip(gpu: Gpu) -> dict[str, str]:
     return {hw_id.name: ", ".join(sorted(versions)) for hw_id, versions in found.items()}
 
 
-def as_json(found: Look) -> str:
-    """One object; `gpus` has one for each GPU."""
+def as_json(found: Look, extra: Mapping[str, object] | None = None) -> str:
+    """One object; `gpus` has one for each GPU. `extra` goes behind."""
     gpus = zip(found.gpus, names(found), strict=True)
     return json.dumps(
         {
@@ -99,6 +107,7 @@ def as_json(found: Look) -> str:
             "hidden_nodes": list(found.hidden),
             "unmanaged": [asdict(other) for other in found.unmanaged],
             "gpus": [_gpu_json(found, gpu, name) for gpu, name in gpus],
+            **(extra or {}),
         },
         indent=2,
     )
@@ -173,14 +182,75 @@ def as_table(found: Look) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str], world: World | None = None) -> str:
-    """What the command prints."""
+def run_smoke(world: World, found: Look) -> dict[str, list[Outcome]]:
+    """Test every usable GPU. Raises: CompileError."""
+    from compilers.amd_smoke import firmware
+
+    given = zip(found.gpus, names(found), strict=True)
+    usable = [name for gpu, name in given if state(found, gpu) == "usable"]
+    return {name: list(smoke(world, choose({}, name), firmware)) for name in usable}
+
+
+def board_machine(chip: str) -> Any:
+    """A machine with one software GPU, which has no type in common with us. Raises: NotFound."""
+    from boards.amd.machine import open_board
+
+    try:
+        return open_board(chip)
+    except ValueError as error:
+        raise NotFound(str(error), hint="See python -m boards") from error
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m drivers.amd.probe", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    chosen = parser.parse_args(arguments)
-    found = look(world or LinuxWorld())
-    return as_json(found) if chosen.json else as_table(found)
+    parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
+    parser.add_argument("--board", metavar="CHIP", help='a software GPU ("gfx1100")')
+    return parser.parse_args(arguments)
+
+
+def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, int]:
+    """What the command prints, and its exit status. Raises: DeviceError."""
+    chosen = parse(arguments)
+    board = board_machine(chosen.board) if chosen.board else None
+    if world is None:
+        world = ForeignWorld(board) if board is not None else LinuxWorld()
+    found = look(world)
+    outcomes = run_smoke(world, found) if chosen.smoke else {}
+    findings = [str(finding) for finding in board.findings] if board is not None else []
+    passed = bool(outcomes) and all(one.ok for tests in outcomes.values() for one in tests)
+    failed = bool(findings) or (chosen.smoke and not passed)
+    if chosen.json:
+        extra: dict[str, object] = {"smoke": smoke_json(outcomes)} if chosen.smoke else {}
+        if chosen.board:
+            note = {"chip": chosen.board, "note": _BOARD_NOTE, "findings": findings}
+            extra["board"] = note
+        return as_json(found, extra), int(failed)
+    lines = [f"board {chosen.board}: {_BOARD_NOTE}"] if chosen.board else []
+    lines.append(as_table(found))
+    for name, tests in outcomes.items():
+        lines += smoke_lines(name, tests)
+    if chosen.smoke and not outcomes:
+        lines += _wrapped("-", "no test was run: there is no usable GPU")
+    lines += [f"finding: {finding}" for finding in findings]
+    return "\n".join(lines), int(failed)
+
+
+def main(arguments: Sequence[str], world: World | None = None) -> str:
+    """What the command prints."""
+    return probe(arguments, world)[0]
+
+
+def command(arguments: Sequence[str]) -> int:
+    """The command: print, and the exit status."""
+    try:
+        text, status = probe(arguments)
+    except DeviceError as error:
+        sys.stderr.write(f"probe: {error}\n")
+        return 1
+    return print_text(text) or status
 
 
 if __name__ == "__main__":
-    sys.stdout.write(main(sys.argv[1:]) + "\n")
+    sys.exit(command(sys.argv[1:]))
