@@ -60,6 +60,7 @@ class AqlRing(Ring):
         self._read = hw.read_pointer
         self._side_bo = allocate(gpu, SLOTS * SIDE_BYTES, Use.SHARED, "arguments", host=True)
         self._side, self._side_va = self._side_bo.view(), self._side_bo.gpu_va
+        self.afterwards = (self._side_bo.free,)
         self._mailbox = about.mailbox_va, about.event_id
         self.limit = SLOTS
         """Position up to which packets may be written without looking at `done`."""
@@ -176,4 +177,3 @@ class AqlRing(Ring):
     def _let_go(self) -> None:
         self._cell = self._read = memoryview(bytearray(8)).cast("Q")
         self._side = memoryview(b"")
-        self._side_bo.free()

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from drivers.amd.hwqueue import HwQueue
 from drivers.base.errors import BadArgument, DeviceError, UseAfterFree
+from drivers.base.undo import Step, run_all
 from queues.amd_aql import AqlLauncher
 from queues.amd_launch import Launcher
 from queues.decode import decoder, dump, words_of
@@ -68,6 +69,8 @@ class Ring(ABC):
         """Why the hardware stopped here; work is refused until the device replaced the ring."""
         self.gone = False
         """Whether the hardware queue was destroyed."""
+        self.afterwards: tuple[Step, ...] = ()
+        """What frees memory of the ring's own, once the hardware queue is gone."""
         self.put = 0
         self.ring_bytes = hw.plan.ring_bytes
         self.size = self.ring_bytes // self.unit_bytes
@@ -138,7 +141,7 @@ class Ring(ABC):
         self.ring_doorbell = _closed
         self._let_go()
         self.gone = True
-        self.hw.close()
+        run_all([self.hw.close, *self.afterwards])
 
     @abstractmethod
     def _let_go(self) -> None:
