@@ -50,8 +50,10 @@ CLASSES = {
 }
 RETRIED = (errno.EINTR, errno.EAGAIN)
 NUMBER = {name: number for number, (name, _) in NAMES.items()}
-GIVES_BACK = {NUMBER[f"{name}"] for name in
-              ("destroy_queue", "destroy_event", "free_memory_of_gpu", "unmap_memory_from_gpu")}  # fmt: skip
+GIVES_BACK = {
+    NUMBER[name]
+    for name in ("destroy_queue", "destroy_event", "free_memory_of_gpu", "unmap_memory_from_gpu")
+}
 """What the kernel refuses to take back it keeps until the session ends."""
 TOLD_ONCE = {NUMBER[name] for name in ("create_queue", "create_event", "alloc_memory_of_gpu")}
 """What these made cannot be given back by somebody who was told garbage."""
