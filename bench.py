@@ -57,10 +57,26 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="OPENBLAS_CORETYPE for numpy's OpenBLAS (default: it chooses for the processor)",
     )
     parser.add_argument("--list", action="store_true", help="print the row names and stop")
+    _board_options(parser)
     args = parser.parse_args(argv)
     if args.threads < 1:
         parser.error("--threads must be at least 1")
     return args
+
+
+def _board_options(parser: argparse.ArgumentParser) -> None:
+    """What runs in front of a software GPU instead of a device of this machine."""
+    group = parser.add_argument_group("software GPUs")
+    group.add_argument("--board", metavar="CHIP", help='results and times on a board ("gfx1100")')
+    group.add_argument(
+        "--host-cost",
+        action="store_true",
+        help="what a launch costs the host: AMD's driver, its rings memory that nobody reads",
+    )
+    queues = group.add_mutually_exclusive_group()
+    queues.add_argument("--aql", dest="aql", action="store_true", default=None)
+    queues.add_argument("--pm4", dest="aql", action="store_false")
+    group.add_argument("--compiler", choices=("LLVM", "HIP"), default="LLVM")
 
 
 def pin_settings(threads: int, device: str | None, blas_core: str | None) -> str:
@@ -145,6 +161,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from benchmarks.rows import ROWS
     from drivers.base.errors import DeviceError
 
+    if args.board or args.host_cost:
+        from benchmarks.board_command import command
+
+        return command(args)
     if args.list:
         print("\n".join(ROWS))
         return 0

@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import drivers
@@ -122,3 +122,9 @@ def measure(chip: str, *, aql: bool) -> list[Cost]:
 def table(chip: str, costs: Sequence[Cost]) -> str:
     """What `bench.py --host-cost` prints."""
     return "\n".join([f"{TITLE} (board {chip})", *(cost.line() for cost in costs)])
+
+
+def report(chip: str, costs: Sequence[Cost]) -> dict[str, object]:
+    """What --json writes."""
+    rows = [{**asdict(cost), "met": cost.met} for cost in costs]
+    return {"board": chip, "note": TITLE, "rows": rows}

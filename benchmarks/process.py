@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.measure import Case, Timer, WrongResult
@@ -90,3 +91,37 @@ def first_result(*, warm: bool) -> Case:
     return Case(
         "s", "numpy, fresh process", warm_run, lambda: _first(NUMPY), least_pairs=FRESH_PAIRS
     )
+
+
+MATMUL = """
+import sys, numpy as np, tensor as xp
+side = int(sys.argv[1])
+a = np.random.default_rng(side).random((side, side), dtype=np.float32) - np.float32(0.5)
+got = (xp.asarray(a) @ xp.asarray(a)).numpy()
+want = a.astype(np.float64) @ a
+print(float(np.max(np.abs(got - want)) / np.max(np.abs(want))))
+"""
+
+
+def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[float, float]:
+    """A matrix product on a board, from process start with an empty cache: (seconds, off by).
+
+    Raises: WrongResult when the process fails, or its board found something.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "matmul.py"
+        program.write_text(MATMUL)
+        settings = {"UNBOUND_CACHE": str(Path(folder) / "cache"), "PYTHONPATH": str(ROOT)}
+        queue = {"1": ["--aql"], "0": ["--pm4"]}.get(environ.get("AMD_AQL", ""), [])
+        compiler = "HIP" if environ.get("AMD_HIP") else "LLVM"
+        start_s = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "boards", "run", chip, *queue, "--compiler", compiler,
+             str(program), str(side)],
+            env=dict(os.environ) | settings, capture_output=True, text=True,
+            timeout=CHILD_TIMEOUT_S, check=False,
+        )  # fmt: skip
+        seconds = time.perf_counter() - start_s
+    if done.returncode != 0:
+        raise WrongResult(f"a fresh process failed: {done.stderr.strip().splitlines()[-1:]}")
+    return seconds, float(done.stdout)

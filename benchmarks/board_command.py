@@ -1,0 +1,58 @@
+"""`bench.py --board CHIP` and `bench.py --host-cost`: the command around their tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+
+from benchmarks import board, host_cost
+from boards.run import Setup, set_environ
+from drivers.base.errors import DeviceError
+
+DEFAULT_CHIP = "gfx1100"
+
+
+def command(args: argparse.Namespace) -> int:
+    """Print the table; 1 when a row or a goal was missed, 2 when the question was wrong."""
+    setup = Setup(args.board or DEFAULT_CHIP, aql=args.aql, compiler=args.compiler)
+    try:
+        return _host_cost(args, setup) if args.host_cost else _board(args, setup)
+    except (ValueError, DeviceError) as error:
+        print(f"bench.py: {error}", file=sys.stderr)
+        return 2
+
+
+def _host_cost(args: argparse.Namespace, setup: Setup) -> int:
+    kinds = (False, True) if setup.aql is None else (setup.aql,)
+    costs = [cost for aql in kinds for cost in host_cost.measure(setup.chip, aql=aql)]
+    print(host_cost.table(setup.chip, costs))
+    if args.json:
+        args.json.write_text(json.dumps(host_cost.report(setup.chip, costs), indent=1) + "\n")
+    return int(not all(cost.met for cost in costs))
+
+
+def _board(args: argparse.Namespace, setup: Setup) -> int:
+    from bench import select
+
+    names = select(list(board.NAMES), args.only)
+    if args.list:
+        print("\n".join(names))
+        return 0
+    set_environ(setup, os.environ)
+    start_s = time.perf_counter()
+    queue = {None: "its own kind of queue", True: "AQL", False: "PM4"}[setup.aql]
+    print(f"{setup.chip}, {queue}, {setup.compiler}: {board.NOTE}\n{board.HEADER}", flush=True)
+    results, findings = board.run(setup, names, lambda line: print(line, flush=True))
+    for finding in findings:
+        print(f"finding: {finding}")
+    if args.json:
+        args.json.write_text(json.dumps(board.report(setup, results, findings), indent=1) + "\n")
+    bad = [result.name for result in results if result.failed or result.missed]
+    print(
+        f"{len(results)} rows in {time.perf_counter() - start_s:.0f} s"
+        + (f"; wrong or too slow: {', '.join(bad)}" if bad else "")
+    )
+    return int(bool(bad or findings))
