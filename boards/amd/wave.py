@@ -21,6 +21,7 @@ from boards.amd.isa.layout import Family, all_ones, gather
 from boards.amd.isa.text import disassemble
 from boards.amd.wave_barrier import Barriers
 from boards.amd.wave_buffer import bind_buffer, bind_scalar_buffer
+from boards.amd.wave_dpp import written_lanes
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
@@ -108,7 +109,10 @@ def _bind_bytes(family: Family, raw: bytes, pc: int, lanes: int) -> Bound | Refu
         return Refused(inst, str(error))
     if run is None:
         return Refused(inst, "no meaning in this executor")
-    return Bound(inst, run, touch(inst), pc + inst.size_bytes)
+    touched = touch(inst)
+    if touched.crooked:
+        return Refused(inst, f"registers begin in the wrong place: {touched.crooked}")
+    return Bound(inst, run, touched, pc + inst.size_bytes)
 
 
 class Chunk:
@@ -164,7 +168,7 @@ class Chunk:
             bound = code.get(pc) or self._bound(pc)
             if observer:
                 observer.before(w, bound.inst, bound.touch)
-                mask = w.mask
+                mask = w.mask if bound.inst.dpp is None else written_lanes(w, bound.inst.dpp)
                 outcome = self._step(bound)
                 observer.after(w, bound.touch, mask)
             else:

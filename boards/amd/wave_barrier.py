@@ -33,7 +33,7 @@ class Barriers:
         """Waves have arrived."""
         self._signalled[waves] = True
         if self._observer is not None:
-            self._observer.races.signals[waves] += 1
+            self._observer.signal(waves)
 
     def wait(self, waves: Array, after: int) -> Array:
         """Park waves until their barrier is complete; those that never signalled it."""

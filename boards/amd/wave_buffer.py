@@ -104,6 +104,21 @@ class _Place:
         base = next(o for o in inst.operands if o.field == "q")
         self.base = scalar_reader(inst, base, "u32")
 
+    def _offsets(self, w: Waves, first: int) -> Array:
+        offset = np.full((w.n, w.lanes), self.offset + first, np.uint64)
+        if self.offset_register >= 0:
+            offset += w.vgpr[self.offset_register][w.sel]
+        return offset
+
+    def piece(self, w: Waves, nbytes: int) -> int:
+        """Bytes that lie side by side: a dword, or single ones where lanes are interleaved and an
+        element is not aligned."""
+        size = min(nbytes, _DWORD)
+        if not resource(w, self.inst.family, self.resource).swizzled.any():
+            return size
+        crooked = self._offsets(w, 0) & np.uint64(size - 1) != 0
+        return 1 if (crooked & w.active).any() else size
+
     def find(self, w: Waves, first: int, nbytes: int) -> tuple[Array, Array]:
         """Addresses and "inside the buffer", (n, lanes), of bytes `first` and on."""
         r = resource(w, self.inst.family, self.resource)
@@ -111,9 +126,7 @@ class _Place:
         index = lane * r.add_lane
         if self.index_register >= 0:
             index = index + w.vgpr[self.index_register][w.sel]
-        offset = np.full((w.n, w.lanes), self.offset + first, np.uint64)
-        if self.offset_register >= 0:
-            offset += w.vgpr[self.offset_register][w.sel]
+        offset = self._offsets(w, first)
         inside = _inside(r, index, offset, nbytes)
         start = r.base + self.base(w).astype(np.uint64)[:, None]
         # src: RDNA2 ISA 8.1.5, "Linear Buffer Addressing" and "Swizzled Buffer Addressing".
@@ -179,17 +192,18 @@ def _data(inst: Instruction) -> Operand:
 def _load(inst: Instruction, match: re.Match[str]) -> Run:
     half, high, kind, bits = match[1], match[2], match[3], int(match[4])
     register, place = _data(inst).code - VGPR, _Place(inst)
-    piece = min(bits // 8, _DWORD)
+    nbytes = bits // 8
 
     def run(w: Waves) -> None:
         lanes = Lanes(w)
         index = lanes.index(w)
         if not len(index):
             return
-        rows = [
-            _read(w, inst, place.find(w, first, piece), index, piece)[0]
-            for first in range(0, bits // 8, piece)
-        ]
+        piece = place.piece(w, nbytes)
+        rows = np.zeros((max(1, nbytes // _DWORD), len(index)), np.uint32)
+        for first in range(0, nbytes, piece):
+            part = _read(w, inst, place.find(w, first, piece), index, piece)[0]
+            rows[first // _DWORD] |= part << np.uint32(8 * (first % _DWORD))
         for i, words in enumerate(rows):
             value = lanes.spread(w, narrow(words, kind, bits))
             if half:
@@ -202,15 +216,16 @@ def _load(inst: Instruction, match: re.Match[str]) -> Run:
 def _store(inst: Instruction, match: re.Match[str]) -> Run:
     nbytes, shift = int(match[2]) // 8, np.uint32(16 if match[1] else 0)
     register, place = _data(inst).code - VGPR, _Place(inst)
-    piece = min(nbytes, _DWORD)
 
     def run(w: Waves) -> None:
         lanes = Lanes(w)
         index = lanes.index(w)
         if not len(index):
             return
-        for i, first in enumerate(range(0, nbytes, piece)):
-            data = lanes.pick(w.vgpr[register + i][w.sel]) >> shift
+        piece = place.piece(w, nbytes)
+        for first in range(0, nbytes, piece):
+            data = lanes.pick(w.vgpr[register + first // _DWORD][w.sel]) >> shift
+            data = data >> np.uint32(8 * (first % _DWORD))
             _write(w, inst, place.find(w, first, piece), index, data[None], piece)
 
     return run

@@ -55,19 +55,26 @@ def _register(w: Waves, register: int, index: Array) -> Array:
     return row if len(index) == len(row) else row[index]
 
 
-def _places(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Array:
-    """Byte positions in the LDS of all workgroups. Raises: WaveFault out of the allocation."""
-    align = min(nbytes, 4) - 1
+def _places(
+    w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int, unit: int = 4
+) -> Array:
+    """Byte positions in the LDS of all workgroups, aligned to their size or `unit`.
+
+    Raises: WaveFault out of the allocation.
+    """
+    align = min(nbytes, unit) - 1
     if int(where.max()) + nbytes > w.lds_bytes or (where & align).any():
-        raise _misplaced(w, inst, where, index, nbytes)
+        raise _misplaced(w, inst, where, index, nbytes, align)
     bases = w.lds_bases
     answer: Array = where + (bases if len(index) == len(bases) else bases[index])
     return answer
 
 
-def _misplaced(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> WaveFault:
+def _misplaced(
+    w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int, align: int
+) -> WaveFault:
     bad = np.flatnonzero(where + nbytes > w.lds_bytes)
-    crooked = np.flatnonzero(where & min(nbytes, 4) - 1)
+    crooked = np.flatnonzero(where & align)
     at = int(bad[0] if len(bad) else crooked[0])
     position = int(index[at])
     return WaveFault(
@@ -210,7 +217,7 @@ def _atomic(inst: Instruction, match: re.Match[str]) -> Run:
         if not len(index):
             return
         where = _addresses(w, inst, index, offset)
-        at = _places(w, inst, where, index, nbytes)
+        at = _places(w, inst, where, index, nbytes, nbytes)
         rows = [_register(w, f["x"] + i, index) for i in range(dwords)]
         if action in ("cmpstore", "cmpst", "mskor", "wrap"):
             rows += [_register(w, f["y"] + i, index) for i in range(dwords)]
@@ -236,7 +243,7 @@ def _exchange(inst: Instruction, match: re.Match[str]) -> Run:
             return
         found = []
         for offset, data in parts:
-            at = _places(w, inst, _addresses(w, inst, index, offset), index, nbytes)
+            at = _places(w, inst, _addresses(w, inst, index, offset), index, nbytes, nbytes)
             rows = np.stack([_register(w, data + i, index) for i in range(dwords)])
             load, store = _access(w, at >> 2, dwords)
             w.mark_lds(at, nbytes)
@@ -275,12 +282,20 @@ def _swizzle(inst: Instruction) -> Run:
     return run
 
 
+def _picked(inst: Instruction, w: Waves, addresses: Array) -> Array:
+    """The lane that each byte address names, among those of its part of the wave."""
+    # src: llvm GCNSubtarget.h, supportsWaveWideBPermute: gfx10 and gfx11 reach 32 lanes.
+    part = min(w.lanes, inst.family.permute_lanes)
+    within = (addresses >> np.uint32(2) & np.uint32(part - 1)).astype(np.intp)
+    answer: Array = within + (np.arange(w.lanes) & -part)
+    return answer
+
+
 def _bpermute(inst: Instruction) -> Run:
     f, offset = inst.fields, np.uint32(_offset(inst))
 
     def run(w: Waves) -> None:
-        picks = (w.vgpr[f["a"]][w.sel] + offset) >> np.uint32(2) & np.uint32(w.lanes - 1)
-        index = picks.astype(np.intp)
+        index = _picked(inst, w, w.vgpr[f["a"]][w.sel] + offset)
         value = np.take_along_axis(w.vgpr[f["x"]][w.sel], index, axis=1)
         usable = np.take_along_axis(w.active, index, axis=1)
         w.put(f["d"], np.where(usable, value, np.uint32(0)), w.mask)
@@ -292,7 +307,7 @@ def _permute(inst: Instruction) -> Run:
     f, offset = inst.fields, np.uint32(_offset(inst))
 
     def run(w: Waves) -> None:
-        picks = (w.vgpr[f["a"]][w.sel] + offset) >> np.uint32(2) & np.uint32(w.lanes - 1)
+        picks = _picked(inst, w, w.vgpr[f["a"]][w.sel] + offset)
         active = w.active
         rows, lanes = np.nonzero(active)
         value = np.zeros((w.n, w.lanes), np.uint32)

@@ -26,19 +26,27 @@ def registers(w: Waves, o: Operand) -> Array:
     return np.ascontiguousarray(np.stack(rows, axis=-1))
 
 
-def _f16_rows(w: Waves, o: Operand) -> Array:
-    """A (or B transposed): lane i of the first 16 holds row i; (n, 16, 16) as f64."""
+def _row_dwords(w: Waves, o: Operand) -> Array:
+    """A (or B transposed): lane i of the first 16 holds row i, (n, 16, dwords)."""
     # src: RDNA3 ISA 7.9, WMMA: lanes 16..31 (and 32..63) hold copies of lanes 0..15.
-    return registers(w, o)[:, :_SIZE].view(np.float16).astype(np.float64)
+    raw = registers(w, o)
+    copies = raw.reshape(w.n, -1, _SIZE, o.dwords)
+    if (copies[:, 1:] != copies[:, :1]).any():
+        raise UnsupportedOperand("a WMMA factor whose lanes 16 and up are no copies of 0 to 15")
+    return raw[:, :_SIZE]
+
+
+def _f16_rows(w: Waves, o: Operand) -> Array:
+    return _row_dwords(w, o).view(np.float16).astype(np.float64)
 
 
 def _bf16_rows(w: Waves, o: Operand) -> Array:
-    raw = registers(w, o)[:, :_SIZE].view(np.uint16).astype(np.uint32) << np.uint32(16)
+    raw = _row_dwords(w, o).view(np.uint16).astype(np.uint32) << np.uint32(16)
     return raw.view(np.float32).astype(np.float64)
 
 
 def _int_rows(w: Waves, o: Operand, bits: int, signed: bool) -> Array:
-    return int_fields(registers(w, o)[:, :_SIZE], bits, signed)
+    return int_fields(_row_dwords(w, o), bits, signed)
 
 
 def int_fields(raw: Array, bits: int, signed: bool) -> Array:

@@ -46,13 +46,15 @@ def _scalar_load(inst: Instruction) -> Run:
     match = _SHORT_LOAD.match(inst.meaning)
     kind, bits = (match[1], int(match[2])) if match else ("b", 32 * target.dwords)
     nbytes = bits // 8
-    aligned = ~np.uint64(min(nbytes, 4) - 1)
+    dropped = np.uint64(min(nbytes, 4) - 1)
 
     def run(w: Waves) -> None:
         va = w.scalar64(base) + step
         if based:
             va = va + w.scalar(f["soffset"]).astype(np.uint64)
-        words = guarded(w, inst, w.memory.load, va & aligned, nbytes, None)
+        if w.observer is not None:
+            w.observer.misaligned(w, inst, va & dropped)
+        words = guarded(w, inst, w.memory.load, va & ~dropped, nbytes, None)
         for i, word in enumerate(narrow(words, kind, bits)):
             w.put_scalar(target.code + i, word)
 
@@ -143,11 +145,17 @@ def _scratch_addresses(inst: Instruction, offset: int) -> Callable[[Waves], Addr
     return run
 
 
-def swizzle(w: Waves, inst: Instruction, offsets: Array, lanes: Lanes, dword: int) -> Addresses:
-    """Where dword number `dword` of each active lane's scratch bytes lies in memory."""
+def _piece(offsets: Array, nbytes: int) -> int:
+    """Scratch bytes that lie side by side: a dword, or single bytes of unaligned elements."""
+    size = min(nbytes, 4)
+    return 1 if (offsets & np.uint64(size - 1)).any() else size
+
+
+def swizzle(w: Waves, inst: Instruction, offsets: Array, lanes: Lanes, first: int) -> Addresses:
+    """Where byte `first` of each active lane's scratch element lies in memory."""
     # src: RDNA3 ISA 12.3: scratch is interleaved by dword over the lanes of a wave.
     index = lanes.index(w)
-    where = lanes.pick(offsets) + np.uint64(4 * dword)
+    where = lanes.pick(offsets) + np.uint64(first)
     limit = np.uint64(w.scratch_wave_bytes // w.lanes)
     bad = np.flatnonzero(where >= limit)
     if len(bad):
@@ -185,12 +193,14 @@ def read_elements(w: Waves, inst: Instruction, va: Array, lanes: Lanes, nbytes: 
 
 
 def _scratch_load(w: Waves, inst: Instruction, va: Array, lanes: Lanes, nbytes: int) -> Words:
-    rows = []
-    for dword in range(max(1, nbytes // 4)):
-        where = swizzle(w, inst, va, lanes, dword)
-        part = guarded(w, inst, w.memory.load, where, min(nbytes, 4), lanes.index(w))
-        rows.append(part[0])
-    return np.stack(rows)
+    index = lanes.index(w)
+    piece = _piece(lanes.pick(va), nbytes)
+    rows = np.zeros((max(1, nbytes // 4), len(index)), np.uint32)
+    for first in range(0, nbytes, piece):
+        where = swizzle(w, inst, va, lanes, first)
+        part = guarded(w, inst, w.memory.load, where, piece, index)
+        rows[first // 4] |= part[0] << np.uint32(8 * (first % 4))
+    return rows
 
 
 class _Subset(Lanes):
@@ -251,10 +261,11 @@ def write_elements(
 def _scratch_store(
     w: Waves, inst: Instruction, va: Array, lanes: Lanes, data: Words, nbytes: int
 ) -> None:
-    for dword in range(len(data)):
-        where = swizzle(w, inst, va, lanes, dword)
-        part = data[dword : dword + 1]
-        guarded(w, inst, w.memory.store, where, part, min(nbytes, 4), lanes.index(w))
+    piece = _piece(lanes.pick(va), nbytes)
+    for first in range(0, nbytes, piece):
+        where = swizzle(w, inst, va, lanes, first)
+        part = data[first // 4] >> np.uint32(8 * (first % 4))
+        guarded(w, inst, w.memory.store, where, part[None], piece, lanes.index(w))
 
 
 def narrow(values: Words, kind: str, bits: int) -> Words:

@@ -170,6 +170,16 @@ def flush_result(w: Waves, value: Array, kind: str) -> Array:
     return np.where(off, floats.flush(value), value)
 
 
+def settled(w: Waves, value: Array, kind: str, name: str) -> Array:
+    """A float result under MODE. Raises: UnsupportedOperand where it rounds in a direction."""
+    if w.plain_mode:
+        return value
+    low = np.uint32(0 if kind == "f32" else 2)
+    if (w.mode[w.sel] >> low & np.uint32(3)).any():
+        raise UnsupportedOperand(f"{name} in a directed rounding mode")
+    return flush_result(w, value, kind)
+
+
 def raw_bits(value: Array, kind: str) -> Array:
     """Typed results as unsigned integers of their own width."""
     dtype = DTYPES[kind]

@@ -13,10 +13,10 @@ from boards.amd.wave_operands import (
     Reader,
     UnsupportedOperand,
     constant,
-    flush_result,
     flushed,
     raw_bits,
     reader,
+    settled,
     with_signs,
 )
 from boards.amd.wave_state import Waves
@@ -54,18 +54,10 @@ def _arithmetic(inst: Instruction) -> Run:
     ]  # fmt: skip
 
     def run(w: Waves) -> None:
-        values = [_rounded(w, op.function(*[read(w) for read in row])) for row in rows]
-        _put(w, target, values)
+        results = [op.function(*[read(w) for read in row]) for row in rows]
+        _put(w, target, [settled(w, value, "f32", inst.name) for value in results])
 
     return run
-
-
-def _rounded(w: Waves, value: Array) -> Array:
-    if w.plain_mode:
-        return value
-    if (w.mode[w.sel] & np.uint32(3)).any():
-        raise UnsupportedOperand("packed f32 in a directed rounding mode")
-    return flush_result(w, value, "f32")
 
 
 def _move(inst: Instruction) -> Run:

@@ -18,7 +18,7 @@ Run = Callable[[Waves], Any]
 _MODE_REGISTER = 1
 _MINUS_ONE, _MASK16 = 193, 0xFFFF
 """The inline constant -1 as an operand, and as a 16-bit immediate."""
-_SHADER_CYCLES = 29
+_SHADER_CYCLES, _CYCLES_MASK = 29, 0xFFFFF
 _FLAT_SCRATCH = (20, 21)
 _REALTIME_MESSAGE = 131
 _IGNORED = frozenset({
@@ -300,11 +300,13 @@ def _set_flat_scratch(inst: Instruction, high: bool, offset: int, mask: int) -> 
 
 def _get_register(inst: Instruction, number: int, offset: int, mask: int) -> Run | None:
     target = inst.operands[0]
+    low, keep = np.uint32(offset), np.uint32(mask)
     if number == _SHADER_CYCLES:
-        return lambda w: w.put_scalar(target.code, np.full(w.n, w.steps & 0xFFFFF, np.uint32))
+        return lambda w: w.put_scalar(
+            target.code, np.full(w.n, w.steps & _CYCLES_MASK, np.uint32) >> low & keep
+        )
     if number != _MODE_REGISTER:
         return None
-    low, keep = np.uint32(offset), np.uint32(mask)
     return lambda w: w.put_scalar(target.code, w.mode[w.sel] >> low & keep)
 
 

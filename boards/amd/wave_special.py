@@ -22,8 +22,10 @@ from boards.amd.wave_operands import (
     Reader,
     UnsupportedOperand,
     Writer,
+    flushed,
     raw_bits,
     reader,
+    settled,
     with_signs,
     writer,
 )
@@ -218,6 +220,7 @@ def _packed(inst: Instruction) -> Run | None:
         row = []
         for i, (o, kind) in enumerate(zip(sources, op.sources, strict=True)):
             read = _half(_packed_source(inst, o), kind, high=bool(select >> i & 1))
+            read = flushed(read, kind) if kind == "f16" else read
             row.append(with_signs(read, kind, kind == "f16" and bool(negate >> i & 1), False))
         halves.append(row)
     clamp = bool(f.get("clamp"))
@@ -226,6 +229,8 @@ def _packed(inst: Instruction) -> Run | None:
 
     def run(w: Waves) -> None:
         low, high = (_limit(op.function, [r(w) for r in row], kind, clamp) for row in halves)
+        if kind == "f16":
+            low, high = (settled(w, half, kind, inst.name) for half in (low, high))
         packed = raw_bits(low, kind).astype(np.uint32)
         put(w, packed | raw_bits(high, kind).astype(np.uint32) << np.uint32(16), w.mask)
 
@@ -255,18 +260,20 @@ def _mix(inst: Instruction) -> Run:
     for i, o in enumerate(sources):
         if halves >> i & 1:
             raw = _half(fetch(inst, o, "p"), "f16", high=bool(f["op_sel"] >> i & 1))
-            read = _to_f32(raw)
+            read = _to_f32(flushed(raw, "f16"))
         else:
-            read = fetch(inst, o, "f32")
+            read = flushed(fetch(inst, o, "f32"), "f32")
         signs = bool(f["neg"] >> i & 1), bool(f["neg_hi"] >> i & 1)
         reads.append(with_signs(read, "f32", *signs))
     to_half = inst.meaning != "v_fma_mix_f32"
-    put = writer(target, "f16" if to_half else "f32", high=inst.meaning == "v_fma_mixhi_f16")
+    kind = "f16" if to_half else "f32"
+    put = writer(target, kind, high=inst.meaning == "v_fma_mixhi_f16")
     clamp = bool(f["clamp"])
 
     def run(w: Waves) -> None:
         a, b, c = (read(w) for read in reads)
         value = floats.fma16(a, b, c) if to_half else floats.fma32(a, b, c)
+        value = settled(w, value, kind, inst.name)
         if clamp:
             value = np.nan_to_num(value, nan=0.0).clip(0, 1).astype(value.dtype)
         put(w, value, w.mask)

@@ -93,7 +93,7 @@ class Waves:
     def mark_lds(self, at: Array, nbytes: int) -> None:
         """Tell the strict checks about an atomic on LDS."""
         if self.observer is not None:
-            self.observer.mark_lds(at, nbytes)
+            self.observer.mark_lds(self, at, nbytes)
 
     def select(self, waves: Array) -> None:
         """The waves that execute from now on, in ascending order."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from boards.amd.isa.decode import Instruction
+from boards.amd.isa.decode import Dpp, Instruction
 from boards.amd.isa.layout import Family
 from boards.amd.isa.text import disassemble
-from boards.amd.wave_races import Races
+from boards.amd.wave_dpp import written_lanes
+from boards.amd.wave_lanes import dpp_sources
+from boards.amd.wave_races import DWORD, Races
 from boards.amd.wave_state import SGPRS, Waves
 from boards.amd.wave_touch import Touch
 from boards.amd.wave_types import Array, Finding, Report, Strict
@@ -29,7 +31,9 @@ class Observer:
         self._scalar_defined = np.zeros((SGPRS, w.count), np.bool_)
         self._issued = {c: np.zeros(w.count, np.int64) for c in names}
         self._done = {c: np.zeros(w.count, np.int64) for c in names}
-        self._unordered = {c: np.zeros(w.count, np.int64) for c in family.unordered}
+        self._unordered = {c: np.zeros(w.count, np.int64) for c in names}
+        self._lds_ticket = np.zeros(w.count, np.int64)
+        """The latest access to LDS that each wave has issued."""
         self._pending: dict[tuple[str, int], dict[str, Array]] = {}
         self._pending_vector: set[int] = set()
         self._pending_scalar: set[int] = set()
@@ -56,6 +60,8 @@ class Observer:
             for register in t.vector_reads:
                 if not self._whole[register] and not t.any_lane:
                     self._check_vector(w, inst, register)
+            if inst.dpp is not None and inst.dpp.fetch_inactive:
+                self._check_permuted(w, inst, inst.dpp, t.vector_reads[0])
             for register in t.scalar_reads:
                 defined = self._scalar_defined[register][w.sel]
                 if not defined.all():
@@ -112,6 +118,12 @@ class Observer:
             missing = missing & mask
         self._report_missing(w, inst, register, missing)
 
+    def _check_permuted(self, w: Waves, inst: Instruction, dpp: Dpp, register: int) -> None:
+        """Source 0 of DPP in the lanes it is read from, which may be off."""
+        index, inside = dpp_sources(dpp, w.lanes)
+        missing = ~self._defined[register][w.sel][:, index] & inside & written_lanes(w, dpp)
+        self._report_missing(w, inst, register, missing)
+
     def _report_missing(self, w: Waves, inst: Instruction, register: int, missing: Array) -> None:
         if missing.any():
             row, lane = (int(x) for x in np.argwhere(missing)[0])
@@ -122,7 +134,7 @@ class Observer:
         for counter in self.family.counters[t.counter]:
             self._issued[counter][w.sel] += 1
             ticket = self._issued[counter]
-            if t.counter == "smem":
+            if t.counter in self.family.unordered:
                 self._unordered[counter][w.sel] = ticket[w.sel]
             for kind, registers, waiting in (
                 ("v", t.vector_writes, self._pending_vector),
@@ -141,7 +153,7 @@ class Observer:
             return
         issued, done = self._issued[counter][w.sel], self._done[counter]
         reached = issued - count
-        if counter in self._unordered and count:
+        if count:
             # src: RDNA3 ISA 5.5: scalar loads return out of order, so only 0 says anything.
             reached = np.where(self._unordered[counter][w.sel] > done[w.sel], done[w.sel], reached)
         done[w.sel] = np.maximum(done[w.sel], reached)
@@ -166,9 +178,27 @@ class Observer:
             finding = Finding(kind, inst.pc, disassemble(inst), what, wave, lane)
             self.report.findings.append(finding)
 
-    def mark_lds(self, at: Array, nbytes: int) -> None:
+    def misaligned(self, w: Waves, inst: Instruction, lost: Array) -> None:
+        """Low bits of addresses that hardware drops, for each selected wave (n,)."""
+        if lost.any():
+            wave = w.first_wave + int(w.waves[int(np.argmax(lost != 0))])
+            self._found("misaligned", inst, f"{int(lost.max())} bytes off", wave)
+
+    def signal(self, waves: Array) -> None:
+        """Waves arrive at a barrier; accesses that nobody waited for may come after it."""
+        # src: LLVM AMDGPUUsage, memory model: s_barrier waits for no counter of its own.
+        (counter,) = self.family.counters["lgkm"]
+        late = self._lds_ticket[waves] > self._done[counter][waves]
+        self.races.signal(waves, late & self.strict.wait_counts)
+
+    def _issue_lds(self, w: Waves) -> None:
+        (counter,) = self.family.counters["lgkm"]
+        self._lds_ticket[w.sel] = self._issued[counter][w.sel] + 1
+
+    def mark_lds(self, w: Waves, at: Array, nbytes: int) -> None:
         """Dwords that an atomic wrote."""
         if self.strict.lds:
+            self._issue_lds(w)
             for i in range(max(1, nbytes // 4)):
                 self.races.mark((at >> 2) + i)
 
@@ -182,6 +212,8 @@ class Observer:
         def found(kind: str, wave: int) -> None:
             self._found(kind, inst, "LDS", w.first_wave + wave)
 
+        self._issue_lds(w)
         note = self.races.write if write else self.races.read
+        part = ((1 << nbytes) - 1 << (at & 3)).astype(np.uint8) if nbytes < 4 else DWORD
         for i in range(max(1, nbytes // 4)):
-            note(w.waves, (at >> 2) + i, index, found)
+            note(w.waves, (at >> 2) + i, part, index, found)

@@ -20,7 +20,7 @@ _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _WIDE_ADDEND = frozenset({"v_mad_u64_u32", "v_mad_i64_i32"})
 """Compilers use these for a 32-bit a * b + c too: then the addend's upper half, and that of the
 result, mean nothing and were never written."""
-_PAIR = 2
+_PAIR, _QUAD = 2, 4
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
@@ -41,6 +41,8 @@ class Touch:
     the family counts stores like loads, else "".
     """
     any_lane: bool
+    crooked: str
+    """Registers in a row that do not begin where hardware needs it; "" when all do."""
 
 
 def touch(inst: Instruction) -> Touch:
@@ -55,8 +57,21 @@ def touch(inst: Instruction) -> Touch:
     sw = tuple(r for r in sw if r < EXEC)
     return Touch(
         vr, vw, sr, sw, frozenset(vr + vw), frozenset(sr + sw), _counter(inst),
-        inst.meaning in _ANY_LANE,
+        inst.meaning in _ANY_LANE, _crooked(inst, [*reads, *writes]),
     )  # fmt: skip
+
+
+def _crooked(inst: Instruction, operands: list[Operand]) -> str:
+    # src: LLVM SIRegisterInfo.td, SGPR tuples: pairs begin with an even one, longer ones at fours.
+    for o in operands:
+        if o.dwords < _PAIR or o.code == inst.family.null:
+            continue
+        unit = _PAIR if o.dwords == _PAIR else _QUAD
+        if o.code < SGPRS and o.code % unit:
+            return f"s{o.code} and {o.dwords - 1} more"
+        if o.code >= VGPR and inst.family.aligned_vectors and o.code % _PAIR:
+            return f"v{o.code - VGPR} and {o.dwords - 1} more"
+    return ""
 
 
 def _numbers(inst: Instruction, operands: list[Operand]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -196,6 +211,8 @@ def _returns(inst: Instruction) -> bool:
 def _counter(inst: Instruction) -> str:
     if inst.encoding == "SMEM":
         return "smem" if inst.operands else ""
+    if inst.name.startswith("s_sendmsg_rtn"):
+        return "smem"
     if inst.encoding == "DS":
         return "lgkm"
     if inst.encoding not in ("MUBUF", "FLAT") or not inst.operands:

@@ -80,7 +80,7 @@ class WaveFault(Exception):
 class Finding:
     """Something silicon would have let pass, and a strict board reports once per place.
 
-    kind: "uninitialised", "wait count", "LDS race", "unwritten LDS".
+    kind: "uninitialised", "wait count", "LDS race", "unwritten LDS", "misaligned".
     """
 
     kind: str

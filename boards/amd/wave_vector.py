@@ -182,6 +182,8 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
     if inst.meaning == "v_cndmask_b32" and kind == "u32" and index >= 0:
         return _sign_bits(read, neg >> index & 1, absolute >> index & 1)
     if kind not in ("f16", "f32", "f64"):
+        if index >= 0 and (neg | absolute) >> index & 1:
+            raise UnsupportedOperand(f"sign modifiers of {inst.meaning}")
         return read
     if not inst.meaning.startswith("v_mov"):
         read = flushed(read, kind)
@@ -224,6 +226,8 @@ def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[W
         raise UnsupportedOperand(f"clamp of {inst.meaning}")
     if clamp and not is_float and kind != "m":
         return _saturating(op, reads, kind)
+    if (omod and not is_float) or (is_float and len(op.results) > 1 and (omod or clamp)):
+        raise UnsupportedOperand(f"output modifiers of {inst.meaning}")
     if not is_float:
         return plain
 

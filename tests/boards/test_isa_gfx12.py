@@ -330,11 +330,12 @@ def _group(words: list[int], strict: Strict = LENIENT) -> Report:
 
 _ADDRESS = [0x7E020280, 0x7E040281]  # v_mov_b32 v1, 0; v_mov_b32 v2, 1
 _STORE, _LOAD = [0xD8340000, 0x00000201], [0xD8D80000, 0x03000001]  # ds_store_b32, ds_load_b32
+_STORED = 0xBFC60000  # s_wait_dscnt 0
 _ONLY_WAVE_0 = [0x7C9800A0, 0xBFA30002]  # v_cmp_gt_u32 vcc, 32, v0; s_cbranch_vccz +2
 
 
 def test_what_lies_between_signal_and_wait_is_not_ordered() -> None:
-    before = [*_ADDRESS, *_ONLY_WAVE_0, *_STORE, _SIGNAL, _WAIT, *_LOAD]
+    before = [*_ADDRESS, *_ONLY_WAVE_0, *_STORE, _STORED, _SIGNAL, _WAIT, *_LOAD]
     _clean(_group(before, Strict()))
     between = [*_ADDRESS, _SIGNAL, *_ONLY_WAVE_0, *_STORE, _WAIT, *_LOAD]
     kinds = {f.kind for f in _group(between, Strict()).findings}

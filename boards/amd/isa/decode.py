@@ -244,7 +244,8 @@ def _dpp(family: Family, word: int, codes: set[int]) -> tuple[Dpp, int]:
     source = VGPR + (word & 0xFF)
     if DPP16 not in codes:
         lanes = tuple(word >> 8 + 3 * lane & 7 for lane in range(8))
-        return Dpp(lanes=lanes, fetch_inactive=DPP8_FI in codes), source
+        # src: LLVM AMDGPUModifierSyntax, fi of dpp8: without it, inactive lanes give zero.
+        return Dpp(lanes=lanes, fetch_inactive=DPP8_FI in codes, bound_control=True), source
     signs = word >> 20 & 0xF
     return (
         Dpp(

@@ -76,7 +76,7 @@ GFX10 = Family(
     null=125, m0=124, off=frozenset({125, 127}), sdwa=True,
     dpp_encodings=frozenset({"VOP1", "VOP2"}), split_registers=False,
     packed_items=False, buffer_swizzle=(31, 1), own_scratch=True, waits=_WAITS,
-    counters=_COUNTERS, unordered=frozenset({"lgkm"}),
+    counters=_COUNTERS,
     texts=TEXTS, hwregs=HWREGS, messages=MESSAGES,
 )  # fmt: skip
 """Tried in order; the two kinds of VOP3 are told apart by their opcode."""

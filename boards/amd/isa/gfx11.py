@@ -87,7 +87,7 @@ GFX11 = Family(
         Layout("VOP2", 0x80000000, 0x00000000, 1, (25, 6),
                {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
     ),
-    tuple(vector.DUAL), waits=_WAITS, counters=COUNTERS, unordered=frozenset({"lgkm"}),
+    tuple(vector.DUAL), waits=_WAITS, counters=COUNTERS,
     hwregs=_HWREGS, messages=_MESSAGES,
 )  # fmt: skip
 """Tried in order; the two kinds of VOP3 are told apart by their opcode."""

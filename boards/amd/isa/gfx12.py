@@ -101,7 +101,7 @@ GFX12 = Family(
     ),
     tuple(vector.DUAL), meanings=meanings(_TABLES, vector.DUAL), off=frozenset({124}),
     flat_offset_signed=True, group_ids_in_ttmp=True, waits=_WAITS, counters=_COUNTERS,
-    unordered=frozenset({"km"}), texts=TEXTS, flags=flags, op_sel=op_sel, hwregs=HWREGS,
+    permute_lanes=64, texts=TEXTS, flags=flags, op_sel=op_sel, hwregs=HWREGS,
     messages=MESSAGES,
 )  # fmt: skip
 """GLOBAL, SCRATCH and FLAT are encodings of their own; everything else is found by its opcode."""

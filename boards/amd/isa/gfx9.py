@@ -105,10 +105,14 @@ GFX942 = Family(
     zeroing=ZEROING,
     lane_counts=(64,),
     vgpr_granule={64: 8},
+    # src: LLVM AMDGPU.td, FeatureRequiresAlignedVGPRs (gfx90a and later of gfx9).
+    aligned_vectors=True,
     accumulators=True,
     waits=_WAITS,
     counters=_COUNTERS,
-    unordered=frozenset({"lgkm"}),
+    # src: llvm GCNSubtarget.h, hasFlatLgkmVMemCountInOrder and supportsWaveWideBPermute.
+    unordered=frozenset({"smem", "flat", "flat store"}),
+    permute_lanes=64,
     texts=TEXTS,
     hwregs=HWREGS,
     messages=MESSAGES,

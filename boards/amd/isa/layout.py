@@ -104,6 +104,8 @@ class Family:
     lane_counts: tuple[int, ...] = (32, 64)
     vgpr_granule: Mapping[int, int] = field(default_factory=lambda: {32: 8, 64: 4})
     """Lanes of a wave -> vector registers that one unit of RSRC1.VGPRS stands for."""
+    aligned_vectors: bool = False
+    """Whether several vector registers in a row begin with an even one."""
     accumulators: bool = False
     """Whether RSRC3 divides a wave's registers into vector and accumulation registers."""
     packed_items: bool = True
@@ -113,8 +115,10 @@ class Family:
     waits: Waits = field(default_factory=dict)
     counters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Kind of access ("vm", "lgkm", "smem", "flat") -> the counters that count it."""
-    unordered: frozenset[str] = frozenset()
-    """Counters of accesses that return in any order."""
+    unordered: frozenset[str] = frozenset({"smem"})
+    """Kinds of access that return in any order: among them only a wait for 0 says anything."""
+    permute_lanes: int = 32
+    """Lanes among which ds_permute and ds_bpermute reach."""
     texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
     """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
     op_sel: Callable[[Instruction], str | None] | None = None

@@ -45,9 +45,11 @@ def widen(codes: Array, form: Small) -> Array:
 
 
 def narrow(values: Array, form: Small) -> Array:
-    """f32 as 8-bit codes: nearest, ties to even, beyond the largest saturates; NaN is 0x80."""
+    """f32 as 8-bit codes: nearest, ties to even; 0x80 for NaN and what is beyond the largest."""
+    # src: HIP amd_hip_fp8.h: conversions that saturate clip with v_med3_f32 before this one.
     table = _values(form)[:128]
     wide = values.astype(np.float64)
+    beyond = np.abs(wide) >= table[-1] + (table[-1] - table[-2]) / 2
     size = np.minimum(np.abs(wide), table[-1])
     upper = np.searchsorted(table, size).clip(0, 127)
     lower = np.maximum(upper - 1, 0)
@@ -55,4 +57,4 @@ def narrow(values: Array, form: Small) -> Array:
     even = lower & 1 == 0
     code = np.where((below < above) | ((below == above) & even), lower, upper)
     code = np.where((code != 0) & np.signbit(wide), code | 0x80, code)
-    return np.where(np.isnan(wide), _NAN, code).astype(np.uint32)
+    return np.where(np.isnan(wide) | beyond, _NAN, code).astype(np.uint32)
