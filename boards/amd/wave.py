@@ -301,7 +301,7 @@ def _wait(inst: Instruction) -> Run:
     counts = {
         counter: gather(value, pieces)
         for counter, pieces in inst.family.waits[inst.name].items()
-        if gather(value, pieces) != all_ones(pieces)
+        if not pieces or gather(value, pieces) != all_ones(pieces)
     }
 
     def run(w: Waves) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa import fp8
 from boards.amd.isa.decode import VGPR, Instruction, Operand
+from boards.amd.isa.small_floats import BF8, FP8, widen
 from boards.amd.wave_matrix import from_bits, int_fields, no_signs, registers, to_bits
 from boards.amd.wave_operands import UnsupportedOperand, constant
 from boards.amd.wave_state import Waves
@@ -45,7 +45,8 @@ def _brains(dwords: Array) -> Array:
 
 
 def _bytes(kind: str) -> Elements:
-    return lambda dwords: fp8.decode(dwords.view(np.uint8), kind)
+    form = BF8 if kind == "bf8" else FP8
+    return lambda dwords: widen(dwords.view(np.uint8), form)
 
 
 def _integers(bits: int, signed: bool) -> Elements:

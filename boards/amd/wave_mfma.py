@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.decode import VGPR, Instruction, Operand
-from boards.amd.isa.small_floats import BF8, FP8, widen
+from boards.amd.isa.small_floats import BF8_FNUZ, FP8_FNUZ, widen
 from boards.amd.wave_operands import UnsupportedOperand, constant
 from boards.amd.wave_state import Waves
 from boards.amd.wave_types import Array
@@ -86,7 +86,7 @@ def _elements(raw: Array, kind: str) -> Array:
         return halves.view(np.float32).astype(np.float64)
     if kind == "i8":
         return raw.view(np.int8).astype(np.int64)
-    return widen(raw.view(np.uint8), FP8 if kind == "fp8" else BF8)
+    return widen(raw.view(np.uint8), FP8_FNUZ if kind == "fp8" else BF8_FNUZ)
 
 
 def _input(raw: Array, kind: str, shape: _Shape) -> Array:

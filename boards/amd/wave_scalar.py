@@ -23,7 +23,7 @@ _FLAT_SCRATCH = (20, 21)
 _REALTIME_MESSAGE = 131
 _IGNORED = frozenset({
     "s_nop", "s_clause", "s_delay_alu", "s_set_inst_prefetch_distance", "s_setprio", "s_sendmsg",
-    "s_sleep", "s_waitcnt_depctr", "s_wait_idle", "s_icache_inv", "s_ttracedata",
+    "s_sleep", "s_waitcnt_depctr", "s_icache_inv", "s_ttracedata",
     "s_ttracedata_imm", "s_incperflevel", "s_decperflevel", "s_code_end", "s_wakeup",
     "s_gl1_inv", "s_dcache_inv", "buffer_gl0_inv", "buffer_gl1_inv", "s_wait_event", "s_sleep_var",
     "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_buffer_prefetch_data",

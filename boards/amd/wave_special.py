@@ -12,7 +12,7 @@ from boards.amd.isa.decode import VGPR, Instruction
 from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave_dot import bind_dot
 from boards.amd.wave_dpp import fetch, under
-from boards.amd.wave_fp8 import FP8
+from boards.amd.wave_fp8 import CONVERSIONS
 from boards.amd.wave_lanes import permlane_sources
 from boards.amd.wave_matrix import MATRIX
 from boards.amd.wave_matrix12 import MATRIX12
@@ -65,7 +65,7 @@ def _bind(inst: Instruction) -> Run | None:
         return _packed(inst)
     if name.startswith("v_fma_mix"):
         return _mix(inst)
-    other = MATRIX.get(name) or MATRIX12.get(name) or FP8.get(name)
+    other = MATRIX.get(name) or MATRIX12.get(name) or CONVERSIONS.get(name)
     return other(inst) if other is not None else bind_dot(inst)
 
 

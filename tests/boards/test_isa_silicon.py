@@ -21,6 +21,7 @@ from tests.support import check
 
 _CODE_VA = 0x10000
 _NOP, _BARRIER, _LDS_DONE = 0xBF800000, 0xBFBD0000, 0xBF89FC07  # s_waitcnt lgkmcnt(0)
+_IDLE = 0xBF8A0000  # s_wait_idle
 _SGPRS = 2
 
 
@@ -103,7 +104,8 @@ def test_flat_loads_of_gfx9_come_in_any_order(cpu: str) -> None:
 def test_an_answer_of_a_message_is_waited_for() -> None:
     ask, use = 0xBE844C83, 0xBE860004  # s_sendmsg_rtn_b32 s4, MSG_RTN_GET_REALTIME; s6 = s4
     check(_findings([ask, use]) == {"wait count s4 before lgkmcnt"}, "not waited for")
-    check(not _findings([ask, _LDS_DONE, use]), "waited for")
+    for wait in (_LDS_DONE, _IDLE):
+        check(not _findings([ask, wait, use]), "waited for")
 
 
 def test_a_scalar_load_drops_low_bits_of_its_address() -> None:

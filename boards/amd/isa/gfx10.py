@@ -44,6 +44,7 @@ _WAITS: Waits = {
     "s_waitcnt": {"vm": ((0, 4), (14, 2)), "exp": ((4, 3),), "lgkm": ((8, 6),)},
     "s_waitcnt_vmcnt": {"vm": ((0, 6),)}, "s_waitcnt_lgkmcnt": {"lgkm": ((0, 6),)},
     "s_waitcnt_vscnt": {"vs": ((0, 6),)}, "s_waitcnt_expcnt": {"exp": ((0, 3),)},
+    "s_wait_idle": {"vm": (), "lgkm": (), "vs": (), "exp": ()},
 }  # fmt: skip
 _COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
 _TABLES = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from boards.amd.isa import gfx11_memory as memory
 from boards.amd.isa import gfx11_scalar as scalar
 from boards.amd.isa import gfx11_vector as vector
-from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.layout import Family, Layout, Waits
 from boards.amd.isa.long_forms import vop3
 
 SCALAR_FIELDS = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
@@ -39,10 +39,11 @@ VOP3P_FIELDS = {
 }  # fmt: skip
 
 # src: RDNA3 ISA 16.5, S_WAITCNT: expcnt 2:0, lgkmcnt 9:4, vmcnt 15:10; the others are alone.
-_WAITS = {
+_WAITS: Waits = {
     "s_waitcnt": {"vm": ((10, 6),), "exp": ((0, 3),), "lgkm": ((4, 6),)},
     "s_waitcnt_vmcnt": {"vm": ((0, 6),)}, "s_waitcnt_lgkmcnt": {"lgkm": ((0, 6),)},
     "s_waitcnt_vscnt": {"vs": ((0, 6),)}, "s_waitcnt_expcnt": {"exp": ((0, 3),)},
+    "s_wait_idle": {"vm": (), "lgkm": (), "vs": (), "exp": ()},
 }  # fmt: skip
 COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
 # src: llvm/lib/Target/AMDGPU/SIDefines.h, enum Hwreg::Id (gfx11).

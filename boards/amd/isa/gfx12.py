@@ -17,7 +17,7 @@ from boards.amd.isa.gfx11 import (
 )
 from boards.amd.isa.gfx12_names import HWREGS, MESSAGES, meanings
 from boards.amd.isa.gfx12_text import TEXTS, flags, op_sel
-from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.layout import Family, Layout, Waits
 from boards.amd.isa.long_forms import vop3
 from boards.amd.isa.table import Entries
 
@@ -41,12 +41,13 @@ _MUBUF = {
 }  # fmt: skip
 
 # src: RDNA4 ISA 16.5, S_WAIT_*; widths: LLVM AMDGPUBaseInfo.cpp, getLoadcntBitWidth and others.
-_WAITS = {
+_WAITS: Waits = {
     "s_wait_loadcnt": {"load": ((0, 6),)}, "s_wait_storecnt": {"store": ((0, 6),)},
     "s_wait_samplecnt": {"sample": ((0, 6),)}, "s_wait_bvhcnt": {"bvh": ((0, 3),)},
     "s_wait_expcnt": {"exp": ((0, 3),)}, "s_wait_dscnt": {"ds": ((0, 6),)},
     "s_wait_kmcnt": {"km": ((0, 5),)},
     "s_wait_loadcnt_dscnt": {"load": ((8, 6),), "ds": ((0, 6),)},
+    "s_wait_idle": {"load": (), "store": (), "ds": (), "km": (), "exp": ()},
     "s_wait_storecnt_dscnt": {"store": ((8, 6),), "ds": ((0, 6),)},
 }  # fmt: skip
 _COUNTERS = {"vm": ("load",), "lgkm": ("ds",), "smem": ("km",), "flat": ("load", "ds")}

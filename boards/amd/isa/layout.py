@@ -16,7 +16,10 @@ Bits = tuple[int, int]
 Pieces = tuple[Bits, ...]
 """A number that an instruction keeps in several places, its lowest bits first."""
 Waits = Mapping[str, Mapping[str, Pieces]]
-"""Wait instruction -> counter -> where its immediate holds the count; all ones: no wait."""
+"""Wait instruction -> counter -> where its immediate holds the count; all ones: no wait.
+
+Nowhere: it waits until nothing is left.
+"""
 
 
 def gather(value: int, pieces: Pieces) -> int:

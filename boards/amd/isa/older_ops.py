@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from boards.amd.isa.convert_ops import to_integer
 from boards.amd.isa.scalar_ops import SCALAR, ScalarOp
-from boards.amd.isa.small_floats import BF8, FP8, Small, narrow, widen
+from boards.amd.isa.small_floats import BF8_FNUZ, FP8_FNUZ, Small, narrow, widen
 from boards.amd.isa.vector_ops import OPS, Op, define
 
 Array = NDArray[Any]
@@ -64,13 +64,13 @@ def _norm(a: Array, *, kind: str, low: float, scale: float) -> Array:
 
 
 def _small_floats() -> None:
-    for suffix, form in (("fp8", FP8), ("bf8", BF8)):
+    for suffix, form in (("fp8", FP8_FNUZ), ("bf8", BF8_FNUZ)):
         define("u32 -> f32", **{f"v_cvt_f32_{suffix}fnuz": partial(_from_small, form=form)})
         define("u32 -> u64", **{f"v_cvt_pk_f32_{suffix}fnuz": partial(_pair_from_small, form=form)})
 
 
 def _from_small(a: Array, *, form: Small) -> Array:
-    answer: Array = widen(a & np.uint32(0xFF), form).astype(np.float32)
+    answer: Array = widen(a, form).astype(np.float32)
     return answer
 
 
@@ -88,7 +88,7 @@ def pack_small(a: Array, b: Array, form: Small) -> Array:
 
 
 def _pack_ops() -> None:
-    for suffix, form in (("fp8", FP8), ("bf8", BF8)):
+    for suffix, form in (("fp8", FP8_FNUZ), ("bf8", BF8_FNUZ)):
         OPS[f"v_cvt_pk_{suffix}fnuz_f32"] = Op(
             ("u16",), ("f32", "f32"), lambda a, b, f=form: pack_small(a, b, f)
         )
