@@ -31,6 +31,7 @@ PREAMBLE = (
 )
 ELEMENTS = {"half": "f16", "i16": "i16"}
 """LLVM's name of a matrix operand's element -> ours."""
+ELEMENT_BYTES = {"f16": 2, "i16": 2, "f32": 4}
 
 
 def render(kernel: Kernel, arch: str) -> str:
@@ -57,9 +58,11 @@ class HipUnit(Unit):
         return f"__builtin_bit_cast({self.type(target, value.lanes)}, {value.text})"
 
     def fragment(self, element: str, count: int) -> str:
-        """A vector that a matrix instruction takes."""
-        name = f"{element}x{count}"
-        attributes = f"__attribute__((ext_vector_type({count})))"
+        """A vector that a matrix instruction takes, as it lies in memory: aligned to 16 bytes at
+        most, which is less than clang takes for granted of a longer one."""
+        name = f"{element}x{count}_at"
+        align = min(ALIGN_BYTES, count * ELEMENT_BYTES[element])
+        attributes = f"__attribute__((ext_vector_type({count}), may_alias, aligned({align})))"
         self.declared.setdefault(name, f"typedef {element} {name} {attributes};")
         return name
 

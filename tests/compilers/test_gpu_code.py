@@ -141,6 +141,18 @@ def test_an_unknown_chip_is_refused_by_name(compiler: str) -> None:
 
 
 @needs_clang
+def test_hip_promises_no_more_of_a_fragment_than_shared_memory_keeps() -> None:
+    """Rows of a staged tile are 80 bytes apart; clang's own alignment of 16 halves is 32."""
+    command = [CLANG, "-x", "hip", "--cuda-device-only", "--offload-arch=gfx1100", "-nogpuinc",
+               "-nogpulib", "-std=c++17", "-O1", "-emit-llvm", "-S", "-o", "-", "-"]  # fmt: skip
+    (kernel,) = kernels(matmul(halves(dt.float16, 64, 64), halves(dt.float16, 64, 64)), "gfx1100")
+    source = amd_comgr.PROLOGUE + render_hip.render(kernel, "gfx1100")
+    done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60)
+    found = re.findall(r"load <16 x half>, ptr addrspace\(3\) .*, align (\d+)", done.stdout)
+    check(len(found) >= 2 and set(found) == {"16"}, f"{found} {done.stderr[:500]}")
+
+
+@needs_clang
 @pytest.mark.parametrize("arch", TARGETS)
 def test_hip_source_is_what_a_newer_clang_takes_too(arch: str) -> None:
     """COMGR of Debian 12 knows neither gfx11, gfx12 nor gfx942."""
