@@ -21,7 +21,7 @@ from queues.amd_launch import (
 )
 from queues.pm4 import DataSel, IntSel
 
-RING_BYTES: Final = 1 << 20
+RING_BYTES: Final = 512 << 10
 MOST_BYTES: Final = 32 << 10
 """Of one block. What is left of a ring in front of one that wraps is filled by a single NOP."""
 
@@ -41,7 +41,9 @@ class Pm4Ring(Ring):
         self.target = target
         self._cell = about.progress.cast("Q")
         self._cell[0] = 0
-        self.limit = self.ring_bytes - SLACK_BYTES
+        self._end = self.ring_bytes - SLACK_BYTES
+        """No block ends behind this, so that every lap begins by looking at `done`."""
+        self.limit = self._end
         """Bytes from the ring's start that may be written without looking at `done`."""
         self._flush = Packer(_flush(target, about))
 
@@ -64,11 +66,11 @@ class Pm4Ring(Ring):
                 f"{nbytes} bytes of packets at once are too much for {self.name}",
                 hint="submit fewer at a time, or bind() a graph",
             )
-        if at + nbytes > self.ring_bytes:
+        if at + nbytes > self._end:
             at = self._wrap(at)
         self._wait_free(nbytes)
         free = self.ring_bytes - SLACK_BYTES - (self.put - self.done) * WORD_BYTES
-        self.limit = min(self.ring_bytes, at + free)
+        self.limit = min(self._end, at + free)
         return at
 
     def _wrap(self, at: int) -> int:

@@ -107,8 +107,7 @@ class AmdSignal:
         Raises: DeviceFault, Hang with the dump of the queue that is stuck; DeviceTimeout.
         """
         _ = self.gpu_va
-        words = self._words
-        self._device.wait_until(self, lambda: words[0] >= value, value, timeout_s)
+        self._device.wait_until(self, lambda: self._words[0] >= value, value, timeout_s)
 
     def close(self) -> None:
         """Give its memory back. Raises: UseAfterFree the second time."""
