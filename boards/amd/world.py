@@ -181,6 +181,14 @@ class BoardWorld:
     # ioctl
 
     def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+        clock = self.hardware.clock
+        before_ns = clock.skipped_ns
+        with self.hardware.lock:
+            result = self._ioctl(fd, request, argument)
+        clock.give_turn(before_ns)
+        return result
+
+    def _ioctl(self, fd: int, request: int, argument: bytearray) -> int:
         file = self._file(fd)
         if file.kfd is None:
             raise OSError(errno.EINVAL if file.gpu else errno.ENOTTY, f"no ioctl of {file.path}")
@@ -306,7 +314,8 @@ class BoardWorld:
 
         def store(off: int, size: int, value: int) -> None:
             if kind == k.MMAP_DOORBELL:
-                process.ring(owner, off, size, value)
+                with self.hardware.lock:
+                    process.ring(owner, off, size, value)
 
         number = self._new_map()
         region = RegisterRegion(nbytes, store, _Gone(self, number))
@@ -330,12 +339,19 @@ class BoardWorld:
         return host.function(address, nargs)
 
     def monotonic_s(self) -> float:
+        if self._kfd is not None and self.hardware.options.late:
+            with self.hardware.lock:
+                self._kfd.process.queues.pump()
         return self.hardware.clock.now_s()
 
     def sleep(self, seconds: float) -> None:
-        self.hardware.clock.skip(seconds)
-        if self._kfd is not None:
-            self._kfd.process.queues.pump()
+        clock = self.hardware.clock
+        before_ns = clock.skipped_ns
+        with self.hardware.lock:
+            clock.skip(seconds)
+            if self._kfd is not None:
+                self._kfd.process.queues.pump()
+        clock.give_turn(before_ns)
 
     # For tests
 
