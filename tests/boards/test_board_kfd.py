@@ -85,6 +85,8 @@ def test_a_vm_is_acquired_once() -> None:
     gpu_id, fd = driver.gpu_ids[0], driver.render[0]
     flags = VRAM
     fails(errno.ENODEV, driver.call, "alloc_memory_of_gpu", 0x100000, PAGE, 0, 0, gpu_id, flags)
+    queue = (0, 0, 0, 0, PAGE, gpu_id, 0, 100)
+    fails(errno.ESRCH, driver.call, "create_queue", *queue)
     fails(errno.EINVAL, driver.call, "acquire_vm", 77, gpu_id)
     fails(errno.EINVAL, driver.call, "acquire_vm", fd, 0x777)
     driver.call("acquire_vm", fd, gpu_id)
