@@ -1,0 +1,42 @@
+"""Programs for the tests of `python -m boards`: text, as a user would write it."""
+
+ADD = """
+import sys
+import numpy as np
+import tensor as xp
+
+for name in sys.argv[2:] or ["AMD"]:
+    a = np.arange(int(sys.argv[1]), dtype=np.float32)
+    x = xp.asarray(a, device=name)
+    np.testing.assert_array_equal((x + x).numpy(), a + a)
+    print("added on", name)
+"""
+
+_KERNEL = """
+from compilers.amd_smoke import BLOCK, firmware
+from tensor import engine
+
+device = engine.device("AMD")
+program = device.load(firmware("smoke", device.arch))
+a, b, c = (device.alloc(4 * BLOCK) for _ in range(3))
+"""
+
+UNINITIALISED = (
+    _KERNEL
+    + """
+device.launch(program, [a, b, c, BLOCK], 1)  # nobody has written a and b
+device.synchronize()
+"""
+)
+
+UNMAPPED = (
+    _KERNEL
+    + """
+for buffer in (a, b):
+    device.copy_in(buffer, memoryview(bytes(4 * BLOCK)))
+device.launch(program, [a, b, 0x1000, BLOCK], 1)
+device.synchronize()
+"""
+)
+
+STATUS = "import sys; sys.exit({!r})"
