@@ -15,7 +15,7 @@ from drivers.amd.kfd_event import (
 )
 from drivers.amd.memory import Block
 from drivers.amd.ring import Ring
-from drivers.base.errors import DeviceFault, Hang, MalformedInput
+from drivers.base.errors import DeviceFault, DeviceGone, Hang, MalformedInput
 from queues.amd_launch import PGM_SHIFT
 from queues.decode import decode, decoder, words_of
 from queues.packet_layout import Packet
@@ -98,32 +98,53 @@ def fault(device: Device, trouble: Trouble, ring: Ring) -> DeviceFault:
     hardware = trouble.hardware
     if hardware is None:
         raise ValueError("there is no trouble")
-    return _hardware(device, hardware, names)
+    return _hardware(device, hardware, names, ring)
 
 
 def _memory(device: Device, data: MemoryExceptionData, names: list[str], ring: Ring) -> DeviceFault:
+    about = f"kernel {' or '.join(map(repr, names))}" if names else "no kernel"
     if data.error_type != MemoryErrorType.NO_RAS:
         kind = "ECC" if data.error_type != MemoryErrorType.GPU_HANG else "GPU hang"
-    elif data.not_present:
+        return DeviceFault(
+            f"{device.name}: uncorrectable error ({kind}) while {about} ran",
+            kind=kind,
+            kernel=names[0] if names else "",
+            hint=f"See the kernel log (dmesg) and load programs and data anew; {_RECOVERED}",
+        )
+    if data.not_present:
         kind = "unmapped"
     elif data.read_only:
         kind = "read-only"
     else:
         kind = "no-execute" if data.no_execute else "memory"
     buffer, where = place(device, data.va)
-    about = f"kernel {' or '.join(map(repr, names))}" if names else "no kernel"
     late = ", told late" if data.imprecise else ""
+    access = "write" if data.read_only else "read"
     return DeviceFault(
-        f"{ring.name}: {kind} access at {data.va:#x}, {where}{late}, while {about} ran",
+        f"{ring.name}: {kind} {access} at {data.va:#x}, {where}{late}, while {about} ran",
         kind=kind,
         gpu_va=data.va,
         buffer=buffer,
         kernel=names[0] if names else "",
+        queue=ring.name,
+        access=access,
         hint=f"Check the kernel's indices and the buffers it is given; {_RECOVERED}",
     )
 
 
-def _hardware(device: Device, data: HwExceptionData, names: list[str]) -> DeviceFault:
+def evicted(name: str) -> DeviceGone:
+    """The error for everything after a page fault with which the kernel stopped all queues.
+
+    # src: kfd_int_process_v11.c, kfd_dqm_evict_pasid(); amdgpu_drv.c no_queue_eviction_on_vm_fault
+    """
+    return DeviceGone(
+        f"{name}: after a page fault the kernel runs no queue of this process any more",
+        hint="start a new process; with `options amdgpu no_queue_eviction_on_vm_fault=1` in "
+        "/etc/modprobe.d a process goes on after a fault",
+    )
+
+
+def _hardware(device: Device, data: HwExceptionData, names: list[str], ring: Ring) -> DeviceFault:
     kind = "ECC" if data.reset_cause == ResetCause.ECC else "GPU hang"
     whole = data.reset_type == ResetType.WHOLE_GPU_RESET
     lost = ", its memory is lost" if data.memory_lost else ""
@@ -132,6 +153,7 @@ def _hardware(device: Device, data: HwExceptionData, names: list[str]) -> Device
         f"({kind}){lost}",
         kind=kind,
         kernel=names[0] if names else "",
+        queue="" if whole else ring.name,
         hint=f"See the kernel log (dmesg); {_RECOVERED}",
     )
 

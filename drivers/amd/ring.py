@@ -71,6 +71,8 @@ class Ring(ABC):
         """Whether the hardware queue was destroyed."""
         self.afterwards: tuple[Step, ...] = ()
         """What frees memory of the ring's own, once the hardware queue is gone."""
+        self.limit = 0
+        """How far packets may be written without looking at `done`."""
         self.put = 0
         self.ring_bytes = hw.plan.ring_bytes
         self.size = self.ring_bytes // self.unit_bytes
@@ -112,6 +114,10 @@ class Ring(ABC):
         return reached()
 
     @abstractmethod
+    def flush(self) -> int:
+        """An interrupt once everything before is done; what to wait for."""
+
+    @abstractmethod
     def settled(self) -> int:
         """What to wait for until everything given so far is done."""
 
@@ -133,9 +139,13 @@ class Ring(ABC):
         words = words_of(self.pending_bytes())
         return dump(decoder(self.decode_as, self.arch), words, limit=DUMP_LINES)
 
+    def stop(self, error: DeviceError) -> None:
+        """Refuse all work from now on, with this error."""
+        self.broken, self.limit = error, -1
+
     def close(self) -> None:
         """Destroy the hardware queue and free its memory."""
-        self.broken = self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again")
+        self.stop(self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again"))
         self.bytes = memoryview(b"")
         self.write_pointer = self.bytes
         self.ring_doorbell = _closed
