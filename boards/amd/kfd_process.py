@@ -44,7 +44,7 @@ class Process:
         self.events = Events(hardware.clock, self.queues.pump)
         self.memory = Memory(hardware, self.device)
         self.runtime_enabled = False
-        self.muted: set[int] = set()
+        self.muted: set[Queue] = set()
         """Queues whose doorbells the fault panel loses."""
         self.alive = True
 
@@ -75,7 +75,7 @@ class Process:
         if nbytes != 8:
             self.hardware.find("doorbell", "a 32-bit store to a 64-bit doorbell")
         for queue in self.queues.by_id.values():
-            if queue.spec.queue_id in self.muted and queue.doorbell * 8 == offset:
+            if queue in self.muted and queue.device is device and queue.doorbell * 8 == offset:
                 return
         if self.queues.ring(device, offset, value) is None:
             self.hardware.find("doorbell", "a store to a doorbell that no queue has", hex(offset))

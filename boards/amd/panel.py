@@ -57,12 +57,11 @@ class Panel:
 
     def mute(self, queue_id: int) -> None:
         """A queue's doorbells are lost from now on."""
-        self._process().queues.find(queue_id)
-        self._process().muted.add(queue_id)
+        self._process().muted.add(self._process().queues.find(queue_id))
 
     def unmute(self, queue_id: int) -> None:
         """Doorbells reach the queue again; lost ones stay lost."""
-        self._process().muted.discard(queue_id)
+        self._process().muted.discard(self._process().queues.find(queue_id))
 
     def page_fault(
         self, va: int, *, kind: str = "unmapped", access: str = "read", gpu: int = 0
