@@ -26,7 +26,7 @@ from tests.support import check
 
 Array = NDArray[Any]
 QUEUES = (("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx942", "AQL"), ("gfx1201", "PM4"),
-          ("gfx1030", "PM4"), ("gfx1030", "AQL"))  # fmt: skip
+          ("gfx942", "PM4"), ("gfx1030", "PM4"), ("gfx1030", "AQL"))  # fmt: skip
 """(chip, what its compute queue reads) that every basic test runs on."""
 
 
