@@ -96,6 +96,9 @@ class Options:
     evict_on_fault: bool = False
     """A page fault stops all queues of its process on that GPU for good, as the kernel does
     (kfd_debug.c, kfd_dqm_evict_pasid) unless amdgpu.no_queue_eviction_on_vm_fault=1."""
+    queue_reset: bool = True
+    """A hung queue that is destroyed is reset alone. Linux 6.12 can do so with compute queues of
+    gfx9 and gfx10, later kernels with others; False resets the whole GPU instead."""
     late: bool = False
     """Doorbells start nothing yet: queues run when the process waits for events, sleeps or looks
     at the clock. What a driver reads, reuses or frees without waiting is then seen to be wrong."""

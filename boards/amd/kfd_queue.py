@@ -177,7 +177,8 @@ class Queues:
             ring.queues += 1
             queue.needs[2] = ring
             queue.spec.ring_va, queue.spec.ring_bytes = args.ring_base_address, args.ring_size
-        queue.spec.active = bool(args.queue_percentage & 0xFF) and bool(args.ring_base_address)
+        wanted = bool(args.queue_percentage & 0xFF) and bool(args.ring_base_address)
+        queue.spec.active = wanted and not queue.device.evicted
         queue.device.engines.pump()
 
     def ring(self, device: Device, offset: int, value: int) -> Queue | None:

@@ -111,6 +111,8 @@ def test_a_fault_can_stop_every_queue_as_the_kernel_does() -> None:
     driver.call("destroy_queue", 0)
     driver.create_queue(parts)
     check(not driver.device().engines.specs[0].active, "the eviction outlives the queue")
+    driver.call("update_queue", parts.ring.va, 0, parts.ring.nbytes, 100, 7)
+    check(not driver.device().engines.specs[0].active, "and UPDATE_QUEUE does not end it")
 
 
 def test_other_faults_reach_the_save_areas_header() -> None:
@@ -148,10 +150,10 @@ def test_hangs_and_resets_become_hardware_exceptions() -> None:
     driver.world.panel.hang(0)
     check(driver.device().engines.hung == {0})
     driver.call("destroy_queue", 0)
-    # reset_type (1: one engine), reset_cause (0: hang), memory_lost, gpu_id
+    # reset_type (0: the whole GPU, whatever it was), reset_cause (0: hang), memory_lost, gpu_id
     _, data = events.wait(hardware)
-    check(struct.unpack_from("<IIII", data[0]) == (1, 0, 0, driver.gpu_ids[0]))
-    check(not driver.device().engines.hung)
+    check(struct.unpack_from("<IIII", data[0]) == (0, 0, 1, driver.gpu_ids[0]))
+    check(not driver.device().engines.hung and buffer.region.read(0, 4) == b"gone")
     driver.create_queue(parts)
     driver.world.panel.gpu_reset()
     _, data = events.wait(hardware)
@@ -161,3 +163,20 @@ def test_hangs_and_resets_become_hardware_exceptions() -> None:
     _, data = events.wait(hardware, memory, every=1)
     check(struct.unpack_from("<IIII", data[0]) == (0, 1, 1, driver.gpu_ids[0]))
     check(struct.unpack_from("<IIIIQII", data[1]) == (0, 0, 0, 1, 0, driver.gpu_ids[0], 1))
+    driver.call("destroy_queue", 0)
+    driver.create_queue(parts)
+    check(not driver.device().engines.specs[0].active, "the kernel resumes no process")
+
+
+def test_kernels_without_queue_reset_reset_the_gpu() -> None:
+    options = Options(gtt_bytes=1 << 24, queue_reset=False)
+    driver = Driver(options=options, vram_bytes=128 << 20)
+    parts, buffer = driver.queue_parts(), driver.buffer(PAGE)
+    buffer.region.write(0, b"gone")
+    for number in (0, 1):
+        driver.create_queue(parts)
+        check(driver.device().engines.specs[number].active)
+    driver.world.panel.hang(0)
+    driver.call("destroy_queue", 0)
+    check(not driver.device().engines.specs[1].active and driver.device().engines.hung == {1})
+    check(buffer.region.read(0, 4) != b"gone")
