@@ -64,7 +64,7 @@ def test_random_graphs_on_other_chips(arch: str) -> None:
 def special(dtype: str) -> np.ndarray:
     """Ordinary values and every kind of special one."""
     random = np.random.default_rng(5)
-    odd = [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 1e4, -3e4, 2, -2]
+    odd = [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 1e4, -3e4, 2, -2, 3e6, -1e30]
     values = [*random.uniform(-1, 1, 40), *random.uniform(-20, 20, 40), *odd]
     with np.errstate(all="ignore"):
         return np.array(values).astype(dtype)
@@ -94,6 +94,18 @@ def test_float_functions(op: str, dtype: str) -> None:
         close(got, want)
     else:
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("arch", "compiler"), WAYS)
+def test_remainders_of_every_distance(arch: str, compiler: str) -> None:
+    """Quotients from 2**-30 to 2**120, whole ones too: what is left is exact."""
+    random = np.random.default_rng(12)
+    y = random.uniform(1, 2, 600).astype(np.float32) * random.choice([-1, 1, 1e-39, 1e9], 600)
+    x = y * np.exp2(random.integers(-30, 60, 600)) * random.uniform(1, 2, 600)
+    x[::3] = y[::3] * random.integers(-(2**24), 2**24, 200)
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    found = run([graph.binary("fmod", leaf(x), leaf(y))], arch, compiler)[0]
+    np.testing.assert_array_equal(found, np.fmod(x, y))
 
 
 def test_sixteen_bit_floats() -> None:
