@@ -26,8 +26,8 @@ from tests import amd_kernels
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
-SDMA = {"gfx1100": 2, "gfx1030": 4, "gfx1201": 2}
-"""Copy engines. src: Linux amdgpu_discovery.c, one SDMA instance each; sdma_v5_2.c: four."""
+SDMA = {"gfx1100": 2, "gfx1030": 4, "gfx1201": 2, "gfx942": 16}
+"""Copy engines, as KFD counts those of each chip in its topology, XGMI ones included."""
 
 
 def outcomes(board: BoardWorld, code: Any = firmware) -> dict[str, Outcome]:
