@@ -22,7 +22,9 @@ from compilers.render_common import Value, memory_dtype
 from compilers.render_walk import Walker
 
 ALIGN_BYTES = 16
-"""Of arguments and of arrays in private and shared memory."""
+"""Of arrays in private and shared memory."""
+ARGUMENT_ALIGN_BYTES = 4
+"""What the compiler is told of a buffer. Told more, it reads the last three dwords as four."""
 PREAMBLE = (
     "typedef unsigned char u8; typedef unsigned short u16;",
     "typedef unsigned int u32; typedef unsigned long long u64;",
@@ -196,7 +198,7 @@ class HipPrinter(CPrinter):
         kinds = [self.unit.memory(memory_dtype(ref)) for ref in kernel.params]
         params = ", ".join(f"{kind} *__restrict__ a{i}" for i, kind in enumerate(kinds))
         aligned = [
-            f"{kind} *p{i} = ({kind} *)__builtin_assume_aligned(a{i}, {ALIGN_BYTES});"
+            f"{kind} *p{i} = ({kind} *)__builtin_assume_aligned(a{i}, {ARGUMENT_ALIGN_BYTES});"
             for i, kind in enumerate(kinds)
         ]
         size = f"__attribute__((amdgpu_flat_work_group_size({kernel.block}, {kernel.block})))"
