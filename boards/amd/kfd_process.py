@@ -213,7 +213,7 @@ class Process:
 
     def _set_event_page(self, handle: int) -> None:
         """src: kfd_kmap_event_page(). Raises: OSError EINVAL, ENODEV."""
-        if self.events.page_handle:
+        if self.events.has_page:
             raise OSError(errno.EINVAL, "there is an event page")
         self.device(handle >> 32).bound()
         buffer = self.memory.find(handle)

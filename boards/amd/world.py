@@ -250,20 +250,23 @@ class BoardWorld:
             return self._map_pieces(-1, [], host.pages(nbytes), write, within, at, None)
         file = self._file(fd)
         if file.gpu is not None:
-            return self._map_buffer(file.gpu, nbytes, offset, write, within, at)
+            return self._map_buffer(fd, file.gpu, nbytes, offset, write, within, at)
         if file.kfd is not None:
             return self._map_registers(file.kfd, nbytes, offset)
         raise OSError(errno.ENODEV, f"{file.path} cannot be mapped")
 
     def _map_buffer(
-        self, gpu: Gpu, nbytes: int, offset: int, write: bool, within: Reservation | None, at: int
-    ) -> Region:
+        self, fd: int, gpu: Gpu, nbytes: int, offset: int, write: bool,
+        within: Reservation | None, at: int,
+    ) -> Region:  # fmt: skip
         """A buffer through a render node. src: drm_gem_mmap(), amdgpu_gem_object_mmap()"""
         buffers = self._process().memory.buffers
         found = next((b for b in buffers if b.offset == offset and not b.freed), None)
         nbytes = host.pages(nbytes)
         if found is None or found.device.gpu is not gpu or nbytes > found.nbytes:
             raise OSError(errno.EINVAL, f"no buffer of {nbytes:#x} bytes at {offset:#x}")
+        if found.device.drm_fd != fd:
+            raise OSError(errno.EACCES, f"{found} belongs to the VM of another open render node")
         if found.kind == "USERPTR":
             raise OSError(errno.EPERM, "memory of the process is not mapped again")
         if found.pool is None or (found.kind == "VRAM" and not self.hardware.options.large_bar):

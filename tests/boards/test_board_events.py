@@ -77,6 +77,16 @@ def test_event_calls_are_checked() -> None:
     fails(errno.ENOSPC, driver.call, "create_event", 0, 0, 0, 1)
 
 
+def test_an_event_page_comes_before_the_first_signal_event() -> None:
+    driver = Driver()
+    events = Waiting(driver)
+    driver.call("create_event", 0, 0, 3)
+    check(driver.call("create_event", 0, 0, 0)[5] == 1)
+    fails(errno.EINVAL, driver.call, "create_event", events.page.handle, 0, 0)
+    driver.device().host.interrupt(1)
+    check(driver.world.findings[-1].kind == "interrupt of no event")
+
+
 def test_page_faults_become_memory_exceptions() -> None:
     driver = Driver(vram_bytes=128 << 20)
     events = Waiting(driver)
