@@ -40,3 +40,15 @@ device.synchronize()
 )
 
 STATUS = "import sys; sys.exit({!r})"
+
+BAD_COPY = (
+    _KERNEL
+    + """
+from queues import sdma
+
+ring = device.copies
+with ring.lock:
+    ring.emit([sdma.copy_linear(ring.engine, dst_addr=0x2000, src_addr=a.gpu_va, count=64)])
+device.synchronize()
+"""
+)
