@@ -64,6 +64,10 @@ def launch(context: Context, dispatch: Dispatch) -> None:
         raise
     for finding in report.findings:
         host.find(finding.kind, f"queue {context.spec.queue_id}, {finding}")
+        host.trace(
+            "finding", queue=context.spec.queue_id, kind=finding.kind, what=finding.what,
+            entry=dispatch.entry, pc=finding.pc, wave=finding.wave, lanes=dispatch.lanes,
+        )  # fmt: skip
     x, y, z = dispatch.groups
     host.trace(
         "dispatch", queue=context.spec.queue_id, entry=dispatch.entry, groups=x * y * z,
