@@ -8,7 +8,7 @@ from typing import Final
 
 from drivers.base.errors import BadArgument
 from queues import aql
-from queues.amd_launch import WORD_BYTES, Block, Kernel, Packer, Words, argument_words
+from queues.amd_launch import Block, Kernel, Packer, Words, argument_words
 
 _GRID_WORD: Final = aql.KERNEL_DISPATCH.word("grid_size_x")
 _KERNARG_WORD: Final = aql.KERNEL_DISPATCH.word("kernarg_address")
@@ -71,5 +71,4 @@ def jump(ib_va: int, words: Sequence[int]) -> list[int]:
 
 PACKET_BYTES: Final = aql.PACKET_BYTES
 PACKET_FORMAT: Final = f"={aql.PACKET_WORDS}I"
-SLOT_WORD_BYTES: Final = WORD_BYTES
 EMPTY_SLOT: Final = struct.pack(PACKET_FORMAT, *aql.invalid())
