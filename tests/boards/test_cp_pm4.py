@@ -311,6 +311,9 @@ def test_write_pointer_rules() -> None:
     check(not r.host.findings)
     r.space.write(RPTR - 72, (9).to_bytes(8, "little"))
     r.engines.doorbell(1, 5)
+    check(not r.host.findings, "memory may be ahead")
+    r.space.write(RPTR - 72, (4).to_bytes(8, "little"))
+    r.engines.doorbell(1, 5)
     check([kind for kind, _ in r.host.findings] == ["stale write pointer"])
 
 
