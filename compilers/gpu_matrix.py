@@ -66,7 +66,7 @@ class Narrow:
     form: str
 
 
-def narrow(algorithm: Algorithm, found: Contraction, arch: str) -> Narrow | None:
+def narrow(found: Contraction, arch: str) -> Narrow | None:
     """The 16-bit operands below the conversions to float32, where `arch` has an instruction."""
     sources = [
         operand.src[0]
@@ -77,8 +77,6 @@ def narrow(algorithm: Algorithm, found: Contraction, arch: str) -> Narrow | None
         return None
     form = form_of(arch, sources[0].dtype)
     if form is None or min(map(extent, (found.m, found.n, found.k))) < SIZE:
-        return None
-    if algorithm.reductions[0].result.dtype is not dt.float32:
         return None
     return Narrow(sources[0], sources[1], form)
 

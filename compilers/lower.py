@@ -79,7 +79,7 @@ def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     lanes, wave = _lanes(algorithm, target), target.wave_lanes
     found = contraction(algorithm)
     if found is not None:
-        halves = narrow(algorithm, found, target.arch)
+        halves = narrow(found, target.arch)
         if halves is not None:
             made = lower_matrix(algorithm, found, halves, target)
         else:

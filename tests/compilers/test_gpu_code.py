@@ -96,6 +96,54 @@ def test_products_of_floats_are_tiled(arch: str, multiply: str, load: str) -> No
     check(found["s_barrier"] == (2 if waves > 1 else 0), f"{found}")
     check(not binary.resources["private_bytes"] and not binary.resources["vgpr_spills"], "spilled")
     check(binary.resources["group_bytes"] > 0, "no shared memory")
+    narrow = {"global_load_b32", "global_load_dword"} & found.keys()
+    check(not narrow, f"operands are not read 128 bits at a time: {found}")
+
+
+@pytest.mark.parametrize(("size", "tile"), [(4096, 128), (640, 128), (320, 64), (128, 32)])
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float16])
+def test_tiles_are_as_large_as_48_units_allow(dtype: DType, size: int, tile: int) -> None:
+    (kernel,) = kernels(matmul(halves(dtype, size, size), halves(dtype, size, size)), "gfx1100")
+    check(kernel.grid == (-(-size // tile)) ** 2, f"{kernel.grid} workgroups")
+
+
+@needs_libllvm
+def test_a_product_of_two_kinds_of_halves_is_one_of_floats() -> None:
+    operands = halves(dt.float16, 64, 64), halves(dt.bfloat16, 64, 64)
+    found = mnemonics(built(matmul(*operands), "gfx1100"))
+    check(not any("wmma" in name for name in found) and found["v_dual_fmac_f32"] > 0, f"{found}")
+
+
+@needs_libllvm
+@pytest.mark.parametrize(
+    ("arch", "wait"), [("gfx1100", "s_waitcnt lgkmcnt(0)"), ("gfx1201", "s_wait_dscnt 0x0")]
+)
+def test_stores_to_shared_memory_are_done_before_a_barrier(arch: str, wait: str) -> None:
+    """The barrier does not wait for them: another wave could read what was there before."""
+    for root in (matmul(zeros(256, 256), zeros(256, 256)), softmax(zeros(64, 8192))):
+        texts = [found.text for found in amd_disasm.instructions(built(root, arch))]
+        pending = barriers = 0
+        for text in texts:
+            pending += text.startswith("ds_store")
+            if text == wait:
+                pending = 0
+            if text.startswith(("s_barrier_signal", "s_barrier")) and "wait" not in text:
+                check(not pending, f"{pending} stores are on their way at {text}")
+                barriers += 1
+        check(barriers >= 2, f"{barriers} barriers")
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float16])
+def test_rows_of_shared_memory_begin_in_different_banks(dtype: DType, arch: str) -> None:
+    """An odd number of 16 bytes apart: eight rows are in all of the 32 banks of 4 bytes."""
+    (kernel,) = kernels(matmul(halves(dtype, 64, 64), halves(dtype, 64, 64)), arch)
+    tiles = [ref for ref in kernel.locals if ref.space == "shared"]
+    lines = 32 if dtype is dt.float16 else 16  # the tile is 32 x 32, or 32 x 16 along k
+    for ref in tiles:
+        row_bytes = ref.size // lines * ref.dtype.itemsize
+        check(row_bytes % 32 == 16, f"{ref}: {row_bytes} bytes")
+    check(len(tiles) == 2, f"{tiles}")
 
 
 @needs_libllvm
