@@ -46,14 +46,21 @@ class WaveMemory:
         """Whether a dispatch was started that nobody has waited for."""
         self.unreleased = False
         """Whether the shared cache may hold what waves wrote: only this GPU sees it."""
+        self._filled = False
+        self.behind_host = False
+        """Whether the caches hold what the host may have changed since: its doorbell came after."""
         self.ends: set[int] = set()
         """Where end-of-pipe values went since the last dispatch: who waits there waits for it."""
 
     def started(self) -> None:
         """A dispatch begins, on the other compute units."""
         self.data = self._caches[self.data is self._caches[0]]
-        self.in_flight = self.unreleased = True
+        self.in_flight = self.unreleased = self._filled = True
         self.ends.clear()
+
+    def rung(self) -> None:
+        """The host has given the queue work, and may have written anything before."""
+        self.behind_host = self._filled
 
     def ended(self) -> None:
         """The processor has waited for all dispatches to end."""
@@ -74,6 +81,7 @@ class WaveMemory:
     def acquire(self) -> None:
         """Invalidate the compute units' caches; ended dispatches have written through them."""
         self.write_back(outside=False)
+        self._filled = self.behind_host = False
         for cache in self._caches:
             cache.acquire()
 
