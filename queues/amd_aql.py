@@ -49,19 +49,24 @@ class AqlLauncher:
         values[self._kernarg] = kernarg_va
         at = self._grid
         for axis, (groups, items) in enumerate(zip(grid, self._block, strict=True)):
-            if groups * items > MAX_ITEMS:
-                raise BadArgument(
-                    f"{groups} workgroups of {items} work-items", hint="launch fewer at a time"
-                )
-            values[at + axis] = groups * items
+            values[at + axis] = _items(groups, items)
         return values
 
     def quick(self, kernarg_va: int, grid: int) -> list[bytes | int]:
         """The same for one dimension."""
         values = self._template.copy()
         values[self._kernarg] = kernarg_va
-        values[self._grid] = grid * self._block[0]
+        values[self._grid] = _items(grid, self._block[0])
         return values
+
+
+def _items(groups: int, items: int) -> int:
+    """Work-items of one dimension of a grid. Raises: BadArgument for more than 32 bits count."""
+    if groups * items > MAX_ITEMS:
+        raise BadArgument(
+            f"{groups} workgroups of {items} work-items", hint="launch fewer at a time"
+        )
+    return groups * items
 
 
 def jump(ib_va: int, words: Sequence[int]) -> list[int]:
