@@ -184,10 +184,16 @@ def test_offsets_of_more_than_32_bits(arch: str, compiler: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("dtype", [dt.int64, dt.float64, dt.float16, dt.uint8, dt.bool_])
 def test_reductions_of_every_width(dtype: DType) -> None:
-    values = np.random.default_rng(1).integers(0, 2, (5, 200)).astype(dtype.name)
+    random = np.random.default_rng(1)
+    values = random.integers(0, 250, (5, 200)).astype(dtype.name)
+    if dtype is dt.bool_:
+        values = random.integers(0, 300, (5, 200)) == 0
+    if dtype.itemsize == 8:
+        values *= dtype.storage.type(2**30)  # what counts is in the upper half too
     for axis in (0, 1):
-        node = graph.reduce("max", leaf(values), (axis,))
-        np.testing.assert_array_equal(run([node])[0], values.max(axis=axis))
+        for kind, want in (("max", values.max(axis=axis)), ("min", values.min(axis=axis))):
+            node = graph.reduce(kind, leaf(values), (axis,))
+            np.testing.assert_array_equal(run([node])[0], want)
 
 
 @pytest.mark.parametrize(("arch", "compiler"), WAYS)

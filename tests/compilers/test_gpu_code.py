@@ -12,9 +12,12 @@ import pytest
 
 from compilers import amd_comgr, amd_disasm, graph, render_amd_llvm, render_hip, toolchains
 from compilers import dtype as dt
+from compilers import expr as ex
+from compilers import index as ix
 from compilers.dtype import DType
 from compilers.graph import Node
-from compilers.ir import Kernel
+from compilers.index import Var
+from compilers.ir import Barrier, Kernel, Loop, Matrix, Ref, Store
 from compilers.schedule import plan
 from compilers.signature import rebuild, signature
 from drivers.base.contracts import Binary
@@ -161,6 +164,43 @@ def test_a_launch_needs_pointers_and_a_block_only(arch: str) -> None:
     check([resources[f"arg{i}_offset"] for i in range(3)] == [0, 8, 16], "offsets")
     check(resources["block"] == resources["max_workgroup_lanes"] == 256, f"{resources}")
     check(not resources["dynamic_stack"], "a stack")
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "launch"),
+    [((64, 2048), 1, (64, 256)), ((64, 96), 1, (64, 32)), ((64, 40), 1, (4, 256)),
+     ((250, 64), 0, (2, 256)), ((250, 5), 0, (1, 64))],
+)  # fmt: skip
+def test_teams_of_reductions(shape: tuple[int, int], axis: int, launch: tuple[int, int]) -> None:
+    """A workgroup, a wave, 16 lanes for a row; 8 lanes for each of 32, or 8, columns."""
+    (kernel,) = kernels(graph.reduce("add", zeros(*shape), (axis,)), "gfx1100")
+    check((kernel.grid, kernel.block) == launch, f"{kernel.grid} x {kernel.block}")
+
+
+@needs_libllvm
+def test_the_sine_of_huge_angles_is_behind_a_branch() -> None:
+    texts = [found.text for found in amd_disasm.instructions(built(
+        graph.unary("sin", zeros(4096)), "gfx1100"))]  # fmt: skip
+    branch = next(n for n, text in enumerate(texts) if text.startswith("s_cbranch_execz"))
+    before, behind = (sum("_f64" in text for text in part) for part in
+                      (texts[:branch], texts[branch:]))  # fmt: skip
+    check(behind > 2 * before, f"{before} float64 instructions before it, {behind} behind")
+
+
+def test_what_a_barrier_or_a_matrix_step_changes_is_read_again() -> None:
+    out, shared = Ref("out", dt.float32, 64, "global"), Ref("s", dt.float32, 512, "shared")
+    acc, zero = Ref("acc", dt.float32, 8, "register"), ix.const(0)
+    other, sum_ = ex.load(shared, zero), ex.load(acc, zero)
+    halves = Ref("h", dt.float16, 512, "shared")
+    body = (
+        Store(out, ix.const(0), other), Store(out, ix.const(1), sum_), Barrier(),
+        Matrix("wmma11.float16", acc, 0, halves, zero, halves, zero),
+        Store(out, ix.const(2), other), Store(out, ix.const(3), sum_),
+    )  # fmt: skip
+    grid = Loop(Var("g", 1), "grid", (Loop(Var("lane", 32), "lane", body),))
+    text = render_amd_llvm.render(Kernel("k", (out,), (shared, halves, acc), grid, 32), "gfx1100")
+    check(text.count("load float, ptr addrspace(3)") == 2, text)
+    check(text.count("load float, ptr addrspace(5)") == 2, text)
 
 
 def test_a_grid_is_counted_in_workgroups() -> None:
