@@ -114,6 +114,19 @@ def test_an_interrupt_before_the_caches_are_written_back_is_found(written_back: 
     check(kinds == ([] if written_back else ["unreleased"]), str(kinds))
 
 
+def test_a_launch_behind_the_host_s_back_is_found() -> None:
+    """Kernel arguments are rewritten in place: the scalar cache may hold the old ones."""
+    r = rig()
+    work = Work(r, "ids")
+    r.submit(work.pm4((1, 1, 1)))
+    check(not r.host.findings, "nothing was cached before")
+    # src: nvd.h ACQUIRE_MEM with GLK_INV, GLV_INV, GL1_INV
+    r.submit([0xC0065800, 0, 0xFFFFFFFF, 0xFF, 0, 0, 0xA, 0x380, *work.pm4((1, 1, 1))])
+    check(not r.host.findings)
+    r.submit(work.pm4((1, 1, 1)))
+    check([kind for kind, _ in r.host.findings] == ["no acquire"])
+
+
 def test_an_endless_kernel_hangs_quietly() -> None:
     r = rig(max_steps=5000)
     r.submit(Work(r, "endless").pm4((1, 1, 1)))
