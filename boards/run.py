@@ -124,8 +124,11 @@ def run_program(path: Path, arguments: Sequence[str], stderr: TextIO) -> int:
             return stop.code or 0
         print(stop.code, file=stderr)
         return 1
-    except Exception:
-        traceback.print_exc(file=stderr)
+    except Exception as error:
+        seen = traceback.TracebackException.from_exception(error)
+        own = [n for n, frame in enumerate(seen.stack) if frame.filename == str(path)]
+        del seen.stack[: min(own, default=0)]  # how the program was started is of no interest
+        print("".join(seen.format()), end="", file=stderr)
         return 1
     finally:
         sys.argv, sys.path[0] = saved
@@ -139,6 +142,8 @@ def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:
     findings = bench.board.findings
     for finding in findings:
         print(f"finding: {finding}", file=stderr)
+    for text in bench.watch.notes.values():
+        print(f"code: {text}", file=stderr)
     count = f"{len(findings)} findings" if findings else "no findings"
     strict = "strict" if setup.strict else "lenient"
     print(f"board {setup.chip} ({strict}): {count}. {NEVER_SILICON}", file=stderr)

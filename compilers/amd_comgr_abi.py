@@ -112,8 +112,9 @@ def library() -> Library:
 
     path, ffi = find(), FFI()
     ffi.cdef(_DECLARATIONS)
+    stay = os.RTLD_NOW | os.RTLD_NODELETE  # LLVM aborts when it is loaded a second time
     try:
-        calls: Any = ffi.dlopen(path)
+        calls: Any = ffi.dlopen(path, stay)
     except OSError as error:
         raise NotFound(f"{path} cannot be loaded: {error}", hint="Install it again") from error
     major, minor = ffi.new("size_t *"), ffi.new("size_t *")

@@ -5,6 +5,8 @@ float32 and float64, and or xor, shl shr by less than the width, idiv imod, lt l
 bitcast, cast (to integers: values in range only), dot2, const, index, valid, load, and
     call    src (condition, fast, a, ...), arg: name; the C function name(a, ...) in the lanes
             where the condition holds, else `fast`
+    rarely  src (condition, usual), arg: an Expr of what these depend on; its value in the lanes
+            where the condition holds, computed in a branch, else `usual`
 After the rewrite float16 and bfloat16 values are their 16 bits (between two casts of a printer
 that has float16 they are float16), and a bool is read from and written to memory as one byte.
 """

@@ -37,6 +37,12 @@ def where(condition: Expr, a: Operand, b: Operand) -> Expr:
     return Expr("where", found[0].dtype, (condition, *found))
 
 
+def rarely(condition: Expr, usual: Expr, other: Expr) -> Expr:
+    """`other` where the condition holds, which is a branch, else `usual`. `other` may depend on
+    what these two depend on, and nothing else."""
+    return Expr("rarely", usual.dtype, (condition, usual), other)
+
+
 def mad(a: Operand, b: Operand, c: Operand) -> Expr:
     """a * b + c, with one rounding where the target can."""
     return op("mad", a, b, c)

@@ -7,11 +7,11 @@ float64 results are within a few units in the last place. Special cases are C's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from math import inf
 
 from compilers import dtype as dt
 from compilers.ir import Expr
-from compilers.math_build import cast, where
+from compilers.math_build import cast, negate, op, rarely, where
 from compilers.math_soft_exp import exp, exp2, expm1, log, log1p, log2, log10, power
 from compilers.math_soft_more import (
     FMOD_SINGLE_STEPS,
@@ -34,9 +34,22 @@ SOFT: dict[str, Callable[..., Expr]] = {
     "erf": erf, "pow": power, "atan2": atan2, "hypot": hypot, "fmod": fmod,
 }  # fmt: skip
 """The C function's name, without its suffix -> float64 arguments to float64 result."""
+QUOTIENT_LIMIT = 2.0**22
+"""Below it a float32 quotient is an integer and a fraction, and is off by one at most."""
 
-SINGLE = {"fmod": partial(fmod, steps=FMOD_SINGLE_STEPS)}
-"""What needs less for float32."""
+
+def _fmod_single(x: Expr, y: Expr) -> Expr:
+    """The remainder of float32: exact in one step while the quotient is a small integer."""
+    a, b = op("abs", x), op("abs", y)
+    near = op("and", op("lt", a, op("mul", b, QUOTIENT_LIMIT)), op("lt", b, inf))
+    rest = op("fma", op("neg", op("trunc", op("div", a, b))), b, a)
+    rest = where(op("lt", rest, 0.0), op("add", rest, b), rest)
+    far = fmod(cast(x, dt.float64), cast(y, dt.float64), steps=FMOD_SINGLE_STEPS)
+    return rarely(negate(near), op("copysign", rest, x), cast(far, dt.float32))
+
+
+SINGLE = {"fmod": _fmod_single}
+"""What has a way of its own for float32."""
 
 
 def without_calls(root: Expr, known: Sequence[Expr]) -> Expr:
@@ -62,6 +75,8 @@ def _rebuilt(expr: Expr, src: tuple[Expr, ...]) -> Expr:
     condition, fast, *operands = src
     single = expr.dtype is dt.float32
     name = expr.arg.removesuffix("f") if single and expr.arg not in SOFT else expr.arg
-    function = SINGLE.get(name, SOFT[name]) if single else SOFT[name]
-    value = cast(function(*(cast(operand, dt.float64) for operand in operands)), expr.dtype)
-    return value if condition.op == "const" else where(condition, value, fast)
+    if single and name in SINGLE:
+        value = SINGLE[name](*operands)
+    else:
+        value = cast(SOFT[name](*(cast(x, dt.float64) for x in operands)), expr.dtype)
+    return value if condition.op == "const" else rarely(condition, fast, value)

@@ -25,7 +25,10 @@ from compilers.render_walk import Walker
 
 SPACES = {"global": 1, "shared": 3, "register": 5}
 """LLVM's address spaces. # src: LLVM AMDGPUUsage, Address Spaces"""
-ARGUMENT_ALIGN_BYTES = 16
+FRAGMENT_ALIGN_BYTES = 16
+"""Of what a matrix instruction takes from memory, and of shared and private memory."""
+ARGUMENT_ALIGN_BYTES = 4
+"""What LLVM is told of a buffer. Told more, it reads the last three dwords as four."""
 INT32_LIMIT = 1 << 31
 WORD_BYTES = 4
 HIDDEN = (
@@ -62,10 +65,10 @@ class AmdLlvmPrinter(LlvmPrinter):
             if ref.space == "shared":
                 self.names[ref] = f"@s{position}"
                 self.tops.append(f"@s{position} = internal addrspace(3) global {kind} poison, "
-                                 f"align {ARGUMENT_ALIGN_BYTES}")  # fmt: skip
+                                 f"align {FRAGMENT_ALIGN_BYTES}")  # fmt: skip
             else:
                 self.names[ref] = f"%m{position}"
-                self.lines.append(f"%m{position} = alloca {kind}, align {ARGUMENT_ALIGN_BYTES}, "
+                self.lines.append(f"%m{position} = alloca {kind}, align {FRAGMENT_ALIGN_BYTES}, "
                                   "addrspace(5)")  # fmt: skip
 
     # values
@@ -206,18 +209,18 @@ class AmdLlvmPrinter(LlvmPrinter):
         for ref, index in ((step.a, a_index), (step.b, b_index)):
             address = self._address(ref, index)
             words = f"<{count} x {form.element}>"
-            align = min(ARGUMENT_ALIGN_BYTES, count * memory_dtype(ref).itemsize)
+            align = min(FRAGMENT_ALIGN_BYTES, count * memory_dtype(ref).itemsize)
             text = f"load {words}, {address}, align {align}"
             parts.append((words, self._new(text, ref.dtype).text))
         total = f"<{form.sums} x float>"
         slot = self._address(step.acc, self.literal(step.slot, dt.int32))
-        old = self._new(f"load {total}, {slot}, align {ARGUMENT_ALIGN_BYTES}", dt.float32).text
+        old = self._new(f"load {total}, {slot}, align {FRAGMENT_ALIGN_BYTES}", dt.float32).text
         extra = [("i32", "0")] * form.flags
         made = self._new(
             self.module.call(total, f"llvm.amdgcn.{form.intrinsic}", *parts, (total, old), *extra),
             dt.float32,
         ).text
-        self.lines.append(f"store {total} {made}, {slot}, align {ARGUMENT_ALIGN_BYTES}")
+        self.lines.append(f"store {total} {made}, {slot}, align {FRAGMENT_ALIGN_BYTES}")
 
     @contextmanager
     def loop(self, extent: int | None) -> Iterator[Value]:

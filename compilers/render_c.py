@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from compilers import dtype as dt
@@ -118,6 +118,17 @@ class CPrinter(HostPrinter):
         self.lines.append(f"if ({condition.text}) {{")
         yield
         self.lines.append("}")
+
+    def rarely(self, condition: Value, usual: Value, other: Callable[[], Value]) -> Value:
+        """A variable that a branch changes."""
+        self.count += 1
+        name, kind = f"v{self.count}", self.unit.type(usual.dtype, usual.lanes)
+        self.lines.append(f"{kind} {name} = {usual.text};")
+        parts = [f"{condition.text}[{lane}]" for lane in range(condition.lanes)]
+        with self.branch(Value(" | ".join(parts) or condition.text, dt.bool_)):
+            chosen = self.emit("where", usual.dtype, [condition, other(), usual], "")
+            self.lines.append(f"{name} = {chosen.text};")
+        return Value(name, usual.dtype, usual.lanes)
 
     def finish(self, kernel: Kernel) -> str:
         """Types, helpers, the body, and the entry that unpacks its arguments."""

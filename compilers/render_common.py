@@ -5,7 +5,7 @@ A printer (LLVM IR, C) implements `Printer`; `render_walk.Walker` drives it over
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -65,6 +65,10 @@ class Printer(Protocol):
     def barrier(self) -> None: ...
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None: ...
     def branch(self, condition: Value) -> AbstractContextManager[None]: ...
+    def rarely(self, condition: Value, usual: Value, other: Callable[[], Value]) -> Value:
+        """`usual`, but `other` in the lanes where the condition holds. `other` prints its value in
+        a branch that is taken where one of them does."""
+
     def finish(self, kernel: Kernel) -> str: ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from compilers import dtype as dt
@@ -151,6 +151,23 @@ class LlvmPrinter(HostPrinter):
         yield
         self.lines.append(f"br label %{join}")
         self._label(join)
+
+    def rarely(self, condition: Value, usual: Value, other: Callable[[], Value]) -> Value:
+        """A branch and a phi."""
+        some = condition.text
+        if condition.lanes:
+            word = f"i{condition.lanes}"
+            bits = self._new(f"bitcast {typed(condition)} to {word}", dt.bool_).text
+            some = self._new(f"icmp ne {word} {bits}, 0", dt.bool_).text
+        self.count += 1
+        before, rare, join = self.block, f"rare{self.count}", f"usual{self.count}"
+        self.lines.append(f"br i1 {some}, label %{rare}, label %{join}")
+        self._label(rare)
+        chosen = self.emit("where", usual.dtype, [condition, other(), usual], "")
+        places = f"[ {usual.text}, %{before} ], [ {chosen.text}, %{self.block} ]"
+        self.lines.append(f"br label %{join}")
+        self._label(join)
+        return self._new(f"phi {type_of(usual)} {places}", usual.dtype, usual.lanes)
 
     def finish(self, kernel: Kernel) -> str:
         """Entry, body, and what the body needs from the module."""

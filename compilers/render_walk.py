@@ -156,7 +156,18 @@ class Walker(Writer):
         if expr.op == "load":
             return self._load(expr.arg)
         args = [self.memo[self._key(source)] for source in expr.src]
+        if expr.op == "rarely":
+            return self._rarely(args[0], args[1], expr.arg)
         return self.emit(expr.op, expr.dtype, args, str(expr.arg or ""))
+
+    def _rarely(self, condition: Value, usual: Value, other: Expr) -> Value:
+        lanes = max(condition.lanes, usual.lanes)
+
+        def behind() -> Value:
+            with self._scope(()):
+                return self.spread(self.value(other), lanes)
+
+        return self.printer.rarely(self.spread(condition, lanes), self.spread(usual, lanes), behind)
 
     # memory
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument, Unsupported
@@ -221,41 +221,83 @@ def _user_data(made: Words, target: Target, given: Words) -> None:
         made.add(words, [(name, head + at, size) for at, (name, size) in given.holes.items()])
 
 
-def progress(target: Target, addr: int, hole: str = "progress") -> Words:
-    """When everything before is done: write a 64-bit number, which stays open, to `addr`."""
+def progress(target: Target, addr: int, caches: Mapping[str, int] | None = None) -> Words:
+    """When everything before is done: write a 64-bit number, the hole "progress", to `addr`."""
+    words = pm4.release_mem(
+        target.flavour, addr=addr, data_sel=DataSel.SEND_64_BIT_DATA, caches=caches
+    )
     made = Words()
-    words = pm4.release_mem(target.flavour, addr=addr, data_sel=DataSel.SEND_64_BIT_DATA)
-    made.add(words, [(hole, _release_data_word(target), 2)])
+    if target.xccs > 1:  # one of them tells for all
+        made.add(pm4.pred_exec(target.flavour, virtual_xcc_id_select=1, exec_count=len(words)))
+    made.add(words, [("progress", target.flavour.layout("RELEASE_MEM").word("data"), 2)])
     return made
 
 
-def _release_data_word(target: Target) -> int:
-    return target.flavour.layout("RELEASE_MEM").word("data")
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """A whole number of blocks of ring, ready for `Packer`. Offsets are words."""
+
+    made: Words
+    arguments_at: int
+    inner_at: int
 
 
-def with_arguments(kernel: Kernel, packets: Words) -> tuple[Words, int]:
-    """A NOP that carries the arguments in front of `packets`, in whole blocks.
+def enclose(
+    target: Target, inner: Words, *, outer: Sequence[int] = (), arguments: int = 0
+) -> Enclosed:
+    """Packets as blocks of a ring, with room for `arguments` words in a NOP before them.
 
-    Returns the words, with holes "arg0", "arg1", ..., and the byte offset of the arguments.
+    Several XCCs only heed PRED_EXEC in an indirect buffer; for them the packets lie in the NOP too
+    and `outer` is followed by a jump to them, whose address is the hole "ib".
+    # src: tinygrad ops_amd.py AMDComputeQueue._submit(), known to run on silicon
     """
-    count = -(-kernel.kernarg_bytes // WORD_BYTES)
-    front = ARGUMENT_ALIGN_WORDS
-    pad = -(front + count + len(packets.words)) % BLOCK_WORDS
+    made, several = Words(), target.xccs > 1
+    made.add(outer)
+    if several:
+        jump = pm4.indirect_buffer(ib_base=0, ib_size=len(inner.words))
+        made.add(jump, [("ib", target.flavour.layout("INDIRECT_BUFFER").word("ib_base"), 2)])
+    nop_at = len(made.words)
+    arguments_at = nop_at + several
+    if arguments:
+        arguments_at = nop_at + 1 + -(nop_at + 1) % ARGUMENT_ALIGN_WORDS
+    least = arguments_at + arguments
+    inner_at = least + -(least + len(inner.words)) % BLOCK_WORDS
+    covered = inner_at - nop_at + (len(inner.words) if several else 0)
+    if covered:
+        made.add(pm4.nop(words=covered))
+    del made.words[inner_at:]
+    made.add(inner.words, [(name, at, size) for at, (name, size) in inner.holes.items()])
+    return Enclosed(made, arguments_at, inner_at)
+
+
+def words_of(*parts: Words | Sequence[int]) -> Words:
+    """Packets one behind the other."""
     made = Words()
-    made.add(pm4.nop(words=front + count + pad))
-    for number, length in enumerate(argument_words(kernel)):
-        made.holes[front + kernel.args[number][0] // WORD_BYTES] = (f"arg{number}", length)
-    base = len(made.words)
-    made.holes |= {base + at: hole for at, hole in packets.holes.items()}
-    made.words += packets.words
-    return made, front * WORD_BYTES
+    for part in parts:
+        if isinstance(part, Words):
+            made.add(part.words, [(name, at, size) for at, (name, size) in part.holes.items()])
+        else:
+            made.add(part)
+    return made
 
 
 class Launcher:
     """A launch of one kernel with one workgroup size, ready to be packed again and again."""
 
-    __slots__ = ("_grid", "_kernarg", "_progress", "_template", "arguments_off", "kernel",
-                 "nbytes", "nwords", "pack_into", "places")  # fmt: skip
+    __slots__ = (
+        "_first",
+        "_grid",
+        "_ib",
+        "_ib_off",
+        "_kernarg",
+        "_progress",
+        "_template",
+        "arguments_off",
+        "kernel",
+        "nbytes",
+        "nwords",
+        "pack_into",
+    )
 
     def __init__(
         self, target: Target, kernel: Kernel, scratch: Scratch, block: Block, progress_va: int
@@ -263,26 +305,36 @@ class Launcher:
         """Without `progress_va` (0) the launch tells nobody that it is done: a graph's."""
         packets = launch(target, kernel, scratch, block)
         if progress_va:
-            done = progress(target, progress_va)
-            packets.add(done.words, [(name, at, n) for at, (name, n) in done.holes.items()])
-        made, self.arguments_off = with_arguments(kernel, packets)
+            packets = words_of(packets, progress(target, progress_va))
+        taken = argument_words(kernel)
+        count = -(-kernel.kernarg_bytes // WORD_BYTES)
+        direct = target if progress_va else replace(target, xccs=1)  # a graph is a buffer already
+        whole = enclose(direct, packets, arguments=count)
+        made = whole.made
+        for number, length in enumerate(taken):
+            at = whole.arguments_at + kernel.args[number][0] // WORD_BYTES
+            made.holes[at] = (f"arg{number}", length)
+        self.arguments_off = whole.arguments_at * WORD_BYTES
         self.kernel = kernel
         packer = Packer(made, {"grid_x": 1, "grid_y": 1, "grid_z": 1})
         self.pack_into, self._template = packer.pack_into, packer.template
         self.nbytes, self.nwords = packer.nbytes, packer.nwords
         self._kernarg = packer.slots.get("kernarg", -1)
+        self._first = packer.slots.get("arg0", 1)
+        self._ib, self._ib_off = packer.slots.get("ib", -1), WORD_BYTES * whole.inner_at
         self._progress, self._grid = packer.slots.get("progress", -1), packer.slots["grid_x"]
-        self.places = {name: at for at, (name, _) in made.holes.items()}
-        """Word of every hole, for those who patch."""
 
     def values(
         self, words: Sequence[int], kernarg_va: int, grid: Block, done: int
     ) -> list[bytes | int]:
         """What `pack_into` takes, arguments already checked."""
         values = self._template.copy()
-        values[1 : 1 + len(words)] = words
+        first = self._first
+        values[first : first + len(words)] = words
         if self._kernarg >= 0:
             values[self._kernarg] = kernarg_va
+        if self._ib >= 0:
+            values[self._ib] = kernarg_va - self.arguments_off + self._ib_off
         at = self._grid
         values[at], values[at + 1], values[at + 2] = grid
         if done:
@@ -294,6 +346,8 @@ class Launcher:
     ) -> list[bytes | int]:
         """The same for `grid` workgroups in one dimension, of a kernel that takes arguments."""
         values = self._template.copy()
+        if self._ib >= 0 or self._kernarg < 0:
+            return self.values(words, kernarg_va, (grid, 1, 1), done)
         values[1 : 1 + len(words)] = words
         values[self._kernarg] = kernarg_va
         values[self._grid] = grid

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 TICKS_PER_S = 100_000_000
 """src: notes section 2: RELEASE_MEM's clock counter is 100 MHz."""
-_NS_PER_TICK = 10
+NS_PER_TICK = 10
 _NS_PER_S = 1_000_000_000
+_TURN_S = 0.001
+"""Real time for which a thread that skipped time lets others run."""
 
 
 class Clock:
@@ -26,8 +29,18 @@ class Clock:
 
     def ticks(self) -> int:
         """The GPUs' 100 MHz counter."""
-        return self.now_ns() // _NS_PER_TICK
+        return self.now_ns() // NS_PER_TICK
 
     def skip(self, seconds: float) -> None:
         """Let `seconds` pass without waiting."""
         self._skipped_ns += max(0, int(seconds * _NS_PER_S))
+
+    @property
+    def skipped_ns(self) -> int:
+        """How much time nobody sat through."""
+        return self._skipped_ns
+
+    def give_turn(self, before_ns: int) -> None:
+        """When time was skipped since then: what one thread waits for, another one may bring."""
+        if self._skipped_ns != before_ns and threading.active_count() > 1:
+            time.sleep(_TURN_S)

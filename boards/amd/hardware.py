@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 
 from boards.amd.chip import SaveSizes, sizes_of
 from boards.amd.clock import Clock
@@ -95,6 +96,12 @@ class Options:
     evict_on_fault: bool = False
     """A page fault stops all queues of its process on that GPU for good, as the kernel does
     (kfd_debug.c, kfd_dqm_evict_pasid) unless amdgpu.no_queue_eviction_on_vm_fault=1."""
+    queue_reset: bool = True
+    """A hung queue that is destroyed is reset alone. Linux 6.12 can do so with compute queues of
+    gfx9 and gfx10, later kernels with others; False resets the whole GPU instead."""
+    late: bool = False
+    """Doorbells start nothing yet: queues run when the process waits for events, sleeps or looks
+    at the clock. What a driver reads, reuses or frees without waiting is then seen to be wrong."""
     engines: EngineFactory = Engines
     plain_doorbells: bool = False
     """Doorbells are memory that nobody reads, as on silicon a store to one takes no time: for
@@ -106,6 +113,8 @@ class Hardware:
 
     def __init__(self, chips: Sequence[Chip], options: Options) -> None:
         self.options, self.clock, self.bus = options, Clock(), Bus()
+        self.lock = RLock()
+        """Held by the thread that the board works for: ioctls and doorbells come one by one."""
         self.coherence = Coherence()
         self.gtt = FilePool("system memory", options.gtt_bytes)
         self.gtt_bus = self.bus.add(self.gtt)

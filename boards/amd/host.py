@@ -143,6 +143,22 @@ def readable(va: int, nbytes: int) -> bool:
     return True
 
 
+def writable(va: int, nbytes: int) -> bool:
+    """Whether the process may write to all of a range, which it knows to be mapped."""
+    end = va + nbytes
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+        for line in maps:  # src: Documentation/filesystems/proc.rst: "start-end rwxp ...", sorted
+            bounds, permissions = line.split(maxsplit=2)[:2]
+            start, stop = (int(bound, 16) for bound in bounds.split("-"))
+            if start <= va < stop:
+                if permissions[1] != "w":
+                    return False
+                va = stop
+            if va >= end:
+                return True
+    return False
+
+
 def user_bytes(va: int, nbytes: int) -> memoryview:
     """What copy_from_user and copy_to_user reach. Raises: OSError EFAULT."""
     if not readable(va, nbytes):

@@ -80,7 +80,8 @@ class Kfd:
         copied = bytes(argument[:size]) if _COPIED_IN.get(number, True) else b""
         args = layout.unpack(copied)
         run = self._functions.get(name) or getattr(self.process, name)
-        self.process.queues.pump()
+        if name == "wait_events" or not self.process.hardware.options.late:
+            self.process.queues.pump()
         try:
             run(args)
         finally:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import numpy as np
+
 from boards.amd import host
 from boards.amd import kfd_types as k
 from boards.amd.clock import Clock
@@ -21,6 +23,7 @@ SIGNAL_LIMIT = 4096
 _FIRST_NONSIGNAL = (0x7FFFFFFF >> 1) + 1
 _UNSIGNALED = (1 << 64) - 1
 _OLD_SLOTS = 256
+"""src: allocate_event_notification_slot(): of a page that user space has not brought"""
 _ENDLESS, _MS_PER_S = 0xFFFFFFFF, 1000
 _MAX_WAIT_EVENTS = 1 << 16
 
@@ -67,10 +70,13 @@ class Events:
     def __len__(self) -> int:
         return len(self._events)
 
+    @property
+    def has_page(self) -> bool:
+        """Whether there is an event page, the process's or the kernel's own."""
+        return self._slots is not None
+
     def set_page(self, slots: Array, handle: int) -> None:
-        """src: kfd_event_page_set(). Raises: OSError EINVAL, EBUSY."""
-        if self._slots is not None:
-            raise OSError(errno.EBUSY, "there is an event page")
+        """src: kfd_event_page_set(). Raises: OSError EINVAL."""
         if len(slots) < SIGNAL_LIMIT:
             raise OSError(errno.EINVAL, "the event page is too small")
         slots[:SIGNAL_LIMIT] = _UNSIGNALED
@@ -79,13 +85,13 @@ class Events:
     def create(self, kind: int, auto_reset: bool) -> Event:
         """src: kfd_event_create(). Raises: OSError ENOSPC."""
         if kind in (k.EVENT_SIGNAL, k.EVENT_DEBUG):
-            limit = min(self._limit or _OLD_SLOTS, SIGNAL_LIMIT)
-            free = (number for number in range(1, limit) if number not in self._events)
+            if self._slots is None:  # a page of the kernel's own, which no GPU reaches
+                self._slots, self._limit = np.full(SIGNAL_LIMIT, _UNSIGNALED, np.uint64), _OLD_SLOTS
+            free = (n for n in range(1, min(self._limit, SIGNAL_LIMIT)) if n not in self._events)
             event_id = next(free, 0)
             if not event_id:
                 raise OSError(errno.ENOSPC, "no slot for a signal event")
-            if self._slots is not None:
-                self._slots[event_id] = _UNSIGNALED
+            self._slots[event_id] = _UNSIGNALED
         else:
             taken = (e for e in self._events if e >= _FIRST_NONSIGNAL)
             event_id = max(taken, default=_FIRST_NONSIGNAL - 1) + 1

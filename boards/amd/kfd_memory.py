@@ -92,10 +92,16 @@ class Memory:
 
     @staticmethod
     def _user_pages(va: int, nbytes: int) -> Pool:
-        """Memory of the process itself. Raises: OSError EINVAL, EFAULT."""
+        """Memory of the process itself. Raises: OSError EINVAL, EFAULT, EPERM.
+
+        src: init_user_pages(): without READONLY, so that even a buffer that the GPU may not write
+        to needs pages that the process may; mm/hmm.c hmm_vma_fault() refuses others.
+        """
         if not va or va & _PAGE - 1:
             raise OSError(errno.EINVAL, f"{va:#x} is no page of the process")
         host.user_bytes(va, nbytes)
+        if not host.writable(va, nbytes):
+            raise OSError(errno.EPERM, f"the process cannot write to {va:#x}+{nbytes:#x}")
         return Pool(f"process memory at {va:#x}", va, nbytes)
 
     def find(self, handle: int, number: int = errno.EINVAL) -> Buffer:
@@ -154,17 +160,22 @@ class Memory:
             device.check_range(buffer.va + i * buffer.nbytes, buffer.nbytes)
         local = buffer.kind == "VRAM" and buffer.device is device
         flags = _pte_flags(buffer) | (0 if local else pages.SYSTEM)
-        flags |= pages.SNOOPED if buffer.kind != "VRAM" else 0
+        snooped = buffer.kind != "VRAM" or device.gpu.chip.family == "gfx9"
+        flags |= pages.SNOOPED if snooped else 0
         base = 0 if local else buffer.bus
         mtype = _mtype(device.gpu.chip.family, buffer, local)
-        for i in range(count):
-            va = buffer.va + i * buffer.nbytes
-            first = va >> PAGE_SHIFT
-            device.mappings.append(Mapping(buffer, first, buffer.nbytes >> PAGE_SHIFT))
-            for piece in buffer.pieces:
-                table.map(va, base + piece.start, piece.nbytes, flags, mtype)
-                va += piece.nbytes
         buffer.on.append(device)
+        try:
+            for i in range(count):
+                va = buffer.va + i * buffer.nbytes
+                first = va >> PAGE_SHIFT
+                device.mappings.append(Mapping(buffer, first, buffer.nbytes >> PAGE_SHIFT))
+                for piece in buffer.pieces:
+                    table.map(va, base + piece.start, piece.nbytes, flags, mtype)
+                    va += piece.nbytes
+        except OSError:  # no VRAM for another table
+            self._unmap_from(buffer, device)
+            raise
         self._hardware.tell(
             "map", gpu=device.gpu.index, va=buffer.va, nbytes=buffer.nbytes, kind=buffer.kind
         )

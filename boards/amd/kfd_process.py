@@ -44,7 +44,7 @@ class Process:
         self.events = Events(hardware.clock, self.queues.pump)
         self.memory = Memory(hardware, self.device)
         self.runtime_enabled = False
-        self.muted: set[int] = set()
+        self.muted: set[Queue] = set()
         """Queues whose doorbells the fault panel loses."""
         self.alive = True
 
@@ -75,7 +75,7 @@ class Process:
         if nbytes != 8:
             self.hardware.find("doorbell", "a 32-bit store to a 64-bit doorbell")
         for queue in self.queues.by_id.values():
-            if queue.spec.queue_id in self.muted and queue.doorbell * 8 == offset:
+            if queue in self.muted and queue.device is device and queue.doorbell * 8 == offset:
                 return
         if self.queues.ring(device, offset, value) is None:
             self.hardware.find("doorbell", "a store to a doorbell that no queue has", hex(offset))
@@ -111,10 +111,7 @@ class Process:
             gpu_id=device.gpu.gpu_id,
         )
         if self.hardware.options.evict_on_fault:
-            for queue in self.queues.by_id.values():
-                if queue.device is device:
-                    queue.spec.active = False
-            device.evicted = True
+            self._evict(device)
         self.events.raise_all(k.EVENT_MEMORY, data)
 
     def _exception(self, spec: QueueSpec, code: int) -> None:
@@ -137,14 +134,51 @@ class Process:
             self.events.find(event_id).set()
 
     def reset_queue(self, queue: Queue) -> None:
-        """A hung queue was destroyed: the kernel resets it, and says so."""
-        data = k.HW_EXCEPTION.make(
-            reset_type=k.RESET_PER_ENGINE,
-            reset_cause=k.CAUSE_GPU_HANG,
-            memory_lost=0,
-            gpu_id=queue.device.gpu.gpu_id,
+        """A hung queue was destroyed: the kernel resets it, or else the GPU, and says so.
+
+        src: kfd_device_queue_manager.c reset_queues_on_hws_hang(), remove_queue_mes()
+        """
+        gpu = queue.device.gpu
+        if self.hardware.options.queue_reset:
+            self._tell_of_reset(gpu, k.CAUSE_GPU_HANG)
+        else:
+            self.reset_gpu(gpu, k.CAUSE_GPU_HANG)
+
+    def reset_gpu(self, gpu: Gpu, cause: int) -> None:
+        """The whole GPU is reset: VRAM is lost, and no queue of this process runs on it again.
+
+        src: kfd_device.c kgd2kfd_pre_reset(), and the comment above kgd2kfd_post_reset()
+        """
+        device = self.devices[gpu.gpu_id]
+        self._evict(device)
+        for queue in self.queues.by_id.values():
+            if queue.device is device:
+                device.engines.hung.add(queue.spec.queue_id)
+        for buffer in self.memory.buffers:
+            if buffer.kind == "VRAM" and buffer.device is device:
+                for piece in buffer.pieces:
+                    gpu.vram.forget(piece.start, piece.nbytes)
+                    gpu.vram.prepare(piece.start, piece.nbytes)
+        self._tell_of_reset(gpu, cause)
+
+    def _tell_of_reset(self, gpu: Gpu, cause: int) -> None:
+        """src: kfd_events.c kfd_signal_reset_event(): of one queue it says just the same."""
+        gone = k.HW_EXCEPTION.make(
+            reset_type=k.RESET_WHOLE_GPU, reset_cause=cause, memory_lost=1, gpu_id=gpu.gpu_id
         )
-        self.events.raise_all(k.EVENT_HW_EXCEPTION, data)
+        self.events.raise_all(k.EVENT_HW_EXCEPTION, gone)
+        if cause == k.CAUSE_ECC:
+            data = k.MEMORY_EXCEPTION.make(
+                imprecise=1, error_type=k.MEM_ERR_SRAM_ECC, gpu_id=gpu.gpu_id
+            )
+            self.events.raise_all(k.EVENT_MEMORY, data)
+
+    def _evict(self, device: Device) -> None:
+        """Queues stop, and new ones do not run either, until the process ends."""
+        device.evicted = True
+        for queue in self.queues.by_id.values():
+            if queue.device is device:
+                queue.spec.active = False
 
     # Ioctls, by the names of kfd_types
 
@@ -179,7 +213,7 @@ class Process:
 
     def _set_event_page(self, handle: int) -> None:
         """src: kfd_kmap_event_page(). Raises: OSError EINVAL, ENODEV."""
-        if self.events.page_handle:
+        if self.events.has_page:
             raise OSError(errno.EINVAL, "there is an event page")
         self.device(handle >> 32).bound()
         buffer = self.memory.find(handle)

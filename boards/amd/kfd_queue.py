@@ -19,6 +19,8 @@ from boards.amd.kfd_device import DOORBELL_BYTES, Device, Mapping
 _MAX_PERCENT, _MAX_PRIORITY, _MIN_RING_BYTES = 100, 15, 0x400
 _MAX_QUEUES, _MAX_QUEUES_GFX942 = 127, 255
 _MAX_PER_PROCESS = 1024
+_MAX_ROUNDS = 1 << 20
+"""GPUs that wake each other more often than this in one go are looked at again later."""
 _PAGE = 4096
 _USER_END = 1 << 47
 _ENOTSUPP = 524
@@ -37,7 +39,6 @@ class Queue:
     needs: list[Mapping] = field(default_factory=list)
     sdma: tuple[int, int] | None = None
     """Of a copy queue: which set of ids, and the id."""
-    rung: int = 0
 
 
 class Queues:
@@ -46,6 +47,8 @@ class Queues:
     def __init__(self, hardware: Hardware, device: Callable[[int], Device]) -> None:
         self._hardware, self._device = hardware, device
         self.by_id: dict[int, Queue] = {}
+        self._late: dict[int, int] = {}
+        """Doorbells that the engines have not heard of yet."""
         self.destroyed_hung: Callable[[Queue], None] = lambda queue: None
 
     def create(self, args: SimpleNamespace) -> None:
@@ -55,7 +58,8 @@ class Queues:
         if kind is None:
             raise OSError(_ENOTSUPP, f"queue type {args.queue_type}")
         device = self._device(args.gpu_id)
-        device.bound()
+        if device.table is None:
+            raise OSError(errno.ESRCH, "the process has no VM here: ACQUIRE_VM comes first")
         chip = device.gpu.chip
         engines = chip.sdma_engines + chip.sdma_xgmi_engines
         if args.queue_type == k.SDMA_BY_ENG_ID and args.sdma_engine_id >= engines:
@@ -70,6 +74,9 @@ class Queues:
         wptr = device.find_mapping(args.write_pointer_address)
         if chip.family in ("gfx11", "gfx12") and wptr and wptr.buffer.device is not device:
             raise OSError(errno.EINVAL, "the write pointer is in memory of another GPU")
+        if chip.family in ("gfx11", "gfx12") and wptr and wptr.buffer.kind == "USERPTR":
+            # src: init_user_queue(), amdgpu_bo_pin(): MES has the write pointer pinned in GART
+            raise OSError(errno.EPERM, "the write pointer is in memory of the process itself")
         queue = self._place(device, args, kind, queue_id)
         queue.needs = needs
         for mapping in needs:
@@ -147,6 +154,7 @@ class Queues:
         self._hardware.tell("destroy queue", gpu=device.gpu.index, queue=queue_id)
         device.engines.hung.discard(queue_id)
         del self.by_id[queue_id]
+        self._late.pop(queue_id, None)
         for mapping in queue.needs:
             mapping.queues -= 1
         if queue.sdma is None:
@@ -169,22 +177,33 @@ class Queues:
             ring.queues += 1
             queue.needs[2] = ring
             queue.spec.ring_va, queue.spec.ring_bytes = args.ring_base_address, args.ring_size
-        queue.spec.active = bool(args.queue_percentage & 0xFF) and bool(args.ring_base_address)
+        wanted = bool(args.queue_percentage & 0xFF) and bool(args.ring_base_address)
+        queue.spec.active = wanted and not queue.device.evicted
         queue.device.engines.pump()
 
     def ring(self, device: Device, offset: int, value: int) -> Queue | None:
         """A store to a doorbell; None when no queue has it."""
         for queue in self.by_id.values():
             if queue.device is device and queue.doorbell * DOORBELL_BYTES == offset:
-                queue.rung += 1
-                device.engines.doorbell(queue.spec.queue_id, value)
+                if self._hardware.options.late:
+                    self._late[queue.spec.queue_id] = value
+                else:
+                    device.engines.doorbell(queue.spec.queue_id, value)
                 return queue
         return None
 
     def pump(self) -> bool:
-        """Let all engines run; whether anything moved."""
-        moved = [device.engines.pump() for device in self._devices()]
-        return any(moved)
+        """Let all engines run until nothing moves on any GPU; whether anything did."""
+        moved = False
+        for _ in range(_MAX_ROUNDS):
+            late, self._late = self._late, {}
+            for queue_id, value in late.items():
+                self.by_id[queue_id].device.engines.doorbell(queue_id, value)
+            again = [device.engines.pump() for device in self._devices()]
+            if not late and not any(again):
+                break
+            moved = True
+        return moved
 
     def _devices(self) -> Iterator[Device]:
         seen: set[int] = set()

@@ -136,11 +136,9 @@ class PageTable:
         table = self.table(self.root)
         for shift in SHIFTS[:level]:
             index = va >> shift & ENTRIES - 1
-            entry = int(table[index])
-            if not entry & VALID:
-                entry = self._new_table() | VALID
-                table[index] = entry
-            table = self.table(entry & ADDRESS_MASK)
+            if not int(table[index]) & VALID:
+                table[index] = self._new_table() | VALID
+            table = self.table(int(table[index]) & ADDRESS_MASK)
         return table
 
     def map(self, va: int, pa: int, nbytes: int, flags: int, mtype: int) -> None:
@@ -172,19 +170,28 @@ class PageTable:
             self._memory.give([piece])
 
     def unmap(self, va: int, nbytes: int) -> None:
-        """Clear the entries of a range that was mapped as a whole."""
+        """Clear the entries of a range, as far as there are any; makes no tables."""
         end = va + nbytes
         for _ in range(nbytes >> PAGE_SHIFT):
             if va >= end:
                 return
             step = min(end, (va & -HUGE_BYTES) + HUGE_BYTES) - va
-            table, index = self._down(va, 2), va >> HUGE_SHIFT & ENTRIES - 1
-            if int(table[index]) & self.format.leaf:
-                table[index] = 0
-            else:
-                first = va >> PAGE_SHIFT & ENTRIES - 1
-                self._down(va, 3)[first : first + (step >> PAGE_SHIFT)] = 0
+            self._clear(va, step >> PAGE_SHIFT)
             va += step
+
+    def _clear(self, va: int, pages: int) -> None:
+        """The same within what one entry of PDB0 covers."""
+        table = self.table(self.root)
+        for shift in SHIFTS[:-1]:
+            index = va >> shift & ENTRIES - 1
+            entry = int(table[index])
+            if entry & self.format.leaf:
+                table[index] = 0
+            if not entry & VALID or entry & self.format.leaf:
+                return
+            table = self.table(entry & ADDRESS_MASK)
+        first = va >> PAGE_SHIFT & ENTRIES - 1
+        table[first : first + pages] = 0
 
     def walk(self, va: int) -> Leaf | None:
         """What the GPU's walker finds for an address, level by level; None: not mapped."""

@@ -57,12 +57,11 @@ class Panel:
 
     def mute(self, queue_id: int) -> None:
         """A queue's doorbells are lost from now on."""
-        self._process().queues.find(queue_id)
-        self._process().muted.add(queue_id)
+        self._process().muted.add(self._process().queues.find(queue_id))
 
     def unmute(self, queue_id: int) -> None:
         """Doorbells reach the queue again; lost ones stay lost."""
-        self._process().muted.discard(queue_id)
+        self._process().muted.discard(self._process().queues.find(queue_id))
 
     def page_fault(
         self, va: int, *, kind: str = "unmapped", access: str = "read", gpu: int = 0
@@ -77,30 +76,11 @@ class Panel:
         self._reset(gpu, k.CAUSE_ECC)
 
     def gpu_reset(self, gpu: int = 0) -> None:
-        """The whole GPU hangs and is reset: queues stop, VRAM is lost."""
+        """The whole GPU hangs and is reset: queues stop for good, VRAM is lost."""
         self._reset(gpu, k.CAUSE_GPU_HANG)
 
     def _reset(self, number: int, cause: int) -> None:
-        """src: kfd_events.c kfd_signal_reset_event()"""
-        process, gpu = self._process(), self._hardware.gpus[number]
-        for queue in process.queues.by_id.values():
-            if queue.device.gpu is gpu:
-                queue.spec.active = False
-                queue.device.engines.hung.add(queue.spec.queue_id)
-        for buffer in process.memory.buffers:
-            if buffer.kind == "VRAM" and buffer.device.gpu is gpu:
-                for piece in buffer.pieces:
-                    gpu.vram.forget(piece.start, piece.nbytes)
-                    gpu.vram.prepare(piece.start, piece.nbytes)
-        gone = k.HW_EXCEPTION.make(
-            reset_type=k.RESET_WHOLE_GPU, reset_cause=cause, memory_lost=1, gpu_id=gpu.gpu_id
-        )
-        process.events.raise_all(k.EVENT_HW_EXCEPTION, gone)
-        if cause == k.CAUSE_ECC:
-            data = k.MEMORY_EXCEPTION.make(
-                imprecise=1, error_type=k.MEM_ERR_SRAM_ECC, gpu_id=gpu.gpu_id
-            )
-            process.events.raise_all(k.EVENT_MEMORY, data)
+        self._process().reset_gpu(self._hardware.gpus[number], cause)
 
     def stale_tlb(self, *, on: bool = True) -> None:
         """The kernel forgets to flush TLBs after it changed page tables."""

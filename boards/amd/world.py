@@ -181,6 +181,14 @@ class BoardWorld:
     # ioctl
 
     def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+        clock = self.hardware.clock
+        before_ns = clock.skipped_ns
+        with self.hardware.lock:
+            result = self._ioctl(fd, request, argument)
+        clock.give_turn(before_ns)
+        return result
+
+    def _ioctl(self, fd: int, request: int, argument: bytearray) -> int:
         file = self._file(fd)
         if file.kfd is None:
             raise OSError(errno.EINVAL if file.gpu else errno.ENOTTY, f"no ioctl of {file.path}")
@@ -242,20 +250,23 @@ class BoardWorld:
             return self._map_pieces(-1, [], host.pages(nbytes), write, within, at, None)
         file = self._file(fd)
         if file.gpu is not None:
-            return self._map_buffer(file.gpu, nbytes, offset, write, within, at)
+            return self._map_buffer(fd, file.gpu, nbytes, offset, write, within, at)
         if file.kfd is not None:
             return self._map_registers(file.kfd, nbytes, offset)
         raise OSError(errno.ENODEV, f"{file.path} cannot be mapped")
 
     def _map_buffer(
-        self, gpu: Gpu, nbytes: int, offset: int, write: bool, within: Reservation | None, at: int
-    ) -> Region:
+        self, fd: int, gpu: Gpu, nbytes: int, offset: int, write: bool,
+        within: Reservation | None, at: int,
+    ) -> Region:  # fmt: skip
         """A buffer through a render node. src: drm_gem_mmap(), amdgpu_gem_object_mmap()"""
         buffers = self._process().memory.buffers
         found = next((b for b in buffers if b.offset == offset and not b.freed), None)
         nbytes = host.pages(nbytes)
         if found is None or found.device.gpu is not gpu or nbytes > found.nbytes:
             raise OSError(errno.EINVAL, f"no buffer of {nbytes:#x} bytes at {offset:#x}")
+        if found.device.drm_fd != fd:
+            raise OSError(errno.EACCES, f"{found} belongs to the VM of another open render node")
         if found.kind == "USERPTR":
             raise OSError(errno.EPERM, "memory of the process is not mapped again")
         if found.pool is None or (found.kind == "VRAM" and not self.hardware.options.large_bar):
@@ -306,7 +317,8 @@ class BoardWorld:
 
         def store(off: int, size: int, value: int) -> None:
             if kind == k.MMAP_DOORBELL:
-                process.ring(owner, off, size, value)
+                with self.hardware.lock:
+                    process.ring(owner, off, size, value)
 
         number = self._new_map()
         region = RegisterRegion(nbytes, store, _Gone(self, number))
@@ -330,12 +342,19 @@ class BoardWorld:
         return host.function(address, nargs)
 
     def monotonic_s(self) -> float:
+        if self._kfd is not None and self.hardware.options.late:
+            with self.hardware.lock:
+                self._kfd.process.queues.pump()
         return self.hardware.clock.now_s()
 
     def sleep(self, seconds: float) -> None:
-        self.hardware.clock.skip(seconds)
-        if self._kfd is not None:
-            self._kfd.process.queues.pump()
+        clock = self.hardware.clock
+        before_ns = clock.skipped_ns
+        with self.hardware.lock:
+            clock.skip(seconds)
+            if self._kfd is not None:
+                self._kfd.process.queues.pump()
+        clock.give_turn(before_ns)
 
     # For tests
 

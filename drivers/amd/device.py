@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Self
 
 from drivers.amd import arguments
@@ -120,13 +121,18 @@ class AmdDevice(Queues):
 
     def upload(self, gpu_va: int, data: bytes) -> None:
         """Bytes to any memory of the card; the compute queue sees them from its next work on."""
-        self._stager().copy_in(self.copies, gpu_va, memoryview(data), self.wait_ring)
+        with self._stager() as staging:
+            staging.copy_in(self.copies, gpu_va, memoryview(data), self.wait_ring)
         self.stale = True
 
-    def _stager(self) -> Staging:
-        if self._staging is None:
-            self._staging = Staging(self.gpu)
-        return self._staging
+    @contextmanager
+    def _stager(self) -> Iterator[Staging]:
+        """The memory that host copies go through, for one thread at a time."""
+        with self.lock:
+            if self._staging is None:
+                self._staging = Staging(self.gpu)
+        with self._staging.lock:
+            yield self._staging
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
         """Programs whose code or descriptor is there."""
@@ -140,6 +146,14 @@ class AmdDevice(Queues):
         """Programs of the graph whose packets are there."""
         found = [g for g in list(self._graphs) if g.gpu_va <= va < g.gpu_va + g.nbytes]
         return [name for graph in found for name in graph.names]
+
+    def graph_packets(self, va: int, nbytes: int) -> bytes:
+        """The packets of a graph that are there."""
+        for graph in list(self._graphs):
+            off = va - graph.gpu_va
+            if 0 <= off <= graph.nbytes - nbytes:
+                return bytes(graph.view[off : off + nbytes])
+        return b""
 
     # Work
 
@@ -180,8 +194,8 @@ class AmdDevice(Queues):
         va = arguments.copy_va(self, dst, src.nbytes, write=True)
         self.synchronize()
         if src.nbytes:
-            with self._stager().lock:
-                self._stager().copy_in(self.copies, va, arguments.flat(src), self.wait_ring)
+            with self._stager() as staging:
+                staging.copy_in(self.copies, va, arguments.flat(src), self.wait_ring)
             self.stale = True
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
@@ -193,8 +207,8 @@ class AmdDevice(Queues):
             )
         self.synchronize()
         if dst.nbytes:
-            with self._stager().lock:
-                self._stager().copy_out(self.copies, dst.cast("B"), va, self.wait_ring)
+            with self._stager() as staging:
+                staging.copy_out(self.copies, dst.cast("B"), va, self.wait_ring)
 
     # What queues ask for
 

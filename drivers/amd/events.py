@@ -12,7 +12,6 @@ from drivers.amd.kfd_event import (
     CREATE_EVENT,
     DESTROY_EVENT,
     EVENT_PAGE_BYTES,
-    RESET_EVENT,
     SIGNAL_EVENT_LIMIT,
     SIGNAL_SLOT_BYTES,
     WAIT_EVENTS,
@@ -22,7 +21,6 @@ from drivers.amd.kfd_event import (
     EventType,
     HwExceptionData,
     MemoryExceptionData,
-    ResetEventArgs,
     WaitEventsArgs,
     WaitResult,
 )
@@ -67,7 +65,7 @@ class Events:
                 made = CREATE_EVENT(gpu.world, gpu.session.fd, _wanted(kind, None)).event_id
                 undo.add(partial(_destroy, gpu, made))
                 ids.append(made)
-            if first.event_slot_index >= SIGNAL_EVENT_LIMIT:
+            if not 0 < first.event_slot_index < SIGNAL_EVENT_LIMIT or 0 in ids:
                 raise MalformedInput(f"CREATE_EVENT answered {first!r}")
             mailbox_va = page.gpu_va + first.event_slot_index * SIGNAL_SLOT_BYTES
             return cls(gpu, tuple(ids), mailbox_va)
@@ -92,13 +90,9 @@ class Events:
         return data
 
     def _trouble(self) -> Trouble | None:
-        """The exceptions among what happened that are this GPU's own; they can happen again."""
+        """The exceptions among what happened that are this GPU's own."""
         memory = MemoryExceptionData.of(self._read(_MEMORY)[: MemoryExceptionData.SIZE])
         hardware = HwExceptionData.of(self._read(_HARDWARE)[: HwExceptionData.SIZE])
-        if memory.gpu_id:
-            self._reset(_MEMORY)
-        if hardware.gpu_id:
-            self._reset(_HARDWARE)
         ours = self.gpu.gpu_id
         if ours not in (memory.gpu_id, hardware.gpu_id):
             return None
@@ -106,9 +100,6 @@ class Events:
             memory if memory.gpu_id == ours else None,
             hardware if hardware.gpu_id == ours else None,
         )
-
-    def _reset(self, which: int) -> None:
-        RESET_EVENT(self.gpu.world, self.gpu.session.fd, ResetEventArgs(event_id=self._ids[which]))
 
     def close(self) -> None:
         """Destroy the events; the event page stays the process's."""
@@ -131,10 +122,12 @@ def _page(gpu: Gpu, undo: Undo) -> Bo:
 
 
 def _wanted(kind: EventType, page: Bo | None) -> CreateEventArgs:
+    """Events reset themselves when they are waited for: exceptions cannot be reset otherwise.
+
+    # src: kfd_events.c kfd_reset_event(), event_can_be_cpu_signaled()
+    """
     handle = page.handle if page is not None and page.gpu.session.event_page is None else 0
-    return CreateEventArgs(
-        event_type=kind, auto_reset=int(kind is EventType.SIGNAL), event_page_offset=handle
-    )
+    return CreateEventArgs(event_type=kind, auto_reset=1, event_page_offset=handle)
 
 
 def _destroy(gpu: Gpu, event_id: int) -> None:

@@ -113,7 +113,7 @@ class Pm4Graph(GraphMemory):
         for item in items:
             self._arguments.append(self._put(item, at))
             at += self.size(item)
-        self._jump = ring.packed(pm4.indirect_buffer(ib_base=self.gpu_va, ib_size=nwords))
+        self._jump = ring.packed((), pm4.indirect_buffer(ib_base=self.gpu_va, ib_size=nwords))
 
     def _launcher(self, item: Item) -> Launcher:
         program = item.program

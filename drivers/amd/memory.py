@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 SLAB_BYTES: Final = 2 << 20
 LARGE_BYTES: Final = 256 << 10
 """Blocks from this size on are buffer objects of their own, with guard pages."""
+LINE_BYTES: Final = 128
+"""No two blocks share a cache line: while a kernel writes one, a copy engine may read the other.
+# src: amdgpu kfd_crat.c, cache_line_size of the L2 of GFX9.4.3, GFX10, GFX11 and GFX12"""
 
 
 class Block:
@@ -50,7 +53,8 @@ class Vram:
         self._large: dict[int, Bo] = {}
 
     def alloc(self, nbytes: int) -> Block:
-        """A block aligned to 64 bytes or better. Raises: OutOfMemory."""
+        """A block of whole cache lines. Raises: OutOfMemory."""
+        nbytes += -nbytes % LINE_BYTES
         if nbytes >= LARGE_BYTES:
             bo = allocate(self._gpu, nbytes, Use.DEVICE, "buffer")
             self._large[bo.gpu_va] = bo

@@ -8,20 +8,20 @@ from typing import Final
 from drivers.amd.hwqueue import HwQueue
 from drivers.amd.ring import FULL_S, SLACK_BYTES, About, AnyLauncher, Ring, wrong_kind
 from drivers.base.errors import BadArgument, Hang
-from queues import pm4
+from queues import amd_words, pm4
 from queues.amd_launch import (
-    BLOCK_WORDS,
     WORD_BYTES,
     Block,
     Launcher,
     Packer,
     Target,
     Words,
+    enclose,
     progress,
+    words_of,
 )
-from queues.pm4 import DataSel, IntSel
 
-RING_BYTES: Final = 1 << 20
+RING_BYTES: Final = 512 << 10
 MOST_BYTES: Final = 32 << 10
 """Of one block. What is left of a ring in front of one that wraps is filled by a single NOP."""
 
@@ -39,11 +39,13 @@ class Pm4Ring(Ring):
     def __init__(self, about: About, hw: HwQueue, target: Target) -> None:
         super().__init__(about, hw)
         self.target = target
-        self._cell = about.progress.cast("Q")
+        self._cell = about.progress().cast("Q")
         self._cell[0] = 0
-        self.limit = self.ring_bytes - SLACK_BYTES
+        self._end = self.ring_bytes - SLACK_BYTES
+        """No block ends behind this, so that every lap begins by looking at `done`."""
+        self.limit = self._end
         """Bytes from the ring's start that may be written without looking at `done`."""
-        self._flush = Packer(_flush(target, about))
+        self._flush = Packet(target, _flush(target, about))
 
     @property
     def done(self) -> int:
@@ -64,18 +66,18 @@ class Pm4Ring(Ring):
                 f"{nbytes} bytes of packets at once are too much for {self.name}",
                 hint="submit fewer at a time, or bind() a graph",
             )
-        if at + nbytes > self.ring_bytes:
+        if at + nbytes > self._end:
             at = self._wrap(at)
         self._wait_free(nbytes)
         free = self.ring_bytes - SLACK_BYTES - (self.put - self.done) * WORD_BYTES
-        self.limit = min(self.ring_bytes, at + free)
+        self.limit = min(self._end, at + free)
         return at
 
     def _wrap(self, at: int) -> int:
         """Fill the ring's tail with a NOP; 0, where it goes on."""
         tail = self.ring_bytes - at
         self._wait_free(tail)
-        padding = Packer(_as_words(pm4.nop(words=tail // WORD_BYTES)))
+        padding = Packer(words_of(pm4.nop(words=tail // WORD_BYTES)))
         padding.pack_into(self.bytes, at, *padding.template)
         self.put += tail // WORD_BYTES
         self.limit = 0
@@ -126,22 +128,20 @@ class Pm4Ring(Ring):
         """Packets, and the progress behind them."""
         self.write(self.packed(words))
 
-    def packed(self, words: Sequence[int]) -> Packer:
-        """Packets and the progress behind them, ready for `write`."""
-        return Packer(_blocks(_as_words(words), progress(self.target, self.progress_va)))
+    def packed(self, words: Sequence[int], outer: Sequence[int] = ()) -> Packet:
+        """Packets and the progress behind them, ready for `write`; `outer` stays in the ring."""
+        return Packet(self.target, words_of(words, progress(self.target, self.progress_va)), outer)
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
         self.write(self._flush)
         return self.put
 
-    def write(self, packer: Packer) -> None:
-        """A block whose only hole is the progress behind it."""
-        at = self.room(packer.nbytes)
-        values = packer.template.copy()
-        values[packer.slots["progress"]] = self.put + packer.nwords
-        packer.pack_into(self.bytes, at, *values)
-        self.commit(packer.nbytes)
+    def write(self, packet: Packet) -> None:
+        """Packets with the progress behind them."""
+        at = self.room(packet.nbytes)
+        packet.pack(self.bytes, at, self.ring_va, self.put)
+        self.commit(packet.nbytes)
 
     def settled(self) -> int:
         return self.put
@@ -150,40 +150,28 @@ class Pm4Ring(Ring):
         self._cell = memoryview(bytearray(8)).cast("Q")
 
 
-def _as_words(words: Sequence[int]) -> Words:
-    made = Words()
-    made.add(words)
-    return made
+class Packet:
+    """Packets whose holes are the progress behind them and, of several XCCs, the jump to them."""
 
+    __slots__ = ("_ib_off", "_packer", "nbytes")
 
-def _blocks(*parts: Words) -> Words:
-    """Packets one behind the other, a NOP in front, in whole blocks of the ring."""
-    total = sum(len(part.words) for part in parts)
-    made = Words()
-    if total % BLOCK_WORDS:
-        made.add(pm4.nop(words=-total % BLOCK_WORDS))
-    for part in parts:
-        made.add(part.words, [(name, at, size) for at, (name, size) in part.holes.items()])
-    return made
+    def __init__(self, target: Target, inner: Words, outer: Sequence[int] = ()) -> None:
+        whole = enclose(target, inner, outer=outer)
+        self._packer, self._ib_off = Packer(whole.made), WORD_BYTES * whole.inner_at
+        self.nbytes = self._packer.nbytes
+
+    def pack(self, memory: memoryview, at: int, ring_va: int, put: int) -> None:
+        """Write it to byte `at` of the ring, whose position is `put`."""
+        packer = self._packer
+        values = packer.template.copy()
+        values[packer.slots["progress"]] = put + packer.nwords
+        if "ib" in packer.slots:
+            values[packer.slots["ib"]] = ring_va + at + self._ib_off
+        packer.pack_into(memory, at, *values)
 
 
 def _flush(target: Target, about: About) -> Words:
     """Write every cache back, tell the progress, raise the device's event."""
-    flavour = target.flavour
-    done = pm4.release_mem(
-        flavour,
-        addr=about.progress_va,
-        data_sel=DataSel.SEND_64_BIT_DATA,
-        caches=flavour.release_all,
-    )
-    first = Words()
-    first.add(done, [("progress", flavour.layout("RELEASE_MEM").word("data"), 2)])
-    ring = pm4.release_mem(
-        flavour,
-        addr=about.mailbox_va,
-        data=about.event_id,
-        data_sel=DataSel.SEND_32_BIT_LOW,
-        int_sel=IntSel.SEND_INTERRUPT_AFTER_WRITE_CONFIRM,
-        int_ctxid=about.event_id,
-    )
-    return _blocks(first, _as_words(ring))
+    done = progress(target, about.progress_va, target.flavour.release_all)
+    ring = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
+    return words_of(done, amd_words.once(target, ring))

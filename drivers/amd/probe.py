@@ -28,7 +28,7 @@ from drivers.world.linux import LinuxWorld
 WIDTH_CHARS = 100
 _INDENT = " " * 12
 _GIB = 1 << 30
-_BOARD_NOTE = "a software GPU; nothing here was ever compared with silicon"
+_BOARD_NOTE = "a software GPU, never compared with silicon"
 _MASKED = "hidden from this process by the device cgroup"
 
 

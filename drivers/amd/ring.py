@@ -37,14 +37,17 @@ Sleep = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a ring is told by its device. `progress` is not to be kept longer than the ring."""
+    """What a ring is told by its device."""
 
     name: str
     arch: str
     clock: Callable[[], float]
     sleep: Sleep
-    progress: memoryview
-    """Eight bytes that the hardware writes how far it is to, and their GPU address."""
+    progress: Callable[[], memoryview]
+    """Eight bytes that the hardware writes how far it is to, and their GPU address.
+
+    Only a ring holds a view: one in the traceback of an opening that failed would keep the memory.
+    """
     progress_va: int
     lock: AbstractContextManager[object]
     """Also of the ring that replaces this one."""
@@ -71,6 +74,8 @@ class Ring(ABC):
         """Whether the hardware queue was destroyed."""
         self.afterwards: tuple[Step, ...] = ()
         """What frees memory of the ring's own, once the hardware queue is gone."""
+        self.limit = 0
+        """How far packets may be written without looking at `done`."""
         self.put = 0
         self.ring_bytes = hw.plan.ring_bytes
         self.size = self.ring_bytes // self.unit_bytes
@@ -112,6 +117,10 @@ class Ring(ABC):
         return reached()
 
     @abstractmethod
+    def flush(self) -> int:
+        """An interrupt once everything before is done; what to wait for."""
+
+    @abstractmethod
     def settled(self) -> int:
         """What to wait for until everything given so far is done."""
 
@@ -128,14 +137,24 @@ class Ring(ABC):
         data = bytes(self.bytes[at : at + count])
         return data + bytes(self.bytes[: count - len(data)])
 
+    def packets_at(self, va: int, nbytes: int) -> bytes:
+        """Packets of the ring's own that one of its packets jumps to; b"" when none are there."""
+        off = va - self.ring_va
+        inside = 0 <= off <= self.ring_bytes - nbytes and self.decode_as == "pm4"
+        return bytes(self.bytes[off : off + nbytes]) if inside else b""
+
     def dump(self) -> str:
         """The first of it, as packets by name."""
         words = words_of(self.pending_bytes())
         return dump(decoder(self.decode_as, self.arch), words, limit=DUMP_LINES)
 
+    def stop(self, error: DeviceError) -> None:
+        """Refuse all work from now on, with this error."""
+        self.broken, self.limit = error, -1
+
     def close(self) -> None:
         """Destroy the hardware queue and free its memory."""
-        self.broken = self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again")
+        self.stop(self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again"))
         self.bytes = memoryview(b"")
         self.write_pointer = self.bytes
         self.ring_doorbell = _closed

@@ -10,7 +10,7 @@ from typing import Final
 from drivers.amd.bo import Bo, Gpu, Use, allocate
 from drivers.amd.chips import Chip
 from drivers.amd.nodes import GpuNode
-from drivers.base.errors import Unsupported
+from drivers.base.errors import OutOfMemory, Unsupported
 from queues.amd_launch import Scratch
 from queues.amd_registers import REGISTERS
 from queues.pm4 import CHIPS
@@ -52,7 +52,7 @@ class ScratchMemory:
     def grow(self, lane_bytes: int) -> Bo | None:
         """Room for `lane_bytes` a lane; the old memory, which the caller frees when it is idle.
 
-        Raises: Unsupported, OutOfMemory.
+        Where memory is short, fewer waves run at a time. Raises: Unsupported, OutOfMemory.
         """
         family, node = self._chip.family, self._node
         unit = family.scratch_unit_bytes
@@ -63,22 +63,37 @@ class ScratchMemory:
                 f"{((1 << family.wavesize_bits) - 1) * unit // LANES}",
                 hint="use less private memory in the kernel",
             )
-        engines = node.engines_per_xcc
-        waves = node.cus_per_xcc * node.scratch_slots_per_cu
-        most = MOST_BYTES // node.num_xcc // (units * unit)
-        waves = min(waves, most, MOST_WAVES * (engines if family.waves_per_engine else 1))
-        waves = max(waves // engines, 1) * engines
-        xcc_bytes = waves * units * unit
-        bo = allocate(self._gpu, xcc_bytes * node.num_xcc, Use.DEVICE, "scratch")
+        each, bo = self._allocate(units * unit)
         old, self._bo = self._bo, bo
         self.lane_bytes = units * unit // LANES
+        engines = node.engines_per_xcc
+        waves = each if family.waves_per_engine else each * engines
         tmpring = REGISTERS[CHIPS[self._chip.name].name].encode(
-            "COMPUTE_TMPRING_SIZE",
-            waves=waves // engines if family.waves_per_engine else waves,
-            wavesize=units,
+            "COMPUTE_TMPRING_SIZE", waves=waves, wavesize=units
         )
+        xcc_bytes = each * engines * units * unit
         self.now = Scratch(bo.gpu_va, xcc_bytes, tmpring, self._descriptor(bo.gpu_va, xcc_bytes))
         return old
+
+    def _allocate(self, wave_bytes: int) -> tuple[int, Bo]:
+        """Memory for as many waves as run, or as fit: (waves of one engine, the memory)."""
+        node, family = self._node, self._chip.family
+        engines = node.engines_per_xcc
+        waves = min(
+            node.cus_per_xcc * node.scratch_slots_per_cu,
+            MOST_BYTES // node.num_xcc // wave_bytes,
+            MOST_WAVES * (engines if family.waves_per_engine else 1),
+        )
+        each = max(waves // engines, 1)
+        for _ in range(each.bit_length() - 1):
+            try:
+                return each, self._memory(each * engines * wave_bytes)
+            except OutOfMemory:
+                each //= 2
+        return each, self._memory(each * engines * wave_bytes)
+
+    def _memory(self, xcc_bytes: int) -> Bo:
+        return allocate(self._gpu, xcc_bytes * self._node.num_xcc, Use.DEVICE, "scratch")
 
     def _descriptor(self, va: int, xcc_bytes: int) -> tuple[int, int, int, int]:
         """The buffer resource of all of one XCC's scratch; it is read where it is not architected.

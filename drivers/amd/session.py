@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from functools import partial
 from threading import RLock
 from typing import Final
@@ -28,6 +29,7 @@ from drivers.amd.kfd_process import (
 from drivers.amd.look import KFD_PATH
 from drivers.amd.nodes import GpuNode
 from drivers.base.contracts import Region, World
+from drivers.base.errors import Busy, DeviceError
 from drivers.base.undo import Undo, run_all
 
 KEPT_AS: Final = "/dev/kfd"
@@ -50,19 +52,35 @@ class Session:
         """Open render files by gpu_id."""
         self.stranded: list[Region] = []
         """Addresses of memory that the kernel would not take back: nothing else may be there."""
+        self.peeks: list[Callable[[int], int | None]] = []
+        """What tells the value of the signal at an address, one of each device."""
+        self.evicted: dict[int, DeviceError] = {}
+        """GPUs that run nothing of this process any more, and why."""
         self.forked = False
         _sessions.add(self)
+
+    def signal_at(self, va: int) -> int | None:
+        """The value of the signal of any device that is there."""
+        found = (peek(va) for peek in self.peeks)
+        return next((value for value in found if value is not None), None)
 
     def acquire(self, node: GpuNode) -> int:
         """The render file of a GPU whose address space is this process's."""
         with self.lock:
+            if node.gpu_id in self.evicted:
+                raise self.evicted[node.gpu_id]
             if node.gpu_id in self._render:
                 return self._render[node.gpu_id]
             with Undo() as undo:
                 fd = self.world.open(node.render_path, os.O_RDWR)
                 undo.add(lambda: self.world.close(fd))
                 args = AcquireVmArgs(drm_fd=fd, gpu_id=node.gpu_id)
-                ACQUIRE_VM(self.world, self.fd, args)
+                try:
+                    ACQUIRE_VM(self.world, self.fd, args)
+                except Busy as error:
+                    raise error.advised(
+                        "this process left /dev/kfd and cannot come back: start a new process"
+                    ) from error.__cause__
                 self._render[node.gpu_id] = fd
         return fd
 

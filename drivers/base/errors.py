@@ -22,7 +22,12 @@ class DeviceError(Exception):
     def named(self, step: str) -> Self:
         """The same error, with the step that failed in front of its message."""
         self.message = f"{step}: {self.message}"
-        self.args = (f"{self.message}. {self.hint}" if self.hint else self.message,)
+        return self.advised(self.hint)
+
+    def advised(self, hint: str) -> Self:
+        """The same error with another next thing to do."""
+        self.hint = hint
+        self.args = (f"{self.message}. {hint}" if hint else self.message,)
         return self
 
 
@@ -87,7 +92,10 @@ class DeviceGone(DeviceError):
 
 
 class DeviceFault(DeviceError):
-    """The device touched what it may not: `kind`, `gpu_va`, `buffer` and `kernel` say where."""
+    """The device touched what it may not: `kind`, `gpu_va`, `buffer` and `kernel` say where.
+
+    `queue` is the queue that was at work, `access` is "read" (also of code) or "write".
+    """
 
     def __init__(
         self,
@@ -97,9 +105,12 @@ class DeviceFault(DeviceError):
         gpu_va: int = 0,
         buffer: str = "",
         kernel: str = "",
+        queue: str = "",
+        access: str = "",
         hint: str = "",
     ) -> None:
         self.kind, self.gpu_va, self.buffer, self.kernel = kind, gpu_va, buffer, kernel
+        self.queue, self.access = queue, access
         super().__init__(message, hint=hint)
 
 

@@ -54,6 +54,23 @@ def test_signal_events() -> None:
     check(driver.world.findings[-1].kind == "interrupt of no event")
 
 
+def test_an_older_age_is_news() -> None:
+    """src: init_event_waiter(), copy_signaled_event_data(): last_event_age, in and out."""
+    driver = Driver()
+    events = Waiting(driver)
+    event, data = events.create(0), np.zeros(6, np.uint64)
+    data[5] = event
+
+    def wait(age: int) -> tuple[int, int]:
+        data[0] = age
+        return driver.call("wait_events", data.ctypes.data, 1, 0, 0, 0)[4], int(data[0])
+
+    check(wait(1) == (TIMEOUT, 1), "a new event is of age 1")
+    driver.call("set_event", event)
+    check(wait(1) == (COMPLETE, 2) and wait(1) == (COMPLETE, 2), "although it has reset itself")
+    check(wait(2) == (TIMEOUT, 2) and wait(0) == (TIMEOUT, 0), "0 asks for no age")
+
+
 def test_event_calls_are_checked() -> None:
     driver = Driver()
     events = Waiting(driver)
@@ -75,6 +92,16 @@ def test_event_calls_are_checked() -> None:
     for _ in range(4094):
         driver.call("create_event", 0, 0, 0, 1)
     fails(errno.ENOSPC, driver.call, "create_event", 0, 0, 0, 1)
+
+
+def test_an_event_page_comes_before_the_first_signal_event() -> None:
+    driver = Driver()
+    events = Waiting(driver)
+    driver.call("create_event", 0, 0, 3)
+    check(driver.call("create_event", 0, 0, 0)[5] == 1)
+    fails(errno.EINVAL, driver.call, "create_event", events.page.handle, 0, 0)
+    driver.device().host.interrupt(1)
+    check(driver.world.findings[-1].kind == "interrupt of no event")
 
 
 def test_page_faults_become_memory_exceptions() -> None:
@@ -111,6 +138,8 @@ def test_a_fault_can_stop_every_queue_as_the_kernel_does() -> None:
     driver.call("destroy_queue", 0)
     driver.create_queue(parts)
     check(not driver.device().engines.specs[0].active, "the eviction outlives the queue")
+    driver.call("update_queue", parts.ring.va, 0, parts.ring.nbytes, 100, 7)
+    check(not driver.device().engines.specs[0].active, "and UPDATE_QUEUE does not end it")
 
 
 def test_other_faults_reach_the_save_areas_header() -> None:
@@ -135,6 +164,9 @@ def test_other_faults_reach_the_save_areas_header() -> None:
     # src: kfd_ioctl.h EC_QUEUE_PACKET_UNSUPPORTED 20, EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION 4
     check(int(payload[0]) == 1 << 19 | 1 << 3)
     check(events.wait(error_event)[0] == COMPLETE)
+    region.write(24, struct.pack("<QI", 0x10, error_event))
+    engines.host.queue_fault(engines.specs[0], PacketFault("unknown opcode"))
+    check(events.wait(error_event, timeout=0)[0] == TIMEOUT, "no memory of the process")
 
 
 def test_hangs_and_resets_become_hardware_exceptions() -> None:
@@ -148,10 +180,10 @@ def test_hangs_and_resets_become_hardware_exceptions() -> None:
     driver.world.panel.hang(0)
     check(driver.device().engines.hung == {0})
     driver.call("destroy_queue", 0)
-    # reset_type (1: one engine), reset_cause (0: hang), memory_lost, gpu_id
+    # reset_type (0: the whole GPU, whatever it was), reset_cause (0: hang), memory_lost, gpu_id
     _, data = events.wait(hardware)
-    check(struct.unpack_from("<IIII", data[0]) == (1, 0, 0, driver.gpu_ids[0]))
-    check(not driver.device().engines.hung)
+    check(struct.unpack_from("<IIII", data[0]) == (0, 0, 1, driver.gpu_ids[0]))
+    check(not driver.device().engines.hung and buffer.region.read(0, 4) == b"gone")
     driver.create_queue(parts)
     driver.world.panel.gpu_reset()
     _, data = events.wait(hardware)
@@ -161,3 +193,20 @@ def test_hangs_and_resets_become_hardware_exceptions() -> None:
     _, data = events.wait(hardware, memory, every=1)
     check(struct.unpack_from("<IIII", data[0]) == (0, 1, 1, driver.gpu_ids[0]))
     check(struct.unpack_from("<IIIIQII", data[1]) == (0, 0, 0, 1, 0, driver.gpu_ids[0], 1))
+    driver.call("destroy_queue", 0)
+    driver.create_queue(parts)
+    check(not driver.device().engines.specs[0].active, "the kernel resumes no process")
+
+
+def test_kernels_without_queue_reset_reset_the_gpu() -> None:
+    options = Options(gtt_bytes=1 << 24, queue_reset=False)
+    driver = Driver(options=options, vram_bytes=128 << 20)
+    parts, buffer = driver.queue_parts(), driver.buffer(PAGE)
+    buffer.region.write(0, b"gone")
+    for number in (0, 1):
+        driver.create_queue(parts)
+        check(driver.device().engines.specs[number].active)
+    driver.world.panel.hang(0)
+    driver.call("destroy_queue", 0)
+    check(not driver.device().engines.specs[1].active and driver.device().engines.hung == {1})
+    check(buffer.region.read(0, 4) != b"gone")

@@ -18,6 +18,7 @@ from tests.boards.board_driver import (
     DOORBELL,
     GTT,
     PAGE,
+    SIGNALS,
     USERPTR,
     VRAM,
     Driver,
@@ -85,6 +86,8 @@ def test_a_vm_is_acquired_once() -> None:
     gpu_id, fd = driver.gpu_ids[0], driver.render[0]
     flags = VRAM
     fails(errno.ENODEV, driver.call, "alloc_memory_of_gpu", 0x100000, PAGE, 0, 0, gpu_id, flags)
+    queue = (0, 0, 0, 0, PAGE, gpu_id, 0, 100)
+    fails(errno.ESRCH, driver.call, "create_queue", *queue)
     fails(errno.EINVAL, driver.call, "acquire_vm", 77, gpu_id)
     fails(errno.EINVAL, driver.call, "acquire_vm", fd, 0x777)
     driver.call("acquire_vm", fd, gpu_id)
@@ -110,6 +113,8 @@ def test_allocation_is_checked() -> None:
     fails(errno.EINVAL, alloc, PAGE, USERPTR)
     fails(errno.EFAULT, alloc, PAGE, USERPTR, offset=0x1000)
     fails(errno.EFAULT, alloc, PAGE, USERPTR, offset=driver.world.reserve(PAGE).cpu_va)
+    read_only = driver.world.mmap(-1, 2 * PAGE, write=False)
+    fails(errno.EPERM, alloc, PAGE, USERPTR, offset=read_only.cpu_va)
     fails(errno.EINVAL, alloc, PAGE, DOORBELL)
     fails(errno.ENOMEM, alloc, 1 << 30, VRAM)
     fails(errno.ENOMEM, alloc, 1 << 30, GTT)
@@ -155,6 +160,18 @@ def test_addresses_cannot_be_mapped_twice() -> None:
         fails(errno.EINVAL, driver.call, "map_memory_to_gpu", handle, ids.ctypes.data, 1, 0)
 
 
+def test_a_mapping_that_finds_no_table_is_undone() -> None:
+    driver = Driver(vram_bytes=4 << 20)
+    memory = driver.world.gpus[0].memory
+    buffer = driver.buffer(PAGE, SIGNALS, map_to=[])
+    spare = memory.take(memory.free_bytes - PAGE, PAGE)
+    empty = driver.world.baseline()
+    fails(errno.ENOMEM, driver.map, buffer, 0)
+    check(not driver.device().mappings and driver.world.baseline() == empty)
+    memory.give(spare)
+    check(driver.map(buffer, 0) == 1)
+
+
 def test_mmap_of_buffers_is_checked() -> None:
     driver = Driver(gpus=2)
     buffer = driver.buffer(PAGE, host=False)
@@ -163,6 +180,8 @@ def test_mmap_of_buffers_is_checked() -> None:
     fails(errno.EINVAL, driver.world.mmap, driver.render[1], PAGE, offset)
     fails(errno.EINVAL, driver.world.mmap, driver.render[0], PAGE, offset + PAGE)
     fails(errno.EINVAL, driver.world.mmap, driver.render[0], PAGE, 8)
+    again = driver.world.open(driver.world.gpus[0].node, 2)
+    fails(errno.EACCES, driver.world.mmap, again, PAGE, offset)
     first = driver.world.mmap(driver.render[0], PAGE, offset, within=buffer.place, at=0)
     fails(errno.EINVAL, driver.world.mmap, -1, PAGE, within=buffer.place, at=0)
     first.write64(8, 0x1122334455667788)

@@ -51,7 +51,7 @@ def _entries(driver: Driver, va: int) -> list[int]:
         ("gfx1100", 0x71, 0x77 | 3 << 48),
         ("gfx1030", 0x71, 0x77 | 3 << 48),
         ("gfx1201", 0x71 | 1 << 63, 0x77 | 3 << 54 | 1 << 63),
-        ("gfx942", 0x71 | 1 << 57, 0x77 | 3 << 57),
+        ("gfx942", 0x75 | 1 << 57, 0x77 | 3 << 57),  # gfx9.4.3: all of it is snooped
     ],
 )
 def test_entries_have_each_familys_format(chip, vram, uncached) -> None:

@@ -101,6 +101,24 @@ def test_flat_loads_of_gfx9_come_in_any_order(cpu: str) -> None:
     check(not _findings([*words, _NONE_LEFT[cpu], _USE], cpu), "0 left")
 
 
+_LDS_LOAD = [0xD8D80000, 0x04000001]  # ds_load_b32 v4, v1
+
+
+@pytest.mark.parametrize(
+    ("loads", "late"),
+    [
+        ([0xDC520000, 0x047C0002] * 2, set()),  # global_load_b32 v4, v[2:3]
+        ([*_LDS_LOAD, 0xDC520000, 0x047C0002], {"wait count v4 before lgkmcnt"}),
+        ([0xDC500000, 0x047C0002, *_LDS_LOAD], {"wait count v4 before vmcnt"}),  # flat_load_b32
+    ],
+)
+def test_loads_of_one_register_keep_order_in_one_counter(loads: list[int], late: set[str]) -> None:
+    prepare = [*_OWN_DWORD, *_STORE, _LDS_DONE, *_BASE]
+    found = _findings([*prepare, *loads, _NONE_LEFT["gfx1100"]], workgroup=(32, 1, 1))
+    check({f for f in found if "vmcnt" in f or "lgkm" in f} >= late, f"{found}, not {late}")
+    check(bool(found) == bool(late), str(found))
+
+
 def test_an_answer_of_a_message_is_waited_for() -> None:
     ask, use = 0xBE844C83, 0xBE860004  # s_sendmsg_rtn_b32 s4, MSG_RTN_GET_REALTIME; s6 = s4
     check(_findings([ask, use]) == {"wait count s4 before lgkmcnt"}, "not waited for")

@@ -36,6 +36,13 @@ def test_each_kind_is_forced_by_its_name(kind: str) -> None:
     check(choose({"DEV": kind.lower(), kind: "1"}).kind == kind)
 
 
+def test_the_format_of_amds_queues() -> None:
+    check([choose({"AMD_AQL": value}).aql for value in ("", "0", "1")] == [None, False, True])
+    check(choose({}).aql is None)
+    with pytest.raises(BadChoice, match="AMD_AQL='yes'"):
+        choose({"AMD_AQL": "yes"})
+
+
 @pytest.mark.parametrize(
     ("flag", "kind", "compiler"),
     [

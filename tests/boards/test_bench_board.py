@@ -1,0 +1,113 @@
+"""bench.py in front of a board: its rows, its verdicts, and that host-cost figures are of work."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bench
+from benchmarks import board, host_cost
+from boards.run import Setup
+from compilers.amd_smoke import BLOCK, firmware
+from queues.decode import decode, decoder
+from tests.support import check
+
+FAST = ["add_1MiB", "softmax_64x512"]
+
+
+def test_a_table_and_its_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.board_command.set_environ", lambda setup, environ: None)
+    for variable in (*bench.THREAD_VARIABLES, "OPENBLAS_CORETYPE", "DEV"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.delenv("DEV")
+    output = tmp_path / "rows.json"
+    only = [part for name in FAST for part in ("--only", name)]
+    status = bench.main(["--board", "gfx1100", "--aql", "--json", str(output), *only])
+    shown = capsys.readouterr().out
+    check(status == 0, shown)
+    check("gfx1100, AQL, LLVM: on a software board: no statement about silicon speed" in shown)
+    found = json.loads(output.read_text())
+    check(found["note"] == board.NOTE and found["findings"] == [])
+    check([row["name"] for row in found["rows"]] == ["softmax_64x512", "add_1MiB"], str(found))
+    for row in found["rows"]:
+        check(
+            row["off_by"] <= row["tolerance"] and row["warm_s"] > 0 and not row["error"], str(row)
+        )
+
+
+def test_the_promised_rows_are_there() -> None:
+    promised = {"matmul_f32_256", "matmul_f32_512", "matmul_f16_256", "matmul_bf16_256",
+                "cold_matmul_256", "cold_matmul_512"}  # fmt: skip
+    check(promised <= set(board.NAMES), str(board.NAMES))
+    check((board.ROWS["matmul_f32_256"].goal_s, board.COLD_GOALS_S[256]) == (0.5, 2.0))
+
+
+def test_a_wrong_result_is_an_error() -> None:
+    row = replace(board.ROWS["add_1MiB"], theirs=lambda a: a + a + 1e-3)
+    with board.powered(Setup("gfx1100")):
+        result = board.run_row(row)
+    check(result.failed and "ERROR WrongResult: off by" in result.line(), result.line())
+
+
+def test_a_missed_goal_is_said() -> None:
+    result = board.Result("r", 9.0, 1.0, 2.0, 0.5, 0.0, 1e-5)
+    check(not result.missed and "missed" not in result.line())
+    check(
+        replace(result, warm_s=3.0).missed and "goal missed" in replace(result, warm_s=3.0).line()
+    )
+    check(replace(result, warm_s=None).missed)
+
+
+def test_off_by_is_relative_to_the_largest() -> None:
+    want = np.array([1.0, -4.0])
+    np.testing.assert_allclose(board.off_by(np.array([1.0, -3.0], np.float32), want), 0.25)
+
+
+@pytest.mark.parametrize("aql", [False, True])
+def test_nobody_reads_the_ring_but_the_launch_is_in_it(aql: bool) -> None:
+    """What is measured writes whole packets and rings: the words are decoded from the ring."""
+    with host_cost.alone("gfx1100", aql=aql) as device:
+        program = device.load(firmware("smoke", device.arch))
+        buffers = [device.alloc(host_cost.BUFFER_BYTES) for _ in range(3)]
+        device.launch(program, [*buffers, BLOCK], 1)
+        ring = device.compute
+        before = ring.put
+        device.launch(program, [*buffers, BLOCK], 7)
+        unit = 64 if aql else 4
+        words = array("I", bytes(ring.bytes[before * unit : ring.put * unit]))
+        kinds = {p.name: p for p in decode(decoder("aql" if aql else "pm4", "gfx1100"), words)}
+        if aql:
+            packet = kinds["KERNEL_DISPATCH"].fields
+            check((packet["grid_size_x"], packet["workgroup_size_x"]) == (7 * BLOCK, BLOCK))
+            check(packet["kernel_object"] == program.gpu_va, str(packet))
+        else:
+            check(kinds["DISPATCH_DIRECT"].fields["dim_x"] == 7, str(kinds))
+            check(set(kinds) >= {"ACQUIRE_MEM", "SET_SH_REG", "RELEASE_MEM"}, str(set(kinds)))
+        check(ring.write_pointer[0] == ring.put, "the write pointer in memory")
+        region = device._doorbells._region  # what was stored there is all that is left of a ring
+        rung = {region.read64(off) for off in range(0, region.nbytes, 8)} if region else set()
+        check(ring.put - aql in rung, f"{ring.put} is in no doorbell: {rung}")
+
+
+def test_costs_and_verdicts() -> None:
+    costs = host_cost.measure("gfx1100", aql=False)
+    check(len(costs) == 3 and all(cost.median_us > 0 for cost in costs), str(costs))
+    text = host_cost.table("gfx1100", costs)
+    check("rings and doorbells are memory that nobody reads" in text, text)
+    check(host_cost.Cost("x", 6.0, 5.0).line().endswith("goal 5 us: missed"))
+    check(host_cost.Cost("x", 5.0, 5.0).met)
+    found = host_cost.report("gfx1100", costs)
+    check([row["goal_us"] for row in found["rows"]] == [5.0, 0.5, 0.5], str(found))
+
+
+def test_median_is_of_one_call() -> None:
+    calls: list[int] = []
+    got = host_cost.median_us(lambda: calls.append(0), 3)
+    check(len(calls) == 1 + 3 * host_cost.SAMPLES and 0 < got < 1e4, str(got))
