@@ -21,7 +21,7 @@ _WIDE_ADDEND = frozenset({"v_mad_u64_u32", "v_mad_i64_i32"})
 """Compilers use these for a 32-bit a * b + c too: then the addend's upper half, and that of the
 result, mean nothing and were never written."""
 _PAIR = 2
-_NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
+_NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
 
