@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -103,8 +104,10 @@ print(float(np.max(np.abs(got - want)) / np.max(np.abs(want))))
 """
 
 
-def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[float, float]:
-    """A matrix product on a board, from process start with an empty cache: (seconds, off by).
+def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[float, float, float]:
+    """A matrix product on a board, from process start with an empty cache.
+
+    Returns seconds, seconds of processor time, and how far off the result is.
 
     Raises: WrongResult when the process fails, or its board found something.
     """
@@ -114,14 +117,20 @@ def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[floa
         settings = {"UNBOUND_CACHE": str(Path(folder) / "cache"), "PYTHONPATH": str(ROOT)}
         queue = {"1": ["--aql"], "0": ["--pm4"]}.get(environ.get("AMD_AQL", ""), [])
         compiler = "HIP" if environ.get("AMD_HIP") else "LLVM"
-        start_s = time.perf_counter()
+        start_s, start_cpu_s = time.perf_counter(), _children_cpu_s()
         done = subprocess.run(
             [sys.executable, "-m", "boards", "run", chip, *queue, "--compiler", compiler,
              str(program), str(side)],
             env=dict(os.environ) | settings, capture_output=True, text=True,
             timeout=CHILD_TIMEOUT_S, check=False,
         )  # fmt: skip
-        seconds = time.perf_counter() - start_s
+        seconds, cpu_s = time.perf_counter() - start_s, _children_cpu_s() - start_cpu_s
     if done.returncode != 0:
         raise WrongResult(f"a fresh process failed: {done.stderr.strip().splitlines()[-1:]}")
-    return seconds, float(done.stdout)
+    return seconds, cpu_s, float(done.stdout)
+
+
+def _children_cpu_s() -> float:
+    """Processor time of all processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -142,6 +142,8 @@ def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:
     findings = bench.board.findings
     for finding in findings:
         print(f"finding: {finding}", file=stderr)
+    for text in bench.watch.notes.values():
+        print(f"code: {text}", file=stderr)
     count = f"{len(findings)} findings" if findings else "no findings"
     strict = "strict" if setup.strict else "lenient"
     print(f"board {setup.chip} ({strict}): {count}. {NEVER_SILICON}", file=stderr)

@@ -1,8 +1,9 @@
 """A board's timeline as Chrome trace events, which Perfetto (https://ui.perfetto.dev) opens.
 
-Every GPU is a process of the trace and every queue one of its threads: doorbells, packets, and the
-dispatch inside its packet. Waves that run are a counter. Mapped memory is drawn as spans and as a
-counter, below the kernel driver. Times are the board's clock, which says nothing about silicon.
+Every GPU is a process of the trace. A queue is one of its threads: doorbells, packets, a dispatch
+inside its packet; a second one has the waves that ran side by side. Mapped memory is drawn as spans
+and as a counter, below the kernel driver. Times are the board's clock, which says nothing about
+silicon.
 
 src: "Trace Event Format", the catapult project's document of the JSON format
 """
@@ -22,7 +23,7 @@ KFD_PID, FIRST_GPU_PID = 1, 2
 _TICKS_PER_US = 100
 _MEMORY_TID, _WAVES_TID = 1, 1000
 _ENDS_PACKET = frozenset({"packet", "doorbell", "idle", "wait", "hang", "queue fault"})
-_INSTANTS = frozenset({"doorbell", "interrupt", "wait", "hang", "queue fault"})
+_INSTANTS = frozenset({"doorbell", "finding", "interrupt", "wait", "hang", "queue fault"})
 _NO_ARGS = frozenset({"queue", "gpu", "begin", "end"})
 _ADDRESSES = frozenset({"va", "pc", "entry"})
 
@@ -65,6 +66,8 @@ class Recorder:
             self._packet = self._event("X", str(facts["op"]), now, facts, cat="packet")
         elif name in ("dispatch", "fault"):
             self._dispatch(name, facts)
+        elif name == "waves":
+            self._waves(facts)
         elif name in _INSTANTS:
             self._event("i", name, now, facts, cat="queue", s="t")
 
@@ -114,18 +117,28 @@ class Recorder:
         })  # fmt: skip
 
     def _dispatch(self, name: str, facts: Facts) -> None:
-        """A launch from its first wave to its last, inside its packet; and how many waves."""
+        """A launch from its first wave to its last, inside its packet."""
         begin, end = int(facts["begin"]), int(facts["end"])
         kernel = " or ".join(self._name_of(int(facts["entry"]))) or hex(int(facts["entry"]))
         shown = kernel if name == "dispatch" else f"{kernel}: {facts['kind']}"
-        cat = "dispatch" if name == "dispatch" else "fault"
         span = self._us(end) - self._us(begin)
-        made = self._event("X", shown, begin, facts, cat=cat, dur=span)
-        waves = facts.get("waves", 0)
-        for at, count in ((begin, waves), (end, 0)):
+        self._event("X", shown, begin, facts, cat=name, dur=span)
+
+    def _waves(self, facts: Facts) -> None:
+        """Waves that ran side by side: on a track of their own, and as a counter."""
+        begin, end = int(facts["begin"]), int(facts["end"])
+        queue, first, count = int(facts["queue"]), int(facts["first"]), int(facts["waves"])
+        pid, tid = self._pids[queue], _WAVES_TID + queue
+        self._tracks[pid, tid] = f"waves of queue {queue}"
+        self._events.append({
+            "name": f"waves {first} to {first + count - 1}", "ph": "X", "ts": self._us(begin),
+            "dur": self._us(end) - self._us(begin), "pid": pid, "tid": tid, "cat": "waves",
+            "args": _shown(facts),
+        })  # fmt: skip
+        for at, running in ((begin, count), (end, 0)):
             self._events.append({
-                "name": "waves", "ph": "C", "ts": self._us(at), "pid": made["pid"],
-                "tid": _WAVES_TID, "args": {f"queue {facts['queue']}": count},
+                "name": "waves", "ph": "C", "ts": self._us(at), "pid": pid, "tid": tid,
+                "args": {f"queue {queue}": running},
             })  # fmt: skip
 
     def document(self) -> dict[str, object]:

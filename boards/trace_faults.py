@@ -14,6 +14,8 @@ from boards.amd.world import BoardWorld
 Facts = dict[str, int | str]
 NameOf = Callable[[int], Sequence[str]]
 """Names of the kernels whose code is at an address; boards know no names."""
+MOST_NOTES = 16
+"""Findings in code that are kept with the code around them."""
 MOST_INSTRUCTIONS = 1 << 16
 """Of a kernel that are decoded to find where the one at fault begins."""
 BEFORE, AFTER = 6, 3
@@ -95,16 +97,20 @@ def walk(device: Device, va: int) -> list[str]:
 
 
 class FaultWatch:
-    """Listens to a board's timeline and keeps a report of every fault and hang."""
+    """Listens to a board's timeline and keeps a report of every fault, hang and finding in code."""
 
     def __init__(self, board: BoardWorld, name_of: NameOf) -> None:
         self._board, self._name_of = board, name_of
         self.reports: list[str] = []
+        self.notes: dict[tuple[str, int, int], str] = {}
+        """Findings in a kernel's code, one for each kind and instruction, with the code around."""
         self._told: set[int] = set()
 
     def __call__(self, name: str, facts: Facts) -> None:
         """One event of the timeline."""
-        if name == "fault":
+        if name == "finding":
+            self._note(facts)
+        elif name == "fault":
             self._told.add(int(facts["queue"]))
             self._wave(facts)
         elif name in ("queue fault", "hang"):
@@ -117,6 +123,16 @@ class FaultWatch:
         process = self._board.process
         queue = process.queues.by_id.get(queue_id) if process is not None else None
         return queue.device if queue is not None else None
+
+    def _note(self, facts: Facts) -> None:
+        entry, pc = int(facts["entry"]), int(facts["pc"])
+        key = (str(facts["kind"]), entry, pc)
+        device = self._device(int(facts["queue"]))
+        if device is not None and key not in self.notes and len(self.notes) < MOST_NOTES:
+            names = " or ".join(self._name_of(entry)) or f"at {entry:#x}"
+            first = f"{facts['kind']}: {facts['what']} in kernel {names}, wave {facts['wave']}"
+            shown = listing(device, entry, pc, int(facts["lanes"]))
+            self.notes[key] = "\n  ".join([first, *shown])
 
     def _wave(self, facts: Facts) -> None:
         entry, pc, va = int(facts["entry"]), int(facts["pc"]), int(facts["va"])

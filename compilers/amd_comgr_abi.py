@@ -112,7 +112,7 @@ def library() -> Library:
 
     path, ffi = find(), FFI()
     ffi.cdef(_DECLARATIONS)
-    stay = ffi.RTLD_NOW | ffi.RTLD_NODELETE  # LLVM aborts when it is loaded a second time
+    stay = os.RTLD_NOW | os.RTLD_NODELETE  # LLVM aborts when it is loaded a second time
     try:
         calls: Any = ffi.dlopen(path, stay)
     except OSError as error:

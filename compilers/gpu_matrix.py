@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from compilers import dtype as dt
 from compilers import expr as ex
@@ -16,14 +15,23 @@ from compilers import index as ix
 from compilers.algorithm import Algorithm
 from compilers.contraction import Contraction
 from compilers.fragments import FORMS, SIZE, Form, form_of
-from compilers.gpu_tiles import Placement, Staged, Tile, extent, stage, unrolled, width_of
+from compilers.gpu_tiles import (
+    Machine,
+    Placement,
+    Staged,
+    Tile,
+    busiest,
+    extent,
+    stage,
+    unrolled,
+    width_of,
+)
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Ref, Stmt, Store
 
 PAD = 8
 """Elements between the rows of a staged tile: 16 bytes, so that lanes that read the same k of
 neighbouring rows meet different banks, and every row stays aligned for 128-bit reads."""
-HALF_WIDTH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +51,6 @@ class Shape:
 
 SHAPES = (Shape(128, 128, 32, 4, 2), Shape(64, 64, 32, 2, 2), Shape(32, 32, 32, 1, 1))
 """Largest first."""
-BUSY = 2
-
-
-class Machine(Protocol):
-    """What the choice depends on."""
-
-    @property
-    def vector_bytes(self) -> int: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def arch(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +62,23 @@ class Narrow:
     form: str
 
 
-def narrow(algorithm: Algorithm, found: Contraction, arch: str) -> Narrow | None:
+def narrow(found: Contraction, arch: str) -> Narrow | None:
     """The 16-bit operands below the conversions to float32, where `arch` has an instruction."""
-    sources = [
-        operand.src[0]
-        for operand in (found.a, found.b)
-        if operand.op == "cast" and operand.dtype is dt.float32
-    ]
-    if len(sources) < HALF_WIDTH or sources[0].dtype is not sources[1].dtype:
+    operands = (found.a, found.b)
+    if any(operand.op != "cast" or operand.dtype is not dt.float32 for operand in operands):
         return None
-    form = form_of(arch, sources[0].dtype)
+    a, b = (operand.src[0] for operand in operands)
+    if a.dtype is not b.dtype:
+        return None
+    form = form_of(arch, a.dtype)
     if form is None or min(map(extent, (found.m, found.n, found.k))) < SIZE:
         return None
-    if algorithm.reductions[0].result.dtype is not dt.float32:
-        return None
-    return Narrow(sources[0], sources[1], form)
+    return Narrow(a, b, form)
 
 
 def _choose(found: Contraction, machine: Machine) -> Shape:
-    for shape in SHAPES:
-        groups = -(-extent(found.m) // shape.rows) * -(-extent(found.n) // shape.columns)
-        if groups * extent(found.batch) * BUSY >= machine.threads:
-            return shape
-    return SHAPES[-1]
+    sizes = [(shape.rows, shape.columns) for shape in SHAPES]
+    return SHAPES[busiest(sizes, found, machine.threads)]
 
 
 def lower_matrix(

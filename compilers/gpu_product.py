@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from compilers import expr as ex
 from compilers import index as ix
 from compilers.algorithm import Algorithm
 from compilers.contraction import Contraction
-from compilers.gpu_tiles import Placement, Staged, Tile, extent, stage, unrolled, width_of
+from compilers.gpu_tiles import Machine, Placement, Staged, Tile, busiest, stage, unrolled, width_of
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, Kernel, Loop, Ref, Stmt, Store
 
@@ -43,29 +42,14 @@ UNROLL = 8
 """Steps along k without a branch: more would only keep more registers alive at once."""
 WIDE_SHAPES = (Shape(Tile(64, 64, 8, 256), 4, 4), Shape(Tile(32, 32, 8, 64), 4, 4))
 """For elements of 64 bits."""
-BUSY = 2
-"""A shape is used when it has a workgroup for every second compute unit."""
 
 
-class Machine(Protocol):
-    """What the choice depends on."""
-
-    @property
-    def vector_bytes(self) -> int: ...
-    @property
-    def threads(self) -> int: ...
-
-
-def choose(found: Contraction, machine: Machine) -> Shape:
+def _choose(found: Contraction, machine: Machine) -> Shape:
     """The largest shape that keeps the compute units busy."""
     wide = max(found.a.dtype.itemsize, found.b.dtype.itemsize) > GROUP
     shapes = WIDE_SHAPES if wide else SHAPES
-    for shape in shapes:
-        tile, batches = shape.tile, extent(found.batch)
-        groups = -(-extent(found.m) // tile.rows) * -(-extent(found.n) // tile.columns) * batches
-        if groups * BUSY >= machine.threads:
-            return shape
-    return shapes[-1]
+    sizes = [(shape.tile.rows, shape.tile.columns) for shape in shapes]
+    return shapes[busiest(sizes, found, machine.threads)]
 
 
 def lower_product(algorithm: Algorithm, found: Contraction, machine: Machine) -> Kernel:
@@ -75,7 +59,7 @@ def lower_product(algorithm: Algorithm, found: Contraction, machine: Machine) ->
 
 class _Product:
     def __init__(self, algorithm: Algorithm, found: Contraction, machine: Machine) -> None:
-        self.found, self.shape = found, choose(found, machine)
+        self.found, self.shape = found, _choose(found, machine)
         self.tile = tile = self.shape.tile
         self.place = Placement(algorithm, found, tile)
         self.dtype = algorithm.reductions[0].result.dtype

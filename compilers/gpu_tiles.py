@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 from compilers import expr as ex
 from compilers import index as ix
@@ -13,6 +14,18 @@ from compilers.contraction import Contraction
 from compilers.dtype import DType
 from compilers.index import Index, Var
 from compilers.ir import Expr, If, Loop, Ref, Stmt, Store, Valid
+
+BUSY = 2
+"""A tile is used where a workgroup for every second compute unit has one."""
+
+
+class Machine(Protocol):
+    """What products depend on."""
+
+    @property
+    def vector_bytes(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,14 @@ class Tile:
 def extent(axes: Sequence[Var]) -> int:
     """Points of some axes."""
     return prod(axis.extent for axis in axes)
+
+
+def busiest(sizes: Sequence[tuple[int, int]], found: Contraction, units: int) -> int:
+    """Which of some tiles, largest first: the first that has a workgroup for every second unit."""
+    rows, columns, batches = map(extent, (found.m, found.n, found.batch))
+    groups = [-(-rows // height) * -(-columns // width) * batches for height, width in sizes]
+    enough = (number for number, count in enumerate(groups) if count * BUSY >= units)
+    return next(enough, len(sizes) - 1)
 
 
 class Placement:

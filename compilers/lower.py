@@ -46,8 +46,6 @@ class Target:
     blocking: Blocking = DEFAULT_BLOCKING
     wave_lanes: int = 1
     """Lanes of a GPU's wave; 1 on a CPU."""
-    shared_bytes: int = 0
-    max_block: int = 1
     arch: str = ""
 
     @classmethod
@@ -55,7 +53,7 @@ class Target:
         """What a device says of itself."""
         return cls(
             limits.vector_bytes, limits.threads, limits.features, DEFAULT_BLOCKING,
-            limits.wave_lanes, limits.shared_bytes, limits.max_block, arch,
+            limits.wave_lanes, arch,
         )  # fmt: skip
 
 
@@ -79,7 +77,7 @@ def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     lanes, wave = _lanes(algorithm, target), target.wave_lanes
     found = contraction(algorithm)
     if found is not None:
-        halves = narrow(algorithm, found, target.arch)
+        halves = narrow(found, target.arch)
         if halves is not None:
             made = lower_matrix(algorithm, found, halves, target)
         else:

@@ -17,21 +17,21 @@ from math import prod
 
 from compilers.algorithm import Algorithm, Cut, algorithm
 from compilers.contraction import contraction
-from compilers.graph import ELEMENTWISE, REALISED, Node, contiguous, reduce, reshape, toposort
+from compilers.graph import ELEMENTWISE, REALISED, Node, toposort
 from compilers.ir import Kernel, Ref
 from compilers.lower import Target, lower
 from compilers.lower_gpu import BLOCK
 from compilers.special import lower_argsort, lower_scan, rank_sort
+from compilers.split import split_long_reductions
 
 MAX_DEPTH = 48
 """Nodes between realised ones: bounds the recursion of the expander."""
 MAX_SHARED_COST = 48
 """An expression of more operations than this is not computed again in a second kernel."""
 REDUCTION_COST = 8
-MIN_SPLIT, SPLIT_PARTS = 1 << 20, 64
 MAX_SINGLE_ROW = 1 << 15
-"""A reduction to one point with more elements than this is not fused with what spreads it again."""
-
+"""A reduction to one point with more elements than this is not fused with what spreads it again; on
+a GPU, to fewer points than it has compute units."""
 MAX_WHOLE_DEPTH = 1 << 15
 """A product along more elements is summed in parts, which are kept in its own dtype: packing the
 whole depth would need hundreds of megabytes."""
@@ -85,8 +85,7 @@ class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
         self.roots = [unshaped(root) for root in roots]
-        if target.threads > 1:
-            _split_long_reductions(toposort(self.roots))
+        split_long_reductions(toposort(self.roots), target)
         self.order = toposort(self.roots)
         self.realised = {root for root in self.roots if root.op != "buffer"}
         self.realised.update(node for node in self.order if node.op in REALISED)
@@ -174,33 +173,23 @@ class _Scheduler:
         if node.op == "argsort":
             return lower_argsort(node, name, refs[node], ref_of)
         found = algorithm(node, refs[node], ref_of)
-        _check_fusion(node, found)
+        _check_fusion(node, found, self.target)
         return lower(name, found, self.target)
-
-
-def _split_long_reductions(nodes: Sequence[Node]) -> None:
-    """A reduction to one point, which one thread would do alone, becomes two: parts and sum."""
-    for node in nodes:
-        size = prod(node.src[0].shape) if node.op == "reduce" else 0
-        if size >= MIN_SPLIT and prod(node.shape) == 1 and size % SPLIT_PARTS == 0:
-            kind, _ = node.arg
-            parts = reshape(node.src[0], (SPLIT_PARTS, size // SPLIT_PARTS))
-            part = contiguous(reduce(kind, parts, (1,)))
-            total = reduce(kind, part, (0,))
-            node.op, node.src, node.arg = "reshape", (total,), node.shape
 
 
 def _ref(name: str, node: Node, slot: int) -> Ref:
     return Ref(name, node.dtype, prod(node.shape), "global", slot)
 
 
-def _check_fusion(node: Node, found: Algorithm) -> None:
+def _check_fusion(node: Node, found: Algorithm, target: Target) -> None:
     """Cut reductions that are worth a kernel of their own. Raises: Cut."""
+    points = prod(axis.extent for axis in found.outer)
+    few = points < (target.threads if target.wave_lanes > 1 else 2)
     for reduction in found.reductions:
         if reduction.node is node:
             continue
         inner = prod(axis.extent for axis in found.inner)
-        if not found.outer and inner > MAX_SINGLE_ROW:
+        if few and inner > MAX_SINGLE_ROW:
             raise Cut(reduction.node)
         deep = prod(axis.extent for axis in reduction.axes) > MAX_WHOLE_DEPTH
         deep = deep and reduction.result.dtype is not found.out.dtype

@@ -96,12 +96,14 @@ def rank_sort(node: Node, name: str, out: Ref, ref_of: RefOf, block: int) -> Ker
     before, after = _less(theirs, mine), _less(mine, theirs)
     before, after = (after, before) if descending else (before, after)
     tie = _bool("and", Expr("invert", dt.bool_, (after,)), Expr("lt", dt.bool_, (there, here)))
-    rank, zero = Ref("rank", dt.int64, 1, "register"), ix.const(0)
-    count = Expr("cast", dt.int64, (_bool("or", before, tie),))
+    kind = dt.int32 if other.extent <= dt.limits(dt.int32)[1] else dt.int64
+    rank, zero = Ref("rank", kind, 1, "register"), ix.const(0)
+    count = Expr("cast", kind, (_bool("or", before, tie),))
     found = Index({Dyn(ex.load(rank, zero), 0, other.extent - 1): 1}, 0)
     body = Loop(item, "item", (
-        Store(rank, zero, ex.const(0, dt.int64)),
-        Loop(other, "serial", (Store(rank, zero, _int("add", ex.load(rank, zero), count)),)),
+        Store(rank, zero, ex.const(0, kind)),
+        Loop(other, "serial", (
+            Store(rank, zero, Expr("add", kind, (ex.load(rank, zero), count))),)),
         Store(out, source.at({**env, source.axes[axis]: found}), here),
     ))  # fmt: skip
     return Kernel(name, params(out, mine), (rank,), body, block)

@@ -8,7 +8,7 @@ from typing import Final
 
 from drivers.base.errors import BadArgument
 from queues import aql
-from queues.amd_launch import WORD_BYTES, Block, Kernel, Packer, Words, argument_words
+from queues.amd_launch import Block, Kernel, Packer, Words, argument_words
 
 _GRID_WORD: Final = aql.KERNEL_DISPATCH.word("grid_size_x")
 _KERNARG_WORD: Final = aql.KERNEL_DISPATCH.word("kernarg_address")
@@ -49,19 +49,24 @@ class AqlLauncher:
         values[self._kernarg] = kernarg_va
         at = self._grid
         for axis, (groups, items) in enumerate(zip(grid, self._block, strict=True)):
-            if groups * items > MAX_ITEMS:
-                raise BadArgument(
-                    f"{groups} workgroups of {items} work-items", hint="launch fewer at a time"
-                )
-            values[at + axis] = groups * items
+            values[at + axis] = _items(groups, items)
         return values
 
     def quick(self, kernarg_va: int, grid: int) -> list[bytes | int]:
         """The same for one dimension."""
         values = self._template.copy()
         values[self._kernarg] = kernarg_va
-        values[self._grid] = grid * self._block[0]
+        values[self._grid] = _items(grid, self._block[0])
         return values
+
+
+def _items(groups: int, items: int) -> int:
+    """Work-items of one dimension of a grid. Raises: BadArgument for more than 32 bits count."""
+    if groups * items > MAX_ITEMS:
+        raise BadArgument(
+            f"{groups} workgroups of {items} work-items", hint="launch fewer at a time"
+        )
+    return groups * items
 
 
 def jump(ib_va: int, words: Sequence[int]) -> list[int]:
@@ -71,5 +76,4 @@ def jump(ib_va: int, words: Sequence[int]) -> list[int]:
 
 PACKET_BYTES: Final = aql.PACKET_BYTES
 PACKET_FORMAT: Final = f"={aql.PACKET_WORDS}I"
-SLOT_WORD_BYTES: Final = WORD_BYTES
 EMPTY_SLOT: Final = struct.pack(PACKET_FORMAT, *aql.invalid())

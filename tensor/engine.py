@@ -128,7 +128,7 @@ class _Exported:
 def to_numpy(node: Node, name: str) -> NDArray[Any]:
     """The elements of a node, realised first. bfloat16 comes as the uint16 of its bits.
 
-    On the CPU a read-only view of the storage, without a copy.
+    Read-only; on the CPU a view of the storage, without a copy.
     Raises: Unsupported inside a function that `jit` is recording.
     """
     recording = runtime(name).recording
@@ -146,7 +146,8 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
     if source.host_visible:
         return np.asarray(_Exported(storage, node.dtype, node.shape))
     result = np.empty(node.shape, node.dtype.storage)
-    source.copy_out(result.data.cast("B"), storage.buffer)
+    source.copy_out(result.reshape(-1).view(np.uint8).data, storage.buffer)
+    result.flags.writeable = False
     return result
 
 

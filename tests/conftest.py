@@ -19,6 +19,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "host_memory: needs a device that works on host memory; skipped with --board"
+    )
     chip = config.getoption("board")
     if chip:
         from tests.board_option import BoardRun

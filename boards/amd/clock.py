@@ -7,7 +7,7 @@ import time
 
 TICKS_PER_S = 100_000_000
 """src: notes section 2: RELEASE_MEM's clock counter is 100 MHz."""
-_NS_PER_TICK = 10
+NS_PER_TICK = 10
 _NS_PER_S = 1_000_000_000
 _TURN_S = 0.001
 """Real time for which a thread that skipped time lets others run."""
@@ -29,7 +29,7 @@ class Clock:
 
     def ticks(self) -> int:
         """The GPUs' 100 MHz counter."""
-        return self.now_ns() // _NS_PER_TICK
+        return self.now_ns() // NS_PER_TICK
 
     def skip(self, seconds: float) -> None:
         """Let `seconds` pass without waiting."""

@@ -135,8 +135,9 @@ class AqlQueue:
     def _finish(self, packet: bytes, header: int) -> Progress:
         """Release, and count the completion signal down."""
         context = self.context
-        if bits(header, 12, 11) != at.SCOPE_NONE:
-            context.waves.release()
+        scope = bits(header, 12, 11)
+        if scope != at.SCOPE_NONE:
+            context.waves.release(outside=scope == at.SCOPE_SYSTEM)
         handle = int.from_bytes(packet[at.COMPLETION :], "little")
         properties = context.read_int(self.queue_va + at.QUEUE_PROPERTIES, 4)
         times = (self.begin, context.host.ticks()) if properties & at.PROFILING else None

@@ -44,32 +44,44 @@ class WaveMemory:
         self.code = space.agent(f"code of queue {queue_id}")
         self.in_flight = False
         """Whether a dispatch was started that nobody has waited for."""
+        self.unreleased = False
+        """Whether the shared cache may hold what waves wrote: only this GPU sees it."""
+        self._filled = False
+        self.behind_host = False
+        """Whether the caches hold what the host may have changed since: its doorbell came after."""
         self.ends: set[int] = set()
         """Where end-of-pipe values went since the last dispatch: who waits there waits for it."""
 
     def started(self) -> None:
         """A dispatch begins, on the other compute units."""
         self.data = self._caches[self.data is self._caches[0]]
-        self.in_flight = True
+        self.in_flight = self.unreleased = self._filled = True
         self.ends.clear()
+
+    def rung(self) -> None:
+        """The host has given the queue work, and may have written anything before."""
+        self.behind_host = self._filled
 
     def ended(self) -> None:
         """The processor has waited for all dispatches to end."""
         self.in_flight = False
 
-    def release(self) -> None:
-        """At the end of all dispatches so far: what they wrote is visible outside."""
+    def release(self, *, outside: bool = True) -> None:
+        """At the end of all dispatches so far: what they wrote is visible, `outside` too."""
         for cache in self._caches:
             cache.release()
+        if outside:
+            self.unreleased = False
 
-    def write_back(self) -> None:
+    def write_back(self, *, outside: bool = True) -> None:
         """Now: what a dispatch that is still running writes is not part of it."""
         if not self.in_flight:
-            self.release()
+            self.release(outside=outside)
 
     def acquire(self) -> None:
         """Invalidate the compute units' caches; ended dispatches have written through them."""
-        self.write_back()
+        self.write_back(outside=False)
+        self._filled = self.behind_host = False
         for cache in self._caches:
             cache.acquire()
 
@@ -143,6 +155,13 @@ class Context:
             self.find("signal decreased", f"{va:#x} was signalled {last}, now {value}")
         self.signals[va] = value
         self.write_int(va, value, nbytes)
+
+    def interrupt(self, event_id: int) -> None:
+        """Wake whoever waits for the event: the host, which sees only what is written back."""
+        if self.waves.unreleased:
+            self.find("unreleased", "the host is told, and stores of waves are in a cache still")
+        self.host.trace("interrupt", queue=self.spec.queue_id, event=event_id)
+        self.host.interrupt(event_id)
 
     def aligned(self, va: int, nbytes: int) -> int:
         """The address, when it is aligned. Raises: PacketFault."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from boards.amd.clock import NS_PER_TICK
 from boards.amd.cp_context import Context, Hung
 from boards.amd.cp_registers import scratch_wave_bytes, scratch_waves
 from boards.amd.engine_types import Chip
 from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import execute
 from boards.amd.wave_start import waves_per_group
-from boards.amd.wave_types import Dispatch, WaveFault
+from boards.amd.wave_types import Dispatch, Report, WaveFault
 
 # src: HSA runtime: no workgroup has more work-items; hardware's limit is the same.
 GROUP_ITEMS_MAX = 1024
@@ -38,6 +39,11 @@ def check_size(context: Context, dispatch: Dispatch) -> None:
         raise context.fault("invalid dispatch", "scratch has no room for one workgroup")
 
 
+def _ticks(begin: int, report: Report, at_ns: int) -> int:
+    """A moment of a launch on the board's clock, which counted `begin` when it began."""
+    return begin + (at_ns - report.batches[0].start_ns) // NS_PER_TICK
+
+
 def launch(context: Context, dispatch: Dispatch) -> None:
     """Run a dispatch to its end. Raises: WaveFault, MemoryFault, PacketFault, Hung."""
     chip, host = context.host.chip, context.host
@@ -49,6 +55,8 @@ def launch(context: Context, dispatch: Dispatch) -> None:
     if 0 in dispatch.groups:
         context.find("empty dispatch", f"groups {dispatch.groups}")
         return
+    if context.waves.behind_host:
+        context.find("no acquire", "caches were filled before the host rang: arguments may be old")
     begin = host.ticks()
     context.waves.started()
     try:
@@ -64,6 +72,15 @@ def launch(context: Context, dispatch: Dispatch) -> None:
         raise
     for finding in report.findings:
         host.find(finding.kind, f"queue {context.spec.queue_id}, {finding}")
+        host.trace(
+            "finding", queue=context.spec.queue_id, kind=finding.kind, what=finding.what,
+            entry=dispatch.entry, pc=finding.pc, wave=finding.wave, lanes=dispatch.lanes,
+        )  # fmt: skip
+    for batch in report.batches:
+        host.trace(
+            "waves", queue=context.spec.queue_id, first=batch.first, waves=batch.waves,
+            begin=_ticks(begin, report, batch.start_ns), end=_ticks(begin, report, batch.end_ns),
+        )  # fmt: skip
     x, y, z = dispatch.groups
     host.trace(
         "dispatch", queue=context.spec.queue_id, entry=dispatch.entry, groups=x * y * z,

@@ -183,5 +183,5 @@ def check_wptr(context: Context, value: int, last: int, read: int, size: int) ->
     if value - read == size:
         context.find("full ring", "read and write pointer are equal modulo its size")
     stored = context.read_int(context.spec.wptr_va, 8)
-    if stored != value:
+    if stored < value:  # a later store may have come before its doorbell
         context.find("stale write pointer", f"memory has {stored}, the doorbell {value}")

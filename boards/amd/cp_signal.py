@@ -27,8 +27,7 @@ def store(context: Context, handle: int, new: int) -> None:
     event = int.from_bytes(signal[at.SIGNAL_EVENT :][:4], "little")
     if mailbox:
         context.write_int(context.aligned(mailbox, 8), event, 8)
-        context.host.trace("interrupt", queue=context.spec.queue_id, event=event)
-        context.host.interrupt(event)
+        context.interrupt(event)
 
 
 def complete(context: Context, handle: int, times: tuple[int, int] | None) -> None:

@@ -83,8 +83,7 @@ def release_mem(state: State, words: tuple[int, ...]) -> bool:
         raise context.fault("reserved value", "an interrupt alone has DATA_SEL 0")
     _release_value(context, words, data)
     if interrupt in (_INTERRUPT_ONLY, _INTERRUPT_AFTER_WRITE):
-        context.host.trace("interrupt", queue=context.spec.queue_id, event=words[6])
-        context.host.interrupt(words[6])
+        context.interrupt(words[6])
     return True
 
 

@@ -111,6 +111,7 @@ class Engines:
         try:
             if running.rung is not None:
                 value, running.rung = running.rung, None
+                running.context.waves.rung()
                 running.queue.doorbell(value)
             progress = running.queue.step()
         except Hung as hung:

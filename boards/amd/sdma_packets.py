@@ -69,8 +69,7 @@ def fence(context: Context, words: tuple[int, ...]) -> bool:
 
 def trap(context: Context, words: tuple[int, ...]) -> bool:
     """Interrupt with 28 bits of context."""
-    context.host.trace("interrupt", queue=context.spec.queue_id, event=words[1])
-    context.host.interrupt(words[1])
+    context.interrupt(words[1])
     return True
 
 

@@ -8,6 +8,7 @@ diverging waves find each other again at the first common instruction.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -33,7 +34,16 @@ from boards.amd.wave_start import register_counts, start, waves_per_group
 from boards.amd.wave_state import ACCUMULATORS, Waves
 from boards.amd.wave_strict import Observer
 from boards.amd.wave_touch import Touch, touch
-from boards.amd.wave_types import Array, Dispatch, Memory, MemoryFault, Report, Strict, WaveFault
+from boards.amd.wave_types import (
+    Array,
+    Batch,
+    Dispatch,
+    Memory,
+    MemoryFault,
+    Report,
+    Strict,
+    WaveFault,
+)
 from boards.amd.wave_vector import bind_dual, bind_vector, operation
 
 _CHUNK_WAVES = 2048
@@ -82,8 +92,11 @@ def execute(
     code: dict[int, Bound] = {}
     with np.errstate(all="ignore"):
         for first in range(0, total, chunk):
-            groups = min(chunk, total - first)
+            groups, start_ns = min(chunk, total - first), time.monotonic_ns()
             Chunk(dispatch, memory, strict or Strict(), family, report, code).run(first, groups)
+            report.batches.append(
+                Batch(first * per_group, groups * per_group, start_ns, time.monotonic_ns())
+            )
     return report
 
 

@@ -17,9 +17,10 @@ _FAR = {
 }  # fmt: skip
 """Operands that are counted from M0: only running the instruction tells the register."""
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
-_WIDE_ADDEND = frozenset({"v_mad_u64_u32", "v_mad_i64_i32"})
-"""Compilers use these for a 32-bit a * b + c too: then the addend's upper half, and that of the
-result, mean nothing and were never written."""
+_WIDE_LAST = frozenset({"v_mad_u64_u32", "v_mad_i64_i32", "v_mov_b64"})
+"""The upper half of the last operand may be undefined. Compilers use the first two for a 32-bit
+a * b + c too, and the move for two values of which only the first is defined; then the result's
+upper half means nothing either, which is not followed."""
 _PAIR = 2
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
@@ -115,7 +116,7 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
     for number, o in enumerate(inst.operands):
         if o.field in "kioh" or o.field in far:
             continue
-        if inst.meaning in _WIDE_ADDEND and number == len(inst.operands) - 1:
+        if inst.meaning in _WIDE_LAST and number == len(inst.operands) - 1:
             o = o._replace(dwords=1)
         if inst.encoding == "VOP3P" and number >= targets and o.dwords == _PAIR:
             o = _picked(inst, o, number - targets)

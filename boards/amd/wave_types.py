@@ -135,6 +135,16 @@ class Dispatch:
     """Instructions (of a group of waves) after which the launch counts as endless."""
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Waves that ran side by side, and when: nanoseconds of the machine's monotonic clock."""
+
+    first: int
+    waves: int
+    start_ns: int
+    end_ns: int
+
+
 @dataclass(slots=True)
 class Report:
     """What a launch did."""
@@ -144,3 +154,5 @@ class Report:
     """Instructions executed, counted once for all the waves that executed them together."""
     wave_instructions: int = 0
     findings: list[Finding] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    """How the waves were shared out over time."""

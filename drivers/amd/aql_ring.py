@@ -55,7 +55,7 @@ class AqlRing(Ring):
     def __init__(self, about: About, hw: HwQueue, target: Target, gpu: Gpu) -> None:
         super().__init__(about, hw)
         self.target = target
-        self._cell = about.progress.cast("Q")
+        self._cell = about.progress().cast("Q")
         self._cell[0] = 0
         self._read = hw.read_pointer
         self._side_bo = allocate(gpu, SLOTS * SIDE_BYTES, Use.SHARED, "arguments", host=True)
@@ -64,6 +64,11 @@ class AqlRing(Ring):
         self._mailbox = about.mailbox_va, about.event_id
         self.limit = SLOTS
         """Position up to which packets may be written without looking at `done`."""
+
+    def packets_at(self, va: int, nbytes: int) -> bytes:
+        off = va - self._side_va
+        inside = 0 <= off <= len(self._side) - nbytes
+        return bytes(self._side[off : off + nbytes]) if inside else b""
 
     def set_scratch(self, scratch: Scratch, lane_bytes: int) -> None:
         """Tell the packet processor about private memory; the queue is idle."""

@@ -31,7 +31,7 @@ class CopyRing(Ring):
     def __init__(self, about: About, hw: HwQueue, engine: Engine) -> None:
         super().__init__(about, hw)
         self.engine = engine
-        self._cell = about.progress.cast("I")
+        self._cell = about.progress().cast("I")
         self._cell[0] = 0
         self._done = 0
         event = sdma.fence(engine, addr=about.mailbox_va, data=about.event_id)

@@ -147,6 +147,14 @@ class AmdDevice(Queues):
         found = [g for g in list(self._graphs) if g.gpu_va <= va < g.gpu_va + g.nbytes]
         return [name for graph in found for name in graph.names]
 
+    def graph_packets(self, va: int, nbytes: int) -> bytes:
+        """The packets of a graph that are there."""
+        for graph in list(self._graphs):
+            off = va - graph.gpu_va
+            if 0 <= off <= graph.nbytes - nbytes:
+                return bytes(graph.view[off : off + nbytes])
+        return b""
+
     # Work
 
     def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:

@@ -21,7 +21,6 @@ from drivers.amd.kfd_event import (
     EventType,
     HwExceptionData,
     MemoryExceptionData,
-    ResetType,
     WaitEventsArgs,
     WaitResult,
 )
@@ -40,12 +39,6 @@ class Trouble:
 
     memory: MemoryExceptionData | None = None
     hardware: HwExceptionData | None = None
-
-    @property
-    def resets_all(self) -> bool:
-        """Whether no queue of the GPU survived it."""
-        hardware = self.hardware
-        return hardware is not None and hardware.reset_type == ResetType.WHOLE_GPU_RESET
 
 
 class Events:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol, TypeAlias
 
 from drivers.amd.events import Trouble
 from drivers.amd.kfd_event import (
@@ -14,10 +14,10 @@ from drivers.amd.kfd_event import (
     ResetType,
 )
 from drivers.amd.memory import Block
-from drivers.amd.ring import Ring
+from drivers.amd.ring import DUMP_BYTES, DUMP_LINES, Ring
 from drivers.base.errors import DeviceFault, DeviceGone, Hang, MalformedInput
 from queues.amd_launch import PGM_SHIFT
-from queues.decode import decode, decoder, words_of
+from queues.decode import decode, decoder, dump, words_of
 from queues.packet_layout import Packet
 
 NEAR_BYTES: Final = 16 << 20
@@ -25,6 +25,12 @@ NEAR_BYTES: Final = 16 << 20
 _PGM_LO: Final = 0x2E0C - 0x2C00
 """COMPUTE_PGM_LO, as SET_SH_REG counts."""
 MOST_NAMES: Final = 4
+JUMPS: Final = frozenset({"INDIRECT_BUFFER", "PM4_IB"})
+_WAITS: Final = {"WAIT_REG_MEM": ("mem_poll_addr", "reference"), "POLL_REGMEM": ("addr", "value")}
+"""Where and for what a packet waits."""
+_FILLERS: Final = frozenset({"NOP", "TYPE2", "INVALID", "PRED_EXEC"})
+SignalAt: TypeAlias = Callable[[int], int | None]
+"""The value of the signal at an address, when one is there."""
 _RECOVERED: Final = "the queues were replaced and the device can be used; results are lost"
 
 
@@ -41,6 +47,9 @@ class Device(Protocol):
 
     def graph_names(self, va: int) -> list[str]:
         """Programs of the graph whose packets are there."""
+
+    def graph_packets(self, va: int, nbytes: int) -> bytes:
+        """The packets of a graph that are there."""
 
 
 def place(device: Device, va: int) -> tuple[str, str]:
@@ -61,12 +70,55 @@ def place(device: Device, va: int) -> tuple[str, str]:
 
 def packets(ring: Ring) -> Iterator[Packet]:
     """What the ring has not finished; ends at the first word that is no packet."""
-    form = decoder(ring.decode_as, ring.arch)
-    words = words_of(ring.pending_bytes())
+    yield from _until_bad(ring.decode_as, ring.arch, ring.pending_bytes())
+
+
+def _until_bad(kind: str, arch: str, data: bytes) -> Iterator[Packet]:
     try:
-        yield from decode(form, words)
+        yield from decode(decoder(kind, arch), words_of(data))
     except MalformedInput:
         return
+
+
+def jumped(device: Device, ring: Ring, packet: Packet) -> list[Packet]:
+    """The packets that a jump in the ring goes to, as far as they are known."""
+    va, nbytes = packet.fields["ib_base"], 4 * packet.fields["ib_size"]
+    data = ring.packets_at(va, nbytes) or device.graph_packets(va, nbytes)
+    return list(_until_bad("pm4", ring.arch, data))
+
+
+def waits(device: Device, ring: Ring, signal_at: SignalAt) -> bool:
+    """Whether the ring stands at a packet that waits for a signal, which somebody may still set.
+
+    Of packets that it jumps to nobody knows which one it is at: one that waits is enough.
+    """
+    for packet in packets(ring):
+        if packet.name in JUMPS:
+            return any(_unmet(inner, signal_at) for inner in jumped(device, ring, packet))
+        if packet.name not in _FILLERS:
+            return _unmet(packet, signal_at)
+    return False
+
+
+def _unmet(packet: Packet, signal_at: SignalAt) -> bool:
+    names = _WAITS.get(packet.name)
+    if names is None:
+        return False
+    va, reference = names
+    value = signal_at(packet.fields[va])
+    return value is not None and value < packet.fields[reference]
+
+
+def stands_at(device: Device, ring: Ring) -> str:
+    """The ring's dump, and behind it the packets that its first jump goes to."""
+    lines = ring.dump()
+    first = next((packet for packet in packets(ring) if packet.name not in _FILLERS), None)
+    if first is None or first.name not in JUMPS:
+        return lines
+    va, nbytes = first.fields["ib_base"], 4 * first.fields["ib_size"]
+    data = ring.packets_at(va, nbytes) or device.graph_packets(va, nbytes)
+    inner = dump(decoder("pm4", ring.arch), words_of(data[:DUMP_BYTES]), limit=DUMP_LINES)
+    return f"{lines}\n  at {va:#x}:\n{inner}" if data else lines
 
 
 def kernels(device: Device, ring: Ring) -> list[str]:
@@ -85,7 +137,7 @@ def _named(device: Device, packet: Packet) -> Iterable[str]:
         return device.program_names(code_va=(high << 32 | low) << PGM_SHIFT)
     if packet.name == "KERNEL_DISPATCH":
         return device.program_names(descriptor_va=packet.fields["kernel_object"])
-    if packet.name in ("INDIRECT_BUFFER", "PM4_IB"):
+    if packet.name in JUMPS:
         return device.graph_names(packet.fields["ib_base"])
     return ()
 
@@ -132,15 +184,21 @@ def _memory(device: Device, data: MemoryExceptionData, names: list[str], ring: R
     )
 
 
-def evicted(name: str) -> DeviceGone:
-    """The error for everything after a page fault with which the kernel stopped all queues.
+def evicted(name: str, trouble: Trouble) -> DeviceGone:
+    """The error for everything after a fault with which the kernel stopped all queues for good.
 
     # src: kfd_int_process_v11.c, kfd_dqm_evict_pasid(); amdgpu_drv.c no_queue_eviction_on_vm_fault
+    # src: kfd_device.c kgd2kfd_pre_reset(), and the comment above kgd2kfd_post_reset()
     """
+    if trouble.hardware is not None:
+        return DeviceGone(
+            f"{name}: after its reset the GPU runs no queue of this process any more",
+            hint="start a new process",
+        )
     return DeviceGone(
         f"{name}: after a page fault the kernel runs no queue of this process any more",
-        hint="start a new process; with `options amdgpu no_queue_eviction_on_vm_fault=1` in "
-        "/etc/modprobe.d a process goes on after a fault",
+        hint="start a new process; with amdgpu.no_queue_eviction_on_vm_fault=1 on the kernel's "
+        "command line a process goes on after a fault",
     )
 
 
@@ -158,13 +216,18 @@ def _hardware(device: Device, data: HwExceptionData, names: list[str], ring: Rin
     )
 
 
-def hang(device: Device, ring: Ring, timeout_s: float) -> Hang:
-    """The error for a queue that does not progress, with what it stands at."""
-    dump, names = ring.dump(), kernels(device, ring)
+def hang(device: Device, ring: Ring, timeout_s: float, *, parked: bool) -> Hang:
+    """The error for a queue that does not progress, with what it stands at.
+
+    A `parked` one waits for a signal and goes on when that comes; others are replaced.
+    """
+    text, names = stands_at(device, ring), kernels(device, ring)
     about = f" in kernel {' or '.join(map(repr, names))}" if names else ""
     return Hang(
-        f"{ring.name} made no progress for {timeout_s:g} s{about}; it stands at\n{dump}\n",
+        f"{ring.name} made no progress for {timeout_s:g} s{about}; it stands at\n{text}\n",
         queue=ring.name,
-        dump=dump,
-        hint=f"Wait longer, or look for a loop that does not end; {_RECOVERED}",
+        dump=text,
+        hint="Signal what it waits for; the queue goes on then"
+        if parked
+        else f"Wait longer, or look for a loop that does not end; {_RECOVERED}",
     )

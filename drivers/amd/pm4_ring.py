@@ -39,7 +39,7 @@ class Pm4Ring(Ring):
     def __init__(self, about: About, hw: HwQueue, target: Target) -> None:
         super().__init__(about, hw)
         self.target = target
-        self._cell = about.progress.cast("Q")
+        self._cell = about.progress().cast("Q")
         self._cell[0] = 0
         self._end = self.ring_bytes - SLACK_BYTES
         """No block ends behind this, so that every lap begins by looking at `done`."""

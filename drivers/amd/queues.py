@@ -40,8 +40,6 @@ ANSWER_S: Final = 1.0
 """How long an idle queue has to do next to nothing."""
 GRACE_MS: Final = 20
 """How long a queue may still finish after a fault was told, before it is replaced."""
-_WAITS: Final = frozenset({"WAIT_REG_MEM", "POLL_REGMEM"})
-_FILLERS: Final = frozenset({"NOP", "TYPE2"})
 
 ComputeRing: TypeAlias = Pm4Ring | AqlRing
 
@@ -95,7 +93,7 @@ class Queues(Heap):
             clock=self.gpu.world.monotonic_s,
             sleep=self.sleep,
             lock=self._locks[self._cells.index(cell)],
-            progress=pool.view()[at : at + SLOT_BYTES],
+            progress=lambda: pool.view()[at : at + SLOT_BYTES],
             progress_va=pool.gpu_va + at,
             mailbox_va=self.mailbox_va,
             event_id=self.event_id,
@@ -134,7 +132,7 @@ class Queues(Heap):
         about = replace(
             self._about(name, self._cells[1]),
             lock=RLock(),
-            progress=pool.view()[at : at + SLOT_BYTES],
+            progress=lambda: pool.view()[at : at + SLOT_BYTES],
             progress_va=pool.gpu_va + at,
         )
         kind = QueueType.SDMA_XGMI if number >= self.node.sdma_engines else QueueType.SDMA
@@ -216,18 +214,22 @@ class Queues(Heap):
             rings = self.compute, self.copies
             stopped = [ring for ring in rings if self._stuck(ring)]
             error = faults.fault(self, trouble, stopped[0] if stopped else self.compute)
-            for ring in rings if trouble.resets_all else stopped:
+            for ring in stopped:
                 self._replace(ring, error)
-            if trouble.memory is not None:
-                self._look_for_eviction(error)
+            self._look_for_eviction(trouble, error)
         return error
 
-    def _look_for_eviction(self, fault: DeviceError) -> None:
+    def _look_for_eviction(self, trouble: Trouble, fault: DeviceError) -> None:
         """Whether queues still run; when not, everything is refused from now on."""
         idle = next((ring for ring in (self.compute, self.copies) if ring.idle), None)
-        if idle is None or self._answers(idle):
+        if idle is not None:
+            runs = self._answers(idle)
+        else:
+            with self.engine_ring(0) as fresh:
+                runs = self._answers(fresh)
+        if runs:
             return
-        gone = faults.evicted(self.name)
+        gone = faults.evicted(self.name, trouble)
         self.gpu.session.evicted[self.gpu.gpu_id] = gone
         for ring in (self.compute, self.copies):
             ring.stop(gone)
@@ -250,18 +252,16 @@ class Queues(Heap):
 
     def _parked(self, ring: Ring) -> bool:
         """Whether the queue stands at a packet that waits for a signal."""
-        for packet in faults.packets(ring):
-            if packet.name not in _FILLERS:
-                return packet.name in _WAITS
-        return False
+        return faults.waits(self, ring, self.gpu.session.signal_at)
 
     def _hung(self, ring: Ring, timeout_s: float) -> DeviceError:
         with self.lock:
             trouble = self.events.wait(0)
             if trouble is not None:
                 return self._faulted(trouble)
-            error = faults.hang(self, ring, timeout_s)
-            if ring in (self.compute, self.copies) and not self._parked(ring):
+            parked = self._parked(ring)
+            error = faults.hang(self, ring, timeout_s, parked=parked)
+            if ring in (self.compute, self.copies) and not parked:
                 self._replace(ring, error)
         return error
 
@@ -296,6 +296,10 @@ class Queues(Heap):
     @abstractmethod
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
         """Programs whose code or descriptor is there."""
+
+    @abstractmethod
+    def graph_packets(self, va: int, nbytes: int) -> bytes:
+        """The packets of a graph that are there."""
 
     @abstractmethod
     def graph_names(self, va: int) -> list[str]:

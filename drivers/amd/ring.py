@@ -37,14 +37,17 @@ Sleep = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a ring is told by its device. `progress` is not to be kept longer than the ring."""
+    """What a ring is told by its device."""
 
     name: str
     arch: str
     clock: Callable[[], float]
     sleep: Sleep
-    progress: memoryview
-    """Eight bytes that the hardware writes how far it is to, and their GPU address."""
+    progress: Callable[[], memoryview]
+    """Eight bytes that the hardware writes how far it is to, and their GPU address.
+
+    Only a ring holds a view: one in the traceback of an opening that failed would keep the memory.
+    """
     progress_va: int
     lock: AbstractContextManager[object]
     """Also of the ring that replaces this one."""
@@ -133,6 +136,12 @@ class Ring(ABC):
         at = first % self.ring_bytes
         data = bytes(self.bytes[at : at + count])
         return data + bytes(self.bytes[: count - len(data)])
+
+    def packets_at(self, va: int, nbytes: int) -> bytes:
+        """Packets of the ring's own that one of its packets jumps to; b"" when none are there."""
+        off = va - self.ring_va
+        inside = 0 <= off <= self.ring_bytes - nbytes and self.decode_as == "pm4"
+        return bytes(self.bytes[off : off + nbytes]) if inside else b""
 
     def dump(self) -> str:
         """The first of it, as packets by name."""

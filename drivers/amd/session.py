@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from functools import partial
 from threading import RLock
 from typing import Final
@@ -51,10 +52,17 @@ class Session:
         """Open render files by gpu_id."""
         self.stranded: list[Region] = []
         """Addresses of memory that the kernel would not take back: nothing else may be there."""
+        self.peeks: list[Callable[[int], int | None]] = []
+        """What tells the value of the signal at an address, one of each device."""
         self.evicted: dict[int, DeviceError] = {}
         """GPUs that run nothing of this process any more, and why."""
         self.forked = False
         _sessions.add(self)
+
+    def signal_at(self, va: int) -> int | None:
+        """The value of the signal of any device that is there."""
+        found = (peek(va) for peek in self.peeks)
+        return next((value for value in found if value is not None), None)
 
     def acquire(self, node: GpuNode) -> int:
         """The render file of a GPU whose address space is this process's."""

@@ -28,6 +28,7 @@ class Slots:
         self._pools: list[Bo] = []
         self._free: list[tuple[Bo, int]] = []
         self._lock = Lock()
+        gpu.session.peeks.append(self.peek)
 
     def take(self) -> tuple[Bo, int]:
         """A slot: its pool, and its offset there. Raises: OutOfMemory."""
@@ -38,12 +39,24 @@ class Slots:
                 self._free = [(pool, at) for at in range(0, POOL_BYTES, SLOT_BYTES)]
             return self._free.pop()
 
+    def peek(self, va: int) -> int | None:
+        """The value of the signal at an address; None when no signal of these is there."""
+        for pool in self._pools:
+            off = va - pool.gpu_va
+            if 0 <= off < pool.nbytes and off % SLOT_BYTES == 0:
+                value: int = pool.view()[off : off + SLOT_BYTES].cast("Q")[0]
+                return value
+        return None
+
     def give_back(self, slot: tuple[Bo, int]) -> None:
         """Nobody waits on it or signals it any more."""
         self._free.append(slot)
 
     def close(self) -> None:
         """Free every pool."""
+        peeks = self._gpu.session.peeks
+        if self.peek in peeks:
+            peeks.remove(self.peek)
         pools, self._pools, self._free = self._pools, [], []
         run_all(pool.free for pool in pools)
 

@@ -40,3 +40,33 @@ device.synchronize()
 )
 
 STATUS = "import sys; sys.exit({!r})"
+
+BAD_COPY = (
+    _KERNEL
+    + """
+from queues import sdma
+
+ring = device.copies
+with ring.lock:
+    ring.emit([sdma.copy_linear(ring.engine, dst_addr=0x2000, src_addr=a.gpu_va, count=64)])
+device.synchronize()
+"""
+)
+
+NO_WAIT = """
+from dataclasses import replace
+import numpy as np
+from compilers.amd_smoke import BLOCK, firmware
+from tensor import engine
+
+device = engine.device("AMD")
+made = firmware("smoke", device.arch)
+words = np.frombuffer(made.image, np.uint32).copy()
+words[words & 0xFFFF0000 == 0xBF890000] = 0xBF800000  # every s_waitcnt becomes s_nop
+program = device.load(replace(made, image=words.tobytes()))
+buffers = [device.alloc(4 * BLOCK) for _ in range(3)]
+for buffer in buffers:
+    device.copy_in(buffer, memoryview(bytes(4 * BLOCK)))
+device.launch(program, [*buffers, BLOCK], 1)
+device.synchronize()
+"""

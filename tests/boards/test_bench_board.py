@@ -57,7 +57,7 @@ def test_a_wrong_result_is_an_error() -> None:
 
 
 def test_a_missed_goal_is_said() -> None:
-    result = board.Result("r", 9.0, 1.0, 2.0, 0.0, 1e-5)
+    result = board.Result("r", 9.0, 1.0, 2.0, 0.5, 0.0, 1e-5)
     check(not result.missed and "missed" not in result.line())
     check(
         replace(result, warm_s=3.0).missed and "goal missed" in replace(result, warm_s=3.0).line()

@@ -122,6 +122,25 @@ def test_a_fault_is_told_with_kernel_wave_code_and_page_walk(tmp_path: Path, chi
     check("page walk of 0x1000:" in report and "PDB2 at " in report, report)
 
 
+def test_a_finding_in_code_is_shown_with_the_code(tmp_path: Path) -> None:
+    status, said = ran(tmp_path, programs.NO_WAIT)
+    check(status == 1 and "finding: wait count: " in said, said)
+    notes = [part for part in said.split("\n") if part.startswith("code: wait count: ")]
+    check(notes and all(" in kernel smoke_add, wave 0" in note for note in notes), said)
+    vector = said[said.index("code: wait count: v") :]
+    arrow = next(line for line in vector.splitlines() if "->" in line)
+    check("v_add_nc_u32" in arrow, f"the sum uses what was not waited for, not {arrow}")
+    check("global_load_b32" in vector.split("->")[0] and "s_nop" in vector.split("->")[0], vector)
+
+
+def test_a_fault_of_a_copy_engine_is_told_with_its_page_walk(tmp_path: Path) -> None:
+    status, said = ran(tmp_path, programs.BAD_COPY)
+    check(status == 1 and "DeviceFault" in said, said)
+    report = said[said.index("fault: ") :]
+    check(re.match(r"fault: queue fault of queue \d+: unmapped write at 0x2000", report), report)
+    check("page walk of 0x2000:" in report and "wave" not in report, report)
+
+
 def test_wrong_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(command.main(["run", "gfx1100", str(tmp_path / "none.py")]) == 2)
     check("there is no file" in capsys.readouterr().err)

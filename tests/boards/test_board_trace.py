@@ -101,12 +101,25 @@ def test_a_program_s_timeline(tmp_path: Path, setup: Setup) -> None:
     (packet,) = [p for p in packets if p["tid"] == tid]
     check(packet["ts"] <= dispatch["ts"], "the dispatch begins before its packet")
     check(dispatch["ts"] + dispatch["dur"] <= packet["ts"] + packet["dur"] + 1e-6)
-    waves = [max(e["args"].values()) for e in named(document, "C", "waves")]
-    lanes = 64 if setup.chip == "gfx942" else 32
-    check(dispatch["args"]["waves"] == max(waves), str(waves))
-    check(1 <= max(waves) <= items // lanes + 64 and waves[-1] == 0, str(waves))
+    check_waves(document, dispatch, items // (64 if setup.chip == "gfx942" else 32))
     check(named(document, "X", "COPY_LINEAR"), "copies are missing")
     check(named(document, "i", "doorbell") and named(document, "i", "interrupt"))
+
+
+def check_waves(document: dict[str, Any], dispatch: Event, least: int) -> None:
+    """Every wave is in one slice, inside the dispatch, one batch behind the other."""
+    slices = [e for e in document["traceEvents"] if e.get("cat") == "waves"]
+    check(sum(e["args"]["waves"] for e in slices) == dispatch["args"]["waves"], str(slices))
+    # a lane takes a few items, at most 16 here
+    check(dispatch["args"]["waves"] >= least // 16, str(dispatch))
+    first = 0
+    for e in slices:
+        check(e["args"]["first"] == first, f"wave {first} is missing")
+        first += e["args"]["waves"]
+        check(e["ts"] >= dispatch["ts"] - 1e-6, str(e))
+        check(e["ts"] + e["dur"] <= dispatch["ts"] + dispatch["dur"] + 1e-6, str(e))
+    counts = [max(e["args"].values()) for e in named(document, "C", "waves")]
+    check(max(counts) == max(e["args"]["waves"] for e in slices) and counts[-1] == 0, str(counts))
 
 
 def test_memory_is_mapped_and_unmapped(tmp_path: Path) -> None:

@@ -97,6 +97,16 @@ def test_dispatch_completes() -> None:
     check(("acquire", "waves of queue 1") in r.log and ("release", "waves of queue 1") in r.log)
 
 
+@pytest.mark.parametrize(("scope", "found"), [(0, True), (1, True), (2, False)])
+def test_a_host_is_told_at_system_scope(scope: int, found: bool) -> None:
+    r = AqlRig()
+    r.signal(SIGNAL, 1, MAILBOX, 7)
+    r.send(dispatch(Work(r, "ids"), (32, 1, 1), header=KERNEL | scope << 11))
+    check(r.host.interrupts == [7])
+    check([kind for kind, _ in r.host.findings] == ["unreleased"] * found)
+    check((("release", "waves of queue 1") in r.log) is (scope > 0), "other queues see it")
+
+
 def test_partial_groups_and_no_scopes() -> None:
     r = AqlRig()
     work = Work(r, "ids")

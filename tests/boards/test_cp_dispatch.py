@@ -103,6 +103,30 @@ def test_a_kernel_s_fault_stops_its_queue_and_no_other() -> None:
     check(r.word(0x40) == 2)
 
 
+@pytest.mark.parametrize("written_back", [True, False])
+def test_an_interrupt_before_the_caches_are_written_back_is_found(written_back: bool) -> None:
+    r = rig()
+    # src: nvd.h RELEASE_MEM: event 0x14 of index 5, GL2_WB 21; INT_SEL 2 with 64 bits of data
+    release = [0xC0064900, 0x514 | written_back << 21, 0x42000000, 0x10000040, 0x7F, 9, 0, 0x2A]
+    r.submit(Work(r, "ids").pm4((1, 1, 1)) + release)
+    check(r.host.interrupts == [0x2A] and not r.host.faults)
+    kinds = [kind for kind, _ in r.host.findings]
+    check(kinds == ([] if written_back else ["unreleased"]), str(kinds))
+
+
+def test_a_launch_behind_the_host_s_back_is_found() -> None:
+    """Kernel arguments are rewritten in place: the scalar cache may hold the old ones."""
+    r = rig()
+    work = Work(r, "ids")
+    r.submit(work.pm4((1, 1, 1)))
+    check(not r.host.findings, "nothing was cached before")
+    # src: nvd.h ACQUIRE_MEM with GLK_INV, GLV_INV, GL1_INV
+    r.submit([0xC0065800, 0, 0xFFFFFFFF, 0xFF, 0, 0, 0xA, 0x380, *work.pm4((1, 1, 1))])
+    check(not r.host.findings)
+    r.submit(work.pm4((1, 1, 1)))
+    check([kind for kind, _ in r.host.findings] == ["no acquire"])
+
+
 def test_an_endless_kernel_hangs_quietly() -> None:
     r = rig(max_steps=5000)
     r.submit(Work(r, "endless").pm4((1, 1, 1)))

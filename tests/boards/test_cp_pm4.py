@@ -132,6 +132,41 @@ def test_acquire_mem_invalidates_what_it_names() -> None:
     check(("acquire", "code of queue 1") in r.log)
 
 
+@pytest.mark.parametrize(
+    ("family", "control", "data", "code"),
+    # src: nvd.h PACKET3_ACQUIRE_MEM_GCR_CNTL: GLI_INV 0, GLK_INV 7, GLV_INV 8, GL1_INV 9
+    [("gfx11", 0x380, True, False), ("gfx11", 0x180, False, False), ("gfx12", 0x180, True, False),
+     ("gfx11", 0x300, False, False), ("gfx11", 0x001, False, True),
+     # src: soc15d.h CP_COHER_CNTL: TCL1 22, SH_KCACHE 27, SH_ICACHE 29
+     ("gfx9", 1 << 22 | 1 << 27, True, False), ("gfx9", 1 << 22, False, False),
+     ("gfx9", 1 << 27, False, False), ("gfx9", 1 << 29, False, True)],
+)  # fmt: skip
+def test_each_cache_is_invalidated_by_its_bit(family, control, data, code) -> None:
+    r = rig(chip("any", family, (4, 4, 2) if family == "gfx9" else (6, 0, 0)))
+    words = [0xFFFFFFFF, 0x00FFFFFF, 0, 0, 0xA]
+    gfx9 = family == "gfx9"
+    r.submit([0xC0055800, control, *words] if gfx9 else [0xC0065800, 0, *words, control])
+    check(not r.host.faults, str(r.host.faults))
+    check((("acquire", "waves of queue 1") in r.log) is data)
+    check((("acquire", "code of queue 1") in r.log) is code)
+
+
+def test_a_full_ring_is_found() -> None:
+    r = rig()
+    r.submit(NOP_1 * (RING_BYTES // 4))
+    check([kind for kind, _ in r.host.findings] == ["full ring"])
+
+
+def test_chains_are_counted_from_each_buffer_of_the_ring() -> None:
+    """More than 4096 in all, and never two in a row."""
+    r = rig()
+    r.put_words(0x500, NOP_1 * 5)
+    r.put_words(0x400, FLUSH + CHAIN_5)
+    for _ in range(21):
+        r.submit(BUFFER_6 * 200)
+    check(not r.engines.hung and not r.host.faults and r.engines.idle(1))
+
+
 def test_soc15_release_and_acquire() -> None:
     r = gfx942()
     r.submit(SOC15_ACQUIRE + SOC15_RELEASE)
@@ -229,6 +264,10 @@ BROKEN = {
     "buffer without words": ([*BUFFER_6[:3], 0x00800000], "wrong length"),
     "buffer that is too long": ([*BUFFER_6[:3], 0x00900000], "wrong length"),
     "chain from a ring": (CHAIN_5, "nested"),
+    "flush with a reserved bit": (_or(FLUSH, 1, 1 << 7), "reserved bits"),
+    "a range of GL1": (_or(ACQUIRE, 7, 1 << 2), "unsupported"),
+    "a range of GL2": (_or(ACQUIRE, 7, 1 << 11), "unsupported"),
+    "a range of code": ([*ACQUIRE[:7], 2], "unsupported"),
     "acquire of a range": ([*ACQUIRE[:2], 0x1000, 0, *ACQUIRE[4:]], "unsupported"),
     "register of another engine": ([0xC0017600, 0x0, 1], "unknown register"),
     "beyond the registers": ([0xC0017600, 0x400, 1], "wrong length"),
@@ -310,6 +349,9 @@ def test_write_pointer_rules() -> None:
     r.engines.doorbell(1, 5)
     check(not r.host.findings)
     r.space.write(RPTR - 72, (9).to_bytes(8, "little"))
+    r.engines.doorbell(1, 5)
+    check(not r.host.findings, "memory may be ahead")
+    r.space.write(RPTR - 72, (4).to_bytes(8, "little"))
     r.engines.doorbell(1, 5)
     check([kind for kind, _ in r.host.findings] == ["stale write pointer"])
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from boards.amd.wave_types import Strict
 from compilers import dtype as dt
-from compilers import graph
+from compilers import graph, toolchains
 from compilers.dtype import DType
 from compilers.graph import BINARY, MATH1, MATH2, UNARY, Node
+from compilers.schedule import plan
+from compilers.signature import rebuild, signature
 from tests import oracle
 from tests.amd_toolbox import needs_comgr
 from tests.boards.kernel_runner import TARGETS, compute
+from tests.boards.kernel_runner import run as launch
 from tests.compilers.lowering import leaf, matmul, softmax
 from tests.graph_maker import Maker
 from tests.graph_runner import compare
@@ -143,12 +147,53 @@ def test_reductions_of_every_team(kind: str, arch: str) -> None:
         np.testing.assert_array_equal(got, oracle.evaluate(node))
 
 
+@pytest.mark.parametrize("kind", ["add", "max"])
+def test_long_reductions_keep_every_unit_busy(kind: str) -> None:
+    """The chip of these tests has 48 compute units."""
+    cases = [((1 << 19,), (0,), 48), ((3, 70_000), (1,), 24), ((70_000, 6), (0,), 48)]
+    for shape, axes, groups in cases:
+        node = graph.reduce(kind, numbers(5, *shape), axes)
+        ran = compute([node], strict=Strict())
+        check(not ran.findings, f"{ran.findings[:3]}")
+        np.testing.assert_array_equal(ran.arrays[0], oracle.evaluate(node))
+        check(ran.plan is not None and ran.plan.steps[0].kernel.grid >= groups, f"{shape}")
+
+
+def test_a_deep_product_of_few_tiles_is_summed_in_parts() -> None:
+    random = np.random.default_rng(14)
+    a, b = (random.integers(-9, 9, shape).astype(np.float32) for shape in ((8, 9000), (9000, 12)))
+    ran = compute([matmul(leaf(a), leaf(b))])
+    np.testing.assert_array_equal(ran.arrays[0], a @ b)
+    check(ran.plan is not None and ran.plan.steps[0].kernel.grid == 8, "idle units")
+
+
+@pytest.mark.parametrize(("arch", "compiler"), WAYS)
+def test_offsets_of_more_than_32_bits(arch: str, compiler: str, tmp_path: Path) -> None:
+    """Every 2**30 bytes of a buffer of 8 GiB, of which only what is touched exists."""
+    rows, row = 8, 1 << 28
+    table = np.memmap(tmp_path / "sparse", np.float32, "w+", shape=(rows, row))
+    table[:, 5] = np.arange(1, 1 + rows)
+    source = graph.buffer(np.zeros(1, np.float32), dt.float32, (rows, row))
+    key, _ = signature([graph.slice_(source, ((0, 1), (5, 1)), (rows, 1))])
+    (step,) = plan(rebuild(key).roots, TARGETS[arch]).steps
+    binary = toolchains.build(step.kernel, compiler, arch, frozenset())
+    found = np.zeros(rows, np.float32)
+    launch(binary, [found, table], step.kernel.grid)
+    np.testing.assert_array_equal(found, np.arange(1, 1 + rows))
+
+
 @pytest.mark.parametrize("dtype", [dt.int64, dt.float64, dt.float16, dt.uint8, dt.bool_])
 def test_reductions_of_every_width(dtype: DType) -> None:
-    values = np.random.default_rng(1).integers(0, 2, (5, 200)).astype(dtype.name)
+    random = np.random.default_rng(1)
+    values = random.integers(0, 250, (5, 200)).astype(dtype.name)
+    if dtype is dt.bool_:
+        values = random.integers(0, 300, (5, 200)) == 0
+    if dtype.itemsize == 8:
+        values *= dtype.storage.type(2**30)  # what counts is in the upper half too
     for axis in (0, 1):
-        node = graph.reduce("max", leaf(values), (axis,))
-        np.testing.assert_array_equal(run([node])[0], values.max(axis=axis))
+        for kind, want in (("max", values.max(axis=axis)), ("min", values.min(axis=axis))):
+            node = graph.reduce(kind, leaf(values), (axis,))
+            np.testing.assert_array_equal(run([node])[0], want)
 
 
 @pytest.mark.parametrize(("arch", "compiler"), WAYS)

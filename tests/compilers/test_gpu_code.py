@@ -12,9 +12,12 @@ import pytest
 
 from compilers import amd_comgr, amd_disasm, graph, render_amd_llvm, render_hip, toolchains
 from compilers import dtype as dt
+from compilers import expr as ex
+from compilers import index as ix
 from compilers.dtype import DType
 from compilers.graph import Node
-from compilers.ir import Kernel
+from compilers.index import Var
+from compilers.ir import Barrier, Kernel, Loop, Matrix, Ref, Store
 from compilers.schedule import plan
 from compilers.signature import rebuild, signature
 from drivers.base.contracts import Binary
@@ -96,6 +99,54 @@ def test_products_of_floats_are_tiled(arch: str, multiply: str, load: str) -> No
     check(found["s_barrier"] == (2 if waves > 1 else 0), f"{found}")
     check(not binary.resources["private_bytes"] and not binary.resources["vgpr_spills"], "spilled")
     check(binary.resources["group_bytes"] > 0, "no shared memory")
+    narrow = {"global_load_b32", "global_load_dword"} & found.keys()
+    check(not narrow, f"operands are not read 128 bits at a time: {found}")
+
+
+@pytest.mark.parametrize(("size", "tile"), [(4096, 128), (640, 128), (320, 64), (128, 32)])
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float16])
+def test_tiles_are_as_large_as_48_units_allow(dtype: DType, size: int, tile: int) -> None:
+    (kernel,) = kernels(matmul(halves(dtype, size, size), halves(dtype, size, size)), "gfx1100")
+    check(kernel.grid == (-(-size // tile)) ** 2, f"{kernel.grid} workgroups")
+
+
+@needs_libllvm
+def test_a_product_of_two_kinds_of_halves_is_one_of_floats() -> None:
+    operands = halves(dt.float16, 64, 64), halves(dt.bfloat16, 64, 64)
+    found = mnemonics(built(matmul(*operands), "gfx1100"))
+    check(not any("wmma" in name for name in found) and found["v_dual_fmac_f32"] > 0, f"{found}")
+
+
+@needs_libllvm
+@pytest.mark.parametrize(
+    ("arch", "wait"), [("gfx1100", "s_waitcnt lgkmcnt(0)"), ("gfx1201", "s_wait_dscnt 0x0")]
+)
+def test_stores_to_shared_memory_are_done_before_a_barrier(arch: str, wait: str) -> None:
+    """The barrier does not wait for them: another wave could read what was there before."""
+    for root in (matmul(zeros(256, 256), zeros(256, 256)), softmax(zeros(64, 8192))):
+        texts = [found.text for found in amd_disasm.instructions(built(root, arch))]
+        pending = barriers = 0
+        for text in texts:
+            pending += text.startswith("ds_store")
+            if text == wait:
+                pending = 0
+            if text.startswith(("s_barrier_signal", "s_barrier")) and "wait" not in text:
+                check(not pending, f"{pending} stores are on their way at {text}")
+                barriers += 1
+        check(barriers >= 2, f"{barriers} barriers")
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float16])
+def test_rows_of_shared_memory_begin_in_different_banks(dtype: DType, arch: str) -> None:
+    """An odd number of 16 bytes apart: eight rows are in all of the 32 banks of 4 bytes."""
+    (kernel,) = kernels(matmul(halves(dtype, 64, 64), halves(dtype, 64, 64)), arch)
+    tiles = [ref for ref in kernel.locals if ref.space == "shared"]
+    lines = 32 if dtype is dt.float16 else 16  # the tile is 32 x 32, or 32 x 16 along k
+    for ref in tiles:
+        row_bytes = ref.size // lines * ref.dtype.itemsize
+        check(row_bytes % 32 == 16, f"{ref}: {row_bytes} bytes")
+    check(len(tiles) == 2, f"{tiles}")
 
 
 @needs_libllvm
@@ -113,6 +164,43 @@ def test_a_launch_needs_pointers_and_a_block_only(arch: str) -> None:
     check([resources[f"arg{i}_offset"] for i in range(3)] == [0, 8, 16], "offsets")
     check(resources["block"] == resources["max_workgroup_lanes"] == 256, f"{resources}")
     check(not resources["dynamic_stack"], "a stack")
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "launch"),
+    [((64, 2048), 1, (64, 256)), ((64, 96), 1, (64, 32)), ((64, 40), 1, (4, 256)),
+     ((250, 64), 0, (2, 256)), ((250, 5), 0, (1, 64))],
+)  # fmt: skip
+def test_teams_of_reductions(shape: tuple[int, int], axis: int, launch: tuple[int, int]) -> None:
+    """A workgroup, a wave, 16 lanes for a row; 8 lanes for each of 32, or 8, columns."""
+    (kernel,) = kernels(graph.reduce("add", zeros(*shape), (axis,)), "gfx1100")
+    check((kernel.grid, kernel.block) == launch, f"{kernel.grid} x {kernel.block}")
+
+
+@needs_libllvm
+def test_the_sine_of_huge_angles_is_behind_a_branch() -> None:
+    texts = [found.text for found in amd_disasm.instructions(built(
+        graph.unary("sin", zeros(4096)), "gfx1100"))]  # fmt: skip
+    branch = next(n for n, text in enumerate(texts) if text.startswith("s_cbranch_execz"))
+    before, behind = (sum("_f64" in text for text in part) for part in
+                      (texts[:branch], texts[branch:]))  # fmt: skip
+    check(behind > 2 * before, f"{before} float64 instructions before it, {behind} behind")
+
+
+def test_what_a_barrier_or_a_matrix_step_changes_is_read_again() -> None:
+    out, shared = Ref("out", dt.float32, 64, "global"), Ref("s", dt.float32, 512, "shared")
+    acc, zero = Ref("acc", dt.float32, 8, "register"), ix.const(0)
+    other, sum_ = ex.load(shared, zero), ex.load(acc, zero)
+    halves = Ref("h", dt.float16, 512, "shared")
+    body = (
+        Store(out, ix.const(0), other), Store(out, ix.const(1), sum_), Barrier(),
+        Matrix("wmma11.float16", acc, 0, halves, zero, halves, zero),
+        Store(out, ix.const(2), other), Store(out, ix.const(3), sum_),
+    )  # fmt: skip
+    grid = Loop(Var("g", 1), "grid", (Loop(Var("lane", 32), "lane", body),))
+    text = render_amd_llvm.render(Kernel("k", (out,), (shared, halves, acc), grid, 32), "gfx1100")
+    check(text.count("load float, ptr addrspace(3)") == 2, text)
+    check(text.count("load float, ptr addrspace(5)") == 2, text)
 
 
 def test_a_grid_is_counted_in_workgroups() -> None:

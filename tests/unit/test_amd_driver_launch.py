@@ -151,6 +151,9 @@ def test_an_aql_launch_word_for_word() -> None:
     check(struct.unpack_from("<3I", slot, 12) == (128, 3, 4))
     with pytest.raises(BadArgument, match="workgroups of 64"):
         launcher.values(0, (1 << 27, 1, 1))
+    with pytest.raises(BadArgument, match="workgroups of 64"):
+        launcher.quick(0, 1 << 26)
+    check(launcher.quick(0, (1 << 26) - 1) is not None)
 
 
 def test_a_packer_leaves_holes_of_32_and_64_bits() -> None:

@@ -40,6 +40,7 @@ def test_assigning_to_a_result_leaves_the_argument(name):
     np.testing.assert_array_equal(z.numpy(), [9, 2])
 
 
+@pytest.mark.host_memory
 @pytest.mark.parametrize("source", [np.arange(3.0), array.array("d", [0, 1, 2])])
 def test_copy_true_never_shares_and_none_shares(source):
     shared, copied = xp.asarray(source), xp.asarray(source, copy=True)

@@ -21,7 +21,7 @@ RSS_SLACK_BYTES = 4 << 20
 def state() -> tuple[int, int, int, int]:
     """(device bytes in use, live blocks, maps of the process, its descriptors)."""
     gc.collect()
-    device = engine.device("CPU")
+    device = engine.device()
     device.synchronize()
     held = device.statistics
     with open("/proc/self/maps") as maps:
@@ -78,7 +78,15 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("name", MAKERS)
+EVERYWHERE = [
+    pytest.param(
+        name, marks=pytest.mark.host_memory if name in ("dlpack out", "dlpack capsule") else ()
+    )
+    for name in MAKERS
+]
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_everything_comes_back(name):
     make = MAKERS[name]
     made = [make() for _ in range(32)]

@@ -1,0 +1,37 @@
+"""Moves of register pairs of which compilers only mean the lower half."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boards.amd.isa.families import FAMILIES
+from boards.amd.wave import execute
+from boards.amd.wave_types import Dispatch, Strict
+from tests.boards.wave_harness import FlatMemory
+from tests.support import check
+
+_CODE_VA = 0x10000
+_SET_S16 = 0xBE900081
+_MOVE_S16, _MOVE_S18 = 0x7E047010, 0x7E047012
+_END = 0xBF810000
+"""s_mov_b32 s16, 1; v_mov_b64 v[2:3], s[16:17] and s[18:19]; s_endpgm. src: llvm-mc, gfx942"""
+
+
+def findings(*words: int) -> list[str]:
+    memory = FlatMemory()
+    memory.place(_CODE_VA, np.array([*words, _END, *[0xBF800000] * 4], np.uint32))
+    dispatch = Dispatch(
+        _CODE_VA, (1, 1, 1), (64, 1, 1), user_sgprs=(0, 0), lanes=64, rsrc1=0xF0 << 12 | 0x87,
+        rsrc2=2 << 1,
+    )  # fmt: skip
+    report = execute(dispatch, memory, Strict(), FAMILIES["gfx942"])
+    return [finding.what for finding in report.findings]
+
+
+def test_the_upper_half_of_a_moved_pair_may_be_undefined() -> None:
+    """LLVM writes two 32-bit moves as one of 64 bits where the second value is undefined."""
+    check(not findings(_SET_S16, _MOVE_S16), str(findings(_SET_S16, _MOVE_S16)))
+
+
+def test_the_lower_half_may_not() -> None:
+    check(findings(_SET_S16, _MOVE_S18) == ["s18"], str(findings(_SET_S16, _MOVE_S18)))
