@@ -54,6 +54,23 @@ def test_signal_events() -> None:
     check(driver.world.findings[-1].kind == "interrupt of no event")
 
 
+def test_an_older_age_is_news() -> None:
+    """src: init_event_waiter(), copy_signaled_event_data(): last_event_age, in and out."""
+    driver = Driver()
+    events = Waiting(driver)
+    event, data = events.create(0), np.zeros(6, np.uint64)
+    data[5] = event
+
+    def wait(age: int) -> tuple[int, int]:
+        data[0] = age
+        return driver.call("wait_events", data.ctypes.data, 1, 0, 0, 0)[4], int(data[0])
+
+    check(wait(1) == (TIMEOUT, 1), "a new event is of age 1")
+    driver.call("set_event", event)
+    check(wait(1) == (COMPLETE, 2) and wait(1) == (COMPLETE, 2), "although it has reset itself")
+    check(wait(2) == (TIMEOUT, 2) and wait(0) == (TIMEOUT, 0), "0 asks for no age")
+
+
 def test_event_calls_are_checked() -> None:
     driver = Driver()
     events = Waiting(driver)
@@ -147,6 +164,11 @@ def test_other_faults_reach_the_save_areas_header() -> None:
     # src: kfd_ioctl.h EC_QUEUE_PACKET_UNSUPPORTED 20, EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION 4
     check(int(payload[0]) == 1 << 19 | 1 << 3)
     check(events.wait(error_event)[0] == COMPLETE)
+    region.write(24, struct.pack("<QI", 0x10, error_event))
+    engines.host.queue_fault(engines.specs[0], PacketFault("unknown opcode"))
+    check(events.wait(error_event, timeout=0)[0] == TIMEOUT, "no memory of the process")
+    driver.call("runtime_enable", 0, 0)
+    fails(errno.EEXIST, driver.call, "runtime_enable", 0, 1)
 
 
 def test_hangs_and_resets_become_hardware_exceptions() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,8 @@ from tests.boards.board_driver import (
     AQL_QUEUE_MEM,
     PAGE,
     SIGNALS,
+    USERPTR,
+    WRITABLE,
     Driver,
     fails,
 )
@@ -87,6 +90,32 @@ def test_copy_queues_run_out() -> None:
     _refused(driver, parts, errno.ENOMEM, 4, engine=0)
     driver.create_queue(parts, 4, engine=1)
     check(driver.device().engines.specs[3].engine == 1)
+
+
+@pytest.mark.parametrize(("chip", "errno_"), [("gfx1100", errno.EPERM), ("gfx1030", 0)])
+def test_write_pointers_that_mes_cannot_pin(chip: str, errno_: int) -> None:
+    driver = Driver(chip, vram_bytes=128 << 20, gpus=2)
+    parts, memory = driver.queue_parts(), driver.world.mmap(-1, PAGE)
+    elsewhere = driver.buffer(PAGE, SIGNALS, gpu=1, map_to=[0])
+    values = (memory.cpu_va, PAGE, 0, memory.cpu_va, driver.gpu_ids[0], USERPTR | WRITABLE)
+    handle = driver.call("alloc_memory_of_gpu", *values)[2]
+    driver.map(SimpleNamespace(handle=handle), 0)
+    if errno_:
+        _refused(driver, parts, errno_, wptr=memory.cpu_va)
+        _refused(driver, parts, errno.EINVAL, wptr=elsewhere.va)
+    else:
+        driver.create_queue(parts, wptr=memory.cpu_va)
+        driver.create_queue(parts, wptr=elsewhere.va)
+
+
+@pytest.mark.parametrize(("chip", "limit"), [("gfx1100", 127), ("gfx942", 255)])
+def test_compute_queues_run_out(chip: str, limit: int) -> None:
+    """src: pqm_create_queue() max_queues"""
+    driver = Driver(chip, vram_bytes=512 << 20)
+    parts = driver.queue_parts()
+    for _ in range(limit):
+        driver.create_queue(parts)
+    _refused(driver, parts, errno.ENOSPC)
 
 
 def test_queues_can_be_updated() -> None:

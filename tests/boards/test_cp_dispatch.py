@@ -92,6 +92,16 @@ def test_scratch() -> None:
     check((backing != 0xCD).any() and (backing[24 * units * 256 :] == 0xCD).all())
 
 
+def test_scratch_counts_waves_of_each_shader_engine() -> None:
+    r = rig()
+    work = Work(r, "scratch", block=64)  # two waves a workgroup, and room for one on each engine
+    r.memory.place(SCRATCH, np.zeros(1 << 20, np.uint8))
+    units = -(-work.private * 32 // 256)
+    r.submit(work.pm4((1, 1, 1), tmpring=(0x218, [1 | units << 12])))
+    check(not r.host.faults, str(r.host.faults))
+    check((work.out[:64] != 0).all())
+
+
 def test_a_kernel_s_fault_stops_its_queue_and_no_other() -> None:
     r = rig()
     r.create("pm4", 2)
@@ -112,6 +122,25 @@ def test_an_interrupt_before_the_caches_are_written_back_is_found(written_back: 
     check(r.host.interrupts == [0x2A] and not r.host.faults)
     kinds = [kind for kind, _ in r.host.findings]
     check(kinds == ([] if written_back else ["unreleased"]), str(kinds))
+
+
+def test_registers_that_no_dispatch_can_have() -> None:
+    def fault(words: list[int], which=None) -> str:
+        r = Rig(which)
+        r.create("pm4")
+        r.put_words(0x400, words)
+        r.submit([0xC0023F00, 0x10000400, 0x7F, 0x00800000 | len(words)])
+        return r.fault().kind
+
+    work = Work(rig(), "scratch")
+    started = (0x204, [1, 0, 0, 32, 1, 1, 0, 0])
+    check(fault(work.pm4((1, 1, 1), 0x8001, start=started)) == "unsupported", "no FORCE_START")
+    check(fault(work.pm4((1, 1, 1), pgm=(0x20C, [0, 1 << 8]))) == "reserved bits")
+    no_waves = (0x218, [0 | 16 << 12])
+    check(fault(work.pm4((1, 1, 1), tmpring=no_waves)) == "invalid dispatch", "room for no wave")
+    one_die = [0xC0002300, 0x01000005, 0xC0031500, 1, 1, 1, 0x5]
+    many = chip("gfx942", "gfx9", (4, 4, 2), xccs=8)
+    check(fault(one_die, many) == "unsupported", "PRED_EXEC around a dispatch")
 
 
 def test_a_launch_behind_the_host_s_back_is_found() -> None:

@@ -53,6 +53,20 @@ def test_write_data_and_the_read_pointer() -> None:
     check(not r.host.faults and not r.host.findings)
 
 
+def test_write_data_to_one_address() -> None:
+    r = rig()
+    r.submit(_or(WRITE_64, 1, 1 << 16))  # src: nvd.h WR_ONE_ADDR
+    check(r.word(0x40, 8) == 0x55667788, "the last word, where all of them went")
+
+
+def test_a_wait_that_cannot_end_is_found() -> None:
+    r = rig()
+    equal = [0xC0053C00, 0x13, 0x10000080, 0x7F, 0x107, 0xFF, 4]
+    r.put_words(0x80, [7])
+    r.submit(equal)
+    check([kind for kind, _ in r.host.findings] == ["endless wait"] and r.engines.waiting(1))
+
+
 def test_read_pointer_wraps_and_packets_go_around_the_ring_s_end() -> None:
     r = rig()
     fill = RING_BYTES // 4 - 3
