@@ -18,15 +18,13 @@ from compilers.dtype import DType
 from compilers.ir import Kernel, Matrix, Ref
 from compilers.math import Expander
 from compilers.math_build import UNSIGNED
-from compilers.render_common import Value, memory_dtype
+from compilers.render_common import GPU_ALIGN_BYTES, Value, alignment, memory_dtype
 from compilers.render_llvm import LlvmPrinter
 from compilers.render_llvm_ops import type_name, typed
 from compilers.render_walk import Walker
 
 SPACES = {"global": 1, "shared": 3, "register": 5}
 """LLVM's address spaces. # src: LLVM AMDGPUUsage, Address Spaces"""
-FRAGMENT_ALIGN_BYTES = 16
-"""Of what a matrix instruction takes from memory, and of shared and private memory."""
 ARGUMENT_ALIGN_BYTES = 4
 """What LLVM is told of a buffer. Told more, it reads the last three dwords as four."""
 INT32_LIMIT = 1 << 31
@@ -65,10 +63,10 @@ class AmdLlvmPrinter(LlvmPrinter):
             if ref.space == "shared":
                 self.names[ref] = f"@s{position}"
                 self.tops.append(f"@s{position} = internal addrspace(3) global {kind} poison, "
-                                 f"align {FRAGMENT_ALIGN_BYTES}")  # fmt: skip
+                                 f"align {GPU_ALIGN_BYTES}")  # fmt: skip
             else:
                 self.names[ref] = f"%m{position}"
-                self.lines.append(f"%m{position} = alloca {kind}, align {FRAGMENT_ALIGN_BYTES}, "
+                self.lines.append(f"%m{position} = alloca {kind}, align {GPU_ALIGN_BYTES}, "
                                   "addrspace(5)")  # fmt: skip
 
     # values
@@ -154,11 +152,12 @@ class AmdLlvmPrinter(LlvmPrinter):
                 step = self.literal(lane, index.dtype)
                 yield lane, super().emit("add", index.dtype, [index, step], "")
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
+    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
         dtype = memory_dtype(ref)
         if not index.lanes and not mask:
             kind, address = type_name(dtype, lanes), self._address(ref, index)
-            return self._new(f"load {kind}, {address}, align {dtype.itemsize}", dtype, lanes)
+            align = alignment(dtype, lanes, unit)
+            return self._new(f"load {kind}, {address}, align {align}", dtype, lanes)
         result = Value("poison", dtype, lanes)
         for lane, place in self._places(index, lanes):
             wanted = mask and self._part(mask, lane)
@@ -174,11 +173,18 @@ class AmdLlvmPrinter(LlvmPrinter):
         return result
 
     def store(
-        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+        self,
+        ref: Ref,
+        index: Value,
+        value: Value,
+        mask: Value | None,
+        streaming: bool,
+        unit: int = 1,
     ) -> None:
         if not index.lanes and not mask:
             address = self._address(ref, index)
-            self.lines.append(f"store {typed(value)}, {address}, align {value.dtype.itemsize}")
+            align = alignment(value.dtype, value.lanes, unit)
+            self.lines.append(f"store {typed(value)}, {address}, align {align}")
             return
         for lane, place in self._places(index, value.lanes):
             one = self._part(value, lane)
@@ -209,18 +215,18 @@ class AmdLlvmPrinter(LlvmPrinter):
         for ref, index in ((step.a, a_index), (step.b, b_index)):
             address = self._address(ref, index)
             words = f"<{count} x {form.element}>"
-            align = min(FRAGMENT_ALIGN_BYTES, count * memory_dtype(ref).itemsize)
+            align = min(GPU_ALIGN_BYTES, count * memory_dtype(ref).itemsize)
             text = f"load {words}, {address}, align {align}"
             parts.append((words, self._new(text, ref.dtype).text))
         total = f"<{form.sums} x float>"
         slot = self._address(step.acc, self.literal(step.slot, dt.int32))
-        old = self._new(f"load {total}, {slot}, align {FRAGMENT_ALIGN_BYTES}", dt.float32).text
+        old = self._new(f"load {total}, {slot}, align {GPU_ALIGN_BYTES}", dt.float32).text
         extra = [("i32", "0")] * form.flags
         made = self._new(
             self.module.call(total, f"llvm.amdgcn.{form.intrinsic}", *parts, (total, old), *extra),
             dt.float32,
         ).text
-        self.lines.append(f"store {total} {made}, {slot}, align {FRAGMENT_ALIGN_BYTES}")
+        self.lines.append(f"store {total} {made}, {slot}, align {GPU_ALIGN_BYTES}")
 
     @contextmanager
     def loop(self, extent: int | None) -> Iterator[Value]:

@@ -73,7 +73,7 @@ class CPrinter(HostPrinter):
         helper = self.unit.masked(op, kind.dtype, kind.lanes)
         return f"{helper}({', '.join([self.names[ref], *(value.text for value in operands)])})"
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
+    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
         dtype, base = memory_dtype(ref), self.names[ref]
         if index.lanes or mask:
             every = mask or self.splat(self.literal(True, dt.bool_), lanes)
@@ -85,7 +85,13 @@ class CPrinter(HostPrinter):
         return self._new(text, dtype, lanes)
 
     def store(
-        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+        self,
+        ref: Ref,
+        index: Value,
+        value: Value,
+        mask: Value | None,
+        streaming: bool,
+        unit: int = 1,
     ) -> None:
         if index.lanes or mask:
             every = mask or self.splat(self.literal(True, dt.bool_), value.lanes)

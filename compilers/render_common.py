@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from math import gcd
 from typing import Protocol
 
 from compilers.dtype import DType
@@ -15,6 +16,8 @@ from compilers.ir import Kernel, Matrix, Ref
 from compilers.math_build import MEMORY
 
 CACHE_LINE = 64
+GPU_ALIGN_BYTES = 16
+"""Of the kinds of memory that a GPU's kernel names, and what one lane loads at once."""
 DOT2_LANES = 4
 """Lanes of the narrowest vector that has the bfloat16 pair product."""
 
@@ -26,6 +29,11 @@ FUNCTIONS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "t
 def memory_dtype(ref: Ref) -> DType:
     """The dtype a renderer loads and stores for an element of `ref`."""
     return MEMORY.get(ref.dtype, ref.dtype)
+
+
+def alignment(dtype: DType, lanes: int, unit: int) -> int:
+    """Bytes that `lanes` elements from a multiple of `unit` on are aligned to, on a GPU."""
+    return min(GPU_ALIGN_BYTES, dtype.itemsize * gcd(unit, max(lanes, 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,8 @@ class Printer(Protocol):
     """One target language. Operands of `emit` have equal lanes; masks are bool values.
 
     A memory access is of `lanes` consecutive elements from a scalar index, or of the elements
-    at each lane of an index; a mask has a lane for each element and is not for scalars.
+    at each lane of an index; a mask has a lane for each element and is not for scalars. A scalar
+    index is a multiple of `unit` (0: it is 0), which is known alignment where that counts.
     """
 
     narrow: bool
@@ -52,9 +61,17 @@ class Printer(Protocol):
     def splat(self, value: Value, lanes: int) -> Value: ...
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value: ...
     def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value: ...
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value: ...
+    def load(
+        self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1
+    ) -> Value: ...
     def store(
-        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+        self,
+        ref: Ref,
+        index: Value,
+        value: Value,
+        mask: Value | None,
+        streaming: bool,
+        unit: int = 1,
     ) -> None: ...
     def loop(self, extent: int | None) -> AbstractContextManager[Value]:
         """A serial loop; None: the launch's grid items."""

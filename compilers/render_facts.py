@@ -78,6 +78,15 @@ def fits_int32(index: Index) -> bool:
     return total <= INT32_MAX
 
 
+def unit_of(index: Index) -> int:
+    """What every value of the index is a multiple of; 0 where it is always 0."""
+    parts = [index.const]
+    for atom, k in index.terms.items():
+        inside = gcd(unit_of(atom.index), atom.divisor) if isinstance(atom, Mod) else 1
+        parts.append(k * inside)
+    return gcd(*parts)
+
+
 def raised(atom: Div | Mod) -> Index:
     """The quotient's index plus the multiple of its divisor that makes it non-negative."""
     return atom.index + lift(atom) * atom.divisor

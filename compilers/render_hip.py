@@ -18,11 +18,9 @@ from compilers.math import Expander
 from compilers.math_build import UNSIGNED
 from compilers.render_c import CPrinter
 from compilers.render_c_ops import Unit
-from compilers.render_common import Value, memory_dtype
+from compilers.render_common import GPU_ALIGN_BYTES, Value, alignment, memory_dtype
 from compilers.render_walk import Walker
 
-ALIGN_BYTES = 16
-"""Of arrays in private and shared memory."""
 ARGUMENT_ALIGN_BYTES = 4
 """What the compiler is told of a buffer. Told more, it reads the last three dwords as four."""
 PREAMBLE = (
@@ -63,7 +61,7 @@ class HipUnit(Unit):
         """A vector that a matrix instruction takes, as it lies in memory: aligned to 16 bytes at
         most, which is less than clang takes for granted of a longer one."""
         name = f"{element}x{count}_at"
-        align = min(ALIGN_BYTES, count * ELEMENT_BYTES[element])
+        align = min(GPU_ALIGN_BYTES, count * ELEMENT_BYTES[element])
         attributes = f"__attribute__((ext_vector_type({count}), may_alias, aligned({align})))"
         self.declared.setdefault(name, f"typedef {element} {name} {attributes};")
         return name
@@ -85,7 +83,7 @@ class HipPrinter(CPrinter):
             kind = self.unit.memory(memory_dtype(ref))
             self.lines.append(
                 f"{'__shared__ ' if shared else ''}{kind} {name}[{max(ref.size, 1)}] "
-                f"__attribute__((aligned({ALIGN_BYTES})));"
+                f"__attribute__((aligned({GPU_ALIGN_BYTES})));"
             )
 
     # values
@@ -129,10 +127,10 @@ class HipPrinter(CPrinter):
     def _position(self, index: Value) -> str:
         return index.text if index.dtype is dt.int64 else f"(u32)({index.text})"
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
+    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
         dtype = memory_dtype(ref)
         if not index.lanes and not mask:
-            kind = self.unit.memory(dtype, lanes)
+            kind = self.unit.memory(dtype, lanes, alignment(dtype, lanes, unit))
             place = f"({self.names[ref]} + {self._position(index)})"
             return self._new(f"*(const {kind} *){place}", dtype, lanes)
         kind = self.unit.type(dtype, lanes)
@@ -146,10 +144,17 @@ class HipPrinter(CPrinter):
         return self._new(f"{kind}{{{', '.join(parts)}}}", dtype, lanes)
 
     def store(
-        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+        self,
+        ref: Ref,
+        index: Value,
+        value: Value,
+        mask: Value | None,
+        streaming: bool,
+        unit: int = 1,
     ) -> None:
         if not index.lanes and not mask:
-            kind = self.unit.memory(value.dtype, value.lanes)
+            align = alignment(value.dtype, value.lanes, unit)
+            kind = self.unit.memory(value.dtype, value.lanes, align)
             place = f"({self.names[ref]} + {self._position(index)})"
             self.lines.append(f"*({kind} *){place} = {value.text};")
             return

@@ -96,7 +96,7 @@ class LlvmPrinter(HostPrinter):
         text = f"getelementptr {element}, ptr {self.names[ref]}, {typed(index)}"
         return self._new(text, dt.uint64, index.lanes)
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None) -> Value:
+    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
         dtype, pointer = memory_dtype(ref), self._pointer(ref, index)
         if index.lanes or mask:
             op = "gather" if index.lanes else "load"
@@ -107,7 +107,13 @@ class LlvmPrinter(HostPrinter):
         return self._new(text, dtype, lanes)
 
     def store(
-        self, ref: Ref, index: Value, value: Value, mask: Value | None, streaming: bool
+        self,
+        ref: Ref,
+        index: Value,
+        value: Value,
+        mask: Value | None,
+        streaming: bool,
+        unit: int = 1,
     ) -> None:
         pointer, align = self._pointer(ref, index), value.dtype.itemsize
         if index.lanes or mask:

@@ -12,6 +12,7 @@ from compilers.index import var as index_var
 from compilers.ir import Barrier, Expr, If, Kernel, Load, Loop, Matrix, Ref, Stmt, Store
 from compilers.math import Expander, postorder
 from compilers.render_common import Printer, Value, memory_dtype
+from compilers.render_facts import unit_of
 from compilers.render_index import Writer
 
 GPU_LOOPS = frozenset({"grid", "item", "lane"})
@@ -195,7 +196,8 @@ class Walker(Writer):
             return self._load_one(load.ref, base, mask, self.width)
         mask = self._spread_mask(mask)
         if step == 1:
-            return self.printer.load(load.ref, self._first(load.ref, base, mask), self.width, mask)
+            first = self._first(load.ref, base, mask)
+            return self.printer.load(load.ref, first, self.width, mask, unit_of(base))
         if step == -1:
             first = self._first(load.ref, base - (self.width - 1), mask)
             mask = mask and self._reverse(mask)
@@ -219,11 +221,11 @@ class Walker(Writer):
         """One element, or a whole vector; where the mask is false, the first of the ref is read."""
         where = self.number(index)
         if mask is None:
-            return self.printer.load(ref, where, lanes, None)
+            return self.printer.load(ref, where, lanes, None, unit_of(index))
         if ref.space == "global" or index.low < 0 or index.high >= ref.size:
             first = self.printer.literal(0, where.dtype)
             where = self.emit("where", where.dtype, (mask, where, first))
-        loaded = self.printer.load(ref, where, lanes, None)
+        loaded = self.printer.load(ref, where, lanes, None, unit_of(index))
         zero = self.printer.literal(0, loaded.dtype)
         return self.emit("where", loaded.dtype, (mask, loaded, zero))
 
@@ -259,7 +261,7 @@ class Walker(Writer):
             return
         place = self.number(base)
         with self.printer.branch(mask) if mask else nullcontext():
-            self.printer.store(ref, place, value, None, store.streaming)
+            self.printer.store(ref, place, value, None, store.streaming, unit_of(base))
 
     def _store_masked(self, ref: Ref, base: Index, value: Value, mask: Value) -> None:
         """Registers are read, blended and written, so that they need no memory."""

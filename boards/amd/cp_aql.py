@@ -30,6 +30,8 @@ class AqlQueue:
         self.queue_va = 0
         self.starved = False
         self.begin = 0
+        self.due = at.SCOPE_NONE
+        """The release at the end of dispatches that nothing has waited for."""
 
     def doorbell(self, value: int) -> None:
         """Packets up to `value` may be there. Raises: PacketFault for an overrun ring."""
@@ -129,16 +131,27 @@ class AqlQueue:
     def _acquire(self, header: int) -> None:
         if header >> at.BARRIER_BIT & 1:
             self.context.waves.ended()
+            self._release(self.due)
         if bits(header, 10, 9) != at.SCOPE_NONE:
             apply_caches(self.context.waves, data=True, code=False, back=False)
 
-    def _finish(self, packet: bytes, header: int) -> Progress:
-        """Release, and count the completion signal down."""
-        context = self.context
-        scope = bits(header, 12, 11)
+    def _release(self, scope: int) -> None:
+        self.due = at.SCOPE_NONE
         if scope != at.SCOPE_NONE:
-            context.waves.release(outside=scope == at.SCOPE_SYSTEM)
+            self.context.waves.release(outside=scope == at.SCOPE_SYSTEM)
+
+    def _finish(self, packet: bytes, header: int) -> Progress:
+        """Release, and count the completion signal down.
+
+        A dispatch without a signal may still run when the next one without a barrier bit begins.
+        """
+        context = self.context
+        scope = max(self.due, bits(header, 12, 11))
         handle = int.from_bytes(packet[at.COMPLETION :], "little")
+        if header & 0xFF == at.KERNEL_DISPATCH and not handle:
+            self.due = scope
+        else:
+            self._release(scope)
         properties = context.read_int(self.queue_va + at.QUEUE_PROPERTIES, 4)
         times = (self.begin, context.host.ticks()) if properties & at.PROFILING else None
         signal.complete(context, handle, times)

@@ -18,6 +18,8 @@ PAGE_SHIFT = 12
 DOORBELLS, DOORBELL_BYTES = 1024, 8
 SLICE_BYTES = DOORBELLS * DOORBELL_BYTES
 """src: kfd_doorbell_process_slice(), amdgpu_mes_doorbell_process_slice()"""
+_FIRST_SDMA_DOORBELL = 0x100
+"""src: amdgpu_doorbell.h *_FIRST_NON_CP; a process has at most 255 compute queues"""
 _MIRROR = 512
 """src: kfd_priv.h KFD_QUEUE_DOORBELL_MIRROR_OFFSET"""
 
@@ -185,18 +187,15 @@ class Device:
 
     def new_doorbell(self) -> int:
         """A doorbell of a compute queue. src: allocate_doorbell(). Raises: OSError EBUSY."""
-        # src: amdgpu_doorbell.h FIRST_NON_CP 0x100; LAST_NON_CP of Navi 10 and of layout 1
-        last = 0x1E8 if self.gpu.chip.family == "gfx9" else 0x190
-        reserved = range(0x100, last + 1)
-        for number in range(DOORBELLS):
-            if number % _MIRROR not in reserved and number not in self.doorbells:
+        for number in range(_FIRST_SDMA_DOORBELL):
+            if number not in self.doorbells:
                 self.doorbells.add(number)
                 return number
         raise OSError(errno.EBUSY, "no doorbell left")
 
     def sdma_doorbell(self, engine: int, queue: int) -> int:
         """The doorbell that a queue of a copy engine always has. src: allocate_doorbell()"""
-        base = 0x100 + 10 * engine
+        base = _FIRST_SDMA_DOORBELL + 10 * engine
         if self.gpu.chip.family == "gfx9":
             base = -(-base // 4) * 4
         return base + (queue & 1) * _MIRROR + (queue >> 1)

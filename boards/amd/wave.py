@@ -23,6 +23,7 @@ from boards.amd.isa.text import disassemble
 from boards.amd.wave_barrier import Barriers
 from boards.amd.wave_buffer import bind_buffer, bind_scalar_buffer
 from boards.amd.wave_dpp import written_lanes
+from boards.amd.wave_indexing import bind_indexing, indexable
 from boards.amd.wave_lds import bind_lds
 from boards.amd.wave_memory import bind_memory
 from boards.amd.wave_operands import UnsupportedOperand
@@ -297,7 +298,7 @@ def bind(inst: Instruction) -> Run | None:
         return bind_lds(inst)
     if inst.encoding == "MUBUF":
         return bind_buffer(inst) or bind_scalar(inst)
-    relative = bind_relative(inst)
+    relative = bind_relative(inst) or bind_indexing(inst)
     if relative is not None:
         return relative
     if inst.encoding[0] == "S":
@@ -305,7 +306,7 @@ def bind(inst: Instruction) -> Run | None:
     if inst.name.startswith("v_s_"):
         return bind_scalar_float(inst)
     op = operation(inst)
-    return bind_vector(inst, op) if op is not None else bind_special(inst)
+    return indexable(inst, bind_special(inst) if op is None else bind_vector(inst, op))
 
 
 def _wait(inst: Instruction) -> Run:

@@ -64,9 +64,9 @@ def _move(inst: Instruction) -> Run:
 
     def run(w: Waves) -> None:
         source_far, target_far = offsets(w)
-        value = _read(w, inst, first + source_far) if from_source else near(w)
+        value = read_far(w, inst, first + source_far) if from_source else near(w)
         if to_target:
-            _write(w, inst, _vector(target) + target_far, value)
+            write_far(w, inst, _vector(target) + target_far, value)
         else:
             put(w, value, w.mask)
 
@@ -79,14 +79,14 @@ def _swap(inst: Instruction) -> Run:
 
     def run(w: Waves) -> None:
         source_far, target_far = offsets(w)
-        one, other = _read(w, inst, first + target_far), _read(w, inst, second + source_far)
-        _write(w, inst, first + target_far, other)
-        _write(w, inst, second + source_far, one)
+        one, other = read_far(w, inst, first + target_far), read_far(w, inst, second + source_far)
+        write_far(w, inst, first + target_far, other)
+        write_far(w, inst, second + source_far, one)
 
     return run
 
 
-def _read(w: Waves, inst: Instruction, registers: Array) -> Array:
+def read_far(w: Waves, inst: Instruction, registers: Array) -> Array:
     """One register for each wave, (n, lanes)."""
     if w.observer is not None:
         w.observer.far_read(w, inst, registers)
@@ -94,7 +94,8 @@ def _read(w: Waves, inst: Instruction, registers: Array) -> Array:
     return answer
 
 
-def _write(w: Waves, inst: Instruction, registers: Array, value: Array) -> None:
+def write_far(w: Waves, inst: Instruction, registers: Array, value: Array) -> None:
+    """Write one register of each wave in the lanes that EXEC enables."""
     old = w.vgpr[registers, w.waves]
     w.vgpr[registers, w.waves] = np.where(w.active, value, old)
     if w.observer is not None:

@@ -17,6 +17,8 @@ VCC, EXEC = 106, 126
 _NULL = 124
 ACCUMULATORS = 256
 _POISON = 0xDEADBEEF
+_INDEXED = np.uint32(1 << 27)
+"""MODE.gpr_idx_en of gfx9."""
 _BYTE_BITS = 8
 WORD_BITS = 32
 
@@ -65,7 +67,7 @@ class Waves:
             self.sgpr[null] = 0
         self.scc = np.zeros(count, np.bool_)
         self.mode = np.zeros(count, np.uint32)
-        self.plain_mode = False
+        self.plain_mode = self._indexed = False
         self.narrowed: Array | None = None
         """The lanes that write, while an instruction with DPP runs."""
         self.lds_bytes = lds_bytes
@@ -204,6 +206,17 @@ class Waves:
         else:
             row[self.sel] = np.where(mask, value, row[self.sel])
 
+    @property
+    def indexing(self) -> bool:
+        """Whether vector registers of the selected waves are counted from M0."""
+        return self._indexed and bool((self.mode[self.sel] & _INDEXED).any())
+
+    def index_registers(self, *, on: bool) -> None:
+        """Turn the mode on or off in which vector registers are counted from M0."""
+        mode = self.mode[self.sel]
+        self.set_mode(mode | _INDEXED if on else mode & ~_INDEXED)
+
     def set_mode(self, value: Array) -> None:
         self.mode[self.sel] = value
+        self._indexed = bool((self.mode & _INDEXED).any())
         self.plain_mode = bool((self.mode & np.uint32(0xFF) == np.uint32(0xF0)).all())

@@ -22,7 +22,7 @@ _WIDE_LAST = frozenset({"v_mad_u64_u32", "v_mad_i64_i32", "v_mov_b64"})
 a * b + c too, and the move for two values of which only the first is defined; then the result's
 upper half means nothing either, which is not followed."""
 _PAIR, _QUAD = 2, 4
-_NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep")
+_NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
 

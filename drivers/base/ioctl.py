@@ -186,21 +186,29 @@ class Ioctl(Generic[S]):
         Raises: the translated errno (EINTR and EAGAIN only after 1 s of retries);
         MalformedInput when the answer has another size.
         """
-        failure: DeviceError | None = None
         given = bytes(args.raw)
+        failure = self._once(world, fd, args)
+        if failure is None:
+            return args
         for _ in polls(RETRY_S, world):
-            try:
-                world.ioctl(fd, self.request, args.raw)
-            except DeviceError as error:
-                failure = error.named(self.name)
-                if errno_of(error) not in _RETRIED:
-                    raise
-                self._restore(args, given)
-            else:
-                if len(args.raw) != args.SIZE:
-                    raise MalformedInput(f"{self.name}: the answer has {len(args.raw)} bytes")
+            self._restore(args, given)
+            failure = self._once(world, fd, args)
+            if failure is None:
                 return args
-        raise failure or MalformedInput(f"{self.name} was never called")
+        raise failure
+
+    def _once(self, world: World, fd: int, args: S) -> DeviceError | None:
+        """Do it; the error when it may be tried again. Raises: the others."""
+        try:
+            world.ioctl(fd, self.request, args.raw)
+        except DeviceError as error:
+            error.named(self.name)
+            if errno_of(error) not in _RETRIED:
+                raise
+            return error
+        if len(args.raw) != args.SIZE:
+            raise MalformedInput(f"{self.name}: the answer has {len(args.raw)} bytes")
+        return None
 
     def _restore(self, args: S, given: bytes) -> None:
         """The arguments as they were before a call that the kernel gave up, but for its progress.

@@ -89,9 +89,14 @@ done:
 }  # fmt: skip
 
 
+BODIES["preload"] = BODIES["ids"]
+_OTHER_PARAMS = {"preload": "ptr addrspace(1) noalias inreg %out, i32 inreg %block"}
+
+
 @lru_cache(maxsize=32)
 def load(name: str, cpu: str = "gfx1100", features: str = "") -> Loaded:
-    return Loaded(compile_object(kernel(BODIES[name], _PARAMS, top=_TOP), cpu, features))
+    params = _OTHER_PARAMS.get(name, _PARAMS)
+    return Loaded(compile_object(kernel(BODIES[name], params, top=_TOP), cpu, features))
 
 
 class Work:

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from boards.amd.isa.decode import VGPR, decode
 from boards.amd.isa.families import FAMILIES
@@ -29,40 +30,52 @@ _VECTOR = ("VOP3", "VOP3SD", "VOP3P")
 _SCALAR = ("SOP2", "SOP1", "SOPC")
 
 
+COUNT = -(-max(20_000, int(os.environ.get("ISA_VECTORS", "0"))) // 640) * 640
+"""Operand vectors of one test: at least 20,000."""
+Names = str | tuple[str, ...]
+"""A mnemonic, or what the families call the same instruction."""
+
+
 @dataclass(frozen=True)
 class Chip:
     """A family of encodings as one of its chips runs it."""
 
     name: str
     family: Family
-    lanes: int = 32
-
-    @property
-    def count(self) -> int:
-        """Operand vectors of one test: at least 20,000."""
-        asked = max(20_000, int(os.environ.get("ISA_VECTORS", "0")))
-        return -(-asked // 640) * 640
+    lanes: int
 
 
 CHIPS = [
     Chip(name, FAMILIES[name], FAMILIES[name].lane_counts[0])
-    for name in ("gfx1030", "gfx1100") if name in FAMILIES
-]  # fmt: skip
+    for name in ("gfx1100", "gfx1030", "gfx1201", "gfx942")
+]
 
 
 @lru_cache(maxsize=4096)
-def entry_of(family: Family, name: str, encodings: tuple[str, ...]) -> tuple[Layout, Entry] | None:
+def entry_of(
+    family: Family, names: Names, encodings: tuple[str, ...]
+) -> tuple[Layout, Entry] | None:
     """The encoding of an instruction, or None where the family has none."""
+    wanted = {names} if isinstance(names, str) else set(names)
     for layout in family.layouts:
         if layout.name in encodings:
             for entry in layout.entries.values():
-                if entry.name == name:
+                if entry.name in wanted:
                     return layout, entry
     return None
 
 
-def has(chip: Chip, name: str) -> bool:
-    return entry_of(chip.family, name, _VECTOR + _SCALAR) is not None
+def known(names: Iterable[Names]) -> list[Names]:
+    """Those that at least one family has."""
+    encodings = _VECTOR + _SCALAR
+    return [n for n in names if any(entry_of(c.family, n, encodings) for c in CHIPS)]
+
+
+def instructions(names: Iterable[Names]) -> Any:
+    """Parameters of a test: the names that exist."""
+    return pytest.mark.parametrize(
+        "name", known(names), ids=lambda n: n if isinstance(n, str) else n[0]
+    )
 
 
 def _encoded(layout: Layout, entry: Entry, fields: dict[str, int]) -> list[int]:
@@ -75,8 +88,8 @@ def _encoded(layout: Layout, entry: Entry, fields: dict[str, int]) -> list[int]:
     return [word & 0xFFFFFFFF, word >> 32, 0, 0]
 
 
-def _waves(chip: Chip, count: int, mode: int, lanes: int) -> Waves:
-    w = Waves(count, lanes, 48, 0, count)
+def _waves(count: int, mode: int, lanes: int, vgprs: int = 48) -> Waves:
+    w = Waves(count, lanes, vgprs, 0, count)
     w.sgpr[EXEC : EXEC + 2] = _ALL
     w.set_mode(np.full(count, mode, np.uint32))
     w.select(np.arange(count))
@@ -104,30 +117,52 @@ def _get(w: Waves, register: int, dtype: Any) -> Any:
 
 
 def vector(
-    chip: Chip, name: str, sources: Sequence[Any], *dtypes: Any, mode: int = PLAIN_MODE,
-    **modifiers: int,
+    names: Names, sources: Sequence[Any], *dtypes: Any, mode: int = PLAIN_MODE,
+    only: Sequence[str] = (), **modifiers: int,
 ) -> Any:  # fmt: skip
-    """Execute one vector instruction for all lanes; its results in order.
+    """Execute one vector instruction for all lanes on every chip that has it; they must agree.
 
-    A result is a dtype, "m" for a lane mask, or a number of dwords.
-
+    The results in order: a result is a dtype, "m" for a lane mask, or a number of dwords.
     A bool source is a lane mask, for the operand that is one, or else VCC. One source more than
     the instruction names is the destination's old value.
     """
-    found = entry_of(chip.family, name, _VECTOR)
-    if found is None:
-        raise KeyError(f"{chip.name} has no {name}")
+    answers = {
+        chip.name: _vector(chip, found, sources, dtypes, mode, modifiers)
+        for chip in CHIPS
+        if (not only or chip.name in only) and (found := entry_of(chip.family, names, _VECTOR))
+    }
+    results = _agreed(names, answers)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _agreed(names: Names, answers: dict[str, list[Any]]) -> list[Any]:
+    """What all chips found."""
+    if not answers:
+        raise KeyError(f"no family has {names}")
+    first, *others = answers
+    for other in others:
+        for one, two in zip(answers[first], answers[other], strict=True):
+            alike = one is two is None or one.tobytes() == two.tobytes()
+            if not alike:
+                np.testing.assert_array_equal(two, one, f"{names}: {other} against {first}")
+                raise AssertionError(f"{names}: bits of {other} differ from those of {first}")
+    return answers[first]
+
+
+def _vector(
+    chip: Chip, found: tuple[Layout, Entry], sources: Sequence[Any], dtypes: Sequence[Any],
+    mode: int, modifiers: dict[str, int],
+) -> list[Any]:  # fmt: skip
     layout, entry = found
-    w = _waves(chip, len(sources[0]) // chip.lanes, mode, chip.lanes)
+    w = _waves(len(sources[0]) // chip.lanes, mode, chip.lanes)
     w.vgpr[_RESULT] = 0
     fields = _operands(w, entry, list(sources)) | modifiers
     inst = decode(chip.family, _encoded(layout, entry, fields), 0, chip.lanes)
-    _execute(name, inst, w)
-    results = [
+    _execute(entry.name, inst, w)
+    return [
         unpack_bits(w.scalar_mask(_mask_register(entry, dtypes))).reshape(-1)
         if dtype == "m" else _get(w, _RESULT, dtype) for dtype in dtypes
     ]  # fmt: skip
-    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _operands(w: Waves, entry: Entry, sources: list[Any]) -> dict[str, int]:
@@ -163,33 +198,40 @@ def _execute(name: str, inst: Any, w: Waves) -> None:
         run(w)
 
 
-def scalar(
-    chip: Chip, name: str, sources: Sequence[Any], dtype: Any, scc: Any = None
-) -> tuple[Any, Any]:
+def scalar(names: Names, sources: Sequence[Any], dtype: Any, scc: Any = None) -> tuple[Any, Any]:
     """Execute one scalar instruction, one operand vector a wave: (result or None, SCC)."""
-    found = entry_of(chip.family, name, _SCALAR)
-    if found is None:
-        raise KeyError(f"{chip.name} has no {name}")
+    answers = {
+        chip.name: _scalar(chip, found, sources, dtype, scc)
+        for chip in CHIPS
+        if (found := entry_of(chip.family, names, _SCALAR))
+    }
+    result, flag = _agreed(names, answers)
+    return result, flag
+
+
+def _scalar(
+    chip: Chip, found: tuple[Layout, Entry], sources: Sequence[Any], dtype: Any, scc: Any
+) -> list[Any]:
     layout, entry = found
-    w = _waves(chip, len(sources[0]), PLAIN_MODE, 32)
+    w = _waves(len(sources[0]), PLAIN_MODE, 32, vgprs=1)
     w.scc[:] = False if scc is None else scc
     fields = {"d": _SCALAR_OUT} if dtype is not None else {}
     for field, values in zip("ab", sources, strict=False):
         fields[field] = _SOURCES[field]
         dwords = np.ascontiguousarray(values).view(np.uint32).reshape(len(values), -1)
         w.sgpr[_SOURCES[field] : _SOURCES[field] + dwords.shape[1]] = dwords.T
-    _execute(name, decode(chip.family, _encoded(layout, entry, fields), 0, 32), w)
+    _execute(entry.name, decode(chip.family, _encoded(layout, entry, fields), 0, chip.lanes), w)
     if dtype is None:
-        return None, w.scc.copy()
+        return [None, w.scc.copy()]
     dwords = 2 if np.dtype(dtype).itemsize == 8 else 1
     raw = np.ascontiguousarray(w.sgpr[_SCALAR_OUT : _SCALAR_OUT + dwords].T)
-    return raw.view(dtype)[:, 0], w.scc.copy()
+    return [raw.view(dtype)[:, 0], w.scc.copy()]
 
 
-def random_bits(chip: Chip, seed: int, dtype: Any = np.uint32, count: int = 0) -> Any:
+def random_bits(seed: int, dtype: Any = np.uint32) -> Any:
     """Random values of an integer type; one in eight is an edge of it or a small number."""
     rng = np.random.default_rng((_SEED, seed))
-    dtype, count = np.dtype(dtype), count or chip.count
+    dtype, count = np.dtype(dtype), COUNT
     values = rng.integers(0, 256, count * dtype.itemsize, np.uint8).view(dtype).copy()
     top = 1 << (8 * dtype.itemsize - 1)
     edges = [
@@ -218,13 +260,13 @@ def random_bits(chip: Chip, seed: int, dtype: Any = np.uint32, count: int = 0) -
     return values
 
 
-def random_floats(chip: Chip, seed: int, dtype: Any) -> Any:
+def random_floats(seed: int, dtype: Any) -> Any:
     """Floats of every kind: any bits, denormals, specials, and short fractions near each other.
 
     Short fractions make ties and cancellation likely, whatever the operation.
     """
     rng = np.random.default_rng((_SEED, seed))
-    dtype, count = np.dtype(dtype), chip.count
+    dtype, count = np.dtype(dtype), COUNT
     info = np.finfo(dtype)
     values = rng.integers(0, 256, count * dtype.itemsize, np.uint8).view(dtype).copy()
     raw = values.view(f"u{dtype.itemsize}")

@@ -167,6 +167,8 @@ def test_other_faults_reach_the_save_areas_header() -> None:
     region.write(24, struct.pack("<QI", 0x10, error_event))
     engines.host.queue_fault(engines.specs[0], PacketFault("unknown opcode"))
     check(events.wait(error_event, timeout=0)[0] == TIMEOUT, "no memory of the process")
+    driver.call("runtime_enable", 0, 0)
+    fails(errno.EEXIST, driver.call, "runtime_enable", 0, 1)
 
 
 def test_hangs_and_resets_become_hardware_exceptions() -> None:

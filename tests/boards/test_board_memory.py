@@ -69,6 +69,19 @@ def test_entries_have_each_familys_format(chip, vram, uncached) -> None:
     check(int(memory[offset // 4 + 5]) == 0xCAFE, "the entry does not point at the host's bytes")
 
 
+# src: gmc_v9_0_get_coherence_flags(): 9.4.3 caches no system memory; gmc_v11_0_get_vm_pte():
+# COHERENT is uncached; gmc_v12_0_get_vm_pte(): only UNCACHED is
+@pytest.mark.parametrize(
+    ("chip", "shift", "plain", "coherent"),
+    [("gfx942", 57, 3, 3), ("gfx1030", 48, 0, 3), ("gfx1100", 48, 0, 3), ("gfx1201", 54, 0, 0)],
+)
+def test_memory_types_of_system_memory(chip, shift, plain, coherent) -> None:
+    driver = Driver(chip)
+    for flags, expected in ((0, plain), (COHERENT, coherent), (UNCACHED, 3)):
+        buffer = driver.buffer(4096, GTT | WRITABLE | flags)
+        check(_entries(driver, buffer.va)[3] >> shift & 3 == expected, f"{flags:#x}")
+
+
 @pytest.mark.parametrize(("chip", "leaf"), [("gfx1100", 1 << 54), ("gfx1200", 1 << 63)])
 def test_two_mebibytes_are_one_entry_of_the_level_above(chip, leaf) -> None:
     driver = Driver(chip)

@@ -7,8 +7,17 @@ import struct
 import numpy as np
 import pytest
 
-from tests.boards.engine_harness import DATA, QUEUE, RING, RING_BYTES, RPTR, WPTR, Rig
-from tests.boards.engine_kernels import ARGUMENTS, SCRATCH, Work, ids
+from tests.boards.engine_harness import (
+    DATA,
+    QUEUE,
+    RING,
+    RING_BYTES,
+    RPTR,
+    WPTR,
+    Rig,
+    chip,
+)
+from tests.boards.engine_kernels import ARGUMENTS, CODE, SCRATCH, Work, ids
 from tests.support import check
 
 # src: hsa.h: type [7:0], barrier 8, acquire scope [10:9], release scope [12:11]; 2 is the system.
@@ -282,6 +291,49 @@ def test_findings_about_a_careless_packet() -> None:
     r.engines.doorbell(1, 0)
     kinds = {kind for kind, _ in r.host.findings}
     check(kinds == {"too little LDS", "amd_queue_t", "stale write index"}, str(kinds))
+
+
+def test_more_findings_about_a_careless_packet() -> None:
+    r = AqlRig()
+    work = Work(r, "scratch")
+    r.memory.place(SCRATCH, np.zeros(1 << 20, np.uint8))
+    r.poke(QUEUE + 140, struct.pack("<I", 4 | 64 << 12))
+    r.poke(QUEUE + 160, struct.pack("<Q", SCRATCH))
+    r.send(dispatch(work, (32, 1, 1), private=work.private - 4))
+    check([kind for kind, _ in r.host.findings] == ["too little scratch"])
+    r = AqlRig()
+    work = Work(r, "ids")
+    arguments = next(data for base, data, _ in r.memory.regions if base == ARGUMENTS)
+    r.memory.place(ARGUMENTS + 0x1008, arguments)
+    r.send(dispatch(work, (32, 1, 1), kernarg=ARGUMENTS + 0x1008))
+    check([kind for kind, _ in r.host.findings] == ["misaligned kernarg"])
+    np.testing.assert_array_equal(work.out[:32], ids(1, 32))
+
+
+def test_arguments_are_preloaded() -> None:
+    """src: LLVM AMDGPUUsage: firmware that preloads starts 256 bytes behind the entry."""
+    r = AqlRig(which=chip("gfx942", "gfx9", (4, 4, 2), xccs=8))
+    work = Work(r, "preload", block=64, cpu="gfx942")
+    check(work.descriptor[58] & 0x7F, "LLVM preloads no argument")
+    for number, (base, data, writable) in enumerate(r.memory.regions):
+        if base == CODE:
+            image, at = data.copy(), work.entry - CODE
+            image[at : at + 256] = 0xFF  # what firmware without preloading runs: no instruction
+            r.memory.regions[number] = (base, image, writable)
+    r.send(dispatch(work, (128, 1, 1), (64, 1, 1)))
+    check(not r.host.faults, str(r.host.faults))
+    np.testing.assert_array_equal(work.out[:128], ids(2, 64))
+
+
+@pytest.mark.parametrize("barrier_bit", [0, 1])
+def test_the_barrier_bit_waits_for_the_kernels_before(barrier_bit: int) -> None:
+    r = AqlRig()
+    work = Work(r, "ids")
+    r.send(dispatch(work, (32, 1, 1), header=KERNEL))
+    r.log.clear()
+    r.send(dispatch(work, (32, 1, 1), header=KERNEL | barrier_bit << 8 | 2 << 9))
+    released = ("release", "waves of queue 1") in r.log
+    check(released is bool(barrier_bit), "a kernel that still runs has written nothing back")
 
 
 def test_an_amd_queue_without_its_offset() -> None:

@@ -92,6 +92,16 @@ def test_scratch() -> None:
     check((backing != 0xCD).any() and (backing[24 * units * 256 :] == 0xCD).all())
 
 
+def test_scratch_counts_waves_of_each_shader_engine() -> None:
+    r = rig()
+    work = Work(r, "scratch", block=64)  # two waves a workgroup, and room for one on each engine
+    r.memory.place(SCRATCH, np.zeros(1 << 20, np.uint8))
+    units = -(-work.private * 32 // 256)
+    r.submit(work.pm4((1, 1, 1), tmpring=(0x218, [1 | units << 12])))
+    check(not r.host.faults, str(r.host.faults))
+    check((work.out[:64] != 0).all())
+
+
 def test_a_kernel_s_fault_stops_its_queue_and_no_other() -> None:
     r = rig()
     r.create("pm4", 2)

@@ -67,15 +67,6 @@ def test_a_wait_that_cannot_end_is_found() -> None:
     check([kind for kind, _ in r.host.findings] == ["endless wait"] and r.engines.waiting(1))
 
 
-def test_an_atomic_that_loops_waits_for_its_comparison() -> None:
-    r = rig()
-    # command 1: loop until memory equals the comparison
-    r.submit([0xC0071E00, 0x12F, 0x10000040, 0x7F, 5, 0, 3, 0, 0])
-    check(r.engines.waiting(1) and r.word(0x40) == 0)
-    r.put_words(0x40, [3])
-    check(r.engines.pump() and r.word(0x40) == 8)
-
-
 def test_read_pointer_wraps_and_packets_go_around_the_ring_s_end() -> None:
     r = rig()
     fill = RING_BYTES // 4 - 3

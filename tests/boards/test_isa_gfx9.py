@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,18 @@ from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import bind, execute
 from boards.amd.wave_state import EXEC, VCC, Waves, unpack_bits
 from boards.amd.wave_types import Dispatch, Strict
-from tests.boards.isa_vectors import Chip, random_bits, random_floats, vector
+from tests.boards.isa_vectors import random_bits, random_floats, vector
 from tests.boards.wave_harness import FlatMemory, kernel, launch
 from tests.support import check
 
+_vector = partial(vector, only=("gfx942",))
 _FAMILY = FAMILIES["gfx942"]
-_CHIP = Chip("gfx942", _FAMILY, 64)
 _LANES, _ALL = 64, np.uint32(0xFFFFFFFF)
 _ALL_HIGH = {"hi_ab": 3, "hi_c": 1}
 
 
 def _pairs(seed: int) -> np.ndarray:
-    return random_floats(_CHIP, seed, np.float32).reshape(-1, 2)
+    return random_floats(seed, np.float32).reshape(-1, 2)
 
 
 def _floats(raw: np.ndarray) -> np.ndarray:
@@ -36,32 +37,32 @@ def test_pairs_of_floats(low: int, high: int) -> None:
     rng = np.random.default_rng(low)
     a, b, c = (rng.integers(-512, 512, (20480, 2)).astype(np.float32) for _ in range(3))
     modifiers = {"op_sel": low, "hi_ab": high & 3, "hi_c": high >> 2, "neg": 1, "neg_hi": 2}
-    found = _floats(vector(_CHIP, "v_pk_fma_f32", [a, b, c], 2, **modifiers))
+    found = _floats(_vector("v_pk_fma_f32", [a, b, c], 2, **modifiers))
     x = [v[:, low >> i & 1] for i, v in enumerate((a, b, c))]
     y = [v[:, high >> i & 1] for i, v in enumerate((a, b, c))]
     np.testing.assert_array_equal(found[:, 0], -x[0] * x[1] + x[2])
     np.testing.assert_array_equal(found[:, 1], y[0] * -y[1] + y[2])
     modifiers |= {"hi_c": 0, "op_sel": low & 3}
-    found = _floats(vector(_CHIP, "v_pk_mul_f32", [a, b], 2, **modifiers))
+    found = _floats(_vector("v_pk_mul_f32", [a, b], 2, **modifiers))
     np.testing.assert_array_equal(found, np.stack([-x[0] * x[1], y[0] * -y[1]], axis=1))
-    found = vector(_CHIP, "v_pk_mov_b32", [a, b], 2, op_sel=low & 3)
+    found = _vector("v_pk_mov_b32", [a, b], 2, op_sel=low & 3)
     expected = np.stack([a[:, low & 1], b[:, low >> 1 & 1]], axis=1)
     np.testing.assert_array_equal(found, expected.view(np.uint32))
 
 
 def test_pairs_add_like_single_floats() -> None:
     a, b = _pairs(1), _pairs(2)
-    found = _floats(vector(_CHIP, "v_pk_add_f32", [a, b], 2, **_ALL_HIGH))
+    found = _floats(_vector("v_pk_add_f32", [a, b], 2, **_ALL_HIGH))
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(found, a + b)
 
 
 def test_shift_and_add_of_64_bits() -> None:
-    a, b, c = (random_bits(_CHIP, seed, np.uint64) for seed in (1, 2, 3))
+    a, b, c = (random_bits(seed, np.uint64) for seed in (1, 2, 3))
     count = (b & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     rows = zip(a.tolist(), count.tolist(), c.tolist(), strict=True)
     expected = [(x << (n & 7)) + z & (1 << 64) - 1 for x, n, z in rows]
-    found = vector(_CHIP, "v_lshl_add_u64", [a, count, c], np.uint64)
+    found = _vector("v_lshl_add_u64", [a, count, c], np.uint64)
     np.testing.assert_array_equal(found, np.array(expected, np.uint64))
 
 
@@ -70,10 +71,10 @@ def test_shift_and_add_of_64_bits() -> None:
     [("v_add_f16", True), ("v_add_u16", True), ("v_fma_f16", False), ("v_mad_u16", False)],
 )
 def test_the_other_half_of_a_16_bit_result(name: str, clears: bool) -> None:
-    halves = [random_bits(_CHIP, seed, np.uint16) for seed in (1, 2, 3)]
+    halves = [random_bits(seed, np.uint16) for seed in (1, 2, 3)]
     count = 3 if name.startswith(("v_fma", "v_mad")) else 2
     old = np.full(len(halves[0]), 0x12345678, np.uint32)
-    found = vector(_CHIP, name, [*halves[:count], old], np.uint32)
+    found = _vector(name, [*halves[:count], old], np.uint32)
     expected = np.uint32(0) if clears else np.uint32(0x12340000)
     np.testing.assert_array_equal(found & np.uint32(0xFFFF0000), expected)
 
@@ -88,15 +89,15 @@ def _signed(values: np.ndarray, bits: int) -> np.ndarray:
 @pytest.mark.parametrize(("name", "bits"), [("v_dot2c_i32_i16", 16), ("v_dot4c_i32_i8", 8),
                                             ("v_dot8c_i32_i4", 4)])  # fmt: skip
 def test_accumulating_dot_products(name: str, bits: int) -> None:
-    a, b, c = (random_bits(_CHIP, seed) for seed in (1, 2, 3))
-    found = vector(_CHIP, name, [a, b, c], np.uint32)
+    a, b, c = (random_bits(seed) for seed in (1, 2, 3))
+    found = _vector(name, [a, b, c], np.uint32)
     total = (_signed(a, bits) * _signed(b, bits)).sum(axis=1) + c
     np.testing.assert_array_equal(found, total.astype(np.uint32))
 
 
 def test_multiply_and_add_round_twice() -> None:
     a, b, c = (np.random.default_rng(s).standard_normal(20480).astype(np.float16) for s in range(3))
-    found = vector(_CHIP, "v_mad_f16", [a, b, c], np.float16)
+    found = _vector("v_mad_f16", [a, b, c], np.float16)
     np.testing.assert_array_equal(found, (a * b).astype(np.float16) + c)
     check((found != (a.astype(np.float64) * b + c).astype(np.float16)).any())
 
@@ -206,14 +207,14 @@ def _eight_bits(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["fp8", "bf8"])
 def test_eight_bit_floats(kind: str) -> None:
     table = _eight_bits(kind)
-    raw = random_bits(_CHIP, 1)
-    found = vector(_CHIP, f"v_cvt_f32_{kind}", [raw], np.float32)
+    raw = random_bits(1)
+    found = _vector(f"v_cvt_f32_{kind}", [raw], np.float32)
     np.testing.assert_array_equal(found, table[raw & 0xFF])
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(20480).astype(np.float32) * 2.0 ** rng.integers(-12, 9, 20480)
             for _ in range(2))  # fmt: skip
     a, b = a.astype(np.float32), b.astype(np.float32)
-    packed = vector(_CHIP, f"v_cvt_pk_{kind}_f32", [a, b, np.zeros(20480, np.uint32)], np.uint32)
+    packed = _vector(f"v_cvt_pk_{kind}_f32", [a, b, np.zeros(20480, np.uint32)], np.uint32)
     finite = table[~np.isnan(table)]
     last, step = finite.max(), 1 << (4 if kind == "fp8" else 13)
     check((np.abs(a[:2048]) > last + step / 2).any() or kind == "bf8", "none is too large")

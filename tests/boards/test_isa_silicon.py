@@ -228,18 +228,18 @@ def test_a_field_of_the_cycle_counter() -> None:
     check(int(w.sgpr[4, 0]) == 0x34, hex(int(w.sgpr[4, 0])))
 
 
-_RDNA3 = VECTOR_CHIPS[0]
+_RDNA3, _VALUES = VECTOR_CHIPS[0], 256
 _WHOLE = {"hi_ab": 3, "hi_c": 1}
 
 
 def test_packed_and_mixed_halves_follow_the_mode() -> None:
-    small = np.full(_RDNA3.count, 0x00010001, np.uint32)  # two denormals
+    small = np.full(_VALUES, 0x00010001, np.uint32)  # two denormals
     flushing, upward = PLAIN_MODE & ~0xC0, PLAIN_MODE | 1 << 2
     total = vector(_RDNA3, "v_pk_add_f16", [small, small], np.uint32, **_WHOLE)
     check((total == 0x00020002).all(), hex(int(total[0])))
     flushed = vector(_RDNA3, "v_pk_add_f16", [small, small], np.uint32, mode=flushing, **_WHOLE)
     check(not flushed.any(), hex(int(flushed[0])))
-    one = np.ones(_RDNA3.count, np.float32)
+    one = np.ones(_VALUES, np.float32)
     halves = {"hi_ab": 2, "hi_c": 0}  # source 1 is a half
     mixed = vector(_RDNA3, "v_fma_mix_f32", [one, small, one * 0], np.float32, **halves)
     check((mixed == 2.0**-24).all(), str(mixed[0]))
@@ -256,7 +256,7 @@ def test_packed_and_mixed_halves_follow_the_mode() -> None:
     [("v_add3_u32", {"neg": 1}), ("v_add3_u32", {"abs": 4}), ("v_add3_u32", {"omod": 1})],
 )
 def test_modifiers_of_floats_are_refused_elsewhere(name: str, modifiers: dict[str, int]) -> None:
-    sources = [np.zeros(_RDNA3.count, np.uint32)] * 3
+    sources = [np.zeros(_VALUES, np.uint32)] * 3
     with pytest.raises(UnsupportedOperand, match="modifiers of v_add3_u32"):
         vector(_RDNA3, name, sources, np.uint32, **modifiers)
 

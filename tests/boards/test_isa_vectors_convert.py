@@ -12,10 +12,9 @@ import pytest
 
 from tests.boards import isa_exact as exact
 from tests.boards.isa_vectors import (
-    CHIPS,
+    COUNT,
     PLAIN_MODE,
-    Chip,
-    has,
+    instructions,
     random_bits,
     random_floats,
     vector,
@@ -27,16 +26,9 @@ _FORMS = {"f16": (exact.F16, np.float16), "f32": (exact.F32, np.float32),
 _INTEGERS: dict[str, Any] = {"i16": np.int16, "u16": np.uint16, "i32": np.int32, "u32": np.uint32}
 
 
-def _parameters(names: Any) -> Any:
-    return pytest.mark.parametrize(
-        ("chip", "name"),
-        [pytest.param(c, n, id=f"{c.name}-{n}") for c in CHIPS for n in names if has(c, n)],
-    )
-
-
-def _floats(chip: Chip, kind: str, seed: int = 0) -> Any:
+def _floats(kind: str, seed: int = 0) -> Any:
     """Floats of all kinds, a third of them of a size that integers have."""
-    values = random_floats(chip, seed, _FORMS[kind][1])
+    values = random_floats(seed, _FORMS[kind][1])
     rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         medium = np.ldexp(rng.standard_normal(len(values)), rng.integers(-3, 36, len(values)))
@@ -63,17 +55,17 @@ _TO_FLOAT = [f"v_cvt_{to}_{source}" for to, source in (
 
 
 @pytest.mark.parametrize("mode", range(4), ids=["nearest", "up", "down", "zero"])
-@_parameters(_TO_FLOAT)
-def test_conversions_to_float(chip: Chip, name: str, mode: int) -> None:
+@instructions(_TO_FLOAT)
+def test_conversions_to_float(name: str, mode: int) -> None:
     to, source = name.removeprefix("v_cvt_").split("_")
     if source in _FORMS:
-        values = _floats(chip, source)
+        values = _floats(source)
         numbers = exact.numbers(values, _FORMS[source][0])
     else:
-        values = random_bits(chip, 1, _INTEGERS[source])
+        values = random_bits(1, _INTEGERS[source])
         numbers = [exact.of_integer(v) for v in values.tolist()]
     bits = mode | mode << 2
-    found = vector(chip, name, [values], _FORMS[to][1], mode=PLAIN_MODE | bits)
+    found = vector(name, [values], _FORMS[to][1], mode=PLAIN_MODE | bits)
     same_floats(found, _encoded(numbers, to, mode))
 
 
@@ -95,13 +87,13 @@ _TO_INTEGER: dict[str, Callable[[Fraction], int]] = {
 }  # fmt: skip
 
 
-@_parameters(_TO_INTEGER)
-def test_conversions_to_integer(chip: Chip, name: str) -> None:
+@instructions(_TO_INTEGER)
+def test_conversions_to_integer(name: str) -> None:
     target, source = name.split("_")[-2:]
-    values = _floats(chip, source)
+    values = _floats(source)
     rule = _TO_INTEGER[name]
     expected = [_limited(n, target, rule) for n in exact.numbers(values, _FORMS[source][0])]
-    found = vector(chip, name, [values], _INTEGERS[target])
+    found = vector(name, [values], _INTEGERS[target])
     np.testing.assert_array_equal(found, np.array(expected, _INTEGERS[target]))
 
 
@@ -126,14 +118,14 @@ _PACKING: dict[str, tuple[str, Callable[[exact.Number], int]]] = {
 }
 
 
-@_parameters(_PACKING)
-def test_two_results_in_a_register(chip: Chip, name: str) -> None:
+@instructions(_PACKING)
+def test_two_results_in_a_register(name: str) -> None:
     kind, function = _PACKING[name]
-    sources = [_floats(chip, kind, seed) for seed in (1, 2)]
+    sources = [_floats(kind, seed) for seed in (1, 2)]
     if name.startswith("v_pack"):
         sources = [np.where(np.isnan(s), s.dtype.type(1), s) for s in sources]
     low, high = ([function(n) & 0xFFFF for n in exact.numbers(s, _FORMS[kind][0])] for s in sources)
-    found = vector(chip, name, sources, np.uint32)
+    found = vector(name, sources, np.uint32)
     if "f16_f32" in name:
         halves = np.array([low, high], np.uint16).T.copy().view(np.float16)
         same_floats(found.view(np.float16), halves.reshape(-1))
@@ -142,11 +134,11 @@ def test_two_results_in_a_register(chip: Chip, name: str) -> None:
         np.testing.assert_array_equal(found, np.array(expected, np.uint32))
 
 
-@_parameters([f"v_cvt_f32_ubyte{i}" for i in range(4)])
-def test_bytes_to_float(chip: Chip, name: str) -> None:
-    values = random_bits(chip, 3)
+@instructions([f"v_cvt_f32_ubyte{i}" for i in range(4)])
+def test_bytes_to_float(name: str) -> None:
+    values = random_bits(3)
     octets = values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, int(name[-1])]
-    np.testing.assert_array_equal(vector(chip, name, [values], np.float32), octets)
+    np.testing.assert_array_equal(vector(name, [values], np.float32), octets)
 
 
 def _integral(number: exact.Number, rule: Callable[[Fraction], int]) -> exact.Number:
@@ -175,89 +167,89 @@ _ROUNDINGS: dict[str, Callable[[Fraction], int]] = {
 }  # fmt: skip
 
 
-@_parameters([f"v_{n}_{k}" for n in (*_ROUNDINGS, "fract") for k in _FORMS])
-def test_roundings_to_integral(chip: Chip, name: str) -> None:
+@instructions([f"v_{n}_{k}" for n in (*_ROUNDINGS, "fract") for k in _FORMS])
+def test_roundings_to_integral(name: str) -> None:
     _, operation, kind = name.split("_")
     form, dtype = _FORMS[kind]
-    values = _floats(chip, kind)
+    values = _floats(kind)
     numbers = exact.numbers(values, form)
     if operation == "fract":
         expected = [_fraction(n, form) for n in numbers]
     else:
         expected = [_integral(n, _ROUNDINGS[operation]) for n in numbers]
-    same_floats(vector(chip, name, [values], dtype), _encoded(expected, kind))
+    same_floats(vector(name, [values], dtype), _encoded(expected, kind))
 
 
-@_parameters([f"v_ldexp_{kind}" for kind in _FORMS])
-def test_scaling_is_rounded_once(chip: Chip, name: str) -> None:
+@instructions([f"v_ldexp_{kind}" for kind in _FORMS])
+def test_scaling_is_rounded_once(name: str) -> None:
     kind = name[-3:]
     form, dtype = _FORMS[kind]
-    values = _floats(chip, kind)
+    values = _floats(kind)
     counts = np.random.default_rng(4).integers(-2 * form.top, 2 * form.top, len(values))
     counts[::2] = counts[::2] % 80 - 40
     counts = counts.clip(-30000, 30000).astype(np.int16 if kind == "f16" else np.int32)
     rows = zip(exact.numbers(values, form), counts.tolist(), strict=True)
     expected = [n if n.special else exact.scale(n, count) for n, count in rows]
-    same_floats(vector(chip, name, [values, counts], dtype), _encoded(expected, kind))
+    same_floats(vector(name, [values, counts], dtype), _encoded(expected, kind))
 
 
-@_parameters([f"v_frexp_mant_{kind}" for kind in _FORMS])
-def test_mantissa_and_exponent(chip: Chip, name: str) -> None:
+@instructions([f"v_frexp_mant_{kind}" for kind in _FORMS])
+def test_mantissa_and_exponent(name: str) -> None:
     kind = name[-3:]
     form, dtype = _FORMS[kind]
-    values = _floats(chip, kind)
+    values = _floats(kind)
     numbers = exact.numbers(values, form)
     exponents = [n.power + n.size.bit_length() if n.size else 0 for n in numbers]
     pairs = list(zip(numbers, exponents, strict=True))
     expected = [exact.scale(n, -e) if n.size else n for n, e in pairs]
-    same_floats(vector(chip, name, [values], dtype), _encoded(expected, kind))
+    same_floats(vector(name, [values], dtype), _encoded(expected, kind))
     result = np.int16 if kind == "f16" else np.int32
     name = f"v_frexp_exp_{'i16' if kind == 'f16' else 'i32'}_{kind}"
-    np.testing.assert_array_equal(vector(chip, name, [values], result), exponents)
+    np.testing.assert_array_equal(vector(name, [values], result), exponents)
 
 
-@_parameters([f"v_{n}_{k}" for n in ("rcp", "sqrt", "rsq") for k in _FORMS])
-def test_approximations_are_within_an_ulp(chip: Chip, name: str) -> None:
+@instructions([f"v_{n}_{k}" for n in ("rcp", "sqrt", "rsq") for k in _FORMS])
+def test_approximations_are_within_an_ulp(name: str) -> None:
     _, operation, kind = name.split("_")
     form, dtype = _FORMS[kind]
-    values = np.abs(_floats(chip, kind))
+    values = np.abs(_floats(kind))
     values = values[np.isfinite(values) & (values >= np.finfo(dtype).tiny)]
-    values = np.resize(values, chip.count)
+    values = np.resize(values, COUNT)
     with np.errstate(over="ignore", under="ignore"):
         wide = values.astype(np.longdouble)
         truth = {"rcp": lambda v: 1 / v, "sqrt": np.sqrt, "rsq": lambda v: 1 / np.sqrt(v)}
         expected = truth[operation](wide).astype(dtype)
-    found = vector(chip, name, [values], dtype)
+    found = vector(name, [values], dtype)
     raw = [v.view(f"i{form.bits // 8}").astype(np.int64) for v in (found, expected)]
     np.testing.assert_array_less(np.abs(raw[0] - raw[1]), 2)
 
 
-def _divide(chip: Chip, kind: str, n: Any, d: Any) -> Any:
+def _divide(kind: str, n: Any, d: Any) -> Any:
     """The instructions that compilers emit for a division."""
     dtype = _FORMS[kind][1]
 
     def fma(a: Any, b: Any, c: Any, neg: int = 0) -> Any:
-        return vector(chip, f"v_fma_{kind}", [a, b, c], dtype, neg=neg)
+        return vector(f"v_fma_{kind}", [a, b, c], dtype, neg=neg)
 
     one = np.ones(len(n), dtype)
-    ds, _ = vector(chip, f"v_div_scale_{kind}", [d, d, n], dtype, "m")
-    ns, mask = vector(chip, f"v_div_scale_{kind}", [n, d, n], dtype, "m")
-    r = vector(chip, f"v_rcp_{kind}", [ds], dtype)
+    ds, _ = vector(f"v_div_scale_{kind}", [d, d, n], dtype, "m")
+    ns, mask = vector(f"v_div_scale_{kind}", [n, d, n], dtype, "m")
+    r = vector(f"v_rcp_{kind}", [ds], dtype)
     for _ in range(1 if kind == "f32" else 2):
         r = fma(fma(ds, r, one, neg=1), r, r)
-    q = vector(chip, f"v_mul_{kind}", [ns, r], dtype)
+    q = vector(f"v_mul_{kind}", [ns, r], dtype)
     if kind == "f32":
         q = fma(fma(ds, q, ns, neg=1), r, q)
     rest = fma(ds, q, ns, neg=1)
-    q = vector(chip, f"v_div_fmas_{kind}", [rest, r, q, mask], dtype)
-    return vector(chip, f"v_div_fixup_{kind}", [q, d, n], dtype)
+    q = vector(f"v_div_fmas_{kind}", [rest, r, q, mask], dtype)
+    return vector(f"v_div_fixup_{kind}", [q, d, n], dtype)
 
 
-@_parameters(["v_div_scale_f32", "v_div_scale_f64"])
-def test_division_is_correctly_rounded(chip: Chip, name: str) -> None:
+@instructions(["v_div_scale_f32", "v_div_scale_f64"])
+def test_division_is_correctly_rounded(name: str) -> None:
     kind = name[-3:]
     form, dtype = _FORMS[kind]
-    n, d = (random_floats(chip, seed, dtype) for seed in (20, 21))
+    n, d = (random_floats(seed, dtype) for seed in (20, 21))
     numbers = [exact.numbers(v, form) for v in (n, d)]
     expected = exact.rounded(exact.divide, numbers, form).view(dtype)
-    same_floats(_divide(chip, kind, n, d), expected)
+    same_floats(_divide(kind, n, d), expected)

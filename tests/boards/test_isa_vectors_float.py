@@ -11,10 +11,8 @@ import pytest
 
 from tests.boards import isa_exact as exact
 from tests.boards.isa_vectors import (
-    CHIPS,
     PLAIN_MODE,
-    Chip,
-    has,
+    known,
     random_bits,
     random_floats,
     vector,
@@ -38,21 +36,14 @@ _KINDS = tuple(_FORMS)
 
 
 def _cases(names: Iterable[str], kinds: Iterable[str] = _KINDS) -> Any:
-    """Each instruction of each family that has it, by the name it has there."""
-    wanted = list(product(names, kinds))
-    found = [
-        pytest.param(chip, name, kind, id=f"{chip.name}-{name}-{kind}")
-        for chip in CHIPS for name, kind in wanted if find(chip, name, kind)
-    ]  # fmt: skip
-    return pytest.mark.parametrize(("chip", "name", "kind"), found)
+    """Each operation of each type that some family has."""
+    wanted = [(name, kind) for name, kind in product(names, kinds) if known([spelled(name, kind)])]
+    return pytest.mark.parametrize(("name", "kind"), wanted)
 
 
-def find(chip: Chip, name: str, kind: str) -> str:
-    """The mnemonic of an operation in a family, or ""."""
-    for spelling in (f"v_{name}_{kind}", f"v_{name}_num_{kind}"):
-        if has(chip, spelling):
-            return spelling
-    return ""
+def spelled(name: str, kind: str) -> tuple[str, str]:
+    """What the families call an operation."""
+    return f"v_{name}_{kind}", f"v_{name}_num_{kind}"
 
 
 def same_floats(found: Any, expected: Any) -> None:
@@ -67,8 +58,8 @@ def same_floats(found: Any, expected: Any) -> None:
         )
 
 
-def _sources(chip: Chip, count: int, kind: str) -> list[Any]:
-    return [random_floats(chip, seed + 10 * count, _FORMS[kind][1]) for seed in range(count)]
+def _sources(count: int, kind: str) -> list[Any]:
+    return [random_floats(seed + 10 * count, _FORMS[kind][1]) for seed in range(count)]
 
 
 def _nearly_cancelling(a: Any, b: Any, c: Any, form: exact.Format) -> Any:
@@ -83,15 +74,17 @@ def _nearly_cancelling(a: Any, b: Any, c: Any, form: exact.Format) -> Any:
 
 @pytest.mark.parametrize("mode", _MODES)
 @_cases(_ARITHMETIC)
-def test_arithmetic_is_exact_and_rounded_once(chip: Chip, name: str, kind: str, mode: str) -> None:
+def test_arithmetic_is_exact_and_rounded_once(name: str, kind: str, mode: str) -> None:
     count, function = _ARITHMETIC[name]
     form, dtype = _FORMS[kind]
-    sources = _sources(chip, count, kind)
+    sources = _sources(count, kind)
     if count == 3:
         sources[2] = _nearly_cancelling(*sources, form)
     rounding = _MODES[mode]
     bits = rounding << _ROUND_LOW[kind]
-    found = vector(chip, find(chip, name, kind), sources, dtype, mode=PLAIN_MODE | bits)
+    slow = kind == "f64" and rounding != exact.NEAREST  # the executor turns to rationals
+    only = ("gfx1100",) if slow and name != "fmac" else ()
+    found = vector(spelled(name, kind), sources, dtype, mode=PLAIN_MODE | bits, only=only)
     values = [exact.numbers(s, form) for s in sources]
     expected = exact.rounded(lambda *v: function(*v, rounding), values, form, rounding)
     same_floats(found, expected.view(dtype))
@@ -99,12 +92,12 @@ def test_arithmetic_is_exact_and_rounded_once(chip: Chip, name: str, kind: str, 
 
 @pytest.mark.parametrize("flush", ["inputs", "results", "both"])
 @_cases(["add", "mul", "fma"])
-def test_denormals_follow_the_mode(chip: Chip, name: str, kind: str, flush: str) -> None:
+def test_denormals_follow_the_mode(name: str, kind: str, flush: str) -> None:
     count, function = _ARITHMETIC[name]
     form, dtype = _FORMS[kind]
-    sources = [_small(s, form) for s in _sources(chip, count, kind)]
+    sources = [_small(s, form) for s in _sources(count, kind)]
     off = {"inputs": 1, "results": 2, "both": 3}[flush] << _DENORM_LOW[kind]
-    found = vector(chip, find(chip, name, kind), sources, dtype, mode=PLAIN_MODE & ~off)
+    found = vector(spelled(name, kind), sources, dtype, mode=PLAIN_MODE & ~off)
     values = [exact.numbers(s, form, flush=flush != "results") for s in sources]
     expected = exact.rounded(function, values, form, flush=flush != "inputs").view(dtype)
     same_floats(found, expected)
@@ -168,13 +161,13 @@ _MINMAX = _minmax()
 
 
 @_cases(_MINMAX)
-def test_least_and_greatest(chip: Chip, name: str, kind: str) -> None:
+def test_least_and_greatest(name: str, kind: str) -> None:
     count, function = _MINMAX[name]
     dtype = _FORMS[kind][1]
-    sources = _quiet(_sources(chip, count, kind))
+    sources = _quiet(_sources(count, kind))
     sources[1][::5] = sources[0][::5]
     sources[1][1::5] = -sources[0][1::5]
-    found = vector(chip, find(chip, name, kind), sources, dtype)
+    found = vector(spelled(name, kind), sources, dtype)
     same_floats(found, function(*sources).astype(dtype))
 
 
@@ -200,26 +193,26 @@ def _rank(word: int, form: exact.Format) -> int:
 
 
 @_cases(["cmp_lt"])
-def test_compares_in_every_condition(chip: Chip, name: str, kind: str) -> None:
-    a, b = _sources(chip, 2, kind)
+def test_compares_in_every_condition(name: str, kind: str) -> None:
+    a, b = _sources(2, kind)
     b[::3] = a[::3]
     b[1::6] = -a[1::6]
     ranks = [_rank(word, _FORMS[kind][0]) for word in exact.words(a)]
     others = [_rank(word, _FORMS[kind][0]) for word in exact.words(b)]
     ordered = (~(np.isnan(a) | np.isnan(b))).tolist()
     for condition in (*_TRUE_WHEN, *_OPPOSITE):
-        compare = find(chip, name.replace("lt", condition), kind)
+        compare = spelled(name.replace("lt", condition), kind)
         if compare:
             rows = zip(ranks, others, ordered, strict=True)
             expected = [_holds(condition, x, y, o) for x, y, o in rows]
-            np.testing.assert_array_equal(vector(chip, compare, [a, b], "m"), expected, compare)
+            np.testing.assert_array_equal(vector(compare, [a, b], "m"), expected, compare)
 
 
 @_cases(["cmp_class"])
-def test_classes(chip: Chip, name: str, kind: str) -> None:
+def test_classes(name: str, kind: str) -> None:
     form, dtype = _FORMS[kind]
-    a = random_floats(chip, 5, dtype)
-    mask = random_bits(chip, 6) & np.uint32(0x3FF)
+    a = random_floats(5, dtype)
+    mask = random_bits(6) & np.uint32(0x3FF)
 
     def number(word: int) -> int:
         value = exact.number(word, form)
@@ -234,7 +227,7 @@ def test_classes(chip: Chip, name: str, kind: str) -> None:
         return 2 + rank if value.sign else 9 - rank
 
     expected = [m >> number(w) & 1 for m, w in zip(mask.tolist(), exact.words(a), strict=True)]
-    found = vector(chip, find(chip, name, kind), [a, mask], "m")
+    found = vector(spelled(name, kind), [a, mask], "m")
     np.testing.assert_array_equal(found, np.array(expected, bool))
 
 
@@ -247,10 +240,10 @@ def _clamped(value: exact.Number) -> exact.Number:
 
 
 @_cases(["fma"])
-def test_clamp(chip: Chip, name: str, kind: str) -> None:
+def test_clamp(name: str, kind: str) -> None:
     form, dtype = _FORMS[kind]
-    sources = _sources(chip, 3, kind)
-    found = vector(chip, find(chip, name, kind), sources, dtype, clamp=1)
+    sources = _sources(3, kind)
+    found = vector(spelled(name, kind), sources, dtype, clamp=1)
     values = [exact.numbers(s, form) for s in sources]
     raw = exact.rounded(exact.fused, values, form).tolist()
     expected = [exact.encode(_clamped(exact.number(word, form)), form) for word in raw]
@@ -263,31 +256,31 @@ _IEEE = 1 << 9
 
 @pytest.mark.parametrize("omod", _OMOD)
 @_cases(["mul"], ["f16", "f32"])
-def test_output_modifiers_need_denormals_off(chip: Chip, name: str, kind: str, omod: int) -> None:
+def test_output_modifiers_need_denormals_off(name: str, kind: str, omod: int) -> None:
     # src: RDNA2 ISA 6.2.2 and later: ignored where output denormals or IEEE are on; -0 becomes +0.
     form, dtype = _FORMS[kind]
-    sources = _sources(chip, 2, kind)
+    sources = _sources(2, kind)
     values = [exact.numbers(s, form) for s in sources]
     plain = exact.rounded(exact.multiply, values, form).view(dtype)
-    instruction = find(chip, name, kind)
-    same_floats(vector(chip, instruction, sources, dtype, omod=omod), plain)
+    instruction = spelled(name, kind)
+    same_floats(vector(instruction, sources, dtype, omod=omod), plain)
     off = PLAIN_MODE & ~(3 << _DENORM_LOW[kind])
     values = [exact.numbers(s, form, flush=True) for s in sources]
     rounded = exact.rounded(exact.multiply, values, form, flush=True).tolist()
     same_floats(
-        vector(chip, instruction, sources, dtype, mode=off | _IEEE, omod=omod),
+        vector(instruction, sources, dtype, mode=off | _IEEE, omod=omod),
         np.array(rounded, f"u{form.bits // 8}").view(dtype),
     )
     scaled = [exact.scale(exact.number(word, form), _OMOD[omod]) for word in rounded]
     words = [exact.encode(v, form, flush=True) for v in scaled]
     words = [0 if word << 1 == 1 << form.bits else word for word in words]
-    found = vector(chip, instruction, sources, dtype, mode=off, omod=omod)
+    found = vector(instruction, sources, dtype, mode=off, omod=omod)
     same_floats(found, np.array(words, f"u{form.bits // 8}").view(dtype))
 
 
 @_cases(["fma"], ["f32"])
-def test_signs_of_sources(chip: Chip, name: str, kind: str) -> None:
-    a, b, c = _sources(chip, 3, kind)
+def test_signs_of_sources(name: str, kind: str) -> None:
+    a, b, c = _sources(3, kind)
     for neg, absolute in ((1, 0), (2, 4), (7, 7), (5, 3)):
         signed = []
         for i, source in enumerate((a, b, c)):
@@ -295,5 +288,5 @@ def test_signs_of_sources(chip: Chip, name: str, kind: str) -> None:
             raw = raw & np.uint32(0x7FFFFFFF) if absolute >> i & 1 else raw
             signed.append(exact.numbers(raw ^ np.uint32((neg >> i & 1) << 31), exact.F32))
         expected = exact.rounded(exact.fused, signed, exact.F32).view(np.float32)
-        found = vector(chip, find(chip, name, kind), [a, b, c], np.float32, neg=neg, abs=absolute)
+        found = vector(spelled(name, kind), [a, b, c], np.float32, neg=neg, abs=absolute)
         same_floats(found, expected)

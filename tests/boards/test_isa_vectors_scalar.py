@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
-from tests.boards.isa_vectors import CHIPS, Chip, has, random_bits, scalar
+from tests.boards.isa_vectors import instructions, random_bits, scalar
 
 _TYPES: dict[str, Any] = {"i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64}
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
@@ -140,17 +139,14 @@ def _leading_signs(a: int) -> int:
 _RULES: dict[str, Rule] = {**_logic(32), **_logic(64), **_arithmetic()}
 
 
-@pytest.mark.parametrize(
-    ("chip", "name"),
-    [pytest.param(c, n, id=f"{c.name}-{n}") for c in CHIPS for n in _RULES if has(c, n)],
-)
-def test_scalar_instruction(chip: Chip, name: str) -> None:
+@instructions(_RULES)
+def test_scalar_instruction(name: str) -> None:
     kinds, result, function = _RULES[name]
-    sources = [random_bits(chip, i, _TYPES[kind]) for i, kind in enumerate(kinds.split())]
+    sources = [random_bits(i, _TYPES[kind]) for i, kind in enumerate(kinds.split())]
     if len(sources) > 1 and sources[0].dtype == sources[1].dtype:
         sources[1][::7] = sources[0][::7]
-    scc = random_bits(chip, 9) & 1 == 1
-    found, flag = scalar(chip, name, sources, _TYPES[result] if result else None, scc)
+    scc = random_bits(9) & 1 == 1
+    found, flag = scalar(name, sources, _TYPES[result] if result else None, scc)
     rows = [
         function(*row) for row in zip(*[s.tolist() for s in sources], scc.tolist(), strict=True)
     ]

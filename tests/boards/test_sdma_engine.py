@@ -111,6 +111,13 @@ def test_indirect_buffer_ends_on_eight_dwords() -> None:
     check(r.fault().kind == "misaligned")
 
 
+def test_an_indirect_buffer_has_none_inside() -> None:
+    r = rig()
+    r.put_words(0x400, [0, 0, *BUFFER_8])
+    send(r, [0, 0, *BUFFER_8])
+    check(r.fault().kind == "nested")
+
+
 @pytest.mark.parametrize(("value", "written"), [(1, 9), (0, 0)])
 def test_conditional_execution(value: int, written: int) -> None:
     r = rig()
@@ -154,6 +161,8 @@ BROKEN = {
     "buffer misaligned": ([0, 0, *_or(BUFFER_8, 1, 0x10)], "reserved bits"),
     "buffer of 6": ([0, 0, *BUFFER_8[:3], 6, 0, 0], "wrong length"),
     "buffer with a VMID": ([0, 0, *_or(BUFFER_8, 0, 1 << 16)], "reserved bits"),
+    "condition past the end": ([*COND_4[:4], 5], "wrong length"),
+    "cache request with a VMID": (_or(GCR, 4, 1 << 24), "reserved value"),
     "ranged caches": (_or(GCR, 2, 1 << 27), "unsupported"),
 }
 

@@ -10,6 +10,7 @@ where a test also fails when the board found something. Tolerances: tensor_progr
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 
@@ -100,6 +101,39 @@ def test_captured_functions_and_random_numbers(board: BoardWorld) -> None:
     here, there = (xp.random.permutation(key, 60).numpy() for key in keys)
     np.testing.assert_array_equal(here, there)
     np.testing.assert_array_equal(np.sort(here), np.arange(60))
+
+
+@on_one
+def test_threads_compile_and_read_at_the_same_time(board: BoardWorld) -> None:
+    """Code and results go through one staging memory, small results lie beside each other."""
+    base = whole(6, "float32", 500)
+    x, wrong = put(base), list[object]()
+
+    def work(thread: int) -> None:
+        try:
+            for k in range(4):
+                got = float(xp.sum(x * float(k) + float(thread)))
+                wrong.extend([(thread, k, got)] if got != (base * k + thread).sum() else [])
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    np.testing.assert_equal(wrong, [])
+
+
+@on_one
+def test_a_card_does_not_share_memory_with_numpy(board: BoardWorld) -> None:
+    given = np.arange(4.0)
+    with pytest.raises(ValueError, match="copy"):
+        put(given, copy=False)
+    x = put(given)
+    given[0] = 9.0
+    np.testing.assert_array_equal(x.numpy(), [0, 1, 2, 3])
+    check(not x.numpy().flags.writeable, "a tensor is a value")
 
 
 MATRIX = {

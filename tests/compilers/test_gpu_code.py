@@ -84,6 +84,8 @@ def test_products_of_halves_use_the_matrix_unit(arch: str, dtype: DType, instruc
     check(found[instruction] >= 2, f"{found}")
     check(not any("fmac" in name or "v_pk_fma" in name for name in found), f"{found}")
     check(not binary.resources["private_bytes"], "fragments went to memory")
+    loads = {name for name in found if name.startswith("global_load")}
+    check(loads <= {"global_load_b128", "global_load_dwordx4"}, f"narrow loads: {loads}")
 
 
 @needs_libllvm

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from compilers import index as ix
 from compilers.algorithm import reindex
 from compilers.index import Div, Index, Mod, Var
+from compilers.render_facts import unit_of
 from tests.support import check
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
@@ -92,3 +93,35 @@ def test_substitution_simplifies_again():
     check(any(isinstance(atom, Div) for atom in index.terms))
     split = (ix.var(v) // 4).substitute({v: ix.var(high) * 4 + ix.var(low)})
     check(split == ix.var(high), f"{split}")
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("mul", "add", "div", "mod", "more")), st.integers(1, 12)),
+    max_size=6,
+)
+
+
+@given(STEPS)
+def test_every_value_is_a_multiple_of_the_unit(steps: list[tuple[str, int]]) -> None:
+    variables = (Var("i", 7), Var("j", 5))
+    index = ix.var(variables[0]) * 4
+    for step, number in steps:
+        if step == "mul":
+            index = index * number
+        elif step == "add":
+            index = index + number
+        elif step == "more":
+            index = index + ix.var(variables[1]) * number
+        else:
+            index = index // number if step == "div" else index % number
+    unit = unit_of(index)
+    for i, j in itertools.product(range(7), range(5)):
+        value = evaluate(index, dict(zip(variables, (i, j), strict=True)))
+        check(value % unit == 0 if unit else value == 0, f"{index}: {value} and {unit}")
+
+
+def test_units_of_what_a_tile_is_read_by() -> None:
+    lane = ix.var(Var("lane", 256))
+    at = (lane // 16) * 4096 + (lane % 16) * 8
+    found = [unit_of(index) for index in (at, at % 64, at + 4, at + lane, ix.const(0))]
+    check(found == [8, 8, 4, 1, 0], f"{found}")

@@ -85,9 +85,9 @@ def work(device: AmdDevice) -> None:
     """Copy in, launch (once with private memory), copy out; wrong results are errors."""
     a = np.arange(N, dtype=np.float32)
     x, y = put(device, a), device.alloc(4 * N)
-    device.launch(device.load(add(CHIP)), [x, x, y, N], 1)
+    device.launch(device.load(add(device.arch)), [x, x, y, N], 1)
     np.testing.assert_array_equal(get(device, y), a + a)
-    device.launch(device.load(kernel(amd_kernels.scratch(), CHIP, 64)), [y, 3], 1)
+    device.launch(device.load(kernel(amd_kernels.scratch(), device.arch, 64)), [y, 3], 1)
     np.testing.assert_array_equal(get(device, y, "int32"), 9 + np.arange(N))
 
 

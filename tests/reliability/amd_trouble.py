@@ -30,7 +30,7 @@ from tests.boards.driver_harness import add, get, kernel, open_on, put
 CHIP = "gfx1100"
 N = 64
 BIG_BYTES = 256 << 10
-MAX_STEPS = 1_000
+MAX_STEPS = 200
 """Instructions after which the board takes a kernel for endless."""
 SHORT_S = 0.3
 """How long tests wait for what hangs; no time passes on a board."""
@@ -304,3 +304,10 @@ def still_right(rig: Rig) -> None:
     program.close()
     x.free()
     y.free()
+
+
+def settled(rig: Rig) -> tuple[object, ...]:
+    """What the device holds when nothing is cached; the same before and after trouble."""
+    still_right(rig)
+    rig.device.trim()
+    return rig.board.baseline(), rig.device.gpu.handles, rig.device.gpu.bytes_held

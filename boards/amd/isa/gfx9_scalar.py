@@ -72,7 +72,7 @@ a2 b1:
     0x0e s_bitcmp0_b64 s_bitcmp1_b64
 a2 b2:
     0x12 s_cmp_eq_u64 s_cmp_lg_u64
-a1 b1:
+a1:
     0x11 s_set_gpr_idx_on
 """)
 
