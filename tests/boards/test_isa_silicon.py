@@ -14,7 +14,6 @@ from boards.amd.wave import bind, execute
 from boards.amd.wave_operands import UnsupportedOperand
 from boards.amd.wave_state import EXEC, Waves
 from boards.amd.wave_types import Dispatch, Strict, WaveFault
-from tests.boards.isa_vectors import CHIPS as VECTOR_CHIPS
 from tests.boards.isa_vectors import PLAIN_MODE, vector
 from tests.boards.wave_harness import ARGS, CHIPS, FlatMemory, kernel, launch
 from tests.support import check
@@ -228,27 +227,25 @@ def test_a_field_of_the_cycle_counter() -> None:
     check(int(w.sgpr[4, 0]) == 0x34, hex(int(w.sgpr[4, 0])))
 
 
-_RDNA3, _VALUES = VECTOR_CHIPS[0], 256
+_VALUES = 256
 _WHOLE = {"hi_ab": 3, "hi_c": 1}
 
 
 def test_packed_and_mixed_halves_follow_the_mode() -> None:
     small = np.full(_VALUES, 0x00010001, np.uint32)  # two denormals
     flushing, upward = PLAIN_MODE & ~0xC0, PLAIN_MODE | 1 << 2
-    total = vector(_RDNA3, "v_pk_add_f16", [small, small], np.uint32, **_WHOLE)
+    total = vector("v_pk_add_f16", [small, small], np.uint32, **_WHOLE)
     check((total == 0x00020002).all(), hex(int(total[0])))
-    flushed = vector(_RDNA3, "v_pk_add_f16", [small, small], np.uint32, mode=flushing, **_WHOLE)
+    flushed = vector("v_pk_add_f16", [small, small], np.uint32, mode=flushing, **_WHOLE)
     check(not flushed.any(), hex(int(flushed[0])))
     one = np.ones(_VALUES, np.float32)
     halves = {"hi_ab": 2, "hi_c": 0}  # source 1 is a half
-    mixed = vector(_RDNA3, "v_fma_mix_f32", [one, small, one * 0], np.float32, **halves)
+    mixed = vector("v_fma_mix_f32", [one, small, one * 0], np.float32, **halves)
     check((mixed == 2.0**-24).all(), str(mixed[0]))
-    mixed = vector(
-        _RDNA3, "v_fma_mix_f32", [one, small, one * 0], np.float32, mode=flushing, **halves
-    )
+    mixed = vector("v_fma_mix_f32", [one, small, one * 0], np.float32, mode=flushing, **halves)
     check(not mixed.any(), str(mixed[0]))
     with pytest.raises(UnsupportedOperand, match="v_pk_add_f16 in a directed"):
-        vector(_RDNA3, "v_pk_add_f16", [small, small], np.uint32, mode=upward, **_WHOLE)
+        vector("v_pk_add_f16", [small, small], np.uint32, mode=upward, **_WHOLE)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +255,7 @@ def test_packed_and_mixed_halves_follow_the_mode() -> None:
 def test_modifiers_of_floats_are_refused_elsewhere(name: str, modifiers: dict[str, int]) -> None:
     sources = [np.zeros(_VALUES, np.uint32)] * 3
     with pytest.raises(UnsupportedOperand, match="modifiers of v_add3_u32"):
-        vector(_RDNA3, name, sources, np.uint32, **modifiers)
+        vector(name, sources, np.uint32, **modifiers)
 
 
 _UNALIGNED = kernel(
