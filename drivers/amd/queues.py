@@ -195,7 +195,7 @@ class Queues(Heap):
         compute, copies = self.compute, self.copies
         with compute.lock:
             if compute.broken is not None:
-                raise compute.broken
+                raise compute.broken.with_traceback(None)
             if compute.put != self._clean:
                 compute.flush()
                 self._clean = compute.put

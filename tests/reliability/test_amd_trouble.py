@@ -7,6 +7,7 @@ other queue keeps what it was given, and nothing more is allocated than before (
 from __future__ import annotations
 
 import gc
+import traceback
 from dataclasses import astuple, dataclass
 from itertools import product
 
@@ -229,6 +230,12 @@ def test_a_kernel_that_evicts_after_a_fault(queue: str, keep: bool) -> None:
                 use()
             let_go(caught.value)
         check("start a new process" in str(caught.value) and "start a new process" in error.hint)
+        check(frames(caught.value) == 0, "a refusal that is told again and again grows")
+        for _ in range(20):
+            with pytest.raises(DeviceGone) as caught:
+                rig.device.launch(rig.program, [rig.x, rig.x, rig.big, N], 1)
+        check(frames(caught.value) < 10, f"{frames(caught.value)} frames")
+        let_go(caught.value)
         with pytest.raises(DeviceGone, match="no_queue_eviction_on_vm_fault=1"):
             open_on(rig.world)
         board = rig.board
@@ -237,6 +244,29 @@ def test_a_kernel_that_evicts_after_a_fault(queue: str, keep: bool) -> None:
     with open_on(world) as device:
         a = np.arange(N, dtype=np.float32)
         np.testing.assert_array_equal(get(device, put(device, a)), a)
+    close_session(world)
+
+
+def frames(error: BaseException) -> int:
+    """How many frames an error holds."""
+    return sum(1 for _ in traceback.walk_tb(error.__traceback__))
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_hang_that_costs_the_gpu(queue: str) -> None:
+    """A kernel that cannot reset one queue resets the GPU: the hang is told, then a refusal."""
+    with t.rig_on(queue, Options(queue_reset=False)) as rig:
+        t.hung_engine(rig)
+        error = told(rig)
+        check(isinstance(error, Hang) and "start a new process" in error.hint, f"{error!r}")
+        for use in (lambda: t.still_right(rig), rig.wait):
+            with pytest.raises(DeviceGone, match="start a new process") as caught:
+                use()
+            let_go(caught.value)
+        board = rig.board
+    world = ForeignWorld(board)
+    with open_on(world) as device:
+        check(len(get(device, put(device, np.ones(N, np.float32)))) == N)
     close_session(world)
 
 
