@@ -122,6 +122,17 @@ def test_tiles_are_as_large_as_48_units_allow(dtype: DType, size: int, tile: int
 
 
 @needs_libllvm
+def test_a_wide_load_begins_where_its_elements_allow_it() -> None:
+    """Neighbours that begin at an odd element of 16 bits are read one by one."""
+    x, y = (graph.buffer(np.zeros(1, np.float16), dt.float16, (4104,)) for _ in range(2))
+    for start, wide in ((0, 2), (8, 2), (1, 1), (3, 1)):
+        moved = graph.slice_(x, ((start, 1),), (4096,))
+        whole = graph.slice_(y, ((0, 1),), (4096,))
+        found = mnemonics(built(graph.binary("add", moved, whole), "gfx1100"))
+        check(found["global_load_b128"] == wide, f"from {start}: {found}")
+
+
+@needs_libllvm
 def test_a_product_of_two_kinds_of_halves_is_one_of_floats() -> None:
     operands = halves(dt.float16, 64, 64), halves(dt.bfloat16, 64, 64)
     found = mnemonics(built(matmul(*operands), "gfx1100"))
