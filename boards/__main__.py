@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from boards.amd.chip import chip, names
-from boards.amd.isa.families import FAMILIES
+from boards.amd.isa.families import BORROWED
 
 _MIB = 1 << 20
 _COMPILERS = ("LLVM", "HIP")
@@ -27,7 +27,9 @@ def table() -> str:
     for name in names():
         made = chip(name)
         engines = made.sdma_engines + made.sdma_xgmi_engines
-        code = f"waves of {made.lanes}" if name in FAMILIES else "no executor: packets and copies"
+        code = f"waves of {made.lanes}"
+        if name in BORROWED:
+            code += f", instructions of {BORROWED[name]} only"
         dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
         runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
         lines.append(f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}")

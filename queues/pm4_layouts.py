@@ -307,13 +307,15 @@ _GCR_DATA: Final = "glm_wb glm_inv glk_wb glk_inv glv_inv gl1_inv"
 _GCR_RELEASE: Final = "glm_wb glm_inv glv_inv gl1_inv gl2_inv gl2_wb seq"
 _GCR: Final = (_on(f"gli_inv {_GCR_DATA} gl2_inv gl2_wb"), _on(_GCR_DATA), _on(_GCR_RELEASE))
 # src: tinygrad ops_amd.py acquire_mem, release_mem (known to run on silicon), and
-# src: Linux gfx_v{9_4_3,10_0,11_0,12_0}_emit_mem_sync for "all".
+# src: Linux gfx_v{9_4_3,10_0,11_0,12_0}_emit_mem_sync for "all"; gfx_v9_4_3_ring_emit_fence for
+# src: gfx9's release: with TC_NC only lines of MTYPE NC would be written back (Mesa ac_cmdbuf_cp),
+# src: and KFD maps a card's own memory RW on gfx942 (gmc_v9_0_get_coherence_flags).
 GFX9: Final = Flavour(
     "gfx9",
     _named(ACQUIRE_MEM_GFX9, RELEASE_MEM_GFX9, PRED_EXEC),
     _on("sh_icache_action_ena sh_kcache_action_ena tcl1_action_ena tc_action_ena tc_wb_action_ena"),
     _on("sh_kcache_action_ena tcl1_action_ena"),
-    _on("tc_wb_action_ena tc_nc_action_ena"),
+    _on("tcl1_action_ena tc_action_ena tc_wb_action_ena tc_md_action_ena"),
 )
 GFX10: Final = Flavour("gfx10", _named(ACQUIRE_MEM_GFX10, RELEASE_MEM_GFX10), *_GCR)
 GFX11: Final = Flavour("gfx11", _named(ACQUIRE_MEM_GFX10, RELEASE_MEM_GFX11), *_GCR)

@@ -133,6 +133,7 @@ PM4 = [
         "PACKET3(PACKET3_EVENT_WRITE, 0), EVENT_TYPE(7) | EVENT_INDEX(4)",
     ),
     Golden(
+        # src: gfx_v9_4_3_ring_emit_fence
         "release_mem_gfx9",
         lambda: pm4.release_mem(
             GFX9,
@@ -144,7 +145,8 @@ PM4 = [
         ),
         "soc15d.h",
         "PACKET3(PACKET3_RELEASE_MEM, 6), EVENT_TYPE(0x14) | EVENT_INDEX(5) |"
-        " EOP_TC_WB_ACTION_EN | EOP_TC_NC_ACTION_EN, DATA_SEL(2) | INT_SEL(2),"
+        " EOP_TCL1_ACTION_EN | EOP_TC_ACTION_EN | EOP_TC_WB_ACTION_EN | EOP_TC_MD_ACTION_EN,"
+        " DATA_SEL(2) | INT_SEL(2),"
         f" {LO}, {HI}, 2, 1, 0",
     ),
     Golden(

@@ -15,7 +15,10 @@ _NO_DATA, _DATA_32, _DATA_64, _CLOCK = 0, 1, 2, 3
 # src: nvd.h PACKET3_ACQUIRE_MEM_GCR_CNTL_*; RELEASE_MEM has the same bits from bit 12 on,
 # without the first four.
 GLK_INV, GLV_INV, GL1_INV, GL2_WB = 7, 8, 9, 15
-_RELEASE_GL2_WB_NV, _RELEASE_GL2_WB_SOC15 = 21, 15
+_RELEASE_GL2_WB_NV = 1 << 21
+# src: soc15d.h EOP_TC_WB_ACTION_EN, EOP_TC_NC_ACTION_EN. Both: lines of MTYPE NC alone (Mesa, gfx9
+# cache flushes); a card's own memory is RW on gfx942 (gmc_v9_0_get_coherence_flags).
+_RELEASE_TC_WB, _RELEASE_TC_NC = 1 << 15, 1 << 19
 # src: soc15d.h PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_*
 _TC_WB, _TCL1, _KCACHE, _ICACHE = 18, 22, 27, 29
 _ALL_BYTES_MIN = (1 << 40) - 1
@@ -73,8 +76,11 @@ def release_mem(state: State, words: tuple[int, ...]) -> bool:
         raise context.fault("reserved value", f"event {event:#x} with index {index}")
     if not context.spec.eop_bytes and context.spec.kind == "pm4":
         raise context.fault("no EOP buffer", "the queue was created without one")
-    back = _RELEASE_GL2_WB_SOC15 if context.host.chip.family == "gfx9" else _RELEASE_GL2_WB_NV
-    if control >> back & 1:
+    if context.host.chip.family == "gfx9":
+        back = control & (_RELEASE_TC_WB | _RELEASE_TC_NC) == _RELEASE_TC_WB
+    else:
+        back = bool(control & _RELEASE_GL2_WB_NV)
+    if back:
         context.waves.release()
     data, interrupt = bits(select, 31, 29), bits(select, 26, 24)
     if data > _CLOCK or interrupt > _CONFIRM_ONLY or bits(select, 17, 16) > 1:

@@ -15,7 +15,7 @@ _INDEX, _SELECT_LOW, _SELECT = np.uint32(0xFF), np.uint32(12), np.uint32(0xF)
 _SOURCE, _TARGET = 1, 8
 """Bits of M0[15:12]: source 0 and the destination are counted from the index."""
 _PREFIX = "s_set_gpr_idx_"
-_FAMILY = "gfx942"
+_FAMILIES = ("gfx942", "gfx950")
 
 
 def bind_indexing(inst: Instruction) -> Run | None:
@@ -45,7 +45,7 @@ def bind_indexing(inst: Instruction) -> Run | None:
 
 def indexable(inst: Instruction, plain: Run | None) -> Run | None:
     """A vector instruction that obeys the index mode; only v_mov_b32 is needed by compilers."""
-    if plain is None or inst.family.name != _FAMILY:
+    if plain is None or inst.family.name not in _FAMILIES:
         return plain
     moves = inst.meaning == "v_mov_b32" and inst.dpp is None and inst.sdwa is None
     indexed = _move(inst) if moves else _refuse(inst)

@@ -87,8 +87,14 @@ class Observer:
                     self._defined[register][w.sel] = True
                 else:
                     self._defined[register][w.sel] |= mask
+            known = self._scalar_defined
+            above = None
+            if t.upper and t.upper[1]:
+                above = np.logical_and.reduce([known[register][w.sel] for register in t.upper[1]])
             for register in t.scalar_writes:
-                self._scalar_defined[register][w.sel] = True
+                known[register][w.sel] = True
+            if t.upper and above is not None:
+                known[t.upper[0]][w.sel] = above
         if t.counter and self.strict.wait_counts:
             self._issue(w, t)
 

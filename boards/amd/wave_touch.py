@@ -21,6 +21,12 @@ _WIDE_LAST = frozenset({"v_mad_u64_u32", "v_mad_i64_i32", "v_mov_b64"})
 """The upper half of the last operand may be undefined. Compilers use the first two for a 32-bit
 a * b + c too, and the move for two values of which only the first is defined; then the result's
 upper half means nothing either, which is not followed."""
+_BY_BIT = frozenset(
+    f"s_{name}_b64"
+    for name in ("mov", "not", "and", "or", "xor", "andn2", "orn2", "nand", "nor", "xnor")
+)
+"""Scalar pairs, bit by bit. Compilers make one of two operations of 32 bits where the upper one
+means nothing: the upper half of the result is then as undefined as what it was made of."""
 _PAIR, _QUAD = 2, 4
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
@@ -44,6 +50,8 @@ class Touch:
     any_lane: bool
     crooked: str
     """Registers in a row that do not begin where hardware needs it; "" when all do."""
+    upper: tuple[int, tuple[int, ...]] | None = None
+    """A scalar register that is defined when all of others are, which are not in `scalar_reads`."""
 
 
 def touch(inst: Instruction) -> Touch:
@@ -56,9 +64,15 @@ def touch(inst: Instruction) -> Touch:
     vw, sw = _numbers(inst, writes)
     sr = tuple(r for r in sr if r < EXEC)
     sw = tuple(r for r in sw if r < EXEC)
+    scalar = frozenset(sr + sw)
+    upper = None
+    if inst.meaning in _BY_BIT and len(sw) == _PAIR:
+        above = [o.code + 1 for o in reads if o.dwords == _PAIR and o.code < EXEC]
+        upper = sw[1], tuple(r for r in sr if r in above)
+        sr = tuple(r for r in sr if r not in above)
     return Touch(
-        vr, vw, sr, sw, frozenset(vr + vw), frozenset(sr + sw), _counter(inst),
-        inst.meaning in _ANY_LANE, _crooked(inst, [*reads, *writes]),
+        vr, vw, sr, sw, frozenset(vr + vw), scalar, _counter(inst), inst.meaning in _ANY_LANE,
+        _crooked(inst, [*reads, *writes]), upper,
     )  # fmt: skip
 
 

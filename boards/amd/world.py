@@ -192,8 +192,6 @@ class BoardWorld:
         file = self._file(fd)
         if file.kfd is None:
             raise OSError(errno.EINVAL if file.gpu else errno.ENOTTY, f"no ioctl of {file.path}")
-        if not file.kfd.process.alive:
-            raise OSError(errno.EBADF, "the process that opened this is gone")
         self.panel.before_ioctl(number_of(request))
         return file.kfd.ioctl(request, argument)
 

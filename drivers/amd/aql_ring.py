@@ -88,7 +88,7 @@ class AqlRing(Ring):
         """
         if self.put + count > self.limit:
             if self.broken is not None:
-                raise self.broken
+                raise self.broken.with_traceback(None)
             mark = self.put + count - SLOTS + 1
             if self.done < mark and not self.wait_done(mark, FULL_S):
                 raise self._full()

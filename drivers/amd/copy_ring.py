@@ -45,7 +45,7 @@ class CopyRing(Ring):
     def _room(self, nbytes: int) -> int:
         """Byte of the ring where `nbytes` may be written; the tail is filled where it wraps."""
         if self.broken is not None:
-            raise self.broken
+            raise self.broken.with_traceback(None)
         at = self.put % self.ring_bytes
         tail = self.ring_bytes - at
         if tail < nbytes:

@@ -60,7 +60,7 @@ class Pm4Ring(Ring):
         if at + nbytes <= self.limit:
             return at
         if self.broken is not None:
-            raise self.broken
+            raise self.broken.with_traceback(None)
         if nbytes > MOST_BYTES:
             raise BadArgument(
                 f"{nbytes} bytes of packets at once are too much for {self.name}",

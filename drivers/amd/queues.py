@@ -195,7 +195,7 @@ class Queues(Heap):
         compute, copies = self.compute, self.copies
         with compute.lock:
             if compute.broken is not None:
-                raise compute.broken
+                raise compute.broken.with_traceback(None)
             if compute.put != self._clean:
                 compute.flush()
                 self._clean = compute.put
@@ -262,22 +262,30 @@ class Queues(Heap):
             parked = self._parked(ring)
             error = faults.hang(self, ring, timeout_s, parked=parked)
             if ring in (self.compute, self.copies) and not parked:
-                self._replace(ring, error)
+                reset = self._replace(ring, error)
+                if reset is not None:
+                    self._look_for_eviction(reset, error)
         return error
 
-    def _replace(self, ring: Ring, error: DeviceError) -> None:
-        """Destroy a queue with what it was given, and create it anew."""
+    def _replace(self, ring: Ring, error: DeviceError) -> Trouble | None:
+        """Destroy a queue with what it was given, and create it anew; what the kernel tells then.
+
+        # src: kfd_device_queue_manager.c remove_queue_mes(), kfd_hws_hang(): a queue that does not
+        # stop is reset where the kernel can do that, and the whole GPU where it cannot
+        """
+        told: Trouble | None = None
         with ring.lock:
             ring.broken = error
             try:
                 ring.close()
-                self.events.wait(0)  # the kernel tells of the reset that it took
+                told = self.events.wait(0)
                 if ring is self.compute:
                     self.compute, self.stale, self._clean = self._open_compute(), True, -1
                 else:
                     self.copies = self._open_copies()
             except DeviceError as later:
                 error.add_note(f"and the queue could not be replaced: {later}")
+        return told
 
     def close_queues(self) -> None:
         """Destroy both queues, with whatever they still do, and unmap the doorbells."""

@@ -103,7 +103,7 @@ class Ring(ABC):
             if reached():
                 return True
         if self.broken is not None:
-            raise self.broken
+            raise self.broken.with_traceback(None)
         deadline_s = self.clock() + timeout_s
         sleep_ms = FIRST_SLEEP_MS
         while (left_s := deadline_s - self.clock()) > 0:
@@ -111,7 +111,7 @@ class Ring(ABC):
             if reached():
                 return True
             if self.broken is not None:
-                raise self.broken
+                raise self.broken.with_traceback(None)
             sleep_ms = min(2 * sleep_ms, LONGEST_SLEEP_MS)
         self.sleep(0)
         return reached()

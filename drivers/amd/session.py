@@ -68,7 +68,7 @@ class Session:
         """The render file of a GPU whose address space is this process's."""
         with self.lock:
             if node.gpu_id in self.evicted:
-                raise self.evicted[node.gpu_id]
+                raise self.evicted[node.gpu_id].with_traceback(None)
             if node.gpu_id in self._render:
                 return self._render[node.gpu_id]
             with Undo() as undo:

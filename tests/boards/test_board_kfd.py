@@ -10,6 +10,7 @@ import struct
 import numpy as np
 import pytest
 
+from boards.amd import host
 from boards.amd.machine import another_process, names, open_board
 from boards.amd.wave_types import MemoryFault
 from tests.boards.board_driver import (
@@ -44,6 +45,7 @@ def test_sysfs_tells_of_every_chip(name) -> None:
         check(target == 10000 * major + 100 * minor + step)
     check(f"gfx{target // 10000}{target // 100 % 100}{target % 100}" == name)
     check(int(properties["drm_render_minor"]) == 129)
+    check(int(properties["p2p_links_count"]) == 1 == len(world.listdir(f"{TOPOLOGY}/2/p2p_links")))
     folder = "/sys/class/drm/renderD129/device/ip_discovery/die/0/11/0"
     check(world.read(f"{folder}/major") == b"%d\n" % major)
     check(int(world.read(f"{TOPOLOGY}/0/gpu_id")) == 0)
@@ -194,6 +196,21 @@ def test_mmap_of_buffers_is_checked() -> None:
     check(again.read32(12) == 0x11223344)
     read_only = driver.world.mmap(driver.render[0], PAGE, offset, write=False)
     fails(errno.EACCES, read_only.write32, 0, 1)
+
+
+def test_a_reservation_outlives_what_is_mapped_in_it() -> None:
+    driver = Driver()
+    before = driver.world.baseline().mappings
+    place = driver.world.reserve(4 * PAGE)
+    va = place.cpu_va
+    region = driver.world.mmap(-1, PAGE, within=place, at=PAGE)
+    place.close()
+    fails(errno.EBADF, driver.world.mmap, -1, PAGE, within=place, at=0)
+    check(host.mapped(va, 4 * PAGE) and driver.world.baseline().mappings == before + 2)
+    region.write32(0, 7)
+    check(region.read32(0) == 7)
+    region.close()
+    check(driver.world.baseline().mappings == before)
 
 
 def test_the_panel_fails_the_call_it_is_told_to() -> None:

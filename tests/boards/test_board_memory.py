@@ -268,6 +268,52 @@ def test_stale_reads_between_agents() -> None:
     check("waves" in driver.world.findings[0].what and "CP" in driver.world.findings[0].what)
 
 
+def test_elements_across_lines_are_in_both() -> None:
+    driver = Driver()
+    buffer = driver.buffer(4096)
+    driver.space("waves").write(buffer.va, bytes(128))
+    buffer.region.write(0, bytes(4096))
+    driver.space("CP").load(np.array([buffer.va + 120, buffer.va + 1000], np.uint64), 16)
+    check(_kinds(driver) == ["stale read"])
+
+
+def test_what_was_written_to_freed_memory_is_nobodys() -> None:
+    driver = Driver()
+    buffer = driver.buffer(4096)
+    driver.space("waves").write(buffer.va, bytes(4096))
+    start = _entries(driver, buffer.va)[3]
+    driver.unmap(buffer, 0)
+    driver.free(buffer)
+    again = driver.buffer(4096)
+    check(_entries(driver, again.va)[3] == start, "the same memory")
+    again.region.write(0, bytes(4096))
+    driver.space("CP").read(again.va, 4096)
+    check(not driver.world.findings)
+
+
+@pytest.mark.parametrize(("chip", "change"), [("gfx1201", 1 << 63), ("gfx1100", 2 | 1 << 46)])
+def test_entries_that_lead_nowhere_fault(chip: str, change: int) -> None:
+    """gfx12 without IS_PTE; a bus address behind which nothing lies."""
+    driver = Driver(chip)
+    buffer = driver.buffer(4096)
+    at = (_entries(driver, buffer.va)[2] & 0x0000FFFFFFFFF000) + 8 * (buffer.va >> 12 & 511)
+    entries = driver.world.gpus[0].vram.bytes.view(np.uint64)
+    driver.space().read(buffer.va + 4000, 4)
+    entries[at // 8] ^= np.uint64(change)
+    driver.device().flush()
+    with pytest.raises(MemoryFault, match="unmapped"):
+        driver.space().read(buffer.va + 4000, 4)
+
+
+def test_instructions_end_with_what_is_mapped() -> None:
+    driver = Driver()
+    buffer = driver.buffer(4096)
+    check(len(driver.space().fetch(buffer.va + 4088, 64)) == 8)
+    with pytest.raises(MemoryFault) as fault:
+        driver.space().fetch(buffer.va + 4094, 64)
+    check((fault.value.kind, fault.value.va) == ("unmapped", buffer.va + 4096))
+
+
 def test_uncached_memory_needs_no_flush() -> None:
     driver = Driver()
     buffer = driver.buffer(4096, GTT | WRITABLE | COHERENT | UNCACHED)

@@ -30,7 +30,7 @@ UCONFIG = [0xC0017900, 0x200, 0xE0000000]
 ATOMIC_ADD_64 = [0xC0071E00, 0x2F, 0x10000040, 0x7F, 5, 0, 0, 0, 0]
 # src: gcc on soc15d.h
 SOC15_ACQUIRE = [0xC0055800, 0x28C40000, 0xFFFFFFFF, 0x00FFFFFF, 0, 0, 0xA]
-SOC15_RELEASE = [0xC0064900, 0x00088514, 0x22000000, 0x10000040, 0x7F, 9, 0, 0x2A]
+SOC15_RELEASE = [0xC0064900, 0x00238514, 0x22000000, 0x10000040, 0x7F, 9, 0, 0x2A]
 PRED_XCC0_5 = [0xC0002300, 0x01000005]
 
 
@@ -186,6 +186,9 @@ def test_soc15_release_and_acquire() -> None:
     r.submit(SOC15_ACQUIRE + SOC15_RELEASE)
     check(r.word(0x40) == 9 and r.host.interrupts == [0x2A] and not r.host.faults)
     check(("acquire", "waves of queue 1") in r.log and ("release", "waves of queue 1") in r.log)
+    r.log.clear()
+    r.submit([SOC15_RELEASE[0], SOC15_RELEASE[1] | 1 << 19, *SOC15_RELEASE[2:]])  # EOP_TC_NC
+    check(("release", "waves of queue 1") not in r.log, "the card's own memory is not of MTYPE NC")
 
 
 def test_indirect_buffer_and_chain() -> None:

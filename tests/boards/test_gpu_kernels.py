@@ -112,6 +112,14 @@ def test_remainders_of_every_distance(arch: str, compiler: str) -> None:
     np.testing.assert_array_equal(found, np.fmod(x, y))
 
 
+@pytest.mark.parametrize(("arch", "compiler"), WAYS)
+def test_two_functions_with_rare_parts_in_one_kernel(arch: str, compiler: str) -> None:
+    """What is computed in one branch is not there in the other."""
+    x = special("float32")
+    node = graph.binary("max", graph.unary("sin", leaf(x)), graph.unary("cos", leaf(x)))
+    close(run([node], arch, compiler)[0], oracle.evaluate(node))
+
+
 def test_sixteen_bit_floats() -> None:
     x = special("float16")
     nodes = [graph.unary(op, leaf(x)) for op in ("exp", "log", "tanh", "neg", "floor")]
@@ -150,7 +158,12 @@ def test_reductions_of_every_team(kind: str, arch: str) -> None:
 @pytest.mark.parametrize("kind", ["add", "max"])
 def test_long_reductions_keep_every_unit_busy(kind: str) -> None:
     """The chip of these tests has 48 compute units."""
-    cases = [((1 << 19,), (0,), 48), ((3, 70_000), (1,), 24), ((70_000, 6), (0,), 48)]
+    cases = [
+        ((1 << 19,), (0,), 48),
+        ((3, 70_000), (1,), 24),
+        ((70_000, 6), (0,), 48),
+        ((5, 2, 30_000), (0, 2), 32),
+    ]
     for shape, axes, groups in cases:
         node = graph.reduce(kind, numbers(5, *shape), axes)
         ran = compute([node], strict=Strict())

@@ -35,3 +35,16 @@ def test_the_upper_half_of_a_moved_pair_may_be_undefined() -> None:
 
 def test_the_lower_half_may_not() -> None:
     check(findings(_SET_S16, _MOVE_S18) == ["s18"], str(findings(_SET_S16, _MOVE_S18)))
+
+
+_OR_S16 = 0x87901010
+"""s_or_b64 s[16:17], s[16:17], s[16:17]"""
+_USE_S17, _USE_S16 = 0x7E040211, 0x7E040210
+"""v_mov_b32 v2, s17 and s16. src: llvm-mc, gfx942"""
+
+
+def test_the_upper_half_of_a_bitwise_result_is_as_undefined_as_what_it_was_made_of() -> None:
+    """LLVM makes one s_or_b64 of two operations of which the second means nothing."""
+    check(not findings(_SET_S16, _OR_S16, _USE_S16), str(findings(_SET_S16, _OR_S16, _USE_S16)))
+    used = findings(_SET_S16, _OR_S16, _USE_S17)
+    check(used == ["s17"], str(used))

@@ -10,7 +10,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from compilers import amd_comgr, amd_disasm, graph, render_amd_llvm, render_hip, toolchains
+from compilers import (
+    amd_comgr,
+    amd_disasm,
+    amd_targets,
+    graph,
+    render_amd_llvm,
+    render_hip,
+    toolchains,
+)
 from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
@@ -18,6 +26,7 @@ from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.index import Var
 from compilers.ir import Barrier, Kernel, Loop, Matrix, Ref, Store
+from compilers.lower import Target
 from compilers.schedule import plan
 from compilers.signature import rebuild, signature
 from drivers.base.contracts import Binary
@@ -113,6 +122,17 @@ def test_tiles_are_as_large_as_48_units_allow(dtype: DType, size: int, tile: int
 
 
 @needs_libllvm
+def test_a_wide_load_begins_where_its_elements_allow_it() -> None:
+    """Neighbours that begin at an odd element of 16 bits are read one by one."""
+    x, y = (graph.buffer(np.zeros(1, np.float16), dt.float16, (4104,)) for _ in range(2))
+    for start, wide in ((0, 2), (8, 2), (1, 1), (3, 1)):
+        moved = graph.slice_(x, ((start, 1),), (4096,))
+        whole = graph.slice_(y, ((0, 1),), (4096,))
+        found = mnemonics(built(graph.binary("add", moved, whole), "gfx1100"))
+        check(found["global_load_b128"] == wide, f"from {start}: {found}")
+
+
+@needs_libllvm
 def test_a_product_of_two_kinds_of_halves_is_one_of_floats() -> None:
     operands = halves(dt.float16, 64, 64), halves(dt.bfloat16, 64, 64)
     found = mnemonics(built(matmul(*operands), "gfx1100"))
@@ -179,6 +199,13 @@ def test_teams_of_reductions(shape: tuple[int, int], axis: int, launch: tuple[in
     check((kernel.grid, kernel.block) == launch, f"{kernel.grid} x {kernel.block}")
 
 
+def test_what_spreads_a_reduction_of_few_points_is_a_kernel_of_its_own() -> None:
+    """Two workgroups for two rows would leave 46 units idle."""
+    grids = [kernel.grid for kernel in kernels(softmax(zeros(2, 100_000)), "gfx1100")]
+    check(grids[-1] >= 48 and max(grids[:-1]) >= 20, f"{grids}")
+    check([kernel.grid for kernel in kernels(softmax(zeros(64, 100)), "gfx1100")] == [64], "64")
+
+
 @needs_libllvm
 def test_the_sine_of_huge_angles_is_behind_a_branch() -> None:
     texts = [found.text for found in amd_disasm.instructions(built(
@@ -228,6 +255,21 @@ def test_an_unknown_chip_is_refused_by_name(compiler: str) -> None:
     (kernel,) = kernels(graph.binary("add", zeros(8), zeros(8)), "gfx1100")
     with pytest.raises(Unsupported, match="gfx9999"):
         toolchains.build(kernel, compiler, "gfx9999", frozenset())
+
+
+@pytest.mark.parametrize("arch", sorted(amd_targets.TARGETS.keys() - TARGETS.keys()))
+def test_chips_without_a_board_get_kernels_of_their_generation(arch: str) -> None:
+    family = amd_targets.amd_target(arch).chip.family
+    target = Target(16, 32, frozenset(), wave_lanes=family.wave_lanes, arch=arch)
+    product = matmul(halves(dt.bfloat16, 256, 256), halves(dt.bfloat16, 256, 256))
+    for root in (product, softmax(zeros(9, 8192)), graph.unary("sin", zeros(99))):
+        key, _ = signature([root])
+        (step,) = plan(rebuild(key).roots, target).steps
+        binary = toolchains.build(step.kernel, "LLVM", arch, frozenset())
+        check(binary.resources["wave_lanes"] == family.wave_lanes, f"{binary.resources}")
+        check(not binary.resources["vgpr_spills"], f"{binary.resources}")
+        used = f"{family.matrix}.f32.16x16x16" in render_amd_llvm.render(step.kernel, arch)
+        check(used == (root is product), f"{family.matrix} in {step.kernel.name}: {used}")
 
 
 @needs_clang

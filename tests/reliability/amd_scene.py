@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from boards.amd.machine import open_board
+from boards.amd.machine import Options, open_board
 from boards.amd.world import BoardWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.session import close_session
@@ -78,7 +78,7 @@ class BentWorld(ForeignWorld):
 
 def board() -> BoardWorld:
     """A small board."""
-    return open_board(CHIP, vram_bytes=256 << 20)
+    return open_board(CHIP, vram_bytes=256 << 20, options=Options(gtt_bytes=64 << 20))
 
 
 def work(device: AmdDevice) -> None:

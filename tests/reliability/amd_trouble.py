@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+import pytest
 
 from boards.amd.engines import Engines
 from boards.amd.machine import Options, open_board
@@ -22,13 +23,17 @@ from drivers.amd.program import AmdProgram
 from drivers.amd.ring import Ring
 from drivers.amd.session import close_session
 from drivers.base.contracts import Binary
+from drivers.base.errors import DeviceError, DeviceFault, Hang
 from drivers.world.foreign import ForeignWorld
 from queues import aql, pm4, sdma
 from queues.amd_aql import PACKET_FORMAT
 from tests.boards.driver_harness import add, get, kernel, open_on, put
+from tests.reliability.amd_scene import let_go
+from tests.support import check
 
 CHIP = "gfx1100"
 N = 64
+QUEUES = ("PM4", "AQL", "SDMA")
 BIG_BYTES = 256 << 10
 MAX_STEPS = 200
 """Instructions after which the board takes a kernel for endless."""
@@ -311,3 +316,36 @@ def settled(rig: Rig) -> tuple[object, ...]:
     still_right(rig)
     rig.device.trim()
     return rig.board.baseline(), rig.device.gpu.handles, rig.device.gpu.bytes_held
+
+
+class Bystander:
+    """Work on the queue that is not in trouble: parked before, and right afterwards."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig, device = rig, rig.device
+        self.a = np.arange(N, dtype=np.float32) + 1
+        self.x, self.y = put(device, self.a), put(device, 0 * self.a)
+        self.go, self.done = device.new_signal(), device.new_signal()
+        if rig.queue == "SDMA":
+            steps = device.compute_queue().wait(self.go, 1)
+            steps.exec(rig.program, [self.x, self.x, self.y, N]).signal(self.done, 1).submit()
+            self.expected = self.a + self.a
+        else:
+            steps = device.copy_queue().wait(self.go, 1)
+            steps.copy(self.y, self.x, 4 * N).signal(self.done, 1).submit()
+            self.expected = self.a
+
+    def check(self) -> None:
+        check(self.done.value == 0, "it was not parked")
+        self.go.set(1)
+        self.done.wait(1, SHORT_S)
+        np.testing.assert_array_equal(get(self.rig.device, self.y), self.expected)
+
+
+def told(rig: Rig) -> DeviceError:
+    """The error of the wait that follows trouble."""
+    with pytest.raises((DeviceFault, Hang)) as caught:
+        rig.wait()
+    error: DeviceError = caught.value
+    let_go(error)
+    return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boards.amd.isa.gfx9 import GFX942
+from boards.amd.isa.gfx9 import GFX942, GFX950
 from boards.amd.isa.gfx10 import GFX10
 from boards.amd.isa.gfx11 import GFX11
 from boards.amd.isa.gfx12 import GFX12
@@ -10,6 +10,7 @@ from boards.amd.isa.layout import Family
 
 FAMILIES: dict[str, Family] = {
     "gfx942": GFX942,
+    "gfx950": GFX950,
     "gfx1030": GFX10,
     "gfx1031": GFX10,
     "gfx1032": GFX10,
@@ -20,3 +21,6 @@ FAMILIES: dict[str, Family] = {
     "gfx1201": GFX12,
 }
 """By the compiler's name of the chip."""
+
+BORROWED = {"gfx950": "gfx942"}
+"""Chips that run another chip's instructions here; what only they have is illegal."""
