@@ -48,6 +48,8 @@ class Choice:
     cache_dir: str | None
     """Absolute path of where compiled kernels are kept; None without a home: nothing is kept."""
     firmware_dir: str | None
+    firmware_files: tuple[str, ...] = ()
+    """Firmware files that the user vouches for, one by one: they need not be known ones."""
     aql: bool | None = None
     """Whether AMD's compute queues read AQL packets; None for what the chip does best."""
 
@@ -70,6 +72,7 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         cpu_threads=_threads(environ),
         cache_dir=_cache_dir(environ),
         firmware_dir=_directory(environ, "UNBOUND_FIRMWARE"),
+        firmware_files=_paths(environ, "UNBOUND_FIRMWARE_FILES"),
         aql=_flag(environ, "AMD_AQL") if environ.get("AMD_AQL") else None,
     )
 
@@ -189,6 +192,18 @@ def _directory(environ: Mapping[str, str], name: str) -> str | None:
             hint=f"Set {name} to a directory such as ~/.cache/unbound",
         )
     return value.rstrip("/") or "/"
+
+
+def _paths(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Absolute paths with colons between them."""
+    listed = tuple(filter(None, environ.get(name, "").split(":")))
+    for path in listed:
+        if not path.startswith("/") or "\0" in path:
+            raise BadChoice(
+                f"{name}={_shown(path)} is not an absolute path",
+                hint=f"Set {name} to full paths of firmware files, with colons between them",
+            )
+    return listed
 
 
 def _cache_dir(environ: Mapping[str, str]) -> str | None:

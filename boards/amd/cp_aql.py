@@ -178,6 +178,8 @@ class AqlQueue:
         states = [signal.value(context, handle) == 0 for handle in handles if handle]
         if states and not (all(states) if every else any(states)):
             return Progress.WAITING
+        if states:  # signals come after the release of what they tell the end of
+            self.context.waves.settle()
         self._trace(context.name)
         self._acquire(header)
         return self._finish(packet, header)
@@ -224,6 +226,7 @@ class AqlQueue:
             # src: hsa.h hsa_signal_condition_t: EQ, NE, LT, GTE
             if not (now == wanted, now != wanted, now < wanted, now >= wanted)[condition]:
                 return Progress.WAITING
+            context.waves.settle()
         self._trace(context.name)
         self._acquire(header)
         return self._finish(packet, header)

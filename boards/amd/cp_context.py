@@ -46,6 +46,8 @@ class WaveMemory:
         """Whether a dispatch was started that nobody has waited for."""
         self.unreleased = False
         """Whether the shared cache may hold what waves wrote: only this GPU sees it."""
+        self._due = False
+        """Whether a release waits for the dispatches in flight to end."""
         self._filled = False
         self.behind_host = False
         """Whether the caches hold what the host may have changed since: its doorbell came after."""
@@ -65,13 +67,25 @@ class WaveMemory:
     def ended(self) -> None:
         """The processor has waited for all dispatches to end."""
         self.in_flight = False
+        self.settle()
 
     def release(self, *, outside: bool = True) -> None:
-        """At the end of all dispatches so far: what they wrote is visible, `outside` too."""
-        for cache in self._caches:
-            cache.release()
+        """At the end of all dispatches so far: what they wrote is visible, `outside` too.
+
+        The processor goes on at once: an acquire of its own before that end comes too early.
+        """
+        self._due = True
         if outside:
             self.unreleased = False
+        if not self.in_flight:
+            self.settle()
+
+    def settle(self) -> None:
+        """Time has passed for others to look: releases that were due have happened."""
+        if self._due:
+            self._due = False
+            for cache in self._caches:
+                cache.release()
 
     def write_back(self, *, outside: bool = True) -> None:
         """Now: what a dispatch that is still running writes is not part of it."""
@@ -132,6 +146,9 @@ class Context:
 
     def read(self, va: int, nbytes: int) -> bytes:
         """Memory as it is now. Raises: MemoryFault."""
+        for waves in self.all_waves.values():
+            if waves is not self.waves:
+                waves.settle()
         self.own.acquire()
         return self.own.read(va, nbytes)
 

@@ -95,6 +95,8 @@ class Engines:
                 moved = True
         finally:
             self._pumping = False
+            for waves in self._waves.values():
+                waves.settle()
         if moved:
             self.host.trace("idle")
         return moved

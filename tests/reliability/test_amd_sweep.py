@@ -5,6 +5,7 @@ Operations are everything that touches the machine: files, ioctls, mappings, reg
 
 from __future__ import annotations
 
+import errno
 import gc
 from dataclasses import astuple
 
@@ -130,4 +131,35 @@ def test_killed_at_every_tenth_operation(queue: str) -> None:
     world = ForeignWorld(last)
     life(last, world, queue)
     nothing_left(last, world, "the life after all the kills")
+    check(not one.findings, f"{one.findings}")
+
+
+class UnpluggedWorld(FaultyWorld):
+    """From operation `fail_at` on every operation says ENODEV."""
+
+    def meets(self, operation: str) -> bool:
+        self.count += 1
+        if self.count <= self.fail_at:
+            return False
+        self.failed = self.failed or operation
+        return True
+
+
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+def test_unplugged_at_every_tenth_operation(queue: str) -> None:
+    """Errors of ours, no endless wait; and when the process ends, the board is as new."""
+    one = board()
+    fresh = one.baseline()
+    counter = FaultyWorld(ForeignWorld(one), -1, Fault("none"))
+    life(one, counter, queue)
+    one.kill()
+    for at in range(5, counter.count, STRIDE):
+        process = another_process(one)
+        world = UnpluggedWorld(ForeignWorld(process), at, Fault.of_errno(errno.ENODEV))
+        error = outcome(process, world, queue)
+        check(isinstance(error, DeviceError), f"unplugged at {at}: {error!r}")
+        process.kill()
+        world.kept.clear()
+        gc.collect()
+        check(process.baseline() == fresh, f"unplugged at {at}: {process.baseline()}")
     check(not one.findings, f"{one.findings}")

@@ -1,0 +1,1 @@
+"""Which firmware each GPU needs: names, sizes, digests, origins; a TOML file for each vendor."""
