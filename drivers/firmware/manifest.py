@@ -40,6 +40,11 @@ class Entry:
     block: str
     versions: tuple[Version, ...]
 
+    @property
+    def releases(self) -> str:
+        """The names of all releases that have the file."""
+        return ", ".join(dict.fromkeys(name for one in self.versions for name in one.releases))
+
 
 @dataclass(frozen=True, slots=True)
 class Variant:

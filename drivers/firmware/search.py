@@ -101,12 +101,17 @@ def by_name(manifest: Manifest, named: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def folders(manifest: Manifest, folder: str | None) -> list[str]:
+    """Where files are looked for, in order; `folder` is UNBOUND_FIRMWARE."""
+    system = f"{SYSTEM_FOLDER}/{manifest.folder}"
+    return [system] if folder is None else [system, f"{folder}/{manifest.folder}", folder]
+
+
 def places(manifest: Manifest, entry: Entry, folder: str | None) -> list[str]:
     """Every path at which a file may be, in the order in which they are tried."""
-    folders = [f"{SYSTEM_FOLDER}/{manifest.folder}"]
-    if folder is not None:
-        folders += [f"{folder}/{manifest.folder}", folder]
-    return [f"{one}/{entry.name}{suffix}" for one in folders for suffix in SUFFIXES]
+    return [
+        f"{one}/{entry.name}{suffix}" for one in folders(manifest, folder) for suffix in SUFFIXES
+    ]
 
 
 def find(
@@ -136,7 +141,7 @@ def find(
             wrong.append(error)
     if not wrong:
         raise NotFound(
-            f"{entry.name} is not there (it is in {_releases(entry)})",
+            f"{entry.name} is not there (it is in {entry.releases})",
             hint=package(world, manifest),
         )
     if len(wrong) == 1:
@@ -158,18 +163,13 @@ def _known(entry: Entry, data: bytes) -> Version | None:
     return None
 
 
-def _releases(entry: Entry) -> str:
-    """The names of all releases that have the file."""
-    return ", ".join(dict.fromkeys(name for one in entry.versions for name in one.releases))
-
-
 def _accepted(entry: Entry, path: str, data: bytes) -> Image:
     version = _known(entry, data)
     if version is None:
         digest = hashlib.sha256(data).hexdigest()[:_SHOWN_DIGITS]
         raise FirmwareRejected(
             f"{path} ({len(data)} bytes, sha256 {digest}...) is none of the known "
-            f"{entry.name}: {_releases(entry)}",
+            f"{entry.name}: {entry.releases}",
             hint="Put a known one into the directory that UNBOUND_FIRMWARE names, or name this "
             "file in UNBOUND_FIRMWARE_FILES to use it all the same",
         )
