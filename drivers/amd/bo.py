@@ -100,9 +100,12 @@ class Bo:
 
     def free(self) -> None:
         """Unmap everywhere, give the memory and its addresses back. Raises: UseAfterFree."""
-        handle, self.handle = self.handle, 0
-        if not handle:
+        if not self.handle:
             raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
+        if self.gpu.session.forked:  # the memory is the parent's
+            self.drop()
+            return
+        handle, self.handle = self.handle, 0
         region, space = self._host_parts()
         run_all(
             [

@@ -24,6 +24,7 @@ from drivers.amd.kfd_event import (
     WaitEventsArgs,
     WaitResult,
 )
+from drivers.base.contracts import Region
 from drivers.base.errors import MalformedInput, UseAfterFree
 from drivers.base.undo import Undo, run_all
 
@@ -50,7 +51,8 @@ class Events:
     def __init__(self, gpu: Gpu, ids: tuple[int, ...], mailbox_va: int) -> None:
         self.gpu, self._ids, self.mailbox_va = gpu, ids, mailbox_va
         self.event_id = ids[_SIGNAL]
-        self._array = gpu.world.mmap(-1, PAGE_BYTES)
+        self._arrays: list[Region] = [gpu.world.mmap(-1, PAGE_BYTES)]
+        """What no call of WAIT_EVENTS uses now: several threads may wait at a time."""
 
     @classmethod
     def open(cls, gpu: Gpu) -> Events:
@@ -72,27 +74,34 @@ class Events:
 
     def wait(self, timeout_ms: int) -> Trouble | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+        try:
+            array = self._arrays.pop()
+        except IndexError:
+            array = self.gpu.world.mmap(-1, PAGE_BYTES)
+        try:
+            return self._wait(array, timeout_ms)
+        finally:
+            self._arrays.append(array)
+
+    def _wait(self, array: Region, timeout_ms: int) -> Trouble | None:
         size = EventData.SIZE
         for number, event_id in enumerate(self._ids):
-            self._array.write(number * size, bytes(EventData(event_id=event_id).raw))
+            array.write(number * size, bytes(EventData(event_id=event_id).raw))
         args = WaitEventsArgs(
-            events_ptr=self._array.cpu_va,
+            events_ptr=array.cpu_va,
             num_events=len(self._ids),
             timeout=max(0, min(timeout_ms, LONGEST_WAIT_MS)),
         )
         WAIT_EVENTS(self.gpu.world, self.gpu.session.fd, args)
         if args.wait_result != WaitResult.COMPLETE:
             return None
-        return self._trouble()
+        entries = [EventData.of(array.read(n * size, size)).data for n in range(len(self._ids))]
+        return self._trouble(entries[_MEMORY], entries[_HARDWARE])
 
-    def _read(self, which: int) -> bytes:
-        data: bytes = EventData.of(self._array.read(which * EventData.SIZE, EventData.SIZE)).data
-        return data
-
-    def _trouble(self) -> Trouble | None:
+    def _trouble(self, first: bytes, second: bytes) -> Trouble | None:
         """The exceptions among what happened that are this GPU's own."""
-        memory = MemoryExceptionData.of(self._read(_MEMORY)[: MemoryExceptionData.SIZE])
-        hardware = HwExceptionData.of(self._read(_HARDWARE)[: HwExceptionData.SIZE])
+        memory = MemoryExceptionData.of(first[: MemoryExceptionData.SIZE])
+        hardware = HwExceptionData.of(second[: HwExceptionData.SIZE])
         ours = self.gpu.gpu_id
         if ours not in (memory.gpu_id, hardware.gpu_id):
             return None
@@ -107,7 +116,7 @@ class Events:
         if not ids:
             raise UseAfterFree("events were closed twice")
         steps = [partial(_destroy, self.gpu, event_id) for event_id in ids]
-        run_all([*steps, self._array.close])
+        run_all([*steps, *(array.close for array in self._arrays)])
 
 
 def _page(gpu: Gpu, undo: Undo) -> Bo:
@@ -131,4 +140,5 @@ def _wanted(kind: EventType, page: Bo | None) -> CreateEventArgs:
 
 
 def _destroy(gpu: Gpu, event_id: int) -> None:
-    DESTROY_EVENT(gpu.world, gpu.session.fd, DestroyEventArgs(event_id=event_id))
+    if not gpu.session.forked:
+        DESTROY_EVENT(gpu.world, gpu.session.fd, DestroyEventArgs(event_id=event_id))

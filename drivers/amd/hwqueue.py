@@ -181,4 +181,5 @@ def _args(gpu: Gpu, plan: Plan, parts: list[Bo]) -> CreateQueueArgs:
 
 
 def _destroy(gpu: Gpu, queue_id: int) -> None:
-    DESTROY_QUEUE(gpu.world, gpu.session.fd, DestroyQueueArgs(queue_id=queue_id))
+    if not gpu.session.forked:
+        DESTROY_QUEUE(gpu.world, gpu.session.fd, DestroyQueueArgs(queue_id=queue_id))

@@ -118,9 +118,10 @@ class Pm4Ring(Ring):
         nbytes = launcher.nbytes
         if at + nbytes > self.limit:
             at = self.room(nbytes)
-        self.put = put = self.put + launcher.nwords
+        put = self.put + launcher.nwords
         kernarg_va = self.ring_va + at + launcher.arguments_off
         launcher.pack_into(self.bytes, at, *launcher.quick(words, kernarg_va, grid, put))
+        self.put = put  # not before the words are there: a ^C may come at any call
         self.write_pointer[0] = put
         self.ring_doorbell(put)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,7 +31,7 @@ from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
 from drivers.amd.ring import About, Ring
 from drivers.amd.signal import SLOT_BYTES, AmdSignal
 from drivers.base.deadline import polls
-from drivers.base.errors import DeviceError, DeviceTimeout
+from drivers.base.errors import DeviceError, DeviceTimeout, UseAfterFree
 from drivers.base.undo import Undo, run_all
 from queues import sdma
 from queues.amd_launch import Target
@@ -84,6 +86,7 @@ class Queues(Heap):
             self.compute = self._open_compute()
             undo.add(self.compute.close)
             self.copies = self._open_copies()
+            _opened.add(self)
 
     def _about(self, name: str, cell: tuple[Bo, int]) -> About:
         pool, at = cell
@@ -292,6 +295,21 @@ class Queues(Heap):
         rings = [ring for ring in (self.compute, self.copies) if not ring.gone]
         run_all([*(ring.close for ring in rings), self._doorbells.close])
 
+    def after_fork(self) -> None:
+        """In a child: its rings are the parent's own memory, its doorbells are not mapped.
+
+        # src: kfd_doorbell.c kfd_doorbell_mmap(): VM_DONTCOPY; amdgpu_gem.c
+        # src: amdgpu_gem_object_mmap() lets memory be shared
+        """
+        gone = UseAfterFree(
+            f"{self.name} belongs to the process that this one was forked from",
+            hint="open a device of its own in every process, after the fork",
+        )
+        self.lock, self._locks = RLock(), (RLock(), RLock())
+        for ring, lock in zip((self.compute, self.copies), self._locks, strict=True):
+            ring.lock = lock  # a thread that is not here may hold the old one
+            ring.stop(gone)
+
     @property
     @abstractmethod
     def last_cu_and_wave(self) -> tuple[int, int]:
@@ -316,3 +334,14 @@ class Queues(Heap):
     @abstractmethod
     def close(self) -> None:
         """Give everything back."""
+
+
+_opened: weakref.WeakSet[Queues] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for device in list(_opened):
+        device.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -57,6 +57,7 @@ class Session:
         self.evicted: dict[int, DeviceError] = {}
         """GPUs that run nothing of this process any more, and why."""
         self.forked = False
+        """Whether this is a child of the process that it belongs to."""
         _sessions.add(self)
 
     def signal_at(self, va: int) -> int | None:

@@ -1,0 +1,109 @@
+"""BARs: mapping them through resourceN, and how large they may become.
+
+Source: Documentation/PCI/sysfs-pci.rst; Documentation/ABI/testing/sysfs-bus-pci (resourceN_resize);
+PCI Express Base Specification 4.0, 7.8.6 (Resizable BAR).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from drivers.base.contracts import Region, World
+from drivers.base.errors import BadArgument, Busy, Unsupported
+from drivers.base.undo import Undo
+from drivers.machine.text import hex_number
+from drivers.pci.config import EXT_REBAR, Config
+from drivers.pci.functions import BARS, PciFunction
+
+_MIB_SHIFT = 20
+# src: pci_regs.h PCI_REBAR_CAP, _CTRL and their fields; one pair of words for each BAR
+_CAP, _CTRL, _PAIR_BYTES = 4, 8, 8
+_SIZES_SHIFT = 4
+_INDEX_MASK, _COUNT_SHIFT, _COUNT_MASK, _SIZE_SHIFT, _SIZE_MASK = 0x7, 5, 0x7, 8, 0x3F
+_MOST_SIZES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Resizable:
+    """A BAR whose size can be chosen."""
+
+    bar: int
+    nbytes: int
+    """The size now."""
+    sizes: tuple[int, ...]
+    """Sizes it may have, in bytes, ascending."""
+
+
+def map_bar(
+    world: World, function: PciFunction, bar: int, *, write: bool = True, combine: bool = False
+) -> Region:
+    """The whole of a memory BAR. `combine` collects writes, for VRAM and never for registers.
+
+    Raises: BadArgument, Unsupported, Denied (resourceN belongs to root).
+    """
+    if not 0 <= bar < BARS or bar >= len(function.resources):
+        raise BadArgument(f"{function.address} has no BAR {bar}", hint=f"0 to {BARS - 1}")
+    resource = function.resources[bar]
+    if not resource.is_memory:
+        what = "I/O ports" if resource.is_ports else "not there"
+        raise Unsupported(f"BAR {bar} of {function.address} is {what}", hint="see `lspci -v`")
+    if combine and not resource.prefetchable:
+        raise BadArgument(f"BAR {bar} of {function.address} holds registers: no write combining")
+    path = f"{function.folder}/resource{bar}" + ("_wc" if combine else "")
+    fd = world.open(path, os.O_RDWR if write else os.O_RDONLY)
+    with Undo() as undo:
+        undo.add(lambda: world.close(fd))
+        region = world.mmap(fd, resource.nbytes, write=write)
+        undo.hand_over(region.close)
+        world.close(fd)
+    return region
+
+
+def resizable_bars(config: Config) -> list[Resizable]:
+    """What the Resizable BAR capability says, [] without one. Raises: MalformedInput."""
+    cap = config.find_extended(EXT_REBAR)
+    if cap is None:
+        return []
+    view = config.view
+    first = view.u32(cap.off + _CTRL, "resizable BAR control")
+    count = first >> _COUNT_SHIFT & _COUNT_MASK
+    if not 1 <= count <= BARS:
+        raise view.fail(f"{count} resizable BARs", cap.off)
+    found: list[Resizable] = []
+    for pair in range(count):
+        at = cap.off + pair * _PAIR_BYTES
+        control = view.u32(at + _CTRL, "resizable BAR control")
+        mask = view.u32(at + _CAP, "resizable BAR sizes") >> _SIZES_SHIFT
+        bar = control & _INDEX_MASK
+        if bar >= BARS or any(other.bar == bar for other in found):
+            raise view.fail(f"resizable BAR {bar} does not exist or is there twice", at)
+        nbytes = 1 << (control >> _SIZE_SHIFT & _SIZE_MASK) + _MIB_SHIFT
+        found.append(Resizable(bar, nbytes, _sizes(mask)))
+    return found
+
+
+def _sizes(mask: int) -> tuple[int, ...]:
+    """Bit n of `mask` is 2^n MiB."""
+    return tuple(1 << bit + _MIB_SHIFT for bit in range(_MOST_SIZES) if mask >> bit & 1)
+
+
+def sizes_offered(world: World, function: PciFunction, bar: int) -> tuple[int, ...]:
+    """The sizes that the kernel would give a BAR. Raises: NotFound where it cannot be resized."""
+    return _sizes(hex_number(world, f"{function.folder}/resource{bar}_resize", _MOST_SIZES))
+
+
+def resize_bar(world: World, function: PciFunction, bar: int, nbytes: int) -> None:
+    """Give a BAR another size; the function must be without a driver.
+
+    Raises: BadArgument with the sizes there are; Busy, OutOfMemory when no window is that large.
+    Hardware: the kernel writes the control register and assigns addresses anew.
+    """
+    offered = sizes_offered(world, function, bar)
+    if nbytes not in offered:
+        shown = ", ".join(f"{size >> _MIB_SHIFT} MiB" for size in offered)
+        raise BadArgument(f"BAR {bar} cannot have {nbytes} bytes", hint=f"It can have {shown}")
+    if function.driver:
+        raise Busy(f"{function.address} is bound to {function.driver}", hint="claim it first")
+    bit = nbytes.bit_length() - 1 - _MIB_SHIFT
+    world.write(f"{function.folder}/resource{bar}_resize", f"{bit}\n".encode())

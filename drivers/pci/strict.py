@@ -1,0 +1,57 @@
+"""sysfs and /proc read so that a failure is never taken for an absence.
+
+`drivers.machine.text` shows what it can; here a decision hangs on the answer, so only "there is no
+such file" counts as nothing, and every other error is raised.
+"""
+
+from __future__ import annotations
+
+import re
+
+from drivers.base.contracts import World
+from drivers.base.errors import MalformedInput, NotFound
+from drivers.machine.text import MAX_ENTRIES, read_text
+
+_SHOWN_CHARS = 40
+_NAME = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}").fullmatch
+_DECIMAL = re.compile(r"[0-9]{1,18}").fullmatch
+
+
+def text_or_none(world: World, path: str) -> str | None:
+    """The stripped text of a small file; None when there is no such file."""
+    try:
+        return read_text(world, path).strip()
+    except NotFound:
+        return None
+
+
+def names_in(world: World, path: str) -> list[str]:
+    """Names in a directory, [] when there is none. Raises: MalformedInput for absurdly many."""
+    try:
+        names = world.listdir(path)
+    except NotFound:
+        return []
+    if len(names) > MAX_ENTRIES:
+        raise MalformedInput(f"{path} has {len(names)} entries; at most {MAX_ENTRIES} are read")
+    return names
+
+
+def linked_name(world: World, path: str) -> str:
+    """The last part of where a link points, "" when there is no link. Raises: MalformedInput."""
+    try:
+        name = world.readlink(path).rsplit("/", 1)[-1]
+    except NotFound:
+        return ""
+    if not _NAME(name):
+        raise MalformedInput(f"{path} points to {name[:_SHOWN_CHARS]!r}, which is no sysfs name")
+    return name
+
+
+def number_or(world: World, path: str, absent: int) -> int:
+    """A decimal number in a file, `absent` when there is no such file. Raises: MalformedInput."""
+    text = text_or_none(world, path)
+    if text is None:
+        return absent
+    if not _DECIMAL(text):
+        raise MalformedInput(f"{path}: {text[:_SHOWN_CHARS]!r} is no decimal number")
+    return int(text)

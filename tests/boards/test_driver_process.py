@@ -1,0 +1,133 @@
+"""The AMD driver and its process: ^C, other threads' waits, a child after fork()."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+import numpy as np
+import pytest
+
+from boards.amd.machine import open_board
+from drivers.amd.events import Events
+from drivers.amd.kfd_event import WAIT_EVENTS
+from drivers.amd.session import close_session
+from drivers.base.errors import DeviceFault, UseAfterFree
+from drivers.world.foreign import ForeignWorld
+from tests.boards.driver_harness import add, device_on, get, open_on, put
+from tests.support import check
+
+N = 64
+LONG_S = 20
+BIG_BYTES = 1 << 20
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt at the `at`-th call or return in the driver's own code."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> None:
+        name = frame.f_code.co_filename
+        if "/drivers/" not in name and "/queues/" not in name:
+            return
+        self.left -= 1
+        if self.left == 0:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+def test_a_launch_can_be_interrupted_at_every_call(queue: str) -> None:
+    a = np.arange(N, dtype=np.float32)
+    with device_on("gfx1100", queue) as (_, device):
+        program, x, y = device.load(add("gfx1100")), put(device, a), device.alloc(4 * N)
+        device.launch(program, [x, x, y, N], 1)
+        interrupts = 0
+        for at in range(1, 200):
+            sys.setprofile(Interrupter(at))
+            try:
+                device.launch(program, [x, x, y, N], 1)
+            except KeyboardInterrupt:
+                interrupts += 1
+                device.launch(program, [x, x, y, N], 1)
+                continue
+            finally:
+                sys.setprofile(None)
+            break
+        check(interrupts > 4, f"{interrupts} interrupts")
+        np.testing.assert_array_equal(get(device, y), a + a)
+
+
+class TwoWaiters(ForeignWorld):
+    """Another thread waits just after the kernel answered the first one."""
+
+    events: Events | None = None
+
+    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+        result = super().ioctl(fd, request, argument)
+        events, self.events = self.events, None
+        if events is not None and request == WAIT_EVENTS.request:
+            check(events.wait(0) is None)
+        return result
+
+
+def test_a_fault_reaches_the_thread_that_it_was_told_to() -> None:
+    world = TwoWaiters(open_board("gfx1100"))
+    with open_on(world) as device:
+        program, big = device.load(add("gfx1100")), device.alloc(BIG_BYTES)
+        nowhere = big.gpu_va + BIG_BYTES
+        device.launch(program, [nowhere, nowhere, big, N], 1)
+        world.events = device.events
+        with pytest.raises(DeviceFault):
+            device.synchronize()
+    close_session(world)
+
+
+def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
+    a = np.arange(N, dtype=np.float32)
+    with device_on("gfx1100") as (board, device):
+        program, x, y = device.load(add("gfx1100")), put(device, a), device.alloc(4 * N)
+        ring, held, go = bytes(device.compute.bytes), threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with device.compute.lock, device.copies.lock, device.lock:
+                held.set()
+                go.wait(LONG_S)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(LONG_S)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(LONG_S)
+            refused = 0
+            for work in (
+                lambda: device.launch(program, [x, x, y, N], 1),
+                lambda: device.compute_queue().exec(program, [x, x, y, N]).submit(),
+                lambda: device.copy_queue().copy(x, y, N).submit(),
+                lambda: put(device, a),
+                device.synchronize,
+            ):
+                try:
+                    work()
+                except UseAfterFree as error:
+                    refused += "forked" in str(error)
+            before = board.baseline()
+            device.close()
+            after = board.baseline()
+            same = (before.queues, before.events, before.buffers) == (
+                after.queues, after.events, after.buffers,
+            )  # fmt: skip
+            os._exit(0 if refused == 5 and same else 1)
+        _, status = os.waitpid(child, 0)
+        go.set()
+        thread.join(LONG_S)
+        np.testing.assert_equal(os.waitstatus_to_exitcode(status), 0)
+        check(bytes(device.compute.bytes) == ring, "the child wrote into the ring")
+        device.launch(program, [x, x, y, N], 1)
+        np.testing.assert_array_equal(get(device, y), a + a)
