@@ -11,6 +11,7 @@ from boards.amd.wave_types import Array
 _ROW = 16
 _WAVE_SHL, _WAVE_ROL, _WAVE_SHR, _WAVE_ROR = 0x130, 0x134, 0x138, 0x13C
 _BROADCAST_15, _BROADCAST_31 = 0x142, 0x143
+_ROTATE, _FFT = 0xC000, 0xE000
 _QUAD_END, _MIRROR, _HALF_MIRROR = 0x100, 0x140, 0x141
 
 
@@ -77,7 +78,9 @@ def swizzle_sources(offset: int, lanes: int) -> Array:
     # src: RDNA3 ISA 12.13.1 (DS_SWIZZLE_B32): quad permutation, rotation, or and/or/xor masks.
     lane = np.arange(lanes)
     if offset >> 15:
-        if offset >= 0xC000:
+        if offset >= _FFT:
+            raise UnsupportedOperand(f"ds_swizzle_b32 as an FFT, offset {offset:#x}")
+        if offset >= _ROTATE:
             amount, mask = offset >> 5 & 31, offset & 31
             step = -amount if offset >> 10 & 1 else amount
             inner = (lane & mask) | ((lane + step) & ~mask & 31)

@@ -284,3 +284,55 @@ def test_unaligned_scratch_stays_in_its_lane(cpu: str) -> None:
     c = np.zeros(64, np.uint32)
     launch(_UNALIGNED, [a, c], (1, 1, 1), (64, 1, 1), cpu=cpu)
     np.testing.assert_array_equal(c, a >> 8 | np.arange(64, dtype=np.uint32) << 24)
+
+
+def test_a_wave_that_ends_does_not_hold_up_the_others() -> None:
+    end, use = 0xBFB00000, 0x7E0A0304  # s_endpgm; v_mov_b32 v5, v4
+    found = _findings([*_SECOND_WAVE, end, _NOP, _BARRIER, use])
+    check(found == {"uninitialised v4"}, "nobody came past the barrier")
+
+
+def test_one_wave_may_write_a_dword_in_parts() -> None:
+    second_half = [0xD87C0002, 0x00000204]  # ds_store_b16 v4, v2 offset:2
+    apart = [*_FIRST_WAVE, *_STORE_HALF, *_FIRST_WAVE, *second_half, _LDS_DONE]
+    found = _findings([*_OWN_HALF, *apart, *_SECOND_WAVE, 0xD87C0000, 0x00000201])
+    check(found == {"LDS race LDS"}, f"{found}: the first half is still the first wave's")
+
+
+@pytest.mark.parametrize(("offset", "step"), [(0xC060, 3), (0xC460, -3)])
+def test_swizzles_that_rotate(offset: int, step: int) -> None:
+    w = _step(_alone([]), [0xD8D40000 | offset, 0x03000000])  # ds_swizzle_b32 v3, v0
+    np.testing.assert_array_equal(w.vgpr[3][0], (np.arange(32) + step) % 32)
+    with pytest.raises(UnsupportedOperand, match="FFT"):
+        _step(_alone([]), [0xD8D40000 | 0xE000, 0x03000000])
+
+
+@pytest.mark.parametrize(("opcode", "up"), [(0xD8900000, False), (0xD88C0000, True)])
+def test_counters_that_wrap(opcode: int, up: bool) -> None:
+    """ds_dec_rtn_u32 and ds_inc_rtn_u32 v3, v1, v2 with a limit of 5."""
+    w = Waves(1, 32, 48, 256, 1)
+    w.sgpr[EXEC] = 0xFFFFFFFF
+    w.select(np.arange(1))
+    before = np.arange(32, dtype=np.uint32) % 8
+    w.lds[:32], w.vgpr[1, 0], w.vgpr[2] = before, 4 * np.arange(32), 5
+    _step(w, [opcode, 0x03000201])
+    if up:
+        wanted = [0 if old >= 5 else old + 1 for old in before.tolist()]
+    else:
+        wanted = [5 if old == 0 or old > 5 else old - 1 for old in before.tolist()]
+    np.testing.assert_array_equal(w.lds[:32], wanted)
+    np.testing.assert_array_equal(w.vgpr[3][0], before)
+
+
+def test_a_packed_clamp_is_from_0_to_1() -> None:
+    a = np.array([-2, 0.25, 3, np.nan] * (_VALUES // 2), np.float16)
+    total = vector("v_pk_add_f16", [a.view(np.uint32)] * 2, np.uint32, clamp=1, **_WHOLE)
+    halves = np.ascontiguousarray(total).view(np.float16)
+    np.testing.assert_array_equal(halves, [0, 0.5, 1, 0] * (_VALUES // 2))
+
+
+def test_a_literal_of_f64_is_its_upper_half() -> None:
+    w = _alone([])
+    w.vgpr[2], w.vgpr[3] = 0, 0x40000000  # 2.0
+    _step(w, [0xD7280004, 0x0001FF02, 0x40080000])  # v_mul_f64 v[4:5], v[2:3], 3.0
+    check(int(w.vgpr[4, 0, 0]) == 0 and int(w.vgpr[5, 0, 0]) == 0x40180000, "not 6.0")
