@@ -79,9 +79,35 @@ class Heap(ABC):
                 f"{view.nbytes} bytes at {address:#x} are not whole writable pages",
                 hint="copy them to a buffer of the device",
             )
-        home = Wrapped(wrap(self.gpu, address, view.nbytes, "host memory"), view)
+        home = Wrapped(self._pages(address, view.nbytes), view)
         self._wrapped.append(home)
         return AmdBuffer(cast("AmdDevice", self), view.nbytes, address, home, False)
+
+    def _pages(self, address: int, nbytes: int) -> Bo:
+        """A buffer object over these pages: one that is there, or a new one.
+
+        Hardware: no page is mapped twice. # src: amdgpu_vm.c amdgpu_vm_bo_map(), "conflict"
+        Raises: Unsupported where another buffer has some of the pages, or more than these.
+        """
+        place, there = (address, nbytes), self._over(address, nbytes)
+        if there is not None and (there.gpu_va, there.nbytes) != place and self._returned:
+            self.quiet()
+            self._reclaim()
+            there = self._over(address, nbytes)
+        if there is None:
+            return wrap(self.gpu, address, nbytes, "host memory")
+        if (there.gpu_va, there.nbytes) != place:
+            raise Unsupported(
+                f"{nbytes} bytes at {address:#x}: {there!r} is in a buffer already",
+                hint="free that buffer first, or copy these bytes to one of the device",
+            )
+        return there
+
+    def _over(self, address: int, nbytes: int) -> Bo | None:
+        """What is wrapped of these pages."""
+        found = (home.bo for home in self._wrapped)
+        end = address + nbytes
+        return next((b for b in found if b.gpu_va < end and address < b.gpu_va + b.nbytes), None)
 
     def new_signal(self, value: int = 0) -> AmdSignal:
         """A signal at `value`."""
@@ -125,7 +151,8 @@ class Heap(ABC):
             self._allocator.free(home)
         elif isinstance(home, Wrapped):
             self._wrapped.remove(home)
-            home.bo.free()
+            if all(other.bo is not home.bo for other in self._wrapped):
+                home.bo.free()
         elif isinstance(home, Bo):
             home.free()
         else:
@@ -157,7 +184,7 @@ class Heap(ABC):
         returned, self._returned = self._returned, deque()
         objects = [home for home in returned if isinstance(home, Bo)]
         wrapped, self._wrapped = self._wrapped, []
-        objects += [home.bo for home in wrapped]
+        objects += dict.fromkeys(home.bo for home in wrapped)
         for signal in list(self._signals):
             signal.detach()
         run_all([*(bo.free for bo in objects), self._raw.close, self._slots.close])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from boards.amd.machine import open_board
 from drivers.amd.events import Events
 from drivers.amd.kfd_event import WAIT_EVENTS
 from drivers.amd.session import close_session
-from drivers.base.errors import DeviceFault, UseAfterFree
+from drivers.base.errors import DeviceFault, Unsupported, UseAfterFree
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import add, device_on, get, open_on, put
 from tests.support import check
@@ -23,6 +24,7 @@ from tests.support import check
 N = 64
 LONG_S = 20
 BIG_BYTES = 1 << 20
+PAGE_BYTES = 4096
 
 
 class Interrupter:
@@ -86,6 +88,31 @@ def test_a_fault_reaches_the_thread_that_it_was_told_to() -> None:
         with pytest.raises(DeviceFault):
             device.synchronize()
     close_session(world)
+
+
+def test_memory_that_is_wrapped_again() -> None:
+    with device_on("gfx1100") as (_, device), mmap.mmap(-1, 2 * PAGE_BYTES) as memory:
+        whole = memoryview(memory)
+        floats = np.frombuffer(memory, np.float32)
+        program, x = device.load(add("gfx1100")), put(device, np.ones(N, np.float32))
+        first, second = device.wrap(whole), device.wrap(whole)
+        check(first.gpu_va == second.gpu_va)
+        first.free()
+        device.launch(program, [x, x, second, N], 1)
+        device.synchronize()
+        np.testing.assert_array_equal(floats[:N], np.full(N, 2))
+        with pytest.raises(Unsupported, match="in a buffer already"):
+            device.wrap(whole[PAGE_BYTES:])
+        second.free()
+        part = device.wrap(whole[PAGE_BYTES:])  # nobody asked for the others back yet
+        device.launch(program, [part, part, x, N], 1)
+        part.free()
+        again = device.wrap(whole)
+        check(again.view().nbytes == 2 * PAGE_BYTES)
+        again.free()
+        device.trim()
+        del floats
+        whole.release()
 
 
 def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
