@@ -6,6 +6,7 @@ exactly one page. # src: kfd_queue.c kfd_queue_acquire_buffers()
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -34,6 +35,8 @@ WRITE_OFF: Final = 56
 READ_OFF: Final = 128
 """amd_queue_t.read_dispatch_id."""
 _WORD_BYTES: Final = 8
+_ORDERED: Final = frozenset({"x86_64", "AMD64"})
+"""What `platform.machine()` calls x86-64."""
 
 
 class Doorbells:
@@ -68,12 +71,26 @@ def store64(region: Region, off: int) -> Callable[[int], None]:
     except Unsupported:  # registers that are not memory
         write = region.write64
         return lambda value: write(off, value)
+    check_order(platform.machine())
     place = words[off // _WORD_BYTES : off // _WORD_BYTES + 1]
 
     def store(value: int) -> None:
         place[0] = value
 
     return store
+
+
+def check_order(machine: str) -> None:
+    """Packets, write pointer and doorbell must be seen in the order in which they are stored.
+
+    Raises: Unsupported for processors that promise no such order.
+    # src: Intel SDM 3A, 9.2.2: stores to write-back memory, then to uncached memory, stay in order
+    """
+    if machine not in _ORDERED:
+        raise Unsupported(
+            f"doorbells on {machine}: stores may reach the GPU in another order",
+            hint="use an x86-64 machine",
+        )
 
 
 @dataclass(frozen=True, slots=True)

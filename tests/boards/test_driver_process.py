@@ -14,6 +14,7 @@ import pytest
 
 from boards.amd.machine import open_board
 from drivers.amd.events import Events
+from drivers.amd.hwqueue import check_order
 from drivers.amd.kfd_event import WAIT_EVENTS
 from drivers.amd.session import close_session
 from drivers.base.errors import DeviceFault, Unsupported, UseAfterFree
@@ -113,6 +114,13 @@ def test_memory_that_is_wrapped_again() -> None:
         device.trim()
         del floats
         whole.release()
+
+
+def test_processors_that_reorder_stores_are_refused() -> None:
+    check_order("x86_64")
+    for machine in ("aarch64", "ppc64le", "riscv64", ""):
+        with pytest.raises(Unsupported, match="order"):
+            check_order(machine)
 
 
 def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
