@@ -34,7 +34,8 @@ _UNIT = 25
 _KERNELS = 200 if __debug__ else _UNIT
 """The run under `python -O` shows that the checks are there; the kernels are the same."""
 _CHIPS = {
-    "gfx1100": int(os.environ.get("C_KERNELS", _KERNELS)), "gfx1030": 25, "gfx1201": 25, "gfx942": 25,
+    "gfx1100": int(os.environ.get("C_KERNELS", _KERNELS)),
+    "gfx1030": _UNIT, "gfx1201": _UNIT, "gfx942": _UNIT,
 }  # fmt: skip
 _FIRST = {"gfx1030": 1000, "gfx1201": 2000, "gfx942": 4000}
 _SEED = int(os.environ.get("C_KERNELS_SEED", "0")) * 1_000_000
