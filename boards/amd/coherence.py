@@ -27,9 +27,13 @@ class Coherence:
         self._released = np.zeros(_CAPACITY, np.int64)
         self._wrote = np.zeros(_CAPACITY, np.int64)
         self._seen = np.zeros((_CAPACITY, _CAPACITY), np.int64)
+        self._beyond_l2 = np.zeros(_CAPACITY, np.bool_)
 
-    def agent(self, name: str) -> int:
-        """A new agent, which has seen everything released so far."""
+    def agent(self, name: str, *, beyond_l2: bool = False) -> int:
+        """A new agent, which has seen everything released so far.
+
+        One `beyond_l2` writes memory itself; the others share an L2, which may hold older lines.
+        """
         number = len(self.names)
         self.names.append(name)
         if number >= len(self._released):
@@ -37,6 +41,8 @@ class Coherence:
             self._released = np.pad(self._released, (0, more))
             self._wrote = np.pad(self._wrote, (0, more))
             self._seen = np.pad(self._seen, ((0, more), (0, more)))
+            self._beyond_l2 = np.pad(self._beyond_l2, (0, more))
+        self._beyond_l2[number] = beyond_l2
         self.acquire(number)
         return number
 
@@ -45,10 +51,10 @@ class Coherence:
         self._released[agent] = self._now
         self._now += 1
 
-    def acquire(self, agent: int) -> None:
-        """`agent` drops what it has cached."""
+    def acquire(self, agent: int, *, l2: bool = True) -> None:
+        """`agent` drops what it has cached, and with `l2` what the shared cache holds."""
         seen = self._seen[agent]
-        seen[:] = self._released
+        np.copyto(seen, self._released, where=True if l2 else ~self._beyond_l2)
         seen[agent] = seen[_HOST] = _ALWAYS
 
     def wrote(self, agent: int, pool: Pool, lines: Lines) -> None:

@@ -9,7 +9,7 @@ from boards.amd.cp_context import Context, Progress, bits, dwords
 from boards.amd.cp_launch import launch
 from boards.amd.cp_layouts import INDIRECT_BUFFER
 from boards.amd.cp_pm4 import Processor
-from boards.amd.cp_sync import apply_caches
+from boards.amd.cp_sync import Caches, apply_caches
 from boards.amd.engine_types import PacketFault
 
 _CONDITIONS = 4
@@ -132,8 +132,9 @@ class AqlQueue:
         if header >> at.BARRIER_BIT & 1:
             self.context.waves.ended()
             self._release(self.due)
-        if bits(header, 10, 9) != at.SCOPE_NONE:
-            apply_caches(self.context.waves, data=True, code=False, back=False)
+        scope = bits(header, 10, 9)
+        if scope != at.SCOPE_NONE:
+            apply_caches(self.context.waves, Caches(data=True, l2=scope == at.SCOPE_SYSTEM))
 
     def _release(self, scope: int) -> None:
         self.due = at.SCOPE_NONE

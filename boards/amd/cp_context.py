@@ -92,12 +92,15 @@ class WaveMemory:
         if not self.in_flight:
             self.release(outside=outside)
 
-    def acquire(self) -> None:
-        """Invalidate the compute units' caches; ended dispatches have written through them."""
+    def acquire(self, *, l2: bool) -> None:
+        """Invalidate the compute units' caches; ended dispatches have written through them.
+
+        What a copy engine wrote is only seen past the L2.
+        """
         self.write_back(outside=False)
         self._filled = self.behind_host = False
         for cache in self._caches:
-            cache.acquire()
+            cache.acquire(l2=l2)
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         """Elements through the data cache. Raises: MemoryFault."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from boards.amd.cp_context import Context, Hung, WaveMemory, bits, join
 from boards.amd.cp_state import State, Stream
 
@@ -14,19 +16,29 @@ _NO_INTERRUPT, _INTERRUPT_ONLY, _INTERRUPT_AFTER_WRITE, _CONFIRM_ONLY = 0, 1, 2,
 _NO_DATA, _DATA_32, _DATA_64, _CLOCK = 0, 1, 2, 3
 # src: nvd.h PACKET3_ACQUIRE_MEM_GCR_CNTL_*; RELEASE_MEM has the same bits from bit 12 on,
 # without the first four.
-GLK_INV, GLV_INV, GL1_INV, GL2_WB = 7, 8, 9, 15
+GLK_INV, GLV_INV, GL1_INV, GL2_INV, GL2_WB = 7, 8, 9, 14, 15
 _RELEASE_GL2_WB_NV = 1 << 21
 # src: soc15d.h EOP_TC_WB_ACTION_EN, EOP_TC_NC_ACTION_EN. Both: lines of MTYPE NC alone (Mesa, gfx9
 # cache flushes); a card's own memory is RW on gfx942 (gmc_v9_0_get_coherence_flags).
 _RELEASE_TC_WB, _RELEASE_TC_NC = 1 << 15, 1 << 19
 # src: soc15d.h PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_*
-_TC_WB, _TCL1, _KCACHE, _ICACHE = 18, 22, 27, 29
+_TC_WB, _TCL1, _TC, _KCACHE, _ICACHE = 18, 22, 23, 27, 29
 _ALL_BYTES_MIN = (1 << 40) - 1
 _CHAINED_MAX = 4096
 
 
-def caches_nv(context: Context, control: int) -> tuple[bool, bool, bool]:
-    """(data invalidated, code invalidated, written back) by GCR_CNTL."""
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """What is invalidated, and whether the L2 is written back."""
+
+    data: bool = False
+    code: bool = False
+    l2: bool = False
+    back: bool = False
+
+
+def caches_nv(context: Context, control: int) -> Caches:
+    """What GCR_CNTL asks for."""
     # src: nvd.h: GL1 exists on gfx10 and gfx11; the RDNA4 ISA has no such level.
     needed = (GLK_INV, GLV_INV) if context.host.chip.family == "gfx12" else (
         GLK_INV, GLV_INV, GL1_INV,
@@ -38,17 +50,17 @@ def caches_nv(context: Context, control: int) -> tuple[bool, bool, bool]:
             raise context.fault("unsupported", f"{name}: only whole caches on this board")
     if bits(control, 1, 0) > 1:
         raise context.fault("unsupported", "GLI_INV by range: only the whole cache")
-    return data, code, bool(control >> GL2_WB & 1)
+    return Caches(data, code, bool(control >> GL2_INV & 1), bool(control >> GL2_WB & 1))
 
 
-def apply_caches(waves: WaveMemory, *, data: bool, code: bool, back: bool) -> None:
+def apply_caches(waves: WaveMemory, caches: Caches) -> None:
     """Write back first, then invalidate: what the waves wrote is not lost."""
-    if back:
+    if caches.back:
         waves.write_back()
-    if data:
-        waves.acquire()
-    if code:
-        waves.code.acquire()
+    if caches.data:
+        waves.acquire(l2=caches.l2)
+    if caches.code:
+        waves.code.acquire(l2=caches.l2)
 
 
 def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
@@ -58,11 +70,15 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
         raise context.fault("unsupported", "a range: only whole caches on this board")
     if context.host.chip.family == "gfx9":
         control = words[0]
-        data = bool(control >> _TCL1 & 1 and control >> _KCACHE & 1)
-        code, back = bool(control >> _ICACHE & 1), bool(control >> _TC_WB & 1)
+        caches = Caches(
+            data=bool(control >> _TCL1 & 1 and control >> _KCACHE & 1),
+            code=bool(control >> _ICACHE & 1),
+            l2=bool(control >> _TC & 1),
+            back=bool(control >> _TC_WB & 1),
+        )
     else:
-        data, code, back = caches_nv(context, words[6])
-    apply_caches(context.waves, data=data, code=code, back=back)
+        caches = caches_nv(context, words[6])
+    apply_caches(context.waves, caches)
     return True
 
 

@@ -81,8 +81,11 @@ class Space(Memory, Protocol):
     def release(self) -> None:
         """What this agent wrote is visible to everybody who acquires from now on."""
 
-    def acquire(self) -> None:
-        """What this agent has cached is dropped: it sees what others released."""
+    def acquire(self, *, l2: bool = True) -> None:
+        """What this agent has cached is dropped: it sees what others released.
+
+        Without `l2` not the cache that all agents but the copy engines share.
+        """
 
 
 @dataclass(slots=True)

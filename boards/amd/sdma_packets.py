@@ -112,9 +112,9 @@ def gcr_req(context: Context, words: tuple[int, ...]) -> bool:
     control = bits(words[2], 31, 16) | bits(words[3], 2, 0) << 16
     if bits(words[4], 27, 24):
         raise context.fault("reserved value", "a process may not choose a VMID")
-    data, code, back = caches_nv(context, control)
+    caches = caches_nv(context, control)
     for waves in context.all_waves.values():
-        apply_caches(waves, data=data, code=code, back=back)
+        apply_caches(waves, caches)
     return True
 
 

@@ -54,7 +54,8 @@ class AgentSpace:
         self, shared: Shared, name: str, agents: dict[str, AgentSpace] | None = None
     ) -> None:
         self._shared, self.name = shared, name
-        self._number = shared.coherence.agent(f"{shared.prefix}{name}")
+        beyond = name.startswith("SDMA")
+        self._number = shared.coherence.agent(f"{shared.prefix}{name}", beyond_l2=beyond)
         self._agents = {} if agents is None else agents
         self._agents[name] = self
         self._defined_only = not name.startswith("SDMA")
@@ -67,8 +68,8 @@ class AgentSpace:
     def release(self) -> None:
         self._shared.coherence.release(self._number)
 
-    def acquire(self) -> None:
-        self._shared.coherence.acquire(self._number)
+    def acquire(self, *, l2: bool = True) -> None:
+        self._shared.coherence.acquire(self._number, l2=l2)
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         if not len(va):

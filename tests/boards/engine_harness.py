@@ -52,7 +52,7 @@ class FakeSpace:
     def release(self) -> None:
         self.log.append(("release", self.name))
 
-    def acquire(self) -> None:
+    def acquire(self, *, l2: bool = True) -> None:
         self.log.append(("acquire", self.name))
 
 

@@ -7,7 +7,7 @@ is reused and read before it is done.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -70,6 +70,18 @@ def forget_acquires(patch: pytest.MonkeyPatch) -> None:
     _scopes(patch, acquire=aql.FenceScope.NONE)
 
 
+def forget_l2(patch: pytest.MonkeyPatch) -> None:
+    """What copy engines wrote lies behind the L2."""
+    real = pm4.acquire_mem
+
+    def without_l2(flavour: pm4.Flavour, caches: Mapping[str, int], **fields: int) -> list[int]:
+        kept = {name: value for name, value in caches.items() if name != "gl2_inv"}
+        return real(flavour, caches=kept, **fields)
+
+    patch.setattr(pm4, "acquire_mem", without_l2)
+    _scopes(patch, acquire=aql.FenceScope.AGENT)
+
+
 def forget_waits(patch: pytest.MonkeyPatch) -> None:
     real = pm4.event_write
     patch.setattr(pm4, "event_write", lambda **fields: pm4.nop(words=len(real(**fields))))
@@ -101,6 +113,7 @@ def _scopes(patch: pytest.MonkeyPatch, **changed: int) -> None:
     ("break_it", "kinds"),
     [
         (forget_acquires, {"stale read"}),
+        (forget_l2, {"stale read"}),
         (forget_waits, {"stale read"}),
         (forget_releases, {"stale read", "unreleased"}),
     ],
