@@ -1,0 +1,189 @@
+"""One claimed function: lock, rules, record, steps; and the same way back, whatever happens."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+from drivers.base.contracts import World
+from drivers.base.errors import Denied, DeviceGone, MalformedInput, NotFound
+from drivers.base.pci import Lock, StateStore
+from drivers.base.undo import Undo, run_all
+from drivers.claim import steps
+from drivers.claim.holders import holders, nodes_of
+from drivers.claim.record import (
+    Method,
+    Record,
+    boot_id,
+    load,
+    lock_name,
+    record_name,
+    record_of,
+    save,
+)
+from drivers.claim.refusal import Reason, Refusal, Refused
+from drivers.claim.rules import Known, refusals
+from drivers.claim.steps import DRIVERS, VFIO, Step
+from drivers.pci.functions import PciFunction, checked_address, look_at
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What claiming would do: nothing while there are refusals."""
+
+    function: PciFunction
+    method: Method
+    refusals: tuple[Refusal, ...]
+    steps: tuple[Step, ...]
+
+
+def plan(world: World, address: str, known: Known, method: Method | None = None) -> Plan:
+    """Look, and change nothing. Raises: NotFound, MalformedInput, Denied.
+
+    Without a `method`: VFIO where the function has an IOMMU group, its BARs alone elsewhere.
+    """
+    function = look_at(world, checked_address(address))
+    chosen = method or (Method.VFIO if function.iommu_group else Method.BARS)
+    found = refusals(world, function, known)
+    return Plan(function, chosen, tuple(found), tuple(steps.take(world, function, chosen)))
+
+
+class Claim:
+    """A function that this process has. `claim` makes it; `close` gives it back.
+
+    Close everything opened through it first: vfio-pci does not let go of an open device.
+    """
+
+    def __init__(self, world: World, state: StateStore, record: Record, lock: Lock) -> None:
+        self._world, self._state, self._lock = world, state, lock
+        self._pid, self._open = os.getpid(), True
+        self.record = record
+        self.address, self.method = record.address, record.method
+
+    def close(self) -> None:
+        """Give the function back and release the lock. A second close does nothing.
+
+        A process that was forked from the owner gives nothing back.
+        """
+        if not self._open or os.getpid() != self._pid:
+            return
+        self._open = False
+        atexit.unregister(self.close)
+        run_all([lambda: restore(self._world, self._state, self.record), self._lock.release])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def claim(
+    world: World, state: StateStore, address: str, known: Known, method: Method | None = None
+) -> Claim:
+    """Take a function. The caller's user has asked for this function by name, or for any idle one.
+
+    What a killed owner left is taken over, and given back in the end to whom it had been.
+    Raises: Busy (a lock, with the pid), Refused (with every reason), Denied, NotFound.
+    """
+    address = checked_address(address)
+    with Undo() as undo:
+        lock = state.lock(lock_name(address))
+        undo.add(lock.release)
+        left = _left_behind(world, state, address)
+        if left is not None:
+            undo.add(partial(restore, world, state, left))
+        made = plan(world, address, known, method)
+        if made.refusals:
+            raise Refused(address, made.refusals)
+        if left is not None and left.method is not made.method:
+            restore(world, state, left)
+            left, made = None, plan(world, address, known, method)
+        _prepared(world, made)
+        record = left or record_of(world, made.function, made.method, os.getpid())
+        save(state, record)
+        undo.hand_over(lambda: _undo(world, state, record, lock))
+        steps.run(world, made.steps)
+        steps.verify(world, address, VFIO if made.method is Method.VFIO else "")
+        claimed = Claim(world, state, record, lock)
+        atexit.register(claimed.close)
+    return claimed
+
+
+def _undo(world: World, state: StateStore, record: Record, lock: Lock) -> None:
+    run_all([lambda: restore(world, state, record), lock.release])
+
+
+def _left_behind(world: World, state: StateStore, address: str) -> Record | None:
+    """The record of an owner that was killed since the machine booted."""
+    left = load(state, address)
+    if left is not None and left.boot_id != boot_id(world):
+        state.remove(record_name(address))
+        return None
+    return left
+
+
+def _prepared(world: World, made: Plan) -> None:
+    """Everything that would stop in the middle stops here. Raises: NotFound, Denied."""
+    if made.method is Method.VFIO:
+        if not made.function.iommu_group:
+            raise NotFound(
+                f"{made.function.address} is in no IOMMU group",
+                hint="switch VT-d or AMD-Vi on in the firmware setup",
+            )
+        if not world.exists(f"{DRIVERS}/{VFIO}"):
+            raise NotFound(f"the driver {VFIO} is not loaded", hint="as root: modprobe vfio-pci")
+    for step in made.steps:
+        if not world.access(step.path, os.W_OK):
+            raise Denied(
+                f"{step.path} may not be written ({step.name})",
+                hint="bind the GPU to vfio-pci beforehand, as root, or run this as root",
+            )
+
+
+def restore(world: World, state: StateStore, record: Record) -> Sequence[Step]:
+    """Give a function back to what `record` remembers, and forget the record; the steps taken.
+
+    The caller holds the lock. When a step fails the record stays, for the next try.
+    Raises: Busy while a process has it open, MalformedInput when the device was exchanged.
+    """
+    try:
+        now = look_at(world, record.address)
+    except NotFound as error:
+        raise DeviceGone(
+            f"{record.address} is not on the bus any more",
+            hint="rescan the bus, or restart the machine",
+        ) from error
+    if (now.vendor, now.device) != (record.vendor, record.device):
+        raise MalformedInput(
+            f"{now.address} is {now.vendor:04x}:{now.device:04x}, and was "
+            f"{record.vendor:04x}:{record.device:04x}",
+            hint=f"another device is there: remove {state.path}/{record_name(record.address)}",
+        )
+    todo = list(steps.give_back(world, now, record))
+    if now.driver == VFIO and todo:
+        _closed(world, now)
+    steps.run(world, todo)
+    if todo:
+        steps.verify(world, record.address, record.driver)
+    state.remove(record_name(record.address))
+    return todo
+
+
+def _closed(world: World, function: PciFunction) -> None:
+    """vfio-pci waits without end for its users. Raises: Refused while there is one."""
+    found, _ = holders(world, nodes_of(world, function))
+    if found:
+        holder = found[0]
+        held = Refusal(
+            Reason.HELD,
+            f"process {holder.pid} has {holder.target}",
+            holder.evidence,
+            f"close it in process {holder.pid}, then python -m drivers.doctor --restore",
+            holder.pid,
+        )
+        raise Refused(function.address, [held])

@@ -1,0 +1,113 @@
+"""Taking and giving back as lists of writes to sysfs: the same list is printed or done.
+
+Every write is to the function's own directory, to its driver's, or to the bus's probe file with
+its address. Nothing is removed from the bus, and no other function is named.
+Source: Linux Documentation/ABI/testing/sysfs-bus-pci (bind, unbind, driver_override, enable);
+sysfs-devices-power (control).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from drivers.base.contracts import World
+from drivers.base.errors import Busy, DeviceError
+from drivers.claim.record import Method, Record, is_enabled
+from drivers.machine.text import read_text
+from drivers.pci.functions import PciFunction, look_at
+
+DRIVERS = "/sys/bus/pci/drivers"
+PROBE = "/sys/bus/pci/drivers_probe"
+VFIO = "vfio-pci"
+NOBODY = "none"
+"""A driver_override that no driver has, so that a module loaded meanwhile does not bind."""
+_CLEARED = "\n"
+"""src: drivers/base/driver.c driver_set_override(): an empty line takes the override away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One write, and what it is for."""
+
+    name: str
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        shown = self.text.strip() or "an empty line"
+        return f"{self.name}: write {shown} to {self.path}"
+
+
+def take(world: World, function: PciFunction, method: Method) -> list[Step]:
+    """The writes that take a function as it is now."""
+    override = VFIO if method is Method.VFIO else NOBODY
+    steps: list[Step] = []
+    if method is Method.VFIO and function.driver == VFIO:
+        return steps
+    if function.driver:
+        steps.append(_unbind(function.address, function.driver))
+    if function.override != override:
+        name = f"let {VFIO} alone bind to it" if method is Method.VFIO else "let no driver bind"
+        steps.append(Step(name, f"{function.folder}/driver_override", override))
+    if method is Method.VFIO:
+        steps.append(Step(f"bind it to {VFIO}", PROBE, function.address))
+        return steps
+    if read_text(world, f"{function.folder}/power/control").strip() != "on":
+        steps.append(Step("keep it awake", f"{function.folder}/power/control", "on"))
+    if function.driver or not is_enabled(world, function):
+        steps.append(Step("let it decode its BARs", f"{function.folder}/enable", "1"))
+    return steps
+
+
+def give_back(world: World, now: PciFunction, record: Record) -> Iterator[Step]:
+    """The writes from the function as it is `now` to what `record` remembers.
+
+    Raises: Busy when a driver has it that neither we nor the record put there.
+    """
+    folder = now.folder
+    ours = VFIO if record.method is Method.VFIO else ""
+    bound = now.driver
+    if bound not in ("", record.driver):
+        if bound != ours:
+            raise Busy(
+                f"{now.address} is bound to {bound}; it was bound to {record.driver or 'nothing'}",
+                hint="somebody else bound it: unbind it, then python -m drivers.doctor --restore",
+            )
+        yield _unbind(now.address, bound)
+        bound = ""
+    idle = record.method is Method.BARS and not bound and not record.enabled
+    if idle and is_enabled(world, now):
+        yield Step("let it decode nothing", f"{folder}/enable", "0")
+    if record.power and read_text(world, f"{folder}/power/control").strip() != record.power:
+        yield Step("let it sleep as before", f"{folder}/power/control", record.power)
+    if now.override != record.override:
+        name = f"let {record.override or 'any driver'} bind to it"
+        yield Step(name, f"{folder}/driver_override", record.override or _CLEARED)
+    if record.driver and bound != record.driver:
+        path = f"{DRIVERS}/{record.driver}/bind"
+        yield Step(f"bind it to {record.driver}", path, now.address)
+
+
+def _unbind(address: str, driver: str) -> Step:
+    return Step(f"take it from {driver}", f"{DRIVERS}/{driver}/unbind", address)
+
+
+def run(world: World, steps: Sequence[Step]) -> None:
+    """Do the writes, in order. Raises: DeviceError that names the step."""
+    for number, step in enumerate(steps, 1):
+        try:
+            world.write(step.path, step.text.encode())
+        except DeviceError as error:
+            raise error.named(f"step {number} of {len(steps)}, {step.name}") from error.__cause__
+
+
+def verify(world: World, address: str, driver: str) -> PciFunction:
+    """The function must be bound to `driver` ("" for none). Raises: Busy."""
+    now = look_at(world, address)
+    if now.driver != driver:
+        raise Busy(
+            f"{address} is bound to {now.driver or 'nothing'}, not to {driver or 'nothing'}",
+            hint="see the kernel log (dmesg) for why",
+        )
+    return now
