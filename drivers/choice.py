@@ -221,3 +221,17 @@ def _cache_dir(environ: Mapping[str, str]) -> str | None:
         if base.startswith("/") and "\0" not in base:
             return join(base, tail, "unbound")
     return None
+
+
+def state_base(environ: Mapping[str, str]) -> str:
+    """Where this user's own directory for locks and records lies: it exists while we run.
+
+    Source: XDG Base Directory Specification 0.8. Raises: NotFound when nothing is set.
+    """
+    for base in (environ.get("XDG_RUNTIME_DIR", ""), environ.get("XDG_STATE_HOME", "")):
+        if base.startswith("/") and "\0" not in base:
+            return base.rstrip("/") or "/"
+    home = environ.get("HOME", "")
+    if home.startswith("/") and "\0" not in home:
+        return join(home, ".local", "state")
+    raise NotFound("there is no place for locks", hint="Set XDG_RUNTIME_DIR, or HOME")
