@@ -13,7 +13,7 @@ NAMES = [
     "AMD", "NV", "QCOM", "METAL", "CUDA", "CL", "CPU", "WEBGPU", "GPU", "CLANG", "LLVM",
     "AMD_IFACE", "NV_IFACE", "QCOM_IFACE", "AMD_LLVM", "AMD_HIP", "NV_PTX", "CUDA_PTX",
     "CPU_LLVM", "DEV", "CPU_THREADS", "UNBOUND_CACHE", "UNBOUND_FIRMWARE", "HOME",
-    "XDG_CACHE_HOME",
+    "XDG_CACHE_HOME", "UNBOUND_FIRMWARE_FILES",
 ]  # fmt: skip
 VALUES = ["1", "0", "", "AMD:1", "CPU", "KFD", "PCI", "NVK", "4", "/tmp/x", "~/x", "99999999"]
 MUTATIONS = 20_000

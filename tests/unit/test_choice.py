@@ -114,6 +114,7 @@ def test_an_unknown_name_lists_the_names(name: str) -> None:
         ({"CPU_THREADS": "²"}, ["CPU_THREADS"]),
         ({"UNBOUND_CACHE": "relative"}, ["absolute"]),
         ({"UNBOUND_FIRMWARE": "~/f", "HOME": ""}, ["absolute"]),
+        ({"UNBOUND_FIRMWARE_FILES": "/a/b.bin:c.bin"}, ["'c.bin' is not an absolute path"]),
     ],
 )
 def test_wrong_values_list_the_right_ones(environ: dict[str, str], shown: list[str]) -> None:
