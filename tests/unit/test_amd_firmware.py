@@ -74,6 +74,7 @@ HUGE = 0xFFFF_FFFC
         ("sdma_2_0", "ctl_ucode_offset", HUGE, "SDMA_UCODE_TH1 at 0xfffffffc"),
         ("sdma_2_0", "ctx_ucode_size_bytes", 0, "SDMA_UCODE_TH0 is empty"),
         ("MEC_1", "jt_size", 33, "the jump table at 0x60+0x84 is outside the microcode"),
+        ("MEC_1", "jt_offset", 25, "the jump table at 0x64+0x20 is outside the microcode"),
         ("MEC_1", "jt_offset", 0x4000_0000, "the jump table at 0x100000000+0x20"),
         ("MEC_gfx11", "data_offset_bytes", HUGE, "RS64_MEC_P0_STACK at 0xfffffffc"),
         ("MEC_gfx11", "ip_version_major", 13, "gfx13 has no RS64 MEC"),
