@@ -76,6 +76,7 @@ def signal_va(device: AmdDevice, signal: object) -> int:
         if signal.device.gpu.session is not device.gpu.session:
             raise BadArgument(f"{signal!r} belongs to {signal.device!r}", hint="use new_signal()")
         signal.pool.map_to(device.gpu.gpu_id)
+        signal.device.reached_by(device)
     return signal.gpu_va
 
 

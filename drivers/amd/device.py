@@ -230,6 +230,7 @@ class AmdDevice(Queues):
 
     def copy_queue(self) -> AmdCopyQueue:
         """A builder for the copy queue, which runs beside the compute queue."""
+        self.overlap()
         return AmdCopyQueue(self)
 
     @property

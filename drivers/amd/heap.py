@@ -41,6 +41,12 @@ class Heap(ABC):
         """Another object after anything was freed: how graphs know when to look again."""
         self._returned: deque[Home] = deque()
         self._wrapped: list[Wrapped] = []
+        self._overlaps = False
+        """Whether the copy queue runs beside the compute queue, or another GPU's queues do."""
+        self._early = 0
+        """Until when the compute queue uses memory that was handed out again nevertheless."""
+        self._peers: weakref.WeakSet[Heap] = weakref.WeakSet()
+        """Other GPUs that reach memory of this one."""
         self._signals: weakref.WeakSet[AmdSignal] = weakref.WeakSet()
         self._closed = False
 
@@ -52,6 +58,15 @@ class Heap(ABC):
     @abstractmethod
     def idle(self) -> tuple[bool, bool]:
         """Whether (the compute queue, the copy queue) has finished everything."""
+
+    @property
+    @abstractmethod
+    def given(self) -> int:
+        """How much the compute queue was given so far."""
+
+    @abstractmethod
+    def reach(self, mark: int) -> None:
+        """Return once the compute queue has done what it was given up to `mark`."""
 
     def alloc(self, nbytes: int) -> AmdBuffer:
         """Uninitialised memory on the card. Raises: OutOfMemory with the sizes; BadArgument."""
@@ -130,11 +145,13 @@ class Heap(ABC):
         """Give back what was returned, unless a queue may still use it.
 
         Work of the compute queue runs in order, and host copies wait for it: what it may still use
-        can be handed out again to later work, but not be unmapped.
+        can be handed out again to later work, but not be unmapped. Not so when work may overlap.
         """
         compute_idle, copy_idle = self.idle
         returned = self._returned
-        if not copy_idle:
+        if not copy_idle or (self._overlaps and not compute_idle):
+            return
+        if any(not all(peer.idle) for peer in self._peers if not peer._closed):
             return
         for _ in range(len(returned)):
             try:
@@ -142,9 +159,21 @@ class Heap(ABC):
             except IndexError:  # another thread took the last one
                 return
             if compute_idle or isinstance(home, Block):
+                self._early = 0 if compute_idle else self.given
                 self._free(home)
             else:
                 returned.append(home)
+
+    def overlap(self) -> None:
+        """From now on work may run beside the compute queue's: reuse memory later."""
+        if not self._overlaps:
+            if self._early:
+                self.reach(self._early)
+            self._overlaps, self._early = True, 0
+
+    def reached_by(self, other: Heap) -> None:
+        """Another GPU uses memory of this one: reuse it once that is idle, too."""
+        self._peers.add(other)
 
     def _free(self, home: Home) -> None:
         if isinstance(home, Block):

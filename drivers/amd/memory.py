@@ -142,6 +142,8 @@ class AmdBuffer:
             )
         home.bo.map_to(other.gpu.gpu_id)
         if other is not self.device:
+            self.device.overlap()
+            self.device.reached_by(other)
             self.others = (*self.others, other)
         return self.gpu_va
 

@@ -155,6 +155,19 @@ class Queues(Heap):
     def idle(self) -> tuple[bool, bool]:
         return self.compute.idle, self.copies.idle
 
+    @property
+    def given(self) -> int:
+        return self.compute.put
+
+    def reach(self, mark: int) -> None:
+        ring = self.compute
+        if not ring.done < mark <= ring.put:  # done, or the ring was replaced since
+            return
+        if isinstance(ring, AqlRing):  # it tells of what is done when it is flushed
+            with ring.lock:
+                mark = ring.flush()
+        self.wait_ring(ring, mark)
+
     def sleep(self, timeout_ms: int) -> None:
         """Sleep until a queue interrupts. Raises: the device's fault, its queues replaced."""
         trouble = self.events.wait(timeout_ms)
@@ -188,8 +201,11 @@ class Queues(Heap):
         )
 
     def quiet(self) -> None:
-        """Return when everything submitted is done."""
+        """Return when everything submitted is done, by GPUs that reach this one's memory too."""
         self.synchronize()
+        for peer in list(self._peers):
+            if isinstance(peer, Queues) and not peer._closed:
+                peer.synchronize()
 
     def synchronize(self, timeout_s: float = DRAIN_S) -> None:
         """Return when everything submitted is done and visible. Raises: Hang, DeviceFault."""

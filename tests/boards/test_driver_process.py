@@ -12,7 +12,7 @@ from types import FrameType
 import numpy as np
 import pytest
 
-from boards.amd.machine import open_board
+from boards.amd.machine import Options, open_board
 from drivers.amd.events import Events
 from drivers.amd.hwqueue import check_order
 from drivers.amd.kfd_event import WAIT_EVENTS
@@ -114,6 +114,45 @@ def test_memory_that_is_wrapped_again() -> None:
         device.trim()
         del floats
         whole.release()
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+def test_a_copy_does_not_write_what_a_kernel_still_reads(queue: str, early: bool) -> None:
+    """Queues of this board run only while the process waits, so that the kernel comes late."""
+    a = np.arange(N, dtype=np.float32)
+    options = Options(late=True)
+    with device_on("gfx1100", queue, options) as (_, device):
+        program = device.load(add("gfx1100"))
+        x, y, z = put(device, a), put(device, a + 9), device.alloc(4 * N)
+        copies = device.copy_queue() if not early else None
+        gate = device.new_signal(int(early))
+        device.compute_queue().wait(gate, 1).exec(program, [x, x, z, N]).submit()
+        x.free()
+        again = device.alloc(4 * N)
+        copied = device.new_signal()
+        copies = copies or device.copy_queue()
+        copies.copy(again, y, 4 * N).signal(copied, 1).submit()
+        copied.wait(1)
+        gate.set(1)
+        np.testing.assert_array_equal(get(device, z), a + a)
+        np.testing.assert_array_equal(get(device, again), a + 9)
+
+
+def test_memory_that_another_gpu_still_reads_is_not_reused() -> None:
+    a = np.arange(N, dtype=np.float32)
+    world = ForeignWorld(open_board("gfx1100", gpus=2, options=Options(late=True)))
+    with open_on(world) as home, open_on(world, index=1) as other:
+        program, x, z = other.load(add("gfx1100")), put(home, a), other.alloc(4 * N)
+        x.map_to(other)
+        gate = other.new_signal()
+        other.compute_queue().wait(gate, 1).exec(program, [x, x, z, N]).submit()
+        x.free()
+        again = put(home, a + 9)
+        gate.set(1)
+        np.testing.assert_array_equal(get(other, z), a + a)
+        np.testing.assert_array_equal(get(home, again), a + 9)
+    close_session(world)
 
 
 def test_processors_that_reorder_stores_are_refused() -> None:
