@@ -98,11 +98,11 @@ def claim(
         if left is not None:
             undo.add(partial(restore, world, state, left))
         made = plan(world, address, known, method)
-        if made.refusals:
-            raise Refused(address, made.refusals)
-        if left is not None and left.method is not made.method:
+        if left is not None and left.method is not made.method and not made.refusals:
             restore(world, state, left)
             left, made = None, plan(world, address, known, method)
+        if made.refusals:
+            raise Refused(address, made.refusals)
         _prepared(world, made)
         record = left or record_of(world, made.function, made.method, os.getpid())
         save(state, record)
