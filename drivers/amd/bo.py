@@ -171,6 +171,7 @@ def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> Bo:
 
 
 def _alloc(gpu: Gpu, gpu_va: int, nbytes: int, use: Use, user_va: int) -> AllocMemoryOfGpuArgs:
+    gpu.session.check_process()
     args = AllocMemoryOfGpuArgs(
         va_addr=gpu_va, size=nbytes, gpu_id=gpu.gpu_id, flags=int(use), mmap_offset=user_va
     )

@@ -1,4 +1,8 @@
-"""The GPU's clock, as the time of the host."""
+"""The GPU's clock, as the time of the host.
+
+Both are read together once, when the device opens; crystals drift apart by tens of microseconds a
+second, so that differences of GPU times are exact and their place in the host's time is not.
+"""
 
 from __future__ import annotations
 

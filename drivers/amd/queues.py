@@ -321,6 +321,7 @@ class Queues(Heap):
             f"{self.name} belongs to the process that this one was forked from",
             hint="open a device of its own in every process, after the fork",
         )
+        self._allocator.after_fork()
         self.lock, self._locks = RLock(), (RLock(), RLock())
         for ring, lock in zip((self.compute, self.copies), self._locks, strict=True):
             ring.lock = lock  # a thread that is not here may hold the old one

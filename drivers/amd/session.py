@@ -29,7 +29,7 @@ from drivers.amd.kfd_process import (
 from drivers.amd.look import KFD_PATH
 from drivers.amd.nodes import GpuNode
 from drivers.base.contracts import Region, World
-from drivers.base.errors import Busy, DeviceError
+from drivers.base.errors import Busy, DeviceError, UseAfterFree
 from drivers.base.undo import Undo, run_all
 
 KEPT_AS: Final = "/dev/kfd"
@@ -59,6 +59,14 @@ class Session:
         self.forked = False
         """Whether this is a child of the process that it belongs to."""
         _sessions.add(self)
+
+    def check_process(self) -> None:
+        """Raises: UseAfterFree in a child of the process that entered /dev/kfd."""
+        if self.forked:
+            raise UseAfterFree(
+                "/dev/kfd belongs to the process that this one was forked from",
+                hint="open a device of its own in every process, after the fork",
+            )
 
     def signal_at(self, va: int) -> int | None:
         """The value of the signal of any device that is there."""

@@ -169,7 +169,8 @@ def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
         ring, held, go = bytes(device.compute.bytes), threading.Event(), threading.Event()
 
         def hold() -> None:
-            with device.compute.lock, device.copies.lock, device.lock:
+            locks = device.compute.lock, device.copies.lock, device.lock, device._allocator._lock
+            with locks[0], locks[1], locks[2], locks[3]:
                 held.set()
                 go.wait(LONG_S)
 
@@ -186,6 +187,7 @@ def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
                 lambda: device.copy_queue().copy(x, y, N).submit(),
                 lambda: put(device, a),
                 device.synchronize,
+                lambda: device.alloc(BIG_BYTES),
             ):
                 try:
                     work()
@@ -197,7 +199,7 @@ def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
             same = (before.queues, before.events, before.buffers) == (
                 after.queues, after.events, after.buffers,
             )  # fmt: skip
-            os._exit(0 if refused == 5 and same else 1)
+            os._exit(0 if refused == 6 and same else 1)
         _, status = os.waitpid(child, 0)
         go.set()
         thread.join(LONG_S)
