@@ -149,4 +149,6 @@ CREATE_EVENT = Ioctl("AMDKFD_IOC_CREATE_EVENT", "WR", KFD, 0x08, CreateEventArgs
 DESTROY_EVENT = Ioctl("AMDKFD_IOC_DESTROY_EVENT", "W", KFD, 0x09, DestroyEventArgs)
 SET_EVENT = Ioctl("AMDKFD_IOC_SET_EVENT", "W", KFD, 0x0A, SetEventArgs)
 RESET_EVENT = Ioctl("AMDKFD_IOC_RESET_EVENT", "W", KFD, 0x0B, ResetEventArgs)
-WAIT_EVENTS = Ioctl("AMDKFD_IOC_WAIT_EVENTS", "WR", KFD, 0x0C, WaitEventsArgs)
+WAIT_EVENTS = Ioctl(
+    "AMDKFD_IOC_WAIT_EVENTS", "WR", KFD, 0x0C, WaitEventsArgs, counts_down="timeout"
+)  # src: kfd_events.c kfd_wait_on_events(): the time left is told when a signal interrupts

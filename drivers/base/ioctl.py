@@ -159,10 +159,11 @@ class Ioctl(Generic[S]):
     """One request of one kernel driver, called as a function.
 
     `resumes` names the member that says how far an interrupted call came, and the one that says
-    how far it can come; the call that repeats it goes on from there.
+    how far it can come; the call that repeats it goes on from there. `counts_down` names the time
+    that is left: an interrupted call does not wait for all of it again.
     """
 
-    __slots__ = ("args", "name", "request", "resumes")
+    __slots__ = ("args", "counts_down", "name", "request", "resumes")
 
     def __init__(
         self,
@@ -173,8 +174,9 @@ class Ioctl(Generic[S]):
         args: type[S],
         *,
         resumes: tuple[str, str] | None = None,
+        counts_down: str | None = None,
     ) -> None:
-        self.name, self.args, self.resumes = name, args, resumes
+        self.name, self.args, self.resumes, self.counts_down = name, args, resumes, counts_down
         self.request = request_number(direction, group, number, args.SIZE)
 
     def __repr__(self) -> str:
@@ -215,11 +217,15 @@ class Ioctl(Generic[S]):
 
         # src: kfd_chardev.c kfd_ioctl() copies the struct out whatever the command returned
         """
-        if self.resumes is None:
-            args.raw[:] = given
-            return
-        done, most = self.resumes
-        reached = getattr(args, done)
+        reached = bytes(args.raw)
         args.raw[:] = given
-        if getattr(args, done) <= reached <= getattr(args, most):
-            setattr(args, done, reached)
+        if len(reached) != args.SIZE:
+            return
+        told = self.args.of(reached)
+        if self.resumes is not None:
+            done, most = self.resumes
+            if getattr(args, done) <= getattr(told, done) <= getattr(args, most):
+                setattr(args, done, getattr(told, done))
+        if self.counts_down is not None:
+            left = getattr(told, self.counts_down)
+            setattr(args, self.counts_down, min(left, getattr(args, self.counts_down)))

@@ -143,6 +143,17 @@ def test_what_an_interrupted_mapping_reached_is_kept() -> None:
             check({raw[:20] for raw in machine.given} == {machine.given[0][:20]}, name)
 
 
+def test_an_interrupted_wait_waits_for_the_rest() -> None:
+    """A timer that interrupts more often than a wait lasts does not make it last for ever."""
+    for told, expected in ((30, 30), (0, 0), (0xFFFFFFFF, 50)):
+        answer = told.to_bytes(4, "little")
+        machine = Refusing(errno.EINTR, lambda raw, told=answer: raw[:16] + told + raw[20:], 1)
+        wrapper = kfd_abi.IOCTLS["AMDKFD_IOC_WAIT_EVENTS"]
+        wrapper(machine, 3, wrapper.args(num_events=3, timeout=50))
+        seen = [int.from_bytes(raw[16:20], "little") for raw in machine.given]
+        check(seen == [50, expected], f"{seen}")
+
+
 def names_it(error: DeviceError, number: int) -> bool:
     """Whether an error says which step failed."""
     return f"AMDKFD_IOC_{NAMES[number][0].upper()}" in str(error) or (
