@@ -55,16 +55,16 @@ SINGLE = {"fmod": _fmod_single}
 def without_calls(root: Expr, known: Sequence[Expr]) -> Expr:
     """`root` with every call above `known` replaced; what is shared stays shared."""
     done: dict[Expr, Expr] = {expr: expr for expr in known}
-    stack = [root]
-    while stack:  # each expression is finished once
-        expr = stack[-1]
-        missing = [source for source in expr.src if source not in done]
-        if missing and expr not in done:
-            stack += missing
+    stack = [(root, False)]
+    while stack:
+        expr, sources_done = stack.pop()
+        if expr in done:
             continue
-        stack.pop()
-        if expr not in done:
+        if sources_done:
             done[expr] = _rebuilt(expr, tuple(done[source] for source in expr.src))
+        else:
+            stack.append((expr, True))
+            stack.extend((source, False) for source in expr.src)
     return done[root]
 
 
