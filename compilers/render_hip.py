@@ -29,6 +29,9 @@ PREAMBLE = (
     "typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;",
     "typedef _Float16 f16; typedef float f32; typedef double f64;",
 )
+APART = 'asm("" : "+v"(x)); return x;'
+"""A value of which the compiler knows nothing."""
+WORD_BYTES = 4
 ELEMENTS = {"half": "f16", "i16": "i16"}
 """LLVM's name of a matrix operand's element -> ours."""
 ELEMENT_BYTES = {"f16": 2, "i16": 2, "f32": 4}
@@ -76,6 +79,8 @@ class HipPrinter(CPrinter):
         super().__init__(Kernel(kernel.name, (), (), kernel.body), frozenset({"fma"}))
         self.unit: HipUnit = HipUnit(frozenset({"fma"}))
         self.target, self.kernel = amd_target(arch), kernel
+        self.of_lane: set[str] = set()
+        """Values that were made of the lane's number."""
         self.names = {ref: f"p{position}" for position, ref in enumerate(kernel.params)}
         for position, ref in enumerate(kernel.locals):
             name, shared = f"m{position}", ref.space == "shared"
@@ -91,7 +96,17 @@ class HipPrinter(CPrinter):
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
         if op == "swap":
             return self._swap(args[0], int(name))
-        return super().emit(op, dtype, args, name)
+        result = super().emit(op, dtype, args, name)
+        if not any(arg.text in self.of_lane for arg in args):
+            return result
+        if op == "imod" and dtype.itemsize == WORD_BYTES and not result.lanes:
+            # measured: COMGR 2.4 (LLVM 15), gfx1030: it makes `lane | 32` of `lane % 32 + 32`, then
+            # adds where it should or when two addresses have that part
+            kind = self.unit.type(dtype)
+            apart = self.unit.helper(kind, f"apart_{kind}", f"{kind} x", APART)
+            result = self._new(f"{apart}({result.text})", dtype)
+        self.of_lane.add(result.text)
+        return result
 
     def _swap(self, value: Value, mask: int) -> Value:
         """The value of the lane `lane ^ mask`, moved as one or two dwords."""
@@ -171,6 +186,8 @@ class HipPrinter(CPrinter):
         count = self.kernel.grid if kind == "grid" else self.kernel.block
         value = self._new(f"(i32)__builtin_amdgcn_{name}_id_x()", dt.int32)
         self.lines.append(f"__builtin_assume({value.text} >= 0 && {value.text} < {count}ll);")
+        if kind == "lane":
+            self.of_lane.add(value.text)
         return value
 
     def barrier(self) -> None:

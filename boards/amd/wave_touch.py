@@ -23,7 +23,7 @@ a * b + c too, and the move for two values of which only the first is defined; t
 upper half means nothing either, which is not followed."""
 _BY_BIT = frozenset(
     f"s_{name}_b64"
-    for name in ("mov", "not", "and", "or", "xor", "andn2", "orn2", "nand", "nor", "xnor")
+    for name in ("mov", "not", "and", "or", "xor", "and_not1", "or_not1", "nand", "nor", "xnor")
 )
 """Scalar pairs, bit by bit. Compilers make one of two operations of 32 bits where the upper one
 means nothing: the upper half of the result is then as undefined as what it was made of."""
@@ -149,8 +149,21 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
             o = o._replace(dwords=1)
         if inst.encoding == "VOP3P" and number >= targets and o.dwords == _PAIR:
             o = _picked(inst, o, number - targets)
+        if number == 1 and _merges(inst):
+            continue
         (writes if number < targets else reads).append(o)
     _implied(inst, reads)
+
+
+def _merges(inst: Instruction) -> bool:
+    """Whether a mask loses the lanes that are on, to be given new ones: `old & ~exec`.
+
+    LLVM begins such masks undefined: a lane that was never on never looks at its bit.
+    """
+    if inst.meaning not in ("s_and_not1_b32", "s_and_not1_b64"):
+        return False
+    mask, _, off = inst.operands
+    return mask.code < EXEC and off.code == EXEC
 
 
 def _picked(inst: Instruction, o: Operand, source: int) -> Operand:

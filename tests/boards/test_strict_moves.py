@@ -48,3 +48,15 @@ def test_the_upper_half_of_a_bitwise_result_is_as_undefined_as_what_it_was_made_
     check(not findings(_SET_S16, _OR_S16, _USE_S16), str(findings(_SET_S16, _OR_S16, _USE_S16)))
     used = findings(_SET_S16, _OR_S16, _USE_S17)
     check(used == ["s17"], str(used))
+
+
+_MERGE_S16, _LESS_S18 = 0x89907E10, 0x89906A12
+"""s_andn2_b64 s[16:17], s[16:17], exec and s[16:17], s[18:19], vcc. src: llvm-mc, gfx942"""
+_SET_VCC = 0xBEEA0181
+"""s_mov_b64 vcc, 1"""
+
+
+def test_a_mask_that_gets_new_lanes_may_begin_undefined() -> None:
+    """LLVM merges conditions of loops that way; only lanes that are on are taken from a mask."""
+    check(not findings(_MERGE_S16, _USE_S16), str(findings(_MERGE_S16, _USE_S16)))
+    check(findings(_SET_VCC, _LESS_S18) == ["s18"], str(findings(_SET_VCC, _LESS_S18)))
