@@ -30,7 +30,7 @@ class StateStore(Protocol):
         """A whole file; None when there is none. Raises: MalformedInput when it is too long."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace a file as a whole: after a crash it is the old one or the new one."""
+        """Replace a file as a whole: if we are killed it is the old one or the new one."""
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens when there is none."""

@@ -1,4 +1,4 @@
-"""What a function was before it was taken, on disk before the first step: a killed owner's will."""
+"""What a function was before it was taken, kept before the first step: a killed owner's will."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def recorded_addresses(state: StateStore) -> list[str]:
 
 
 def save(state: StateStore, record: Record) -> None:
-    """Write the record; it is on the disk when this returns."""
+    """Write the record; a later process finds it, however this one ends."""
     text = json.dumps({"version": VERSION, **asdict(record)})
     state.write(record_name(record.address), text.encode())
 

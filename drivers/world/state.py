@@ -128,26 +128,24 @@ class LinuxState:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """A new file in the place of the old one, on the disk when this returns."""
+        """A new file in the place of the old one.
+
+        It outlives this process, however that ends. It need not outlive the machine's power, which
+        takes the drivers' bindings with it; so nothing waits for the disk.
+        """
         temporary = _checked(name) + _TEMPORARY
         self.remove(temporary)
         fd = self._file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with open(fd, "wb", buffering=0) as file, _translated(f"write {self.path}/{name}"):
             if file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(fd)
         with _translated(f"replace {self.path}/{name}"):
             os.rename(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-            os.fsync(self._fd)
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens when there is none."""
-        with _translated(f"remove {self.path}/{name}"):
-            try:
-                os.unlink(_checked(name), dir_fd=self._fd)
-            except FileNotFoundError:
-                return
-            os.fsync(self._fd)
+        with _translated(f"remove {self.path}/{name}"), suppress(FileNotFoundError):
+            os.unlink(_checked(name), dir_fd=self._fd)
 
 
 class LinuxLock:
