@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,15 @@ FOLDER = f"{BUS}/devices/{GPU}"
 RECORD = f"pci-{GPU}.claim"
 GROUPS = {Method.VFIO: "14", Method.BARS: ""}
 MOST_OPERATIONS = 400
+
+
+@pytest.fixture
+def room() -> Iterator[Path]:
+    """A directory of this test, in memory where there is such: hundreds of machines live in it."""
+    memory = Path("/dev/shm")
+    path = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
+    yield path
+    shutil.rmtree(path)
 
 
 def known(function: object) -> bool:
@@ -97,19 +108,19 @@ def run(world: FaultyWorld, base: Path) -> None:
 
 @pytest.mark.parametrize("method", Method)
 @pytest.mark.parametrize("number", [errno.EIO, errno.EBUSY, errno.ENODEV])
-def test_every_operation_fails_once(method: Method, number: int, tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine", group=GROUPS[method])
+def test_every_operation_fails_once(method: Method, number: int, room: Path) -> None:
+    tree = desktop(room / "machine", group=GROUPS[method])
     swept = stuck = 0
     for fail_at in range(MOST_OPERATIONS):
         world = FaultyWorld(TreeWorld(tree.root), fail_at, Fault.of_errno(number))
         try:
-            run(world, tmp_path)
+            run(world, room)
         except DeviceError as error:
             check(str(error), "an error says something")
         if not world.failed:
             break
         swept += 1
-        state = LinuxState.open(str(tmp_path))
+        state = LinuxState.open(str(room))
         if state.read(RECORD) is not None:  # giving back failed: the next try does it
             stuck += 1
             check(all(outcome.ok for outcome in restore_all(TreeWorld(tree.root), state)))
@@ -124,14 +135,14 @@ def test_every_operation_fails_once(method: Method, number: int, tmp_path: Path)
 
 @pytest.mark.parametrize("method", Method)
 @pytest.mark.parametrize("restore_with", ["next open", "doctor"])
-def test_killed_at_every_operation(method: Method, restore_with: str, tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine", group=GROUPS[method])
+def test_killed_at_every_operation(method: Method, restore_with: str, room: Path) -> None:
+    tree = desktop(room / "machine", group=GROUPS[method])
     kills = left = 0
     for fail_at in range(MOST_OPERATIONS):
         child = os.fork()
         if child == 0:
             try:
-                run(DeadlyWorld(TreeWorld(tree.root), fail_at, Fault("errno")), tmp_path)
+                run(DeadlyWorld(TreeWorld(tree.root), fail_at, Fault("errno")), room)
             finally:
                 os._exit(0)
         status = os.waitpid(child, 0)[1]
@@ -139,7 +150,7 @@ def test_killed_at_every_operation(method: Method, restore_with: str, tmp_path: 
             break
         kills += 1
         left += tree.bound() != "amdgpu"
-        state, world = LinuxState.open(str(tmp_path)), TreeWorld(tree.root)
+        state, world = LinuxState.open(str(room)), TreeWorld(tree.root)
         if restore_with == "doctor":
             check(all(outcome.ok for outcome in restore_all(world, state)))
         else:
@@ -166,40 +177,40 @@ def killed_owner(tree: PciTree, base: Path, then: Callable[[], object] = lambda:
     check(tree.bound() == "vfio-pci")
 
 
-def test_a_refusal_after_a_kill_gives_the_gpu_back(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    killed_owner(tree, tmp_path)
+def test_a_refusal_after_a_kill_gives_the_gpu_back(room: Path) -> None:
+    tree = desktop(room / "machine")
+    killed_owner(tree, room)
     tree.put(f"{FOLDER}/sriov_numvfs", "1")
     with pytest.raises(Refused):
-        claim(TreeWorld(tree.root), LinuxState.open(str(tmp_path)), GPU, known)
+        claim(TreeWorld(tree.root), LinuxState.open(str(room)), GPU, known)
     untouched(tree)
 
 
-def test_another_method_after_a_kill(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    killed_owner(tree, tmp_path)
-    state = LinuxState.open(str(tmp_path))
+def test_another_method_after_a_kill(room: Path) -> None:
+    tree = desktop(room / "machine")
+    killed_owner(tree, room)
+    state = LinuxState.open(str(room))
     with claim(TreeWorld(tree.root), state, GPU, known, Method.BARS) as claimed:
         check(claimed.record.driver == "amdgpu" and tree.bound() == "")
     untouched(tree)
 
 
-def test_a_restart_makes_a_record_void(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    killed_owner(tree, tmp_path)
+def test_a_restart_makes_a_record_void(room: Path) -> None:
+    tree = desktop(room / "machine")
+    killed_owner(tree, room)
     tree.put("/proc/sys/kernel/random/boot_id", BOOT_ID.replace("6", "7"))
-    world, state = TreeWorld(tree.root), LinuxState.open(str(tmp_path))
+    world, state = TreeWorld(tree.root), LinuxState.open(str(room))
     found = restore_all(world, state)
     check(len(found) == 1 and found[0].ok and "earlier boot" in found[0].text, str(found))
     check(not world.writes and state.read(RECORD) is None)
     check(restore_all(world, state) == [], "once")
 
 
-def test_an_owner_that_lives_is_left_alone(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    state = LinuxState.open(str(tmp_path))
+def test_an_owner_that_lives_is_left_alone(room: Path) -> None:
+    tree = desktop(room / "machine")
+    state = LinuxState.open(str(room))
     with claim(TreeWorld(tree.root), state, GPU, known):
-        other = LinuxState.open(str(tmp_path))
+        other = LinuxState.open(str(room))
         found = restore_all(TreeWorld(tree.root), other)
         check(len(found) == 1 and not found[0].ok and str(os.getpid()) in found[0].text, str(found))
         with pytest.raises(Busy) as caught:
@@ -209,9 +220,9 @@ def test_an_owner_that_lives_is_left_alone(tmp_path: Path) -> None:
     untouched(tree)
 
 
-def test_a_device_that_is_still_open_is_not_unbound(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    world, state = TreeWorld(tree.root), LinuxState.open(str(tmp_path))
+def test_a_device_that_is_still_open_is_not_unbound(room: Path) -> None:
+    tree = desktop(room / "machine")
+    world, state = TreeWorld(tree.root), LinuxState.open(str(room))
     claimed = claim(world, state, GPU, known)
     tree.process(77, "python3", ["/dev/vfio/14"])
     with pytest.raises(Refused) as caught:
@@ -222,9 +233,9 @@ def test_a_device_that_is_still_open_is_not_unbound(tmp_path: Path) -> None:
     untouched(tree)
 
 
-def test_somebody_else_bound_it_meanwhile(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    world, state = TreeWorld(tree.root), LinuxState.open(str(tmp_path))
+def test_somebody_else_bound_it_meanwhile(room: Path) -> None:
+    tree = desktop(room / "machine")
+    world, state = TreeWorld(tree.root), LinuxState.open(str(room))
     claimed = claim(world, state, GPU, known)
     tree.at(f"{FOLDER}/driver").unlink()
     tree.link(f"{FOLDER}/driver", "../../../bus/pci/drivers/nvidia")
@@ -233,9 +244,9 @@ def test_somebody_else_bound_it_meanwhile(tmp_path: Path) -> None:
     check(tree.bound() == "nvidia", "it is theirs")
 
 
-def test_the_device_was_exchanged_or_unplugged(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    world, state = TreeWorld(tree.root), LinuxState.open(str(tmp_path))
+def test_the_device_was_exchanged_or_unplugged(room: Path) -> None:
+    tree = desktop(room / "machine")
+    world, state = TreeWorld(tree.root), LinuxState.open(str(room))
     claimed = claim(world, state, GPU, known)
     tree.put(f"{FOLDER}/device", "0x73bf")
     with pytest.raises(MalformedInput, match="1002:73bf"):
@@ -247,9 +258,9 @@ def test_the_device_was_exchanged_or_unplugged(tmp_path: Path) -> None:
     check(record is not None and record.driver == "amdgpu", "what it was is still known")
 
 
-def test_the_original_driver_is_gone(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    world, state = TreeWorld(tree.root), LinuxState.open(str(tmp_path))
+def test_the_original_driver_is_gone(room: Path) -> None:
+    tree = desktop(room / "machine")
+    world, state = TreeWorld(tree.root), LinuxState.open(str(room))
     claimed = claim(world, state, GPU, known)
     tree.at(f"{BUS}/drivers/amdgpu/bind").unlink()
     with pytest.raises(DeviceError, match="bind it to amdgpu"):
@@ -259,9 +270,9 @@ def test_the_original_driver_is_gone(tmp_path: Path) -> None:
     untouched(tree)
 
 
-def test_a_fork_of_the_owner_gives_nothing_back(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    with claim(TreeWorld(tree.root), LinuxState.open(str(tmp_path)), GPU, known) as claimed:
+def test_a_fork_of_the_owner_gives_nothing_back(room: Path) -> None:
+    tree = desktop(room / "machine")
+    with claim(TreeWorld(tree.root), LinuxState.open(str(room)), GPU, known) as claimed:
         child = os.fork()
         if child == 0:
             claimed.close()
@@ -271,23 +282,23 @@ def test_a_fork_of_the_owner_gives_nothing_back(tmp_path: Path) -> None:
     untouched(tree)
 
 
-def test_a_driver_that_binds_nothing(tmp_path: Path) -> None:
+def test_a_driver_that_binds_nothing(room: Path) -> None:
     class Refusing(TreeWorld):
         def write(self, path: str, data: bytes) -> None:
             if not path.endswith("drivers_probe"):
                 super().write(path, data)
 
-    tree = desktop(tmp_path / "machine")
+    tree = desktop(room / "machine")
     with pytest.raises(Busy, match="not to vfio-pci"):
-        claim(Refusing(tree.root), LinuxState.open(str(tmp_path)), GPU, known)
+        claim(Refusing(tree.root), LinuxState.open(str(room)), GPU, known)
     untouched(tree)
 
 
-def test_rights_are_asked_before_the_first_step(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
+def test_rights_are_asked_before_the_first_step(room: Path) -> None:
+    tree = desktop(room / "machine")
     world = TreeWorld(tree.root, denied=(f"{BUS}/drivers_probe",))
     with pytest.raises(DeviceError, match="may not be written"):
-        claim(world, LinuxState.open(str(tmp_path)), GPU, known)
+        claim(world, LinuxState.open(str(room)), GPU, known)
     check(not world.writes)
 
 
@@ -306,9 +317,9 @@ GOOD = {
         {"power": "off"}, {"enabled": 1}, {"pid": 0}, {"more": 1},
     ],
 )  # fmt: skip
-def test_records_that_we_never_write(change: dict[str, object], tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    state, world = LinuxState.open(str(tmp_path)), TreeWorld(tree.root)
+def test_records_that_we_never_write(change: dict[str, object], room: Path) -> None:
+    tree = desktop(room / "machine")
+    state, world = LinuxState.open(str(room)), TreeWorld(tree.root)
     state.write(RECORD, json.dumps(GOOD | change).encode())
     with pytest.raises(MalformedInput):
         claim(world, state, GPU, known)
@@ -317,16 +328,16 @@ def test_records_that_we_never_write(change: dict[str, object], tmp_path: Path) 
     check(not world.writes and state.read(RECORD) is not None)
 
 
-def test_mutated_records(tmp_path: Path) -> None:
-    state = LinuxState.open(str(tmp_path))
+def test_mutated_records(room: Path) -> None:
+    state = LinuxState.open(str(room))
     good = json.dumps(GOOD).encode()
     accepted = 0
     for at in range(len(good)):
         for flip in (0x01, 0x20, 0x80):
             bad = bytearray(good)
             bad[at] ^= flip
-            (tmp_path / "unbound" / RECORD).write_bytes(bad)
-            (tmp_path / "unbound" / RECORD).chmod(0o600)
+            (room / "unbound" / RECORD).write_bytes(bad)
+            (room / "unbound" / RECORD).chmod(0o600)
             try:
                 accepted += load(state, GPU) is not None
             except MalformedInput as error:
@@ -334,8 +345,8 @@ def test_mutated_records(tmp_path: Path) -> None:
     check(0 < accepted < len(good), f"{accepted} accepted")
 
 
-def test_unplugged_while_it_is_looked_at(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
+def test_unplugged_while_it_is_looked_at(room: Path) -> None:
+    tree = desktop(room / "machine")
     world = FaultyWorld(TreeWorld(tree.root), 0, Fault.of_errno(errno.ENODEV))
     with pytest.raises(DeviceGone):
-        claim(world, LinuxState.open(str(tmp_path)), GPU, known)
+        claim(world, LinuxState.open(str(room)), GPU, known)
