@@ -103,6 +103,14 @@ def test_captured_functions_and_random_numbers(board: BoardWorld) -> None:
     np.testing.assert_array_equal(np.sort(here), np.arange(60))
 
 
+@everywhere
+def test_two_sums_in_one_kernel(board: BoardWorld) -> None:
+    """The second uses the first, both through shared memory: LLVM 15 once mixed them up."""
+    values = whole(7, "float64", 3, 4, 5)
+    found = xp.var(put(values), axis=0).numpy()
+    np.testing.assert_allclose(found, values.var(0), rtol=1e-12, atol=1e-14)
+
+
 @on_one
 def test_threads_compile_and_read_at_the_same_time(board: BoardWorld) -> None:
     """Code and results go through one staging memory, small results lie beside each other."""
