@@ -28,9 +28,11 @@ VRAM_BYTES = 1 << 30
 def board_as(name: str, chip: str, queue: str, compiler: str = "") -> Iterator[BoardWorld]:
     """A board whose GPU is the tensor device `name` ("AMD", "AMD:1") inside the block.
 
-    `queue` "" is what the chip's driver prefers, else "PM4" or "AQL".
+    `queue` "" is what the chip's driver prefers, else "PM4" or "AQL". Queues run late, as
+    silicon's do, so that a driver that forgets to wait is noticed.
     """
-    board = open_board(chip, vram_bytes=VRAM_BYTES, options=Options(gtt_bytes=VRAM_BYTES))
+    options = Options(gtt_bytes=VRAM_BYTES, late=True)
+    board = open_board(chip, vram_bytes=VRAM_BYTES, options=options)
     environ = {"DEV": "AMD:0"} | ({"AMD_AQL": str(int(queue == "AQL"))} if queue else {})
     with (
         open_amd(ForeignWorld(board), choose(environ)) as device,
