@@ -1,6 +1,7 @@
 """The state of this machine for GPU use, line by line, with advice; nothing is changed.
 
-`python -m drivers.doctor` prints it for people, `--json` for programs.
+`python -m drivers.doctor` prints it for people, `--json` for programs. `--restore` alone changes
+something: GPUs that a killed program of ours had go back to their kernel drivers.
 """
 
 from __future__ import annotations

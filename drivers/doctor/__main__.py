@@ -1,4 +1,8 @@
-"""`python -m drivers.doctor [--json]`: this machine's state for GPU use. Exit status 0."""
+"""`python -m drivers.doctor [--json]`: this machine's state for GPU use. Exit status 0.
+
+`--restore` gives GPUs back to the kernel drivers that they had before a program of ours took them
+and was killed; nothing else is changed. Exit status 1 when one could not be given back.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from drivers.base.contracts import World
-from drivers.doctor import Line, run
+from drivers.base.errors import DeviceError
+from drivers.base.pci import StateStore
+from drivers.claim.place import open_state
+from drivers.claim.restoring import restore_all
+from drivers.doctor import OK, WARN, Line, run
 from drivers.doctor.checks import CHECKS
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
@@ -23,13 +31,22 @@ def main(
     arguments: Sequence[str],
     world: World | None = None,
     environ: Mapping[str, str] | None = None,
-) -> str:
-    """What the command prints."""
+    state: StateStore | None = None,
+) -> tuple[str, int]:
+    """What the command prints, and its exit status. Raises: DeviceError."""
     parser = argparse.ArgumentParser(prog="python -m drivers.doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--restore", action="store_true", help="give GPUs back to their drivers")
     chosen = parser.parse_args(arguments)
-    lines = run(CHECKS, world or LinuxWorld(), os.environ if environ is None else environ)
-    if chosen.json:
+    machine, settings = world or LinuxWorld(), os.environ if environ is None else environ
+    if chosen.restore:
+        return restored(machine, state or open_state(settings))
+    lines = run(CHECKS, machine, settings)
+    return _report(lines, chosen.json), 0
+
+
+def _report(lines: Sequence[Line], as_json: bool) -> str:
+    if as_json:
         return json.dumps({"lines": [asdict(line) for line in lines]}, indent=2)
     return "\n".join(part for line in lines for part in _shown(line))
 
@@ -46,5 +63,26 @@ def _shown(line: Line) -> list[str]:
     return shown
 
 
+def restored(world: World, state: StateStore) -> tuple[str, int]:
+    """Give everything back; one line for each GPU, and the exit status."""
+    outcomes = restore_all(world, state)
+    lines = [
+        Line(outcome.address, OK if outcome.ok else WARN, outcome.text, outcome.advice)
+        for outcome in outcomes
+    ]
+    if not lines:
+        lines = [Line("restore", OK, f"nothing to give back ({state.path} has no record)")]
+    return _report(lines, False), int(not all(outcome.ok for outcome in outcomes))
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run the command; its exit status."""
+    try:
+        text, status = main(arguments)
+    except DeviceError as error:
+        text, status = str(error), 1
+    return print_text(text) or status
+
+
 if __name__ == "__main__":
-    sys.exit(print_text(main(sys.argv[1:])))
+    sys.exit(command(sys.argv[1:]))

@@ -19,6 +19,7 @@ from drivers.claim.claim import claim
 from drivers.claim.record import Method, load
 from drivers.claim.refusal import Refused
 from drivers.claim.restoring import restore_all
+from drivers.doctor.__main__ import main as doctor
 from drivers.world.faulty import Fault, FaultyWorld
 from drivers.world.state import LinuxState
 from tests.pci_tree import BOOT_ID, BUS, GPU, PciTree, TreeWorld, desktop
@@ -350,3 +351,23 @@ def test_unplugged_while_it_is_looked_at(room: Path) -> None:
     world = FaultyWorld(TreeWorld(tree.root), 0, Fault.of_errno(errno.ENODEV))
     with pytest.raises(DeviceGone):
         claim(world, LinuxState.open(str(room)), GPU, known)
+
+
+def test_the_doctor_gives_back_what_a_killed_owner_had(room: Path) -> None:
+    tree = desktop(room / "machine")
+    world, state = TreeWorld(tree.root), LinuxState.open(str(room))
+    text, status = doctor(["--restore"], world, {}, state)
+    check(status == 0 and "nothing to give back" in text and not world.writes, text)
+    killed_owner(tree, room)
+    text, status = doctor(["--restore"], world, {}, state)
+    check(status == 0 and GPU in text and "given back to amdgpu" in text, text)
+    untouched(tree)
+
+
+def test_the_doctor_says_what_it_could_not_give_back(room: Path) -> None:
+    tree = desktop(room / "machine")
+    killed_owner(tree, room)
+    tree.process(77, "qemu", ["/dev/vfio/14"])
+    text, status = doctor(["--restore"], TreeWorld(tree.root), {}, LinuxState.open(str(room)))
+    check(status == 1 and "process 77" in text and "->" in text, text)
+    check(tree.bound() == "vfio-pci")

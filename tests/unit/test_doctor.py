@@ -91,11 +91,11 @@ def test_settings(environ: dict[str, str], state: str, says: str) -> None:
 
 def test_it_only_looks() -> None:
     world = FakeMachine({**X86, "/dev/kfd": b"", "/dev/dri/renderD128": b""})
-    rows = json.loads(main(["--json"], world, {"HOME": "/etc"}))["lines"]
+    rows = json.loads(main(["--json"], world, {"HOME": "/etc"})[0])["lines"]
     check({row["state"] for row in rows} <= {"ok", "warn", "missing"})
     check({row["topic"] for row in rows} == set(CHECKS))
-    text = main([], world, {"HOME": "/etc"})
-    check(max(map(len, text.splitlines())) <= 100)
+    text, status = main([], world, {"HOME": "/etc"})
+    check(status == 0 and max(map(len, text.splitlines())) <= 100)
     check(not world.touched)
 
 
