@@ -2,6 +2,7 @@
 
 Nothing is opened, claimed or changed, unless --smoke asks to test every engine of every usable GPU
 (exit status 1 when one fails). --board looks at a software GPU instead of this machine.
+--iface PCI --dry-run prints every step that claiming an AMD GPU on PCI would take, and takes none.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from drivers.amd.claim_chips import dry_run
 from drivers.amd.discovery import HwId
 from drivers.amd.look import Access, Gpu, Look, look
 from drivers.amd.smoke import Outcome, smoke
@@ -207,7 +209,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
     parser.add_argument("--board", metavar="CHIP", help='a software GPU ("gfx1100")')
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--iface", choices=("KFD", "PCI"), default="KFD", help="PCI: unclaimed GPUs"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with PCI: what claiming would do")
+    chosen = parser.parse_args(arguments)
+    if chosen.dry_run != (chosen.iface == "PCI"):
+        parser.error("--iface PCI and --dry-run go together: claiming itself is not a probe's job")
+    return chosen
 
 
 def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, int]:
@@ -216,6 +225,8 @@ def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, in
     board = board_machine(chosen.board) if chosen.board else None
     if world is None:
         world = ForeignWorld(board) if board is not None else LinuxWorld()
+    if chosen.dry_run:
+        return dry_run(world), 0
     found = look(world)
     outcomes = run_smoke(world, found) if chosen.smoke else {}
     findings = [str(finding) for finding in board.findings] if board is not None else []
