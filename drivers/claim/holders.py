@@ -22,6 +22,8 @@ _SHARED = {
 """Nodes in /dev through which any GPU of a driver may be used: who holds one may use this GPU."""
 _NUMBERED = {"nvidia": "nvidia"}
 """Drivers whose nodes are not below the function in sysfs: any /dev/nvidia0, 1, ... counts."""
+_NODE_FOLDERS = frozenset({"dev", "dri"})
+"""Where nodes are, in this mount namespace (/dev, /dev/dri) or in another one."""
 _MAPS_BYTES = 1 << 26
 _DELETED = " (deleted)"
 _GONE = frozenset({errno.ENOENT, errno.ESRCH})
@@ -40,10 +42,11 @@ class Nodes:
         """Whether an open file, or a mapped one, is one of them."""
         target = target.removesuffix(_DELETED)
         folder, _, name = target.rpartition("/")
-        if target in self.paths or (name in self.names and folder):
+        if target in self.paths:
             return True
-        if self.numbered and name.startswith(self.numbered):
-            return name.removeprefix(self.numbered).isdigit()
+        if folder.rpartition("/")[2] in _NODE_FOLDERS:
+            number = name.removeprefix(self.numbered) if self.numbered else ""
+            return name in self.names or (number != name and number.isdigit())
         return name.startswith("resource") and folder.endswith(f"/{self.address}")
 
 

@@ -17,7 +17,7 @@ from drivers.pci.functions import PciFunction
 
 VERSION = 1
 _PREFIX, _SUFFIX = "pci-", ".claim"
-_NAME = re.compile(r"[A-Za-z0-9_.-]{0,64}").fullmatch
+_NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?").fullmatch
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]").fullmatch
 _BOOT_ID = re.compile(r"[0-9a-f-]{36}").fullmatch
 

@@ -13,7 +13,7 @@ from drivers.base.errors import MalformedInput, NotFound
 from drivers.machine.text import MAX_ENTRIES, read_text
 
 _SHOWN_CHARS = 40
-_NAME = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}").fullmatch
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,127}").fullmatch
 _DECIMAL = re.compile(r"[0-9]{1,18}").fullmatch
 
 

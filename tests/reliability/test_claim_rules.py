@@ -210,7 +210,7 @@ ACCEPTED: dict[str, Change] = {
     "other memory in its BAR": putting(("/proc/iomem", IOMEM.format(owner=GPU, name="amdgpu"))),
     "another GPU's nodes": holding("/dev/dri/card10", "/dev/dri/renderD1290", "/dev/nvidia0"),
     "another function's BAR": holding("/sys/devices/pci0000:00/0000:04:00.0/resource0"),
-    "files that only look like nodes": holding("card1", "/dev/i2c-7"),
+    "files that only look like nodes": holding("card1", "/dev/i2c-7", "/home/me/card1"),
     "siblings that VFIO has": sibling("vfio-pci"),
     "siblings without a driver": sibling(""),
     "a bridge": sibling("pcieport", "060400"),
