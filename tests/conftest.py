@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -28,3 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         run = BoardRun(chip, config.getoption("queue"), config.getoption("compiler"))
         config.pluginmanager.register(run, "board-run")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def earlier_objects_rest() -> None:
+    """What earlier modules left alive is not looked at again when a test collects garbage."""
+    gc.collect()
+    gc.freeze()
