@@ -295,6 +295,26 @@ def test_a_driver_that_binds_nothing(room: Path) -> None:
     untouched(tree)
 
 
+def test_what_was_set_by_hand_comes_back(room: Path) -> None:
+    tree = desktop(room / "machine")
+    tree.put(f"{FOLDER}/driver_override", "amdgpu")
+    claim(TreeWorld(tree.root), LinuxState.open(str(room)), GPU, known).close()
+    check(tree.bound() == "amdgpu" and tree.text(f"{FOLDER}/driver_override") == "amdgpu")
+
+
+@pytest.mark.parametrize("enabled", ["0", "1"])
+@pytest.mark.parametrize("power", ["on", "auto"])
+def test_a_function_without_a_driver_stays_as_it_was(enabled: str, power: str, room: Path) -> None:
+    tree = desktop(room / "machine", group="")
+    tree.at(f"{FOLDER}/driver").unlink()
+    tree.put(f"{FOLDER}/enable", enabled)
+    tree.put(f"{FOLDER}/power/control", power)
+    with claim(TreeWorld(tree.root), LinuxState.open(str(room)), GPU, known):
+        check((tree.text(f"{FOLDER}/enable"), tree.text(f"{FOLDER}/power/control")) == ("1", "on"))
+    check(tree.text(f"{FOLDER}/enable") == enabled and tree.bound() == "")
+    check(tree.text(f"{FOLDER}/power/control") == power)
+
+
 def test_rights_are_asked_before_the_first_step(room: Path) -> None:
     tree = desktop(room / "machine")
     world = TreeWorld(tree.root, denied=(f"{BUS}/drivers_probe",))

@@ -132,6 +132,17 @@ def test_a_stale_number_is_not_told(tmp_path: Path) -> None:
     held.release()
 
 
+def test_a_long_number_of_a_killed_owner_is_overwritten(tmp_path: Path) -> None:
+    LinuxState.open(str(tmp_path))
+    (tmp_path / "unbound" / NAME).write_text("4194303000\n")
+    (tmp_path / "unbound" / NAME).chmod(0o600)
+    held = LinuxState.open(str(tmp_path)).lock(NAME)
+    with pytest.raises(Busy) as caught:
+        LinuxState.open(str(tmp_path)).lock(NAME)
+    check(caught.value.pid == os.getpid(), str(caught.value))
+    held.release()
+
+
 def test_the_directory_is_private(tmp_path: Path) -> None:
     state = LinuxState.open(str(tmp_path))
     check((tmp_path / "unbound").stat().st_mode & 0o7777 == 0o700)
