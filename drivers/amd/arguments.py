@@ -101,10 +101,3 @@ def launch_item(
         )
     masked = [value & mask for value, mask in zip(values, program.masks, strict=True)]
     return Item((), program, masked, grid, block if items > 1 else (kernel.block, 1, 1))
-
-
-def flat(memory: memoryview) -> memoryview:
-    """The bytes in C order; a copy only when they are not contiguous."""
-    if not memory.nbytes:
-        return memoryview(b"")
-    return memory.cast("B") if memory.c_contiguous else memoryview(memory.tobytes())

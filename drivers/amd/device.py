@@ -24,6 +24,7 @@ from drivers.amd.queues import ComputeRing, Queues
 from drivers.amd.scratch import ScratchMemory
 from drivers.amd.signal import AmdSignal, checked_value
 from drivers.amd.staging import Staging
+from drivers.base.buffer import flat
 from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
 from drivers.base.errors import BadArgument
 from drivers.base.undo import run_all
@@ -195,7 +196,7 @@ class AmdDevice(Queues):
         self.synchronize()
         if src.nbytes:
             with self._stager() as staging:
-                staging.copy_in(self.copies, va, arguments.flat(src), self.wait_ring)
+                staging.copy_in(self.copies, va, flat(src), self.wait_ring)
             self.stale = True
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from drivers.amd.bo import Bo, Gpu, wrap
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.memory import AmdBuffer, Block, Vram, Wrapped, checked_size
+from drivers.amd.memory import AmdBuffer, Block, Vram, Wrapped
 from drivers.amd.signal import AmdSignal, Slots
 from drivers.base.allocator import Allocator, Statistics
+from drivers.base.buffer import checked_size
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.base.undo import run_all
 from drivers.world import native

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.bo import Bo, Gpu, Use, allocate
+from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Device
-from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.errors import Unsupported
 from drivers.base.undo import run_all
 
 if TYPE_CHECKING:
@@ -88,33 +89,22 @@ class Vram:
         run_all(bo.free for bo in objects)
 
 
-class AmdBuffer:
+class AmdBuffer(FreedOnce):
     """Memory on the card, or host memory that the card reaches (`wrap`).
 
-    After `free` the attribute `gpu_va` is gone and reading it raises UseAfterFree. A buffer that is
-    dropped without `free` is freed by its finaliser.
+    A buffer that is dropped without `free` is freed by its finaliser.
     """
 
-    __slots__ = ("__weakref__", "_home", "device", "gpu_va", "nbytes", "others", "readonly")
+    __slots__ = ("__weakref__", "_home", "device", "others", "readonly")
 
     def __init__(
         self, device: AmdDevice, nbytes: int, gpu_va: int, home: Block | Wrapped, readonly: bool
     ) -> None:
         self._home: Block | Wrapped | None = home
-        self.device, self.nbytes, self.gpu_va, self.readonly = device, nbytes, gpu_va, readonly
+        super().__init__(gpu_va, nbytes)
+        self.device, self.readonly = device, readonly
         self.others: tuple[AmdDevice, ...] = ()
         """Other devices that reach it at the same address."""
-
-    def __getattr__(self, name: str) -> int:
-        if name == "gpu_va":
-            raise self._gone()
-        raise AttributeError(name)
-
-    def _gone(self) -> UseAfterFree:
-        return UseAfterFree(
-            f"a buffer of {self.nbytes} bytes was used after it was freed",
-            hint="keep the buffer until the work that uses it is done",
-        )
 
     def __repr__(self) -> str:
         return f"AmdBuffer({self.nbytes} bytes of {self.device.name})"
@@ -149,12 +139,7 @@ class AmdBuffer:
 
     def free(self) -> None:
         """Give the memory back. Raises: UseAfterFree the second time."""
-        try:
-            del self.gpu_va
-        except AttributeError as error:
-            raise UseAfterFree(
-                f"a buffer of {self.nbytes} bytes was freed twice", hint="free each buffer once"
-            ) from error
+        self._end()
         home, self._home = self._home, None
         if home is not None:
             self.device.give_back(home)
@@ -172,10 +157,3 @@ class Wrapped:
 
     def __init__(self, bo: Bo, memory: memoryview) -> None:
         self.bo, self.memory = bo, memory
-
-
-def checked_size(nbytes: object) -> int:
-    """A size that can be allocated. Raises: BadArgument."""
-    if type(nbytes) is not int or nbytes < 0:
-        raise BadArgument(f"{nbytes!r} is not a size in bytes", hint="pass an int, 0 or more")
-    return nbytes

@@ -58,10 +58,3 @@ def copy_va(device: CpuDevice, buffer: object, nbytes: int, *, write: bool) -> i
     if write and buffer.readonly:
         raise BadArgument(f"{buffer!r} cannot be written", hint="copy to another buffer")
     return va
-
-
-def flat(memory: memoryview) -> memoryview:
-    """The bytes in C order; a copy only when they are not contiguous."""
-    if not memory.nbytes:
-        return memoryview(b"")
-    return memory.cast("B") if memory.c_contiguous else memoryview(memory.tobytes())

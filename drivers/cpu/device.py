@@ -10,6 +10,7 @@ from functools import partial
 from threading import RLock
 from typing import Final, Self
 
+from drivers.base.buffer import flat
 from drivers.base.contracts import Binary, Buffer, Program, Region, Signal, World
 from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, UseAfterFree
 from drivers.base.undo import Step, run_all
@@ -165,7 +166,7 @@ class CpuDevice(Heap):
         """Copy host memory to the start of `dst`, after everything submitted before."""
         arguments.copy_va(self, dst, src.nbytes, write=True)
         self.synchronize()
-        dst.view()[: src.nbytes] = arguments.flat(src)
+        dst.view()[: src.nbytes] = flat(src)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         """Copy the start of `src` to host memory, after everything submitted before."""

@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from drivers.base.allocator import Allocator, Statistics
+from drivers.base.buffer import checked_size
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.base.undo import run_all
-from drivers.cpu.memory import CpuBuffer, HostMemory, Storage, checked_size
+from drivers.cpu.memory import CpuBuffer, HostMemory, Storage
 from drivers.world import native
 
 if TYPE_CHECKING:

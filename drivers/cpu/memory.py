@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Device, Region, World
-from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.errors import Unsupported
 from drivers.base.undo import run_all
 
 if TYPE_CHECKING:
@@ -78,14 +79,13 @@ class HostMemory:
         run_all(region.close for region in regions)
 
 
-class CpuBuffer:
+class CpuBuffer(FreedOnce):
     """Memory of the CPU device, or wrapped host memory. `gpu_va` is its host address.
 
-    After `free` the attribute `gpu_va` is gone and reading it raises UseAfterFree, so that the
-    fast paths check nothing. A buffer that is dropped without `free` is freed by its finaliser.
+    A buffer that is dropped without `free` is freed by its finaliser.
     """
 
-    __slots__ = ("__weakref__", "_home", "device", "gpu_va", "nbytes", "readonly")
+    __slots__ = ("__weakref__", "_home", "device", "readonly")
 
     def __init__(
         self,
@@ -96,19 +96,8 @@ class CpuBuffer:
         readonly: bool,
     ) -> None:
         self._home: Storage | memoryview | None = home
-        self.device, self.nbytes, self.gpu_va = device, nbytes, gpu_va
-        self.readonly = readonly
-
-    def __getattr__(self, name: str) -> int:
-        if name == "gpu_va":
-            raise self._gone()
-        raise AttributeError(name)
-
-    def _gone(self) -> UseAfterFree:
-        return UseAfterFree(
-            f"a buffer of {self.nbytes} bytes was used after it was freed",
-            hint="keep the buffer until the work that uses it is done",
-        )
+        super().__init__(gpu_va, nbytes)
+        self.device, self.readonly = device, readonly
 
     def __repr__(self) -> str:
         return f"CpuBuffer({self.nbytes} bytes{', read-only' if self.readonly else ''})"
@@ -132,12 +121,7 @@ class CpuBuffer:
 
     def free(self) -> None:
         """Give the memory back once parked work is done. Raises: UseAfterFree the second time."""
-        try:
-            del self.gpu_va
-        except AttributeError as error:
-            raise UseAfterFree(
-                f"a buffer of {self.nbytes} bytes was freed twice", hint="free each buffer once"
-            ) from error
+        self._end()
         home, self._home = self._home, None
         if home is not None:
             self.device.released(home)
@@ -146,10 +130,3 @@ class CpuBuffer:
         home, self._home = self._home, None
         if home is not None:
             self.device.freed(home)
-
-
-def checked_size(nbytes: object) -> int:
-    """A size that can be allocated. Raises: BadArgument."""
-    if type(nbytes) is not int or nbytes < 0:
-        raise BadArgument(f"{nbytes!r} is not a size in bytes", hint="pass an int, 0 or more")
-    return nbytes

@@ -1,0 +1,51 @@
+"""What buffers of every device share: freed once, dead afterwards, and checks of what is copied."""
+
+from __future__ import annotations
+
+from drivers.base.errors import BadArgument, UseAfterFree
+
+
+class FreedOnce:
+    """The attribute `gpu_va` is gone after `_end`, and reading it raises UseAfterFree.
+
+    So the paths that launch work read it and check nothing.
+    """
+
+    __slots__ = ("gpu_va", "nbytes")
+
+    def __init__(self, gpu_va: int, nbytes: int) -> None:
+        self.gpu_va, self.nbytes = gpu_va, nbytes
+
+    def __getattr__(self, name: str) -> int:
+        if name == "gpu_va":
+            raise self._gone()
+        raise AttributeError(name)
+
+    def _gone(self) -> UseAfterFree:
+        return UseAfterFree(
+            f"a buffer of {self.nbytes} bytes was used after it was freed",
+            hint="keep the buffer until the work that uses it is done",
+        )
+
+    def _end(self) -> None:
+        """Raises: UseAfterFree the second time."""
+        try:
+            del self.gpu_va
+        except AttributeError as error:
+            raise UseAfterFree(
+                f"a buffer of {self.nbytes} bytes was freed twice", hint="free each buffer once"
+            ) from error
+
+
+def checked_size(nbytes: object) -> int:
+    """A size that can be allocated. Raises: BadArgument."""
+    if type(nbytes) is not int or nbytes < 0:
+        raise BadArgument(f"{nbytes!r} is not a size in bytes", hint="pass an int, 0 or more")
+    return nbytes
+
+
+def flat(memory: memoryview) -> memoryview:
+    """The bytes in C order; a copy only when they are not contiguous."""
+    if not memory.nbytes:
+        return memoryview(b"")
+    return memory.cast("B") if memory.c_contiguous else memoryview(memory.tobytes())
