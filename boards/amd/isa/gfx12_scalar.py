@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from boards.amd.isa import gfx11_scalar
 from boards.amd.isa.table import table
 
 # src: the AMDGPU disassembler of LLVM 19.1.7 (libLLVM C API), asked for every opcode of gfx1201.
@@ -44,56 +45,22 @@ d2 i:
     0x14 s_call_b64
 """)
 
-SOP1 = table("""
+SOP1 = gfx11_scalar.SOP1 | table("""
 d1 a1:
-    0x00 s_mov_b32 0x02 s_cmov_b32 0x04 s_brev_b32 0x08 s_ctz_i32_b32 0x0a s_clz_i32_u32 0x0c
-    s_cls_i32 0x0e s_sext_i32_i8 s_sext_i32_i16 s_bitset0_b32 0x12 s_bitset1_b32 0x15 s_abs_i32
-    s_bcnt0_i32_b32 0x18 s_bcnt1_i32_b32 0x1a s_quadmask_b32 0x1c s_wqm_b32 0x1e s_not_b32 0x20
-    s_and_saveexec_b32 0x22 s_or_saveexec_b32 0x24 s_xor_saveexec_b32 0x26 s_nand_saveexec_b32
-    0x28 s_nor_saveexec_b32 0x2a s_xnor_saveexec_b32 0x2c s_and_not0_saveexec_b32 0x2e
-    s_or_not0_saveexec_b32 0x30 s_and_not1_saveexec_b32 0x32 s_or_not1_saveexec_b32 0x34
-    s_and_not0_wrexec_b32 0x36 s_and_not1_wrexec_b32 0x40 s_movrels_b32 0x42 s_movreld_b32 0x44
-    s_movrelsd_2_b32 0x50 s_get_barrier_state 0x60 s_ceil_f32 s_floor_f32 s_trunc_f32
-    s_rndne_f32 s_cvt_f32_i32 s_cvt_f32_u32 s_cvt_i32_f32 s_cvt_u32_f32 s_cvt_f16_f32
-    s_cvt_f32_f16 s_cvt_hi_f32_f16 s_ceil_f16 s_floor_f16 s_trunc_f16 s_rndne_f16
-d2 a2:
-    0x01 s_mov_b64 0x03 s_cmov_b64 0x05 s_brev_b64 0x1b s_quadmask_b64 0x1d s_wqm_b64 0x1f
-    s_not_b64 0x21 s_and_saveexec_b64 0x23 s_or_saveexec_b64 0x25 s_xor_saveexec_b64 0x27
-    s_nand_saveexec_b64 0x29 s_nor_saveexec_b64 0x2b s_xnor_saveexec_b64 0x2d
-    s_and_not0_saveexec_b64 0x2f s_or_not0_saveexec_b64 0x31 s_and_not1_saveexec_b64 0x33
-    s_or_not1_saveexec_b64 0x35 s_and_not0_wrexec_b64 0x37 s_and_not1_wrexec_b64 0x41
-    s_movrels_b64 0x43 s_movreld_b64 0x49 s_swappc_b64
-d1 a2:
-    0x09 s_ctz_i32_b64 0x0b s_clz_i32_u64 0x0d s_cls_i32_i64 0x17 s_bcnt0_i32_b64 0x19
-    s_bcnt1_i32_b64
-d2 a1:
-    0x11 s_bitset0_b64 0x13 s_bitset1_b64 s_bitreplicate_b64_b32
-d2:
-    0x47 s_getpc_b64
-a2:
-    0x48 s_setpc_b64 0x4a s_rfe_b64
-d1 i:
-    0x4c s_sendmsg_rtn_b32
-d2 i:
-    0x4d s_sendmsg_rtn_b64
+    0x50 s_get_barrier_state 0x60 s_ceil_f32 s_floor_f32 s_trunc_f32 s_rndne_f32 s_cvt_f32_i32
+    s_cvt_f32_u32 s_cvt_i32_f32 s_cvt_u32_f32 s_cvt_f16_f32 s_cvt_f32_f16 s_cvt_hi_f32_f16
+    s_ceil_f16 s_floor_f16 s_trunc_f16 s_rndne_f16
 a1:
     0x4e s_barrier_signal s_barrier_signal_isfirst 0x51 s_barrier_init s_barrier_join 0x57
     s_wakeup_barrier s_sleep_var
 """)
 
-SOPC = table("""
+SOPC = gfx11_scalar.SOPC | table("""
 a1 b1:
-    0x00 s_cmp_eq_i32 s_cmp_lg_i32 s_cmp_gt_i32 s_cmp_ge_i32 s_cmp_lt_i32 s_cmp_le_i32
-    s_cmp_eq_u32 s_cmp_lg_u32 s_cmp_gt_u32 s_cmp_ge_u32 s_cmp_lt_u32 s_cmp_le_u32 s_bitcmp0_b32
-    s_bitcmp1_b32 0x41 s_cmp_lt_f32 s_cmp_eq_f32 s_cmp_le_f32 s_cmp_gt_f32 s_cmp_lg_f32
-    s_cmp_ge_f32 s_cmp_o_f32 s_cmp_u_f32 s_cmp_nge_f32 s_cmp_nlg_f32 s_cmp_ngt_f32 s_cmp_nle_f32
-    s_cmp_neq_f32 s_cmp_nlt_f32 0x51 s_cmp_lt_f16 s_cmp_eq_f16 s_cmp_le_f16 s_cmp_gt_f16
-    s_cmp_lg_f16 s_cmp_ge_f16 s_cmp_o_f16 s_cmp_u_f16 s_cmp_nge_f16 s_cmp_nlg_f16 s_cmp_ngt_f16
-    s_cmp_nle_f16 s_cmp_neq_f16 s_cmp_nlt_f16
-a2 b1:
-    0x0e s_bitcmp0_b64 s_bitcmp1_b64
-a2 b2:
-    0x10 s_cmp_eq_u64 s_cmp_lg_u64
+    0x41 s_cmp_lt_f32 s_cmp_eq_f32 s_cmp_le_f32 s_cmp_gt_f32 s_cmp_lg_f32 s_cmp_ge_f32 s_cmp_o_f32
+    s_cmp_u_f32 s_cmp_nge_f32 s_cmp_nlg_f32 s_cmp_ngt_f32 s_cmp_nle_f32 s_cmp_neq_f32 s_cmp_nlt_f32
+    0x51 s_cmp_lt_f16 s_cmp_eq_f16 s_cmp_le_f16 s_cmp_gt_f16 s_cmp_lg_f16 s_cmp_ge_f16 s_cmp_o_f16
+    s_cmp_u_f16 s_cmp_nge_f16 s_cmp_nlg_f16 s_cmp_ngt_f16 s_cmp_nle_f16 s_cmp_neq_f16 s_cmp_nlt_f16
 """)
 
 SOPP = table("""

@@ -7,32 +7,11 @@ from boards.amd.isa.table import listed, table
 
 # src: the AMDGPU disassembler of LLVM 19.1.7 (libLLVM C API), asked for every opcode of gfx1201.
 
-VOP1 = table("""
-:
-    0x00 v_nop
+VOP1 = gfx11_vector.VOP1 | table("""
 d1 a1:
-    0x01 v_mov_b32 0x05 v_cvt_f32_i32 v_cvt_f32_u32 v_cvt_u32_f32 v_cvt_i32_f32 0x0a
-    v_cvt_f16_f32 v_cvt_f32_f16 v_cvt_nearest_i32_f32 v_cvt_floor_i32_f32 v_cvt_off_f32_i4 0x11
-    v_cvt_f32_ubyte0 v_cvt_f32_ubyte1 v_cvt_f32_ubyte2 v_cvt_f32_ubyte3 0x1c v_mov_b16 0x20
-    v_fract_f32 v_trunc_f32 v_ceil_f32 v_rndne_f32 v_floor_f32 v_exp_f32 0x27 v_log_f32 0x2a
-    v_rcp_f32 v_rcp_iflag_f32 0x2e v_rsq_f32 0x33 v_sqrt_f32 0x35 v_sin_f32 v_cos_f32 v_not_b32
-    v_bfrev_b32 v_clz_i32_u32 v_ctz_i32_b32 v_cls_i32 0x3f v_frexp_exp_i32_f32 v_frexp_mant_f32
-    0x42 v_movreld_b32 v_movrels_b32 v_movrelsd_b32 0x48 v_movrelsd_2_b32 0x50 v_cvt_f16_u16
-    v_cvt_f16_i16 v_cvt_u16_f16 v_cvt_i16_f16 v_rcp_f16 v_sqrt_f16 v_rsq_f16 v_log_f16 v_exp_f16
-    v_frexp_mant_f16 v_frexp_exp_i16_f16 v_floor_f16 v_ceil_f16 v_trunc_f16 v_rndne_f16
-    v_fract_f16 v_sin_f16 v_cos_f16 v_sat_pk_u8_i16 v_cvt_norm_i16_f16 v_cvt_norm_u16_f16
-    v_swap_b32 0x67 v_permlane64_b32 v_swaprel_b32 v_not_b16 v_cvt_i32_i16 v_cvt_u32_u16
-    v_cvt_f32_fp8 v_cvt_f32_bf8
-D1 a1:
-    0x02 v_readfirstlane_b32
-d1 a2:
-    0x03 v_cvt_i32_f64 0x0f v_cvt_f32_f64 0x15 v_cvt_u32_f64 0x3c v_frexp_exp_i32_f64
+    0x6c v_cvt_f32_fp8 v_cvt_f32_bf8
 d2 a1:
-    0x04 v_cvt_f64_i32 0x10 v_cvt_f64_f32 0x16 v_cvt_f64_u32 0x6e v_cvt_pk_f32_fp8
-    v_cvt_pk_f32_bf8
-d2 a2:
-    0x17 v_trunc_f64 v_ceil_f64 v_rndne_f64 v_floor_f64 0x2f v_rcp_f64 0x31 v_rsq_f64 0x34
-    v_sqrt_f64 0x3d v_frexp_mant_f64 v_fract_f64
+    0x6e v_cvt_pk_f32_fp8 v_cvt_pk_f32_bf8
 """)
 
 VOP2 = table("""
