@@ -1,0 +1,183 @@
+"""What a device asks of its GPU, whoever drives that: amdgpu through KFD, or nobody but us (PCI).
+
+Devices, queues, memory and signals know this and nothing of ioctls or registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, Protocol, TypeAlias
+
+from drivers.amd.chips import Chip
+from drivers.amd.nodes import GpuNode
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError
+
+QueueKind: TypeAlias = Literal["PM4", "AQL", "SDMA"]
+"""What a queue reads."""
+
+
+class Use(Enum):
+    """What memory is for; an interface gives it the least rights that this needs."""
+
+    DEVICE = "data that kernels work on"
+    CONSTANT = "data that the GPU only reads"
+    CODE = "machine code"
+    SHARED = "what both sides write while the other looks: rings, signals, arguments, staging"
+
+
+class Memory(Protocol):
+    """Allocated, mapped to its GPU at `gpu_va`, with unmapped pages on both sides."""
+
+    name: str
+    nbytes: int
+    gpu_va: int
+
+    def view(self) -> memoryview:
+        """The bytes, for the host. Raises: Unsupported when the host has no mapping."""
+
+    def map_to(self, other: Iface) -> None:
+        """Also into the page tables of another GPU, at the same address. Raises: Unsupported."""
+
+    def free(self) -> None:
+        """Unmap everywhere, give memory and addresses back. Raises: UseAfterFree."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFault:
+    """An access that the page tables do not allow."""
+
+    gpu_va: int
+    """Of the access, or of its page."""
+    kind: str
+    """"unmapped", "read-only", "no-execute", "memory" (where it is not told)."""
+    access: str
+    """"read" (also of code) or "write"."""
+    imprecise: bool = False
+    client: str = ""
+    """The unit that did it ("TCP", "SDMA0"), where the hardware tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What was reset because of trouble."""
+
+    whole: bool
+    """The whole GPU, not one engine."""
+    memory_lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the GPU, or who drives it, tells of a fault: a page fault, or another `cause`."""
+
+    page: PageFault | None = None
+    cause: str = ""
+    """"ECC" or "GPU hang"."""
+    reset: Reset | None = None
+    """None: nothing was reset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What kind of queue, and how large."""
+
+    name: str
+    kind: QueueKind
+    ring_bytes: int
+    engine: int | None = None
+    """The copy engine, where not any will do; those for XGMI are behind the others."""
+
+
+Prepare: TypeAlias = Callable[[memoryview, Memory], None]
+"""Fills the page of a queue's pointers, and its ring, before the hardware looks."""
+
+
+class HardwareQueue(Protocol):
+    """A ring that the hardware reads, and the page with its pointers, both seen by the host."""
+
+    plan: Plan
+    queue_id: int
+    ring: Memory
+    ring_view: memoryview
+    page_view: memoryview
+    write_pointer: memoryview
+    read_pointer: memoryview
+    doorbell: Callable[[int], None]
+    """Stores a write pointer, so that what was written before is seen first. Reads nothing."""
+
+    def close(self) -> None:
+        """Stop the queue, with whatever it does, and free its memory."""
+
+
+class GpuClock(Protocol):
+    """The GPU's clock, as the time of the host."""
+
+    def nanoseconds(self, ticks: int) -> int:
+        """CLOCK_BOOTTIME when the counter stood at `ticks`; 0 for a time never written."""
+
+    def now_ticks(self) -> int:
+        """The counter now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apertures:
+    """Where flat addresses of local and private memory begin."""
+
+    lds_base: int
+    scratch_base: int
+
+
+class Iface(Protocol):
+    """One GPU of this process. Everything raises UseAfterFree in a child after fork()."""
+
+    name: str
+    """"KFD" or "PCI"."""
+    world: World
+    node: GpuNode
+    chip: Chip
+    clock: GpuClock
+    mailbox_va: int
+    """Where a queue writes `event_id` before it interrupts."""
+    event_id: int
+    handles: int
+    bytes_held: int
+    """Memory that is allocated and not freed; what a leak test looks at."""
+    peeks: list[Callable[[int], int | None]]
+    """What tells the value of the signal at an address, of each device that may signal here."""
+    evicts: bool
+    """Whether somebody else may stop all queues of this process for good."""
+    gone: DeviceError | None
+    """Why nothing runs here any more, once that is so."""
+
+    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> Memory:
+        """Memory for one use, seen by the host where `host` says so. Raises: OutOfMemory."""
+
+    def wrap(self, cpu_va: int, nbytes: int, name: str) -> Memory:
+        """Whole pages of this process's own memory. Raises: Unsupported, BadArgument."""
+
+    def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HardwareQueue:
+        """A queue that runs. Nothing is left behind by a failure."""
+
+    def wait(self, timeout_ms: int) -> Trouble | None:
+        """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+
+    def apertures(self) -> Apertures:
+        """Of the address space that queues run in."""
+
+    def shares(self, other: Iface) -> bool:
+        """Whether memory of this one can be mapped to the other."""
+
+    def lost(self, trouble: Trouble) -> DeviceError:
+        """No queue runs any more after this trouble: what everything raises from now on."""
+
+    def close(self) -> None:
+        """Leave the GPU; its queues are closed and its memory is freed."""
+
+
+def signal_at(iface: Iface, va: int) -> int | None:
+    """The value of the signal at an address, when one is there."""
+    found = (peek(va) for peek in iface.peeks)
+    return next((value for value in found if value is not None), None)
