@@ -102,8 +102,23 @@ class FakeMachine:
     def write(self, path: str, data: bytes) -> None:
         raise self._never(f"write {path}")
 
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         raise self._never("ioctl")
+
+    def ioctl_fd(self, fd: int, request: int, argument: bytearray | int) -> int:
+        raise self._never("a descriptor")
+
+    def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
+        raise self._never("a descriptor")
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> None:
+        raise self._never("a descriptor")
+
+    def eventfd(self) -> int:
+        raise self._never("a descriptor")
+
+    def wait_event(self, fd: int, timeout_s: float) -> bool:
+        raise self._never("a descriptor")
 
     def reserve(self, nbytes: int) -> Region:
         raise self._never("reserve")
@@ -117,6 +132,7 @@ class FakeMachine:
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         raise self._never("mmap")
 

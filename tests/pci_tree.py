@@ -224,8 +224,23 @@ class TreeWorld:
     def close(self, fd: int) -> None:
         del self.opened[fd]
 
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         raise self._fail(errno.ENOTTY, "ioctl")
+
+    def ioctl_fd(self, fd: int, request: int, argument: bytearray | int) -> int:
+        raise self._fail(errno.ENOTTY, "no such descriptor")
+
+    def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
+        raise self._fail(errno.ENOTTY, "no such descriptor")
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> None:
+        raise self._fail(errno.ENOTTY, "no such descriptor")
+
+    def eventfd(self) -> int:
+        raise self._fail(errno.ENOTTY, "no such descriptor")
+
+    def wait_event(self, fd: int, timeout_s: float) -> bool:
+        raise self._fail(errno.ENOTTY, "no such descriptor")
 
     def reserve(self, nbytes: int) -> Region:
         raise self._fail(errno.ENOMEM, "reserve")
@@ -239,6 +254,7 @@ class TreeWorld:
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         return MemoryRegion(bytearray(4096), name=f"{self.opened[fd]} of {nbytes} bytes")
 

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 from boards.amd import host
 from boards.amd import kfd_types as k
+from boards.amd.bare_files import BareFiles
 from boards.amd.extents import Piece
 from boards.amd.hardware import Counters, Finding, Gpu, Hardware
 from boards.amd.kfd import Kfd, number_of
@@ -71,7 +72,7 @@ def _vanish(gone: _Gone, within: Reservation | None, va: int, nbytes: int) -> No
     gone()
 
 
-class BoardWorld:
+class BoardWorld(BareFiles):
     """A process in front of a board; `panel` breaks things, `findings` is what was noticed."""
 
     def __init__(
@@ -180,7 +181,7 @@ class BoardWorld:
 
     # ioctl
 
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         clock = self.hardware.clock
         before_ns = clock.skipped_ns
         with self.hardware.lock:
@@ -188,9 +189,9 @@ class BoardWorld:
         clock.give_turn(before_ns)
         return result
 
-    def _ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+    def _ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         file = self._file(fd)
-        if file.kfd is None:
+        if file.kfd is None or isinstance(argument, int):
             raise OSError(errno.EINVAL if file.gpu else errno.ENOTTY, f"no ioctl of {file.path}")
         self.panel.before_ioctl(number_of(request))
         return file.kfd.ioctl(request, argument)
@@ -241,7 +242,10 @@ class BoardWorld:
         write: bool = True,
         within: Reservation | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
+        if huge:
+            raise OSError(errno.ENOMEM, "no pages of 2 MiB are set aside")
         if nbytes <= 0 or offset < 0 or offset % host.PAGE_BYTES:
             raise OSError(errno.EINVAL, f"cannot map {nbytes} bytes at {offset:#x}")
         if fd == -1:

@@ -46,7 +46,24 @@ class Machine(Protocol):
     def readlink(self, path: str) -> str: ...
     def exists(self, path: str) -> bool: ...
     def access(self, path: str, mode: int) -> bool: ...
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int: ...
+
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
+        """Bytes are read and changed in place; a number below 2^31 is passed by value."""
+
+    def ioctl_fd(self, fd: int, request: int, argument: bytearray | int) -> int:
+        """An ioctl whose result is a new descriptor, which becomes one of this machine."""
+
+    def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
+        """All of them. Raises: MalformedInput when fewer come."""
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> None:
+        """All of it, in one write. Raises: Unsupported when less is taken."""
+
+    def eventfd(self) -> int:
+        """A descriptor that a kernel driver may signal, not signalled yet."""
+
+    def wait_event(self, fd: int, timeout_s: float) -> bool:
+        """Whether an `eventfd` was signalled within the time; if so it is reset."""
 
     def reserve(self, nbytes: int) -> Region:
         """Address space that nothing can access, in which `mmap` may place mappings.
@@ -64,12 +81,15 @@ class Machine(Protocol):
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         """Map `nbytes` of `fd`, or of fresh zeroed anonymous memory when `fd` is -1.
 
         `within` a reservation of this world, at its byte `at`; otherwise wherever there is room.
         A mapping in a reservation that is closed becomes reserved space again.
-        Raises: BadArgument when it would not fit the reservation, or covers another mapping.
+        `huge`: anonymous memory in 2 MiB pages, locked, all there at once, shared with forks.
+        Raises: BadArgument when it would not fit the reservation, or covers another mapping;
+        OutOfMemory.
         """
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:

@@ -119,16 +119,42 @@ class FaultyWorld:
     def access(self, path: str, mode: int) -> bool:
         return not self.meets(f"access {path}") and self.inner.access(path, mode)
 
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         operation = f"ioctl {request:#010x}"
         if not self.meets(operation):
             return self.inner.ioctl(fd, request, argument)
         if self.fault.kind == "errno":
             raise self.fault.error(operation)
         result = self.inner.ioctl(fd, request, argument)
+        if isinstance(argument, int):
+            return int.from_bytes(self.fault.spoil(result.to_bytes(4, "little")), "little")
         spoilt = self.fault.spoil(bytes(argument))
         argument[: len(spoilt)] = spoilt
         return result
+
+    def ioctl_fd(self, fd: int, request: int, argument: bytearray | int) -> int:
+        self._pass(f"ioctl {request:#010x}")
+        return self.inner.ioctl_fd(fd, request, argument)
+
+    def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
+        operation = f"pread {offset:#x}+{nbytes:#x}"
+        if not self.meets(operation):
+            return self.inner.pread(fd, nbytes, offset)
+        if self.fault.kind in {"errno", "short"}:
+            raise self.fault.error(operation)
+        return self.fault.spoil(self.inner.pread(fd, nbytes, offset))
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> None:
+        self._pass(f"pwrite {offset:#x}+{len(data):#x}")
+        self.inner.pwrite(fd, data, offset)
+
+    def eventfd(self) -> int:
+        self._pass("eventfd")
+        return self.inner.eventfd()
+
+    def wait_event(self, fd: int, timeout_s: float) -> bool:
+        self._pass("wait for an event")
+        return self.inner.wait_event(fd, timeout_s)
 
     def reserve(self, nbytes: int) -> Region:
         self._pass(f"reserve {nbytes} bytes")
@@ -143,9 +169,10 @@ class FaultyWorld:
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         self._pass(f"mmap {nbytes} bytes")
-        region = self.inner.mmap(fd, nbytes, offset, write=write, within=within, at=at)
+        region = self.inner.mmap(fd, nbytes, offset, write=write, within=within, at=at, huge=huge)
         return FaultyRegion(self, region)
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:

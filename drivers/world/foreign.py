@@ -121,9 +121,32 @@ class ForeignWorld:
         with _translated(f"access {path}"):
             return self.inner.access(path, mode)
 
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         with _translated(f"ioctl {request:#010x} on descriptor {fd}"):
             return self.inner.ioctl(fd, request, argument)
+
+    def ioctl_fd(self, fd: int, request: int, argument: bytearray | int) -> int:
+        with _translated(f"ioctl {request:#010x} on descriptor {fd}"):
+            return self.inner.ioctl_fd(fd, request, argument)
+
+    def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
+        with _translated(f"read {nbytes} bytes of descriptor {fd} at {offset:#x}"):
+            data = self.inner.pread(fd, nbytes, offset)
+        if len(data) != nbytes:
+            raise MalformedInput(f"descriptor {fd} at {offset:#x}: {len(data)} of {nbytes} bytes")
+        return data
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> None:
+        with _translated(f"write {len(data)} bytes of descriptor {fd} at {offset:#x}"):
+            self.inner.pwrite(fd, data, offset)
+
+    def eventfd(self) -> int:
+        with _translated("make an eventfd"):
+            return self.inner.eventfd()
+
+    def wait_event(self, fd: int, timeout_s: float) -> bool:
+        with _translated(f"wait for descriptor {fd}"):
+            return self.inner.wait_event(fd, timeout_s)
 
     def reserve(self, nbytes: int) -> Region:
         with _translated(f"reserve {nbytes} bytes", nbytes):
@@ -138,12 +161,13 @@ class ForeignWorld:
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         own = None if within is None else _own(within)
         if own is not None and not 0 <= at <= own.nbytes - nbytes:
             raise BadArgument(f"{nbytes:#x} bytes at {at:#x} are not inside the reservation")
         with _translated(f"mmap {nbytes} bytes of descriptor {fd}", nbytes):
-            region = self.inner.mmap(fd, nbytes, offset, write=write, within=own, at=at)
+            region = self.inner.mmap(fd, nbytes, offset, write=write, within=own, at=at, huge=huge)
         return ForeignRegion(region)
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:

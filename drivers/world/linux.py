@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import time
 from collections.abc import Callable
 
 from drivers.base.contracts import Region
-from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
+from drivers.base.errors import (
+    BadArgument,
+    Busy,
+    MalformedInput,
+    OutOfMemory,
+    Unsupported,
+    UseAfterFree,
+)
 from drivers.base.oserrors import translate
 from drivers.base.region import MemoryRegion
-from drivers.world import native
+from drivers.world import files, native
 from drivers.world.reserved import Reservation
 
 HUGE_PAGE_BYTES = 2 << 20
@@ -111,14 +117,37 @@ class LinuxWorld:
         """access(2) with os.R_OK, os.W_OK, os.X_OK."""
         return os.access(path, mode)
 
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
-        """ioctl(2); `argument` is read and changed in place. Raises: the translated errno."""
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
+        """ioctl(2); bytes are read and changed in place, a number goes by value."""
         self._known(fd)
-        try:
-            result: int = fcntl.ioctl(fd, request, argument, True)
-        except OSError as error:
-            raise translate(error, f"ioctl {request:#010x} on descriptor {fd}") from error
-        return result
+        return files.ioctl(fd, request, argument)
+
+    def ioctl_fd(self, fd: int, request: int, argument: bytearray | int) -> int:
+        """ioctl(2) whose result is a descriptor, to be closed through this world."""
+        made = self.ioctl(fd, request, argument)
+        self._fds.add(made)
+        return made
+
+    def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
+        """pread(2), all of it."""
+        self._known(fd)
+        return files.pread(fd, nbytes, offset)
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> None:
+        """pwrite(2), all of it."""
+        self._known(fd)
+        files.pwrite(fd, data, offset)
+
+    def eventfd(self) -> int:
+        """eventfd(2), close-on-exec."""
+        fd = files.eventfd()
+        self._fds.add(fd)
+        return fd
+
+    def wait_event(self, fd: int, timeout_s: float) -> bool:
+        """poll(2) and read(2) of an eventfd."""
+        self._known(fd)
+        return files.wait_event(fd, timeout_s)
 
     def reserve(self, nbytes: int) -> Region:
         """Inaccessible address space; see `drivers.world.reserved`."""
@@ -137,14 +166,17 @@ class LinuxWorld:
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         """Map `nbytes` of `fd`, or of fresh zeroed memory when `fd` is -1."""
         if nbytes <= 0 or offset < 0 or offset % PAGE_BYTES or at % PAGE_BYTES:
             raise ValueError(f"cannot map {nbytes} bytes at {offset:#x}: positive, page-aligned")
         if fd != -1:
             self._known(fd)
-        if within is not None or offset >= _LARGEST_FILE:
-            memory: mmap.mmap | memoryview = _placed(fd, nbytes, offset, write, within, at)
+        if huge:
+            memory: mmap.mmap | memoryview = _huge(fd, nbytes, write, within)
+        elif within is not None or offset >= _LARGEST_FILE:
+            memory = _placed(fd, nbytes, offset, write, within, at)
         else:
             memory = _anywhere(fd, nbytes, offset, write)
         self.maps += 1
@@ -224,6 +256,24 @@ def _placed(
     if within is not None:
         raise Unsupported("mappings are placed in reservations of this world alone")
     address = native.map_memory(0, nbytes, _prot(write), native.MAP_SHARED, fd, offset)
+    return native.memory_at(address, nbytes, lambda: native.unmap_memory(address, nbytes))
+
+
+def _huge(fd: int, nbytes: int, write: bool, within: Region | None) -> memoryview:
+    """Locked anonymous memory in 2 MiB pages. Raises: OutOfMemory that names the kernel's pool.
+
+    Shared: a private page would be copied at a write after a fork, and its frame left behind.
+    """
+    if fd != -1 or within is not None or not write or nbytes % HUGE_PAGE_BYTES:
+        raise BadArgument(f"{nbytes:#x} bytes in 2 MiB pages: anonymous, writable, whole pages")
+    flags = native.MAP_SHARED | native.MAP_ANONYMOUS | native.MAP_HUGE
+    try:
+        address = native.map_memory(0, nbytes, _prot(True), flags)
+    except OutOfMemory as error:
+        pages = nbytes // HUGE_PAGE_BYTES
+        raise error.advised(f"as root: add {pages} to /proc/sys/vm/nr_hugepages") from error
+    except Busy as error:  # EAGAIN: more than RLIMIT_MEMLOCK
+        raise error.advised("raise this user's limit of locked memory (ulimit -l)") from error
     return native.memory_at(address, nbytes, lambda: native.unmap_memory(address, nbytes))
 
 

@@ -21,6 +21,9 @@ from drivers.base.oserrors import translate
 # src: include/uapi/asm-generic/mman-common.h, mman.h, include/uapi/linux/mman.h
 PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
 MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS, MAP_NORESERVE = 1, 2, 0x10, 0x20, 0x4000
+_LOCKED, _POPULATE, _HUGETLB, _2_MIB = 0x2000, 0x8000, 0x4_0000, 21 << 26
+MAP_HUGE = _LOCKED | _POPULATE | _HUGETLB | _2_MIB
+"""Pages of 2 MiB from the kernel's pool, all of them now, never swapped."""
 _FAILED = (1 << 64) - 1
 MAX_ARGUMENTS = 12
 _LIBRARIES = (None, "libm.so.6", "libm.so", "libgcc_s.so.1")

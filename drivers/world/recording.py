@@ -29,6 +29,11 @@ _OPERATIONS: dict[str, str] = {
     "exists": "bool",
     "access": "bool",
     "ioctl": "list",
+    "ioctl_fd": "int",
+    "pread": "str",
+    "pwrite": "NoneType",
+    "eventfd": "int",
+    "wait_event": "bool",
     "mmap": "int",
     "symbol": "int",
     "monotonic_s": "float",
@@ -42,7 +47,9 @@ _OPERATIONS: dict[str, str] = {
     "unmap": "NoneType",
 }
 """The operations there are, with the type of their results."""
-_BITS = {"read32": 32, "read64": 64, "symbol": 64, "open": 31, "mmap": 31}
+_BITS = {
+    "read32": 32, "read64": 64, "symbol": 64, "open": 31, "mmap": 31, "ioctl_fd": 31, "eventfd": 31,
+}  # fmt: skip
 _ERRORS = {
     cls.__name__: cls
     for cls in (
@@ -140,7 +147,7 @@ def _check_result(op: str, result: Any, number: int) -> None:
         raise _bad(number, f"{op} gives {_OPERATIONS[op]}, not {given}")
     if op in _BITS and not 0 <= result < 1 << _BITS[op]:
         raise _bad(number, f"{op} gives {_BITS[op]} bits")
-    if op in {"read", "read_bytes"}:
+    if op in {"read", "read_bytes", "pread"}:
         unhex(result, number)
     if op == "listdir" and not all(isinstance(name, str) for name in result):
         raise _bad(number, "listdir gives names")

@@ -115,11 +115,14 @@ class _TapedWorld:
         )
         return allowed
 
-    def ioctl(self, fd: int, request: int, argument: bytearray) -> int:
+    def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         def call() -> list[Any]:
-            return [self._real.ioctl(fd, request, argument), argument.hex()]
+            result = self._real.ioctl(fd, request, argument)
+            return [result, "" if isinstance(argument, int) else argument.hex()]
 
-        result, answer = self._tape.run("ioctl", [fd, request, argument.hex()], call)
+        result, answer = self._tape.run("ioctl", [fd, request, _shown(argument)], call)
+        if isinstance(argument, int):
+            return int(result)
         data = unhex(answer)
         if len(data) != len(argument):
             raise MalformedInput(
@@ -127,6 +130,38 @@ class _TapedWorld:
             )
         argument[:] = data
         return int(result)
+
+    def ioctl_fd(self, fd: int, request: int, argument: bytearray | int) -> int:
+        made: int = self._tape.run(
+            "ioctl_fd",
+            [fd, request, _shown(argument)],
+            lambda: self._real.ioctl_fd(fd, request, argument),
+        )
+        return made
+
+    def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
+        args = [fd, nbytes, offset]
+        data = unhex(
+            self._tape.run("pread", args, lambda: self._real.pread(fd, nbytes, offset).hex())
+        )
+        if len(data) != nbytes:
+            raise MalformedInput(f"recording: {len(data)} bytes where {nbytes} were read")
+        return data
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> None:
+        args = [fd, data.hex(), offset]
+        self._tape.run("pwrite", args, lambda: self._real.pwrite(fd, data, offset))
+
+    def eventfd(self) -> int:
+        fd: int = self._tape.run("eventfd", [], lambda: self._real.eventfd())
+        return fd
+
+    def wait_event(self, fd: int, timeout_s: float) -> bool:
+        args = [fd, timeout_s]
+        signalled: bool = self._tape.run(
+            "wait_event", args, lambda: self._real.wait_event(fd, timeout_s)
+        )
+        return signalled
 
     def reserve(self, nbytes: int) -> Region:
         raise Unsupported(
@@ -143,11 +178,12 @@ class _TapedWorld:
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         if within is not None or at:
             self.reserve(nbytes)
         if fd == -1:
-            return self._memory(nbytes)
+            return self._memory(nbytes, huge)
         number = len(self._regions)
 
         def call() -> int:
@@ -157,9 +193,9 @@ class _TapedWorld:
         given = self._tape.run("mmap", [fd, nbytes, offset, write], call)
         return _TapedRegion(self._tape, given, nbytes, lambda: self._regions[given])
 
-    def _memory(self, nbytes: int) -> Region:
+    def _memory(self, nbytes: int, huge: bool) -> Region:
         if self._inner is not None:
-            return self._inner.mmap(-1, nbytes)
+            return self._inner.mmap(-1, nbytes, huge=huge)
         return MemoryRegion(bytearray(nbytes), name="replayed anonymous memory")
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:
@@ -181,6 +217,11 @@ class _TapedWorld:
 
     def sleep(self, seconds: float) -> None:
         self._tape.run("sleep", [seconds], lambda: self._real.sleep(seconds))
+
+
+def _shown(argument: bytearray | int) -> str | int:
+    """An ioctl's argument as a recording has it."""
+    return argument if isinstance(argument, int) else argument.hex()
 
 
 class _TapedRegion:
