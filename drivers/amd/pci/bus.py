@@ -1,0 +1,116 @@
+"""The registers of a GPU as dwords: every access counted, and told to whoever traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.base.contracts import Region
+from drivers.base.deadline import Clock
+from drivers.base.errors import BadArgument, DeviceGone
+
+DWORD_BYTES: Final = 4
+ALL_ONES: Final = 0xFFFFFFFF
+MEMSIZE_DW: Final = 0xDE3
+"""RCC_CONFIG_MEMSIZE, MiB of VRAM: at the same place on every chip, and never all ones.
+
+src: Linux 6.12, amdgpu_discovery.c, mmRCC_CONFIG_MEMSIZE
+"""
+GONE_HINT: Final = "The GPU left the bus: check power and slot, then restart the machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access, as a trace has it. `op` is "R" or "W"."""
+
+    name: str
+    op: str
+    dword: int
+    value: int
+    time_s: float
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Indirect:
+    """Where an index register and its data register are; `high` has the index's upper bits."""
+
+    index_dw: int
+    data_dw: int
+    high_dw: int | None = None
+
+
+class RegisterBus:
+    """BAR5 as 32-bit words; what lies beyond it goes through an index and a data register.
+
+    Raises: DeviceGone when the GPU does not answer, from every read.
+    """
+
+    def __init__(self, region: Region, clock: Clock) -> None:
+        self.region, self.clock = region, clock
+        self.size_dw = region.nbytes // DWORD_BYTES
+        self.reads = self.writes = 0
+        self.step = ""
+        self.trace: Callable[[Access], None] | None = None
+        self.indirect: Indirect | None = None
+
+    def read(self, dword: int, name: str = "", *, ones: bool = False) -> int:
+        """One register. `ones`: all ones is a value that it may have."""
+        if dword < self.size_dw:
+            value = self._read(dword, name)
+        else:
+            where = self._point_at(dword * DWORD_BYTES, name)
+            value = self._read(where.data_dw, name)
+        if value == ALL_ONES and not ones and self._read(MEMSIZE_DW, "MEMSIZE") == ALL_ONES:
+            raise DeviceGone(f"{self._where(name)} reads all ones, as everything does",
+                             hint=GONE_HINT)  # fmt: skip
+        return value
+
+    def write(self, dword: int, value: int, name: str = "") -> None:
+        """One register. Nothing tells whether the write arrived."""
+        if dword < self.size_dw:
+            self._write(dword, value, name)
+        else:
+            where = self._point_at(dword * DWORD_BYTES, name)
+            self._write(where.data_dw, value, name)
+
+    def write_far(self, address: int, value: int, name: str = "") -> None:
+        """A register of another die by its 64-bit byte address, which is then left again."""
+        where = self._point_at(address, name)
+        self._write(where.data_dw, value, name)
+        if where.high_dw is not None:
+            self._write(where.high_dw, 0, "index, high")
+
+    def _point_at(self, address: int, name: str) -> Indirect:
+        where = self.indirect
+        if where is None or (address >> 32 and where.high_dw is None):
+            raise BadArgument(
+                f"{self._where(name)}: byte {address:#x} is outside the register BAR",
+                hint="The table of this chip's blocks is wrong, or its BAR is too small",
+            )
+        self._write(where.index_dw, address & ALL_ONES, "index")
+        if address >> 32 and where.high_dw is not None:
+            self._write(where.high_dw, address >> 32, "index, high")
+        return where
+
+    def _where(self, name: str) -> str:
+        return f"{self.step}: {name}" if self.step else name
+
+    def _read(self, dword: int, name: str) -> int:
+        self.reads += 1
+        value = self.region.read32(dword * DWORD_BYTES)
+        if self.trace is not None:
+            self._tell(name, "R", dword, value)
+        return value
+
+    def _write(self, dword: int, value: int, name: str) -> None:
+        self.writes += 1
+        self.region.write32(dword * DWORD_BYTES, value)
+        if self.trace is not None:
+            self._tell(name, "W", dword, value)
+
+    def _tell(self, name: str, op: str, dword: int, value: int) -> None:
+        if self.trace is not None:
+            now_s = self.clock.monotonic_s()
+            self.trace(Access(name, op, dword, value, now_s, self.step))
