@@ -47,8 +47,9 @@ class WatchedWorld(LinuxWorld):
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
-        region = super().mmap(fd, nbytes, offset, write=write, within=within, at=at)
+        region = super().mmap(fd, nbytes, offset, write=write, within=within, at=at, huge=huge)
         self.mappings.append(weakref.ref(region.view().obj))
         return region
 
@@ -72,9 +73,10 @@ class UnmapFails(FaultyWorld):
         write: bool = True,
         within: Region | None = None,
         at: int = 0,
+        huge: bool = False,
     ) -> Region:
         self._pass(f"mmap {nbytes} bytes")
-        region = self.inner.mmap(fd, nbytes, offset, write=write, within=within, at=at)
+        region = self.inner.mmap(fd, nbytes, offset, write=write, within=within, at=at, huge=huge)
         return UnmapFailsRegion(self, region)
 
 
