@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import errno
 import os
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from types import SimpleNamespace
 
 from boards.amd import host
 from boards.amd import kfd_types as k
 from boards.amd.bare_files import BareFiles
-from boards.amd.extents import Piece
 from boards.amd.hardware import Counters, Finding, Gpu, Hardware
 from boards.amd.kfd import Kfd, number_of
-from boards.amd.kfd_device import SLICE_BYTES, Buffer
-from boards.amd.kfd_memory import Memory
+from boards.amd.kfd_device import SLICE_BYTES
 from boards.amd.kfd_process import Process
 from boards.amd.panel import Panel
-from boards.amd.region import HostRegion, RegisterRegion, Reservation
+from boards.amd.process_maps import ProcessMaps, Region
+from boards.amd.region import Reservation
 from boards.amd.sysfs import Files, Tree
 
-Region = HostRegion | RegisterRegion | Reservation
-_FIRST_FD = 1000
 _OFFSET_MASK = (1 << 46) - 1
 _GPU_ID_MASK = 0xFFFF
 
@@ -42,49 +37,16 @@ class File:
     kfd: Kfd | None = None
 
 
-@dataclass(slots=True)
-class _Map:
-    """Something that is mapped, and the buffer whose memory it keeps."""
-
-    region: Region | None = None
-    buffer: Buffer | None = None
-    memory: Memory | None = None
-
-
-class _Gone:
-    """Tells a world that a mapping is gone, without keeping the world alive."""
-
-    def __init__(self, world: BoardWorld, number: int) -> None:
-        self._world, self._number = weakref.ref(world), number
-
-    def __call__(self) -> None:
-        world = self._world()
-        if world is not None:
-            world.unmapped(self._number)
-
-
-def _vanish(gone: _Gone, within: Reservation | None, va: int, nbytes: int) -> None:
-    """Nobody views a mapping any more: its range is reserved space again, or nobody's."""
-    if within is not None:
-        within.vacate(va, nbytes)
-    else:
-        host.unmap(va, nbytes)
-    gone()
-
-
-class BoardWorld(BareFiles):
+class BoardWorld(ProcessMaps[File], BareFiles):
     """A process in front of a board; `panel` breaks things, `findings` is what was noticed."""
 
     def __init__(
         self, hardware: Hardware, files: Files, name: str, pids: Callable[[], int]
     ) -> None:
+        super().__init__()
         self.name, self.hardware = name, hardware
         self._tree, self._pids = Tree(files), pids
-        self._fds: dict[int, File] = {}
-        self._next_fd = _FIRST_FD
         self._kfd: Kfd | None = None
-        self._maps: dict[int, _Map] = {}
-        self._next_map = 0
         self.panel = Panel(hardware, self._process, self.kill)
 
     @property
@@ -116,10 +78,7 @@ class BoardWorld(BareFiles):
         kfd = self._open_kfd() if path == "/dev/kfd" else None
         if gpu is None and kfd is None and flags & (os.O_WRONLY | os.O_RDWR):
             raise OSError(errno.EACCES, f"{path} is read-only")
-        fd = self._next_fd
-        self._next_fd += 1
-        self._fds[fd] = File(path, gpu, kfd)
-        return fd
+        return self._install(File(path, gpu, kfd))
 
     def _open_kfd(self) -> Kfd:
         """src: kfd_open(): one process, however often it opens."""
@@ -128,12 +87,6 @@ class BoardWorld(BareFiles):
             process.memory.allocating = self.panel.before_alloc
             self._kfd = Kfd(process, self._acquire_vm)
         return self._kfd
-
-    def _file(self, fd: int) -> File:
-        found = self._fds.get(fd)
-        if found is None:
-            raise OSError(errno.EBADF, f"descriptor {fd} is not open here")
-        return found
 
     def close(self, fd: int) -> None:
         self._file(fd)
@@ -151,9 +104,7 @@ class BoardWorld(BareFiles):
         """The process is killed: descriptors and memory go, its KFD state is cleaned up."""
         self._fds.clear()
         self._end()
-        for mapped in list(self._maps.values()):
-            if mapped.region is not None:
-                mapped.region.close()
+        self._close_maps()
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
         data = self._tree.read(path)
@@ -212,27 +163,6 @@ class BoardWorld(BareFiles):
 
     # Memory
 
-    def reserve(self, nbytes: int) -> Reservation:
-        if nbytes <= 0:
-            raise OSError(errno.EINVAL, "nothing to reserve")
-        number = self._new_map()
-        found = Reservation(nbytes, _Gone(self, number))
-        self._maps[number].region = found
-        return found
-
-    def _new_map(self) -> int:
-        """A number for something that is mapped until `unmapped`."""
-        self._next_map += 1
-        self._maps[self._next_map] = _Map()
-        return self._next_map
-
-    def unmapped(self, number: int) -> None:
-        """A mapping is gone: what it kept from being reused may be."""
-        gone = self._maps.pop(number)
-        if gone.buffer is not None and gone.memory is not None:
-            gone.buffer.maps -= 1
-            gone.memory.settle(gone.buffer)
-
     def mmap(
         self,
         fd: int,
@@ -249,7 +179,7 @@ class BoardWorld(BareFiles):
         if nbytes <= 0 or offset < 0 or offset % host.PAGE_BYTES:
             raise OSError(errno.EINVAL, f"cannot map {nbytes} bytes at {offset:#x}")
         if fd == -1:
-            return self._map_pieces(-1, [], host.pages(nbytes), write, within, at, None)
+            return self._map_pieces(-1, [], host.pages(nbytes), write, within, at)
         file = self._file(fd)
         if file.gpu is not None:
             return self._map_buffer(fd, file.gpu, nbytes, offset, write, within, at)
@@ -275,31 +205,15 @@ class BoardWorld(BareFiles):
             raise OSError(errno.EPERM, f"{found} is not for the host")
         for piece in found.pieces:
             found.pool.prepare(piece.start, piece.nbytes)
-        return self._map_pieces(found.pool.fd, found.pieces, nbytes, write, within, at, found)
+        memory, buffer = self._process().memory, found
+        buffer.maps += 1
 
-    def _map_pieces(
-        self, fd: int, pieces: list[Piece], nbytes: int, write: bool,
-        within: Reservation | None, at: int, buffer: Buffer | None,
-    ) -> Region:  # fmt: skip
-        """Map the pieces of a file one after the other, or anonymous memory."""
-        va = within.place(at, nbytes) if within is not None else host.reserve(nbytes)
-        done = 0
-        for piece in pieces:
-            part = min(piece.nbytes, nbytes - done)
-            if part > 0:
-                host.map_file(fd, piece.start, part, at=va + done, write=write)
-                done += part
-        if fd == -1:
-            host.map_anonymous(nbytes, at=va, write=write)
-        number = self._new_map()
-        mapped = self._maps[number]
-        if buffer is not None:
-            buffer.maps += 1
-            mapped.buffer, mapped.memory = buffer, self._process().memory
-        vanish = partial(_vanish, _Gone(self, number), within, va, nbytes)
-        region = HostRegion(va, nbytes, vanish, write=write)
-        mapped.region = region
-        return region
+        def gone() -> None:
+            buffer.maps -= 1
+            memory.settle(buffer)
+
+        fd = found.pool.fd
+        return self._map_pieces(fd, found.pieces, nbytes, write, within, at, gone)
 
     def _map_registers(self, kfd: Kfd, nbytes: int, offset: int) -> Region:
         """Doorbells and remapped registers. src: kfd_mmap()"""
@@ -315,33 +229,16 @@ class BoardWorld(BareFiles):
         if nbytes != (SLICE_BYTES if kind == k.MMAP_DOORBELL else host.PAGE_BYTES):
             raise OSError(errno.EINVAL, f"{nbytes:#x} bytes of registers")
         if self.hardware.options.plain_doorbells:
-            return self._map_pieces(-1, [], nbytes, True, None, 0, None)
+            return self._map_pieces(-1, [], nbytes, True, None, 0)
 
         def store(off: int, size: int, value: int) -> None:
             if kind == k.MMAP_DOORBELL:
                 with self.hardware.lock:
                     process.ring(owner, off, size, value)
 
-        number = self._new_map()
-        region = RegisterRegion(nbytes, store, _Gone(self, number))
-        self._maps[number].region = region
-        return region
-
-    def protect(self, region: Region, *, write: bool, execute: bool) -> None:
-        if write and execute:
-            raise OSError(errno.ENOTSUP, "memory that is writable and executable at once")
-        if not isinstance(region, HostRegion):
-            raise OSError(errno.ENOTSUP, "only memory can be protected")
-        prot = host.PROT_READ | (host.PROT_WRITE if write else 0)
-        region.protect(prot | (host.PROT_EXEC if execute else 0))
+        return self._map_stores(nbytes, store)
 
     # The rest of the process
-
-    def symbol(self, name: str) -> int:
-        return host.symbol(name)
-
-    def function(self, address: int, nargs: int) -> Callable[..., int]:
-        return host.function(address, nargs)
 
     def monotonic_s(self) -> float:
         if self._kfd is not None and self.hardware.options.late:
