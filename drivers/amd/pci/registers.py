@@ -1,8 +1,10 @@
 """Registers of AMD's IP blocks by name, as data: one text file for each version of a block.
 
 A line is `NAME SEGMENT OFFSET field:bit field:low-high ...`: the offset in dwords, hexadecimal,
-counts from that segment's base, which a chip's discovery table tells. `role OLD NEW` at the top
-lets names that begin with OLD be asked for as NEW, so that generations are asked alike.
+counts from that segment's base, which a chip's discovery table tells; `=NAME` stands for the fields
+of an earlier register. `role OLD NEW` at the top lets names that begin with OLD be asked for as
+NEW, so that generations are asked alike. Fields whose names repeat the number of their doorbell
+entry are without it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ FILES: Mapping[HwId, Mapping[Version, str]] = {
     HwId.MP1: {
         (13, 0, 0): "mp1_13_0_0", (13, 0, 6): "mp1_13_0_0", (13, 0, 7): "mp1_13_0_0",
         (13, 0, 10): "mp1_13_0_0", (13, 0, 14): "mp1_13_0_0",
-        (14, 0, 2): "mp1_14_0_2", (14, 0, 3): "mp1_14_0_2",
+        (14, 0, 2): "mp1_13_0_0", (14, 0, 3): "mp1_13_0_0",
     },
     HwId.OSSSYS: {
         (4, 4, 2): "osssys_4_4_2", (6, 0, 0): "osssys_6_0_0", (7, 0, 0): "osssys_7_0_0",
@@ -113,8 +115,11 @@ class RegisterFile:
         }
 
     def _add(self, words: list[str]) -> None:
-        fields = {}
+        fields: dict[str, tuple[int, int]] = {}
         for word in words[3:]:
+            if word.startswith("="):
+                fields = dict(self.registers[word[1:]].fields)
+                continue
             field, _, bits = word.partition(":")
             low, _, high = bits.partition("-")
             fields[field] = (int(low), int(high or low))
