@@ -11,8 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from drivers.amd.bo import Bo, Gpu, Use, allocate
-from drivers.amd.hwqueue import HwQueue
+from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
 from drivers.amd.ring import FULL_S, About, AnyLauncher, Ring, wrong_kind
 from drivers.base.errors import BadArgument, Hang
 from queues import amd_words, pm4
@@ -33,7 +32,7 @@ _PROPERTIES: Final = 1 << 1
 _FEATURE_DISPATCH: Final = 1  # src: inc/hsa.h HSA_QUEUE_FEATURE_KERNEL_DISPATCH
 
 
-def prepare_page(page: memoryview, ring: Bo, hardware: Sequence[int]) -> None:
+def prepare_page(page: memoryview, ring: Memory, hardware: Sequence[int]) -> None:
     """Fill amd_queue_t, and every slot of the ring with an empty packet.
 
     `hardware` are the upper halves of the LDS and scratch apertures, and the last CU and wave.
@@ -52,13 +51,13 @@ class AqlRing(Ring):
     decode_as = "aql"
     unit_bytes = PACKET_BYTES
 
-    def __init__(self, about: About, hw: HwQueue, target: Target, gpu: Gpu) -> None:
+    def __init__(self, about: About, hw: HardwareQueue, target: Target, iface: Iface) -> None:
         super().__init__(about, hw)
         self.target = target
         self._cell = about.progress().cast("Q")
         self._cell[0] = 0
         self._read = hw.read_pointer
-        self._side_bo = allocate(gpu, SLOTS * SIDE_BYTES, Use.SHARED, "arguments", host=True)
+        self._side_bo = iface.allocate(SLOTS * SIDE_BYTES, Use.SHARED, "arguments", host=True)
         self._side, self._side_va = self._side_bo.view(), self._side_bo.gpu_va
         self.afterwards = (self._side_bo.free,)
         self._mailbox = about.mailbox_va, about.event_id

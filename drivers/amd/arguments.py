@@ -73,9 +73,9 @@ def signal_va(device: AmdDevice, signal: object) -> int:
     if not isinstance(signal, AmdSignal):
         raise BadArgument(f"{signal!r} is no signal of {device.name}", hint="use new_signal()")
     if signal.device is not device:
-        if signal.device.gpu.session is not device.gpu.session:
+        if not device.iface.shares(signal.device.iface):
             raise BadArgument(f"{signal!r} belongs to {signal.device!r}", hint="use new_signal()")
-        signal.pool.map_to(device.gpu.gpu_id)
+        signal.pool.map_to(device.iface)
         signal.device.reached_by(device)
     return signal.gpu_va
 

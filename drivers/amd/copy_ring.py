@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from drivers.amd.hwqueue import HwQueue
+from drivers.amd.iface import HardwareQueue
 from drivers.amd.ring import FULL_S, SLACK_BYTES, About, Ring
 from drivers.base.errors import Hang
 from queues import sdma
@@ -28,7 +28,7 @@ class CopyRing(Ring):
     decode_as = "sdma"
     unit_bytes = 1
 
-    def __init__(self, about: About, hw: HwQueue, engine: Engine) -> None:
+    def __init__(self, about: About, hw: HardwareQueue, engine: Engine) -> None:
         super().__init__(about, hw)
         self.engine = engine
         self._cell = about.progress().cast("I")

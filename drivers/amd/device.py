@@ -1,4 +1,4 @@
-"""An AMD GPU through KFD: kernels on its compute queue, copies on its SDMA engine."""
+"""An AMD GPU: kernels on its compute queue, copies on its SDMA engine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from typing import Final, Self
 
 from drivers.amd import arguments
 from drivers.amd.aql_ring import AqlRing
-from drivers.amd.bo import Bo
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
-from drivers.amd.clock import GpuClock
-from drivers.amd.cwsr import SaveArea
-from drivers.amd.events import Events
 from drivers.amd.graphs import AqlGraph, GraphMemory, Pm4Graph
-from drivers.amd.kfd_process import ProcessDeviceApertures
+from drivers.amd.iface import Apertures, Iface, Memory
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.nodes import GpuNode
 from drivers.amd.pm4_ring import Pm4Ring
@@ -53,24 +49,22 @@ class AmdDevice(Queues):
     def __init__(
         self,
         name: str,
-        node: GpuNode,
-        chip: Chip,
-        area: SaveArea,
-        events: Events,
-        clock: GpuClock,
-        apertures: ProcessDeviceApertures | None,
+        iface: Iface,
+        apertures: Apertures | None,
         compilers: tuple[str, ...],
     ) -> None:
-        self.node, self.compilers = node, compilers
+        self.node, self.compilers = iface.node, compilers
+        node, chip = iface.node, iface.chip
         target = Target(
             CHIPS[chip.name], chip.family.architected_scratch, chip.family.privileged, node.num_xcc
         )
-        super().__init__(name, chip, area, events, clock, target, apertures, node.vram_bytes)
+        super().__init__(name, iface, target, apertures, node.vram_bytes)
         self.limits = _limits(chip, node)
-        self._scratch = ScratchMemory(self.gpu, chip, node)
+        self._scratch = ScratchMemory(iface)
         self._programs: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
+        self.mailbox_va, self.event_id = iface.mailbox_va, iface.event_id
         self._graphs: weakref.WeakSet[GraphMemory] = weakref.WeakSet()
-        self._old_scratch: list[Bo] = []
+        self._old_scratch: list[Memory] = []
         self._staging: Staging | None = None
 
     def __repr__(self) -> str:
@@ -131,7 +125,7 @@ class AmdDevice(Queues):
         """The memory that host copies go through, for one thread at a time."""
         with self.lock:
             if self._staging is None:
-                self._staging = Staging(self.gpu)
+                self._staging = Staging(self.iface)
         with self._staging.lock:
             yield self._staging
 
@@ -302,7 +296,7 @@ class AmdDevice(Queues):
         parts += [graph.close for graph in list(self._graphs)]
         programs = [program.close for program in list(self._programs) if program.alive]
         self._closed = False  # what programs hold is taken back
-        run_all([*parts, *programs, self._close_memory, self.events.close])
+        run_all([*parts, *programs, self._close_memory, self.iface.close])
 
     def __enter__(self) -> Self:
         return self

@@ -1,21 +1,14 @@
-"""Why a queue stopped: from what the kernel and the ring tell to errors with names in them."""
+"""Why a queue stopped: from what GPU and ring tell to errors with names in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
-from drivers.amd.events import Trouble
-from drivers.amd.kfd_event import (
-    HwExceptionData,
-    MemoryErrorType,
-    MemoryExceptionData,
-    ResetCause,
-    ResetType,
-)
+from drivers.amd.iface import PageFault, Reset, Trouble
 from drivers.amd.memory import Block
 from drivers.amd.ring import DUMP_BYTES, DUMP_LINES, Ring
-from drivers.base.errors import DeviceFault, DeviceGone, Hang, MalformedInput
+from drivers.base.errors import DeviceFault, Hang, MalformedInput
 from queues.amd_launch import PGM_SHIFT
 from queues.decode import decode, decoder, dump, words_of
 from queues.packet_layout import Packet
@@ -143,39 +136,33 @@ def _named(device: Device, packet: Packet) -> Iterable[str]:
 
 
 def fault(device: Device, trouble: Trouble, ring: Ring) -> DeviceFault:
-    """The error for what the kernel told; `ring` is the queue that was at work."""
+    """The error for what was told; `ring` is the queue that was at work."""
     names = kernels(device, ring)
-    if trouble.memory is not None:
-        return _memory(device, trouble.memory, names, ring)
-    hardware = trouble.hardware
-    if hardware is None:
-        raise ValueError("there is no trouble")
-    return _hardware(device, hardware, names, ring)
-
-
-def _memory(device: Device, data: MemoryExceptionData, names: list[str], ring: Ring) -> DeviceFault:
-    about = f"kernel {' or '.join(map(repr, names))}" if names else "no kernel"
-    if data.error_type != MemoryErrorType.NO_RAS:
-        kind = "ECC" if data.error_type != MemoryErrorType.GPU_HANG else "GPU hang"
-        return DeviceFault(
-            f"{device.name}: uncorrectable error ({kind}) while {about} ran",
-            kind=kind,
-            kernel=names[0] if names else "",
-            hint=f"See the kernel log (dmesg) and load programs and data anew; {_RECOVERED}",
-        )
-    if data.not_present:
-        kind = "unmapped"
-    elif data.read_only:
-        kind = "read-only"
-    else:
-        kind = "no-execute" if data.no_execute else "memory"
-    buffer, where = place(device, data.va)
-    late = ", told late" if data.imprecise else ""
-    access = "write" if data.read_only else "read"
+    if trouble.page is not None:
+        return _page_fault(device, trouble.page, names, ring)
+    if trouble.reset is not None:
+        return _reset(device, trouble.cause, trouble.reset, names, ring)
     return DeviceFault(
-        f"{ring.name}: {kind} {access} at {data.va:#x}, {where}{late}, while {about} ran",
+        f"{device.name}: uncorrectable error ({trouble.cause}) while {_about(names)} ran",
+        kind=trouble.cause,
+        kernel=names[0] if names else "",
+        hint=f"See the kernel log (dmesg) and load programs and data anew; {_RECOVERED}",
+    )
+
+
+def _about(names: list[str]) -> str:
+    return f"kernel {' or '.join(map(repr, names))}" if names else "no kernel"
+
+
+def _page_fault(device: Device, page: PageFault, names: list[str], ring: Ring) -> DeviceFault:
+    va, kind, access = page.gpu_va, page.kind, page.access
+    buffer, where = place(device, va)
+    late = ", told late" if page.imprecise else ""
+    by = f" by {page.client}" if page.client else ""
+    return DeviceFault(
+        f"{ring.name}: {kind} {access}{by} at {va:#x}, {where}{late}, while {_about(names)} ran",
         kind=kind,
-        gpu_va=data.va,
+        gpu_va=va,
         buffer=buffer,
         kernel=names[0] if names else "",
         queue=ring.name,
@@ -184,34 +171,13 @@ def _memory(device: Device, data: MemoryExceptionData, names: list[str], ring: R
     )
 
 
-def evicted(name: str, trouble: Trouble) -> DeviceGone:
-    """The error for everything after a fault with which the kernel stopped all queues for good.
-
-    # src: kfd_int_process_v11.c, kfd_dqm_evict_pasid(); amdgpu_drv.c no_queue_eviction_on_vm_fault
-    # src: kfd_device.c kgd2kfd_pre_reset(), and the comment above kgd2kfd_post_reset()
-    """
-    if trouble.hardware is not None:
-        return DeviceGone(
-            f"{name}: after its reset the GPU runs no queue of this process any more",
-            hint="start a new process",
-        )
-    return DeviceGone(
-        f"{name}: after a page fault the kernel runs no queue of this process any more",
-        hint="start a new process; with amdgpu.no_queue_eviction_on_vm_fault=1 on the kernel's "
-        "command line a process goes on after a fault",
-    )
-
-
-def _hardware(device: Device, data: HwExceptionData, names: list[str], ring: Ring) -> DeviceFault:
-    kind = "ECC" if data.reset_cause == ResetCause.ECC else "GPU hang"
-    whole = data.reset_type == ResetType.WHOLE_GPU_RESET
-    lost = ", its memory is lost" if data.memory_lost else ""
+def _reset(device: Device, cause: str, reset: Reset, names: list[str], ring: Ring) -> DeviceFault:
+    lost = ", its memory is lost" if reset.memory_lost else ""
     return DeviceFault(
-        f"{device.name}: the kernel driver reset {'the GPU' if whole else 'an engine'} "
-        f"({kind}){lost}",
-        kind=kind,
+        f"{device.name}: {'the GPU' if reset.whole else 'an engine'} was reset ({cause}){lost}",
+        kind=cause,
         kernel=names[0] if names else "",
-        queue="" if whole else ring.name,
+        queue="" if reset.whole else ring.name,
         hint=f"See the kernel log (dmesg); {_RECOVERED}",
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.aql_ring import AqlRing
-from drivers.amd.bo import Bo, Use, allocate
+from drivers.amd.iface import Memory, Use
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram
 from drivers.amd.ring import Ring
@@ -34,11 +34,10 @@ class GraphMemory(ABC):
         self._device, self._items = device, items
         self.lock = device.compute.lock
         nbytes = sum(self.size(item) for item in items)
-        self._bo: Bo | None = allocate(
-            device.gpu, max(nbytes, ALIGN_BYTES), Use.SHARED, "graph", host=True
-        )
-        self.gpu_va, self.nbytes = self._bo.gpu_va, nbytes
-        self.view = self._bo.view()
+        bo = device.iface.allocate(max(nbytes, ALIGN_BYTES), Use.SHARED, "graph", host=True)
+        self._bo: Memory | None = bo
+        self.gpu_va, self.nbytes = bo.gpu_va, nbytes
+        self.view = bo.view()
         self.words = self.view.cast("Q")
         self._arguments: list[int] = []
         """Byte of the arguments of every step."""

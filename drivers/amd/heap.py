@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from drivers.amd.bo import Bo, Gpu, wrap
 from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.iface import Iface, Memory
 from drivers.amd.memory import AmdBuffer, Block, Vram, Wrapped
 from drivers.amd.signal import AmdSignal, Slots
 from drivers.base.allocator import Allocator, Statistics
@@ -20,7 +20,7 @@ from drivers.world import native
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice
 
-Home: TypeAlias = "Block | Wrapped | Bo | tuple[Bo, int]"
+Home: TypeAlias = "Block | Wrapped | Memory | tuple[Memory, int]"
 """What a buffer, a program, a graph or a signal holds."""
 MOST_WAITING: Final = 64
 """Homes given back before somebody looks whether they can be freed."""
@@ -31,13 +31,13 @@ class Heap(ABC):
 
     name: str
 
-    def __init__(self, gpu: Gpu, limit_bytes: int) -> None:
-        self.gpu = gpu
-        self._raw = Vram(gpu, self.quiet)
+    def __init__(self, iface: Iface, limit_bytes: int) -> None:
+        self.iface = iface
+        self._raw = Vram(iface, self.quiet)
         self._allocator: Allocator[Block] = Allocator(
             self._raw.alloc, self._raw.free, limit_bytes, name=self.name
         )
-        self._slots = Slots(gpu)
+        self._slots = Slots(iface)
         self.freed_mark: object = object()
         """Another object after anything was freed: how graphs know when to look again."""
         self._returned: deque[Home] = deque()
@@ -95,35 +95,37 @@ class Heap(ABC):
                 f"{view.nbytes} bytes at {address:#x} are not whole writable pages",
                 hint="copy them to a buffer of the device",
             )
-        home = Wrapped(self._pages(address, view.nbytes), view)
+        home = Wrapped(self._pages(address, view.nbytes), view, address)
         self._wrapped.append(home)
-        return AmdBuffer(cast("AmdDevice", self), view.nbytes, address, home, False)
+        device = cast("AmdDevice", self)
+        return AmdBuffer(device, view.nbytes, home.bo.gpu_va, home, False)
 
-    def _pages(self, address: int, nbytes: int) -> Bo:
-        """A buffer object over these pages: one that is there, or a new one.
+    def _pages(self, address: int, nbytes: int) -> Memory:
+        """These pages as memory of the GPU: what is there already, or mapped now.
 
         Hardware: no page is mapped twice. # src: amdgpu_vm.c amdgpu_vm_bo_map(), "conflict"
         Raises: Unsupported where another buffer has some of the pages, or more than these.
         """
         place, there = (address, nbytes), self._over(address, nbytes)
-        if there is not None and (there.gpu_va, there.nbytes) != place and self._returned:
+        if there is not None and (there.cpu_va, there.bo.nbytes) != place and self._returned:
             self.quiet()
             self._reclaim()
             there = self._over(address, nbytes)
         if there is None:
-            return wrap(self.gpu, address, nbytes, "host memory")
-        if (there.gpu_va, there.nbytes) != place:
+            return self.iface.wrap(address, nbytes, "host memory")
+        if (there.cpu_va, there.bo.nbytes) != place:
             raise Unsupported(
-                f"{nbytes} bytes at {address:#x}: {there!r} is in a buffer already",
+                f"{nbytes} bytes at {address:#x}: {there.bo!r} is in a buffer already",
                 hint="free that buffer first, or copy these bytes to one of the device",
             )
-        return there
+        return there.bo
 
-    def _over(self, address: int, nbytes: int) -> Bo | None:
+    def _over(self, address: int, nbytes: int) -> Wrapped | None:
         """What is wrapped of these pages."""
-        found = (home.bo for home in self._wrapped)
         end = address + nbytes
-        return next((b for b in found if b.gpu_va < end and address < b.gpu_va + b.nbytes), None)
+        homes = self._wrapped
+        found = (h for h in homes if h.cpu_va < end and address < h.cpu_va + h.bo.nbytes)
+        return next(found, None)
 
     def new_signal(self, value: int = 0) -> AmdSignal:
         """A signal at `value`."""
@@ -183,13 +185,13 @@ class Heap(ABC):
             self._wrapped.remove(home)
             if all(other.bo is not home.bo for other in self._wrapped):
                 home.bo.free()
-        elif isinstance(home, Bo):
-            home.free()
-        else:
+        elif isinstance(home, tuple):
             self._slots.give_back(home)
+        else:
+            home.free()
 
     def trim(self) -> int:
-        """Give cached memory back to the kernel; how many bytes."""
+        """Give cached memory back; how many bytes."""
         self.quiet()
         self._reclaim()
         return self._allocator.trim()
@@ -212,7 +214,8 @@ class Heap(ABC):
         """Free everything, also what nobody freed; the queues are gone."""
         self._closed = True
         returned, self._returned = self._returned, deque()
-        objects = [home for home in returned if isinstance(home, Bo)]
+        slots_or_blocks = (Block, Wrapped, tuple)
+        objects = [home for home in returned if not isinstance(home, slots_or_blocks)]
         wrapped, self._wrapped = self._wrapped, []
         objects += dict.fromkeys(home.bo for home in wrapped)
         for signal in list(self._signals):

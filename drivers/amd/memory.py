@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from drivers.amd.bo import Bo, Gpu, Use, allocate
+from drivers.amd.iface import Iface, Memory, Use
 from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Device
 from drivers.base.errors import Unsupported
@@ -27,7 +27,7 @@ class Block:
 
     __slots__ = ("bo", "gpu_va", "nbytes", "slab")
 
-    def __init__(self, bo: Bo, gpu_va: int, nbytes: int, slab: Slab | None = None) -> None:
+    def __init__(self, bo: Memory, gpu_va: int, nbytes: int, slab: Slab | None = None) -> None:
         self.bo, self.gpu_va, self.nbytes, self.slab = bo, gpu_va, nbytes, slab
 
 
@@ -36,7 +36,7 @@ class Slab:
 
     __slots__ = ("bo", "count", "free", "size")
 
-    def __init__(self, bo: Bo, size: int) -> None:
+    def __init__(self, bo: Memory, size: int) -> None:
         self.bo, self.size = bo, size
         self.count = bo.nbytes // size
         self.free = list(range(self.count - 1, -1, -1))
@@ -48,27 +48,27 @@ class Vram:
     `quiet` returns once the GPU uses nothing that was given back.
     """
 
-    def __init__(self, gpu: Gpu, quiet: Callable[[], object]) -> None:
-        self._gpu, self._quiet = gpu, quiet
+    def __init__(self, iface: Iface, quiet: Callable[[], object]) -> None:
+        self._iface, self._quiet = iface, quiet
         self._slabs: dict[int, list[Slab]] = {}
-        self._large: dict[int, Bo] = {}
+        self._large: dict[int, Memory] = {}
 
     def alloc(self, nbytes: int) -> Block:
         """A block of whole cache lines. Raises: OutOfMemory."""
         nbytes += -nbytes % LINE_BYTES
         if nbytes >= LARGE_BYTES:
-            bo = allocate(self._gpu, nbytes, Use.DEVICE, "buffer")
+            bo = self._iface.allocate(nbytes, Use.DEVICE, "buffer")
             self._large[bo.gpu_va] = bo
             return Block(bo, bo.gpu_va, nbytes)
         slabs = self._slabs.setdefault(nbytes, [])
         slab = next((slab for slab in slabs if slab.free), None)
         if slab is None:
-            slab = Slab(allocate(self._gpu, SLAB_BYTES, Use.DEVICE, "small buffers"), nbytes)
+            slab = Slab(self._iface.allocate(SLAB_BYTES, Use.DEVICE, "small buffers"), nbytes)
             slabs.append(slab)
         return Block(slab.bo, slab.bo.gpu_va + slab.free.pop() * nbytes, nbytes, slab)
 
     def free(self, block: Block) -> None:
-        """Give a block back; a slab of which every block is free goes back to the kernel."""
+        """Give a block back; a slab of which every block is free is freed."""
         slab = block.slab
         if slab is None:
             self._quiet()
@@ -123,14 +123,12 @@ class AmdBuffer(FreedOnce):
         home = self._home
         if home is None:
             raise self._gone()
-        if not isinstance(other, type(self.device)) or other.gpu.session is not (
-            self.device.gpu.session
-        ):
+        if not isinstance(other, type(self.device)) or not self.device.iface.shares(other.iface):
             raise Unsupported(
                 f"memory of {self.device.name} cannot be mapped to {other.name}",
                 hint="copy it through the host",
             )
-        home.bo.map_to(other.gpu.gpu_id)
+        home.bo.map_to(other.iface)
         if other is not self.device:
             self.device.overlap()
             self.device.reached_by(other)
@@ -153,7 +151,7 @@ class AmdBuffer(FreedOnce):
 class Wrapped:
     """Pages of the process's own memory that the GPU reaches, and who owns them."""
 
-    __slots__ = ("bo", "memory")
+    __slots__ = ("bo", "cpu_va", "memory")
 
-    def __init__(self, bo: Bo, memory: memoryview) -> None:
-        self.bo, self.memory = bo, memory
+    def __init__(self, bo: Memory, memory: memoryview, cpu_va: int) -> None:
+        self.bo, self.memory, self.cpu_va = bo, memory, cpu_va

@@ -4,65 +4,40 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.amd.apertures import read_apertures
-from drivers.amd.bo import Gpu
-from drivers.amd.clock import read_clock
 from drivers.amd.device import AmdDevice
-from drivers.amd.events import Events
-from drivers.amd.look import Gpu as Seen
-from drivers.amd.look import look
-from drivers.amd.session import enable_runtime, open_session
+from drivers.amd.iface import Iface
+from drivers.amd.kfd_iface import open_kfd
 from drivers.base.contracts import World
-from drivers.base.errors import NotFound, Unsupported
+from drivers.base.errors import Unsupported
+from drivers.base.pci import StateStore
 from drivers.base.undo import Undo
 from drivers.choice import Choice
 
 COMPILERS: Final = ("LLVM", "HIP")
 
 
-def open_amd(world: World, choice: Choice) -> AmdDevice:
+def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -> AmdDevice:
     """Open the GPU that `choice` names; when that fails halfway, what was done is undone.
 
-    Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel refuses.
+    `state` is where locks and records of claimed GPUs are; without, this user's own place.
+    Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the interface refuses.
     """
-    if choice.iface not in (None, "KFD"):
-        raise Unsupported(
-            f"AMD_IFACE={choice.iface}: no driver is written yet for it", hint="Use AMD_IFACE=KFD"
-        )
-    seen = _chosen(world, choice.index)
-    chip, area, node = seen.chip, seen.area, seen.node
-    if chip is None or area is None:
-        raise Unsupported(f"KFD node {node.index} is not supported")
     compilers = tuple(sorted(COMPILERS, key=lambda name: name != choice.compiler))
-    session = open_session(world)
     with Undo() as undo:
-        gpu = Gpu(session, node.gpu_id, session.acquire(node))
-        enable_runtime(session)
-        events = Events.open(gpu)
-        undo.add(events.close)
-        clock = read_clock(gpu)
-        aql = chip.family.queue == "AQL" if choice.aql is None else choice.aql
-        apertures = read_apertures(gpu) if aql else None
-        name = f"AMD:{choice.index}"
-        device = AmdDevice(name, node, chip, area, events, clock, apertures, compilers)
+        iface = _open_iface(world, choice, state)
+        undo.add(iface.close)
+        aql = iface.chip.family.queue == "AQL" if choice.aql is None else choice.aql
+        apertures = iface.apertures() if aql else None
+        device = AmdDevice(f"AMD:{choice.index}", iface, apertures, compilers)
         device.open_queues()
         undo.hand_over(device.close)
         device.timeline = device.new_signal()
     return device
 
 
-def _chosen(world: World, index: int) -> Seen:
-    """The GPU with this number among those that are supported. Raises: what is in the way."""
-    found = look(world)
-    if found.problem is not None:
-        raise found.problem
-    supported = [gpu for gpu in found.gpus if gpu.supported]
-    if index < len(supported):
-        return supported[index]
-    for gpu in found.gpus:
-        if gpu.problems:
-            raise gpu.problems[0]
-    raise NotFound(
-        f"there is no AMD:{index}: KFD manages {len(supported)} supported GPUs",
-        hint="python -m drivers.amd.probe shows them",
+def _open_iface(world: World, choice: Choice, state: StateStore | None) -> Iface:
+    if choice.iface in (None, "KFD"):
+        return open_kfd(world, choice.index)
+    raise Unsupported(
+        f"AMD_IFACE={choice.iface}: no driver is written yet for it", hint="Use AMD_IFACE=KFD"
     )

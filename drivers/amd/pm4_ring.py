@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from drivers.amd.hwqueue import HwQueue
+from drivers.amd.iface import HardwareQueue
 from drivers.amd.ring import FULL_S, SLACK_BYTES, About, AnyLauncher, Ring, wrong_kind
 from drivers.base.errors import BadArgument, Hang
 from queues import amd_words, pm4
@@ -36,7 +36,7 @@ class Pm4Ring(Ring):
     decode_as = "pm4"
     unit_bytes = WORD_BYTES
 
-    def __init__(self, about: About, hw: HwQueue, target: Target) -> None:
+    def __init__(self, about: About, hw: HardwareQueue, target: Target) -> None:
         super().__init__(about, hw)
         self.target = target
         self._cell = about.progress().cast("Q")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from drivers.amd.bo import Bo, Use, allocate
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
+from drivers.amd.iface import Memory, Use
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.undo import Undo
@@ -45,9 +45,9 @@ class AmdProgram:
         "wide",
     )  # fmt: skip
 
-    def __init__(self, device: AmdDevice, binary: Binary, kernel: Kernel, bo: Bo) -> None:
+    def __init__(self, device: AmdDevice, binary: Binary, kernel: Kernel, bo: Memory) -> None:
         self.device, self.name, self.kernel = device, binary.name, kernel
-        self._bo: Bo | None = bo
+        self._bo: Memory | None = bo
         self.gpu_va = kernel.descriptor_va
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in kernel.args)
         self.wide = all(mask == _ADDRESS_MASK for mask in self.masks)
@@ -113,7 +113,7 @@ def load(device: AmdDevice, chip: Chip, binary: Binary) -> AmdProgram:
         )
     _check(binary)
     with Undo() as undo:
-        bo = allocate(device.gpu, len(binary.image), Use.CODE, f"code of {binary.name}")
+        bo = device.iface.allocate(len(binary.image), Use.CODE, f"code of {binary.name}")
         undo.add(bo.free)
         kernel = _kernel(chip, binary, bo.gpu_va)
         device.ensure_scratch(kernel)

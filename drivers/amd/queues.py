@@ -15,17 +15,10 @@ from typing import Final, TypeAlias
 from drivers.amd import faults
 from drivers.amd.aql_ring import RING_BYTES as AQL_RING_BYTES
 from drivers.amd.aql_ring import AqlRing, prepare_page
-from drivers.amd.bo import Bo
-from drivers.amd.chips import Chip
-from drivers.amd.clock import GpuClock
 from drivers.amd.copy_ring import RING_BYTES as COPY_RING_BYTES
 from drivers.amd.copy_ring import CopyRing
-from drivers.amd.cwsr import SaveArea
-from drivers.amd.events import Events, Trouble
 from drivers.amd.heap import Heap
-from drivers.amd.hwqueue import Doorbells, HwQueue, Plan
-from drivers.amd.kfd_process import ProcessDeviceApertures
-from drivers.amd.kfd_queue import SDMA_ENGINE_MINOR, QueueType
+from drivers.amd.iface import Apertures, Iface, Memory, Plan, Trouble, signal_at
 from drivers.amd.nodes import GpuNode
 from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
 from drivers.amd.ring import About, Ring
@@ -54,24 +47,19 @@ class Queues(Heap):
     def __init__(
         self,
         name: str,
-        chip: Chip,
-        area: SaveArea,
-        events: Events,
-        clock: GpuClock,
+        iface: Iface,
         target: Target,
-        apertures: ProcessDeviceApertures | None,
+        apertures: Apertures | None,
         limit_bytes: int,
     ) -> None:
         """With `apertures` the compute queue reads AQL packets, else PM4."""
-        self.name, self.chip, self.arch = name, chip, chip.name
-        super().__init__(events.gpu, limit_bytes)
-        self.events, self.clock, self.target = events, clock, target
-        self.mailbox_va, self.event_id = events.mailbox_va, events.event_id
+        self.name, self.chip, self.arch = name, iface.chip, iface.chip.name
+        super().__init__(iface, limit_bytes)
+        self.clock, self.target = iface.clock, target
         self.lock = RLock()
         """Held while a queue is replaced."""
-        self._area, self._apertures = area, apertures
+        self._apertures = apertures
         self._locks = RLock(), RLock()
-        self._doorbells = Doorbells(events.gpu)
         self.stale = True
         """Whether memory was written behind the compute queue's caches since it last looked."""
         self._clean = -1
@@ -81,55 +69,50 @@ class Queues(Heap):
         """Create both. Nothing is left behind when that fails."""
         with Undo() as undo:
             undo.add(self._slots.close)
-            undo.add(self._doorbells.close)
             self._cells = [self._slots.take(), self._slots.take()]
             self.compute = self._open_compute()
             undo.add(self.compute.close)
             self.copies = self._open_copies()
             _opened.add(self)
 
-    def _about(self, name: str, cell: tuple[Bo, int]) -> About:
+    def _about(self, name: str, cell: tuple[Memory, int]) -> About:
         pool, at = cell
         return About(
             name=f"{self.name} {name}",
             arch=self.arch,
-            clock=self.gpu.world.monotonic_s,
+            clock=self.iface.world.monotonic_s,
             sleep=self.sleep,
             lock=self._locks[self._cells.index(cell)],
             progress=lambda: pool.view()[at : at + SLOT_BYTES],
             progress_va=pool.gpu_va + at,
-            mailbox_va=self.mailbox_va,
-            event_id=self.event_id,
+            mailbox_va=self.iface.mailbox_va,
+            event_id=self.iface.event_id,
         )
 
     def _open_compute(self) -> ComputeRing:
         about = self._about("compute queue", self._cells[0])
         apertures = self._apertures
         if apertures is None:
-            plan = Plan(about.name, QueueType.COMPUTE, RING_BYTES, self._area)
-            return Pm4Ring(about, HwQueue.open(self.gpu, self._doorbells, plan), self.target)
+            hw = self.iface.open_queue(Plan(about.name, "PM4", RING_BYTES))
+            return Pm4Ring(about, hw, self.target)
         facts = (apertures.lds_base >> 32, apertures.scratch_base >> 32, *self.last_cu_and_wave)
-        plan = Plan(about.name, QueueType.COMPUTE_AQL, AQL_RING_BYTES, self._area)
+        plan = Plan(about.name, "AQL", AQL_RING_BYTES)
         with Undo() as undo:
             prepare = partial(prepare_page, hardware=facts)
-            hw = HwQueue.open(self.gpu, self._doorbells, plan, prepare)
+            hw = self.iface.open_queue(plan, prepare)
             undo.add(hw.close)
-            ring = AqlRing(about, hw, self.target, self.gpu)
+            ring = AqlRing(about, hw, self.target, self.iface)
             self.tell_scratch(ring)
         return ring
 
     def _open_copies(self) -> CopyRing:
         about = self._about("copy queue", self._cells[1])
-        plan = Plan(about.name, QueueType.SDMA, COPY_RING_BYTES)
-        hw = HwQueue.open(self.gpu, self._doorbells, plan)
+        hw = self.iface.open_queue(Plan(about.name, "SDMA", COPY_RING_BYTES))
         return CopyRing(about, hw, sdma.CHIPS[self.arch])
 
     @contextmanager
     def engine_ring(self, number: int) -> Iterator[CopyRing]:
-        """A queue on copy engine `number`, those for XGMI behind the others, to test the engine.
-
-        Before KFD 1.17 the kernel chooses: it gives queues that are open together different ones.
-        """
+        """A queue on copy engine `number`, those for XGMI behind the others, to test it."""
         pool, at = cell = self._slots.take()
         name = f"copy engine {number}"
         about = replace(
@@ -138,13 +121,10 @@ class Queues(Heap):
             progress=lambda: pool.view()[at : at + SLOT_BYTES],
             progress_va=pool.gpu_va + at,
         )
-        kind = QueueType.SDMA_XGMI if number >= self.node.sdma_engines else QueueType.SDMA
-        if self.gpu.session.minor >= SDMA_ENGINE_MINOR:
-            kind = QueueType.SDMA_BY_ENG_ID
-        plan = Plan(about.name, kind, COPY_RING_BYTES, engine=number)
+        plan = Plan(about.name, "SDMA", COPY_RING_BYTES, engine=number)
         with ExitStack() as stack:
             stack.callback(self._slots.give_back, cell)
-            hw = HwQueue.open(self.gpu, self._doorbells, plan)
+            hw = self.iface.open_queue(plan)
             ring = CopyRing(about, hw, sdma.CHIPS[self.arch])
             stack.callback(ring.close)
             yield ring
@@ -170,7 +150,7 @@ class Queues(Heap):
 
     def sleep(self, timeout_ms: int) -> None:
         """Sleep until a queue interrupts. Raises: the device's fault, its queues replaced."""
-        trouble = self.events.wait(timeout_ms)
+        trouble = self.iface.wait(timeout_ms)
         if trouble is not None:
             raise self._faulted(trouble)
 
@@ -240,42 +220,44 @@ class Queues(Heap):
 
     def _look_for_eviction(self, trouble: Trouble, fault: DeviceError) -> None:
         """Whether queues still run; when not, everything is refused from now on."""
-        idle = next((ring for ring in (self.compute, self.copies) if ring.idle), None)
-        if idle is not None:
-            runs = self._answers(idle)
-        else:
-            with self.engine_ring(0) as fresh:
-                runs = self._answers(fresh)
-        if runs:
+        gone = self.iface.gone
+        if gone is None and (not self.iface.evicts or self._runs()):
             return
-        gone = faults.evicted(self.name, trouble)
-        self.gpu.session.evicted[self.gpu.gpu_id] = gone
+        gone = gone or self.iface.lost(trouble)
         for ring in (self.compute, self.copies):
             ring.stop(gone)
         fault.advised(gone.hint)
+
+    def _runs(self) -> bool:
+        """Whether an idle queue, or a new one, does what it is told."""
+        idle = next((ring for ring in (self.compute, self.copies) if ring.idle), None)
+        if idle is not None:
+            return self._answers(idle)
+        with self.engine_ring(0) as fresh:
+            return self._answers(fresh)
 
     def _answers(self, ring: Ring) -> bool:
         """Whether an idle queue does what it is told."""
         with ring.lock:
             ring.flush()
             mark = ring.put
-        return any(ring.done >= mark for _ in polls(ANSWER_S, self.gpu.world))
+        return any(ring.done >= mark for _ in polls(ANSWER_S, self.iface.world))
 
     def _stuck(self, ring: Ring) -> bool:
         """Whether a queue stays where it is although it waits for no signal."""
         if ring.idle:
             return False
         before = ring.done
-        self.events.wait(GRACE_MS)
+        self.iface.wait(GRACE_MS)
         return ring.done == before and not ring.idle and not self._parked(ring)
 
     def _parked(self, ring: Ring) -> bool:
         """Whether the queue stands at a packet that waits for a signal."""
-        return faults.waits(self, ring, self.gpu.session.signal_at)
+        return faults.waits(self, ring, partial(signal_at, self.iface))
 
     def _hung(self, ring: Ring, timeout_s: float) -> DeviceError:
         with self.lock:
-            trouble = self.events.wait(0)
+            trouble = self.iface.wait(0)
             if trouble is not None:
                 return self._faulted(trouble)
             parked = self._parked(ring)
@@ -297,7 +279,7 @@ class Queues(Heap):
             ring.broken = error
             try:
                 ring.close()
-                told = self.events.wait(0)
+                told = self.iface.wait(0)
                 if ring is self.compute:
                     self.compute, self.stale, self._clean = self._open_compute(), True, -1
                 else:
@@ -307,9 +289,9 @@ class Queues(Heap):
         return told
 
     def close_queues(self) -> None:
-        """Destroy both queues, with whatever they still do, and unmap the doorbells."""
+        """Destroy both queues, with whatever they still do."""
         rings = [ring for ring in (self.compute, self.copies) if not ring.gone]
-        run_all([*(ring.close for ring in rings), self._doorbells.close])
+        run_all(ring.close for ring in rings)
 
     def after_fork(self) -> None:
         """In a child: its rings are the parent's own memory, its doorbells are not mapped.

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from drivers.amd.hwqueue import HwQueue
+from drivers.amd.iface import HardwareQueue
 from drivers.base.errors import BadArgument, DeviceError, UseAfterFree
 from drivers.base.undo import Step, run_all
 from queues.amd_aql import AqlLauncher
@@ -64,7 +64,7 @@ class Ring(ABC):
     unit_bytes = 1
     """Bytes of ring that one step of `put` is."""
 
-    def __init__(self, about: About, hw: HwQueue) -> None:
+    def __init__(self, about: About, hw: HardwareQueue) -> None:
         self.name, self.arch, self.hw, self.clock = about.name, about.arch, hw, about.clock
         self.progress_va, self.sleep = about.progress_va, about.sleep
         self.lock = about.lock

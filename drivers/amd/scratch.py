@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.amd.bo import Bo, Gpu, Use, allocate
 from drivers.amd.chips import Chip
-from drivers.amd.nodes import GpuNode
+from drivers.amd.iface import Iface, Memory, Use
 from drivers.base.errors import OutOfMemory, Unsupported
 from queues.amd_launch import Scratch
 from queues.amd_registers import REGISTERS
@@ -43,13 +42,14 @@ _RESOURCES: Final = {
 class ScratchMemory:
     """The scratch of one device: `now` is what launches use; `lane_bytes` how much a lane has."""
 
-    def __init__(self, gpu: Gpu, chip: Chip, node: GpuNode) -> None:
-        self._gpu, self._chip, self._node = gpu, chip, node
-        self._bo: Bo | None = None
+    def __init__(self, iface: Iface) -> None:
+        self._iface, self._node = iface, iface.node
+        self._chip: Chip = iface.chip
+        self._bo: Memory | None = None
         self.lane_bytes = 0
         self.now = Scratch()
 
-    def grow(self, lane_bytes: int) -> Bo | None:
+    def grow(self, lane_bytes: int) -> Memory | None:
         """Room for `lane_bytes` a lane; the old memory, which the caller frees when it is idle.
 
         Where memory is short, fewer waves run at a time. Raises: Unsupported, OutOfMemory.
@@ -75,7 +75,7 @@ class ScratchMemory:
         self.now = Scratch(bo.gpu_va, xcc_bytes, tmpring, self._descriptor(bo.gpu_va, xcc_bytes))
         return old
 
-    def _allocate(self, wave_bytes: int) -> tuple[int, Bo]:
+    def _allocate(self, wave_bytes: int) -> tuple[int, Memory]:
         """Memory for as many waves as run, or as fit: (waves of one engine, the memory)."""
         node, family = self._node, self._chip.family
         engines = node.engines_per_xcc
@@ -92,8 +92,8 @@ class ScratchMemory:
                 each //= 2
         return each, self._memory(each * engines * wave_bytes)
 
-    def _memory(self, xcc_bytes: int) -> Bo:
-        return allocate(self._gpu, xcc_bytes * self._node.num_xcc, Use.DEVICE, "scratch")
+    def _memory(self, xcc_bytes: int) -> Memory:
+        return self._iface.allocate(xcc_bytes * self._node.num_xcc, Use.DEVICE, "scratch")
 
     def _descriptor(self, va: int, xcc_bytes: int) -> tuple[int, int, int, int]:
         """The buffer resource of all of one XCC's scratch; it is read where it is not architected.

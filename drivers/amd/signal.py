@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from drivers.amd.bo import Bo, Gpu, Use, allocate
+from drivers.amd.iface import Iface, Memory, Use
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.base.undo import run_all
 
@@ -23,18 +23,18 @@ MAX_VALUE: Final = (1 << 32) - 1
 class Slots:
     """Memory for signals, in pools that stay until the device closes."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        self._gpu = gpu
-        self._pools: list[Bo] = []
-        self._free: list[tuple[Bo, int]] = []
+    def __init__(self, iface: Iface) -> None:
+        self._iface = iface
+        self._pools: list[Memory] = []
+        self._free: list[tuple[Memory, int]] = []
         self._lock = Lock()
-        gpu.session.peeks.append(self.peek)
+        iface.peeks.append(self.peek)
 
-    def take(self) -> tuple[Bo, int]:
+    def take(self) -> tuple[Memory, int]:
         """A slot: its pool, and its offset there. Raises: OutOfMemory."""
         with self._lock:
             if not self._free:
-                pool = allocate(self._gpu, POOL_BYTES, Use.SHARED, "signals", host=True)
+                pool = self._iface.allocate(POOL_BYTES, Use.SHARED, "signals", host=True)
                 self._pools.append(pool)
                 self._free = [(pool, at) for at in range(0, POOL_BYTES, SLOT_BYTES)]
             return self._free.pop()
@@ -48,13 +48,13 @@ class Slots:
                 return value
         return None
 
-    def give_back(self, slot: tuple[Bo, int]) -> None:
+    def give_back(self, slot: tuple[Memory, int]) -> None:
         """Nobody waits on it or signals it any more."""
         self._free.append(slot)
 
     def close(self) -> None:
         """Free every pool."""
-        peeks = self._gpu.session.peeks
+        peeks = self._iface.peeks
         if self.peek in peeks:
             peeks.remove(self.peek)
         pools, self._pools, self._free = self._pools, [], []
@@ -66,7 +66,7 @@ class AmdSignal:
 
     __slots__ = ("__weakref__", "_device", "_slot", "_words", "gpu_va")
 
-    def __init__(self, device: AmdDevice, slot: tuple[Bo, int], value: int) -> None:
+    def __init__(self, device: AmdDevice, slot: tuple[Memory, int], value: int) -> None:
         pool, at = slot
         self._device, self._slot = device, slot
         self._words = pool.view()[at : at + SLOT_BYTES].cast("Q")
@@ -87,7 +87,7 @@ class AmdSignal:
         return self._device
 
     @property
-    def pool(self) -> Bo:
+    def pool(self) -> Memory:
         """The memory it is in."""
         return self._slot[0]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final, TypeAlias
 
-from drivers.amd.bo import Bo, Gpu, Use, allocate
 from drivers.amd.copy_ring import CopyRing
+from drivers.amd.iface import Iface, Memory, Use
 from queues.amd_copy import copy_packets
 
 Wait: TypeAlias = Callable[[CopyRing, int], None]
@@ -19,9 +19,10 @@ HALF_BYTES: Final = 2 << 20
 class Staging:
     """Two halves, and until when the engine needs each of them."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        self._bo: Bo | None = allocate(gpu, 2 * HALF_BYTES, Use.SHARED, "staging", host=True)
-        self._view, self._va = self._bo.view(), self._bo.gpu_va
+    def __init__(self, iface: Iface) -> None:
+        bo = iface.allocate(2 * HALF_BYTES, Use.SHARED, "staging", host=True)
+        self._bo: Memory | None = bo
+        self._view, self._va = bo.view(), bo.gpu_va
         self.lock = Lock()
 
     def copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:

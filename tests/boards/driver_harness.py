@@ -15,9 +15,9 @@ from boards.amd.machine import Options, open_board
 from boards.amd.world import BoardWorld
 from compilers.toolchains import compile_source
 from drivers.amd.device import AmdDevice
+from drivers.amd.kfd_session import close_session
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.opening import open_amd
-from drivers.amd.session import close_session
 from drivers.base.contracts import Binary, World
 from drivers.choice import choose
 from drivers.world.foreign import ForeignWorld

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from boards.amd.machine import Options, open_board
-from drivers.amd.events import Events
 from drivers.amd.hwqueue import check_order
 from drivers.amd.kfd_event import WAIT_EVENTS
-from drivers.amd.session import close_session
+from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd_waiting import Events
 from drivers.base.errors import DeviceFault, Unsupported, UseAfterFree
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import add, device_on, get, open_on, put
@@ -85,7 +85,7 @@ def test_a_fault_reaches_the_thread_that_it_was_told_to() -> None:
         program, big = device.load(add("gfx1100")), device.alloc(BIG_BYTES)
         nowhere = big.gpu_va + BIG_BYTES
         device.launch(program, [nowhere, nowhere, big, N], 1)
-        world.events = device.events
+        world.events = device.iface.events
         with pytest.raises(DeviceFault):
             device.synchronize()
     close_session(world)

@@ -15,13 +15,12 @@ from boards.amd.engines import Engines
 from boards.amd.machine import Options, open_board
 from boards.amd.world import BoardWorld
 from drivers.amd.aql_ring import AqlRing
-from drivers.amd.bo import Use, allocate
 from drivers.amd.device import AmdDevice
-from drivers.amd.kfd_memory import AllocFlag
+from drivers.amd.iface import Use
+from drivers.amd.kfd_session import close_session
 from drivers.amd.memory import AmdBuffer, Wrapped
 from drivers.amd.program import AmdProgram
 from drivers.amd.ring import Ring
-from drivers.amd.session import close_session
 from drivers.base.contracts import Binary
 from drivers.base.errors import DeviceError, DeviceFault, Hang
 from drivers.world.foreign import ForeignWorld
@@ -235,9 +234,8 @@ def unmapped_execute(rig: Rig) -> None:
 def constants(rig: Rig) -> AmdBuffer:
     """A buffer that the GPU may only read."""
     device = rig.device
-    use = Use(AllocFlag.VRAM | AllocFlag.NO_SUBSTITUTE)
-    bo = allocate(device.gpu, 4096, use, "constants")
-    home = Wrapped(bo, memoryview(b""))
+    bo = device.iface.allocate(4096, Use.CONSTANT, "constants")
+    home = Wrapped(bo, memoryview(b""), 0)
     device._wrapped.append(home)
     return AmdBuffer(device, 4096, bo.gpu_va, home, True)
 
@@ -315,7 +313,7 @@ def settled(rig: Rig) -> tuple[object, ...]:
     """What the device holds when nothing is cached; the same before and after trouble."""
     still_right(rig)
     rig.device.trim()
-    return rig.board.baseline(), rig.device.gpu.handles, rig.device.gpu.bytes_held
+    return rig.board.baseline(), rig.device.iface.handles, rig.device.iface.bytes_held
 
 
 class Bystander:

@@ -13,8 +13,8 @@ import pytest
 from boards.amd.machine import open_board
 from boards.amd.world import BoardWorld
 from drivers.amd.device import AmdDevice
-from drivers.amd.events import Events
-from drivers.amd.session import close_session
+from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd_waiting import Events
 from drivers.world.foreign import ForeignWorld
 from tests import amd_kernels
 from tests.boards.driver_harness import add, get, kernel, open_on, put
@@ -118,7 +118,7 @@ def copy_graph(device: AmdDevice) -> Iterator[object]:
 
 @contextmanager
 def events(device: AmdDevice) -> Iterator[object]:
-    made = Events.open(device.gpu)
+    made = Events.open(device.iface)
     yield made
     made.close()
 
@@ -133,7 +133,7 @@ def held(board: BoardWorld, device: AmdDevice) -> tuple[object, ...]:
     """Everything that can leak, with nothing cached."""
     device.trim()
     maps = len(board._maps)
-    return board.baseline(), maps, device.gpu.handles, device.gpu.bytes_held
+    return board.baseline(), maps, device.iface.handles, device.iface.bytes_held
 
 
 @BOTH

@@ -14,7 +14,7 @@ import pytest
 
 from boards.amd.machine import Options, open_board
 from drivers.amd.aql_ring import SLOTS
-from drivers.amd.session import close_session
+from drivers.amd.kfd_session import close_session
 from drivers.base.contracts import Param
 from drivers.base.errors import BadArgument, DeviceFault, Hang
 from drivers.world.foreign import ForeignWorld

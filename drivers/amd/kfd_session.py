@@ -47,7 +47,7 @@ class Session:
         self.world, self.fd, self.minor, self.ids = world, fd, minor, ids
         self.lock = RLock()
         self.event_page: object = None
-        """The Bo of the event page; `drivers.amd.events` makes it."""
+        """The Bo of the event page; `drivers.amd.kfd_waiting` makes it."""
         self._render: dict[int, int] = {}
         """Open render files by gpu_id."""
         self.stranded: list[Region] = []
@@ -67,11 +67,6 @@ class Session:
                 "/dev/kfd belongs to the process that this one was forked from",
                 hint="open a device of its own in every process, after the fork",
             )
-
-    def signal_at(self, va: int) -> int | None:
-        """The value of the signal of any device that is there."""
-        found = (peek(va) for peek in self.peeks)
-        return next((value for value in found if value is not None), None)
 
     def acquire(self, node: GpuNode) -> int:
         """The render file of a GPU whose address space is this process's."""

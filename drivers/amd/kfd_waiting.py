@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from drivers.amd.bo import Bo, Gpu, Use, allocate
 from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.iface import PageFault, Reset, Trouble, Use
+from drivers.amd.kfd_bo import Bo, Gpu, allocate
 from drivers.amd.kfd_event import (
     CREATE_EVENT,
     DESTROY_EVENT,
@@ -20,7 +20,10 @@ from drivers.amd.kfd_event import (
     EventData,
     EventType,
     HwExceptionData,
+    MemoryErrorType,
     MemoryExceptionData,
+    ResetCause,
+    ResetType,
     WaitEventsArgs,
     WaitResult,
 )
@@ -32,14 +35,6 @@ _SIGNAL, _MEMORY, _HARDWARE = range(3)
 _KINDS: Final = (EventType.SIGNAL, EventType.MEMORY, EventType.HW_EXCEPTION)
 LONGEST_WAIT_MS: Final = 0xFFFF_FFFE
 """One more means for ever. # src: kfd_priv.h KFD_EVENT_TIMEOUT_INFINITE"""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """What the kernel told of a fault: one of the two is there."""
-
-    memory: MemoryExceptionData | None = None
-    hardware: HwExceptionData | None = None
 
 
 class Events:
@@ -105,7 +100,7 @@ class Events:
         ours = self.gpu.gpu_id
         if ours not in (memory.gpu_id, hardware.gpu_id):
             return None
-        return Trouble(
+        return told(
             memory if memory.gpu_id == ours else None,
             hardware if hardware.gpu_id == ours else None,
         )
@@ -119,11 +114,36 @@ class Events:
         run_all([*steps, *(array.close for array in self._arrays)])
 
 
+def told(memory: MemoryExceptionData | None, hardware: HwExceptionData | None) -> Trouble:
+    """The kernel's two kinds of exception, one of which is there, as the devices' vocabulary."""
+    page, cause, reset = None, "", None
+    if hardware is not None:
+        cause = "ECC" if hardware.reset_cause == ResetCause.ECC else "GPU hang"
+        whole = hardware.reset_type == ResetType.WHOLE_GPU_RESET
+        reset = Reset(whole, bool(hardware.memory_lost))
+    if memory is not None and memory.error_type != MemoryErrorType.NO_RAS:
+        cause = "ECC" if memory.error_type != MemoryErrorType.GPU_HANG else "GPU hang"
+    elif memory is not None:
+        page = _page_fault(memory)
+    return Trouble(page, cause, reset)
+
+
+def _page_fault(data: MemoryExceptionData) -> PageFault:
+    if data.not_present:
+        kind = "unmapped"
+    elif data.read_only:
+        kind = "read-only"
+    else:
+        kind = "no-execute" if data.no_execute else "memory"
+    access = "write" if data.read_only else "read"
+    return PageFault(data.va, kind, access, bool(data.imprecise))
+
+
 def _page(gpu: Gpu, undo: Undo) -> Bo:
     """The event page: this process's, mapped to this GPU too, or a new one."""
     page = gpu.session.event_page
     if isinstance(page, Bo):
-        page.map_to(gpu.gpu_id)
+        page.map_to_gpu(gpu.gpu_id)
         return page
     page = allocate(gpu, EVENT_PAGE_BYTES, Use.SHARED, "event page", host=True)
     undo.add(page.free)

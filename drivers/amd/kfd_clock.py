@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drivers.amd.bo import Gpu
+from drivers.amd.kfd_bo import Gpu
 from drivers.amd.kfd_process import GET_CLOCK_COUNTERS, GetClockCountersArgs
 
 NS_PER_TICK = 10
@@ -16,7 +16,7 @@ NS_PER_TICK = 10
 
 
 @dataclass(frozen=True, slots=True)
-class GpuClock:
+class KfdClock:
     """Both clocks at one moment."""
 
     gpu: Gpu
@@ -39,7 +39,7 @@ def _read(gpu: Gpu) -> GetClockCountersArgs:
     return GET_CLOCK_COUNTERS(gpu.world, gpu.session.fd, args)
 
 
-def read_clock(gpu: Gpu) -> GpuClock:
+def read_clock(gpu: Gpu) -> KfdClock:
     """Both clocks, from the kernel."""
     now = _read(gpu)
-    return GpuClock(gpu, now.gpu_clock_counter, now.system_clock_counter)
+    return KfdClock(gpu, now.gpu_clock_counter, now.system_clock_counter)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.amd.bo import Gpu
 from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.iface import Apertures
+from drivers.amd.kfd_bo import Gpu
 from drivers.amd.kfd_process import (
     GET_PROCESS_APERTURES_NEW,
     GetProcessAperturesNewArgs,
@@ -16,7 +17,7 @@ from drivers.base.errors import MalformedInput
 MOST: Final = PAGE_BYTES // ProcessDeviceApertures.SIZE
 
 
-def read_apertures(gpu: Gpu) -> ProcessDeviceApertures:
+def read_apertures(gpu: Gpu) -> Apertures:
     """The apertures of one GPU. Raises: MalformedInput when the kernel tells none for it."""
     region = gpu.world.mmap(-1, PAGE_BYTES)
     try:
@@ -30,7 +31,7 @@ def read_apertures(gpu: Gpu) -> ProcessDeviceApertures:
         for number in range(min(args.num_of_nodes, MOST)):
             found = ProcessDeviceApertures.of(region.read(number * size, size))
             if found.gpu_id == gpu.gpu_id:
-                return found
+                return Apertures(found.lds_base, found.scratch_base)
     finally:
         region.close()
     raise MalformedInput(

@@ -7,10 +7,10 @@ the GPU's page tables. Each step is undone when a later one fails.
 
 from __future__ import annotations
 
-from enum import IntFlag
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.iface import Iface, Use
 from drivers.amd.kfd_memory import (
     ALLOC_MEMORY_OF_GPU,
     FREE_MEMORY_OF_GPU,
@@ -22,7 +22,7 @@ from drivers.amd.kfd_memory import (
     MapMemoryToGpuArgs,
     UnmapMemoryFromGpuArgs,
 )
-from drivers.amd.session import MAX_IDS, Session
+from drivers.amd.kfd_session import MAX_IDS, Session
 from drivers.base.contracts import Region
 from drivers.base.errors import (
     BadArgument,
@@ -41,19 +41,17 @@ _HANDLE_GPU_SHIFT: Final = 32  # src: kfd_chardev.c, MAKE_HANDLE
 _ID_BYTES: Final = 4
 
 
-class Use(IntFlag):
-    """What memory is for, as the flags that the kernel wants for it."""
-
-    DEVICE = AllocFlag.VRAM | AllocFlag.NO_SUBSTITUTE | AllocFlag.WRITABLE
-    """Data that kernels work on."""
-    CODE = DEVICE | AllocFlag.EXECUTABLE
-    SHARED = (
-        AllocFlag.GTT | AllocFlag.NO_SUBSTITUTE | AllocFlag.WRITABLE | AllocFlag.EXECUTABLE
-        | AllocFlag.COHERENT | AllocFlag.UNCACHED
-    )  # fmt: skip
-    """Host memory that both sides write while the other looks: rings, signals, arguments."""
-    HOST = AllocFlag.USERPTR | AllocFlag.WRITABLE | AllocFlag.COHERENT | AllocFlag.UNCACHED
-    """Memory that the process has already."""
+_CONSTANT = AllocFlag.VRAM | AllocFlag.NO_SUBSTITUTE
+_DEVICE = _CONSTANT | AllocFlag.WRITABLE
+_FLAGS: Final = {
+    Use.CONSTANT: _CONSTANT,
+    Use.DEVICE: _DEVICE,
+    Use.CODE: _DEVICE | AllocFlag.EXECUTABLE,
+    Use.SHARED: AllocFlag.GTT | AllocFlag.NO_SUBSTITUTE | AllocFlag.WRITABLE
+    | AllocFlag.EXECUTABLE | AllocFlag.COHERENT | AllocFlag.UNCACHED,
+}  # fmt: skip
+_HOST: Final = AllocFlag.USERPTR | AllocFlag.WRITABLE | AllocFlag.COHERENT | AllocFlag.UNCACHED
+"""Memory that the process has already."""
 
 
 class Gpu:
@@ -92,8 +90,12 @@ class Bo:
             raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it out")
         return self.region.view()
 
-    def map_to(self, gpu_id: int) -> None:
-        """Also into the page tables of another GPU, at the same address."""
+    def map_to(self, other: Iface) -> None:
+        """Also into the page tables of another GPU of the session, at the same address."""
+        self.map_to_gpu(other.node.gpu_id)
+
+    def map_to_gpu(self, gpu_id: int) -> None:
+        """The same, of the GPU with this number."""
         if gpu_id not in self.gpus:
             _map(self.gpu, self.handle, [gpu_id])
             self.gpus.append(gpu_id)
@@ -146,7 +148,7 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) 
         space = world.reserve(nbytes + align + 2 * GUARD_BYTES)
         undo.add(space.close)
         at = GUARD_BYTES + -(space.cpu_va + GUARD_BYTES) % align
-        args = _alloc(gpu, space.cpu_va + at, nbytes, use, 0)
+        args = _alloc(gpu, space.cpu_va + at, nbytes, _FLAGS[use], 0)
         handle = args.handle
         undo.hand_over(lambda: _free_at(gpu, handle, nbytes, space))
         region = None
@@ -164,22 +166,24 @@ def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> Bo:
             f"{nbytes:#x} bytes at {cpu_va:#x} are not whole pages", hint="copy them instead"
         )
     with Undo() as undo:
-        handle = _alloc(gpu, cpu_va, nbytes, Use.HOST, cpu_va).handle
+        handle = _alloc(gpu, cpu_va, nbytes, _HOST, cpu_va).handle
         undo.add(lambda: _free(gpu, handle, nbytes))
         _map(gpu, handle, [gpu.gpu_id])
     return Bo(gpu, name, handle, cpu_va, nbytes, None, None)
 
 
-def _alloc(gpu: Gpu, gpu_va: int, nbytes: int, use: Use, user_va: int) -> AllocMemoryOfGpuArgs:
+def _alloc(
+    gpu: Gpu, gpu_va: int, nbytes: int, flags: AllocFlag, user_va: int
+) -> AllocMemoryOfGpuArgs:
     gpu.session.check_process()
     args = AllocMemoryOfGpuArgs(
-        va_addr=gpu_va, size=nbytes, gpu_id=gpu.gpu_id, flags=int(use), mmap_offset=user_va
+        va_addr=gpu_va, size=nbytes, gpu_id=gpu.gpu_id, flags=int(flags), mmap_offset=user_va
     )
     try:
         ALLOC_MEMORY_OF_GPU(gpu.world, gpu.session.fd, args)
     except OutOfMemory as error:
         raise OutOfMemory(
-            f"the kernel has no {nbytes:,} bytes of {use.name} memory for GPU {gpu.gpu_id:#x}",
+            f"the kernel has no {nbytes:,} bytes of {_heap(flags)} for GPU {gpu.gpu_id:#x}",
             requested=nbytes, used=gpu.bytes_held, cached=0, limit=0,
             hint="free buffers or close other programs, then try again",
         ) from (error.__cause__ or error)  # fmt: skip
@@ -190,6 +194,12 @@ def _alloc(gpu: Gpu, gpu_va: int, nbytes: int, use: Use, user_va: int) -> AllocM
     gpu.handles += 1
     gpu.bytes_held += nbytes
     return args
+
+
+def _heap(flags: AllocFlag) -> str:
+    if flags & AllocFlag.VRAM:
+        return "VRAM"
+    return "GTT memory" if flags & AllocFlag.GTT else "pinned host memory"
 
 
 def _free(gpu: Gpu, handle: int, nbytes: int) -> None:

@@ -1,0 +1,131 @@
+"""One GPU through /dev/kfd: the kernel's session, memory, events and queues as an Iface."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drivers.amd.chips import Chip
+from drivers.amd.cwsr import SaveArea
+from drivers.amd.hwqueue import HwQueue
+from drivers.amd.iface import Apertures, GpuClock, Iface, Plan, Prepare, Trouble, Use
+from drivers.amd.kfd_apertures import read_apertures
+from drivers.amd.kfd_bo import Bo, Gpu, allocate, wrap
+from drivers.amd.kfd_clock import read_clock
+from drivers.amd.kfd_hwqueue import Doorbells, open_queue
+from drivers.amd.kfd_session import Session, enable_runtime, open_session
+from drivers.amd.kfd_waiting import Events
+from drivers.amd.look import Gpu as Seen
+from drivers.amd.look import look
+from drivers.amd.nodes import GpuNode
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError, DeviceGone, NotFound, Unsupported
+from drivers.base.undo import Undo, run_all
+
+_EVICTS_NOT: Final = "amdgpu.no_queue_eviction_on_vm_fault=1"
+
+
+class KfdIface(Gpu):
+    """A GPU of this process's session; `open_kfd` makes it."""
+
+    name = "KFD"
+    evicts = True
+    clock: GpuClock
+    events: Events
+    mailbox_va: int
+    event_id: int
+
+    def __init__(
+        self, session: Session, node: GpuNode, chip: Chip, area: SaveArea, render_fd: int
+    ) -> None:
+        super().__init__(session, node.gpu_id, render_fd)
+        self.node, self.chip, self._area = node, chip, area
+        self.peeks = session.peeks
+        self.gone: DeviceError | None = None
+        self._doorbells = Doorbells(self)
+
+    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> Bo:
+        """Memory for one use. Raises: OutOfMemory, and what the kernel refuses."""
+        return allocate(self, nbytes, use, name, host=host)
+
+    def wrap(self, cpu_va: int, nbytes: int, name: str) -> Bo:
+        """Whole pages of this process's own memory, at the address where they are."""
+        return wrap(self, cpu_va, nbytes, name)
+
+    def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
+        """A queue of the kernel's. Nothing is left behind by a failure."""
+        engines = self.node.sdma_engines
+        return open_queue(self, self._doorbells, plan, self._area, engines, prepare)
+
+    def wait(self, timeout_ms: int) -> Trouble | None:
+        """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+        return self.events.wait(timeout_ms)
+
+    def apertures(self) -> Apertures:
+        """As the kernel tells this process."""
+        return read_apertures(self)
+
+    def shares(self, other: Iface) -> bool:
+        """Whether the other GPU is one of the same session."""
+        return isinstance(other, KfdIface) and other.session is self.session
+
+    def lost(self, trouble: Trouble) -> DeviceError:
+        """The kernel stopped all queues for good; this process is refused the GPU from now on.
+
+        # src: kfd_int_process_v11.c, kfd_dqm_evict_pasid(); amdgpu_drv.c no_queue_eviction...
+        # src: kfd_device.c kgd2kfd_pre_reset(), and the comment above kgd2kfd_post_reset()
+        """
+        where = f"{self.chip.name} at {self.node.pci_address}"
+        if trouble.reset is not None:
+            gone = DeviceGone(
+                f"{where}: after its reset the GPU runs no queue of this process any more",
+                hint="start a new process",
+            )
+        else:
+            gone = DeviceGone(
+                f"{where}: after a page fault the kernel runs no queue of this process any more",
+                hint=f"start a new process; with {_EVICTS_NOT} on the kernel's "
+                "command line a process goes on after a fault",
+            )
+        self.gone = self.session.evicted[self.gpu_id] = gone
+        return gone
+
+    def close(self) -> None:
+        """Destroy the events, unmap the doorbells; the session stays the process's."""
+        run_all([self._doorbells.close, self.events.close])
+
+
+def open_kfd(world: World, index: int) -> KfdIface:
+    """The GPU with this number among those that KFD manages and that are supported.
+
+    Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel refuses.
+    """
+    seen = _chosen(world, index)
+    chip, area, node = seen.chip, seen.area, seen.node
+    if chip is None or area is None:
+        raise Unsupported(f"KFD node {node.index} is not supported")
+    session = open_session(world)
+    with Undo() as undo:
+        iface = KfdIface(session, node, chip, area, session.acquire(node))
+        enable_runtime(session)
+        events = iface.events = Events.open(iface)
+        undo.add(events.close)
+        iface.mailbox_va, iface.event_id = events.mailbox_va, events.event_id
+        iface.clock = read_clock(iface)
+    return iface
+
+
+def _chosen(world: World, index: int) -> Seen:
+    """The GPU with this number among those that are supported. Raises: what is in the way."""
+    found = look(world)
+    if found.problem is not None:
+        raise found.problem
+    supported = [gpu for gpu in found.gpus if gpu.supported]
+    if index < len(supported):
+        return supported[index]
+    for gpu in found.gpus:
+        if gpu.problems:
+            raise gpu.problems[0]
+    raise NotFound(
+        f"there is no AMD:{index}: KFD manages {len(supported)} supported GPUs",
+        hint="python -m drivers.amd.probe shows them",
+    )
