@@ -1,0 +1,110 @@
+"""What the blocks of one GPU share. Parts get it whole; gpu.py puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from boards.amd.engine_types import Chip
+from boards.amd.hardware import Hardware
+from boards.amd.pci.function import BusMaster
+from boards.amd.pci.options import PciOptions
+from boards.amd.pci.register_file import Block, RegisterFile
+from boards.amd.pci.vram import PciVram
+from boards.amd.pool import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """VRAM that only the firmware may touch."""
+
+    start: int
+    end: int
+
+
+class Nowhere:
+    """The bus before the function is put into a machine."""
+
+    def decode(self, address: int, nbytes: int, write: bool) -> tuple[Pool, int] | None:
+        return None
+
+    def message(self, vector: int) -> None:
+        return None
+
+
+class Board:
+    """Memory, registers, loaded firmware, the bus; and hooks that parts add themselves to."""
+
+    def __init__(
+        self, hardware: Hardware, chip: Chip, vram_bytes: int, options: PciOptions
+    ) -> None:
+        self.hardware, self.chip, self.options = hardware, chip, options
+        self.clock = hardware.clock
+        self.vram = PciVram(f"VRAM of {chip.name}", vram_bytes, options.poison_bytes)
+        self.registers = RegisterFile(self.find)
+        self.bus: BusMaster = Nowhere()
+        self.bus_master_on: Callable[[], bool] = lambda: False
+        self.raise_msi: Callable[[int], None] = lambda vector: None
+        self.loaded: set[str] = set()
+        """Firmware that has arrived, by the PSP's names: "SMU", "RLC_G", "RS64_MEC", ...; and
+        "RLC_AUTOLOAD" once the RLC was told to start everything."""
+        self.guarded: list[Guarded] = []
+        self.mc_base = 0x80_0000_0000 if chip.family == "gfx11" else 0x100_0000_0000
+        """Memory-controller address of VRAM's byte 0: where the firmware put the aperture."""
+        self._resets: list[Callable[[], None]] = []
+        self._pumps: list[Callable[[], bool]] = []
+
+    # Hooks
+
+    def on_reset(self, hook: Callable[[], None]) -> None:
+        """Called after all registers forgot, in mode-1 and bus resets."""
+        self._resets.append(hook)
+
+    def on_pump(self, hook: Callable[[], bool]) -> None:
+        """Called until none moves anything."""
+        self._pumps.append(hook)
+
+    def resets(self) -> Iterable[Callable[[], None]]:
+        """What `on_reset` was given."""
+        return tuple(self._resets)
+
+    def pump(self) -> bool:
+        """One round of everything that can move."""
+        moved = False
+        for hook in self._pumps:
+            moved |= hook()
+        return moved
+
+    # Reports
+
+    def find(self, kind: str, what: str, detail: str = "") -> None:
+        """A rule that was broken."""
+        self.hardware.find(kind, what, detail)
+
+    # Addresses
+
+    def block(self, name: str, instance: int = 0) -> Block:
+        """An instance of a block. Raises: KeyError."""
+        for block in self.registers.every(name):
+            if block.instance == instance:
+                return block
+        raise KeyError(f"{self.chip.name} has no {name}[{instance}]")
+
+    def vram_offset(self, mc_address: int, nbytes: int) -> int | None:
+        """The offset of a memory-controller address in VRAM; None: it is not all VRAM."""
+        off = mc_address - self.mc_base
+        return off if off >= 0 and off + nbytes <= self.vram.nbytes else None
+
+    def is_guarded(self, off: int, nbytes: int) -> bool:
+        """Whether a piece of VRAM is, in part, the firmware's alone."""
+        return any(off < area.end and area.start < off + nbytes for area in self.guarded)
+
+    def dma(self, address: int, nbytes: int, *, write: bool) -> tuple[Pool, int] | None:
+        """Host memory behind a bus address; dropped, and a finding, with bus mastering off."""
+        if not self.bus_master_on():
+            self.find("DMA with bus mastering off", f"{self.chip.name}", f"{address:#x}")
+            return None
+        found = self.bus.decode(address, nbytes, write)
+        if found is None:
+            self.find("DMA outside mapped memory", f"{address:#x}+{nbytes:#x}", "")
+        return found

@@ -1,0 +1,24 @@
+"""How strict and how slow the PCI function is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class PciOptions:
+    """Of one function."""
+
+    bar_bytes: int = 0
+    """BAR0 before it is resized; 0: as large as VRAM (a large BAR)."""
+    psp_s: float = 0.0
+    """How long the security processor takes for each stage or command, by the board's clock."""
+    smu_s: float = 0.0
+    """The same for the power controller."""
+    poison_bytes: int = 0
+    """Of VRAM's beginning that hold poison for the host too from power-on; the rest looks like
+    zeros to the host and like poison to the GPU until somebody writes it."""
+    harvested_cus: int = 0
+    """Compute units that the harvest registers report as cut off."""
+    firmware: bool = True
+    """False: the firmware checks are off and every block counts as loaded (unit tests)."""

@@ -1,0 +1,195 @@
+"""Registers by address: storage, and behaviour where a block has attached some.
+
+A block's part attaches itself in its constructor: `block.on_write("CP_HQD_ACTIVE", self._active)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from boards.amd.pci.register_table import Table
+
+Reader = Callable[[], int]
+Writer = Callable[[int], None]
+Key = Hashable
+Find = Callable[[str, str, str], None]
+_WORD = 0xFFFF_FFFF
+_ONE: Key = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Bank:
+    """Which copy of a register a read looks at, and which ones a write reaches."""
+
+    read: Callable[[], Key]
+    write: Callable[[], Iterable[Key]]
+
+
+class Block:
+    """One instance of one IP block."""
+
+    def __init__(
+        self, name: str, instance: int, bases_dw: Sequence[int], table: Table, find: Find
+    ) -> None:
+        self.name, self.instance, self.table = name, instance, table
+        self.bases_dw = tuple(bases_dw)
+        self._find = find
+        self._values: dict[tuple[str, Key], int] = {}
+        self._presets: dict[str, int] = {}
+        self._readers: dict[str, Reader] = {}
+        self._writers: dict[str, Writer] = {}
+        self._banks: dict[str, _Bank] = {}
+        self._read_only: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        """Whether this version of the block has such a register."""
+        return name in self.table
+
+    def address_dw(self, name: str) -> int:
+        """Where a register is, counted in dwords. Raises: KeyError."""
+        register = self.table[name]
+        return self.bases_dw[register.segment] + register.offset_dw
+
+    # What a part of the board attaches
+
+    def on_read(self, name: str, reader: Reader) -> None:
+        """A read of the register asks `reader` instead of storage."""
+        self._readers[self._known(name)] = reader
+
+    def on_write(self, name: str, writer: Writer) -> None:
+        """A write is stored, and then told to `writer`."""
+        self._writers[self._known(name)] = writer
+
+    def read_only(self, *names: str) -> None:
+        """Writes change nothing and are findings."""
+        self._read_only.update(self._known(name) for name in names)
+
+    def bank(
+        self,
+        names: Iterable[str],
+        read: Callable[[], Key],
+        write: Callable[[], Iterable[Key]] | None = None,
+    ) -> None:
+        """Registers of which there are several copies; another register selects."""
+        bank = _Bank(read, write or (lambda: (read(),)))
+        for name in names:
+            self._banks[self._known(name)] = bank
+
+    def preset(self, name: str, value: int) -> None:
+        """What a register holds after reset; zero unless this is called."""
+        self._presets[self._known(name)] = value
+
+    def _known(self, name: str) -> str:
+        if name not in self.table:
+            raise KeyError(f"{self.name} has no register {name} in its table")
+        return name
+
+    # What hardware sees
+
+    def key(self, name: str) -> Key:
+        """The copy of a register that a read from the bus would look at now."""
+        bank = self._banks.get(name)
+        return _ONE if bank is None else bank.read()
+
+    def get(self, name: str, key: Key = _ONE) -> int:
+        """What is stored, without any behaviour; `key` names the copy of a banked register."""
+        return self._values.get((name, key), self._presets.get(name, 0))
+
+    def put(self, name: str, value: int, key: Key = _ONE) -> None:
+        """Store as hardware does: no behaviour, no rule."""
+        self._values[self._known(name), key] = value & _WORD
+
+    def field(self, name: str, field: str, key: Key = _ONE) -> int:
+        """A field of what is stored."""
+        return self.table[name].get(self.get(name, key), field)
+
+    def put_field(self, name: str, field: str, number: int, key: Key = _ONE) -> None:
+        """Replace a field of what is stored."""
+        self.put(name, self.table[name].put(self.get(name, key), field, number), key)
+
+    # What the bus does
+
+    def read(self, name: str) -> int:
+        """A read from the bus."""
+        reader = self._readers.get(name)
+        return self.get(name, self.key(name)) if reader is None else reader() & _WORD
+
+    def write(self, name: str, value: int) -> None:
+        """A write from the bus."""
+        if name in self._read_only:
+            self._find("write to a read-only register", f"{self}.{name}", f"{value:#x}")
+            return
+        bank = self._banks.get(name)
+        for key in (_ONE,) if bank is None else tuple(bank.write()):
+            self._values[name, key] = value & _WORD
+        writer = self._writers.get(name)
+        if writer is not None:
+            writer(value & _WORD)
+
+    def reset(self) -> None:
+        """Every register forgets."""
+        self._values.clear()
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.instance}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The register behind an address."""
+
+    block: Block
+    name: str
+
+
+class RegisterFile:
+    """All blocks of a GPU by address; an address is counted in dwords."""
+
+    def __init__(self, find: Find) -> None:
+        self._find = find
+        self.blocks: list[Block] = []
+        self._places: dict[int, Place] = {}
+        self.watch: Callable[[str, str, int], None] | None = None
+        """Told ("read" or "write", "GC[0].CP_STAT", value) of every access; None: nobody."""
+
+    def add(self, block: Block, shift_dw: int = 0) -> Block:
+        """Place the registers of a block; where two blocks share an address the first has it."""
+        self.blocks.append(block)
+        for name in block.table:
+            self._places.setdefault(block.address_dw(name) + shift_dw, Place(block, name))
+        return block
+
+    def every(self, name: str) -> list[Block]:
+        """All instances of a block, in order."""
+        return [block for block in self.blocks if block.name == name]
+
+    def at(self, address_dw: int) -> Place | None:
+        """The register at an address."""
+        return self._places.get(address_dw)
+
+    def read(self, address_dw: int) -> int:
+        """A read that arrived from the bus or through an index and data pair."""
+        place = self._places.get(address_dw)
+        if place is None:
+            self._find("unknown register", f"read of dword {address_dw:#x}", "")
+            return 0
+        value = place.block.read(place.name)
+        if self.watch is not None:
+            self.watch("read", f"{place.block}.{place.name}", value)
+        return value
+
+    def write(self, address_dw: int, value: int) -> None:
+        """The same for a write."""
+        place = self._places.get(address_dw)
+        if place is None:
+            self._find("unknown register", f"write of dword {address_dw:#x}", f"{value:#x}")
+            return
+        if self.watch is not None:
+            self.watch("write", f"{place.block}.{place.name}", value)
+        place.block.write(place.name, value)
+
+    def reset(self) -> None:
+        """Every register of every block forgets."""
+        for block in self.blocks:
+            block.reset()
