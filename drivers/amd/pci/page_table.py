@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.chips import PAGE_BYTES
@@ -82,6 +83,10 @@ def _longest(va: int, address: int, nbytes: int) -> _Run:
     return _Run(va, address, 1 << fragment, PTB, fragment)
 
 
+def _same_table(run: _Run) -> tuple[int, int]:
+    return run.level, run.va // (ENTRIES << SHIFTS[run.level])
+
+
 class PageTable:
     """What one process maps. Every call makes its writes visible to the GPU (HDP flush)."""
 
@@ -131,16 +136,24 @@ class PageTable:
         self._maps[va] = nbytes
         done = va
         try:
-            for run in _runs(va, pieces):
-                table = self._table(run.va, run.level)
-                entry = run.address | flags[run.level] | run.fragment << FRAGMENT_SHIFT
-                self._write(table, run.va, run.count, entry, 1 << SHIFTS[run.level])
-                table.used += run.count
-                done = run.va + (run.count << SHIFTS[run.level])
+            for (level, _), runs in groupby(_runs(va, pieces), _same_table):
+                done = self._fill(level, flags[level], tuple(runs))
         except BaseException:
             self._forget(va, done)
+            self._prune(done)
             raise
         self.gpu.flush_hdp()
+
+    def _fill(self, level: int, flags: int, runs: tuple[_Run, ...]) -> int:
+        """Entries of one table, with one write; the address behind them."""
+        table, step = self._table(runs[0].va, level), 1 << SHIFTS[level]
+        entries = array("Q")
+        for run in runs:
+            first = run.address | flags | run.fragment << FRAGMENT_SHIFT
+            entries.extend(range(first, first + run.count * step, step))
+        self._write(table, runs[0].va, entries)
+        table.used += len(entries)
+        return runs[0].va + len(entries) * step
 
     def unmap(self, va: int, nbytes: int) -> None:
         """Exactly what one `map` mapped. The GPU may use old translations until a flush."""
@@ -178,11 +191,13 @@ class PageTable:
         empty = array("Q", [self.format.empty(table.level)] * ENTRIES)
         self.gpu.vram.write(table.offset, empty.tobytes())
 
-    def _write(self, table: _Table, va: int, count: int, entry: int, step: int) -> None:
+    def _write(self, table: _Table, va: int, entries: array[int]) -> None:
         index = va >> SHIFTS[table.level] & ENTRIES - 1
-        entries = range(entry, entry + count * step, step) if step else [entry] * count
-        data = array("Q", entries).tobytes()
-        self.gpu.vram.write(table.offset + index * ENTRY_BYTES, data)
+        self.gpu.vram.write(table.offset + index * ENTRY_BYTES, entries.tobytes())
+
+    def _erase(self, table: _Table, va: int, count: int) -> None:
+        self._write(table, va, array("Q", [self.format.empty(table.level)] * count))
+        table.used -= count
 
     def _table(self, va: int, level: int) -> _Table:
         """The table of a level that covers an address, made on the way where it is missing."""
@@ -196,7 +211,7 @@ class PageTable:
                 child = _Table(offset, table.level + 1)
                 self._clear(child)
                 address = self.gpu.physical_base + offset
-                self._write(table, va, 1, self.format.table(address, table.level), 0)
+                self._write(table, va, array("Q", [self.format.table(address, table.level)]))
                 table.children[index] = child
                 table.used += 1
             table = child
@@ -212,22 +227,30 @@ class PageTable:
             va = self._forget_run(va, end)
         self.gpu.flush_hdp()
 
-    def _forget_run(self, va: int, end: int) -> int:
-        """Empty the entries of one table from `va` on; the address behind them."""
+    def _path(self, va: int) -> list[_Table]:
+        """The tables that cover an address, the root first."""
         path = [self._root]
         for shift in SHIFTS[:PTB]:
             child = path[-1].children.get(va >> shift & ENTRIES - 1)
             if child is None:
                 break
             path.append(child)
+        return path
+
+    def _prune(self, va: int) -> None:
+        """Drop tables that were made for an address, and got no entry."""
+        self._retire(self._path(va), va)
+
+    def _forget_run(self, va: int, end: int) -> int:
+        """Empty the entries of one table from `va` on; the address behind them."""
+        path = self._path(va)
         table = path[-1]
         shift = SHIFTS[table.level]
         left = ENTRIES - (va >> shift & ENTRIES - 1)
         count = min(left, end - va >> shift)
         if table.level == PDB0:
             count = self._pages_here(table, va, count)
-        self._write(table, va, count, self.format.empty(table.level), 0)
-        table.used -= count
+        self._erase(table, va, count)
         self._retire(path, va)
         return va + (count << shift)
 
@@ -242,7 +265,6 @@ class PageTable:
             if table.used:
                 return
             index = va >> SHIFTS[parent.level] & ENTRIES - 1
-            self._write(parent, va, 1, self.format.empty(parent.level), 0)
+            self._erase(parent, va, 1)
             del parent.children[index]
-            parent.used -= 1
             self._retired.append(table)
