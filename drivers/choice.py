@@ -29,6 +29,7 @@ _COMPILER_FLAGS: dict[str, tuple[str, str]] = {
     "LLVM": ("CPU", "LLVM"),
     "CLANG": ("CPU", "CLANG"),
 }
+DMA = ("IOMMU", "VRAM", "PHYSICAL")
 MAX_DEVICES = 256
 MAX_THREADS = 1024
 _SHOWN_CHARS = 40
@@ -52,6 +53,13 @@ class Choice:
     """Firmware files that the user vouches for, one by one: they need not be known ones."""
     aql: bool | None = None
     """Whether AMD's compute queues read AQL packets; None for what the chip does best."""
+    dma: str | None = None
+    """What a GPU over PCI may reach of the host's memory: IOMMU, VRAM (nothing) or PHYSICAL.
+
+    None: IOMMU where there is one, else VRAM. Physical addresses are asked for, each time.
+    """
+    firmware_manifest: str | None = None
+    """A manifest that says which firmware files are known, in place of the one that comes along."""
 
 
 def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
@@ -74,6 +82,8 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         firmware_dir=_directory(environ, "UNBOUND_FIRMWARE"),
         firmware_files=_paths(environ, "UNBOUND_FIRMWARE_FILES"),
         aql=_flag(environ, "AMD_AQL") if environ.get("AMD_AQL") else None,
+        dma=_one_of(environ, "AMD_DMA", DMA),
+        firmware_manifest=_file(environ, "UNBOUND_FIRMWARE_MANIFEST"),
     )
 
 
@@ -192,6 +202,17 @@ def _directory(environ: Mapping[str, str], name: str) -> str | None:
             hint=f"Set {name} to a directory such as ~/.cache/unbound",
         )
     return value.rstrip("/") or "/"
+
+
+def _file(environ: Mapping[str, str], name: str) -> str | None:
+    """An absolute path of one file."""
+    value = environ.get(name, "")
+    if value and (not value.startswith("/") or "\0" in value):
+        raise BadChoice(
+            f"{name}={_shown(value)} is not an absolute path",
+            hint=f"Set {name} to the full path of a file, or unset it",
+        )
+    return value or None
 
 
 def _paths(environ: Mapping[str, str], name: str) -> tuple[str, ...]:

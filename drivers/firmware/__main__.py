@@ -16,7 +16,7 @@ from dataclasses import asdict
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
-from drivers.firmware.manifest import amd_manifest
+from drivers.firmware.manifest import chosen_manifest
 from drivers.firmware.report import shown, survey
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
@@ -28,7 +28,9 @@ def main(
     environ: Mapping[str, str] | None = None,
 ) -> tuple[str, int]:
     """What the command prints, and its exit status."""
-    manifest = amd_manifest()
+    choice = choose(os.environ if environ is None else environ)
+    machine = world or LinuxWorld()
+    manifest = chosen_manifest(machine, choice.firmware_manifest)
     parser = argparse.ArgumentParser(prog="python -m drivers.firmware", description=__doc__)
     parser.add_argument("chips", nargs="*", metavar="CHIP", help=f"of {', '.join(manifest.chips)}")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -36,8 +38,6 @@ def main(
     unknown = [arch for arch in options.chips if arch not in manifest.chips]
     if unknown:
         parser.error(f"{unknown[0]!r} is not one of {', '.join(manifest.chips)}")
-    choice = choose(os.environ if environ is None else environ)
-    machine = world or LinuxWorld()
     archs = options.chips or list(manifest.chips)
     chips = survey(machine, manifest, archs, choice.firmware_dir, choice.firmware_files)
     lacking = bool(options.chips) and not all(chip.complete for chip in chips)

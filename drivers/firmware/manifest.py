@@ -9,11 +9,14 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeVar
 
+from drivers.base.contracts import World
 from drivers.base.errors import Unsupported
 from drivers.firmware.fields import Pattern, Table, read_toml
 
 LARGEST_FILE_BYTES = 16 << 20
 """No firmware file is larger; src: the packages that amd.toml names, largest 3.9 MB."""
+LARGEST_MANIFEST_BYTES = 1 << 20
+"""Of a manifest that the user names."""
 _MAX_ID = 0xFFFF
 _MAX_REVISION = 0xFF
 _FILE = re.compile(r"[a-z0-9][a-z0-9_]{0,62}\.bin")
@@ -122,6 +125,16 @@ def amd_manifest() -> Manifest:
     """AMD's, as it came with this program."""
     path = files("firmware_manifests").joinpath("amd.toml")
     return read_manifest(path.read_bytes(), "firmware_manifests/amd.toml")
+
+
+def chosen_manifest(world: World, path: str | None) -> Manifest:
+    """The manifest at `path` (UNBOUND_FIRMWARE_MANIFEST), or AMD's own.
+
+    Raises: NotFound, Denied, MalformedInput.
+    """
+    if path is None:
+        return amd_manifest()
+    return read_manifest(world.read(path, LARGEST_MANIFEST_BYTES), path)
 
 
 def _named(

@@ -43,6 +43,14 @@ def test_the_format_of_amds_queues() -> None:
         choose({"AMD_AQL": "yes"})
 
 
+def test_what_a_bare_gpu_may_reach() -> None:
+    seen = [choose({"AMD_DMA": value}).dma for value in ("", "iommu", "vram", "PHYSICAL")]
+    check(seen == [None, "IOMMU", "VRAM", "PHYSICAL"], str(seen))
+    check(choose({}).firmware_manifest is None)
+    named = {"UNBOUND_FIRMWARE_MANIFEST": "/m/amd.toml"}
+    check(choose(named).firmware_manifest == "/m/amd.toml")
+
+
 @pytest.mark.parametrize(
     ("flag", "kind", "compiler"),
     [
@@ -106,6 +114,8 @@ def test_an_unknown_name_lists_the_names(name: str) -> None:
         ({"DEV": "AMD:1", "CPU": "1"}, ["DEV=AMD:1", "CPU=1"]),
         ({"DEV": "VOODOO"}, KINDS),
         ({"AMD_IFACE": "VFIO"}, ["KFD", "PCI", "USB"]),
+        ({"AMD_DMA": "1"}, ["IOMMU", "VRAM", "PHYSICAL"]),
+        ({"UNBOUND_FIRMWARE_MANIFEST": "amd.toml"}, ["'amd.toml' is not an absolute path"]),
         ({"NV_IFACE": "KFD"}, ["NVK", "PCI"]),
         ({"QCOM_IFACE": "x"}, ["KGSL", "MSM"]),
         ({"AMD_HIP": "1", "AMD_LLVM": "1"}, ["AMD_HIP=1", "AMD_LLVM=1"]),
