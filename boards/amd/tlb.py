@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from boards.amd.pages import EXECUTABLE, HUGE_BYTES, READABLE, SYSTEM, WRITEABLE, Bus, PageTable
+from boards.amd.pages import (
+    EXECUTABLE,
+    HUGE_BYTES,
+    READABLE,
+    SYSTEM,
+    WRITEABLE,
+    Format,
+    Leaf,
+)
 from boards.amd.pool import Pool
 from boards.amd.wave_types import Addresses, Array
 
@@ -38,10 +48,24 @@ class Run:
         )
 
 
-class Tlb:
-    """The cached translations of one process on one GPU."""
+class Tables(Protocol):
+    """What walks the page tables: the kernel's own view of them, or a hub's registers."""
 
-    def __init__(self, table: PageTable, vram: Pool, bus: Bus) -> None:
+    @property
+    def format(self) -> Format: ...
+    def walk(self, va: int) -> Leaf | None: ...
+
+
+class Decoder(Protocol):
+    """What lies behind addresses on the bus."""
+
+    def decode(self, address: int) -> tuple[Pool, int] | None: ...
+
+
+class Tlb:
+    """The cached translations of one address space on one GPU."""
+
+    def __init__(self, table: Tables, vram: Pool, bus: Decoder) -> None:
         self._table, self._vram, self._bus = table, vram, bus
         self._runs: list[Run] = []
         self._starts: list[int] = []
@@ -52,6 +76,12 @@ class Tlb:
     def flush(self) -> None:
         """Forget everything: what the kernel does after it has changed the tables."""
         self._runs, self._starts, self._last, self._arrays = [], [], None, None
+
+    def forget_runs(self, which: Callable[[Run], bool]) -> None:
+        """Forget some of it."""
+        self._runs = [run for run in self._runs if not which(run)]
+        self._starts = [run.start for run in self._runs]
+        self._last = self._arrays = None
 
     def lookup(self, va: int) -> Run | None:
         """The run that holds an address; walks the tables on a miss. None: not mapped."""
@@ -68,23 +98,28 @@ class Tlb:
     def _fill(self, va: int) -> Run | None:
         self.walks += 1
         leaf = self._table.walk(va)
-        if leaf is None:
-            return None
-        pool, offset, nbytes = self._vram, leaf.pa, leaf.nbytes
+        run = None if leaf is None else self._place(leaf, va)
+        return None if run is None else self._insert(run)
+
+    def _place(self, leaf: Leaf, va: int) -> Run | None:
+        """The memory behind what a walk for `va` ended at; None: there is none."""
+        pool, offset = self._vram, leaf.pa
         if leaf.entry & SYSTEM:
             found = self._bus.decode(leaf.pa)
             if found is None:
                 return None
             pool, offset = found
-        if offset + nbytes > pool.nbytes:
+        if offset + leaf.nbytes > pool.nbytes:
             return None
-        pool.prepare(offset, nbytes)
-        run = Run(
-            leaf.va, leaf.va + nbytes, pool, offset,
+        return self._run(leaf, pool, offset)
+
+    def _run(self, leaf: Leaf, pool: Pool, offset: int) -> Run:
+        pool.prepare(offset, leaf.nbytes)
+        return Run(
+            leaf.va, leaf.va + leaf.nbytes, pool, offset,
             bool(leaf.entry & READABLE), bool(leaf.entry & WRITEABLE),
             bool(leaf.entry & EXECUTABLE), not self._table.format.uncached(leaf.entry),
         )  # fmt: skip
-        return self._insert(run)
 
     def _insert(self, run: Run) -> Run:
         """Put a run in its place; stale runs it overlaps keep what they cover."""
