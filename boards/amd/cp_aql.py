@@ -23,8 +23,7 @@ class AqlQueue:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.read = 0
-        self.limit = 0
+        self.read = self.limit = context.spec.start
         self.processor = Processor(context)
         self.in_buffer = False
         self.queue_va = 0
@@ -59,6 +58,11 @@ class AqlQueue:
     def idle(self) -> bool:
         """Whether everything submitted is done."""
         return self.read == self.limit
+
+    @property
+    def read_pointer(self) -> int:
+        """Packets that were read."""
+        return self.read
 
     def step(self) -> Progress:
         """One packet. Raises: PacketFault, MemoryFault, WaveFault, Hung."""

@@ -145,8 +145,8 @@ class Pm4Queue:
         spec = context.spec
         self.context = context
         self.processor = Processor(context)
-        self.ring = Stream(spec.ring_va, 0, spec.ring_bytes // 4)
-        self.wptr = 0
+        self.ring = Stream(spec.ring_va, spec.start, spec.ring_bytes // 4, position=spec.start)
+        self.wptr = spec.start
 
     def doorbell(self, value: int) -> None:
         """A new write pointer. Raises: PacketFault when it cannot be one."""
@@ -172,6 +172,11 @@ class Pm4Queue:
         """Whether everything submitted is done."""
         return self.processor.state.buffer is None and self.ring.position == self.wptr
 
+    @property
+    def read_pointer(self) -> int:
+        """Dwords that were read."""
+        return self.ring.position
+
 
 def check_wptr(context: Context, value: int, last: int, read: int, size: int) -> None:
     """Raises: PacketFault for a write pointer that goes back or overruns unread packets."""
@@ -182,6 +187,8 @@ def check_wptr(context: Context, value: int, last: int, read: int, size: int) ->
         raise context.fault("write pointer", f"{value - read} past {read} in a ring of {size}")
     if value - read == size:
         context.find("full ring", "read and write pointer are equal modulo its size")
+    if not context.spec.wptr_va:  # over PCI it may be left out
+        return
     stored = context.read_int(context.spec.wptr_va, 8)
     if stored < value:  # a later store may have come before its doorbell
         context.find("stale write pointer", f"memory has {stored}, the doorbell {value}")

@@ -106,6 +106,8 @@ class QueueSpec:
     save_bytes: int = 0
     engine: int = 0
     """Of an SDMA queue: number of the copy engine."""
+    start: int = 0
+    """Read and write pointer to begin with, in the queue's own units."""
     active: bool = True
     """False while the kernel has it unmapped (percentage 0, evicted): doorbells wait."""
 

@@ -20,6 +20,8 @@ class Queue(Protocol):
 
     @property
     def idle(self) -> bool: ...
+    @property
+    def read_pointer(self) -> int: ...
     def doorbell(self, value: int) -> None: ...
     def step(self) -> Progress: ...
 
@@ -56,8 +58,11 @@ class Engines:
         self._waves: dict[int, WaveMemory] = {}
         self._pumping = False
 
-    def create(self, spec: QueueSpec, space: Space) -> None:
-        """A queue that runs packets of `spec.ring_va` as `space` maps it. Raises: ValueError."""
+    def create(self, spec: QueueSpec, space: Space, host: Host | None = None) -> None:
+        """A queue that runs packets of `spec.ring_va` as `space` maps it. Raises: ValueError.
+
+        `host` is told what this queue does, where it is not the one that all share.
+        """
         if spec.queue_id in self._queues:
             raise ValueError(f"queue {spec.queue_id} exists; destroy it first")
         if spec.kind not in _KINDS:
@@ -65,8 +70,8 @@ class Engines:
         own = f"SDMA{spec.engine}" if spec.kind == "sdma" else "CP"
         waves = self._waves[spec.queue_id] = WaveMemory(space, spec.queue_id)
         context = Context(
-            spec, self.host, space.agent(own), waves, self._waves, self._signals, self.strict,
-            self.max_steps,
+            spec, host or self.host, space.agent(own), waves, self._waves, self._signals,
+            self.strict, self.max_steps,
         )  # fmt: skip
         self._queues[spec.queue_id] = _Running(context, _KINDS[spec.kind](context))
 
@@ -118,14 +123,13 @@ class Engines:
             progress = running.queue.step()
         except Hung as hung:
             self.hung.add(queue_id)
-            self.host.trace("hang", queue=queue_id, why=str(hung))
+            running.context.host.trace("hang", queue=queue_id, why=str(hung))
             return False
         except (PacketFault, MemoryFault, WaveFault) as fault:
             running.stopped = True
-            self.host.trace(
-                "queue fault", queue=queue_id, why=str(fault), kind=fault.kind, va=fault.va
-            )
-            self.host.queue_fault(running.context.spec, fault)
+            host = running.context.host
+            host.trace("queue fault", queue=queue_id, why=str(fault), kind=fault.kind, va=fault.va)
+            host.queue_fault(running.context.spec, fault)
             return True
         waiting = progress is Progress.WAITING
         if waiting and not running.waiting:
@@ -139,6 +143,14 @@ class Engines:
         running = self._queues[queue_id]
         stuck = running.stopped or queue_id in self.hung
         return not stuck and running.rung is None and running.queue.idle
+
+    def stopped(self, queue_id: int) -> bool:
+        """Whether a fault has stopped a queue. Raises: KeyError."""
+        return self._queues[queue_id].stopped
+
+    def read_pointer(self, queue_id: int) -> int:
+        """How far a queue has come, in its own units. Raises: KeyError."""
+        return self._queues[queue_id].queue.read_pointer
 
     def waiting(self, queue_id: int) -> bool:
         """Whether a queue is parked on a condition that does not hold. Raises: KeyError."""

@@ -18,9 +18,10 @@ class SdmaQueue:
     def __init__(self, context: Context) -> None:
         spec = context.spec
         self.context = context
-        self.ring = Stream(spec.ring_va, 0, spec.ring_bytes // 4)
+        first = spec.start // 4
+        self.ring = Stream(spec.ring_va, first, spec.ring_bytes // 4, position=first)
         self.buffer: Stream | None = None
-        self.wptr = 0
+        self.wptr = spec.start
         self.forms = layout.VERSIONS.get(context.host.chip.sdma[0], {})
 
     def doorbell(self, value: int) -> None:
@@ -36,6 +37,11 @@ class SdmaQueue:
         """Whether everything submitted is done."""
         return self.buffer is None and self.ring.position == self.ring.limit
 
+    @property
+    def read_pointer(self) -> int:
+        """Bytes that were read."""
+        return 4 * self.ring.position
+
     def step(self) -> Progress:
         """One packet. Raises: PacketFault, MemoryFault."""
         self.ring.follow(self.context)
@@ -46,7 +52,7 @@ class SdmaQueue:
             return progress
         before = self.ring.position
         progress = self._run(self.ring)
-        if self.ring.position != before:
+        if self.ring.position != before and self.context.spec.rptr_va:
             self.context.write_int(self.context.spec.rptr_va, 4 * self.ring.position, 8)
         return progress
 
