@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from boards.amd.engine_types import Chip
@@ -51,6 +51,8 @@ class Board:
         self.guarded: list[Guarded] = []
         self.mc_base = 0x80_0000_0000 if chip.family == "gfx11" else 0x100_0000_0000
         """Memory-controller address of VRAM's byte 0: where the firmware put the aperture."""
+        self.hdp_flushes = 0
+        self._flushes_at_launch: dict[Hashable, int] = {}
         self._resets: list[Callable[[], None]] = []
         self._pumps: list[Callable[[], bool]] = []
 
@@ -108,3 +110,32 @@ class Board:
         if found is None:
             self.find("DMA outside mapped memory", f"{address:#x}+{nbytes:#x}", "")
         return found
+
+    def host_read(self, off: int, nbytes: int) -> bytes:
+        """VRAM as the host reads it, where the access is told; all-ones where there is none."""
+        if off < 0 or off + nbytes > self.vram.nbytes or self.is_guarded(off, nbytes):
+            self.find("VRAM that the host may not reach", f"read of {off:#x}+{nbytes:#x}")
+            return b"\xff" * nbytes
+        return self.vram.bytes[off : off + nbytes].tobytes()
+
+    def host_write(self, off: int, data: bytes) -> None:
+        """The same for a write, which is lost."""
+        if off < 0 or off + len(data) > self.vram.nbytes or self.is_guarded(off, len(data)):
+            self.find("VRAM that the host may not reach", f"write of {off:#x}+{len(data):#x}")
+            return
+        self.vram.place(off, data)
+
+    # What the host wrote through BAR0 reaches the GPU when HDP is flushed
+
+    def flush_hdp(self) -> None:
+        """Writes of the host to VRAM have all arrived."""
+        self.hdp_flushes += 1
+
+    def launched(self, ring: Hashable, name: str) -> None:
+        """A doorbell told of new work in a ring in VRAM: HDP must have been flushed since the last.
+
+        Not seen: a flush before the writes rather than after them.
+        """
+        if self._flushes_at_launch.get(ring, 0) == self.hdp_flushes:
+            self.find("doorbell without HDP flush", name)
+        self._flushes_at_launch[ring] = self.hdp_flushes

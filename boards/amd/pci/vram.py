@@ -74,6 +74,6 @@ class PciVram(Vram):
         """How many pages of a range somebody has touched since they were punched out."""
         return sum(end - start for start, end in self.written(off, nbytes)) >> _PAGE_SHIFT
 
-    def as_words(self, off: int, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-        """A window of dwords, as memory: what is written to it is in VRAM."""
-        return self.words[off // 4 : (off + nbytes) // 4]
+    def place(self, off: int, data: bytes) -> None:
+        """Bytes that somebody other than an agent of the GPU writes."""
+        self.bytes[off : off + len(data)] = np.frombuffer(data, np.uint8)
