@@ -19,6 +19,9 @@ TYPE1V2_IOMMU = 3
 """Type1 where an unmap never covers part of a mapping."""
 DEVICE_API = "vfio-pci"
 
+NOIOMMU_GROUP = "vfio-noiommu"
+"""Name of a group that VFIO made up where there is no IOMMU; src: drivers/vfio/vfio_main.c."""
+
 S = TypeVar("S", bound=Struct)
 
 
@@ -299,6 +302,8 @@ DEVICE_GET_INFO = _vfio("VFIO_DEVICE_GET_INFO", 7, DeviceInfo)
 DEVICE_GET_REGION_INFO = _vfio("VFIO_DEVICE_GET_REGION_INFO", 8, RegionInfo)
 DEVICE_GET_IRQ_INFO = _vfio("VFIO_DEVICE_GET_IRQ_INFO", 9, IrqInfo)
 DEVICE_SET_IRQS = _vfio("VFIO_DEVICE_SET_IRQS", 10, OneIrqArgs)
+DEVICE_CLEAR_IRQS = _vfio("VFIO_DEVICE_SET_IRQS", 10, IrqSetHeader)
+"""The same request with no data and a count of zero: the whole index is switched off."""
 IOMMU_GET_INFO = _vfio("VFIO_IOMMU_GET_INFO", 12, Type1Info)
 IOMMU_MAP_DMA = _vfio("VFIO_IOMMU_MAP_DMA", 13, MapDmaArgs)
 IOMMU_UNMAP_DMA = _vfio("VFIO_IOMMU_UNMAP_DMA", 14, UnmapDmaArgs)

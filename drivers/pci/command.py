@@ -1,0 +1,58 @@
+"""The COMMAND register: whether a function answers at its BARs, and whether it may do DMA.
+
+Source: PCI Express Base Specification 4.0, 7.5.1.1.3; include/uapi/linux/pci_regs.h.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from drivers.base.errors import DeviceGone, Unsupported
+from drivers.pci.config import COMMAND, COMMAND_MASTER, COMMAND_MEMORY
+
+_BYTES, _NOBODY = 2, 0xFFFF
+
+
+class ConfigSpace(Protocol):
+    """Numbers in the config space of one function; `address` says which."""
+
+    address: str
+
+    def config_read(self, off: int, nbytes: int) -> int:
+        """1, 2 or 4 bytes, aligned."""
+
+    def config_write(self, off: int, nbytes: int, value: int) -> None:
+        """1, 2 or 4 bytes, aligned."""
+
+
+def set_command(space: ConfigSpace, *, master: bool) -> None:
+    """Let the function answer at its BARs, and let it do DMA or not; a read-back proves both.
+
+    Raises: DeviceGone when it reads all ones, Unsupported when a bit does not stay as written.
+    """
+    now = _read(space)
+    wanted = now & ~COMMAND_MASTER | COMMAND_MEMORY | (COMMAND_MASTER if master else 0)
+    if now == wanted:
+        return
+    space.config_write(COMMAND, _BYTES, wanted)
+    now = _read(space)
+    if (now ^ wanted) & (COMMAND_MASTER | COMMAND_MEMORY):
+        raise Unsupported(
+            f"{space.address}: COMMAND reads {now:#06x} after {wanted:#06x} was written",
+            hint="the function does not take its command register: see the kernel log (dmesg)",
+        )
+
+
+def is_master(space: ConfigSpace) -> bool:
+    """Whether the function may do DMA now. Raises: DeviceGone."""
+    return bool(_read(space) & COMMAND_MASTER)
+
+
+def _read(space: ConfigSpace) -> int:
+    value = space.config_read(COMMAND, _BYTES)
+    if value == _NOBODY:
+        raise DeviceGone(
+            f"{space.address}: COMMAND reads all ones",
+            hint="the function left the bus or sleeps: see the kernel log (dmesg)",
+        )
+    return value
