@@ -12,6 +12,7 @@ from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpTable
 from drivers.amd.pci.layout import Place
 from drivers.amd.pci.mmio import Block, Mmio
+from drivers.amd.pci.registers import Version
 from drivers.base.contracts import Region
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class BareGpu:
     def xccs(self) -> tuple[int, ...]:
         """The graphics cores that work together as one, by instance."""
         return self.ips.instances(HwId.GC)
+
+    @property
+    def gc_version(self) -> Version:
+        """Version of the graphics core."""
+        return self.ips.version(HwId.GC)
 
     def mc_address(self, place: Place | int) -> int:
         """Where a byte of VRAM is for engines that use no page table (PSP, SMU, IH, HQDs)."""

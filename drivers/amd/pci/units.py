@@ -10,6 +10,7 @@ from drivers.amd.nodes import HEAP_VRAM_PRIVATE, HEAP_VRAM_PUBLIC, GpuNode, Memo
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpTable
+from drivers.amd.pci.mmio import Block
 from drivers.machine.buses import AMD
 
 _QUEUES: Final = 8
@@ -63,9 +64,12 @@ def _of_xcc(gpu: BareGpu, xcc: int) -> int:
     array_field = "sa_index" if pairs else "sh_index"
     field = "inactive_wgps" if pairs else "inactive_cus"
     units = gc.cus_per_array // (_CUS_PER_WGP if pairs else 1)
+    dead = _dead_arrays(block) if pairs else 0
     active = 0
     for engine in range(gc.engines):
         for array in range(gc.arrays_per_engine):
+            if dead >> (engine * gc.arrays_per_engine + array) & 1:
+                continue
             select = {"se_index": engine, array_field: array, "instance_broadcast_writes": 1}
             block.set("GRBM_GFX_INDEX", **select)
             off = 0
@@ -75,3 +79,11 @@ def _of_xcc(gpu: BareGpu, xcc: int) -> int:
     everyone = {"se_broadcast_writes": 1, "instance_broadcast_writes": 1}
     block.set("GRBM_GFX_INDEX", **everyone, **{array_field.replace("index", "broadcast_writes"): 1})
     return active * (_CUS_PER_WGP if pairs else 1)
+
+
+def _dead_arrays(block: Block) -> int:
+    """Shader arrays that are fused off, one bit each."""
+    dead = 0
+    for name in ("CC_GC_SA_UNIT_DISABLE", "GC_USER_SA_UNIT_DISABLE"):
+        dead |= block.decode(name, block.read(name))["sa_disable"]
+    return dead
