@@ -17,6 +17,8 @@ EOP_BYTES = PAGE_BYTES
 """The end-of-pipe buffer of a compute queue. # src: kfd_queue.c (0x8000 on Tonga alone)"""
 DOORBELL_BYTES = 8
 """One queue's doorbell since gfx9. # src: kfd_device.c kfd_device_info_init()"""
+NS_PER_TICK = 10
+"""What queues write counts at 100 MHz. # src: the reference clock of gfx9 to gfx12 in amdgpu"""
 MAX_WORKGROUP_LANES = 1024
 """# src: LLVM AMDGPUUsage, amdgpu-flat-work-group-size"""
 

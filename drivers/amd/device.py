@@ -114,10 +114,11 @@ class AmdDevice(Queues):
         node = self.node
         return node.cus - 1, node.max_waves_per_simd * node.simd_per_cu - 1
 
-    def upload(self, gpu_va: int, data: bytes) -> None:
-        """Bytes to any memory of the card; the compute queue sees them from its next work on."""
-        with self._stager() as staging:
-            staging.copy_in(self.copies, gpu_va, memoryview(data), self.wait_ring)
+    def upload(self, memory: Memory, data: bytes) -> None:
+        """Code to the card; the compute queue sees it from its next work on."""
+        if not self.iface.write_code(memory, data):
+            with self._stager() as staging:
+                staging.copy_in(self.copies, memory.gpu_va, memoryview(data), self.wait_ring)
         self.stale = True
 
     @contextmanager

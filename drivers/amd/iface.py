@@ -116,10 +116,16 @@ class GpuClock(Protocol):
     """The GPU's clock, as the time of the host."""
 
     def nanoseconds(self, ticks: int) -> int:
-        """CLOCK_BOOTTIME when the counter stood at `ticks`; 0 for a time never written."""
+        """The host's time when the counter stood at `ticks`; 0 for a time never written.
+
+        CLOCK_BOOTTIME, or CLOCK_MONOTONIC, which is the same on a machine that did not sleep.
+        """
 
     def now_ticks(self) -> int:
         """The counter now."""
+
+    def calibrate(self, ticks: int, host_s: float) -> None:
+        """What a queue wrote at a moment of the host's monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,8 @@ class Iface(Protocol):
     """Memory that is allocated and not freed; what a leak test looks at."""
     peeks: list[Callable[[int], int | None]]
     """What tells the value of the signal at an address, of each device that may signal here."""
+    calibrated: bool
+    """Whether `clock` is right without a measurement."""
     evicts: bool
     """Whether somebody else may stop all queues of this process for good."""
     gone: DeviceError | None
@@ -157,6 +165,9 @@ class Iface(Protocol):
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Memory:
         """Whole pages of this process's own memory. Raises: Unsupported, BadArgument."""
+
+    def write_code(self, memory: Memory, data: bytes) -> bool:
+        """Fill memory for CODE from the host; False where a copy engine has to do it."""
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HardwareQueue:
         """A queue that runs. Nothing is left behind by a failure."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from drivers.amd.chips import NS_PER_TICK
 from drivers.amd.kfd_bo import Gpu
 from drivers.amd.kfd_process import GET_CLOCK_COUNTERS, GetClockCountersArgs
-
-NS_PER_TICK = 10
-"""What queues write counts at 100 MHz. # src: the reference clock of gfx9 to gfx12 in amdgpu"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +25,9 @@ class KfdClock:
     def nanoseconds(self, ticks: int) -> int:
         """The host's time when the counter stood at `ticks`; 0 for a time never written."""
         return self.host_ns + (ticks - self.ticks) * NS_PER_TICK if ticks else 0
+
+    def calibrate(self, ticks: int, host_s: float) -> None:
+        """Nothing: the kernel read both clocks together."""
 
     def now_ticks(self) -> int:
         """The counter now."""

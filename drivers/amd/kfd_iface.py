@@ -7,7 +7,7 @@ from typing import Final
 from drivers.amd.chips import Chip
 from drivers.amd.cwsr import SaveArea
 from drivers.amd.hwqueue import HwQueue
-from drivers.amd.iface import Apertures, GpuClock, Iface, Plan, Prepare, Trouble, Use
+from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare, Trouble, Use
 from drivers.amd.kfd_apertures import read_apertures
 from drivers.amd.kfd_bo import Bo, Gpu, allocate, wrap
 from drivers.amd.kfd_clock import read_clock
@@ -29,6 +29,7 @@ class KfdIface(Gpu):
 
     name = "KFD"
     evicts = True
+    calibrated = True
     clock: GpuClock
     events: Events
     mailbox_va: int
@@ -50,6 +51,10 @@ class KfdIface(Gpu):
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Bo:
         """Whole pages of this process's own memory, at the address where they are."""
         return wrap(self, cpu_va, nbytes, name)
+
+    def write_code(self, memory: Memory, data: bytes) -> bool:
+        """Left to the copy engine: the host sees only a part of the memory of some cards."""
+        return False
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the kernel's. Nothing is left behind by a failure."""

@@ -32,7 +32,20 @@ def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -
         device.open_queues()
         undo.hand_over(device.close)
         device.timeline = device.new_signal()
+        if not iface.calibrated:
+            _calibrate(device)
     return device
+
+
+def _calibrate(device: AmdDevice) -> None:
+    """Let the compute queue write its time, half way between the host's looks at its clock."""
+    now_s = device.iface.world.monotonic_s
+    signal = device.new_signal()
+    before_s = now_s()
+    device.compute_queue().timestamp(signal).submit()
+    device.synchronize()
+    device.iface.clock.calibrate(signal.ticks, (before_s + now_s()) / 2)
+    signal.close()
 
 
 def _open_iface(world: World, choice: Choice, state: StateStore | None) -> Iface:

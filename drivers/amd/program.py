@@ -119,7 +119,7 @@ def load(device: AmdDevice, chip: Chip, binary: Binary) -> AmdProgram:
         device.ensure_scratch(kernel)
         program = AmdProgram(device, binary, kernel, bo)
         undo.hand_over(program.close)
-        device.upload(bo.gpu_va, _fixed(binary, bo.gpu_va))
+        device.upload(bo, _fixed(binary, bo.gpu_va))
     return program
 
 

@@ -103,6 +103,12 @@ class AmdSignal:
         _ = self.gpu_va
         return self._device.clock.nanoseconds(self._words[1])
 
+    @property
+    def ticks(self) -> int:
+        """The same as the GPU counts it; 0 for none yet."""
+        _ = self.gpu_va
+        return self._words[1]
+
     def set(self, value: int) -> None:
         """Host-side signal; parked queues go on. Raises: BadArgument when it would decrease."""
         checked_value(value)

@@ -1,0 +1,234 @@
+"""Memory of a bare GPU: pages of VRAM or of the host, zeroed, mapped with the least rights.
+
+| use      | where                                           | rights              | caches   |
+|----------|-------------------------------------------------|---------------------|----------|
+| DEVICE   | VRAM                                            | read, write         | yes      |
+| CONSTANT | VRAM                                            | read                | yes      |
+| CODE     | VRAM, written by the host through the BAR       | read, execute       | yes      |
+| SHARED   | the host's behind an IOMMU, else VRAM (BAR)     | read, write         | no       |
+
+VRAM is zeroed by the host, through the BAR and before it is mapped: what its last owner, of this
+process or of a killed one, left there is gone before anybody's kernel can look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from threading import RLock
+from typing import Final
+
+from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.iface import Iface, Use
+from drivers.amd.pci.address_space import AddressSpace
+from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.vram import Piece, whole_pages
+from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.undo import Undo
+from drivers.pci.dma import Dma, DmaMemory, Grade
+
+ZEROS: Final = bytes(2 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a page-table entry allows."""
+
+    writable: bool
+    executable: bool
+    uncached: bool
+
+
+RIGHTS: Final = {
+    Use.DEVICE: Rights(writable=True, executable=False, uncached=False),
+    Use.CONSTANT: Rights(writable=False, executable=False, uncached=False),
+    Use.CODE: Rights(writable=False, executable=True, uncached=False),
+    Use.SHARED: Rights(writable=True, executable=False, uncached=True),
+}
+
+
+class PciMemory:
+    """Mapped to its GPU at `gpu_va`; `memory` is the host's, else it is VRAM at `pieces`."""
+
+    __slots__ = ("_owner", "gpu_va", "memory", "name", "nbytes", "pieces", "seen")
+
+    def __init__(
+        self, owner: Memories, name: str, nbytes: int, gpu_va: int,
+        pieces: tuple[Piece, ...], memory: DmaMemory | None, seen: memoryview | None,
+    ) -> None:  # fmt: skip
+        self._owner: Memories | None = owner
+        self.name, self.nbytes, self.gpu_va = name, nbytes, gpu_va
+        self.pieces, self.memory, self.seen = pieces, memory, seen
+
+    def __repr__(self) -> str:
+        return f"PciMemory({self.name}, {self.nbytes:#x} bytes at {self.gpu_va:#x})"
+
+    @property
+    def on_card(self) -> bool:
+        """Whether it is VRAM, so that the GPU sees the host's writes only after an HDP flush."""
+        return self.memory is None
+
+    def view(self) -> memoryview:
+        """The bytes, for the host. Raises: Unsupported when it was not allocated for the host."""
+        if self.seen is None:
+            raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it out")
+        return self.seen
+
+    def map_to(self, other: Iface) -> None:
+        """Raises: Unsupported; one GPU's page tables say nothing of another's."""
+        raise Unsupported(
+            f"{self!r} cannot be mapped to a second GPU over PCI",
+            hint="copy it through the host",
+        )
+
+    def free(self) -> None:
+        """Unmap, forget the translations, give pages and addresses back. Raises: UseAfterFree."""
+        owner, self._owner = self._owner, None
+        if owner is None:
+            raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
+        self.seen = None
+        owner.free(self)
+
+
+class Memories:
+    """All memory of one process's address space. `handles`, `bytes_held`: what is not freed."""
+
+    def __init__(
+        self,
+        gpu: BareGpu,
+        table: PageTable,
+        addresses: AddressSpace,
+        dma: Dma,
+        flush_tlb: Callable[[], None],
+    ) -> None:
+        self._gpu, self._table, self._addresses, self._dma = gpu, table, addresses, dma
+        self._flush_tlb = flush_tlb
+        self.lock = RLock()
+        self.handles = self.bytes_held = 0
+        self.reset = False
+        """Whether page tables and contents are gone."""
+        self.forked = False
+        """Whether everything is a parent's."""
+
+    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
+        """Zeroed memory for one use. Raises: OutOfMemory, with nothing done."""
+        nbytes = whole_pages(nbytes)
+        self.check_process()
+        with self.lock:
+            if use is Use.SHARED and self._dma.grade is not Grade.NONE:
+                return self._of_host(nbytes, name)
+            return self._of_card(nbytes, use, name, host=host or use is Use.CODE)
+
+    def check_process(self) -> None:
+        """Raises: UseAfterFree in a child of the process that claimed the GPU."""
+        if self.forked:
+            raise UseAfterFree(
+                "the GPU belongs to the process that this one was forked from",
+                hint="open a device in the parent alone, or after the fork",
+            )
+
+    def _of_card(self, nbytes: int, use: Use, name: str, *, host: bool) -> PciMemory:
+        gpu = self._gpu
+        with Undo() as undo:
+            pieces = gpu.pages.alloc(nbytes, visible=True, whole=host)
+            undo.add(partial(gpu.pages.free, pieces))
+            self._zero(pieces)
+            va = self._map(undo, nbytes, pieces, RIGHTS[use], system=False)
+            seen = None
+            if host:
+                ((offset, _),) = pieces
+                seen = gpu.vram.view()[offset : offset + nbytes]
+            return self._made(name, nbytes, va, pieces, None, seen)
+
+    def _of_host(self, nbytes: int, name: str) -> PciMemory:
+        with Undo() as undo:
+            memory = self._dma.alloc(nbytes)
+            undo.add(memory.close)
+            pieces = _first(memory.pieces, nbytes)
+            va = self._map(undo, nbytes, pieces, RIGHTS[Use.SHARED], system=True)
+            seen = memory.region.view()[:nbytes]
+            return self._made(name, nbytes, va, (), memory, seen)
+
+    def wrap(self, cpu_va: int, nbytes: int, name: str) -> PciMemory:
+        """Whole pages of this process's own memory. Raises: Unsupported without an IOMMU."""
+        if cpu_va % PAGE_BYTES or nbytes % PAGE_BYTES or not nbytes:
+            raise BadArgument(
+                f"{nbytes:#x} bytes at {cpu_va:#x} are not whole pages", hint="copy them instead"
+            )
+        self.check_process()
+        with self.lock, Undo() as undo:
+            memory = self._dma.map(cpu_va, nbytes)
+            undo.add(memory.close)
+            va = self._map(undo, nbytes, memory.pieces, RIGHTS[Use.SHARED], system=True)
+            return self._made(name, nbytes, va, (), memory, None)
+
+    def _map(
+        self, undo: Undo, nbytes: int, pieces: tuple[Piece, ...], rights: Rights, *, system: bool
+    ) -> int:
+        """Addresses that lead to the pieces."""
+        va = self._addresses.take(nbytes)
+        undo.add(partial(self._addresses.give, va))
+        self._table.map(
+            va,
+            pieces,
+            system=system,
+            writable=rights.writable,
+            executable=rights.executable,
+            uncached=rights.uncached,
+        )
+        undo.add(partial(self._unmap, va, nbytes))
+        return va
+
+    def _made(
+        self, name: str, nbytes: int, va: int,
+        pieces: tuple[Piece, ...], memory: DmaMemory | None, seen: memoryview | None,
+    ) -> PciMemory:  # fmt: skip
+        self.handles += 1
+        self.bytes_held += nbytes
+        return PciMemory(self, name, nbytes, va, pieces, memory, seen)
+
+    def _zero(self, pieces: tuple[Piece, ...]) -> None:
+        for offset, nbytes in pieces:
+            for at in range(0, nbytes, len(ZEROS)):
+                part = min(len(ZEROS), nbytes - at)
+                self._gpu.vram.write(offset + at, memoryview(ZEROS)[:part])
+        self._gpu.flush_hdp()
+
+    def _unmap(self, va: int, nbytes: int) -> None:
+        """Nothing on the GPU knows of the pages any more when this returns."""
+        self._table.unmap(va, nbytes)
+        self._flush_tlb()
+        self._table.settle()
+
+    def free(self, memory: PciMemory) -> None:
+        """What is still mapped when unmapping fails is never given to anybody else."""
+        with self.lock:
+            self.handles -= 1
+            self.bytes_held -= memory.nbytes
+            if self.forked:
+                return
+            if not self.reset:
+                self._unmap(memory.gpu_va, memory.nbytes)
+                self._addresses.give(memory.gpu_va)
+                self._addresses.settle()
+            if memory.memory is None:
+                self._gpu.pages.free(memory.pieces)
+            else:
+                memory.memory.close()
+
+    def write_code(self, memory: PciMemory, data: bytes) -> None:
+        """Machine code, which the GPU itself may not write."""
+        memory.view()[: len(data)] = data
+        self._gpu.flush_hdp()
+
+
+def _first(pieces: tuple[Piece, ...], nbytes: int) -> tuple[Piece, ...]:
+    """The first `nbytes` of pieces."""
+    found: list[Piece] = []
+    for address, size in pieces:
+        if nbytes:
+            found.append((address, min(size, nbytes)))
+            nbytes -= found[-1][1]
+    return tuple(found)
