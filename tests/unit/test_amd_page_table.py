@@ -50,7 +50,7 @@ def make(major: int, *, first: int = 32 * MIB, last: int = 40 * MIB, base: int =
     return SimpleNamespace(
         vram=vram,
         pages=VramPages(first, last),
-        ips=SimpleNamespace(version=lambda _hw: VERSIONS[major]),
+        gc_version=VERSIONS[major],
         physical_base=base,
         flush_hdp=flush_hdp,
     )

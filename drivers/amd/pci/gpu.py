@@ -44,6 +44,8 @@ class BareGpu:
     """The same as page-table entries see it: 0, but on a member of an XGMI hive."""
     flush_hdp: Callable[[], None] = field(default=_no_flush)
     """Make what was written through BAR0 visible to the GPU: one write, no read."""
+    interrupt_rptr: int = 0
+    """How far `ih.poll` has read the interrupt ring, in bytes."""
 
     @property
     def address(self) -> str:

@@ -14,7 +14,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import TABLE_ROOTS
 from drivers.amd.pci.page_format import (
     ADDRESS_MASK,
@@ -92,7 +91,7 @@ class PageTable:
 
     def __init__(self, gpu: BareGpu, vmid: int) -> None:
         self.gpu, self.vmid = gpu, vmid
-        self.format = format_of(gpu.ips.version(HwId.GC))
+        self.format = format_of(gpu.gc_version)
         self._root = _Table(TABLE_ROOTS.offset + vmid * PAGE_BYTES, 0)
         self._clear(self._root)
         self._starts: list[int] = []
