@@ -1,0 +1,30 @@
+"""What a GPU measures about itself, whoever was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """None is "this GPU, or its driver, does not tell"."""
+
+    gfx_mhz: int | None = None
+    soc_mhz: int | None = None
+    memory_mhz: int | None = None
+    fabric_mhz: int | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    edge_c: float | None = None
+    hotspot_c: float | None = None
+    memory_c: float | None = None
+    fan_rpm: int | None = None
+    gfx_percent: int | None = None
+    memory_percent: int | None = None
+    memory_bytes: int | None = None
+    memory_used_bytes: int | None = None
+
+    def known(self) -> dict[str, int | float]:
+        """What is told, by name."""
+        found = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in found if value is not None}
