@@ -1,0 +1,69 @@
+"""Whose state a GPU is in, as its scratch registers and its security processor tell.
+
+SCRATCH_REG7: a magic number with the version of what we keep in VRAM; SCRATCH_REG6: whether
+somebody is inside. Both are forgotten by a reset, and by whoever else boots the GPU.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from drivers.amd.pci import psp
+from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.hwid import HwId
+from drivers.base.errors import Unsupported
+
+MAGIC: Final = 0x5542_0001
+""""UB" and the version of layout.py: another layout is another owner."""
+INSIDE, LEFT = 1, 2
+
+
+class Found(Enum):
+    """What the GPU was found as, and hence how it is booted."""
+
+    COLD = "nobody has booted it"
+    WARM = "ours, left cleanly"
+    CRASHED = "ours, its owner died"
+    FOREIGN = "booted by another driver"
+
+
+def look(gpu: BareGpu) -> Found:
+    """Hardware: one read, three where somebody has booted it."""
+    if not psp.is_alive(gpu):
+        return Found.COLD
+    block = gpu.block(HwId.GC, gpu.xccs[0])
+    if block.read("SCRATCH_REG7", ones=True) != MAGIC:
+        return Found.FOREIGN
+    return Found.WARM if block.read("SCRATCH_REG6", ones=True) == LEFT else Found.CRASHED
+
+
+def enter(gpu: BareGpu) -> None:
+    """Say that somebody is inside; whoever finds this and no owner knows that he died."""
+    block = gpu.block(HwId.GC, gpu.xccs[0])
+    block.write("SCRATCH_REG6", INSIDE)
+    block.write("SCRATCH_REG7", MAGIC)
+
+
+def leave(gpu: BareGpu) -> None:
+    """Say that everything was put away: the next owner need not start from nothing."""
+    gpu.block(HwId.GC, gpu.xccs[0]).write("SCRATCH_REG6", LEFT)
+
+
+def forget(gpu: BareGpu) -> None:
+    """The state is nobody's: the next boot resets the GPU first."""
+    gpu.block(HwId.GC, gpu.xccs[0]).write("SCRATCH_REG7", 0)
+
+
+def refuse_hive(gpu: BareGpu) -> None:
+    """Raises: Unsupported for one of several GPUs that XGMI joins."""
+    hub = gpu.block(HwId.MMHUB)
+    if "MC_VM_XGMI_LFB_CNTL" not in hub:
+        return
+    others = hub.fields("MC_VM_XGMI_LFB_CNTL")["pf_max_region"]
+    if others and hub.fields("MC_VM_XGMI_LFB_SIZE")["pf_lfb_size"]:
+        raise Unsupported(
+            f"{gpu.address} is one of {others + 1} GPUs of an XGMI hive, which can only be reset "
+            "together",
+            hint="Use AMD_IFACE=KFD for it",
+        )
