@@ -1,0 +1,166 @@
+"""Booting one GPU: what it is found as decides which steps are taken.
+
+gpu = boot(session, chip, firmware)
+...
+leave(gpu)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from drivers.amd.chips import Chip
+from drivers.amd.firmware import FirmwareSet
+from drivers.amd.pci import discovery, gfx, gmc, ih, nbio, ownership, psp, sdma, smu, units
+from drivers.amd.pci.bus import RegisterBus
+from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.hwid import HwId
+from drivers.amd.pci.layout import BOOT_BYTES, FIRMWARE_BYTES, FIRMWARE_BYTES_GFX9
+from drivers.amd.pci.mmio import Mmio
+from drivers.amd.pci.ownership import Found
+from drivers.amd.pci.psp_ring import PspRing
+from drivers.amd.pci.steps import Done, Progress, Step, run
+from drivers.amd.pci.vram import VramPages
+from drivers.base.errors import DeviceError, DeviceGone, Unsupported
+from drivers.base.undo import run_all
+
+if TYPE_CHECKING:
+    from drivers.pci.session import PciSession
+
+BAR_VRAM, BAR_REGISTERS = 0, 5
+_GFX9: Final = 9
+
+
+@dataclass(slots=True)
+class Report:
+    """How a boot went."""
+
+    found: Found
+    done: list[Done]
+    clocks_refused: list[str]
+    smu_version: int = 0
+
+
+def boot(session: PciSession, chip: Chip, firmware: FirmwareSet, device_id: int = 0, *,
+         progress: Progress | None = None) -> BareGpu:  # fmt: skip
+    """Identify a GPU and start it. Raises: as those two do."""
+    gpu = identify(session, chip, device_id)
+    start(gpu, firmware, progress=progress)
+    return gpu
+
+
+def identify(session: PciSession, chip: Chip, device_id: int = 0) -> BareGpu:
+    """Read the discovery table and know the GPU; nothing about it is changed.
+
+    Raises: MalformedInput, Unsupported when the table is of another chip, DeviceGone.
+    """
+    bus = RegisterBus(session.bar(BAR_REGISTERS), session.world)
+    bus.step = "read the discovery table"
+    vram = session.bar(BAR_VRAM, combine=True)
+    ips, vram_bytes = discovery.read_table(bus, vram)
+    if ips.version(HwId.GC) not in chip.gc:
+        shown = ".".join(map(str, ips.version(HwId.GC)))
+        raise Unsupported(
+            f"{session.address} has a graphics core {shown}, which is not {chip.name}",
+            hint="Its PCI id belongs to another chip here: report both",
+        )
+    kept = FIRMWARE_BYTES_GFX9 if ips.version(HwId.GC)[0] == _GFX9 else FIRMWARE_BYTES
+    node = units.describe(chip, ips, session.address, device_id, vram_bytes, vram.nbytes)
+    pages = VramPages(BOOT_BYTES, vram_bytes - kept, vram.nbytes)
+    gpu = BareGpu(session, chip, ips, Mmio(bus, ips), node, vram, vram_bytes, pages)
+    nbio.prepare(gpu)
+    bus.step = ""
+    return gpu
+
+
+def start(gpu: BareGpu, firmware: FirmwareSet, *, fresh: bool = False,
+          progress: Progress | None = None) -> Report:  # fmt: skip
+    """Bring an identified GPU up, from whatever state it is in. `fresh` never takes over our own.
+
+    Raises: DeviceError naming step and register, with everything undone; the next boot resets.
+    """
+    bus = gpu.mmio.bus
+    bus.step = "look whose it is"
+    found = ownership.look(gpu)
+    warm = found is Found.WARM and not fresh
+    report = Report(found, [], [])
+    steps = _steps(gpu, firmware, report, warm=warm, reset=found is not Found.COLD and not warm)
+    report.done = run(bus, steps, progress)
+    return report
+
+
+def leave(gpu: BareGpu) -> None:
+    """Put everything away so that the next boot is a warm one. Queues are stopped already."""
+    bus = gpu.mmio.bus
+    bus.step = "leave"
+    try:
+        run_all([partial(gfx.down, gpu), partial(sdma.down, gpu), partial(smu.down, gpu)])
+    except DeviceGone:
+        raise
+    except DeviceError:
+        ownership.forget(gpu)
+        raise
+    ownership.leave(gpu)
+    bus.step = ""
+
+
+def reset(gpu: BareGpu) -> None:
+    """Mode-1: all state of the GPU is gone; boot it again to use it. DMA is held back meanwhile."""
+    session = gpu.session
+    session.bus_master(False)
+    smu.mode1_reset(gpu)
+    session.after_reset()
+
+
+def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, *, warm: bool,
+           reset: bool) -> Sequence[Step]:  # fmt: skip
+    rings: list[PspRing] = []
+    steps: list[Step] = []
+    if reset:
+        steps.append(Step("take over: mode-1 reset", partial(_take_over, gpu)))
+    steps.append(Step("open doorbells", partial(nbio.up, gpu), partial(nbio.down, gpu)))
+    if warm:
+        steps.append(Step("find VRAM", partial(gmc.locate, gpu)))
+        steps.append(Step("interrupts", partial(ih.up, gpu), partial(ih.down, gpu)))
+    else:
+        steps += [
+            Step("memory hub", partial(gmc.up, gpu), partial(gmc.down, gpu)),
+            Step("interrupts", partial(ih.up, gpu), partial(ih.down, gpu)),
+            Step("load firmware", lambda: rings.append(psp.up(gpu, firmware)),
+                 partial(psp.down, gpu)),
+            Step("power management", lambda: _power_up(gpu, report)),
+        ]  # fmt: skip
+    steps += [
+        Step("say who is inside", partial(ownership.enter, gpu), partial(ownership.forget, gpu)),
+        Step("graphics core", partial(gfx.up, gpu, firmware.start, warm), partial(gfx.down, gpu)),
+        Step("copy engines", partial(sdma.up, gpu), partial(sdma.down, gpu)),
+    ]
+    if not warm:
+        steps.append(Step("one partition", lambda: psp.one_partition(gpu, rings[0])))
+    steps += [
+        Step("count compute units", lambda: _count(gpu)),
+        Step("clocks", lambda: report.clocks_refused.extend(smu.set_clocks(gpu))),
+    ]
+    return steps
+
+
+def _power_up(gpu: BareGpu, report: Report) -> None:
+    report.smu_version = smu.up(gpu)
+
+
+def _count(gpu: BareGpu) -> None:
+    gpu.node = units.count_cus(gpu)
+
+
+def _take_over(gpu: BareGpu) -> None:
+    """Somebody else's state, or that of an owner of ours who died, is never trusted."""
+    ownership.refuse_hive(gpu)
+    reset(gpu)
+    if psp.is_alive(gpu):
+        raise DeviceError(
+            f"{gpu.mmio.step}: sOS is still there after a mode-1 reset",
+            hint="Power the machine off and on",
+        )
