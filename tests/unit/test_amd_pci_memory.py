@@ -1,0 +1,240 @@
+"""Memory of a bare GPU: zeroed, guarded, least rights, and forgotten before it is used again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drivers.amd.iface import Use
+from drivers.amd.pci.address_space import AddressSpace
+from drivers.amd.pci.memory import Memories, PciMemory
+from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.vram import VramPages
+from drivers.base.errors import BadArgument, DeviceTimeout, OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.region import MemoryRegion
+from drivers.pci.dma import Grade
+from tests.amd_table_walker import Found, walk
+from tests.support import check
+
+MIB, PAGE = 1 << 20, 4096
+FIRST, LAST = 32 * MIB, 40 * MIB
+BUS = 7 << 32
+
+
+class FakeDma:
+    """Host memory at made-up bus addresses, two pages each."""
+
+    def __init__(self, grade: Grade) -> None:
+        self.grade, self.live = grade, set[int]()
+        self._next = BUS
+
+    def alloc(self, nbytes: int, region: Any = None) -> Any:
+        if self.grade is Grade.NONE:
+            raise Unsupported("no DMA")
+        size = 2 * PAGE
+        ats = range(0, nbytes, size)
+        pieces = tuple((self._next + 2 * at, min(size, nbytes - at)) for at in ats)
+        self._next = pieces[-1][0] + 2 * size
+        self.live.add(pieces[0][0])
+        region = region or MemoryRegion(bytearray(nbytes))
+        close = partial(self.live.remove, pieces[0][0])
+        return SimpleNamespace(region=region, pieces=pieces, close=close)
+
+    def map(self, _cpu_va: int, nbytes: int) -> Any:
+        return self.alloc(nbytes, region=object())
+
+
+class Bench:
+    """Memories of a GPU of which only VRAM is there, full of what somebody left."""
+
+    def __init__(self, grade: Grade = Grade.NONE) -> None:
+        self.vram = MemoryRegion(bytearray(b"\xa5" * LAST))
+        self.pages = VramPages(FIRST, LAST)
+        self.flushes = 0
+        self.on_flush: Callable[[], None] = lambda: None
+        self.gpu: Any = SimpleNamespace(
+            vram=self.vram, pages=self.pages, gc_version=(11, 0, 0), physical_base=0,
+            flush_hdp=lambda: None,
+        )  # fmt: skip
+        self.table = PageTable(self.gpu, 8)
+        self.dma: Any = FakeDma(grade)
+        self.memories = Memories(self.gpu, self.table, AddressSpace(), self.dma, self.flush)
+
+    def flush(self) -> None:
+        self.flushes += 1
+        self.on_flush()
+
+    def found(self, va: int) -> Found | None:
+        return walk(self.vram.read64, self.table.base & ~1, 11, va)
+
+    def bytes_at(self, memory: PciMemory) -> bytes:
+        """What the GPU would read, page by page."""
+        data = b""
+        for at in range(0, memory.nbytes, PAGE):
+            page = self.found(memory.gpu_va + at)
+            check(page is not None and not page.system, f"{memory} has no page at {at:#x}")
+            data += self.vram.read(page.address if page else 0, PAGE)
+        return data
+
+
+def test_what_was_there_is_gone() -> None:
+    bench = Bench()
+    for use in (Use.DEVICE, Use.CODE, Use.SHARED, Use.CONSTANT):
+        for nbytes in (1, PAGE + 1, 2 * MIB):
+            memory = bench.memories.allocate(nbytes, use, "m", host=use is Use.SHARED)
+            check(memory.nbytes == -(-nbytes // PAGE) * PAGE)
+            check(not any(bench.bytes_at(memory)), f"{use} {nbytes}")
+            memory.free()
+
+
+@pytest.mark.parametrize(
+    ("use", "rights", "uncached"),
+    [
+        (Use.DEVICE, (True, False), False),
+        (Use.CONSTANT, (False, False), False),
+        (Use.CODE, (False, True), False),
+        (Use.SHARED, (True, False), True),
+    ],
+)
+def test_rights_and_guards(use: Use, rights: tuple[bool, bool], uncached: bool) -> None:
+    bench = Bench()
+    neighbours = [bench.memories.allocate(3 * PAGE, use, "m") for _ in range(3)]
+    for memory in neighbours:
+        for at in range(0, memory.nbytes, PAGE):
+            page = bench.found(memory.gpu_va + at)
+            check(page is not None and (page.writable, page.executable) == rights, f"{page}")
+            check(page is not None and page.mtype == 3 * uncached, f"{page}")
+        for outside in (memory.gpu_va - 1, memory.gpu_va + memory.nbytes):
+            check(bench.found(outside) is None, f"no guard page at {outside:#x}")
+
+
+def test_host_memory_behind_an_iommu() -> None:
+    bench = Bench(Grade.IOMMU)
+    memory = bench.memories.allocate(5 * PAGE, Use.SHARED, "ring", host=True)
+    found = [bench.found(memory.gpu_va + at) for at in range(0, 5 * PAGE, PAGE)]
+    places = [page.address if page and page.system else 0 for page in found]
+    check(places == [BUS, BUS + PAGE, BUS + 4 * PAGE, BUS + 5 * PAGE, BUS + 8 * PAGE], f"{places}")
+    check(not memory.on_card and len(memory.view()) == 5 * PAGE)
+    check(bench.pages.used_bytes == bench.table.tables * PAGE, "the ring is in VRAM")
+    wrapped = bench.memories.wrap(0x7000_0000, 2 * PAGE, "numpy's")
+    page = bench.found(wrapped.gpu_va)
+    check(page is not None and page.system and not page.executable)
+    with pytest.raises(BadArgument, match="whole pages"):
+        bench.memories.wrap(0x7000_0001, PAGE, "m")
+    memory.free()
+    wrapped.free()
+    check(not bench.dma.live and bench.found(wrapped.gpu_va) is None)
+
+
+def test_without_an_iommu_the_host_writes_into_vram() -> None:
+    bench = Bench(Grade.NONE)
+    memory = bench.memories.allocate(PAGE, Use.SHARED, "ring", host=True)
+    memory.view()[:4] = b"ring"
+    check(memory.on_card and bench.bytes_at(memory)[:4] == b"ring" and not bench.dma.live)
+    code = bench.memories.allocate(8, Use.CODE, "k")
+    bench.memories.write_code(code, b"\x01\x02\x03")
+    check(bench.bytes_at(code)[:4] == b"\x01\x02\x03\0")
+    with pytest.raises(Unsupported, match="not mapped for the host"):
+        bench.memories.allocate(PAGE, Use.DEVICE, "data").view()
+
+
+def test_freed_pages_are_forgotten_before_anybody_has_them() -> None:
+    bench = Bench()
+    memory = bench.memories.allocate(MIB, Use.DEVICE, "m")
+    used = bench.pages.used_bytes
+    seen: list[tuple[bool, int]] = []
+    bench.on_flush = lambda: seen.append((bench.found(memory.gpu_va) is None, used))
+    va, before = memory.gpu_va, bench.flushes
+    memory.free()
+    check(bench.flushes == before + 1 and seen == [(True, used)], "freed before the flush")
+    check(bench.pages.used_bytes == 0 and bench.memories.handles == 0)
+    with pytest.raises(UseAfterFree):
+        memory.free()
+    again = bench.memories.allocate(MIB, Use.DEVICE, "m")
+    check(bench.found(again.gpu_va) is not None)
+    check(again.gpu_va == va or bench.found(va) is None)
+
+
+def test_what_the_gpu_may_still_reach_stays() -> None:
+    """The flush fails: pages and addresses are nobody's any more."""
+    bench = Bench()
+    memory = bench.memories.allocate(MIB, Use.DEVICE, "m")
+    place = bench.found(memory.gpu_va)
+
+    def fail() -> None:
+        raise DeviceTimeout("no answer")
+
+    bench.on_flush = fail
+    with pytest.raises(DeviceTimeout):
+        memory.free()
+    bench.on_flush = lambda: None
+    first = place.address if place else 0
+    for _ in range(5):
+        other = bench.memories.allocate(MIB, Use.DEVICE, "m")
+        page = bench.found(other.gpu_va)
+        check(page is not None and not first <= page.address < first + MIB, f"{page}")
+
+
+def test_too_much_undoes_what_was_done() -> None:
+    bench = Bench()
+    for use in (Use.DEVICE, Use.SHARED):
+        before = bench.pages.used_bytes
+        with pytest.raises(OutOfMemory):
+            bench.memories.allocate(9 * MIB, use, "m", host=True)
+        check(bench.pages.used_bytes == before and bench.memories.handles == 0)
+    full = [bench.memories.allocate(MIB, Use.DEVICE, "m") for _ in range(7)]
+    with pytest.raises(OutOfMemory):
+        bench.memories.allocate(LAST - FIRST - bench.pages.used_bytes, Use.DEVICE, "with tables")
+    for memory in full:
+        memory.free()
+    check(bench.pages.used_bytes == 0 and bench.memories.bytes_held == 0)
+
+
+def test_any_order() -> None:
+    """Random lives: nothing overlaps, everything was zeroed, all of it comes back."""
+    rng, bench = random.Random(3), Bench()
+    alive: list[PciMemory] = []
+    for step in range(400):
+        if alive and (len(alive) > 12 or rng.random() < 0.45):
+            alive.pop(rng.randrange(len(alive))).free()
+            continue
+        size = rng.choice((1, PAGE, 3 * PAGE, 64 << 10, 300_000))
+        memory = bench.memories.allocate(size, Use.SHARED, "m", host=True)
+        check(not any(memory.view()), f"step {step}: not zeroed")
+        memory.view()[:] = bytes([step % 255 + 1]) * memory.nbytes
+        alive.append(memory)
+        for other in alive:
+            check(len(set(bench.bytes_at(other))) == 1, f"step {step}: {other} was overwritten")
+    for memory in alive:
+        memory.free()
+    check((bench.pages.used_bytes, bench.memories.handles, bench.memories.bytes_held) == (0, 0, 0))
+
+
+def test_a_child_frees_nothing_and_gets_nothing() -> None:
+    bench = Bench(Grade.IOMMU)
+    memory = bench.memories.allocate(PAGE, Use.SHARED, "m", host=True)
+    flushes = bench.flushes
+    bench.memories.forked = True
+    with pytest.raises(UseAfterFree, match="forked"):
+        bench.memories.allocate(PAGE, Use.DEVICE, "m")
+    with pytest.raises(UseAfterFree, match="forked"):
+        bench.memories.wrap(0x7000_0000, PAGE, "m")
+    memory.free()
+    check(bench.dma.live and bench.flushes == flushes and bench.found(memory.gpu_va) is not None)
+
+
+def test_after_a_reset_no_table_is_written() -> None:
+    bench = Bench(Grade.IOMMU)
+    shared = bench.memories.allocate(PAGE, Use.SHARED, "m", host=True)
+    data = bench.memories.allocate(PAGE, Use.DEVICE, "m")
+    bench.memories.reset = True
+    flushes, vram = bench.flushes, bytes(bench.vram.view())
+    shared.free()
+    data.free()
+    check(not bench.dma.live and bench.flushes == flushes, "host memory is still shown")
+    check(bytes(bench.vram.view()) == vram and bench.memories.handles == 0)
