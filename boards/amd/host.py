@@ -74,6 +74,12 @@ def map_file(fd: int, offset: int, nbytes: int, *, at: int = 0, write: bool = Tr
     return _mmap(at, nbytes, prot, flags, fd, offset)
 
 
+def map_private(fd: int, offset: int, nbytes: int, *, at: int) -> int:
+    """A copy of a memory file at an address the caller owns: stores reach nobody."""
+    flags = _MAP_PRIVATE | _MAP_NORESERVE | _MAP_FIXED
+    return _mmap(at, nbytes, PROT_READ | PROT_WRITE, flags, fd, offset)
+
+
 def map_anonymous(nbytes: int, *, at: int = 0, write: bool = True) -> int:
     """Fresh zeroed memory."""
     prot = PROT_READ | (PROT_WRITE if write else 0)

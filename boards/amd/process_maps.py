@@ -116,11 +116,15 @@ class ProcessMaps(Generic[FileT]):
         self._maps[number] = _Map(region, on_gone)
         return region
 
-    def _map_stores(self, nbytes: int, store: Callable[[int, int, int], None]) -> RegisterRegion:
-        """Registers that are only written."""
+    def _map_stores(
+        self, nbytes: int, store: Callable[[int, int, int], None],
+        load: Callable[[int, int], int] = lambda off, nbytes: 0,
+        on_gone: Callable[[], None] | None = None,
+    ) -> RegisterRegion:  # fmt: skip
+        """Registers: every store, and every load, is told."""
         number = self._new_map()
-        region = RegisterRegion(nbytes, store, _Gone(self, number))
-        self._maps[number].region = region
+        region = RegisterRegion(nbytes, store, _Gone(self, number), load)
+        self._maps[number] = _Map(region, on_gone)
         return region
 
     def _close_maps(self) -> None:

@@ -97,6 +97,11 @@ class HostRegion:
         finalizer = weakref.finalize(array, unmap)
         finalizer.atexit = False
 
+    @property
+    def memory(self) -> Array | None:
+        """The bytes, which stay mapped with whoever holds them; None once it is closed."""
+        return self._array
+
     def _at(self, off: int, nbytes: int) -> Array:
         if self._array is None:
             raise _closed()
@@ -146,14 +151,15 @@ class HostRegion:
 
 
 class RegisterRegion:
-    """A page that is no memory: stores call the board, loads read zero."""
+    """A page that is no memory: stores call the board; loads call `load`, or read zero."""
 
     cpu_va = 0
 
     def __init__(
-        self, nbytes: int, store: Callable[[int, int, int], None], on_close: Callable[[], None]
-    ) -> None:
-        self.nbytes, self._store, self._on_close = nbytes, store, on_close
+        self, nbytes: int, store: Callable[[int, int, int], None], on_close: Callable[[], None],
+        load: Callable[[int, int], int] = lambda off, nbytes: 0,
+    ) -> None:  # fmt: skip
+        self.nbytes, self._store, self._on_close, self._load = nbytes, store, on_close, load
         self._open = True
 
     def _check(self, off: int, nbytes: int) -> None:
@@ -164,11 +170,11 @@ class RegisterRegion:
 
     def read32(self, off: int) -> int:
         self._check(off, _WORD)
-        return 0
+        return self._load(off, _WORD)
 
     def read64(self, off: int) -> int:
         self._check(off, _DOUBLE)
-        return 0
+        return self._load(off, _DOUBLE)
 
     def write32(self, off: int, value: int) -> None:
         self._check(off, _WORD)
