@@ -22,6 +22,11 @@ BARS = 6
 
 # src: include/linux/pci.h PCI_STD_NUM_BARS
 """
+_NO_IOMMU = "vfio-noiommu"
+"""Name of a group that isolates nothing.
+
+# src: drivers/vfio/group.c vfio_noiommu_group_alloc()
+"""
 _MAX_RESOURCES = 32
 _CLASS_BITS, _ID_BITS = 24, 16
 _BASE_CLASS_SHIFT = 16
@@ -74,6 +79,7 @@ class PciFunction:
     override: str
     """The only driver that may bind to it, "" when any may."""
     iommu_group: str
+    """Number of its IOMMU group, "" when no IOMMU isolates it."""
     boot_vga: bool
     virtual_functions: int
     """Virtual functions that are switched on now."""
@@ -127,7 +133,7 @@ def look_at(world: World, address: str) -> PciFunction:
         class_code=class_code,
         driver=linked_name(world, f"{folder}/driver"),
         override=override_of(world, address),
-        iommu_group=linked_name(world, f"{folder}/iommu_group"),
+        iommu_group=_group_of(world, folder),
         boot_vga=number_or(world, f"{folder}/boot_vga", 0) != 0,
         virtual_functions=number_or(world, f"{folder}/sriov_numvfs", 0),
         physical_function=linked_name(world, f"{folder}/physfn"),
@@ -142,6 +148,14 @@ def override_of(world: World, address: str) -> str:
     """
     text = text_or_none(world, f"{ROOT}/{address}/driver_override")
     return "" if text in (None, "", "(null)") else str(text)
+
+
+def _group_of(world: World, folder: str) -> str:
+    """Its IOMMU group. One that VFIO made up where there is no IOMMU counts as none."""
+    group = linked_name(world, f"{folder}/iommu_group")
+    if group and text_or_none(world, f"{GROUPS}/{group}/name") == _NO_IOMMU:
+        return ""
+    return group
 
 
 def _resources(world: World, path: str) -> tuple[Resource, ...]:

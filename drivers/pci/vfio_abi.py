@@ -19,8 +19,6 @@ TYPE1V2_IOMMU = 3
 """Type1 where an unmap never covers part of a mapping."""
 DEVICE_API = "vfio-pci"
 
-NOIOMMU_GROUP = "vfio-noiommu"
-"""Name of a group that VFIO made up where there is no IOMMU; src: drivers/vfio/vfio_main.c."""
 
 S = TypeVar("S", bound=Struct)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import partial
 
 from drivers.base.contracts import Region, World
@@ -17,6 +16,7 @@ from drivers.pci.vfio_group import open_through_group
 from drivers.pci.vfio_handle import VfioHandle, plain
 
 _PAGE_BYTES = 4096
+_MAPS, _MAPS_BYTES = "/proc/self/maps", 1 << 26
 
 
 class _Slow:
@@ -41,7 +41,7 @@ class VfioFunction:
         self._config: _Slow | None = None
         self._event = -1
         self._irq = abi.IrqIndex.MSI
-        self._viewed: list[weakref.ref[object]] = []
+        self._mapped_at: set[int] = set()
         self._open = True
 
     def _region(self, index: int) -> tuple[abi.RegionInfo, list[tuple[int, int]]]:
@@ -81,17 +81,12 @@ class VfioFunction:
                 part = self._world.mmap(fd, nbytes, info.offset + off)
                 undo.add(part.close)
                 parts.append((off, part))
-                self._watch(part)
+                self._mapped_at.add(part.cpu_va)
         if areas == [(0, info.region_bytes)]:
             return parts[0][1]
         name = f"BAR {number} of {self.address}"
         slow = _Slow(self._world, fd, info.offset)
         return SparseRegion(name, info.region_bytes, parts, slow)
-
-    def _watch(self, part: Region) -> None:
-        """Remember what stays mapped as long as anybody views it."""
-        if part.cpu_va:
-            self._viewed.append(weakref.ref(part.view().obj))
 
     def config_read(self, off: int, nbytes: int) -> int:
         """A number in config space."""
@@ -174,10 +169,16 @@ class VfioFunction:
 
         The device stays open then, so that the claim sees it and does not unbind: the kernel
         would wait without end for the mapping to go.
+        # src: drivers/vfio/vfio_main.c vfio_unregister_group_dev(); fs/proc/task_mmu.c show_map()
         """
-        if any(one() is not None for one in self._viewed):
+        if not self._mapped_at or not self._world.exists(_MAPS):
+            return
+        for line in self._world.read(_MAPS, _MAPS_BYTES).decode("ascii", "replace").splitlines():
+            start = int(line.partition("-")[0], 16)
+            if start not in self._mapped_at or "vfio" not in line:
+                continue
             raise Busy(
-                f"a BAR of {self.address} is still viewed, and stays mapped",
+                f"a BAR of {self.address} is still viewed, and stays mapped at {start:#x}",
                 hint="let go of every view of it, then close again",
             )
 
