@@ -61,7 +61,7 @@ def record_of(world: World, function: PciFunction, method: Method, pid: int) -> 
         driver=function.driver,
         override=function.override,
         power=read_text(world, power).strip() if method is Method.BARS else "",
-        enabled=method is Method.BARS and is_enabled(world, function),
+        enabled=method is Method.BARS and not function.driver and is_enabled(world, function),
         pid=pid,
     )
 
