@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from boards.amd.engine_types import Chip
 from boards.amd.hardware import Hardware
+from boards.amd.pci.delays import Delays
 from boards.amd.pci.function import BusMaster
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci.register_file import Block, RegisterFile
@@ -40,6 +41,7 @@ class Board:
     ) -> None:
         self.hardware, self.chip, self.options = hardware, chip, options
         self.clock = hardware.clock
+        self.delays = Delays(self.clock)
         self.vram = PciVram(f"VRAM of {chip.name}", vram_bytes, options.poison_bytes)
         self.registers = RegisterFile(self.find)
         self.bus: BusMaster = Nowhere()
@@ -72,7 +74,7 @@ class Board:
 
     def pump(self) -> bool:
         """One round of everything that can move."""
-        moved = False
+        moved = self.delays.run()
         for hook in self._pumps:
             moved |= hook()
         return moved

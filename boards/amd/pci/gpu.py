@@ -17,8 +17,10 @@ from boards.amd.pci.function import Bar, BusMaster
 from boards.amd.pci.ip_blocks import AIDS_942, IpBlock, ip_blocks
 from boards.amd.pci.nbio import Nbio
 from boards.amd.pci.options import PciOptions
+from boards.amd.pci.psp import Psp
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.register_table import Table, table
+from boards.amd.pci.smu import SmuController
 
 VRAM_BAR, DOORBELL_BAR, REGISTER_BAR = 0, 2, 5
 _DOORBELL_LOG2, _REGISTER_LOG2 = {"gfx9": 21}, {"gfx9": 21, "gfx11": 20, "gfx12": 19}
@@ -67,6 +69,8 @@ class PciGpu:
         board = self.board
         self.nbio = Nbio(board, board.block("NBIF"))
         self.doorbells = Doorbells(board, board.registers.every("NBIF"))
+        self.psp = Psp(board, board.block("MP0"), self.mode1_reset)
+        self.smu = SmuController(board, board.block("MP1"), self.mode1_reset)
 
     # What a machine sees
 
@@ -102,6 +106,7 @@ class PciGpu:
         self._hooks.append(hook)
 
     def _answers(self, bar: int, off: int, nbytes: int) -> bool:
+        self.board.delays.run()
         if not self.config.memory_on:
             self.board.find("BAR access with memory disabled", f"BAR {bar}", f"{off:#x}")
             return False
@@ -164,6 +169,7 @@ class PciGpu:
         """Registers, firmware, rings and memory are gone; the boot ROM has run again."""
         board = self.board
         board.registers.reset()
+        board.delays.forget()
         board.loaded.clear()
         board.guarded.clear()
         board.vram.lose()

@@ -77,3 +77,7 @@ class PciVram(Vram):
     def place(self, off: int, data: bytes) -> None:
         """Bytes that somebody other than an agent of the GPU writes."""
         self.bytes[off : off + len(data)] = np.frombuffer(data, np.uint8)
+
+    def discard(self, off: int, nbytes: int) -> None:
+        """What is in a range is gone; its pages are holes again."""
+        self.forget(off, nbytes)

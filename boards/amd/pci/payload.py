@@ -1,0 +1,53 @@
+"""What stands for a signature in made-up firmware: what a piece is, its size and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import struct
+import zlib
+
+_MAGIC = b"MADE"
+_HEADER = struct.Struct("<4sII32s20x")
+HEADER_BYTES = _HEADER.size
+_SAME = {"RL": "REG_LIST"}
+
+
+def family(kind: str) -> str:
+    """Pieces that are the same bytes for several engines have one name."""
+    name = re.sub(r"_P\d_STACK$", "_STACK", _SAME.get(kind, kind))
+    return "SDMA" if re.fullmatch(r"SDMA\d", name) else name
+
+
+def _tag(kind: str) -> int:
+    return zlib.crc32(family(kind).encode())
+
+
+def make(kind: str, nbytes: int, chance: random.Random) -> bytes:
+    """A piece of `nbytes`, its header included."""
+    body = chance.randbytes(nbytes - HEADER_BYTES)
+    return _HEADER.pack(_MAGIC, _tag(kind), nbytes, hashlib.sha256(body).digest()) + body
+
+
+def nbytes_of(data: bytes) -> int:
+    """How long a piece says that it is; 0 when it is none."""
+    if len(data) < HEADER_BYTES:
+        return 0
+    magic, _, nbytes, _ = _HEADER.unpack_from(data)
+    return int(nbytes) if magic == _MAGIC else 0
+
+
+def wrong(data: bytes, *kinds: str) -> str:
+    """Why a piece is not one of these kinds, or is not whole; "" when all is right."""
+    nbytes = nbytes_of(data)
+    if not nbytes:
+        return "there is no header"
+    _, tag, _, digest = _HEADER.unpack_from(data)
+    if nbytes != len(data):
+        return f"{len(data)} bytes, and the header says {nbytes}"
+    if tag not in {_tag(kind) for kind in kinds}:
+        return f"it is not for {' or '.join(kinds)}"
+    if hashlib.sha256(data[HEADER_BYTES:]).digest() != digest:
+        return "its contents do not have the digest of the header"
+    return ""

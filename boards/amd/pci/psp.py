@@ -1,0 +1,157 @@
+"""The security processor: bootloader, ring, trusted memory, and what firmware has arrived."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from boards.amd.pci import payload
+from boards.amd.pci import psp_names as n
+from boards.amd.pci.board import Board, Guarded
+from boards.amd.pci.psp_boot import Bootloader
+from boards.amd.pci.psp_ring import PspRing
+from boards.amd.pci.register_file import Block
+
+_TMR_BYTES = 0x130_0000
+"""What LOAD_TOC answers. src: tinygrad, ip.py (max_tmr_size) is the largest it ever saw"""
+_TMR_ALIGN = 1 << 20
+"""src: amdgpu_psp.h PSP_TMR_ALIGNMENT"""
+_BOOT_TMR_FROM_END = 48 << 20
+"""Where a TMR that the boot ROM set up lies. Made up; within what drivers leave to firmware."""
+_PAGE_BYTES = 4096
+_SLOT_BYTES = 1 << 16
+Answer = tuple[int, int, int]
+
+
+class Psp:
+    """The commands of the ring, and their order."""
+
+    def __init__(self, board: Board, block: Block, mode1: Callable[[], None]) -> None:
+        self._board = board
+        prefix = "MPASP" if block.has("MPASP_SMN_C2PMSG_35") else "MP0"
+        self.boot = Bootloader(board, block, prefix)
+        self.ring = PspRing(board, block, prefix, lambda: self.boot.alive, self._run)
+        self.ring.asked_reset = mode1
+        self.partitions = 0
+        # src: amdgpu_psp.c psp_early_init(): who boots with a TMR, who autoloads
+        self._boot_tmr = board.chip.ip["MP0"] in ((13, 0, 6), (14, 0, 2), (14, 0, 3))
+        self._autoload = board.chip.ip["MP0"] != (13, 0, 6)
+        self._commands: dict[int, Callable[[bytes], Answer]] = {
+            n.LOAD_TOC: self._load_toc,
+            n.SETUP_TMR: self._setup_tmr,
+            n.DESTROY_TMR: self._destroy_tmr,
+            n.LOAD_IP_FW: self._load_ip_fw,
+            n.AUTOLOAD_RLC: self._autoload_rlc,
+            n.SPATIAL_PART: self._spatial_part,
+            n.BOOT_CFG: lambda arguments: (0, 0, 0),
+        }
+        board.on_reset(self._reset)
+
+    def _reset(self) -> None:
+        self._toc, self._tmr, self._next = False, 0, 0
+        self.partitions = 0
+        if self._boot_tmr:
+            self._guard(self._board.vram.nbytes - _BOOT_TMR_FROM_END, _TMR_BYTES)
+        if not self._board.options.firmware:
+            self._board.loaded.update(n.KINDS.values(), ("RLC_AUTOLOAD",))
+
+    def _guard(self, start: int, nbytes: int) -> None:
+        self._board.guarded.append(Guarded(start, start + nbytes))
+        self._tmr = start
+
+    def _run(self, number: int, arguments: bytes) -> Answer:
+        self._check_guard()
+        command = self._commands.get(number)
+        if command is None:
+            self._board.find("PSP command that is not known", f"{number:#x}")
+            return n.UNKNOWN, 0, 0
+        return command(arguments)
+
+    def _refuse(self, status: int, what: str, why: str) -> Answer:
+        self._board.find("PSP refused", what, why)
+        return status, 0, 0
+
+    def _check_guard(self) -> None:
+        """BAR0 is not watched: that trusted memory was touched shows in its pages."""
+        for area in self._board.guarded:
+            if self._board.vram.dirty_pages(area.start, area.end - area.start):
+                self._board.find("trusted memory was touched", f"{area.start:#x}")
+
+    # Commands
+
+    def _image(self, low: int, high: int, nbytes: int, *kinds: str) -> str:
+        """What is wrong with firmware in memory; "" when it may be taken."""
+        address = low | high << 32
+        off = self._board.vram_offset(address, max(nbytes, 1))
+        if off is None or off % _PAGE_BYTES or not nbytes:
+            return f"{nbytes:#x} bytes at {address:#x} are not a page's beginning in VRAM"
+        return payload.wrong(self._board.vram.bytes[off : off + nbytes].tobytes(), *kinds)
+
+    def _load_toc(self, arguments: bytes) -> Answer:
+        low, high, nbytes = struct.unpack_from("<III", arguments)
+        why = self._image(low, high, nbytes, "TOC")
+        if why:
+            return self._refuse(n.SECURITY, "TOC", why)
+        self._toc = True
+        return 0, 0, _TMR_BYTES
+
+    def _setup_tmr(self, arguments: bytes) -> Answer:
+        low, high, nbytes, flags, pa_low, pa_high = struct.unpack_from("<6I", arguments)
+        if self._boot_tmr:
+            if low | high | nbytes:
+                return self._refuse(n.BAD_PARAMETERS, "SETUP_TMR", "the boot ROM has set it up")
+            return 0, 0, 0
+        if not self._toc or (self._autoload and "SMU" not in self._board.loaded):
+            # src: amdgpu_psp.c psp_hw_start(): TOC, the SMU's firmware, then the TMR
+            return self._refuse(n.BAD_STATE, "SETUP_TMR", "before LOAD_TOC and the SMU's firmware")
+        off = self._board.vram_offset(low | high << 32, nbytes)
+        if off is None or off % _TMR_ALIGN or nbytes < _TMR_BYTES or self._board.guarded:
+            why = f"{nbytes:#x} bytes at {low | high << 32:#x}"
+            return self._refuse(n.BAD_PARAMETERS, "SETUP_TMR", why)
+        if not flags >> 1 & 1 or pa_low | pa_high << 32 != off:
+            return self._refuse(n.BAD_PARAMETERS, "SETUP_TMR", "physical and MC address disagree")
+        self._guard(off, nbytes)
+        self._board.vram.discard(off, nbytes)
+        return 0, 0, 0
+
+    def _destroy_tmr(self, arguments: bytes) -> Answer:
+        if not self._boot_tmr:
+            self._board.guarded.clear()
+            self._tmr = 0
+        return 0, 0, 0
+
+    def _load_ip_fw(self, arguments: bytes) -> Answer:
+        low, high, nbytes, number = struct.unpack_from("<4I", arguments)
+        kind = n.KINDS.get(number)
+        if kind is None:
+            return self._refuse(n.NOT_SUPPORTED, f"LOAD_IP_FW {number}", "no such kind")
+        if kind != "SMU" and not self._tmr:
+            return self._refuse(n.BAD_STATE, kind, "before SETUP_TMR")
+        if "RLC_AUTOLOAD" in self._board.loaded and kind in n.REQUIRED[self._board.chip.family]:
+            return self._refuse(n.BAD_STATE, kind, "after AUTOLOAD_RLC")
+        if self._autoload and kind != "SMU" and "SMU" not in self._board.loaded:
+            return self._refuse(n.BAD_STATE, kind, "before the SMU's firmware")
+        why = self._image(low, high, nbytes, kind)
+        if why:
+            return self._refuse(n.SECURITY, kind, why)
+        self._board.loaded.add(kind)
+        place = self._tmr + self._next * _SLOT_BYTES if self._tmr else 0
+        self._next += 1
+        self._board.hardware.tell("firmware", kind=kind, nbytes=nbytes)
+        return 0, self._board.mc_base + place if place else 0, 0
+
+    def _autoload_rlc(self, arguments: bytes) -> Answer:
+        required = n.REQUIRED[self._board.chip.family]
+        missing = [kind for kind in required if kind not in self._board.loaded]
+        if not required or missing:
+            why = f"{missing[0]} has not arrived" if missing else "this chip has no autoload"
+            return self._refuse(n.BAD_STATE, "AUTOLOAD_RLC", why)
+        self._board.loaded.add("RLC_AUTOLOAD")
+        return 0, 0, 0
+
+    def _spatial_part(self, arguments: bytes) -> Answer:
+        mode = int.from_bytes(arguments[:4], "little")
+        if self._board.chip.family != "gfx9" or not 1 <= mode <= self._board.chip.xccs:
+            return self._refuse(n.BAD_PARAMETERS, "SRIOV_SPATIAL_PART", f"mode {mode}")
+        self.partitions = mode
+        return 0, 0, 0

@@ -1,0 +1,119 @@
+"""The ring of the secure OS: frames that point to command buffers, answers, fences."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from boards.amd.pci import psp_names as n
+from boards.amd.pci.board import Board
+from boards.amd.pci.register_file import Block
+
+# src: psp_gfx_if.h struct psp_gfx_rb_frame, struct psp_gfx_cmd_resp
+_FRAME = struct.Struct("<IIIIIIII2B")
+_FRAME_BYTES, _FRAME_DW = 64, 16
+_COMMAND_BYTES, _ID_AT, _ARGUMENTS_AT, _ANSWER_AT = 1024, 8, 28, 864
+_ANSWER = struct.Struct("<IIIII")
+_PAGE_BYTES = 4096
+_SMALLEST_RING, _LARGEST_RING = 4096, 1 << 20
+_BAD_RING = 0x1
+
+Command = Callable[[int, bytes], tuple[int, int, int]]
+"""(command id, arguments) -> (status, address of the firmware in the TMR, size of the TMR)."""
+
+
+class PspRing:
+    """C2PMSG_64 (create, destroy), 67 (write pointer in dwords), 69 to 71 (address, bytes)."""
+
+    def __init__(
+        self, board: Board, block: Block, prefix: str, alive: Callable[[], bool], run: Command
+    ) -> None:
+        self._board, self._block, self._prefix = board, block, prefix
+        self._alive, self._run = alive, run
+        self._start, self._nbytes, self._rptr_dw = 0, 0, 0
+        self._status, self._busy = 0, False
+        self.asked_reset: Callable[[], None] = lambda: None
+        block.on_read(self._name(64), self._read_status)
+        block.on_write(self._name(64), self._control)
+        block.on_write(self._name(67), self._advance)
+        board.on_reset(self._forget)
+
+    def _name(self, number: int) -> str:
+        return f"{self._prefix}_SMN_C2PMSG_{number}"
+
+    def _forget(self) -> None:
+        self._start, self._nbytes, self._rptr_dw = 0, 0, 0
+        self._status, self._busy = 0, False
+
+    def _read_status(self) -> int:
+        self._board.delays.run()
+        if not self._alive() or self._busy:
+            return 0
+        return n.READY | self._status
+
+    def _control(self, command: int) -> None:
+        if not self._alive():
+            self._board.find("PSP ring command before SOS is alive", f"{command:#x}")
+            return
+        self._busy = True
+        self._board.delays.after(self._board.options.psp_s, lambda: self._controlled(command))
+
+    def _controlled(self, command: int) -> None:
+        self._busy = False
+        if command == n.INIT_RING:
+            self._create()
+        elif command in (n.DESTROY_RINGS, 0xC0000):
+            self._forget()
+            self._block.put(self._name(71), 0)
+        elif command == n.MODE1_RESET:
+            self.asked_reset()
+        else:
+            self._status = n.UNKNOWN
+            self._board.find("PSP ring command that is not known", f"{command:#x}")
+
+    def _create(self) -> None:
+        low, high, nbytes = (self._block.get(self._name(number)) for number in (69, 70, 71))
+        start = self._board.vram_offset(low | high << 32, max(nbytes, 1))
+        fits = _SMALLEST_RING <= nbytes <= _LARGEST_RING and nbytes % _FRAME_BYTES == 0
+        if self._nbytes or start is None or start % _PAGE_BYTES or not fits:
+            self._status = _BAD_RING
+            why = "there is one" if self._nbytes else f"{nbytes:#x} bytes at {low | high << 32:#x}"
+            self._board.find("PSP ring that cannot be", why)
+            return
+        self._start, self._nbytes, self._rptr_dw, self._status = start, nbytes, 0, 0
+        self._block.put(self._name(67), 0)
+
+    def _advance(self, wptr_dw: int) -> None:
+        ring_dw = self._nbytes // 4
+        if not ring_dw or wptr_dw % _FRAME_DW or wptr_dw > ring_dw:
+            self._board.find("PSP write pointer that cannot be", f"{wptr_dw:#x} of {ring_dw:#x}")
+            return
+        self._board.launched("PSP ring", "PSP ring")
+        wptr_dw %= ring_dw
+        for _ in range(ring_dw // _FRAME_DW):
+            if self._rptr_dw == wptr_dw:
+                break
+            at = self._start + 4 * self._rptr_dw
+            frame = self._board.vram.bytes[at : at + _FRAME_BYTES].tobytes()
+            self._rptr_dw = (self._rptr_dw + _FRAME_DW) % ring_dw
+            self._frame(frame)
+
+    def _frame(self, frame: bytes) -> None:
+        low, high, _, fence_low, fence_high, fence, _, _, vmid, kind = _FRAME.unpack_from(frame)
+        command = self._board.vram_offset(low | high << 32, _COMMAND_BYTES)
+        where = self._board.vram_offset(fence_low | fence_high << 32, 4)
+        wrong = command is None or command % _PAGE_BYTES or where is None or where % 4
+        if wrong or vmid or kind or any(frame[34:]):
+            self._board.find("PSP frame that cannot be", frame[:34].hex())
+            return
+        delay = self._board.options.psp_s
+        self._board.delays.after(delay, lambda: self._execute(command or 0, where or 0, fence))
+
+    def _execute(self, at: int, fence_at: int, fence: int) -> None:
+        buffer = self._board.vram.bytes[at : at + _COMMAND_BYTES].tobytes()
+        number = int.from_bytes(buffer[_ID_AT : _ID_AT + 4], "little")
+        arguments = buffer[_ARGUMENTS_AT:_ANSWER_AT]
+        status, address, tmr_bytes = self._run(number, arguments)
+        low, high = address & 0xFFFF_FFFF, address >> 32
+        self._board.vram.place(at + _ANSWER_AT, _ANSWER.pack(status, 0, low, high, tmr_bytes))
+        self._board.vram.place(fence_at, fence.to_bytes(4, "little"))

@@ -1,0 +1,209 @@
+"""The power controller: messages, clock and power limits, metrics, the mode-1 reset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from boards.amd.pci import smu_metrics
+from boards.amd.pci.board import Board
+from boards.amd.pci.register_file import Block
+from boards.amd.pci.smu_mailbox import FAILED, NOT_ALLOWED, OK, UNKNOWN, Mailbox
+from boards.amd.pci.smu_tables import GFX_942_MHZ, messages, smu_of
+
+MAILBOX, DEBUG_MAILBOX = (66, 82, 90), (75, 53, 54)
+"""Message, parameter, response. src: smu_v13_0_0_ppt.c, smu_v14_0_2_ppt.c"""
+_DEBUG_MODE1, _DRIVER_MODE1 = 2, 1
+"""src: tinygrad, ip.py; smu_v13_0_6_ppsmc.h PPSMC_RESET_TYPE_DRIVER_MODE_1_RESET"""
+_METRICS_TABLE = 5
+"""src: smu13_driver_if_v13_0_0.h and the others, TABLE_SMU_METRICS"""
+_COUNT, _FINE_GRAINED = 0xFF, 1 << 31
+_ALL_FEATURES = 0x3FFF_FFFF_FFFF
+_WORD = 0xFFFF_FFFF
+_NO_LIMIT = 0xFFFF
+_LEAST_POWER, _MOST_POWER = 0.5, 1.15
+RESET_S = 0.01
+"""From the answer to a reset's message until everything is gone: the answer can be read."""
+_LISTENED = (
+    "SetAllowedFeaturesMaskLow", "SetAllowedFeaturesMaskHigh", "AllowGfxOff", "DisallowGfxOff",
+    "SetWorkloadMask", "RunDcBtc", "PrepareMp1ForUnload", "PrepareForDriverUnload",
+    "SetSystemVirtualDramAddrHigh", "SetSystemVirtualDramAddrLow", "SetToolsDramAddrHigh",
+    "SetToolsDramAddrLow", "NotifyPowerSource", "AllowGfxDcs", "DisallowGfxDcs", "DALNotPresent",
+    "SetFwDstatesMask", "SetThrottlerMask", "OverridePcieParameters", "AllowIHHostInterrupt",
+    "SelectPLPDMode", "SelectPstatePolicy", "DFCstateControl", "UseDefaultPPTable",
+    "EnableShadowDpm", "EnableUCLKShadow", "SetNumBadHbmPagesRetired",
+)  # fmt: skip
+"""Taken, remembered and without effect here."""
+Answer = tuple[int, int]
+
+
+class SmuController:
+    """MP1's mailboxes."""
+
+    def __init__(self, board: Board, block: Block, mode1: Callable[[], None]) -> None:
+        self._board, self._mode1 = board, mode1
+        self._data = smu_of(board.chip)
+        self._names = messages(self._data.data)
+        self._by_rom = board.chip.family == "gfx9"
+        Mailbox(board, block, MAILBOX, lambda: self.alive, self._message)
+        Mailbox(board, block, DEBUG_MAILBOX, lambda: self.alive, self._debug)
+        self._handlers = self._all_handlers()
+        board.on_reset(self._reset)
+
+    @property
+    def alive(self) -> bool:
+        """gfx942's is started by its boot ROM, the others by firmware through the PSP."""
+        return self._by_rom or "SMU" in self._board.loaded
+
+    def _reset(self) -> None:
+        self.features, self.power_limit_w = 0, self._data.power_w
+        self.limits_mhz = {
+            number: (levels[0], levels[-1]) for number, (_, levels) in self._data.clocks.items()
+        }
+        self.gfx_limits_mhz = GFX_942_MHZ
+        self.heard: dict[str, int] = {}
+        """The last parameter of each message that has no other effect."""
+        self._dram, self._looks = [0, 0], 0
+
+    def _all_handlers(self) -> dict[str, Callable[[int], Answer]]:
+        data = self._data
+        return {
+            "TestMessage": lambda argument: (OK, argument + 1),
+            "GetSmuVersion": lambda argument: (OK, data.version),
+            "GetDriverIfVersion": lambda argument: (OK, data.driver_interface),
+            "GetMetricsVersion": lambda argument: (OK, 0xC),
+            "EnableAllSmuFeatures": lambda argument: self._enable(_ALL_FEATURES),
+            "DisableAllSmuFeatures": lambda argument: self._enable(0),
+            "GetRunningSmuFeaturesLow": lambda argument: (OK, self.features & _WORD),
+            "GetRunningSmuFeaturesHigh": lambda argument: (OK, self.features >> 32),
+            "GetEnabledSmuFeaturesLow": lambda argument: (OK, self.features & _WORD),
+            "GetEnabledSmuFeaturesHigh": lambda argument: (OK, self.features >> 32),
+            "SetDriverDramAddrHigh": lambda argument: self._set_dram(1, argument),
+            "SetDriverDramAddrLow": lambda argument: self._set_dram(0, argument),
+            "TransferTableSmu2Dram": self._transfer,
+            "GetMetricsTable": lambda argument: self._transfer(_METRICS_TABLE),
+            "GetDpmFreqByIndex": self._frequency,
+            "GetMinDpmFreq": lambda argument: self._end_of_range(argument, 0),
+            "GetMaxDpmFreq": lambda argument: self._end_of_range(argument, -1),
+            "SetSoftMinByFreq": lambda argument: self._limit(argument, 0),
+            "SetSoftMaxByFreq": lambda argument: self._limit(argument, 1),
+            "SetHardMinByFreq": lambda argument: self._limit(argument, 0),
+            "SetHardMaxByFreq": lambda argument: self._limit(argument, 1),
+            "SetSoftMinGfxClk": lambda argument: self._gfx_limit(argument, 0),
+            "SetSoftMaxGfxClk": lambda argument: self._gfx_limit(argument, 1),
+            "GetMinGfxDpmFreq": lambda argument: (OK, GFX_942_MHZ[0]),
+            "GetMaxGfxDpmFreq": lambda argument: (OK, GFX_942_MHZ[1]),
+            "SetPptLimit": self._set_power,
+            "GetPptLimit": lambda argument: (OK, self.power_limit_w),
+            "QueryValidMcaCount": lambda argument: (OK, 0),
+            "QueryValidMcaCeCount": lambda argument: (OK, 0),
+            "Mode1Reset": lambda argument: self._reset_soon(),
+            "GfxDriverReset": self._driver_reset,
+        }
+
+    def _message(self, message: int, argument: int) -> Answer:
+        name = self._names.get(message)
+        if name is None:
+            self._board.find("SMU message that is not known", f"{message:#x}")
+            return UNKNOWN, 0
+        self._board.hardware.tell("smu", message=name, argument=argument)
+        if name in _LISTENED:
+            self.heard[name] = argument
+            return OK, 0
+        handler = self._handlers.get(name)
+        if handler is None:
+            self._board.find("SMU message that is not modelled", name)
+            return FAILED, 0
+        return handler(argument)
+
+    def _debug(self, message: int, argument: int) -> Answer:
+        if message == _DEBUG_MODE1 and self._data.debug_mailbox:
+            return self._reset_soon()
+        self._board.find("SMU debug message that is not known", f"{message:#x}")
+        return UNKNOWN, 0
+
+    # Handlers
+
+    def _enable(self, features: int) -> Answer:
+        self.features = features
+        return OK, 0
+
+    def _set_dram(self, half: int, argument: int) -> Answer:
+        self._dram[half] = argument
+        return OK, 0
+
+    def _transfer(self, table: int) -> Answer:
+        if table & 0xFFFF != _METRICS_TABLE:
+            self._board.find("SMU table that is not modelled", f"{table:#x}")
+            return FAILED, 0
+        address = self._dram[0] | self._dram[1] << 32
+        if not address or not self.features:
+            return NOT_ALLOWED, 0
+        off = self._board.vram_offset(address, self._data.metrics_bytes)
+        if off is None or self._board.is_guarded(off, self._data.metrics_bytes):
+            self._board.find("SMU table outside VRAM", f"{address:#x}")
+            return FAILED, 0
+        self._looks += 1
+        build = smu_metrics.accelerator if self._by_rom else smu_metrics.consumer
+        clocks = {number: limits[1] for number, limits in self.limits_mhz.items()}
+        self._board.vram.place(off, build(self._data, self._looks, clocks, self.power_limit_w))
+        return OK, 0
+
+    def _levels(self, argument: int) -> tuple[int, ...]:
+        return self._data.clocks.get(argument >> 16, ("", ()))[1]
+
+    def _frequency(self, argument: int) -> Answer:
+        levels, index = self._levels(argument), argument & 0xFFFF
+        if index == _COUNT:
+            return OK, len(levels)
+        if index >= len(levels):
+            return FAILED, 0
+        # src: smu_v13_0.c smu_v13_0_get_fine_grained_status(): bit 31 of a level
+        fine = not self._by_rom and argument >> 16 == 0
+        return OK, levels[index] | (_FINE_GRAINED if fine else 0)
+
+    def _end_of_range(self, argument: int, end: int) -> Answer:
+        levels = self._levels(argument)
+        return (OK, levels[end]) if levels else (FAILED, 0)
+
+    def _limit(self, argument: int, side: int) -> Answer:
+        levels, mhz = self._levels(argument), argument & 0xFFFF
+        if not self.features:
+            return NOT_ALLOWED, 0
+        if not levels:
+            return FAILED, 0
+        if mhz in (0, _NO_LIMIT):
+            mhz = levels[-side]
+        elif not levels[0] <= mhz <= levels[-1]:
+            self._board.find("SMU clock limit out of range", f"{mhz} MHz")
+            return FAILED, 0
+        low, high = self.limits_mhz[argument >> 16]
+        self.limits_mhz[argument >> 16] = (low, mhz) if side else (mhz, max(mhz, high))
+        return OK, 0
+
+    def _gfx_limit(self, argument: int, side: int) -> Answer:
+        low, high = self.gfx_limits_mhz
+        if not GFX_942_MHZ[0] <= argument <= GFX_942_MHZ[1]:
+            return FAILED, 0
+        self.gfx_limits_mhz = (low, argument) if side else (argument, high)
+        return OK, 0
+
+    def _set_power(self, argument: int) -> Answer:
+        watts = argument & 0xFFFF
+        default = self._data.power_w
+        if not _LEAST_POWER * default <= watts <= _MOST_POWER * default:
+            self._board.find("SMU power limit out of range", f"{watts} W")
+            return FAILED, 0
+        self.power_limit_w = watts
+        return OK, 0
+
+    # Resets
+
+    def _driver_reset(self, kind: int) -> Answer:
+        if kind & 0xFFFF != _DRIVER_MODE1:
+            self._board.find("reset that is not modelled", f"GfxDriverReset({kind:#x})")
+            return FAILED, 0
+        return self._reset_soon()
+
+    def _reset_soon(self) -> Answer:
+        self._board.delays.after(RESET_S, self._mode1)
+        return OK, 0
