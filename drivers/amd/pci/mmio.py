@@ -48,7 +48,7 @@ class Block:
             raise ValueError(f"{self.label}.{name}: {value:#x} is not a 32-bit value")
         self.bus.write(self._place(register), value, f"{self.label}.{register.name}")
 
-    def encode(self, name: str, **fields: int) -> int:
+    def encode(self, name: str, /, **fields: int) -> int:
         """A value from its fields, the others 0."""
         return self.registers.get(name).encode(0, **fields)
 
@@ -56,7 +56,7 @@ class Block:
         """A value's fields."""
         return self.registers.get(name).decode(value)
 
-    def set(self, name: str, **fields: int) -> int:
+    def set(self, name: str, /, **fields: int) -> int:
         """Write a value made of fields, the others 0."""
         value = self.encode(name, **fields)
         self.write(name, value)
@@ -66,7 +66,7 @@ class Block:
         """Read, and take apart."""
         return self.decode(name, self.read(name))
 
-    def update(self, name: str, **fields: int) -> int:
+    def update(self, name: str, /, **fields: int) -> int:
         """Read, replace fields, write; the value written."""
         value = self.registers.get(name).encode(self.read(name), **fields)
         self.write(name, value)

@@ -74,7 +74,7 @@ class Register:
         low, high = bits
         return (1 << high + 1) - (1 << low)
 
-    def encode(self, base: int = 0, **values: int) -> int:
+    def encode(self, base: int = 0, /, **values: int) -> int:
         """`base` with some fields changed. Raises: ValueError for what does not fit a field."""
         for field, value in values.items():
             mask = self.mask(field)
