@@ -73,6 +73,8 @@ class VfioKernel:
         self.findings: list[str] = []
         self.log: list[str] = []
         self.slept_s = 0.0
+        self.told: set[int] = set()
+        """Physical memory that the device has been told of, by its host address."""
         self.stuck: list[str] = []
         """Lines of /proc/self/maps that stay because somebody views a BAR."""
         self._next = 50
@@ -257,7 +259,7 @@ class VfioKernel:
         for space in spaces.values():
             if any(va < area.end and area.va < va + size for va, size in space.mapped.values()):
                 self.findings.append(f"memory at {area.va:#x} was freed while the device has it")
-        if area.huge and self.master:
+        if area.va in self.told and self.master:
             self.findings.append("physical memory was freed while the device was bus master")
 
     def device_access(self, address: int, data: bytes | None, nbytes: int = 0) -> bytes:

@@ -17,8 +17,6 @@ from drivers.pci.iova import LARGE_BYTES, PAGE_BYTES, IovaSpace
 from drivers.pci.pagemap import physical_pieces
 
 Pieces = tuple[tuple[int, int], ...]
-_KEPT: list[DmaMemory] = []
-"""What is never freed: physical memory of devices whose bus mastering could not be switched off."""
 
 
 class Grade(StrEnum):
@@ -173,8 +171,8 @@ class Dma:
             if physical_pieces(self._world, region.cpu_va, size) != pieces:
                 raise Busy("locked pages moved while they were looked up", hint="use an IOMMU")
             memory = DmaMemory(self, size, pieces, region)
-            self._master_on()
-            self._live[memory] = 0
+        self._live[memory] = 0  # if switching on fails half-way, closing isolates before it frees
+        self._master_on()
         return memory
 
     def forget(self, memory: DmaMemory) -> None:
@@ -189,22 +187,17 @@ class Dma:
     def close(self, *, isolated: bool) -> None:
         """Everything is unmapped, then freed; the session is at its end.
 
-        `isolated` says that the device can reach nothing any more, mapped or not. Where that is
-        not sure, memory that may still be reached stays: the process keeps it until it ends.
-        Raises: Busy when memory stays; the first error of unmapping.
+        `isolated` says that bus mastering is off. Without an IOMMU, memory stays where that is
+        not sure. Raises: Busy when memory stays; the first error of unmapping.
         """
         self._closed = True
         memories = list(self._live)
         if memories and self.grade is Grade.PHYSICAL and not isolated:
             raise Busy(
                 f"{len(memories)} memories stay locked: bus mastering may still be on",
-                hint="end this process, then python -m drivers.doctor --restore",
+                hint="close again; if it stays, end this process and restart the machine",
             )
         run_all([memory.close for memory in memories])
-
-    def keep(self) -> None:
-        """Memory that a device may still reach stays until the process ends."""
-        _KEPT.extend(self._live)
 
     def abandon(self) -> None:
         """The address space itself is gone: what could not be unmapped is freed too."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol, Self
 
 from drivers.base.contracts import Region, World
-from drivers.base.errors import BadArgument, DeviceGone, Unsupported, UseAfterFree
+from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.base.undo import Undo, run_all
 from drivers.pci.bars_session import open_bars
 from drivers.pci.command import set_command
@@ -122,7 +122,9 @@ class PciSession:
         self._usable()
         if on and self.dma.grade is Grade.NONE:
             raise Unsupported("bus mastering stays off without an IOMMU", hint="see docs/pci.md")
-        set_command(self._access, master=on)
+        with Undo() as undo:
+            undo.add(partial(set_command, self._access, master=False))
+            set_command(self._access, master=on)
         self._master = on
 
     def reset(self) -> None:
@@ -154,7 +156,7 @@ class PciSession:
         """DMA off first, then mappings, then the device. A second close does nothing.
 
         A process that was forked from the owner closes nothing. Raises: the first error; Busy
-        while a BAR is viewed, and then it may be closed again.
+        while a BAR is viewed, or physical memory reached, and then it may be closed again.
         """
         if not self._open or os.getpid() != self._pid:
             return
@@ -169,23 +171,23 @@ class PciSession:
         )
 
     def _isolate(self, done: list[bool]) -> None:
-        """After this the device reaches nothing; one that is gone does not either."""
-        try:
-            set_command(self._access, master=False)
-        except DeviceGone:
-            done.append(True)
-            raise
+        """After this the device reaches nothing. One that reads all ones may come back."""
+        set_command(self._access, master=False)
         done.append(True)
         self._master = False
 
     def _leave(self, isolated: list[bool]) -> None:
-        """Close the device; with its address space everything is unmapped."""
+        """Close the device; with its address space everything is unmapped.
+
+        The session stays open, to be closed again, while a device may write to physical memory.
+        """
+        if self.dma.grade is Grade.PHYSICAL and not isolated and self.dma.live:
+            return
         self._access.check_unviewed()
         self._open = False
         self._bars.clear()
         atexit.unregister(self.close)
-        reached = not isolated and self.dma.grade is Grade.PHYSICAL
-        run_all([self._access.close, self.dma.keep if reached else self.dma.abandon])
+        run_all([self._access.close, self.dma.abandon])
 
     def __enter__(self) -> Self:
         return self

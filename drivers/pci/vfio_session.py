@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from drivers.base.contracts import Region, World
@@ -16,6 +17,7 @@ from drivers.pci.vfio_group import open_through_group
 from drivers.pci.vfio_handle import VfioHandle, plain
 
 _PAGE_BYTES = 4096
+_START = re.compile(r"([0-9a-f]{1,16})-").match
 _MAPS, _MAPS_BYTES = "/proc/self/maps", 1 << 26
 
 
@@ -174,7 +176,10 @@ class VfioFunction:
         if not self._mapped_at or not self._world.exists(_MAPS):
             return
         for line in self._world.read(_MAPS, _MAPS_BYTES).decode("ascii", "replace").splitlines():
-            start = int(line.partition("-")[0], 16)
+            found = _START(line)
+            if found is None:
+                raise MalformedInput(f"{_MAPS} has a line without an address: {line[:40]!a}")
+            start = int(found[1], 16)
             if start not in self._mapped_at or "vfio" not in line:
                 continue
             raise Busy(
