@@ -3,6 +3,7 @@
 python -m boards
 python -m boards run gfx1100 examples/add.py
 python -m boards trace gfx1201 examples/add.py -o trace.json
+python -m boards vfio-user gfx1100 --socket gpu.sock
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from boards.amd.isa.families import BORROWED
 
 _MIB = 1 << 20
 _COMPILERS = ("LLVM", "HIP")
+_IFACES = ("KFD", "PCI")
 _OPERANDS = "operands"
 
 
@@ -33,7 +35,9 @@ def table() -> str:
         dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
         runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
         lines.append(f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}")
-    lines.append("Each is met through /dev/kfd; never compared with silicon.")
+    lines.append(
+        "Each is met through /dev/kfd, all but gfx10 over PCI; none was compared to silicon."
+    )
     return "\n".join(lines)
 
 
@@ -44,6 +48,9 @@ def _options(parser: argparse.ArgumentParser) -> None:
                         help="compute queues of AQL packets")  # fmt: skip
     queues.add_argument("--pm4", dest="aql", action="store_false", help="... of PM4 packets")
     parser.add_argument("--compiler", choices=_COMPILERS, default=_COMPILERS[0])
+    parser.add_argument("--iface", choices=_IFACES, default=_IFACES[0], help="how it is met")
+    parser.add_argument("--dma", choices=("iommu", "vram"), default="",
+                        help="with PCI: a machine with an IOMMU (default), or without")  # fmt: skip
     parser.add_argument("--gpus", type=int, default=1, metavar="N", help="AMD:0 ... AMD:N-1")
     parser.add_argument("--vram-mib", type=int, default=1024, metavar="N", help="of each GPU")
     rules = parser.add_mutually_exclusive_group()
@@ -67,7 +74,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     traced = commands.add_parser("trace", help="the same, and write a timeline for Perfetto")
     traced.add_argument("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE")
     _options(traced)
+    _served(commands.add_parser("vfio-user", help="a GPU on PCI, for a virtual machine"))
     return parser.parse_args(_output_first(argv))
+
+
+def _served(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("board", choices=names(), metavar="BOARD", help=", ".join(names()))
+    parser.add_argument("--socket", type=Path, required=True, metavar="PATH")
+    parser.add_argument("--vram-mib", type=int, default=512, metavar="N")
+    parser.add_argument("--once", action="store_true", help="end when the first client leaves")
 
 
 def _output_first(argv: Sequence[str]) -> list[str]:
@@ -84,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command in (None, "list"):
         print(table())
         return 0
+    if args.command == "vfio-user":
+        return _serve(args)
     if not args.program.is_file():
         print(f"there is no file {str(args.program)!r}", file=sys.stderr)
         return 2
@@ -94,7 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from drivers.base.errors import DeviceError
 
     setup = Setup(
-        args.board, args.gpus, args.aql, args.compiler, args.strict, args.vram_mib * _MIB
+        args.board, args.gpus, args.aql, args.compiler, args.strict, args.vram_mib * _MIB,
+        args.iface, args.dma,
     )  # fmt: skip
     set_environ(setup, os.environ)
     trace = args.output if args.command == "trace" else None
@@ -102,6 +120,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(setup, args.program, getattr(args, _OPERANDS), trace=trace)
     except DeviceError as error:
         print(f"board {args.board}: {error}", file=sys.stderr)
+        return 1
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from boards.vfio_user.command import serve
+
+    if args.vram_mib < 1:
+        print("--vram-mib is at least 1", file=sys.stderr)
+        return 2
+    try:
+        return serve(args.board, args.socket, vram_bytes=args.vram_mib * _MIB, once=args.once)
+    except OSError as error:
+        print(f"board {args.board}: {args.socket}: {error}", file=sys.stderr)
         return 1
 
 

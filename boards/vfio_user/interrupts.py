@@ -1,10 +1,11 @@
-"""MSI as event descriptors of the client."""
+"""Interrupts as event descriptors of the client: MSI, and an INTx line that nobody pulls."""
 
 from __future__ import annotations
 
 import os
 import select
 import struct
+from typing import TypeAlias
 
 from boards.vfio_user import wire
 from boards.vfio_user.wire import Message, refusal
@@ -14,20 +15,26 @@ MAX_VECTORS = 32
 _ACTIONS = wire.SET_MASK | wire.SET_UNMASK | wire.SET_TRIGGER
 _KINDS = wire.SET_NONE | wire.SET_BOOL | wire.SET_EVENTFD
 _ONE = struct.pack("<Q", 1)
+_FLAGS = {
+    wire.MSI: wire.IRQ_EVENTFD | wire.IRQ_NO_RESIZE,
+    wire.INTX: wire.IRQ_EVENTFD | wire.IRQ_MASKABLE | wire.IRQ_AUTOMASKED,
+}
+Source: TypeAlias = tuple[int, int]
+"""Kind and vector."""
 
 
 class Interrupts:
-    """Which event each MSI vector signals, and whether it is masked."""
+    """Which event each vector of each kind signals, and whether it is masked."""
 
-    def __init__(self, vectors: int) -> None:
-        if not 0 <= vectors <= MAX_VECTORS:
-            raise ValueError(f"{vectors} MSI vectors")
-        self.vectors = vectors
+    def __init__(self, msi_vectors: int, *, line: bool = False) -> None:
+        if not 0 <= msi_vectors <= MAX_VECTORS:
+            raise ValueError(f"{msi_vectors} MSI vectors")
+        self.vectors = {wire.MSI: msi_vectors, wire.INTX: int(line)}
         self.sent = 0
         """Messages that reached an event."""
-        self._events: dict[int, int] = {}
-        self._masked: set[int] = set()
-        self._pending: set[int] = set()
+        self._events: dict[Source, int] = {}
+        self._masked: set[Source] = set()
+        self._pending: set[Source] = set()
 
     def __len__(self) -> int:
         return len(self._events)
@@ -36,8 +43,8 @@ class Interrupts:
         """DEVICE_GET_IRQ_INFO. Raises: OSError EINVAL."""
         if not 0 <= index < wire.IRQS:
             raise refusal(f"no interrupt kind {index}")
-        count = self.vectors if index == wire.MSI else 0
-        flags = wire.IRQ_EVENTFD | wire.IRQ_NO_RESIZE if count else 0
+        count = self.vectors.get(index, 0)
+        flags = _FLAGS[index] if count else 0
         return wire.IRQ_INFO.pack(wire.IRQ_INFO.size, flags, index, count)
 
     def set(self, message: Message) -> None:
@@ -49,12 +56,11 @@ class Interrupts:
         if not 0 <= index < wire.IRQS:
             raise refusal(f"no interrupt kind {index}")
         if kind == wire.SET_NONE and not count and not start:
-            if index == wire.MSI:
-                self.clear()
+            self._clear(index)
             return
-        if index != wire.MSI or not count or start + count > self.vectors:
+        if not count or start + count > self.vectors.get(index, 0):
             raise refusal(f"vectors {start}+{count} of kind {index}")
-        chosen = range(start, start + count)
+        chosen = [(index, vector) for vector in range(start, start + count)]
         if kind == wire.SET_EVENTFD:
             self._assign(chosen, action, message.descriptors)
             return
@@ -62,54 +68,59 @@ class Interrupts:
             wanted = message.body[wire.IRQ_SET.size :]
             if len(wanted) != count:
                 raise refusal(f"{len(wanted)} booleans for {count} vectors")
-            chosen_now = [vector for vector, yes in zip(chosen, wanted, strict=True) if yes]
-        else:
-            chosen_now = list(chosen)
-        self._act(chosen_now, action)
+            chosen = [source for source, yes in zip(chosen, wanted, strict=True) if yes]
+        self._act(chosen, action)
 
-    def _assign(self, chosen: range, action: int, descriptors: list[int]) -> None:
+    def _assign(self, chosen: list[Source], action: int, descriptors: list[int]) -> None:
         if action != wire.SET_TRIGGER:
             raise refusal("events of masking are not offered")
         if len(descriptors) not in (0, len(chosen)):
             raise refusal(f"{len(descriptors)} descriptors for {len(chosen)} vectors")
         if not all(_is_event(descriptor) for descriptor in descriptors):
             raise refusal("a descriptor that is no event")
-        for vector in chosen:
-            self._forget(vector)
-        for vector in chosen if descriptors else ():
-            self._events[vector] = descriptors.pop(0)
+        for source in chosen:
+            self._forget(source)
+        for source in chosen if descriptors else ():
+            self._events[source] = descriptors.pop(0)
 
-    def _act(self, chosen: list[int], action: int) -> None:
-        for vector in chosen:
+    def _act(self, chosen: list[Source], action: int) -> None:
+        for source in chosen:
             if action == wire.SET_MASK:
-                self._masked.add(vector)
+                self._masked.add(source)
             elif action == wire.SET_UNMASK:
-                self._masked.discard(vector)
-                if vector in self._pending:
-                    self.message(vector)
+                self._masked.discard(source)
+                if source in self._pending:
+                    self._signal(source)
             else:
-                self.message(vector)
+                self._signal(source)
 
     def message(self, vector: int) -> None:
         """The function writes an MSI; nothing happens where nobody listens."""
-        if vector in self._masked:
-            self._pending.add(vector)
+        self._signal((wire.MSI, vector))
+
+    def _signal(self, source: Source) -> None:
+        if source in self._masked:
+            self._pending.add(source)
             return
-        self._pending.discard(vector)
-        event = self._events.get(vector)
+        self._pending.discard(source)
+        event = self._events.get(source)
         if event is not None and _has_room(event):
             os.write(event, _ONE)
             self.sent += 1
 
     def clear(self) -> None:
         """Nobody listens any more."""
-        for vector in list(self._events):
-            self._forget(vector)
-        self._masked.clear()
-        self._pending.clear()
+        for index in self.vectors:
+            self._clear(index)
 
-    def _forget(self, vector: int) -> None:
-        event = self._events.pop(vector, None)
+    def _clear(self, index: int) -> None:
+        for source in [source for source in self._events if source[0] == index]:
+            self._forget(source)
+        for kept in (self._masked, self._pending):
+            kept.difference_update([source for source in kept if source[0] == index])
+
+    def _forget(self, source: Source) -> None:
+        event = self._events.pop(source, None)
         if event is not None:
             os.close(event)
 

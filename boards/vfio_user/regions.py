@@ -8,9 +8,10 @@ from boards.vfio_user import wire
 from boards.vfio_user.wire import refusal
 
 CONFIG_BYTES = 4096
-_CAPABILITIES, _CAP_MSI = 0x34, 5
-"""# src: linux/pci_regs.h PCI_CAPABILITY_LIST, PCI_CAP_ID_MSI; a list of at most 48 dwords"""
+_CAPABILITIES, PIN, _CAP_MSI = 0x34, 0x3D, 5
+"""# src: linux/pci_regs.h PCI_CAPABILITY_LIST, PCI_INTERRUPT_PIN, PCI_CAP_ID_MSI"""
 _MOST_CAPABILITIES = 48
+"""# src: linux drivers/pci/pci.c PCI_FIND_CAP_TTL"""
 _WIDTHS = (1, 2, 4, 8)
 _READ_WRITE = wire.REGION_READABLE | wire.REGION_WRITABLE
 

@@ -13,7 +13,7 @@ from boards.vfio_user import wire
 from boards.vfio_user.interrupts import Interrupts
 from boards.vfio_user.link import BrokenLink, Link, close_all
 from boards.vfio_user.memory import ClientMemory
-from boards.vfio_user.regions import Regions, msi_vectors
+from boards.vfio_user.regions import PIN, Regions, msi_vectors
 from boards.vfio_user.wire import Command, Message, refusal
 
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-3, 20e-3
@@ -30,7 +30,8 @@ class Server:
         self.function = function
         self.regions = Regions(function)
         self.memory = ClientMemory(self.regions.pools())
-        self.interrupts = Interrupts(msi_vectors(function.config))
+        line = function.config.read(PIN, 1) != b"\0"
+        self.interrupts = Interrupts(msi_vectors(function.config), line=line)
         self.counts: dict[str, int] = {}
         """Commands answered, refusals among them, by name."""
         self._negotiated = False

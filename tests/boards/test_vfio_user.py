@@ -232,7 +232,7 @@ def test_windows_that_are_refused() -> None:
 def test_interrupts_are_masked_counted_and_dropped() -> None:
     events = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(4)]
     with served() as bench:
-        for index, wanted in enumerate(((0, 0), (9, 4), (0, 0), (0, 0), (0, 0))):
+        for index, wanted in enumerate(((7, 1), (9, 4), (0, 0), (0, 0), (0, 0))):
             reply = bench.client.ask(7, struct.pack("<IIII", 16, 0, index, 0))
             equal(struct.unpack("<IIII", reply.payload)[1::2], wanted)
         irqs = bench.client.set_irqs
@@ -248,7 +248,10 @@ def test_interrupts_are_masked_counted_and_dropped() -> None:
         equal(irqs(1 | 32, 3, 1).error, 0)
         equal(irqs(EVENTFD_TRIGGER, 1, 1).error, 0)  # no descriptor: nobody listens
         equal(len(bench.server.interrupts), 3)
-        equal(irqs(1 | 32, 0, 0).error, 0)
+        equal(irqs(EVENTFD_TRIGGER, 0, 1, index=0, fds=[events[1]]).error, 0)  # the INTx line
+        equal(irqs(1 | 32, 0, 0).error, 0)  # all of MSI, and not the line
+        equal(len(bench.server.interrupts), 1)
+        equal(irqs(1 | 32, 0, 0, index=0).error, 0)
         equal(len(bench.server.interrupts), 0)
     close(*events)
 
@@ -260,7 +263,7 @@ def test_interrupts_that_are_refused() -> None:
         wrong = (
             irqs(0, 0, 1), irqs(1 | 2 | 32, 0, 1), irqs(1 | 8 | 16, 0, 1), irqs(1 << 9, 0, 1),
             irqs(1 | 32, 4, 1), irqs(1 | 32, 0, 5), irqs(1 | 32, 0xFFFFFFFF, 2),
-            irqs(1 | 32, 0, 1, index=0), irqs(1 | 32, 0, 0, index=9),
+            irqs(1 | 32, 1, 1, index=0), irqs(1 | 32, 0, 1, index=2), irqs(1 | 32, 0, 0, index=9),
             irqs(2 | 32, 0, 2, data=b"\1"), irqs(4 | 8, 0, 1, fds=[event]),
             irqs(EVENTFD_TRIGGER, 0, 2, fds=[event]), irqs(EVENTFD_TRIGGER, 0, 1, fds=[memory]),
         )  # fmt: skip

@@ -30,7 +30,7 @@ class ToyConfig:
     def __init__(self) -> None:
         self.bytes = bytearray(4096)
         struct.pack_into("<HHHH", self.bytes, 0, 0x1002, 0x744C, 0, 0x10)
-        self.bytes[0x34] = 0x50
+        self.bytes[0x34], self.bytes[0x3D] = 0x50, 1
         self.bytes[0x50:0x52] = bytes([1, 0x60])
         struct.pack_into("<BBH", self.bytes, 0x60, 5, 0, 2 << 1)
 

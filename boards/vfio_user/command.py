@@ -1,0 +1,67 @@
+"""`python -m boards vfio-user`: a board's GPU for a virtual machine, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from boards.amd.hardware import Hardware, Options
+from boards.amd.pci.gpu import open_function
+from boards.amd.pci.options import PciOptions
+from boards.vfio_user.link import Link
+from boards.vfio_user.server import Server
+
+QEMU_DEVICE = '-device {{"driver":"vfio-user-pci","socket":{{"path":"{path}","type":"unix"}}}}'
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening socket that this user alone may connect to. Raises: OSError."""
+    if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        os.fchmod(listener.fileno(), 0o600)  # the node gets the socket's own mode
+        listener.bind(str(path))
+        listener.listen(1)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def serve(name: str, path: Path, *, vram_bytes: int, once: bool, out: TextIO | None = None) -> int:
+    """Serve one client after another; 1 when the board found anything. The GPU stays powered."""
+    said = out or sys.stdout
+    hardware = Hardware([], Options())
+    function = open_function(hardware, name, vram_bytes=vram_bytes, options=PciOptions())
+    server = Server(function)
+    listener = listen(path)
+    print(f"{name}: waiting at {path}; for QEMU 10.1 or later:", file=said)
+    print(QEMU_DEVICE.format(path=path), file=said, flush=True)
+    try:
+        while True:  # until a signal, or after the first client
+            connection, _ = listener.accept()
+            link = Link(connection)
+            try:
+                reason = server.serve(link)
+            finally:
+                link.close()
+            counts = ", ".join(f"{key} {count}" for key, count in sorted(server.counts.items()))
+            print(
+                f"{name}: {reason}; {counts}; MSI {server.interrupts.sent}", file=said, flush=True
+            )
+            if once:
+                break
+    except KeyboardInterrupt:
+        print(f"{name}: stopped", file=said)
+    finally:
+        listener.close()
+        path.unlink(missing_ok=True)
+    for finding in hardware.findings:
+        print(f"finding: {finding}", file=said)
+    print(f"{name}: {len(hardware.findings) or 'no'} findings", file=said, flush=True)
+    return int(bool(hardware.findings))

@@ -1,0 +1,1 @@
+"""The board inside a real Linux: a virtual machine whose GPU is a vfio-user socket (`make vm`)."""

@@ -1,0 +1,110 @@
+"""Debian packages without being root: apt with directories of its own, on the machine's mirror.
+
+apt checks the archive's signature and every file's hash; nothing is installed, only unpacked.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+TIME_LIMIT_S = 300
+
+
+class CannotRun(Exception):
+    """This machine lacks something that the virtual machine needs; the message says what."""
+
+
+def command(
+    arguments: Sequence[str], environ: dict[str, str] | None = None, folder: Path | None = None
+) -> str:
+    """Run a program. Raises: CannotRun with the end of what it said."""
+    try:
+        done = subprocess.run(
+            arguments, env=environ, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=TIME_LIMIT_S, check=False,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise CannotRun(f"there is no program {arguments[0]!r}") from error
+    except subprocess.TimeoutExpired as error:
+        raise CannotRun(f"{arguments[0]} took more than {TIME_LIMIT_S} s") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise CannotRun(f"{' '.join(arguments[:3])} failed: {' / '.join(said)}")
+    return done.stdout
+
+
+def mirror() -> str:
+    """The Debian mirror that this machine's own apt sources name. Raises: CannotRun."""
+    listed = command(["apt-get", "indextargets", "--format", "$(REPO_URI)"]).split()
+    for uri in listed:
+        if uri.rstrip("/").rsplit("/", 1)[-1] == "debian":
+            return uri.rstrip("/")
+    raise CannotRun("the apt sources of this machine name no Debian mirror")
+
+
+class Archive:
+    """One suite of the mirror."""
+
+    def __init__(self, folder: Path, suite: str) -> None:
+        self.folder, self.suite = folder, suite
+        self._environ = {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "LC_ALL": "C"}
+
+    def update(self) -> None:
+        """Fetch and check the suite's lists. Raises: CannotRun."""
+        if not KEYRING.exists():
+            raise CannotRun(f"no {KEYRING}: install debian-archive-keyring")
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "status").touch()
+        source = f"deb [signed-by={KEYRING} arch=amd64] {mirror()} {self.suite} main\n"
+        (self.folder / "sources.list").write_text(source)
+        settings = {
+            "Dir::State": self.folder / "state",
+            "Dir::State::status": self.folder / "status",
+            "Dir::Cache": self.folder / "cache",
+            "Dir::Etc::sourcelist": self.folder / "sources.list",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "APT::Architecture": "amd64",
+            "APT::Sandbox::User": "",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+        }
+        lines = [f'{name} "{value}";\n' for name, value in settings.items()]
+        (self.folder / "apt.conf").write_text("".join(lines))
+        self._apt("apt-get", "-qq", "update")
+
+    def _apt(self, *arguments: str, folder: Path | None = None) -> str:
+        return command(arguments, self._environ, folder)
+
+    def fetch_whole(self, package: str, into: Path) -> None:
+        """A package with everything it depends on, unpacked. Raises: CannotRun."""
+        cache = self.folder / "cache" / "archives"
+        for old in cache.glob("*.deb"):
+            old.unlink()
+        self._apt("apt-get", "-qq", "-y", "-d", "--no-install-recommends", "install", package)
+        self._unpack(sorted(cache.glob("*.deb")), into)
+
+    def fetch_alone(self, packages: Sequence[str], into: Path) -> None:
+        """Packages without what they depend on, unpacked. Raises: CannotRun."""
+        for package in packages:
+            folder = self.folder / "alone" / package
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            self._apt("apt-get", "-qq", "download", package, folder=folder)
+            self._unpack(sorted(folder.glob("*.deb")), into)
+
+    def depends(self, package: str, prefix: str) -> list[str]:
+        """What a package depends on, of a certain name."""
+        lines = self._apt("apt-cache", "depends", package).splitlines()
+        named = [line.split(":", 1)[1].strip() for line in lines if "Depends:" in line]
+        return [name for name in named if name.startswith(prefix)]
+
+    def _unpack(self, packages: Sequence[Path], into: Path) -> None:
+        into.mkdir(parents=True, exist_ok=True)
+        for package in packages:
+            command(["dpkg-deb", "-x", str(package), str(into)])

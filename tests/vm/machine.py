@@ -1,0 +1,178 @@
+"""One boot of the virtual machine: the board's server beside it, the console in a log."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from tests.vm.archive import CannotRun
+from tests.vm.image import ROOT
+
+MEMORY_MIB = 2048
+SOCKET_S = 30
+_LINE = re.compile(r"^(PASS|FAIL|SKIP)\s+(.*?)\s*$")
+_STATUS = re.compile(r"^vm: exit status (\d+)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """How the machine is put together this time."""
+
+    name: str
+    checks: str
+    """Which of the guest's lists of checks."""
+    iommu: bool
+    limit_s: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one boot showed."""
+
+    boot: Boot
+    seconds: float = 0.0
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    trouble: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything was not as it should be."""
+        return bool(self.trouble) or any(kind == "FAIL" for kind, _ in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the parts are."""
+
+    qemu: Path
+    kernel: Path
+    initrds: tuple[Path, ...]
+    work: Path
+
+
+def qemu_program(qemu: Path) -> list[str]:
+    """QEMU through the loader and libraries of its own suite, which may be newer than ours."""
+    libraries = qemu / "usr/lib/x86_64-linux-gnu"
+    data = ("usr/share/seabios", "usr/share/qemu", "usr/lib/ipxe/qemu")
+    return [
+        str(qemu / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
+        str(qemu / "usr/bin/qemu-system-x86_64"),
+        *(word for folder in data for word in ("-L", str(qemu / folder))),
+    ]  # fmt: skip
+
+
+def _arguments(boot: Boot, places: Places, socket: Path, initrd: Path) -> list[str]:
+    machine = "q35,memory-backend=ram" + (",kernel-irqchip=split" if boot.iommu else "")
+    append = f"console=ttyS0 quiet panic=-1 vm_checks={boot.checks} hugepages=16"
+    device = f'{{"driver":"vfio-user-pci","socket":{{"path":"{socket}","type":"unix"}}}}'
+    words = [
+        *qemu_program(places.qemu), "-nodefaults", "-no-user-config", "-nographic",
+        "-serial", "stdio", "-no-reboot", "-machine", machine,
+        "-accel", "tcg", "-cpu", "max", "-smp", "2",
+        "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on",
+        "-kernel", str(places.kernel), "-initrd", str(initrd),
+    ]  # fmt: skip
+    if boot.iommu:
+        words += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
+        append += " intel_iommu=on"
+    return [*words, "-device", device, "-append", append]
+
+
+def run(boot: Boot, board: str, places: Places, log: BinaryIO) -> Outcome:
+    """Boot, wait for the end, read the console. Raises: CannotRun."""
+    outcome = Outcome(boot)
+    socket = places.work / "gpu.sock"
+    initrd = places.work / "initrd"
+    with initrd.open("wb") as joined:
+        for part in places.initrds:
+            joined.write(part.read_bytes())
+    began = time.monotonic()
+    said = (places.work / f"board-{boot.checks}.log").open("w+b")
+    server = _start_board(board, socket, said)
+    try:
+        console = _console(boot, _arguments(boot, places, socket, initrd), log, outcome)
+    finally:
+        status = _stop(server)
+    outcome.seconds = time.monotonic() - began
+    said.seek(0)
+    board_said = said.read()
+    said.close()
+    log.write(b"\n----- the board -----\n" + board_said)
+    _judge(outcome, console, status, board_said.decode(errors="replace"))
+    return outcome
+
+
+def _start_board(board: str, socket: Path, said: BinaryIO) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "boards", "vfio-user", board, "--socket", str(socket), "--once"]
+    server = subprocess.Popen(
+        words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+    )
+    deadline = time.monotonic() + SOCKET_S
+    while not socket.exists() and time.monotonic() < deadline:
+        if server.poll() is not None:
+            break
+        time.sleep(0.05)
+    if not socket.exists():
+        _stop(server)
+        said.seek(0)
+        raise CannotRun(f"the board did not start: {said.read().decode(errors='replace')[-2000:]}")
+    return server
+
+
+def _stop(server: subprocess.Popen[bytes]) -> int:
+    """The board ends when QEMU has left; a signal otherwise."""
+    try:
+        return server.wait(10)
+    except subprocess.TimeoutExpired:
+        server.send_signal(signal.SIGINT)
+    try:
+        return server.wait(10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        return server.wait()
+
+
+def _console(boot: Boot, arguments: list[str], log: BinaryIO, outcome: Outcome) -> str:
+    log.write(f"\n===== {boot.name} =====\n{' '.join(arguments)}\n".encode())
+    log.flush()
+    start = log.tell()
+    guest = subprocess.Popen(
+        arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+    )
+    try:
+        status = guest.wait(boot.limit_s)
+        if status:
+            outcome.trouble = f"QEMU ended with {status}"
+    except subprocess.TimeoutExpired:
+        outcome.trouble = f"no end after {boot.limit_s} s"
+        guest.kill()
+        guest.wait()
+    log.seek(start)
+    console = log.read().decode(errors="replace")
+    log.seek(0, os.SEEK_END)
+    return console
+
+
+def _judge(outcome: Outcome, console: str, board_status: int, board_said: str) -> None:
+    ended = None
+    for line in console.splitlines():
+        if match := _LINE.match(line):
+            outcome.lines.append((match[1], match[2]))
+        elif match := _STATUS.match(line):
+            ended = int(match[1])
+    if not outcome.trouble and ended is None:
+        outcome.trouble = "the guest did not come to its end"
+    elif not outcome.trouble and ended:
+        outcome.trouble = f"the guest's checks ended with {ended}"
+    if board_status:
+        last = board_said.strip().splitlines()[-1:] or [""]
+        outcome.lines.append(("FAIL", f"the board: exit status {board_status}: {last[0]}"))
+    else:
+        outcome.lines.append(("PASS", "the board has no findings"))
