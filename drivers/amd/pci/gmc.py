@@ -84,10 +84,15 @@ def up_graphics(gpu: BareGpu) -> None:
 
 
 def down(gpu: BareGpu) -> None:
-    """No VMID but 0 translates anything any more."""
-    for hub in process_hubs(gpu):
-        for vmid in range(1, vm_hub.VMIDS):
-            hub.write(f"VM_CONTEXT{vmid}_CNTL", 0)
+    """No VMID but 0 translates anything through the memory hubs any more."""
+    for hub in memory_hubs(gpu):
+        disable_all(hub)
+
+
+def disable_all(hub: Block) -> None:
+    """Every VMID of a process off."""
+    for vmid in range(1, vm_hub.VMIDS):
+        hub.write(f"VM_CONTEXT{vmid}_CNTL", 0)
 
 
 def enable_context(gpu: BareGpu, vmid: int, table: PageTable) -> None:

@@ -73,7 +73,7 @@ class Entry:
 
 
 def _cause(major: int, client: int, source: int) -> Cause:
-    if client == _VMC or client == _UTCL2:
+    if client in (_VMC, _UTCL2):
         return Cause.PAGE_FAULT if source == 0 else Cause.OTHER
     if client == _CP:
         return _CP_SOURCES.get(source, Cause.OTHER)
