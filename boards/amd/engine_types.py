@@ -116,10 +116,14 @@ class Host(Protocol):
     """What the engines of one process on one GPU ask of the board around them."""
 
     chip: Chip
-    shared_base: int
-    """Flat aperture of LDS, as GET_PROCESS_APERTURES told the process."""
-    private_base: int
-    """Flat aperture of scratch."""
+
+    @property
+    def shared_base(self) -> int:
+        """Flat aperture of LDS, as GET_PROCESS_APERTURES told the process."""
+
+    @property
+    def private_base(self) -> int:
+        """Flat aperture of scratch."""
 
     def interrupt(self, event_id: int) -> None:
         """An end-of-pipe or trap interrupt with this context id."""
@@ -143,8 +147,11 @@ class QueueEngines(Protocol):
     hung: set[int]
     """Queues that make no progress any more; the fault panel adds to them."""
 
-    def create(self, spec: QueueSpec, space: Space) -> None:
-        """A new queue; its space is that of the process, for engines to take agents of."""
+    def create(self, spec: QueueSpec, space: Space, host: Host | None = None) -> None:
+        """A new queue; its space is that of the process, for engines to take agents of.
+
+        `host` is told what this queue does, where it is not the one that all share.
+        """
 
     def destroy(self, queue_id: int) -> None:
         """The queue is gone, whatever it was doing."""
@@ -157,3 +164,9 @@ class QueueEngines(Protocol):
 
     def idle(self, queue_id: int) -> bool:
         """Whether a queue has done all it was told to."""
+
+    def stopped(self, queue_id: int) -> bool:
+        """Whether a fault has stopped a queue."""
+
+    def read_pointer(self, queue_id: int) -> int:
+        """How far a queue has come, in its own units."""

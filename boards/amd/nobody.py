@@ -13,7 +13,7 @@ class Nobody:
         self.hung: set[int] = set()
         self._spaces: dict[int, Space] = {}
 
-    def create(self, spec: QueueSpec, space: Space) -> None:
+    def create(self, spec: QueueSpec, space: Space, host: Host | None = None) -> None:
         self._spaces[spec.queue_id] = space
 
     def destroy(self, queue_id: int) -> None:
@@ -27,6 +27,12 @@ class Nobody:
 
     def idle(self, queue_id: int) -> bool:
         return True
+
+    def stopped(self, queue_id: int) -> bool:
+        return False
+
+    def read_pointer(self, queue_id: int) -> int:
+        return 0
 
     def complete(self, queue_id: int, va: int, value: int) -> None:
         """Write a 64-bit value where a queue tells how far it has come."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.amd.pages import EXECUTABLE, READABLE, SYSTEM, VALID, WRITEABLE
+from boards.amd.pages import EXECUTABLE, READABLE, SYSTEM, WRITEABLE
 from boards.amd.pci.page_walk import DIRECTORY, PAGE, RANGE
 from boards.amd.pci.vm_hub import VmHub
 
@@ -59,15 +59,14 @@ class FaultRegisters:
                 self._hub.first.put(name, 0)
 
     def report(self, vmid: int, va: int, access: str, client: int) -> Fault | None:
-        """Latch a fault. None: the page is mapped and allows it, so nothing is wrong here."""
+        """Latch a fault. None: the tables allow the access, and the bus does not."""
         walker, needs = self._hub.tlb(vmid).walker, _NEEDS[access]
         leaf = walker.walk(va)
-        if leaf is not None and leaf.entry & needs and leaf.entry & VALID:
-            if leaf.entry & SYSTEM:
-                nbytes = 1 << _PAGE_SHIFT
-                bus = leaf.pa + (va - leaf.va & -nbytes)
-                self._hub.board.dma(bus, nbytes, write=access == "write")
-            return None
+        if leaf is not None and leaf.entry & needs and leaf.entry & SYSTEM:
+            nbytes = 1 << _PAGE_SHIFT
+            bus = leaf.pa + (va - leaf.va & -nbytes)
+            if self._hub.board.dma(bus, nbytes, write=access == "write") is None:
+                return None
         error = PAGE if leaf is not None else walker.missing.error
         missing = _RIGHTS[access] | (0 if leaf is not None else _VALID)
         self._latch(vmid, va, missing, error, client)

@@ -1,0 +1,265 @@
+"""Compute queues: from CP_HQD_ACTIVE to packets that run, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from boards.amd.pci.board import Board
+from boards.amd.pci.grbm import Grbm, Queue
+from boards.amd.pci.hqd import Hqd
+from boards.amd.pci.interrupts import Interrupts
+from boards.amd.pci.mec import COMPUTE_ME, Mec
+from boards.amd.pci.queue_host import Live, QueueHost, Queues
+from boards.amd.pci.register_file import Block
+from boards.amd.pci.vm_hub import VmHub
+
+_ACTIVE, _DEQUEUE = "CP_HQD_ACTIVE", "CP_HQD_DEQUEUE_REQUEST"
+_FREE = (_ACTIVE, _DEQUEUE, "CP_HQD_PQ_RPTR")
+"""Registers that may be written while the queue is active."""
+_DRAIN, _RESET = 1, 2
+"""src: amdgpu_amdkfd_gfx_v9.c enum hqd_dequeue_request_type"""
+_DOORBELL_BYTES = 8
+
+
+@dataclass(slots=True)
+class _Part:
+    """One instance of the graphics block."""
+
+    block: Block
+    grbm: Grbm
+    mec: Mec
+
+
+@dataclass(slots=True)
+class _Active:
+    """A queue that is active on some instances."""
+
+    xccs: list[int] = field(default_factory=list)
+    live: Live | None = None
+    leaving: int = 0
+    """The dequeue request that waits to be fulfilled."""
+
+
+class Compute:
+    """All HQDs. A queue on several XCCs is one queue whose dispatches they share."""
+
+    def __init__(
+        self, board: Board, parts: Sequence[tuple[Block, Grbm, Mec]], hub: VmHub,
+        queues: Queues, interrupts: Interrupts,
+    ) -> None:  # fmt: skip
+        self._board, self._hub, self._queues, self._told = board, hub, queues, interrupts
+        self._parts = [_Part(*part) for part in parts]
+        self._active: dict[Queue, _Active] = {}
+        self.stuck: set[Queue] = set()
+        """The fault panel: only a reset of the whole GPU ends these."""
+        for number in range(len(self._parts)):
+            self._attach(number)
+        board.on_pump(self._leave)
+        board.on_reset(self._forget)
+
+    def _forget(self) -> None:
+        self._active.clear()
+        self.stuck.clear()
+
+    def _attach(self, xcc: int) -> None:
+        block = self._parts[xcc].block
+        for name in block.table:
+            if name.startswith(("CP_HQD_", "CP_MQD_")) and name not in _FREE:
+                block.on_write(name, partial(self._touched, xcc, name))
+        block.on_write(_ACTIVE, partial(self._activated, xcc))
+        block.on_write(_DEQUEUE, partial(self._dequeued, xcc))
+        block.on_read("CP_HQD_PQ_RPTR", partial(self._read_pointer, xcc))
+
+    def _selected(self, xcc: int) -> Hqd:
+        part = self._parts[xcc]
+        return Hqd(part.block, part.grbm.queue())
+
+    def _touched(self, xcc: int, name: str, value: int) -> None:
+        hqd = self._selected(xcc)
+        if hqd.active:
+            self._board.find("HQD", f"{name} of {_title(hqd)} is written while it is active")
+
+    def _read_pointer(self, xcc: int) -> int:
+        hqd = self._selected(xcc)
+        live = self._find(hqd.key)
+        if live is None:
+            return hqd.get("CP_HQD_PQ_RPTR")
+        return self._queues.read_pointer(live) % (live.spec.ring_bytes // 4)
+
+    def _find(self, key: Queue) -> Live | None:
+        return self._active[key].live if key in self._active else None
+
+    # Activation
+
+    def _activated(self, xcc: int, value: int) -> None:
+        hqd = self._selected(xcc)
+        active = self._active.get(hqd.key)
+        was = active is not None and xcc in active.xccs
+        if value & 1 and not was:
+            self._activate(xcc, hqd)
+        elif not value & 1 and was:
+            live = self._find(hqd.key)
+            if live is not None and not self._queues.idle(live):
+                self._board.find("HQD", f"{_title(hqd)} is switched off while it has work")
+            self._deactivate(hqd.key, xcc)
+
+    def _activate(self, xcc: int, hqd: Hqd) -> None:
+        find, mec = self._board.find, self._parts[xcc].mec
+        me, pipe, _ = hqd.key
+        if me != COMPUTE_ME:
+            find("HQD", f"{_title(hqd)} is activated, and is no compute queue")
+            hqd.block.put(_ACTIVE, 0, hqd.key)
+            return
+        why = mec.why_not(pipe)
+        if why:
+            find("HQD", f"{_title(hqd)} is activated, and its engine does not run: {why}")
+        for problem in hqd.problems(self._hub):
+            find("HQD", f"{_title(hqd)} is activated: {problem}")
+        if hqd.doorbell_dw < 0:
+            find("HQD", f"{_title(hqd)} has no doorbell")
+        elif not xcc and not mec.serves(hqd.doorbell_dw):
+            find("HQD", f"{_title(hqd)}: doorbell {hqd.doorbell_dw} is not in the engine's range")
+        active = self._active.setdefault(hqd.key, _Active())
+        if active.live is not None:
+            find("HQD", f"{_title(hqd)} joins a queue that has begun to run without it")
+            return
+        self._compare(active, hqd)
+        active.xccs.append(xcc)
+
+    def _compare(self, active: _Active, hqd: Hqd) -> None:
+        """A queue is the same on all XCCs that it is active on."""
+        for xcc in active.xccs[:1]:
+            first = Hqd(self._parts[xcc].block, hqd.key)
+            if first.spec(0) != hqd.spec(0) or first.vmid != hqd.vmid:
+                self._board.find("HQD", f"{_title(hqd)} is another queue than that of XCC {xcc}")
+
+    def _start(self, key: Queue, active: _Active) -> Live:
+        """Its first work has come: from now on the engines have it."""
+        part = self._parts[active.xccs[0]]
+        hqd = Hqd(part.block, key)
+        _, pipe, _ = key
+        chip = replace(self._board.chip, xccs=len(active.xccs))
+        host = QueueHost(
+            self._board, chip, hqd.apertures,
+            partial(self._end_of_pipe, hqd), partial(self._told.fault, hqd.vmid),
+        )  # fmt: skip
+        active.live = Live(
+            _title(hqd), hqd.vmid, self._hub, hqd.spec(self._queues.next_id()), host,
+            lambda: self._why_not(active, pipe),
+        )  # fmt: skip
+        self._queues.start(active.live)
+        return active.live
+
+    def _why_not(self, active: _Active, pipe: int) -> str:
+        reasons = (self._parts[xcc].mec.why_not(pipe) for xcc in active.xccs)
+        return next((why for why in reasons if why), "")
+
+    def _end_of_pipe(self, hqd: Hqd, event_id: int) -> None:
+        """src: gfx_v11_0_set_compute_eop_interrupt_state(), kgd_gfx_v9_init_interrupts()"""
+        me, pipe, queue = hqd.key
+        name, bit = f"CP_ME{me}_PIPE{pipe}_INT_CNTL", "TIME_STAMP_INT_ENABLE"
+        if not hqd.block.field(name, bit):
+            self._board.find("interrupt not enabled", f"{name}.{bit}, and a queue raises it")
+            return
+        self._told.end_of_pipe(hqd.vmid, me, pipe, queue, event_id)
+
+    # Doorbells
+
+    def doorbell(self, index: int, nbytes: int, value: int) -> bool:
+        """A store that was routed here; whether a queue listens."""
+        for key, active in list(self._active.items()):
+            hqd = Hqd(self._parts[active.xccs[0]].block, key)
+            if hqd.doorbell_dw != index:
+                continue
+            if nbytes != _DOORBELL_BYTES:
+                self._board.find("doorbell", f"{_title(hqd)}: {nbytes} bytes are stored, not 8")
+            why = hqd.waves_problem()
+            if why:
+                self._board.find("SH_MEM", f"{_title(hqd)} is given work: {why}")
+            if active.leaving:
+                self._board.find("doorbell", f"{_title(hqd)} is being dequeued")
+                return True
+            live = active.live or self._start(key, active)
+            self._queues.ring(live, value)
+            return True
+        return False
+
+    # The end of a queue
+
+    def _dequeued(self, xcc: int, value: int) -> None:
+        hqd = self._selected(xcc)
+        request = hqd.field(_DEQUEUE, "DEQUEUE_REQ")
+        if not request:
+            return
+        if hqd.key not in self._active or xcc not in self._active[hqd.key].xccs:
+            hqd.block.put(_DEQUEUE, 0, hqd.key)
+            return
+        if request not in (_DRAIN, _RESET):
+            self._board.find("HQD", f"{_title(hqd)}: dequeue request {request} is not known here")
+            return
+        self._active[hqd.key].leaving = request
+        self._leave()
+
+    def _leave(self) -> bool:
+        """Requests to dequeue that can be fulfilled; whether any was."""
+        gone = False
+        for key, active in list(self._active.items()):
+            stays = key in self.stuck or (
+                active.leaving == _DRAIN
+                and active.live is not None
+                and self._queues.stuck(active.live)
+            )
+            if not active.leaving or stays:
+                continue
+            gone = True
+            for xcc in list(active.xccs):
+                if Hqd(self._parts[xcc].block, key).field(_DEQUEUE, "DEQUEUE_REQ"):
+                    self._deactivate(key, xcc)
+            active.leaving = 0
+        return gone
+
+    def _deactivate(self, key: Queue, xcc: int) -> None:
+        active, block = self._active[key], self._parts[xcc].block
+        if active.live is not None:
+            reached = self._queues.read_pointer(active.live) % (active.live.spec.ring_bytes // 4)
+            block.put("CP_HQD_PQ_RPTR", reached, key)
+            self._queues.stop(active.live)
+            active.live = None
+        active.xccs.remove(xcc)
+        block.put(_ACTIVE, 0, key)
+        block.put(_DEQUEUE, 0, key)
+        if not active.xccs:
+            del self._active[key]
+
+    def soft_reset(self, xcc: int) -> None:
+        """The command processor of an instance is reset: its queues are gone."""
+        for key in [key for key, active in self._active.items() if xcc in active.xccs]:
+            if key not in self.stuck:
+                self._deactivate(key, xcc)
+        self._parts[xcc].mec.reset()
+
+    # For the fault panel, and for status registers
+
+    def queues(self) -> dict[Queue, Live | None]:
+        """Active queues by (me, pipe, queue)."""
+        return {key: active.live for key, active in self._active.items()}
+
+    def hang(self, key: Queue, *, for_good: bool = False) -> None:
+        """A queue makes no progress; with `for_good` it ignores being reset too."""
+        active = self._active[key]
+        self._queues.hang(active.live or self._start(key, active))
+        if for_good:
+            self.stuck.add(key)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any queue has work."""
+        lives = (active.live for active in self._active.values())
+        return any(live is not None and not self._queues.idle(live) for live in lives)
+
+
+def _title(hqd: Hqd) -> str:
+    me, pipe, queue = hqd.key
+    return f"queue {me}.{pipe}.{queue} of {hqd.block}"

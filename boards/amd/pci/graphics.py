@@ -1,0 +1,77 @@
+"""Memory hubs, interrupts, compute queues and copy engines of one GPU, put together."""
+
+from __future__ import annotations
+
+from boards.amd.pci import invalidation
+from boards.amd.pci.board import Board
+from boards.amd.pci.compute import Compute
+from boards.amd.pci.doorbells import Doorbells
+from boards.amd.pci.grbm import Grbm
+from boards.amd.pci.ih import Ih
+from boards.amd.pci.interrupts import Interrupts
+from boards.amd.pci.mec import Mec
+from boards.amd.pci.queue_host import Queues
+from boards.amd.pci.register_file import Block
+from boards.amd.pci.rlc import Rlc
+from boards.amd.pci.sdma import Sdma
+from boards.amd.pci.vm_faults import FaultRegisters
+from boards.amd.pci.vm_hub import GFX, GFX9, MM, VmHub
+
+
+class Graphics:
+    """What attaches itself to the registers of GC, MMHUB, OSSSYS and SDMA."""
+
+    def __init__(self, board: Board, doorbells: Doorbells) -> None:
+        self._board = board
+        gfx9 = board.chip.family == "gfx9"
+        blocks = board.registers.every("GC")
+        self.gc_hub = VmHub(board, blocks, GFX9 if gfx9 else GFX, "GCHUB")
+        memory = board.registers.every("MMHUB")
+        self.mm_hub = VmHub(board, memory, GFX9 if gfx9 else MM, "MMHUB")
+        for hub in (self.gc_hub, self.mm_hub):
+            invalidation.attach(hub)
+        self.ih = Ih(board, board.block("OSSSYS"), self.mm_hub)
+        told = Interrupts(board, self.ih, FaultRegisters(self.gc_hub), FaultRegisters(self.mm_hub))
+        self.running = Queues(board, (self.gc_hub, self.mm_hub))
+        parts = [self._part(block) for block in blocks]
+        self.compute = Compute(board, parts, self.gc_hub, self.running, told)
+        copies = board.registers.every("SDMA0") if gfx9 else blocks[:1]
+        copy_hub = self.mm_hub if gfx9 else self.gc_hub
+        self.sdma = Sdma(board, copies, copy_hub, self.running, told)
+        for number, block in enumerate(blocks):
+            self._common(number, block)
+        doorbells.listen(self._doorbell)
+
+    def _part(self, block: Block) -> tuple[Block, Grbm, Mec]:
+        grbm = Grbm(self._board, block)
+        Rlc(self._board, block)
+        return block, grbm, Mec(self._board, block, grbm)
+
+    def _common(self, number: int, block: Block) -> None:
+        """Registers of a graphics block that concern several parts of it."""
+        block.on_write("GRBM_SOFT_RESET", lambda value: self._soft_reset(number, block, value))
+        block.on_read("GRBM_STATUS", lambda: self._status(block))
+        block.read_only("GRBM_STATUS", "CP_STAT")
+
+    def _soft_reset(self, number: int, block: Block, value: int) -> None:
+        """src: gfx_v11_0_soft_reset(), sdma_v6_0_soft_reset()"""
+        layout = block.table["GRBM_SOFT_RESET"]
+        bits = {name for name in layout.fields if layout.get(value, name)}
+        if bits & {"SOFT_RESET_CP", "SOFT_RESET_CPC"}:
+            self.compute.soft_reset(number)
+        for engine in range(self._board.chip.sdma_engines):
+            if f"SOFT_RESET_SDMA{engine}" in bits:
+                self.sdma.reset_engine(engine)
+
+    def _status(self, block: Block) -> int:
+        layout, value = block.table["GRBM_STATUS"], 0
+        if self.compute.busy:
+            value = layout.put(layout.put(0, "GUI_ACTIVE", 1), "SPI_BUSY", 1)
+        return value
+
+    def _doorbell(self, target: str, index: int, nbytes: int, value: int) -> bool:
+        if self.ih.doorbell(index, value):
+            return True
+        if target == "SDMA":
+            return self.sdma.doorbell(index, nbytes, value)
+        return self.compute.doorbell(index, nbytes, value)
