@@ -58,7 +58,13 @@ KINDS_BY_NAME: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("CPU", "the processor itself", "x86-64 or AArch64", _cpu),
-        Kind("AMD", "AMD GPU", "/dev/kfd, which the amdgpu kernel module makes", _amd, ("KFD",)),
+        Kind(
+            "AMD",
+            "AMD GPU",
+            "/dev/kfd of the amdgpu kernel module, or a PCI GPU that is free",
+            _amd,
+            ("KFD", "PCI"),
+        ),
         Kind("NV", "NVIDIA GPU", "/dev/nvidiactl (NVIDIA's open modules), or an unbound PCI GPU"),
         Kind("QCOM", "Qualcomm Adreno GPU", "/dev/kgsl-3d0, or msm on /dev/dri/renderD*"),
         Kind("CUDA", "NVIDIA GPU through CUDA", "libcuda.so.1 of NVIDIA's driver"),

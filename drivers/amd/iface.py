@@ -148,17 +148,24 @@ class Iface(Protocol):
     mailbox_va: int
     """Where a queue writes `event_id` before it interrupts."""
     event_id: int
-    handles: int
-    bytes_held: int
-    """Memory that is allocated and not freed; what a leak test looks at."""
     peeks: list[Callable[[int], int | None]]
     """What tells the value of the signal at an address, of each device that may signal here."""
     calibrated: bool
     """Whether `clock` is right without a measurement."""
+    queues_per_engine: int
+    """How many queues a copy engine has for this process."""
     evicts: bool
     """Whether somebody else may stop all queues of this process for good."""
     gone: DeviceError | None
     """Why nothing runs here any more, once that is so."""
+
+    @property
+    def handles(self) -> int:
+        """Memory objects that are not freed; what a leak test looks at."""
+
+    @property
+    def bytes_held(self) -> int:
+        """Their bytes."""
 
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> Memory:
         """Memory for one use, seen by the host where `host` says so. Raises: OutOfMemory."""

@@ -30,6 +30,7 @@ class KfdIface(Gpu):
     name = "KFD"
     evicts = True
     calibrated = True
+    queues_per_engine: int
     clock: GpuClock
     events: Events
     mailbox_va: int
@@ -40,6 +41,7 @@ class KfdIface(Gpu):
     ) -> None:
         super().__init__(session, node.gpu_id, render_fd)
         self.node, self.chip, self._area = node, chip, area
+        self.queues_per_engine = node.sdma_queues_per_engine
         self.peeks = session.peeks
         self.gone: DeviceError | None = None
         self._doorbells = Doorbells(self)

@@ -1,4 +1,4 @@
-"""Opening an AMD GPU through KFD."""
+"""Opening an AMD GPU, through KFD or over PCI."""
 
 from __future__ import annotations
 
@@ -51,6 +51,11 @@ def _calibrate(device: AmdDevice) -> None:
 def _open_iface(world: World, choice: Choice, state: StateStore | None) -> Iface:
     if choice.iface in (None, "KFD"):
         return open_kfd(world, choice.index)
+    if choice.iface == "PCI":
+        from drivers.amd.pci.opening import open_pci
+
+        return open_pci(world, choice, state)
     raise Unsupported(
-        f"AMD_IFACE={choice.iface}: no driver is written yet for it", hint="Use AMD_IFACE=KFD"
+        f"AMD_IFACE={choice.iface}: no driver is written yet for it",
+        hint="Use AMD_IFACE=KFD, or PCI",
     )

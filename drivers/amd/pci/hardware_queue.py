@@ -1,0 +1,138 @@
+"""Queues of a bare GPU: ring, pointers, EOP buffer, a slot of the hardware, and the doorbell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
+from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
+from drivers.amd.iface import Plan, Prepare, Use
+from drivers.amd.pci.compute_queue import SLOTS
+from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.memory import PciMemory
+from drivers.amd.pci.nbio import SDMA_DOORBELL, SDMA_DOORBELL_STRIDE
+from drivers.amd.pci.process import VMID
+from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.base.errors import Busy
+from drivers.base.undo import Undo, run_all
+
+DOORBELL_BAR: Final = 2
+DOORBELL_BYTES: Final = 8
+COMPUTE_DOORBELL: Final = 3
+"""64-bit doorbell of the first MEC queue.
+
+src: amdgpu_doorbell.h, AMDGPU_VEGA20_DOORBELL_MEC_RING0 and the same of NAVI10
+"""
+
+
+class Owner(Protocol):
+    """Whose queue it is."""
+
+    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
+        """Memory that the queue reaches."""
+
+    def run(self, spec: QueueSpec) -> None:
+        """Let the hardware read it."""
+
+    def stop(self, spec: QueueSpec) -> None:
+        """The hardware reads it no more."""
+
+
+class Slots:
+    """Which of the hardware's queues are in use: those of one pipe, one of each copy engine."""
+
+    def __init__(self, engines: int) -> None:
+        self._free = {"compute": set(range(SLOTS)), "copies": set(range(engines))}
+
+    def take(self, plan: Plan) -> int:
+        """A free slot. Raises: Busy."""
+        free = self._free[_group(plan)]
+        wanted = [slot for slot in sorted(free) if plan.engine in (None, slot)]
+        if not wanted:
+            raise Busy(
+                f"{plan.name}: every queue of the hardware that it could be is in use",
+                hint="Close another queue of the device",
+            )
+        free.remove(wanted[0])
+        return wanted[0]
+
+    def give(self, plan: Plan, slot: int) -> None:
+        """The slot's queue is gone."""
+        self._free[_group(plan)].add(slot)
+
+
+def _group(plan: Plan) -> str:
+    return "copies" if plan.kind == "SDMA" else "compute"
+
+
+def open_queue(
+    owner: Owner, gpu: BareGpu, slots: Slots, plan: Plan, prepare: Prepare | None = None
+) -> HwQueue:
+    """Allocate, `prepare` the pointers' page, activate. Nothing is left behind by a failure."""
+    with Undo() as undo:
+        slot = slots.take(plan)
+        give = partial(slots.give, plan, slot)
+        undo.add(give)
+        parts: list[PciMemory] = []
+        for name, nbytes, use, host in _needs(plan):
+            part = owner.allocate(nbytes, use, f"{plan.name} {name}", host=host)
+            undo.add(part.free)
+            parts.append(part)
+        if prepare is not None:
+            prepare(parts[1].view(), parts[0])
+        spec = _spec(plan, slot, parts)
+        owner.run(spec)
+        stop = partial(owner.stop, spec)
+        undo.add(stop)
+        doorbell = _ringer(gpu, spec.doorbell, parts[0])
+        return HwQueue(plan, parts, slot, doorbell, partial(run_all, [stop, give]))
+
+
+def _needs(plan: Plan) -> list[tuple[str, int, Use, bool]]:
+    """(name, bytes, use, seen by the host) of every part."""
+    needs = [
+        ("ring", plan.ring_bytes, Use.SHARED, True),
+        ("pointers", PAGE_BYTES, Use.SHARED, True),
+    ]
+    if plan.kind != "SDMA":
+        needs.append(("EOP buffer", EOP_BYTES, Use.DEVICE, False))
+    return needs
+
+
+def _spec(plan: Plan, slot: int, parts: list[PciMemory]) -> QueueSpec:
+    ring, page = parts[0], parts[1]
+    copies = plan.kind == "SDMA"
+    doorbell = SDMA_DOORBELL + slot * SDMA_DOORBELL_STRIDE if copies else COMPUTE_DOORBELL + slot
+    return QueueSpec(
+        kind=plan.kind,
+        vmid=VMID,
+        ring_va=ring.gpu_va,
+        ring_bytes=plan.ring_bytes,
+        read_va=page.gpu_va + READ_OFF,
+        write_va=page.gpu_va + WRITE_OFF,
+        eop_va=0 if copies else parts[2].gpu_va,
+        eop_bytes=0 if copies else EOP_BYTES,
+        doorbell=doorbell,
+        slot=slot,
+    )
+
+
+def _ringer(gpu: BareGpu, index: int, ring: PciMemory) -> Callable[[int], None]:
+    """What stores a write pointer. No register is read.
+
+    Hardware: a ring in VRAM is behind the BAR, whose writes the GPU sees after an HDP flush; that
+    flush is a write to uncached memory, which also drains the processor's write-combining buffers.
+    # src: Intel SDM 3A, 13.3.1 (buffering of write combining memory locations)
+    """
+    store = store64(gpu.session.bar(DOORBELL_BAR), index * DOORBELL_BYTES)
+    if not ring.on_card:
+        return store
+    flush = gpu.flush_hdp
+
+    def flush_and_store(value: int) -> None:
+        flush()
+        store(value)
+
+    return flush_and_store

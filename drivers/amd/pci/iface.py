@@ -1,0 +1,185 @@
+"""One GPU that no kernel driver has, as an Iface: claimed, booted, our own address space."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Callable
+from threading import RLock
+from typing import Final
+
+from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.hwqueue import HwQueue
+from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare, Reset, Trouble, Use
+from drivers.amd.pci.address_space import AddressSpace
+from drivers.amd.pci.clock import MeasuredClock
+from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.hardware_queue import Slots, open_queue
+from drivers.amd.pci.memory import Memories, PciMemory
+from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.process import LDS_BASE, SCRATCH_BASE, Process
+from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
+from drivers.base.undo import Step, Undo, run_all
+
+EVENT: Final = 1
+"""What queues write and interrupt with: there is one event, and nobody else's."""
+_MS: Final = 1e-3
+
+
+class PciIface:
+    """A booted GPU of this process; `open_pci` makes it. `give_back` ends what is below it."""
+
+    name = "PCI"
+    calibrated = False
+    evicts = False
+    queues_per_engine = 1
+    mailbox_va: int
+
+    def __init__(self, gpu: BareGpu, process: Process, table: PageTable, give_back: Step) -> None:
+        self.world, self.node, self.chip = gpu.session.world, gpu.node, gpu.chip
+        self.event_id = EVENT
+        self.clock: GpuClock = MeasuredClock(self.world)
+        self.peeks: list[Callable[[int], int | None]] = []
+        self.gone: DeviceError | None = None
+        self.memories = Memories(gpu, table, AddressSpace(), gpu.session.dma, process.flush_tlb)
+        self._gpu, self._process, self._table, self._give_back = gpu, process, table, give_back
+        self._slots = Slots(gpu.node.sdma_engines)
+        self._mailbox: PciMemory | None = None
+        self._troubles: deque[Trouble] = deque()
+        self._lock = RLock()
+        """Held while interrupts are read, queues change, or the GPU is reset."""
+        self._open = True
+        _opened.add(self)
+
+    def start(self) -> None:
+        """Make the address space known to the GPU. Nothing is left behind by a failure."""
+        with Undo() as undo:
+            self._process.enter(self._table)
+            undo.add(self._process.leave)
+            self._mailbox = self.memories.allocate(PAGE_BYTES, Use.SHARED, "mailbox", host=True)
+            self.mailbox_va = self._mailbox.gpu_va
+
+    @property
+    def handles(self) -> int:
+        """Memory objects that are not freed."""
+        return self.memories.handles
+
+    @property
+    def bytes_held(self) -> int:
+        """Their bytes."""
+        return self.memories.bytes_held
+
+    def _check(self) -> None:
+        """Raises: UseAfterFree in a child or after close; why the GPU is gone."""
+        self.memories.check_process()
+        if self.gone is not None:
+            raise self.gone.with_traceback(None)
+        if not self._open:
+            raise UseAfterFree("the GPU was given back", hint="open it again")
+
+    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
+        """Zeroed memory for one use. Raises: OutOfMemory."""
+        self._check()
+        return self.memories.allocate(nbytes, use, name, host=host)
+
+    def wrap(self, cpu_va: int, nbytes: int, name: str) -> PciMemory:
+        """Whole pages of this process's own memory. Raises: Unsupported without an IOMMU."""
+        self._check()
+        return self.memories.wrap(cpu_va, nbytes, name)
+
+    def write_code(self, memory: Memory, data: bytes) -> bool:
+        """The host writes code, through the BAR: the GPU itself may only read and run it."""
+        if not isinstance(memory, PciMemory):
+            raise Unsupported(f"{memory!r} is not memory of this GPU")
+        self._check()
+        self.memories.write_code(memory, data)
+        return True
+
+    def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
+        """A queue of the hardware. Nothing is left behind by a failure."""
+        self._check()
+        with self._lock:
+            return open_queue(self, self._gpu, self._slots, plan, prepare)
+
+    def run(self, spec: QueueSpec) -> None:
+        """Let the hardware read a queue."""
+        self._process.start(spec)
+
+    def stop(self, spec: QueueSpec) -> None:
+        """The hardware reads it no more; where it does not let go, the whole GPU is reset."""
+        if self.memories.forked:
+            return
+        with self._lock:
+            if self.gone is None and not self._process.stop(spec):
+                self._reset()
+
+    def _reset(self) -> None:
+        """Mode-1 reset: everything on the card is lost, and nobody but us had anything there."""
+        self.gone = DeviceGone(
+            f"{self.chip.name} at {self._gpu.address}: a queue would not stop, and the GPU was "
+            "reset; everything in its memory is lost",
+            hint="close the device and open it again",
+        )
+        self.memories.reset = True
+        self._troubles.append(Trouble(cause="GPU hang", reset=Reset(whole=True, memory_lost=True)))
+        self._process.reset()
+
+    def wait(self, timeout_ms: int) -> Trouble | None:
+        """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+        self.memories.check_process()
+        if timeout_ms > 0 and not self._troubles and self.gone is None:
+            self._gpu.session.wait_interrupt(timeout_ms * _MS)
+        with self._lock:
+            if self.gone is None:
+                self._troubles.extend(self._process.troubles())
+            return self._troubles.popleft() if self._troubles else None
+
+    def apertures(self) -> Apertures:
+        """As the boot set them for every VMID."""
+        return Apertures(LDS_BASE, SCRATCH_BASE)
+
+    def shares(self, other: Iface) -> bool:
+        """No other GPU reaches this one's memory."""
+        return other is self
+
+    def lost(self, trouble: Trouble) -> DeviceError:
+        """Never asked where nobody else stops queues."""
+        return self.gone or DeviceGone(f"{self.chip.name} at {self._gpu.address} runs nothing")
+
+    def close(self) -> None:
+        """Drop the page tables, leave the GPU, give it back. A child of the process does nothing.
+
+        Raises: the first error, when everything had its turn.
+        """
+        if not self._open or self.memories.forked:
+            return
+        self._open = False
+        run_all([self._put_away, self._give_back])
+
+    def _put_away(self) -> None:
+        """Leave the GPU for a warm boot; where anything fails, for one that begins with a reset."""
+        mailbox, self._mailbox = self._mailbox, None
+        if mailbox is not None:
+            mailbox.free()
+        if self.gone is not None:
+            return
+        try:
+            run_all([self._process.leave, self._table.close])
+        except DeviceError:
+            self._process.forget()
+            raise
+        self._process.put_away()
+
+
+_opened: weakref.WeakSet[PciIface] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """The GPU is the parent's: a child touches no register and frees nothing."""
+    for iface in list(_opened):
+        iface.memories.forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,98 @@
+"""Opening a GPU that no kernel driver has: firmware judged, claim, session, boot, address space."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Final
+
+from drivers.amd.chips import CHIPS as ALL_CHIPS
+from drivers.amd.chips import Chip
+from drivers.amd.claim_chips import CHIPS, known
+from drivers.amd.firmware import FirmwareSet, assemble
+from drivers.amd.pci import boot
+from drivers.amd.pci.iface import PciIface
+from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.process import VMID, Process
+from drivers.base.contracts import World
+from drivers.base.errors import NotFound, Unsupported
+from drivers.base.pci import StateStore
+from drivers.base.undo import Undo, run_all
+from drivers.choice import Choice
+from drivers.claim.claim import claim
+from drivers.claim.place import open_state
+from drivers.claim.record import Method
+from drivers.firmware import chosen_manifest, load
+from drivers.machine.text import hex_number
+from drivers.pci.dma import Grade
+from drivers.pci.functions import PciFunction, gpus
+from drivers.pci.session import open_session
+
+_GRADES: Final = {
+    None: (None, None),
+    "IOMMU": (Method.VFIO, Grade.IOMMU),
+    "VRAM": (None, Grade.NONE),
+    "PHYSICAL": (Method.BARS, Grade.PHYSICAL),
+}
+"""How AMD_DMA wants a function taken, and what it may then reach; None: as the machine is."""
+_REVISION_BITS: Final = 8
+
+
+def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface:
+    """Claim and boot a GPU; when that fails halfway, it goes back to whom it was taken from.
+
+    Raises: NotFound, Refused with every reason, Busy with the owner's pid, FirmwareRejected,
+    DeviceTimeout with the boot step and the register.
+    """
+    function = chosen(world, choice.index)
+    chip = chip_of(function)
+    firmware = firmware_of(world, choice, function, chip)
+    method, grade = _GRADES[choice.dma]
+    with Undo() as undo:
+        places = open_state(os.environ) if state is None else state
+        claimed = claim(world, places, function.address, known, method)
+        undo.add(claimed.close)
+        session = open_session(world, claimed, grade)
+        undo.add(session.close)
+        gpu = boot.boot(session, chip, firmware, function.device)
+        undo.add(partial(boot.leave, gpu))
+        table = PageTable(gpu, VMID)
+        give_back = partial(run_all, [session.close, claimed.close])
+        iface = PciIface(gpu, Process(gpu), table, give_back)
+        iface.start()
+    return iface
+
+
+def chosen(world: World, index: int) -> PciFunction:
+    """The GPU with this number among those on PCI that are known. Raises: NotFound."""
+    found = [function for function in gpus(world) if known(function)]
+    if index < len(found):
+        return found[index]
+    raise NotFound(
+        f"there is no AMD:{index} on PCI: {len(found)} GPUs there are known",
+        hint="python -m drivers.amd.probe --iface PCI shows them",
+    )
+
+
+def chip_of(function: PciFunction) -> Chip:
+    """The chip of a known function. Raises: Unsupported."""
+    name = CHIPS.get(function.device)
+    for chip in ALL_CHIPS.values():
+        if chip.name == name:
+            return chip
+    raise Unsupported(f"{function} is not a chip that is booted", hint="Use AMD_IFACE=KFD")
+
+
+def firmware_of(world: World, choice: Choice, function: PciFunction, chip: Chip) -> FirmwareSet:
+    """Everything the chip needs, every byte judged before the first register is written."""
+    manifest = chosen_manifest(world, choice.firmware_manifest)
+    images = load(
+        world,
+        manifest,
+        chip.name,
+        device=function.device,
+        revision=hex_number(world, f"{function.folder}/revision", _REVISION_BITS),
+        folder=choice.firmware_dir,
+        named=choice.firmware_files,
+    )
+    return assemble(images, function.device)

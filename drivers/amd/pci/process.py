@@ -1,0 +1,84 @@
+"""What one process does to a booted GPU: its VMID, queues, faults, and the reset that ends all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drivers.amd.iface import Trouble
+from drivers.amd.pci import boot, compute_queue, copy_queue, fault, gmc, ih, ownership
+from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.ih import Cause
+from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.base.errors import DeviceError
+
+VMID: Final = 8
+"""VMID 0 has no page table; amdgpu leaves those from 8 on to compute. # src: amdgpu_vm_manager"""
+LDS_BASE: Final = 1 << 48
+SCRATCH_BASE: Final = 2 << 48
+"""Flat apertures, as SH_MEM_BASES says. # src: gfx_v11_0_init_compute_vmid(), DEFAULT_SH_MEM_*"""
+
+
+class Process:
+    """The one process on a GPU. Calls are made one at a time."""
+
+    def __init__(self, gpu: BareGpu) -> None:
+        self.gpu = gpu
+
+    def enter(self, table: PageTable) -> None:
+        """Queues of the VMID translate through the table from now on."""
+        gmc.enable_context(self.gpu, VMID, table)
+
+    def leave(self) -> None:
+        """No queue runs any more: the VMID translates nothing."""
+        gmc.disable_context(self.gpu, VMID)
+
+    def flush_tlb(self) -> None:
+        """Forget translations that the page table does not have any more."""
+        gmc.flush_tlb(self.gpu, VMID)
+
+    def start(self, spec: QueueSpec) -> None:
+        """Let the hardware read a queue."""
+        module = copy_queue if spec.kind == "SDMA" else compute_queue
+        module.activate(self.gpu, spec)
+
+    def stop(self, spec: QueueSpec) -> bool:
+        """Whether the hardware let go of a queue; what it told of it is forgotten."""
+        module = copy_queue if spec.kind == "SDMA" else compute_queue
+        stopped = module.deactivate(self.gpu, spec)
+        self.troubles()
+        return stopped
+
+    def troubles(self) -> list[Trouble]:
+        """Page faults since the last call, each page once. Reads a register only for a fault."""
+        found: dict[int, Trouble] = {}
+        for entry in ih.poll(self.gpu):
+            if entry.cause is Cause.PAGE_FAULT:
+                known = fault.merged(entry, gmc.read_fault(self.gpu) if not found else None)
+                found.setdefault(known.page.gpu_va, fault.trouble(known))
+        if found:
+            gmc.clear_fault(self.gpu)
+        return list(found.values())
+
+    def reset(self) -> None:
+        """Mode-1 reset, or the function's own where the power management does not answer.
+
+        The GPU reaches nothing of the host's from before it on. Raises: DeviceError when the GPU
+        answers to neither.
+        """
+        try:
+            boot.reset(self.gpu)
+        except DeviceError as error:
+            try:
+                self.gpu.session.reset()
+            except DeviceError as later:
+                later.add_note(f"and before that: {error}")
+                raise
+
+    def put_away(self) -> None:
+        """The next boot need not start from nothing."""
+        boot.leave(self.gpu)
+
+    def forget(self) -> None:
+        """The next boot resets the GPU first."""
+        ownership.forget(self.gpu)

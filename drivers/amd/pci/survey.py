@@ -1,0 +1,122 @@
+"""What stands between each AMD GPU on PCI and AMD_IFACE=PCI. It only looks: no register is read.
+
+What IP blocks a GPU has is told by the GPU alone, to whoever claimed it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.amd.claim_chips import CHIPS, known
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError
+from drivers.choice import Choice
+from drivers.claim.claim import Plan, plan
+from drivers.claim.record import Method
+from drivers.claim.steps import DRIVERS, VFIO
+from drivers.firmware import Manifest, chosen_manifest
+from drivers.firmware.packages import package
+from drivers.firmware.report import OK, UNKNOWN, ChipLine, survey
+from drivers.machine.buses import AMD
+from drivers.pci.functions import PciFunction, gpus
+
+VRAM_BAR: Final = 0
+_MIB_SHIFT: Final = 20
+_REACH: Final = {
+    Method.VFIO: "through vfio-pci: DMA where the IOMMU lets it",
+    Method.BARS: "no IOMMU: no DMA, everything lies in its own memory (AMD_DMA=vram)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One thing in the way, and what to do."""
+
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One AMD GPU: `chip` is "" when it is not known; nothing in the way means it would open."""
+
+    function: PciFunction
+    name: str
+    """"AMD:0", as AMD_IFACE=PCI counts them; "-" for one that is not known."""
+    chip: str
+    method: Method | None
+    obstacles: tuple[Obstacle, ...]
+    firmware: ChipLine | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether opening it would begin to boot it."""
+        return not self.obstacles
+
+    def facts(self) -> list[str]:
+        """What it is, a line for each thing."""
+        window = self.function.resources[VRAM_BAR].nbytes if self.function.resources else 0
+        lines = [f"{window >> _MIB_SHIFT} MiB of its memory are visible through BAR 0"]
+        if self.method is not None:
+            lines.append(_REACH[self.method])
+        if self.firmware is not None:
+            there = sum(line.state in (OK, UNKNOWN) for line in self.firmware.files)
+            lines.append(
+                f"firmware: {there} of {len(self.firmware.files)} files are there and known"
+            )
+        return lines
+
+
+def candidates(world: World, choice: Choice) -> list[Candidate]:
+    """Every AMD GPU on PCI. Raises: MalformedInput where the bus cannot be read."""
+    manifest = chosen_manifest(world, choice.firmware_manifest)
+    found, number = [], 0
+    for function in gpus(world):
+        if function.vendor != AMD:
+            continue
+        name = f"AMD:{number}" if known(function) else "-"
+        number += known(function)
+        found.append(_look(world, choice, manifest, function, name))
+    return found
+
+
+def _look(
+    world: World, choice: Choice, manifest: Manifest, function: PciFunction, name: str
+) -> Candidate:
+    chip = CHIPS.get(function.device, "")
+    try:
+        made = plan(world, function.address, known)
+    except DeviceError as error:
+        return Candidate(function, name, chip, None, (Obstacle(error.message, error.hint),))
+    obstacles = [Obstacle(str(one), one.advice) for one in made.refusals]
+    obstacles += _unprepared(world, made)
+    firmware = None
+    if chip:
+        (firmware,) = survey(world, manifest, [chip], choice.firmware_dir, choice.firmware_files)
+        if not firmware.complete:
+            obstacles.append(_lacking(world, manifest, firmware))
+    return Candidate(function, name, chip, made.method, tuple(obstacles), firmware)
+
+
+def _unprepared(world: World, made: Plan) -> Iterable[Obstacle]:
+    """What a claim would stop at before its first step."""
+    if made.refusals:
+        return
+    if made.method is Method.VFIO and not world.exists(f"{DRIVERS}/{VFIO}"):
+        yield Obstacle(f"the driver {VFIO} is not loaded", "as root: modprobe vfio-pci")
+    for step in made.steps:
+        if not world.access(step.path, os.W_OK):
+            yield Obstacle(
+                f"{step.path} may not be written ({step.name})",
+                "bind the GPU to vfio-pci beforehand, as root, or run as root",
+            )
+            return
+
+
+def _lacking(world: World, manifest: Manifest, firmware: ChipLine) -> Obstacle:
+    bad = [line for line in firmware.files if line.state not in (OK, UNKNOWN)]
+    shown = ", ".join(f"{line.name} is {line.state}" for line in bad)
+    return Obstacle(f"firmware: {shown}", package(world, manifest))
