@@ -11,18 +11,32 @@ import time
 from benchmarks import board, host_cost
 from boards.run import Setup, set_environ
 from drivers.base.errors import DeviceError
+from drivers.choice import choose
 
 DEFAULT_CHIP = "gfx1100"
 
 
 def command(args: argparse.Namespace) -> int:
     """Print the table; 1 when a row or a goal was missed, 2 when the question was wrong."""
-    setup = Setup(args.board or DEFAULT_CHIP, aql=args.aql, compiler=args.compiler)
     try:
+        setup = _setup(args)
         return _host_cost(args, setup) if args.host_cost else _board(args, setup)
     except (ValueError, DeviceError) as error:
         print(f"bench.py: {error}", file=sys.stderr)
         return 2
+
+
+def _setup(args: argparse.Namespace) -> Setup:
+    """The board as the user's environment wants it met. Raises: BadChoice."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("AMD_")}
+    choice = choose({**own, "DEV": "AMD"})
+    return Setup(
+        args.board or DEFAULT_CHIP,
+        aql=args.aql,
+        compiler=args.compiler,
+        iface=choice.iface or "KFD",
+        dma=choice.dma or "",
+    )
 
 
 def _host_cost(args: argparse.Namespace, setup: Setup) -> int:
@@ -44,7 +58,8 @@ def _board(args: argparse.Namespace, setup: Setup) -> int:
     set_environ(setup, os.environ)
     start_s = time.perf_counter()
     queue = {None: "its own kind of queue", True: "AQL", False: "PM4"}[setup.aql]
-    print(f"{setup.chip}, {queue}, {setup.compiler}: {board.NOTE}\n{board.HEADER}", flush=True)
+    print(f"{setup.chip} over {setup.iface}, {queue}, {setup.compiler}: {board.NOTE}")
+    print(board.HEADER, flush=True)
     results, findings = board.run(setup, names, lambda line: print(line, flush=True))
     for finding in findings:
         print(f"finding: {finding}")

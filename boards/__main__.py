@@ -35,9 +35,7 @@ def table() -> str:
         dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
         runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
         lines.append(f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}")
-    lines.append(
-        "Each is met through /dev/kfd, all but gfx10 over PCI; none was compared to silicon."
-    )
+    lines.append("Met through /dev/kfd, and over PCI but for gfx10; never compared with silicon.")
     return "\n".join(lines)
 
 

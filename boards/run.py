@@ -1,8 +1,4 @@
-"""Run an unchanged tensor program on a board: the one place where boards and product meet.
-
-The board stands behind the product's driver as a machine does: it sees ioctls, memory and doorbells
-and shares no code with the driver.
-"""
+"""Run an unchanged tensor program on a board."""
 
 from __future__ import annotations
 
@@ -14,48 +10,28 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-import drivers
-from boards.amd.engines import Engines
-from boards.amd.machine import Checks, Options, open_board
-from boards.amd.wave_types import LENIENT
-from boards.amd.world import BoardWorld
+from boards.meet import Board, Setup, power_on
 from boards.trace import Recorder
 from boards.trace_faults import Facts, FaultWatch
 from drivers.amd.device import AmdDevice
 from drivers.choice import KINDS
-from drivers.world.foreign import ForeignWorld
 from tensor import engine
 
+__all__ = ["Bench", "Setup", "powered", "report", "run", "run_program", "set_environ"]
 NEVER_SILICON = "This ran on a software board and was never compared with silicon."
-_OTHER_CHOICES = ("GPU", "CLANG", "LLVM", "AMD_LLVM", "AMD_HIP", "AMD_AQL", "AMD_IFACE")
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Which board, and how the product uses it."""
-
-    chip: str
-    gpus: int = 1
-    aql: bool | None = None
-    """What compute queues read; None for what the chip does best."""
-    compiler: str = "LLVM"
-    strict: bool = True
-    vram_bytes: int = 1 << 30
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """What a user would set: the board's GPU is the default device."""
-        found = {"DEV": "AMD", f"AMD_{self.compiler}": "1"}
-        return found if self.aql is None else {**found, "AMD_AQL": str(int(self.aql))}
+_OTHER_CHOICES = (
+    "GPU", "CLANG", "LLVM", "AMD_LLVM", "AMD_HIP", "AMD_AQL", "AMD_IFACE", "AMD_DMA",
+    "UNBOUND_FIRMWARE_MANIFEST",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
 class Bench:
     """A board with the product's devices in front of it."""
 
-    board: BoardWorld
+    board: Board
     watch: FaultWatch
     recorder: Recorder | None = None
     devices: list[AmdDevice] = field(default_factory=list)
@@ -65,14 +41,6 @@ class Bench:
         self.watch(name, facts)
         if self.recorder is not None:
             self.recorder(name, facts)
-
-
-def lenient() -> Options:
-    """A board that only refuses what silicon refuses."""
-    return Options(
-        checks=Checks(poison=False, coherence=False, alignment=False),
-        engines=lambda host: Engines(host, LENIENT),
-    )
 
 
 def set_environ(setup: Setup, environ: MutableMapping[str, str]) -> None:
@@ -85,10 +53,8 @@ def set_environ(setup: Setup, environ: MutableMapping[str, str]) -> None:
 @contextmanager
 def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
     """A board whose GPUs are AMD, AMD:1, ... of the tensor layer inside. Raises: ValueError."""
-    board = open_board(
-        setup.chip, gpus=setup.gpus, vram_bytes=setup.vram_bytes,
-        options=None if setup.strict else lenient(),
-    )  # fmt: skip
+    front = power_on(setup)
+    board = front.board
     devices: list[AmdDevice] = []
 
     def names(code_va: int) -> list[str]:
@@ -98,17 +64,12 @@ def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
     if record:
         bench.recorder = Recorder(board, names)
     board.hardware.trace = bench.hear
-    machine: Any = board  # it has a machine's methods, but no type in common with us
-    world = ForeignWorld(machine)
     with ExitStack() as stack:
         for index in range(setup.gpus):
-            name = f"AMD:{index}"
-            device = drivers.open(name, world=world, environ={**setup.environ, "DEV": name})
-            if not isinstance(device, AmdDevice):
-                raise TypeError(f"{name} was opened as {device!r}")
+            device = front.open(index)
             stack.enter_context(device)
             devices.append(device)
-            stack.enter_context(engine.adopted(name, device, setup.compiler))
+            stack.enter_context(engine.adopted(f"AMD:{index}", device, setup.compiler))
         yield bench
         gc.collect()
 
@@ -146,7 +107,8 @@ def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:
         print(f"code: {text}", file=stderr)
     count = f"{len(findings)} findings" if findings else "no findings"
     strict = "strict" if setup.strict else "lenient"
-    print(f"board {setup.chip} ({strict}): {count}. {NEVER_SILICON}", file=stderr)
+    over = "" if setup.iface == "KFD" else f" over {setup.iface}"
+    print(f"board {setup.chip}{over} ({strict}): {count}. {NEVER_SILICON}", file=stderr)
     return status or int(bool(findings or bench.watch.reports))
 
 

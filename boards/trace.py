@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from boards.amd.pci_world import PciWorld
 from boards.amd.world import BoardWorld
 from boards.trace_faults import Facts, NameOf
 
@@ -40,7 +41,7 @@ def _shown(facts: Facts) -> dict[str, int | str]:
 class Recorder:
     """Listens to a board and keeps what it heard; `document` is the trace so far."""
 
-    def __init__(self, board: BoardWorld, name_of: NameOf) -> None:
+    def __init__(self, board: BoardWorld | PciWorld, name_of: NameOf) -> None:
         self._clock, self._name_of = board.hardware.clock, name_of
         self._chips = [gpu.chip.name for gpu in board.gpus]
         self._start = self._clock.ticks()

@@ -9,6 +9,7 @@ from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.text import disassemble
 from boards.amd.kfd_device import Device
 from boards.amd.pages import SYSTEM
+from boards.amd.pci_world import PciWorld
 from boards.amd.world import BoardWorld
 
 Facts = dict[str, int | str]
@@ -99,7 +100,7 @@ def walk(device: Device, va: int) -> list[str]:
 class FaultWatch:
     """Listens to a board's timeline and keeps a report of every fault, hang and finding in code."""
 
-    def __init__(self, board: BoardWorld, name_of: NameOf) -> None:
+    def __init__(self, board: BoardWorld | PciWorld, name_of: NameOf) -> None:
         self._board, self._name_of = board, name_of
         self.reports: list[str] = []
         self.notes: dict[tuple[str, int, int], str] = {}

@@ -1,4 +1,4 @@
-"""`pytest --board gfx1100 [--aql | --pm4] [--hip]`: the tensor layer's tests on a software GPU.
+"""`pytest --board gfx1100 [--iface PCI] [--aql | --pm4] [--hip]`: tensor tests on a board.
 
 The board's GPU becomes the default device of the whole run, so the tests of the tensor layer run on
 it unchanged. A test that the board found something in has failed, whatever it computed.
@@ -12,12 +12,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from boards.amd.machine import Options, open_board
-from boards.amd.world import BoardWorld
+from boards.meet import Board, Setup, power_on
 from drivers.amd.device import AmdDevice
-from drivers.amd.opening import open_amd
-from drivers.choice import choose
-from drivers.world.foreign import ForeignWorld
 from tensor import engine
 
 QUEUES = ("PM4", "AQL")
@@ -25,21 +21,19 @@ VRAM_BYTES = 1 << 30
 
 
 @contextmanager
-def board_as(name: str, chip: str, queue: str, compiler: str = "") -> Iterator[BoardWorld]:
+def board_as(
+    name: str, chip: str, queue: str, compiler: str = "", iface: str = "KFD", dma: str = ""
+) -> Iterator[Board]:
     """A board whose GPU is the tensor device `name` ("AMD", "AMD:1") inside the block.
 
     `queue` "" is what the chip's driver prefers, else "PM4" or "AQL". Queues run late, as
     silicon's do, so that a driver that forgets to wait is noticed.
     """
-    options = Options(gtt_bytes=VRAM_BYTES, late=True)
-    board = open_board(chip, vram_bytes=VRAM_BYTES, options=options)
-    environ = {"DEV": "AMD:0"} | ({"AMD_AQL": str(int(queue == "AQL"))} if queue else {})
-    with (
-        open_amd(ForeignWorld(board), choose(environ)) as device,
-        engine.adopted(name, device, compiler),
-    ):
+    aql = queue == "AQL" if queue else None
+    front = power_on(Setup(chip, aql=aql, vram_bytes=VRAM_BYTES, iface=iface, dma=dma, late=True))
+    with front.open() as device, engine.adopted(name, device, compiler):
         check_device(device, chip)
-        yield board
+        yield front.board
 
 
 def check_device(device: AmdDevice, chip: str) -> None:
@@ -51,11 +45,12 @@ def check_device(device: AmdDevice, chip: str) -> None:
 class BoardRun:
     """The plugin behind `--board`: opened with the session, asked after every test."""
 
-    def __init__(self, chip: str, queue: str, compiler: str) -> None:
-        self.title = f"board {chip}, {queue or 'its own kind of'} queue, {compiler or 'LLVM'}"
-        self._wanted = (chip, queue, compiler)
+    def __init__(self, chip: str, queue: str, compiler: str, iface: str, dma: str = "") -> None:
+        kind = queue or "its own kind of"
+        self.title = f"board {chip} over {iface}, {kind} queue, {compiler or 'LLVM'}"
+        self._wanted = (chip, queue, compiler, iface, dma)
         self._open = ExitStack()
-        self._board: BoardWorld | None = None
+        self._board: Board | None = None
 
     def pytest_sessionstart(self) -> None:
         os.environ["DEV"] = "AMD"

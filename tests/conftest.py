@@ -14,6 +14,8 @@ os.environ["UNBOUND_CACHE"] = str(Path(__file__).parent.parent / ".pytest_cache"
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("boards", "software GPUs")
     group.addoption("--board", default="", help="run tensor tests on this chip, such as gfx1100")
+    group.addoption("--iface", default="KFD", choices=("KFD", "PCI"), help="how it is met")
+    group.addoption("--dma", default="", choices=("iommu", "vram"), help="AMD_DMA with PCI")
     group.addoption("--aql", action="store_const", const="AQL", dest="queue", default="")
     group.addoption("--pm4", action="store_const", const="PM4", dest="queue")
     group.addoption("--hip", action="store_const", const="HIP", dest="compiler", default="")
@@ -27,7 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if chip:
         from tests.board_option import BoardRun
 
-        run = BoardRun(chip, config.getoption("queue"), config.getoption("compiler"))
+        names = ("queue", "compiler", "iface", "dma")
+        run = BoardRun(chip, *(config.getoption(name) for name in names))
         config.pluginmanager.register(run, "board-run")
 
 

@@ -63,6 +63,11 @@ class PciWorld(ProcessMaps[OpenFile]):
         return self.hardware.findings
 
     @property
+    def process(self) -> None:
+        """No kernel driver knows the process."""
+        return None
+
+    @property
     def gpus(self) -> list[PciFunction]:
         """The machine's GPUs."""
         return self.machine.gpus

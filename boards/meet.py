@@ -1,0 +1,119 @@
+"""Where software GPUs and the product meet: a machine, and the product's devices opened on it.
+
+The board stands behind the product's driver as a machine does, through /dev/kfd or on the PCI bus;
+it shares no code with the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from boards.amd.engines import Engines
+from boards.amd.machine import Checks, Options, open_board
+from boards.amd.pci.options import PciOptions
+from boards.amd.pci_machine import MachineOptions, open_pci_board
+from boards.amd.pci_world import PciWorld
+from boards.amd.wave_types import LENIENT
+from boards.amd.world import BoardWorld
+from drivers.amd.device import AmdDevice
+from drivers.amd.opening import open_amd
+from drivers.base.contracts import World
+from drivers.base.pci import StateStore
+from drivers.choice import choose
+from drivers.world.foreign import ForeignWorld
+from drivers.world.foreign_state import ForeignState
+
+IFACES = ("KFD", "PCI")
+Board = BoardWorld | PciWorld
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Which board, and how the product uses it."""
+
+    chip: str
+    gpus: int = 1
+    aql: bool | None = None
+    """What compute queues read; None for what the chip does best."""
+    compiler: str = "LLVM"
+    strict: bool = True
+    vram_bytes: int = 1 << 30
+    iface: str = "KFD"
+    dma: str = ""
+    """AMD_DMA over PCI: "" for what the machine has, "vram" for a machine without an IOMMU."""
+    late: bool = False
+    """Queues run late, as silicon's do, so that a driver that forgets to wait is noticed."""
+    function: PciOptions = field(default_factory=PciOptions)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What a user would set: the board's GPU is the default device."""
+        found = {"DEV": "AMD", f"AMD_{self.compiler}": "1"}
+        if self.iface != IFACES[0]:
+            found["AMD_IFACE"] = self.iface
+        if self.dma:
+            found["AMD_DMA"] = self.dma
+        return found if self.aql is None else {**found, "AMD_AQL": str(int(self.aql))}
+
+    def options(self) -> Options:
+        """How strict the board is."""
+        made = Options() if self.strict else lenient()
+        return replace(made, late=self.late, vram_bytes=self.vram_bytes)
+
+
+def lenient() -> Options:
+    """A board that only refuses what silicon refuses."""
+    return Options(
+        checks=Checks(poison=False, coherence=False, alignment=False),
+        engines=lambda host: Engines(host, LENIENT),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """A process in front of a board, as the product sees it."""
+
+    board: Board
+    world: World
+    state: StateStore | None
+    environ: Mapping[str, str]
+
+    def open(self, index: int = 0) -> AmdDevice:
+        """The product's device on a GPU of the board. Raises: DeviceError."""
+        choice = choose({**self.environ, "DEV": f"AMD:{index}"})
+        return open_amd(self.world, choice, state=self.state)
+
+
+def front_of(board: Board, environ: Mapping[str, str]) -> Front:
+    """A process that has started, with an environment."""
+    machine: Any = board  # it has a machine's methods, but no type in common with us
+    world = ForeignWorld(machine)
+    if isinstance(board, BoardWorld):
+        return Front(board, world, None, environ)
+    own: Any = board.state
+    own_environ = {**environ, "UNBOUND_FIRMWARE_MANIFEST": board.firmware}
+    return Front(board, world, ForeignState(own), own_environ)
+
+
+def power_on(setup: Setup) -> Front:
+    """A machine with the GPUs that `setup` names. Raises: ValueError."""
+    make: Callable[[Setup], Board] = _over_pci if setup.iface == "PCI" else _over_kfd
+    return front_of(make(setup), setup.environ)
+
+
+def _over_kfd(setup: Setup) -> Board:
+    options = setup.options()
+    return open_board(setup.chip, gpus=setup.gpus, vram_bytes=setup.vram_bytes, options=options)
+
+
+def _over_pci(setup: Setup) -> Board:
+    options = MachineOptions(
+        gpus=setup.gpus,
+        vram_bytes=setup.vram_bytes,
+        iommu=setup.dma.upper() in ("", "IOMMU"),
+        function=setup.function,
+        strictness=setup.options(),
+    )
+    return open_pci_board(setup.chip, options=options)
