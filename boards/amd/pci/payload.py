@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import re
 import struct
 import zlib
@@ -24,9 +23,9 @@ def _tag(kind: str) -> int:
     return zlib.crc32(family(kind).encode())
 
 
-def make(kind: str, nbytes: int, chance: random.Random) -> bytes:
-    """A piece of `nbytes`, its header included."""
-    body = chance.randbytes(nbytes - HEADER_BYTES)
+def make(kind: str, nbytes: int, seed: str) -> bytes:
+    """A piece of `nbytes`, its header included; another seed gives other contents."""
+    body = hashlib.shake_256(f"{seed} {kind}".encode()).digest(nbytes - HEADER_BYTES)
     return _HEADER.pack(_MAGIC, _tag(kind), nbytes, hashlib.sha256(body).digest()) + body
 
 
