@@ -58,7 +58,8 @@ def _board(args: argparse.Namespace, setup: Setup) -> int:
     set_environ(setup, os.environ)
     start_s = time.perf_counter()
     queue = {None: "its own kind of queue", True: "AQL", False: "PM4"}[setup.aql]
-    print(f"{setup.chip} over {setup.iface}, {queue}, {setup.compiler}: {board.NOTE}")
+    over = "" if setup.iface == "KFD" else f" over {setup.iface}"
+    print(f"{setup.chip}{over}, {queue}, {setup.compiler}: {board.NOTE}")
     print(board.HEADER, flush=True)
     results, findings = board.run(setup, names, lambda line: print(line, flush=True))
     for finding in findings:
