@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci import mqd
@@ -18,6 +19,7 @@ from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import MQDS, Place
 from drivers.amd.pci.mmio import Block
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.amd.pci.registers import RegisterFile
 from drivers.base.errors import BadArgument, Busy, DeviceTimeout
 
 if TYPE_CHECKING:
@@ -94,12 +96,25 @@ def _is_active(gc: Block, slot: int) -> bool:
 
 
 def _load(gc: Block, image: array[int]) -> None:
-    """The registers from the descriptor, the activation last."""
-    last = gc.dword("CP_HQD_PQ_WPTR_HI") - gc.dword("CP_MQD_BASE_ADDR")
-    first = mqd.FIRST_REGISTER
-    gc.write_run("CP_MQD_BASE_ADDR", image[first : first + last + 1])
+    """The registers from the descriptor, the activation last. Words without a register stay out."""
+    first = gc.registers.get("CP_MQD_BASE_ADDR").offset_dw
+    for offset, name in _hqd_registers(gc.registers):
+        gc.write(name, image[mqd.FIRST_REGISTER + offset - first])
     gc.set("CP_HQD_EOP_RPTR", init_fetcher=1)
     gc.write("CP_HQD_ACTIVE", ACTIVE)
+
+
+@cache
+def _hqd_registers(known: RegisterFile) -> tuple[tuple[int, str], ...]:
+    """(offset, name) of the registers that a descriptor holds, by offset; one name for each."""
+    first, last = known.get("CP_MQD_BASE_ADDR"), known.get("CP_HQD_PQ_WPTR_HI")
+    found = {
+        register.offset_dw: name
+        for name, register in known.registers.items()
+        if register.segment == first.segment
+        and first.offset_dw <= register.offset_dw <= last.offset_dw
+    }
+    return tuple(sorted(found.items()))
 
 
 def deactivate(gpu: BareGpu, spec: QueueSpec) -> bool:
