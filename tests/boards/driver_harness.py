@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boards.amd.machine import Options, open_board
-from boards.amd.world import BoardWorld
+from boards.amd.pci_machine import MachineOptions, open_pci_board
+from boards.amd.pci_world import PciWorld
 from compilers.toolchains import compile_source
 from drivers.amd.device import AmdDevice
 from drivers.amd.kfd_session import close_session
@@ -26,8 +27,14 @@ from tests.support import check
 
 Array = NDArray[Any]
 QUEUES = (("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx942", "AQL"), ("gfx1201", "PM4"),
-          ("gfx942", "PM4"), ("gfx1030", "PM4"), ("gfx1030", "AQL"))  # fmt: skip
-"""(chip, what its compute queue reads) that every basic test runs on."""
+          ("gfx942", "PM4"), ("gfx1030", "PM4"), ("gfx1030", "AQL"),
+          ("gfx1100", "PCI PM4"), ("gfx1201", "PCI PM4"), ("gfx942", "PCI AQL"),
+          ("gfx1100", "VRAM AQL"), ("gfx1201", "VRAM PM4"), ("gfx942", "VRAM PM4"))  # fmt: skip
+"""(chip, what its compute queue reads) that every basic test runs on.
+
+Through KFD; over "PCI" behind an IOMMU; over PCI without one, where everything lies in "VRAM".
+"""
+PCI_VRAM_BYTES = 1 << 30
 
 
 def open_on(world: World, queue: str = "PM4", index: int = 0) -> AmdDevice:
@@ -36,11 +43,41 @@ def open_on(world: World, queue: str = "PM4", index: int = 0) -> AmdDevice:
     return open_amd(world, choose(environ))
 
 
+def open_over_pci(board: PciWorld, queue: str = "", **environ: str) -> AmdDevice:
+    """A device of a board over PCI; `queue` "" is what the chip does best."""
+    chosen = {"DEV": "AMD:0", "AMD_IFACE": "PCI", "UNBOUND_FIRMWARE_MANIFEST": board.firmware}
+    if queue:
+        chosen["AMD_AQL"] = str(int(queue == "AQL"))
+    return open_amd(ForeignWorld(board), choose(chosen | environ), state=board.state)
+
+
+@contextmanager
+def device_over_pci(
+    chip: str, queue: str = "", *, iommu: bool = True, options: Options | None = None
+) -> Iterator[tuple[PciWorld, AmdDevice]]:
+    """The same over PCI; at the end the GPU is given back, and nothing was found."""
+    strictness = options or Options()
+    board = open_pci_board(
+        chip,
+        options=MachineOptions(iommu=iommu, strictness=strictness, vram_bytes=PCI_VRAM_BYTES),
+    )
+    with open_over_pci(board, queue) as device:
+        yield board, device
+    check(not board.findings, f"findings: {[str(one) for one in board.findings[:9]]}")
+    check(not any(board.baseline().values()), f"left after close: {board.baseline()}")
+    check(not any(name.endswith(".claim") for name in board.state.names()), "it was not given back")
+
+
 @contextmanager
 def device_on(
     chip: str, queue: str = "PM4", options: Options | None = None
-) -> Iterator[tuple[BoardWorld, AmdDevice]]:
+) -> Iterator[tuple[Any, AmdDevice]]:
     """A board and its device; at the end nothing of either is left, and nothing was found."""
+    way, _, kind = queue.rpartition(" ")
+    if way:
+        with device_over_pci(chip, kind, iommu=way == "PCI", options=options) as both:
+            yield both
+        return
     board = open_board(chip, options=options)
     world = ForeignWorld(board)
     with open_on(world, queue) as device:
