@@ -1,7 +1,6 @@
 """AMD's GPUs that may be claimed over PCI, and a dry run of claiming them.
 
 Only chips that the boot code is written for may ever be here: any other keeps its kernel driver.
-There is no boot code yet, so that being known means a dry run and nothing more.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from drivers.machine.buses import AMD
 from drivers.pci.functions import PciFunction, gpus
 
 CHIPS: Final = {
-    0x744C: "gfx1100", 0x7480: "gfx1102", 0x7550: "gfx1201", 0x7551: "gfx1201",
+    0x744C: "gfx1100", 0x747E: "gfx1101", 0x7480: "gfx1102", 0x7550: "gfx1201", 0x7551: "gfx1201",
     0x7590: "gfx1200", 0x74A1: "gfx942",
 }  # fmt: skip
-"""PCI device id to chip. src: pci-ids.ucw.cz, vendor 1002: Navi 31, 33, 48, 48, 44, MI300X."""
+"""PCI device id to chip. src: pci-ids.ucw.cz, vendor 1002: Navi 31, 32, 33, 48, 48, 44, MI300X."""
 
 
 def known(function: PciFunction) -> bool:
