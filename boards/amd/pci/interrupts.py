@@ -56,6 +56,8 @@ class Interrupts:
             code = _ILLEGAL if kind == "illegal instruction" else 0
             words = (2 << 26, code << 4) if self._gfx9 else (code << 21, 2 << 6)
             self._ih.send(Entry(_GRBM_CP, _SQ, 0, vmid, 0, words))
+        else:
+            self._board.find("queue stopped, and nobody is told", f"VMID {vmid}: {error}")
 
     def _page(self, vmid: int, va: int, access: str, client: int) -> None:
         on_memory_hub = self._gfx9 and client == SDMA0
