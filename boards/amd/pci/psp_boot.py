@@ -83,7 +83,8 @@ class Bootloader:
         self._passed.append(stage)
         if stage == "SOS":
             self.alive = True
-            self._block.put(self._name(58), _SOS_VERSION)
+            if self._block.has(self._name(58)):  # mp_14_0_2_offset.h has none
+                self._block.put(self._name(58), _SOS_VERSION)
         return 0, ""
 
     def _image(self, stage: str) -> str | None:
