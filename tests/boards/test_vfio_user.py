@@ -222,11 +222,24 @@ def test_windows_that_are_refused() -> None:
         equal(mapped(0x8000, PAGE, memory, flags=8).error, errno.EINVAL)
         equal(mapped(0x8000, PAGE, loose).error, errno.EINVAL)  # it could shrink under us
         equal(mapped(0x8000, PAGE, read_end).error, errno.EINVAL)
-        for address, nbytes in ((0x1000, PAGE), (0x2000, PAGE), (0x9000, PAGE)):
+        halves = ((0x1000, PAGE), (0x2000, PAGE), (0, 2 * PAGE), (0x2000, 9 * PAGE))
+        for address, nbytes in (*halves, (0, 0), ((1 << 64) - PAGE, 2 * PAGE)):
             equal(bench.client.unmap(address, nbytes).error, errno.EINVAL)
+        equal(bench.client.unmap(0x9000, PAGE).error, 0)  # there is nothing
         equal(bench.client.unmap(0, PAGE, flags=2).error, errno.EINVAL)
         equal((len(bench.server.memory), bench.server.memory.mapped_files), (1, 1))
     close(memory, loose, read_end, write_end)
+
+
+def test_a_range_takes_all_its_windows() -> None:
+    memory = guest_memory(4 * PAGE)
+    with served() as bench:
+        for page in (1, 2, 4, 9):
+            equal(bench.client.map(page * PAGE, PAGE, memory).error, 0)
+        equal(bench.client.unmap(2 * PAGE, 7 * PAGE).error, 0)
+        left = [page for page in range(12) if bench.server.memory.decode(page * PAGE, 4, True)]
+        equal(left, [1, 9])
+    close(memory)
 
 
 def test_interrupts_are_masked_counted_and_dropped() -> None:

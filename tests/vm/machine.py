@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -16,7 +17,7 @@ from tests.vm.archive import CannotRun
 from tests.vm.image import ROOT
 
 MEMORY_MIB = 2048
-SOCKET_S = 30
+SOCKET_S, BOARD_S = 30, 5
 _LINE = re.compile(r"^(PASS|FAIL|SKIP)\s+(.*?)\s*$")
 _STATUS = re.compile(r"^vm: exit status (\d+)\s*$")
 
@@ -71,7 +72,10 @@ def qemu_program(qemu: Path) -> list[str]:
 def _arguments(boot: Boot, places: Places, socket: Path, initrd: Path) -> list[str]:
     machine = "q35,memory-backend=ram" + (",kernel-irqchip=split" if boot.iommu else "")
     append = f"console=ttyS0 quiet panic=-1 vm_checks={boot.checks} hugepages=16"
-    device = f'{{"driver":"vfio-user-pci","socket":{{"path":"{socket}","type":"unix"}}}}'
+    device = {
+        "driver": "vfio-user-pci", "bus": "rp1",
+        "socket": {"path": str(socket), "type": "unix"},
+    }  # fmt: skip
     words = [
         *qemu_program(places.qemu), "-nodefaults", "-no-user-config", "-nographic",
         "-serial", "stdio", "-no-reboot", "-machine", machine,
@@ -82,7 +86,9 @@ def _arguments(boot: Boot, places: Places, socket: Path, initrd: Path) -> list[s
     if boot.iommu:
         words += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
         append += " intel_iommu=on"
-    return [*words, "-device", device, "-append", append]
+    # The first display is another one's: a GPU that the machine booted with is refused.
+    words += ["-device", "VGA", "-device", "pcie-root-port,id=rp1,chassis=1,slot=1"]
+    return [*words, "-device", json.dumps(device), "-append", append]
 
 
 def run(boot: Boot, board: str, places: Places, log: BinaryIO) -> Outcome:
@@ -129,11 +135,11 @@ def _start_board(board: str, socket: Path, said: BinaryIO) -> subprocess.Popen[b
 def _stop(server: subprocess.Popen[bytes]) -> int:
     """The board ends when QEMU has left; a signal otherwise."""
     try:
-        return server.wait(10)
+        return server.wait(BOARD_S)
     except subprocess.TimeoutExpired:
         server.send_signal(signal.SIGINT)
     try:
-        return server.wait(10)
+        return server.wait(BOARD_S)
     except subprocess.TimeoutExpired:
         server.kill()
         return server.wait()
