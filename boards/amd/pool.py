@@ -54,6 +54,10 @@ class Pool:
         """Whether poison can be left between two offsets."""
         return False
 
+    def is_guarded(self, off: int, nbytes: int) -> bool:
+        """Whether part of a range is the firmware's alone."""
+        return False
+
 
 class FilePool(Pool):
     """A pool in a memory file of its own, which can be mapped a second time.

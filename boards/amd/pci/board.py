@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 
 from boards.amd.engine_types import Chip
 from boards.amd.hardware import Hardware
@@ -13,14 +12,6 @@ from boards.amd.pci.options import PciOptions
 from boards.amd.pci.register_file import Block, RegisterFile
 from boards.amd.pci.vram import PciVram
 from boards.amd.pool import Pool
-
-
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """VRAM that only the firmware may touch."""
-
-    start: int
-    end: int
 
 
 class Nowhere:
@@ -50,7 +41,6 @@ class Board:
         self.loaded: set[str] = set()
         """Firmware that has arrived, by the PSP's names: "SMU", "RLC_G", "RS64_MEC", ...; and
         "RLC_AUTOLOAD" once the RLC was told to start everything."""
-        self.guarded: list[Guarded] = []
         self.mc_base = 0x80_0000_0000 if chip.family == "gfx11" else 0x100_0000_0000
         """Memory-controller address of VRAM's byte 0: where the firmware put the aperture."""
         self.hdp_flushes = 0
@@ -99,10 +89,6 @@ class Board:
         off = mc_address - self.mc_base
         return off if off >= 0 and off + nbytes <= self.vram.nbytes else None
 
-    def is_guarded(self, off: int, nbytes: int) -> bool:
-        """Whether a piece of VRAM is, in part, the firmware's alone."""
-        return any(off < area.end and area.start < off + nbytes for area in self.guarded)
-
     def dma(self, address: int, nbytes: int, *, write: bool) -> tuple[Pool, int] | None:
         """Host memory behind a bus address; dropped, and a finding, with bus mastering off."""
         if not self.bus_master_on():
@@ -115,14 +101,14 @@ class Board:
 
     def host_read(self, off: int, nbytes: int) -> bytes:
         """VRAM as the host reads it, where the access is told; all-ones where there is none."""
-        if off < 0 or off + nbytes > self.vram.nbytes or self.is_guarded(off, nbytes):
+        if off < 0 or off + nbytes > self.vram.nbytes or self.vram.is_guarded(off, nbytes):
             self.find("VRAM that the host may not reach", f"read of {off:#x}+{nbytes:#x}")
             return b"\xff" * nbytes
         return self.vram.bytes[off : off + nbytes].tobytes()
 
     def host_write(self, off: int, data: bytes) -> None:
         """The same for a write, which is lost."""
-        if off < 0 or off + len(data) > self.vram.nbytes or self.is_guarded(off, len(data)):
+        if off < 0 or off + len(data) > self.vram.nbytes or self.vram.is_guarded(off, len(data)):
             self.find("VRAM that the host may not reach", f"write of {off:#x}+{len(data):#x}")
             return
         self.vram.place(off, data)

@@ -173,7 +173,6 @@ class PciGpu:
         board.registers.reset()
         board.delays.forget()
         board.loaded.clear()
-        board.guarded.clear()
         board.vram.lose()
         for hook in board.resets():
             hook()

@@ -87,6 +87,12 @@ class HubTlb(Tlb):
         offset = leaf.pa - self._vram_pa
         if offset < 0 or offset + leaf.nbytes > self._vram.nbytes:
             return None
+        if self._vram.is_guarded(offset, leaf.nbytes):  # then only the page of `va` is looked at
+            into = va - leaf.va & -_PAGE_BYTES
+            leaf = Leaf(leaf.va + into, _PAGE_BYTES, leaf.pa + into, leaf.entry)
+            offset += into
+            if self._vram.is_guarded(offset, _PAGE_BYTES):
+                return None
         return self._run(leaf, self._vram, offset)
 
     def _on_bus(self, leaf: Leaf, va: int) -> Run | None:

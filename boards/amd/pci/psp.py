@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from boards.amd.pci import payload
 from boards.amd.pci import psp_names as n
-from boards.amd.pci.board import Board, Guarded
+from boards.amd.pci.board import Board
 from boards.amd.pci.psp_boot import Bootloader
 from boards.amd.pci.psp_ring import PspRing
 from boards.amd.pci.register_file import Block
+from boards.amd.pci.vram import Guarded
 
 _TMR_BYTES = 0x130_0000
 """What LOAD_TOC answers. src: tinygrad, ip.py (max_tmr_size) is the largest it ever saw"""
@@ -56,7 +57,7 @@ class Psp:
             self._board.loaded.update(n.KINDS.values(), ("RLC_AUTOLOAD",))
 
     def _guard(self, start: int, nbytes: int) -> None:
-        self._board.guarded.append(Guarded(start, start + nbytes))
+        self._board.vram.guarded.append(Guarded(start, start + nbytes))
         self._tmr = start
 
     def _run(self, number: int, arguments: bytes) -> Answer:
@@ -73,7 +74,7 @@ class Psp:
 
     def _check_guard(self) -> None:
         """BAR0 is not watched: that trusted memory was touched shows in its pages."""
-        for area in self._board.guarded:
+        for area in self._board.vram.guarded:
             if self._board.vram.dirty_pages(area.start, area.end - area.start):
                 self._board.find("trusted memory was touched", f"{area.start:#x}")
 
@@ -105,7 +106,7 @@ class Psp:
             # src: amdgpu_psp.c psp_hw_start(): TOC, the SMU's firmware, then the TMR
             return self._refuse(n.BAD_STATE, "SETUP_TMR", "before LOAD_TOC and the SMU's firmware")
         off = self._board.vram_offset(low | high << 32, nbytes)
-        if off is None or off % _TMR_ALIGN or nbytes < _TMR_BYTES or self._board.guarded:
+        if off is None or off % _TMR_ALIGN or nbytes < _TMR_BYTES or self._board.vram.guarded:
             why = f"{nbytes:#x} bytes at {low | high << 32:#x}"
             return self._refuse(n.BAD_PARAMETERS, "SETUP_TMR", why)
         if not flags >> 1 & 1 or pa_low | pa_high << 32 != off:
@@ -116,7 +117,7 @@ class Psp:
 
     def _destroy_tmr(self, arguments: bytes) -> Answer:
         if not self._boot_tmr:
-            self._board.guarded.clear()
+            self._board.vram.guarded.clear()
             self._tmr = 0
         return 0, 0, 0
 

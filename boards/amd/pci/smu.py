@@ -139,7 +139,7 @@ class SmuController:
         if not address or not self.features:
             return NOT_ALLOWED, 0
         off = self._board.vram_offset(address, self._data.metrics_bytes)
-        if off is None or self._board.is_guarded(off, self._data.metrics_bytes):
+        if off is None or self._board.vram.is_guarded(off, self._data.metrics_bytes):
             self._board.find("SMU table outside VRAM", f"{address:#x}")
             return FAILED, 0
         self._looks += 1

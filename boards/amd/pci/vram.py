@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,12 +20,21 @@ _PAGE_SHIFT = 12
 _CHUNK_BYTES = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """VRAM that only the firmware may touch."""
+
+    start: int
+    end: int
+
+
 class PciVram(Vram):
     """Memory of a GPU that host and GPU write without telling each other."""
 
     def __init__(self, name: str, nbytes: int, poison_bytes: int = 0) -> None:
         super().__init__(name, nbytes)
         self._poison_bytes = min(poison_bytes, nbytes)
+        self.guarded: list[Guarded] = []
         self._fill()
 
     def _fill(self) -> None:
@@ -62,8 +72,12 @@ class PciVram(Vram):
             self._raw[low >> _PAGE_SHIFT : high + host.PAGE_BYTES - 1 >> _PAGE_SHIFT] = False
         super().prepare(off, nbytes)
 
+    def is_guarded(self, off: int, nbytes: int) -> bool:
+        return any(off < area.end and area.start < off + nbytes for area in self.guarded)
+
     def lose(self) -> None:
         """All contents are gone: after a reset nobody can read what was there."""
+        self.guarded.clear()
         self.empty()
         self._raw[:] = True
         self._suspect[:] = False
