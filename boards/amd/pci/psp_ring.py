@@ -45,6 +45,10 @@ class PspRing:
         self._start, self._nbytes, self._rptr_dw = 0, 0, 0
         self._status, self._busy = 0, False
 
+    def adopt(self, start: int, nbytes: int) -> None:
+        """There is a ring, which somebody made before."""
+        self._start, self._nbytes, self._rptr_dw = start, nbytes, 0
+
     def _read_status(self) -> int:
         self._board.delays.run()
         if not self._alive() or self._busy:

@@ -123,6 +123,10 @@ class SmuController:
 
     # Handlers
 
+    def enable_all(self) -> None:
+        """What a driver's message does."""
+        self.features = _ALL_FEATURES
+
     def _enable(self, features: int) -> Answer:
         self.features = features
         return OK, 0

@@ -1,0 +1,36 @@
+"""What amdgpu leaves behind in a GPU: firmware that is alive, a ring, trusted memory."""
+
+from __future__ import annotations
+
+from boards.amd.pci.gpu import PciGpu
+from boards.amd.pci.psp_names import KINDS, REQUIRED
+from boards.amd.pci.vram import Guarded
+
+_RING_FROM_END, _RING_BYTES = 80 << 20, 0x10000
+_TMR_FROM_END, _TMR_BYTES = 48 << 20, 0x130_0000
+_PSP_RING = (69, 70, 71)
+_GFX942 = ("P2S_TABLE", "SDMA0", "CP_MEC", "CP_MEC_ME1", "RLC_G", "REG_LIST")
+
+
+def leave_as_amdgpu(gpu: PciGpu) -> None:
+    """The GPU as it is once its kernel driver has been bound: SOS and SMU answer.
+
+    Whatever somebody else left is reset first. Its page tables, queues and interrupt ring are not
+    made: nobody but amdgpu could use them.
+    """
+    board = gpu.board
+    gpu.forget()
+    gpu.psp.boot.alive = True
+    block = board.block("MP0")
+    prefix = "MPASP" if block.has("MPASP_SMN_C2PMSG_35") else "MP0"
+    ring = board.mc_base + board.vram.nbytes - _RING_FROM_END
+    values = (ring & 0xFFFF_FFFF, ring >> 32, _RING_BYTES)
+    for number, value in zip(_PSP_RING, values, strict=True):
+        block.put(f"{prefix}_SMN_C2PMSG_{number}", value)
+    gpu.psp.ring.adopt(board.vram.nbytes - _RING_FROM_END, _RING_BYTES)
+    if not board.vram.guarded:
+        start = board.vram.nbytes - _TMR_FROM_END
+        board.vram.guarded.append(Guarded(start, start + _TMR_BYTES))
+    kinds = REQUIRED[board.chip.family] or _GFX942
+    board.loaded.update(("SMU", "RLC_AUTOLOAD"), (kind for kind in KINDS.values() if kind in kinds))
+    gpu.smu.enable_all()
