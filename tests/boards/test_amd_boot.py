@@ -1,0 +1,163 @@
+"""A bare GPU boots on the board: from nothing, again, after others, after a crash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drivers.amd.pci import boot, ownership, smu, smu_metrics, units
+from drivers.amd.pci.hwid import HwId
+from drivers.amd.pci.ownership import Found
+from drivers.base.errors import FirmwareRejected, Unsupported
+from tests.amd_bare import firmware, identified, open_pci_board, quiet
+from tests.support import check
+
+CHIPS = {"gfx1100": 96, "gfx1101": 60, "gfx1102": 32, "gfx1200": 32, "gfx1201": 64}
+"""And their compute units: 7900 XTX, 7800 XT, 7600, 9060 XT, 9070 XT."""
+COLD_READS, WARM_READS = 900, 200
+
+
+@pytest.mark.parametrize("chip", [*CHIPS, "gfx942"])
+def test_from_nothing(chip: str) -> None:
+    board = open_pci_board(chip)
+    with identified(board) as gpu:
+        before = board.panel.reads
+        report = boot.start(gpu, firmware(board))
+        check(report.found is Found.COLD, f"{report.found}")
+        check(board.panel.reads - before < gpu.mmio.reads <= COLD_READS, f"{gpu.mmio.reads}")
+        check(sum(done.reads for done in report.done) <= gpu.mmio.reads, "reads of the steps")
+        check(gpu.mc_base == board.gpus[0].board.mc_base, f"{gpu.mc_base:#x}")
+        check(report.smu_version not in (0, 0xFFFFFFFF) and not report.clocks_refused)
+        check(gpu.mmio.step == "", "a step is still named")
+        if chip in CHIPS:
+            check(gpu.node.cus == CHIPS[chip], f"{gpu.node.cus} compute units")
+        boot.leave(gpu)
+    quiet(board)
+
+
+@pytest.mark.parametrize("chip", ["gfx1100", "gfx1201"])
+def test_again_after_leaving_cleanly(chip: str) -> None:
+    board = open_pci_board(chip)
+    files = firmware(board)
+    with identified(board) as gpu:
+        boot.start(gpu, files)
+        boot.leave(gpu)
+    with identified(board) as gpu:
+        report = boot.start(gpu, files)
+        check(report.found is Found.WARM, f"{report.found}")
+        check(gpu.mmio.reads <= WARM_READS, f"{gpu.mmio.reads} reads")
+        check("load firmware" not in [done.name for done in report.done], "firmware again")
+        boot.leave(gpu)
+    with identified(board) as gpu:
+        fresh = boot.start(gpu, files, fresh=True)
+        check(fresh.done[0].name == "take over: mode-1 reset", f"{fresh.done[0]}")
+    quiet(board)
+
+
+def test_after_an_owner_who_died() -> None:
+    board = open_pci_board("gfx1100")
+    files = firmware(board)
+    with identified(board) as gpu:
+        boot.start(gpu, files)
+    with identified(board) as gpu:
+        report = boot.start(gpu, files)
+        check(report.found is Found.CRASHED, f"{report.found}")
+        check("load firmware" in [done.name for done in report.done], "old firmware was kept")
+    quiet(board)
+
+
+@pytest.mark.parametrize("chip", ["gfx1100", "gfx1201"])
+def test_after_another_driver(chip: str) -> None:
+    """Whoever boots a GPU has sOS alive, and does not know our scratch registers."""
+    board = open_pci_board(chip)
+    with identified(board) as gpu:
+        boot.start(gpu, firmware(board))
+        gpu.block(HwId.GC).write("SCRATCH_REG7", 0)
+        gpu.block(HwId.GC).write("SCRATCH_REG6", 2)
+    with identified(board) as gpu:
+        report = boot.start(gpu, firmware(board))
+        check(report.found is Found.FOREIGN, f"{report.found}")
+        check(report.done[0].name == "take over: mode-1 reset", report.done[0].name)
+    quiet(board)
+
+
+def test_identifying_writes_nothing() -> None:
+    board = open_pci_board("gfx1100")
+    with identified(board) as gpu:
+        check((gpu.mmio.reads, gpu.mmio.writes) == (2, 0), f"{gpu.mmio.writes} writes")
+        check(gpu.node.vram_bytes == 1 << 30 and gpu.node.host_visible, "VRAM")
+        check(gpu.node.pci_address == gpu.address, gpu.node.pci_address)
+        check(gpu.node.num_xcc == 1 and gpu.node.lds_kib == 64)
+
+
+def test_a_chip_that_is_another_one() -> None:
+    board = open_pci_board("gfx1100")
+    with identified(board) as gpu, pytest.raises(Unsupported, match=r"11\.0\.0, which is not gfx9"):
+        boot.identify(gpu.session, replace(gpu.chip, name="gfx942", gc=frozenset({(9, 4, 3)})))
+
+
+def test_firmware_that_the_processor_refuses_is_named_and_the_next_boot_works() -> None:
+    board = open_pci_board("gfx1100")
+    good = firmware(board)
+    for index in (0, len(good.parts) - 1):
+        part = good.parts[index]
+        broken = bytearray(part.data)
+        broken[-1] ^= 1
+        parts = list(good.parts)
+        parts[index] = replace(part, data=memoryview(bytes(broken)))
+        with identified(board) as gpu, pytest.raises(FirmwareRejected) as error:
+            boot.start(gpu, replace(good, parts=tuple(parts)))
+        check("load firmware: " in str(error.value), str(error.value))
+        check(part.kind.name in str(error.value), str(error.value))
+    with identified(board) as gpu:
+        boot.start(gpu, good)
+
+
+def test_compute_units_that_are_fused_off_do_not_count() -> None:
+    board = open_pci_board("gfx1102")
+    with identified(board) as gpu:
+        boot.start(gpu, firmware(board))
+        gc = gpu.block(HwId.GC)
+        gc.set("GRBM_GFX_INDEX", se_broadcast_writes=1, sa_broadcast_writes=1,
+               instance_broadcast_writes=1)  # fmt: skip
+        gc.set("GC_USER_SHADER_ARRAY_CONFIG", inactive_wgps=0b11)
+        gc.set("GC_USER_SA_UNIT_DISABLE", sa_disable=1)
+        # 2 engines of 2 arrays of 4 work-group processors; one array is off, two processors in each
+        check(units.count_cus(gpu).cus == 3 * 2 * 2, f"{units.count_cus(gpu).cus}")
+
+
+@pytest.mark.parametrize("chip", ["gfx1100", "gfx1201", "gfx942"])
+def test_clocks_and_limits(chip: str) -> None:
+    board = open_pci_board(chip)
+    with identified(board) as gpu:
+        boot.start(gpu, firmware(board))
+        levels = {clock: smu.frequencies(gpu, clock) for clock in smu.dialect(gpu).clocks}
+        check(all(one == sorted(one) and one for one in levels.values()), f"{levels}")
+        smu.set_clocks(gpu, 0)
+        slow = smu_metrics.metrics(gpu)
+        smu.set_clocks(gpu, -1)
+        fast = smu_metrics.metrics(gpu)
+        check(slow.memory_mhz is not None and fast.memory_mhz is not None)
+        held = smu.dialect(gpu).soft_max  # gfx942 has a lower limit alone, and stays where it is
+        check(
+            fast.memory_mhz > slow.memory_mhz or not held,
+            f"{slow.memory_mhz} -> {fast.memory_mhz} MHz",
+        )
+        smu.free_clocks(gpu)
+        limit = smu.power_limit_w(gpu)
+        smu.set_power_limit(gpu, limit - 1)
+        check(smu.power_limit_w(gpu) == limit - 1, "power limit")
+    quiet(board)
+
+
+def test_a_reset_in_the_middle_forgets_everything() -> None:
+    board = open_pci_board("gfx1201")
+    files = firmware(board)
+    with identified(board) as gpu:
+        boot.start(gpu, files)
+        boot.reset(gpu)
+        check(ownership.look(gpu) is Found.COLD, "sOS survived")
+        boot.start(gpu, files)
+        boot.leave(gpu)
+    quiet(board)
