@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 from boards.amd import host
 from boards.amd.chip import chip, names
@@ -14,6 +14,7 @@ from boards.amd.hardware import Hardware
 from boards.amd.hardware import Options as Strictness
 from boards.amd.iommufd_kernel import Iommufd, VfioCdev
 from boards.amd.open_files import OpenFile
+from boards.amd.pci.firmware_set import MANIFEST, world_files
 from boards.amd.pci.function import PciFunction
 from boards.amd.pci.gpu import open_function
 from boards.amd.pci.options import PciOptions
@@ -33,6 +34,11 @@ _FIRST_BAR = 0x80_0000_0000
 _LOW_BAR, _LOW_BAR_BYTES = 0xFC80_0000, 0x20_0000
 _PUMPS = 1 << 16
 _GROUP = 14
+
+
+@cache
+def _firmware(chip_name: str) -> dict[str, bytes]:
+    return world_files([chip_name])
 
 
 @dataclass(slots=True)
@@ -78,7 +84,7 @@ class PciMachine:
         self.kernel = Kernel(self.frames, self.hardware.find, options.memlock_bytes)
         self.writes: list[tuple[str, bytes]] = []
         """Every write to a file, in order."""
-        self.firmware = ""
+        self.firmware = MANIFEST
         self._pids = itertools.count(1000)
         self._shared = Shared()
         self._slots = self._plug()
@@ -93,6 +99,8 @@ class PciMachine:
         for slot in self.kernel.slots.values():
             self._bound(slot)
         self._nodes()
+        for path, data in _firmware(name).items():
+            self.tree.put(path, data)
 
     @property
     def gpus(self) -> list[PciFunction]:

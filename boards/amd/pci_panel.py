@@ -41,8 +41,6 @@ class BusPanel:
     def __init__(self) -> None:
         self.reads, self.writes, self.calls = 0, 0, 0
         self.gone = False
-        self.kill: Callable[[], None] = lambda: None
-        """What kills the process that is at work."""
         self.watch: Callable[[str, str, int, int], None] | None = None
         """Told ("read" or "write" or "call", where, bytes, value) of every access."""
         self.leave: Callable[[], None] = lambda: None
@@ -118,7 +116,6 @@ class BusPanel:
             self.gone = True
             self.leave()
         elif kind is Kind.KILL:
-            self.kill()
             raise Killed(where)
         elif kind is Kind.TIMEOUT:
             raise OSError(errno.ETIMEDOUT, f"the fault panel says so: {where}")

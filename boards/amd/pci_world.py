@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,16 @@ class PciWorld(ProcessMaps[OpenFile]):
         if self.dead:
             raise Killed(f"process {self.pid} is no more")
 
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Hold the machine; a panel that kills whoever is at work kills this process."""
+        with self.hardware.lock:
+            try:
+                yield
+            except Killed:
+                self.kill()
+                raise
+
     def kill(self) -> None:
         """SIGKILL: descriptors and mappings go, the hardware is not asked."""
         if self.dead:
@@ -183,7 +194,7 @@ class PciWorld(ProcessMaps[OpenFile]):
 
     def write(self, path: str, data: bytes) -> None:
         self._alive()
-        with self.hardware.lock:
+        with self._at_work():
             self.machine.wrote(path, data)
             self.machine.tree.write(self._path(path), data)
 
@@ -218,17 +229,17 @@ class PciWorld(ProcessMaps[OpenFile]):
 
     def _ioctl(self, fd: int, request: int, argument: Argument) -> int | OpenFile:
         self._alive()
-        with self.hardware.lock:
+        with self._at_work():
             return self._file(fd).ioctl(request, argument)
 
     def pread(self, fd: int, nbytes: int, offset: int) -> bytes:
         self._alive()
-        with self.hardware.lock:
+        with self._at_work():
             return self._file(fd).pread(nbytes, offset)
 
     def pwrite(self, fd: int, data: bytes, offset: int) -> None:
         self._alive()
-        with self.hardware.lock:
+        with self._at_work():
             taken = self._file(fd).pwrite(data, offset)
         if taken != len(data):
             raise OSError(errno.EIO, f"{taken} of {len(data)} bytes were taken")
@@ -271,7 +282,7 @@ class PciWorld(ProcessMaps[OpenFile]):
         if fd == -1:
             return self._anonymous(host.pages(nbytes), write, within, at)
         file = self._file(fd)
-        with self.hardware.lock:
+        with self._at_work():
             return file.map(nbytes, offset, write, within, at)
 
     def _anonymous(
@@ -331,17 +342,16 @@ class PciWorld(ProcessMaps[OpenFile]):
         store: Callable[[int, int, int], None],
     ) -> Region:  # fmt: skip
         """Map registers; the thread that touches one has the board to itself."""
-        lock = self.hardware.lock
         self._use(file)
 
         def told(off: int, size: int) -> int:
             self._alive()
-            with lock:
+            with self._at_work():
                 return load(off, size)
 
         def taken(off: int, size: int, value: int) -> None:
             self._alive()
-            with lock:
+            with self._at_work():
                 store(off, size, value)
 
         number = self._next_span = self._next_span + 1
