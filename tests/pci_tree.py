@@ -191,7 +191,7 @@ class TreeWorld:
         elif parts[-1] == "enable":
             if self.at(path).with_name("driver").is_symlink():
                 raise OSError(errno.EBUSY, "a driver has it")
-            self.at(path).write_text(text + "\n")
+            self._count(self.at(path), 1 if word == "1" else -1)
         elif parts[-1] == "control":
             self.at(path).write_text(text + "\n")
         else:
@@ -203,7 +203,8 @@ class TreeWorld:
             raise OSError(errno.ENODEV, "not bound to it")
         link.unlink()
         shutil.rmtree(self.at(f"{BUS}/devices/{address}/drm"), ignore_errors=True)
-        self.at(f"{BUS}/devices/{address}/enable").write_text("0\n")
+        if driver != "vfio-pci":
+            self._count(self.at(f"{BUS}/devices/{address}/enable"), -1)
 
     def _bind(self, driver: str, address: str) -> None:
         folder = self.at(f"{BUS}/devices/{address}")
@@ -213,7 +214,18 @@ class TreeWorld:
         if (folder / "driver").is_symlink() or not matches or not exists or not driver:
             raise OSError(errno.ENODEV, "it cannot be bound")
         (folder / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
-        (folder / "enable").write_text("1\n")
+        if driver != "vfio-pci":
+            self._count(folder / "enable", 1)
+
+    def _count(self, file: Path, change: int) -> None:
+        """How often a function was enabled; vfio-pci does so while it is open.
+
+        src: drivers/pci/pci-sysfs.c enable_store(), enable_show(): the count of pci_dev
+        """
+        count = int(file.read_text()) + change
+        if count < 0:
+            raise OSError(errno.EIO, "it is not enabled")
+        file.write_text(f"{count}\n")
 
     def open(self, path: str, flags: int) -> int:
         self._do("open", path, self.at(path).stat)

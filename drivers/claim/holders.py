@@ -13,7 +13,7 @@ from drivers.base.contracts import World
 from drivers.base.errors import Denied, DeviceError
 from drivers.base.oserrors import errno_of
 from drivers.pci.functions import PciFunction
-from drivers.pci.strict import names_in
+from drivers.pci.strict import linked_name, names_in
 
 _SHARED = {
     "amdgpu": ("kfd",),
@@ -72,8 +72,9 @@ def nodes_of(world: World, function: PciFunction) -> Nodes:
                 names |= {name for name in inside if name.startswith("drm_dp_aux")}
     names |= set(_SHARED.get(function.driver, ()))
     paths = {f"/dev/vfio/devices/{name}" for name in names_in(world, f"{folder}/vfio-dev")}
-    if function.driver == "vfio-pci" and function.iommu_group:
-        paths.add(f"/dev/vfio/{function.iommu_group}")
+    if function.driver == "vfio-pci":
+        group = linked_name(world, f"{folder}/iommu_group")
+        paths |= {f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}"}
     numbered = _NUMBERED.get(function.driver, "")
     return Nodes(frozenset(names), frozenset(paths), function.address, numbered)
 

@@ -10,12 +10,20 @@ import os
 from dataclasses import dataclass
 
 from drivers.base.contracts import Region, World
-from drivers.base.errors import BadArgument, Busy, Unsupported
+from drivers.base.errors import (
+    BadArgument,
+    Busy,
+    DeviceGone,
+    NotFound,
+    OutOfMemory,
+    Unsupported,
+)
 from drivers.base.undo import Undo
 from drivers.machine.text import hex_number
 from drivers.pci.config import EXT_REBAR, Config
-from drivers.pci.functions import BARS, PciFunction
+from drivers.pci.functions import BARS, PciFunction, look_at
 
+PAGE_BYTES = 4096
 _MIB_SHIFT = 20
 # src: pci_regs.h PCI_REBAR_CAP, _CTRL and their fields; one pair of words for each BAR
 _CAP, _CTRL, _PAIR_BYTES = 4, 8, 8
@@ -48,6 +56,11 @@ def map_bar(
     if not resource.is_memory:
         what = "I/O ports" if resource.is_ports else "not there"
         raise Unsupported(f"BAR {bar} of {function.address} is {what}", hint="see `lspci -v`")
+    if resource.start % PAGE_BYTES or resource.nbytes % PAGE_BYTES:
+        raise Unsupported(
+            f"BAR {bar} of {function.address} shares a page with something else",
+            hint="boot Linux with pci=resource_alignment",
+        )
     if combine and not resource.prefetchable:
         raise BadArgument(f"BAR {bar} of {function.address} holds registers: no write combining")
     path = f"{function.folder}/resource{bar}" + ("_wc" if combine else "")
@@ -107,3 +120,40 @@ def resize_bar(world: World, function: PciFunction, bar: int, nbytes: int) -> No
         raise Busy(f"{function.address} is bound to {function.driver}", hint="claim it first")
     bit = nbytes.bit_length() - 1 - _MIB_SHIFT
     world.write(f"{function.folder}/resource{bar}_resize", f"{bit}\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Enlarged:
+    """A BAR after `enlarge`: the function as it is now, and why the BAR is no larger."""
+
+    function: PciFunction
+    nbytes: int
+    why: str
+    """"" when it has the largest size that the function offers."""
+
+
+def enlarge(world: World, function: PciFunction, bar: int) -> Enlarged:
+    """Give a BAR the largest size that this machine has room for; map nothing of it before.
+
+    It is small and says why where it cannot be enlarged: a kernel driver has the function (VFIO
+    too), the kernel offers nothing, or no window of the bridges above is that large.
+    Hardware: a failed attempt releases the BARs; the kernel assigns them as they were.
+    """
+    nbytes = function.resources[bar].nbytes
+    try:
+        larger = [size for size in sizes_offered(world, function, bar) if size > nbytes]
+    except NotFound:
+        return Enlarged(function, nbytes, "the kernel offers no resizing of it")
+    if larger and function.driver:
+        why = f"{function.driver} has the function, and the kernel resizes only without a driver"
+        return Enlarged(function, nbytes, why)
+    why = ""
+    for size in reversed(larger):
+        try:
+            resize_bar(world, function, bar, size)
+        except (Busy, DeviceGone, NotFound, OutOfMemory, Unsupported) as error:
+            why = why or error.message
+            continue
+        now = look_at(world, function.address)
+        return Enlarged(now, now.resources[bar].nbytes, why)
+    return Enlarged(look_at(world, function.address), nbytes, why)

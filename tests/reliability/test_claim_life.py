@@ -315,6 +315,13 @@ def test_a_function_without_a_driver_stays_as_it_was(enabled: str, power: str, r
     check(tree.text(f"{FOLDER}/power/control") == power)
 
 
+def test_how_often_it_was_enabled_comes_back(room: Path) -> None:
+    tree = desktop(room / "machine", group="")
+    with claim(TreeWorld(tree.root), LinuxState.open(str(room)), GPU, known):
+        check(tree.text(f"{FOLDER}/enable") == "1" and tree.bound() == "")
+    check(tree.bound() == "amdgpu" and tree.text(f"{FOLDER}/enable") == "1", "the driver's own")
+
+
 def test_rights_are_asked_before_the_first_step(room: Path) -> None:
     tree = desktop(room / "machine")
     world = TreeWorld(tree.root, denied=(f"{BUS}/drivers_probe",))

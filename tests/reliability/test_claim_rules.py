@@ -167,6 +167,9 @@ REFUSED: dict[str, tuple[Change, Reason, str]] = {
     "NVIDIA's control node": (nvidia(holding("/dev/nvidiactl")), Reason.HELD, "nvidiactl"),
     "NVIDIA's memory node": (nvidia(holding("/dev/nvidia-uvm")), Reason.HELD, "nvidia-uvm"),
     "a virtual machine": (vfio(holding("/dev/vfio/14")), Reason.HELD, "/dev/vfio/14"),
+    "VFIO without an IOMMU": (
+        vfio(holding("/dev/vfio/noiommu-14")), Reason.HELD, "/dev/vfio/noiommu-14",
+    ),
     "a VFIO character device": (
         vfio(putting((f"{FOLDER}/vfio-dev/vfio0/dev", "1:0")), holding("/dev/vfio/devices/vfio0")),
         Reason.HELD, "vfio0",

@@ -20,11 +20,11 @@ from drivers.base.errors import (
     NotFound,
     Unsupported,
 )
-from drivers.pci.bars import Resizable, map_bar, resizable_bars, resize_bar, sizes_offered
+from drivers.pci.bars import Resizable, enlarge, map_bar, resizable_bars, resize_bar, sizes_offered
 from drivers.pci.config import CAP_EXPRESS, CAP_MSI, EXT_REBAR, EXT_SERIAL, Config, same_function
 from drivers.pci.functions import checked_address, gpus, group_members, look_at
 from drivers.world.faulty import Fault, FaultyWorld
-from tests.pci_tree import AUDIO, BRIDGE, BUS, GPU, PciTree, TreeWorld, desktop
+from tests.pci_tree import AUDIO, BRIDGE, BUS, GPU, LINE, PciTree, TreeWorld, desktop
 from tests.support import check
 
 FOLDER = f"{BUS}/devices/{GPU}"
@@ -225,6 +225,54 @@ def test_resizing(tree: PciTree) -> None:
         resize_bar(world, look_at(world, GPU), 0, 8 * GIB)
     resize_bar(world, look_at(world, GPU), 0, 16 * GIB)
     check(world.writes == [(f"{FOLDER}/resource0_resize", "14\n")], str(world.writes))
+
+
+class Window(TreeWorld):
+    """A machine whose bridges have room for `room` bytes; the sizes are those of the function."""
+
+    room = 2 * GIB
+
+    def _written(self, path: str, text: str) -> None:
+        self.writes.append((path, text))
+        nbytes = 1 << int(text) + 20
+        if nbytes > self.room:
+            raise OSError(errno.ENOSPC, "no window")
+        table = self.at(f"{FOLDER}/resource")
+        _, *others = table.read_text().splitlines()
+        first = LINE.format(0x80_0000_0000, 0x80_0000_0000 + nbytes - 1, 0x14220C).strip()
+        table.write_text("\n".join([first, *others]) + "\n")
+
+
+def test_enlarging_as_far_as_there_is_room(tree: PciTree) -> None:
+    world = Window(tree.root)
+    table = tree.at(f"{FOLDER}/resource")
+    _, *others = table.read_text().splitlines()
+    small = LINE.format(0x80_0000_0000, 0x80_0FFF_FFFF, 0x14220C).strip()
+    table.write_text("\n".join([small, *others]) + "\n")
+    found = enlarge(world, look_at(world, GPU), 0)
+    check(found.nbytes == 256 * MIB and "offers no resizing" in found.why and not world.writes)
+    sizes = 256 * MIB | GIB | 2 * GIB | 8 * GIB
+    tree.put(f"{FOLDER}/resource0_resize", f"{sizes >> 20:016x}")
+    found = enlarge(world, look_at(world, GPU), 0)
+    check(found.nbytes == 256 * MIB and "amdgpu" in found.why and not world.writes)
+    tree.at(f"{FOLDER}/driver").unlink()
+    found = enlarge(world, look_at(world, GPU), 0)
+    check(found.nbytes == 2 * GIB == found.function.resources[0].nbytes, str(found))
+    check("ENOSPC" in found.why and [text for _, text in world.writes] == ["13\n", "11\n"])
+    world.room = 8 * GIB
+    check(enlarge(world, found.function, 0).nbytes == 8 * GIB)
+    found = enlarge(world, look_at(world, GPU), 0)
+    check((found.nbytes, found.why, len(world.writes)) == (8 * GIB, "", 3))
+
+
+def test_a_bar_that_shares_a_page(tree: PciTree) -> None:
+    table = tree.at(f"{FOLDER}/resource")
+    lines = table.read_text().splitlines()
+    lines[5] = LINE.format(0xFC90_0100, 0xFC90_01FF, 0x40200).strip()
+    table.write_text("\n".join(lines) + "\n")
+    world = TreeWorld(tree.root)
+    with pytest.raises(Unsupported, match="shares a page"):
+        map_bar(world, look_at(world, GPU), 5)
 
 
 def test_the_dry_run_of_amd(tree: PciTree) -> None:
