@@ -207,7 +207,11 @@ class BenchQueue:
         self.module = copy_queue if kind == "SDMA" else compute_queue
 
     def start(self) -> None:
-        """Give it to the hardware."""
+        """Give it to the hardware. An AQL queue's amd_queue_t says where its indices are."""
+        if self.spec.kind == "AQL":
+            base, size = self.spec.write_va - 56, self.spec.ring_bytes // 64
+            self.process.write(base + 8, struct.pack("<QQI", self.spec.ring_va, 0, size))
+            self.process.write(base + 136, struct.pack("<I", 128))
         self.module.activate(self.process.gpu, self.spec)
 
     def stop(self) -> bool:

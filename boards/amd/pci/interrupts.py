@@ -5,7 +5,7 @@ from __future__ import annotations
 from boards.amd.engine_types import PacketFault
 from boards.amd.pci.board import Board
 from boards.amd.pci.ih import Entry, Ih
-from boards.amd.pci.vm_faults import CPC, SDMA0, SQC_CODE, TCP, FaultRegisters
+from boards.amd.pci.vm_faults import CPC, MM_SDMA0, SDMA0, SQC_CODE, TCP, FaultRegisters
 from boards.amd.wave_types import WaveFault
 
 # src: include/soc15_ih_clientid.h; gfx11 and later call the graphics block's client 0x0a
@@ -62,7 +62,7 @@ class Interrupts:
     def _page(self, vmid: int, va: int, access: str, client: int) -> None:
         on_memory_hub = self._gfx9 and client == SDMA0
         registers = self._memory if on_memory_hub else self._graphics
-        fault = registers.report(vmid, va, access, client)
+        fault = registers.report(vmid, va, access, MM_SDMA0 if on_memory_hub else client)
         if fault is None:
             return
         if not fault.told:

@@ -15,6 +15,8 @@ _RIGHTS = {"read": _READ, "write": _WRITE, "execute": _EXECUTE}
 _NEEDS = {"read": READABLE, "write": WRITEABLE, "execute": EXECUTABLE}
 # src: gfxhub_v3_0.c gfxhub_client_ids
 CPC, TCP, SQC_CODE, SDMA0 = 5, 8, 9, 13
+MM_SDMA0 = 256
+"""Of a memory hub on gfx942. src: gmc_v9_0.c mmhub_client_ids_aldebaran"""
 # src: gmc_v11_0_process_interrupt(): of src_data[1]
 _WRITE_FAULT = 1 << 5
 _PAGE_SHIFT, _LOW_BITS = 12, 32

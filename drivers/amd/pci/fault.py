@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drivers.amd.iface import PageFault, Trouble
-from drivers.amd.pci.ih import Entry
+from drivers.amd.pci.ih import Cause, Entry
 from drivers.amd.pci.registers import Version
 
 # PERMISSION_FAULTS says which bits the entry lacked. # src: kernel.org, GPU Debugging (amdgpu)
@@ -29,6 +29,9 @@ _CLIENTS: Final = {9: _GFX9, 11: _GFX11, 12: _GFX12}
 _MMHUB9_SDMA: Final = 256
 """The first copy engine among MMHUB's clients on gfx942; four on each die."""
 _MMHUB9_ENGINES: Final = 5
+WAVE_ERRORS: Final = {0: "ECC", 1: "illegal instruction", 2: "memory violation", 3: "ECC"}
+"""# src: kfd_int_process_v11.c SQ_INTERRUPT_ERROR_TYPE_*"""
+_WAVE_ERROR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,28 @@ def merged(entry: Entry, status: Fault | None) -> Fault:
     told = decode_entry(entry)
     same = status is not None and (status.vmid, status.page.gpu_va) == (told.vmid, told.page.gpu_va)
     return status if status is not None and same else told
+
+
+def wave_error(gc: Version, entry: Entry) -> str:
+    """What stopped a wave; "" when it is no error but a message of its trap handler.
+
+    # src: kfd_int_process_v11.c SQ_INTERRUPT_WORD*; v9.c the same, of which tinygrad's
+    interrupt_handler() has the places of gfx9
+    """
+    low, high = entry.data[0], entry.data[1]
+    if gc[0] == 9:
+        detail = low & 0xFFF | low >> 16 & 0xF000 | high << 16 & 0xFF_0000
+        encoding, kind = low >> 26 & 3, detail >> 20 & 0xF
+    else:
+        encoding, kind = high >> 6 & 3, low >> 21 & 0xF
+    return WAVE_ERRORS.get(kind, f"wave error {kind}") if encoding == _WAVE_ERROR else ""
+
+
+def stopped(gc: Version, entry: Entry) -> str:
+    """Why a queue stopped, if this interrupt says so: "bad packet", "illegal instruction"..."""
+    if entry.cause is Cause.WAVE:
+        return wave_error(gc, entry)
+    return entry.cause.value if entry.cause in (Cause.BAD_PACKET, Cause.BAD_INSTRUCTION) else ""
 
 
 def trouble(fault: Fault) -> Trouble:

@@ -47,7 +47,7 @@ _CP, _SE0, _SE3, _GFX, _UTCL2, _VMC = 0x14, 0x0A, 0x0D, 0x0A, 0x1B, 0x12
 _SDMA9: Final = frozenset({0x08, 0x09, 0x01, 0x04, 0x05, 0x11, 0x13, 0x18})
 _CP_SOURCES: Final = {
     181: Cause.END_OF_PIPE, 183: Cause.BAD_PACKET, 180: Cause.BAD_PACKET,
-    184: Cause.BAD_PACKET, 185: Cause.BAD_INSTRUCTION,
+    184: Cause.BAD_PACKET, 185: Cause.BAD_INSTRUCTION, 239: Cause.WAVE,
 }  # fmt: skip
 """# src: irqsrcs_gfx_11_0_0.h, irqsrcs_gfx_9_0.h: EOP, bad opcode, reserved bits, privileged
 register, privileged or illegal instruction"""
