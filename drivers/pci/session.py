@@ -148,8 +148,8 @@ class PciSession:
         return False
 
     def listen(self) -> None:
-        """Arm interrupts where the device may send them: they are DMA writes."""
-        if self.dma.grade is Grade.IOMMU:
+        """Arm interrupts where the device may send them: they are DMA writes. Once is enough."""
+        if self.dma.grade is Grade.IOMMU and not self.interrupts:
             self.interrupts = self._access.arm()
 
     def close(self) -> None:

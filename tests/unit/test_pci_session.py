@@ -141,6 +141,9 @@ def test_the_limit_of_locked_memory(kernel: VfioKernel) -> None:
 def test_interrupts(kernel: VfioKernel) -> None:
     with vfio(kernel) as session:
         check(session.interrupts and not session.wait_interrupt(0.0))
+        files = len(kernel.open_files)
+        session.listen()
+        check(len(kernel.open_files) == files, "armed once")
         check(not kernel.interrupt(), "a message is a write: it needs bus mastering")
         session.dma.alloc(PAGE)
         check(
