@@ -17,6 +17,7 @@ from boards.amd.open_files import OpenFile
 from boards.amd.pci.firmware_set import MANIFEST, world_files
 from boards.amd.pci.function import PciFunction
 from boards.amd.pci.gpu import open_function
+from boards.amd.pci.left_over import leave_as_amdgpu
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci_drivers import drivers
 from boards.amd.pci_kernel import VFIO, Kernel
@@ -133,6 +134,7 @@ class PciMachine:
             slot.boot_vga = self.options.boot_vga and not number
             slot.window_bytes = self.options.window_bytes
             slot.panel.leave = partial(self._unplug, slot)
+            slot.boot = partial(leave_as_amdgpu, gpu)
             at = slot.assign(at, _LOW_BAR + number * _LOW_BAR_BYTES)
             self.kernel.slots |= {one.address: one for one in (port, slot, sound)}
             slots.append(slot)
