@@ -10,6 +10,7 @@ from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signa
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from queues import sdma
 from queues.amd_contracts import CopyOwner
+from queues.amd_launch import WORD_BYTES
 from queues.sdma import Engine
 
 TIME_OFF = 8
@@ -21,6 +22,14 @@ def copy_packets(engine: Engine, *, dst: int, src: int, nbytes: int) -> Iterator
     for at in range(0, nbytes, engine.copy_max_bytes):
         count = min(nbytes - at, engine.copy_max_bytes)
         yield sdma.copy_linear(engine, dst_addr=dst + at, src_addr=src + at, count=count)
+
+
+def zero_packets(engine: Engine, *, dst: int, nbytes: int) -> Iterator[list[int]]:
+    """The same for zeroing whole words."""
+    most = engine.fill_max_bytes & -WORD_BYTES
+    for at in range(0, nbytes, most):
+        count = min(nbytes - at, most)
+        yield sdma.const_fill(engine, dst_addr=dst + at, src_data=0, count=count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from drivers.amd.chips import Chip
@@ -57,6 +58,9 @@ class KfdIface(Gpu):
     def write_code(self, memory: Memory, data: bytes) -> bool:
         """Left to the copy engine: the host sees only a part of the memory of some cards."""
         return False
+
+    def zero_with(self, fill: Callable[[int, int], bool]) -> None:
+        """Nothing: amdgpu gives memory out cleared."""
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the kernel's. Nothing is left behind by a failure."""

@@ -27,6 +27,7 @@ from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError, DeviceTimeout, UseAfterFree
 from drivers.base.undo import Undo, run_all
 from queues import sdma
+from queues.amd_copy import zero_packets
 from queues.amd_launch import Target
 
 DRAIN_S: Final = 10.0
@@ -73,6 +74,7 @@ class Queues(Heap):
             self.compute = self._open_compute()
             undo.add(self.compute.close)
             self.copies = self._open_copies()
+            self.iface.zero_with(self.zero)
             _opened.add(self)
 
     def _about(self, name: str, cell: tuple[Memory, int]) -> About:
@@ -109,6 +111,18 @@ class Queues(Heap):
         about = self._about("copy queue", self._cells[1])
         hw = self.iface.open_queue(Plan(about.name, "SDMA", COPY_RING_BYTES))
         return CopyRing(about, hw, sdma.CHIPS[self.arch])
+
+    def zero(self, va: int, nbytes: int) -> bool:
+        """Zero memory with the copy engine; False while it has other work. Raises: Hang."""
+        ring = self.copies
+        with ring.lock:
+            if ring.broken is not None or not ring.idle:
+                return False
+            ring.emit(zero_packets(ring.engine, dst=va, nbytes=nbytes))
+            mark = ring.put
+        self.wait_ring(ring, mark)
+        self.stale = True
+        return True
 
     @contextmanager
     def engine_ring(self, number: int) -> Iterator[CopyRing]:

@@ -238,3 +238,42 @@ def test_after_a_reset_no_table_is_written() -> None:
     data.free()
     check(not bench.dma.live and bench.flushes == flushes, "host memory is still shown")
     check(bytes(bench.vram.view()) == vram and bench.memories.handles == 0)
+
+
+def test_a_copy_engine_zeroes_what_is_large() -> None:
+    bench, idle = Bench(), [True]
+    filled: list[tuple[int, int]] = []
+
+    def fill(va: int, nbytes: int) -> bool:
+        if not idle[0]:
+            return False
+        filled.append((va, nbytes))
+        for at in range(0, nbytes, PAGE):
+            page = bench.found(va + at)
+            check(page is not None and page.writable, "the engine could not write")
+            bench.vram.write(page.address if page else 0, bytes(PAGE))
+        return True
+
+    bench.memories.fill = fill
+    large = bench.memories.allocate(MIB, Use.DEVICE, "large")
+    small = bench.memories.allocate(PAGE, Use.DEVICE, "small")
+    code = bench.memories.allocate(MIB, Use.CODE, "code")
+    check(filled == [(large.gpu_va, MIB)], f"{filled}")
+    idle[0] = False
+    busy = bench.memories.allocate(MIB, Use.DEVICE, "while it is busy")
+    for memory in (large, small, code, busy):
+        check(not any(bench.bytes_at(memory)), memory.name)
+        memory.free()
+    check(bench.pages.used_bytes == 0)
+
+
+def test_an_engine_that_fails_leaves_nothing() -> None:
+    bench = Bench()
+
+    def fill(_va: int, _nbytes: int) -> bool:
+        raise DeviceTimeout("it hangs")
+
+    bench.memories.fill = fill
+    with pytest.raises(DeviceTimeout):
+        bench.memories.allocate(MIB, Use.DEVICE, "m")
+    check((bench.pages.used_bytes, bench.memories.handles) == (0, 0))

@@ -97,6 +97,10 @@ class PciIface:
         self.memories.write_code(memory, data)
         return True
 
+    def zero_with(self, fill: Callable[[int, int], bool]) -> None:
+        """How a copy engine zeroes (address, bytes), from now on."""
+        self.memories.fill = fill
+
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the hardware. Nothing is left behind by a failure."""
         self._check()
@@ -155,7 +159,7 @@ class PciIface:
         """
         if not self._open or self.memories.forked:
             return
-        self._open = False
+        self._open, self.memories.fill = False, None
         run_all([self._put_away, self._give_back])
 
     def _put_away(self) -> None:

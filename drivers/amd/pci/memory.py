@@ -7,8 +7,9 @@
 | CODE     | VRAM, written by the host through the BAR       | read, execute       | yes      |
 | SHARED   | the host's behind an IOMMU, else VRAM (BAR)     | read, write         | no       |
 
-VRAM is zeroed by the host, through the BAR and before it is mapped: what its last owner, of this
-process or of a killed one, left there is gone before anybody's kernel can look.
+VRAM is zeroed when it is given out, before anybody knows its address: what its last owner, of this
+process or of a killed one, left there is gone. Large pieces are left to a copy engine while one is
+idle; everything else is written by the host, through the BAR, before it is mapped.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from threading import RLock
-from typing import Final
+from typing import Final, TypeAlias
 
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.iface import Iface, Use
@@ -30,6 +31,10 @@ from drivers.base.undo import Undo
 from drivers.pci.dma import Dma, DmaMemory, Grade
 
 ZEROS: Final = bytes(2 << 20)
+ENGINE_BYTES: Final = 64 << 10
+"""From this size on a copy engine is worth asking."""
+Fill: TypeAlias = Callable[[int, int], bool]
+"""Zeroes (address, bytes) with a copy engine; False where it has something else to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +116,38 @@ class Memories:
         """Whether page tables and contents are gone."""
         self.forked = False
         """Whether everything is a parent's."""
+        self.fill: Fill | None = None
 
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
         """Zeroed memory for one use. Raises: OutOfMemory, with nothing done."""
         nbytes = whole_pages(nbytes)
         self.check_process()
+        if self.fill is not None and use is Use.DEVICE and not host and nbytes >= ENGINE_BYTES:
+            filled = self._filled(self.fill, nbytes, name)
+            if filled is not None:
+                return filled
         with self.lock:
             if use is Use.SHARED and self._dma.grade is not Grade.NONE:
                 return self._of_host(nbytes, name)
             return self._of_card(nbytes, use, name, host=host or use is Use.CODE)
+
+    def _filled(self, fill: Fill, nbytes: int, name: str) -> PciMemory | None:
+        """Memory that a copy engine zeroed, also what the host cannot see; None where it is busy.
+
+        The lock is not held meanwhile: the engine's ring has one of its own.
+        """
+        with self.lock, Undo() as undo:
+            pieces = self._gpu.pages.alloc(nbytes)
+            undo.add(partial(self._gpu.pages.free, pieces))
+            va = self._map(undo, nbytes, pieces, RIGHTS[Use.DEVICE], system=False)
+            memory = self._made(name, nbytes, va, pieces, None, None)
+        with Undo() as undo:
+            undo.add(memory.free)
+            done = fill(va, nbytes)
+        if done:
+            return memory
+        memory.free()
+        return None
 
     def check_process(self) -> None:
         """Raises: UseAfterFree in a child of the process that claimed the GPU."""

@@ -39,13 +39,13 @@ class Process:
 
     def start(self, spec: QueueSpec) -> None:
         """Let the hardware read a queue."""
-        module = copy_queue if spec.kind == "SDMA" else compute_queue
-        module.activate(self.gpu, spec)
+        start = copy_queue.activate if spec.kind == "SDMA" else compute_queue.activate
+        start(self.gpu, spec)
 
     def stop(self, spec: QueueSpec) -> bool:
         """Whether the hardware let go of a queue; what it told of it is forgotten."""
-        module = copy_queue if spec.kind == "SDMA" else compute_queue
-        stopped = module.deactivate(self.gpu, spec)
+        stop = copy_queue.deactivate if spec.kind == "SDMA" else compute_queue.deactivate
+        stopped = stop(self.gpu, spec)
         self.troubles()
         return stopped
 
