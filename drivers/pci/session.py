@@ -134,10 +134,13 @@ class PciSession:
         set_command(self._access, master=self._master)
 
     def after_reset(self) -> None:
-        """The function reset itself: base addresses, COMMAND and interrupts as they were."""
+        """The function reset itself: base addresses, COMMAND and interrupts as they were.
+
+        Bus mastering is on again if the device has memory of the host.
+        """
         self._usable()
         self._access.after_reset()
-        set_command(self._access, master=self._master)
+        self.bus_master(self.dma.live > 0)
 
     def wait_interrupt(self, timeout_s: float) -> bool:
         """Whether an interrupt came within the time; without interrupts a short sleep, False."""

@@ -228,6 +228,16 @@ def test_reset(kernel: VfioKernel) -> None:
             session.reset()
 
 
+def test_dma_is_held_back_around_a_reset_of_its_own(kernel: VfioKernel) -> None:
+    with vfio(kernel) as session:
+        for wanted in (False, True):
+            session.bus_master(False)
+            check(not kernel.master)
+            session.after_reset()
+            check(kernel.master == wanted, "as on as what it may reach needs it")
+            session.dma.alloc(PAGE)
+
+
 def test_a_bar_that_is_still_viewed_keeps_the_device_open(kernel: VfioKernel) -> None:
     session = vfio(kernel)
     va = session.bar(5).cpu_va
