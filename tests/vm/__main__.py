@@ -36,7 +36,7 @@ def cache_folder() -> Path:
     return Path(base) / "unbound-vm" if os.path.isabs(base) else image.ROOT / ".vm"
 
 
-def prepare(cache: Path, *, refresh: bool) -> Places:
+def prepare(cache: Path, board: str, *, refresh: bool) -> Places:
     """Fetch what is not there yet, and build the guest's file system. Raises: CannotRun."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise CannotRun(f"this is {platform.system()} on {platform.machine()}, not Linux on x86_64")
@@ -57,7 +57,7 @@ def prepare(cache: Path, *, refresh: bool) -> Places:
         (kernel / "complete").touch()
     python, checkout = cache / "python.cpio", cache / "checkout.cpio"
     image.python_image(python)
-    image.checkout_image(checkout, image.kernel_modules(kernel), cache)
+    image.checkout_image(checkout, image.kernel_modules(kernel), board, cache)
     vmlinuz = sorted(kernel.glob("boot/vmlinuz-*"))
     if not vmlinuz:
         raise CannotRun(f"no kernel in {kernel}: try again with --refresh")
@@ -85,7 +85,7 @@ def main() -> int:
     cache = cache_folder()
     began = time.monotonic()
     try:
-        places = prepare(cache, refresh=args.refresh)
+        places = prepare(cache, args.board, refresh=args.refresh)
         print(f"vm: prepared in {time.monotonic() - began:.0f} s")
         path = cache / "vm.log"
         with path.open("w+b") as log:

@@ -14,6 +14,7 @@ from py_compile import compile as compile_file
 
 from elftools.elf.elffile import ELFFile
 
+from boards.amd.pci.firmware_set import MANIFEST, world_files
 from tests.vm.archive import CannotRun, command
 from tests.vm.cpio import CpioWriter
 
@@ -90,8 +91,10 @@ def _libraries(linked: set[Path]) -> dict[str, Path]:
     return found
 
 
-def checkout_image(path: Path, modules: Sequence[tuple[str, bytes]], cache: Path) -> None:
-    """What changes: the checkout, compiled, the guest's scripts, kernel modules in order."""
+def checkout_image(
+    path: Path, modules: Sequence[tuple[str, bytes]], board: str, cache: Path
+) -> None:
+    """What changes: the checkout, compiled, the board's firmware, kernel modules in order."""
     with CpioWriter(path) as image:
         for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc", "sbin"):
             image.folder(name)
@@ -102,6 +105,9 @@ def checkout_image(path: Path, modules: Sequence[tuple[str, bytes]], cache: Path
         image.data("/modules/order", "\n".join(name for name, _ in modules).encode() + b"\n")
         for name, data in modules:
             image.data(f"/modules/{name}", data)
+        for place, data in world_files([board]).items():
+            image.data(place, data)
+        image.data("/etc/firmware-manifest", MANIFEST.encode())
         for package in SHIPPED:
             for source in _tree(ROOT / package, {_CACHE}):
                 _ship(image, source, cache)

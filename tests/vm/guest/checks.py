@@ -24,6 +24,12 @@ CHECKS: dict[str, Sequence[Callable[[], str]]] = {
         whole.doctor,
         hardware.bars_claimed_and_given_back,
         hardware.killed_and_restored,
+        whole.firmware_listed,
+        whole.tensor_program,
+        whole.tensor_program_with_physical_dma,
+        whole.smoke,
+        whole.killed_at_work_then_restored,
+        whole.killed_at_work_then_opened,
     ],
     "vfio": [
         hardware.seen,
@@ -31,6 +37,10 @@ CHECKS: dict[str, Sequence[Callable[[], str]]] = {
         whole.dry_run,
         hardware.dma_through_vfio,
         hardware.killed_and_restored,
+        whole.tensor_program,
+        whole.smoke,
+        whole.killed_at_work_then_restored,
+        whole.killed_at_work_then_opened,
     ],
 }
 
