@@ -72,7 +72,10 @@ def activate(gpu: BareGpu, spec: QueueSpec) -> None:
 
 
 def deactivate(gpu: BareGpu, spec: QueueSpec) -> bool:
-    """Stop reading, after the packet that is under way. False: it does not become idle."""
+    """Stop reading, after the packet that is under way, or by a reset of the engine.
+
+    False: neither helps.
+    """
     engine = _engine(gpu, spec)
     block, status = engine.block, f"{engine.queue}_CONTEXT_STATUS"
     block.write(f"{engine.queue}_RB_CNTL", _control(gpu, engine, spec, enable=0))
@@ -81,6 +84,6 @@ def deactivate(gpu: BareGpu, spec: QueueSpec) -> bool:
     try:
         block.wait(status, idle, idle, STOP_S)
     except DeviceTimeout:
-        return False
+        return sdma.reset(gpu, engine)
     block.write(f"{engine.queue}_DOORBELL", 0)
     return True

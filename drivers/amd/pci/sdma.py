@@ -22,6 +22,7 @@ _HANG_UNITS: Final = 100
 _RESP_MODE, _REDO_DELAY = 3, 9
 _NO_ALLOCATE, _BYPASS = 2, 3
 """L2 policies of reads and writes. # src: tinygrad ip.py; CACHE_*_POLICY_L2"""
+_RESET_S: Final = 100e-6
 GFX9: Final = 9
 
 
@@ -52,10 +53,14 @@ def up(gpu: BareGpu) -> None:
     """Let the firmware run, which the security processor has loaded."""
     for engine in engines(gpu):
         stop_queue(engine)
-        if gpu.gc_version[0] != GFX9:
-            _unhalt(engine)
-        enable = {"utc_l1_enable": 1} if gpu.gc_version[0] == GFX9 else {}
-        engine.block.update(f"{engine.name}_CNTL", trap_enable=1, **enable)
+        _start(gpu, engine)
+
+
+def _start(gpu: BareGpu, engine: Engine) -> None:
+    if gpu.gc_version[0] != GFX9:
+        _unhalt(engine)
+    enable = {"utc_l1_enable": 1} if gpu.gc_version[0] == GFX9 else {}
+    engine.block.update(f"{engine.name}_CNTL", trap_enable=1, **enable)
 
 
 def down(gpu: BareGpu) -> None:
@@ -70,6 +75,32 @@ def stop_queue(engine: Engine) -> None:
     block.write(f"{queue}_RB_CNTL", 0)
     block.write(f"{queue}_IB_CNTL", 0)
     block.write(f"{queue}_DOORBELL", 0)
+
+
+def reset(gpu: BareGpu, engine: Engine) -> bool:
+    """Reset an engine that does not stop. False where only a reset of the whole GPU does it.
+
+    # src: sdma_v6_0_soft_reset(); Linux 6.12 has none for gfx942
+    """
+    if gpu.gc_version[0] == GFX9:
+        return False
+    block, name = engine.block, engine.name
+    stop_queue(engine)
+    if engine.core == "F32":
+        block.update(f"{name}_FREEZE", freeze=1)
+        block.update(f"{name}_F32_CNTL", halt=1, th1_reset=1)
+    else:
+        block.update(f"{name}_MCU_CNTL", halt=1, reset=1)
+    block.write(f"{engine.queue}_PREEMPT", 0)
+    for value in (1, 0):
+        gpu.mmio.bus.clock.sleep(_RESET_S)
+        block.set("GRBM_SOFT_RESET", soft_reset_sdma0=value)
+        block.read("GRBM_SOFT_RESET")  # the write has arrived
+    gpu.mmio.bus.clock.sleep(_RESET_S)
+    if engine.core == "F32":
+        block.update(f"{name}_FREEZE", freeze=0)
+    _start(gpu, engine)
+    return True
 
 
 def _unhalt(engine: Engine) -> None:
