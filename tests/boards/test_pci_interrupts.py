@@ -1,0 +1,126 @@
+"""The interrupt ring of the bare GPU: wrapping, overflow, messages, doorbells, lost entries."""
+
+from __future__ import annotations
+
+from tests.boards.pci_bringup import IH_RING, IH_WPTR, Bringup, release
+from tests.support import check
+
+OVERFLOW = 1
+
+
+def ringing(nbytes: int = 0x1000, *, msi: bool = False, **more: int):
+    board = Bringup("gfx1100").boot()
+    board.interrupts(nbytes, **more)
+    if msi:
+        at = capability(board, 5)
+        board.gpu.config.write(at + 2, b"\x01\x00")
+    queue, (signal, _) = board.compute(), board.buffer()
+    board.flush()
+    return board, queue, signal
+
+
+def capability(board: Bringup, which: int) -> int:
+    """src: PCI 3.0 section 6.7: the list starts at 0x34; 5 is MSI"""
+    at = board.gpu.config.read(0x34, 1)[0]
+    for _ in range(16):
+        number, after = board.gpu.config.read(at, 2)
+        if number == which:
+            return at
+        at = after
+    raise AssertionError("no such capability")
+
+
+def raise_one(board: Bringup, queue, signal: int, event: int) -> None:
+    board.submit(queue, release(signal, event, event=event))
+
+
+def test_entries_wrap_around_and_the_pointer_is_written_back() -> None:
+    board, queue, signal = ringing(128)
+    for event in range(1, 7):
+        raise_one(board, queue, signal, event)
+        board.write("OSSSYS", "IH_RB_RPTR", board.word(IH_WPTR))
+    check(board.word(IH_WPTR) == 2 * 32, f"{board.word(IH_WPTR):#x}")
+    check(board.read("OSSSYS", "IH_RB_WPTR") == 2 * 32, "register and memory agree")
+    contexts = [board.word(IH_RING + 32 * i + 16) for i in range(4)]
+    check(contexts == [5, 6, 3, 4], f"{contexts}")
+    check(board.findings() == [], str(board.findings()))
+
+
+def test_a_full_ring_overflows_and_is_told_to_forget_it() -> None:
+    board, queue, signal = ringing(128)
+    for event in range(1, 6):
+        raise_one(board, queue, signal, event)
+    check(board.word(IH_WPTR) & OVERFLOW, "RB_OVERFLOW in memory")
+    check(board.read("OSSSYS", "IH_RB_WPTR") & OVERFLOW, "and in the register")
+    for on in (0, 1, 0):  # src: ih_v6_0_get_wptr(), a rising edge
+        board.fields("OSSSYS", "IH_RB_CNTL", wptr_overflow_clear=on)
+    check(not board.read("OSSSYS", "IH_RB_WPTR") & OVERFLOW, "cleared")
+
+
+def test_a_ring_that_may_not_overflow_loses_entries() -> None:
+    board, queue, signal = ringing(128, wptr_overflow_enable=0)
+    for event in range(1, 5):
+        raise_one(board, queue, signal, event)
+    check("the ring is full" in board.findings()[0], str(board.findings()))
+
+
+def test_a_ring_that_is_off_loses_entries() -> None:
+    board, queue, signal = ringing(rb_enable=0)
+    raise_one(board, queue, signal, 1)
+    check("interrupt lost" in board.findings()[0], str(board.findings()))
+
+
+def test_messages_come_once_until_the_host_has_read() -> None:
+    board, queue, signal = ringing(msi=True)
+    for event in (1, 2, 3):
+        raise_one(board, queue, signal, event)
+    check(board.bus.messages == 1, f"{board.bus.messages} messages")
+    board.write("OSSSYS", "IH_RB_RPTR", 32)
+    check(board.bus.messages == 2, "two entries are unread: another message")
+    board.write("OSSSYS", "IH_RB_RPTR", 96)
+    check(board.bus.messages == 2, "nothing is unread")
+    raise_one(board, queue, signal, 4)
+    check(board.bus.messages == 3, "armed again")
+
+
+def test_no_message_without_msi_or_without_leave() -> None:
+    board, queue, signal = ringing()
+    raise_one(board, queue, signal, 1)
+    check(board.bus.messages == 0, "MSI is off in config space")
+    board, queue, signal = ringing(msi=True, enable_intr=0)
+    raise_one(board, queue, signal, 1)
+    check(board.bus.messages == 0 and len(board.entries()) == 1, "ENABLE_INTR is off")
+
+
+def test_the_read_pointer_by_doorbell() -> None:
+    board, queue, signal = ringing()
+    board.write("OSSSYS", "IH_DOORBELL_RPTR", 1 << 28 | 40)
+    raise_one(board, queue, signal, 1)
+    board.gpu.write(2, 160, 4, 32)
+    check(board.read("OSSSYS", "IH_RB_RPTR") == 32, "not taken")
+    check(board.findings() == [], str(board.findings()))
+
+
+def test_a_ring_on_the_bus() -> None:
+    board = Bringup("gfx1100").boot()
+    board.bus.mapped[0x4000_0000] = (0x4000, 0x2000, True)
+    board.interrupts(mc_space=2)
+    board.write("OSSSYS", "IH_RB_BASE", 0x4000_0000 >> 8)
+    board.write("OSSSYS", "IH_RB_BASE_HI", 0)
+    board.pair("OSSSYS", "IH_RB_WPTR_ADDR", 0x4000_1000, "_LO", "_HI")
+    queue, (signal, _) = board.compute(), board.buffer()
+    board.flush()
+    raise_one(board, queue, signal, 9)
+    words = board.bus.pool.words
+    check(int(words[0x4010 // 4]) == 9 and int(words[0x5000 // 4]) == 32, "entry, write pointer")
+    del board.bus.mapped[0x4000_0000]
+    raise_one(board, queue, signal, 10)
+    check("DMA outside mapped memory" in board.findings()[0], str(board.findings()))
+
+
+def test_an_interrupt_that_the_pipe_does_not_enable() -> None:
+    board, queue, signal = ringing()
+    board.write("GC", "CP_ME1_PIPE0_INT_CNTL", 0)
+    raise_one(board, queue, signal, 1)
+    check("interrupt not enabled" in board.findings()[0], str(board.findings()))
+    check(board.entries() == [], "an entry")
