@@ -212,12 +212,14 @@ def test_a_queue_that_waits_is_drained_or_reset(name: str) -> None:
     quiet(board)
 
 
-def test_a_queue_that_is_stuck_is_told() -> None:
+@pytest.mark.parametrize("kind", ["PM4", "SDMA"])
+def test_a_queue_that_is_stuck_is_told(kind: Any) -> None:
     board, gpu = brought_up("gfx1100")
-    process = Process(board, gpu)
-    queue = BenchQueue(process, "PM4")
+    queue = BenchQueue(Process(board, gpu), kind, doorbell=3 if kind == "PM4" else 0x100)
     queue.start()
-    board.graphics.compute.stuck.add((1, 0, 0))
+    part: Any = board.graphics.compute if kind == "PM4" else board.graphics.sdma
+    for key in part.queues():
+        part.hang(key, for_good=True)
     check(not queue.stop())
 
 

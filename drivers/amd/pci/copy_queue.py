@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci import sdma
+from drivers.amd.pci.mmio import Block
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.amd.pci.sdma import GFX9, Engine
 from drivers.base.errors import BadArgument, Busy, DeviceTimeout, Unsupported
@@ -80,10 +81,17 @@ def deactivate(gpu: BareGpu, spec: QueueSpec) -> bool:
     block, status = engine.block, f"{engine.queue}_CONTEXT_STATUS"
     block.write(f"{engine.queue}_RB_CNTL", _control(gpu, engine, spec, enable=0))
     block.write(f"{engine.queue}_IB_CNTL", 0)
+    stopped = _becomes_idle(block, status)
+    if not stopped:
+        stopped = sdma.reset(gpu, engine) and _becomes_idle(block, status)
+    block.write(f"{engine.queue}_DOORBELL", 0)
+    return stopped
+
+
+def _becomes_idle(block: Block, status: str) -> bool:
     idle = block.encode(status, idle=1)
     try:
         block.wait(status, idle, idle, STOP_S)
     except DeviceTimeout:
-        return sdma.reset(gpu, engine)
-    block.write(f"{engine.queue}_DOORBELL", 0)
+        return False
     return True
