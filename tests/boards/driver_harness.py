@@ -22,6 +22,7 @@ from drivers.amd.opening import open_amd
 from drivers.base.contracts import Binary, World
 from drivers.choice import choose
 from drivers.world.foreign import ForeignWorld
+from drivers.world.foreign_state import ForeignState
 from tests import amd_kernels
 from tests.support import check
 
@@ -48,7 +49,7 @@ def open_over_pci(board: PciWorld, queue: str = "", **environ: str) -> AmdDevice
     chosen = {"DEV": "AMD:0", "AMD_IFACE": "PCI", "UNBOUND_FIRMWARE_MANIFEST": board.firmware}
     if queue:
         chosen["AMD_AQL"] = str(int(queue == "AQL"))
-    return open_amd(ForeignWorld(board), choose(chosen | environ), state=board.state)
+    return open_amd(ForeignWorld(board), choose(chosen | environ), state=ForeignState(board.state))
 
 
 @contextmanager
