@@ -120,7 +120,7 @@ def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, *, warm: bool,
     rings: list[PspRing] = []
     steps: list[Step] = []
     if reset:
-        steps.append(Step("take over: mode-1 reset", partial(_take_over, gpu)))
+        steps.append(Step("take over: mode-1 reset", partial(_take_over, gpu, report.found)))
     steps.append(Step("open doorbells", partial(nbio.up, gpu), partial(nbio.down, gpu)))
     if warm:
         steps.append(Step("find VRAM", partial(gmc.locate, gpu)))
@@ -155,12 +155,25 @@ def _count(gpu: BareGpu) -> None:
     gpu.node = units.count_cus(gpu)
 
 
-def _take_over(gpu: BareGpu) -> None:
+def _reset_by_kernel(gpu: BareGpu) -> bool:
+    """For want of an SMU that would do it. False where the function offers no reset."""
+    try:
+        gpu.session.reset()
+    except Unsupported:
+        return False
+    return True
+
+
+def _take_over(gpu: BareGpu, found: Found) -> None:
     """Somebody else's state, or that of an owner of ours who died, is never trusted."""
     ownership.refuse_hive(gpu)
-    reset(gpu)
+    alive = smu.is_alive(gpu)
+    if alive:
+        reset(gpu)
+    elif not _reset_by_kernel(gpu) and found is Found.FOREIGN:
+        return  # sOS runs and nobody else: whoever booted it never came to the SMU's firmware
     if psp.is_alive(gpu):
         raise DeviceError(
-            f"{gpu.mmio.step}: sOS is still there after a mode-1 reset",
+            f"{gpu.mmio.step}: sOS is still there; the SMU answers: {'yes' if alive else 'no'}",
             hint="Power the machine off and on",
         )

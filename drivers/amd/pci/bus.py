@@ -8,7 +8,7 @@ from typing import Final
 
 from drivers.base.contracts import Region
 from drivers.base.deadline import Clock
-from drivers.base.errors import BadArgument, DeviceGone
+from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTimeout
 
 DWORD_BYTES: Final = 4
 ALL_ONES: Final = 0xFFFFFFFF
@@ -56,16 +56,21 @@ class RegisterBus:
         self.indirect: Indirect | None = None
 
     def read(self, dword: int, name: str = "", *, ones: bool = False) -> int:
-        """One register. `ones`: all ones is a value that it may have."""
+        """One register. `ones`: all ones is a value that it may have; else it is read again."""
+        value = self._load(dword, name)
+        if value != ALL_ONES or ones:
+            return value
+        if self._read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE") == ALL_ONES:
+            raise DeviceGone(
+                f"{self._where(name)} reads all ones, as everything does", hint=GONE_HINT
+            )
+        return self._load(dword, name)
+
+    def _load(self, dword: int, name: str) -> int:
         if dword < self.size_dw:
-            value = self._read(dword, name)
-        else:
-            where = self._point_at(dword * DWORD_BYTES, name)
-            value = self._read(where.data_dw, name)
-        if value == ALL_ONES and not ones and self._read(MEMSIZE_DW, "MEMSIZE") == ALL_ONES:
-            raise DeviceGone(f"{self._where(name)} reads all ones, as everything does",
-                             hint=GONE_HINT)  # fmt: skip
-        return value
+            return self._read(dword, name)
+        where = self._point_at(dword * DWORD_BYTES, name)
+        return self._read(where.data_dw, name)
 
     def write(self, dword: int, value: int, name: str = "") -> None:
         """One register. Nothing tells whether the write arrived."""
@@ -97,16 +102,28 @@ class RegisterBus:
     def _where(self, name: str) -> str:
         return f"{self.step}: {name}" if self.step else name
 
+    def _told(self, error: DeviceError, name: str) -> DeviceError:
+        """The transport's error with step and register."""
+        if isinstance(error, DeviceTimeout):
+            error.register = name
+        return error.named(self._where(name))
+
     def _read(self, dword: int, name: str) -> int:
         self.reads += 1
-        value = self.region.read32(dword * DWORD_BYTES)
+        try:
+            value = self.region.read32(dword * DWORD_BYTES)
+        except DeviceError as error:
+            raise self._told(error, name) from error.__cause__
         if self.trace is not None:
             self._tell(name, "R", dword, value)
         return value
 
     def _write(self, dword: int, value: int, name: str) -> None:
         self.writes += 1
-        self.region.write32(dword * DWORD_BYTES, value)
+        try:
+            self.region.write32(dword * DWORD_BYTES, value)
+        except DeviceError as error:
+            raise self._told(error, name) from error.__cause__
         if self.trace is not None:
             self._tell(name, "W", dword, value)
 

@@ -47,6 +47,8 @@ PSP_MESSAGE: Final = Place(0x0010_0000, MIB)
 """Firmware on its way to the security processor, which wants whole megabytes. src: psp_v13_0.c"""
 TMR: Final = Place(0x0020_0000, 0x0130_0000)
 """Trusted memory that the security processor asks for. src: tinygrad, ip.py (max_tmr_size)"""
+PSP_STAGES: Final = Place(TMR.offset, 16 * MIB)
+"""Before trusted memory is needed: a megabyte for each stage that the bootloader loads."""
 MQDS: Final = Place(0x0150_0000, MIB)
 """Queue descriptors: 4 KiB for each queue of each XCC."""
 TABLE_ROOTS: Final = Place(0x0160_0000, 64 * KIB)

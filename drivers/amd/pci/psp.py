@@ -11,30 +11,20 @@ from typing import Final
 
 from drivers.amd.firmware import FirmwareSet
 from drivers.amd.firmware_types import PspFw
+from drivers.amd.pci import psp_bootloader
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import PSP_MESSAGE, TMR
-from drivers.amd.pci.psp_ring import READY, Command, PspRing
+from drivers.amd.pci.psp_message import halves, place
+from drivers.amd.pci.psp_ring import Command, PspRing
 from drivers.amd.pci.registers import Version
-from drivers.base.deadline import polls
-from drivers.base.errors import DeviceTimeout, FirmwareRejected
+from drivers.base.errors import FirmwareRejected
 
 _REG_LIST: Final = 67
 """src: psp_gfx_if.h, GFX_FW_TYPE_REG_LIST"""
 _VIRTUAL_AND_PHYSICAL: Final = 1 << 1
 """cmd_setup_tmr: both addresses are given."""
-_PAD_BYTES: Final = 16
-_MESSAGE_SHIFT: Final = 20
-_BOOTLOADER_TIMEOUT_S, _SOS_TIMEOUT_S = 10.0, 10.0
-_SETTLE_S: Final = 0.02
-"""src: psp_v13_0_bootloader_load_sos(), mdelay(20)"""
 _ONE_PARTITION: Final = 1
-# src: amdgpu_psp.h, enum psp_bootloader_cmd; order: psp_hw_start()
-_STAGES: Final = (
-    (PspFw.KDB, 0x80000), (PspFw.SPL, 0x10000000), (PspFw.SYS_DRV, 0x10000),
-    (PspFw.SOC_DRV, 0xB0000), (PspFw.INTF_DRV, 0xD0000), (PspFw.DBG_DRV, 0xC0000),
-    (PspFw.RAS_DRV, 0xE0000), (PspFw.IPKEYMGR_DRV, 0xF0000), (PspFw.SOS, 0x20000),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +58,13 @@ def is_alive(gpu: BareGpu) -> bool:
 
 
 def up(gpu: BareGpu, firmware: FirmwareSet) -> PspRing:
-    """Start sOS and load all firmware. Raises: FirmwareRejected, DeviceTimeout, DeviceGone."""
+    """Start sOS, unless it runs, and load all firmware.
+
+    Raises: FirmwareRejected, DeviceTimeout, DeviceGone.
+    """
     generation = GENERATIONS[gpu.ips.version(HwId.MP0)]
-    for kind, command in _STAGES:
-        _load_stage(gpu, firmware, generation, kind, command)
+    if not is_alive(gpu):
+        psp_bootloader.up(gpu, firmware, spl_is_kdb=generation.spl_is_kdb)
     ring = PspRing(gpu)
     ring.create()
     tmr_bytes = 0
@@ -81,8 +74,8 @@ def up(gpu: BareGpu, firmware: FirmwareSet) -> PspRing:
         _load(gpu, ring, firmware.smu.kind, firmware.smu.data)
     if generation.tmr == "given":
         address, physical = gpu.mc_address(TMR), gpu.physical_base + TMR.offset
-        ring.send(Command.SETUP_TMR, *_halves(address), tmr_bytes, _VIRTUAL_AND_PHYSICAL,
-                  *_halves(physical))  # fmt: skip
+        ring.send(Command.SETUP_TMR, *halves(address), tmr_bytes, _VIRTUAL_AND_PHYSICAL,
+                  *halves(physical))  # fmt: skip
     elif generation.tmr == "told":
         ring.send(Command.SETUP_TMR, 0, 0, 0, _VIRTUAL_AND_PHYSICAL, 0, 0)
     for part in firmware.parts:
@@ -106,46 +99,9 @@ def down(gpu: BareGpu) -> None:
         PspRing(gpu).destroy()
 
 
-def _load_stage(
-    gpu: BareGpu, firmware: FirmwareSet, generation: Generation, kind: PspFw, command: int
-) -> None:
-    source = PspFw.KDB if kind is PspFw.SPL and generation.spl_is_kdb else kind
-    part = firmware.bootloader.get(source)
-    if part is None:
-        return
-    block = gpu.block(HwId.MP0)
-    _wait_for_bootloader(gpu, kind)
-    _place(gpu, part.data, kind.name)
-    block.write("C2PMSG_36", gpu.mc_address(PSP_MESSAGE) >> _MESSAGE_SHIFT)
-    block.write("C2PMSG_35", command)
-    if kind is not PspFw.SOS:
-        return
-    gpu.mmio.bus.clock.sleep(_SETTLE_S)
-    for _ in polls(_SOS_TIMEOUT_S, gpu.mmio.bus.clock):
-        if is_alive(gpu):
-            return
-    raise DeviceTimeout(
-        f"{gpu.mmio.step}: sOS does not start: MP0.C2PMSG_81 stays 0",
-        register="MP0.C2PMSG_81",
-        last=0,
-        hint="See `python -m drivers.firmware`, then power the machine off and on",
-    )
-
-
-def _wait_for_bootloader(gpu: BareGpu, kind: PspFw) -> None:
-    """Bit 31: ready for the next stage. The lowest byte is the last one's error."""
-    value = gpu.block(HwId.MP0).wait("C2PMSG_35", READY, READY, _BOOTLOADER_TIMEOUT_S)
-    if value != READY:
-        raise FirmwareRejected(
-            f"{gpu.mmio.step}: the bootloader refused what came before {kind.name}: "
-            f"MP0.C2PMSG_35 is {value:#x}",
-            hint="See `python -m drivers.firmware`; the files are not of this chip",
-        )
-
-
 def _load_toc(gpu: BareGpu, ring: PspRing, data: memoryview) -> int:
-    _place(gpu, data, "TOC")
-    nbytes = ring.send(Command.LOAD_TOC, *_halves(gpu.mc_address(PSP_MESSAGE)), len(data))
+    place(gpu, PSP_MESSAGE, data, "TOC")
+    nbytes = ring.send(Command.LOAD_TOC, *halves(gpu.mc_address(PSP_MESSAGE)), len(data))
     if nbytes > TMR.nbytes:
         raise FirmwareRejected(
             f"{gpu.mmio.step}: the firmware wants {nbytes:#x} bytes of trusted memory, and "
@@ -157,23 +113,6 @@ def _load_toc(gpu: BareGpu, ring: PspRing, data: memoryview) -> int:
 
 def _load(gpu: BareGpu, ring: PspRing, kind: int, data: memoryview) -> None:
     name = getattr(kind, "name", str(kind))
-    _place(gpu, data, name)
+    place(gpu, PSP_MESSAGE, data, name)
     address = gpu.mc_address(PSP_MESSAGE)
-    ring.send(Command.LOAD_IP_FW, *_halves(address), len(data), int(kind), what=name)
-
-
-def _place(gpu: BareGpu, data: memoryview, name: str) -> None:
-    """The very bytes whose digest was checked, where the security processor reads them."""
-    if len(data) + 2 * _PAD_BYTES > PSP_MESSAGE.nbytes:
-        raise FirmwareRejected(
-            f"{gpu.mmio.step}: {name} has {len(data):#x} bytes, more than fit its buffer",
-            hint="Use the files that `python -m drivers.firmware` lists",
-        )
-    gpu.vram.write(PSP_MESSAGE.offset, data)
-    pad = -len(data) % _PAD_BYTES + _PAD_BYTES
-    gpu.vram.write(PSP_MESSAGE.offset + len(data), bytes(pad))
-    gpu.flush_hdp()
-
-
-def _halves(address: int) -> tuple[int, int]:
-    return address & 0xFFFFFFFF, address >> 32
+    ring.send(Command.LOAD_IP_FW, *halves(address), len(data), int(kind), what=name)

@@ -12,10 +12,10 @@ from typing import Final
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import PSP_COMMAND, PSP_FENCE, PSP_RING
+from drivers.amd.pci.psp_message import READY, halves
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceTimeout, FirmwareRejected
 
-READY: Final = 1 << 31
 _ANSWER: Final = 0x8000FFFF
 """The bit above and the error code."""
 _DESTROY_RINGS, _RING_TYPE_KM = 0x30000, 2
@@ -84,7 +84,7 @@ class PspRing:
         struct.pack_into(f"<{len(arguments)}I", body, _ARGUMENTS_AT, *arguments)
         vram.write(PSP_COMMAND.offset, bytes(body))
         at, fence = gpu.mc_address(PSP_COMMAND), gpu.mc_address(PSP_FENCE)
-        frame = _FRAME.pack(*_halves(at), _COMMAND_BYTES, *_halves(fence), self._fence)
+        frame = _FRAME.pack(*halves(at), _COMMAND_BYTES, *halves(fence), self._fence)
         ring_dw = PSP_RING.nbytes // 4
         vram.write(PSP_RING.offset + self._write_dw % ring_dw * 4, frame)
         gpu.flush_hdp()
@@ -107,12 +107,9 @@ class PspRing:
             if last == self._fence:
                 return
         raise DeviceTimeout(
-            f"{self._gpu.mmio.step}: no answer to {label} after {_COMMAND_TIMEOUT_S} s",
+            f"{self._gpu.mmio.step}: no answer in the PSP fence to {label} "
+            f"after {_COMMAND_TIMEOUT_S} s",
             register="PSP fence",
             last=last,
             hint="Open the GPU again: it is then reset first",
         )
-
-
-def _halves(address: int) -> tuple[int, int]:
-    return address & 0xFFFFFFFF, address >> 32

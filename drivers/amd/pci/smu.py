@@ -123,7 +123,8 @@ def send(gpu: BareGpu, name: str, argument: int = 0, timeout_s: float = TIMEOUT_
             break
     else:
         raise DeviceTimeout(
-            f"{gpu.mmio.step}: no answer to SMU message {name}({argument:#x}) after {timeout_s} s",
+            f"{gpu.mmio.step}: no answer in MP1.C2PMSG_90 to SMU message {name}({argument:#x}) "
+            f"after {timeout_s} s",
             register="MP1.C2PMSG_90",
             last=answer,
             hint="Open the GPU again: it is then reset first",
@@ -146,8 +147,10 @@ def is_alive(gpu: BareGpu) -> bool:
     """Whether its firmware answers."""
     try:
         return ask(gpu, "GetSmuVersion", timeout_s=ALIVE_TIMEOUT_S) != 0
-    except DeviceTimeout:
-        return False
+    except DeviceGone:
+        raise
+    except DeviceError as error:
+        return not isinstance(error, DeviceTimeout)  # a refusal is an answer, too
 
 
 def up(gpu: BareGpu) -> int:

@@ -1,0 +1,123 @@
+"""The security processor's bootloader: stage by stage, until sOS runs.
+
+It takes each stage once. So every stage has a place of its own, and the mailbox's last address
+tells the next boot how far one that was killed had come. Nothing else could: before sOS runs there
+is nobody who resets the GPU.
+
+Source: Linux 6.12, psp_v13_0.c, psp_v14_0.c; order: amdgpu_psp.c, psp_hw_start()
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drivers.amd.firmware import FirmwareSet
+from drivers.amd.firmware_header import Part
+from drivers.amd.firmware_types import PspFw
+from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.hwid import HwId
+from drivers.amd.pci.layout import MIB, PSP_STAGES, Place
+from drivers.amd.pci.psp_message import READY, place
+from drivers.base.deadline import polls
+from drivers.base.errors import DeviceTimeout, FirmwareRejected
+
+_MESSAGE_SHIFT: Final = 20
+_TIMEOUT_S: Final = 10.0
+_SETTLE_S: Final = 0.02
+"""src: psp_v13_0_bootloader_load_sos(), mdelay(20)"""
+# src: amdgpu_psp.h, enum psp_bootloader_cmd
+STAGES: Final = (
+    (PspFw.KDB, 0x80000), (PspFw.SPL, 0x10000000), (PspFw.SYS_DRV, 0x10000),
+    (PspFw.SOC_DRV, 0xB0000), (PspFw.INTF_DRV, 0xD0000), (PspFw.DBG_DRV, 0xC0000),
+    (PspFw.RAS_DRV, 0xE0000), (PspFw.IPKEYMGR_DRV, 0xF0000), (PspFw.SOS, 0x20000),
+)  # fmt: skip
+
+
+def up(gpu: BareGpu, firmware: FirmwareSet, *, spl_is_kdb: bool) -> None:
+    """Load what is missing; sOS runs afterwards. Raises: FirmwareRejected, DeviceTimeout."""
+    todo: list[tuple[int, Part]] = []
+    for number, (kind, _) in enumerate(STAGES):
+        source = PspFw.KDB if kind is PspFw.SPL and spl_is_kdb else kind
+        if source in firmware.bootloader:
+            todo.append((number, firmware.bootloader[source]))
+    value = _wait(gpu)
+    last = _last_address(gpu)
+    if last is not None:
+        todo = _rest(gpu, todo, last, failed=value != READY)
+    for number, part in todo:
+        value = _load(gpu, number, part)
+        if value != READY:
+            raise _refusal(gpu, number, value)
+    _wait_for_sos(gpu)
+
+
+def _rest(gpu: BareGpu, todo: list[tuple[int, Part]], last: int, *, failed: bool
+          ) -> list[tuple[int, Part]]:  # fmt: skip
+    """Stages that an earlier boot did not come to; `last` is the one it named last.
+
+    Whether that one was also ordered is told by the next: it is refused when something is missing.
+    """
+    if failed:
+        return [one for one in todo if one[0] >= last]
+    rest = [one for one in todo if one[0] > last]
+    if not rest:
+        return [one for one in todo if one[0] >= last]
+    number, part = rest[0]
+    if _load(gpu, number, part) == READY:
+        return rest[1:]
+    return [one for one in todo if one[0] >= last]
+
+
+def _slot(number: int) -> Place:
+    return Place(PSP_STAGES.offset + number * MIB, MIB)
+
+
+def _last_address(gpu: BareGpu) -> int | None:
+    """The stage of ours whose address is in the mailbox."""
+    address = gpu.block(HwId.MP0).read("C2PMSG_36", ones=True)
+    for number in range(len(STAGES)):
+        if address == gpu.mc_address(_slot(number)) >> _MESSAGE_SHIFT:
+            return number
+    return None
+
+
+def _load(gpu: BareGpu, number: int, part: Part) -> int:
+    """One stage. Returns: what the bootloader says then; READY alone is success."""
+    kind, command = STAGES[number]
+    block, slot = gpu.block(HwId.MP0), _slot(number)
+    place(gpu, slot, part.data, kind.name)
+    block.write("C2PMSG_36", gpu.mc_address(slot) >> _MESSAGE_SHIFT)
+    block.write("C2PMSG_35", command)
+    if kind is PspFw.SOS:
+        gpu.mmio.bus.clock.sleep(_SETTLE_S)
+        return READY
+    return _wait(gpu)
+
+
+def _wait(gpu: BareGpu) -> int:
+    """Bit 31: ready for the next stage. The lowest byte is the last one's error."""
+    return gpu.block(HwId.MP0).wait("C2PMSG_35", READY, READY, _TIMEOUT_S)
+
+
+def _wait_for_sos(gpu: BareGpu) -> None:
+    block = gpu.block(HwId.MP0)
+    for _ in polls(_TIMEOUT_S, gpu.mmio.bus.clock):
+        if block.read("C2PMSG_81"):
+            return
+        value = block.read("C2PMSG_35")
+        if value & READY and value != READY:
+            raise _refusal(gpu, len(STAGES) - 1, value)
+    raise DeviceTimeout(
+        f"{gpu.mmio.step}: sOS does not start: MP0.C2PMSG_81 stays 0",
+        register="MP0.C2PMSG_81",
+        last=0,
+        hint="See `python -m drivers.firmware`, then power the machine off and on",
+    )
+
+
+def _refusal(gpu: BareGpu, number: int, value: int) -> FirmwareRejected:
+    return FirmwareRejected(
+        f"{gpu.mmio.step}: the bootloader refuses {STAGES[number][0].name}: "
+        f"MP0.C2PMSG_35 is {value:#x}",
+        hint="See `python -m drivers.firmware`; with the right files: power the machine off and on",
+    )
