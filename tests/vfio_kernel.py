@@ -51,6 +51,14 @@ class Options:
     """The pagemap entry of a page of huge memory, counted from its start."""
 
 
+@dataclass
+class Claimed:
+    """What a session asks of a claim."""
+
+    method: str
+    address: str = GPU
+
+
 class VfioKernel:
     """Methods of a World that raise OSError; `world` is it as drivers see it."""
 

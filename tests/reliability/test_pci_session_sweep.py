@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 
 import pytest
 
@@ -13,7 +12,7 @@ from drivers.pci.dma import Grade
 from drivers.pci.session import PciSession, open_session
 from drivers.world.faulty import Fault, FaultyWorld
 from tests.support import check
-from tests.vfio_kernel import GPU, HUGE, PAGE, Options, VfioKernel
+from tests.vfio_kernel import HUGE, PAGE, Claimed, Options, VfioKernel
 
 FAULTS = [
     *map(Fault.of_errno, (errno.EIO, errno.ENOMEM, errno.EBUSY, errno.ENODEV, errno.EINTR)),
@@ -27,12 +26,6 @@ MACHINES = {
 }
 LEAST = {"group": 60, "cdev": 60, "none": 40, "physical": 60}
 """Operations that each life has at least: fewer would mean that the sweep stops early."""
-
-
-@dataclass
-class Claimed:
-    method: str
-    address: str = GPU
 
 
 def life(kernel: VfioKernel, world: World, grade: Grade, opened: list[PciSession]) -> None:
