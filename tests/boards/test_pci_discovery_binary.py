@@ -114,3 +114,25 @@ def test_a_broken_checksum_would_be_seen() -> None:
     binary[100] ^= 1
     with pytest.raises(AssertionError, match="checksum"):
         tables(bytes(binary))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fused", [0, 16])
+def test_units_that_are_fused_off_are_told_by_their_arrays(name: str, fused: int) -> None:
+    """src: gfx_v11_0.c, gfx_v9_4_3.c get_cu_info(): by shader engine and array, in every XCC."""
+    bare = Bare(name, harvested_cus=fused)
+    words = struct.unpack_from("<24I", tables(discovery_binary.build(chip(name)))[1], 12)
+    wide = name == "gfx942"
+    engines, per_engine = words[0], words[2] if wide else words[16]
+    units = words[1] if wide else words[1] + words[2]
+    active = 0
+    for block in bare.gpu.board.registers.every("GC"):
+        for engine in range(engines):
+            for array in range(per_engine):
+                at = 4 * block.address_dw("GRBM_GFX_INDEX")
+                # src: gc_11_0_0_sh_mask.h and gc_9_4_3_sh_mask.h GRBM_GFX_INDEX
+                bare.gpu.write(5, at, 4, 1 << 30 | engine << 16 | array << 8)
+                fuses = 4 * block.address_dw("CC_GC_SHADER_ARRAY_CONFIG")
+                active += units - (bare.gpu.read(5, fuses, 4) >> 16).bit_count()
+    check(active * (1 if wide else 2) == CHIPS[name].cus - fused, f"{active} units")
+    check(bare.found() == [], "unknown registers")

@@ -15,6 +15,7 @@ from boards.amd.pci.config_space import ConfigSpace
 from boards.amd.pci.doorbells import Doorbells
 from boards.amd.pci.function import Bar, BusMaster
 from boards.amd.pci.graphics import Graphics
+from boards.amd.pci.harvest import Harvest
 from boards.amd.pci.ip_blocks import AIDS_942, IpBlock, ip_blocks
 from boards.amd.pci.nbio import Nbio
 from boards.amd.pci.options import PciOptions
@@ -70,6 +71,7 @@ class PciGpu:
         board = self.board
         self.nbio = Nbio(board, board.block("NBIF"))
         self.doorbells = Doorbells(board, board.registers.every("NBIF"))
+        Harvest(board, board.registers.every("GC"))
         self.psp = Psp(board, board.block("MP0"), self.mode1_reset)
         self.smu = SmuController(board, board.block("MP1"), self.mode1_reset)
         self.graphics = Graphics(board, self.doorbells)

@@ -19,6 +19,6 @@ class PciOptions:
     """Of VRAM's beginning that hold poison for the host too from power-on; the rest looks like
     zeros to the host and like poison to the GPU until somebody writes it."""
     harvested_cus: int = 0
-    """Compute units that the harvest registers report as cut off."""
+    """Compute units that are fused off beyond those that every chip of the kind lacks."""
     firmware: bool = True
     """False: the firmware checks are off and every block counts as loaded (unit tests)."""
