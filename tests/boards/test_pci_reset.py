@@ -93,6 +93,17 @@ def test_poison_from_power_on_where_it_is_asked_for() -> None:
     check(bare.gpu.board.vram.may_be_undefined(0, MIB), "it is not accounted for")
 
 
+def test_a_reset_takes_its_time_where_it_is_told_to() -> None:
+    bare = started("gfx1100", reset_s=0.4)
+    check(ask_for_mode1(bare) == 1, "no answer")
+    bare.gpu.clock.skip(0.1)
+    check(bare.read("MP0", bare.psp(35)) == 0xFFFF_FFFF, "it is back at once")
+    check(bare.gpu.read(0, 0, 4) == 0xFFFF_FFFF, "VRAM too")
+    bare.gpu.clock.skip(0.5)
+    check(bare.read("MP0", bare.psp(35)) == 0x8000_0000, "it never comes back")
+    check(bare.found() == [], f"{bare.gpu.findings}")
+
+
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201", "gfx942"])
 def test_what_amdgpu_leaves_behind_is_alive(name: str) -> None:
     bare = Bare(name)

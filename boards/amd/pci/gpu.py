@@ -50,6 +50,7 @@ class PciGpu:
         self.config = ConfigSpace(chip, sizes, largest)
         self.config.changed, self.config.flr = self._config_changed, self.reset
         self._hooks: list[Callable[[], None]] = []
+        self._back_s = 0.0
         self.board.bus_master_on = lambda: self.config.master_on
         self.board.raise_msi = self._raise_msi
         for ip in ip_blocks(chip):
@@ -114,6 +115,8 @@ class PciGpu:
         if not self.config.memory_on:
             self.board.find("BAR access with memory disabled", f"BAR {bar}", f"{off:#x}")
             return False
+        if self._back_s and self.clock.now_s() < self._back_s:
+            return False
         return bar in self.config.bar_log2 and 0 <= off <= (1 << self.config.bar_log2[bar]) - nbytes
 
     def read(self, bar: int, off: int, nbytes: int) -> int:
@@ -149,6 +152,7 @@ class PciGpu:
         return False
 
     def pump(self) -> bool:
+        self.psp.check_guard()
         moved = False
         for _ in range(_PUMPS):
             if not self.board.pump():
@@ -162,12 +166,15 @@ class PciGpu:
         """Power on, the bus's reset line, a function-level reset."""
         self.config.reset()
         self.forget()
+        self._back_s = 0.0
         self._config_changed()
 
     def mode1_reset(self) -> None:
         """What the power controller's reset leaves: config space, without bus mastering."""
+        self.psp.check_guard()
         self.config.stop_mastering()
         self.forget()
+        self._back_s = self.clock.now_s() + self.options.reset_s
 
     def forget(self) -> None:
         """Registers, firmware, rings and memory are gone; the boot ROM has run again."""

@@ -15,6 +15,8 @@ class PciOptions:
     """How long the security processor takes for each stage or command, by the board's clock."""
     smu_s: float = 0.0
     """The same for the power controller."""
+    reset_s: float = 0.0
+    """How long registers and VRAM answer all-ones after a reset that its own firmware made."""
     poison_bytes: int = 0
     """Of VRAM's beginning that hold poison for the host too from power-on; the rest looks like
     zeros to the host and like poison to the GPU until somebody writes it."""

@@ -61,7 +61,7 @@ class Psp:
         self._tmr = start
 
     def _run(self, number: int, arguments: bytes) -> Answer:
-        self._check_guard()
+        self.check_guard()
         command = self._commands.get(number)
         if command is None:
             self._board.find("PSP command that is not known", f"{number:#x}")
@@ -72,7 +72,7 @@ class Psp:
         self._board.find("PSP refused", what, why)
         return status, 0, 0
 
-    def _check_guard(self) -> None:
+    def check_guard(self) -> None:
         """BAR0 is not watched: that trusted memory was touched shows in its pages."""
         for area in self._board.vram.guarded:
             if self._board.vram.dirty_pages(area.start, area.end - area.start):
