@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from boards.amd.hardware import Options
 from boards.amd.pages import FORMATS
 from boards.amd.pci.page_walk import DIRECTORY, PAGE, RANGE, Context, Walker
+from boards.amd.pci.vram import Guarded
 from tests.boards.pci_bringup import VMID, Bringup, release, write_data
 from tests.boards.pci_rig import ALL, READ, SNOOPED, SYSTEM, UNCACHED, VALID, WRITE
 from tests.support import check
@@ -148,6 +150,27 @@ def test_a_page_of_the_bus_is_remembered_too() -> None:
     words = board.bus.pool.words
     check((int(words[0]), int(words[1024])) == (2, 0), "the old address on the bus")
     check("stale translation" in board.findings()[0], str(board.findings()))
+
+
+def test_memory_of_the_firmware_is_nobody_elses() -> None:
+    board = Bringup("gfx1100").boot()
+    queue, (va, offset) = board.compute(), board.buffer(2 * 4096)
+    board.vram.guarded.append(Guarded(offset + 4096, offset + 8192))
+    board.flush()
+    board.submit(queue, write_data(va, 1))
+    check(board.word(offset) == 1 and board.findings() == [], "the page before it is free")
+    board.submit(queue, write_data(va + 4096, 1))
+    check(int(board.vram.words[offset // 4 + 1024]) == 0, "written")
+    check("access refused" in " ".join(board.findings()), str(board.findings()))
+
+
+def test_late_doorbells() -> None:
+    board = Bringup("gfx1100", Options(late=True)).boot()
+    queue, (va, offset) = board.compute(), board.buffer()
+    board.flush()
+    board.submit(queue, write_data(va, 1))
+    check(board.word(offset) == 0, "it ran at once")
+    check(board.gpu.pump() and board.word(offset) == 1, "it never ran")
 
 
 # The walker alone

@@ -69,6 +69,8 @@ class FaultRegisters:
             bus = leaf.pa + (va - leaf.va & -nbytes)
             if self._hub.board.dma(bus, nbytes, write=access == "write") is None:
                 return None
+        elif leaf is not None and leaf.entry & needs:
+            self._hub.find("access refused", f"VMID {vmid}: {access} of {va:#x}, which is mapped")
         error = PAGE if leaf is not None else walker.missing.error
         missing = _RIGHTS[access] | (0 if leaf is not None else _VALID)
         self._latch(vmid, va, missing, error, client)
