@@ -129,11 +129,22 @@ class AgentSpace:
         scatter(run.pool, off, data, nbytes, dense)
 
     def fetch(self, va: int, nbytes: int) -> bytes:
-        run = self._permitted(va, "execute")
-        count = min(nbytes, run.end - va)
-        if count < _DWORD:
-            raise MemoryFault("unmapped", "execute", run.end)
-        return self._bytes(run, va, count)
+        """Code from `va` on: as much as there is, a word at least."""
+        found = b""
+        for _ in range(nbytes):
+            at = va + len(found)
+            try:
+                run = self._permitted(at, "execute")
+            except MemoryFault:
+                if not found:
+                    raise
+                break
+            found += self._bytes(run, at, min(nbytes - len(found), run.end - at))
+            if len(found) == nbytes:
+                break
+        if len(found) < _DWORD:
+            raise MemoryFault("unmapped", "execute", va + len(found))
+        return found
 
     def read(self, va: int, nbytes: int) -> bytes:
         parts = []
