@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,11 @@ class Readings:
     memory_percent: int | None = None
     memory_bytes: int | None = None
     memory_used_bytes: int | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From names and values."""
+        return cls(**values)
 
     def known(self) -> dict[str, int | float]:
         """What is told, by name."""

@@ -1,0 +1,62 @@
+"""A look at a GPU that no kernel driver has and no process uses: claimed, read, given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from drivers.amd.chips import CHIPS as ALL_CHIPS
+from drivers.amd.claim_chips import CHIPS, known
+from drivers.amd.pci.boot import identify
+from drivers.amd.pci.gpu import BareGpu
+from drivers.base.contracts import World
+from drivers.base.errors import NotFound, Unsupported
+from drivers.base.pci import StateStore
+from drivers.claim.claim import claim
+from drivers.pci.functions import PciFunction, gpus
+from drivers.pci.session import open_session
+
+_FREE: Final = ("", "vfio-pci")
+"""Drivers of a function that nobody drives."""
+
+
+def free_gpus(world: World) -> list[PciFunction]:
+    """GPUs that are known here and have no kernel driver."""
+    return [one for one in gpus(world) if known(one) and one.driver in _FREE]
+
+
+def pick(world: World, address: str | None) -> PciFunction:
+    """The GPU at an address, or the only one there is. Raises: NotFound, Unsupported."""
+    every = [one for one in gpus(world) if known(one)]
+    if address is not None:
+        every = [one for one in every if one.address == address]
+    if len(every) != 1:
+        found = ", ".join(one.address for one in every) or "none"
+        raise NotFound(
+            f"which AMD GPU on PCI is meant is not clear: {found}",
+            hint="--address names one; python -m drivers.amd.probe --iface PCI shows them",
+        )
+    if every[0].driver not in _FREE:
+        raise Unsupported(
+            f"{every[0].address} belongs to its kernel driver {every[0].driver}",
+            hint="Looking would take it away: read it through that driver (python -m "
+            "drivers.amd.smi), or unbind it first",
+        )
+    return every[0]
+
+
+@contextmanager
+def looked_at(world: World, state: StateStore, function: PciFunction) -> Iterator[BareGpu]:
+    """Claim a GPU and read its discovery table; everything is given back at the end.
+
+    Raises: Busy with the pid of whoever uses it, Refused.
+    """
+    name = CHIPS[function.device]
+    chip = next(chip for chip in ALL_CHIPS.values() if chip.name == name)
+    with claim(world, state, function.address, known) as claimed:
+        session = open_session(world, claimed)
+        try:
+            yield identify(session, chip, function.device)
+        finally:
+            session.close()
