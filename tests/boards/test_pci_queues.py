@@ -225,6 +225,18 @@ def test_a_copy_engine_that_is_halted() -> None:
     check(board.word(offset) == 1, "let go")
 
 
+@pytest.mark.parametrize("poll", [0, 1])
+def test_a_copy_engine_that_polls_its_write_pointer(poll: int) -> None:
+    board = Bringup("gfx1100").boot()
+    copies, (signal, offset) = board.sdma(), board.buffer()
+    board.flush()
+    board.fields("GC", copies.at + "RB_CNTL", f32_wptr_poll_enable=poll)
+    board.words(copies.ring[1], [0x30005, signal & 0xFFFFFFFF, signal >> 32, 7])
+    board.words(copies.pointers[1] + 56, [16, 0])
+    board.gpu.pump()
+    check(board.word(offset) == 7 * poll, f"polling is {poll}")
+
+
 def test_copy_rings_that_change_while_they_run() -> None:
     board = Bringup("gfx1100").boot()
     copies = board.sdma()

@@ -148,6 +148,7 @@ class Compute:
         active.live = Live(
             _title(hqd), hqd.vmid, self._hub, hqd.spec(self._queues.next_id()), host,
             lambda: self._why_not(active, pipe),
+            lambda: bool(part.block.field("CP_PQ_WPTR_POLL_CNTL", "EN")),
         )  # fmt: skip
         self._queues.start(active.live)
         return active.live

@@ -11,6 +11,7 @@ from boards.amd.pci.vm_hub import VmHub
 from boards.amd.wave_types import MemoryFault
 
 _MAX_ROUNDS = 1 << 16
+_POINTER_BYTES = 8
 
 
 class QueueHost:
@@ -62,6 +63,10 @@ class Live:
     host: QueueHost
     why_not: Callable[[], str]
     """What keeps the engine that runs it from running; empty when it does."""
+    polls: Callable[[], bool]
+    """Whether the engine also looks at the write pointer in memory by itself."""
+    rung: int = -1
+    """The last write pointer it was told; -1 for none yet."""
 
 
 class Queues:
@@ -111,6 +116,7 @@ class Queues:
     def ring(self, live: Live, value: int) -> None:
         """A write pointer has arrived."""
         self._check_ring(live)
+        live.rung = value
         self._late.append((live, value))
         if not self._board.hardware.options.late:
             self.pump()
@@ -137,6 +143,7 @@ class Queues:
             hub.before_queues_run()
         for live in self.live:
             live.spec.active = not live.why_not()
+        self._poll()
         for _ in range(_MAX_ROUNDS):
             late, self._late = self._late, []
             for live, value in late:
@@ -148,6 +155,21 @@ class Queues:
         for hub in self._hubs:
             hub.after_queues_ran()
         return moved
+
+    def _poll(self) -> None:
+        """Write pointers that moved in memory, where engines look for them."""
+        for live in self.live:
+            if not (live.spec.active and live.spec.wptr_va and live.polls()):
+                continue
+            run = live.hub.tlb(live.vmid).lookup(live.spec.wptr_va)
+            if run is None or not run.readable:
+                continue
+            off = run.offset + live.spec.wptr_va - run.start
+            value = int.from_bytes(run.pool.bytes[off : off + _POINTER_BYTES].tobytes(), "little")
+            value -= live.spec.kind == "aql"  # which counts packets, and rings with the last one
+            if value > max(live.rung, live.spec.start - 1, 0):
+                live.rung = value
+                self._late.append((live, value))
 
     # What registers say of a queue
 

@@ -59,6 +59,16 @@ class _Ring:
         return self.field("RB_CNTL", "RB_VMID")
 
     @property
+    def polls(self) -> bool:
+        """src: sdma_v6_0_gfx_resume(), sdma_v4_4_2_gfx_resume(): which bits let it poll"""
+        fields = self.block.table[self.name("RB_CNTL")].fields
+        for field in ("F32_WPTR_POLL_ENABLE", "MCU_WPTR_POLL_ENABLE", "WPTR_POLL_ENABLE"):
+            if field in fields and self.field("RB_CNTL", field):
+                return True
+        known = self.block.has(self.name("RB_WPTR_POLL_CNTL"))
+        return known and bool(self.field("RB_WPTR_POLL_CNTL", "F32_POLL_ENABLE"))
+
+    @property
     def title(self) -> str:
         return f"queue {self.queue} of SDMA{self.engine}"
 
@@ -219,7 +229,10 @@ class Sdma:
             self._board, self._board.chip, lambda: (0, 0), partial(self._trap, ring),
             partial(self._told.fault, ring.vmid, sdma=True),
         )  # fmt: skip
-        ring.live = Live(ring.title, ring.vmid, self._hub, spec, host, lambda: self._why_not(ring))
+        ring.live = Live(
+            ring.title, ring.vmid, self._hub, spec, host, lambda: self._why_not(ring),
+            lambda: ring.polls,
+        )  # fmt: skip
         self._queues.start(ring.live)
 
     def _trap(self, ring: _Ring, event_id: int) -> None:
