@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
 
-.PHONY: help bench test test-optimized check format hardware probe doctor clean
+.PHONY: help bench test test-optimized check format hardware vm probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
 	@echo "make test             the tests, then once more under python -O (ARGS='-k matmul')"
 	@echo "make check            ruff, mypy --strict, import-linter"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
+	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
 
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
@@ -54,8 +55,11 @@ format: $(VENV)/dev.stamp
 hardware: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest tests/hardware -rs $(ARGS)
 
+vm: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.vm $(ARGS)
+
 probe doctor: $(VENV)/core.stamp
 	$(BIN)/python -m drivers.$@ $(ARGS)
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .vm build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

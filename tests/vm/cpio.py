@@ -16,10 +16,13 @@ _TRAILER = "TRAILER!!!"
 
 
 class CpioWriter:
-    """Files, directories, links and devices into one uncompressed archive."""
+    """Files, directories, links and devices into one uncompressed archive.
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
+    Linux unpacks archives one behind the other: `append` writes another one to the same file.
+    """
+
+    def __init__(self, path: Path, *, append: bool = False) -> None:
+        self._file = path.open("ab" if append else "wb")
         self._inode = 0
         self._folders: set[str] = set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import lzma
 import os
 import sys
@@ -35,7 +36,7 @@ _CACHE = "__pycache__"
 def python_image(path: Path) -> None:
     """This interpreter and what it needs, at the same places as here. Raises: CannotRun."""
     binary = Path(sys.executable).resolve()
-    stdlib = Path(sysconfig.get_paths()["stdlib"])
+    stdlib = Path(sysconfig.get_paths()["stdlib"]).resolve()
     linked = {binary}
     with CpioWriter(path) as image:
         image.file(str(binary), binary)
@@ -91,11 +92,17 @@ def _libraries(linked: set[Path]) -> dict[str, Path]:
     return found
 
 
+def build(path: Path, board: str, cache: Path) -> None:
+    """All of it. Raises: CannotRun."""
+    python_image(path)
+    checkout_image(path, kernel_modules(cache / "kernel"), board, cache)
+
+
 def checkout_image(
     path: Path, modules: Sequence[tuple[str, bytes]], board: str, cache: Path
 ) -> None:
-    """What changes: the checkout, compiled, the board's firmware, kernel modules in order."""
-    with CpioWriter(path) as image:
+    """And then: the checkout, compiled, the board's firmware, kernel modules in order."""
+    with CpioWriter(path, append=True) as image:
         for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc", "sbin"):
             image.folder(name)
         image.character_device("/dev/console", 5, 1)  # src: linux admin-guide/devices.txt
@@ -153,9 +160,7 @@ def _module_name(text: str) -> str:
 
 def _needs(module: bytes) -> list[str]:
     """# src: linux scripts/mod/modpost.c: "depends=a,b" in the section .modinfo"""
-    from io import BytesIO
-
-    section = ELFFile(BytesIO(module)).get_section_by_name(".modinfo")
+    section = ELFFile(io.BytesIO(module)).get_section_by_name(".modinfo")
     for entry in section.data().split(b"\0"):
         if entry.startswith(b"depends="):
             return [name for name in entry[8:].decode().split(",") if name]

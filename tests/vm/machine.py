@@ -11,7 +11,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO
 
 from tests.vm.archive import CannotRun
 from tests.vm.image import ROOT
@@ -54,8 +55,7 @@ class Places:
 
     qemu: Path
     kernel: Path
-    initrds: tuple[Path, ...]
-    work: Path
+    initrd: Path
 
 
 def qemu_program(qemu: Path) -> list[str]:
@@ -69,7 +69,7 @@ def qemu_program(qemu: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def _arguments(boot: Boot, places: Places, socket: Path, initrd: Path) -> list[str]:
+def _arguments(boot: Boot, places: Places, socket: Path) -> list[str]:
     machine = "q35,memory-backend=ram" + (",kernel-irqchip=split" if boot.iommu else "")
     append = f"console=ttyS0 quiet panic=-1 vm_checks={boot.checks} hugepages=16"
     device = {
@@ -81,7 +81,7 @@ def _arguments(boot: Boot, places: Places, socket: Path, initrd: Path) -> list[s
         "-serial", "stdio", "-no-reboot", "-machine", machine,
         "-accel", "tcg", "-cpu", "max", "-smp", "2",
         "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on",
-        "-kernel", str(places.kernel), "-initrd", str(initrd),
+        "-kernel", str(places.kernel), "-initrd", str(places.initrd),
     ]  # fmt: skip
     if boot.iommu:
         words += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
@@ -91,31 +91,26 @@ def _arguments(boot: Boot, places: Places, socket: Path, initrd: Path) -> list[s
     return [*words, "-device", json.dumps(device), "-append", append]
 
 
-def run(boot: Boot, board: str, places: Places, log: BinaryIO) -> Outcome:
+def run(boot: Boot, board: str, places: Places, log: IO[bytes]) -> Outcome:
     """Boot, wait for the end, read the console. Raises: CannotRun."""
     outcome = Outcome(boot)
-    socket = places.work / "gpu.sock"
-    initrd = places.work / "initrd"
-    with initrd.open("wb") as joined:
-        for part in places.initrds:
-            joined.write(part.read_bytes())
     began = time.monotonic()
-    said = (places.work / f"board-{boot.checks}.log").open("w+b")
-    server = _start_board(board, socket, said)
-    try:
-        console = _console(boot, _arguments(boot, places, socket, initrd), log, outcome)
-    finally:
-        status = _stop(server)
+    with TemporaryDirectory() as folder, TemporaryFile() as said:
+        socket = Path(folder, "gpu.sock")  # a socket's path has little room
+        server = _start_board(board, socket, said)
+        try:
+            console = _console(boot, _arguments(boot, places, socket), log, outcome)
+        finally:
+            status = _stop(server)
+        said.seek(0)
+        board_said = said.read()
     outcome.seconds = time.monotonic() - began
-    said.seek(0)
-    board_said = said.read()
-    said.close()
     log.write(b"\n----- the board -----\n" + board_said)
-    _judge(outcome, console, status, board_said.decode(errors="replace"))
+    judge(outcome, console, status, board_said.decode(errors="replace"))
     return outcome
 
 
-def _start_board(board: str, socket: Path, said: BinaryIO) -> subprocess.Popen[bytes]:
+def _start_board(board: str, socket: Path, said: IO[bytes]) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "boards", "vfio-user", board, "--socket", str(socket), "--once"]
     server = subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
@@ -145,7 +140,7 @@ def _stop(server: subprocess.Popen[bytes]) -> int:
         return server.wait()
 
 
-def _console(boot: Boot, arguments: list[str], log: BinaryIO, outcome: Outcome) -> str:
+def _console(boot: Boot, arguments: list[str], log: IO[bytes], outcome: Outcome) -> str:
     log.write(f"\n===== {boot.name} =====\n{' '.join(arguments)}\n".encode())
     log.flush()
     start = log.tell()
@@ -166,13 +161,16 @@ def _console(boot: Boot, arguments: list[str], log: BinaryIO, outcome: Outcome) 
     return console
 
 
-def _judge(outcome: Outcome, console: str, board_status: int, board_said: str) -> None:
+def judge(outcome: Outcome, console: str, board_status: int, board_said: str) -> None:
+    """What console and board said, as lines of the outcome; silence is a failure."""
     ended = None
     for line in console.splitlines():
         if match := _LINE.match(line):
             outcome.lines.append((match[1], match[2]))
         elif match := _STATUS.match(line):
             ended = int(match[1])
+    if not outcome.trouble and not outcome.lines:
+        outcome.trouble = "the guest checked nothing"
     if not outcome.trouble and ended is None:
         outcome.trouble = "the guest did not come to its end"
     elif not outcome.trouble and ended:

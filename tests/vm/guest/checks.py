@@ -37,7 +37,7 @@ CHECKS: dict[str, Sequence[Callable[[], str]]] = {
         whole.dry_run,
         hardware.dma_through_vfio,
         hardware.killed_and_restored,
-        whole.tensor_program,
+        whole.tensor_program_over_vfio,
         whole.smoke,
         whole.killed_at_work_then_restored,
         whole.killed_at_work_then_opened,

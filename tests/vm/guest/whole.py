@@ -66,9 +66,16 @@ def tensor_program_with_physical_dma() -> str:
     return _last_line(python(WORK, AMD_DMA="physical"))
 
 
+def tensor_program_over_vfio() -> str:
+    """The same behind an IOMMU, with interrupts that reach the process."""
+    said = _last_line(python(WORK))
+    expect("interrupts that came", " 0 interrupts" in said, False)
+    return said
+
+
 def smoke() -> str:
     """Every engine of the GPU does what it should."""
-    return _last_line(python("-m", "drivers.amd.probe", "--iface", "PCI", "--smoke"))
+    return _last_line(python(os.path.join(os.path.dirname(WORK), "engines.py")))
 
 
 def _killed_at_work() -> str:

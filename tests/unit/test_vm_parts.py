@@ -1,0 +1,80 @@
+"""Parts of `make vm` that need no virtual machine: the guest's file system, and who passed."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.support import check
+from tests.vm.cpio import CpioWriter
+from tests.vm.machine import Boot, Outcome, judge
+
+BOOT = Boot("a boot", "bars", iommu=False, limit_s=1)
+GOOD = "PASS  one (0.1 s): fine\r\nnoise\nPASS  two (0.2 s): 3\nvm: exit status 0\n"
+
+
+def entries(data: bytes) -> dict[str, tuple[int, bytes]]:
+    """Name to (mode, content). src: linux driver-api/early-userspace/buffer-format.rst"""
+    found: dict[str, tuple[int, bytes]] = {}
+    at = 0
+    while at < len(data):
+        check(data[at : at + 6] == b"070701", f"no header at {at}")
+        fields = [int(data[at + 6 + 8 * n : at + 14 + 8 * n], 16) for n in range(13)]
+        mode, size, name_bytes = fields[1], fields[6], fields[11]
+        name = data[at + 110 : at + 110 + name_bytes - 1].decode()
+        start = at + 110 + name_bytes
+        start += -start % 4
+        found[name] = mode, data[start : start + size]
+        at = start + size
+        at += -at % 4
+    return found
+
+
+def test_the_file_system_reads_back(tmp_path: Path) -> None:
+    source = tmp_path / "script"
+    source.write_bytes(b"#!/bin/sh\n")
+    source.chmod(0o755)
+    with CpioWriter(tmp_path / "image") as image:
+        image.file("/bin/script", source)
+        image.data("/etc/odd/name", b"12345")
+        image.link("/bin/other", "script")
+    with CpioWriter(tmp_path / "image", append=True) as image:
+        image.character_device("/dev/console", 5, 1)
+    found = entries((tmp_path / "image").read_bytes())
+    check(found["bin/script"] == (stat.S_IFREG | 0o755, b"#!/bin/sh\n"))
+    check(found["etc/odd/name"] == (stat.S_IFREG | 0o644, b"12345"))
+    check(found["bin/other"] == (stat.S_IFLNK | 0o777, b"script"))
+    check(stat.S_ISDIR(found["etc/odd"][0]) and stat.S_ISCHR(found["dev/console"][0]))
+    order = list(found)
+    check(order.index("etc") < order.index("etc/odd") < order.index("etc/odd/name"))
+    check(order.count("TRAILER!!!") == 1)
+
+
+def verdict(console: str, board_status: int = 0, trouble: str = "") -> Outcome:
+    outcome = Outcome(BOOT, trouble=trouble)
+    judge(outcome, console, board_status, "finding: something\n1 findings\n")
+    return outcome
+
+
+def test_a_good_boot_passes() -> None:
+    outcome = verdict(GOOD)
+    check(not outcome.failed, str(outcome))
+    check([kind for kind, _ in outcome.lines] == ["PASS"] * 3)
+
+
+@pytest.mark.parametrize(
+    ("console", "status", "trouble"),
+    [
+        ("", 0, ""),
+        (GOOD.replace("vm: exit status 0", "Kernel panic"), 0, ""),
+        (GOOD.replace("status 0", "status 1"), 0, ""),
+        (GOOD.replace("PASS  two", "FAIL  two"), 0, ""),
+        ("vm: exit status 0\n", 0, ""),
+        (GOOD, 1, ""),
+        (GOOD, 0, "no end after 300 s"),
+    ],
+)
+def test_everything_else_fails(console: str, status: int, trouble: str) -> None:
+    check(verdict(console, status, trouble).failed)
