@@ -35,6 +35,7 @@ def pci(address: str, ids: str, kind: str = "0x030000", driver: str = "") -> dic
         f"{folder}/vendor": f"0x{vendor}\n".encode(),
         f"{folder}/device": f"0x{device}\n".encode(),
         f"{folder}/resource0": b"",
+        f"{folder}/resource": b"0x0000008000000000 0x000000800fffffff 0x000000000014220c\n",
     }
     if driver:
         files[f"{folder}/driver"] = f"../../../../bus/pci/drivers/{driver}"
@@ -80,7 +81,8 @@ class FakeMachine:
     def readlink(self, path: str) -> str:
         target = self.files.get(path)
         if not isinstance(target, str):
-            raise self._fail(errno.EINVAL, f"readlink {path}")
+            number = errno.EINVAL if self.exists(path) else errno.ENOENT
+            raise self._fail(number, f"readlink {path}")
         return target
 
     def exists(self, path: str) -> bool:

@@ -2,26 +2,31 @@
 
 Nothing is opened, claimed or changed, unless --smoke asks to test every engine of every usable GPU
 (exit status 1 when one fails). --board looks at a software GPU instead of this machine.
---iface PCI --dry-run prints every step that claiming an AMD GPU on PCI would take, and takes none.
+--iface PCI shows the AMD GPUs on PCI, and what stands between each and AMD_IFACE=PCI; --dry-run
+prints every step that claiming would take, and takes none; --smoke claims and boots them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from drivers.amd.claim_chips import dry_run
 from drivers.amd.discovery import HwId
 from drivers.amd.look import Access, Gpu, Look, look
+from drivers.amd.pci.survey import Candidate, candidates
+from drivers.amd.pci.survey_report import pci_json, pci_table
 from drivers.amd.smoke import Outcome, smoke
 from drivers.amd.smoke_report import smoke_json, smoke_lines
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
+from drivers.base.pci import StateStore
 from drivers.choice import choose
 from drivers.machine.output import print_text
 from drivers.world.foreign import ForeignWorld
@@ -193,6 +198,34 @@ def run_smoke(world: World, found: Look) -> dict[str, list[Outcome]]:
     return {name: list(smoke(world, choose({}, name), firmware)) for name in usable}
 
 
+def probe_pci(
+    chosen: argparse.Namespace, world: World, environ: Mapping[str, str], state: StateStore | None
+) -> tuple[str, int]:
+    """The GPUs on PCI; with --smoke those that can be are claimed, booted and tested."""
+    if chosen.dry_run:
+        return dry_run(world), 0
+    found = candidates(world, choose(environ))
+    text = pci_json(found) if chosen.json else pci_table(found)
+    if not chosen.smoke:
+        return text, 0
+    outcomes = {
+        one.name: list(_smoke_pci(world, environ, one, state)) for one in found if one.ready
+    }
+    passed = bool(outcomes) and all(one.ok for tests in outcomes.values() for one in tests)
+    lines = [line for name, tests in outcomes.items() for line in smoke_lines(name, tests)]
+    nothing = [] if outcomes else _wrapped("-", "no test was run: no GPU can be claimed")
+    return "\n".join([text, *lines, *nothing]), int(not passed)
+
+
+def _smoke_pci(
+    world: World, environ: Mapping[str, str], one: Candidate, state: StateStore | None
+) -> Iterator[Outcome]:
+    from compilers.amd_smoke import firmware
+
+    choice = replace(choose(environ, one.name), iface="PCI")
+    return smoke(world, choice, firmware, state)
+
+
 def board_machine(chip: str) -> Any:
     """A machine with one software GPU, which has no type in common with us. Raises: NotFound."""
     from boards.amd.machine import open_board
@@ -210,23 +243,30 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
     parser.add_argument("--board", metavar="CHIP", help='a software GPU ("gfx1100")')
     parser.add_argument(
-        "--iface", choices=("KFD", "PCI"), default="KFD", help="PCI: unclaimed GPUs"
+        "--iface", choices=("KFD", "PCI"), default="KFD", help="PCI: without a kernel driver"
     )
     parser.add_argument("--dry-run", action="store_true", help="with PCI: what claiming would do")
     chosen = parser.parse_args(arguments)
-    if chosen.dry_run != (chosen.iface == "PCI"):
-        parser.error("--iface PCI and --dry-run go together: claiming itself is not a probe's job")
+    if chosen.dry_run and chosen.iface != "PCI":
+        parser.error("--dry-run needs --iface PCI: nothing is claimed through KFD")
+    if chosen.iface == "PCI" and chosen.board:
+        parser.error("--board goes through KFD; `python -m boards run --iface PCI` boots one")
     return chosen
 
 
-def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, int]:
+def probe(
+    arguments: Sequence[str],
+    world: World | None = None,
+    environ: Mapping[str, str] | None = None,
+    state: StateStore | None = None,
+) -> tuple[str, int]:
     """What the command prints, and its exit status. Raises: DeviceError."""
     chosen = parse(arguments)
     board = board_machine(chosen.board) if chosen.board else None
     if world is None:
         world = ForeignWorld(board) if board is not None else LinuxWorld()
-    if chosen.dry_run:
-        return dry_run(world), 0
+    if chosen.iface == "PCI":
+        return probe_pci(chosen, world, os.environ if environ is None else environ, state)
     found = look(world)
     outcomes = run_smoke(world, found) if chosen.smoke else {}
     findings = [str(finding) for finding in board.findings] if board is not None else []

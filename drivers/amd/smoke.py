@@ -20,6 +20,7 @@ from drivers.amd.memory import AmdBuffer
 from drivers.amd.opening import open_amd
 from drivers.base.contracts import Firmware, Param, World
 from drivers.base.errors import DeviceError
+from drivers.base.pci import StateStore
 from drivers.choice import Choice
 from queues.amd_copy import copy_packets
 
@@ -54,12 +55,14 @@ Test = Callable[[], str]
 """Returns what there is to say of it. Raises: DeviceError."""
 
 
-def smoke(world: World, choice: Choice, firmware: Firmware) -> Iterator[Outcome]:
+def smoke(
+    world: World, choice: Choice, firmware: Firmware, state: StateStore | None = None
+) -> Iterator[Outcome]:
     """Every test of one GPU, each as soon as it is done."""
     for name, aql in QUEUES:
         with ExitStack() as stack:
             opened: list[AmdDevice] = []
-            begin = partial(_open, world, replace(choice, aql=aql), stack, opened)
+            begin = partial(_open, world, replace(choice, aql=aql), state, stack, opened)
             outcome = timed(world, f"open, {name} queue", begin)
             yield outcome
             for device in opened:
@@ -77,8 +80,11 @@ def timed(world: World, name: str, test: Test) -> Outcome:
     return Outcome(name, ok, world.monotonic_s() - start_s, detail)
 
 
-def _open(world: World, choice: Choice, stack: ExitStack, opened: list[AmdDevice]) -> str:
-    device = stack.enter_context(open_amd(world, choice))
+def _open(
+    world: World, choice: Choice, state: StateStore | None, stack: ExitStack,
+    opened: list[AmdDevice],
+) -> str:  # fmt: skip
+    device = stack.enter_context(open_amd(world, choice, state=state))
     opened.append(device)
     return f"{device.name}, {device.arch}"
 
@@ -96,7 +102,9 @@ def _tests(
     node = device.node
     with ExitStack() as stack:
         rings: dict[int, CopyRing] = {}
-        for number in range(node.sdma_engines + node.sdma_xgmi_engines):
+        if device.iface.queues_per_engine == 1:  # the device's own is the first engine's
+            rings[0] = device.copies
+        for number in range(len(rings), node.sdma_engines + node.sdma_xgmi_engines):
             yield f"SDMA{number} queue", partial(_engine_open, device, number, stack, rings)
         for number, ring in rings.items():
             yield f"SDMA{number} copy", partial(_engine_copy, device, ring, number)

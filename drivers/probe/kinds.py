@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from drivers.choice import choose
 from drivers.cpu.features import read_processor
 from drivers.machine.buses import AMD, NVIDIA, PCI_ROOT, USB_BRIDGES
 from drivers.machine.system import clang_description, find_library
@@ -86,8 +87,22 @@ def _pci(machine: Machine, kind: str, vendor: int, name: str, module: str) -> Fi
 
 
 def amd_pci(machine: Machine) -> Finding:
-    """AMD without a kernel driver."""
-    return _pci(machine, "AMD", AMD, "AMD", "amdgpu (AMD_IFACE=KFD)")
+    """AMD without a kernel driver: a known chip that may be claimed, and its firmware."""
+    from drivers.amd.pci.survey import candidates
+
+    found = candidates(machine.world, choose(machine.environ))
+    if not found:
+        advice = f"see `lspci -d {AMD:04x}:`"
+        return Finding("AMD", "PCI", False, "no AMD GPU is on PCI", advice)
+    details = {"gpus": [str(one.function) for one in found]}
+    for one in found:
+        if one.ready:
+            reason = f"{one.function}; {one.facts()[1]}; AMD_IFACE=PCI would claim and boot it"
+            return Finding("AMD", "PCI", True, reason, "", details)
+    first = found[0]
+    obstacle = first.obstacles[0]
+    advice = obstacle.advice or "python -m drivers.amd.probe --iface PCI tells more"
+    return Finding("AMD", "PCI", False, f"{first.function}; {obstacle.reason}", advice, details)
 
 
 def amd_usb(machine: Machine) -> Finding:

@@ -1,0 +1,54 @@
+"""What `python -m drivers.amd.probe --iface PCI` prints."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from drivers.amd.pci.survey import Candidate
+
+WIDTH_CHARS: Final = 100
+_INDENT: Final = " " * 12
+NONE: Final = "no AMD GPU is on PCI: see `lspci -d 1002:`"
+
+
+def pci_table(found: Sequence[Candidate]) -> str:
+    """Every GPU with its facts, and what is in the way with what to do."""
+    lines: list[str] = []
+    for one in found:
+        state = "would be claimed and booted" if one.ready else "would be left as it is"
+        lines += _wrapped(one.name, f"{one.chip or 'unknown chip'} {one.function}: {state}")
+        for fact in one.facts():
+            lines += _wrapped("", fact)
+        for obstacle in one.obstacles:
+            lines += _wrapped("", obstacle.reason)
+            lines += _wrapped("", f"-> {obstacle.advice}") if obstacle.advice else []
+    return "\n".join(lines or [NONE])
+
+
+def pci_json(found: Sequence[Candidate]) -> str:
+    """The same as one object."""
+    return json.dumps({"gpus": [_json(one) for one in found]}, indent=2)
+
+
+def _json(one: Candidate) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "chip": one.chip or None,
+        "ready": one.ready,
+        "pci": asdict(one.function),
+        "method": one.method.value if one.method is not None else None,
+        "facts": one.facts(),
+        "obstacles": [asdict(obstacle) for obstacle in one.obstacles],
+        "firmware": asdict(one.firmware) if one.firmware is not None else None,
+    }
+
+
+def _wrapped(start: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+    )  # fmt: skip

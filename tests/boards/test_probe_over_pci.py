@@ -1,0 +1,88 @@
+"""What the probes say of a bare GPU: ready or why not, without a write; --smoke boots and tests."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from boards.amd.pci_machine import MachineOptions, open_pci_board
+from boards.amd.pci_world import PciWorld
+from drivers.amd.probe import probe
+from drivers.probe import Finding, Machine, run
+from drivers.probe.kinds import CHECKS
+from drivers.world.foreign import ForeignWorld
+from drivers.world.foreign_state import ForeignState
+from tests.support import check
+
+VRAM_BYTES = 256 << 20
+
+
+def machine(**options: object) -> PciWorld:
+    return open_pci_board("gfx1100", options=MachineOptions(vram_bytes=VRAM_BYTES, **options))
+
+
+def environ(board: PciWorld) -> dict[str, str]:
+    return {"UNBOUND_FIRMWARE_MANIFEST": board.firmware, "PATH": "/usr/bin"}
+
+
+def look(board: PciWorld, *arguments: str) -> tuple[str, int]:
+    world, state = ForeignWorld(board), ForeignState(board.state)
+    return probe(["--iface", "PCI", *arguments], world, environ(board), state)
+
+
+def finding(board: PciWorld, env: dict[str, str]) -> Finding:
+    seen = Machine(ForeignWorld(board), env, {}.get)
+    return run({("AMD", "PCI"): CHECKS["AMD", "PCI"]}, seen)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "ready", "says"),
+    [
+        ({}, True, "DMA where the IOMMU lets it"),
+        ({"iommu": False}, True, "no DMA, everything lies in its own memory"),
+        ({"amdgpu": True}, True, "bound to amdgpu"),
+        ({"vfio": False}, False, "vfio-pci is not loaded"),
+        ({"boot_vga": True}, False, "boot display"),
+        ({"audio_driver": "snd_hda_intel"}, False, "snd_hda_intel"),
+    ],
+)
+def test_ready_or_not(options: dict[str, object], ready: bool, says: str) -> None:
+    board = machine(**options)
+    text, status = look(board)
+    said = " ".join(text.split())
+    check(status == 0 and says in said and ("would be claimed" in said) == ready, text)
+    check("AMD:0" in text and "256 MiB" in text and max(map(len, text.splitlines())) <= 100, text)
+    row = json.loads(look(board, "--json")[0])["gpus"][0]
+    check((row["chip"], row["ready"], row["name"]) == ("gfx1100", ready, "AMD:0"), str(row))
+    found = finding(board, environ(board))
+    check(found.ready == ready and (not ready or says in found.reason), str(found))
+    check(ready or found.advice, "no advice")
+    check(not board.machine.writes and not board.panel.count, "something was touched")
+
+
+def test_without_firmware_it_is_not_ready() -> None:
+    board = machine()
+    found = finding(board, {})
+    check(not found.ready and "firmware" in found.reason, str(found))
+    check("nstall" in found.advice, found.advice)
+
+
+def test_the_smoke_test_boots_it_and_gives_it_back() -> None:
+    board = machine(amdgpu=True)
+    text, status = look(board, "--smoke")
+    check(status == 0 and "SDMA0 copy" in text and "AQL kernel" in text, text)
+    check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
+    check(board.readlink("/sys/bus/pci/devices/0000:03:00.0/driver").endswith("amdgpu"))
+
+
+def test_the_smoke_test_of_what_cannot_be_claimed() -> None:
+    text, status = look(machine(boot_vga=True), "--smoke")
+    check(status == 1 and "no GPU can be claimed" in text, text)
+
+
+def test_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--dry-run"], ["--iface", "PCI", "--board", "gfx1100"]):
+        with pytest.raises(SystemExit):
+            probe(arguments)
+        check("--" in capsys.readouterr().err)
