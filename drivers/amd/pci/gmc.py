@@ -70,6 +70,8 @@ def up(gpu: BareGpu) -> None:
         vm_hub.up(gpu, hub, first, last)
     gpu.flush_hdp()
     for hub in memory_hubs(gpu):
+        if gpu.gc_version[0] > GFX9:
+            hub.write(f"VM_INVALIDATE_ENG{ENGINE}_SEM", 0)  # an owner who was killed may hold it
         _flush(gpu, hub, 0, memory=True)
 
 
