@@ -86,6 +86,16 @@ def test_the_resizable_bar_resizes() -> None:
     check(bare.gpu.bars[0].nbytes == 1 << 30, "a size that is not offered was taken")
 
 
+def test_capabilities_of_power_and_link() -> None:
+    bare = Bare("gfx1100")
+    at = capability(bare, 1)
+    check(word(bare, at + 4, 2) & 8, "src: PCI_PM_CTRL_NO_SOFT_RESET")
+    put(bare, at + 4, 0xFFFF, 2)
+    check(word(bare, at + 4, 2) == 0xB, "more than the power state can be written")
+    link = word(bare, capability(bare, 0x10) + 0x12, 2)
+    check((link & 0xF, link >> 4 & 0x3F) == (4, 16), f"{link:#x} is not 16 GT/s, 16 lanes")
+
+
 class Bus:
     def __init__(self) -> None:
         self.messages: list[int] = []
