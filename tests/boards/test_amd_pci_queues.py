@@ -212,6 +212,28 @@ def test_a_queue_that_waits_is_drained_or_reset(name: str) -> None:
     quiet(board)
 
 
+def test_the_order_of_a_queues_life() -> None:
+    """The descriptor has arrived before the queue is active; banked registers are left alone."""
+    board, gpu = brought_up("gfx1100")
+    queue = BenchQueue(Process(board, gpu), "PM4")
+    told: list[Any] = []
+    gpu.mmio.bus.trace = told.append
+    queue.start()
+    names = [access.name for access in told if access.op == "W"]
+    active = len(names) - 1 - names[::-1].index("GC.CP_HQD_ACTIVE")
+    check("HDP_MEM_FLUSH" in names[:active], f"{names}")
+    check(names[active + 1 :] == ["GC.GRBM_GFX_CNTL"], f"{names[active:]}")
+    check(gpu.block(gfx.HwId.GC).read("GRBM_GFX_CNTL") == 0)
+    board.graphics.compute.hang((1, 0, 0), for_good=False)
+    told.clear()
+    check(queue.stop())
+    wanted = [("GC.CP_HQD_DEQUEUE_REQUEST", 1), ("GC.CP_HQD_DEQUEUE_REQUEST", 2),
+              ("GC.SPI_COMPUTE_QUEUE_RESET", 1), ("GC.CP_HQD_DEQUEUE_REQUEST", 0)]  # fmt: skip
+    found = [(t.name, t.value) for t in told if t.op == "W" and t.name != "GC.GRBM_GFX_CNTL"]
+    check(found == wanted, f"{found}")
+    check(gpu.block(gfx.HwId.GC).read("GRBM_GFX_CNTL") == 0)
+
+
 @pytest.mark.parametrize("kind", ["PM4", "SDMA"])
 def test_a_queue_that_is_stuck_is_told(kind: Any) -> None:
     board, gpu = brought_up("gfx1100")
@@ -271,6 +293,7 @@ def test_leaving_and_coming_back(name: str) -> None:
     queue.start()
     gfx.down(gpu)
     sdma.down(gpu)
+    check(not any(_active(gc) for gc in _cores(gpu)), "a queue is still active")
     later = identified(board)
     reads = later.mmio.reads
     bring_up(later, warm=True)

@@ -32,7 +32,7 @@ class Vram:
         self.data, self.dirty = bytearray(nbytes), False
 
     def write(self, off: int, data: bytes) -> None:
-        check(0 <= off and off + len(data) <= len(self.data), "write outside VRAM")
+        check(off >= 0 and off + len(data) <= len(self.data), "write outside VRAM")
         self.data[off : off + len(data)] = data
         self.dirty = True
 
@@ -117,6 +117,7 @@ def test_no_memory_for_tables_leaves_nothing() -> None:
     table.map(VA, [(0, PAGE)], **RIGHTS)
     with pytest.raises(OutOfMemory):
         table.map(VA + HUGE - PAGE, [(0, HUGE * 512)], **RIGHTS)
+    table.settle()
     with pytest.raises(OutOfMemory):
         table.map(VA + HUGE * 512, [(PAGE, PAGE)], **RIGHTS)
     check(look(gpu, 12, table, VA + HUGE - PAGE) is None)

@@ -13,7 +13,7 @@ from drivers.base.errors import BadArgument, OutOfMemory
 from tests.support import check
 
 PAGE, BIG, HUGE, MIB = 4096, 64 << 10, 2 << 20, 1 << 20
-OPERATIONS = 20_000
+OPERATIONS = 100_000
 """In a test; a million were run by hand (`_pages_at_random(1_000_000, ...)`)."""
 
 
@@ -85,7 +85,7 @@ def test_freeing_twice_is_an_error() -> None:
     pieces = pages.alloc(BIG)
     pages.free(pieces)
     for wrong in (pieces, ((MIB, PAGE),), ((0, 0),)):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="taken"):
             pages.free(wrong)
 
 
@@ -136,3 +136,9 @@ def test_addresses_are_given_back_once() -> None:
             space.give(wrong)
     check(space.take(PAGE) != va, "used again before a flush")
     space.settle()
+
+
+def test_guards_are_inside_of_the_space() -> None:
+    with pytest.raises(OutOfMemory):
+        AddressSpace(1 << 45, (1 << 45) + 2 * PAGE - 1).take(PAGE)
+    check(AddressSpace(1 << 45, (1 << 45) + 3 * PAGE - 1).take(PAGE) == (1 << 45) + PAGE)

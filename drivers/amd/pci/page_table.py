@@ -239,6 +239,7 @@ class PageTable:
     def _prune(self, va: int) -> None:
         """Drop tables that were made for an address, and got no entry."""
         self._retire(self._path(va), va)
+        self.gpu.flush_hdp()
 
     def _forget_run(self, va: int, end: int) -> int:
         """Empty the entries of one table from `va` on; the address behind them."""
