@@ -1,8 +1,8 @@
 """The security processor's bootloader: stage by stage, until sOS runs.
 
-It takes each stage once. So every stage has a place of its own, and the mailbox's last address
-tells the next boot how far one that was killed had come. Nothing else could: before sOS runs there
-is nobody who resets the GPU.
+It takes each stage once. So every stage has an address of its own, and another one is left in the
+mailbox when it has passed: that tells the next boot how far one that was killed had come. Nothing
+else could: before sOS runs there is nobody who resets the GPU.
 
 Source: Linux 6.12, psp_v13_0.c, psp_v14_0.c; order: amdgpu_psp.c, psp_hw_start()
 """
@@ -40,10 +40,14 @@ def up(gpu: BareGpu, firmware: FirmwareSet, *, spl_is_kdb: bool) -> None:
         source = PspFw.KDB if kind is PspFw.SPL and spl_is_kdb else kind
         if source in firmware.bootloader:
             todo.append((number, firmware.bootloader[source]))
-    value = _wait(gpu)
-    last = _last_address(gpu)
-    if last is not None:
-        todo = _rest(gpu, todo, last, failed=value != READY)
+    failed = _wait(gpu) != READY
+    last, passed = _last(gpu)
+    if last == len(STAGES) - 1:
+        todo = _afresh(gpu, todo)
+    elif passed and not failed:
+        todo = [one for one in todo if one[0] > last]
+    elif last >= 0:
+        todo = _after(gpu, [one for one in todo if one[0] >= last])
     for number, part in todo:
         value = _load(gpu, number, part)
         if value != READY:
@@ -51,34 +55,41 @@ def up(gpu: BareGpu, firmware: FirmwareSet, *, spl_is_kdb: bool) -> None:
     _wait_for_sos(gpu)
 
 
-def _rest(gpu: BareGpu, todo: list[tuple[int, Part]], last: int, *, failed: bool
-          ) -> list[tuple[int, Part]]:  # fmt: skip
-    """Stages that an earlier boot did not come to; `last` is the one it named last.
+def _after(gpu: BareGpu, todo: list[tuple[int, Part]]) -> list[tuple[int, Part]]:
+    """What follows the first stage, whose command may or may not have arrived.
 
-    Whether that one was also ordered is told by the next: it is refused when something is missing.
+    It is sent once more: refused where it had passed, which the next one shows.
     """
-    if failed:
-        return [one for one in todo if one[0] >= last]
-    rest = [one for one in todo if one[0] > last]
-    if not rest:
-        return [one for one in todo if one[0] >= last]
-    number, part = rest[0]
-    if _load(gpu, number, part) == READY:
-        return rest[1:]
-    return [one for one in todo if one[0] >= last]
+    if todo:
+        _load(gpu, *todo[0])
+    return todo[1:]
+
+
+def _afresh(gpu: BareGpu, todo: list[tuple[int, Part]]) -> list[tuple[int, Part]]:
+    """sOS was told to start and does not run: a reset that kept the mailbox came after it.
+
+    Or else the order never arrived; then the first stage is refused.
+    """
+    return todo[1:] if _load(gpu, *todo[0]) == READY else todo[-1:]
 
 
 def _slot(number: int) -> Place:
     return Place(PSP_STAGES.offset + number * MIB, MIB)
 
 
-def _last_address(gpu: BareGpu) -> int | None:
-    """The stage of ours whose address is in the mailbox."""
-    address = gpu.block(HwId.MP0).read("C2PMSG_36", ones=True)
+def _mark(gpu: BareGpu, number: int, *, passed: bool) -> int:
+    """What the address register holds while a stage is loaded, and when it has passed."""
+    return gpu.mc_address(_slot(number + len(STAGES) * passed)) >> _MESSAGE_SHIFT
+
+
+def _last(gpu: BareGpu) -> tuple[int, bool]:
+    """The stage that an earlier boot came to, -1 when there was none; whether it passed."""
+    value = gpu.block(HwId.MP0).read("C2PMSG_36", ones=True)
     for number in range(len(STAGES)):
-        if address == gpu.mc_address(_slot(number)) >> _MESSAGE_SHIFT:
-            return number
-    return None
+        for passed in (False, True):
+            if value == _mark(gpu, number, passed=passed):
+                return number, passed
+    return -1, False
 
 
 def _load(gpu: BareGpu, number: int, part: Part) -> int:
@@ -86,12 +97,15 @@ def _load(gpu: BareGpu, number: int, part: Part) -> int:
     kind, command = STAGES[number]
     block, slot = gpu.block(HwId.MP0), _slot(number)
     place(gpu, slot, part.data, kind.name)
-    block.write("C2PMSG_36", gpu.mc_address(slot) >> _MESSAGE_SHIFT)
+    block.write("C2PMSG_36", _mark(gpu, number, passed=False))
     block.write("C2PMSG_35", command)
     if kind is PspFw.SOS:
         gpu.mmio.bus.clock.sleep(_SETTLE_S)
         return READY
-    return _wait(gpu)
+    value = _wait(gpu)
+    if value == READY:
+        block.write("C2PMSG_36", _mark(gpu, number, passed=True))
+    return value
 
 
 def _wait(gpu: BareGpu) -> int:
