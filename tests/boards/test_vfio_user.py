@@ -121,6 +121,8 @@ def test_registers_are_asked_about() -> None:
             equal(bench.client.read(5, off, nbytes).error, errno.EINVAL)
         equal(bench.client.read(1, 0, 4).error, errno.EINVAL)
         equal(bench.client.write(7, 4095, b"ab").error, errno.EINVAL)
+        said_four = struct.pack("<QII", 0x20, 5, 4) + b"abc"
+        equal(bench.client.ask(10, said_four).error, errno.EINVAL)
 
 
 def test_many_writes_in_one_message() -> None:
