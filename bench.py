@@ -77,6 +77,10 @@ def _board_options(parser: argparse.ArgumentParser) -> None:
     queues.add_argument("--aql", dest="aql", action="store_true", default=None)
     queues.add_argument("--pm4", dest="aql", action="store_false")
     group.add_argument("--compiler", choices=("LLVM", "HIP"), default="LLVM")
+    parser.add_argument(
+        "--trace", metavar="FILE", type=Path,
+        help="with AMD_IFACE=PCI: write every register access to FILE, by name",
+    )  # fmt: skip
 
 
 def pin_settings(threads: int, device: str | None, blas_core: str | None) -> str:
@@ -157,6 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; 1 when a row failed, 2 when the question was wrong."""
     args = parse(sys.argv[1:] if argv is None else argv)
     note = pin_settings(args.threads, args.device, args.blas_core)
+    if args.trace:
+        os.environ["AMD_TRACE"] = str(args.trace.absolute())
     from benchmarks.context import Context
     from benchmarks.rows import ROWS
     from drivers.base.errors import DeviceError

@@ -36,6 +36,7 @@ def _setup(args: argparse.Namespace) -> Setup:
         compiler=args.compiler,
         iface=choice.iface or "KFD",
         dma=choice.dma or "",
+        trace=choice.trace or "",
     )
 
 

@@ -49,6 +49,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--iface", choices=_IFACES, default=_IFACES[0], help="how it is met")
     parser.add_argument("--dma", choices=("iommu", "vram"), default="",
                         help="with PCI: a machine with an IOMMU (default), or without")  # fmt: skip
+    parser.add_argument("--trace", type=Path, metavar="FILE",
+                        help="with PCI: every register access, by name")  # fmt: skip
     parser.add_argument("--gpus", type=int, default=1, metavar="N", help="AMD:0 ... AMD:N-1")
     parser.add_argument("--vram-mib", type=int, default=1024, metavar="N", help="of each GPU")
     rules = parser.add_mutually_exclusive_group()
@@ -110,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     setup = Setup(
         args.board, args.gpus, args.aql, args.compiler, args.strict, args.vram_mib * _MIB,
-        args.iface, args.dma,
+        args.iface, args.dma, trace=str(args.trace.absolute()) if args.trace else "",
     )  # fmt: skip
     set_environ(setup, os.environ)
     trace = args.output if args.command == "trace" else None

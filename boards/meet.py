@@ -46,6 +46,8 @@ class Setup:
     late: bool = False
     """Queues run late, as silicon's do, so that a driver that forgets to wait is noticed."""
     function: PciOptions = field(default_factory=PciOptions)
+    trace: str = ""
+    """File for every register access over PCI."""
 
     @property
     def environ(self) -> dict[str, str]:
@@ -55,6 +57,8 @@ class Setup:
             found["AMD_IFACE"] = self.iface
         if self.dma:
             found["AMD_DMA"] = self.dma
+        if self.trace:
+            found["AMD_TRACE"] = self.trace
         return found if self.aql is None else {**found, "AMD_AQL": str(int(self.aql))}
 
     def options(self) -> Options:

@@ -60,6 +60,8 @@ class Choice:
     """
     firmware_manifest: str | None = None
     """A manifest that says which firmware files are known, in place of the one that comes along."""
+    trace: str | None = None
+    """Where every register access of a GPU over PCI is written to, by name."""
 
 
 def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
@@ -84,6 +86,7 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         aql=_flag(environ, "AMD_AQL") if environ.get("AMD_AQL") else None,
         dma=_one_of(environ, "AMD_DMA", DMA),
         firmware_manifest=_file(environ, "UNBOUND_FIRMWARE_MANIFEST"),
+        trace=_file(environ, "AMD_TRACE"),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from drivers.amd.chips import CHIPS as ALL_CHIPS
 from drivers.amd.claim_chips import CHIPS, known
 from drivers.amd.pci.boot import identify
 from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
 from drivers.base.pci import StateStore
@@ -47,16 +48,17 @@ def pick(world: World, address: str | None) -> PciFunction:
 
 
 @contextmanager
-def looked_at(world: World, state: StateStore, function: PciFunction) -> Iterator[BareGpu]:
+def looked_at(
+    world: World, state: StateStore, function: PciFunction, trace: str | None = None
+) -> Iterator[BareGpu]:
     """Claim a GPU and read its discovery table; everything is given back at the end.
 
-    Raises: Busy with the pid of whoever uses it, Refused.
+    `trace` is a file for every access. Raises: Busy with the pid of whoever uses it, Refused.
     """
     name = CHIPS[function.device]
     chip = next(chip for chip in ALL_CHIPS.values() if chip.name == name)
-    with claim(world, state, function.address, known) as claimed:
-        session = open_session(world, claimed)
-        try:
-            yield identify(session, chip, function.device)
-        finally:
-            session.close()
+    with ExitStack() as stack:
+        file = None if trace is None else stack.enter_context(TraceFile(trace, world))
+        claimed = stack.enter_context(claim(world, state, function.address, known))
+        session = stack.enter_context(open_session(world, claimed))
+        yield identify(session, chip, function.device, file)

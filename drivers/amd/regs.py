@@ -149,6 +149,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--write", type=lambda text: int(text, 0), metavar="VALUE")
     parser.add_argument("--yes", action="store_true", help="with --write: really write")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--trace", metavar="FILE", help="write every register access to FILE")
     chosen = parser.parse_args(arguments)
     if chosen.write is not None and (not chosen.yes or len(chosen.names) != 1 or chosen.chip):
         parser.error("--write needs one name and --yes: a wrong value can hang the machine")
@@ -179,7 +180,7 @@ def run(arguments: Sequence[str], world: World, state: StateStore | None = None)
         return _without_gpu(chosen)
     function = pick(world, chosen.address)
     places = open_state(os.environ) if state is None else state
-    with looked_at(world, places, function) as gpu:
+    with looked_at(world, places, function, chosen.trace) as gpu:
         if chosen.write is not None:
             readings = write(gpu, chosen.names[0], chosen.write, chosen.block, chosen.instance)
         else:

@@ -42,17 +42,22 @@ class Line:
     lacks: tuple[str, ...]
 
 
-def look(world: World, state: StateStore | None) -> list[Line]:
-    """Every AMD GPU on PCI. `state`: where claims are; None: GPUs without driver are not asked."""
+def look(world: World, state: StateStore | None, trace: str | None = None) -> list[Line]:
+    """Every AMD GPU on PCI. `state`: where claims are; None: GPUs without driver are not asked.
+
+    `trace` is a file for the register accesses; each GPU's has its address behind the name.
+    """
     free = {one.address for one in free_gpus(world)}
     return [
-        _one(world, state, function, function.address in free)
+        _one(world, state, function, function.address in free, trace)
         for function in gpus(world)
         if function.vendor == AMD
     ]
 
 
-def _one(world: World, state: StateStore | None, function: PciFunction, free: bool) -> Line:
+def _one(
+    world: World, state: StateStore | None, function: PciFunction, free: bool, trace: str | None
+) -> Line:
     if function.driver == _KERNEL_DRIVER:
         readings, lacks = sensors.read(world, function.folder)
         return Line(function, readings, tuple(lacks))
@@ -60,13 +65,14 @@ def _one(world: World, state: StateStore | None, function: PciFunction, free: bo
         driver = function.driver or "nobody"
         return Line(function, Readings(), (f"{driver} drives it, who tells nothing here",))
     try:
-        return _ask(world, state, function)
+        return _ask(world, state, function, trace)
     except DeviceError as error:
         return Line(function, Readings(), (str(error),))
 
 
-def _ask(world: World, state: StateStore, function: PciFunction) -> Line:
-    with looked_at(world, state, function) as gpu:
+def _ask(world: World, state: StateStore, function: PciFunction, trace: str | None) -> Line:
+    file = None if trace is None else f"{trace}.{function.address}"
+    with looked_at(world, state, function, file) as gpu:
         memory = Readings(memory_bytes=gpu.vram_bytes)
         found = ownership.look(gpu)
         if found is not Found.WARM:
@@ -121,13 +127,15 @@ def command(
     """The command: print, and the exit status."""
     parser = argparse.ArgumentParser(prog="python -m drivers.amd.smi", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--trace", metavar="FILE",
+                        help="write the register accesses of each GPU to FILE.ADDRESS")  # fmt: skip
     chosen = parser.parse_args(arguments)
     machine = LinuxWorld() if world is None else world
     try:
         places = state
         if places is None and world is None and free_gpus(machine):
             places = open_state(os.environ)
-        lines = look(machine, places)
+        lines = look(machine, places, chosen.trace)
     except DeviceError as error:
         sys.stderr.write(f"smi: {error}\n")
         return 1

@@ -23,7 +23,9 @@ from drivers.amd.pci.mmio import Mmio
 from drivers.amd.pci.ownership import Found
 from drivers.amd.pci.psp_ring import PspRing
 from drivers.amd.pci.steps import Done, Progress, Step, run
+from drivers.amd.pci.trace import TracedRegion, TraceFile
 from drivers.amd.pci.vram import VramPages
+from drivers.base.contracts import Region
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported
 from drivers.base.undo import run_all
 
@@ -45,21 +47,25 @@ class Report:
 
 
 def boot(session: PciSession, chip: Chip, firmware: FirmwareSet, device_id: int = 0, *,
-         progress: Progress | None = None) -> BareGpu:  # fmt: skip
+         progress: Progress | None = None, trace: TraceFile | None = None) -> BareGpu:  # fmt: skip
     """Identify a GPU and start it. Raises: as those two do."""
-    gpu = identify(session, chip, device_id)
+    gpu = identify(session, chip, device_id, trace)
     start(gpu, firmware, progress=progress)
     return gpu
 
 
-def identify(session: PciSession, chip: Chip, device_id: int = 0) -> BareGpu:
+def identify(
+    session: PciSession, chip: Chip, device_id: int = 0, trace: TraceFile | None = None
+) -> BareGpu:
     """Read the discovery table and know the GPU; nothing about it is changed.
 
     Raises: MalformedInput, Unsupported when the table is of another chip, DeviceGone.
     """
     bus = RegisterBus(session.bar(BAR_REGISTERS), session.world)
     bus.step = "read the discovery table"
-    vram = session.bar(BAR_VRAM, combine=True)
+    vram: Region = session.bar(BAR_VRAM, combine=True)
+    if trace is not None:
+        bus.trace, vram = trace.register, TracedRegion(vram, trace.written)
     ips, vram_bytes = discovery.read_table(bus, vram)
     if ips.version(HwId.GC) not in chip.gc:
         shown = ".".join(map(str, ips.version(HwId.GC)))

@@ -14,6 +14,7 @@ from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import VMID, Process
+from drivers.amd.pci.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
 from drivers.base.pci import StateStore
@@ -49,18 +50,29 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
     firmware = firmware_of(world, choice, function, chip)
     method, grade = _GRADES[choice.dma]
     with Undo() as undo:
+        trace = open_trace(choice, world)
+        if trace is not None:
+            undo.add(trace.close)
         places = open_state(os.environ) if state is None else state
         claimed = claim(world, places, function.address, known, method)
         undo.add(claimed.close)
         session = open_session(world, claimed, grade)
         undo.add(session.close)
-        gpu = boot.boot(session, chip, firmware, function.device)
+        gpu = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))
         table = PageTable(gpu, VMID)
-        give_back = partial(run_all, [session.close, claimed.close])
+        closing = [] if trace is None else [trace.close]
+        give_back = partial(run_all, [session.close, claimed.close, *closing])
         iface = PciIface(gpu, Process(gpu), table, give_back)
         iface.start()
     return iface
+
+
+def open_trace(choice: Choice, world: World) -> TraceFile | None:
+    """Where register accesses are written, where the user wants that; each GPU has a file."""
+    if choice.trace is None:
+        return None
+    return TraceFile(f"{choice.trace}.{choice.index}" if choice.index else choice.trace, world)
 
 
 def chosen(world: World, index: int) -> PciFunction:

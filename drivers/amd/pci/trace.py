@@ -20,15 +20,23 @@ from typing import Self
 from drivers.amd.pci.bus import Access
 from drivers.base.contracts import Region
 from drivers.base.deadline import Clock
+from drivers.base.errors import BadArgument
 
 VRAM_BAR = 0
 
 
 class TraceFile:
-    """An open trace. Times are seconds from its beginning."""
+    """An open trace, complete to the last access. Times are seconds from its beginning.
+
+    Raises: BadArgument when the file cannot be written.
+    """
 
     def __init__(self, path: str, clock: Clock) -> None:
-        self._file = TextIOWrapper(FileIO(path, "w"), encoding="ascii")
+        try:
+            raw = FileIO(path, "w")
+        except OSError as error:
+            raise BadArgument(f"{path}: {error.strerror}", hint="Name a file to write") from error
+        self._file = TextIOWrapper(raw, encoding="ascii", line_buffering=True)
         self._clock, self._begun_s = clock, clock.monotonic_s()
 
     def register(self, access: Access) -> None:
