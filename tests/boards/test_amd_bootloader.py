@@ -59,7 +59,7 @@ def test_a_stage_that_is_refused_is_named() -> None:
     broken = bytearray(boot_parts[kind].data)
     broken[-1] ^= 1
     boot_parts[kind] = replace(boot_parts[kind], data=memoryview(bytes(broken)))
-    with identified(board) as gpu, pytest.raises(FirmwareRejected, match=r"refuses SYS_DRV.*C2PMSG"):
+    with identified(board) as gpu, pytest.raises(FirmwareRejected, match=r"refuses SYS_DRV: MP0"):
         boot.start(gpu, replace(files, bootloader=boot_parts))
     with identified(board) as gpu:
         boot.start(gpu, files)
