@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Generic, TypeVar
 
 from drivers.base.errors import DeviceError, OutOfMemory, UseAfterFree
@@ -78,12 +78,12 @@ class Allocator(Generic[T]):
         self.limit_bytes, self.name = limit_bytes, name
         self._free: dict[int, list[T]] = {}
         self._live: dict[int, tuple[int, T]] = {}
-        self._lock = Lock()
+        self._lock = RLock()  # raw memory may wait for a fault, whose message names live blocks
         self._used = self._cached = self._peak = self._allocations = self._hits = 0
 
     def after_fork(self) -> None:
         """In a child: the lock may be held by a thread that only the parent has."""
-        self._lock = Lock()
+        self._lock = RLock()
 
     def alloc(self, nbytes: int) -> T:
         """A block of at least `nbytes`, contents undefined. Raises: OutOfMemory with the sizes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tests.boards.driver_harness import add, device_on, get, kernel, open_on, pu
 from tests.support import check
 
 N = 64
+LONG_S = 20
 BOTH = pytest.mark.parametrize("queue", ["PM4", "AQL"])
 ENDLESS = """
 define amdgpu_kernel void @k(ptr addrspace(1) %c) #0 {
@@ -130,6 +132,30 @@ def test_a_reset(what: str, kind: str) -> None:
         with pytest.raises(DeviceFault) as caught:
             device.synchronize()
         check(caught.value.kind == kind, str(caught.value))
+
+
+def test_a_fault_that_is_told_while_memory_is_sought() -> None:
+    """The allocator gives its cache back, waits for the queues to do so, and hears of the fault."""
+    told: list[DeviceError] = []
+    with device_on("gfx1100") as (_, device):
+        program, x = device.load(add("gfx1100")), device.alloc(4 * N)
+        device.alloc(1 << 20).free()
+        device.alloc(4 * N).free()  # looks for what can be reused
+        device.launch(program, [0x10000, x, x, N], 1)
+        device._allocator.limit_bytes = 0
+
+        def seek() -> None:
+            try:
+                device.alloc(2 << 20)
+            except DeviceError as error:
+                told.append(error)
+
+        thread = threading.Thread(target=seek, daemon=True)
+        thread.start()
+        thread.join(LONG_S)
+        check(bool(told) and isinstance(told[0], DeviceFault), f"{told}")
+        device._allocator.limit_bytes = device.node.vram_bytes
+        still_works(device, program)
 
 
 def test_faults_do_not_add_up() -> None:
