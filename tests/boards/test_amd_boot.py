@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from drivers.amd.pci import boot, ownership, smu, smu_metrics, units
+from drivers.amd.pci import boot, nbio, ownership, smu, smu_metrics, units
+from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ownership import Found
 from drivers.base.errors import FirmwareRejected, Unsupported
@@ -161,3 +162,32 @@ def test_a_reset_in_the_middle_forgets_everything() -> None:
         boot.start(gpu, files)
         boot.leave(gpu)
     quiet(board)
+
+
+def test_doorbells_are_routed_as_a_driver_that_runs_does_it() -> None:
+    """Values: the recording of such a driver's boot, notes of both generations."""
+    for chip in ("gfx1100", "gfx1201"):
+        with identified(open_pci_board(chip)) as gpu:
+            nbio.up(gpu)
+            block = gpu.block(HwId.NBIF)
+            routes = [block.read(f"S2A_DOORBELL_ENTRY_{port}_CTRL") for port in (0, 3, 2)]
+            check(routes == [0x30000007, 0x3000000D, 0x3009001D], f"{routes}")
+            check(block.read("RCC_DOORBELL_APER_EN") == 1, "closed")
+
+
+def test_dma_is_held_back_while_the_gpu_resets(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = open_pci_board("gfx1100")
+    with identified(board) as gpu:
+        boot.start(gpu, firmware(board))
+        memory, masters = gpu.session.dma.alloc(4096), []
+        masters.append(board.gpus[0].config.master_on)
+        real = smu.mode1_reset
+
+        def watched(of: BareGpu) -> None:
+            masters.append(board.gpus[0].config.master_on)
+            real(of)
+
+        monkeypatch.setattr(smu, "mode1_reset", watched)
+        boot.reset(gpu)
+        check(masters == [True, False], f"{masters}")
+        memory.close()
