@@ -37,6 +37,8 @@ def up(gpu: BareGpu, firmware: FirmwareSet, *, spl_is_kdb: bool) -> None:
     """Load what is missing; sOS runs afterwards. Raises: FirmwareRejected, DeviceTimeout."""
     todo: list[tuple[int, Part]] = []
     for number, (kind, _) in enumerate(STAGES):
+        # psp_hw_start() leaves SPL out where a file has none (gfx942, gfx1101); tinygrad, which is
+        # known to run on gfx942, does not
         source = PspFw.KDB if kind is PspFw.SPL and spl_is_kdb else kind
         if source in firmware.bootloader:
             todo.append((number, firmware.bootloader[source]))
