@@ -52,8 +52,8 @@ def test_the_trace_has_every_access_by_name(tmp_path: Path) -> None:
     steps = {line.get("step") for line in lines}
     check({"load firmware", "graphics core", "leave"} <= steps, steps)
     memory = b"".join(b64decode(str(line["data"])) for line in lines if "data" in line)
-    sos = world_files(["gfx1100"])["/lib/firmware/amdgpu/psp_13_0_0_sos.bin"]
-    check(sos[-32:] in memory, "firmware goes through VRAM")
+    mec = world_files(["gfx1100"])["/lib/firmware/amdgpu/gc_11_0_0_mec.bin"]
+    check(mec[-256:] in memory, "firmware goes through VRAM")
 
 
 def test_a_trace_that_cannot_be_written_is_told_before_the_gpu_is_touched(tmp_path: Path) -> None:
