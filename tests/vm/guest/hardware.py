@@ -57,7 +57,7 @@ def seen() -> str:
         if resource.is_memory:
             size = Path(function.folder, f"resource{number}").stat().st_size
             expect(f"the size of BAR {number}", resource.nbytes, size)
-    sizes = [f"{r.nbytes >> 20} MiB" for r in function.resources[:6] if r.is_memory]
+    sizes = [f"{r.nbytes >> 10} KiB" for r in function.resources[:6] if r.is_memory]
     return f"{function}; BARs of {', '.join(sizes)}"
 
 
