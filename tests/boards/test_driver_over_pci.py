@@ -14,6 +14,7 @@ import pytest
 
 from boards.amd.engines import Engines
 from boards.amd.machine import Options
+from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions, another_process, open_pci_board
 from boards.amd.pci_world import PciWorld
 from drivers.amd.device import AmdDevice
@@ -285,6 +286,35 @@ def test_what_the_user_chooses_to_show_the_gpu() -> None:
     with pytest.raises(NotFound, match="IOMMU"):
         open_over_pci(board, AMD_DMA="iommu")
     check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
+
+
+@pytest.mark.parametrize("iommu", [True, False])
+def test_a_small_window_on_the_memory(iommu: bool) -> None:
+    """Without a driver the BAR is enlarged; behind VFIO the copy engine zeroes what nobody sees."""
+    options = MachineOptions(
+        iommu=iommu, vram_bytes=2 * VRAM_BYTES, function=PciOptions(bar_bytes=VRAM_BYTES // 2)
+    )
+    board = open_pci_board("gfx1100", options=options)
+    with open_over_pci(board) as device:
+        check(device.node.host_visible != iommu, f"{device.node.banks}")
+        held = [device.alloc(32 * MIB) for _ in range(9)]
+        for number, buffer in enumerate(held):
+            check(not np.any(get(device, buffer, "uint8")), f"buffer {number}")
+        device.copy_in(held[0], memoryview(SECRET))
+        work(device)
+    check(not board.findings, f"{[str(one) for one in board.findings[:5]]}")
+
+
+def test_two_gpus_are_two_devices() -> None:
+    board = open_pci_board("gfx1100", options=MachineOptions(gpus=2, vram_bytes=VRAM_BYTES))
+    with open_over_pci(board) as first, open_over_pci(board, DEV="AMD:1") as second:
+        check((first.name, second.name) == ("AMD:0", "AMD:1"))
+        work(first)
+        work(second)
+        with pytest.raises(Unsupported, match="copy it through the host"):
+            first.alloc(64).map_to(second)
+    with pytest.raises(NotFound, match="2 GPUs there are known"):
+        open_over_pci(board, DEV="AMD:2")
 
 
 def test_a_child_after_fork_touches_nothing() -> None:

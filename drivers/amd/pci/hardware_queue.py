@@ -12,13 +12,15 @@ from drivers.amd.iface import Plan, Prepare, Use
 from drivers.amd.pci.compute_queue import SLOTS
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.memory import PciMemory
-from drivers.amd.pci.nbio import SDMA_DOORBELL, SDMA_DOORBELL_STRIDE
+from drivers.amd.pci.nbio import REMAP_BYTES, SDMA_DOORBELL, SDMA_DOORBELL_STRIDE
 from drivers.amd.pci.process import VMID
 from drivers.amd.pci.queue_spec import QueueSpec
-from drivers.base.errors import Busy
+from drivers.base.errors import Busy, Unsupported
 from drivers.base.undo import Undo, run_all
 
 DOORBELL_BAR: Final = 2
+BAR_REGISTERS: Final = 5
+WORD_BYTES: Final = 4
 DOORBELL_BYTES: Final = 8
 COMPUTE_DOORBELL: Final = 3
 """64-bit doorbell of the first MEC queue.
@@ -130,9 +132,22 @@ def _ringer(gpu: BareGpu, index: int, ring: PciMemory) -> Callable[[int], None]:
     if not ring.on_card:
         return store
     flush = gpu.flush_hdp
+    try:
+        words = gpu.session.bar(BAR_REGISTERS).view().cast("I")
+    except Unsupported:  # registers that are not memory
+        words = None
+    if words is None or gpu.mmio.bus.trace is not None:
 
-    def flush_and_store(value: int) -> None:
-        flush()
+        def flush_and_store(value: int) -> None:
+            flush()
+            store(value)
+
+        return flush_and_store
+    place = words[REMAP_BYTES // WORD_BYTES : REMAP_BYTES // WORD_BYTES + 1]
+
+    def flush_at_once(value: int) -> None:
+        """The same without a call for each register: launches go through here."""
+        place[0] = 0
         store(value)
 
-    return flush_and_store
+    return flush_at_once

@@ -25,8 +25,9 @@ from drivers.claim.place import open_state
 from drivers.claim.record import Method
 from drivers.firmware import chosen_manifest, load
 from drivers.machine.text import hex_number
+from drivers.pci.bars import enlarge
 from drivers.pci.dma import Grade
-from drivers.pci.functions import PciFunction, gpus
+from drivers.pci.functions import PciFunction, gpus, look_at
 from drivers.pci.session import open_session
 
 _GRADES: Final = {
@@ -56,6 +57,8 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         places = open_state(os.environ) if state is None else state
         claimed = claim(world, places, function.address, known, method)
         undo.add(claimed.close)
+        if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
+            enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
         session = open_session(world, claimed, grade)
         undo.add(session.close)
         gpu = boot.boot(session, chip, firmware, function.device, trace=trace)
