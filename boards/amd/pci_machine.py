@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from boards.amd import host
-from boards.amd.chip import chip, names
 from boards.amd.file_tree import File, FileTree
 from boards.amd.frames import HUGE_BYTES, Frames
 from boards.amd.hardware import Hardware
 from boards.amd.hardware import Options as Strictness
 from boards.amd.iommufd_kernel import Iommufd, VfioCdev
 from boards.amd.open_files import OpenFile
-from boards.amd.pci.firmware_set import MANIFEST, world_files
+from boards.amd.pci.firmware_set import MANIFEST, NAMES, world_files
 from boards.amd.pci.function import PciFunction
 from boards.amd.pci.gpu import open_function
 from boards.amd.pci.left_over import leave_as_amdgpu
@@ -225,14 +224,14 @@ def open_pci_board(name: str, *, options: MachineOptions | None = None) -> PciWo
 
     Raises: ValueError with the names there are.
     """
-    if name not in names() or chip(name).family == "gfx10":
+    if name not in pci_names():
         raise ValueError(f"no board {name!r} over PCI: there are {', '.join(pci_names())}")
     return PciMachine(name, options or MachineOptions()).start()
 
 
 def pci_names() -> list[str]:
     """Chips that can be met over PCI."""
-    return [name for name in names() if chip(name).family != "gfx10"]
+    return list(NAMES)
 
 
 def another_process(world: PciWorld) -> PciWorld:
