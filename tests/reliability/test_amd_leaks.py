@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from boards.amd.machine import open_board
+from boards.amd.pci_world import PciWorld
 from boards.amd.world import BoardWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.kfd_session import close_session
 from drivers.amd.kfd_waiting import Events
 from drivers.world.foreign import ForeignWorld
 from tests import amd_kernels
-from tests.boards.driver_harness import add, get, kernel, open_on, put
+from tests.boards.driver_harness import add, device_over_pci, get, kernel, open_on, put
 from tests.reliability.amd_trouble import CHIP
 from tests.support import check
 
@@ -155,6 +156,31 @@ def test_objects_come_back(make: Make, queue: str) -> None:
     close_session(world)
     check(not board.findings, f"{board.findings}")
     check(not any((board.baseline().fds, board.baseline().mappings, board.baseline().gtt_bytes)))
+
+
+def held_over_pci(board: PciWorld, device: AmdDevice) -> tuple[object, ...]:
+    """The same of a bare GPU: pages, page tables, host memory that it reaches."""
+    device.trim()
+    iface = device.iface
+    pages, dma = iface._gpu.pages.used_bytes, iface._gpu.session.dma.live
+    return board.baseline(), iface.handles, iface.bytes_held, pages, iface._table.tables, dma
+
+
+@pytest.mark.parametrize("iommu", [True, False])
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_objects_come_back_over_pci(make: Make, iommu: bool) -> None:
+    if make is events or (make is wrapped_memory and not iommu):
+        pytest.skip("a bare GPU has no such thing")
+    with device_over_pci(CHIP, "PM4", iommu=iommu) as (board, device):
+        with make(device):
+            pass
+        before = held_over_pci(board, device)
+        for count in COUNTS:
+            with ExitStack() as alive:
+                for _ in range(count):
+                    alive.enter_context(make(device))
+            now = held_over_pci(board, device)
+            check(now == before, f"{count}: {before} became {now}")
 
 
 @BOTH
