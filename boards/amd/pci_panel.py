@@ -45,6 +45,8 @@ class BusPanel:
         """Told ("read" or "write" or "call", where, bytes, value) of every access."""
         self.leave: Callable[[], None] = lambda: None
         """What takes the function off the bus."""
+        self.broke: list[str] = []
+        """What went wrong so far: "read BAR 5 0x378c", "call ioctl ..."."""
         self._plan: dict[int, Kind] = {}
         self._stuck: dict[str, int] = {}
         self._last: dict[str, int] = {}
@@ -73,7 +75,7 @@ class BusPanel:
     def load(self, where: str, nbytes: int, read: Callable[[], int]) -> int:
         """A read. Raises: OSError ETIMEDOUT, Killed."""
         self.reads += 1
-        kind = self._due(where)
+        kind = self._due("read", where)
         ones = (1 << 8 * nbytes) - 1
         if kind is Kind.STUCK:
             self._stuck[where] = self._last.get(where, 0)
@@ -93,7 +95,7 @@ class BusPanel:
     def store(self, where: str, nbytes: int, value: int, write: Callable[[], None]) -> None:
         """A write. Raises: OSError ETIMEDOUT, Killed."""
         self.writes += 1
-        kind = self._due(where)
+        kind = self._due("write", where)
         if self.watch is not None:
             self.watch("write", where, nbytes, value)
         if kind is Kind.STUCK:
@@ -104,14 +106,16 @@ class BusPanel:
     def call(self, where: str) -> None:
         """A request that either works or does not. Raises: OSError, Killed."""
         self.calls += 1
-        kind = self._due(where)
+        kind = self._due("call", where)
         if self.watch is not None:
             self.watch("call", where, 0, 0)
         if kind is not None:
             raise OSError(errno.EIO, f"the fault panel says so: {where}")
 
-    def _due(self, where: str) -> Kind | None:
+    def _due(self, access: str, where: str) -> Kind | None:
         kind = self._plan.pop(self.count, None)
+        if kind is not None:
+            self.broke.append(f"{access} {where}")
         if kind is Kind.GONE:
             self.gone = True
             self.leave()

@@ -18,6 +18,7 @@ from drivers.amd.pci.layout import SMU_TABLE
 from drivers.amd.pci.registers import Version
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTimeout, Unsupported
+from drivers.base.oserrors import errno_of
 
 TIMEOUT_S: Final = 10.0
 ALIVE_TIMEOUT_S: Final = 0.1
@@ -150,6 +151,8 @@ def is_alive(gpu: BareGpu) -> bool:
     except DeviceGone:
         raise
     except DeviceError as error:
+        if errno_of(error):  # the bus failed: nothing is known
+            raise
         return not isinstance(error, DeviceTimeout)  # a refusal is an answer, too
 
 
@@ -196,6 +199,8 @@ def set_clocks(gpu: BareGpu, level: int = -1) -> list[str]:
         except DeviceGone:
             raise
         except DeviceError as error:
+            if errno_of(error):  # the bus failed, and the SMU did not refuse
+                raise
             refused.append(f"{clock.name} at least {mhz} MHz: {error.message}")
         if known.soft_max:
             send(gpu, "SetSoftMaxByFreq", value)
