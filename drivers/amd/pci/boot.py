@@ -8,13 +8,13 @@ leave(gpu)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.chips import Chip
 from drivers.amd.firmware import FirmwareSet
-from drivers.amd.pci import discovery, gfx, gmc, ih, nbio, ownership, psp, sdma, smu, units
+from drivers.amd.pci import discovery, gfx, gmc, ih, nbio, ownership, psp, record, sdma, smu, units
 from drivers.amd.pci.bus import RegisterBus
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
@@ -22,6 +22,7 @@ from drivers.amd.pci.layout import BOOT_BYTES, FIRMWARE_BYTES, FIRMWARE_BYTES_GF
 from drivers.amd.pci.mmio import Mmio
 from drivers.amd.pci.ownership import Found
 from drivers.amd.pci.psp_ring import PspRing
+from drivers.amd.pci.record import Record
 from drivers.amd.pci.steps import Done, Progress, Step, run
 from drivers.amd.pci.trace import TracedRegion, TraceFile
 from drivers.amd.pci.vram import VramPages
@@ -91,9 +92,12 @@ def start(gpu: BareGpu, firmware: FirmwareSet, *, fresh: bool = False,
     bus = gpu.mmio.bus
     bus.step = "look whose it is"
     found = ownership.look(gpu)
-    warm = found is Found.WARM and not fresh
+    known = record.read(gpu) if found is Found.WARM and not fresh else None
+    if known is not None and known.firmware != record.digest_of(firmware):
+        known = None
     report = Report(found, [], [])
-    steps = _steps(gpu, firmware, report, warm=warm, reset=found is not Found.COLD and not warm)
+    reset = found is not Found.COLD and known is None
+    steps = _steps(gpu, firmware, report, known, reset=reset)
     report.done = run(bus, steps, progress)
     return report
 
@@ -121,8 +125,9 @@ def reset(gpu: BareGpu) -> None:
     session.after_reset()
 
 
-def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, *, warm: bool,
+def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, known: Record | None, *,
            reset: bool) -> Sequence[Step]:  # fmt: skip
+    warm = known is not None
     rings: list[PspRing] = []
     steps: list[Step] = []
     if reset:
@@ -147,7 +152,7 @@ def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, *, warm: bool,
     if not warm:
         steps.append(Step("one partition", lambda: psp.one_partition(gpu, rings[0])))
     steps += [
-        Step("count compute units", lambda: _count(gpu)),
+        Step("count compute units", lambda: _count(gpu, firmware, known)),
         Step("clocks", lambda: report.clocks_refused.extend(smu.set_clocks(gpu))),
     ]
     return steps
@@ -157,8 +162,12 @@ def _power_up(gpu: BareGpu, report: Report) -> None:
     report.smu_version = smu.up(gpu)
 
 
-def _count(gpu: BareGpu) -> None:
+def _count(gpu: BareGpu, firmware: FirmwareSet, known: Record | None) -> None:
+    if known is not None:
+        gpu.node = replace(gpu.node, simd_count=known.simds)
+        return
     gpu.node = units.count_cus(gpu)
+    record.write(gpu, Record(record.digest_of(firmware), gpu.node.simd_count))
 
 
 def _reset_by_kernel(gpu: BareGpu) -> bool:

@@ -53,5 +53,7 @@ MQDS: Final = Place(0x0150_0000, MIB)
 """Queue descriptors: 4 KiB for each queue of each XCC."""
 TABLE_ROOTS: Final = Place(0x0160_0000, 64 * KIB)
 """Page-table roots: 4 KiB for each of the 16 VMIDs."""
-GENERAL: Final = Place(0x0170_0000, BOOT_BYTES - 0x0170_0000)
+RECORD: Final = Place(0x0170_0000, 4 * KIB)
+"""What a warm boot has to know of the cold one."""
+GENERAL: Final = Place(RECORD.end, BOOT_BYTES - RECORD.end)
 """Unused."""
