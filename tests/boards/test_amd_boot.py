@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from drivers.amd.pci import boot, nbio, ownership, smu, smu_metrics, units
+from drivers.amd.pci import boot, nbio, ownership, record, smu, smu_metrics, units
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
+from drivers.amd.pci.layout import RECORD
 from drivers.amd.pci.ownership import Found
+from drivers.amd.pci.record import Record
 from drivers.base.errors import FirmwareRejected, Unsupported
 from tests.amd_bare import firmware, identified, open_pci_board, quiet
 from tests.support import check
@@ -54,6 +56,42 @@ def test_again_after_leaving_cleanly(chip: str) -> None:
         fresh = boot.start(gpu, files, fresh=True)
         check(fresh.done[0].name == "take over: mode-1 reset", f"{fresh.done[0]}")
     quiet(board)
+
+
+@pytest.mark.parametrize("damage", ["another set of firmware", "a bit"])
+def test_what_the_record_does_not_vouch_for_is_booted_anew(damage: str) -> None:
+    board = open_pci_board("gfx1100")
+    files = firmware(board)
+    with identified(board) as gpu:
+        boot.start(gpu, files)
+        cus = gpu.node.cus
+        if damage == "a bit":
+            gpu.vram.write32(RECORD.offset, gpu.vram.read32(RECORD.offset) ^ 1)
+        else:
+            record.write(gpu, Record(bytes(32), gpu.node.simd_count))
+        boot.leave(gpu)
+    for expected in ("take over: mode-1 reset", "open doorbells"):
+        with identified(board) as gpu:
+            report = boot.start(gpu, files)
+            check(report.found is Found.WARM and report.done[0].name == expected, report.done[0])
+            check(gpu.node.cus == cus, f"{gpu.node.cus} of {cus} compute units")
+            boot.leave(gpu)
+    quiet(board)
+
+
+def test_every_byte_of_firmware_is_in_the_digest() -> None:
+    files = firmware(open_pci_board("gfx1100"))
+    known = record.digest_of(files)
+    for number, part in enumerate(files.parts):
+        other = bytearray(part.data)
+        other[len(other) // 2] ^= 1
+        parts = list(files.parts)
+        parts[number] = replace(part, data=memoryview(bytes(other)))
+        check(record.digest_of(replace(files, parts=tuple(parts))) != known, part.kind.name)
+        shorter = (*files.parts[:number], *files.parts[number + 1 :])
+        check(record.digest_of(replace(files, parts=shorter)) != known, part.kind.name)
+    check(record.digest_of(replace(files, smu=None)) != known, "SMU")
+    check(record.digest_of(replace(files, bootloader={})) != known, "bootloader")
 
 
 def test_after_an_owner_who_died() -> None:
