@@ -15,6 +15,8 @@ from queues.packet_layout import Packet
 
 NEAR_BYTES: Final = 16 << 20
 """How far behind a buffer an address is still told as the buffer's."""
+FRONT_BYTES: Final = 64 << 10
+"""How far in front of one. Faults tell a page: one byte in front is a whole page."""
 _PGM_LO: Final = 0x2E0C - 0x2C00
 """COMPUTE_PGM_LO, as SET_SH_REG counts."""
 MOST_NAMES: Final = 4
@@ -46,19 +48,26 @@ class Device(Protocol):
 
 
 def place(device: Device, va: int) -> tuple[str, str]:
-    """(buffer, where in it) of an address: inside one, behind one, or nowhere."""
-    best: tuple[int, Block] | None = None
+    """(buffer, where in it) of an address: in one, behind one, right in front of one, or nowhere.
+
+    A page in front of a buffer and behind another one is told as behind: that is the usual mistake.
+    """
+    best: tuple[int, str, str] | None = None
     for block in device.blocks():
-        off = va - block.gpu_va
-        if off >= 0 and (best is None or off < best[0]):
-            best = off, block
-    if best is None or best[0] >= best[1].nbytes + NEAR_BYTES:
+        name, off = f"buffer of {block.nbytes} bytes at {block.gpu_va:#x}", va - block.gpu_va
+        if 0 <= off < block.nbytes:
+            return name, f"in the {name}, offset {off:#x}"
+        if 0 <= off - block.nbytes < NEAR_BYTES:
+            found = off - block.nbytes, name, "behind"
+        elif 0 < -off <= FRONT_BYTES:
+            found = -off, name, "in front of"
+        else:
+            continue
+        best = found if best is None else min(best, found, key=lambda one: (one[0], one[2]))
+    if best is None:
         return "", "in no buffer of this device"
-    off, block = best
-    name = f"buffer of {block.nbytes} bytes at {block.gpu_va:#x}"
-    if off < block.nbytes:
-        return name, f"in the {name}, offset {off:#x}"
-    return name, f"{off - block.nbytes:#x} bytes behind the {name}"
+    distance, name, side = best
+    return name, f"{distance:#x} bytes {side} the {name}"
 
 
 def packets(ring: Ring) -> Iterator[Packet]:
