@@ -5,7 +5,7 @@ Written from the kernel's header amdgpu_vm.h and gmc_v*.c, not from the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 VALID, SYSTEM, SNOOPED = 1 << 0, 1 << 1, 1 << 2
@@ -92,3 +92,24 @@ def _page(major: int, shift: int, entry: int, va: int) -> Found:
         fragment,
         size,
     )
+
+
+def every(
+    read_table: Callable[[int], Sequence[int]], root: int, major: int
+) -> Iterator[tuple[int, Found]]:
+    """Every page that is mapped, by address; `read_table` gives the 512 entries of a table."""
+    yield from _below(read_table, root, major, 39, 0)
+
+
+def _below(
+    read_table: Callable[[int], Sequence[int]], table: int, major: int, shift: int, first: int
+) -> Iterator[tuple[int, Found]]:
+    for index, entry in enumerate(read_table(table)):
+        if not entry & VALID:
+            continue
+        va = first + (index << shift)
+        if _is_page(major, shift, entry):
+            yield va, _page(major, shift, entry, va)
+        else:
+            _check_table(major, shift, entry)
+            yield from _below(read_table, entry & ADDRESS, major, shift - 9, va)
