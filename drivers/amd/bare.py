@@ -33,10 +33,13 @@ def pick(world: World, address: str | None) -> PciFunction:
     if address is not None:
         every = [one for one in every if one.address == address]
     if len(every) != 1:
-        found = ", ".join(one.address for one in every) or "none"
+        shows = "python -m drivers.amd.probe --iface PCI shows what is there"
+        if not every:
+            there = "on PCI" if address is None else f"at {address}"
+            raise NotFound(f"no AMD GPU that is known here is {there}", hint=shows)
         raise NotFound(
-            f"which AMD GPU on PCI is meant is not clear: {found}",
-            hint="--address names one; python -m drivers.amd.probe --iface PCI shows them",
+            f"several AMD GPUs are on PCI: {', '.join(one.address for one in every)}",
+            hint=f"--address names one; {shows}",
         )
     if every[0].driver not in _FREE:
         raise Unsupported(

@@ -14,28 +14,26 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
+from drivers.amd.board_option import NOTE, add_board_option, in_front_of
 from drivers.amd.claim_chips import dry_run
 from drivers.amd.discovery import HwId
 from drivers.amd.look import Access, Gpu, Look, look
 from drivers.amd.pci.survey import Candidate, candidates
-from drivers.amd.pci.survey_report import pci_json, pci_table
+from drivers.amd.pci.survey_report import pci_facts, pci_table
 from drivers.amd.smoke import Outcome, smoke
 from drivers.amd.smoke_report import smoke_json, smoke_lines
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, NotFound
+from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
 from drivers.choice import choose
 from drivers.machine.output import print_text
-from drivers.world.foreign import ForeignWorld
 from drivers.world.linux import LinuxWorld
 
 WIDTH_CHARS = 100
 _INDENT = " " * 12
 _GIB = 1 << 30
-_BOARD_NOTE = "a software GPU, never compared with silicon"
 _MASKED = "hidden from this process by the device cgroup"
 
 
@@ -104,20 +102,16 @@ def _ip(gpu: Gpu) -> dict[str, str]:
     return {hw_id.name: ", ".join(sorted(versions)) for hw_id, versions in found.items()}
 
 
-def as_json(found: Look, extra: Mapping[str, object] | None = None) -> str:
-    """One object; `gpus` has one for each GPU. `extra` goes behind."""
+def as_facts(found: Look) -> dict[str, object]:
+    """One object for JSON; `gpus` has one for each GPU."""
     gpus = zip(found.gpus, names(found), strict=True)
-    return json.dumps(
-        {
-            "kfd": asdict(found.kfd),
-            "problem": _problem(found.problem) if found.problem else None,
-            "hidden_nodes": list(found.hidden),
-            "unmanaged": [asdict(other) for other in found.unmanaged],
-            "gpus": [_gpu_json(found, gpu, name) for gpu, name in gpus],
-            **(extra or {}),
-        },
-        indent=2,
-    )
+    return {
+        "kfd": asdict(found.kfd),
+        "problem": _problem(found.problem) if found.problem else None,
+        "hidden_nodes": list(found.hidden),
+        "unmanaged": [asdict(other) for other in found.unmanaged],
+        "gpus": [_gpu_json(found, gpu, name) for gpu, name in gpus],
+    }
 
 
 def _wrapped(start: str, text: str) -> list[str]:
@@ -198,23 +192,36 @@ def run_smoke(world: World, found: Look) -> dict[str, list[Outcome]]:
     return {name: list(smoke(world, choose({}, name), firmware)) for name in usable}
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was seen, as text and for JSON, and what the engines did where they were tested."""
+
+    text: str
+    facts: Mapping[str, object]
+    outcomes: Mapping[str, list[Outcome]]
+    idle: str
+    """Why no engine was tested, if none was."""
+
+
+def probe_kfd(chosen: argparse.Namespace, world: World) -> Report:
+    """The GPUs that KFD manages; with --smoke usable ones are tested."""
+    found = look(world)
+    outcomes = run_smoke(world, found) if chosen.smoke else {}
+    return Report(as_table(found), as_facts(found), outcomes, "there is no usable GPU")
+
+
 def probe_pci(
     chosen: argparse.Namespace, world: World, environ: Mapping[str, str], state: StateStore | None
-) -> tuple[str, int]:
+) -> Report:
     """The GPUs on PCI; with --smoke those that can be are claimed, booted and tested."""
+    idle = "no GPU can be claimed"
     if chosen.dry_run:
-        return dry_run(world), 0
+        text = dry_run(world)
+        return Report(text, {"dry_run": text.splitlines()}, {}, idle)
     found = candidates(world, choose(environ))
-    text = pci_json(found) if chosen.json else pci_table(found)
-    if not chosen.smoke:
-        return text, 0
-    outcomes = {
-        one.name: list(_smoke_pci(world, environ, one, state)) for one in found if one.ready
-    }
-    passed = bool(outcomes) and all(one.ok for tests in outcomes.values() for one in tests)
-    lines = [line for name, tests in outcomes.items() for line in smoke_lines(name, tests)]
-    nothing = [] if outcomes else _wrapped("-", "no test was run: no GPU can be claimed")
-    return "\n".join([text, *lines, *nothing]), int(not passed)
+    ready = [one for one in found if one.ready and chosen.smoke]
+    outcomes = {one.name: list(_smoke_pci(world, environ, one, state)) for one in ready}
+    return Report(pci_table(found), pci_facts(found), outcomes, idle)
 
 
 def _smoke_pci(
@@ -226,22 +233,12 @@ def _smoke_pci(
     return smoke(world, choice, firmware, state)
 
 
-def board_machine(chip: str) -> Any:
-    """A machine with one software GPU, which has no type in common with us. Raises: NotFound."""
-    from boards.amd.machine import open_board
-
-    try:
-        return open_board(chip)
-    except ValueError as error:
-        raise NotFound(str(error), hint="See python -m boards") from error
-
-
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m drivers.amd.probe", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
-    parser.add_argument("--board", metavar="CHIP", help='a software GPU ("gfx1100")')
+    add_board_option(parser)
     parser.add_argument(
         "--iface", choices=("KFD", "PCI"), default="KFD", help="PCI: without a kernel driver"
     )
@@ -249,8 +246,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     chosen = parser.parse_args(arguments)
     if chosen.dry_run and chosen.iface != "PCI":
         parser.error("--dry-run needs --iface PCI: nothing is claimed through KFD")
-    if chosen.iface == "PCI" and chosen.board:
-        parser.error("--board goes through KFD; `python -m boards run --iface PCI` boots one")
+    if chosen.dry_run and chosen.smoke:
+        parser.error("--dry-run touches nothing, and --smoke tests everything: choose one")
     return chosen
 
 
@@ -262,30 +259,40 @@ def probe(
 ) -> tuple[str, int]:
     """What the command prints, and its exit status. Raises: DeviceError."""
     chosen = parse(arguments)
-    board = board_machine(chosen.board) if chosen.board else None
+    front = in_front_of(chosen.board, chosen.iface) if chosen.board else None
+    if front is not None:
+        world, environ, state = front.world, front.environ, front.state
     if world is None:
-        world = ForeignWorld(board) if board is not None else LinuxWorld()
+        world = LinuxWorld()
     if chosen.iface == "PCI":
-        return probe_pci(chosen, world, os.environ if environ is None else environ, state)
-    found = look(world)
-    outcomes = run_smoke(world, found) if chosen.smoke else {}
-    findings = [str(finding) for finding in board.findings] if board is not None else []
-    passed = bool(outcomes) and all(one.ok for tests in outcomes.values() for one in tests)
+        report = probe_pci(chosen, world, os.environ if environ is None else environ, state)
+    else:
+        report = probe_kfd(chosen, world)
+    findings = [] if front is None else front.findings()
+    passed = bool(report.outcomes) and all(
+        one.ok for tests in report.outcomes.values() for one in tests
+    )
     failed = bool(findings) or (chosen.smoke and not passed)
-    if chosen.json:
-        extra: dict[str, object] = {"smoke": smoke_json(outcomes)} if chosen.smoke else {}
-        if chosen.board:
-            note = {"chip": chosen.board, "note": _BOARD_NOTE, "findings": findings}
-            extra["board"] = note
-        return as_json(found, extra), int(failed)
-    lines = [f"board {chosen.board}: {_BOARD_NOTE}"] if chosen.board else []
-    lines.append(as_table(found))
-    for name, tests in outcomes.items():
+    return (_as_json if chosen.json else _as_text)(chosen, report, findings), int(failed)
+
+
+def _as_json(chosen: argparse.Namespace, report: Report, findings: list[str]) -> str:
+    facts = dict(report.facts)
+    if chosen.smoke:
+        facts["smoke"] = smoke_json(report.outcomes)
+    if chosen.board:
+        facts["board"] = {"chip": chosen.board, "note": NOTE, "findings": findings}
+    return json.dumps(facts, indent=2)
+
+
+def _as_text(chosen: argparse.Namespace, report: Report, findings: list[str]) -> str:
+    lines = [f"board {chosen.board}: {NOTE}"] if chosen.board else []
+    lines.append(report.text)
+    for name, tests in report.outcomes.items():
         lines += smoke_lines(name, tests)
-    if chosen.smoke and not outcomes:
-        lines += _wrapped("-", "no test was run: there is no usable GPU")
-    lines += [f"finding: {finding}" for finding in findings]
-    return "\n".join(lines), int(failed)
+    if chosen.smoke and not report.outcomes:
+        lines += _wrapped("-", f"no test was run: {report.idle}")
+    return "\n".join([*lines, *(f"finding: {finding}" for finding in findings)])
 
 
 def main(arguments: Sequence[str], world: World | None = None) -> str:

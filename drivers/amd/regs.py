@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from drivers.amd.bare import looked_at, pick
+from drivers.amd.board_option import add_board_option, in_front_of
 from drivers.amd.chips import CHIPS
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
@@ -149,6 +150,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--write", type=lambda text: int(text, 0), metavar="VALUE")
     parser.add_argument("--yes", action="store_true", help="with --write: really write")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_board_option(parser)
     parser.add_argument("--trace", metavar="FILE", help="write every register access to FILE")
     chosen = parser.parse_args(arguments)
     if chosen.write is not None and (not chosen.yes or len(chosen.names) != 1 or chosen.chip):
@@ -178,6 +180,10 @@ def run(arguments: Sequence[str], world: World, state: StateStore | None = None)
     chosen = _parse(arguments)
     if chosen.chip:
         return _without_gpu(chosen)
+    if chosen.board:
+        front = in_front_of(chosen.board, "PCI")
+        front.boot_once()
+        world, state = front.world, front.state
     function = pick(world, chosen.address)
     places = open_state(os.environ) if state is None else state
     with looked_at(world, places, function, chosen.trace) as gpu:

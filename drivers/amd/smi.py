@@ -16,6 +16,7 @@ from typing import Final
 
 from drivers.amd import sensors
 from drivers.amd.bare import free_gpus, looked_at
+from drivers.amd.board_option import add_board_option, in_front_of
 from drivers.amd.pci import gmc, ownership, smu, smu_metrics
 from drivers.amd.pci.ownership import Found
 from drivers.amd.readings import Readings
@@ -127,12 +128,17 @@ def command(
     """The command: print, and the exit status."""
     parser = argparse.ArgumentParser(prog="python -m drivers.amd.smi", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_board_option(parser)
     parser.add_argument("--trace", metavar="FILE",
                         help="write the register accesses of each GPU to FILE.ADDRESS")  # fmt: skip
     chosen = parser.parse_args(arguments)
     machine = LinuxWorld() if world is None else world
     try:
         places = state
+        if chosen.board:
+            front = in_front_of(chosen.board, "PCI")
+            front.boot_once()
+            machine, places = front.world, front.state
         if places is None and world is None and free_gpus(machine):
             places = open_state(os.environ)
         lines = look(machine, places, chosen.trace)

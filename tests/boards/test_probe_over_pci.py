@@ -8,11 +8,14 @@ import pytest
 
 from boards.amd.pci_machine import MachineOptions, open_pci_board
 from boards.amd.pci_world import PciWorld
+from drivers.amd import regs, smi
 from drivers.amd.probe import probe
+from drivers.base.errors import NotFound
 from drivers.probe import Finding, Machine, run
 from drivers.probe.kinds import CHECKS
 from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState
+from drivers.world.linux import LinuxWorld
 from tests.support import check
 
 VRAM_BYTES = 256 << 20
@@ -82,7 +85,30 @@ def test_the_smoke_test_of_what_cannot_be_claimed() -> None:
 
 
 def test_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["--dry-run"], ["--iface", "PCI", "--board", "gfx1100"]):
+    for arguments in (["--dry-run"], ["--iface", "PCI", "--dry-run", "--smoke"]):
         with pytest.raises(SystemExit):
             probe(arguments)
         check("--" in capsys.readouterr().err)
+
+
+def test_a_board_in_place_of_this_machine() -> None:
+    text, status = probe(["--iface", "PCI", "--board", "gfx1100", "--smoke", "--json"])
+    found = json.loads(text)
+    check(status == 0 and found["board"]["findings"] == [], f"{status}: {found['board']}")
+    check([gpu["chip"] for gpu in found["gpus"]] == ["gfx1100"] and found["smoke"], text)
+
+
+def test_registers_of_a_board() -> None:
+    text = regs.run(
+        ["SCRATCH_REG6", "RCC_CONFIG_MEMSIZE", "--json", "--board", "gfx1201"], LinuxWorld()
+    )
+    values = {one["register"]: one["value"] for one in json.loads(text)}
+    check(values == {"SCRATCH_REG6": 2, "RCC_CONFIG_MEMSIZE": 1024}, values)
+    with pytest.raises(NotFound, match="gfx1100"):
+        regs.run(["SCRATCH_REG6", "--board", "gfx1"], LinuxWorld())
+
+
+def test_sensors_of_a_board(capsys: pytest.CaptureFixture[str]) -> None:
+    check(smi.command(["--json", "--board", "gfx1100"]) == 0, "exit status")
+    readings = json.loads(capsys.readouterr().out)[0]["readings"]
+    check(readings["memory_bytes"] == 1 << 30 and readings["power_limit_w"] > 0, readings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -29,9 +28,9 @@ def pci_table(found: Sequence[Candidate]) -> str:
     return "\n".join(lines or [NONE])
 
 
-def pci_json(found: Sequence[Candidate]) -> str:
-    """The same as one object."""
-    return json.dumps({"gpus": [_json(one) for one in found]}, indent=2)
+def pci_facts(found: Sequence[Candidate]) -> dict[str, object]:
+    """The same as one object for JSON."""
+    return {"gpus": [_json(one) for one in found]}
 
 
 def _json(one: Candidate) -> dict[str, object]:

@@ -1,0 +1,49 @@
+"""`--board CHIP` of the command lines: they look at a software GPU instead of this machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from drivers.base.contracts import World
+from drivers.base.errors import NotFound
+from drivers.base.pci import StateStore
+
+NOTE: Final = "a software GPU, never compared with silicon"
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """A process in front of a board."""
+
+    world: World
+    state: StateStore | None
+    environ: Mapping[str, str]
+    """What a user would have set there."""
+    findings: Callable[[], list[str]]
+    """What silicon would have let pass, so far."""
+    boot_once: Callable[[], None]
+    """Open the GPU and leave it again."""
+
+
+def add_board_option(parser: argparse.ArgumentParser) -> None:
+    """The option itself."""
+    parser.add_argument("--board", metavar="CHIP", help='a software GPU ("gfx1100")')
+
+
+def in_front_of(chip: str, iface: str) -> Front:
+    """A board that is met through "KFD" or "PCI". Raises: NotFound with the boards there are."""
+    from boards.meet import Setup, power_on
+
+    try:
+        front: Any = power_on(Setup(chip, iface=iface))  # no type in common with us
+    except ValueError as error:
+        raise NotFound(str(error), hint="See python -m boards") from error
+    board = front.board
+    return Front(
+        front.world, front.state, front.environ,
+        findings=lambda: [str(finding) for finding in board.findings],
+        boot_once=lambda: front.open().close(),
+    )  # fmt: skip
