@@ -40,13 +40,15 @@ def life(board: PciWorld) -> None:
         work(device)
 
 
-def accesses(chip: str, **more: Any) -> int:
-    """How many accesses to the bus a life makes."""
+def accesses(chip: str, **more: Any) -> tuple[int, int]:
+    """How many accesses to the bus a life makes, and how many of them before it closes."""
     board = machine(chip, **more)
     before = board.panel.count
-    life(board)
+    with open_over_pci(board) as device:
+        work(device)
+        closing = board.panel.count
     check(not board.findings, f"{board.findings}")
-    return board.panel.count - before
+    return board.panel.count - before, closing - before
 
 
 def driver_of(board: PciWorld) -> str:

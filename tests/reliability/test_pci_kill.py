@@ -49,7 +49,7 @@ def killed(board: PciWorld, at: int) -> PciWorld:
 def test_killed_at_every_20th_access(name: str) -> None:
     chip, _, bare = name.partition(" ")
     more = {"iommu": not bare, "iommufd": chip != "gfx1201"}
-    total = accesses(chip, **more)
+    total, _ = accesses(chip, **more)
     board = machine(chip, **more)
     for at in range(1, total + 1, EVERY):
         board = killed(board, at)
