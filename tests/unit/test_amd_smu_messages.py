@@ -108,9 +108,36 @@ def test_resets_by_generation() -> None:
     old = Gpu((13, 0, 6))
     smu.mode1_reset(old)
     check(old.sent == [(3, 1)], "GfxDriverReset, mode 1")
-    old.registers.words[0xDE3] = 0xFFFFFFFF
-    with pytest.raises(DeviceGone, match="did not come back"):
-        smu.mode1_reset(old)
+
+
+def test_a_reset_that_takes_its_answer_with_it() -> None:
+    """All ones in the mailbox: the order arrived, and registers answer no more."""
+    for version in ((13, 0, 0), (13, 0, 6), (14, 0, 2)):
+        gpu = Gpu(version)
+        gpu.registers.writes[DEBUG_MESSAGE] = lambda _, words=gpu.registers.words: words.update(
+            {DEBUG_ANSWER: 0xFFFFFFFF}
+        )
+        gpu.answers[3] = (0xFFFFFFFF, 0)
+        before_s = gpu.mmio.bus.clock.monotonic_s()
+        smu.mode1_reset(gpu)
+        quiet_s = gpu.mmio.bus.clock.monotonic_s() - before_s
+        # src: smu_v13_0.h SMU13_MODE1_RESET_WAIT_TIME_IN_MS; smu_v14_0_2_mode1_reset()
+        least_s = 1.0 if version[0] == 14 else 0.5
+        check(least_s <= quiet_s < 2.0, f"{version}: {quiet_s} s")
+        gpu.registers.words[0xDE3] = 0xFFFFFFFF
+        with pytest.raises(DeviceGone, match="did not come back"):
+            smu.wait_returned(gpu)
+        gpu.registers.words[0xDE3] = 512
+        smu.wait_returned(gpu)
+
+
+def test_an_order_to_reset_that_nobody_takes() -> None:
+    for version, register in (((13, 0, 7), "MP1.C2PMSG_54"), ((13, 0, 6), "MP1.C2PMSG_90")):
+        gpu = Gpu(version)
+        gpu.answers[3] = (0xFD, 0)
+        with pytest.raises(DeviceTimeout, match="Power the machine off") as caught:
+            smu.mode1_reset(gpu)
+        check(caught.value.register == register, f"{caught.value.register}")
 
 
 def test_what_a_generation_does_not_have() -> None:

@@ -123,6 +123,7 @@ def reset(gpu: BareGpu) -> None:
     session.bus_master(False)
     smu.mode1_reset(gpu)
     session.after_reset()
+    smu.wait_returned(gpu)
 
 
 def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, known: Record | None, *,

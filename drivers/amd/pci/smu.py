@@ -7,7 +7,7 @@ smu_v13_0_6_ppsmc.h, smu_v14_0_2_ppsmc.h; what is asked, and resets: tinygrad, i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -15,6 +15,7 @@ from drivers.amd.pci.bus import ALL_ONES, MEMSIZE_DW
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import SMU_TABLE
+from drivers.amd.pci.mmio import Block
 from drivers.amd.pci.registers import Version
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTimeout, Unsupported
@@ -37,8 +38,6 @@ _MHZ_MASK: Final = 0x7FFFFFFF
 _CLOCK_SHIFT: Final = 16
 _MOST_LEVELS: Final = 64
 _MOST_WATTS: Final = 0xFFFF
-RESET_S: Final = 0.5
-"""src: smu_v13_0.c, SMU13_MODE1_RESET_WAIT_TIME_IN_MS"""
 _RETURN_TIMEOUT_S: Final = 5.0
 _DEBUG_MODE1: Final = 2
 """src: smu_v13_0.h, DEBUGSMC_MSG_Mode1Reset"""
@@ -64,6 +63,8 @@ class Dialect:
     """Mode-1 reset: through the "debug" mailbox, or a "message"."""
     soft_max: bool = True
     """Whether an upper limit may be set besides the lower one. src: tinygrad, set_clocks()"""
+    reset_s: float = 0.5
+    """No access for so long after the order. src: smu_v13_0.h, SMU13_MODE1_RESET_WAIT_TIME_IN_MS"""
 
 
 _RDNA: Final = Dialect(
@@ -77,6 +78,8 @@ _RDNA: Final = Dialect(
     clocks={Clock.GFX: 0, Clock.SOC: 1, Clock.MEMORY: 2, Clock.FABRIC: 3},
     reset="debug",
 )  # fmt: skip
+_RDNA4: Final = replace(_RDNA, reset_s=1.0)
+"""src: smu_v14_0_2_ppt.c, smu_v14_0_2_mode1_reset(), msleep(1000)"""
 _CDNA: Final = Dialect(
     messages={
         "TestMessage": 0x1, "GetSmuVersion": 0x2, "GfxDriverReset": 0x3,
@@ -91,7 +94,7 @@ _CDNA: Final = Dialect(
 )  # fmt: skip
 DIALECTS: Final[dict[Version, Dialect]] = {
     (13, 0, 0): _RDNA, (13, 0, 7): _RDNA, (13, 0, 10): _RDNA,
-    (14, 0, 2): _RDNA, (14, 0, 3): _RDNA, (13, 0, 6): _CDNA, (13, 0, 14): _CDNA,
+    (14, 0, 2): _RDNA4, (14, 0, 3): _RDNA4, (13, 0, 6): _CDNA, (13, 0, 14): _CDNA,
 }  # fmt: skip
 
 
@@ -107,16 +110,21 @@ def dialect(gpu: BareGpu) -> Dialect:
     return found
 
 
-def send(gpu: BareGpu, name: str, argument: int = 0, timeout_s: float = TIMEOUT_S) -> None:
-    """One message. Raises: DeviceError naming message and answer; DeviceTimeout when mute."""
-    known = dialect(gpu)
-    number = known.messages.get(name)
+def _post(gpu: BareGpu, name: str, argument: int) -> Block:
+    """A message, without its answer."""
+    number = dialect(gpu).messages.get(name)
     if number is None:
         raise Unsupported(f"the SMU of {gpu.chip.name} has no message {name}")
     block = gpu.block(HwId.MP1)
     block.write("C2PMSG_90", 0)
     block.write("C2PMSG_82", argument)
     block.write("C2PMSG_66", number)
+    return block
+
+
+def send(gpu: BareGpu, name: str, argument: int = 0, timeout_s: float = TIMEOUT_S) -> None:
+    """One message. Raises: DeviceError naming message and answer; DeviceTimeout when mute."""
+    block = _post(gpu, name, argument)
     answer = 0
     for _ in polls(timeout_s, gpu.mmio.bus.clock):
         answer = block.read("C2PMSG_90")
@@ -254,20 +262,40 @@ def read_table(gpu: BareGpu, nbytes: int) -> bytes:
 
 
 def mode1_reset(gpu: BareGpu) -> None:
-    """Reset everything but the bus interface; all state is lost, VRAM too.
+    """Order a reset of everything but the bus interface; all state is lost, VRAM too.
 
-    Hardware: 0.5 s without any access. Raises: DeviceTimeout, DeviceGone when it does not return.
+    Hardware: a time without any access. Raises: DeviceTimeout. `wait_returned` comes next.
     """
-    bus = gpu.mmio.bus
-    if dialect(gpu).reset == "debug":
-        block = gpu.block(HwId.MP1)
-        block.write("C2PMSG_54", 0)
+    known = dialect(gpu)
+    if known.reset == "debug":
+        block, register = gpu.block(HwId.MP1), "C2PMSG_54"
+        block.write(register, 0)
         block.write("C2PMSG_53", 0)
         block.write("C2PMSG_75", _DEBUG_MODE1)
-        block.wait("C2PMSG_54", ALL_ONES, _OK, TIMEOUT_S)
     else:
-        send(gpu, "GfxDriverReset", _RESET_MODE_1)
-    bus.clock.sleep(RESET_S)
+        block, register = _post(gpu, "GfxDriverReset", _RESET_MODE_1), "C2PMSG_90"
+    answer = 0
+    for _ in polls(TIMEOUT_S, gpu.mmio.bus.clock):
+        answer = block.read(register, ones=True)
+        if answer:
+            break
+    if answer not in (_OK, ALL_ONES):  # all ones: it has begun, and took the answer with it
+        raise DeviceTimeout(
+            f"{gpu.mmio.step}: the SMU does not take the order to reset: MP1.{register} is "
+            f"{answer:#x}: {_ANSWERS.get(answer, f'no answer after {TIMEOUT_S} s')}",
+            register=f"MP1.{register}",
+            last=answer,
+            hint="Power the machine off and on",
+        )
+    gpu.mmio.bus.clock.sleep(known.reset_s)
+
+
+def wait_returned(gpu: BareGpu) -> None:
+    """Wait for the GPU after a mode-1 reset. Raises: DeviceGone when it does not return.
+
+    # src: amdgpu_device_mode1_reset(), which puts config space back before
+    """
+    bus = gpu.mmio.bus
     for _ in polls(_RETURN_TIMEOUT_S, bus.clock):
         if bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE", ones=True) not in (0, ALL_ONES):
             return
