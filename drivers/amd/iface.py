@@ -176,6 +176,9 @@ class Iface(Protocol):
     def write_code(self, memory: Memory, data: bytes) -> bool:
         """Fill memory for CODE from the host; False where a copy engine has to do it."""
 
+    def publish(self) -> None:
+        """Queues that run already see what the host wrote to SHARED memory. Reads nothing."""
+
     def zero_with(self, fill: Callable[[int, int], bool]) -> None:
         """How a copy engine zeroes (address, bytes), once one is there; False: it is busy."""
 

@@ -59,6 +59,9 @@ class KfdIface(Gpu):
         """Left to the copy engine: the host sees only a part of the memory of some cards."""
         return False
 
+    def publish(self) -> None:
+        """Nothing: it is the host's own memory, which the GPU snoops."""
+
     def zero_with(self, fill: Callable[[int, int], bool]) -> None:
         """Nothing: amdgpu gives memory out cleared."""
 

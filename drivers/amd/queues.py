@@ -34,8 +34,11 @@ DRAIN_S: Final = 10.0
 """How long a copy, or loading a program, waits for the work before it."""
 ANSWER_S: Final = 1.0
 """How long an idle queue has to do next to nothing."""
-GRACE_MS: Final = 20
+GRACE_S: Final = 0.02
 """How long a queue may still finish after a fault was told, before it is replaced."""
+
+COPY_CLIENT: Final = "SDMA"
+"""How the names of copy engines begin where a page fault tells its unit."""
 
 ComputeRing: TypeAlias = Pm4Ring | AqlRing
 
@@ -218,19 +221,28 @@ class Queues(Heap):
             with copies.lock:
                 mark = copies.flush()
             self.wait_ring(copies, mark, timeout_s)
+        if not self.iface.evicts:
+            self.sleep(0)  # nobody stops a queue that faults: it may have gone on, to the end
 
     # Faults and hangs
 
     def _faulted(self, trouble: Trouble) -> DeviceError:
         """The error for what the kernel told; queues that it stopped are replaced."""
         with self.lock:
-            rings = self.compute, self.copies
+            rings = self._suspects(trouble)
             stopped = [ring for ring in rings if self._stuck(ring)]
-            error = faults.fault(self, trouble, stopped[0] if stopped else self.compute)
+            error = faults.fault(self, trouble, stopped[0] if stopped else rings[0])
             for ring in stopped:
                 self._replace(ring, error)
             self._look_for_eviction(trouble, error)
         return error
+
+    def _suspects(self, trouble: Trouble) -> tuple[Ring, ...]:
+        """The queues that may have done it: one, where the GPU tells whose unit it was."""
+        client = trouble.page.client if trouble.page is not None else ""
+        if not client:
+            return self.compute, self.copies
+        return (self.copies if client.startswith(COPY_CLIENT) else self.compute,)
 
     def _look_for_eviction(self, trouble: Trouble, fault: DeviceError) -> None:
         """Whether queues still run; when not, everything is refused from now on."""
@@ -259,11 +271,10 @@ class Queues(Heap):
 
     def _stuck(self, ring: Ring) -> bool:
         """Whether a queue stays where it is although it waits for no signal."""
-        if ring.idle:
-            return False
         before = ring.done
-        self.iface.wait(GRACE_MS)
-        return ring.done == before and not ring.idle and not self._parked(ring)
+        if any(ring.idle or ring.done != before for _ in polls(GRACE_S, self.iface.world)):
+            return False
+        return not self._parked(ring)
 
     def _parked(self, ring: Ring) -> bool:
         """Whether the queue stands at a packet that waits for a signal."""

@@ -119,6 +119,7 @@ class AmdSignal:
             )
         self._words[1] = self._device.clock.now_ticks()
         self._words[0] = value
+        self._device.iface.publish()
 
     def wait(self, value: int, timeout_s: float = 10.0) -> None:
         """Return once `value` is reached: spins a little, then sleeps.

@@ -17,6 +17,7 @@ from boards.amd.machine import Options
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions, another_process, open_pci_board
 from boards.amd.pci_world import PciWorld
+from boards.amd.wave_types import MemoryFault
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Use
 from drivers.amd.memory import AmdBuffer
@@ -43,6 +44,8 @@ from tests.boards.test_driver_faults import ENDLESS, still_works
 from tests.support import check
 
 N = 64
+VMID = 8
+"""The first one that compute uses. # src: amdgpu_vm_manager, first_kfd_vmid"""
 BIG_BYTES = 256 << 10
 VRAM_BYTES = 256 << 20
 LONG_S = 20
@@ -88,6 +91,46 @@ def test_faults_are_named_and_survived(chip: str, queue: str) -> None:
             check(shown == ("unmapped", va, access, "k"), str(fault))
             check(("0x0 bytes behind" in str(fault)) == (access == "write"), str(fault))
             still_works(device, program)
+
+
+def goes_on(board: PciWorld, va: int, *, sdma: bool = False) -> None:
+    """A page fault is told and nothing stops, as where it leads to the dummy page.
+
+    # src: amdgpu_drv.c vm_fault_stop: 0 = never (default)
+    """
+    graphics: Any = board.gpus[0].graphics
+    graphics.compute._told.fault(VMID, MemoryFault("unmapped", "write", va), sdma=sdma)
+
+
+@KINDS
+def test_a_fault_that_stops_nobody_is_told(chip: str, queue: str) -> None:
+    with device_on(chip, queue) as (board, device):
+        program, x = device.load(add(chip)), put(device, np.ones(N, np.float32))
+        device.launch(program, [x, x, x, N], 1)
+        for va in range(0x10000, 0x90000, 0x1000):
+            goes_on(board, va)
+        with pytest.raises(DeviceFault) as caught:
+            device.synchronize()
+        fault = caught.value
+        check((fault.gpu_va, fault.queue) == (0x10000, "AMD:0 compute queue"), str(fault))
+        still_works(device, program)
+
+
+@pytest.mark.parametrize("chip", ["gfx1100", "gfx942"])
+def test_a_copy_engines_fault_leaves_the_compute_queue_alone(chip: str) -> None:
+    with device_on(chip, "PCI AQL") as (board, device):
+        program, x = device.load(add(chip)), put(device, np.ones(N, np.float32))
+        stick(board, "AQL", for_good=False)
+        device.launch(program, [x, x, x, N], 1)
+        compute = device.compute
+        goes_on(board, 0x10000, sdma=True)
+        with pytest.raises(DeviceFault) as caught:
+            device.synchronize(SHORT_S)
+        check(caught.value.queue == "AMD:0 copy queue", str(caught.value))
+        check(device.compute is compute and not compute.gone, "its work was dropped")
+        with pytest.raises(Hang):
+            device.synchronize(SHORT_S)
+        still_works(device, program)
 
 
 @KINDS
@@ -267,6 +310,20 @@ def test_what_a_launch_costs_the_bus() -> None:
             device.launch(program, [x, x, x, N], 1)
             after = board.panel.reads, board.panel.writes
             check((after[0] - before[0], after[1] - before[1]) == (0, writes), f"{before} {after}")
+
+
+def test_what_a_signal_of_the_host_costs_the_bus() -> None:
+    """A queue that waits sees it at once: in VRAM that takes a flush, which is one write."""
+    for iommu, writes in ((True, 0), (False, 1)):
+        with device_over_pci("gfx1100", "PM4", iommu=iommu) as (board, device):
+            x, go = put(device, np.ones(N, np.float32)), device.new_signal()
+            program = device.load(add("gfx1100"))
+            device.compute_queue().wait(go, 1).exec(program, [x, x, x, N]).submit()
+            before = board.panel.reads, board.panel.writes
+            go.set(1)
+            after = board.panel.reads, board.panel.writes
+            check((after[0] - before[0], after[1] - before[1]) == (0, writes), f"{before} {after}")
+            np.testing.assert_array_equal(get(device, x), np.full(N, 2, np.float32))
 
 
 def test_what_the_user_chooses_to_show_the_gpu() -> None:

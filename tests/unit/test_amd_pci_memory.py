@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from tests.support import check
 MIB, PAGE = 1 << 20, 4096
 FIRST, LAST = 32 * MIB, 40 * MIB
 BUS = 7 << 32
+LONG_S = 20
 
 
 class FakeDma:
@@ -226,6 +228,18 @@ def test_a_child_frees_nothing_and_gets_nothing() -> None:
         bench.memories.wrap(0x7000_0000, PAGE, "m")
     memory.free()
     check(bench.dma.live and bench.flushes == flushes and bench.found(memory.gpu_va) is not None)
+
+
+def test_a_child_waits_for_no_thread_of_its_parent() -> None:
+    """A thread that the child does not have held the lock when it was forked."""
+    bench = Bench()
+    memory = bench.memories.allocate(PAGE, Use.DEVICE, "m")
+    bench.memories.forked = True
+    child = threading.Thread(target=memory.free, daemon=True)
+    with bench.memories.lock:
+        child.start()
+        child.join(LONG_S)
+        check(not child.is_alive(), "it waits")
 
 
 def test_after_a_reset_no_table_is_written() -> None:

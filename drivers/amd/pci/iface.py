@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections import deque
 from collections.abc import Callable
-from threading import RLock
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
@@ -47,9 +45,11 @@ class PciIface:
         self._gpu, self._process, self._table, self._give_back = gpu, process, table, give_back
         self._slots = Slots(gpu.node.sdma_engines)
         self._mailbox: PciMemory | None = None
-        self._troubles: deque[Trouble] = deque()
-        self._lock = RLock()
-        """Held while interrupts are read, queues change, or the GPU is reset."""
+        self._untold: Trouble | None = None
+        """That the GPU was reset, until somebody hears of it."""
+        self._lock = self.memories.lock
+        """Registers are selected and indexed by others: page tables, queues, interrupts and the
+        reset take turns. No launch waits for it."""
         self._open = True
         _opened.add(self)
 
@@ -127,18 +127,25 @@ class PciIface:
             hint="close the device and open it again",
         )
         self.memories.reset = True
-        self._troubles.append(Trouble(cause="GPU hang", reset=Reset(whole=True, memory_lost=True)))
+        self._untold = Trouble(cause="GPU hang", reset=Reset(whole=True, memory_lost=True))
         self._process.reset()
 
     def wait(self, timeout_ms: int) -> Trouble | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
         self.memories.check_process()
-        if timeout_ms > 0 and not self._troubles and self.gone is None:
+        if timeout_ms > 0 and self.gone is None:
             self._gpu.session.wait_interrupt(timeout_ms * _MS)
         with self._lock:
             if self.gone is None:
-                self._troubles.extend(self._process.troubles())
-            return self._troubles.popleft() if self._troubles else None
+                return self._process.trouble()
+            told, self._untold = self._untold, None
+            return told
+
+    def publish(self) -> None:
+        """One write to a register where the memory is VRAM, behind the BAR."""
+        self.memories.check_process()
+        if self._open and self.gone is None:
+            self.memories.publish()
 
     def apertures(self) -> Apertures:
         """As the boot set them for every VMID."""

@@ -232,11 +232,11 @@ class Memories:
 
     def free(self, memory: PciMemory) -> None:
         """What is still mapped when unmapping fails is never given to anybody else."""
+        if self.forked:  # a thread that is not here may hold the lock
+            return
         with self.lock:
             self.handles -= 1
             self.bytes_held -= memory.nbytes
-            if self.forked:
-                return
             if not self.reset:
                 self._unmap(memory.gpu_va, memory.nbytes)
                 self._addresses.give(memory.gpu_va)
@@ -245,6 +245,15 @@ class Memories:
                 self._gpu.pages.free(memory.pieces)
             else:
                 memory.memory.close()
+
+    def publish(self) -> None:
+        """Queues see what the host wrote to SHARED memory. Host memory is snooped: nothing to do.
+
+        Hardware: no flush the other way; the HDPs of these chips keep nothing that was read.
+        # src: hdp_v4_0_invalidate_hdp() leaves 4.4.2 out; hdp_v6_0.c, hdp_v7_0.c have none
+        """
+        if self._dma.grade is Grade.NONE:
+            self._gpu.flush_hdp()
 
     def write_code(self, memory: PciMemory, data: bytes) -> None:
         """Machine code, which the GPU itself may not write."""

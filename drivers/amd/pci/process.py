@@ -46,19 +46,21 @@ class Process:
         """Whether the hardware let go of a queue; what it told of it is forgotten."""
         stop = copy_queue.deactivate if spec.kind == "SDMA" else compute_queue.deactivate
         stopped = stop(self.gpu, spec)
-        self.troubles()
+        self.trouble()
         return stopped
 
-    def troubles(self) -> list[Trouble]:
-        """Page faults since the last call, each page once. Reads a register only for a fault."""
-        found: dict[int, Trouble] = {}
-        for entry in ih.poll(self.gpu):
-            if entry.cause is Cause.PAGE_FAULT:
-                known = fault.merged(entry, gmc.read_fault(self.gpu) if not found else None)
-                found.setdefault(known.page.gpu_va, fault.trouble(known))
-        if found:
-            gmc.clear_fault(self.gpu)
-        return list(found.values())
+    def trouble(self) -> Trouble | None:
+        """The first page fault since the last call, of which one kernel can make thousands.
+
+        Reads a register only for a fault: it keeps the first one, with the unit that did it.
+        """
+        faults = (entry for entry in ih.poll(self.gpu) if entry.cause is Cause.PAGE_FAULT)
+        first = next(faults, None)
+        if first is None:
+            return None
+        known = fault.merged(first, gmc.read_fault(self.gpu))
+        gmc.clear_fault(self.gpu)
+        return fault.trouble(known)
 
     def reset(self) -> None:
         """Mode-1 reset, or the function's own where the power management does not answer.
