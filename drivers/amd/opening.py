@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import weakref
 from typing import Final
 
 from drivers.amd.device import AmdDevice
@@ -10,7 +12,7 @@ from drivers.amd.kfd_iface import open_kfd
 from drivers.base.contracts import World
 from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore
-from drivers.base.undo import Undo
+from drivers.base.undo import Undo, run_all
 from drivers.choice import Choice
 
 COMPILERS: Final = ("LLVM", "HIP")
@@ -34,7 +36,26 @@ def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -
         device.timeline = device.new_signal()
         if not iface.calibrated:
             _calibrate(device)
+    if choice.iface == "PCI":
+        _close_at_exit(device)
     return device
+
+
+_bare: weakref.WeakSet[AmdDevice] = weakref.WeakSet()
+
+
+def _close_at_exit(device: AmdDevice) -> None:
+    """A GPU that no kernel driver looks after is left as `close` leaves it, then given back.
+
+    What gives it back at the end of the process was registered earlier: it runs later.
+    """
+    _bare.add(device)
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    run_all([device.close for device in _bare])
 
 
 def _calibrate(device: AmdDevice) -> None:
