@@ -63,6 +63,7 @@ class Bringup(PciRig):
         base = self.gpu.board.mc_base
         self.words(IH_RING, np.zeros(nbytes // 4, np.uint32))
         self.words(IH_WPTR, np.zeros(1024, np.uint32))
+        self.fields("OSSSYS", "IH_RB_CNTL", rb_enable=0)
         self.write("OSSSYS", "IH_RB_BASE", base + IH_RING >> 8)
         self.write("OSSSYS", "IH_RB_BASE_HI", base + IH_RING >> 40)
         self.pair("OSSSYS", "IH_RB_WPTR_ADDR", base + IH_WPTR, "_LO", "_HI")
@@ -122,12 +123,17 @@ class Bringup(PciRig):
                 self.fields("NBIF", name, **{f"{at}offset_entry": offset, f"{at}size_entry": 20})
         prefix = "GDC_S2A0_S2A" if self.family == "gfx12" else "S2A"
         gc = ((0, 3), (3, 6)) if self.family != "gfx9" else ()
-        ports = [(1, 0xE), (2, 8), (5, 9), (6, 10)] if self.family == "gfx9" else [(2, 0xE)]
+        ports = ((1, 0xE, 1), (2, 8, 2), (5, 9, 8), (6, 10, 9)) if self.family == "gfx9" else (
+            (2, 0xE, 3), *((port, awid, 3) for port, awid in gc)
+        )  # fmt: skip
         for die in registers.every("NBIF"):
-            for port, awid in (*gc, *ports):
+            for port, awid, awaddr in ports:
                 name, at = f"{prefix}_DOORBELL_ENTRY_{port}_CTRL", f"S2A_DOORBELL_PORT{port}_"
                 layout = die.table[name]
                 value = layout.put(layout.put(0, f"{at}ENABLE", 1), f"{at}AWID", awid)
+                value = layout.put(value, f"{at}AWADDR_31_28_VALUE", awaddr)
+                if self.family == "gfx9":
+                    value = layout.put(value, f"{at}RANGE_OFFSET", awid)
                 if (port, awid) == (2, 0xE):
                     value = layout.put(value, f"{at}RANGE_OFFSET", SDMA_DOORBELL)
                     value = layout.put(value, f"{at}RANGE_SIZE", 4)

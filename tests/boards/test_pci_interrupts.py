@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.boards.pci_bringup import IH_RING, IH_WPTR, Bringup, release
 from tests.support import check
 
@@ -52,6 +54,8 @@ def test_a_full_ring_overflows_and_is_told_to_forget_it() -> None:
         raise_one(board, queue, signal, event)
     check(board.word(IH_WPTR) & OVERFLOW, "RB_OVERFLOW in memory")
     check(board.read("OSSSYS", "IH_RB_WPTR") & OVERFLOW, "and in the register")
+    told = [text for text in board.findings() if "nobody acknowledges" in text]
+    check(len(told) == 1, str(board.findings()))
     for on in (0, 1, 0):  # src: ih_v6_0_get_wptr(), a rising edge
         board.fields("OSSSYS", "IH_RB_CNTL", wptr_overflow_clear=on)
     check(not board.read("OSSSYS", "IH_RB_WPTR") & OVERFLOW, "cleared")
@@ -90,6 +94,24 @@ def test_no_message_without_msi_or_without_leave() -> None:
     board, queue, signal = ringing(msi=True, enable_intr=0)
     raise_one(board, queue, signal, 1)
     check(board.bus.messages == 0 and len(board.entries()) == 1, "ENABLE_INTR is off")
+    check("ENABLE_INTR, and MSI is on" in board.findings()[0], str(board.findings()))
+
+
+@pytest.mark.parametrize("pointer", [64, 40, 0x1000])
+def test_a_read_pointer_where_nothing_was_written(pointer: int) -> None:
+    board, queue, signal = ringing()
+    raise_one(board, queue, signal, 1)
+    board.write("OSSSYS", "IH_RB_RPTR", 32)
+    check(board.findings() == [], str(board.findings()))
+    board.write("OSSSYS", "IH_RB_RPTR", pointer)
+    check("a read pointer of" in board.findings()[0], str(board.findings()))
+
+
+@pytest.mark.parametrize("name", ["IH_RB_BASE", "IH_RB_WPTR", "IH_RB_WPTR_ADDR_HI"])
+def test_a_ring_that_moves_while_it_is_on(name: str) -> None:
+    board = Bringup("gfx1100").boot()
+    board.write("OSSSYS", name, 0)
+    check("while the ring is on" in board.findings()[0], str(board.findings()))
 
 
 def test_the_read_pointer_by_doorbell() -> None:
@@ -104,10 +126,11 @@ def test_the_read_pointer_by_doorbell() -> None:
 def test_a_ring_on_the_bus() -> None:
     board = Bringup("gfx1100").boot()
     board.bus.mapped[0x4000_0000] = (0x4000, 0x2000, True)
-    board.interrupts(mc_space=2)
+    board.interrupts(mc_space=2, rb_enable=0)
     board.write("OSSSYS", "IH_RB_BASE", 0x4000_0000 >> 8)
     board.write("OSSSYS", "IH_RB_BASE_HI", 0)
     board.pair("OSSSYS", "IH_RB_WPTR_ADDR", 0x4000_1000, "_LO", "_HI")
+    board.fields("OSSSYS", "IH_RB_CNTL", rb_enable=1)
     queue, (signal, _) = board.compute(), board.buffer()
     board.flush()
     raise_one(board, queue, signal, 9)

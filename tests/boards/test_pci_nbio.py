@@ -96,6 +96,20 @@ def route(bare: Bare, entry: int, value: int) -> None:
     bare.write("NBIF", "BIF_BX_PF0_RSMU_DATA", value)
 
 
+@pytest.mark.parametrize("entry", [0, 2, 3])
+@pytest.mark.parametrize("bit", [0, 1, 28])
+def test_a_route_that_is_almost_right_leads_nowhere(entry: int, bit: int) -> None:
+    """Its enable, its AWID, its upper address: an SDMA route that is off is another test."""
+    bare = Bare("gfx1100")
+    bare.gpu.doorbells.listen(lambda block, index, nbytes, value: True)
+    bare.write("NBIF", "RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN", 1)
+    for number, value in ROUTES.items():
+        route(bare, number, value ^ (1 << bit) * (number == entry))
+    bare.gpu.write(2, 0x800 if entry == 2 else 0x18, 8, 1)
+    lost = (entry, bit) != (2, 0)
+    check(bare.found() == ["doorbell lost"] * lost, f"{entry} {bit}")
+
+
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
 def test_doorbells_need_aperture_and_routes(name: str) -> None:
     bare = Bare(name)
@@ -142,7 +156,12 @@ def test_routes_of_gfx942_are_by_die() -> None:
     nbif.put("DOORBELL0_CTRL_ENTRY_6", sixth | 20 << 10)
     bare.gpu.write(2, 4 * sixth, 8, 1)
     check(bare.found() == ["doorbell lost"], "its port is off")
-    bare.gpu.board.block("NBIF", 1).put("S2A_DOORBELL_ENTRY_2_CTRL", 0x1)
+    port = bare.gpu.board.block("NBIF", 1)
+    for almost in (0x2000_0410, 0x2000_0401, 0x2000_0011, 0x0411):
+        port.put("S2A_DOORBELL_ENTRY_2_CTRL", almost)
+        bare.gpu.write(2, 4 * sixth, 8, 1)
+        check(bare.found() == ["doorbell lost"], f"{almost:#x}")
+    port.put("S2A_DOORBELL_ENTRY_2_CTRL", 0x2000_0411 | 20 << 17)
     bare.gpu.write(2, 4 * sixth, 8, 1)
     check((heard[-1], bare.found()) == (("SDMA", sixth), []), f"{heard}")
 

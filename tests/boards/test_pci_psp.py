@@ -127,8 +127,31 @@ def test_firmware_arrives_by_kind(name: str) -> None:
         check(bare.load(KINDS["RLC_G"], bare.pieces("RLC")["RLC_G"]) != 0, "after the autoload")
     else:
         check(bare.load(67, bare.pieces("PSP")["RL"]) == 0, "REG_LIST")
-        check((bare.submit(0x27, 1)[0], bare.gpu.psp.partitions) == (0, 1), "one partition")
+        check((bare.submit(0x27, 1)[0], bare.gpu.board.partitions) == (0, 1), "one partition")
         check(bare.submit(0x27, 9)[0] != 0, "nine partitions of eight dies")
+
+
+def test_the_rlcs_code_comes_last() -> None:
+    """src: amdgpu_ucode.h enum AMDGPU_UCODE_ID, psp_load_non_psp_fw()"""
+    bare = started("gfx1100")
+    check(bare.load(KINDS["RLC_G"], bare.pieces("RLC")["RLC_G"]) == 0, "RLC_G")
+    check(bare.load(KINDS["RLC_G"], bare.pieces("RLC")["RLC_G"]) == 0, "once more")
+    check(bare.found() == [], "nothing is wrong yet")
+    check(bare.load(KINDS["IMU_I"], bare.pieces("IMU")["IMU_I"]) == 0, "it is taken all the same")
+    check(bare.found() == ["firmware out of order"], f"{bare.gpu.findings}")
+
+
+def test_the_graphics_block_takes_nothing_before_it_is_up() -> None:
+    """src: gfx_v11_0_hw_init() writes once the autoload is complete."""
+    bare = Bare("gfx1100")
+    name = "GCVM_L2_CNTL"
+    bare.write("GC", name, 1)
+    check((bare.read("GC", name), bare.found()) == (0, ["write before its block is up"]), "taken")
+    bare.write("GC", "SCRATCH_REG7", 1)
+    check((bare.read("GC", "SCRATCH_REG7"), bare.found()) == (1, []), "scratch registers are up")
+    bare.gpu.board.loaded.add("RLC_AUTOLOAD")
+    bare.write("GC", name, 1)
+    check((bare.read("GC", name), bare.found()) == (1, []), "it is up")
 
 
 @pytest.mark.parametrize("missing", ["RS64_MEC", "IMU_D", "RLC_IRAM", "SDMA_UCODE_TH1"])

@@ -15,8 +15,9 @@ SECRET = b"what the last owner computed" * 8
 DEBUG = ("gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201")
 
 
-def ask_for_mode1(bare: Bare) -> int:
+def ask_for_mode1(bare: Bare, command: bytes = b"\x02\x00") -> int:
     """The message, and its response as a driver that waits for it sees it."""
+    bare.gpu.config.write(4, command)
     if bare.name not in DEBUG:
         return bare.smu(3, 1)[0]
     bare.write("MP1", "MP1_SMN_C2PMSG_54", 0)
@@ -35,7 +36,7 @@ def test_mode1_forgets_everything_but_where_the_bars_are(name: str) -> None:
     check(bare.read("GC", "SCRATCH_REG7") == 0x1234, "the answer could not be read")
     bare.gpu.clock.skip(0.5)
     bare.gpu.pump()
-    check(bare.gpu.config.read(4, 1) == b"\x02", "bus mastering goes, memory stays")
+    check(bare.gpu.config.read(4, 1) == b"\x02", "memory stays")
     bars = bare.gpu.config.read(0x10, 8)
     check(bars == (0x40_0000_000C).to_bytes(8, "little"), "the BAR moved")
     check(bare.read("GC", "SCRATCH_REG7") == 0, "scratch registers")
@@ -47,6 +48,17 @@ def test_mode1_forgets_everything_but_where_the_bars_are(name: str) -> None:
     check(bare.create_ring() == 0x8000_0000, "it does not boot again")
     bare.set_up_tmr()
     check(bare.found() == [], f"{bare.gpu.findings}")
+
+
+@pytest.mark.parametrize("name", ["gfx1100", "gfx942"])
+def test_a_reset_while_it_may_reach_the_host(name: str) -> None:
+    """src: amdgpu_device_mode1_reset() switches bus mastering off first."""
+    bare = started(name)
+    check(ask_for_mode1(bare, b"\x06\x00") == 1, "no answer")
+    bare.gpu.clock.skip(0.5)
+    bare.gpu.pump()
+    check(bare.gpu.config.read(4, 1) == b"\x02", "bus mastering goes, memory stays")
+    check(bare.found() == ["mode-1 reset with bus mastering on"], f"{bare.gpu.findings}")
 
 
 def test_a_bus_reset_forgets_config_space_too() -> None:

@@ -71,26 +71,41 @@ def test_a_missing_page_is_not_remembered() -> None:
 def test_flushes_that_do_not_flush(vmid: int, request_bits: int, word: str) -> None:
     board, queue, va, old, _ = remapped("gfx1100")
     board.write("GC", "GCVM_INVALIDATE_ENG17_REQ", request_bits | 1 << vmid)
+    check(board.read("GC", "GCVM_INVALIDATE_ENG17_ACK") == 1 << vmid, "acknowledged")
     board.submit(queue, write_data(va, 2))
     check(board.word(old) == 2, "still the old page")
     check(any(word in text for text in board.findings()), str(board.findings()))
+
+
+def test_a_flush_that_nobody_waits_for_has_not_happened() -> None:
+    board, queue, va, old, new = remapped("gfx1100")
+    board.write("GC", "GCVM_INVALIDATE_ENG17_REQ", 0xF8_0000 | 1 << VMID)
+    board.submit(queue, write_data(va, 2))
+    check((board.word(old), board.word(new)) == (2, 0), "it was done at once")
+    check("stale translation" in board.findings()[0], str(board.findings()))
+    check(board.read("GC", "GCVM_INVALIDATE_ENG17_ACK") == 1 << VMID, "acknowledged")
+    board.submit(queue, write_data(va, 3))
+    check((board.word(old), board.word(new)) == (2, 3), "it is never done")
 
 
 def test_an_engine_with_a_short_range_does_not_flush() -> None:
     board, queue, va, old, _ = remapped("gfx1100")
     board.write("GC", "GCVM_INVALIDATE_ENG3_ADDR_RANGE_HI32", 0)
     board.write("GC", "GCVM_INVALIDATE_ENG3_REQ", 0xF8_0000 | 1 << VMID)
+    check(board.read("GC", "GCVM_INVALIDATE_ENG3_ACK") == 1 << VMID, "acknowledged")
     board.submit(queue, write_data(va, 2))
     check(board.word(old) == 2 and "address range" in board.findings()[0], str(board.findings()))
 
 
 def test_every_hub_of_gfx942_has_to_be_told() -> None:
     board, queue, va, old, _ = remapped("gfx942")
-    for xcc in range(7):
+    for xcc in range(8):
         board.write("GC", "VM_INVALIDATE_ENG17_REQ", 0x7C_0000 | 1 << VMID, xcc)
+    for xcc in range(7):
+        check(board.read("GC", "VM_INVALIDATE_ENG17_ACK", xcc) == 1 << VMID, f"{xcc}")
     board.submit(queue, write_data(va, 2))
     check(board.word(old) == 2, "the eighth remembers")
-    board.write("GC", "VM_INVALIDATE_ENG17_REQ", 0x7C_0000 | 1 << VMID, 7)
+    check(board.read("GC", "VM_INVALIDATE_ENG17_ACK", 7) == 1 << VMID, "the eighth")
     board.submit(queue, write_data(va, 3))
     check(board.word(old) == 2, "all were told")
 

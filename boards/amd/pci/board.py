@@ -38,11 +38,14 @@ class Board:
         self.bus: BusMaster = Nowhere()
         self.bus_master_on: Callable[[], bool] = lambda: False
         self.raise_msi: Callable[[int], None] = lambda vector: None
+        self.msi_on: Callable[[], bool] = lambda: False
         self.loaded: set[str] = set()
         """Firmware that has arrived, by the PSP's names: "SMU", "RLC_G", "RS64_MEC", ...; and
         "RLC_AUTOLOAD" once the RLC was told to start everything."""
         self.mc_base = 0x80_0000_0000 if chip.family == "gfx11" else 0x100_0000_0000
         """Memory-controller address of VRAM's byte 0: where the firmware put the aperture."""
+        self.partitions = 0
+        """How many devices the security processor made of gfx942's dies; 0: it was not told."""
         self.hdp_flushes = 0
         self._flushes_at_launch: dict[Hashable, int] = {}
         self._resets: list[Callable[[], None]] = []

@@ -126,6 +126,8 @@ class Compute:
             find("HQD", f"{_title(hqd)} joins a queue that has begun to run without it")
             return
         self._compare(active, hqd)
+        if active.xccs and self._board.options.firmware and not self._board.partitions:
+            find("HQD", f"{_title(hqd)} is of several XCCs, and no partition was made of them")
         active.xccs.append(xcc)
 
     def _compare(self, active: _Active, hqd: Hqd) -> None:

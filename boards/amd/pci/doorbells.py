@@ -11,13 +11,17 @@ APERTURE = "RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN"
 _ACCESS, _FENCE = "BIFC_DOORBELL_ACCESS_EN_PF", "XCC_DOORBELL_FENCE"
 _ENTRIES = 16
 _SDMA_ENTRIES = 16
-_SDMA_PORTS_942 = (1, 2, 5, 6)
-"""Of the four copy engines of a base die. src: nbio_v7_9.c sdma_doorbell_range()"""
+_SDMA_PORTS_942 = ((1, 0xE, 0x1), (2, 0x8, 0x2), (5, 0x9, 0x8), (6, 0xA, 0x9))
+"""(port, AWID and range offset, upper address) of the four copy engines of a base die.
+
+src: nbio_v7_9.c sdma_doorbell_range()
+"""
 _GC_PORTS = ((0, 3), (3, 6))
 """Entry and AWID. src: nbio_v4_3.c and nbif_v6_3_1.c gc_doorbell_init(), which set both. That
 compute queues need both is a guess on the strict side."""
 _SDMA_PORT, _SDMA_AWID = 2, 0xE
-"""src: nbio_v4_3.c sdma_doorbell_range()"""
+_AWADDR = 0x3
+"""AWADDR_31_28 of every route. src: nbio_v4_3.c sdma_doorbell_range(), gc_doorbell_init()"""
 _WORD_BYTES = 4
 
 Listener = Callable[[str, int, int, int], bool]
@@ -71,13 +75,15 @@ class Doorbells:
             size = self._port(block, entry, "RANGE_SIZE")
             first = self._port(block, entry, "RANGE_OFFSET")
             if self._port(block, entry, "ENABLE") and size and first <= index < first + size:
-                awid = self._port(block, entry, "AWID")
-                return "SDMA" if (entry, awid) == (_SDMA_PORT, _SDMA_AWID) else ""
-        routed = all(
-            self._port(block, entry, "ENABLE") and self._port(block, entry, "AWID") == awid
-            for entry, awid in _GC_PORTS
-        )
+                sdma = entry == _SDMA_PORT and self._leads(block, entry, _SDMA_AWID, _AWADDR)
+                return "SDMA" if sdma else ""
+        routed = all(self._leads(block, entry, awid, _AWADDR) for entry, awid in _GC_PORTS)
         return "GC" if routed else ""
+
+    def _leads(self, block: Block, entry: int, awid: int, awaddr: int) -> bool:
+        """Whether an entry is on, and its target the right one."""
+        wanted = {"ENABLE": 1, "AWID": awid, "AWADDR_31_28_VALUE": awaddr}
+        return all(self._port(block, entry, field) == value for field, value in wanted.items())
 
     # gfx942: a table of ranges for the copy engines, and a port on each engine's base die
 
@@ -89,9 +95,11 @@ class Doorbells:
             first = block.field(name, f"BIF_DOORBELL{entry}_RANGE_OFFSET_ENTRY")
             size = block.field(name, f"BIF_DOORBELL{entry}_RANGE_SIZE_ENTRY")
             if first <= index < first + size:
-                port = _SDMA_PORTS_942[engine % len(_SDMA_PORTS_942)]
-                die = self._blocks[engine // len(_SDMA_PORTS_942)]
-                return "SDMA" if self._port(die, port, "ENABLE") else ""
+                number, at = divmod(engine, len(_SDMA_PORTS_942))
+                port, awid, awaddr = _SDMA_PORTS_942[at]
+                die = self._blocks[number]
+                leads = self._leads(die, port, awid, awaddr)
+                return "SDMA" if leads and self._port(die, port, "RANGE_OFFSET") == awid else ""
         return "GC" if block.get(_ACCESS) and not self._fenced() else ""
 
     def _fenced(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from boards.amd.pci.firmware_file import ENUMS, HEADER_ROOM, HEADERS, File, Made
+from boards.amd.pci.payload import RS64_START
 
 
 def _descriptors(file: File, at: int, kinds: Sequence[str]) -> list[tuple[str, bytes]]:
@@ -124,9 +125,6 @@ def sdma(major: int, minor: int = 0) -> Made:
     return Made(file.done(), [("SDMA_UCODE_TH0", code)])
 
 
-START = 0x7_0000_0000_3000
-
-
 def rs64(block: str, gfx: int) -> Made:
     """A command processor's code and data; gfx11 has more pipes than gfx12."""
     file = File("gfx_firmware_header_v2_0", (2, 0), (gfx, 0), f"{block}{gfx}")
@@ -137,14 +135,14 @@ def rs64(block: str, gfx: int) -> Made:
         ("ucode_offset_bytes", HEADER_ROOM),
         ("data_size_bytes", len(data)),
         ("data_offset_bytes", place),
-        ("ucode_start_addr_lo", START & 0xFFFF_FFFF),
-        ("ucode_start_addr_hi", START >> 32),
+        ("ucode_start_addr_lo", RS64_START & 0xFFFF_FFFF),
+        ("ucode_start_addr_hi", RS64_START >> 32),
     ):
         file.set(name, value)
     pipes = {("MEC", 11): 4, ("MEC", 12): 2, ("PFP", 11): 2, ("ME", 11): 2}.get((block, gfx), 1)
     parts = [(f"RS64_{block}", code)]
     parts += [(f"RS64_{block}_P{pipe}_STACK", data) for pipe in range(pipes)]
-    return Made(file.done(), parts, start=START)
+    return Made(file.done(), parts, start=RS64_START)
 
 
 def old_cp(block: str) -> Made:

@@ -53,6 +53,7 @@ class PciGpu:
         self._back_s = 0.0
         self.board.bus_master_on = lambda: self.config.master_on
         self.board.raise_msi = self._raise_msi
+        self.board.msi_on = lambda: self.config.msi_on
         for ip in ip_blocks(chip):
             self._add(ip)
         self._compose()
@@ -73,8 +74,8 @@ class PciGpu:
         self.nbio = Nbio(board, board.block("NBIF"))
         self.doorbells = Doorbells(board, board.registers.every("NBIF"))
         Harvest(board, board.registers.every("GC"))
-        self.psp = Psp(board, board.block("MP0"), self.mode1_reset)
-        self.smu = SmuController(board, board.block("MP1"), self.mode1_reset)
+        self.psp = Psp(board, board.block("MP0"), self._asked_for_reset)
+        self.smu = SmuController(board, board.block("MP1"), self._asked_for_reset)
         self.graphics = Graphics(board, self.doorbells)
 
     # What a machine sees
@@ -168,6 +169,12 @@ class PciGpu:
         self.forget()
         self._back_s = 0.0
         self._config_changed()
+
+    def _asked_for_reset(self) -> None:
+        """A driver's order. src: amdgpu_device_mode1_reset(): bus mastering is off before it"""
+        if self.config.master_on:
+            self.board.find("mode-1 reset with bus mastering on", self.chip.name)
+        self.mode1_reset()
 
     def mode1_reset(self) -> None:
         """What the power controller's reset leaves: config space, without bus mastering."""

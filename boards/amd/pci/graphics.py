@@ -17,6 +17,8 @@ from boards.amd.pci.sdma import Sdma
 from boards.amd.pci.vm_faults import FaultRegisters
 from boards.amd.pci.vm_hub import GFX, GFX9, MM, VmHub
 
+_ALWAYS_UP = ("SCRATCH_REG", "GRBM_")
+
 
 class Graphics:
     """What attaches itself to the registers of GC, MMHUB, OSSSYS and SDMA."""
@@ -52,6 +54,14 @@ class Graphics:
         block.on_write("GRBM_SOFT_RESET", lambda value: self._soft_reset(number, block, value))
         block.on_read("GRBM_STATUS", lambda: self._status(block))
         block.read_only("GRBM_STATUS", "CP_STAT")
+        block.is_up = self._is_up
+
+    def _is_up(self, name: str) -> bool:
+        """src: gfx_v11_0_hw_init(): it is powered once the RLC's autoload is complete, and only
+        then gfx_v11_0_gfxhub_enable() and everything else write to it"""
+        board = self._board
+        autoloads = board.chip.family != "gfx9"
+        return not autoloads or "RLC_AUTOLOAD" in board.loaded or name.startswith(_ALWAYS_UP)
 
     def _soft_reset(self, number: int, block: Block, value: int) -> None:
         """src: gfx_v11_0_soft_reset(), sdma_v6_0_soft_reset()"""

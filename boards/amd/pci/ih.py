@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,10 @@ _WORD_BITS, _WORD = 32, 0xFFFF_FFFF
 _BUS, _MEMORY = 2, 4
 _OVERFLOW = 1
 """RB_OVERFLOW of IH_RB_WPTR"""
+_WHILE_OFF = (
+    "IH_RB_BASE", "IH_RB_BASE_HI", "IH_RB_WPTR", "IH_RB_WPTR_ADDR_LO", "IH_RB_WPTR_ADDR_HI",
+)  # fmt: skip
+"""src: ih_v6_0_irq_init(), ih_v6_0_toggle_ring_interrupts(): the ring is off meanwhile"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,23 @@ class Ih:
 
     def __init__(self, board: Board, block: Block, hub: VmHub) -> None:
         self._board, self._block, self._hub = board, block, hub
-        self._cleared = False
-        self._armed = True
+        self._cleared, self._armed = False, True
+        self._read = 0
+        """The read pointer before it was last written."""
         block.on_write("IH_RB_CNTL", self._controlled)
         block.on_write("IH_RB_RPTR", lambda value: self._acknowledged())
+        for name in _WHILE_OFF:
+            block.on_write(name, partial(self._moved, name))
         board.on_reset(self._reset)
 
     def _reset(self) -> None:
-        self._cleared, self._armed = False, True
+        self._cleared, self._armed, self._read = False, True, 0
+
+    def _moved(self, name: str, value: int) -> None:
+        if self._field("RB_ENABLE"):
+            self._board.find("interrupt ring", f"{name} is written while the ring is on")
+        if name == "IH_RB_WPTR":
+            self._read = value
 
     def _field(self, name: str) -> int:
         return self._block.field("IH_RB_CNTL", name)
@@ -75,8 +89,14 @@ class Ih:
     def _acknowledged(self) -> None:
         """The host has read: with RPTR_REARM the next message may come."""
         read, written = self._pointers()
-        if read % ENTRY_BYTES or read >= self.ring_bytes:
-            self._board.find("interrupt ring", f"a read pointer of {read:#x}")
+        if not self._field("RB_ENABLE"):
+            self._read = read
+            return
+        beyond = (read - self._read) % self.ring_bytes > (written - self._read) % self.ring_bytes
+        overflow = self._block.get("IH_RB_WPTR") & _OVERFLOW
+        if read % ENTRY_BYTES or read >= self.ring_bytes or (beyond and not overflow):
+            self._board.find("interrupt ring", f"a read pointer of {read:#x}, of {written:#x}")
+        self._read = read
         self._armed = True
         if read != written:
             self._message()
@@ -98,6 +118,8 @@ class Ih:
             if not self._field("WPTR_OVERFLOW_ENABLE"):
                 self._board.find("interrupt lost", f"client {entry.client:#x}: the ring is full")
                 return
+            if not overflow:
+                self._board.find("interrupt ring", "it overflows: nobody acknowledges in time")
             overflow = _OVERFLOW
         base = self._block.get("IH_RB_BASE") << 8 | self._block.get("IH_RB_BASE_HI") << 40
         if not self._store(base + written, self._bytes(entry), "ring"):
@@ -138,7 +160,11 @@ class Ih:
         return True
 
     def _message(self) -> None:
-        if not self._field("ENABLE_INTR") or not self._armed:
+        if not self._field("ENABLE_INTR"):
+            if self._board.msi_on():
+                self._board.find("interrupt not enabled", "IH_RB_CNTL.ENABLE_INTR, and MSI is on")
+            return
+        if not self._armed:
             return
         self._armed = not self._field("RPTR_REARM")
         self._board.raise_msi(0)

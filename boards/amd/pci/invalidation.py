@@ -21,6 +21,8 @@ class Invalidation:
     def __init__(self, hub: VmHub, block: Block, pending: dict[int, set[int]]) -> None:
         self._hub, self._block, self._prefix = hub, block, hub.names.vm
         self._held: set[int] = set()
+        self._asked: dict[int, int] = {}
+        """Engine to VMIDs that it is at work on: until somebody looks at its acknowledgement."""
         self._pending = pending
         """Of each VMID, the instances that have not forgotten it since another one did."""
         self._layout = block.table[f"{self._prefix}INVALIDATE_ENG17_REQ"]
@@ -29,7 +31,11 @@ class Invalidation:
         """Whether the kernel takes one. src: gmc_v11_0_use_invalidate_semaphore(), gmc_v9_0..."""
         for engine in range(ENGINES):
             self._attach(engine)
-        hub.board.on_reset(self._held.clear)
+        hub.board.on_reset(self._reset)
+
+    def _reset(self) -> None:
+        self._held.clear()
+        self._asked.clear()
 
     def _name(self, engine: int, what: str) -> str:
         return f"{self._prefix}INVALIDATE_ENG{engine}_{what}"
@@ -39,6 +45,7 @@ class Invalidation:
         block.on_write(self._name(engine, "REQ"), lambda value: self._request(engine, value))
         block.on_read(self._name(engine, "SEM"), lambda: self._take(engine))
         block.on_write(self._name(engine, "SEM"), lambda value: self._give(engine, value))
+        block.on_read(self._name(engine, "ACK"), lambda: self._acknowledge(engine))
         block.read_only(self._name(engine, "ACK"))
 
     def _take(self, engine: int) -> int:
@@ -58,6 +65,7 @@ class Invalidation:
             hub.find("invalidation", f"engine {engine} is used and its semaphore is not held")
         vmids = layout.get(value, "PER_VMID_INVALIDATE_REQ")
         self._block.put(self._name(engine, "ACK"), vmids)
+        self._asked.pop(engine, None)
         if layout.get(value, "CLEAR_PROTECTION_FAULT_STATUS_ADDR"):
             hub.find("invalidation", "a request that also forgets the last fault")
         if not vmids:
@@ -68,9 +76,15 @@ class Invalidation:
         elif self._range(engine) != _ALL_PAGES:
             hub.find("invalidation", f"engine {engine} has an address range that is not everything")
         else:
-            for vmid in range(VMIDS):
-                if vmids >> vmid & 1:
-                    self._forgotten(vmid)
+            self._asked[engine] = vmids
+
+    def _acknowledge(self, engine: int) -> int:
+        """What was asked for happens at the latest moment: when a driver that waits sees it."""
+        vmids = self._asked.pop(engine, 0)
+        for vmid in range(VMIDS):
+            if vmids >> vmid & 1:
+                self._forgotten(vmid)
+        return self._block.get(self._name(engine, "ACK"))
 
     def _range(self, engine: int) -> int:
         low = self._block.get(self._name(engine, "ADDR_RANGE_LO32"))

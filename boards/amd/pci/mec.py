@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from boards.amd.pci import payload
 from boards.amd.pci.board import Board
 from boards.amd.pci.grbm import Grbm
 from boards.amd.pci.register_file import Block
@@ -9,9 +10,11 @@ from boards.amd.pci.register_file import Block
 COMPUTE_ME = 1
 PIPES = 4
 _START = "CP_MEC_RS64_PRGRM_CNTR_START"
+_WORD_SHIFT = 2
+"""Start addresses count dwords. src: gfx_v11_0_config_gfx_rs64()"""
 # src: amdgpu/psp_gfx_if.h GFX_FW_TYPE_*
 _FIRMWARE = {
-    "gfx9": ("CP_MEC", "RLC_G"), "gfx11": ("RS64_MEC", "RLC_AUTOLOAD"),
+    "gfx9": ("CP_MEC", "RLC_G", "REG_LIST"), "gfx11": ("RS64_MEC", "RLC_AUTOLOAD"),
     "gfx12": ("RS64_MEC", "RLC_AUTOLOAD"),
 }  # fmt: skip
 
@@ -81,8 +84,11 @@ class Mec:
             return f"pipe {pipe} is in reset"
         if not block.field(self._control, f"MEC_PIPE{pipe}_ACTIVE"):
             return f"pipe {pipe} is not active"
-        if not self._latched.get(pipe):
+        start = self._latched.get(pipe)
+        if not start:
             return f"pipe {pipe} did not come out of reset with a start address"
+        if board.options.firmware and start != payload.RS64_START >> _WORD_SHIFT:
+            return f"pipe {pipe} starts at {start:#x}, where its firmware does not begin"
         return ""
 
     def serves(self, doorbell_dw: int) -> bool:

@@ -10,6 +10,8 @@ import zlib
 _MAGIC = b"MADE"
 _HEADER = struct.Struct("<4sII32s20x")
 HEADER_BYTES = _HEADER.size
+RS64_START = 0x7_0000_0000_3000
+"""Where made-up firmware of RS64 cores begins, as its header says."""
 _SAME = {"RL": "REG_LIST"}
 
 

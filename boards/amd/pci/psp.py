@@ -19,6 +19,9 @@ _TMR_ALIGN = 1 << 20
 """src: amdgpu_psp.h PSP_TMR_ALIGNMENT"""
 _BOOT_TMR_FROM_END = 48 << 20
 """Where a TMR that the boot ROM set up lies. Made up; within what drivers leave to firmware."""
+_LAST = "RLC_G"
+"""src: amdgpu_ucode.h enum AMDGPU_UCODE_ID is the order; psp_load_non_psp_fw() starts the autoload
+behind it"""
 _PAGE_BYTES = 4096
 _SLOT_BYTES = 1 << 16
 Answer = tuple[int, int, int]
@@ -33,7 +36,6 @@ class Psp:
         self.boot = Bootloader(board, block, prefix)
         self.ring = PspRing(board, block, prefix, lambda: self.boot.alive, self._run)
         self.ring.asked_reset = mode1
-        self.partitions = 0
         # src: amdgpu_psp.c psp_early_init(): who boots with a TMR, who autoloads
         self._boot_tmr = board.chip.ip["MP0"] in ((13, 0, 6), (14, 0, 2), (14, 0, 3))
         self._autoload = board.chip.ip["MP0"] != (13, 0, 6)
@@ -50,7 +52,7 @@ class Psp:
 
     def _reset(self) -> None:
         self._toc, self._tmr, self._next = False, 0, 0
-        self.partitions = 0
+        self._board.partitions = 0
         if self._boot_tmr:
             self._guard(self._board.vram.nbytes - _BOOT_TMR_FROM_END, _TMR_BYTES)
         if not self._board.options.firmware:
@@ -135,6 +137,9 @@ class Psp:
         why = self._image(low, high, nbytes, kind)
         if why:
             return self._refuse(n.SECURITY, kind, why)
+        loaded = self._board.loaded
+        if _LAST in loaded and kind in n.REQUIRED[self._board.chip.family] and kind != _LAST:
+            self._board.find("firmware out of order", f"{kind} after {_LAST}")
         self._board.loaded.add(kind)
         place = self._tmr + self._next * _SLOT_BYTES if self._tmr else 0
         self._next += 1
@@ -154,5 +159,5 @@ class Psp:
         mode = int.from_bytes(arguments[:4], "little")
         if self._board.chip.family != "gfx9" or not 1 <= mode <= self._board.chip.xccs:
             return self._refuse(n.BAD_PARAMETERS, "SRIOV_SPATIAL_PART", f"mode {mode}")
-        self.partitions = mode
+        self._board.partitions = mode
         return 0, 0, 0

@@ -69,7 +69,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {"gfx11": _GFX11, "gfx12": _GFX12, "gf
 SETUP_TMR, LOAD_IP_FW, DESTROY_TMR, BOOT_CFG = 0x5, 0x6, 0x7, 0x22
 LOAD_TOC, AUTOLOAD_RLC, SPATIAL_PART = 0x20, 0x21, 0x27
 # src: psp_gfx_if.h enum psp_gfx_crtl_cmd_id
-INIT_RBI_RING, INIT_RING, DESTROY_RINGS, MODE1_RESET = 0x10000, 0x20000, 0x30000, 0x70000
+INIT_RING, DESTROY_RINGS, MODE1_RESET, DESTROY_GPCOM_RING = 0x20000, 0x30000, 0x70000, 0xC0000
 READY = 0x8000_0000
 """GFX_FLAG_RESPONSE; also the bootloader's."""
 # src: psp_gfx_if.h PSP_ERR_UNKNOWN_COMMAND, enum tee_error_code; GlobalPlatform TEE Internal Core

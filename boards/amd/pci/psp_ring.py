@@ -66,7 +66,7 @@ class PspRing:
         self._busy = False
         if command == n.INIT_RING:
             self._create()
-        elif command in (n.DESTROY_RINGS, 0xC0000):
+        elif command in (n.DESTROY_RINGS, n.DESTROY_GPCOM_RING):
             self._forget()
             self._block.put(self._name(71), 0)
         elif command == n.MODE1_RESET:

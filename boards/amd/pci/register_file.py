@@ -41,6 +41,8 @@ class Block:
         self._writers: dict[str, Writer] = {}
         self._banks: dict[str, _Bank] = {}
         self._read_only: set[str] = set()
+        self.is_up: Callable[[str], bool] = lambda name: True
+        """Whether a register takes what is written: its part of the block is out of reset."""
 
     def has(self, name: str) -> bool:
         """Whether this version of the block has such a register."""
@@ -119,6 +121,9 @@ class Block:
         """A write from the bus."""
         if name in self._read_only:
             self._find("write to a read-only register", f"{self}.{name}", f"{value:#x}")
+            return
+        if not self.is_up(name):
+            self._find("write before its block is up", f"{self}.{name}", f"{value:#x}")
             return
         bank = self._banks.get(name)
         for key in (_ONE,) if bank is None else tuple(bank.write()):
