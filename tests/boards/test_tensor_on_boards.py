@@ -40,6 +40,9 @@ OTHERS = [
     ("gfx1030", "PM4", "LLVM"),
     ("gfx1030", "AQL", "LLVM"),
     pytest.param(("gfx1030", "PM4", "HIP"), marks=needs_comgr),
+    ("gfx1100", "PM4", "LLVM", "PCI"),
+    ("gfx1201", "AQL", "LLVM", "PCI", "vram"),
+    ("gfx942", "AQL", "LLVM", "PCI"),
 ]
 put = partial(xp.asarray, device=DEVICE)
 
