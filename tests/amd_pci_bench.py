@@ -121,6 +121,7 @@ def bring_up(gpu: BareGpu, *, warm: bool = False) -> None:
     else:
         gmc.locate(gpu)
     ih.up(gpu)
+    gfx.wait_loaded(gpu)
     gfx.up(gpu, START, warm)
     sdma.up(gpu)
 

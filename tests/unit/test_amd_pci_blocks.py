@@ -75,8 +75,16 @@ def test_values_of_a_driver_that_runs(name: str) -> None:
             _check_values(seen, block.label, block.registers, values)
     check(seen["GC.SH_MEM_CONFIG"] == (0x1118 if name == "gfx942" else 0xC00C))
     check(seen["GC.SH_MEM_BASES"] == 0x10002 and seen["GC.RLC_CNTL"] == 1)
-    check(seen["GC.CP_MEC_DOORBELL_RANGE_UPPER"] == 0xF8)
-    if name != "gfx942":
+    check(
+        seen["GC.CP_MEC_DOORBELL_RANGE_LOWER"] == 0
+        and seen["GC.CP_MEC_DOORBELL_RANGE_UPPER"] == 0xF8
+    )
+    # src: gc_11_0_0_sh_mask.h, gc_9_4_3_sh_mask.h: time stamps, bad opcodes, privileged registers
+    check(seen["GC.CP_ME1_PIPE0_INT_CNTL"] == 1 << 26 | 1 << 24 | 1 << 23)
+    if name == "gfx942":  # src: gfx_v9_4_3_xcc_kiq_init_register(): 32 doorbells for each XCC
+        check(seen["GC7.CP_MEC_DOORBELL_RANGE_LOWER"] == 0x700)
+        check(seen["GC7.CP_MEC_DOORBELL_RANGE_UPPER"] == 0x7F8)
+    else:
         check(seen["GC.CP_MEC_RS64_CNTL"] == 0x4000000)
         check(seen["GC.CP_MEC_RS64_PRGRM_CNTR_START"] == 0xC0000C00)
         check(seen["GC.CP_MEC_RS64_PRGRM_CNTR_START_HI"] == 1)

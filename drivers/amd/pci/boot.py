@@ -107,7 +107,7 @@ def leave(gpu: BareGpu) -> None:
     bus = gpu.mmio.bus
     bus.step = "leave"
     try:
-        run_all([partial(gfx.down, gpu), partial(sdma.down, gpu), partial(smu.down, gpu)])
+        run_all([partial(block.down, gpu) for block in (gfx, sdma, ih, nbio, smu)])
     except DeviceGone:
         raise
     except DeviceError:
@@ -146,6 +146,7 @@ def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, known: Record | 
             Step("power management", lambda: _power_up(gpu, report)),
         ]  # fmt: skip
     steps += [
+        Step("graphics firmware", partial(gfx.wait_loaded, gpu)),
         Step("say who is inside", partial(ownership.enter, gpu), partial(ownership.forget, gpu)),
         Step("graphics core", partial(gfx.up, gpu, firmware.start, warm), partial(gfx.down, gpu)),
         Step("copy engines", partial(sdma.up, gpu), partial(sdma.down, gpu)),

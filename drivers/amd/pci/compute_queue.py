@@ -122,8 +122,7 @@ def deactivate(gpu: BareGpu, spec: QueueSpec) -> bool:
     found = cores(gpu, spec)
     if all(_dequeue(gc, spec.slot, DRAIN_PIPE, DRAIN_S) for gc in found):
         return True
-    stopped = [_dequeue(gc, spec.slot, RESET_WAVES, RESET_S) for gc in found]
-    return all(stopped)
+    return all(_dequeue(gc, spec.slot, RESET_WAVES, RESET_S) for gc in found)
 
 
 def _dequeue(gc: Block, slot: int, how: int, timeout_s: float) -> bool:

@@ -37,21 +37,35 @@ _TCP_GOLDEN: Final = 0x2000_0000
 _GB_ADDR_GOLDEN: Final = 0x2A11_4042
 """# src: gfx_v9_4_3.c GOLDEN_GB_ADDR_CONFIG"""
 _LAST_DOORBELL, _XCC_DOORBELLS = 0xF8, 0x100
-"""In bytes of the doorbell BAR. # src: tinygrad ip.py AM_GFX.init_hw()"""
+"""In bytes of the doorbell BAR, for each XCC.
+
+# src: gfx_v9_4_3_xcc_kiq_init_register(), AMDGPU_DOORBELL_LAYOUT1_XCC_RANGE; tinygrad ip.py
+"""
 _WORD_SHIFT: Final = 2
 """Start addresses count dwords. # src: gfx_v11_0_config_gfx_rs64()"""
 GFX9, GFX12 = 9, 12
 
 
+def wait_loaded(gpu: BareGpu) -> None:
+    """Wait for the RLC. No other register of the graphics core is touched before, nor written.
+
+    Raises: DeviceTimeout when its firmware did not come.
+    # src: gfx_v11_0_wait_for_rlc_autoload_complete(), the first thing of gfx_v11_0_hw_init()
+    """
+    for gc in _cores(gpu):
+        status = "RLC_RLCS_BOOTLOAD_STATUS"
+        if status in gc:
+            complete = gc.encode(status, bootload_complete=1)
+            gc.wait(status, complete, complete, AUTOLOAD_S)
+        gc.wait("CP_STAT", WORD_MASK, 0, AUTOLOAD_S)
+
+
 def up(gpu: BareGpu, start: Mapping[str, int], warm: bool = False) -> None:
     """Let the compute firmware run. `start`: where RS64 cores begin, by their name.
 
-    Raises: DeviceTimeout when the firmware was not loaded; DeviceError when queues of an earlier
-    owner do not stop.
+    Raises: DeviceError when queues of an earlier owner do not stop.
     """
-    cores = tuple(gpu.block(HwId.GC, xcc) for xcc in gpu.xccs)
-    for gc in cores:
-        _wait_loaded(gc)
+    cores = _cores(gpu)
     gmc.up_graphics(gpu)
     if warm:
         _drop_old(gpu, cores)
@@ -60,36 +74,41 @@ def up(gpu: BareGpu, start: Mapping[str, int], warm: bool = False) -> None:
     for number, gc in enumerate(cores):
         _configure(gc, gpu.gc_version[0])
         _apertures(gc, gpu.gc_version[0])
-        gc.write("CP_MEC_DOORBELL_RANGE_LOWER", 0)
-        gc.write("CP_MEC_DOORBELL_RANGE_UPPER", number * _XCC_DOORBELLS + _LAST_DOORBELL)
+        first = number * _XCC_DOORBELLS
+        gc.write("CP_MEC_DOORBELL_RANGE_LOWER", first)
+        gc.write("CP_MEC_DOORBELL_RANGE_UPPER", first + _LAST_DOORBELL)
         _let_go(gc)
     gpu.mmio.bus.clock.sleep(SETTLE_S)
 
 
 def down(gpu: BareGpu) -> None:
-    """Nothing runs on the graphics cores any more, and nothing of a process is translated."""
-    compute_queue.drop_all(gpu)
-    for xcc in gpu.xccs:
-        gc = gpu.block(HwId.GC, xcc)
+    """Nothing runs on the graphics cores any more, and nothing of a process is translated.
+
+    Raises: DeviceError when a queue does not stop, after everything else.
+    """
+    stopped = compute_queue.drop_all(gpu)
+    for gc in _cores(gpu):
         _halt(gc, reset=False)
         gmc.disable_all(gc)
+    if not stopped:
+        raise _does_not_stop(gpu)
 
 
-def _wait_loaded(gc: Block) -> None:
-    status = "RLC_RLCS_BOOTLOAD_STATUS"
-    if status in gc:
-        complete = gc.encode(status, bootload_complete=1)
-        gc.wait(status, complete, complete, AUTOLOAD_S)
-    gc.wait("CP_STAT", WORD_MASK, 0, AUTOLOAD_S)
+def _cores(gpu: BareGpu) -> tuple[Block, ...]:
+    return tuple(gpu.block(HwId.GC, xcc) for xcc in gpu.xccs)
+
+
+def _does_not_stop(gpu: BareGpu) -> DeviceError:
+    return DeviceError(
+        f"{gpu.mmio.step}: a compute queue of {gpu.address} does not stop",
+        hint="Open the GPU again: it is then reset first",
+    )
 
 
 def _drop_old(gpu: BareGpu, cores: tuple[Block, ...]) -> None:
     """What an earlier owner left in the command processor."""
     if not compute_queue.drop_all(gpu):
-        raise DeviceError(
-            f"{gpu.address}: a compute queue of an earlier owner does not stop",
-            hint="Open the GPU again: it is then reset first",
-        )
+        raise _does_not_stop(gpu)
     if gpu.gc_version[0] >= GFX12:
         return  # src: tinygrad ip.py reset_mec(): the reset of the pipe does it
     for gc in cores:

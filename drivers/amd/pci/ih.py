@@ -111,10 +111,10 @@ def _control(gpu: BareGpu, ih: Block, **more: int) -> int:
 def up(gpu: BareGpu) -> None:
     """An empty ring; with MSI where the session has it."""
     ih = gpu.block(HwId.OSSSYS)
-    gpu.vram.write64(IH_POINTERS.offset, 0)
-    gpu.flush_hdp()
     ring, pointers = gpu.mc_address(IH_RING), gpu.mc_address(IH_POINTERS)
     ih.write("IH_RB_CNTL", _control(gpu, ih))
+    gpu.vram.write64(IH_POINTERS.offset, 0)  # an earlier owner's ring may have run until now
+    gpu.flush_hdp()
     ih.write("IH_RB_BASE", ring >> _BASE_SHIFT & 0xFFFF_FFFF)
     ih.write("IH_RB_BASE_HI", ring >> _BASE_HIGH_SHIFT)
     ih.write_pair("IH_RB_WPTR_ADDR_LO", "IH_RB_WPTR_ADDR_HI", pointers)

@@ -194,13 +194,14 @@ def set_clocks(gpu: BareGpu, level: int = -1) -> list[str]:
 
     Returns: what the SMU would not do, in words; a clock that stays free is no error.
     """
-    refused: list[str] = []
     known = dialect(gpu)
+    wanted: list[tuple[Clock, int]] = []
     for clock in known.clocks:
         count = _levels(gpu, clock)
-        if not count:
-            continue
-        mhz = _level(gpu, clock, level % count)
+        if count:
+            wanted.append((clock, _level(gpu, clock, level % count)))
+    refused: list[str] = []
+    for clock, mhz in wanted:  # after all questions, of which none may get a late answer
         value = known.clocks[clock] << _CLOCK_SHIFT | mhz
         try:
             send(gpu, "SetSoftMinByFreq", value, LIMIT_TIMEOUT_S)
