@@ -1,4 +1,4 @@
-"""What a launch costs the host: the AMD driver in front of a board whose GPU is plain memory.
+"""What a launch costs the host: the AMD driver, through KFD or over PCI, in front of plain memory.
 
 Rings and doorbells are memory that nobody reads, and everything counts as done at once. What is
 left is the driver's own work in Python: arguments checked, packets written, the doorbell stored.
@@ -13,16 +13,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import Any
 
-import drivers
-from boards.amd.machine import Options, open_board
-from boards.amd.nobody import Nobody
-from boards.amd.world import BoardWorld
+from boards.meet import Setup, power_on
 from compilers.amd_smoke import BLOCK, firmware
 from drivers.amd.device import AmdDevice
+from drivers.amd.hwqueue import store64
+from drivers.amd.iface import Iface
+from drivers.amd.pci.hardware_queue import BAR_REGISTERS, DOORBELL_BAR, DOORBELL_BYTES, ringer
+from drivers.amd.ring import Ring
 from drivers.base.contracts import Param
-from drivers.world.foreign import ForeignWorld
+from drivers.base.region import MemoryRegion
 
 LAUNCH_GOAL_US, REPLAY_GOAL_US = 5.0, 0.5
 KERNELS = 100
@@ -31,6 +33,7 @@ CALLS, SAMPLES = 500, 41
 EVERYTHING = (1 << 31) - 1
 """How far every queue has come: further than it will be given work."""
 BUFFER_BYTES = 4096
+BAR_BYTES = 1 << 20
 TITLE = "host cost of a launch; rings and doorbells are memory that nobody reads"
 
 
@@ -70,36 +73,48 @@ def median_us(operation: Callable[[], object], calls: int) -> float:
     return statistics.median(taken) * 1e6
 
 
+class PlainBars:
+    """BARs that are plain memory. What a doorbell's store looks like to a driver over PCI."""
+
+    trace = None
+
+    def __init__(self) -> None:
+        self.memory = {number: bytearray(BAR_BYTES) for number in (DOORBELL_BAR, BAR_REGISTERS)}
+
+    def bar(self, number: int) -> MemoryRegion:
+        """A BAR, which can be stored to without a call."""
+        return MemoryRegion(self.memory[number])
+
+
 @contextmanager
-def alone(chip: str, *, aql: bool) -> Iterator[AmdDevice]:
+def alone(setup: Setup) -> Iterator[tuple[AmdDevice, PlainBars]]:
     """A device whose queues nobody reads. Raises: ValueError for a chip that is no board."""
-    board = open_board(chip, options=Options(engines=Nobody, plain_doorbells=True))
-    machine: Any = board
-    environ = {"DEV": "AMD", "AMD_AQL": str(int(aql))}
-    device = drivers.open(world=ForeignWorld(machine), environ=environ)
-    if not isinstance(device, AmdDevice):
-        raise TypeError(f"{device!r} is no AMD GPU")
-    with device:
-        finish(board, device)
-        yield device
+    bars = PlainBars()
+    with power_on(setup).open() as device:
+        for number, ring in enumerate((device.compute, device.copies)):
+            _leave_unread(ring, _doorbell(device.iface, ring, bars, number))
+        yield device, bars
 
 
-def finish(board: BoardWorld, device: AmdDevice) -> None:
-    """Let both queues have done everything they will ever be given."""
-    process = board.process
-    queues = process.queues.by_id.values() if process is not None else ()
-    for queue in queues:
-        engines = queue.device.engines
-        if isinstance(engines, Nobody):
-            for ring in (device.compute, device.copies):
-                engines.complete(queue.spec.queue_id, ring.progress_va, EVERYTHING)
+def _doorbell(iface: Iface, ring: Ring, bars: PlainBars, number: int) -> Callable[[int], None]:
+    """The driver's own way to ring, but of plain memory."""
+    if iface.name == "KFD":
+        return store64(bars.bar(DOORBELL_BAR), number * DOORBELL_BYTES)
+    bare: Any = SimpleNamespace(session=bars, mmio=SimpleNamespace(bus=bars), flush_hdp=None)
+    memory: Any = ring.hw.ring
+    return ringer(bare, number, memory)
 
 
-def measure(chip: str, *, aql: bool) -> list[Cost]:
+def _leave_unread(ring: Any, doorbell: Callable[[int], None]) -> None:
+    """The hardware hears nothing more of a ring, which has done everything it will be given."""
+    ring.ring_doorbell, ring._cell[0] = doorbell, EVERYTHING
+
+
+def measure(setup: Setup) -> list[Cost]:
     """A single launch of a kernel with three buffers, and the share of one in a replayed graph."""
-    kind = "AQL" if aql else "PM4"
-    with alone(chip, aql=aql) as device:
-        program = device.load(firmware("smoke", chip))
+    kind = "AQL" if setup.aql else "PM4"
+    with alone(setup) as (device, _):
+        program = device.load(firmware("smoke", setup.chip))
         buffers = [device.alloc(BUFFER_BYTES) for _ in range(3)]
         arguments: list[Any] = [*buffers, BLOCK]
         launch = median_us(lambda: device.launch(program, arguments, 1), CALLS)
@@ -119,12 +134,14 @@ def measure(chip: str, *, aql: bool) -> list[Cost]:
     ]
 
 
-def table(chip: str, costs: Sequence[Cost]) -> str:
+def table(setup: Setup, costs: Sequence[Cost]) -> str:
     """What `bench.py --host-cost` prints."""
-    return "\n".join([f"{TITLE} (board {chip})", *(cost.line() for cost in costs)])
+    where = " ".join(filter(None, (setup.chip, setup.iface, setup.dma)))
+    return "\n".join([f"{TITLE} (board {where})", *(cost.line() for cost in costs)])
 
 
-def report(chip: str, costs: Sequence[Cost]) -> dict[str, object]:
+def report(setup: Setup, costs: Sequence[Cost]) -> dict[str, object]:
     """What --json writes."""
     rows = [{**asdict(cost), "met": cost.met} for cost in costs]
-    return {"board": chip, "note": TITLE, "rows": rows}
+    met = {"board": setup.chip, "iface": setup.iface, "dma": setup.dma}
+    return {**met, "note": TITLE, "rows": rows}

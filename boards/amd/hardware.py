@@ -103,9 +103,6 @@ class Options:
     """Doorbells start nothing yet: queues run when the process waits for events, sleeps or looks
     at the clock. What a driver reads, reuses or frees without waiting is then seen to be wrong."""
     engines: EngineFactory = Engines
-    plain_doorbells: bool = False
-    """Doorbells are memory that nobody reads, as on silicon a store to one takes no time: for
-    engines that look at nothing (nobody.py)."""
 
 
 class Hardware:

@@ -228,8 +228,6 @@ class BoardWorld(ProcessMaps[File], BareFiles):
         owner = device
         if nbytes != (SLICE_BYTES if kind == k.MMAP_DOORBELL else host.PAGE_BYTES):
             raise OSError(errno.EINVAL, f"{nbytes:#x} bytes of registers")
-        if self.hardware.options.plain_doorbells:
-            return self._map_pieces(-1, [], nbytes, True, None, 0)
 
         def store(off: int, size: int, value: int) -> None:
             if kind == k.MMAP_DOORBELL:

@@ -88,7 +88,7 @@ def open_queue(
         owner.run(spec)
         stop = partial(owner.stop, spec)
         undo.add(stop)
-        doorbell = _ringer(gpu, spec.doorbell, parts[0])
+        doorbell = ringer(gpu, spec.doorbell, parts[0])
         return HwQueue(plan, parts, slot, doorbell, partial(run_all, [stop, give]))
 
 
@@ -121,7 +121,7 @@ def _spec(plan: Plan, slot: int, parts: list[PciMemory]) -> QueueSpec:
     )
 
 
-def _ringer(gpu: BareGpu, index: int, ring: PciMemory) -> Callable[[int], None]:
+def ringer(gpu: BareGpu, index: int, ring: PciMemory) -> Callable[[int], None]:
     """What stores a write pointer. No register is read.
 
     Hardware: a ring in VRAM is behind the BAR, whose writes the GPU sees after an HDP flush; that
