@@ -42,6 +42,10 @@ class Options:
     viable: bool = True
     sparse: bool = False
     """BAR 5 can be mapped but for its second page."""
+    denied: tuple[str, ...] = ()
+    """Paths that this user may not open."""
+    page_sizes: int = 0x4020_1000
+    """Of the IOMMU: bit n is 2^n bytes."""
     locked_bytes: int = 1 << 30
     ranges: tuple[tuple[int, int], ...] = ((0, 0xFEDF_FFFF), (0xFEF0_0000, (1 << 48) - 1))
     msi: int = 1
@@ -121,10 +125,12 @@ class VfioKernel:
         return path in self.files
 
     def access(self, path: str, mode: int) -> bool:
-        return self.exists(path)
+        return self.exists(path) and path not in self.options.denied
 
     def open(self, path: str, flags: int) -> int:
         self.read(path)
+        if path in self.options.denied:
+            raise self._fail(errno.EACCES, path)
         kind = path.rsplit("/", 1)[-1] if path.startswith(FOLDER) else path
         if path == f"/dev/vfio/{self.options.group}":
             kind = "group"

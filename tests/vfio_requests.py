@@ -158,7 +158,7 @@ def type1_info(kernel: VfioKernel, file: File, argument: bytearray | int) -> int
         f"={len(ranges)}Q", *ranges
     )
     need = 24 + len(caps)
-    put(argument, 4, "IQI", 3, 0x4020_1000, 24 if argsz >= need else 0)
+    put(argument, 4, "IQI", 3, kernel.options.page_sizes, 24 if argsz >= need else 0)
     if argsz >= need and isinstance(argument, bytearray):
         argument[24:need] = caps
     else:

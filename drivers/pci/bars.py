@@ -135,8 +135,8 @@ class Enlarged:
 def enlarge(world: World, function: PciFunction, bar: int) -> Enlarged:
     """Give a BAR the largest size that this machine has room for; map nothing of it before.
 
-    It is small and says why where it cannot be enlarged: a kernel driver has the function (VFIO
-    too), the kernel offers nothing, or no window of the bridges above is that large.
+    It says why it is no larger: a kernel driver has the function (VFIO too), the kernel offers
+    nothing, or no window of the bridges above is that large.
     Hardware: a failed attempt releases the BARs; the kernel assigns them as they were.
     """
     nbytes = function.resources[bar].nbytes
@@ -144,9 +144,6 @@ def enlarge(world: World, function: PciFunction, bar: int) -> Enlarged:
         larger = [size for size in sizes_offered(world, function, bar) if size > nbytes]
     except NotFound:
         return Enlarged(function, nbytes, "the kernel offers no resizing of it")
-    if larger and function.driver:
-        why = f"{function.driver} has the function, and the kernel resizes only without a driver"
-        return Enlarged(function, nbytes, why)
     why = ""
     for size in reversed(larger):
         try:

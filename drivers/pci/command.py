@@ -25,14 +25,16 @@ class ConfigSpace(Protocol):
         """1, 2 or 4 bytes, aligned."""
 
 
-def set_command(space: ConfigSpace, *, master: bool) -> None:
+def set_command(space: ConfigSpace, *, master: bool, anyway: bool = False) -> None:
     """Let the function answer at its BARs, and let it do DMA or not; a read-back proves both.
+
+    What it reads already is written only with `anyway`.
 
     Raises: DeviceGone when it reads all ones, Unsupported when a bit does not stay as written.
     """
     now = _read(space)
     wanted = now & ~COMMAND_MASTER | COMMAND_MEMORY | (COMMAND_MASTER if master else 0)
-    if now == wanted:
+    if now == wanted and not anyway:
         return
     space.config_write(COMMAND, _BYTES, wanted)
     now = _read(space)
@@ -41,11 +43,6 @@ def set_command(space: ConfigSpace, *, master: bool) -> None:
             f"{space.address}: COMMAND reads {now:#06x} after {wanted:#06x} was written",
             hint="the function does not take its command register: see the kernel log (dmesg)",
         )
-
-
-def is_master(space: ConfigSpace) -> bool:
-    """Whether the function may do DMA now. Raises: DeviceGone."""
-    return bool(_read(space) & COMMAND_MASTER)
 
 
 def _read(space: ConfigSpace) -> int:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from drivers.base.contracts import World
-from drivers.base.errors import BadArgument, MalformedInput, NotFound
+from drivers.base.errors import BadArgument, DeviceGone, MalformedInput, NotFound
 from drivers.machine.text import hex_number, read_text
 from drivers.pci.strict import linked_name, names_in, number_or, text_or_none
 
@@ -185,7 +185,7 @@ def gpus(world: World) -> list[PciFunction]:
             kind = hex_number(world, f"{ROOT}/{address}/class", _CLASS_BITS)
             if kind >> _BASE_CLASS_SHIFT in (DISPLAY, ACCELERATOR):
                 found.append(look_at(world, address))
-        except NotFound:  # unplugged between listing and reading
+        except (NotFound, DeviceGone):  # unplugged between listing and reading, or while read
             continue
     return found
 

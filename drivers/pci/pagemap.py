@@ -52,7 +52,7 @@ def _entries(world: World, cpu_va: int, nbytes: int) -> list[int]:
 
 def _address(entry: int, cpu_va: int) -> int:
     """The physical address of one page."""
-    if entry & _SWAPPED or not entry & _PRESENT:
+    if not entry & _PRESENT:
         state = "swapped out" if entry & _SWAPPED else "not in memory"
         raise MalformedInput(
             f"{PATH}: the page at {cpu_va:#x} is {state}, although it is locked",

@@ -102,8 +102,6 @@ def _viable(world: World, group: int, function: PciFunction) -> None:
             f"IOMMU group {function.iommu_group}: a driver has another function of it",
             hint=f"see /sys/kernel/iommu_groups/{function.iommu_group}/devices",
         )
-    if status.flags & abi.GroupFlag.CONTAINER_SET:
-        raise Busy(f"IOMMU group {function.iommu_group} is in another container", hint="close it")
 
 
 def _set_iommu(world: World, container: int) -> None:

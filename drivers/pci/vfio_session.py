@@ -9,6 +9,7 @@ from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, Busy, MalformedInput, Unsupported
 from drivers.base.undo import Undo, run_all
 from drivers.pci import vfio_abi as abi
+from drivers.pci.command import set_command
 from drivers.pci.functions import BARS, PciFunction
 from drivers.pci.info_caps import sparse_areas, whole_answer
 from drivers.pci.sparse import SparseRegion
@@ -117,10 +118,12 @@ class VfioFunction:
         plain(self._world, fd, "VFIO_DEVICE_RESET", abi.DEVICE_RESET)
 
     def after_reset(self) -> None:
-        """The kernel puts BARs back itself when COMMAND is written; interrupts are armed again.
+        """COMMAND is written, so that the kernel puts BARs back; then interrupts are armed again.
 
+        In this order: an MSI-X table lies behind a BAR.
         # src: drivers/vfio/pci/vfio_pci_config.c vfio_basic_config_write(): vfio_need_bar_restore
         """
+        set_command(self, master=False, anyway=True)
         if self._event >= 0:
             self._disarm()
             self._arm(self._irq)
