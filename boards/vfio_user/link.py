@@ -76,6 +76,8 @@ class Link:
                 )
             except TimeoutError as error:
                 raise BrokenLink(f"{len(got)} of {nbytes} bytes, then nothing") from error
+            except ConnectionResetError as error:  # it died with replies that it had not read
+                raise BrokenLink("the client has gone") from error
             for level, kind, data in beside:
                 if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                     descriptors.extend(_descriptors(data))

@@ -6,6 +6,7 @@ import array
 import errno
 import os
 import random
+import select
 import socket
 import struct
 
@@ -44,6 +45,13 @@ def test_a_reply_is_no_command_and_half_a_message_is_none() -> None:
             bench.client.socket.shutdown(socket.SHUT_WR)
             check(bench.client.hung_up())
         check("left after" in bench.ended[0], bench.ended[0])
+
+
+def test_a_client_that_dies_with_unread_replies() -> None:
+    with served() as bench:
+        bench.client.send(4)
+        check(bool(select.select([bench.client.socket], [], [], 10)[0]), "no reply came")
+    check(bench.ended[0] == "the client has gone", bench.ended[0])
 
 
 def test_descriptors_go_to_the_message_they_came_with() -> None:
