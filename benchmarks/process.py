@@ -116,10 +116,13 @@ def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[floa
         program.write_text(MATMUL)
         settings = {"UNBOUND_CACHE": str(Path(folder) / "cache"), "PYTHONPATH": str(ROOT)}
         queue = {"1": ["--aql"], "0": ["--pm4"]}.get(environ.get("AMD_AQL", ""), [])
+        met = ["--iface", environ.get("AMD_IFACE", "KFD")]
+        if environ.get("AMD_DMA"):
+            met += ["--dma", environ["AMD_DMA"].lower()]
         compiler = "HIP" if environ.get("AMD_HIP") else "LLVM"
         start_s, start_cpu_s = time.perf_counter(), _children_cpu_s()
         done = subprocess.run(
-            [sys.executable, "-m", "boards", "run", chip, *queue, "--compiler", compiler,
+            [sys.executable, "-m", "boards", "run", chip, *queue, *met, "--compiler", compiler,
              str(program), str(side)],
             env=dict(os.environ) | settings, capture_output=True, text=True,
             timeout=CHILD_TIMEOUT_S, check=False,
