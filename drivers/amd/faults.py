@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
-from drivers.amd.iface import PageFault, Reset, Trouble
+from drivers.amd.iface import ECC, GPU_HANG, PageFault, Reset, Trouble
 from drivers.amd.memory import Block
 from drivers.amd.ring import DUMP_BYTES, DUMP_LINES, Ring
 from drivers.base.errors import DeviceFault, Hang, MalformedInput
@@ -151,11 +151,30 @@ def fault(device: Device, trouble: Trouble, ring: Ring) -> DeviceFault:
         return _page_fault(device, trouble.page, names, ring)
     if trouble.reset is not None:
         return _reset(device, trouble.cause, trouble.reset, names, ring)
+    if trouble.cause not in (ECC, GPU_HANG):
+        return _stopped(device, trouble.cause, names, ring)
     return DeviceFault(
         f"{device.name}: uncorrectable error ({trouble.cause}) while {_about(names)} ran",
         kind=trouble.cause,
         kernel=names[0] if names else "",
         hint=f"See the kernel log (dmesg) and load programs and data anew; {_RECOVERED}",
+    )
+
+
+_ADVICE: Final = {
+    "bad packet": "Report it: this driver made the packet",
+    "illegal instruction": "Compile the kernel for this chip, and see that it keeps to its code",
+    "memory violation": "Check alignment and local memory (LDS) of the kernel's accesses",
+}
+
+
+def _stopped(device: Device, why: str, names: list[str], ring: Ring) -> DeviceFault:
+    return DeviceFault(
+        f"{ring.name}: {why} while {_about(names)} ran; it stands at\n{stands_at(device, ring)}\n",
+        kind=why,
+        kernel=names[0] if names else "",
+        queue=ring.name,
+        hint=f"{_ADVICE.get(why, 'Report it')}; {_RECOVERED}",
     )
 
 

@@ -69,13 +69,16 @@ class Reset:
     memory_lost: bool
 
 
+ECC, GPU_HANG = "ECC", "GPU hang"
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """What the GPU, or who drives it, tells of a fault: a page fault, or another `cause`."""
 
     page: PageFault | None = None
     cause: str = ""
-    """"ECC" or "GPU hang"."""
+    """ECC, GPU_HANG, or why a queue stopped: "bad packet", "illegal instruction"..."""
     reset: Reset | None = None
     """None: nothing was reset."""
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.iface import PageFault, Reset, Trouble, Use
+from drivers.amd.iface import ECC, GPU_HANG, PageFault, Reset, Trouble, Use
 from drivers.amd.kfd_bo import Bo, Gpu, allocate
 from drivers.amd.kfd_event import (
     CREATE_EVENT,
@@ -118,11 +118,11 @@ def told(memory: MemoryExceptionData | None, hardware: HwExceptionData | None) -
     """The kernel's two kinds of exception, one of which is there, as the devices' vocabulary."""
     page, cause, reset = None, "", None
     if hardware is not None:
-        cause = "ECC" if hardware.reset_cause == ResetCause.ECC else "GPU hang"
+        cause = ECC if hardware.reset_cause == ResetCause.ECC else GPU_HANG
         whole = hardware.reset_type == ResetType.WHOLE_GPU_RESET
         reset = Reset(whole, bool(hardware.memory_lost))
     if memory is not None and memory.error_type != MemoryErrorType.NO_RAS:
-        cause = "ECC" if memory.error_type != MemoryErrorType.GPU_HANG else "GPU hang"
+        cause = ECC if memory.error_type != MemoryErrorType.GPU_HANG else GPU_HANG
     elif memory is not None:
         page = _page_fault(memory)
     return Trouble(page, cause, reset)

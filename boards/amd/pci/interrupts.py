@@ -16,8 +16,8 @@ _EOP, _BAD_OPCODE, _SQ, _SDMA_TRAP, _SDMA_TRAP_942, _VM_FAULT = 181, 183, 239, 4
 _XCD_NODES, _AID_NODES = (1, 2, 5, 6, 9, 10, 13, 14), (0, 4, 8, 12)
 """src: amdgpu_irq.h enum amdgpu_interrupt_node_id_per_aid"""
 _ENGINES_OF_AID = 4
-_ILLEGAL = 1
-"""Error type of an SQ interrupt. src: kfd_int_process_v{9,11}.c SQ_INTERRUPT_ERROR_TYPE_*"""
+_ILLEGAL, _VIOLATION = 1, 2
+"""Error types of an SQ interrupt. src: kfd_int_process_v{9,11}.c SQ_INTERRUPT_ERROR_TYPE_*"""
 
 
 class Interrupts:
@@ -53,7 +53,7 @@ class Interrupts:
         elif isinstance(error, PacketFault) and not sdma:
             self._ih.send(Entry(_GRBM_CP, _BAD_OPCODE, 0, vmid))
         elif isinstance(error, WaveFault):
-            code = _ILLEGAL if kind == "illegal instruction" else 0
+            code = _ILLEGAL if kind == "illegal instruction" else _VIOLATION
             words = (2 << 26, code << 4) if self._gfx9 else (code << 21, 2 << 6)
             self._ih.send(Entry(_GRBM_CP, _SQ, 0, vmid, 0, words))
         else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from drivers.amd.iface import PageFault, Trouble
+from drivers.amd.iface import ECC, PageFault, Trouble
 from drivers.amd.pci.ih import Cause, Entry
 from drivers.amd.pci.registers import Version
 
@@ -29,7 +29,7 @@ _CLIENTS: Final = {9: _GFX9, 11: _GFX11, 12: _GFX12}
 _MMHUB9_SDMA: Final = 256
 """The first copy engine among MMHUB's clients on gfx942; four on each die."""
 _MMHUB9_ENGINES: Final = 5
-WAVE_ERRORS: Final = {0: "ECC", 1: "illegal instruction", 2: "memory violation", 3: "ECC"}
+WAVE_ERRORS: Final = {0: ECC, 1: "illegal instruction", 2: "memory violation", 3: ECC}
 """# src: kfd_int_process_v11.c SQ_INTERRUPT_ERROR_TYPE_*"""
 _WAVE_ERROR: Final = 2
 

@@ -9,7 +9,18 @@ from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.hwqueue import HwQueue
-from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare, Reset, Trouble, Use
+from drivers.amd.iface import (
+    GPU_HANG,
+    Apertures,
+    GpuClock,
+    Iface,
+    Memory,
+    Plan,
+    Prepare,
+    Reset,
+    Trouble,
+    Use,
+)
 from drivers.amd.pci.address_space import AddressSpace
 from drivers.amd.pci.clock import MeasuredClock
 from drivers.amd.pci.gpu import BareGpu
@@ -127,7 +138,7 @@ class PciIface:
             hint="close the device and open it again",
         )
         self.memories.reset = True
-        self._untold = Trouble(cause="GPU hang", reset=Reset(whole=True, memory_lost=True))
+        self._untold = Trouble(cause=GPU_HANG, reset=Reset(whole=True, memory_lost=True))
         self._process.reset()
 
     def wait(self, timeout_ms: int) -> Trouble | None:

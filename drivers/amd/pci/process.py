@@ -50,17 +50,23 @@ class Process:
         return stopped
 
     def trouble(self) -> Trouble | None:
-        """The first page fault since the last call, of which one kernel can make thousands.
+        """What stopped a queue since the last call; of a kernel's thousand faults the first one.
 
         Reads a register only for a fault: it keeps the first one, with the unit that did it.
         """
-        faults = (entry for entry in ih.poll(self.gpu) if entry.cause is Cause.PAGE_FAULT)
-        first = next(faults, None)
-        if first is None:
+        entries = ih.poll(self.gpu)
+        first = next((entry for entry in entries if entry.cause is Cause.PAGE_FAULT), None)
+        whys = (fault.stopped(self.gpu.gc_version, entry) for entry in entries)
+        why = next(filter(None, whys), "")
+        if first is None and not why:
             return None
-        known = fault.merged(first, gmc.read_fault(self.gpu))
-        gmc.clear_fault(self.gpu)
-        return fault.trouble(known)
+        kept = gmc.read_fault(self.gpu)
+        if first is not None:
+            kept = fault.merged(first, kept)
+        elif kept is None or kept.vmid != VMID:
+            return Trouble(cause=why)
+        gmc.clear_fault(self.gpu)  # a wave may tell what a page fault did to it before that is told
+        return fault.trouble(kept)
 
     def reset(self) -> None:
         """Mode-1 reset, or the function's own where the power management does not answer.
