@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drivers.base.contracts import World
-from drivers.base.errors import Busy, DeviceError
+from drivers.base.errors import Busy, DeviceError, DeviceGone
 from drivers.claim.record import Method, Record, is_enabled
 from drivers.machine.text import read_text
 from drivers.pci.functions import PciFunction, look_at
@@ -99,7 +99,10 @@ def run(world: World, steps: Sequence[Step]) -> None:
         try:
             world.write(step.path, step.text.encode())
         except DeviceError as error:
-            raise error.named(f"step {number} of {len(steps)}, {step.name}") from error.__cause__
+            error.named(f"step {number} of {len(steps)}, {step.name}")
+            if isinstance(error, DeviceGone):  # bind and unbind say ENODEV for whatever fails
+                error.advised("see the kernel log (dmesg) for why the kernel does not do it")
+            raise error from error.__cause__
 
 
 def verify(world: World, address: str, driver: str) -> PciFunction:
