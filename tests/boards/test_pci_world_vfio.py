@@ -93,6 +93,7 @@ def test_regions_interrupts_and_config_space() -> None:
     before = world.pread(device, 8, CONFIG_AT + 0x10)
     world.pwrite(device, b"\xff" * 4, CONFIG_AT + 0x10)
     check(world.pread(device, 8, CONFIG_AT + 0x10) == before, "BARs are the kernel's")
+    check([f.kind for f in world.findings] == ["write to a BAR through VFIO"])
     with fails(errno.EINVAL):
         world.ioctl(device, abi.DEVICE_RESET, 0)
     registers.close()
