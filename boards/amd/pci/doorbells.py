@@ -33,9 +33,9 @@ class Doorbells:
 
     def __init__(self, board: Board, blocks: list[Block]) -> None:
         self._board, self._blocks, self._listeners = board, blocks, list[Listener]()
-        self._prefix = (
-            "GDC_S2A0_S2A" if blocks[0].has("GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL") else "S2A"
-        )
+        prefix = "GDC_S2A0_S2A" if blocks[0].has("GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL") else "S2A"
+        names = [f"{prefix}_DOORBELL_ENTRY_{entry}_CTRL" for entry in range(_ENTRIES)]
+        self._names = [name for name in names if blocks[0].has(name)]
         self._by_die = board.chip.family == "gfx9"
 
     def listen(self, listener: Listener) -> None:
@@ -64,14 +64,13 @@ class Doorbells:
     # gfx11, gfx12: one table of routes; an entry without a range takes what no other one does
 
     def _port(self, block: Block, entry: int, field: str) -> int:
-        name = f"{self._prefix}_DOORBELL_ENTRY_{entry}_CTRL"
-        return block.field(name, f"S2A_DOORBELL_PORT{entry}_{field}")
+        return block.field(self._names[entry], f"S2A_DOORBELL_PORT{entry}_{field}")
 
     def _target(self, index: int) -> str:
         block = self._blocks[0]
-        for entry in range(_ENTRIES):
-            if not block.has(f"{self._prefix}_DOORBELL_ENTRY_{entry}_CTRL"):
-                break
+        for entry, name in enumerate(self._names):
+            if not block.get(name):
+                continue
             size = self._port(block, entry, "RANGE_SIZE")
             first = self._port(block, entry, "RANGE_OFFSET")
             if self._port(block, entry, "ENABLE") and size and first <= index < first + size:

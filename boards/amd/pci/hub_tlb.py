@@ -119,7 +119,7 @@ class HubTlb(Tlb):
         return [run for run in used.values() if not self._holds(run)]
 
     def _holds(self, run: Run) -> bool:
-        leaf = self.walker.walk(run.start)
+        leaf = self.walker.walk(run.start, alone=True)
         if leaf is None:
             return False
         into = run.start - leaf.va

@@ -60,8 +60,11 @@ class Walker:
         self.missing = Missing(RANGE, "the context is not enabled")
         """Of the last walk that found nothing."""
 
-    def walk(self, va: int) -> Leaf | None:
-        """What is mapped at an address, or None: then `missing` says why."""
+    def walk(self, va: int, *, alone: bool = False) -> Leaf | None:
+        """What is mapped at an address, or None: then `missing` says why.
+
+        Entries around it that are alike are part of it, unless it is wanted `alone`.
+        """
         context = self.context
         if context is None:
             return self._nothing(RANGE, "the context is not enabled")
@@ -78,7 +81,7 @@ class Walker:
             if found & self.format.leaf:
                 return self._block(va - context.first_va, va, shift, found)
             entry, above = found, shift
-        return self._last(context, entry, va, above)
+        return self._last(context, entry, va, above, alone)
 
     def _nothing(self, error: int, what: str) -> Leaf | None:
         self.missing = Missing(error, what)
@@ -99,7 +102,7 @@ class Walker:
         pa = entry & ADDRESS_MASK & -(1 << shift)
         return Leaf(va - into, 1 << shift, pa, entry)
 
-    def _last(self, context: Context, table: int, va: int, above: int) -> Leaf | None:
+    def _last(self, context: Context, table: int, va: int, above: int, alone: bool) -> Leaf | None:
         """The last level, whose entries stand for 2^BFS pages, and may point further down."""
         # src: gmc_v9_0.c gmc_v9_0_get_vm_pde(): BFS and TF exist on gfx9 alone
         bfs = table >> _BFS_SHIFT & _BFS_MASK if context.block_bits else 0
@@ -112,6 +115,9 @@ class Walker:
             entry = self._entry(table, offset, shift, above)
         if entry is None or not self._maps(entry):
             return self._nothing(PAGE, f"entry {entry or 0:#018x} for {va:#x}")
+        if alone:
+            into = offset & (1 << shift) - 1
+            return Leaf(va - into, 1 << shift, entry & ADDRESS_MASK, entry)
         return self._run(table, offset, va, shift, above, entry)
 
     def _maps(self, entry: int) -> bool:

@@ -48,7 +48,7 @@ class _HubWalker(Walker):
         super().__init__(fmt, hub.read_table, hub.find)
         self._hub, self._vmid = hub, vmid
 
-    def walk(self, va: int) -> Leaf | None:
+    def walk(self, va: int, *, alone: bool = False) -> Leaf | None:
         hub = self._hub
         if not hub.set_up():
             hub.find(
@@ -60,7 +60,7 @@ class _HubWalker(Walker):
                 self.missing = Missing(RANGE, f"{va:#x} is in the system aperture and no VRAM")
             return leaf
         self.context = hub.context(self._vmid)
-        return super().walk(va)
+        return super().walk(va, alone=alone)
 
 
 class VmHub:
