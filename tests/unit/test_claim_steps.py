@@ -26,7 +26,7 @@ def test_a_driver_that_does_not_take_the_function(tmp_path: Path) -> None:
     desktop(tmp_path)
     world = Refusing(tmp_path)
     todo = steps.take(world, look_at(world, GPU), Method.VFIO)
-    with pytest.raises(DeviceGone, match="step 3 of 3, bind it to vfio-pci: .*ENODEV") as caught:
+    with pytest.raises(DeviceGone, match=r"step 3 of 3, bind it to vfio-pci: .*ENODEV") as caught:
         steps.run(world, todo)
     check("dmesg" in caught.value.hint, caught.value.hint)
     check(str(caught.value).endswith(caught.value.hint), str(caught.value))

@@ -227,3 +227,28 @@ def test_a_stranger_s_errors_become_ours() -> None:
     check(not world.wait_event(event, 0.0))
     for one in (event, fd):
         world.close(one)
+
+
+def test_a_device_that_takes_less_than_was_written(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = LinuxWorld()
+    fd = world.open(file, os.O_RDWR)
+    monkeypatch.setattr("os.pwrite", lambda fd, data, offset: len(data) - 1)
+    with pytest.raises(Unsupported, match="3 were taken"):
+        world.pwrite(fd, b"four", 0)
+    world.close(fd)
+
+
+def test_huge_pages_are_locked_and_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """src: include/uapi/asm-generic/mman.h MAP_LOCKED, mman-common.h MAP_POPULATE, MAP_HUGETLB"""
+    asked: list[int] = []
+
+    def mapped(address: int, nbytes: int, prot: int, flags: int) -> int:
+        asked.append(flags)
+        raise OutOfMemory("no pages", requested=nbytes, used=0, cached=0, limit=0)
+
+    monkeypatch.setattr("drivers.world.native.map_memory", mapped)
+    with pytest.raises(OutOfMemory, match="nr_hugepages"):
+        LinuxWorld().mmap(-1, 2 << 20, huge=True)
+    check(asked == [0x2000 | 0x8000 | 0x4_0000 | 21 << 26 | 0x20 | 0x01], f"{asked}")
