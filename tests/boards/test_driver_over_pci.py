@@ -345,6 +345,19 @@ def test_what_the_user_chooses_to_show_the_gpu() -> None:
     check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
 
 
+def test_physical_memory_takes_few_huge_pages() -> None:
+    """Rings, pointers, signals and graphs share the few that an administrator set aside."""
+    options = MachineOptions(iommu=False, vram_bytes=VRAM_BYTES, huge_pages=5)
+    board = open_pci_board("gfx1100", options=options)
+    with open_over_pci(board, "AQL", AMD_DMA="physical") as device:
+        graphs = [device.compute_queue().barrier().bind() for _ in range(30)]
+        for graph in graphs:
+            graph.replay()
+        work(device)
+    check(board.machine.frames.free_huge == 5, "huge pages are left")
+    check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
+
+
 @pytest.mark.parametrize("iommu", [True, False])
 def test_a_small_window_on_the_memory(iommu: bool) -> None:
     """Without a driver the BAR is enlarged; behind VFIO the copy engine zeroes what nobody sees."""

@@ -28,6 +28,10 @@ BUS = 7 << 32
 LONG_S = 20
 
 
+class FakeMemory(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
 class FakeDma:
     """Host memory at made-up bus addresses, two pages each."""
 
@@ -45,7 +49,7 @@ class FakeDma:
         self.live.add(pieces[0][0])
         region = region or MemoryRegion(bytearray(nbytes))
         close = partial(self.live.remove, pieces[0][0])
-        return SimpleNamespace(region=region, pieces=pieces, close=close)
+        return FakeMemory(region=region, pieces=pieces, close=close)
 
     def map(self, _cpu_va: int, nbytes: int) -> Any:
         return self.alloc(nbytes, region=object())
@@ -131,6 +135,34 @@ def test_host_memory_behind_an_iommu() -> None:
     memory.free()
     wrapped.free()
     check(not bench.dma.live and bench.found(wrapped.gpu_va) is None)
+
+
+def test_huge_pages_of_the_host_are_shared() -> None:
+    """Small pieces lie together, apart and zeroed; a page goes with the last of them."""
+    rng, bench = random.Random(7), Bench(Grade.PHYSICAL)
+    alive: list[PciMemory] = []
+    most = 0
+    for step in range(120):
+        if len(alive) > 9 or (alive and rng.random() < 0.4):
+            alive.pop(rng.randrange(len(alive))).free()
+            continue
+        size = rng.choice((PAGE, 3 * PAGE, 64 << 10, 512 << 10, MIB))
+        memory = bench.memories.allocate(size, Use.SHARED, "m", host=True)
+        check(not memory.on_card and not any(memory.view()), f"step {step}: not zeroed")
+        memory.view()[:] = bytes([step % 255 + 1]) * size
+        alive.append(memory)
+        places = [
+            bench.found(one.gpu_va + at) for one in alive for at in range(0, one.nbytes, PAGE)
+        ]
+        bus = [page.address for page in places if page and page.system]
+        check(len(set(bus)) == len(places), f"step {step}: pieces overlap")
+        same = [one.view().tobytes().count(one.view()[0]) == one.nbytes for one in alive]
+        check(all(same), f"step {step}: overwritten")
+        most = max(most, len(bench.dma.live) - sum(one.nbytes >= MIB for one in alive))
+    check(most <= 4, f"{most} huge pages for ten pieces of 512 KiB at most")
+    for memory in alive:
+        memory.free()
+    check(not bench.dma.live, "huge pages are left")
 
 
 def test_without_an_iommu_the_host_writes_into_vram() -> None:

@@ -24,6 +24,7 @@ from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.iface import Iface, Use
 from drivers.amd.pci.address_space import AddressSpace
 from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.host_pages import HostPages, HostPiece
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.vram import Piece, whole_pages
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
@@ -61,7 +62,7 @@ class PciMemory:
 
     def __init__(
         self, owner: Memories, name: str, nbytes: int, gpu_va: int,
-        pieces: tuple[Piece, ...], memory: DmaMemory | None, seen: memoryview | None,
+        pieces: tuple[Piece, ...], memory: DmaMemory | HostPiece | None, seen: memoryview | None,
     ) -> None:  # fmt: skip
         self._owner: Memories | None = owner
         self.name, self.nbytes, self.gpu_va = name, nbytes, gpu_va
@@ -109,7 +110,7 @@ class Memories:
         flush_tlb: Callable[[], None],
     ) -> None:
         self._gpu, self._table, self._addresses, self._dma = gpu, table, addresses, dma
-        self._flush_tlb = flush_tlb
+        self._host, self._flush_tlb = HostPages(dma), flush_tlb
         self.lock = RLock()
         self.handles = self.bytes_held = 0
         self.reset = False
@@ -172,12 +173,10 @@ class Memories:
 
     def _of_host(self, nbytes: int, name: str) -> PciMemory:
         with Undo() as undo:
-            memory = self._dma.alloc(nbytes)
+            memory = self._host.alloc(nbytes)
             undo.add(memory.close)
-            pieces = _first(memory.pieces, nbytes)
-            va = self._map(undo, nbytes, pieces, RIGHTS[Use.SHARED], system=True)
-            seen = memory.region.view()[:nbytes]
-            return self._made(name, nbytes, va, (), memory, seen)
+            va = self._map(undo, nbytes, memory.pieces, RIGHTS[Use.SHARED], system=True)
+            return self._made(name, nbytes, va, (), memory, memory.view())
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> PciMemory:
         """Whole pages of this process's own memory. Raises: Unsupported without an IOMMU."""
@@ -211,7 +210,7 @@ class Memories:
 
     def _made(
         self, name: str, nbytes: int, va: int,
-        pieces: tuple[Piece, ...], memory: DmaMemory | None, seen: memoryview | None,
+        pieces: tuple[Piece, ...], memory: DmaMemory | HostPiece | None, seen: memoryview | None,
     ) -> PciMemory:  # fmt: skip
         self.handles += 1
         self.bytes_held += nbytes
@@ -259,13 +258,3 @@ class Memories:
         """Machine code, which the GPU itself may not write."""
         memory.view()[: len(data)] = data
         self._gpu.flush_hdp()
-
-
-def _first(pieces: tuple[Piece, ...], nbytes: int) -> tuple[Piece, ...]:
-    """The first `nbytes` of pieces."""
-    found: list[Piece] = []
-    for address, size in pieces:
-        if nbytes:
-            found.append((address, min(size, nbytes)))
-            nbytes -= found[-1][1]
-    return tuple(found)
