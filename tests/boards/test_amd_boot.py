@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from boards.amd.pci_machine import MachineOptions
 from drivers.amd.pci import boot, nbio, ownership, record, smu, smu_metrics, units
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
@@ -55,6 +56,21 @@ def test_again_after_leaving_cleanly(chip: str) -> None:
     with identified(board) as gpu:
         fresh = boot.start(gpu, files, fresh=True)
         check(fresh.done[0].name == "take over: mode-1 reset", f"{fresh.done[0]}")
+    quiet(board)
+
+
+@pytest.mark.parametrize(("iommu", "found"), [(True, Found.COLD), (False, Found.WARM)])
+def test_vfio_resets_what_can_be_reset(iommu: bool, found: Found) -> None:
+    """gfx942 offers a function level reset. # src: vfio_pci_core_enable(), pci_try_reset_function()
+
+    Without an IOMMU nobody resets it, and the second boot is warm as on other chips.
+    """
+    board = open_pci_board("gfx942", options=MachineOptions(iommu=iommu))
+    files = firmware(board)
+    for expected in (Found.COLD, found):
+        with identified(board) as gpu:
+            check(boot.start(gpu, files).found is expected, f"{expected}")
+            boot.leave(gpu)
     quiet(board)
 
 
