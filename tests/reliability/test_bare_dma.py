@@ -23,6 +23,7 @@ PAGE = 4096
 BIG_BYTES = 256 << 10
 VMIDS = 16
 MIB = 1 << 20
+HUGE_BYTES = 2 * MIB
 SHORT_S = 0.3
 BOOT_BYTES, END_BYTES = 32 * MIB, {"gfx1100": 64 * MIB, "gfx1201": 64 * MIB, "gfx942": 384 * MIB}
 """Of VRAM, what is the boot's and the firmware's. docs/boot-amd.md, 'Where things lie'"""
@@ -40,10 +41,12 @@ attributes #0 = { "amdgpu-flat-work-group-size"="1,64" }
 class Master:
     """Bus mastering of a GPU, looked at whenever its config space changes."""
 
-    def __init__(self, board: PciWorld) -> None:
-        self.slot: Any = board.machine.slot(0)
-        self.seen: list[tuple[bool, int]] = []
-        """(on, bytes that it may reach then), each time it changed."""
+    def __init__(self, board: Any) -> None:
+        self.board, self.slot = board, board.machine.slot(0)
+        self.seen: list[tuple[bool, int, bool]] = []
+        """(on, bytes of the host that it is shown then, by the driver), each time it changed."""
+        self.last = ""
+        board.panel.watch = self.watch
         self.slot.gpu.on_config(self.look)
         self.on = self.slot.gpu.config.master_on
 
@@ -51,7 +54,12 @@ class Master:
         on = self.slot.gpu.config.master_on
         if on != self.on:
             self.on = on
-            self.seen.append((on, self.slot.domain.pinned_bytes if self.slot.domain else 0))
+            shown = self.slot.domain.pinned_bytes if self.slot.domain else 0
+            shown += HUGE_BYTES * len(self.board.huge)
+            self.seen.append((on, shown, self.last == "write config 0x4"))
+
+    def watch(self, what: str, where: str, nbytes: int, value: int) -> None:
+        self.last = f"{what} {where}"
 
 
 def trouble(board: PciWorld, device: AmdDevice) -> None:
@@ -95,8 +103,14 @@ def test_bus_mastering_is_on_while_something_is_mapped(chip: str) -> None:
             work(device)
             check(master.on, "it works through an IOMMU")
         check(not master.on, "it is on after the end")
-    check([on for on, _ in master.seen] == [True, False] * 2, f"{master.seen}")
-    check(all(nbytes for on, nbytes in master.seen if on), f"on before a mapping: {master.seen}")
+    check_master(master, times=2)
+
+
+def check_master(master: Master, *, times: int) -> None:
+    """On once there is something to reach; the driver itself switches it off, not the kernel."""
+    check([on for on, _, _ in master.seen] == [True, False] * times, f"{master.seen}")
+    check(all(nbytes for on, nbytes, _ in master.seen if on), f"too early: {master.seen}")
+    check(all(own for _, _, own in master.seen), f"not by the driver: {master.seen}")
 
 
 def test_physical_addresses_are_asked_for_each_time() -> None:
@@ -108,6 +122,7 @@ def test_physical_addresses_are_asked_for_each_time() -> None:
         used = [page.va for page in board.huge.values()]
         check(len(used) > 0, "the pages are locked ones")
     check(not master.on and not board.huge, "at the end nothing of it is left")
+    check_master(master, times=1)
     before = len(master.seen)
     with open_over_pci(board) as device:
         work(device)
@@ -128,11 +143,15 @@ class Piece:
     found: Found
 
 
+def hubs(gpu: Any) -> tuple[Any, ...]:
+    return gpu.graphics.gc_hub, gpu.graphics.mm_hub
+
+
 def pieces_of(board: PciWorld, chip: str) -> list[Piece]:
     """Everything that page tables of any VMID map, in order."""
     gpu: Any = board.gpus[0]
     vram, found = gpu.board.vram, list[Piece]()
-    for hub in (gpu.graphics.gc_hub, gpu.graphics.mm_hub):
+    for hub in hubs(gpu):
         for vmid in range(1, VMIDS):
             context = hub.context(vmid)
             if context is None or not context.root & VALID:
@@ -201,6 +220,8 @@ def test_page_tables_lead_to_live_memory_alone(chip: str, iommu: bool) -> None:
         check_reach(board, chip)
     gpu: Any = board.gpus[0]
     check(not pieces_of(board, chip), "the tables map something after the end")
+    on = [vmid for vmid in range(1, VMIDS) for hub in hubs(gpu) if hub.context(vmid) is not None]
+    check(not on, f"contexts {on} are on after the end")
     check(not gpu.board.bus_master_on() and not board.findings, f"{board.findings[:5]}")
 
 
