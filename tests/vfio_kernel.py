@@ -40,6 +40,8 @@ class Options:
     group_name: str = ""
     cdev: bool = False
     viable: bool = True
+    isolated: bool = True
+    """Whether the platform remaps interrupts."""
     sparse: bool = False
     """BAR 5 can be mapped but for its second page."""
     denied: tuple[str, ...] = ()

@@ -52,6 +52,8 @@ def set_iommu(kernel: VfioKernel, file: File, argument: bytearray | int) -> int:
     groups = [f for f in kernel.open_files.values() if f.container is file]
     if not groups or file.space is not None or argument != 3:
         raise refuse(errno.EINVAL, "a container without a group, or with an IOMMU")
+    if not kernel.options.isolated:
+        raise refuse(errno.EPERM, "interrupts are not isolated")
     file.space = Space()
     return 0
 
@@ -217,6 +219,8 @@ def bind(kernel: VfioKernel, file: File, argument: bytearray | int) -> int:
     other = kernel.open_files.get(fd)
     if not file.cdev or flags or other is None or other.kind != "/dev/iommu" or file.container:
         raise refuse(errno.EINVAL, "no iommufd, or bound already")
+    if not kernel.options.isolated:
+        raise refuse(errno.EPERM, "interrupts are not isolated")
     file.container = other
     put(argument, 12, "I", 7)
     return 0

@@ -9,14 +9,14 @@ import os
 import re
 
 from drivers.base.contracts import World
-from drivers.base.errors import MalformedInput, OutOfMemory
+from drivers.base.errors import Denied, MalformedInput, OutOfMemory
 from drivers.base.undo import Undo
 from drivers.base.view import View
 from drivers.pci import iommufd_abi as iommufd
 from drivers.pci import vfio_abi as abi
 from drivers.pci.functions import PciFunction
 from drivers.pci.strict import names_in
-from drivers.pci.vfio_handle import VfioHandle, open_node
+from drivers.pci.vfio_handle import NOT_ISOLATED, VfioHandle, open_node
 
 _PAGE_BYTES = 4096
 _NODES = "/dev/vfio/devices"
@@ -31,7 +31,7 @@ class IoAddressSpace:
         self._world, self._fd, self._ioas = world, fd, ioas
 
     def ranges(self) -> list[tuple[int, int]]:
-        """What may be mapped. Raises: MalformedInput when it is in more pieces than a page."""
+        """What may be mapped. Raises: DeviceError (EMSGSIZE) for more ranges than fit a page."""
         most = _PAGE_BYTES // iommufd.IovaRange.SIZE
         buffer = self._world.mmap(-1, _PAGE_BYTES)
         try:
@@ -100,7 +100,10 @@ def open_through_iommufd(world: World, path: str) -> VfioHandle:
         device = open_node(world, path)
         undo.add(lambda: world.close(device))
         size = abi.BindIommufdArgs.SIZE
-        abi.DEVICE_BIND_IOMMUFD(world, device, abi.BindIommufdArgs(argsz=size, iommufd=space))
+        try:
+            abi.DEVICE_BIND_IOMMUFD(world, device, abi.BindIommufdArgs(argsz=size, iommufd=space))
+        except Denied as error:
+            raise error.advised(NOT_ISOLATED) from error.__cause__
         made = iommufd.IoasAllocArgs(nbytes=iommufd.IoasAllocArgs.SIZE)
         iommufd.IOAS_ALLOC(world, space, made)
         ioas: int = made.out_ioas_id

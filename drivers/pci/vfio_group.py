@@ -12,7 +12,7 @@ from drivers.base.undo import Undo
 from drivers.pci import vfio_abi as abi
 from drivers.pci.functions import PciFunction
 from drivers.pci.info_caps import iova_ranges, whole_answer
-from drivers.pci.vfio_handle import VfioHandle, open_node, plain
+from drivers.pci.vfio_handle import NOT_ISOLATED, VfioHandle, open_node, plain
 
 CONTAINER = "/dev/vfio/vfio"
 _PAGE_BYTES = 4096
@@ -108,9 +108,7 @@ def _set_iommu(world: World, container: int) -> None:
     try:
         plain(world, container, "VFIO_SET_IOMMU", abi.SET_IOMMU, abi.TYPE1V2_IOMMU)
     except Denied as error:
-        raise error.advised(
-            "this platform isolates no interrupts: see the kernel log (dmesg)"
-        ) from error.__cause__
+        raise error.advised(NOT_ISOLATED) from error.__cause__
 
 
 def _device(world: World, group: int, address: str) -> int:

@@ -9,6 +9,13 @@ from drivers.base.contracts import World
 from drivers.base.errors import Denied, DeviceError
 from drivers.pci.dma import Iommu
 
+NOT_ISOLATED = "this platform isolates no interrupts: see the kernel log (dmesg)"
+"""Why the kernel gives no address space to a user who may open the nodes (EPERM).
+
+# src: drivers/vfio/vfio_iommu_type1.c vfio_iommu_type1_attach_group();
+# src: drivers/iommu/iommufd/device.c iommufd_device_bind(): iommu_group_has_isolated_msi()
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class VfioHandle:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from drivers.base.errors import DeviceError, DeviceGone, MalformedInput, NotFound, Unsupported
+from drivers.base.errors import (
+    Denied,
+    DeviceError,
+    DeviceGone,
+    MalformedInput,
+    NotFound,
+    Unsupported,
+)
 from drivers.pci import vfio_abi
 from drivers.pci.dma import Grade
 from drivers.pci.functions import gpus
@@ -126,6 +133,14 @@ def test_an_iommu_without_small_pages() -> None:
     with opened(kernel) as session, pytest.raises(Unsupported, match="4 KiB"):
         session.dma.alloc(PAGE)
     kernel.check_empty("after closing")
+
+
+@pytest.mark.parametrize("cdev", [False, True])
+def test_a_platform_that_isolates_no_interrupts(cdev: bool) -> None:
+    kernel = VfioKernel(Options(cdev=cdev, isolated=False))
+    with pytest.raises(Denied, match="isolates no interrupts"):
+        opened(kernel)
+    kernel.check_empty("nothing stays open")
 
 
 @pytest.mark.parametrize("denied", ["/dev/vfio/devices/vfio0", "/dev/iommu"])
