@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
-from drivers.amd.iface import ECC, GPU_HANG, PageFault, Reset, Trouble
+from drivers.amd.iface import PageFault, Reset, Trouble
 from drivers.amd.memory import Block
 from drivers.amd.ring import DUMP_BYTES, DUMP_LINES, Ring
 from drivers.base.errors import DeviceFault, Hang, MalformedInput
@@ -151,7 +151,7 @@ def fault(device: Device, trouble: Trouble, ring: Ring) -> DeviceFault:
         return _page_fault(device, trouble.page, names, ring)
     if trouble.reset is not None:
         return _reset(device, trouble.cause, trouble.reset, names, ring)
-    if trouble.cause not in (ECC, GPU_HANG):
+    if trouble.stopped:
         return _stopped(device, trouble.cause, names, ring)
     return DeviceFault(
         f"{device.name}: uncorrectable error ({trouble.cause}) while {_about(names)} ran",

@@ -82,6 +82,11 @@ class Trouble:
     reset: Reset | None = None
     """None: nothing was reset."""
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a compute queue says why it stopped."""
+        return self.page is None and self.reset is None and self.cause not in (ECC, GPU_HANG)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

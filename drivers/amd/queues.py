@@ -240,7 +240,7 @@ class Queues(Heap):
     def _suspects(self, trouble: Trouble) -> tuple[Ring, ...]:
         """The queues that may have done it: one, where the GPU tells whose unit it was."""
         client = trouble.page.client if trouble.page is not None else ""
-        if not client:
+        if not client and not trouble.stopped:
             return self.compute, self.copies
         return (self.copies if client.startswith(COPY_CLIENT) else self.compute,)
 
