@@ -16,6 +16,9 @@ Region = HostRegion | RegisterRegion | Reservation
 class Process(Pinner, Protocol):
     """A process as its open files see it."""
 
+    dead: bool
+    """It was killed: its files are closed for it."""
+
     def file(self, fd: int) -> OpenFile:
         """Raises: OSError EBADF."""
         ...

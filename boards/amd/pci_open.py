@@ -25,7 +25,11 @@ class ConfigFile(OpenFile):
 
     def __init__(self, path: str, slot: Slot, process: Process, flags: int) -> None:
         super().__init__(path)
-        self._slot, self._flags = slot, flags
+        self._slot, self._process, self._flags = slot, process, flags
+
+    def close(self) -> None:
+        if _writes(self._flags) and not self._slot.driver:
+            self._slot.left_by(self._process)
 
     def pread(self, nbytes: int, offset: int) -> bytes:
         nbytes = max(0, min(nbytes, _CONFIG_BYTES - offset))

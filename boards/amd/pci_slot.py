@@ -24,13 +24,15 @@ _CAP_LIST, _CAP_EXPRESS, _CAP_MSI = 0x34, 0x10, 0x05
 _EXT_FIRST, _EXT_REBAR, _REBAR_CTRL = 0x100, 0x15, 8
 _FLR = 1 << 28
 _MSI_ADDRESS, _MSI_DATA = 0xFEE0_0000, 0x4021
-_MIB_SHIFT = 20
+_MIB_SHIFT, _WORD = 20, 0xFFFF_FFFF
 _MOST_CAPS = 48
 # src: include/linux/ioport.h IORESOURCE_MEM, _PREFETCH, _SIZEALIGN, _MEM_64
 _MEM, _PREFETCH, _ALIGN, _WIDE = 0x200, 0x2000, 0x40000, 0x10_0000
 _BAR_PREFETCH, _BAR_WIDE = 0x8, 0x4
 """src: pci_regs.h PCI_BASE_ADDRESS_MEM_*: the BAR's own low bits, which `resource` shows too"""
 _BUSY_TEXT = "a driver has it"
+_FIRST_NARROW = 4
+"""BARs below are 64 bits wide here."""
 
 
 class Slot:
@@ -139,6 +141,22 @@ class Slot:
         self.config.write(_BAR_FIRST, header[_BAR_FIRST : _BAR_FIRST + 24])
         self.config.write(COMMAND, header[COMMAND : COMMAND + COMMAND_BYTES])
 
+    def left_by(self, process: Process) -> None:
+        """A process lets go of it by itself: it should not be able to do DMA any more."""
+        if self.word(COMMAND) & MASTER and not process.dead:
+            self.find("bus mastering left on", self.address, "")
+
+    @property
+    def bars_lost(self) -> bool:
+        """Whether BARs are not where the kernel put them."""
+        lows = {bar: self.word(_BAR_FIRST + 4 * bar, 4) & ~0xF for bar in self.starts}
+        return any(lows[bar] != at & _WORD for bar, at in self.starts.items())
+
+    def restore_bars(self) -> None:
+        """What a reset of its own lost. src: vfio_pci_config.c vfio_bar_restore()"""
+        for bar, address in self.starts.items():
+            self._place(bar, address, 8 if bar < _FIRST_NARROW else 4)
+
     # BARs
 
     def bar_bytes(self, bar: int) -> int:
@@ -207,20 +225,28 @@ class Slot:
         if not self.word(COMMAND) & MEMORY:
             self.find("mapped a BAR that is not decoded", f"BAR {bar} of {self.address}", "")
             raise OSError(errno.EINVAL, f"{self.address} decodes nothing: it is not enabled")
-        pool = gpu.bars[bar].pool
+        pool, had = gpu.bars[bar].pool, self.driver
         if pool is None:
             return process.map_registers(
                 file, nbytes,
-                lambda off, size: self._load(gpu, bar, start + off, size),
-                lambda off, size, value: self._store(gpu, bar, start + off, size, value),
+                lambda off, size: self._load(gpu, bar, start + off, size, had),
+                lambda off, size, value: self._store(gpu, bar, start + off, size, value, had),
             )  # fmt: skip
         return process.map_file(file, pool.fd, nbytes, start, write, within, at)
 
-    def _load(self, gpu: PciFunction, bar: int, off: int, nbytes: int) -> int:
+    def _owned(self, had: str) -> None:
+        if self.driver != had:
+            self.find("BAR access after a driver got the function", self.address, self.driver)
+
+    def _load(self, gpu: PciFunction, bar: int, off: int, nbytes: int, had: str) -> int:
+        self._owned(had)
         where = f"BAR {bar} {off:#x}"
         return self.panel.load(where, nbytes, lambda: gpu.read(bar, off, nbytes))
 
-    def _store(self, gpu: PciFunction, bar: int, off: int, nbytes: int, value: int) -> None:
+    def _store(
+        self, gpu: PciFunction, bar: int, off: int, nbytes: int, value: int, had: str
+    ) -> None:
+        self._owned(had)
         where = f"BAR {bar} {off:#x}"
         self.panel.store(where, nbytes, value, lambda: gpu.write(bar, off, nbytes, value))
 

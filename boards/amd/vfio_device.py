@@ -53,6 +53,7 @@ class VfioDevice(OpenFile):
         slot = self._slot
         slot.opened -= 1
         if not slot.opened:
+            slot.left_by(self._process)
             slot.set_master(on=False)
             slot.unhook()
             if slot.can_reset:
@@ -145,12 +146,19 @@ class VfioDevice(OpenFile):
         return self._slot.config_read(start, nbytes)
 
     def pwrite(self, data: bytes, offset: int) -> int:
-        """The command register passes; BARs and MSI are the kernel's, and others ignored."""
+        """The command register passes, and brings lost BARs back; all else is the kernel's here.
+
+        src: vfio_basic_config_write(), vfio_need_bar_restore()
+        """
         index, start = offset >> n.REGION_SHIFT, offset & _OFFSET_MASK
         if index != n.CONFIG_REGION or start + len(data) > _CONFIG_BYTES:
             raise OSError(errno.EINVAL, f"{len(data)} bytes at {offset:#x}")
         if start >= COMMAND and start + len(data) <= COMMAND + COMMAND_BYTES:
+            if self._slot.bars_lost:
+                self._slot.restore_bars()
             self._slot.config_write(start, data)
         elif start < _BAR_END and start + len(data) > _BAR_FIRST:
             self._slot.find("write to a BAR through VFIO", f"byte {start:#x}", "it has no effect")
+        else:
+            self._slot.find("write to config space through VFIO", f"byte {start:#x}", "no effect")
         return len(data)

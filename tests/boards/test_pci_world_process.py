@@ -72,6 +72,24 @@ def test_small_pages_are_no_place_for_dma() -> None:
     check([entry & (1 << 55) - 1 for entry in frames(plain, memory.cpu_va, 2)] == [0, 0])
 
 
+def test_what_a_process_without_an_iommu_may_not_leave() -> None:
+    world = machine(iommu=False)
+    registers = enabled(world)
+    config = world.open(f"{FOLDER}/config", RDWR)
+    world.pwrite(config, b"\x06\0", 4)
+    world.close(config)
+    check([finding.kind for finding in world.findings] == ["bus mastering left on"])
+    config = world.open(f"{FOLDER}/config", RDWR)
+    world.pwrite(config, b"\x02\0", 4)
+    world.close(config)
+    check(registers.read32(MEMSIZE) == 256 and len(world.findings) == 1, f"{world.findings}")
+    world.write(f"{FOLDER}/driver_override", b"pci-stub")
+    world.write("/sys/bus/pci/drivers_probe", GPU.encode())
+    check(registers.read32(MEMSIZE) == 256, "the bus does not mind")
+    told = [finding.kind for finding in world.findings][1:]
+    check(told == ["BAR access after a driver got the function"], f"{told}")
+
+
 def test_a_killed_process_without_an_iommu_leaves_the_gpu_as_it_was() -> None:
     world = machine(iommu=False)
     registers = enabled(world)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import struct
+from typing import Any
 
 import pytest
 
+from boards.amd.pci.options import PciOptions
 from drivers.pci import iommufd_abi as iommufd
 from drivers.pci import vfio_abi as abi
 from tests.boards.pci_bench import (
@@ -99,6 +101,35 @@ def test_regions_interrupts_and_config_space() -> None:
     registers.close()
     world.close(device)
     check(not world.machine.slot(0).word(4) & BUS_MASTER and not world.machine.slot(0).enabled)
+    told = [finding.kind for finding in world.findings]
+    check(told == ["write to a BAR through VFIO", "bus mastering left on"], f"{told}")
+
+
+def test_config_space_through_vfio_takes_command_alone() -> None:
+    world = machine()
+    _, group = group_of(world)
+    device = device_of(world, group)
+    for at, data in ((0x04, b"\x06\0\0\0"), (0xA2, b"\x01\0"), (0x68, b"\x10\x29")):
+        before = world.pread(device, len(data), CONFIG_AT + at)
+        world.pwrite(device, data, CONFIG_AT + at)
+        check(world.pread(device, len(data), CONFIG_AT + at) == before, f"{at:#x}")
+    told = [finding.kind for finding in world.findings]
+    check(told == ["write to config space through VFIO"] * 3, f"{told}")
+
+
+def test_base_addresses_that_a_reset_lost_come_back_with_command() -> None:
+    """src: vfio_basic_config_write(), vfio_need_bar_restore()"""
+    world = machine(function=PciOptions(reset_keeps_config=False))
+    _, group = group_of(world)
+    device = device_of(world, group)
+    before = world.pread(device, 24, CONFIG_AT + 0x10)
+    gpu: Any = world.gpus[0]
+    gpu.mode1_reset()
+    check(world.pread(device, 24, CONFIG_AT + 0x10) != before, "it forgot nothing")
+    check(not int.from_bytes(world.pread(device, 2, CONFIG_AT + 4), "little") & MEMORY, "COMMAND")
+    world.pwrite(device, b"\x02\0", CONFIG_AT + 4)
+    check(world.pread(device, 24, CONFIG_AT + 0x10) == before, "lost")
+    check(world.findings == [], f"{world.findings}")
 
 
 def test_interrupts_reach_an_eventfd_until_they_are_taken_away() -> None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
+from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions, open_pci_board
 from drivers.amd.device import AmdDevice
 from drivers.amd.pci import gfx, gmc, psp
@@ -40,9 +41,12 @@ def work(device: AmdDevice) -> None:
         device.trim()
 
 
-def told(chip: str = "gfx1100", *, iommu: bool = True, amdgpu: bool = False) -> list[str]:
+def told(
+    chip: str = "gfx1100", *, iommu: bool = True, amdgpu: bool = False, forgets: bool = False
+) -> list[str]:
     """What the board found in a device's life, and that it came to an error."""
-    options = MachineOptions(iommu=iommu, amdgpu=amdgpu, vram_bytes=1 << 30)
+    function = PciOptions(reset_keeps_config=not forgets)
+    options = MachineOptions(iommu=iommu, amdgpu=amdgpu, vram_bytes=1 << 30, function=function)
     board = open_pci_board(chip, options=options)
     told = []
     try:
@@ -184,6 +188,20 @@ def test_a_reset_with_dma_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PciSession, "bus_master", always_on)
     found = told(amdgpu=True)
     check(any("mode-1 reset with bus mastering on" in text for text in found), f"{found[:6]}")
+
+
+@pytest.mark.parametrize("iommu", [True, False])
+def test_nothing_is_put_back_after_a_reset(monkeypatch: pytest.MonkeyPatch, *, iommu: bool) -> None:
+    check(told(iommu=iommu, amdgpu=True, forgets=True) == [], "it is put back")
+    monkeypatch.setattr(PciSession, "after_reset", lambda self: None)
+    found = told(iommu=iommu, amdgpu=True, forgets=True)
+    check(ERROR in found and any("memory disabled" in text for text in found), f"{found[:6]}")
+
+
+def test_bus_mastering_is_left_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PciSession, "_isolate", lambda self, done: done.append(True))
+    found = told()
+    check(any("bus mastering left on" in text for text in found), f"{found[:6]}")
 
 
 def test_dma_without_bus_mastering(monkeypatch: pytest.MonkeyPatch) -> None:

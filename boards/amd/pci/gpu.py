@@ -179,7 +179,11 @@ class PciGpu:
     def mode1_reset(self) -> None:
         """What the power controller's reset leaves: config space, without bus mastering."""
         self.psp.check_guard()
-        self.config.stop_mastering()
+        if self.options.reset_keeps_config:
+            self.config.stop_mastering()
+        else:
+            self.config.reset()
+            self._config_changed()
         self.forget()
         self._back_s = self.clock.now_s() + self.options.reset_s
 

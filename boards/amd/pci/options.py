@@ -17,6 +17,8 @@ class PciOptions:
     """The same for the power controller."""
     reset_s: float = 0.0
     """How long registers and VRAM answer all-ones after a reset that its own firmware made."""
+    reset_keeps_config: bool = True
+    """False: a reset that its own firmware made forgets BARs, COMMAND and interrupts too."""
     poison_bytes: int = 0
     """Of VRAM's beginning that hold poison for the host too from power-on; the rest looks like
     zeros to the host and like poison to the GPU until somebody writes it."""
