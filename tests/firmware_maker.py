@@ -10,7 +10,6 @@ from boards.amd.pci.firmware_maker import (
     P2S_3,
     P2S_X,
     PSP_KINDS,
-    START,
     imu,
     old_cp,
     p2s,
@@ -22,6 +21,7 @@ from boards.amd.pci.firmware_maker import (
     smu,
 )
 from boards.amd.pci.firmware_set import gpu
+from boards.amd.pci.payload import RS64_START as START
 
 __all__ = [
     "ENUMS", "HEADERS", "P2S_3", "P2S_X", "PSP_KINDS", "START", "Made", "every_file", "gpu",
