@@ -8,11 +8,14 @@ import os
 import random
 import select
 import socket
+import stat
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from boards.vfio_user.command import listen
 from tests.boards.vfu_toy import HEADER, Toy, guest_memory, served
 from tests.support import check
 
@@ -123,9 +126,9 @@ def damaged(body: bytes, rng: random.Random) -> bytes:
 
 def test_damaged_messages_are_answered() -> None:
     """Every reply is well-formed; afterwards the server does its work as before."""
-    rng = random.Random(20)
+    rng, toy = random.Random(20), Toy()
+    before = open_descriptors()
     memory, event = guest_memory(PAGE), os.eventfd(0, os.EFD_NONBLOCK)
-    toy = Toy()
     with served(toy) as bench:
         errors = set()
         good = valid_bodies()
@@ -149,3 +152,26 @@ def test_damaged_messages_are_answered() -> None:
     check(len(bench.server.memory) == 0 and len(bench.server.interrupts) == 0)
     os.close(memory)
     os.close(event)
+    check(open_descriptors() == before, f"{open_descriptors() - before} descriptors stay open")
+
+
+def test_nothing_of_a_client_that_left_is_kept() -> None:
+    toy = Toy()
+    before = open_descriptors()
+    memory, event = guest_memory(PAGE), os.eventfd(0)
+    with served(toy) as bench:
+        check(bench.client.set_irqs(4 | 32, 0, 1, fds=[event]).error == 0)  # src: linux/vfio.h
+        check(bench.client.set_irqs(4 | 32, 0, 1, fds=[event]).error == 0, "instead of the first")
+        refused = bench.client.map(0, 2 * PAGE, memory)
+        check(refused.error == errno.EINVAL and bench.server.memory.mapped_files == 0)
+        check(bench.client.map(0, PAGE, memory).error == 0)
+    check(len(bench.server.interrupts) == 0 and bench.server.memory.mapped_files == 0)
+    os.close(memory)
+    os.close(event)
+    check(open_descriptors() == before, f"{open_descriptors() - before} descriptors stay open")
+
+
+def test_the_socket_is_this_user_s_alone(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.sock"
+    with listen(path):
+        check(stat.S_IMODE(path.stat().st_mode) == 0o600, oct(path.stat().st_mode))
