@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions, another_process, open_pci_board
 from boards.amd.pci_world import PciWorld
 from boards.amd.wave_types import MemoryFault
+from drivers.amd import opening
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Use
 from drivers.amd.memory import AmdBuffer
@@ -50,6 +52,8 @@ BIG_BYTES = 256 << 10
 VRAM_BYTES = 256 << 20
 LONG_S = 20
 SHORT_S = 0.3
+SLACK_S = 0.5
+"""More than clocks are apart after a look; much less than a machine is up."""
 MIB = 1 << 20
 SECRET = b"the last owner's"
 KINDS = pytest.mark.parametrize(
@@ -324,6 +328,38 @@ def test_what_a_signal_of_the_host_costs_the_bus() -> None:
             after = board.panel.reads, board.panel.writes
             check((after[0] - before[0], after[1] - before[1]) == (0, writes), f"{before} {after}")
             np.testing.assert_array_equal(get(device, x), np.full(N, 2, np.float32))
+
+
+@KINDS
+def test_times_of_the_gpu_are_the_hosts(chip: str, queue: str) -> None:
+    """Of queues and of the host's own signals alike: between two looks at the host's clock."""
+    with device_on(chip, queue) as (_, device):
+        now_s, signal = device.iface.world.monotonic_s, device.new_signal()
+        check(signal.timestamp_ns == 0, "nobody signalled")
+        before_s = now_s() - SLACK_S
+        device.compute_queue().timestamp(signal).submit()
+        device.synchronize()
+        check(before_s < signal.timestamp_ns / 1e9 < now_s() + SLACK_S, f"{signal.timestamp_ns}")
+        signal.set(1)
+        check(before_s < signal.timestamp_ns / 1e9 < now_s() + SLACK_S, f"{signal.timestamp_ns}")
+
+
+def test_the_clock_is_measured_by_the_tightest_looks() -> None:
+    looks, ticks, told = iter([0, 9, 20, 21, 30, 35, 40, 44]), iter([100, 200, 300, 400]), []
+    signal = SimpleNamespace(ticks=0, close=lambda: None)
+
+    def synchronize() -> None:
+        signal.ticks = next(ticks)
+
+    queue = SimpleNamespace(timestamp=lambda _: SimpleNamespace(submit=lambda: None))
+    clock = SimpleNamespace(calibrate=lambda *known: told.append(known))
+    world = SimpleNamespace(monotonic_s=lambda: next(looks))
+    device: Any = SimpleNamespace(
+        iface=SimpleNamespace(world=world, clock=clock), new_signal=lambda: signal,
+        compute_queue=lambda: queue, synchronize=synchronize,
+    )  # fmt: skip
+    opening._calibrate(device)
+    np.testing.assert_equal(told, [(200, 20.5)])
 
 
 def test_what_the_user_chooses_to_show_the_gpu() -> None:
