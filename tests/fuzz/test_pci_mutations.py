@@ -8,13 +8,17 @@ import random
 import time
 from pathlib import Path
 
+from boards.amd.pci.firmware_set import MANIFEST, world_files
+from drivers.amd.opening import open_amd
 from drivers.base.errors import DeviceError
+from drivers.choice import choose
 from drivers.claim.claim import plan
 from drivers.claim.report import plan_lines
 from drivers.pci.functions import gpus
+from drivers.world.state import LinuxState
 from tests.fake_machine import FakeMachine
 from tests.mutation import CPU_LIMIT_S, MUTATIONS
-from tests.pci_tree import GPU, desktop
+from tests.pci_tree import GPU, PciTree, desktop
 from tests.support import check
 
 WORDS = (
@@ -78,12 +82,26 @@ def damaged(chance: random.Random, data: bytes) -> bytes:
     return data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :]
 
 
-def test_only_our_errors_escape_a_plan(tmp_path: Path) -> None:
-    tree = desktop(tmp_path)
+def machine(root: Path) -> PciTree:
+    """A free GPU, and more files that are looked at."""
+    tree = desktop(root)
     tree.put("/proc/iomem", f"80-8f : PCI\n  80-83 : {GPU}\n    80-81 : amdgpu\n")
     tree.put("/sys/class/vtconsole/vtcon1/name", "(M) frame buffer device")
     tree.put("/sys/class/vtconsole/vtcon1/bind", "0")
     tree.put(f"/sys/bus/pci/devices/{GPU}/graphics/fb1/name", "amdgpudrmfb")
+    tree.put(f"/sys/bus/pci/devices/{GPU}/revision", "0xc8")
+    return tree
+
+
+def changed(chance: random.Random, data: bytes | str) -> bytes | str:
+    """A damaged file, or a link that leads elsewhere."""
+    if isinstance(data, bytes):
+        return damaged(chance, data)
+    return damaged(chance, data.encode()).decode("latin-1")
+
+
+def test_only_our_errors_escape_a_plan(tmp_path: Path) -> None:
+    machine(tmp_path)
     files, folders = loaded(tmp_path)
     kept = [path for path in files if GPU in path or path.startswith(("/proc", "/sys/class"))]
     check(len(kept) > 20 and not plan(Memory(files, folders), GPU, lambda _: True).refusals)
@@ -91,10 +109,7 @@ def test_only_our_errors_escape_a_plan(tmp_path: Path) -> None:
     for _ in range(MUTATIONS):
         path = chance.choice(kept)
         before = files[path]
-        if isinstance(before, bytes):
-            files[path] = damaged(chance, before)
-        else:
-            files[path] = damaged(chance, before.encode()).decode("latin-1")
+        files[path] = changed(chance, before)
         world, started = Memory(files, folders), time.process_time()
         try:
             found = plan(world, GPU, lambda _: True)
@@ -107,3 +122,29 @@ def test_only_our_errors_escape_a_plan(tmp_path: Path) -> None:
         check(not world.touched, path)
         files[path] = before
     check(min(outcomes.values()) > MUTATIONS // 100, str(outcomes))
+
+
+def test_only_our_errors_escape_an_opening(tmp_path: Path) -> None:
+    """AMD_IFACE=PCI, up to the first write; 20,000 were run by hand."""
+    machine(tmp_path / "machine")
+    files, folders = loaded(tmp_path / "machine")
+    kept = [path for path in files if GPU in path or path.startswith(("/proc", "/sys/class"))]
+    files |= world_files(["gfx1100"])
+    choice = choose({"DEV": "AMD", "AMD_IFACE": "PCI", "UNBOUND_FIRMWARE_MANIFEST": MANIFEST})
+    chance, state = random.Random(8), LinuxState.open(str(tmp_path))
+    errors = writes = 0
+    for _ in range(MUTATIONS // 20):
+        path = chance.choice(kept)
+        before, files[path] = files[path], changed(chance, files[path])
+        world, started = Memory(files, folders), time.process_time()
+        try:
+            open_amd(world, choice, state=state)
+        except DeviceError:
+            errors += 1
+        except AssertionError:  # where the machine would be changed: it was not refused
+            writes += 1
+            check(len(world.touched) > 0, path)
+        check(time.process_time() - started < CPU_LIMIT_S, path)
+        files[path] = before
+        state.remove(f"pci-{GPU}.claim")
+    check(min(errors, writes) > 50, f"{errors} errors, {writes} would have gone on")
