@@ -58,7 +58,7 @@ def test_one_access_goes_wrong(name: str, kind: Kind) -> None:
     (total, closing), failed = accesses(chip, **more), 0
     board = machine(chip, **more)
     first = 1 + KINDS.index(kind) % STRIDE
-    stride = STRIDE if name == "IOMMU" else total // 200 * STRIDE
+    stride = STRIDE if name == "IOMMU" else total // 100 * STRIDE
     for at in range(first, total + 1, stride):
         error = attempt(board, kind, at)
         failed += error is not None
