@@ -32,6 +32,8 @@ from queues.amd_launch import Target
 
 DRAIN_S: Final = 10.0
 """How long a copy, or loading a program, waits for the work before it."""
+BUSY_S: Final = 1.0
+"""How long memory that is to be zeroed waits for copies under way."""
 ANSWER_S: Final = 1.0
 """How long an idle queue has to do next to nothing."""
 GRACE_S: Final = 0.02
@@ -116,8 +118,13 @@ class Queues(Heap):
         return CopyRing(about, hw, sdma.CHIPS[self.arch])
 
     def zero(self, va: int, nbytes: int) -> bool:
-        """Zero memory with the copy engine; False while it has other work. Raises: Hang."""
+        """Zero memory with the copy engine, behind its other work; False where that does not end.
+
+        It may wait for a signal that the caller is to give. Raises: Hang.
+        """
         ring = self.copies
+        if ring.broken is not None or self._parked(ring) or not ring.wait_done(ring.put, BUSY_S):
+            return False
         with ring.lock:
             if ring.broken is not None or not ring.idle:
                 return False

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,9 @@ import pytest
 
 from boards.amd.engines import Engines
 from boards.amd.machine import Options
-from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions, another_process, open_pci_board
 from boards.amd.pci_world import PciWorld
 from boards.amd.wave_types import MemoryFault
-from drivers.amd import opening
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Use
 from drivers.amd.memory import AmdBuffer
@@ -52,8 +49,6 @@ BIG_BYTES = 256 << 10
 VRAM_BYTES = 256 << 20
 LONG_S = 20
 SHORT_S = 0.3
-SLACK_S = 0.5
-"""More than clocks are apart after a look; much less than a machine is up."""
 MIB = 1 << 20
 SECRET = b"the last owner's"
 KINDS = pytest.mark.parametrize(
@@ -302,113 +297,6 @@ def test_the_kernels_driver_has_it_before_and_after() -> None:
     with open_over_pci(board) as device:
         work(device)
     check(board.readlink(driver) == before, board.readlink(driver))
-
-
-def test_what_a_launch_costs_the_bus() -> None:
-    """Not one register is read; a ring in VRAM takes one write more, which flushes the BAR."""
-    for iommu, writes in ((True, 1), (False, 2)):
-        with device_over_pci("gfx1100", "PM4", iommu=iommu) as (board, device):
-            program, x = device.load(add("gfx1100")), put(device, np.ones(N, np.float32))
-            device.launch(program, [x, x, x, N], 1)
-            before = board.panel.reads, board.panel.writes
-            device.launch(program, [x, x, x, N], 1)
-            after = board.panel.reads, board.panel.writes
-            check((after[0] - before[0], after[1] - before[1]) == (0, writes), f"{before} {after}")
-
-
-def test_what_a_signal_of_the_host_costs_the_bus() -> None:
-    """A queue that waits sees it at once: in VRAM that takes a flush, which is one write."""
-    for iommu, writes in ((True, 0), (False, 1)):
-        with device_over_pci("gfx1100", "PM4", iommu=iommu) as (board, device):
-            x, go = put(device, np.ones(N, np.float32)), device.new_signal()
-            program = device.load(add("gfx1100"))
-            device.compute_queue().wait(go, 1).exec(program, [x, x, x, N]).submit()
-            before = board.panel.reads, board.panel.writes
-            go.set(1)
-            after = board.panel.reads, board.panel.writes
-            check((after[0] - before[0], after[1] - before[1]) == (0, writes), f"{before} {after}")
-            np.testing.assert_array_equal(get(device, x), np.full(N, 2, np.float32))
-
-
-@KINDS
-def test_times_of_the_gpu_are_the_hosts(chip: str, queue: str) -> None:
-    """Of queues and of the host's own signals alike: between two looks at the host's clock."""
-    with device_on(chip, queue) as (_, device):
-        now_s, signal = device.iface.world.monotonic_s, device.new_signal()
-        check(signal.timestamp_ns == 0, "nobody signalled")
-        before_s = now_s() - SLACK_S
-        device.compute_queue().timestamp(signal).submit()
-        device.synchronize()
-        check(before_s < signal.timestamp_ns / 1e9 < now_s() + SLACK_S, f"{signal.timestamp_ns}")
-        signal.set(1)
-        check(before_s < signal.timestamp_ns / 1e9 < now_s() + SLACK_S, f"{signal.timestamp_ns}")
-
-
-def test_the_clock_is_measured_by_the_tightest_looks() -> None:
-    looks, ticks, told = iter([0, 9, 20, 21, 30, 35, 40, 44]), iter([100, 200, 300, 400]), []
-    signal = SimpleNamespace(ticks=0, close=lambda: None)
-
-    def synchronize() -> None:
-        signal.ticks = next(ticks)
-
-    queue = SimpleNamespace(timestamp=lambda _: SimpleNamespace(submit=lambda: None))
-    clock = SimpleNamespace(calibrate=lambda *known: told.append(known))
-    world = SimpleNamespace(monotonic_s=lambda: next(looks))
-    device: Any = SimpleNamespace(
-        iface=SimpleNamespace(world=world, clock=clock), new_signal=lambda: signal,
-        compute_queue=lambda: queue, synchronize=synchronize,
-    )  # fmt: skip
-    opening._calibrate(device)
-    np.testing.assert_equal(told, [(200, 20.5)])
-
-
-def test_what_the_user_chooses_to_show_the_gpu() -> None:
-    board = open_pci_board("gfx1100", options=MachineOptions(vram_bytes=VRAM_BYTES))
-    with open_over_pci(board, AMD_DMA="vram") as device:
-        work(device)
-        check(not board.machine.slot(0).gpu.config.master_on, "bus mastering is on")
-    with pytest.raises(Unsupported, match="behind an IOMMU"):
-        open_over_pci(board, AMD_DMA="physical")
-    board = open_pci_board("gfx1100", options=MachineOptions(iommu=False, vram_bytes=VRAM_BYTES))
-    with open_over_pci(board) as device:
-        work(device)
-        check(not board.machine.slot(0).gpu.config.master_on, "bus mastering is on")
-    with open_over_pci(board, AMD_DMA="physical") as device:
-        work(device)
-        check(board.machine.slot(0).gpu.config.master_on, "bus mastering is off")
-    with pytest.raises(NotFound, match="IOMMU"):
-        open_over_pci(board, AMD_DMA="iommu")
-    check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
-
-
-def test_physical_memory_takes_few_huge_pages() -> None:
-    """Rings, pointers, signals and graphs share the few that an administrator set aside."""
-    options = MachineOptions(iommu=False, vram_bytes=VRAM_BYTES, huge_pages=5)
-    board = open_pci_board("gfx1100", options=options)
-    with open_over_pci(board, "AQL", AMD_DMA="physical") as device:
-        graphs = [device.compute_queue().barrier().bind() for _ in range(30)]
-        for graph in graphs:
-            graph.replay()
-        work(device)
-    check(board.machine.frames.free_huge == 5, "huge pages are left")
-    check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
-
-
-@pytest.mark.parametrize("iommu", [True, False])
-def test_a_small_window_on_the_memory(iommu: bool) -> None:
-    """Without a driver the BAR is enlarged; behind VFIO the copy engine zeroes what nobody sees."""
-    options = MachineOptions(
-        iommu=iommu, vram_bytes=2 * VRAM_BYTES, function=PciOptions(bar_bytes=VRAM_BYTES // 2)
-    )
-    board = open_pci_board("gfx1100", options=options)
-    with open_over_pci(board) as device:
-        check(device.node.host_visible != iommu, f"{device.node.banks}")
-        held = [device.alloc(32 * MIB) for _ in range(9)]
-        for number, buffer in enumerate(held):
-            check(not np.any(get(device, buffer, "uint8")), f"buffer {number}")
-        device.copy_in(held[0], memoryview(SECRET))
-        work(device)
-    check(not board.findings, f"{[str(one) for one in board.findings[:5]]}")
 
 
 def test_two_gpus_are_two_devices() -> None:
