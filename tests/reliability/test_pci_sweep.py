@@ -12,6 +12,7 @@ import re
 
 import pytest
 
+from boards.amd.pci import smu
 from boards.amd.pci_panel import Kind
 from boards.amd.pci_world import PciWorld
 from drivers.base.errors import DeviceError
@@ -84,3 +85,11 @@ def test_the_gpu_leaves_the_bus(iommu: bool) -> None:
             life(board)
         let_go(caught.value)
         board.kill()
+
+
+def test_a_reset_that_takes_its_answer_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that is busy elsewhere looks for the answer after the registers forgot it."""
+    monkeypatch.setattr(smu, "RESET_S", 0.0)
+    board = machine("gfx1100")
+    life(board)
+    given_back(board)

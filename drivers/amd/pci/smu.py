@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
+from drivers.amd.pci import psp
 from drivers.amd.pci.bus import ALL_ONES, MEMSIZE_DW
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
@@ -280,7 +281,8 @@ def mode1_reset(gpu: BareGpu) -> None:
         answer = block.read(register, ones=True)
         if answer:
             break
-    if answer not in (_OK, ALL_ONES):  # all ones: it has begun, and took the answer with it
+    # all ones, or silence without a sign of sOS: it has begun, and took the answer with it
+    if answer not in (_OK, ALL_ONES) and (answer or psp.is_alive(gpu)):
         raise DeviceTimeout(
             f"{gpu.mmio.step}: the SMU does not take the order to reset: MP1.{register} is "
             f"{answer:#x}: {_ANSWERS.get(answer, f'no answer after {TIMEOUT_S} s')}",
