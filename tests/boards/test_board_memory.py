@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from boards.amd.extents import Extents, Piece
+from boards.amd.extents import Extents
 from boards.amd.space import Checks
 from boards.amd.wave_types import MemoryFault
 from tests.boards.board_driver import (
@@ -303,28 +303,6 @@ def test_entries_that_lead_nowhere_fault(chip: str, change: int) -> None:
     driver.device().flush()
     with pytest.raises(MemoryFault, match="unmapped"):
         driver.space().read(buffer.va + 4000, 4)
-
-
-def test_instructions_end_with_what_is_mapped() -> None:
-    driver = Driver()
-    buffer = driver.buffer(4096)
-    check(len(driver.space().fetch(buffer.va + 4088, 64)) == 8)
-    with pytest.raises(MemoryFault) as fault:
-        driver.space().fetch(buffer.va + 4094, 64)
-    check((fault.value.kind, fault.value.va) == ("unmapped", buffer.va + 4096))
-
-
-def test_instructions_go_on_in_the_next_page_wherever_that_lies() -> None:
-    """src: an RDNA3 instruction with a literal has 12 bytes, and pages end every 4096."""
-    driver = Driver()
-    memory = driver.world.gpus[0].memory
-    taken = memory.take(memory.free_bytes, 1)[0].start // 4096 * 4096 + 4096
-    memory.give([Piece(taken + 8192 * number, 4096) for number in range(40)])
-    buffer = driver.buffer(8192)
-    starts = [piece.start for piece in driver.device().find_mapping(buffer.va).buffer.pieces]
-    check(starts == [taken, taken + 8192], f"two pieces: {starts}")
-    buffer.region.write(4088, bytes(range(1, 17)))
-    check(driver.space().fetch(buffer.va + 4088, 16) == bytes(range(1, 17)))
 
 
 def test_uncached_memory_needs_no_flush() -> None:
