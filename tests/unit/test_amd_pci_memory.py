@@ -177,6 +177,15 @@ def test_without_an_iommu_the_host_writes_into_vram() -> None:
         bench.memories.allocate(PAGE, Use.DEVICE, "data").view()
 
 
+def test_what_the_host_wrote_is_flushed_behind_it() -> None:
+    bench = Bench()
+    seen: list[bytes] = []
+    code = bench.memories.allocate(PAGE, Use.CODE, "k")
+    bench.gpu.flush_hdp = lambda: seen.append(bench.bytes_at(code)[:2])
+    bench.memories.write_code(code, b"\x01\x02")
+    check(seen == [b"\x01\x02"], f"{seen}")
+
+
 def test_freed_pages_are_forgotten_before_anybody_has_them() -> None:
     bench = Bench()
     memory = bench.memories.allocate(MIB, Use.DEVICE, "m")

@@ -217,11 +217,11 @@ class Memories:
         return PciMemory(self, name, nbytes, va, pieces, memory, seen)
 
     def _zero(self, pieces: tuple[Piece, ...]) -> None:
+        """The flush behind the page-table entries is behind these writes, too."""
         for offset, nbytes in pieces:
             for at in range(0, nbytes, len(ZEROS)):
                 part = min(len(ZEROS), nbytes - at)
                 self._gpu.vram.write(offset + at, memoryview(ZEROS)[:part])
-        self._gpu.flush_hdp()
 
     def _unmap(self, va: int, nbytes: int) -> None:
         """Nothing on the GPU knows of the pages any more when this returns."""
