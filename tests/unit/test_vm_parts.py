@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support import check
+from tests.vm import __main__ as vm
+from tests.vm.archive import Archive, CannotRun
 from tests.vm.cpio import CpioWriter
-from tests.vm.machine import Boot, Outcome, judge
+from tests.vm.machine import Boot, Outcome, child, judge
 
 BOOT = Boot("a boot", "bars", iommu=False, limit_s=1)
 GOOD = "PASS  one (0.1 s): fine\r\nnoise\nPASS  two (0.2 s): 3\nvm: exit status 0\n"
@@ -78,3 +82,59 @@ def test_a_good_boot_passes() -> None:
 )
 def test_everything_else_fails(console: str, status: int, trouble: str) -> None:
     check(verdict(console, status, trouble).failed)
+
+
+def test_a_folder_is_fetched_whole_or_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Archive, "update", lambda archive: None)
+    folder, versions = tmp_path / "qemu", iter(("1", "2"))
+
+    def fetch(archive: Archive, into: Path) -> list[str]:
+        into.mkdir()
+        (into / "half").touch()
+        version = next(versions, "")
+        if not version:
+            raise CannotRun("no network")
+        return [f"{vm.QEMU} {version}"]
+
+    def fetched(*, refresh: bool) -> str:
+        vm.fetched(folder, "sid", fetch, refresh=refresh)
+        return capsys.readouterr().out
+
+    check(f"{vm.QEMU} 1, fetched on 20" in fetched(refresh=False))
+    check(f"{vm.QEMU} 1, fetched on 20" in fetched(refresh=False), "nothing is fetched again")
+    check(f"{vm.QEMU} 2, fetched on 20" in fetched(refresh=True))
+    with pytest.raises(CannotRun):
+        fetched(refresh=True)
+    check(f"{vm.QEMU} 2, fetched on 20" in fetched(refresh=False), "the old one stays")
+
+
+def test_no_program_outlives_an_interruption(tmp_path: Path) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+    def interrupted() -> None:
+        with (tmp_path / "said").open("wb") as said, child(sleeping, said) as running:
+            started.append(running)
+            vm.stop(15, None)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    check(started[0].returncode == -9, f"{started[0].returncode}")
+
+
+def test_an_interruption_has_a_status_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["vm"])
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    for error, status in ((KeyboardInterrupt(), vm.STOPPED), (CannotRun("why"), vm.NOT_HERE)):
+
+        def failing(*args: object, error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr(vm, "boot_all", failing)
+        check(vm.main() == status)
+    check("not run here: why" in capsys.readouterr().err)

@@ -11,11 +11,14 @@ import fcntl
 import os
 import platform
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
+from typing import IO, NoReturn
 
 from boards.amd.pci.firmware_set import NAMES
 from tests.vm import image
@@ -27,11 +30,13 @@ QEMU_SUITE, KERNEL_SUITE = "sid", "trixie"
 QEMU, KERNEL, SHELL = "qemu-system-x86", "linux-image-cloud-amd64", "busybox-static"
 # TCG and not KVM: it is the same on every machine, and what is tested waits for the board anyway.
 BOOTS = (
-    Boot("no IOMMU: the BARs alone", "bars", iommu=False, limit_s=300),
-    Boot("an IOMMU: VFIO", "vfio", iommu=True, limit_s=300),
+    Boot("no IOMMU: the BARs alone", "bars", iommu=False, limit_s=600),
+    Boot("an IOMMU: VFIO", "vfio", iommu=True, limit_s=600),
 )
-DONE, FAILED, NOT_HERE = 0, 1, 77
-"""77 says "skipped", as automake's tests do."""
+DONE, FAILED, NOT_HERE, STOPPED = 0, 1, 77, 130
+"""77 says "skipped", as automake's tests do; 130 is what a shell makes of Ctrl-C."""
+CONTENTS = "packages"
+"""In a folder that was fetched: from which day it is, and each package with its version."""
 
 
 def cache_folder() -> Path:
@@ -45,19 +50,13 @@ def prepare(cache: Path, board: str, *, refresh: bool) -> Places:
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise CannotRun(f"this is {platform.system()} on {platform.machine()}, not Linux on x86_64")
     qemu, kernel = cache / "qemu", cache / "kernel"
-    if refresh:
-        for folder in (qemu, kernel):
-            shutil.rmtree(folder, ignore_errors=True)
-    if not (qemu / "complete").exists():
-        archive = Archive(cache / "apt-qemu", QEMU_SUITE)
-        archive.update()
-        archive.fetch_whole(QEMU, qemu)
-        (qemu / "complete").touch()
-    if not (kernel / "complete").exists():
-        archive = Archive(cache / "apt-kernel", KERNEL_SUITE)
-        archive.update()
-        archive.fetch_alone([*archive.depends(KERNEL, "linux-image-"), SHELL], kernel)
-        (kernel / "complete").touch()
+    fetched(qemu, QEMU_SUITE, lambda a, to: a.fetch_whole(QEMU, to), refresh=refresh)
+    fetched(
+        kernel,
+        KERNEL_SUITE,
+        lambda a, to: a.fetch_alone([*a.depends(KERNEL, "linux-image-"), SHELL], to),
+        refresh=refresh,
+    )
     image.build(cache / "initrd", board, cache)
     vmlinuz = sorted(kernel.glob("boot/vmlinuz-*"))
     if not vmlinuz:
@@ -65,14 +64,32 @@ def prepare(cache: Path, board: str, *, refresh: bool) -> Places:
     return Places(qemu, vmlinuz[-1], cache / "initrd")
 
 
-def table(outcomes: list[Outcome]) -> str:
-    """Every check of every boot."""
-    lines = []
-    for outcome in outcomes:
-        lines.append(f"{outcome.boot.name} ({outcome.seconds:.0f} s)")
-        lines += [f"  {kind}  {text}" for kind, text in outcome.lines]
-        if outcome.trouble:
-            lines.append(f"  FAIL  {outcome.trouble}")
+def fetched(
+    folder: Path, suite: str, fetch: Callable[[Archive, Path], list[str]], *, refresh: bool
+) -> None:
+    """A folder with packages, whole or not there. Raises: CannotRun; what was there stays then."""
+    contents = folder / CONTENTS
+    if refresh or not contents.exists():
+        print(f"vm: fetching {folder.name} from Debian {suite}", flush=True)
+        fresh = folder.with_name(f"{folder.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        archive = Archive(folder.with_name(f"apt-{folder.name}"), suite)
+        archive.update()
+        packages = fetch(archive, fresh)
+        (fresh / CONTENTS).write_text("\n".join([date.today().isoformat(), *packages]))
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+    day, *packages = contents.read_text().splitlines()
+    named = [line for line in packages if line.startswith(("linux-image-", f"{QEMU} "))]
+    print(f"vm: {', '.join(named)}, fetched on {day}", flush=True)
+
+
+def table(outcome: Outcome) -> str:
+    """Every check of a boot."""
+    lines = [f"{outcome.boot.name} ({outcome.seconds:.0f} s)"]
+    lines += [f"  {kind}  {text}" for kind, text in outcome.lines]
+    if outcome.trouble:
+        lines.append(f"  FAIL  {outcome.trouble}")
     return "\n".join(lines)
 
 
@@ -101,22 +118,41 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def boot_all(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outcome]:
+    """Prepare, boot, and show what came of each boot when it ends. Raises: CannotRun."""
+    began = time.monotonic()
+    places = prepare(cache, args.board, refresh=args.refresh)
+    print(f"vm: prepared in {time.monotonic() - began:.0f} s; now it boots", flush=True)
+    outcomes: list[Outcome] = []
+    for boot in BOOTS:
+        if args.only in (None, boot.checks):
+            outcomes.append(run(boot, args.board, places, log))
+            print(table(outcomes[-1]), flush=True)
+    return outcomes
+
+
+def stop(number: int, frame: object) -> NoReturn:
+    """A signal that would end this program at once ends it as Ctrl-C does: tidily."""
+    raise KeyboardInterrupt
+
+
 def main() -> int:
     """0: every check passed; 1: one did not; 77: this machine cannot run it, and why."""
     args, cache = arguments(), cache_folder()
-    began = time.monotonic()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
     try:
         with alone(cache), (cache / "vm.log").open("w+b") as log:
-            places = prepare(cache, args.board, refresh=args.refresh)
-            print(f"vm: prepared in {time.monotonic() - began:.0f} s", flush=True)
-            wanted = [boot for boot in BOOTS if args.only in (None, boot.checks)]
-            outcomes = [run(boot, args.board, places, log) for boot in wanted]
+            outcomes = boot_all(args, cache, log)
     except CannotRun as error:
         print(f"vm: not run here: {error}", file=sys.stderr)
         return DONE if args.optional else NOT_HERE
+    except KeyboardInterrupt:
+        print("vm: stopped", file=sys.stderr)
+        return STOPPED
     if args.show_log:
         print((cache / "vm.log").read_text(errors="replace"))
-    print(table(outcomes))
+        print("\n".join(map(table, outcomes)))
     failed = any(outcome.failed for outcome in outcomes)
     print(f"vm: {'FAILED' if failed else 'passed'}; all that was said: {cache / 'vm.log'}")
     return FAILED if failed else DONE

@@ -44,7 +44,7 @@ def mirror() -> str:
     for uri in listed:
         if uri.rstrip("/").rsplit("/", 1)[-1] == "debian":
             return uri.rstrip("/")
-    raise CannotRun("the apt sources of this machine name no Debian mirror")
+    raise CannotRun("the apt sources of this machine name no Debian mirror: run it on Debian")
 
 
 class Archive:
@@ -81,22 +81,27 @@ class Archive:
     def _apt(self, *arguments: str, folder: Path | None = None) -> str:
         return command(arguments, self._environ, folder)
 
-    def fetch_whole(self, package: str, into: Path) -> None:
-        """A package with everything it depends on, unpacked. Raises: CannotRun."""
+    def fetch_whole(self, package: str, into: Path) -> list[str]:
+        """A package with everything it depends on, unpacked; names and versions.
+
+        Raises: CannotRun.
+        """
         cache = self.folder / "cache" / "archives"
         for old in cache.glob("*.deb"):
             old.unlink()
         self._apt("apt-get", "-qq", "-y", "-d", "--no-install-recommends", "install", package)
-        self._unpack(sorted(cache.glob("*.deb")), into)
+        return self._unpack(sorted(cache.glob("*.deb")), into)
 
-    def fetch_alone(self, packages: Sequence[str], into: Path) -> None:
-        """Packages without what they depend on, unpacked. Raises: CannotRun."""
+    def fetch_alone(self, packages: Sequence[str], into: Path) -> list[str]:
+        """Packages without what they depend on, unpacked; names and versions. Raises: CannotRun."""
+        found: list[str] = []
         for package in packages:
             folder = self.folder / "alone" / package
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             self._apt("apt-get", "-qq", "download", package, folder=folder)
-            self._unpack(sorted(folder.glob("*.deb")), into)
+            found += self._unpack(sorted(folder.glob("*.deb")), into)
+        return found
 
     def depends(self, package: str, prefix: str) -> list[str]:
         """What a package depends on, of a certain name."""
@@ -104,7 +109,9 @@ class Archive:
         named = [line.split(":", 1)[1].strip() for line in lines if "Depends:" in line]
         return [name for name in named if name.startswith(prefix)]
 
-    def _unpack(self, packages: Sequence[Path], into: Path) -> None:
+    def _unpack(self, packages: Sequence[Path], into: Path) -> list[str]:
         into.mkdir(parents=True, exist_ok=True)
         for package in packages:
             command(["dpkg-deb", "-x", str(package), str(into)])
+        form = ["-W", "--showformat=${Package} ${Version}"]
+        return [command(["dpkg-deb", *form, str(package)]).strip() for package in packages]

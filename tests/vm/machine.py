@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -97,10 +99,10 @@ def run(boot: Boot, board: str, places: Places, log: IO[bytes]) -> Outcome:
     began = time.monotonic()
     with TemporaryDirectory() as folder, TemporaryFile() as said:
         socket = Path(folder, "gpu.sock")  # a socket's path has little room
-        server = _start_board(board, socket, said)
-        try:
+        words = [sys.executable, "-m", "boards", "vfio-user", board, "--socket", str(socket)]
+        with child([*words, "--once"], said) as server:
+            _wait_for(socket, server, said)
             console = _console(boot, _arguments(boot, places, socket), log, outcome)
-        finally:
             status = _stop(server)
         said.seek(0)
         board_said = said.read()
@@ -110,21 +112,30 @@ def run(boot: Boot, board: str, places: Places, log: IO[bytes]) -> Outcome:
     return outcome
 
 
-def _start_board(board: str, socket: Path, said: IO[bytes]) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "boards", "vfio-user", board, "--socket", str(socket), "--once"]
-    server = subprocess.Popen(
+@contextmanager
+def child(words: Sequence[str], said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that does not outlive the block, whatever ends the block."""
+    child = subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
     )
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+def _wait_for(socket: Path, server: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+    """Until the board listens. Raises: CannotRun with what it said instead."""
     deadline = time.monotonic() + SOCKET_S
     while not socket.exists() and time.monotonic() < deadline:
         if server.poll() is not None:
             break
         time.sleep(0.05)
     if not socket.exists():
-        _stop(server)
         said.seek(0)
         raise CannotRun(f"the board did not start: {said.read().decode(errors='replace')[-2000:]}")
-    return server
 
 
 def _stop(server: subprocess.Popen[bytes]) -> int:
@@ -144,17 +155,13 @@ def _console(boot: Boot, arguments: list[str], log: IO[bytes], outcome: Outcome)
     log.write(f"\n===== {boot.name} =====\n{' '.join(arguments)}\n".encode())
     log.flush()
     start = log.tell()
-    guest = subprocess.Popen(
-        arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-    )
-    try:
-        status = guest.wait(boot.limit_s)
-        if status:
-            outcome.trouble = f"QEMU ended with {status}"
-    except subprocess.TimeoutExpired:
-        outcome.trouble = f"no end after {boot.limit_s} s"
-        guest.kill()
-        guest.wait()
+    with child(arguments, log) as guest:
+        try:
+            status = guest.wait(boot.limit_s)
+            if status:
+                outcome.trouble = f"QEMU ended with {status}"
+        except subprocess.TimeoutExpired:
+            outcome.trouble = f"no end after {boot.limit_s} s"
     log.seek(start)
     console = log.read().decode(errors="replace")
     log.seek(0, os.SEEK_END)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import hardware
 import whole
 
-LIMIT_S = 120
+LIMIT_S = 240
 CHECKS: dict[str, Sequence[Callable[[], str]]] = {
     "bars": [
         hardware.seen,
@@ -23,6 +23,7 @@ CHECKS: dict[str, Sequence[Callable[[], str]]] = {
         whole.dry_run,
         whole.doctor,
         hardware.bars_claimed_and_given_back,
+        hardware.dma_by_physical_address,
         hardware.killed_and_restored,
         whole.firmware_listed,
         whole.tensor_program,
@@ -30,6 +31,7 @@ CHECKS: dict[str, Sequence[Callable[[], str]]] = {
         whole.smoke,
         whole.killed_at_work_then_restored,
         whole.killed_at_work_then_opened,
+        hardware.kernel_without_complaints,
     ],
     "vfio": [
         hardware.seen,
@@ -41,6 +43,7 @@ CHECKS: dict[str, Sequence[Callable[[], str]]] = {
         whole.smoke,
         whole.killed_at_work_then_restored,
         whole.killed_at_work_then_opened,
+        hardware.kernel_without_complaints,
     ],
 }
 
@@ -59,7 +62,8 @@ def run(check: Callable[[], str]) -> bool:
         said = check()
     except Exception as error:
         traceback.print_exc()
-        print(f"FAIL  {name}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+        said = " ".join(str(error).split())
+        print(f"FAIL  {name}: {type(error).__name__}: {said}", flush=True)
         return False
     finally:
         signal.alarm(0)

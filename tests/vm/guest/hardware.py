@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ import time
 from pathlib import Path
 
 from drivers.amd.claim_chips import known
-from drivers.base.errors import DeviceError
+from drivers.base.errors import BadArgument, DeviceError
 from drivers.claim.claim import claim
 from drivers.claim.place import open_state
 from drivers.claim.record import Method
+from drivers.pci.bars import enlarge, resize_bar
 from drivers.pci.dma import Grade
 from drivers.pci.functions import PciFunction, gpus, look_at
 from drivers.pci.session import open_session
@@ -25,6 +27,9 @@ VRAM, REGISTERS = 0, 5
 DISCOVERY_SIGNATURE = 0x28211407
 DISCOVERY_FROM_END = 64 << 10
 """# src: amdgpu discovery.h BINARY_SIGNATURE; amdgpu_discovery.h DISCOVERY_TMR_OFFSET"""
+COMMAND, MASTER = 4, 4
+"""# src: linux/pci_regs.h PCI_COMMAND, PCI_COMMAND_MASTER"""
+_COMPLAINT = re.compile(r"BUG:|WARNING:|Oops|Call Trace|hung task|irq \d+: nobody cared").search
 
 
 class Wrong(Exception):
@@ -48,6 +53,12 @@ def driver() -> str:
     """The kernel driver that has the GPU; "" for none."""
     link = Path(gpu().folder, "driver")
     return link.resolve().name if link.exists() else ""
+
+
+def is_master() -> bool:
+    """Whether the GPU may do DMA, as the kernel's own file shows it."""
+    config = Path(gpu().folder, "config").read_bytes()
+    return bool(config[COMMAND] & MASTER)
 
 
 def seen() -> str:
@@ -90,6 +101,7 @@ def bars_claimed_and_given_back() -> str:
     with claim(world, open_state(os.environ), function.address, known) as claimed:
         expect("the method", claimed.method, Method.BARS)
         expect("the driver while it is ours", driver(), "")
+        _no_larger_bar(world, function)
         session = open_session(world, claimed, Grade.NONE)
         try:
             vram = session.bar(VRAM)
@@ -100,11 +112,42 @@ def bars_claimed_and_given_back() -> str:
             expect("the discovery binary's signature", table, DISCOVERY_SIGNATURE)
             if session.bar(REGISTERS).read32(0x378C) != vram.nbytes >> 20:
                 raise Wrong("RCC_CONFIG_MEMSIZE is not VRAM's size in MiB")
-            expect("bus mastering", session.config_read(4, 2) & 4, 0)
+            expect("bus mastering", is_master(), False)
         finally:
             session.close()
     expect("the driver afterwards", driver(), FIRST_DRIVER)
     return "VRAM, registers, no bus mastering; bound again"
+
+
+def _no_larger_bar(world: LinuxWorld, function: PciFunction) -> None:
+    """The kernel offers the size that VRAM has: nothing is tried, another size is refused."""
+    now = look_at(world, function.address)
+    nbytes = now.resources[VRAM].nbytes
+    enlarged = enlarge(world, now, VRAM)
+    expect("VRAM after enlarging", (enlarged.nbytes, enlarged.why), (nbytes, ""))
+    try:
+        resize_bar(world, now, VRAM, 2 * nbytes)
+    except BadArgument as error:
+        expect("the sizes that are told", f"{nbytes >> 20} MiB" in str(error), True)
+    else:
+        raise Wrong("a size that is not offered was taken")
+
+
+def dma_by_physical_address() -> str:
+    """Without an IOMMU, when it is asked for: locked pages, bus mastering for as long as needed."""
+    function, world = gpu(), LinuxWorld()
+    with claim(world, open_state(os.environ), function.address, known) as claimed:
+        session = open_session(world, claimed, Grade.PHYSICAL)
+        try:
+            expect("bus mastering before there is memory", is_master(), False)
+            pieces = session.dma.alloc(4 << 20).pieces
+            expect("the bytes given", sum(nbytes for _, nbytes in pieces), 4 << 20)
+            expect("bus mastering", is_master(), True)
+        finally:
+            session.close()
+        expect("bus mastering after the session", is_master(), False)
+    expect("the driver afterwards", driver(), FIRST_DRIVER)
+    return f"4 MiB in {len(pieces)} pieces; bus mastering off again; bound again"
 
 
 def dma_through_vfio() -> str:
@@ -115,19 +158,21 @@ def dma_through_vfio() -> str:
         expect("the driver while it is ours", driver(), "vfio-pci")
         session = open_session(world, claimed, Grade.IOMMU)
         try:
+            expect("bus mastering before there is memory", is_master(), False)
             vram = session.bar(VRAM)
             vram.write(0x200000, b"over VFIO")
             expect("VRAM read back", vram.read(0x200000, 9), b"over VFIO")
             memory = session.dma.alloc(1 << 20)
             pieces = memory.pieces
             expect("the bytes mapped", sum(nbytes for _, nbytes in pieces), 1 << 20)
-            expect("bus mastering", session.config_read(4, 2) & 4, 4)
+            expect("bus mastering", is_master(), True)
             session.listen()
             expect("interrupts", session.interrupts, True)
             expect("an interrupt that nobody sent", session.wait_interrupt(0.01), False)
             memory.close()
         finally:
             session.close()
+        expect("bus mastering after the session", is_master(), False)
     expect("the driver afterwards", driver(), FIRST_DRIVER)
     return f"1 MiB at IOVA {pieces[0][0]:#x} in {len(pieces)} pieces, MSI armed; bound again"
 
@@ -162,3 +207,12 @@ def killed_and_restored() -> str:
     expect("the driver afterwards", driver(), FIRST_DRIVER)
     expect("its driver_override", look_at(world, function.address).override, "")
     return f"left with {left or 'no driver'}, restored in {time.monotonic() - began:.1f} s"
+
+
+def kernel_without_complaints() -> str:
+    """The kernel's log tells of no bug, warning or hang, whatever was done to it."""
+    done = subprocess.run(["dmesg"], capture_output=True, text=True, check=True, timeout=10)
+    lines = done.stdout.splitlines()
+    expect("what the kernel complains of", [line for line in lines if _COMPLAINT(line)], [])
+    expect("whether it says anything", len(lines) > 10, True)
+    return f"{len(lines)} lines of its log"
