@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from drivers.amd.chips import CHIPS as ALL_CHIPS
-from drivers.amd.claim_chips import CHIPS, known
+from drivers.amd.claim_chips import known
 from drivers.amd.pci.boot import identify
 from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.opening import chip_of
 from drivers.amd.pci.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -58,10 +58,8 @@ def looked_at(
 
     `trace` is a file for every access. Raises: Busy with the pid of whoever uses it, Refused.
     """
-    name = CHIPS[function.device]
-    chip = next(chip for chip in ALL_CHIPS.values() if chip.name == name)
     with ExitStack() as stack:
         file = None if trace is None else stack.enter_context(TraceFile(trace, world))
         claimed = stack.enter_context(claim(world, state, function.address, known))
         session = stack.enter_context(open_session(world, claimed))
-        yield identify(session, chip, function.device, file)
+        yield identify(session, chip_of(function), function.device, file)
