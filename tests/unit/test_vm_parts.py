@@ -13,7 +13,7 @@ from tests.support import check
 from tests.vm import __main__ as vm
 from tests.vm.archive import Archive, CannotRun
 from tests.vm.cpio import CpioWriter
-from tests.vm.machine import Boot, Outcome, child, judge
+from tests.vm.machine import Boot, Outcome, Places, child, judge, run
 
 BOOT = Boot("a boot", "bars", iommu=False, limit_s=1)
 GOOD = "PASS  one (0.1 s): fine\r\nnoise\nPASS  two (0.2 s): 3\nvm: exit status 0\n"
@@ -82,6 +82,16 @@ def test_a_good_boot_passes() -> None:
 )
 def test_everything_else_fails(console: str, status: int, trouble: str) -> None:
     check(verdict(console, status, trouble).failed)
+
+
+def test_a_board_that_does_not_start_is_a_failure(tmp_path: Path) -> None:
+    """And no machine that cannot run it, which `--optional` would forgive."""
+    nowhere = Places(tmp_path, tmp_path, tmp_path)
+    with (tmp_path / "log").open("w+b") as log:
+        outcome = run(BOOT, "no such board", nowhere, log)
+    check(outcome.failed and "did not start" in outcome.trouble, str(outcome))
+    check(any(kind == "FAIL" and "exit status" in text for kind, text in outcome.lines))
+    check(b"no such board" in (tmp_path / "log").read_bytes(), "what it said is in the log")
 
 
 def test_a_folder_is_fetched_whole_or_stays_as_it_was(
