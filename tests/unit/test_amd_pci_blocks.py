@@ -81,6 +81,11 @@ def test_values_of_a_driver_that_runs(name: str) -> None:
     )
     # src: gc_11_0_0_sh_mask.h, gc_9_4_3_sh_mask.h: time stamps, bad opcodes, privileged registers
     check(seen["GC.CP_ME1_PIPE0_INT_CNTL"] == 1 << 26 | 1 << 24 | 1 << 23)
+    check(seen["GC.GRBM_CNTL"] & 0xFF == 0xFF, "read timeout")
+    golden = ("GB_ADDR_CONFIG", 0x2A114042) if name == "gfx942" else ("TCP_CNTL", 0x20000000)
+    check(seen[f"GC.{golden[0]}"] & golden[1] == golden[1], f"{golden[0]}")
+    trap = seen["SDMA0.SDMA_CNTL" if name == "gfx942" else "GC.SDMA0_CNTL"]
+    check(trap & 1, "trap_enable")  # src: SDMA0_CNTL__TRAP_ENABLE_MASK
     if name == "gfx942":  # src: gfx_v9_4_3_xcc_kiq_init_register(): 32 doorbells for each XCC
         check(seen["GC7.CP_MEC_DOORBELL_RANGE_LOWER"] == 0x700)
         check(seen["GC7.CP_MEC_DOORBELL_RANGE_UPPER"] == 0x7F8)
