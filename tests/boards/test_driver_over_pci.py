@@ -20,6 +20,7 @@ from boards.amd.wave_types import MemoryFault
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Use
 from drivers.amd.memory import AmdBuffer
+from drivers.amd.pci import compute_queue
 from drivers.amd.program import AmdProgram
 from drivers.base.errors import (
     Busy,
@@ -112,6 +113,28 @@ def test_a_fault_that_stops_nobody_is_told(chip: str, queue: str) -> None:
             device.synchronize()
         fault = caught.value
         check((fault.gpu_va, fault.queue) == (0x10000, "AMD:0 compute queue"), str(fault))
+        still_works(device, program)
+
+
+def test_a_fault_of_a_queue_that_is_gone_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its waves still do while it is stopped is no fault of the queue behind it."""
+    stop = compute_queue.deactivate
+    with device_on("gfx1100", "PCI PM4") as (board, device):
+        program, x = device.load(add("gfx1100")), put(device, np.ones(N, np.float32))
+
+        def stop_late(gpu: Any, spec: Any) -> bool:
+            stopped = stop(gpu, spec)
+            goes_on(board, 0x20000)
+            return stopped
+
+        stick(board, "PM4", for_good=False)
+        device.launch(program, [x, x, x, N], 1)
+        goes_on(board, 0x10000)
+        with monkeypatch.context() as patched:
+            patched.setattr(compute_queue, "deactivate", stop_late)
+            with pytest.raises(DeviceFault) as caught:
+                device.synchronize(SHORT_S)
+        check(caught.value.gpu_va == 0x10000, str(caught.value))
         still_works(device, program)
 
 
