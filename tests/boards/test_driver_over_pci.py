@@ -89,6 +89,7 @@ def test_faults_are_named_and_survived(chip: str, queue: str) -> None:
             fault = caught.value
             shown = (fault.kind, fault.gpu_va, fault.access, fault.kernel)
             check(shown == ("unmapped", va, access, "k"), str(fault))
+            check(" by TCP at " in str(fault), f"the registers kept another fault: {fault}")
             check(("0x0 bytes behind" in str(fault)) == (access == "write"), str(fault))
             still_works(device, program)
 

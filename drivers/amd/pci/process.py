@@ -43,11 +43,9 @@ class Process:
         start(self.gpu, spec)
 
     def stop(self, spec: QueueSpec) -> bool:
-        """Whether the hardware let go of a queue; what it told of it is forgotten."""
+        """Whether the hardware let go of a queue."""
         stop = copy_queue.deactivate if spec.kind == "SDMA" else compute_queue.deactivate
-        stopped = stop(self.gpu, spec)
-        self.trouble()
-        return stopped
+        return stop(self.gpu, spec)
 
     def trouble(self) -> Trouble | None:
         """What stopped a queue since the last call; of a kernel's thousand faults the first one.
