@@ -135,6 +135,7 @@ def test_an_order_to_reset_that_nobody_takes() -> None:
     for version, register in (((13, 0, 7), "MP1.C2PMSG_54"), ((13, 0, 6), "MP1.C2PMSG_90")):
         gpu = Gpu(version)
         gpu.answers[3] = (0xFD, 0)
+        gpu.registers.words[gpu.block(HwId.MP0).dword("C2PMSG_81")] = 1  # sOS lives on
         with pytest.raises(DeviceTimeout, match="Power the machine off") as caught:
             smu.mode1_reset(gpu)
         check(caught.value.register == register, f"{caught.value.register}")
