@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drivers.amd.iface import Plan
-from drivers.amd.pci.hardware_queue import Slots, _ringer
+from drivers.amd.pci.hardware_queue import Slots, ringer
 from drivers.base.errors import Busy, Unsupported
 from drivers.base.region import MemoryRegion
 from tests.support import check
@@ -42,7 +42,7 @@ def test_a_ring_in_vram_is_flushed_first(on_card: bool, way: str) -> None:
     order: list[str] = []
     made = gpu(order, trapped=way == "trapped", trace=print if way == "traced" else None)
     ring: Any = SimpleNamespace(on_card=on_card)
-    doorbell = _ringer(made, 3, ring)
+    doorbell = ringer(made, 3, ring)
     doorbell(0x1_0000_0005)
     check(made.bars[2].read64(0x18) == 0x1_0000_0005, "the doorbell")
     check(order == ["flush"] * (on_card and way != "memory"), f"{order}")
