@@ -113,3 +113,21 @@ def test_sensors_of_a_board(capsys: pytest.CaptureFixture[str]) -> None:
     check(smi.command(["--json", "--board", "gfx1100"]) == 0, "exit status")
     readings = json.loads(capsys.readouterr().out)[0]["readings"]
     check(readings["memory_bytes"] == 1 << 30 and readings["power_limit_w"] > 0, readings)
+
+
+@pytest.mark.parametrize(
+    ("dma", "says"),
+    [("vram", "AMD_DMA=vram: no DMA"), ("iommu", "DMA where the IOMMU lets it"), ("", "the IOMMU")],
+)
+def test_what_a_gpu_would_reach_is_what_was_asked_for(dma: str, says: str) -> None:
+    board = machine()
+    world, state = ForeignWorld(board), ForeignState(board.state)
+    text, _ = probe(["--iface", "PCI"], world, {**environ(board), "AMD_DMA": dma}, state)
+    check(says in text and "would be claimed" in text, text)
+
+
+def test_physical_addresses_are_named_as_such() -> None:
+    board = machine(iommu=False)
+    world, state = ForeignWorld(board), ForeignState(board.state)
+    text, _ = probe(["--iface", "PCI"], world, {**environ(board), "AMD_DMA": "physical"}, state)
+    check("addresses that no IOMMU guards" in text, text)

@@ -14,6 +14,7 @@ from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import VMID, Process
+from drivers.amd.pci.reach import REACHES
 from drivers.amd.pci.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -26,17 +27,9 @@ from drivers.claim.record import Method
 from drivers.firmware import chosen_manifest, load
 from drivers.machine.text import hex_number
 from drivers.pci.bars import enlarge
-from drivers.pci.dma import Grade
 from drivers.pci.functions import PciFunction, gpus, look_at
 from drivers.pci.session import open_session
 
-_GRADES: Final = {
-    None: (None, None),
-    "IOMMU": (Method.VFIO, Grade.IOMMU),
-    "VRAM": (None, Grade.NONE),
-    "PHYSICAL": (Method.BARS, Grade.PHYSICAL),
-}
-"""How AMD_DMA wants a function taken, and what it may then reach; None: as the machine is."""
 _REVISION_BITS: Final = 8
 
 
@@ -49,17 +42,17 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
     function = chosen(world, choice.index)
     chip = chip_of(function)
     firmware = firmware_of(world, choice, function, chip)
-    method, grade = _GRADES[choice.dma]
+    reach = REACHES[choice.dma]
     with Undo() as undo:
         trace = open_trace(choice, world)
         if trace is not None:
             undo.add(trace.close)
         places = open_state(os.environ) if state is None else state
-        claimed = claim(world, places, function.address, known, method)
+        claimed = claim(world, places, function.address, known, reach.method)
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
             enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
-        session = open_session(world, claimed, grade)
+        session = open_session(world, claimed, reach.grade)
         undo.add(session.close)
         gpu = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))

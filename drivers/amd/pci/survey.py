@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drivers.amd.claim_chips import CHIPS, known
+from drivers.amd.pci.reach import REACHES, told
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.choice import Choice
@@ -25,10 +26,6 @@ from drivers.pci.functions import PciFunction, gpus
 
 VRAM_BAR: Final = 0
 _MIB_SHIFT: Final = 20
-_REACH: Final = {
-    Method.VFIO: "through vfio-pci: DMA where the IOMMU lets it",
-    Method.BARS: "no IOMMU: no DMA, everything lies in its own memory (AMD_DMA=vram)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,8 @@ class Candidate:
     chip: str
     method: Method | None
     obstacles: tuple[Obstacle, ...]
+    reach: str = ""
+    """What it may reach of the host's memory, in words."""
     firmware: ChipLine | None = None
 
     @property
@@ -60,8 +59,8 @@ class Candidate:
         """What it is, a line for each thing."""
         window = self.function.resources[VRAM_BAR].nbytes if self.function.resources else 0
         lines = [f"{window >> _MIB_SHIFT} MiB of its memory are visible through BAR 0"]
-        if self.method is not None:
-            lines.append(_REACH[self.method])
+        if self.reach:
+            lines.append(self.reach)
         if self.firmware is not None:
             there = sum(line.state in (OK, UNKNOWN) for line in self.firmware.files)
             lines.append(
@@ -88,7 +87,7 @@ def _look(
 ) -> Candidate:
     chip = CHIPS.get(function.device, "")
     try:
-        made = plan(world, function.address, known)
+        made = plan(world, function.address, known, REACHES[choice.dma].method)
     except DeviceError as error:
         return Candidate(function, name, chip, None, (Obstacle(error.message, error.hint),))
     obstacles = [Obstacle(str(one), one.advice) for one in made.refusals]
@@ -98,7 +97,8 @@ def _look(
         (firmware,) = survey(world, manifest, [chip], choice.firmware_dir, choice.firmware_files)
         if not firmware.complete:
             obstacles.append(_lacking(world, manifest, firmware))
-    return Candidate(function, name, chip, made.method, tuple(obstacles), firmware)
+    reach = told(choice.dma, made.method)
+    return Candidate(function, name, chip, made.method, tuple(obstacles), reach, firmware)
 
 
 def _unprepared(world: World, made: Plan) -> Iterable[Obstacle]:
