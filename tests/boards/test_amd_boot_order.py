@@ -7,12 +7,16 @@ from contextlib import contextmanager
 
 import pytest
 
+from boards.amd.pci.options import PciOptions
+from boards.amd.pci_machine import MachineOptions
 from boards.amd.pci_world import PciWorld
 from drivers.amd.pci import boot, compute_queue, ownership
 from drivers.amd.pci.bus import Access
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
+from drivers.amd.pci.layout import PSP_FENCE
 from drivers.amd.pci.ownership import Found
+from drivers.amd.pci.psp_ring import PspRing
 from drivers.base.errors import DeviceError
 from drivers.pci.session import PciSession
 from tests.amd_bare import firmware, identified, open_pci_board, quiet
@@ -55,6 +59,8 @@ def test_what_a_clean_leave_leaves(chip: str) -> None:
     board = open_pci_board(chip)
     with identified(board) as gpu:
         boot.start(gpu, firmware(board))
+        for xcc in gpu.xccs:
+            gpu.block(HwId.GC, xcc).write("VM_CONTEXT9_CNTL", 1)
         boot.leave(gpu)
         check(not gpu.block(HwId.OSSSYS).read("IH_RB_CNTL") & RING_ON, "interrupt ring")
         check(gpu.block(HwId.NBIF).read("RCC_DOORBELL_APER_EN") == 0, "doorbells")
@@ -133,5 +139,59 @@ def test_a_warm_boot_resets_the_command_processor(chip: str, soft: bool) -> None
         check(boot.start(gpu, files).found is Found.WARM)
         writes = [a.value for a in seen if a.name == "GC.GRBM_SOFT_RESET" and a.op == "W"]
         check(writes == ([1 | 1 << 18, 0] if soft else []), f"{[hex(v) for v in writes]}")
+        boot.leave(gpu)
+    quiet(board)
+
+
+EVERYONE = 1 << 31 | 1 << 30 | 1 << 29
+"""GRBM_GFX_INDEX: engines, instances, arrays. # src: gc_11_0_0_sh_mask.h, ..._BROADCAST_WRITES"""
+
+
+@REPRESENTATIVE
+def test_units_are_counted_array_by_array(chip: str) -> None:
+    """One unit, or pair of them, is missing in the first array of each graphics core."""
+    missing = 8 if chip == "gfx942" else 2
+    options = MachineOptions(function=PciOptions(harvested_cus=missing))
+    board = open_pci_board(chip, options=options)
+    with watched(board) as (gpu, seen):
+        boot.start(gpu, firmware(board))
+        check(gpu.node.cus == board.gpus[0].chip.cus - missing, f"{gpu.node.cus}")
+        last = [access.value for access in seen if access.name == "GC.GRBM_GFX_INDEX"][-1]
+        check(last == EVERYONE, f"GRBM_GFX_INDEX is left at {last:#x}")
+        boot.leave(gpu)
+    quiet(board)
+
+
+def test_who_dies_after_a_warm_boot_did_not_leave() -> None:
+    board = open_pci_board("gfx1100")
+    files = firmware(board)
+    for _ in range(2):
+        with identified(board) as gpu:
+            boot.start(gpu, files)
+            last = ownership.look(gpu)
+            boot.leave(gpu)
+            check(last is Found.CRASHED, f"{last}")
+
+
+def test_an_old_fence_is_no_answer() -> None:
+    """Memory that survived a reset holds the fence values of the boot before."""
+    board = open_pci_board("gfx1100", options=MachineOptions(function=PciOptions(psp_s=0.03)))
+    with identified(board) as gpu:
+        gpu.vram.write32(PSP_FENCE.offset, 1)
+        boot.start(gpu, firmware(board))
+        boot.leave(gpu)
+    quiet(board)
+
+
+def test_a_ring_that_is_left_over_goes_first() -> None:
+    board = open_pci_board("gfx1100")
+    with watched(board) as (gpu, seen):
+        boot.start(gpu, firmware(board))
+        seen.clear()
+        PspRing(gpu).create()
+        told = [access.value for access in seen
+                if access.op == "W" and access.name.endswith("C2PMSG_64")]  # fmt: skip
+        # src: psp_gfx_if.h GFX_CTRL_CMD_ID_DESTROY_RINGS; PSP_RING_TYPE__KM << 16
+        check(told == [0x30000, 2 << 16], f"{[hex(value) for value in told]}")
         boot.leave(gpu)
     quiet(board)

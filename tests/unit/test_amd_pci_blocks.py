@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from drivers.amd.iface import PageFault
-from drivers.amd.pci import fault, ih, mqd
+from drivers.amd.pci import compute_queue, copy_queue, fault, ih, mqd, sdma
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ih import Cause
 from drivers.amd.pci.queue_spec import QueueSpec
@@ -100,6 +101,28 @@ def test_values_of_a_driver_that_runs(name: str) -> None:
     without = 1 << 31 | 1 << 21 | 1 << 17  # overflow cleared, MSI: none here
     check(enabled == 0xC0330021 & ~without | 1 << 8, f"{enabled:#x}")  # and written back
     _check_process(board, gpu, seen, name)
+    _check_bits(seen, name)
+    _check_queues(gpu, seen)
+
+
+def _check_bits(seen: Mapping[str, int], name: str) -> None:
+    """src: nbio_v7_9_init_registers(); nbio_4_3_0_sh_mask.h; gmc_v11_0_flush_gpu_tlb()"""
+    if name == "gfx942":
+        check(seen["NBIF.XCC_DOORBELL_FENCE"] == 0, "all eight XCCs live")
+        return
+    check(not seen["NBIF.RCC_DEV0_EPF2_STRAP2"] & 0x80, "STRAP_NO_SOFT_RESET")
+    check(seen["MMHUB.MMVM_L2_BANK_SELECT_RESERVED_CID2"] & 1 << 25, "private invalidation")
+    check(all(seen[f"GC.GCVM_CONTEXT{vmid}_CNTL"] == 0 for vmid in (1, 7, 9, 15)))
+
+
+def _check_queues(gpu: Any, seen: Mapping[str, int]) -> None:
+    """src: sdma_v6_0_gfx_resume(); hqd_load_v11(): CP_HQD_EOP_RPTR__INIT_FETCHER"""
+    engine = sdma.engines(gpu)[0]
+    copy_queue.activate(gpu, replace(_spec("SDMA"), slot=0, doorbell=0x100))
+    ended = seen[f"{engine.block.label}.{engine.queue}_MINOR_PTR_UPDATE"]
+    check(ended == 0 and seen[f"{engine.block.label}.{engine.queue}_RB_CNTL"] & 1)
+    compute_queue.activate(gpu, _spec("PM4"))
+    check(seen["GC.CP_HQD_EOP_RPTR"] == 1 << 31 and seen["GC.CP_HQD_ACTIVE"] == 1)
 
 
 def _check_process(board: Any, gpu: Any, seen: Mapping[str, int], name: str) -> None:

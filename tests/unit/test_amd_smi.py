@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from boards.amd.pci_machine import MachineOptions
 from drivers.amd import gpu_metrics, regs, sensors, smi
 from drivers.amd.pci import boot, smu_metrics
 from drivers.amd.pci.hwid import HwId
@@ -161,3 +162,10 @@ def test_decoding_needs_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             regs.run(wrong, world)
     capsys.readouterr()
+
+
+def test_a_gpu_of_the_kernels_driver_is_not_taken_for_a_look() -> None:
+    board = open_pci_board("gfx1100", options=MachineOptions(amdgpu=True))
+    with pytest.raises(Unsupported, match="belongs to its kernel driver amdgpu"):
+        regs.run(["GRBM_STATUS"], ForeignWorld(board), board.state)
+    quiet(board)
