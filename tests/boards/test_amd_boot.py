@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from boards.amd.pci_machine import MachineOptions
-from drivers.amd.pci import boot, nbio, ownership, record, smu, smu_metrics, units
+from drivers.amd.pci import boot, nbio, ownership, psp, record, smu, smu_metrics, units
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import RECORD
 from drivers.amd.pci.ownership import Found
 from drivers.amd.pci.record import Record
-from drivers.base.errors import FirmwareRejected, Unsupported
+from drivers.base.errors import DeviceTimeout, FirmwareRejected, Unsupported
 from tests.amd_bare import firmware, identified, open_pci_board, quiet
 from tests.support import check
 
@@ -245,3 +245,23 @@ def test_dma_is_held_back_while_the_gpu_resets(monkeypatch: pytest.MonkeyPatch) 
         boot.reset(gpu)
         check(masters == [True, False], f"{masters}")
         memory.close()
+
+
+@pytest.mark.parametrize(("chip", "offered"), [("gfx942", True), ("gfx1100", False)])
+def test_where_power_management_does_not_reset_the_function_may(
+    chip: str, offered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(gpu: BareGpu) -> None:
+        raise DeviceTimeout("the SMU does not answer", register="MP1.MP1_SMN_C2PMSG_90", last=0)
+
+    board = open_pci_board(chip)
+    with identified(board) as gpu:
+        boot.start(gpu, firmware(board))
+        monkeypatch.setattr(smu, "mode1_reset", refuse)
+        if offered:
+            boot.reset(gpu)
+            check(not psp.is_alive(gpu) and boot.start(gpu, firmware(board)).found is Found.COLD)
+            return
+        with pytest.raises(DeviceTimeout, match="does not answer") as error:
+            boot.reset(gpu)
+        check("the function's own reset" in "".join(error.value.__notes__), error.value.__notes__)

@@ -118,10 +118,21 @@ def leave(gpu: BareGpu) -> None:
 
 
 def reset(gpu: BareGpu) -> None:
-    """Mode-1: all state of the GPU is gone; boot it again to use it. DMA is held back meanwhile."""
+    """Mode-1, or the function's own reset where the power management does not do it.
+
+    All state of the GPU is gone; boot it again to use it. DMA is held back meanwhile.
+    Raises: DeviceError of the mode-1 reset when there is no other.
+    """
     session = gpu.session
     session.bus_master(False)
-    smu.mode1_reset(gpu)
+    try:
+        smu.mode1_reset(gpu)
+    except DeviceError as error:
+        try:
+            session.reset()
+        except DeviceError as later:
+            error.add_note(f"and the function's own reset: {later}")
+            raise error from error.__cause__
     session.after_reset()
     smu.wait_returned(gpu)
 

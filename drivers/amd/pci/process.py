@@ -10,7 +10,6 @@ from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.ih import Cause
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.queue_spec import QueueSpec
-from drivers.base.errors import DeviceError
 
 VMID: Final = 8
 """VMID 0 has no page table; amdgpu leaves those from 8 on to compute. # src: amdgpu_vm_manager"""
@@ -67,19 +66,8 @@ class Process:
         return fault.trouble(kept)
 
     def reset(self) -> None:
-        """Mode-1 reset, or the function's own where the power management does not answer.
-
-        The GPU reaches nothing of the host's from before it on. Raises: DeviceError when the GPU
-        answers to neither.
-        """
-        try:
-            boot.reset(self.gpu)
-        except DeviceError as error:
-            try:
-                self.gpu.session.reset()
-            except DeviceError as later:
-                later.add_note(f"and before that: {error}")
-                raise
+        """Everything of the GPU is lost. Raises: DeviceError when it answers to no reset."""
+        boot.reset(self.gpu)
 
     def put_away(self) -> None:
         """The next boot need not start from nothing."""
