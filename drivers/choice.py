@@ -161,7 +161,19 @@ def _device(environ: Mapping[str, str]) -> tuple[str | None, int]:
         raise BadChoice(
             f"{names} choose different devices", hint=f"Set one of {', '.join(KINDS)}, or DEV"
         )
-    return (kinds.pop() if kinds else None), index
+    return (kinds.pop() if kinds else _of_iface(environ)), index
+
+
+def _of_iface(environ: Mapping[str, str]) -> str | None:
+    """The kind whose interface is named, where no device is: AMD_IFACE=PCI means an AMD GPU."""
+    named = [kind for kind in IFACES if environ.get(f"{kind}_IFACE")]
+    if len(named) > 1:
+        shown = " and ".join(f"{kind}_IFACE" for kind in named)
+        raise BadChoice(
+            f"{shown} are set, and nothing says which device is meant",
+            hint=f"Set one of {', '.join(named)} to 1, or DEV",
+        )
+    return named[0] if named else None
 
 
 def _compilers(environ: Mapping[str, str]) -> dict[str, str]:

@@ -162,3 +162,12 @@ def test_no_other_module_reads_the_environment() -> None:
                 found[path.relative_to(ROOT).as_posix()] = names
     check("XDG_CACHE_HOME" in found.pop("drivers/choice.py", []), "it would be found")
     check(found == SEARCH_PATHS, str(found))
+
+
+def test_an_interface_names_its_device_where_nothing_else_does():
+    check(choose({"AMD_IFACE": "PCI"}).kind == "AMD")
+    check(choose({"AMD_IFACE": "PCI", "CPU": "1"}).kind == "CPU", "a device that is named wins")
+    check(choose({"AMD_IFACE": "PCI", "DEV": "NV:1"}).kind == "NV", "DEV, too")
+    check(choose({"AMD_IFACE": "PCI", "NV_IFACE": "PCI", "AMD": "1"}).kind == "AMD")
+    with pytest.raises(BadChoice, match="AMD_IFACE and NV_IFACE are set"):
+        choose({"AMD_IFACE": "PCI", "NV_IFACE": "PCI"})
