@@ -162,6 +162,8 @@ class Iface(Protocol):
     """Whether `clock` is right without a measurement."""
     queues_per_engine: int
     """How many queues a copy engine has for this process."""
+    opened: str
+    """How the GPU was entered, in words; "" where there is nothing to tell."""
     evicts: bool
     """Whether somebody else may stop all queues of this process for good."""
     gone: DeviceError | None

@@ -29,6 +29,7 @@ class KfdIface(Gpu):
     """A GPU of this process's session; `open_kfd` makes it."""
 
     name = "KFD"
+    opened = ""
     evicts = True
     calibrated = True
     queues_per_engine: int

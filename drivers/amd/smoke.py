@@ -86,7 +86,7 @@ def _open(
 ) -> str:  # fmt: skip
     device = stack.enter_context(open_amd(world, choice, state=state))
     opened.append(device)
-    return f"{device.name}, {device.arch}"
+    return ", ".join(filter(None, (device.name, device.arch, device.iface.opened)))
 
 
 def _tests(

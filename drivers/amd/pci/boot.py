@@ -46,13 +46,23 @@ class Report:
     clocks_refused: list[str]
     smu_version: int = 0
 
+    def __str__(self) -> str:
+        reads, writes = sum(one.reads for one in self.done), sum(one.writes for one in self.done)
+        refused = (
+            f"; clocks refused: {', '.join(self.clocks_refused)}" if self.clocks_refused else ""
+        )
+        return (
+            f"{self.found.value}: {len(self.done)} steps, {reads} reads, {writes} writes{refused}"
+        )
 
-def boot(session: PciSession, chip: Chip, firmware: FirmwareSet, device_id: int = 0, *,
-         progress: Progress | None = None, trace: TraceFile | None = None) -> BareGpu:  # fmt: skip
+
+def boot(
+    session: PciSession, chip: Chip, firmware: FirmwareSet, device_id: int = 0,
+    *, trace: TraceFile | None = None,
+) -> tuple[BareGpu, Report]:  # fmt: skip
     """Identify a GPU and start it. Raises: as those two do."""
     gpu = identify(session, chip, device_id, trace)
-    start(gpu, firmware, progress=progress)
-    return gpu
+    return gpu, start(gpu, firmware)
 
 
 def identify(

@@ -46,7 +46,10 @@ class PciIface:
     queues_per_engine = 1
     mailbox_va: int
 
-    def __init__(self, gpu: BareGpu, process: Process, table: PageTable, give_back: Step) -> None:
+    def __init__(
+        self, gpu: BareGpu, process: Process, table: PageTable, give_back: Step, opened: str = ""
+    ) -> None:
+        self.opened = opened
         self.world, self.node, self.chip = gpu.session.world, gpu.node, gpu.chip
         self.event_id = EVENT
         self.clock: GpuClock = MeasuredClock(self.world)

@@ -54,12 +54,12 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
             enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
         session = open_session(world, claimed, reach.grade)
         undo.add(session.close)
-        gpu = boot.boot(session, chip, firmware, function.device, trace=trace)
+        gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))
         table = PageTable(gpu, VMID)
         closing = [] if trace is None else [trace.close]
         give_back = partial(run_all, [session.close, claimed.close, *closing])
-        iface = PciIface(gpu, Process(gpu), table, give_back)
+        iface = PciIface(gpu, Process(gpu), table, give_back, str(report))
         iface.start()
     return iface
 
