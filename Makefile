@@ -5,14 +5,17 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
 
-.PHONY: help bench test test-optimized check format hardware vm probe doctor clean
+.PHONY: help bench test test-all check format hardware vm sweep references probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
-	@echo "make test             the tests, then once more under python -O (ARGS='-k matmul')"
+	@echo "make test             a fifth of each test's cases, in minutes  (ARGS='-k matmul')"
+	@echo "make test-all         every case, then a tenth of them under python -O"
 	@echo "make check            ruff, mypy --strict, import-linter"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
+	@echo "make references       kernel headers and firmware that tests compare with, from Debian"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
+	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (half an hour)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
 
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
@@ -36,11 +39,12 @@ bench: $(VENV)/core.stamp
 	$(BIN)/python bench.py $(ARGS)
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
-	$(MAKE) test-optimized
+	$(BIN)/python -m pytest -n $(WORKERS) --share=0.2 $(ARGS)
+	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.05 tests/unit $(ARGS)
 
-test-optimized: $(VENV)/dev.stamp
-	$(BIN)/python -O -m pytest -n $(WORKERS) $(ARGS)
+test-all: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n $(WORKERS) --durations=10 --budgets $(ARGS)
+	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.1 $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -55,8 +59,14 @@ format: $(VENV)/dev.stamp
 hardware: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest tests/hardware -rs $(ARGS)
 
+references: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.references $(ARGS)
+
 vm: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.vm $(ARGS)
+
+sweep: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.sweep $(ARGS)
 
 probe doctor: $(VENV)/core.stamp
 	$(BIN)/python -m drivers.$@ $(ARGS)

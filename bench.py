@@ -1,8 +1,8 @@
 """What a device does through this stack, each row beside a reference measured in the same run.
 
-One thread on both sides unless --threads says otherwise; medians of interleaved pairs; a ratio
-above 1 always means that we are better. A row whose result is wrong is not timed: it shows ERROR,
-and the exit status is 1.
+One thread on both sides unless --threads says otherwise (numpy's alone beside a GPU); medians of
+interleaved pairs; a ratio above 1 always means that we are better. A row whose result is wrong is
+not timed: it shows ERROR, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.context import Context
     from benchmarks.measure import Result
 
 FULL_BUDGET_S, QUICK_BUDGET_S = 4.0, 0.4
@@ -32,7 +33,11 @@ HEADER = f"{'row':<18}{'value':>11} {'unit':<9}{'ratio':>7}{'reference':>12}  be
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", metavar="NAME", help='"CPU", "AMD:1"; else the default one')
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help='"CPU", "AMD:1"; else the default: the best GPU of a kernel driver, or the CPU',
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the rows to FILE")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: under 40 s")
     parser.add_argument(
@@ -71,7 +76,7 @@ def _board_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--host-cost",
         action="store_true",
-        help="what a launch costs the host: AMD's driver, its rings memory that nobody reads",
+        help="what a launch costs the host: AMD's driver on rings that are plain memory",
     )
     queues = group.add_mutually_exclusive_group()
     queues.add_argument("--aql", dest="aql", action="store_true", default=None)
@@ -124,6 +129,18 @@ def line(result: Result) -> str:
     if result.torch_value is not None:
         text += f"; torch {result.torch_value:.4g} (ratio {result.torch_ratio:.2f})"
     return text
+
+
+def heading(context: Context) -> list[str]:
+    """What is measured, why it is that device, and how to measure another."""
+    device, threads = context.device, context.threads
+    sides = "on both sides" if device.name.startswith("CPU") else "of numpy beside the whole GPU"
+    lines = [f"{device.name}, {device.arch}, {threads} thread(s) {sides}; ratio > 1: we are better"]
+    if context.device_name:
+        return lines
+    default = context.default
+    lines.append(f"the default device: {default.why}; --device NAME measures another")
+    return lines + ([f"not {default.reasons}"] if default.passed else [])
 
 
 def progress(text: str) -> None:
@@ -182,10 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, DeviceError) as error:
         print(f"bench.py: {error}", file=sys.stderr)
         return 2
-    print(
-        f"{device.name}, {device.arch}, {args.threads} thread(s) on both sides; "
-        "ratio > 1: we are better"
-    )
+    print("\n".join(heading(context)))
     if note:
         print(note)
     results = run(names, context, QUICK_BUDGET_S if args.quick else FULL_BUDGET_S)

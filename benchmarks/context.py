@@ -37,7 +37,12 @@ class Context:
     def runtime(self) -> Any:
         """The opened device with the compiler chosen for it (tensor.executable.Runtime)."""
         engine = importlib.import_module("tensor.engine")
-        return engine.runtime(self.device_name or engine.default_device())
+        return engine.runtime(engine.device_name(self.device_name))
+
+    @property
+    def default(self) -> Any:
+        """The default device and why it is that one (drivers.default.Default)."""
+        return importlib.import_module("tensor.engine").default()
 
     @property
     def device(self) -> Any:

@@ -20,20 +20,18 @@ REPLAY_KERNELS = 2000
 """Kernels in one timed sample of a replay row."""
 
 
-def tiny_kernel() -> ir.Kernel:
-    """c = a + b over 16 floats: as little work as a kernel can have."""
+def tiny_kernel(wave_lanes: int) -> ir.Kernel:
+    """c = a + b over 16 floats: as little work as a kernel can have; on a GPU one wave."""
     a, b, c = (
         ir.Ref(name, dt.float32, TINY_ITEMS, "global", slot) for slot, name in enumerate("abc")
     )
     i = index.Var("i", TINY_ITEMS)
     loads = tuple(ir.Expr("load", dt.float32, (), ir.Load(ref, index.var(i))) for ref in (a, b))
     store = ir.Store(c, index.var(i), ir.Expr("add", dt.float32, loads))
-    return ir.Kernel(
-        "bench_tiny",
-        (a, b, c),
-        (),
-        ir.Loop(index.Var("g", 1), "grid", (ir.Loop(i, "vector", (store,)),)),
-    )
+    if wave_lanes > 1:
+        return ir.Kernel("bench_tiny", (a, b, c), (), ir.Loop(i, "item", (store,)), wave_lanes)
+    vector = ir.Loop(i, "vector", (store,))
+    return ir.Kernel("bench_tiny", (a, b, c), (), ir.Loop(index.Var("g", 1), "grid", (vector,)))
 
 
 class Tiny:
@@ -41,7 +39,7 @@ class Tiny:
 
     def __init__(self, context: Context) -> None:
         self.device = context.device
-        self.program = context.load(tiny_kernel())
+        self.program = context.load(tiny_kernel(self.device.limits.wave_lanes))
         self.a, self.b = (context.floats(key, TINY_ITEMS) for key in ("tiny a", "tiny b"))
         self.out = np.zeros_like(self.a)
 

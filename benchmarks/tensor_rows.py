@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import resnet
 from benchmarks.context import MIB, Array, Builder, Context, expect_close
 from benchmarks.measure import Case, Timer, timer
 
@@ -197,6 +198,26 @@ def eager_tiny(context: Context) -> Case:
     )
 
 
+def resnet18(batch: int) -> Builder:
+    """Inference of a network of ResNet-18's shape on images of 224 x 224."""
+
+    def build(context: Context) -> Case:
+        xp, theirs = context.xp, resnet.numpys(batch)
+        make = resnet.ours(xp, batch, context.device_name)
+        expect_close(make().numpy(), theirs(), 1e-4)
+        flops = 2.0 * resnet.multiplications(batch)
+        return Case(
+            "GFLOP/s",
+            "numpy: windows and products",
+            timer(_settled(context, make)),
+            timer(theirs),
+            work=flops,
+            torch=_torch_timer(context, lambda torch: resnet.torchs(torch, batch)),
+        )
+
+    return build
+
+
 MATMUL_SIDES = (512, 1024, 2048)
 MATMUL_DTYPES = (("f32", "float32", 1e-5), ("bf16", "bfloat16", 5e-3), ("f16", "float16", 2e-3))
 TENSOR_ROWS: dict[str, Builder] = {
@@ -209,4 +230,5 @@ TENSOR_ROWS: dict[str, Builder] = {
                              FLOPS_SOFTMAX),
     "layernorm_4096": _by_rows(lambda xp, x: xp.layer_norm(x, eps=LAYERNORM_EPS), numpy_layernorm,
                                "layer norm", FLOPS_LAYERNORM),
+    "resnet18_2": resnet18(2),
 }  # fmt: skip

@@ -19,11 +19,13 @@ from boards.amd.wave_types import LENIENT
 from boards.amd.world import BoardWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.opening import open_amd
-from drivers.base.contracts import World
+from drivers.base.contracts import Machine, Region, World
 from drivers.base.pci import StateStore
+from drivers.base.region import MemoryRegion
 from drivers.choice import choose
 from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState
+from drivers.world.linux import LinuxWorld
 
 IFACES = ("KFD", "PCI")
 Board = BoardWorld | PciWorld
@@ -70,7 +72,7 @@ class Setup:
 def lenient() -> Options:
     """A board that only refuses what silicon refuses."""
     return Options(
-        checks=Checks(poison=False, coherence=False, alignment=False),
+        checks=Checks(poison=False, coherence=False),
         engines=lambda host: Engines(host, LENIENT),
     )
 
@@ -90,12 +92,36 @@ class Front:
         return open_amd(self.world, choice, state=self.state)
 
 
+class WholeMachine(ForeignWorld):
+    """The machine that a board's GPUs are in: its processor, and what /proc says, are this one's.
+
+    So the CPU device opens on it, too.
+    """
+
+    def __init__(self, inner: Machine) -> None:
+        super().__init__(inner)
+        self.processor = LinuxWorld()
+
+    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
+        """A file of the board, or of the processor."""
+        if path.startswith("/proc/"):
+            return self.processor.read(path, limit_bytes)
+        return super().read(path, limit_bytes)
+
+    def protect(self, region: Region, *, write: bool, execute: bool) -> None:
+        """Memory of the board's process, or a part of it that the CPU's loader cut out."""
+        if isinstance(region, MemoryRegion):
+            self.processor.protect(region, write=write, execute=execute)
+        else:
+            super().protect(region, write=write, execute=execute)
+
+
 def front_of(board: Board, environ: Mapping[str, str]) -> Front:
     """A process that has started, with an environment."""
     machine: Any = board  # it has a machine's methods, but no type in common with us
-    world = ForeignWorld(machine)
     if isinstance(board, BoardWorld):
-        return Front(board, world, None, environ)
+        return Front(board, WholeMachine(machine), None, environ)
+    world = ForeignWorld(machine)
     own: Any = board.state
     own_environ = {**environ, "UNBOUND_FIRMWARE_MANIFEST": board.firmware}
     return Front(board, world, ForeignState(own), own_environ)

@@ -8,7 +8,7 @@ reduction has no inner axes; softmax has both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
@@ -17,7 +17,7 @@ from typing import TypeAlias
 from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
-from compilers.graph import ELEMENTWISE, MOVEMENT, Node, toposort
+from compilers.graph import ELEMENTWISE, MOVEMENT, Node, postorder
 from compilers.index import Dyn, Index, Var
 from compilers.ir import Expr, Ref, Valid
 from compilers.recompute import recomputed
@@ -77,13 +77,24 @@ class Expander:
 
     def value(self, node: Node, idx: tuple[Index, ...], valid: Valid = ()) -> Expr:
         """The element of `node` at `idx`; loads happen only where `valid` holds."""
-        key = (node, idx, valid)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self._expand(node, idx, valid)
-            if len(self._memo) > MAX_EXPRS:
-                self._cut_widest()
-        return found
+        found = self._memo.get((node, idx, valid))
+        if found is not None:
+            return found
+        region: Iterable[Node] = [node]
+        if node.op in ELEMENTWISE:  # a loop: chains of them are longer than Python's stack
+            region = postorder([node], lambda below: self._is_edge(below, idx, valid))
+        for below in region:
+            key = below, idx, valid
+            if key not in self._memo:
+                self._memo[key] = self._expand(*key)
+                if len(self._memo) > MAX_EXPRS:
+                    self._cut_widest()
+        return self._memo[node, idx, valid]
+
+    def _is_edge(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> bool:
+        """Where a region of elementwise nodes, which all have one index, ends."""
+        known = (node, idx, valid) in self._memo
+        return known or node.op not in ELEMENTWISE or self._ref_of(node) is not None
 
     def check_recomputation(self) -> None:
         """Raises: Cut, of what is computed at too many places."""
@@ -93,12 +104,18 @@ class Expander:
             raise Cut(again)
 
     def _cut_widest(self) -> None:
-        """Realising the node that was expanded at most indices removes most values."""
+        """Realising the node that was expanded at most indices removes most values; where each is
+        expanded at one, that with most below it, up to a share of the kernel."""
         self.check_recomputation()
         seen = Counter(node for node, _, _ in self._memo if node.op in ELEMENTWISE)
-        for node, _ in seen.most_common():
-            if node is not self._root and self._ref_of(node) is None:
-                raise Cut(node)
+        below: dict[Node, int] = {}
+        for node in dict.fromkeys(node for node, _, _ in self._memo):  # sources come first
+            below[node] = 1 + sum(below.get(source, 0) for source in node.src)
+        fit = [node for node in seen if node is not self._root and self._ref_of(node) is None]
+        share = MAX_EXPRS // 4
+        best = max(fit, default=None, key=lambda n: (seen[n], below[n] * (below[n] <= share)))
+        if best is not None:
+            raise Cut(best)
 
     def _expand(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         ref = self._ref_of(node)
@@ -210,6 +227,9 @@ class Expander:
         elif outer != self.outer:
             raise Cut(self._factor(node))
 
+    def _is_stored(self, node: Node) -> bool:
+        return node is not self._root and self._ref_of(node) is not None
+
     def _factor(self, inside: Node) -> Node:
         """Where to cut a product whose factor contains the reduction `inside`: the whole factor,
         so that normalised rows are one kernel, not one for each of their reductions."""
@@ -220,8 +240,7 @@ class Expander:
                 if factor.op not in MOVEMENT:
                     break
                 factor = factor.src[0]
-            realised = self._ref_of(factor) is not None
-            if factor.op in ELEMENTWISE and not realised and inside in toposort([factor]):
+            if factor.op in ELEMENTWISE and inside in postorder([factor], self._is_stored):
                 return factor
         return inside
 

@@ -40,9 +40,7 @@ _OPTIONS: Final = (
     "-fwrapv",
     "-fno-math-errno",
     "-mcode-object-version=5",
-    *("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode"),
 )
-"""The last four: two bytes at an odd address are not one access, as in amd_targets.py."""
 
 
 def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:

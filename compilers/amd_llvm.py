@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from compilers import llvm as cpu_llvm
-from drivers.base.errors import CompileError, NotFound
+from drivers.base.errors import CompileError
 
 if TYPE_CHECKING:
     from compilers.amd_targets import AmdTarget
@@ -38,21 +38,15 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
 
     target = amd_target(arch)
     _check_text(source)
-    try:
-        import llvmlite.binding as llvm
-    except ImportError as error:
-        raise NotFound(
-            "llvmlite cannot be imported", hint="Install it with: pip install llvmlite"
-        ) from error
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
-        arch, target.settings(features), 3, "pic", "small"
-    )
-    text = _versioned(source)
-    with cpu_llvm.verified_module(llvm, text, source, machine, TRIPLE) as module:
-        _check_module(module, machine, target, source)
-        return cpu_llvm.optimised(llvm, module, machine)
+    with cpu_llvm.library() as llvm:
+        return _compiled(llvm, source, target, TRIPLE, target.settings(features))
+
+
+def _compiled(llvm: Any, source: str, target: AmdTarget, triple: str, settings: str) -> bytes:
+    machine = cpu_llvm.machine_for(llvm, triple, target.arch, settings)
+    module = cpu_llvm.verified(llvm, _versioned(source), source, machine, triple)
+    _check_module(module, machine, target, source)
+    return cpu_llvm.optimised(llvm, module, machine)
 
 
 def _check_text(source: str) -> None:

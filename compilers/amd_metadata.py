@@ -12,6 +12,7 @@ from typing import Final
 from compilers.amd_msgpack import Value, decode
 from drivers.base.errors import MalformedInput
 from drivers.base.view import View
+from queues.amd_kernarg import ARG_KINDS
 
 NOTE_LIMIT_BYTES: Final = 64 << 10
 NOTES_LIMIT: Final = 64
@@ -22,18 +23,6 @@ _NT_AMDGPU_METADATA: Final = 32
 _OWNER: Final = b"AMDGPU\0"
 _NOTE_HEAD, _NOTE_HEAD_BYTES, _NOTE_ALIGN = "III", 12, 4
 _NUMBER_MAX: Final = (1 << 32) - 1
-
-ARG_KINDS: Final = (
-    "by_value", "global_buffer", "dynamic_shared_pointer", "sampler", "image", "pipe", "queue",
-    "hidden_none", "hidden_global_offset_x", "hidden_global_offset_y", "hidden_global_offset_z",
-    "hidden_printf_buffer", "hidden_hostcall_buffer", "hidden_default_queue",
-    "hidden_completion_action", "hidden_multigrid_sync_arg", "hidden_heap_v1",
-    "hidden_block_count_x", "hidden_block_count_y", "hidden_block_count_z", "hidden_group_size_x",
-    "hidden_group_size_y", "hidden_group_size_z", "hidden_remainder_x", "hidden_remainder_y",
-    "hidden_remainder_z", "hidden_grid_dims", "hidden_private_base", "hidden_shared_base",
-    "hidden_queue_ptr", "hidden_dynamic_lds_size",
-)  # fmt: skip
-"""`.value_kind` of an argument; `Binary.resources` holds the position in this list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ The image is flat and position-independent; `entry` is the kernel descriptor. `r
     rsrc1 rsrc2 rsrc3 properties preload     words of the descriptor, for the launch packet
     code_offset code_bytes                   the kernel's instructions in the image
     wave_lanes max_workgroup_lanes vgprs sgprs agprs vgpr_spills sgpr_spills dynamic_stack
-    args, and for each: arg0_offset arg0_bytes arg0_kind (position in amd_metadata.ARG_KINDS)
+    args, and for each: arg0_offset arg0_bytes arg0_kind (position in amd_kernarg.ARG_KINDS)
 
 Source: LLVM AMDGPUUsage, "Code Object", "Kernel Descriptor", "Relocation Records".
 """
@@ -20,12 +20,13 @@ from typing import Final
 from compilers import amd_descriptor, amd_metadata, amd_relocs, elf
 from compilers.amd_descriptor import CODE_ALIGN_BYTES, DESCRIPTOR_BYTES, Descriptor
 from compilers.amd_linked import Linked
-from compilers.amd_metadata import ARG_KINDS, KernelMetadata
+from compilers.amd_metadata import KernelMetadata
 from compilers.amd_targets import MACH_MASK, PAGE_BYTES, amd_target, target_of_flags
 from compilers.elf_read import Object
 from drivers.base.contracts import Binary, Fixup
 from drivers.base.errors import MalformedInput
 from drivers.base.view import View
+from queues.amd_kernarg import ARG_KINDS
 
 _MACHINE: Final = "EM_AMDGPU"
 _EM_AMDGPU: Final = 224

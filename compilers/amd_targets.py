@@ -19,8 +19,6 @@ CODE_OBJECT_VERSION: Final = 500
 """Module flag `amdhsa_code_object_version`. # src: LLVM AMDGPUUsage, code object V5"""
 
 _WAVE64: Final = "wavefrontsize64"
-_ALIGNED: Final = "-unaligned-access-mode"
-"""Two bytes at an odd address are not one access: slower than two, and what a board refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class AmdTarget:
         """LLVM's feature string."""
         known = self.known(features)
         off = ["-wavefrontsize32"] if _WAVE64 in known else []
-        return ",".join([_ALIGNED, *off, *(f"+{name}" for name in known)])
+        return ",".join([*off, *(f"+{name}" for name in known)])
 
 
 TARGETS: Final[Mapping[str, AmdTarget]] = {

@@ -3,7 +3,8 @@
 An entry is one file, named by the hash of everything that its contents depend on. It is written
 beside its place and moved there whole, so that a killed process leaves no half entry and concurrent
 writers need no lock. It carries its length and hash: whatever else is found in its place is a miss.
-Entries are machine code: they are only read from a directory that nobody else may write to.
+Entries are machine code: they are only read from a directory that nobody else may write to, or
+put another one into the place of (`drivers/world/owned.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import stat
 import struct
 import time
 import warnings
@@ -19,8 +19,9 @@ from collections.abc import Iterator
 
 from compilers import binary as codec
 from drivers.base.contracts import Binary
-from drivers.base.errors import MalformedInput
+from drivers.base.errors import Denied, MalformedInput, escaped
 from drivers.choice import choose
+from drivers.world import owned
 
 FORMAT = b"1"
 MAGIC = b"UNBCACHE"
@@ -64,13 +65,14 @@ class Cache:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._memory: dict[str, Binary] = {}
-        self._checked = self._tidied = False
+        self._folder: owned.Folder | None = None
+        self._tidied = False
 
     def get(self, key: str) -> Binary | None:
         """The entry, or None when it has to be compiled."""
         found = self._memory.get(key)
-        if found is None and self._usable():
-            found = self._read(key)
+        if found is None and (folder := self._usable()) is not None:
+            found = self._read(folder, key)
             if found is not None:
                 self._remember(key, found)
         return found
@@ -78,18 +80,19 @@ class Cache:
     def put(self, key: str, binary: Binary) -> None:
         """Keep `binary` in memory and, where that is possible, on disk."""
         self._remember(key, binary)
-        if not self._usable():
+        folder = self._usable()
+        if folder is None:
             return
         payload = codec.encode(binary)
         blob = _HEAD.pack(MAGIC, len(payload), _digest(key, payload)) + payload
-        temporary = os.path.join(self.directory, _TEMPORARY + os.urandom(8).hex())
+        temporary = _TEMPORARY + os.urandom(8).hex()
         try:
             if not self._tidied:  # only who writes pays for it: reading stays fast
                 self._tidied = True
-                self._tidy()
-            _write(temporary, blob)
-            os.replace(temporary, self._path(key))
-        except OSError as error:
+                self._tidy(folder)
+            _write(folder.fd, temporary, blob)
+            os.replace(temporary, key + SUFFIX, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+        except (OSError, Denied) as error:
             self._give_up(error)
 
     def forget_memory(self) -> None:
@@ -98,83 +101,89 @@ class Cache:
 
     def entries(self) -> Iterator[tuple[str, Binary]]:
         """Every readable entry on disk: its key and contents."""
-        names = os.listdir(self.directory) if self._usable() else []
-        for name in sorted(names):
+        folder = self._usable()
+        if folder is None:
+            return
+        for name in folder.names():
             if name.endswith(SUFFIX):
-                found = self._read(name.removesuffix(SUFFIX))
+                found = self._read(folder, name.removesuffix(SUFFIX))
                 if found is not None:
                     yield name.removesuffix(SUFFIX), found
-
-    def _path(self, key: str) -> str:
-        return os.path.join(self.directory, key + SUFFIX)
 
     def _remember(self, key: str, binary: Binary) -> None:
         if len(self._memory) >= MEMORY_ENTRIES:
             self._memory.pop(next(iter(self._memory)), None)
         self._memory[key] = binary
 
-    def _read(self, key: str) -> Binary | None:
+    def _read(self, folder: owned.Folder, key: str) -> Binary | None:
         try:
-            blob = _read_file(self._path(key))
+            blob = folder.read(key + SUFFIX, codec.LIMIT_BYTES + _HEAD.size)
         except FileNotFoundError:
             return None
-        except OSError as error:
+        except (OSError, Denied) as error:
             self._give_up(error)
             return None
         try:
             return parse(key, blob)
         except MalformedInput:
-            self._remove(self._path(key))
+            self._remove(folder, key + SUFFIX)
             return None
 
-    def _remove(self, path: str) -> None:
+    def _remove(self, folder: owned.Folder, name: str) -> None:
         try:
-            os.unlink(path)
+            os.unlink(name, dir_fd=folder.fd)
         except FileNotFoundError:
             return  # another process was first
         except OSError as error:
             self._give_up(error)
 
-    def _usable(self) -> bool:
-        """True while there is a directory; the first call makes it."""
-        if not self._checked:
-            self._checked = True
-            if self.directory:
-                try:
-                    _prepare(self.directory)
-                except OSError as error:
-                    self._give_up(error)
-        return bool(self.directory)
+    def _usable(self) -> owned.Folder | None:
+        """The directory; the first call makes and judges it, another one if it has gone since.
 
-    def _give_up(self, error: OSError) -> None:
-        """Go on without a disk, and say so once."""
-        if self.directory:
+        There is no lock, which a fork could leave locked: a thread that finds no verdict comes to
+        its own, and the caller's reference keeps the descriptor open.
+        """
+        if not self.directory:
+            return None
+        folder = self._folder
+        if folder is not None and folder.lives():
+            return folder
+        try:
+            self._folder = folder = owned.Folder(self.directory)
+        except (OSError, Denied) as error:
+            self._give_up(error)
+            return None
+        return folder
+
+    def _give_up(self, error: OSError | Denied) -> None:
+        """Go on without a disk, and say so once; a warning may be an error that is raised."""
+        directory, self.directory = self.directory, ""
+        if directory:
             warnings.warn(
-                f"kernels are compiled anew in every process: cannot use {self.directory}: "
-                f"{error}. Make it a directory only you can write to, or set UNBOUND_CACHE",
+                f"kernels are compiled anew in every process: cannot use {escaped(directory)}: "
+                f"{escaped(str(error))}. Make it a directory only you can write to, or set "
+                "UNBOUND_CACHE",
                 RuntimeWarning,
                 stacklevel=4,
             )
-            self.directory = ""
 
-    def _tidy(self) -> None:
+    def _tidy(self, folder: owned.Folder) -> None:
         """Remove what killed processes left, and the oldest entries above the size limit."""
         kept, used_bytes, now_s = [], 0, time.time()
-        with os.scandir(self.directory) as listing:
-            for file in listing:
-                try:
-                    facts = file.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue  # another process tidies too
-                if file.name.startswith(_TEMPORARY) and now_s - facts.st_mtime > LEFTOVER_S:
-                    self._remove(file.path)
-                elif file.name.endswith(SUFFIX):
-                    kept.append((facts.st_mtime, facts.st_size, file.path))
-                    used_bytes += facts.st_size
-        for _, nbytes, path in sorted(kept):
+        for name in folder.names():
+            try:
+                facts = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # another process tidies too
+            if name.startswith(_TEMPORARY) and now_s - facts.st_mtime > LEFTOVER_S:
+                self._remove(folder, name)
+            elif name.endswith(SUFFIX):
+                kept.append((facts.st_mtime, facts.st_size, name))
+                used_bytes += facts.st_size
+        for _, nbytes, name in sorted(kept):
             if used_bytes <= DISK_LIMIT_BYTES:
                 return
-            self._remove(path)
+            self._remove(folder, name)
             used_bytes -= nbytes
 
 
@@ -195,30 +204,13 @@ def _digest(key: str, payload: bytes) -> bytes:
     return digest.digest()
 
 
-def _prepare(directory: str) -> None:
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    facts = os.stat(directory, follow_symlinks=False)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
-        raise PermissionError("it is not a directory of this user")
-    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError("other users may write to it")
-
-
-def _write(path: str, blob: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600)
+def _write(directory: int, name: str, blob: bytes) -> None:
+    fd, _ = owned.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, directory)
     try:
         with open(fd, "wb", buffering=0) as file:
             written = file.write(blob)
         if written != len(blob):
             raise OSError(f"only {written} of {len(blob)} bytes were written")
     except OSError:
-        os.unlink(path)
+        os.unlink(name, dir_fd=directory)
         raise
-
-
-def _read_file(path: str) -> bytes:
-    """At most one byte more than an entry may have, so that too long stays visible."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(fd, "rb", buffering=0) as file:
-        return file.read(codec.LIMIT_BYTES + _HEAD.size + 1)

@@ -1,13 +1,19 @@
-"""C text to a relocatable object, through a clang binary: the selectable second CPU compiler."""
+"""C text to a relocatable object, through a clang binary: the selectable second CPU compiler.
+
+The binary is a clang on PATH, else the one that the `ziglang` wheel carries: `zig clang`.
+"""
 
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 
 from compilers.targets import Target, target
 from drivers.base.errors import CompileError, NotFound
 
 NAMES = ("clang", *(f"clang-{version}" for version in range(22, 13, -1)))
+WHEEL = "ziglang"
+"""A package of PyPI: `zig clang` is an unchanged clang with every target."""
 TIMEOUT_S = 60.0
 
 _FLAGS = (
@@ -25,19 +31,27 @@ _FLAGS = (
 _X86_FLAGS = ("-mprefer-vector-width=512",)
 
 
-def find() -> str:
-    """The first clang of NAMES on PATH. Raises: NotFound."""
+def find() -> list[str]:
+    """How to start the first clang of NAMES on PATH, else the wheel's. Raises: NotFound."""
     for name in NAMES:
         for directory in os.environ.get("PATH", "").split(os.pathsep):
             path = os.path.join(directory, name)
             if os.path.isabs(path) and os.access(path, os.X_OK) and os.path.isfile(path):
-                return path
-    raise NotFound("there is no clang on PATH", hint="Install clang, or use the LLVM compiler")
+                return [path]
+    spec = find_spec(WHEEL)
+    if spec is not None and spec.origin is not None:
+        folder = os.path.dirname(spec.origin)
+        # It does not look for clang's own headers where the wheel has them.
+        return [os.path.join(folder, "zig"), "clang", "-isystem", f"{folder}/lib/include"]
+    raise NotFound(
+        "there is no clang on PATH",
+        hint=f"Install clang, or `pip install {WHEEL}`, or use the LLVM compiler",
+    )
 
 
 def identity() -> bytes:
     """What tells one clang from another without running it. Raises: NotFound."""
-    path = os.path.realpath(find())
+    path = os.path.realpath(find()[0])
     facts = os.stat(path)
     return f"{os.path.basename(path)} {facts.st_size} {facts.st_mtime_ns}".encode()
 
@@ -59,7 +73,7 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     """
     import subprocess
 
-    command = [find(), *arguments(target(arch), features)]
+    command = [*find(), *arguments(target(arch), features)]
     try:
         done = subprocess.run(
             command, input=source.encode(), capture_output=True, timeout=TIMEOUT_S, check=False

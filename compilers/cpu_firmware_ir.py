@@ -51,7 +51,7 @@ define internal ptr @scratch_of(ptr %state, i64 %worker) {
 """
 
 CHUNKS: Final = """
-; Take chunks of the open kernel until none is left.
+; Take chunks of the open kernel until none is left, or HOLD is set.
 define internal void @run_chunks(ptr %state, i64 %worker) {
 entry:
   %entry_ptr = getelementptr i8, ptr %state, i64 $JOB_ENTRY
@@ -64,8 +64,13 @@ entry:
   %chunk = load i64, ptr %chunk_ptr
   %next = getelementptr i8, ptr %state, i64 $NEXT_ITEM
   %scratch = call ptr @scratch_of(ptr %state, i64 %worker)
+  %hold = getelementptr i64, ptr %args, i64 -1                ; the packet's EXEC_CHUNK_WORD
   br label %take
 take:
+  %word = load volatile i64, ptr %hold
+  %held = icmp slt i64 %word, 0
+  br i1 %held, label %done, label %claim
+claim:
   %begin = atomicrmw add ptr %next, i64 %chunk seq_cst
   %left = icmp ult i64 %begin, %grid
   br i1 %left, label %run, label %done
@@ -281,19 +286,28 @@ exec:
   %kernel = load ptr, ptr %p1
   %grid = load i64, ptr %p2
   %chunk = load i64, ptr %p3
+  %held = icmp slt i64 %chunk, 0                              ; HOLD
+  br i1 %held, label %stop, label %allowed
+allowed:
   %one_chunk = icmp ule i64 %grid, %chunk
   %one_item = icmp ult i64 %grid, 2
   %small = or i1 %one_chunk, %one_item
-  %here = or i1 %small, %alone
+  %automatic = icmp eq i64 %chunk, 0
+  %whole = and i1 %alone, %automatic
+  %here = or i1 %small, %whole
   br i1 %here, label %run, label %share
 run:
   %scratch_ptr = getelementptr i8, ptr %state, i64 $SCRATCH_BASE
   %scratch = load ptr, ptr %scratch_ptr
   call void %kernel(ptr %p4, i64 0, i64 %grid, ptr %scratch)
-  br label %advance
+  br label %ran
 share:
   call void @spread(ptr %state, ptr %kernel, ptr %p4, i64 %grid, i64 %chunk, i64 %threads)
-  br label %advance
+  br label %ran
+ran:
+  %word = load volatile i64, ptr %p3
+  %halted = icmp slt i64 %word, 0
+  br i1 %halted, label %stop, label %advance
 
 copy:
   %dst = load ptr, ptr %p1

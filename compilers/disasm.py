@@ -15,6 +15,7 @@ from compilers.targets import target
 from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, DeviceError, MalformedInput, NotFound
 from drivers.cpu.features import read_processor
+from drivers.machine.output import print_lines
 from drivers.world.linux import LinuxWorld
 
 _INPUT_LIMIT_BYTES = 64 << 20
@@ -40,15 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _parser().print_help()
         return 0
     try:
-        for line in _listing(options) if options.cache else _show(options):
-            print(line)
+        return print_lines(_listing(options) if options.cache else _show(options))
     except DeviceError as error:
         log = f"\n{error.log}" if isinstance(error, CompileError) else ""
         print(f"error: {error}{log}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from compilers import dtype as dt
 from compilers.dtype import DType
@@ -70,11 +70,10 @@ class Rewriter:
     def _dyn(self, atom: Dyn) -> Dyn:
         return Dyn(self.expr(atom.expr), atom.low, atom.high)
 
-    def expr(self, expr: Expr) -> Expr:
-        found = self._memo.get(expr)
-        if found is None:
-            found = self._memo[expr] = self._copy(expr)
-        return found
+    def expr(self, root: Expr) -> Expr:
+        for expr in postorder(root, self._memo.__contains__):
+            self._memo[expr] = self._copy(expr)
+        return self._memo[root]
 
     def _copy(self, expr: Expr) -> Expr:
         if expr.op == "load":
@@ -87,7 +86,21 @@ class Rewriter:
             return Expr("valid", expr.dtype, (), self.valid(expr.arg))
         if not expr.src:
             return expr
-        return Expr(expr.op, expr.dtype, tuple(map(self.expr, expr.src)), expr.arg)
+        return Expr(expr.op, expr.dtype, tuple(map(self._memo.__getitem__, expr.src)), expr.arg)
+
+
+def postorder(root: Expr, known: Callable[[Expr], bool]) -> Iterator[Expr]:
+    """What is below `root` and not known, operands first, each known after its turn. Iterative."""
+    stack, opened = [root], set[Expr]()
+    while stack:  # each expression is opened once
+        expr = stack.pop()
+        if known(expr):
+            continue
+        if expr in opened:
+            yield expr
+        else:
+            opened.add(expr)
+            stack += (expr, *reversed(expr.src))
 
 
 def walk(roots: Iterable[Expr]) -> Iterator[Expr]:

@@ -19,7 +19,7 @@ fast; the sets below say which ops exist. `tensor/` composes everything else fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -207,17 +207,32 @@ def contiguous(x: Node) -> Node:
     return x if x.op == "buffer" else Node("contiguous", (x,), None, x.dtype, x.shape)
 
 
-def toposort(roots: Sequence[Node]) -> list[Node]:
-    """Every node below `roots`, sources first, each once. Iterative: depth is no limit."""
-    order: list[Node] = []
+def shown(node: Node, ops: Collection[str], leaf: Callable[[Node], bool] | None = None) -> Node:
+    """The node below a chain of `ops`, or the first for which `leaf` holds."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if node.op in ops and not (leaf and leaf(node)):
+            stack.append(node.src[0])
+    return node
+
+
+def toposort(roots: Sequence[Node], leaf: Callable[[Node], bool] | None = None) -> list[Node]:
+    """Every node below `roots`, sources first, each once; see `postorder`."""
+    return list(postorder(roots, leaf))
+
+
+def postorder(roots: Sequence[Node], leaf: Callable[[Node], bool] | None = None) -> Iterator[Node]:
+    """Every node below `roots`, sources first, each once, but not what is below a node for which
+    `leaf` holds when it is come to. Iterative: depth is no limit."""
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, expanded = stack.pop()
         if expanded:
-            order.append(node)
+            yield node
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack.extend((source, False) for source in reversed(node.src))
-    return order
+            if leaf is None or not leaf(node):
+                stack.extend((source, False) for source in reversed(node.src))

@@ -13,11 +13,9 @@ that has float16 they are float16), and a bool is read from and written to memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from compilers import dtype as dt
 from compilers.dtype import DType
-from compilers.expr import const
+from compilers.expr import const, postorder
 from compilers.graph import COMPARE
 from compilers.ir import Expr
 from compilers.math_build import HALVES, MEMORY, bitcast, cast, op, where
@@ -30,20 +28,6 @@ from compilers.math_soft import without_calls
 EVERYWHERE = frozenset({"add", "sub", "mul", "and", "or", "xor", "idiv", "imod"}) | COMPARE
 FLOATS = frozenset({"div", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint", "copysign",
                     "fma"}) | EVERYWHERE - {"and", "or", "xor"}  # fmt: skip
-
-
-def postorder(root: Expr, known: Callable[[Expr], bool]) -> Iterator[Expr]:
-    """What is below `root` and not known, operands first, each known after its turn. Iterative."""
-    stack, opened = [root], set[Expr]()
-    while stack:  # each expression is opened once
-        expr = stack.pop()
-        if known(expr):
-            continue
-        if expr in opened:
-            yield expr
-        else:
-            opened.add(expr)
-            stack += (expr, *reversed(expr.src))
 
 
 class Expander:

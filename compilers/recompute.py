@@ -42,7 +42,7 @@ def recomputed(
     again = {node: _again(root, node, found.values()) for node, found in places.items()}
     if not any(again.values()):
         return None
-    order = toposort([root])
+    order = toposort([root], stored.__contains__)
     cost = _costs(order, stored)
     for node in reversed(order):
         if node not in stored and MAX_AGAIN < again.get(node, 0) * cost[node] < inf:

@@ -30,6 +30,7 @@ class CPrinter(HostPrinter):
         self.unit = Unit(features)
         self.lines: list[str] = []
         self.count = 0
+        self.polls = False
         self.names = {ref: f"p{position}" for position, ref in enumerate(kernel.params)}
         for position, ref in enumerate(kernel.locals):
             name = self.names[ref] = f"m{position}"
@@ -119,6 +120,10 @@ class CPrinter(HostPrinter):
         yield Value(name, dt.int64)
         self.lines.append("}")
 
+    def poll(self) -> None:
+        self.polls = True
+        self.lines.append("if (__builtin_expect(*(const volatile i64 *)hold < 0, 0)) return;")
+
     @contextmanager
     def branch(self, condition: Value) -> Iterator[None]:
         self.lines.append(f"if ({condition.text}) {{")
@@ -141,14 +146,15 @@ class CPrinter(HostPrinter):
         kinds = [self.unit.memory(memory_dtype(ref)) for ref in kernel.params]
         params = "".join(f"{kind} *restrict p{i}, " for i, kind in enumerate(kinds))
         passed = "".join(f"({kind} *)args[{i}], " for i, kind in enumerate(kinds))
+        hold, given = (", const u64 *hold", ", args - 1") if self.polls else ("", "")
         lines = [
             *self.unit.header(),
             f"static __attribute__((noinline)) void {kernel.name}_body({params}"
-            "u64 begin, u64 end, char *restrict scratch) {",
+            f"u64 begin, u64 end, char *restrict scratch{hold}) {{",
             *self.lines,
             "}",
             f"void {kernel.name}(const u64 *args, u64 begin, u64 end, void *scratch) {{",
-            f"{kernel.name}_body({passed}begin, end, (char *)scratch);",
+            f"{kernel.name}_body({passed}begin, end, (char *)scratch{given});",
             "}",
         ]
         return "\n".join(lines) + "\n"

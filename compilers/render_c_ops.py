@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, isfinite, isnan
+from math import copysign, isfinite, isnan
 
 from compilers import dtype as dt
 from compilers.dtype import DType
@@ -40,7 +40,8 @@ def literal_text(value: float, dtype: DType) -> str:
     if dtype.kind == "f":
         special = '__builtin_nan("")' if isnan(value) else "__builtin_inf()"
         text = float(value).hex() if isfinite(value) else special
-        return f"({scalar_type(dtype)}){'-' if value == -inf else ''}{text}"
+        minus = "-" if copysign(1, value) < 0 and not isfinite(value) else ""
+        return f"({scalar_type(dtype)}){minus}{text}"
     word = -bool(value) if dtype.kind == "b" else value
     return f"({scalar_type(dtype)}){int(word) & MAX64}ull"
 

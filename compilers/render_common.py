@@ -76,6 +76,9 @@ class Printer(Protocol):
     def loop(self, extent: int | None) -> AbstractContextManager[Value]:
         """A serial loop; None: the launch's grid items."""
 
+    def poll(self) -> None:
+        """Return from a CPU's kernel when the HOLD bit of its packet is set."""
+
     def place(self, kind: str) -> Value:
         """ "grid" or "lane": the number of this workgroup or lane of a GPU."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import gcd
 from typing import TypeAlias
 
-from compilers.expr import indices
+from compilers.expr import indices, postorder
 from compilers.index import Div, Dyn, Index, Mod, Var, const
 from compilers.ir import Expr, Ref
-from compilers.math import postorder
 
 INT32_MAX = (1 << 31) - 1
 Facts: TypeAlias = frozenset[Var | Ref]

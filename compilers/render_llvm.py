@@ -34,6 +34,7 @@ class LlvmPrinter(HostPrinter):
         self.lines: list[str] = []
         self.count = 0
         self.block = "entry"
+        self.polls = False
         self.names = {ref: f"%p{position}" for position, ref in enumerate(kernel.params)}
         for position, ref in enumerate(kernel.locals):
             name = self.names[ref] = f"%m{position}"
@@ -148,6 +149,13 @@ class LlvmPrinter(HostPrinter):
         self.lines.append(f"br i1 {i}.more, label %{body}, label %{body}.end")
         self._label(f"{body}.end")
 
+    def poll(self) -> None:
+        self.polls = True
+        word = self._new("load volatile i64, ptr %hold, align 8", dt.int64)
+        held = self._new(f"icmp slt i64 {word.text}, 0", dt.bool_)
+        self.lines.append(f"br i1 {held.text}, label %halt, label %go{self.count}")
+        self._label(f"go{self.count}")
+
     @contextmanager
     def branch(self, condition: Value) -> Iterator[None]:
         self.count += 1
@@ -181,18 +189,22 @@ class LlvmPrinter(HostPrinter):
         params = "".join(f"ptr noalias %p{i}, " for i in range(count))
         passed = "".join(f"ptr %p{i}, " for i in range(count))
         tail = "i64 %begin, i64 %end, ptr noalias %scratch"
+        hold = ", ptr %hold" if self.polls else ""
         lines = [f"define void @{kernel.name}(ptr noalias %args, {tail}) nounwind {{"]
         for i in range(count):
             lines.append(f"%a{i} = getelementptr i64, ptr %args, i64 {i}")
             lines.append(f"%p{i} = load ptr, ptr %a{i}, align 8")
+        if self.polls:
+            lines.append("%hold = getelementptr i64, ptr %args, i64 -1")
         lines += [
-            f"call void @{kernel.name}.body({passed}i64 %begin, i64 %end, ptr %scratch)",
+            f"call void @{kernel.name}.body({passed}i64 %begin, i64 %end, ptr %scratch{hold})",
             "ret void",
             "}",
-            f"define internal void @{kernel.name}.body({params}{tail}) nounwind noinline {{",
+            f"define internal void @{kernel.name}.body({params}{tail}{hold}) nounwind noinline {{",
             "entry:",
             *self.lines,
             "ret void",
+            *(["halt:", "ret void"] if self.polls else []),
             "}",
         ]
         return "\n".join([*lines, *self.module.footer()]) + "\n"

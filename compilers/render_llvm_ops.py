@@ -63,7 +63,7 @@ def literal_text(value: float, dtype: DType) -> str:
     if dtype.kind != "f":
         return str(int(value))
     if isnan(value):
-        return "0x7FF8000000000000"
+        return "0xFFF8000000000000" if copysign(1, value) < 0 else "0x7FF8000000000000"
     if dtype is dt.float32:
         try:
             (value,) = struct.unpack("<f", struct.pack("<f", value))

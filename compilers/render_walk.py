@@ -6,11 +6,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from compilers import dtype as dt
+from compilers.expr import postorder
 from compilers.index import Index, Var
 from compilers.index import const as index_const
 from compilers.index import var as index_var
 from compilers.ir import Barrier, Expr, If, Kernel, Load, Loop, Matrix, Ref, Stmt, Store
-from compilers.math import Expander, postorder
+from compilers.math import Expander
+from compilers.pace import Pace
 from compilers.render_common import Printer, Value, memory_dtype
 from compilers.render_facts import unit_of
 from compilers.render_index import Writer
@@ -38,7 +40,7 @@ class Walker(Writer):
 
     def __init__(self, kernel: Kernel, printer: Printer, expander: Expander) -> None:
         super().__init__(printer, expander)
-        self.kernel = kernel
+        self.kernel, self.pace = kernel, Pace(kernel)
         self.versions: dict[Ref, int] = {}
 
     def run(self) -> str:
@@ -112,10 +114,32 @@ class Walker(Writer):
         elif self.kernel.block and loop.kind in GPU_LOOPS:
             self._place(loop)
         else:
-            extent = None if loop.kind == "grid" else loop.extent
-            with self._scope(loop.body), self.printer.loop(extent) as self.counted[loop.var]:
-                self._statements(loop.body)
+            strip = self.pace.strip(loop) if loop.kind == "serial" else 0
+            if 1 < strip < loop.extent:
+                self._strips(loop, strip)
+            else:
+                extent = None if loop.kind == "grid" else loop.extent
+                with self._scope(loop.body), self.printer.loop(extent) as self.counted[loop.var]:
+                    if strip:
+                        self.printer.poll()
+                    self._statements(loop.body)
             del self.counted[loop.var]
+
+    def _strips(self, loop: Loop, strip: int) -> None:
+        """A long loop of short iterations: it looks whether to go on after each `strip`."""
+        whole = loop.extent // strip
+        with self._scope(loop.body), self.printer.loop(whole) as outer:
+            self.printer.poll()
+            start = self.emit("mul", dt.int64, (outer, self.printer.literal(strip, dt.int64)))
+            self._part(loop, strip, start)
+        if loop.extent % strip:
+            start = self.printer.literal(whole * strip, dt.int64)
+            self._part(loop, loop.extent % strip, start)
+
+    def _part(self, loop: Loop, extent: int, start: Value) -> None:
+        with self._scope(loop.body), self.printer.loop(extent) as inner:
+            self.counted[loop.var] = self.emit("add", dt.int64, (inner, start))
+            self._statements(loop.body)
 
     def _place(self, loop: Loop) -> None:
         """The iteration that this workgroup or lane of a GPU is."""

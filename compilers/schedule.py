@@ -5,7 +5,7 @@ of its only consumer when both run over the same rows. What must exist in memory
 
     * results, and scan, argsort, contiguous
     * a reduction, or a costly expression, that several kernels need (computed once)
-    * chains and expressions too large for one kernel
+    * the narrow places of what is too large for one kernel (`partition.py`)
     * whatever does not fit the kernel being built (`Cut`)
 """
 
@@ -17,18 +17,15 @@ from math import prod
 
 from compilers.algorithm import Algorithm, Cut, algorithm
 from compilers.contraction import contraction
-from compilers.graph import ELEMENTWISE, REALISED, Node, toposort
+from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, toposort
 from compilers.ir import Kernel, Ref
+from compilers.liveness import last_uses, peak_bytes
 from compilers.lower import Target, lower
 from compilers.lower_gpu import BLOCK
+from compilers.partition import MAX_INPUTS, cut_by_sharing, cut_by_size, nbytes
 from compilers.special import lower_argsort, lower_scan, rank_sort
 from compilers.split import split_long_reductions
 
-MAX_DEPTH = 48
-"""Nodes between realised ones: bounds the recursion of the expander."""
-MAX_SHARED_COST = 48
-"""An expression of more operations than this is not computed again in a second kernel."""
-REDUCTION_COST = 8
 MAX_SINGLE_ROW = 1 << 15
 """A reduction to one point with more elements than this is not fused with what spreads it again; on
 a GPU, to fewer points than it has compute units."""
@@ -57,14 +54,16 @@ class Plan:
     steps: tuple[Step, ...]
     roots: tuple[int, ...]
 
-    def last_use(self) -> dict[int, int]:
-        """Value -> the last step that names it; results are left out."""
-        last = {value: number for number, step in enumerate(self.steps) for value in step.values}
-        return {
-            value: step
-            for value, step in last.items()
-            if value >= self.leaves and value not in self.roots
-        }
+    def dead(self) -> list[tuple[int, ...]]:
+        """For each step, the values made here that are not needed after it."""
+        keep = {*range(self.leaves), *self.roots}
+        return last_uses([step.values for step in self.steps], keep)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes of intermediates and results that are alive at once."""
+        sizes = dict(enumerate(self.nbytes, self.leaves))
+        return peak_bytes([step.values for step in self.steps], sizes, self.roots)
 
 
 def plan(roots: Sequence[Node], target: Target) -> Plan:
@@ -72,51 +71,20 @@ def plan(roots: Sequence[Node], target: Target) -> Plan:
     return _Scheduler(roots, target).plan()
 
 
-def unshaped(node: Node) -> Node:
-    """The node whose elements, in the same order, a chain of reshapes shows."""
-    for _ in range(len(toposort([node]))):
-        if node.op not in ("reshape", "contiguous"):
-            break
-        node = node.src[0]
-    return node
-
-
 class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
-        self.roots = [unshaped(root) for root in roots]
+        self.roots = [shown(root, ("reshape", "contiguous")) for root in roots]
         split_long_reductions(toposort(self.roots), target)
         self.order = toposort(self.roots)
         self.realised = {root for root in self.roots if root.op != "buffer"}
         self.realised.update(node for node in self.order if node.op in REALISED)
-        self._cut_by_size()
-        self._cut_by_sharing()
-
-    def _cut_by_size(self) -> None:
-        """Realise what would make a chain too deep."""
-        depth: dict[Node, int] = {}
+        self.users: dict[Node, list[Node]] = {node: [] for node in self.order}
         for node in self.order:
-            below = max((depth[source] for source in node.src), default=0)
-            depth[node] = 0 if node in self.realised or node.op == "buffer" else below + 1
-            if depth[node] > MAX_DEPTH:
-                self.realised.add(node)
-                depth[node] = 0
-
-    def _cut_by_sharing(self) -> None:
-        """Realise reductions and costly expressions that more than one kernel would compute."""
-        cost: dict[Node, int] = {}
-        for node in self.order:
-            below = 0 if node in self.realised else sum(cost[source] for source in node.src)
-            own = REDUCTION_COST if node.op == "reduce" else int(node.op in ELEMENTWISE)
-            cost[node] = min(own + below, 1 << 20)
-        users: dict[Node, set[Node]] = {node: set() for node in self.order}
-        for node in reversed(self.order):
-            heavy = node.op == "reduce" or cost[node] > MAX_SHARED_COST
-            if len(users[node]) > 1 and heavy and node.op in ELEMENTWISE | {"reduce"}:
-                self.realised.add(node)
-            kernels = {node} if node in self.realised else users[node]
-            for source in node.src:
-                users[source] |= kernels
+            for source in dict.fromkeys(node.src):
+                self.users[source].append(node)
+        cut_by_size(self.order, self.realised)
+        cut_by_sharing(self.order, self.realised)
 
     def plan(self) -> Plan:
         needed = {root for root in self.roots if root.op != "buffer" and 0 not in root.shape}
@@ -136,7 +104,7 @@ class _Scheduler:
         for node in [*(node for node, _, _ in built), *self.roots]:
             if node not in number:
                 number[node] = leaf_count + len(sizes)
-                sizes.append(prod(node.shape) * node.dtype.itemsize)
+                sizes.append(nbytes(node))
         steps = tuple(
             Step(kernel, tuple(number[operand] for operand in operands))
             for _, kernel, operands in built
@@ -150,11 +118,41 @@ class _Scheduler:
             try:
                 kernel = self._lower(node, refs)
             except Cut as cut:
-                self.realised.add(cut.node)
+                self.realised.add(self._with_epilogue(cut.node, node))
+                if len(refs) > MAX_INPUTS:
+                    self._narrowed(node)
+                continue
+            if len(kernel.params) > 1 + MAX_INPUTS and self._narrowed(node):
                 continue
             by_ref = {ref: operand for operand, ref in refs.items()}
             return kernel, [by_ref[ref] for ref in kernel.params]
         raise ValueError(f"{node} does not fit a kernel, whatever is cut off it")
+
+    def _narrowed(self, node: Node) -> bool:
+        """Cut a kernel with too many inputs, some of which were realised after it was measured.
+        Returns: whether there was a place."""
+
+        def stored(below: Node) -> bool:
+            return below is not node and (below.op == "buffer" or below in self.realised)
+
+        known = len(self.realised)
+        inside = [below for below in postorder([node], stored) if not stored(below)]
+        cut_by_size(inside, self.realised)
+        return len(self.realised) > known
+
+    def _with_epilogue(self, node: Node, root: Node) -> Node:
+        """What to realise instead of a reduction: the end of the elementwise operations after it,
+        so that they are computed once, not at each place of a window. Not where they end in the
+        `root` of the kernel that is cut."""
+        chain = [node] if node.op == "reduce" else []
+        for last in chain:
+            user, *others = self.users[last]
+            if user is root:
+                return node
+            if not others and (user.op in ELEMENTWISE or user.op == "reshape"):
+                chain.append(user)
+        fit = [end for end in chain if end.op in ELEMENTWISE]
+        return min(reversed([node, *fit]), key=nbytes)
 
     def _lower(self, node: Node, refs: dict[Node, Ref]) -> Kernel:
         def ref_of(source: Node) -> Ref | None:

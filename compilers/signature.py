@@ -6,11 +6,15 @@ subexpressions are one entry, so the graph that comes back has no common subexpr
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from compilers.graph import Node, toposort
+
+_FLOAT = struct.Struct("<d")
+"""A float's bits: 0.0 and -0.0 differ, and NaN, which has a sign too, is equal to itself."""
 
 Signature: TypeAlias = tuple[Any, ...]
 """Entries (op, arg, dtype, shape, sources...), then the entry numbers of the roots."""
@@ -37,7 +41,7 @@ def signature(roots: Sequence[Node]) -> tuple[Signature, list[Any]]:
             entry: Any = ("buffer", leaf, node.dtype, node.shape)
         elif op == "const":
             value = node.arg
-            entry = ("const", value.hex() if type(value) is float else value, node.dtype, ())
+            entry = ("const", _FLOAT.pack(value) if type(value) is float else value, node.dtype, ())
         else:
             entry = (op, node.arg, node.dtype, node.shape, *[numbers[s] for s in node.src])
         numbers[node] = entries.setdefault(entry, len(entries))
@@ -51,7 +55,7 @@ def rebuild(key: Signature) -> Blueprint:
     leaves: list[Node] = []
     for op, arg, dtype, shape, *sources in key[:-1]:
         if op == "const" and dtype.kind == "f":
-            arg = float.fromhex(arg)
+            (arg,) = _FLOAT.unpack(arg)
         node = Node(op, tuple(nodes[number] for number in sources), arg, dtype, shape)
         nodes.append(node)
         if op == "buffer":

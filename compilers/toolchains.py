@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from compilers import amd_comgr, amd_llvm, cache, clang, llvm
+from drivers.base import forks
 from drivers.base.contracts import Binary, Compiler
 from drivers.base.errors import Unsupported
 
@@ -66,7 +67,10 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
     binary = compile_source(source, kernel.name, compiler, arch, features)
     if kernel.block:
         return replace(binary, resources={**binary.resources, "block": kernel.block})
-    return replace(binary, resources={"scratch_bytes": kernel.scratch_bytes})
+    from compilers.pace import Pace
+
+    facts = {"scratch_bytes": kernel.scratch_bytes, **Pace(kernel).resources}
+    return replace(binary, resources=facts)
 
 
 def _render(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) -> str:
@@ -120,7 +124,9 @@ def compile_source(
     key = cache.key_of(*(fact.encode() for fact in facts))
     found = store.get(key)
     if found is None:
-        found = load_object(toolchain.compile_object(source, arch, features), name, compiler, arch)
+        with forks.postponed():
+            blob = toolchain.compile_object(source, arch, features)
+            found = load_object(blob, name, compiler, arch)
         store.put(key, found)
     return found
 

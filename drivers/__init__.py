@@ -18,7 +18,11 @@ def open(
     environ: Mapping[str, str] | None = None,
     firmware: Firmware | None = None,
 ) -> Device:
-    """Open a device by name; see `drivers.registry.open_device`."""
+    """Open a device by name (`drivers.registry`), or the default one (`drivers.default`)."""
+    if name is None:
+        from drivers.default import open_default
+
+        return open_default(world=world, environ=environ, firmware=firmware)
     from drivers.registry import open_device
 
     return open_device(name, world=world, environ=environ, firmware=firmware)

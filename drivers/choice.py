@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from posixpath import join
 
 from drivers.base.errors import BadChoice, NotFound
@@ -30,9 +31,23 @@ _COMPILER_FLAGS: dict[str, tuple[str, str]] = {
     "CLANG": ("CPU", "CLANG"),
 }
 DMA = ("IOMMU", "VRAM", "PHYSICAL")
+_VISIBLE_AMD = {"ROCR_VISIBLE_DEVICES": False, "HIP_VISIBLE_DEVICES": True}
+"""In the order in which they apply, and whether repeated entries are read over."""
 MAX_DEVICES = 256
 MAX_THREADS = 1024
+MAX_LIMIT_S = 100_000_000
 _SHOWN_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleList:
+    """A variable that lists the GPUs this process may use; the driver knows which these are."""
+
+    variable: str
+    entries: tuple[str, ...]
+    """Numbers and UUIDs in capitals, without spaces around them; none of an empty variable."""
+    skips_repeats: bool
+    """Whether an entry that names a GPU once more is read over; otherwise the list ends there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +75,12 @@ class Choice:
     """
     firmware_manifest: str | None = None
     """A manifest that says which firmware files are known, in place of the one that comes along."""
+    hang_s: float | None = None
+    """After how long without progress a queue of an AMD GPU counts as hung; infinite for never."""
     trace: str | None = None
     """Where every register access of a GPU over PCI is written to, by name."""
+    visible: tuple[VisibleList, ...] = ()
+    """Which of amdgpu's GPUs are left to this process."""
 
 
 def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
@@ -86,8 +105,23 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         aql=_flag(environ, "AMD_AQL") if environ.get("AMD_AQL") else None,
         dma=_one_of(environ, "AMD_DMA", DMA),
         firmware_manifest=_file(environ, "UNBOUND_FIRMWARE_MANIFEST"),
+        hang_s=_limit_s(environ, "AMD_HANG_S"),
         trace=_file(environ, "AMD_TRACE"),
+        visible=visible_amd(environ),
     )
+
+
+def visible_amd(environ: Mapping[str, str]) -> tuple[VisibleList, ...]:
+    """The lists of visible AMD GPUs that are set; each counts what the one before it leaves."""
+    return tuple(
+        VisibleList(name, _entries(environ[name]), skips_repeats)
+        for name, skips_repeats in _VISIBLE_AMD.items()
+        if name in environ
+    )
+
+
+def _entries(listed: str) -> tuple[str, ...]:
+    return tuple(entry.strip().upper() for entry in listed.split(",")) if listed.strip() else ()
 
 
 def split_name(name: str) -> tuple[str, int]:
@@ -203,6 +237,20 @@ def _threads(environ: Mapping[str, str]) -> int | None:
     return int(value)
 
 
+def _limit_s(environ: Mapping[str, str], name: str) -> float | None:
+    """Seconds, with or without decimals; infinite for 0, which is no limit."""
+    value = environ.get(name, "")
+    if not value:
+        return None
+    whole, _, rest = value.partition(".")
+    if not _is_number(whole, MAX_LIMIT_S) or not _is_number(rest or "0", MAX_LIMIT_S):
+        raise BadChoice(
+            f"{name}={_shown(value)} is not a number of seconds",
+            hint=f"Set {name} to seconds up to {MAX_LIMIT_S}, to 0 for no limit, or unset it",
+        )
+    return float(value) or inf
+
+
 def _directory(environ: Mapping[str, str], name: str) -> str | None:
     """An absolute path; ~/ stands for HOME."""
     value = environ.get(name, "")
@@ -259,15 +307,12 @@ def _cache_dir(environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def state_base(environ: Mapping[str, str]) -> str:
-    """Where this user's own directory for locks and records lies: it exists while we run.
+def state_bases(environ: Mapping[str, str]) -> list[str]:
+    """Where the environment says that this user keeps what outlives a program.
 
-    Source: XDG Base Directory Specification 0.8. Raises: NotFound when nothing is set.
+    Source: XDG Base Directory Specification 0.8.
     """
-    for base in (environ.get("XDG_RUNTIME_DIR", ""), environ.get("XDG_STATE_HOME", "")):
-        if base.startswith("/") and "\0" not in base:
-            return base.rstrip("/") or "/"
-    home = environ.get("HOME", "")
-    if home.startswith("/") and "\0" not in home:
-        return join(home, ".local", "state")
-    raise NotFound("there is no place for locks", hint="Set XDG_RUNTIME_DIR, or HOME")
+    home = environ.get("HOME", "").rstrip("/")
+    homes = [join(home, ".local", "state")] if home else []
+    places = [environ.get("XDG_RUNTIME_DIR", ""), environ.get("XDG_STATE_HOME", ""), *homes]
+    return [one.rstrip("/") or "/" for one in places if one.startswith("/") and "\0" not in one]

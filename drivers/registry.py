@@ -1,21 +1,26 @@
-"""The kinds of device, one line each, and `open`, which makes a Device of one.
+"""The kinds of device, one line each, and `open_device`, which makes a Device of one.
 
-Adding a device kind is one entry here and one file or folder beside this one.
+Adding a device kind is one entry here and one file or folder beside this one. Whether it may be the
+default device is said in `drivers.default`.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from drivers.base import forks
 from drivers.base.contracts import Device, Firmware, World
 from drivers.base.errors import NotFound, Unsupported
-from drivers.choice import KINDS, Choice, choose
+from drivers.base.offer import Offer, Passed
+from drivers.choice import KINDS, Choice, choose, split_name, visible_amd
 
 Factory: TypeAlias = Callable[[World, Choice, "Firmware | None"], Device]
+Offers: TypeAlias = Callable[[World, Mapping[str, str]], "Iterable[Offer | Passed]"]
+"""Of a machine and an environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class Kind:
     """None: no driver is written yet."""
     ifaces: tuple[str, ...] = ("",)
     """The interfaces that the driver speaks, where there are several."""
+    offers: Mapping[str, Offers] = field(default_factory=dict)
+    """By interface: what may be the default device, for `drivers.default`."""
 
 
 def _cpu(world: World, choice: Choice, firmware: Firmware | None) -> Device:
@@ -44,6 +51,12 @@ def _amd(world: World, choice: Choice, firmware: Firmware | None) -> Device:
     from drivers.amd.opening import open_amd
 
     return open_amd(world, choice)
+
+
+def _kfd_offers(world: World, environ: Mapping[str, str]) -> Iterable[Offer | Passed]:
+    from drivers.amd.offers import kfd_offers
+
+    return kfd_offers(world, visible_amd(environ))
 
 
 @functools.cache
@@ -64,6 +77,7 @@ KINDS_BY_NAME: dict[str, Kind] = {
             "/dev/kfd of the amdgpu kernel module, or a PCI GPU that is free",
             _amd,
             ("KFD", "PCI"),
+            {"KFD": _kfd_offers},
         ),
         Kind("NV", "NVIDIA GPU", "/dev/nvidiactl (NVIDIA's open modules), or an unbound PCI GPU"),
         Kind("QCOM", "Qualcomm Adreno GPU", "/dev/kgsl-3d0, or msm on /dev/dri/renderD*"),
@@ -73,28 +87,27 @@ KINDS_BY_NAME: dict[str, Kind] = {
         Kind("WEBGPU", "any GPU through WebGPU", "a WebGPU library (Dawn or wgpu-native)"),
     )
 }
-BEST_FIRST = ("CPU",)
-"""What is opened when nothing is chosen: the first kind here. Choosing never boots a GPU."""
 
 
 def open_device(
-    name: str | None = None,
+    name: str,
     *,
     world: World | None = None,
     environ: Mapping[str, str] | None = None,
     firmware: Firmware | None = None,
 ) -> Device:
-    """Open `name` ("CPU", "AMD:1"), or what the environment chooses, or the best usable device.
+    """Open `name`: "CPU", "AMD:1".
 
     Raises: NotFound for an unknown name; BadChoice for a wrong environment variable; Unsupported
     for a kind that has no driver yet; and whatever the device's own opening raises.
     """
     choice = choose(os.environ if environ is None else environ, name)
-    kind = KINDS_BY_NAME[choice.kind or BEST_FIRST[0]]
+    kind = KINDS_BY_NAME[split_name(name)[0]]
     if kind.factory is None:
         written = ", ".join(known for known in KINDS if KINDS_BY_NAME[known].factory)
         raise Unsupported(
             f"{kind.name} ({kind.title}): no driver is written yet; it will need {kind.needs}",
             hint=f"Use {written}; python -m drivers.probe lists every kind",
         )
-    return kind.factory(this_machine() if world is None else world, choice, firmware)
+    with forks.postponed():
+        return kind.factory(this_machine() if world is None else world, choice, firmware)

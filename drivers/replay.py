@@ -12,16 +12,19 @@ import sys
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 from drivers.base.errors import DeviceError, MalformedInput
+from drivers.base.inputs import read_lines
+from drivers.machine.output import print_lines
 
 REGISTER_BAR: Final = 5
 _WORD_BYTES: Final = 4
 _WORD_MASK: Final = 0xFFFF_FFFF
 _MOST_SHOWN: Final = 20
 _MOST_BYTES: Final = 1 << 30
+_MOST_LINE_BYTES: Final = 64 << 20
+"""One line holds one write to VRAM; firmware files are the largest, below 16 MiB."""
 
 
 class Function(Protocol):
@@ -165,21 +168,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line. 0: every read gave what it gave then."""
     args = _parser().parse_args(argv)
     try:
-        path = Path(args.file)
-        if path.stat().st_size > _MOST_BYTES:
-            raise MalformedInput(f"{path} is longer than {_MOST_BYTES >> 30} GiB")
-        with path.open(encoding="ascii", errors="strict") as file:
-            function = _board(args.board, args.vram_mib << 20, firmware=not args.any_firmware)
-            count, differences = play(lines(file, str(path)), function)
-    except (DeviceError, OSError, UnicodeDecodeError, ValueError) as error:
+        text = (str(line, "ascii") for line in read_lines(args.file, _MOST_BYTES, _MOST_LINE_BYTES))
+        function = _board(args.board, args.vram_mib << 20, firmware=not args.any_firmware)
+        count, differences = play(lines(text, args.file), function)
+    except (DeviceError, OSError, ValueError) as error:
         print(f"drivers.replay: {error}", file=sys.stderr)
         return 2
-    for difference in differences[:_MOST_SHOWN]:
-        print(difference)
+    shown = [str(difference) for difference in differences[:_MOST_SHOWN]]
     if len(differences) > _MOST_SHOWN:
-        print(f"... and {len(differences) - _MOST_SHOWN} more")
-    print(f"{count} accesses on board {args.board}: {len(differences)} reads differ")
-    return 1 if differences else 0
+        shown.append(f"... and {len(differences) - _MOST_SHOWN} more")
+    shown.append(f"{count} accesses on board {args.board}: {len(differences)} reads differ")
+    return print_lines(shown) or int(bool(differences))
 
 
 if __name__ == "__main__":

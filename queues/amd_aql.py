@@ -43,6 +43,10 @@ class AqlLauncher:
         self.pack_into, self._template = packer.pack_into, packer.template
         self._grid, self._kernarg = packer.slots["grid_x"], packer.slots["kernarg"]
 
+    def put(self, memory: memoryview, off: int, words: Sequence[int], grid: Block) -> None:
+        """Write the kernarg segment of one launch to byte `off` of `memory`."""
+        self.pack_arguments(memory, off, *words)
+
     def values(self, kernarg_va: int, grid: Block) -> list[bytes | int]:
         """What `pack_into` takes. Raises: BadArgument for more work-items than 32 bits count."""
         values = self._template.copy()

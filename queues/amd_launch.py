@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument, Unsupported
-from queues import pm4
+from queues import amd_kernarg, pm4
+from queues.amd_kernarg import Hidden
 from queues.amd_registers import REGISTERS, Registers
 from queues.pm4 import DataSel, Flavour
 
@@ -61,7 +62,9 @@ class Kernel:
     """Of one lane."""
     kernarg_bytes: int
     args: tuple[tuple[int, int], ...]
-    """(offset, bytes) of every argument."""
+    """(offset, bytes) of every argument that a launch takes."""
+    hidden: tuple[Hidden, ...] = ()
+    """Those behind them that say how the launch is shaped."""
 
     @property
     def wave32(self) -> int:
@@ -233,6 +236,16 @@ def progress(target: Target, addr: int, caches: Mapping[str, int] | None = None)
     return made
 
 
+def step(target: Target, addr: int) -> Words:
+    """When the launch before is done: write a 32-bit number, the hole "progress", to `addr`."""
+    words = pm4.write_data(dst=addr, data=[0], wr_confirm=0)
+    made = Words()
+    if target.xccs > 1:
+        made.add(pm4.pred_exec(target.flavour, virtual_xcc_id_select=1, exec_count=len(words)))
+    made.add(words, [("progress", len(words) - 1, 1)])
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Enclosed:
     """A whole number of blocks of ring, ready for `Packer`. Offsets are words."""
@@ -290,6 +303,7 @@ class Launcher:
         "_ib",
         "_ib_off",
         "_kernarg",
+        "_packer",
         "_progress",
         "_template",
         "arguments_off",
@@ -300,23 +314,28 @@ class Launcher:
     )
 
     def __init__(
-        self, target: Target, kernel: Kernel, scratch: Scratch, block: Block, progress_va: int
-    ) -> None:
-        """Without `progress_va` (0) the launch tells nobody that it is done: a graph's."""
-        packets = launch(target, kernel, scratch, block)
-        if progress_va:
-            packets = words_of(packets, progress(target, progress_va))
+        self, target: Target, kernel: Kernel, scratch: Scratch, block: Block,
+        progress_va: int, *, in_graph: bool = False,
+    ) -> None:  # fmt: skip
+        """What is done is written to `progress_va`: the ring's position, or a graph's step."""
+        tell = step if in_graph else progress
+        packets = words_of(launch(target, kernel, scratch, block), tell(target, progress_va))
         taken = argument_words(kernel)
         count = -(-kernel.kernarg_bytes // WORD_BYTES)
-        direct = target if progress_va else replace(target, xccs=1)  # a graph is a buffer already
+        direct = replace(target, xccs=1) if in_graph else target  # a graph is a buffer already
         whole = enclose(direct, packets, arguments=count)
         made = whole.made
         for number, length in enumerate(taken):
             at = whole.arguments_at + kernel.args[number][0] // WORD_BYTES
             made.holes[at] = (f"arg{number}", length)
+        if kernel.hidden:
+            behind = whole.arguments_at + sum(taken)
+            words, holes = amd_kernarg.appended(kernel.hidden, block, sum(taken), count)
+            made.words[behind : behind + len(words)] = words
+            made.holes |= {behind + at: hole for at, hole in holes.items()}
         self.arguments_off = whole.arguments_at * WORD_BYTES
         self.kernel = kernel
-        packer = Packer(made, {"grid_x": 1, "grid_y": 1, "grid_z": 1})
+        packer = self._packer = Packer(made, {"grid_x": 1, "grid_y": 1, "grid_z": 1})
         self.pack_into, self._template = packer.pack_into, packer.template
         self.nbytes, self.nwords = packer.nbytes, packer.nwords
         self._kernarg = packer.slots.get("kernarg", -1)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from threading import Lock
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeAlias
 
 from drivers.base.contracts import Buffer, Program, Signal
+
+Follow: TypeAlias = Callable[[], None]
+"""Waits for a kernel that takes long; called with the ring's lock free."""
 
 
 class Ring(Protocol):
@@ -14,14 +17,20 @@ class Ring(Protocol):
 
     name: str
     can_exec: bool
-    lock: Lock
     turn: int
-    """Grows each time `lock` is taken to run something, before what that names is looked at."""
+    """Grows each time something begins at `depth` 0, before what that names is looked at."""
+    depth: int
+    """How often something runs with `lock` held: twice where a signal handler computes. What is
+    inside goes by memory of its own: the ring's has the words of what the handler interrupted."""
 
-    def submit(self, words: Sequence[int], keep: Sequence[object]) -> None:
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """One thread at a time runs something."""
+
+    def submit(self, words: Sequence[int], keep: Sequence[object]) -> Follow | None:
         """Run the packets now, or line them up; `keep` names what they use."""
 
-    def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> None:
+    def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> Follow | None:
         """Run packets that are in device memory already; what has to wait is copied first."""
 
 

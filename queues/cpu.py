@@ -136,10 +136,16 @@ class CpuQueue:
         self._reset()
         if words:
             with ring.lock:
-                ring.turn += 1
-                if self._owner.freed_mark is not mark:
-                    self._owner.check_alive(keep)
-                ring.submit(words, keep)
+                outer, ring.depth = ring.depth, ring.depth + 1
+                try:
+                    ring.turn += not outer
+                    if self._owner.freed_mark is not mark:
+                        self._owner.check_alive(keep)
+                    follow = ring.submit(words, keep)
+                finally:
+                    ring.depth = outer
+            if follow is not None:
+                follow()
 
     def bind(self) -> CpuGraph:
         """Freeze what was built into a Graph; the builder is empty afterwards."""

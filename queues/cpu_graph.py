@@ -10,7 +10,7 @@ from typing import Final
 from drivers.base.contracts import Buffer, Program, Signal
 from drivers.base.errors import BadArgument, UseAfterFree
 from queues import cpu_packets as packets
-from queues.contracts import Owner, Ring
+from queues.contracts import Follow, Owner, Ring
 
 _NEVER: Final[tuple[Buffer | int, ...]] = (-1,)
 """The values of a graph whose words are not patched: an object that no caller can pass."""
@@ -33,6 +33,14 @@ class _Slot:
     def __init__(self) -> None:
         self.places: list[int] = []
         self.checks: list[Callable[[Buffer | int], int]] = []
+
+    def fill(self, words: memoryview | array[int], value: Buffer | int) -> None:
+        """Write the word of `value` wherever it belongs."""
+        word = 0
+        for check in self.checks:
+            word = check(value)
+        for at in self.places:
+            words[at] = word
 
 
 class CpuGraph:
@@ -73,35 +81,48 @@ class CpuGraph:
         """
         ring = self._ring
         with ring.lock:
-            ring.turn += 1
-            if values is not self._values:
-                self._patch(values)
-            if self._owner.freed_mark is not self._mark:
-                self._check_alive()
-            ring.doorbell(self._words, self._va, self._keep)
+            outer, ring.depth = ring.depth, ring.depth + 1
+            try:
+                if outer:
+                    follow = self._apart(values)
+                else:
+                    ring.turn += 1
+                    if values is not self._values:
+                        self._patch(values)
+                    if self._owner.freed_mark is not self._mark:
+                        self._check_alive()
+                    follow = ring.doorbell(self._words, self._va, self._keep)
+            finally:
+                ring.depth = outer
+        if follow is not None:
+            follow()
 
     def _patch(self, values: Sequence[Buffer | int]) -> None:
         """Write the words of every Param whose value is another object than last time."""
-        if self._memory is None:
-            raise UseAfterFree("a closed graph was replayed", hint="record it again")
-        slots, old = self._slots, self._values
-        if values is None or len(values) != len(slots):
-            raise BadArgument(
-                f"{values!r:.200} for {len(slots)} Params", hint="pass one value for each"
-            )
-        new = tuple(values)
+        new, old = self._counted(values), self._values
         self._values = _NEVER
         for index, value in enumerate(new):
-            if old is not _NEVER and old[index] is value:
-                continue
-            slot = slots[index]
-            word = 0
-            for check in slot.checks:
-                word = check(value)
-            words = self._words
-            for at in slot.places:
-                words[at] = word
+            if old is _NEVER or old[index] is not value:
+                self._slots[index].fill(self._words, value)
         self._values = new
+
+    def _apart(self, values: Sequence[Buffer | int]) -> Follow | None:
+        """Inside a signal handler that may have interrupted a replay of this graph: run a copy."""
+        given = self._counted(values)
+        words = array("Q", self._words)
+        for slot, value in zip(self._slots, given, strict=True):
+            slot.fill(words, value)
+        self._owner.check_alive([*self._keep, *given])
+        return self._ring.submit(words, self._keep)
+
+    def _counted(self, values: Sequence[Buffer | int]) -> tuple[Buffer | int, ...]:
+        if self._memory is None:
+            raise UseAfterFree("a closed graph was replayed", hint="record it again")
+        if values is None or len(values) != len(self._slots):
+            raise BadArgument(
+                f"{values!r:.200} for {len(self._slots)} Params", hint="pass one value for each"
+            )
+        return tuple(values)
 
     def _check_alive(self) -> None:
         """Touch the address of everything named. Raises: UseAfterFree."""

@@ -3,12 +3,15 @@
 A packet is a run of uint64 words. The header holds the opcode in bits 0-7 and the packet's length
 in words, header included, in bits 32-63. Addresses are host virtual addresses.
 
-    EXEC       header, kernel entry, work items, items per chunk (0: automatic), arguments...
+    EXEC       header, kernel entry, work items, items per chunk (0: automatic) and HOLD, arguments
     COPY       header, destination, source, bytes            (ranges may overlap)
     WAIT       header, signal, value                         (until signal >= value)
     SIGNAL     header, signal, value                         (value, time stamp, wake the waiters)
     TIMESTAMP  header, signal                                (nanoseconds into the time stamp)
     BARRIER    header
+
+The processor stops in front of an EXEC with HOLD, as at a WAIT. Set while the kernel runs, it ends
+the kernel between two chunks, and in loops where the kernel itself looks (word args[-1]).
 
 A kernel is `void kernel(const uint64_t *args, uint64_t begin, uint64_t end, void *scratch)`; it
 computes the work items begin..end-1, in any order and on any thread.
@@ -32,6 +35,9 @@ BARRIER: Final = 6
 WORD_BYTES: Final = 8
 LENGTH_SHIFT: Final = 32
 OPCODE_MASK: Final = 0xFF
+EXEC_CHUNK_WORD: Final = 3
+HOLD: Final = 1 << 63
+"""Of that word: the kernel is not to begin here, or not to go on."""
 EXEC_ARGS_WORD: Final = 4
 """Word of an EXEC packet at which the arguments begin."""
 COPY_DST_WORD: Final = 1

@@ -10,20 +10,24 @@ import argparse
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from pathlib import Path
 from typing import Final, Protocol
 
-from drivers.base.errors import DeviceError, MalformedInput, NotFound, Unsupported
+from drivers.base.errors import DeviceError, MalformedInput, Unsupported
+from drivers.base.inputs import read_input
+from drivers.machine.output import print_lines
 from queues import aql, pm4_layouts, sdma_layouts
 from queues.amd_registers import REGISTERS, Registers
 from queues.packet_layout import Field, Layout, Packet
 
-LIMIT_BYTES: Final = 64 << 20
+LIMIT_BYTES: Final = 16 << 20
+"""Of a dump: a ring of the driver has 512 KiB."""
 TAIL_SHOWN: Final = 16
 _SET_BASES: Final = {
     "SET_SH_REG": pm4_layouts.SH_REG_BASE,
     "SET_UCONFIG_REG": pm4_layouts.UCONFIG_REG_BASE,
+}
+_AQL_LAYOUTS: Final = {
+    layout.name: layout for layout in (*aql.BY_TYPE.values(), *aql.BY_FORMAT.values())
 }
 _TYPE_SHIFT: Final = 30
 _TYPE2, _TYPE3 = 2, 3
@@ -161,8 +165,7 @@ class AqlDecoder:
         return layout.decode(words, at, aql.PACKET_WORDS), aql.PACKET_WORDS
 
     def lines(self, packet: Packet) -> list[str]:
-        known = {layout.name: layout for layout in (*aql.BY_TYPE.values(), *aql.BY_FORMAT.values())}
-        return [_text(known[packet.name], packet)]
+        return [_text(_AQL_LAYOUTS[packet.name], packet)]
 
 
 def decoder(kind: str, chip: str) -> Decoder:
@@ -189,16 +192,25 @@ def decode(form: Decoder, words: Sequence[int], start: int = 0) -> Iterator[Pack
 
 
 def listing(form: Decoder, words: Sequence[int], start: int = 0) -> Iterator[str]:
-    """The packets as lines; runs of one-word NOPs become one. Raises: MalformedInput."""
-    padding = groupby(decode(form, words, start), lambda p: p.name == "NOP" and not p.tail)
-    for is_padding, packets in padding:
-        repeats = 0
-        for packet in packets:
-            if not is_padding or not repeats:
-                yield from form.lines(packet)
+    """The packets as lines, one after the other; of a run of equal one-word packets the first.
+
+    Raises: MalformedInput.
+    """
+    following, repeated, repeats = start, -1, 0
+    for at in range(start, len(words)):
+        if at < following:
+            continue
+        if words[at] == repeated:
             repeats += 1
-        if is_padding and repeats > 1:
-            yield f"        and {repeats - 1} more"
+            continue
+        if repeats:
+            yield f"        and {repeats} more"
+        packet, length = form.read(words, at)
+        yield from form.lines(packet)
+        following = at + length
+        repeated, repeats = words[at] if length == 1 else -1, 0
+    if repeats:
+        yield f"        and {repeats} more"
 
 
 def dump(form: Decoder, words: Sequence[int], start: int = 0, limit: int = 64) -> str:
@@ -228,21 +240,12 @@ def words_of(data: bytes) -> Sequence[int]:
     return words
 
 
-def _read(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(LIMIT_BYTES + 1)
-    except OSError as error:
-        raise NotFound(f"cannot read {path}: {error.strerror}", hint="check the path") from error
-    if len(data) > LIMIT_BYTES:
-        raise MalformedInput(f"{path} is larger than {LIMIT_BYTES >> 20} MiB")
-    return data
-
-
 def main(arguments: Sequence[str]) -> Iterator[str]:
     """The lines that the command prints. Raises: DeviceError where the dump ends badly."""
     parser = argparse.ArgumentParser(prog="python -m queues.decode", description=__doc__)
-    parser.add_argument("dump", help="file of little-endian 32-bit words")
+    parser.add_argument(
+        "dump", help=f"file of little-endian 32-bit words, at most {LIMIT_BYTES >> 20} MiB"
+    )
     kinds = parser.add_mutually_exclusive_group(required=True)
     for kind in ("pm4", "sdma", "aql"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind)
@@ -252,18 +255,16 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
     if chosen.start < 0:
         parser.error("--start counts words from 0")
     form = decoder(chosen.kind, chosen.chip)
-    yield from listing(form, words_of(_read(chosen.dump)), chosen.start)
+    yield from listing(form, words_of(read_input(chosen.dump, LIMIT_BYTES)), chosen.start)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Print the packets; exit status 1 when the dump or its name is wrong."""
     try:
-        for line in main(arguments):
-            sys.stdout.write(line + "\n")
+        return print_lines(main(arguments))
     except DeviceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    return 0
 
 
 if __name__ == "__main__":

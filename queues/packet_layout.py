@@ -44,6 +44,14 @@ class Field:
     align: int = 1
     bias: int = 0
     when: tuple[tuple[str, frozenset[int]], ...] = ()
+    last: int = field(init=False)
+    """The last word that holds a bit of this field."""
+    masks: tuple[tuple[int, int], ...] = field(init=False)
+    """(word, bits) that this field owns: not the zero bits below an alignment."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "last", self.word + (self.lo + self.width - 1) // WORD_BITS)
+        object.__setattr__(self, "masks", tuple(self.pieces((1 << self.width) - 1 & -self.align)))
 
     def active(self, values: Mapping[str, int]) -> bool:
         """Whether the packet with these values of its other fields has this one."""
@@ -70,11 +78,6 @@ class Field:
             shift += WORD_BITS
         return (raw & (1 << self.width) - 1 & -self.align) + self.bias
 
-    @property
-    def last(self) -> int:
-        """The last word that holds a bit of this field."""
-        return self.word + (self.lo + self.width - 1) // WORD_BITS
-
     def pieces(self, stored: int) -> list[tuple[int, int]]:
         """(word, bits) of a stored value."""
         spread = stored << self.lo
@@ -82,11 +85,6 @@ class Field:
             (number, spread >> WORD_BITS * (number - self.word) & WORD_MAX)
             for number in range(self.word, self.last + 1)
         ]
-
-    @property
-    def masks(self) -> list[tuple[int, int]]:
-        """(word, bits) that this field owns: not the zero bits below an alignment."""
-        return self.pieces((1 << self.width) - 1 & -self.align)
 
 
 def _fields(words: Sequence[str], where: str) -> tuple[Field, ...]:

@@ -2,7 +2,11 @@
 
 Tensors are lazy values: operations build a graph, and looking at elements computes them. Functions
 whose result would have a shape that depends on data (`nonzero`, `unique_*`, boolean indexing) are
-not provided; `__array_namespace_info__().capabilities()` says so.
+not provided; `__array_namespace_info__().capabilities()` says so. `x[mask] = value` is.
+
+Scalars, numpy's too, take the dtype of the tensor beside them. Other arrays and sequences are
+refused there: make tensors of them with `asarray`. An index tensor is read by the device, which
+cannot raise: a number outside of its axis means the nearest end.
 """
 
 from __future__ import annotations

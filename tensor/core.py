@@ -6,7 +6,7 @@ else goes through `tensor.ops`, which promotes and broadcasts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from types import ModuleType
 from typing import Any, Self, TypeAlias
@@ -19,23 +19,25 @@ from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node, Shape
 from tensor import engine, indexing, ops
-from tensor.promotion import Scalar, from_numpy
+from tensor.promotion import Number, Scalar, from_numpy
 
-Operand: TypeAlias = "Tensor | Scalar"
-_SCALARS = (int, float)
-
-
-def not_a_tensor(x: object) -> TypeError:
-    """The error for an argument that should have been a tensor."""
-    return TypeError(f"{type(x).__name__} is not a tensor; make one with asarray")
+Operand: TypeAlias = "Tensor | Number"
+_SCALARS = (int, float, np.generic)
+_ARRAYS = (np.ndarray, list, tuple, complex)
+"""What a tensor refuses beside itself; anything else may know what to do with a tensor."""
 
 
-def common_device(tensors: list[Tensor]) -> str:
+def not_a_tensor(x: object, place: str) -> TypeError:
+    """The error for an argument that should have been a tensor; `place` is "name of function"."""
+    return TypeError(f"{place} is of type {type(x).__name__}, not a tensor; make one with asarray")
+
+
+def common_device(tensors: Sequence[Tensor], place: str = "an operand") -> str:
     """The one device of all tensors. Raises: ValueError when there are several."""
     device = ""
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
-            raise not_a_tensor(tensor)
+            raise not_a_tensor(tensor, place)
         device = device or tensor.device
         if tensor.device != device:
             raise ValueError(
@@ -45,13 +47,18 @@ def common_device(tensors: list[Tensor]) -> str:
 
 
 def _mixed(op: str, x: Tensor, other: Any, swapped: bool) -> Any:
-    """Operands of differing dtype or shape, or a Python scalar."""
+    """Operands of differing dtype or shape, or a scalar.
+
+    Raises: TypeError for an array or a sequence, of which == and != would be a plain False.
+    """
     if isinstance(other, Tensor):
         device = common_device([x, other])
         a, b = x._node, other._node
         return Tensor(ops.binary(op, b, a) if swapped else ops.binary(op, a, b), device)
     if isinstance(other, _SCALARS):
         return Tensor(ops.with_value(op, x._node, other, swapped), x.device)
+    if isinstance(other, _ARRAYS):
+        raise not_a_tensor(other, f"an operand of {op}")
     return NotImplemented
 
 
@@ -264,6 +271,13 @@ class Tensor:
             raise TypeError("a tensor of rank 0 cannot be iterated")
         return (self[i] for i in range(self._node.shape[0]))
 
+    def __round__(self, digits: int | None = None) -> Scalar:
+        return round(self._only("round()"), digits)
+
+    def __format__(self, spec: str) -> str:
+        """That of the number for rank 0; other ranks have no format but str()."""
+        return super().__format__(spec) if self._node.shape else format(self.item(), spec)
+
     def __repr__(self) -> str:
         text = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
         return f"Tensor({text}, dtype={self.dtype.name}, device={self.device!r})"
@@ -319,12 +333,19 @@ class Tensor:
     __ne__: Any = _forward("ne")
     __hash__: Any = None
 
-    def __matmul__(self, other: Tensor, /) -> Tensor:
+    def __matmul__(self, other: object, /) -> Tensor:
         from tensor import products
 
-        return products.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+        if isinstance(other, Tensor):
+            return products.matmul(self, other)
+        return self.__rmatmul__(other)
 
-    def __imatmul__(self, other: Tensor, /) -> Tensor:
+    def __rmatmul__(self, other: object, /) -> Tensor:
+        if isinstance(other, _ARRAYS):
+            raise not_a_tensor(other, "an operand of @")
+        return NotImplemented
+
+    def __imatmul__(self, other: object, /) -> Tensor:
         result = self @ other
         if result.shape != self.shape or result.dtype is not self.dtype:
             raise TypeError(f"an in-place @ would turn {self.shape} into {result.shape}")

@@ -15,13 +15,21 @@ from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node, Shape
 from tensor import engine, ops
-from tensor.core import Tensor, wrap
-from tensor.promotion import DEFAULT_FLOAT, DEFAULT_INT, Scalar, as_dtype, from_numpy, scalar_dtype
+from tensor.arguments import takes_tensors
+from tensor.core import Tensor, common_device, wrap
+from tensor.promotion import (
+    DEFAULT_FLOAT,
+    Scalar,
+    as_dtype,
+    as_scalar,
+    from_numpy,
+    scalar_dtype,
+)
 
 
 def as_shape(shape: int | Sequence[int]) -> Shape:
     """A tuple of sizes. Raises: ValueError for a negative one."""
-    result = (as_int(shape),) if hasattr(shape, "__index__") else tuple(map(as_int, shape))
+    result = ops.integers(shape)
     if any(n < 0 for n in result):
         raise ValueError(f"shape {result} has a negative size")
     return result
@@ -47,7 +55,8 @@ def asarray(
 
     numpy arrays and buffers are shared with the tensor where the device sees host memory, so that
     what is written to them later is seen by all that is computed later: pass copy=True, which
-    never shares, to keep the values of now. Python floats become float32, integers int64.
+    never shares, to keep the values of now. Python floats become float32, integers int64; numpy
+    arrays and scalars keep their dtype here, but a list of float64 becomes float32.
     Raises: ValueError when copy=False and a copy is needed.
     """
     if isinstance(obj, Tensor):
@@ -127,6 +136,7 @@ def empty(
     return zeros(shape, dtype=dtype, device=device)
 
 
+@takes_tensors
 def full_like(
     x: Tensor,
     /,
@@ -139,16 +149,19 @@ def full_like(
     return full(x.shape, fill_value, dtype=as_dtype(dtype, x.dtype), device=device or x.device)
 
 
+@takes_tensors
 def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
     """Zeros in x's shape."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
+@takes_tensors
 def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
     """Ones in x's shape."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
+@takes_tensors
 def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
     """Elements of no particular value in x's shape."""
     return full_like(x, 0, dtype=dtype, device=device)
@@ -177,10 +190,10 @@ def arange(
     """start, start + step, ... before `stop`. Raises: ValueError for a step of 0."""
     if stop is None:
         start, stop = 0, start
+    start, stop, step = as_scalar(start), as_scalar(stop), as_scalar(step)
     if step == 0:
         raise ValueError("arange with a step of 0 has no end")
-    whole = all(isinstance(value, int) for value in (start, stop, step))
-    kind = as_dtype(dtype, DEFAULT_INT if whole else DEFAULT_FLOAT)
+    kind = as_dtype(dtype, scalar_dtype(0, start, stop, step))
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         count = len(range(start, stop, step))
     else:
@@ -199,7 +212,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """`num` evenly spaced values; the last is exactly `stop` unless `endpoint` is False."""
-    num = as_int(num)
+    num, start, stop = as_int(num), as_scalar(start), as_scalar(stop)
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
     gaps = max(num - 1 if endpoint else num, 1)
@@ -245,11 +258,13 @@ def _triangle(x: Tensor, k: int, upper: bool) -> Tensor:
     return Tensor(graph.where(graph.broadcast(mask, x.shape), inside, outside), x.device)
 
 
+@takes_tensors
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """Each matrix with zeros above its k-th diagonal."""
     return _triangle(x, k, upper=False)
 
 
+@takes_tensors
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """Each matrix with zeros below its k-th diagonal."""
     return _triangle(x, k, upper=True)
@@ -259,6 +274,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Coordinate arrays of 1-d coordinates. Raises: ValueError for an unknown `indexing`."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing is 'xy' or 'ij', not {indexing!r}")
+    common_device(arrays, "an array of meshgrid")
     for array in arrays:
         if array.ndim != 1:
             raise ValueError(f"meshgrid needs rank 1, not {array.ndim}; reshape it to (-1,)")

@@ -93,8 +93,8 @@ def einsum(subscripts: str, /, *operands: Tensor) -> Tensor:
     """Sums of products as `subscripts` say: einsum("ij,jk->ik", a, b) is a @ b."""
     if not operands:
         raise ValueError("einsum needs at least one operand")
+    device = common_device(operands, "an operand of einsum")
     labels, result = _parse(subscripts, [x.ndim for x in operands])
-    device = common_device(list(operands))
     dtype = operands[0].dtype
     for x in operands:
         dtype = PROMOTE[dtype, x.dtype]

@@ -13,18 +13,19 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from tensor import ops
+from tensor.arguments import OPERAND, takes_tensors
 from tensor.core import Operand, Tensor, common_device, not_a_tensor
-from tensor.promotion import as_dtype, floating, scalar_dtype
+from tensor.promotion import Scalar, as_dtype, as_scalar, floating, scalar_dtype
 
 Unary = Callable[[Tensor], Tensor]
 Binary = Callable[[Operand, Operand], Tensor]
 
 
 def tensor(x: Operand, beside: Tensor) -> Tensor:
-    """A Python scalar as the 0-d tensor it is beside another tensor; a tensor as it is."""
+    """A scalar as the 0-d tensor it is beside another tensor; a tensor as it is."""
     if isinstance(x, Tensor):
         return x
-    node = ops.beside(graph.reshape(graph.const(0, beside.dtype), ()), x)[1]
+    node = ops.beside(graph.const(0, beside.dtype), as_scalar(x))[1]
     return Tensor(node, beside.device)
 
 
@@ -39,7 +40,7 @@ def _math(name: str, op: str, doc: str) -> Unary:
 
     def function(x: Tensor, /) -> Tensor:
         if not isinstance(x, Tensor):
-            raise not_a_tensor(x)
+            raise not_a_tensor(x, f"x of {name}")
         node = x._node
         return Tensor(graph.unary(op, graph.cast(node, floating(node.dtype))), x.device)
 
@@ -51,16 +52,18 @@ def _rounding(name: str, op: str, doc: str) -> Unary:
 
     def function(x: Tensor, /) -> Tensor:
         if not isinstance(x, Tensor):
-            raise not_a_tensor(x)
+            raise not_a_tensor(x, f"x of {name}")
         return Tensor(graph.unary(op, x._node), x.device) if x.dtype.kind == "f" else +x
 
     return _named(name, doc, function)
 
 
 def _binary(name: str, op: str, doc: str, swapped: bool = False, kinds: str = "buif") -> Binary:
-    """A function of two arrays, or of an array and a Python scalar."""
+    """A function of two arrays, or of an array and a scalar."""
 
     def function(x1: Operand, x2: Operand, /) -> Tensor:
+        if not isinstance(x1, Tensor) or not isinstance(x2, Tensor):
+            _need_numbers(name, x1, x2)
         if swapped:
             x1, x2 = x2, x1
         result = apply(op, x1, x2)
@@ -73,15 +76,25 @@ def _binary(name: str, op: str, doc: str, swapped: bool = False, kinds: str = "b
     return _named(name, doc, function)
 
 
+def _need_numbers(name: str, x1: Operand, x2: Operand) -> None:
+    """Raises: TypeError unless each is a tensor or a number, and one of them a tensor."""
+    if not isinstance(x1, OPERAND):
+        raise not_a_tensor(x1, f"x1 of {name}")
+    if not isinstance(x2, OPERAND):
+        raise not_a_tensor(x2, f"x2 of {name}")
+    if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
+        raise TypeError(f"{name} of two numbers: make x1 or x2 a tensor with asarray")
+
+
 def apply(op: str, x1: Operand, x2: Operand) -> Tensor:
-    """A binary op. Raises: TypeError when neither operand is a tensor."""
+    """A binary op, of which one operand may be a scalar."""
     if isinstance(x1, Tensor):
         if isinstance(x2, Tensor):
             return Tensor(ops.binary(op, x1._node, x2._node), common_device([x1, x2]))
         return Tensor(ops.with_value(op, x1._node, x2), x1.device)
     if isinstance(x2, Tensor):
         return Tensor(ops.with_value(op, x2._node, x1, True), x2.device)
-    raise TypeError(f"{op} of {x1!r} and {x2!r}: one of them must be a tensor")
+    raise not_a_tensor(x2, f"an operand of {op}")
 
 
 acos = _math("acos", "acos", "Inverse cosine, in radians.")
@@ -140,26 +153,31 @@ logical_or = _binary("logical_or", "or", "Either true.", kinds="b")
 logical_xor = _binary("logical_xor", "xor", "Exactly one true.", kinds="b")
 
 
+@takes_tensors
 def abs_(x: Tensor, /) -> Tensor:
     """Magnitude; the smallest signed integer stays as it is."""
     return abs(x)
 
 
+@takes_tensors
 def negative(x: Tensor, /) -> Tensor:
     """-x; integers wrap. Raises: TypeError for bool."""
     return -x
 
 
+@takes_tensors
 def positive(x: Tensor, /) -> Tensor:
     """x."""
     return +x
 
 
+@takes_tensors
 def bitwise_invert(x: Tensor, /) -> Tensor:
     """Every bit flipped; of bool, logical not."""
     return ~x
 
 
+@takes_tensors
 def logical_not(x: Tensor, /) -> Tensor:
     """True where x is false. Raises: TypeError unless bool."""
     if x.dtype is not dt.bool_:
@@ -167,16 +185,19 @@ def logical_not(x: Tensor, /) -> Tensor:
     return ~x
 
 
+@takes_tensors
 def square(x: Tensor, /) -> Tensor:
     """x * x."""
     return x * x
 
 
+@takes_tensors
 def reciprocal(x: Tensor, /) -> Tensor:
     """1 / x; of integers, in float64."""
     return 1.0 / x if x.dtype.kind == "f" else 1 / x
 
 
+@takes_tensors
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1; NaN stays NaN and both zeros give 0. Raises: TypeError for bool."""
     if x.dtype is dt.bool_:
@@ -187,6 +208,7 @@ def sign(x: Tensor, /) -> Tensor:
     return where(x != x, x, step) if x.dtype.kind == "f" else step
 
 
+@takes_tensors
 def signbit(x: Tensor, /) -> Tensor:
     """Whether the sign bit is set, also of zeros and NaN."""
     _need_float("signbit", x.dtype)
@@ -194,11 +216,13 @@ def signbit(x: Tensor, /) -> Tensor:
     return Tensor(ops.with_value("lt", bits, 0), x.device)
 
 
+@takes_tensors
 def isfinite(x: Tensor, /) -> Tensor:
     """Neither infinite nor NaN; true for integers."""
     return abs(x) < math.inf if x.dtype.kind == "f" else _constant(True, x)
 
 
+@takes_tensors
 def isinf(x: Tensor, /) -> Tensor:
     """Infinite, of either sign."""
     if x.dtype.kind != "f":
@@ -207,6 +231,7 @@ def isinf(x: Tensor, /) -> Tensor:
     return result
 
 
+@takes_tensors
 def isnan(x: Tensor, /) -> Tensor:
     """Not a number."""
     if x.dtype.kind != "f":
@@ -217,30 +242,39 @@ def isnan(x: Tensor, /) -> Tensor:
 
 def logaddexp(x1: Operand, x2: Operand, /) -> Tensor:
     """log(exp(x1) + exp(x2)) without overflow; of integers, in float64."""
+    _need_numbers("logaddexp", x1, x2)
     x1, x2 = (astype(x, floating(x.dtype)) if isinstance(x, Tensor) else x for x in (x1, x2))
     high, low = maximum(x1, x2), minimum(x1, x2)
     difference = where(high == low, 0.0, low - high)
     return high + log1p(exp(difference))
 
 
+def _never(op: str, bound: Scalar, dtype: DType) -> bool:
+    """Whether an integer bound lies outside of what integers of `dtype` can be."""
+    if dtype.kind not in "iu" or not isinstance(bound, int):
+        return False
+    low, high = dt.limits(dtype)
+    return bound < low if op == "max" else bound > high
+
+
+@takes_tensors
 def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """x between `min` and `max`, in x's dtype; either may be None."""
     result = x
     for op, bound in (("max", min), ("min", max)):
         if bound is None:
             continue
-        if not isinstance(bound, Tensor) and x.dtype.kind in "iu" and isinstance(bound, int):
-            low, high = dt.limits(x.dtype)
-            if (bound < low) if op == "max" else (bound > high):
+        if not isinstance(bound, Tensor):
+            bound = as_scalar(bound)
+            if _never(op, bound, x.dtype):
                 continue
         result = apply(op, result, bound)
     return astype(result, x.dtype)
 
 
+@takes_tensors
 def where(condition: Tensor, x1: Operand, x2: Operand, /) -> Tensor:
     """x1 where `condition`, else x2; the three broadcast. Raises: TypeError unless bool."""
-    if not isinstance(condition, Tensor):
-        raise not_a_tensor(condition)
     if condition.dtype is not dt.bool_:
         raise TypeError(f"where needs a bool condition, not {condition.dtype.name}; compare with 0")
     given = [x for x in (x1, x2) if isinstance(x, Tensor)]
@@ -248,10 +282,12 @@ def where(condition: Tensor, x1: Operand, x2: Operand, /) -> Tensor:
     if given:
         a, b = (tensor(x, given[0])._node for x in (x1, x2))
     else:
-        a, b = (ops.constant(x, scalar_dtype(x)) for x in (x1, x2) if not isinstance(x, Tensor))
+        kind = scalar_dtype(*(x for x in (x1, x2) if not isinstance(x, Tensor)))
+        a, b = (ops.constant(x, kind) for x in (x1, x2))
     return Tensor(ops.where(condition._node, a, b), device)
 
 
+@takes_tensors
 def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """The elements in another dtype. Tensors are values, so that `copy` changes nothing.
 
@@ -261,11 +297,16 @@ def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None 
     return result if device is None else result.to(device)
 
 
+@takes_tensors
 def bitcast(x: Tensor, dtype: DType, /) -> Tensor:
-    """The same bits as another dtype of equal size (not in the standard)."""
+    """The same bits as another dtype of equal size (not in the standard).
+
+    A bool is a byte of 0 or 1, and every byte that is not 0 is True.
+    """
     if as_dtype(dtype).itemsize != x.dtype.itemsize:
         raise TypeError(f"{x.dtype.name} and {dtype.name} differ in size; use astype")
-    return Tensor(graph.bitcast(x._node, dtype), x.device)
+    change = graph.cast if dt.bool_ in (dtype, x.dtype) else graph.bitcast
+    return Tensor(change(x._node, dtype), x.device)
 
 
 def _constant(value: bool, x: Tensor) -> Tensor:

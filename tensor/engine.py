@@ -7,12 +7,13 @@ it) and loaded first.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from math import prod
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,34 +23,62 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.graph import Node
 from compilers.signature import Signature, signature
-from drivers.base.contracts import Buffer, Device
+from drivers.base import forks
+from drivers.base.contracts import Buffer, Device, World
 from drivers.base.errors import BadArgument, Unsupported
-from drivers.choice import choose, split_name
+from drivers.choice import split_name
+from drivers.default import Default, chosen, settle
+from drivers.registry import this_machine
 from tensor.executable import Executable, Runtime, Storage
 
 MAX_PLANS = 4096
 """Executables kept per device; the oldest goes first."""
 
 _runtimes: dict[str, Runtime] = {}
-_opening = Lock()
 
 
-@cache
+@dataclass(slots=True)
+class _Machine:
+    """Where devices are opened (None: on this machine), and its default device once chosen."""
+
+    world: World | None = None
+    default: Default | None = None
+
+
+_here = _Machine()
+
+
 def default_device() -> str:
-    """The name of the device that the environment chooses, else the best usable one."""
-    choice = choose(os.environ)
-    kind = choice.kind or "CPU"
-    return f"{kind}:{choice.index}" if choice.index else kind
+    """The name of the device that the environment chooses, else of the best usable one.
+
+    It is chosen once, when first asked for; a GPU that nobody named is opened to see that it can
+    be. Raises: BadChoice.
+    """
+    return (_here.default or default()).name
 
 
-@cache
+def default() -> Default:
+    """The default device and why it is that one. Warns of a GPU that could not be opened."""
+    with forks.postponed():
+        found, asked = _here.default, _here.default is not None
+        if found is None:
+            machine = _here.world or this_machine()
+            found = _here.default = chosen(os.environ) or settle(machine, _runtime, os.environ)
+    if not asked:
+        found.warn()
+    return found
+
+
 def device_name(name: str | None) -> str:
     """The one spelling of a device's name ("cpu:0" is "CPU"); None is the default device.
 
     Raises: NotFound for a name that no device has, TypeError for what is no name.
     """
-    if name is None:
-        return default_device()
+    return default_device() if name is None else _spelling(name)
+
+
+@cache
+def _spelling(name: str) -> str:
     if not isinstance(name, str):
         raise TypeError(f"a device is a name such as 'CPU' or 'AMD:1', not {name!r}")
     kind, index = split_name(name)
@@ -60,9 +89,38 @@ def runtime(name: str) -> Runtime:
     """The opened device of that name with its compiled graphs; opened on first use."""
     found = _runtimes.get(name)
     if found is None:
-        with _opening:
-            found = _runtimes.get(name) or _runtimes.setdefault(name, Runtime.open(name))
+        with forks.postponed():
+            found = _runtime(name)
     return found
+
+
+def _runtime(name: str) -> Runtime:
+    """The same, with the lock held."""
+    return _runtimes.get(name) or _runtimes.setdefault(name, Runtime.open(name, _here.world))
+
+
+@contextmanager
+def on_machine(world: World) -> Iterator[None]:
+    """Inside, devices are those of `world`, a board's machine for instance, and its default counts.
+
+    They are closed at the end; tensors on them must be gone by then. Devices that were open before
+    are back at the end.
+    """
+    with forks.postponed():
+        before, kept = (_here.world, _here.default), dict(_runtimes)
+        _runtimes.clear()
+        _here.world, _here.default = world, None
+    try:
+        yield
+    finally:
+        with forks.postponed():
+            opened = list(_runtimes.values())
+            _runtimes.clear()
+            _runtimes.update(kept)
+            _here.world, _here.default = before
+        for made in opened:
+            atexit.unregister(made.close)
+            made.close()
 
 
 @contextmanager
@@ -74,7 +132,7 @@ def adopted(name: str, device: Device, compiler: str = "") -> Iterator[Runtime]:
     """
     spelt = device_name(name)
     made = Runtime(spelt, device, compiler or device.compilers[0])
-    with _opening:
+    with forks.postponed():
         if _runtimes.setdefault(spelt, made) is not made:
             raise BadArgument(
                 f"{spelt} is open already", hint="Adopt a device before its name is first used"
@@ -83,7 +141,7 @@ def adopted(name: str, device: Device, compiler: str = "") -> Iterator[Runtime]:
         yield made
     finally:
         made.executables.clear()
-        with _opening:
+        with forks.postponed():
             _runtimes.pop(spelt, None)
 
 
@@ -109,7 +167,10 @@ def realize(nodes: Sequence[Node], name: str) -> None:
 def _prepare(run: Runtime, key: Signature) -> Executable:
     if len(run.executables) >= MAX_PLANS:
         run.executables.pop(next(iter(run.executables), ()), None)
-    executable = run.executables[key] = run.compile(key)
+    with forks.postponed():
+        executable = run.executables.get(key)
+        if executable is None:  # no other thread has compiled it meanwhile
+            executable = run.executables[key] = run.compile(key)
     return executable
 
 
@@ -131,8 +192,7 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
     Read-only; on the CPU a view of the storage, without a copy.
     Raises: Unsupported inside a function that `jit` is recording.
     """
-    recording = runtime(name).recording
-    if recording is not None and recording.is_mine():
+    if runtime(name).recording() is not None:
         raise Unsupported(
             "values cannot be read while jit records",
             hint="Return the tensor from the jitted function and read it outside",
@@ -178,3 +238,12 @@ def copy(node: Node, source: str, target: str) -> Node:
 def synchronize(name: str | None = None) -> None:
     """Wait until everything launched on a device has finished."""
     device(name).synchronize()
+
+
+def _after_fork() -> None:
+    """A GPU belongs to the process that opened it: a child opens it anew for its own tensors."""
+    for name in [name for name, made in _runtimes.items() if not made.device.host_visible]:
+        del _runtimes[name]
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import get_ident
+from threading import local
 from typing import Any
 
 import drivers
@@ -15,7 +16,8 @@ from compilers import toolchains
 from compilers.cpu_firmware import firmware
 from compilers.lower import Target
 from compilers.signature import Signature, rebuild
-from drivers.base.contracts import Buffer, Device, Program
+from drivers.base import forks
+from drivers.base.contracts import Buffer, Device, Program, World
 from drivers.choice import choose
 
 
@@ -42,13 +44,39 @@ class Launch:
 class Recording:
     """What one thread launched while it was active, in order, on which storages."""
 
-    thread: int = field(default_factory=get_ident)
     launches: list[tuple[Program, tuple[Storage, ...], int]] = field(default_factory=list)
-    written: list[Storage] = field(default_factory=list)
+    written: list[tuple[Storage, int]] = field(default_factory=list)
+    """What a launch filled, and of how many bytes it is."""
 
-    def is_mine(self) -> bool:
-        """Whether the calling thread is the one that records."""
-        return self.thread == get_ident()
+
+class _Thread(local):
+    """`token` stands for the calling thread alone; a thread's number goes to another one later."""
+
+    def __init__(self) -> None:
+        self.token = object()
+
+
+_thread = _Thread()
+
+
+class Reuse:
+    """Memory for values that live one after the other: what is given back is taken again."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._free: list[Buffer] = []
+
+    def take(self, nbytes: int) -> Buffer:
+        """The smallest free buffer that is large enough, or a new one."""
+        fit = [buffer for buffer in self._free if buffer.nbytes >= nbytes]
+        if not fit:
+            return self._device.alloc(nbytes)
+        best = min(fit, key=lambda buffer: buffer.nbytes)
+        self._free = [buffer for buffer in self._free if buffer is not best]
+        return best
+
+    def give(self, buffer: Buffer) -> None:
+        self._free.append(buffer)
 
 
 class Executable:
@@ -73,9 +101,10 @@ class Executable:
 
     def run(self, leaves: Sequence[Storage]) -> list[Storage]:
         """Launch everything on `leaves`; the results, in the order of the roots."""
-        recording = self._runtime.recording
-        if recording is not None and recording.is_mine():
-            return self._record(leaves, recording)
+        if self._runtime.recordings:
+            recording = self._runtime.recording()
+            if recording is not None:
+                return self._record(leaves, recording)
         if len(self.launches) == 1 and len(self._nbytes) == 1:
             return self._run_one(leaves)
         storages: list[Any] = [*leaves, *([None] * len(self._nbytes))]
@@ -105,14 +134,28 @@ class Executable:
         return [result if value == last else leaves[value] for value in self._results]
 
     def _record(self, leaves: Sequence[Storage], recording: Recording) -> list[Storage]:
-        fresh = [Storage(self._device.alloc(n), self._name) for n in self._nbytes]
-        storages = [*leaves, *fresh]
-        recording.written.extend(fresh)
+        """Every value has a storage of its own; those of dead values share their memory."""
+        storages: list[Any] = [*leaves, *([None] * len(self._nbytes))]
+        reuse = Reuse(self._device)
+        for value in {*self._results, *self._empty}:
+            if value >= self._leaves:
+                self._fill(storages, value, recording, self._device.alloc)
         for launch in self.launches:
+            if storages[launch.values[0]] is None:
+                self._fill(storages, launch.values[0], recording, reuse.take)
             named = tuple(storages[value] for value in launch.values)
             self._device.launch(launch.program, [one.buffer for one in named], launch.grid)
             recording.launches.append((launch.program, named, launch.grid))
+            for value in launch.dead:
+                reuse.give(storages[value].buffer)
         return [storages[value] for value in self._results]
+
+    def _fill(
+        self, storages: list[Any], value: int, recording: Recording, alloc: Callable[[int], Buffer]
+    ) -> None:
+        nbytes = self._nbytes[value - self._leaves]
+        storages[value] = Storage(alloc(nbytes), self._name)
+        recording.written.append((storages[value], nbytes))
 
 
 class Runtime:
@@ -122,13 +165,33 @@ class Runtime:
         self.name, self.device, self.compiler = name, device, compiler
         self.target = Target.of(device.limits, device.arch)
         self.executables: dict[Signature, Executable] = {}
-        self.recording: Recording | None = None
+        self.recordings: dict[object, Recording] = {}
+        """What threads record now, by their tokens."""
+        forks.inherit(self)
+
+    def recording(self) -> Recording | None:
+        """What the calling thread records now."""
+        return self.recordings.get(_thread.token)
+
+    @contextmanager
+    def records(self) -> Iterator[Recording]:
+        """Inside, launches of the calling thread are recorded."""
+        recording = self.recordings[_thread.token] = Recording()
+        try:
+            yield recording
+        finally:
+            self.recordings.pop(_thread.token, None)
+
+    def after_fork(self) -> None:
+        """In a child: other threads' recordings have no end."""
+        mine = self.recordings.get(_thread.token)
+        self.recordings = {} if mine is None else {_thread.token: mine}
 
     @classmethod
-    def open(cls, name: str) -> Runtime:
+    def open(cls, name: str, world: World | None = None) -> Runtime:
         """Open the device, with the firmware that its driver may ask for."""
         choice = choose(os.environ, name)
-        device = drivers.open(name, firmware=firmware)
+        device = drivers.open(name, world=world, firmware=firmware)
         runtime = cls(name, device, choice.compiler or device.compilers[0])
         atexit.register(runtime.close)
         return runtime
@@ -137,9 +200,7 @@ class Runtime:
         """Schedule, compile and load a graph. Raises: CompileError."""
         plan = sched.plan(rebuild(key).roots, self.target)
         launches: list[Launch] = []
-        last_use = plan.last_use()
-        for number, step in enumerate(plan.steps):
-            dead = tuple(value for value, last in last_use.items() if last == number)
+        for step, dead in zip(plan.steps, plan.dead(), strict=True):
             binary = toolchains.build(
                 step.kernel, self.compiler, self.device.arch, self.device.limits.features
             )

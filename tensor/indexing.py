@@ -1,7 +1,8 @@
-"""x[key] and x[key] = value on nodes: integers, slices, ellipsis, None, integer arrays.
+"""x[key] and x[key] = value on nodes: integers, slices, ellipsis, None, integer arrays, masks.
 
 Basic keys become slice and reshape nodes, integer arrays one gather node. Assignment builds the
-new value of the whole array: nothing is written in place.
+new value of the whole array: nothing is written in place. A number outside of its axis raises where
+the host knows it; in an index tensor, which only the device reads, it means the nearest end.
 """
 
 from __future__ import annotations
@@ -59,14 +60,20 @@ def _array_index(part: Any, extent: int, device: str) -> Node | None:
     node = getattr(part, "_node", None)
     if isinstance(node, Node):
         if node.dtype.kind not in "iu":
-            raise IndexError(
-                f"an index array of {node.dtype.name} is not supported: "
-                "its result would have a shape that depends on data; use where(mask, x, y)"
-            )
+            raise _no_index(node.dtype.name)
+        if part.device != device:
+            raise ValueError(f"an index on {part.device} for an array on {device}; use .to")
         return ops.wrap_index(node, extent)
     if isinstance(part, list | np.ndarray):
         return host_index(np.asarray(part), extent, device)
     return None
+
+
+def _no_index(dtype: str) -> IndexError:
+    return IndexError(
+        f"an index array of {dtype} is not supported: with a mask the shape would depend on data; "
+        "use where(mask, x, y), or x[mask] = value with nothing else in the key"
+    )
 
 
 def host_index(array: np.ndarray[Any, Any], extent: int, device: str) -> Node:
@@ -74,7 +81,7 @@ def host_index(array: np.ndarray[Any, Any], extent: int, device: str) -> Node:
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise IndexError(f"an index array of {array.dtype} is not supported; integers are")
+        raise _no_index(str(array.dtype))
     bad = (array < -extent) | (array >= extent)
     if bad.any():
         raise IndexError(f"index {array[bad][0]} is out of range for an axis of size {extent}")
@@ -204,24 +211,64 @@ def setitem(x: Node, key: Any, value: Node, device: str) -> Node:
 
     Raises: IndexError for an index array, which would need a scatter.
     """
+    mask = _mask(key, device)
+    if mask is not None:
+        return _set_where(x, mask, value)
     plan = parse(key, x.shape, device)
     if plan.arrays:
         raise IndexError("assignment through an index array is not supported; use where")
     shape = tuple(plan.counts)
-    visible = _visible(plan)
-    value = graph.cast(value, x.dtype)
-    while len(value.shape) > len(visible) and value.shape[0] == 1:
-        value = graph.reshape(value, value.shape[1:])
-    if not ops.broadcasts_to(value.shape, visible):
-        raise ValueError(f"a value of shape {value.shape} does not fit into {visible}")
+    value = _fitted(value, x.dtype, _visible(plan))
     if 0 in shape:
         return x
-    placed = graph.reshape(graph.broadcast(value, visible), shape)
+    placed = graph.reshape(value, shape)
     mask = graph.const(True, dt.bool_, shape)
     for axis, (start, step) in enumerate(plan.steps):
         placed = _spread(placed, axis, start, step, x.shape[axis])
         mask = _spread(mask, axis, start, step, x.shape[axis])
     return placed if shape == x.shape else graph.where(mask, placed, x)
+
+
+def _fitted(value: Node, dtype: dt.DType, shape: Shape) -> Node:
+    """The value in the dtype and shape of the place it goes to. Raises: ValueError."""
+    value = graph.cast(value, dtype)
+    surplus = len(value.shape) - len(shape)
+    if surplus > 0 and all(size == 1 for size in value.shape[:surplus]):
+        value = graph.reshape(value, value.shape[surplus:])
+    if not ops.broadcasts_to(value.shape, shape):
+        raise ValueError(f"a value of shape {value.shape} does not fit into {shape}")
+    return graph.broadcast(value, shape)
+
+
+def _mask(key: Any, device: str) -> Node | None:
+    """The bool array that a key is, alone or in a tuple of one; else None."""
+    if isinstance(key, tuple) and len(key) == 1:
+        (key,) = key
+    if isinstance(key, list | np.ndarray):
+        array = np.asarray(key)
+        return engine.from_numpy(array.copy(), device, dt.bool_) if array.dtype == bool else None
+    node = getattr(key, "_node", None)
+    if not isinstance(node, Node) or node.dtype is not dt.bool_:
+        return None
+    if key.device != device:
+        raise ValueError(f"a mask on {key.device} for an array on {device}; use .to")
+    return node
+
+
+def _set_where(x: Node, mask: Node, value: Node) -> Node:
+    """`value`, the same for every True of the mask, which lies over the first axes of x."""
+    rank = len(mask.shape)
+    if mask.shape != x.shape[:rank]:
+        raise IndexError(f"a mask of shape {mask.shape} does not lie over the axes of {x.shape}")
+    place = x.shape[rank:]
+    if not ops.broadcasts_to(value.shape, (1, *place)):
+        raise ValueError(
+            f"a value of shape {value.shape} is not the same for each place of shape {place} that "
+            "the mask names, whose number depends on data; use where(mask, x, y)"
+        )
+    placed = graph.broadcast(_fitted(value, x.dtype, place), x.shape)
+    mask = graph.reshape(mask, (*mask.shape, *[1] * (len(x.shape) - rank)))
+    return graph.where(graph.broadcast(mask, x.shape), placed, x)
 
 
 def _spread(x: Node, axis: int, start: int, step: int, extent: int) -> Node:

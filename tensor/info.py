@@ -10,12 +10,13 @@ import numpy as np
 from compilers import dtype as dt
 from compilers.dtype import DType
 from tensor import engine
+from tensor.arguments import NUMBERS
 from tensor.core import Tensor
 from tensor.promotion import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
     PROMOTE,
-    Scalar,
+    Number,
     as_dtype,
     as_scalar,
     scalar_dtype,
@@ -37,19 +38,30 @@ ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 Typed: TypeAlias = Tensor | DType
 
 
-def _dtype(x: Typed) -> DType:
-    return x.dtype if isinstance(x, Tensor) else as_dtype(x)
+def _dtype(x: object, place: str) -> DType:
+    if isinstance(x, Tensor | DType):
+        return x.dtype if isinstance(x, Tensor) else x
+    names = ", ".join(dt.BY_NAME)
+    raise TypeError(
+        f"{place} is of type {type(x).__name__}, neither tensor nor dtype; make a tensor with "
+        f"asarray, or use one of {names}"
+    )
 
 
-def result_type(*arrays_and_dtypes: Typed | Scalar) -> DType:
+def result_type(*arrays_and_dtypes: Typed | Number) -> DType:
     """The dtype that an operation on all of these has. Raises: ValueError for none."""
     if not arrays_and_dtypes:
         raise ValueError("result_type needs at least one array or dtype")
-    typed = [_dtype(x) for x in arrays_and_dtypes if isinstance(x, Tensor | DType)]
-    scalars = [as_scalar(x) for x in arrays_and_dtypes if not isinstance(x, Tensor | DType)]
-    found = typed or [scalar_dtype(scalars[0])]
-    result = found[0]
-    for dtype in found[1:]:
+    place, scalars, typed = "an argument of result_type", [], []
+    for x in arrays_and_dtypes:
+        if isinstance(x, NUMBERS):
+            scalars.append(as_scalar(x))
+        else:
+            typed.append(_dtype(x, place))
+    if not typed:
+        return scalar_dtype(*scalars)
+    result = typed[0]
+    for dtype in typed[1:]:
         result = PROMOTE[result, dtype]
     for value in scalars:
         result = with_scalar(result, value)
@@ -58,7 +70,8 @@ def result_type(*arrays_and_dtypes: Typed | Scalar) -> DType:
 
 def can_cast(from_: Typed, to: DType, /) -> bool:
     """Whether promotion leads from one dtype to the other."""
-    return PROMOTE[_dtype(from_), to] is to
+    target = as_dtype(to)
+    return PROMOTE[_dtype(from_, "from_ of can_cast"), target] is target
 
 
 def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
@@ -97,7 +110,7 @@ class Iinfo:
 
 def finfo(type: Typed, /) -> Finfo:
     """Machine limits of a floating dtype. Raises: TypeError for another."""
-    dtype = _dtype(type)
+    dtype = _dtype(type, "type of finfo")
     if dtype.kind != "f":
         raise TypeError(f"finfo needs a floating dtype, not {dtype.name}")
     if dtype is dt.bfloat16:
@@ -116,7 +129,7 @@ def finfo(type: Typed, /) -> Finfo:
 
 def iinfo(type: Typed, /) -> Iinfo:
     """Machine limits of an integer dtype. Raises: TypeError for another."""
-    dtype = _dtype(type)
+    dtype = _dtype(type, "type of iinfo")
     if dtype.kind not in "iu":
         raise TypeError(f"iinfo needs an integer dtype, not {dtype.name}")
     low, high = dt.limits(dtype)

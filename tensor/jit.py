@@ -9,28 +9,28 @@ are not arguments, are constants. Assigning to an argument inside does not reach
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
-from threading import Lock
 from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+import numpy as np
 
 from compilers import graph
 from compilers.dtype import DType
+from compilers.liveness import last_uses, peak_bytes
 from drivers.base.contracts import Buffer, Graph, Param
 from drivers.base.errors import Unsupported
 from tensor import engine
 from tensor.core import Tensor, common_device
-from tensor.executable import Recording, Runtime, Storage
+from tensor.executable import Recording, Reuse, Runtime, Storage
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_CAPTURES = 256
 """Recordings kept per function; the oldest goes first."""
-
-_one_records = Lock()
-"""Only one thread records at a time; another one's first call runs without being recorded."""
 
 
 @dataclass(slots=True)
@@ -54,6 +54,8 @@ class _Capture:
     output_bytes: tuple[int, ...]
     results: list[_Result]
     template: Any
+    kernels: int
+    peak_bytes: int
 
     def replay(self, run: Runtime, inputs: Sequence[Storage]) -> Any:
         fresh = [Storage(run.device.alloc(n), run.name) for n in self.output_bytes]
@@ -75,6 +77,19 @@ class Jit(Generic[P, R]):
         self._captures: dict[Hashable, _Capture] = {}
         update_wrapper(self, function)
 
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of intermediates and results alive at once, in the recording that needs most."""
+        return max((capture.peak_bytes for capture in self._captures.values()), default=0)
+
+    def __repr__(self) -> str:
+        kernels = max((capture.kernels for capture in self._captures.values()), default=0)
+        name = getattr(self._function, "__qualname__", repr(self._function))
+        return (
+            f"jit({name}): {len(self._captures)} recordings, at most {kernels} kernels and "
+            f"{self.peak_bytes / 1e6:.1f} MB of intermediates and results at once"
+        )
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         inputs: list[Tensor] = []
         template = _flatten((args, kwargs), inputs)
@@ -84,7 +99,7 @@ class Jit(Generic[P, R]):
                 hint="Pass the tensors it works on as arguments",
             )
         run = engine.runtime(common_device(inputs))
-        if run.recording is not None and run.recording.is_mine():
+        if run.recordings and run.recording() is not None:
             return self._function(*args, **kwargs)
         for tensor in inputs:
             tensor.realize()
@@ -100,22 +115,20 @@ class Jit(Generic[P, R]):
             return cast(R, capture.replay(run, [tensor._node.storage for tensor in inputs]))
         return self._first(run, key, inputs)
 
+    def __reduce__(self) -> str:
+        """Its name, as of any function: pickles name it, and a copy is the function itself."""
+        return str(getattr(self, "__qualname__", type(self._function).__qualname__))
+
     def _first(self, run: Runtime, key: tuple[Any, ...], inputs: list[Tensor]) -> R:
         """Run the function on storages that nothing else names, and keep what it launched."""
         copies = [_renamed(tensor) for tensor in inputs]
         args, kwargs = _rebuild(key[0], iter(copies))
         storages: list[Storage] = [copy._node.storage for copy in copies]
-        if not _one_records.acquire(blocking=False):
-            return self._function(*args, **kwargs)
-        try:
-            recording = run.recording = Recording()
+        with run.records() as recording:
             outputs: list[Tensor] = []
             template = _flatten(self._function(*args, **kwargs), outputs)
             common_device([inputs[0], *outputs])
             engine.realize([tensor._node for tensor in outputs], run.name)
-        finally:
-            run.recording = None
-            _one_records.release()
         if len(self._captures) >= MAX_CAPTURES:
             self._captures.pop(next(iter(self._captures)), None)
         self._captures[key] = _capture(run, recording, storages, outputs, template)
@@ -143,27 +156,45 @@ def _capture(
 ) -> _Capture:
     """Bind the launches; what is neither input nor output is written to memory of the graph's."""
     slots = {id(storage): number for number, storage in enumerate(inputs)}
-    written = {id(storage): storage for storage in recording.written}
+    written = {id(storage): nbytes for storage, nbytes in recording.written}
     sizes: list[int] = []
     results: list[_Result] = []
     for tensor in outputs:
         node, storage = tensor._node, tensor._node.storage
         if id(storage) in written and id(storage) not in slots:
             slots[id(storage)] = len(inputs) + len(sizes)
-            sizes.append(storage.buffer.nbytes)
+            sizes.append(written[id(storage)])
         source = slots.get(id(storage), -1)
         results.append(_Result(node.shape, node.dtype, source, storage if source < 0 else None))
-    arguments: dict[int, Buffer | Param] = {name: Param(slot) for name, slot in slots.items()}
-    for name, storage in written.items():
-        if name not in slots:
-            arguments[name] = run.device.alloc(storage.buffer.nbytes)
-    queue, params = run.device.compute_queue(), 0
+    steps = [[id(storage) for storage in storages] for _, storages, _ in recording.launches]
+    arguments = _arguments(run, steps, written, slots)
+    queue = run.device.compute_queue()
     for program, storages, grid in recording.launches:
         queue.exec(program, [arguments.get(id(s), s.buffer) for s in storages], (grid, 1, 1))
-        params = max(params, *(slots.get(id(s), -1) + 1 for s in storages))
-    return _Capture(queue.bind(), params, tuple(sizes), results, template)
+    params = max((slots[name] + 1 for names in steps for name in names if name in slots), default=0)
+    peak = peak_bytes(steps, written, slots)
+    return _Capture(queue.bind(), params, tuple(sizes), results, template, len(steps), peak)
 
 
+def _arguments(
+    run: Runtime, steps: list[list[int]], written: dict[int, int], slots: dict[int, int]
+) -> dict[int, Buffer | Param]:
+    """What each storage is in the graph. Those that no caller sees share memory where one is dead
+    before the other is made."""
+    params: dict[int, Buffer | Param] = {name: Param(slot) for name, slot in slots.items()}
+    private: dict[int, Buffer] = {}
+    reuse = Reuse(run.device)
+    for names, dead in zip(steps, last_uses(steps, slots), strict=True):
+        for name in names:
+            if name in written and name not in slots and name not in private:
+                private[name] = reuse.take(written[name])
+        for name in dead:
+            if name in private:
+                reuse.give(private[name])
+    return params | private
+
+
+_FLOAT = struct.Struct("<d")
 _SLOT = object()
 """Where a tensor stood in a nesting."""
 
@@ -171,8 +202,8 @@ _SLOT = object()
 def _flatten(value: Any, found: list[Tensor]) -> Any:
     """The nesting as a hashable template; its tensors are appended to `found`.
 
-    Other values stand with their types, so that 1, 1.0 and True differ; floats by their digits,
-    so that 0.0 and -0.0 differ and NaN is equal to itself.
+    Other values stand with their types, so that 1, 1.0 and True differ; floats, numpy's too, by
+    their bits, so that 0.0 and -0.0 differ and NaN, which has a sign, is equal to itself.
     """
     if isinstance(value, Tensor):
         found.append(value)
@@ -183,7 +214,9 @@ def _flatten(value: Any, found: list[Tensor]) -> Any:
         return (list, *[_flatten(item, found) for item in value])
     if isinstance(value, dict):
         return (dict, *[(name, _flatten(item, found)) for name, item in value.items()])
-    return (None, type(value), value.hex() if isinstance(value, float) else value)
+    if isinstance(value, float):
+        return (None, type(value), _FLOAT.pack(value))
+    return (None, type(value), value.tobytes() if isinstance(value, np.floating) else value)
 
 
 def _rebuild(template: Any, tensors: Iterator[Tensor]) -> Any:
@@ -193,7 +226,9 @@ def _rebuild(template: Any, tensors: Iterator[Tensor]) -> Any:
     kind, *items = template
     if kind is None:
         made, item = items
-        return made.fromhex(item) if issubclass(made, float) else item
+        if issubclass(made, float):
+            return made(*_FLOAT.unpack(item))
+        return np.frombuffer(item, made)[0] if issubclass(made, np.floating) else item
     if kind is dict:
         return {name: _rebuild(item, tensors) for name, item in items}
     parts = [_rebuild(item, tensors) for item in items]

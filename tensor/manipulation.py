@@ -13,15 +13,17 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.graph import Node
 from tensor import engine, indexing, ops
-from tensor.core import Tensor, common_device, not_a_tensor
+from tensor.arguments import takes_tensors, tensors_of
+from tensor.core import Tensor, common_device
 from tensor.creation import as_shape
 from tensor.ops import axes_of, axis_of
 from tensor.promotion import PROMOTE, Scalar
 
 
+@takes_tensors
 def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
     """The elements in row-major order in another shape; one size may be -1."""
-    sizes = [*map(as_int, shape)] if isinstance(shape, Iterable) else [as_int(shape)]
+    sizes = [*ops.integers(shape)]
     if sizes.count(-1) == 1:
         rest = -prod(sizes)
         if rest == 0 or x.size % rest:
@@ -32,6 +34,7 @@ def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = Non
     return Tensor(graph.reshape(x._node, tuple(sizes)), x.device)
 
 
+@takes_tensors
 def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order. Raises: ValueError unless `axes` names each once."""
     order = axes_of(tuple(axes), x.ndim)
@@ -40,11 +43,13 @@ def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     return Tensor(graph.permute(x._node, order), x.device)
 
 
+@takes_tensors
 def matrix_transpose(x: Tensor, /) -> Tensor:
     """Every matrix in the last two axes transposed."""
     return x.mT
 
 
+@takes_tensors
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """Axes moved to new places; the others keep their order."""
     sources, places = axes_of(source, x.ndim), axes_of(destination, x.ndim)
@@ -56,12 +61,14 @@ def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence
     return Tensor(graph.permute(x._node, order), x.device)
 
 
-def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
+@takes_tensors
+def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
     """A new axis of size 1 at `axis` of the result."""
     at = axis_of(axis, x.ndim + 1)
     return Tensor(graph.reshape(x._node, (*x.shape[:at], 1, *x.shape[at:])), x.device)
 
 
+@takes_tensors
 def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     """Without the axes of size 1 that are named. Raises: ValueError for another size."""
     axes = axes_of(axis, x.ndim)
@@ -72,6 +79,7 @@ def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     return Tensor(graph.reshape(x._node, shape), x.device)
 
 
+@takes_tensors
 def broadcast_to(x: Tensor, /, shape: int | Sequence[int]) -> Tensor:
     """x repeated to `shape`. Raises: ValueError when x does not broadcast to it."""
     target = as_shape(shape)
@@ -82,15 +90,17 @@ def broadcast_to(x: Tensor, /, shape: int | Sequence[int]) -> Tensor:
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that all of `shapes` broadcast to."""
-    return ops.broadcast_shape(*(tuple(shape) for shape in shapes))
+    return ops.broadcast_shape(*map(as_shape, shapes))
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     """Every array in the common shape."""
+    common_device(arrays, "an array of broadcast_arrays")
     shape = ops.broadcast_shape(*(x.shape for x in arrays))
     return [Tensor(graph.broadcast(x._node, shape), x.device) for x in arrays]
 
 
+@takes_tensors
 def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The order of the elements reversed along `axis`; None is every axis."""
     axes = axes_of(axis, x.ndim)
@@ -98,14 +108,16 @@ def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     return Tensor(graph.slice_(x._node, steps, x.shape), x.device)
 
 
+@takes_tensors
 def pad(x: Tensor, /, pad_width: Sequence[Sequence[int]], *, constant_values: Scalar = 0) -> Tensor:
     """(before, after) elements of `constant_values` around each axis (not in the standard)."""
-    widths = [(int(before), int(after)) for before, after in pad_width]
+    widths = [(as_int(before), as_int(after)) for before, after in pad_width]
     if len(widths) != x.ndim or any(n < 0 for width in widths for n in width):
         raise ValueError(f"pad_width {widths} does not fit rank {x.ndim}")
     return Tensor(ops.pad_with(x._node, widths, constant_values), x.device)
 
 
+@takes_tensors
 def roll(
     x: Tensor,
     /,
@@ -114,12 +126,14 @@ def roll(
     axis: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Elements moved by `shift`; what leaves one end enters the other."""
+    shifts = ops.integers(shift)
     if axis is None:
-        if not isinstance(shift, int):
+        if len(shifts) != 1:
             raise ValueError("several shifts need an axis each")
         return reshape(roll(reshape(x, (-1,)) if x.size else x, shift, axis=0), x.shape)
-    axes = tuple(axis) if isinstance(axis, Iterable) else (axis,)
-    shifts = tuple(shift) if isinstance(shift, Iterable) else (shift,) * len(axes)
+    axes = ops.integers(axis)
+    if not isinstance(shift, Iterable):
+        shifts = shifts * len(axes)
     if len(shifts) != len(axes):
         raise ValueError(f"{len(shifts)} shifts for {len(axes)} axes; give one for each")
     node = x._node
@@ -151,9 +165,9 @@ def _join(a: Node, b: Node, axis: int) -> Node:
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Arrays end to end along `axis`; None flattens them first."""
-    if not arrays:
+    tensors = tensors_of(arrays, "arrays of concat")
+    if not tensors:
         raise ValueError("concat needs at least one array")
-    tensors = list(arrays)
     device = common_device(tensors)
     if axis is None:
         tensors = [reshape(x, (x.size,)) for x in tensors]
@@ -175,9 +189,11 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
 
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Arrays of one shape along a new axis."""
-    return concat([expand_dims(x, axis=axis) for x in arrays], axis=axis)
+    tensors = tensors_of(arrays, "arrays of stack")
+    return concat([expand_dims(x, axis) for x in tensors], axis=axis)
 
 
+@takes_tensors
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along `axis`, without it."""
     at = axis_of(axis, x.ndim)
@@ -188,12 +204,13 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     )
 
 
+@takes_tensors
 def split(x: Tensor, /, indices_or_sections: int | Sequence[int], *, axis: int = 0) -> list[Tensor]:
     """Equal parts, or the parts between the given indices (not in the standard)."""
     at = axis_of(axis, x.ndim)
     n = x.shape[at]
-    if isinstance(indices_or_sections, int):
-        parts = indices_or_sections
+    if not isinstance(indices_or_sections, Iterable):
+        parts = as_int(indices_or_sections)
         if parts < 1 or n % parts:
             raise ValueError(f"an axis of size {n} does not split into {parts} equal parts")
         bounds = [i * (n // parts) for i in range(parts + 1)]
@@ -203,6 +220,7 @@ def split(x: Tensor, /, indices_or_sections: int | Sequence[int], *, axis: int =
     return [Tensor(ops.slice_axis(x._node, at, *span), x.device) for span in spans]
 
 
+@takes_tensors
 def tile(x: Tensor, repetitions: int | Sequence[int], /) -> Tensor:
     """The whole array repeated along each axis."""
     given = as_shape(repetitions)
@@ -215,6 +233,7 @@ def tile(x: Tensor, repetitions: int | Sequence[int], /) -> Tensor:
     return Tensor(graph.reshape(node, whole), x.device)
 
 
+@takes_tensors
 def repeat(
     x: Tensor, repeats: int | Sequence[int] | Tensor, /, *, axis: int | None = None
 ) -> Tensor:
@@ -223,7 +242,8 @@ def repeat(
         return repeat(reshape(x, (x.size,)), repeats, axis=0)
     at = axis_of(axis, x.ndim)
     n = x.shape[at]
-    if isinstance(repeats, int):
+    if not isinstance(repeats, Iterable):
+        repeats = as_int(repeats)
         if repeats < 0:
             raise ValueError(f"repeat needs a count of 0 or more, not {repeats}")
         node = graph.reshape(x._node, (*x.shape[: at + 1], 1, *x.shape[at + 1 :]))
@@ -251,8 +271,6 @@ def _take(x: Node, index: Node, axis: int) -> Node:
 
 
 def _checked(index: Tensor, extent: int) -> Node:
-    if not isinstance(index, Tensor):
-        raise not_a_tensor(index)
     if index.dtype.kind not in "iu":
         raise IndexError(f"an index array has an integer dtype, not {index.dtype.name}")
     if extent == 0 and index.size:
@@ -260,10 +278,11 @@ def _checked(index: Tensor, extent: int) -> Node:
     return ops.wrap_index(index._node, extent)
 
 
+@takes_tensors
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """Elements of one axis by number; `axis` may be left out for rank 1.
 
-    A number that is outside the axis is taken as its nearest end: the device cannot raise.
+    -1 is the last. A number outside of the axis means its nearest end: a device cannot raise.
     """
     if axis is None and x.ndim != 1:
         raise ValueError(f"take from rank {x.ndim} needs an axis")
@@ -272,8 +291,12 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     return Tensor(_take(x._node, index, at), common_device([x, indices]))
 
 
+@takes_tensors
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """For each place of `indices`, the element of x there along `axis`; the rest broadcasts."""
+    """For each place of `indices`, the element of x there along `axis`; the rest broadcasts.
+
+    -1 is the last. A number outside of the axis means its nearest end: a device cannot raise.
+    """
     at = axis_of(axis, x.ndim)
     if indices.ndim != x.ndim:
         raise ValueError(f"indices of rank {indices.ndim} beside an array of rank {x.ndim}")
@@ -286,11 +309,13 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     return Tensor(ops.take_along(source, index, at), common_device([x, indices]))
 
 
+@takes_tensors
 def contiguous(x: Tensor, /) -> Tensor:
     """x as the end of a kernel: computed once, whatever uses it (not in the standard)."""
     return Tensor(graph.contiguous(x._node), x.device)
 
 
+@takes_tensors
 def copy(x: Tensor, /) -> Tensor:
     """The elements in memory of their own (not in the standard)."""
     return Tensor(engine.copy(x._node, x.device, x.device), x.device)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index as as_int
 
 from compilers import dtype as dt
 from compilers import graph
+from compilers.dtype import DType
 from compilers.graph import Node
 from tensor import ops
+from tensor.arguments import takes_tensors
 from tensor.core import Tensor, common_device
 from tensor.creation import tril
-from tensor.elementwise import astype, erf, exp, log, maximum, sqrt, tanh, where
+from tensor.elementwise import erf, exp, log, maximum, sqrt, tanh, where
 from tensor.manipulation import reshape, take
 from tensor.products import matmul
 from tensor.promotion import PROMOTE, accumulator, floating
@@ -25,7 +28,11 @@ Pair = int | tuple[int, int]
 
 def _wide(x: Tensor) -> Tensor:
     """x in the dtype that sums are taken in."""
-    return astype(x, accumulator(floating(x.dtype)))
+    return _as(x, accumulator(floating(x.dtype)))
+
+
+def _as(x: Tensor, dtype: DType) -> Tensor:
+    return Tensor(graph.cast(x._node, dtype), x.device)
 
 
 def _below_zero(x: Tensor, axis: int) -> Tensor:
@@ -34,19 +41,22 @@ def _below_zero(x: Tensor, axis: int) -> Tensor:
     return wide - max_(wide, axis=axis, keepdims=True) if x.size else wide
 
 
+@takes_tensors
 def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """exp(x) over its sum along `axis`, without overflow."""
     power = exp(_below_zero(x, axis))
-    return astype(power / sum_(power, axis=axis, keepdims=True), floating(x.dtype))
+    return _as(power / sum_(power, axis=axis, keepdims=True), floating(x.dtype))
 
 
+@takes_tensors
 def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """log(softmax(x)) without overflow."""
     offset = _below_zero(x, axis)
     result = offset - log(sum_(exp(offset), axis=axis, keepdims=True))
-    return astype(result, floating(x.dtype))
+    return _as(result, floating(x.dtype))
 
 
+@takes_tensors
 def layer_norm(
     x: Tensor,
     weight: Tensor | None = None,
@@ -63,6 +73,7 @@ def layer_norm(
     return _scaled(offset / sqrt(spread + eps), weight, bias, x)
 
 
+@takes_tensors
 def rms_norm(
     x: Tensor,
     weight: Tensor | None = None,
@@ -82,26 +93,30 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None, like: Tensor)
         x = x * weight
     if bias is not None:
         x = x + bias
-    return astype(x, floating(like.dtype))
+    return _as(x, floating(like.dtype))
 
 
+@takes_tensors
 def relu(x: Tensor, /) -> Tensor:
     """x where it is positive, else 0."""
     return maximum(x, 0)
 
 
+@takes_tensors
 def sigmoid(x: Tensor, /) -> Tensor:
     """1 / (1 + exp(-x))."""
     wide = _wide(x)
-    return astype(1.0 / (exp(-wide) + 1.0), floating(x.dtype))
+    return _as(1.0 / (exp(-wide) + 1.0), floating(x.dtype))
 
 
+@takes_tensors
 def silu(x: Tensor, /) -> Tensor:
     """x * sigmoid(x)."""
     wide = _wide(x)
-    return astype(wide / (exp(-wide) + 1.0), floating(x.dtype))
+    return _as(wide / (exp(-wide) + 1.0), floating(x.dtype))
 
 
+@takes_tensors
 def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
     """x times the normal distribution function at x; "tanh" is the usual approximation of it."""
     wide = _wide(x)
@@ -112,12 +127,13 @@ def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
         share = tanh(inner) + 1.0
     else:
         raise ValueError(f"approximate is 'none' or 'tanh', not {approximate!r}")
-    return astype(wide * share * 0.5, floating(x.dtype))
+    return _as(wide * share * 0.5, floating(x.dtype))
 
 
 def _pair(value: Pair, what: str, least: int) -> tuple[int, int]:
     """(rows, columns) of a setting. Raises: ValueError below `least`."""
-    rows, columns = (value, value) if isinstance(value, int) else value
+    given = ops.integers(value)
+    rows, columns = given * 2 if len(given) == 1 else given
     if rows < least or columns < least:
         raise ValueError(f"{what} is {least} or more, not {value}")
     return rows, columns
@@ -158,6 +174,7 @@ def _padded(x: Node, padding: Pair, value: float) -> Node:
     return ops.pad_with(x, widths, value)
 
 
+@takes_tensors
 def conv2d(
     x: Tensor,
     weight: Tensor,
@@ -172,6 +189,7 @@ def conv2d(
     """Convolution (not flipped) of x[N, C, H, W] with weight[O, C / groups, KH, KW]."""
     if x.ndim != 4 or weight.ndim != 4:
         raise ValueError(f"conv2d needs rank 4, not {x.ndim} and {weight.ndim}; use expand_dims")
+    groups = as_int(groups)
     count, channels = x.shape[:2]
     out, inner, kh, kw = weight.shape
     if groups < 1 or inner * groups != channels or out % groups:
@@ -195,6 +213,7 @@ def conv2d(
     return tensor + reshape(bias, (out, 1, 1))
 
 
+@takes_tensors
 def max_pool2d(
     x: Tensor,
     size: Pair,
@@ -212,6 +231,7 @@ def max_pool2d(
     return Tensor(graph.reduce("max", node, (rank - 2, rank)), x.device)
 
 
+@takes_tensors
 def avg_pool2d(
     x: Tensor, size: Pair, /, *, stride: Pair | None = None, padding: Pair = 0
 ) -> Tensor:
@@ -221,14 +241,16 @@ def avg_pool2d(
     node = _patches(node, _pair(size, "size", 1), size if stride is None else stride, 1)
     rank = x.ndim
     result = mean(Tensor(node, x.device), axis=(rank - 2, rank))
-    return astype(result, floating(x.dtype))
+    return _as(result, floating(x.dtype))
 
 
+@takes_tensors
 def embedding(weight: Tensor, indices: Tensor, /) -> Tensor:
-    """Rows of `weight` by number."""
+    """Rows of `weight` by number; one outside of them means the nearest, as in `take`."""
     return take(weight, indices, axis=0)
 
 
+@takes_tensors
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -241,9 +263,10 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key.mT * scale + mask) @ value; a bool mask says what is looked at.
 
-    A query that may look at nothing gives NaN.
+    A query whose mask is False everywhere gives NaN. Queries of no elements look at all keys
+    alike, and without any key the result is 0.
     """
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     scores = matmul(query, key.mT) * factor
     if is_causal:
         allowed = Tensor(graph.const(True, dt.bool_, scores.shape[-2:]), scores.device)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index as as_int
+from typing import Any
 
 from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node, Shape
-from tensor.promotion import PROMOTE, Scalar, as_scalar, floating, with_scalar
+from tensor.promotion import PROMOTE, Number, Scalar, as_scalar, floating, with_scalar
 
-_NUMBERS = (int, float)
+_SEQUENCES = (tuple, list)
 _LOGICAL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 """What arithmetic means for bool."""
 _FLOAT_ONLY = frozenset({"div", "atan2", "hypot", "copysign", "nextafter"})
@@ -49,8 +50,11 @@ def broadcasts_to(shape: Shape, target: Shape) -> bool:
 
 
 def constant(value: object, dtype: DType, shape: Shape = ()) -> Node:
-    """A Python scalar as an array. Raises: OverflowError when an integer does not fit."""
-    number = value if isinstance(value, _NUMBERS) else as_scalar(value)
+    """A scalar as an array. Raises: OverflowError when an integer does not fit."""
+    return _constant(as_scalar(value), dtype, shape)
+
+
+def _constant(number: Scalar, dtype: DType, shape: Shape) -> Node:
     if dtype.kind in "iu" and not isinstance(number, bool):
         low, high = dt.limits(dtype)
         if not low <= number <= high:
@@ -71,7 +75,7 @@ def together(a: Node, b: Node) -> tuple[Node, Node]:
 def beside(a: Node, value: Scalar) -> tuple[Node, Node]:
     """An array and a Python scalar in their common dtype and shape."""
     dtype = with_scalar(a.dtype, value)
-    return graph.cast(a, dtype), constant(value, dtype, a.shape)
+    return graph.cast(a, dtype), _constant(value, dtype, a.shape)
 
 
 def combine(op: str, a: Node, b: Node) -> Node:
@@ -92,9 +96,10 @@ def binary(op: str, a: Node, b: Node) -> Node:
     return combine(op, *together(a, b))
 
 
-def with_value(op: str, a: Node, value: Scalar, swapped: bool = False) -> Node:
-    """A binary op of a node and a Python scalar, which stands first when `swapped`."""
-    if op in graph.COMPARE and a.dtype.kind in "iu" and type(value) is int:
+def with_value(op: str, a: Node, value: Number, swapped: bool = False) -> Node:
+    """A binary op of a node and a scalar, which stands first when `swapped`."""
+    value = as_scalar(value)
+    if op in graph.COMPARE and a.dtype.kind in "iu" and isinstance(value, int):
         low, high = dt.limits(a.dtype)
         if not low <= value <= high:
             return graph.const(_outside(op, value > high, swapped), dt.bool_, a.shape)
@@ -114,6 +119,18 @@ def where(condition: Node, a: Node, b: Node) -> Node:
     return graph.where(*(graph.broadcast(node, shape) for node in (condition, a, b)))
 
 
+def integers(value: Any) -> tuple[int, ...]:
+    """One integer or several, of whatever has an __index__ (numpy's, a 0-d tensor), as ints."""
+    if isinstance(value, _SEQUENCES):  # the usual case, without an exception
+        return tuple(map(as_int, value))
+    try:
+        return (as_int(value),)
+    except TypeError:
+        if not isinstance(value, Iterable):
+            raise
+    return tuple(map(as_int, value))
+
+
 def axis_of(axis: int, rank: int) -> int:
     """A non-negative axis. Raises: IndexError outside [-rank, rank)."""
     axis = as_int(axis)
@@ -126,10 +143,9 @@ def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Non-negative axes, each once; None is all of them."""
     if axis is None:
         return tuple(range(rank))
-    if isinstance(axis, Iterable):
-        axes = tuple(axis_of(a, rank) for a in axis)
-    else:
-        axes = (axis_of(axis, rank),)
+    if isinstance(axis, int):
+        return (axis_of(axis, rank),)
+    axes = tuple(axis_of(a, rank) for a in integers(axis))
     if len(set(axes)) != len(axes):
         raise ValueError(f"axis {axis} is repeated")
     return axes
@@ -146,7 +162,7 @@ def along(n: int, axis: int, shape: Shape) -> Node:
     return graph.expand(graph.reshape(graph.iota(n), line), shape)
 
 
-def pad_with(x: Node, widths: Sequence[tuple[int, int]], value: Scalar) -> Node:
+def pad_with(x: Node, widths: Sequence[tuple[int, int]], value: Number) -> Node:
     """Pad with a value; whatever is not zero is put where the mask of x is not."""
     padded = graph.pad(x, widths)
     if padded is x or (value == 0 and str(value)[0] != "-"):
@@ -164,6 +180,10 @@ def slice_axis(x: Node, axis: int, start: int, count: int, step: int = 1) -> Nod
 
 def wrap_index(index: Node, extent: int) -> Node:
     """Indices that count from the end become ones that count from the start; int64."""
+    if index.dtype is dt.uint64:  # those beyond int64 would turn negative
+        index = graph.binary("min", index, graph.const(extent, dt.uint64, index.shape))
+    if index.dtype.kind == "u":
+        return graph.cast(index, dt.int64)
     index = graph.cast(index, dt.int64)
     below = graph.binary("lt", index, graph.const(0, dt.int64, index.shape))
     moved = graph.binary("add", index, graph.const(extent, dt.int64, index.shape))

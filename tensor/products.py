@@ -6,14 +6,16 @@ in float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
+from operator import index as as_int
 
 from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
 from tensor import ops
+from tensor.arguments import takes_tensors
 from tensor.core import Tensor, common_device
 from tensor.ops import axes_of, axis_of
 from tensor.promotion import PROMOTE, accumulator
@@ -36,6 +38,7 @@ def _contract(a: Node, b: Node, dtype: DType, axes: Sequence[int]) -> Node:
     return graph.cast(graph.reduce("add", product, axes), dtype)
 
 
+@takes_tensors
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Matrix product over the last two axes; rank 1 counts as a row or column.
 
@@ -58,6 +61,7 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     return Tensor(_contract(a, b, dtype, (rank - 1,)), device)
 
 
+@takes_tensors
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """Sum of products along one axis of both, counted from the end."""
     if not -min(x1.ndim, x2.ndim) <= axis <= -1:
@@ -69,11 +73,13 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     return Tensor(_contract(a, b, dtype, (axis_of(axis, rank),)), device)
 
 
+@takes_tensors
 def tensordot(
     x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
     """Sum of products over pairs of axes: the last and first `axes`, or two lists of them."""
-    if isinstance(axes, int):
+    if not isinstance(axes, Iterable):
+        axes = as_int(axes)
         if not 0 <= axes <= min(x1.ndim, x2.ndim):
             raise ValueError(f"tensordot cannot contract {axes} axes of {x1.shape}, {x2.shape}")
         first, second = tuple(range(x1.ndim - axes, x1.ndim)), tuple(range(axes))
@@ -93,6 +99,7 @@ def tensordot(
     return Tensor(graph.reshape(_contract(a, b, dtype, (2,)), outer), device)
 
 
+@takes_tensors
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Every product of an element of x1 with one of x2, which have rank 1."""
     if x1.ndim != 1 or x2.ndim != 1:

@@ -2,12 +2,14 @@
 
 The standard leaves mixed kinds open; here an integer that meets a float gives what numpy 2 gives
 (int32 with float32 is float64), and bfloat16 behaves as float16 does, except that the two of them
-meet in float32. Python scalars are weak: they take the dtype of the array beside them.
+meet in float32. Python scalars are weak: they take the dtype of the array beside them. A numpy
+scalar is the Python scalar of its kind: np.int8(1) is 1.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +17,12 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 
 Scalar: TypeAlias = bool | int | float
+Number: TypeAlias = Scalar | np.generic
+"""What is taken for a scalar."""
+
+_NUMBERS = frozenset({bool, int, float})
+_PLAIN: dict[str, Callable[[Any], Scalar]] = {"b": bool, "i": int, "u": int, "f": float}
+"""What makes a Python number of a numpy scalar, by the kind of its dtype."""
 
 DEFAULT_FLOAT = dt.float32
 DEFAULT_INT = dt.int64
@@ -47,19 +55,25 @@ def with_scalar(dtype: DType, value: Scalar) -> DType:
     return dt.float64
 
 
-def scalar_dtype(value: Scalar) -> DType:
-    """The dtype of a Python scalar that stands alone."""
-    value = as_scalar(value)
-    if isinstance(value, bool):
-        return dt.bool_
-    return DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT
+def scalar_dtype(*values: Number) -> DType:
+    """The dtype of scalars that stand alone: the default of their widest kind."""
+    found = [as_scalar(value) for value in values]
+    if any(isinstance(value, float) for value in found):
+        return DEFAULT_FLOAT
+    return dt.bool_ if all(isinstance(value, bool) for value in found) else DEFAULT_INT
 
 
-def as_scalar(value: object) -> Scalar:
+def as_scalar(value: Any) -> Scalar:
     """A Python number from one, or from a numpy scalar. Raises: TypeError for anything else."""
-    number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, int | float):
+    if type(value) in _NUMBERS:
+        number: Scalar = value
         return number
+    if isinstance(value, np.generic):
+        plain = _PLAIN.get(value.dtype.kind)
+        if plain is not None:
+            return plain(value)
+    elif isinstance(value, int | float):
+        return value
     raise TypeError(f"{type(value).__name__} is not a real number; make a tensor with asarray")
 
 

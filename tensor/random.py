@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import prod
+from operator import index as as_int
 
 import numpy as np
 
@@ -17,11 +18,12 @@ from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
 from tensor import engine, ops
+from tensor.arguments import takes_tensors
 from tensor.core import Tensor, wrap
 from tensor.creation import as_shape, full
 from tensor.elementwise import astype, bitcast, cos, log, minimum, nextafter, sqrt
 from tensor.manipulation import contiguous, stack, take
-from tensor.promotion import DEFAULT_FLOAT
+from tensor.promotion import DEFAULT_FLOAT, as_dtype, as_scalar
 from tensor.sorting import argsort
 
 # src: Salmon et al. 2011, table 2 (Threefry-2x32) and the Skein key-schedule parity
@@ -42,6 +44,7 @@ Shapelike = int | Sequence[int]
 
 def key(seed: int, *, device: str | None = None) -> Tensor:
     """A key from a seed: two words of uint32."""
+    seed = as_int(seed)
     words = np.array([seed & WORD_MASK, seed >> WORD_BITS & WORD_MASK], np.uint32)
     return wrap(words, engine.device_name(device))
 
@@ -50,6 +53,7 @@ def _rotate(x: Tensor, by: int) -> Tensor:
     return (x << by) | (x >> (WORD_BITS - by))
 
 
+@takes_tensors
 def threefry2x32(key: Tensor, x0: Tensor, x1: Tensor, /) -> Words:
     """The block cipher: two words of counter to two random words, element by element."""
     first, second = key[0], key[1]
@@ -80,23 +84,28 @@ def _shaped(words: Words, shape: tuple[int, ...]) -> Words:
     return first, second
 
 
+@takes_tensors
 def split(key: Tensor, number: int = 2, /) -> tuple[Tensor, ...]:
     """Independent keys from one, which must not be used for anything else."""
+    number = as_int(number)
     pairs = contiguous(stack(list(_words(key, (number,), SPLIT_SPACE)), axis=1))
     return tuple(pairs[i] for i in range(number))
 
 
+@takes_tensors
 def fold_in(key: Tensor, data: int, /) -> Tensor:
     """A key that depends on `data` as well: one for each step of a loop."""
+    data = as_int(data)
     words = np.array([data & WORD_MASK, data >> WORD_BITS & WORD_MASK], np.uint32)
     counter = wrap(words, key.device)
     own = contiguous(stack([x[0] for x in _words(key, (1,), FOLD_SPACE)]))
     return contiguous(stack(list(threefry2x32(own, counter[0], counter[1]))))
 
 
+@takes_tensors
 def bits(key: Tensor, shape: Shapelike, *, dtype: DType = dt.uint32) -> Tensor:
     """Random bits as an unsigned integer dtype."""
-    if dtype.kind != "u":
+    if as_dtype(dtype).kind != "u":
         raise TypeError(f"bits needs an unsigned dtype, not {dtype.name}")
     first, second = _words(key, as_shape(shape))
     if dtype is dt.uint64:
@@ -119,6 +128,7 @@ def _unit(word: Tensor, second: Tensor, dtype: DType) -> Tensor:
     return astype(whole * 2.0**-precision, dtype)
 
 
+@takes_tensors
 def uniform(
     key: Tensor,
     shape: Shapelike,
@@ -128,7 +138,8 @@ def uniform(
     dtype: DType = DEFAULT_FLOAT,
 ) -> Tensor:
     """Evenly spread over [low, high)."""
-    values = _unit(*_words(key, as_shape(shape)), dtype)
+    low, high = as_scalar(low), as_scalar(high)
+    values = _unit(*_words(key, as_shape(shape)), as_dtype(dtype))
     if (low, high) == (0.0, 1.0):
         return values
     if not low < high:
@@ -137,6 +148,7 @@ def uniform(
     return minimum(values * (high - low) + low, nextafter(*ends))
 
 
+@takes_tensors
 def normal(
     key: Tensor,
     shape: Shapelike,
@@ -147,7 +159,7 @@ def normal(
 ) -> Tensor:
     """Normally distributed, by Box and Muller from the two words of each element."""
     first, second = _words(key, as_shape(shape))
-    compute = dt.float64 if dtype is dt.float64 else dt.float32
+    compute = dt.float64 if as_dtype(dtype) is dt.float64 else dt.float32
     if compute is dt.float64:
         radius, angle = (astype(x, compute) * 2.0**-WORD_BITS for x in (first, second))
         radius = 1.0 - radius
@@ -158,11 +170,13 @@ def normal(
     return astype(values * std + mean, dtype)
 
 
+@takes_tensors
 def randint(
     key: Tensor, shape: Shapelike, low: int, high: int, *, dtype: DType = dt.int64
 ) -> Tensor:
     """Integers in [low, high), from 64 random bits: the bias is below (high - low) / 2**64."""
-    low_limit, high_limit = dt.limits(dtype)
+    low, high = as_int(low), as_int(high)
+    low_limit, high_limit = dt.limits(as_dtype(dtype))
     if not low_limit <= low < high <= high_limit + 1:
         raise ValueError(f"randint needs {low_limit} <= low < high <= {high_limit + 1}")
     wide = bits(key, shape, dtype=dt.uint64)
@@ -172,8 +186,9 @@ def randint(
     return astype(bitcast(picked + offset, dt.int64) if dtype.kind == "i" else picked + low, dtype)
 
 
+@takes_tensors
 def permutation(key: Tensor, x: int | Tensor, /) -> Tensor:
     """0..x-1, or the slices of x along its first axis, in random order."""
-    count = x if isinstance(x, int) else x.shape[0]
+    count = x.shape[0] if isinstance(x, Tensor) else as_int(x)
     order = argsort(bits(key, (count,), dtype=dt.uint64))
-    return order if isinstance(x, int) else take(x, order, axis=0)
+    return take(x, order, axis=0) if isinstance(x, Tensor) else order

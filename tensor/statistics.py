@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 from math import prod as product
+from operator import index as as_int
 from typing import TypeAlias
 
 from compilers import dtype as dt
@@ -15,11 +16,12 @@ from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
 from tensor import ops
+from tensor.arguments import takes_tensors
 from tensor.core import Tensor
 from tensor.elementwise import sqrt, where
 from tensor.manipulation import concat
 from tensor.ops import axes_of, axis_of
-from tensor.promotion import PROMOTE, accumulator, as_dtype, floating, summed
+from tensor.promotion import PROMOTE, accumulator, as_dtype, as_scalar, floating, summed
 
 Axis: TypeAlias = int | Sequence[int] | None
 
@@ -36,6 +38,7 @@ def total(kind: str, x: Node, axes: Sequence[int], keepdims: bool, dtype: DType)
     return graph.cast(reduced(kind, graph.cast(x, wide), axes, keepdims), dtype)
 
 
+@takes_tensors
 def sum_(
     x: Tensor, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -44,6 +47,7 @@ def sum_(
     return Tensor(total("add", x._node, axes, keepdims, as_dtype(dtype, summed(x.dtype))), x.device)
 
 
+@takes_tensors
 def prod(
     x: Tensor, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -60,11 +64,13 @@ def _extreme(kind: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return Tensor(graph.cast(reduced(kind, node, axes, keepdims), x.dtype), x.device)
 
 
+@takes_tensors
 def max_(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Largest element; NaN if there is one. Raises: ValueError for nothing."""
     return _extreme("max", x, axis, keepdims)
 
 
+@takes_tensors
 def min_(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Smallest element; NaN if there is one. Raises: ValueError for nothing."""
     return _extreme("min", x, axis, keepdims)
@@ -76,22 +82,26 @@ def _truth(kind: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return Tensor(graph.cast(node, dt.bool_), x.device)
 
 
+@takes_tensors
 def any_(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether some element is not zero (NaN is not zero); of nothing, False."""
     return _truth("max", x, axis, keepdims)
 
 
+@takes_tensors
 def all_(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element is not zero; of nothing, True."""
     return _truth("min", x, axis, keepdims)
 
 
+@takes_tensors
 def count_nonzero(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero, as int64."""
     node = graph.cast(graph.cast(x._node, dt.bool_), dt.int64)
     return Tensor(reduced("add", node, axes_of(axis, x.ndim), keepdims), x.device)
 
 
+@takes_tensors
 def mean(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Arithmetic mean; of nothing, NaN."""
     axes = axes_of(axis, x.ndim)
@@ -109,6 +119,7 @@ def _divided(x: Node, count: float) -> Node:
     return graph.binary("div", x, graph.const(count, x.dtype, x.shape))
 
 
+@takes_tensors
 def var(
     x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -119,10 +130,11 @@ def var(
     centre = graph.expand(_mean(node, axes, True), node.shape) if axes else node
     offset = graph.binary("sub", node, centre)
     square = reduced("add", graph.binary("mul", offset, offset), axes, keepdims)
-    freedom = product(x.shape[a] for a in axes) - correction
+    freedom = product(x.shape[a] for a in axes) - as_scalar(correction)
     return Tensor(graph.cast(_divided(square, freedom if freedom > 0 else nan), dtype), x.device)
 
 
+@takes_tensors
 def std(
     x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -151,11 +163,13 @@ def _first(kind: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
     return Tensor(found, x.device)
 
 
+@takes_tensors
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Place of the first largest element (of the first NaN, if any), as int64."""
     return _first("max", x, axis, keepdims)
 
 
+@takes_tensors
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Place of the first smallest element (of the first NaN, if any), as int64."""
     return _first("min", x, axis, keepdims)
@@ -178,6 +192,7 @@ def _running(
     return concat([Tensor(start, x.device), result], axis=at)
 
 
+@takes_tensors
 def cumulative_sum(
     x: Tensor,
     /,
@@ -190,6 +205,7 @@ def cumulative_sum(
     return _running("add", x, axis, dtype, include_initial)
 
 
+@takes_tensors
 def cumulative_prod(
     x: Tensor,
     /,
@@ -202,6 +218,7 @@ def cumulative_prod(
     return _running("mul", x, axis, dtype, include_initial)
 
 
+@takes_tensors
 def diff(
     x: Tensor,
     /,
@@ -212,6 +229,7 @@ def diff(
     append: Tensor | None = None,
 ) -> Tensor:
     """Differences of neighbours, taken `n` times; of bool, whether they differ."""
+    n = as_int(n)
     if n < 0:
         raise ValueError(f"diff needs n >= 0, not {n}")
     at = axis_of(axis, x.ndim)
@@ -225,6 +243,7 @@ def diff(
     return Tensor(node, x.device)
 
 
+@takes_tensors
 def searchsorted(
     x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-RDNA = ("gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201")
+RDNA = ("gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201")
 CDNA = ("gfx942", "gfx950")
 ARCHES = RDNA + CDNA
 

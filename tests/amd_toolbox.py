@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import llvmlite.binding as llvm
 import pytest
@@ -13,6 +12,8 @@ from compilers import amd_comgr_abi, amd_disasm
 from compilers.amd_targets import TRIPLE
 from drivers.base.errors import NotFound
 
+LLVM_OF_EVERY_CHIP = 18
+"""src: llvm/lib/Target/AMDGPU/GCNProcessors.td: gfx1200 and gfx1201 came with LLVM 18."""
 POINTERS_LINKED = Path(__file__).parent / "data" / "amd_pointers_gfx1100.hsaco"
 """`amd_kernels.pointers()` for gfx1100, linked by ld.lld 19 (-shared), without its .comment."""
 
@@ -53,17 +54,23 @@ def instructions(text: str) -> list[str]:
     return [" ".join(line.split()) for line in lines if line.strip() and line[1] != "."]
 
 
-def _available(find: Any) -> bool:
+def _has_comgr() -> bool:
     try:
-        find()
+        amd_comgr_abi.find()
     except NotFound:
         return False
     return True
 
 
-needs_comgr = pytest.mark.skipif(
-    not _available(amd_comgr_abi.find), reason="no COMGR: install libamd-comgr2"
-)
+def _libllvm_major() -> int:
+    try:
+        return amd_disasm.find()[0]
+    except NotFound:
+        return 0
+
+
+needs_comgr = pytest.mark.skipif(not _has_comgr(), reason="no COMGR: install libamd-comgr2")
 needs_libllvm = pytest.mark.skipif(
-    not _available(amd_disasm.find), reason="no libLLVM: install libllvm19"
+    _libllvm_major() < LLVM_OF_EVERY_CHIP,
+    reason=f"no libLLVM {LLVM_OF_EVERY_CHIP} or later: install {amd_disasm.PACKAGE}",
 )

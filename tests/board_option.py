@@ -1,7 +1,8 @@
 """`pytest --board gfx1100 [--iface PCI] [--aql | --pm4] [--hip]`: tensor tests on a board.
 
 The board's GPU becomes the default device of the whole run, so the tests of the tensor layer run on
-it unchanged. A test that the board found something in has failed, whatever it computed.
+it unchanged: over KFD because the machine has it and nothing is set, over PCI because DEV names it.
+A test that the board found something in has failed, whatever it computed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from boards.meet import Board, Setup, power_on
-from drivers.amd.device import AmdDevice
+from boards.run import set_environ
+from drivers.base.contracts import Device
 from tensor import engine
 
 QUEUES = ("PM4", "AQL")
@@ -36,7 +38,20 @@ def board_as(
         yield front.board
 
 
-def check_device(device: AmdDevice, chip: str) -> None:
+@contextmanager
+def board_as_machine(chip: str, queue: str, compiler: str) -> Iterator[Board]:
+    """A machine with a board's GPU under its kernel driver, on which no device is chosen."""
+    aql = queue == "AQL" if queue else None
+    setup = Setup(chip, aql=aql, compiler=compiler or "LLVM", vram_bytes=VRAM_BYTES, late=True)
+    set_environ(setup, os.environ)
+    del os.environ["DEV"]
+    front = power_on(setup)
+    with engine.on_machine(front.world):
+        check_device(engine.device(), chip)
+        yield front.board
+
+
+def check_device(device: Device, chip: str) -> None:
     """That tests run on the board they name."""
     if device.arch != chip or device.host_visible:
         raise AssertionError(f"{device} is not the board {chip}")
@@ -53,8 +68,13 @@ class BoardRun:
         self._board: Board | None = None
 
     def pytest_sessionstart(self) -> None:
-        os.environ["DEV"] = "AMD"
-        self._board = self._open.enter_context(board_as("AMD", *self._wanted))
+        chip, queue, compiler, iface, _ = self._wanted
+        if iface == "KFD":
+            made = board_as_machine(chip, queue, compiler)
+        else:
+            os.environ["DEV"] = "AMD"
+            made = board_as("AMD", *self._wanted)
+        self._board = self._open.enter_context(made)
 
     def pytest_report_header(self) -> str:
         return self.title

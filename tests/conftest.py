@@ -1,14 +1,40 @@
-"""Tests keep their compiled kernels beside pytest's own cache; `--board` chooses where they run."""
+"""Tests keep their compiled kernels beside pytest's own cache; options choose which tests run, and
+on which device: the CPU, where neither `--board` nor the environment names another.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-os.environ["UNBOUND_CACHE"] = str(Path(__file__).parent.parent / ".pytest_cache" / "unbound")
+from drivers.base.errors import Denied
+from drivers.choice import choose
+from drivers.world import owned
+from tests.budgets import Budgets
+from tests.share import Share
+from tests.skips import Skips, read
+from tests.sweep.offset import reproduced
+
+
+def kernel_cache() -> str:
+    """Beside pytest's own cache; in a checkout that other users may change, as in a container's
+    mount of one, a place that is private."""
+    root = Path(__file__).parent.parent
+    chosen = root / ".pytest_cache"
+    try:
+        os.close(owned.open_directory(str(chosen if chosen.is_dir() else root)))
+    except (OSError, Denied):
+        chosen = Path(tempfile.gettempdir(), f"unbound-tests-{os.geteuid()}")
+    return str(chosen / "unbound")
+
+
+os.environ["UNBOUND_CACHE"] = kernel_cache()
+SAMPLE = reproduced()
+"""Before the workers start: all try the same."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,12 +45,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--aql", action="store_const", const="AQL", dest="queue", default="")
     group.addoption("--pm4", action="store_const", const="PM4", dest="queue")
     group.addoption("--hip", action="store_const", const="HIP", dest="compiler", default="")
+    group = parser.getgroup("selection", "how much runs, and what may be skipped")
+    group.addoption("--share", type=float, default=1.0, help="part of each family: 0.2 is a fifth")
+    group.addoption("--share-seed", type=int, help="which cases: the seed of an earlier run")
+    group.addoption(
+        "--expected-skips", type=Path, action="append", default=[], metavar="FILE",
+        help="fail for every other skip, by name",
+    )  # fmt: skip
+    group.addoption("--budgets", action="store_true", help="what each family of tests costs")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(f"which accesses fail in sweeps: {SAMPLE}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "host_memory: needs a device that works on host memory; skipped with --board"
     )
+    Share.register(config)
+    if not hasattr(config, "workerinput"):
+        _register_reports(config)
     chip = config.getoption("board")
     if chip:
         from tests.board_option import BoardRun
@@ -32,10 +73,28 @@ def pytest_configure(config: pytest.Config) -> None:
         names = ("queue", "compiler", "iface", "dma")
         run = BoardRun(chip, *(config.getoption(name) for name in names))
         config.pluginmanager.register(run, "board-run")
+    elif choose(os.environ).kind is None:
+        os.environ["DEV"] = "CPU"
+
+
+def _register_reports(config: pytest.Config) -> None:
+    """What is said of a whole run, by the process that started it."""
+    lines = [line for path in config.getoption("expected_skips") for line in read(path)]
+    if config.getoption("expected_skips"):
+        skips = Skips(lines, part=config.getoption("share") < 1)
+        config.pluginmanager.register(skips, "expected-skips")
+    if config.getoption("budgets"):
+        config.pluginmanager.register(Budgets(), "budgets")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def earlier_objects_rest() -> None:
-    """What earlier modules left alive is not looked at again when a test collects garbage."""
+    """What earlier modules left alive is not looked at again when a test collects garbage.
+
+    Nor is a GPU given back that they lost on a board, whose process they may have killed.
+    """
+    from drivers.claim import lost
+
     gc.collect()
+    lost.forget()
     gc.freeze()

@@ -82,13 +82,25 @@ out:
   %new = add i64 %one, %never
   store volatile i64 %v2, ptr %scratch
   store i64 %new, ptr %at""",
+    # a1 dependent multiplications, and nothing but scratch is written
+    "spin": """
+  br label %spin
+spin:
+  %k = phi i64 [ 0, %body ], [ %k1, %spin ]
+  %v = phi i64 [ %i, %body ], [ %v1, %spin ]
+  %v1 = mul i64 %v, 6364136223846793005
+  %k1 = add i64 %k, 1
+  %again = icmp ult i64 %k1, %a1
+  br i1 %again, label %spin, label %out
+out:
+  store volatile i64 %v1, ptr %scratch""",
 }
 
 
 def kernel(name: str, **resources: int) -> Binary:
     """One of the kernels above, compiled."""
     text = _HEAD.format(name=name) + _LOOP.format(body=_BODIES[name])
-    if name == "slow":
+    if name in ("slow", "spin"):
         text = text.replace("[ %next, %body ]", "[ %next, %out ]")
     if name == "scratch":
         text += "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"

@@ -88,6 +88,10 @@ class FakeMachine:
     def exists(self, path: str) -> bool:
         return any(name == path or name.startswith(f"{path}/") for name in self.files)
 
+    def device_number(self, path: str) -> int:
+        self.readlink(path)
+        return 0
+
     def access(self, path: str, mode: int) -> bool:
         return self.exists(path) and path not in self.denied
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
-MUTATIONS = 20_000
+from tests.share import part
+
+MUTATIONS = part(20_000, 2_000)
 CPU_LIMIT_S = 0.25
 MEMORY_LIMIT_KIB = 64 << 10
 EXTREMES = (0, 1, 2, 7, 24, 63, 64, 0x7F, 0xFF, 0xFFF, 0xFFFF, 1 << 31, (1 << 32) - 1, 1 << 63,

@@ -92,8 +92,12 @@ class PciTree:
 
     def card(self, address: str, number: int) -> None:
         """The DRM nodes that a GPU's driver makes."""
-        for name in (f"card{number}", f"renderD{128 + number}"):
-            self.put(f"{BUS}/devices/{address}/drm/{name}/dev", "226:0")
+        for name, minor in ((f"card{number}", number), (f"renderD{128 + number}", 128 + number)):
+            self.put(f"{BUS}/devices/{address}/drm/{name}/dev", f"226:{minor}")
+
+    def node(self, path: str, number: str) -> None:
+        """A node that somebody made, anywhere."""
+        self.put(f"/rdev{path}", number)
 
     def connector(self, address: str, name: str, status: str, enabled: str) -> None:
         folder = f"{BUS}/devices/{address}/drm/{name.partition('-')[0]}/{name}"
@@ -165,6 +169,11 @@ class TreeWorld:
 
     def exists(self, path: str) -> bool:
         return self.at(path).exists()
+
+    def device_number(self, path: str) -> int:
+        """What lies beside the tree for the node that a link of /proc names."""
+        node = self.root / "rdev" / self.readlink(path).lstrip("/")
+        return os.makedev(*map(int, node.read_text().split(":"))) if node.is_file() else 0
 
     def access(self, path: str, mode: int) -> bool:
         return self.exists(path) and not any(path.startswith(name) for name in self.denied)

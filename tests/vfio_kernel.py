@@ -126,6 +126,10 @@ class VfioKernel:
     def exists(self, path: str) -> bool:
         return path in self.files
 
+    def device_number(self, path: str) -> int:
+        self.readlink(path)
+        return 0
+
     def access(self, path: str, mode: int) -> bool:
         return self.exists(path) and path not in self.options.denied
 

@@ -16,6 +16,11 @@ _NAVI10, _GFX10_STACK_LIMIT = 100100, 0x7000
 EOP_BYTES = 4096
 """src: kfd_queue_ctx_save_restore_size() eop_buffer_size of all chips here"""
 FIRST_MINOR = 128
+# src: Linux 6.12, amdkfd/kfd_topology.h HSA_CAP_*, kfd_topology.c kfd_topology_set_capabilities():
+# 4 watch points, doorbells of type 2.0, trap debugging; no SVMAPI, as without HSA_AMD_SVM.
+_CAPABILITY = 0x2003_A280
+_MORE = {"gfx9": 0x4_0000, "gfx12": 0x4000_0000}
+"""By family: debugging of single memory operations, of single ALU operations."""
 
 
 def _align(value: int, to: int) -> int:
@@ -65,7 +70,8 @@ def _properties(n: Numbers) -> Mapping[str, int]:
         "num_cp_queues": 24 if n.family == "gfx9" else 8,
         "cwsr_size": sizes.cwsr, "ctl_stack_size": sizes.ctl_stack,
         "max_engine_clk_fcompute": 2100, "local_mem_size": 0, "fw_version": 2140,
-        "capability": 0x28078780, "debug_prop": 1495, "sdma_fw_version": 24,
+        "capability": _CAPABILITY | _MORE.get(n.family, 0), "debug_prop": 1495,
+        "sdma_fw_version": 24,
         "unique_id": 0x5A17_0000_0000_0000 | n.target_version, "num_xcc": n.xccs,
         "max_engine_clk_ccompute": 4000,
     }  # fmt: skip

@@ -64,6 +64,15 @@ CHIPS = {
         "gfx10", 100300, 0x73BF, 80, 8, 2, 10,
         (10, 3, 0), (5, 2, 0), (2, 1, 0), (3, 3, 0), (11, 0, 7), sdma_engines=4, sdma_queues=8,
     ),
+    # MMHUB of the next two is taken for that of gfx1030: no source names it.
+    "gfx1031": Numbers(
+        "gfx10", 100301, 0x73DF, 40, 4, 2, 10,
+        (10, 3, 2), (5, 2, 2), (2, 1, 0), (3, 3, 1), (11, 0, 11), sdma_queues=8,
+    ),
+    "gfx1032": Numbers(
+        "gfx10", 100302, 0x73FF, 32, 4, 2, 8,
+        (10, 3, 4), (5, 2, 4), (2, 1, 0), (3, 3, 2), (11, 0, 12), sdma_queues=8,
+    ),
     "gfx942": Numbers(
         "gfx9", 90402, 0x74A1, 304, 32, 1, 10,
         (9, 4, 3), (4, 4, 2), (1, 8, 0), (7, 9, 0), (13, 0, 6), sdma_xgmi_engines=14,

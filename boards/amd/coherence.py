@@ -22,7 +22,10 @@ class Coherence:
     """The caches of every agent of a board, as far as they can go stale."""
 
     def __init__(self) -> None:
-        self.names = ["host"]
+        self._names = ["host"]
+        self._before: dict[int, tuple[int, str]] = {}
+        """When the last agent of a number retired, and its name."""
+        self._retired: list[int] = []
         self._now = 1
         self._released = np.zeros(_CAPACITY, np.int64)
         self._wrote = np.zeros(_CAPACITY, np.int64)
@@ -34,8 +37,11 @@ class Coherence:
 
         One `beyond_l2` writes memory itself; the others share an L2, which may hold older lines.
         """
-        number = len(self.names)
-        self.names.append(name)
+        number = self._retired.pop() if self._retired else len(self._names)
+        if number < len(self._names):
+            self._names[number] = name
+        else:
+            self._names.append(name)
         if number >= len(self._released):
             more = len(self._released)
             self._released = np.pad(self._released, (0, more))
@@ -45,6 +51,12 @@ class Coherence:
         self._beyond_l2[number] = beyond_l2
         self.acquire(number)
         return number
+
+    def retire(self, agent: int) -> None:
+        """`agent` is no more: its caches were written back, and its number goes to another."""
+        self.release(agent)
+        self._before[agent] = self._now, self._names[agent]
+        self._retired.append(agent)
 
     def release(self, agent: int) -> None:
         """What `agent` wrote may be seen by whoever acquires from now on."""
@@ -67,15 +79,20 @@ class Coherence:
         """Whether anything at all could be stale for `agent`."""
         return bool((self._wrote > self._seen[agent]).any())
 
-    def stale(self, agent: int, pool: Pool, lines: Lines) -> tuple[int, int] | None:
-        """(writer, offset) of a line that `agent` must not read yet, or None."""
+    def stale(self, agent: int, pool: Pool, lines: Lines) -> tuple[str, int] | None:
+        """(writer's name, offset) of a line that `agent` must not read yet, or None."""
         writer = pool.writer[lines]
         late = np.flatnonzero(pool.written_at[lines] > self._seen[agent][writer])
         if not len(late):
             return None
         at = int(late[0])
         line = lines.start + at if isinstance(lines, slice) else int(lines[at])
-        return int(writer[at]), line << LINE_SHIFT
+        return self._name(int(writer[at]), int(pool.written_at[line])), line << LINE_SHIFT
+
+    def _name(self, number: int, written_at: int) -> str:
+        """Who had a number then."""
+        retired, name = self._before.get(number, (0, ""))
+        return name if written_at < retired else self._names[number]
 
 
 def lines_of(offsets: Array, nbytes: int) -> Array:

@@ -113,6 +113,8 @@ class BusPanel:
             raise OSError(errno.EIO, f"the fault panel says so: {where}")
 
     def _due(self, access: str, where: str) -> Kind | None:
+        if not self._plan:
+            return None
         kind = self._plan.pop(self.count, None)
         if kind is not None:
             self.broke.append(f"{access} {where}")

@@ -26,7 +26,7 @@ class _Map:
     """Something that is mapped, and what is to be done once it is not."""
 
     region: Region | None = None
-    on_gone: Callable[[], None] | None = None
+    on_gone: Callable[[], object] | None = None
 
 
 class _Gone:
@@ -98,7 +98,7 @@ class ProcessMaps(Generic[FileT]):
 
     def _map_pieces(
         self, fd: int, pieces: Sequence[Piece], nbytes: int, write: bool,
-        within: Reservation | None, at: int, on_gone: Callable[[], None] | None = None,
+        within: Reservation | None, at: int, on_gone: Callable[[], object] | None = None,
     ) -> HostRegion:  # fmt: skip
         """Map the pieces of a file one after the other, or anonymous memory where `fd` is -1."""
         va = within.place(at, nbytes) if within is not None else host.reserve(nbytes)
@@ -119,7 +119,7 @@ class ProcessMaps(Generic[FileT]):
     def _map_stores(
         self, nbytes: int, store: Callable[[int, int, int], None],
         load: Callable[[int, int], int] = lambda off, nbytes: 0,
-        on_gone: Callable[[], None] | None = None,
+        on_gone: Callable[[], object] | None = None,
     ) -> RegisterRegion:  # fmt: skip
         """Registers: every store, and every load, is told."""
         number = self._new_map()

@@ -12,7 +12,7 @@ from boards.amd.cp_sync import apply_caches, caches_nv
 
 _CHUNK_BYTES = 1 << 22
 _RETRY_FOR_EVER = 0xFFF
-_UNCACHED = 3
+_UNCACHED, _ALWAYS = 3, 0
 _FILL_BYTE, _FILL_HALF, _FILL_DWORD = 0, 1, 2
 
 
@@ -78,6 +78,9 @@ def poll_regmem(context: Context, words: tuple[int, ...]) -> bool:
     function, memory = bits(words[0], 30, 28), bits(words[0], 31, 31)
     if function not in COMPARE:
         raise context.fault("reserved value", f"func {function}")
+    if not memory and function == _ALWAYS:
+        # src: ROCr amd_blit_sdma.cpp, SDMA_PKT_HDP_FLUSH: no address, and nothing to compare with
+        return True
     if not memory:
         # src: sdma_v6_0.c emit_hdp_flush: byte addresses of HDP_FLUSH_DONE, HDP_FLUSH_REQ.
         if not bits(words[0], 26, 26) or words[1] != 4 * HDP_FLUSH_DONE or (

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -28,8 +30,6 @@ class Checks:
     """Reads of VRAM that nobody has written."""
     coherence: bool = True
     """Reads of lines that another agent wrote and did not flush, or this one did not invalidate."""
-    alignment: bool = True
-    """Elements that do not lie on their own size, at most a dword."""
 
 
 @dataclass(slots=True)
@@ -47,19 +47,24 @@ class Shared:
     """Makes an agent's name unique on the board."""
 
 
+Agents: TypeAlias = "WeakValueDictionary[str, AgentSpace]"
+
+
 class AgentSpace:
     """`Space` of one agent; `agent` gives another one of the same tables."""
 
-    def __init__(
-        self, shared: Shared, name: str, agents: dict[str, AgentSpace] | None = None
-    ) -> None:
+    def __init__(self, shared: Shared, name: str, agents: Agents | None = None) -> None:
         self._shared, self.name = shared, name
         beyond = name.startswith("SDMA")
         self._number = shared.coherence.agent(f"{shared.prefix}{name}", beyond_l2=beyond)
-        self._agents = {} if agents is None else agents
+        self._agents: Agents = WeakValueDictionary() if agents is None else agents
         self._agents[name] = self
+        """Those of the same tables, for as long as somebody uses them."""
         self._defined_only = not name.startswith("SDMA")
         """Copying undefined bytes is no use of them."""
+
+    def __del__(self) -> None:
+        self._shared.coherence.retire(self._number)
 
     def agent(self, name: str) -> AgentSpace:
         found = self._agents.get(name)
@@ -74,7 +79,6 @@ class AgentSpace:
     def load(self, va: Addresses, nbytes: int) -> Words:
         if not len(va):
             return np.zeros((max(1, nbytes // _DWORD), 0), np.uint32)
-        self._aligned(va, nbytes, "read")
         run = self._one_run(va, nbytes, "read")
         if run is not None:
             return self._load_run(run, va, nbytes)
@@ -105,7 +109,6 @@ class AgentSpace:
     def store(self, va: Addresses, data: Words, nbytes: int) -> None:
         if not len(va):
             return
-        self._aligned(va, nbytes, "write")
         run = self._one_run(va, nbytes, "write")
         if run is not None:
             self._store_run(run, va, data, nbytes)
@@ -195,14 +198,6 @@ class AgentSpace:
             raise MemoryFault(kind, access, va, index)
         return run
 
-    def _aligned(self, va: Addresses, nbytes: int, access: str) -> None:
-        mask = np.uint64(min(nbytes, _DWORD) - 1)
-        if mask and self._shared.checks.alignment:
-            bad = va & mask
-            if bad.any():
-                index = int(np.argmax(bad != 0))
-                raise MemoryFault("misaligned", access, int(va[index]), index)
-
     def _one_run(self, va: Addresses, nbytes: int, access: str) -> Run | None:
         """The run that holds every element, or None when there is no such run."""
         run = self._shared.tlb.covering(int(va.min()), int(va.max()) + nbytes)
@@ -241,7 +236,7 @@ class AgentSpace:
             return
         found = coherence.stale(self._number, run.pool, _lines(off, nbytes, dense))
         if found is not None:
-            writer, where = coherence.names[found[0]], run.start + found[1] - run.offset
+            writer, where = found[0], run.start + found[1] - run.offset
             self._shared.find(
                 "stale read",
                 f"{self.name} reads what {writer} wrote to {self._shared.buffer_at(where)} "
@@ -263,12 +258,12 @@ class AgentSpace:
 
 def _poisoned(pool: Pool, off: Array, nbytes: int, words: Words) -> int | None:
     """Offset of a word that still is poison, among those that elements lie in."""
-    if nbytes < _DWORD:
-        index = np.unique(off >> 2)
+    if nbytes < _DWORD or (off & _DWORD - 1).any():
+        last = off + nbytes - 1 >> 2
+        steps = range(int((last - (off >> 2)).max()) + 1)
+        index = np.unique([np.minimum((off >> 2) + step, last) for step in steps])
         hit = pool.words[index] == _expected(index)
         return int(index[np.argmax(hit)]) << 2 if hit.any() else None
-    if (off & _DWORD - 1).any():
-        return None
     for i in range(nbytes // _DWORD):
         hit = words[i] == _expected((off >> 2) + i)
         if hit.any():

@@ -285,6 +285,10 @@ class Chunk:
 
 def bind(inst: Instruction) -> Run | None:
     """The function that executes an instruction, or None when there is none."""
+    if inst.dpp is not None and not inst.dpp.lanes:
+        control = inst.dpp.control
+        if control not in inst.family.dpp_controls:
+            raise UnsupportedOperand(f"DPP control {control:#x} of {inst.family.name}")
     if inst.encoding == "VOPD":
         return bind_dual(inst)
     if inst.name in inst.family.waits:

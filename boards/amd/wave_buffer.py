@@ -12,7 +12,7 @@ import numpy as np
 from boards.amd.isa.decode import VGPR, Instruction, Operand
 from boards.amd.isa.layout import Bits, Family
 from boards.amd.wave_atomics import apply_atomic
-from boards.amd.wave_memory import Lanes, guarded, merge_half, narrow
+from boards.amd.wave_memory import Lanes, guarded, merge_half, narrow, require_aligned
 from boards.amd.wave_operands import UnsupportedOperand
 from boards.amd.wave_scalar import scalar_reader
 from boards.amd.wave_state import Waves
@@ -247,6 +247,7 @@ def _atomic(inst: Instruction, match: re.Match[str]) -> Run:
         rows = np.stack([lanes.pick(w.vgpr[register + i][w.sel]) for i in range(data.dwords)])
         old = np.zeros((width // _DWORD, len(index)), np.uint32)
         if len(where):
+            require_aligned(w, inst, va[inside], width, where)
             old[:, inside] = apply_atomic(
                 name, va[inside], rows[:, inside],
                 lambda members: _read(w, inst, found, where[members], width),

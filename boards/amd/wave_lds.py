@@ -56,13 +56,13 @@ def _register(w: Waves, register: int, index: Array) -> Array:
 
 
 def _places(
-    w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int, unit: int = 4
+    w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int, unit: int = 1
 ) -> Array:
-    """Byte positions in the LDS of all workgroups, aligned to their size or `unit`.
+    """Byte positions in the LDS of all workgroups, multiples of `unit`.
 
     Raises: WaveFault out of the allocation.
     """
-    align = min(nbytes, unit) - 1
+    align = unit - 1
     if int(where.max()) + nbytes > w.lds_bytes or (where & align).any():
         raise _misplaced(w, inst, where, index, nbytes, align)
     bases = w.lds_bases
@@ -88,6 +88,12 @@ def _misplaced(
 def lds_load(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: int) -> Words:
     """Elements at byte offsets `where` for lanes at flat positions `index`: (dwords, n)."""
     at = _places(w, inst, where.astype(np.int64, copy=False), index, nbytes)
+    if _apart(at, nbytes):
+        rows = np.zeros((max(1, nbytes // 4), len(at)), np.uint32)
+        for i in range(nbytes):
+            octet = lds_load(w, inst, where + where.dtype.type(i), index, 1)[0]
+            rows[i // 4] |= octet << np.uint32(8 * (i % 4))
+        return rows
     w.observe_lds(inst, at, index, nbytes, write=False)
     word = at >> 2
     if nbytes >= 4:
@@ -95,6 +101,12 @@ def lds_load(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: in
     shift = (at & 3).astype(np.uint32) * np.uint32(8)
     part: Words = w.lds[word] >> shift & np.uint32((1 << 8 * nbytes) - 1)
     return part[None]
+
+
+def _apart(at: Array, nbytes: int) -> bool:
+    """Whether elements are taken apart into bytes: some lie across dwords."""
+    # src: LLVM AMDGPU.td, FeatureUnalignedDSAccess: gfx9 and later, memory being in UNALIGNED mode
+    return bool((at & min(nbytes, 4) - 1).any())
 
 
 def _dwords(rows: list[Array]) -> Words:
@@ -106,6 +118,11 @@ def lds_store(
 ) -> None:
     """Store columns of `data`; a later lane wins."""
     at = _places(w, inst, where.astype(np.int64, copy=False), index, nbytes)
+    if _apart(at, nbytes):
+        for i in range(nbytes):
+            octet = data[i // 4][None] >> np.uint32(8 * (i % 4))
+            lds_store(w, inst, where + where.dtype.type(i), index, octet, 1)
+        return
     w.observe_lds(inst, at, index, nbytes, write=True)
     if nbytes >= 4:
         for i in range(nbytes // 4):

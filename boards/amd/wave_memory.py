@@ -82,6 +82,22 @@ def guarded(
         ) from fault
 
 
+def require_aligned(w: Waves, inst: Instruction, va: Addresses, nbytes: int, lanes: Array) -> None:
+    """Atomics lie on their own size; loads and stores lie anywhere.
+
+    # src: LLVM AMDGPUUsage and GCNSubtarget.cpp: the HSA ABI has SH_MEM_CONFIG.ALIGNMENT_MODE
+    # UNALIGNED, which Linux sets (gfx_v11_0_constants_init()) and atomics are not subject to.
+    """
+
+    def refuse(addresses: Addresses) -> None:
+        bad = addresses & np.uint64(nbytes - 1)
+        if bad.any():
+            at = int(np.argmax(bad != 0))
+            raise MemoryFault("misaligned", "write", int(addresses[at]), at)
+
+    guarded(w, inst, refuse, va, lanes)
+
+
 class Lanes:
     """The active lanes of the selection: flat positions, or None when all are on."""
 
@@ -186,6 +202,8 @@ def read_elements(w: Waves, inst: Instruction, va: Array, lanes: Lanes, nbytes: 
         high = where >> _APERTURE_SHIFT
         shared = high == np.uint64(w.shared_base >> 32)
         private = high == np.uint64(w.private_base >> 32)
+        w.reached_lds = np.zeros(w.n, np.bool_)
+        w.reached_lds[lanes.index(w)[shared] // w.lanes] = True
         if shared.any() or private.any():
             return _flat_load(w, inst, where, lanes, nbytes, shared, private)
     words: Words = guarded(w, inst, w.memory.load, where, nbytes, lanes.index(w))
@@ -292,6 +310,7 @@ def _load(inst: Instruction, match: re.Match[str]) -> Run:
 
     def run(w: Waves) -> None:
         lanes = Lanes(w)
+        w.reached_lds = None
         if lanes.positions is not None and not len(lanes.positions):
             return
         words = read_elements(w, inst, where(w), lanes, nbytes)
@@ -341,6 +360,7 @@ def _atomic(inst: Instruction) -> Run:
         rows = [lanes.pick(w.vgpr[register + i][w.sel]) for i in range(data.dwords)]
         va = where(w)
         flat = lanes.pick(va)
+        require_aligned(w, inst, flat, width, lanes.index(w))
 
         def load(index: Array) -> Words:
             return read_elements(w, inst, va, _Subset(lanes.index(w)[index]), width)
@@ -350,6 +370,7 @@ def _atomic(inst: Instruction) -> Run:
             write_elements(w, inst, va, subset, values, width)
 
         old = apply_atomic(name, flat, np.stack(rows), load, store, returns=returns)
+        w.reached_lds = None
         if returns:
             for i in range(len(old)):
                 w.put(target + i, lanes.spread(w, old[i]), w.mask)

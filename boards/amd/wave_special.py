@@ -34,7 +34,7 @@ from boards.amd.wave_state import Waves
 from boards.amd.wave_types import Array
 from boards.amd.wave_vector import Run
 
-_ROW = 16
+_ROW, _HALF_WAVE = 16, 32
 _RENAMED = {
     "v_pk_add_i16": "v_add_nc_i16", "v_pk_sub_i16": "v_sub_nc_i16", "v_pk_add_u16": "v_add_nc_u16",
     "v_pk_sub_u16": "v_sub_nc_u16",
@@ -166,7 +166,9 @@ def _permlane64(inst: Instruction) -> Run:
     read, put = reader(inst, source, "u32"), writer(target, "u32")
 
     def run(w: Waves) -> None:
-        put(w, np.roll(read(w), w.lanes // 2, axis=1) if w.lanes == 64 else read(w), w.mask)
+        # src: RDNA3 ISA, V_PERMLANE64_B32: "treated as scalar NOP in wave32".
+        if w.lanes > _HALF_WAVE:
+            put(w, np.roll(read(w), _HALF_WAVE, axis=1), w.mask)
 
     return run
 

@@ -70,6 +70,8 @@ class Waves:
         self.plain_mode = self._indexed = False
         self.narrowed: Array | None = None
         """The lanes that write, while an instruction with DPP runs."""
+        self.reached_lds: Array | None = None
+        """Which of the selected waves the latest FLAT load took to LDS; None: it may be all."""
         self.lds_bytes = lds_bytes
         self.lds = np.full(groups * lds_bytes // 4 + 1, _POISON, np.uint32)
         self.shared_base, self.private_base = 0, 0

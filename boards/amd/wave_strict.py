@@ -151,7 +151,15 @@ class Observer:
                     tickets = self._pending.setdefault((kind, register), {})
                     if counter not in tickets:
                         tickets[counter] = np.full(w.count, _NEVER, np.int64)
-                    tickets[counter][w.sel] = ticket[w.sel]
+                    late = self._waves_of(w, t, counter)
+                    tickets[counter][late] = ticket[late]
+
+    def _waves_of(self, w: Waves, t: Touch, counter: str) -> Array:
+        """The selected waves whose result comes with `counter`: of a FLAT load, LDS's or not."""
+        reached = w.reached_lds
+        if t.counter != "flat" or reached is None or counter not in self.family.counters["lgkm"]:
+            return w.waves
+        return w.waves[reached]
 
     def wait(self, w: Waves, counter: str, count: int) -> None:
         """At most `count` operations of a counter are left."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
 from boards.amd.isa.vector_ops import OPS
+from boards.amd.wave_operands import constant
 from boards.amd.wave_state import EXEC, SGPRS
 
 _HIGH = 128
@@ -27,6 +28,8 @@ _BY_BIT = frozenset(
 )
 """Scalar pairs, bit by bit. Compilers make one of two operations of 32 bits where the upper one
 means nothing: the upper half of the result is then as undefined as what it was made of."""
+_FIELDS = frozenset({"s_bfe_i64", "s_bfe_u64"})
+"""LLVM widens a short number with them and leaves the half that they skip undefined."""
 _PAIR, _QUAD = 2, 4
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
@@ -151,6 +154,8 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
             o = _picked(inst, o, number - targets)
         if number == 1 and _merges(inst):
             continue
+        if number == 1 and inst.meaning in _FIELDS:
+            o = _field(inst, o)
         (writes if number < targets else reads).append(o)
     _implied(inst, reads)
 
@@ -173,6 +178,17 @@ def _picked(inst: Instruction, o: Operand, source: int) -> Operand:
     f = inst.fields
     low, high = f["op_sel"] >> source & 1, (f["hi_ab"] | f["hi_c"] << 2) >> source & 1
     return o._replace(code=o.code + low, dwords=1) if low == high else o
+
+
+def _field(inst: Instruction, o: Operand) -> Operand:
+    """The dwords that a bit field of a pair lies in, where offset and width are constants."""
+    # src: RDNA3 ISA, S_BFE_I64: offset in 5:0 of source 1, width in 22:16.
+    control = constant(inst.operands[2].code, "u32", inst.literal)
+    if control is None:
+        return o
+    first, width = control & 0x3F, control >> 16 & 0x7F
+    last = min(first + max(width, 1), 64) - 1
+    return o._replace(code=o.code + first // 32, dwords=last // 32 - first // 32 + 1)
 
 
 def _targets(inst: Instruction) -> int:

@@ -225,7 +225,7 @@ def _function(inst: Instruction, op: Op, reads: Sequence[Reader]) -> Callable[[W
     if clamp and kind == "p":
         raise UnsupportedOperand(f"clamp of {inst.meaning}")
     if clamp and not is_float and kind != "m":
-        return _saturating(op, reads, kind)
+        return _saturating(inst, op, reads, kind)
     if (omod and not is_float) or (is_float and len(op.results) > 1 and (omod or clamp)):
         raise UnsupportedOperand(f"output modifiers of {inst.meaning}")
     if not is_float:
@@ -269,11 +269,22 @@ def _plain(function: Callable[..., Any], reads: Sequence[Reader]) -> Callable[[W
     return lambda w: function(*[read(w) for read in reads])
 
 
-def _saturating(op: Op, reads: Sequence[Reader], kind: str) -> Callable[[Waves], Any]:
-    """Integer clamp: the exact result limited to the type's range."""
-    if BITS[kind] > 32 or len(op.results) > 1:
+def _saturating(
+    inst: Instruction, op: Op, reads: Sequence[Reader], kind: str
+) -> Callable[[Waves], Any]:
+    """Integer clamp: the exact result limited to the type's range; a carry stays what it was."""
+    if BITS[kind] > 32:
         raise UnsupportedOperand("clamp of a 64-bit integer")
     info = np.iinfo(np.dtype(f"{kind[0]}{BITS[kind] // 8}"))
+    if len(op.results) > 1:
+        plain = _plain(op.function, reads)
+        limit = info.dtype.type(info.min if "sub" in inst.meaning else info.max)
+
+        def carried(w: Waves) -> tuple[Array, Array]:
+            total, carry = plain(w)
+            return np.where(carry, limit, total), carry
+
+        return carried
 
     def run(w: Waves) -> Array:
         wide = op.function(*[read(w).astype(np.int64) for read in reads])

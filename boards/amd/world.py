@@ -47,6 +47,9 @@ class BoardWorld(ProcessMaps[File], BareFiles):
         self.name, self.hardware = name, hardware
         self._tree, self._pids = Tree(files), pids
         self._kfd: Kfd | None = None
+        self._opener = 0
+        self.denied: set[str] = set()
+        """Device nodes that this process's user may not open."""
         self.panel = Panel(hardware, self._process, self.kill)
 
     @property
@@ -74,6 +77,8 @@ class BoardWorld(ProcessMaps[File], BareFiles):
     def open(self, path: str, flags: int) -> int:
         if not self._tree.exists(path):
             raise OSError(errno.ENOENT, f"no {path}")
+        if path in self.denied:
+            raise OSError(errno.EACCES, f"{path} is another group's")
         gpu = next((gpu for gpu in self.hardware.gpus if gpu.node == path), None)
         kfd = self._open_kfd() if path == "/dev/kfd" else None
         if gpu is None and kfd is None and flags & (os.O_WRONLY | os.O_RDWR):
@@ -81,8 +86,9 @@ class BoardWorld(ProcessMaps[File], BareFiles):
         return self._install(File(path, gpu, kfd))
 
     def _open_kfd(self) -> Kfd:
-        """src: kfd_open(): one process, however often it opens."""
-        if self._kfd is None:
+        """src: kfd_open(): one process, however often it opens; a child after fork is another."""
+        if self._kfd is None or self._opener != os.getpid():
+            self._opener = os.getpid()
             process = Process(self.hardware, self._pids())
             process.memory.allocating = self.panel.before_alloc
             self._kfd = Kfd(process, self._acquire_vm)
@@ -126,8 +132,15 @@ class BoardWorld(ProcessMaps[File], BareFiles):
     def exists(self, path: str) -> bool:
         return self._tree.exists(path)
 
+    def device_number(self, path: str) -> int:
+        if not self._tree.exists(path):
+            raise OSError(errno.ENOENT, path)
+        return 0
+
     def access(self, path: str, mode: int) -> bool:
         device = path.startswith("/dev/")
+        if path in self.denied:
+            return False
         return self._tree.exists(path) and (device or not mode & (os.W_OK | os.X_OK))
 
     # ioctl

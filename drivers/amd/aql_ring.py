@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
-from drivers.amd.ring import FULL_S, About, AnyLauncher, Ring, wrong_kind
-from drivers.base.errors import BadArgument, Hang
+from drivers.amd.ring import About, AnyLauncher, Ring, wrong_kind
+from drivers.base.errors import BadArgument
 from queues import amd_words, pm4
 from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, PACKET_FORMAT, AqlLauncher, jump
 from queues.amd_launch import Block, Scratch, Target
@@ -21,8 +21,10 @@ from queues.pm4 import DataSel
 
 SLOTS: Final = 1024
 RING_BYTES: Final = SLOTS * PACKET_BYTES
-SIDE_BYTES: Final = 1024
-"""Of every slot in the second memory."""
+MOST_ARGUMENTS_BYTES: Final = 4096
+"""Of one kernel."""
+SIDE_BYTES: Final = MOST_ARGUMENTS_BYTES + 64
+"""Of every slot in the second memory: a page apart, all slots would share one set of host cache."""
 # src: ROCR inc/amd_hsa_queue.h amd_queue_t, inc/hsa.h hsa_queue_t: byte offsets
 _TYPE_OFF, _BASE_OFF, _SIZE_OFF, _APERTURES_OFF, _READ_OFF_OFF = 0, 8, 24, 64, 136
 _TMPRING_OFF, _PROPERTIES_OFF = 140, 180
@@ -88,20 +90,9 @@ class AqlRing(Ring):
         if self.put + count > self.limit:
             if self.broken is not None:
                 raise self.broken.with_traceback(None)
-            mark = self.put + count - SLOTS + 1
-            if self.done < mark and not self.wait_done(mark, FULL_S):
-                raise self._full()
+            self.wait_free(self.put + count - SLOTS + 1)
             self.limit = self.done + SLOTS - 1
         return self.put % SLOTS
-
-    def _full(self) -> Hang:
-        dump = self.dump()
-        return Hang(
-            f"{self.name} is full and made no progress for {FULL_S:g} s; it waits at\n{dump}\n",
-            queue=self.name,
-            dump=dump,
-            hint="signal what it waits for, or synchronize() to recover",
-        )
 
     def commit(self, count: int) -> None:
         """What was written at `room` is complete: tell the hardware."""
@@ -114,14 +105,17 @@ class AqlRing(Ring):
         if not isinstance(launcher, AqlLauncher):
             raise wrong_kind(self.name)
         slot = self.room(1)
-        values = launcher.values(self._arguments(launcher, words, slot), grid)
+        off = slot * SIDE_BYTES
+        launcher.put(self._side, off, words, grid)
+        values = launcher.values(self._side_va + off, grid)
         launcher.pack_into(self.bytes, slot * PACKET_BYTES, *values)
         self.commit(1)
 
     def quick(self, launcher: AnyLauncher, words: Sequence[int], grid: int) -> None:
         """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
-        if not isinstance(launcher, AqlLauncher):
-            raise wrong_kind(self.name)
+        if type(launcher) is not AqlLauncher:
+            self.launch(launcher, words, (grid, 1, 1))
+            return
         slot = self.room(1) if self.put >= self.limit else self.put % SLOTS
         off = slot * SIDE_BYTES
         launcher.pack_arguments(self._side, off, *words)
@@ -131,11 +125,6 @@ class AqlRing(Ring):
         self.put = put = self.put + 1
         self.write_pointer[0] = put
         self.ring_doorbell(put - 1)
-
-    def _arguments(self, launcher: AqlLauncher, words: Sequence[int], slot: int) -> int:
-        off = slot * SIDE_BYTES
-        launcher.pack_arguments(self._side, off, *words)
-        return self._side_va + off
 
     def emit(self, words: Sequence[int]) -> None:
         """PM4 packets, which the slot's packet jumps to."""

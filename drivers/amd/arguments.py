@@ -9,7 +9,7 @@ from drivers.amd.memory import AmdBuffer
 from drivers.amd.program import AmdProgram
 from drivers.amd.signal import AmdSignal
 from drivers.base.contracts import Grid
-from drivers.base.errors import BadArgument
+from drivers.base.errors import BadArgument, UseAfterFree
 from queues.amd_contracts import Item
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def word(device: AmdDevice, value: object) -> int:
     """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
     if isinstance(value, AmdBuffer):
         if value.device is not device and device not in value.others:
+            gone = value.device.compute.broken
+            if isinstance(gone, UseAfterFree):  # closed, or of the process this was forked from
+                raise gone.with_traceback(None)
             raise BadArgument(
                 f"{value!r} belongs to {value.device!r}, not to {device!r}",
                 hint="copy it to this device, or map_to() it, first",

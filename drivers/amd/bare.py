@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 from drivers.amd.claim_chips import known
@@ -13,7 +14,9 @@ from drivers.amd.pci.opening import chip_of
 from drivers.amd.pci.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
+from drivers.base.interrupts import deferred
 from drivers.base.pci import StateStore
+from drivers.base.undo import whole
 from drivers.claim.claim import claim
 from drivers.pci.functions import PciFunction, gpus
 from drivers.pci.session import open_session
@@ -58,8 +61,22 @@ def looked_at(
 
     `trace` is a file for every access. Raises: Busy with the pid of whoever uses it, Refused.
     """
+    gpu, closing = whole(
+        partial(_look, world, state, function, trace), lambda looked: looked[1].close()
+    )
+    try:
+        yield gpu
+    finally:
+        with deferred():
+            closing.close()
+
+
+def _look(
+    world: World, state: StateStore, function: PciFunction, trace: str | None
+) -> tuple[BareGpu, ExitStack]:
     with ExitStack() as stack:
         file = None if trace is None else stack.enter_context(TraceFile(trace, world))
         claimed = stack.enter_context(claim(world, state, function.address, known))
         session = stack.enter_context(open_session(world, claimed))
-        yield identify(session, chip_of(function), function.device, file)
+        gpu = identify(session, chip_of(function), function.device, file)
+        return gpu, stack.pop_all()

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from drivers.amd.iface import HardwareQueue
-from drivers.amd.ring import FULL_S, SLACK_BYTES, About, Ring
-from drivers.base.errors import Hang
+from drivers.amd.ring import SLACK_BYTES, About, Ring
 from queues import sdma
 from queues.sdma import Engine
 
@@ -57,15 +56,7 @@ class CopyRing(Ring):
         return at
 
     def _wait_free(self, nbytes: int) -> None:
-        mark = self.put + nbytes + SLACK_BYTES - self.ring_bytes
-        if self.done < mark and not self.wait_done(mark, FULL_S):
-            raise Hang(
-                f"{self.name} is full and made no progress for {FULL_S:g} s; it waits at\n"
-                f"{self.dump()}\n",
-                queue=self.name,
-                dump=self.dump(),
-                hint="signal what it waits for, or synchronize() to recover",
-            )
+        self.wait_free(self.put + nbytes + SLACK_BYTES - self.ring_bytes)
 
     def emit(self, packets: Iterable[Sequence[int]]) -> None:
         """Packets in order, the progress behind them, and one doorbell."""

@@ -14,6 +14,7 @@ from drivers.amd.graphs import AqlGraph, GraphMemory, Pm4Graph
 from drivers.amd.iface import Apertures, Iface, Memory
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.nodes import GpuNode
+from drivers.amd.patience import HANG_S
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram, load
 from drivers.amd.queues import ComputeRing, Queues
@@ -22,13 +23,15 @@ from drivers.amd.signal import AmdSignal, checked_value
 from drivers.amd.staging import Staging
 from drivers.base.buffer import flat
 from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
-from drivers.base.errors import BadArgument
+from drivers.base.errors import BadArgument, DeviceFault
+from drivers.base.interrupts import deferred
 from drivers.base.undo import run_all
 from queues import amd_words
 from queues.amd_aql import AqlLauncher
 from queues.amd_compute import AmdComputeQueue
 from queues.amd_contracts import Item
 from queues.amd_copy import AmdCopyQueue
+from queues.amd_hidden import HiddenAqlLauncher, HiddenLauncher
 from queues.amd_launch import Block, Kernel, Launcher, Scratch, Target
 from queues.pm4 import CHIPS
 from queues.sdma import Engine
@@ -52,13 +55,14 @@ class AmdDevice(Queues):
         iface: Iface,
         apertures: Apertures | None,
         compilers: tuple[str, ...],
+        hang_s: float = HANG_S,
     ) -> None:
         self.node, self.compilers = iface.node, compilers
         node, chip = iface.node, iface.chip
         target = Target(
             CHIPS[chip.name], chip.family.architected_scratch, chip.family.privileged, node.num_xcc
         )
-        super().__init__(name, iface, target, apertures, node.vram_bytes)
+        super().__init__(name, iface, target, apertures, node.vram_bytes, hang_s)
         self.limits = _limits(chip, node)
         self._scratch = ScratchMemory(iface)
         self._programs: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
@@ -85,10 +89,12 @@ class AmdDevice(Queues):
     def prepare(self, kernel: Kernel, block: Block, tells: bool) -> Launcher | AqlLauncher:
         """A launch of `kernel` that only needs its arguments."""
         if isinstance(self.compute, AqlRing):
-            return AqlLauncher(kernel, block)
+            return (HiddenAqlLauncher if kernel.hidden else AqlLauncher)(kernel, block)
         scratch = self._scratch.now if kernel.private_bytes else Scratch()
-        progress_va = self.compute.progress_va if tells else 0
-        return Launcher(self.target, kernel, scratch, block, progress_va)
+        ring = self.compute
+        va = ring.progress_va if tells else ring.step_va
+        kind = HiddenLauncher if kernel.hidden else Launcher
+        return kind(self.target, kernel, scratch, block, va, in_graph=not tells)
 
     def ensure_scratch(self, kernel: Kernel) -> None:
         """Enough private memory for `kernel`; every prepared launch learns where it is."""
@@ -193,6 +199,7 @@ class AmdDevice(Queues):
             with self._stager() as staging:
                 staging.copy_in(self.copies, va, flat(src), self.wait_ring)
             self.stale = True
+            self.invalidate_sharers()
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         """Copy the start of `src` to host memory, after everything submitted before."""
@@ -283,14 +290,20 @@ class AmdDevice(Queues):
     # Closing
 
     def close(self) -> None:
-        """Destroy the queues, free everything. A second close does nothing.
+        """Destroy the queues, free everything; Ctrl-C waits for the end of it.
 
-        Raises: the first error, when everything had its turn.
+        A second close gives back what the first one could not, and otherwise does nothing.
+        Raises: the first error, when everything had its turn; a fault not reported yet is one.
         """
-        if self._closed:
-            return
+        with deferred():
+            if self._closed:
+                self.iface.close()
+            else:
+                self._close()
+
+    def _close(self) -> None:
         self._closed = True
-        parts = [self.close_queues, self._scratch.close]
+        parts = [self.last_fault, self.close_queues, self._scratch.close]
         if self._staging is not None:
             parts.append(self._staging.close)
         parts += [bo.free for bo in self._old_scratch]
@@ -303,7 +316,13 @@ class AmdDevice(Queues):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
+        error = exc[1]
+        try:
+            self.close()
+        except DeviceFault as fault:
+            if not isinstance(error, BaseException):
+                raise
+            error.add_note(f"and a fault was reported at close: {fault}")
 
 
 def _limits(chip: Chip, node: GpuNode) -> Limits:

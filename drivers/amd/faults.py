@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeAlias
 from drivers.amd.iface import PageFault, Reset, Trouble
 from drivers.amd.memory import Block
 from drivers.amd.ring import DUMP_BYTES, DUMP_LINES, Ring
-from drivers.base.errors import DeviceFault, Hang, MalformedInput
+from drivers.base.errors import DeviceFault, DeviceTimeout, Hang, MalformedInput
 from queues.amd_launch import PGM_SHIFT
 from queues.decode import decode, decoder, dump, words_of
 from queues.packet_layout import Packet
@@ -210,18 +210,45 @@ def _reset(device: Device, cause: str, reset: Reset, names: list[str], ring: Rin
     )
 
 
-def hang(device: Device, ring: Ring, timeout_s: float, *, parked: bool) -> Hang:
+def hang(device: Device, ring: Ring, *, parked: bool) -> Hang:
     """The error for a queue that does not progress, with what it stands at.
 
     A `parked` one waits for a signal and goes on when that comes; others are replaced.
     """
-    text, names = stands_at(device, ring), kernels(device, ring)
-    about = f" in kernel {' or '.join(map(repr, names))}" if names else ""
+    text = stands_at(device, ring)
     return Hang(
-        f"{ring.name} made no progress for {timeout_s:g} s{about}; it stands at\n{text}\n",
+        f"{ring.name} made no progress for {ring.hang_s:g} s{_inside(device, ring)}; "
+        f"it stands at\n{text}\n",
         queue=ring.name,
         dump=text,
         hint="Signal what it waits for; the queue goes on then"
         if parked
-        else f"Wait longer, or look for a loop that does not end; {_RECOVERED}",
+        else "Look for a loop that does not end, or give kernels more time "
+        f"(AMD_HANG_S, in seconds; 0 for no limit); {_RECOVERED}",
     )
+
+
+def late(device: Device, ring: Ring, timeout_s: float, *, parked: bool) -> DeviceTimeout:
+    """The error for a caller whose time is over; the queue goes on with what it has."""
+    return DeviceTimeout(
+        f"{ring.name} is not done after {timeout_s:g} s; it is at\n{stands_at(device, ring)}\n",
+        register=ring.name,
+        last=ring.done,
+        hint=f"{'Signal what it waits for' if parked else 'Wait again'}; nothing was lost",
+    )
+
+
+def unsignalled(name: str, last: int, value: int, timeout_s: float, *, busy: bool) -> DeviceTimeout:
+    """The error for a signal that did not come; whatever the queues do goes on."""
+    return DeviceTimeout(
+        f"a signal is at {last} after {timeout_s:g} s, not at {value}, "
+        f"and {name} {'still has work' if busy else 'has no work left'}",
+        register="signal",
+        last=last,
+        hint="wait again; nothing was lost" if busy else "submit the work that signals it",
+    )
+
+
+def _inside(device: Device, ring: Ring) -> str:
+    names = kernels(device, ring)
+    return f" in kernel {' or '.join(map(repr, names))}" if names else ""

@@ -98,7 +98,10 @@ def _lines(nbytes: int) -> int:
 
 
 class Pm4Graph(GraphMemory):
-    """One indirect buffer; a replay is a jump to it and the ring's progress behind that."""
+    """One indirect buffer; a replay is a jump to it and the ring's progress behind that.
+
+    Each launch in it writes its number to the ring's `step_va` when it is done.
+    """
 
     def __init__(self, device: AmdDevice, items: Sequence[Item], ring: Pm4Ring) -> None:
         super().__init__(device, items)
@@ -110,7 +113,7 @@ class Pm4Graph(GraphMemory):
             )
         at = 0
         for item in items:
-            self._arguments.append(self._put(item, at))
+            self._arguments.append(self._put(item, at, len(self._arguments) + 1))
             at += self.size(item)
         self._jump = ring.packed((), pm4.indirect_buffer(ib_base=self.gpu_va, ib_size=nwords))
 
@@ -128,8 +131,8 @@ class Pm4Graph(GraphMemory):
             return _lines(WORD_BYTES * len(item.words))
         return _lines(self._launcher(item).nbytes)
 
-    def _put(self, item: Item, at: int) -> int:
-        """Write one step; the byte of its arguments."""
+    def _put(self, item: Item, at: int, number: int) -> int:
+        """Write step `number`, from 1 on; the byte of its arguments."""
         if item.program is None:
             words = [*item.words]
             pad = (self.size(item) - WORD_BYTES * len(words)) // WORD_BYTES
@@ -138,7 +141,7 @@ class Pm4Graph(GraphMemory):
             return 0
         launcher = self._launcher(item)
         arguments = at + launcher.arguments_off
-        values = launcher.values(item.values, self.gpu_va + arguments, item.grid, 0)
+        values = launcher.values(item.values, self.gpu_va + arguments, item.grid, number)
         launcher.pack_into(self.view, at, *values)
         return arguments
 
@@ -187,7 +190,7 @@ class AqlGraph(GraphMemory):
             struct.pack_into(PACKET_FORMAT, self._packets, packet_at, *packet)
             return
         launcher = self._launcher(item)
-        launcher.pack_arguments(self.view, at, *item.values)
+        launcher.put(self.view, at, item.values, item.grid)
         values = launcher.values(self.gpu_va + at, item.grid)
         launcher.pack_into(self._packets, packet_at, *values)
 

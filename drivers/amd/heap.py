@@ -48,6 +48,8 @@ class Heap(ABC):
         """Until when the compute queue uses memory that was handed out again nevertheless."""
         self._peers: weakref.WeakSet[Heap] = weakref.WeakSet()
         """Other GPUs that reach memory of this one."""
+        self._sharers: weakref.WeakSet[Heap] = weakref.WeakSet()
+        """Those, and GPUs whose memory this one reaches: their caches may hold what it writes."""
         self._signals: weakref.WeakSet[AmdSignal] = weakref.WeakSet()
         self._closed = False
 
@@ -177,6 +179,11 @@ class Heap(ABC):
     def reached_by(self, other: Heap) -> None:
         """Another GPU uses memory of this one: reuse it once that is idle, too."""
         self._peers.add(other)
+
+    def share_with(self, other: Heap) -> None:
+        """Both may cache a buffer of this one, and neither sees the other's caches."""
+        self._sharers.add(other)
+        other._sharers.add(self)
 
     def _free(self, home: Home) -> None:
         if isinstance(home, Block):

@@ -9,7 +9,7 @@ from typing import Final
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.iface import Memory, Plan
 from drivers.base.contracts import Region
-from drivers.base.errors import Unsupported, UseAfterFree
+from drivers.base.errors import Unsupported, UseAfterFree, during
 from drivers.base.undo import run_all
 
 WRITE_OFF: Final = 56
@@ -21,13 +21,17 @@ _ORDERED: Final = frozenset({"x86_64", "AMD64"})
 """What `platform.machine()` calls x86-64."""
 
 
-def store64(region: Region, off: int) -> Callable[[int], None]:
-    """A function that stores one 64-bit word, as fast as the region allows."""
+def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int], None]:
+    """A function that stores one 64-bit word, as fast as the region allows; errors say `name`."""
     try:
         words = region.view().cast("Q")
     except Unsupported:  # registers that are not memory
-        write = region.write64
-        return lambda value: write(off, value)
+
+        def write(value: int) -> None:
+            with during(name):
+                region.write64(off, value)
+
+        return write
     check_order(platform.machine())
     place = words[off // _WORD_BYTES : off // _WORD_BYTES + 1]
 

@@ -208,7 +208,10 @@ class Iface(Protocol):
         """No queue runs any more after this trouble: what everything raises from now on."""
 
     def close(self) -> None:
-        """Leave the GPU; its queues are closed and its memory is freed."""
+        """Leave the GPU; its queues are closed and its memory is freed.
+
+        A second close does what the first one could not, and otherwise nothing.
+        """
 
 
 def signal_at(iface: Iface, va: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from drivers.amd.chips import Chip
@@ -19,9 +19,12 @@ from drivers.amd.look import Gpu as Seen
 from drivers.amd.look import look
 from drivers.amd.nodes import GpuNode
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, DeviceGone, NotFound, Unsupported
+from drivers.base.errors import Denied, DeviceError, DeviceGone, NotFound, Unsupported
 from drivers.base.undo import Undo, run_all
+from drivers.choice import VisibleList
 
+_SHOWN: Final = 4
+"""Hidden GPUs that an error names."""
 _EVICTS_NOT: Final = "amdgpu.no_queue_eviction_on_vm_fault=1"
 
 
@@ -109,12 +112,12 @@ class KfdIface(Gpu):
         run_all([self._doorbells.close, self.events.close])
 
 
-def open_kfd(world: World, index: int) -> KfdIface:
+def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> KfdIface:
     """The GPU with this number among those that KFD manages and that are supported.
 
     Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel refuses.
     """
-    seen = _chosen(world, index)
+    seen = _chosen(world, index, visible)
     chip, area, node = seen.chip, seen.area, seen.node
     if chip is None or area is None:
         raise Unsupported(f"KFD node {node.index} is not supported")
@@ -129,18 +132,36 @@ def open_kfd(world: World, index: int) -> KfdIface:
     return iface
 
 
-def _chosen(world: World, index: int) -> Seen:
-    """The GPU with this number among those that are supported. Raises: what is in the way."""
-    found = look(world)
+def _chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> Seen:
+    """The GPU with this number among those that can be opened. Raises: what is in the way."""
+    found = look(world, visible)
     if found.problem is not None:
         raise found.problem
-    supported = [gpu for gpu in found.gpus if gpu.supported]
-    if index < len(supported):
-        return supported[index]
-    for gpu in found.gpus:
+    numbered = [gpu for gpu in found.gpus if gpu.numbered]
+    if index < len(numbered):
+        return numbered[index]
+    left = [gpu for gpu in found.gpus if not gpu.masked]
+    for gpu in left:
+        if gpu.supported:
+            _refuse_render(world, gpu)
+    for gpu in left:
         if gpu.problems:
             raise gpu.problems[0]
+    masked = [f"{gpu.node.pci_address}: {gpu.masked}" for gpu in found.gpus if gpu.masked]
     raise NotFound(
-        f"there is no AMD:{index}: KFD manages {len(supported)} supported GPUs",
+        "; ".join(
+            [
+                f"there is no AMD:{index}: KFD manages {len(numbered)} supported GPUs",
+                *masked[:_SHOWN],
+            ]
+        ),
         hint="python -m drivers.amd.probe shows them",
     )
+
+
+def _refuse_render(world: World, gpu: Seen) -> None:
+    """Raises: NotFound or Denied for a supported GPU whose render node cannot be opened."""
+    render = gpu.render
+    if not render.ok:
+        kind = Denied if world.exists(render.path) else NotFound
+        raise kind(f"{gpu.node.pci_address}: {render.reason}", hint=render.advice)

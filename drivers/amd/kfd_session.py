@@ -10,7 +10,6 @@ outlive every device, and a device that is opened again finds them here.
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable
 from functools import partial
 from threading import RLock
@@ -28,6 +27,7 @@ from drivers.amd.kfd_process import (
 )
 from drivers.amd.look import KFD_PATH
 from drivers.amd.nodes import GpuNode
+from drivers.base import forks
 from drivers.base.contracts import Region, World
 from drivers.base.errors import Busy, DeviceError, UseAfterFree
 from drivers.base.undo import Undo, run_all
@@ -58,7 +58,12 @@ class Session:
         """GPUs that run nothing of this process any more, and why."""
         self.forked = False
         """Whether this is a child of the process that it belongs to."""
-        _sessions.add(self)
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """The kernel refuses a child that uses its parent's file: it enters anew."""
+        self.forked = True
+        self.lock = RLock()  # a thread that is not here may hold the old one
 
     def check_process(self) -> None:
         """Raises: UseAfterFree in a child of the process that entered /dev/kfd."""
@@ -137,15 +142,3 @@ def enable_runtime(session: Session) -> None:
     """
     if has("AMDKFD_IOC_RUNTIME_ENABLE", session.minor):
         RUNTIME_ENABLE(session.world, session.fd, RuntimeEnableArgs(mode_mask=0))
-
-
-_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """The kernel refuses a child that uses its parent's file: it enters anew."""
-    for session in list(_sessions):
-        session.forked = True
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -28,7 +28,7 @@ from drivers.amd.kfd_event import (
     WaitResult,
 )
 from drivers.base.contracts import Region
-from drivers.base.errors import MalformedInput, UseAfterFree
+from drivers.base.errors import MalformedInput
 from drivers.base.undo import Undo, run_all
 
 _SIGNAL, _MEMORY, _HARDWARE = range(3)
@@ -106,10 +106,10 @@ class Events:
         )
 
     def close(self) -> None:
-        """Destroy the events; the event page stays the process's."""
+        """Destroy the events, once; the event page stays the process's."""
         ids, self._ids = self._ids, ()
         if not ids:
-            raise UseAfterFree("events were closed twice")
+            return
         steps = [partial(_destroy, self.gpu, event_id) for event_id in ids]
         run_all([*steps, *(array.close for array in self._arrays)])
 

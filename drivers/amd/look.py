@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from drivers.amd.chips import Chip, chip_of
 from drivers.amd.cwsr import SaveArea, save_area
 from drivers.amd.discovery import IpBlock, check_chip, read_ip_blocks
 from drivers.amd.nodes import GpuNode, Topology
 from drivers.amd.topology import read_topology
+from drivers.amd.visible import select
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
+from drivers.choice import VisibleList
 from drivers.machine.buses import AMD, pci_gpus
 from drivers.machine.system import current_user
 from drivers.machine.text import hex_number
@@ -44,11 +47,20 @@ class Gpu:
     blocks: tuple[IpBlock, ...] = ()
     firmware: dict[str, int] = field(default_factory=dict)
     problems: tuple[DeviceError, ...] = ()
+    notes: tuple[DeviceError, ...] = ()
+    """Files that inform alone and could not be read: what they say is not known, no more."""
+    masked: str = ""
+    """Why it is not left to this process, if a variable of the environment says so."""
 
     @property
     def supported(self) -> bool:
         """Whether the chip is known and nothing contradicts it."""
         return self.chip is not None and not self.problems
+
+    @property
+    def numbered(self) -> bool:
+        """Whether it is one of AMD:0, AMD:1, ...: this process may use and open it, too."""
+        return self.supported and self.render.ok and not self.masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +78,18 @@ class Look:
 
     kfd: Access
     gpus: tuple[Gpu, ...] = ()
+    """Those left to this process first, in the order that the environment gives them."""
     hidden: tuple[int, ...] = ()
     unmanaged: tuple[Unmanaged, ...] = ()
     problem: DeviceError | None = None
+
+    def names(self) -> list[str]:
+        """AMD:0, AMD:1, ... for those that can be opened, in their order; "-" for the others."""
+        number, given = 0, []
+        for gpu in self.gpus:
+            given.append(f"AMD:{number}" if gpu.numbered else "-")
+            number += gpu.numbered
+        return given
 
 
 def access(world: World, path: str) -> Access:
@@ -108,8 +129,9 @@ def firmware(world: World, node: GpuNode) -> dict[str, int]:
 
 
 def look_at(world: World, node: GpuNode) -> Gpu:
-    """Everything about one GPU; each thing that cannot be read is a problem of its own."""
+    """Everything about one GPU. What KFD does not need is a note where it cannot be read."""
     problems: list[DeviceError] = []
+    notes: list[DeviceError] = []
     chip, area = None, None
     blocks: tuple[IpBlock, ...] = ()
     versions: dict[str, int] = {}
@@ -120,16 +142,25 @@ def look_at(world: World, node: GpuNode) -> Gpu:
         problems.append(error)
     try:
         blocks = read_ip_blocks(world, node)
-        if chip is not None:
-            check_chip(chip, blocks)
     except DeviceError as error:
-        problems.append(error)
+        notes.append(error)
+    else:
+        problems += _contradiction(chip, blocks)
     try:
         versions = firmware(world, node)
     except DeviceError as error:
-        problems.append(error)
+        notes.append(error)
     render = access(world, node.render_path)
-    return Gpu(node, render, chip, area, blocks, versions, tuple(problems))
+    return Gpu(node, render, chip, area, blocks, versions, tuple(problems), tuple(notes))
+
+
+def _contradiction(chip: Chip | None, blocks: tuple[IpBlock, ...]) -> list[DeviceError]:
+    try:
+        if chip is not None:
+            check_chip(chip, blocks)
+    except DeviceError as error:
+        return [error]
+    return []
 
 
 def unmanaged(
@@ -160,14 +191,18 @@ def _whole(node: GpuNode) -> str:
     return node.pci_address[:-1] + "0"
 
 
-def look(world: World) -> Look:
-    """The machine's GPUs as KFD knows them. Opens and changes nothing."""
+def look(world: World, visible: Sequence[VisibleList] = ()) -> Look:
+    """The machine's GPUs as KFD knows them, those that are `visible` first. Changes nothing."""
     kfd = access(world, KFD_PATH)
     try:
         topology = read_topology(world)
     except DeviceError as error:
         return Look(kfd, unmanaged=_others(world, Topology(0, (), ())), problem=error)
-    gpus = tuple(look_at(world, node) for node in topology.gpus)
+    shown, masked = select([node.unique_id for node in topology.gpus], visible)
+    gpus = tuple(
+        replace(look_at(world, topology.gpus[at]), masked=masked.get(at, ""))
+        for at in [*shown, *sorted(masked)]
+    )
     return Look(kfd, gpus, topology.hidden, _others(world, topology))
 
 

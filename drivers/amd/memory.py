@@ -132,6 +132,7 @@ class AmdBuffer(FreedOnce):
         if other is not self.device:
             self.device.overlap()
             self.device.reached_by(other)
+            self.device.share_with(other)
             self.others = (*self.others, other)
         return self.gpu_va
 

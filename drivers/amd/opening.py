@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from functools import partial
 from typing import Final
 
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Iface
 from drivers.amd.kfd_iface import open_kfd
+from drivers.amd.patience import HANG_S
 from drivers.base.contracts import World
 from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore
-from drivers.base.undo import Undo, run_all
+from drivers.base.undo import Undo, run_all, whole
 from drivers.choice import Choice
 
 CALIBRATIONS: Final = 4
@@ -22,16 +24,23 @@ COMPILERS: Final = ("LLVM", "HIP")
 def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -> AmdDevice:
     """Open the GPU that `choice` names; when that fails halfway, what was done is undone.
 
+    Ctrl-C waits for the next step of a boot, or for the end, and undoes it as well.
+
     `state` is where locks and records of claimed GPUs are; without, this user's own place.
     Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the interface refuses.
     """
+    return whole(partial(_open, world, choice, state), AmdDevice.close)
+
+
+def _open(world: World, choice: Choice, state: StateStore | None) -> AmdDevice:
     compilers = tuple(sorted(COMPILERS, key=lambda name: name != choice.compiler))
     with Undo() as undo:
         iface = _open_iface(world, choice, state)
         undo.add(iface.close)
         aql = iface.chip.family.queue == "AQL" if choice.aql is None else choice.aql
         apertures = iface.apertures() if aql else None
-        device = AmdDevice(f"AMD:{choice.index}", iface, apertures, compilers)
+        hang_s = HANG_S if choice.hang_s is None else choice.hang_s
+        device = AmdDevice(f"AMD:{choice.index}", iface, apertures, compilers, hang_s)
         device.open_queues()
         undo.hand_over(device.close)
         device.timeline = device.new_signal()
@@ -80,7 +89,7 @@ def _calibrate(device: AmdDevice) -> None:
 
 def _open_iface(world: World, choice: Choice, state: StateStore | None) -> Iface:
     if choice.iface in (None, "KFD"):
-        return open_kfd(world, choice.index)
+        return open_kfd(world, choice.index, choice.visible)
     if choice.iface == "PCI":
         from drivers.amd.pci.opening import open_pci
 

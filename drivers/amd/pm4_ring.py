@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from drivers.amd.iface import HardwareQueue
-from drivers.amd.ring import FULL_S, SLACK_BYTES, About, AnyLauncher, Ring, wrong_kind
-from drivers.base.errors import BadArgument, Hang
+from drivers.amd.ring import SLACK_BYTES, About, AnyLauncher, Ring, wrong_kind
+from drivers.base.errors import BadArgument
 from queues import amd_words, pm4
 from queues.amd_launch import (
     WORD_BYTES,
@@ -22,6 +22,8 @@ from queues.amd_launch import (
 )
 
 RING_BYTES: Final = 512 << 10
+STEP_OFF: Final = WORD_BYTES * 2
+"""From what a ring has done to the launches that are done of the graph in it."""
 MOST_BYTES: Final = 32 << 10
 """Of one block. What is left of a ring in front of one that wraps is filled by a single NOP."""
 
@@ -40,7 +42,7 @@ class Pm4Ring(Ring):
         super().__init__(about, hw)
         self.target = target
         self._cell = about.progress().cast("Q")
-        self._cell[0] = 0
+        self._cell[0] = self._cell[1] = 0
         self._end = self.ring_bytes - SLACK_BYTES
         """No block ends behind this, so that every lap begins by looking at `done`."""
         self.limit = self._end
@@ -50,6 +52,14 @@ class Pm4Ring(Ring):
     @property
     def done(self) -> int:
         return self._cell[0]
+
+    def steps(self) -> object:
+        return self.done, self._cell[1]
+
+    @property
+    def step_va(self) -> int:
+        """Where graphs write how many of their launches are done."""
+        return self.progress_va + STEP_OFF
 
     def room(self, nbytes: int) -> int:
         """Byte of the ring where a block of `nbytes` may be written now.
@@ -84,15 +94,7 @@ class Pm4Ring(Ring):
         return 0
 
     def _wait_free(self, nbytes: int) -> None:
-        mark = self.put + (nbytes + SLACK_BYTES) // WORD_BYTES - self.size
-        if self.done < mark and not self.wait_done(mark, FULL_S):
-            raise Hang(
-                f"{self.name} is full and made no progress for {FULL_S:g} s; it waits at\n"
-                f"{self.dump()}\n",
-                queue=self.name,
-                dump=self.dump(),
-                hint="signal what it waits for, or synchronize() to recover",
-            )
+        self.wait_free(self.put + (nbytes + SLACK_BYTES) // WORD_BYTES - self.size)
 
     def commit(self, nbytes: int) -> None:
         """What was written at `room` is complete: tell the hardware."""
@@ -148,7 +150,7 @@ class Pm4Ring(Ring):
         return self.put
 
     def _let_go(self) -> None:
-        self._cell = memoryview(bytearray(8)).cast("Q")
+        self._cell = memoryview(bytearray(16)).cast("Q")
 
 
 class Packet:

@@ -20,6 +20,7 @@ from drivers.amd.board_option import NOTE, add_board_option, in_front_of
 from drivers.amd.claim_chips import dry_run
 from drivers.amd.discovery import HwId
 from drivers.amd.look import Access, Gpu, Look, look
+from drivers.amd.offers import UNMASK
 from drivers.amd.pci.survey import Candidate, candidates
 from drivers.amd.pci.survey_report import pci_facts, pci_table
 from drivers.amd.smoke import Outcome, smoke
@@ -27,7 +28,7 @@ from drivers.amd.smoke_report import smoke_json, smoke_lines
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
-from drivers.choice import choose
+from drivers.choice import VisibleList, choose, visible_amd
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
@@ -39,18 +40,11 @@ _MASKED = "hidden from this process by the device cgroup"
 
 def state(found: Look, gpu: Gpu) -> str:
     """ "usable", or the first thing that is in the way."""
+    if gpu.masked:
+        return "hidden"
     if not gpu.supported:
         return "not supported" if gpu.chip is None else "not usable"
-    return "usable" if found.kfd.ok and gpu.render.ok else "not usable"
-
-
-def names(found: Look) -> list[str]:
-    """AMD:0, AMD:1, ... for the supported GPUs in KFD's order; "-" for the others."""
-    number, given = 0, []
-    for gpu in found.gpus:
-        given.append(f"AMD:{number}" if gpu.supported else "-")
-        number += gpu.supported
-    return given
+    return "usable" if found.kfd.ok and gpu.numbered else "not usable"
 
 
 def _problem(error: DeviceError) -> dict[str, str]:
@@ -62,7 +56,7 @@ def _gpu_json(found: Look, gpu: Gpu, name: str) -> dict[str, object]:
     return {
         "name": name,
         "state": state(found, gpu),
-        "machine_ready": gpu.supported and found.kfd.ok and gpu.render.ok,
+        "machine_ready": gpu.numbered and found.kfd.ok,
         "chip": chip.name if chip else None,
         "family": chip.family.name if chip else None,
         "product": chip.product if chip else None,
@@ -88,8 +82,10 @@ def _gpu_json(found: Look, gpu: Gpu, name: str) -> dict[str, object]:
         "save_area": asdict(gpu.area) if gpu.area else None,
         "ip": _ip(gpu),
         "firmware": {key: f"{version:#x}" for key, version in gpu.firmware.items()},
+        "masked": gpu.masked,
         "render_node": asdict(gpu.render),
         "problems": [_problem(error) for error in gpu.problems],
+        "notes": [_problem(error) for error in gpu.notes],
     }
 
 
@@ -104,7 +100,7 @@ def _ip(gpu: Gpu) -> dict[str, str]:
 
 def as_facts(found: Look) -> dict[str, object]:
     """One object for JSON; `gpus` has one for each GPU."""
-    gpus = zip(found.gpus, names(found), strict=True)
+    gpus = zip(found.gpus, found.names(), strict=True)
     return {
         "kfd": asdict(found.kfd),
         "problem": _problem(found.problem) if found.problem else None,
@@ -158,11 +154,15 @@ def _facts(gpu: Gpu) -> Iterator[str]:
 
 def _gpu_lines(found: Look, gpu: Gpu, name: str) -> list[str]:
     lines = _wrapped(name, _title(found, gpu))
+    if gpu.masked:
+        lines += [*_wrapped("", gpu.masked), *_wrapped("", f"-> {UNMASK}")]
     for fact in _facts(gpu):
         lines += _wrapped("", fact)
     for error in gpu.problems:
         lines += _wrapped("", error.message)
         lines += _wrapped("", f"-> {error.hint}") if error.hint else []
+    for note in gpu.notes:
+        lines += _wrapped("", f"note: {note.message}")
     return lines + _access_lines("", gpu.render)
 
 
@@ -172,7 +172,7 @@ def as_table(found: Look) -> str:
     if found.problem:
         lines += _wrapped("", found.problem.message)
         lines += _wrapped("", f"-> {found.problem.hint}") if found.problem.hint else []
-    for gpu, name in zip(found.gpus, names(found), strict=True):
+    for gpu, name in zip(found.gpus, found.names(), strict=True):
         lines += _gpu_lines(found, gpu, name)
     for index in found.hidden:
         lines += _wrapped("-", f"KFD node {index}: {_MASKED}")
@@ -183,13 +183,16 @@ def as_table(found: Look) -> str:
     return "\n".join(lines)
 
 
-def run_smoke(world: World, found: Look) -> dict[str, list[Outcome]]:
+def run_smoke(
+    world: World, found: Look, visible: tuple[VisibleList, ...] = ()
+) -> dict[str, list[Outcome]]:
     """Test every usable GPU. Raises: CompileError."""
     from compilers.amd_smoke import firmware
 
-    given = zip(found.gpus, names(found), strict=True)
+    given = zip(found.gpus, found.names(), strict=True)
     usable = [name for gpu, name in given if state(found, gpu) == "usable"]
-    return {name: list(smoke(world, choose({}, name), firmware)) for name in usable}
+    choices = {name: replace(choose({}, name), visible=visible) for name in usable}
+    return {name: list(smoke(world, choice, firmware)) for name, choice in choices.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +206,13 @@ class Report:
     """Why no engine was tested, if none was."""
 
 
-def probe_kfd(chosen: argparse.Namespace, world: World) -> Report:
+def probe_kfd(
+    chosen: argparse.Namespace, world: World, environ: Mapping[str, str] | None = None
+) -> Report:
     """The GPUs that KFD manages; with --smoke usable ones are tested."""
-    found = look(world)
-    outcomes = run_smoke(world, found) if chosen.smoke else {}
+    visible = visible_amd(environ or {})
+    found = look(world, visible)
+    outcomes = run_smoke(world, found, visible) if chosen.smoke else {}
     return Report(as_table(found), as_facts(found), outcomes, "there is no usable GPU")
 
 
@@ -264,10 +270,11 @@ def probe(
         world, environ, state = front.world, front.environ, front.state
     if world is None:
         world = LinuxWorld()
+    settings = os.environ if environ is None else environ
     if chosen.iface == "PCI":
-        report = probe_pci(chosen, world, os.environ if environ is None else environ, state)
+        report = probe_pci(chosen, world, settings, state)
     else:
-        report = probe_kfd(chosen, world)
+        report = probe_kfd(chosen, world, settings)
     findings = [] if front is None else front.findings()
     passed = bool(report.outcomes) and all(
         one.ok for tests in report.outcomes.values() for one in tests

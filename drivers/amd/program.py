@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from drivers.amd.aql_ring import MOST_ARGUMENTS_BYTES
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.iface import Memory, Use
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.undo import Undo
+from queues import amd_kernarg
 from queues.amd_aql import AqlLauncher
+from queues.amd_kernarg import ARG_KINDS, GIVEN, Hidden
 from queues.amd_launch import Block, Kernel, Launcher
 
 if TYPE_CHECKING:
@@ -17,14 +20,12 @@ if TYPE_CHECKING:
 
 MAX_IMAGE_BYTES: Final = 256 << 20
 MAX_ARGS: Final = 512
-MAX_KERNARG_BYTES: Final = 4096
+MAX_KERNARG_BYTES: Final = MOST_ARGUMENTS_BYTES
 _WORD_LIMIT: Final = 1 << 32
 _CODE_ALIGN: Final = 256
 _DESCRIPTOR_BYTES: Final = 64
 _ADDRESS_BYTES: Final = 8
 _ADDRESS_MASK: Final = (1 << 64) - 1
-_BY_VALUE, _POINTER = 0, 1
-"""`argN_kind` of what a launch can fill. # src: compilers/amd_metadata.py ARG_KINDS"""
 _LDS_SHIFT, _LDS_MAX = 15, (1 << 9) - 1
 """COMPUTE_PGM_RSRC2.LDS_SIZE, which the descriptor leaves open. # src: LLVM AMDGPUUsage"""
 
@@ -159,6 +160,7 @@ def _kernel(chip: Chip, binary: Binary, base: int) -> Kernel:
     code = resource(binary, "code_offset", len(binary.image) - 4)
     if not block or code % _CODE_ALIGN:
         raise MalformedInput(f"{binary.name}: {block} work-items a workgroup, code at {code:#x}")
+    args, hidden = _args(binary)
     return Kernel(
         name=binary.name,
         code_va=base + code,
@@ -172,7 +174,8 @@ def _kernel(chip: Chip, binary: Binary, base: int) -> Kernel:
         group_bytes=group_bytes,
         private_bytes=_private(binary),
         kernarg_bytes=resource(binary, "kernarg_bytes", MAX_KERNARG_BYTES),
-        args=_args(binary),
+        args=args,
+        hidden=hidden,
     )
 
 
@@ -185,15 +188,19 @@ def _private(binary: Binary) -> int:
     return resource(binary, "private_bytes", _WORD_LIMIT - 1)
 
 
-def _args(binary: Binary) -> tuple[tuple[int, int], ...]:
-    found = []
+def _args(binary: Binary) -> tuple[tuple[tuple[int, int], ...], tuple[Hidden, ...]]:
+    """The arguments that a launch takes, and those that it fills by itself."""
+    given: list[tuple[int, int]] = []
+    hidden: list[Hidden] = []
     for number in range(resource(binary, "args", MAX_ARGS)):
-        kind = resource(binary, f"arg{number}_kind", MAX_ARGS)
-        if kind not in (_BY_VALUE, _POINTER):
-            raise Unsupported(
-                f"{binary.name}: argument {number} is of a kind that no launch here fills",
-                hint="compile it without implicit arguments",
-            )
+        kind = ARG_KINDS[resource(binary, f"arg{number}_kind", len(ARG_KINDS) - 1)]
+        amd_kernarg.check(binary.name, number, kind)
         offset = resource(binary, f"arg{number}_offset", MAX_KERNARG_BYTES)
-        found.append((offset, resource(binary, f"arg{number}_bytes", MAX_KERNARG_BYTES)))
-    return tuple(found)
+        nbytes = resource(binary, f"arg{number}_bytes", MAX_KERNARG_BYTES)
+        if kind in GIVEN:
+            given.append((offset, nbytes))
+        else:
+            hidden.append(Hidden(offset, nbytes, kind))
+    end = resource(binary, "kernarg_bytes", MAX_KERNARG_BYTES)
+    amd_kernarg.check_place(binary.name, hidden, sum(given[-1]) if given else 0, end)
+    return tuple(given), tuple(hidden)

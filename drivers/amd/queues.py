@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from math import inf
 from threading import RLock
 from typing import Final, TypeAlias
 
-from drivers.amd import faults
+from drivers.amd import faults, patience
 from drivers.amd.aql_ring import RING_BYTES as AQL_RING_BYTES
 from drivers.amd.aql_ring import AqlRing, prepare_page
 from drivers.amd.copy_ring import RING_BYTES as COPY_RING_BYTES
@@ -21,17 +20,16 @@ from drivers.amd.heap import Heap
 from drivers.amd.iface import Apertures, Iface, Memory, Plan, Trouble, signal_at
 from drivers.amd.nodes import GpuNode
 from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
-from drivers.amd.ring import About, Ring
+from drivers.amd.ring import About, Ring, Waited
 from drivers.amd.signal import SLOT_BYTES, AmdSignal
+from drivers.base import forks
 from drivers.base.deadline import polls
-from drivers.base.errors import DeviceError, DeviceTimeout, UseAfterFree
+from drivers.base.errors import DeviceError, UseAfterFree
 from drivers.base.undo import Undo, run_all
 from queues import sdma
 from queues.amd_copy import zero_packets
 from queues.amd_launch import Target
 
-DRAIN_S: Final = 10.0
-"""How long a copy, or loading a program, waits for the work before it."""
 BUSY_S: Final = 1.0
 """How long memory that is to be zeroed waits for copies under way."""
 ANSWER_S: Final = 1.0
@@ -57,6 +55,7 @@ class Queues(Heap):
         target: Target,
         apertures: Apertures | None,
         limit_bytes: int,
+        hang_s: float,
     ) -> None:
         """With `apertures` the compute queue reads AQL packets, else PM4."""
         self.name, self.chip, self.arch = name, iface.chip, iface.chip.name
@@ -64,12 +63,15 @@ class Queues(Heap):
         self.clock, self.target = iface.clock, target
         self.lock = RLock()
         """Held while a queue is replaced."""
-        self._apertures = apertures
+        self._apertures, self.hang_s = apertures, hang_s
+        self._patience = patience.Patience(iface.world.monotonic_s, self._parked)
         self._locks = RLock(), RLock()
         self.stale = True
         """Whether memory was written behind the compute queue's caches since it last looked."""
         self._clean = -1
         """`put` of the compute queue when everything before was last flushed."""
+        self._asked = -1
+        """`put` of the copy queue when it was last asked for an interrupt."""
 
     def open_queues(self) -> None:
         """Create both. Nothing is left behind when that fails."""
@@ -79,8 +81,9 @@ class Queues(Heap):
             self.compute = self._open_compute()
             undo.add(self.compute.close)
             self.copies = self._open_copies()
+            patience.opened(self)
             self.iface.zero_with(self.zero)
-            _opened.add(self)
+            forks.inherit(self)
 
     def _about(self, name: str, cell: tuple[Memory, int]) -> About:
         pool, at = cell
@@ -94,6 +97,8 @@ class Queues(Heap):
             progress_va=pool.gpu_va + at,
             mailbox_va=self.iface.mailbox_va,
             event_id=self.iface.event_id,
+            hang_s=self.hang_s,
+            wait=self._patience.wait,
         )
 
     def _open_compute(self) -> ComputeRing:
@@ -123,7 +128,9 @@ class Queues(Heap):
         It may wait for a signal that the caller is to give. Raises: Hang.
         """
         ring = self.copies
-        if ring.broken is not None or self._parked(ring) or not ring.wait_done(ring.put, BUSY_S):
+        if ring.broken is not None or self._parked(ring):
+            return False
+        if ring.wait_done(ring.put, BUSY_S) is not Waited.DONE:
             return False
         with ring.lock:
             if ring.broken is not None or not ring.idle:
@@ -178,31 +185,34 @@ class Queues(Heap):
         if trouble is not None:
             raise self._faulted(trouble)
 
-    def wait_ring(self, ring: Ring, mark: int, timeout_s: float = DRAIN_S) -> None:
-        """Return once a ring has done `mark`. Raises: Hang, DeviceFault."""
-        if not ring.wait_done(mark, timeout_s):
-            raise self._hung(ring, timeout_s)
+    def wait_ring(self, ring: Ring, mark: int, timeout_s: float = inf) -> None:
+        """Return once a ring has done `mark`. Raises: DeviceTimeout, Hang, DeviceFault."""
+        waited = self._patience.wait((ring,), lambda: ring.done >= mark, timeout_s)
+        if waited is Waited.LATE:
+            raise faults.late(self, ring, timeout_s, parked=self._parked(ring))
+        if waited is Waited.STUCK:
+            raise self._hung(ring)
 
     def wait_until(
         self, signal: AmdSignal, reached: Callable[[], bool], value: int, timeout_s: float
     ) -> None:
-        """Return once `reached()`. Raises: Hang, DeviceFault, DeviceTimeout."""
-        for ring in (self.compute, self.copies):
-            if ring.wait_for(reached, timeout_s if ring is self.copies else 0.0):
-                return
-        raise self._why_not(signal, value, timeout_s)
+        """Return once `reached()`. Raises: DeviceTimeout, Hang, DeviceFault."""
+        rings = self.compute, self.copies
+        waited = rings[0].wait_for(reached, 0.0)
+        if waited is not Waited.DONE:
+            waited = self._patience.wait(rings, reached, timeout_s, patience.progress)
+        if waited is not Waited.DONE:
+            raise self._why_not(signal, value, timeout_s, waited)
+        self.invalidate_sharers()
+        if self._sharers:  # another GPU's queue may have signalled
+            self.stale = True
 
-    def _why_not(self, signal: AmdSignal, value: int, timeout_s: float) -> DeviceError:
-        busy = [ring for ring in (self.compute, self.copies) if not ring.idle]
-        if busy:
-            return self._hung(min(busy, key=self._parked), timeout_s)
-        return DeviceTimeout(
-            f"a signal is at {signal.value} after {timeout_s:g} s, not at {value}, "
-            f"and {self.name} has no work left",
-            register="signal",
-            last=signal.value,
-            hint="submit the work that signals it",
-        )
+    def _why_not(self, signal: AmdSignal, value: int, time_s: float, how: Waited) -> DeviceError:
+        busy = sorted((r for r in (self.compute, self.copies) if not r.idle), key=self._parked)
+        if busy and how is Waited.STUCK:
+            return self._hung(busy[0])
+        time_s = self.hang_s if how is Waited.STUCK else time_s
+        return faults.unsignalled(self.name, signal.value, value, time_s, busy=bool(busy))
 
     def quiet(self) -> None:
         """Return when everything submitted is done, by GPUs that reach this one's memory too."""
@@ -211,8 +221,11 @@ class Queues(Heap):
             if isinstance(peer, Queues) and not peer._closed:
                 peer.synchronize()
 
-    def synchronize(self, timeout_s: float = DRAIN_S) -> None:
-        """Return when everything submitted is done and visible. Raises: Hang, DeviceFault."""
+    def synchronize(self, timeout_s: float = inf) -> None:
+        """Return when everything submitted is done and visible, however long that takes.
+
+        Raises: DeviceTimeout after `timeout_s`, which stops nothing; Hang, DeviceFault.
+        """
         if self._closed:
             self._refuse()
         compute, copies = self.compute, self.copies
@@ -223,13 +236,25 @@ class Queues(Heap):
                 compute.flush()
                 self._clean = compute.put
             mark = compute.put
+        deadline_s = self.iface.world.monotonic_s() + timeout_s
         self.wait_ring(compute, mark, timeout_s)
         if not copies.idle:
             with copies.lock:
-                mark = copies.flush()
-            self.wait_ring(copies, mark, timeout_s)
-        if not self.iface.evicts:
-            self.sleep(0)  # nobody stops a queue that faults: it may have gone on, to the end
+                mark = copies.put if copies.put == self._asked else copies.flush()
+                self._asked = copies.put
+            self.wait_ring(copies, mark, deadline_s - self.iface.world.monotonic_s())
+        self.sleep(0)  # a queue may go on after a fault, or fault when its work is done
+        self.invalidate_sharers()
+
+    def invalidate_sharers(self) -> None:
+        """GPUs that share memory with this one drop what they cache of it before their next work.
+
+        Hardware: a peer's VRAM is cached, too: only coherent and uncached memory has MTYPE_UC.
+        # src: gmc_v10_0.c, gmc_v11_0.c, gmc_v12_0.c *_get_vm_pte()
+        """
+        for other in list(self._sharers):
+            if isinstance(other, Queues):
+                other.stale = True
 
     # Faults and hangs
 
@@ -287,13 +312,13 @@ class Queues(Heap):
         """Whether the queue stands at a packet that waits for a signal."""
         return faults.waits(self, ring, partial(signal_at, self.iface))
 
-    def _hung(self, ring: Ring, timeout_s: float) -> DeviceError:
+    def _hung(self, ring: Ring) -> DeviceError:
         with self.lock:
             trouble = self.iface.wait(0)
             if trouble is not None:
                 return self._faulted(trouble)
             parked = self._parked(ring)
-            error = faults.hang(self, ring, timeout_s, parked=parked)
+            error = faults.hang(self, ring, parked=parked)
             if ring in (self.compute, self.copies) and not parked:
                 reset = self._replace(ring, error)
                 if reset is not None:
@@ -315,10 +340,18 @@ class Queues(Heap):
                 if ring is self.compute:
                     self.compute, self.stale, self._clean = self._open_compute(), True, -1
                 else:
-                    self.copies = self._open_copies()
+                    self.copies, self._asked = self._open_copies(), -1
             except DeviceError as later:
                 error.add_note(f"and the queue could not be replaced: {later}")
         return told
+
+    def last_fault(self) -> None:
+        """Before closing, where nothing is replaced. Raises: a fault that was not reported yet."""
+        if self.compute.broken is not None:  # reported, or everything is a parent's
+            return
+        trouble = self.iface.wait(0)
+        if trouble is not None:
+            raise faults.fault(self, trouble, self._suspects(trouble)[0])
 
     def close_queues(self) -> None:
         """Destroy both queues, with whatever they still do."""
@@ -365,14 +398,3 @@ class Queues(Heap):
     @abstractmethod
     def close(self) -> None:
         """Give everything back."""
-
-
-_opened: weakref.WeakSet[Queues] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for device in list(_opened):
-        device.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

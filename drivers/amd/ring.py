@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, TypeAlias
 
 from drivers.amd.iface import HardwareQueue
-from drivers.base.errors import BadArgument, DeviceError, UseAfterFree
+from drivers.base.errors import BadArgument, DeviceError, Hang, UseAfterFree
 from drivers.base.undo import Step, run_all
 from queues.amd_aql import AqlLauncher
 from queues.amd_launch import Launcher
@@ -23,8 +24,6 @@ SPINS: Final = 200
 """Looks at the progress before the first sleep: tens of microseconds."""
 FIRST_SLEEP_MS: Final = 1
 LONGEST_SLEEP_MS: Final = 50
-FULL_S: Final = 10.0
-"""How long a full ring is waited for."""
 SLACK_BYTES: Final = 64
 """Of a ring that are never filled: full and empty look different."""
 DUMP_BYTES: Final = 1024
@@ -33,6 +32,14 @@ DUMP_LINES: Final = 48
 AnyLauncher: TypeAlias = Launcher | AqlLauncher
 Sleep = Callable[[int], None]
 """Sleeps until a queue interrupts, at most so many milliseconds; raises the device's fault."""
+
+
+class Waited(Enum):
+    """How a wait ended."""
+
+    DONE = "what was waited for is there"
+    LATE = "the caller's time is over"
+    STUCK = "nothing moved for as long as the device allows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,10 @@ class About:
     mailbox_va: int
     """Where a queue writes the event's id before it interrupts, which signals the event."""
     event_id: int
+    hang_s: float
+    """How long a queue that does nothing is waited for; infinite for no limit."""
+    wait: Callable[[tuple[Ring], Callable[[], bool]], Waited]
+    """Waits for a ring for as long as it makes sense."""
 
 
 class Ring(ABC):
@@ -67,7 +78,7 @@ class Ring(ABC):
     def __init__(self, about: About, hw: HardwareQueue) -> None:
         self.name, self.arch, self.hw, self.clock = about.name, about.arch, hw, about.clock
         self.progress_va, self.sleep = about.progress_va, about.sleep
-        self.lock = about.lock
+        self.lock, self.hang_s, self._wait = about.lock, about.hang_s, about.wait
         self.broken: DeviceError | None = None
         """Why the hardware stopped here; work is refused until the device replaced the ring."""
         self.gone = False
@@ -93,28 +104,62 @@ class Ring(ABC):
         """Whether everything is finished."""
         return self.done >= self.put
 
-    def wait_done(self, mark: int, timeout_s: float) -> bool:
-        """Return True once `mark` is done, False after `timeout_s`. Raises: the device's fault."""
+    def steps(self) -> object:
+        """Something else once the hardware has done anything: finer than `done` within a graph."""
+        return self.done
+
+    def wait_done(self, mark: int, timeout_s: float) -> Waited:
+        """Wait until `mark` is done. Raises: the device's fault."""
         return self.wait_for(lambda: self.done >= mark, timeout_s)
 
-    def wait_for(self, reached: Callable[[], bool], timeout_s: float) -> bool:
-        """Return True once `reached()`, False after `timeout_s`. Raises: the device's fault."""
+    def wait_for(
+        self,
+        reached: Callable[[], bool],
+        timeout_s: float,
+        steps: Callable[[], object] | None = None,
+    ) -> Waited:
+        """Wait until `reached()`, until `timeout_s` are over, or `steps` stays the same too long.
+
+        Every step starts the ring's time anew. Raises: the device's fault.
+        """
         for _ in range(SPINS):
             if reached():
-                return True
+                return Waited.DONE
         if self.broken is not None:
             raise self.broken.with_traceback(None)
-        deadline_s = self.clock() + timeout_s
-        sleep_ms = FIRST_SLEEP_MS
-        while (left_s := deadline_s - self.clock()) > 0:
-            self.sleep(max(1, min(sleep_ms, int(left_s * 1000))))
+        steps = steps or self.steps
+        before, now_s, sleep_ms = steps(), self.clock(), FIRST_SLEEP_MS
+        deadline_s, stuck_s = now_s + timeout_s, now_s + self.hang_s
+        while (left_s := min(deadline_s, stuck_s) - self.clock()) > 0:
+            self.sleep(max(1, int(min(sleep_ms, left_s * 1000))))
             if reached():
-                return True
+                return Waited.DONE
             if self.broken is not None:
                 raise self.broken.with_traceback(None)
+            if (after := steps()) != before:
+                before, stuck_s = after, self.clock() + self.hang_s
             sleep_ms = min(2 * sleep_ms, LONGEST_SLEEP_MS)
         self.sleep(0)
-        return reached()
+        if reached():
+            return Waited.DONE
+        return Waited.LATE if deadline_s <= stuck_s else Waited.STUCK
+
+    def wait_free(self, mark: int) -> None:
+        """Return once `mark` is done, so that the ring has room. Nothing is destroyed.
+
+        Raises: Hang when that does not come; the device's fault.
+        """
+        if self.done >= mark:
+            return
+        if self._wait((self,), lambda: self.done >= mark) is not Waited.DONE:
+            dump = self.dump()
+            raise Hang(
+                f"{self.name} is full and made no progress for {self.hang_s:g} s; it waits at\n"
+                f"{dump}\n",
+                queue=self.name,
+                dump=dump,
+                hint="signal what it waits for, or synchronize() to recover",
+            )
 
     @abstractmethod
     def flush(self) -> int:

@@ -102,7 +102,8 @@ class ScratchMemory:
         """
         swizzle, last = _RESOURCES[CHIPS[self._chip.name].name]
         stride = _STRIDES[self._chip.family.wave_lanes] << _INDEX_STRIDE_SHIFT
-        return va & _LOW, va >> 32 | swizzle, xcc_bytes & _LOW, last | stride
+        # NUM_RECORDS has 32 bits, and with 0 of them every access is out of bounds
+        return va & _LOW, va >> 32 | swizzle, min(xcc_bytes, _LOW), last | stride
 
     def close(self) -> None:
         """Free it; nothing runs."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.iface import Iface, Memory, Use
+from drivers.base import forks
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.base.undo import run_all
 
@@ -27,8 +29,13 @@ class Slots:
         self._iface = iface
         self._pools: list[Memory] = []
         self._free: list[tuple[Memory, int]] = []
-        self._lock = Lock()
         iface.peeks.append(self.peek)
+        self.after_fork()
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: a thread that is not here may hold the lock."""
+        self._lock = Lock()
 
     def take(self) -> tuple[Memory, int]:
         """A slot: its pool, and its offset there. Raises: OutOfMemory."""
@@ -121,10 +128,11 @@ class AmdSignal:
         self._words[0] = value
         self._device.iface.publish()
 
-    def wait(self, value: int, timeout_s: float = 10.0) -> None:
+    def wait(self, value: int, timeout_s: float = inf) -> None:
         """Return once `value` is reached: spins a little, then sleeps.
 
-        Raises: DeviceFault, Hang with the dump of the queue that is stuck; DeviceTimeout.
+        Without `timeout_s`, for as long as queues move. Raises: DeviceTimeout, which stops nothing;
+        DeviceFault, Hang with the dump of the queue that is stuck.
         """
         _ = self.gpu_va
         self._device.wait_until(self, lambda: self._words[0] >= value, value, timeout_s)

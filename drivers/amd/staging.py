@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from drivers.amd.copy_ring import CopyRing
 from drivers.amd.iface import Iface, Memory, Use
+from drivers.base import forks
 from queues.amd_copy import copy_packets
 
 Wait: TypeAlias = Callable[[CopyRing, int], None]
@@ -23,6 +24,11 @@ class Staging:
         bo = iface.allocate(2 * HALF_BYTES, Use.SHARED, "staging", host=True)
         self._bo: Memory | None = bo
         self._view, self._va = bo.view(), bo.gpu_va
+        self.after_fork()
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: a thread that is not here may hold the lock."""
         self.lock = Lock()
 
     def copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:

@@ -1,7 +1,8 @@
 """The contracts every backend satisfies, read from the machine upwards.
 
 World -> Region -> Device -> Buffer, Program -> CommandQueue, Signal, Graph.
-A backend is one file or folder that satisfies these and one line in `drivers/registry.py`.
+A backend is one file or folder that satisfies these, one line in `drivers/registry.py`, and its
+place in the order of `drivers/default.py`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ class Machine(Protocol):
     def readlink(self, path: str) -> str: ...
     def exists(self, path: str) -> bool: ...
     def access(self, path: str, mode: int) -> bool: ...
+
+    def device_number(self, path: str) -> int:
+        """Of the node that a path leads to (os.makedev); 0 for what is no device."""
 
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         """Bytes are read and changed in place; a number below 2^31 is passed by value."""
@@ -214,8 +218,11 @@ class Signal(Protocol):
     def set(self, value: int) -> None:
         """Host-side signal. Raises: ValueError when `value` would decrease."""
 
-    def wait(self, value: int, timeout_s: float = 10.0) -> None:
-        """Return once `value` is reached. Raises: Hang, DeviceFault, DeviceTimeout."""
+    def wait(self, value: int, timeout_s: float = ...) -> None:
+        """Return once `value` is reached; without `timeout_s`, as long as the device sees fit.
+
+        Raises: DeviceTimeout when the time is over; Hang, DeviceFault.
+        """
 
     def close(self) -> None: ...
 
@@ -278,7 +285,7 @@ class Device(Protocol):
     def copy_queue(self) -> CommandQueue: ...
     def copy_in(self, dst: Buffer, src: memoryview) -> None: ...
     def copy_out(self, dst: memoryview, src: Buffer) -> None: ...
-    def synchronize(self, timeout_s: float = 10.0) -> None: ...
+    def synchronize(self, timeout_s: float = ...) -> None: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...

@@ -6,18 +6,32 @@ with the next thing to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
+
+
+def escaped(text: str) -> str:
+    """Text from outside as one line that a terminal only shows: what does not print is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class DeviceError(Exception):
     """Base of every error this stack raises on purpose.
 
-    `hint` is the next thing the user can do; it becomes the end of the message.
+    `hint` is the next thing the user can do; it becomes the end of the message. Its text may have
+    several lines; other control characters, from a path perhaps, are escaped.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message, self.hint = message, hint
-        super().__init__(f"{message}. {hint}" if hint else message)
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        text = f"{self.message}. {self.hint}" if self.hint else self.message
+        return "\n".join(map(escaped, text.split("\n")))
 
     def named(self, step: str) -> Self:
         """The same error, with the step that failed in front of its message."""
@@ -27,8 +41,19 @@ class DeviceError(Exception):
     def advised(self, hint: str) -> Self:
         """The same error with another next thing to do."""
         self.hint = hint
-        self.args = (f"{self.message}. {hint}" if hint else self.message,)
+        self.args = (self._text(),)
         return self
+
+
+@contextmanager
+def during(step: str) -> Iterator[None]:
+    """An error of the block begins with the step, once."""
+    try:
+        yield
+    except DeviceError as error:
+        if not error.message.startswith(f"{step}: "):
+            error.named(step)
+        raise
 
 
 class NotFound(DeviceError):

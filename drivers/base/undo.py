@@ -1,29 +1,56 @@
 """Giving things back: what an opening that failed has done, and everything at closing.
 
-Every step has its turn, whatever the others do; no error is lost.
+Every step has its turn, whatever the others do; no error is lost, and Ctrl-C waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Self, TypeAlias
+from functools import partial
+from typing import Self, TypeAlias, TypeVar
 
+from drivers.base.interrupts import deferred
+
+T = TypeVar("T")
 Step: TypeAlias = Callable[[], object]
 
 
 def run_all(steps: Iterable[Step]) -> None:
-    """Run every step. Raises: the first error, with the others as its notes."""
-    first: Exception | None = None
-    for step in steps:
-        try:
-            step()
-        except Exception as error:
-            if first is None:
-                first = error
-            else:
-                first.add_note(f"and then: {error}")
-    if first is not None:
-        raise first
+    """Run every step; Ctrl-C waits for the last one.
+
+    Raises: the first error, with the others as its notes; one that is no Exception (an
+    interruption) before all others.
+    """
+    errors: list[BaseException] = []
+    with deferred():
+        for step in steps:
+            try:
+                step()
+            except BaseException as error:
+                errors.append(error)
+        if errors:
+            raise _chief(errors)
+
+
+def _chief(errors: list[BaseException]) -> BaseException:
+    """The one that is raised."""
+    chief = next((one for one in errors if not isinstance(one, Exception)), errors[0])
+    for other in errors:
+        if other is not chief:
+            chief.add_note(f"and then: {other}")
+    return chief
+
+
+def whole(make: Callable[[], T], close: Callable[[T], object]) -> T:
+    """What `make` opens: Ctrl-C meanwhile comes behind it, and closes what was opened.
+
+    Where `make` calls `interrupts.check` it comes there, and `make` undoes what it did.
+    """
+    with Undo() as undo:
+        with deferred():
+            made = make()
+            undo.add(partial(close, made))
+        return made
 
 
 class Undo:
@@ -46,7 +73,8 @@ class Undo:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             return
-        try:
-            run_all(reversed(self._steps))
-        except Exception as later:
-            error.add_note(f"and while it was undone: {later}")
+        with deferred():
+            try:
+                run_all(reversed(self._steps))
+            except Exception as later:
+                error.add_note(f"and while it was undone: {later}")

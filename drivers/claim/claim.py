@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Self, TypeAlias
 
 from drivers.base.contracts import World
-from drivers.base.errors import Denied, DeviceGone, MalformedInput, NotFound
+from drivers.base.errors import Busy, Denied, DeviceGone, MalformedInput, NotFound
+from drivers.base.interrupts import deferred
 from drivers.base.pci import Lock, StateStore
-from drivers.base.undo import Undo, run_all
-from drivers.claim import steps
+from drivers.base.undo import Undo, run_all, whole
+from drivers.claim import lost, steps
 from drivers.claim.holders import holders, nodes_of
 from drivers.claim.record import (
     Method,
@@ -29,6 +30,8 @@ from drivers.claim.refusal import Reason, Refusal, Refused
 from drivers.claim.rules import Known, refusals
 from drivers.claim.steps import DRIVERS, VFIO, Step
 from drivers.pci.functions import PciFunction, checked_address, look_at
+
+Fits: TypeAlias = Callable[[PciFunction, Method], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +62,38 @@ class Claim:
     """
 
     def __init__(self, world: World, state: StateStore, record: Record, lock: Lock) -> None:
-        self._world, self._state, self._lock = world, state, lock
-        self._pid, self._open = os.getpid(), True
+        self._world, self._state = world, state
+        self._lock: Lock | None = lock
+        self._pid, self.is_open = os.getpid(), True
         self.record = record
         self.address, self.method = record.address, record.method
 
     def close(self) -> None:
-        """Give the function back and release the lock. A second close does nothing.
+        """Give the function back and release the lock; Ctrl-C waits for the end of it.
 
+        A close that failed may be repeated; after one that did not a second does nothing.
         A process that was forked from the owner gives nothing back.
         """
-        if not self._open or os.getpid() != self._pid:
+        if not self.is_open or os.getpid() != self._pid:
             return
-        self._open = False
-        atexit.unregister(self.close)
-        run_all([lambda: restore(self._world, self._state, self.record), self._lock.release])
+        with deferred():
+            run_all([self._give_back, self._release])
+            self.is_open = False
+            atexit.unregister(self.close)
+
+    def _give_back(self) -> None:
+        if self._lock is not None:
+            restore(self._world, self._state, self.record)
+            return
+        left = load(self._state, self.address)  # the next owner, or the doctor, may have done it
+        if left is not None:
+            self._lock = self._state.lock(lock_name(self.address))
+            restore(self._world, self._state, left)
+
+    def _release(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -83,16 +103,28 @@ class Claim:
 
 
 def claim(
-    world: World, state: StateStore, address: str, known: Known, method: Method | None = None
+    world: World,
+    state: StateStore,
+    address: str,
+    known: Known,
+    method: Method | None = None,
+    fits: Fits = lambda function, method: None,
 ) -> Claim:
     """Take a function. The caller's user has asked for this function by name, or for any idle one.
 
-    What a killed owner left is taken over, and given back in the end to whom it had been.
+    What a killed owner left is taken over, and given back in the end to whom it had been. `fits`
+    raises what would stop the caller later, before the first write. Ctrl-C waits for the end.
     Raises: Busy (a lock, with the pid), Refused (with every reason), Denied, NotFound.
     """
     address = checked_address(address)
+    return whole(partial(_claim, world, state, address, known, method, fits), Claim.close)
+
+
+def _claim(
+    world: World, state: StateStore, address: str, known: Known, method: Method | None, fits: Fits
+) -> Claim:
     with Undo() as undo:
-        lock = state.lock(lock_name(address))
+        lock = _locked(state, address)
         undo.add(lock.release)
         left = _left_behind(world, state, address)
         if left is not None:
@@ -104,6 +136,7 @@ def claim(
         if made.refusals:
             raise Refused(address, made.refusals)
         _prepared(world, made)
+        fits(made.function, made.method)
         record = left or record_of(world, made.function, made.method, os.getpid())
         save(state, record)
         undo.hand_over(lambda: _undo(world, state, record, lock))
@@ -112,6 +145,16 @@ def claim(
         claimed = Claim(world, state, record, lock)
         atexit.register(claimed.close)
     return claimed
+
+
+def _locked(state: StateStore, address: str) -> Lock:
+    """Its lock. Raises: Busy, also when this process has it, and knows that it has."""
+    try:
+        return state.lock(lock_name(address))
+    except Busy:
+        if not lost.give_back(address):
+            raise
+    return state.lock(lock_name(address))
 
 
 def _undo(world: World, state: StateStore, record: Record, lock: Lock) -> None:

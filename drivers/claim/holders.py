@@ -13,7 +13,7 @@ from drivers.base.contracts import World
 from drivers.base.errors import Denied, DeviceError
 from drivers.base.oserrors import errno_of
 from drivers.pci.functions import PciFunction
-from drivers.pci.strict import linked_name, names_in
+from drivers.pci.strict import device_number, linked_name, names_in
 
 _SHARED = {
     "amdgpu": ("kfd",),
@@ -37,6 +37,8 @@ class Nodes:
     paths: frozenset[str]
     address: str
     numbered: str
+    numbers: frozenset[int]
+    """Device numbers: a node with one of them may be anywhere, under any name."""
 
     def has(self, target: str) -> bool:
         """Whether an open file, or a mapped one, is one of them."""
@@ -62,28 +64,49 @@ class Holder:
 def nodes_of(world: World, function: PciFunction) -> Nodes:
     """Every node of a function and of its driver."""
     folder = function.folder
-    cards = names_in(world, f"{folder}/drm")
-    names = set(cards) | set(names_in(world, f"{folder}/graphics"))
-    names |= {name for name in names_in(world, folder) if name.startswith("i2c-")}
-    for card in cards:
+    nodes = dict(_nodes(world, function))
+    files = list(nodes.values())
+    paths: set[str] = set()
+    for name in names_in(world, f"{folder}/vfio-dev"):
+        paths.add(f"/dev/vfio/devices/{name}")
+        files.append(f"{folder}/vfio-dev/{name}/dev")
+    group = linked_name(world, f"{folder}/iommu_group")
+    if function.driver == "vfio-pci" and group:
+        paths |= {f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}"}
+        files.append(f"/sys/class/vfio/{group}/dev")
+    numbers = frozenset(filter(None, (device_number(world, file) for file in files)))
+    numbered = _NUMBERED.get(function.driver, "")
+    return Nodes(frozenset(nodes), frozenset(paths), function.address, numbered, numbers)
+
+
+def _nodes(world: World, function: PciFunction) -> Iterator[tuple[str, str]]:
+    """Names of nodes below /dev, and the files of sysfs that have their device numbers."""
+    folder = function.folder
+    for parent in (f"{folder}/drm", f"{folder}/graphics"):
+        for name in names_in(world, parent):
+            yield name, f"{parent}/{name}/dev"
+    for name in names_in(world, folder):
+        if name.startswith("i2c-"):
+            yield name, f"{folder}/{name}/i2c-dev/{name}/dev"
+    for card in names_in(world, f"{folder}/drm"):
         for connector in names_in(world, f"{folder}/drm/{card}"):
             if connector.startswith(f"{card}-"):
-                inside = names_in(world, f"{folder}/drm/{card}/{connector}")
-                names |= {name for name in inside if name.startswith("drm_dp_aux")}
-    names |= set(_SHARED.get(function.driver, ()))
-    paths = {f"/dev/vfio/devices/{name}" for name in names_in(world, f"{folder}/vfio-dev")}
-    if function.driver == "vfio-pci":
-        group = linked_name(world, f"{folder}/iommu_group")
-        paths |= {f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}"}
-    numbered = _NUMBERED.get(function.driver, "")
-    return Nodes(frozenset(names), frozenset(paths), function.address, numbered)
+                inside = f"{folder}/drm/{card}/{connector}"
+                channels = [one for one in names_in(world, inside) if one.startswith("drm_dp_aux")]
+                yield from ((name, f"{inside}/{name}/dev") for name in channels)
+    for name in _SHARED.get(function.driver, ()):
+        yield name, f"/sys/class/{name}/{name}/dev"
 
 
 def holders(world: World, nodes: Nodes) -> tuple[list[Holder], list[int]]:
-    """Processes that hold any of the nodes, and processes that this user may not look into."""
+    """Processes that hold any of the nodes, and processes that this user may not inspect.
+
+    Process 1 is there in any case: where it is not listed, those of other users are not either.
+    """
     found: list[Holder] = []
-    unseen: list[int] = []
-    for entry in names_in(world, "/proc"):
+    entries = names_in(world, "/proc")
+    unseen = [] if "1" in entries else [1]
+    for entry in entries:
         if not entry.isascii() or not entry.isdigit():
             continue
         try:
@@ -112,8 +135,20 @@ def _of_process(world: World, pid: int, nodes: Nodes) -> Iterator[Holder]:
             continue  # closed meanwhile
         if nodes.has(target):
             yield Holder(pid, target, path)
+        elif nodes.numbers and target.startswith("/") and _is_node(world, path, nodes):
+            yield Holder(pid, f"{target}, which is a node of it", path)
     path = f"/proc/{pid}/maps"
     for line in world.read(path, _MAPS_BYTES).decode("ascii", "replace").splitlines():
         target = line.partition("/")[2]
         if target and nodes.has(f"/{target}"):
             yield Holder(pid, f"/{target}", path)
+
+
+def _is_node(world: World, path: str, nodes: Nodes) -> bool:
+    """Whether an open file is one of the nodes, made anywhere (mknod, a container)."""
+    try:
+        return world.device_number(path) in nodes.numbers
+    except DeviceError as error:
+        if errno_of(error) not in _GONE:
+            raise
+        return False  # closed meanwhile

@@ -14,6 +14,7 @@ from drivers.base.errors import MalformedInput
 from drivers.base.pci import StateStore
 from drivers.machine.text import read_text
 from drivers.pci.functions import PciFunction
+from drivers.pci.strict import proc_text
 
 VERSION = 1
 _PREFIX, _SUFFIX = "pci-", ".claim"
@@ -73,7 +74,7 @@ def is_enabled(world: World, function: PciFunction) -> bool:
 
 def boot_id(world: World) -> str:
     """What differs from boot to boot; bindings are lost with it."""
-    text = read_text(world, "/proc/sys/kernel/random/boot_id").strip()
+    text = proc_text(world, "/proc/sys/kernel/random/boot_id").strip()
     if not _BOOT_ID(text):
         raise MalformedInput("/proc/sys/kernel/random/boot_id is no boot id")
     return text

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from drivers.base.contracts import World
 from drivers.base.errors import Busy, DeviceError
+from drivers.base.interrupts import deferred
 from drivers.base.pci import StateStore
-from drivers.base.undo import run_all
 from drivers.claim.claim import restore
 from drivers.claim.record import boot_id, load, lock_name, record_name, recorded_addresses
 
@@ -23,8 +23,15 @@ class Outcome:
 
 
 def restore_all(world: World, state: StateStore) -> list[Outcome]:
-    """Every record, one after the other; a failure of one does not stop the others."""
-    return [_restored(world, state, address) for address in recorded_addresses(state)]
+    """Every record, one after the other; a failure of one does not stop the others.
+
+    Ctrl-C waits for the end of one.
+    """
+    outcomes = []
+    for address in recorded_addresses(state):
+        with deferred():
+            outcomes.append(_restored(world, state, address))
+    return outcomes
 
 
 def _restored(world: World, state: StateStore, address: str) -> Outcome:
@@ -37,9 +44,9 @@ def _restored(world: World, state: StateStore, address: str) -> Outcome:
     try:
         text = _one(world, state, address)
     except DeviceError as error:
-        run_all([lock.release])
         return Outcome(address, False, error.message, error.hint)
-    lock.release()
+    finally:
+        lock.release()
     return Outcome(address, True, text)
 
 

@@ -14,9 +14,9 @@ from drivers.base.contracts import World
 from drivers.base.errors import NotFound
 from drivers.claim.holders import holders, nodes_of
 from drivers.claim.refusal import Reason, Refusal
-from drivers.machine.text import hex_number, read_text
+from drivers.machine.text import hex_number
 from drivers.pci.functions import BRIDGE, GROUPS, ROOT, PciFunction, group_members
-from drivers.pci.strict import linked_name, names_in, number_or, text_or_none
+from drivers.pci.strict import linked_name, names_in, number_or, proc_text, text_or_none
 
 Rule: TypeAlias = Callable[[World, PciFunction], Iterator[Refusal]]
 Known: TypeAlias = Callable[[PciFunction], bool]
@@ -92,7 +92,7 @@ def firmware_framebuffer(world: World, function: PciFunction) -> Iterator[Refusa
     # src: kernel/resource.c r_show(): two spaces for each level, then "start-end : name"
     """
     inside: int | None = None
-    for line in read_text(world, "/proc/iomem").splitlines():
+    for line in proc_text(world, "/proc/iomem").splitlines():
         depth = len(line) - len(line.lstrip(" "))
         name = line.partition(" : ")[2].strip()
         if inside is not None and depth <= inside:
@@ -122,31 +122,40 @@ def held(world: World, function: PciFunction) -> Iterator[Refusal]:
             holder.pid,
         )
     if unseen and function.driver not in _EXCLUSIVE:
+        text, evidence = f"this user may not see what {len(unseen)} processes hold", "/fd"
+        if not world.exists(f"/proc/{unseen[0]}"):
+            text, evidence = "processes of other users are hidden (hidepid)", " is not there"
         yield Refusal(
             Reason.UNSEEN,
-            f"this user may not see what {len(unseen)} processes hold",
-            f"/proc/{unseen[0]}/fd",
+            text,
+            f"/proc/{unseen[0]}{evidence}",
             "bind the GPU to vfio-pci beforehand, as root, or run this as root",
         )
 
 
 def group(world: World, function: PciFunction) -> Iterator[Refusal]:
-    """Another function of its IOMMU group has a driver; without groups, of its slot."""
+    """Another function of its slot, or of its IOMMU group, has a driver, used or not.
+
+    A reset of the GPU resets its slot's functions under their drivers. amdgpu suspends the card's
+    sound first and holds it suspended; nobody but a kernel driver can. VFIO refuses, as we do.
+    # src: amdgpu_device.c amdgpu_device_suspend_display_audio(); vfio_pci_core.c
+    # src: vfio_pci_dev_set_hot_reset()
+    """
+    slot = function.address.rpartition(".")[0] + "."
+    beside = {n: f"{ROOT}/{n}" for n in names_in(world, ROOT) if n.startswith(slot)}
     members = {
         name: f"{GROUPS}/{function.iommu_group}/devices/{name}"
         for name in group_members(world, function.iommu_group)
     }
-    if not function.iommu_group:
-        slot = function.address.rpartition(".")[0] + "."
-        members = {n: f"{ROOT}/{n}" for n in names_in(world, ROOT) if n.startswith(slot)}
-    for name, folder in members.items():
+    for name, folder in {**beside, **members}.items():
         if name == function.address:
             continue
         driver = linked_name(world, f"{folder}/driver")
         if driver not in (_BRIDGE_DRIVERS if _is_bridge(world, folder) else _SHARED_GROUP):
+            how = "isolated only together with it" if name in members else "reset together with it"
             yield Refusal(
                 Reason.GROUP,
-                f"{name} is isolated only together with it, and {driver} drives it",
+                f"{name} is {how}, and {driver} drives it",
                 f"{folder}/driver",
                 f"if nothing needs it, as root: echo {name} > /sys/bus/pci/drivers/{driver}/unbind",
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import weakref
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from functools import partial
 from threading import RLock
 from typing import Final, Self
 
+from drivers.base import forks
 from drivers.base.buffer import flat
 from drivers.base.contracts import Binary, Buffer, Program, Region, Signal, World
 from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, UseAfterFree
@@ -32,6 +32,7 @@ DRAIN_S: Final = 10.0
 """How long loading a program or changing the threads waits for parked work."""
 _QUICK_ARGS: Final = 64
 _HEADER_WORDS: Final = packets.EXEC_ARGS_WORD
+_MAX_GRID: Final = packets.MAX_GRID
 _PACKERS: Final = tuple(
     struct.Struct(f"={_HEADER_WORDS + nargs}Q").pack_into for nargs in range(_QUICK_ARGS)
 )
@@ -73,7 +74,7 @@ class CpuDevice(Heap):
         self._copy = self._ring("copy", rings[1], can_exec=False)
         self._bytes = self._compute.words.cast("B")
         self._programs: weakref.WeakSet[CpuProgram] = weakref.WeakSet()
-        _opened.add(self)
+        forks.inherit(self)
 
     def _ring(self, name: str, region: Region, *, can_exec: bool) -> CpuRing:
         label = f"{self.name} {name}"
@@ -90,7 +91,7 @@ class CpuDevice(Heap):
     def running(self) -> list[partial[bool]]:
         """For each ring on which a thread runs something now: whether it may still do so."""
         rings = self._compute, self._copy
-        return [partial(ring.running, ring.turn) for ring in rings if ring.lock.locked()]
+        return [partial(ring.running, ring.turn) for ring in rings if ring.depth]
 
     # Programs and threads
 
@@ -125,28 +126,40 @@ class CpuDevice(Heap):
     def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
         """Run one kernel over `grid` work items after everything submitted before.
 
+        Returns when it is done, unless something before it waits for a signal. Signals are
+        handled meanwhile; what a handler raises (Ctrl-C) stops a kernel that takes long.
         Raises: BadArgument, UseAfterFree, before anything runs.
         """
         if not isinstance(program, CpuProgram) or program.device is not self:
             raise arguments.bad_program(self, program)
-        if type(grid) is not int or not 0 < grid <= packets.MAX_GRID:
+        if type(grid) is not int or not 0 < grid <= _MAX_GRID:
             raise arguments.bad_grid(grid)
         ring = self._compute
         with ring.lock:
-            ring.turn += 1
-            words = [
-                arg.gpu_va
-                if isinstance(arg, CpuBuffer) and arg.device is self
-                else arguments.word(self, arg)
-                for arg in args
-            ]
-            nargs, entry, chunk = len(words), program.gpu_va, program.chunk
-            if nargs < _QUICK_ARGS and not ring.pending:
-                _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
-                self._run(self._state_va, ring.va, _HEADER_WORDS + nargs)
-                return
-            arguments.check_count(nargs)
-            ring.submit(packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words), ())
+            outer, ring.depth = ring.depth, ring.depth + 1
+            try:
+                ring.turn += not outer
+                words = [
+                    arg.gpu_va
+                    if isinstance(arg, CpuBuffer) and arg.device is self
+                    else arguments.word(self, arg)
+                    for arg in args
+                ]
+                nargs, entry, chunk = len(words), program.gpu_va, program.chunk
+                if nargs < _QUICK_ARGS and not ring.pending and not outer:
+                    _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
+                    count = _HEADER_WORDS + nargs
+                    if not ring.pending and self._run(self._state_va, ring.va, count) == count:
+                        return
+                    follow = ring.background(ring.words[:count], ())
+                else:
+                    arguments.check_count(nargs)
+                    packet = packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words)
+                    follow = ring.submit(packet, ())
+            finally:
+                ring.depth = outer
+        if follow is not None:
+            follow()
 
     def compute_queue(self) -> CpuQueue:
         """A builder for the compute ring."""
@@ -185,7 +198,7 @@ class CpuDevice(Heap):
         """(entry, chunk) of a live program of this device. Raises: BadArgument, UseAfterFree."""
         if not isinstance(program, CpuProgram) or program.device is not self:
             raise arguments.bad_program(self, program)
-        if type(grid) is not int or not 0 < grid <= packets.MAX_GRID:
+        if type(grid) is not int or not 0 < grid <= _MAX_GRID:
             raise arguments.bad_grid(grid)
         return program.gpu_va, program.chunk
 
@@ -250,7 +263,6 @@ class CpuDevice(Heap):
         self._bytes = memoryview(bytearray(RING_BYTES))
         programs = [program.drop for program in list(self._programs)]
         parts = [part.close for part in (self._compute, self._copy, self._workers)]
-        _opened.discard(self)
         run_all([*programs, self._close_memory, *parts, self._on_close])
 
     def after_fork(self) -> None:
@@ -271,14 +283,3 @@ class CpuDevice(Heap):
 def _closed(state_va: int, words_va: int, nwords: int) -> int:
     """What the doorbell of a closed device does."""
     raise UseAfterFree("a closed device was used", hint="open it again")
-
-
-_opened: weakref.WeakSet[CpuDevice] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for device in list(_opened):
-        device.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -8,6 +8,7 @@ from typing import Final
 
 from drivers.base.contracts import Limits, World
 from drivers.base.errors import MalformedInput, Unsupported
+from drivers.cpu.cgroup import memory_limit
 
 _CPUINFO_LIMIT_BYTES: Final = 1 << 24
 _KIB: Final = 1024
@@ -76,7 +77,7 @@ def read_processor(world: World, threads: int | None = None) -> Processor:
         arch,
         Limits(
             dtypes=_DTYPES,
-            memory_bytes=_memory_bytes(_text(world, "/proc/meminfo")),
+            memory_bytes=_memory_bytes(world),
             threads=threads or allowed_cpus(_text(world, "/proc/self/status")),
             vector_bytes=_vector_bytes(features),
             features=features,
@@ -107,11 +108,15 @@ def _vector_bytes(features: frozenset[str]) -> int:
     return max((width for name, width in widths.items() if name in features), default=16)
 
 
-def _memory_bytes(meminfo: str) -> int:
+def _memory_bytes(world: World) -> int:
+    """The machine's memory, or what this process's control groups allow of it."""
+    meminfo = _text(world, "/proc/meminfo")
     found = re.search(r"^MemTotal:\s*(\d{1,15}) kB$", meminfo, re.MULTILINE)
     if found is None:
         raise MalformedInput("/proc/meminfo has no line 'MemTotal: ... kB'")
-    return int(found[1]) * _KIB
+    total_bytes = int(found[1]) * _KIB
+    allowed_bytes = memory_limit(world)
+    return total_bytes if allowed_bytes is None else min(total_bytes, allowed_bytes)
 
 
 def allowed_cpus(status: str) -> int:

@@ -8,7 +8,7 @@ from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.base.undo import Undo
-from queues.cpu_packets import MAX_GRID
+from queues.cpu_packets import HOLD, MAX_GRID
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice
@@ -28,6 +28,9 @@ class CpuProgram:
     def __init__(self, device: CpuDevice, binary: Binary) -> None:
         self.device, self.name = device, binary.name
         self.chunk = resource(binary, "chunk_items", MAX_GRID)
+        """As a packet has it: with HOLD where the kernel takes long and can be stopped."""
+        if resource(binary, "long", 1):
+            self.chunk |= HOLD
         self._region = map_image(device.world, binary, device.arch)
         self.gpu_va = self._region.cpu_va + binary.entry
 

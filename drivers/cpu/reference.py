@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Self
 
+from drivers.base import forks
 from drivers.base.contracts import Region, World
+from drivers.base.errors import Unsupported
 from drivers.cpu.futex import Futex
 from queues import cpu_packets as packets
 from queues import cpu_state as state
@@ -26,8 +28,14 @@ class ReferenceProcessor:
     ) -> None:
         self._world, self._futex, self._memmove, self._region = world, futex, memmove, region
         self._words = self._region.view().cast("Q")
-        self._lock = RLock()
         self._kernels: dict[int, Callable[..., int]] = {}
+        self.after_fork()
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: a thread that is not here may hold the lock."""
+        self._lock = RLock()
+        self._inside: set[int] = set()
 
     @classmethod
     def open(cls, world: World, futex: Futex) -> Self:
@@ -51,7 +59,20 @@ class ReferenceProcessor:
             self._memmove(cpu_va, self._region.cpu_va, packets.WORD_BYTES)
 
     def __call__(self, state_va: int, words_va: int, nwords: int) -> int:
-        """Run packets; stop at a WAIT that is not satisfied."""
+        """Run packets; stop at a WAIT that is not satisfied. Raises: Unsupported inside itself."""
+        me = get_ident()
+        if me in self._inside:  # its window has what the signal handler interrupted
+            raise Unsupported(
+                "a signal handler computes inside the reference command processor",
+                hint="open the device with firmware, or compute outside of signal handlers",
+            )
+        try:
+            self._inside.add(me)
+            return self._walk(state_va, words_va, nwords)
+        finally:
+            self._inside.discard(me)
+
+    def _walk(self, state_va: int, words_va: int, nwords: int) -> int:
         following = 0
         for at in range(nwords):
             if at != following:
@@ -72,13 +93,8 @@ class ReferenceProcessor:
         """Execute one packet; False when it has to wait."""
         f = packet.fields
         if packet.name == "EXEC":
-            kernel = self._kernels.get(f["entry"])
-            if kernel is None:
-                kernel = self._kernels[f["entry"]] = self._world.function(f["entry"], 4)
-            scratch = self._peek(state_va + state.SCRATCH_BASE, 1)[0]
-            args_va = packet_va + packets.EXEC_ARGS_WORD * packets.WORD_BYTES
-            kernel(args_va, 0, f["grid"], scratch)
-        elif packet.name == "COPY":
+            return self._exec(state_va, packet_va, f)
+        if packet.name == "COPY":
             self._memmove(f["dst"], f["src"], f["nbytes"])
         elif packet.name == "WAIT":
             return self._peek(f["signal"], 1)[0] >= f["value"]
@@ -87,6 +103,20 @@ class ReferenceProcessor:
         elif packet.name == "TIMESTAMP":
             self._poke(f["signal"] + packets.SIGNAL_TIME_OFF, time.monotonic_ns())
         return True
+
+    def _exec(self, state_va: int, packet_va: int, fields: dict[str, int]) -> bool:
+        """Run a kernel; False when it may not begin, or was stopped."""
+        entry = fields["entry"]
+        if fields["chunk"] & packets.HOLD:
+            return False
+        kernel = self._kernels.get(entry)
+        if kernel is None:
+            kernel = self._kernels[entry] = self._world.function(entry, 4)
+        scratch = self._peek(state_va + state.SCRATCH_BASE, 1)[0]
+        args_va = packet_va + packets.EXEC_ARGS_WORD * packets.WORD_BYTES
+        kernel(args_va, 0, fields["grid"], scratch)
+        chunk_va = packet_va + packets.EXEC_CHUNK_WORD * packets.WORD_BYTES
+        return not self._peek(chunk_va, 1)[0] & packets.HOLD
 
     def _signal(self, cpu_va: int, value: int) -> None:
         """Raise a signal to `value`; both rings and host threads may do so at once."""

@@ -1,4 +1,6 @@
-"""Rings: packets run in the calling thread up to a WAIT, and from there on in an engine thread."""
+"""Rings: packets run in the calling thread up to a WAIT or to a kernel that takes long, and from
+there on in an engine thread. The caller waits for a long kernel, and signals are handled meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import TIMEOUT_MAX, Condition, Lock, Thread
+from functools import partial
+from threading import TIMEOUT_MAX, Condition, RLock, Thread
 from typing import Final
 
 from drivers.base.contracts import Buffer, Region
@@ -15,13 +18,14 @@ from drivers.base.errors import DeviceError, DeviceFault, Hang, UseAfterFree
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.threads import start_thread
 from queues import cpu_packets as packets
+from queues.contracts import Follow
 
 RING_BYTES: Final = 64 << 10
 JOIN_S: Final = 10.0
 _SLICE_S: Final = 0.05
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Parked:
     """Packets that wait, in memory of their own; `at` is the first word not done yet."""
 
@@ -29,6 +33,35 @@ class Parked:
     words: memoryview
     signals: dict[int, CpuSignal]
     at: int = 0
+    running: bool = False
+    """Whether the command processor is at it now."""
+    dropped: bool = False
+    """Whether nobody wants the rest of it."""
+    waits: bool = True
+    """Whether it waits for a signal, or is behind work that does: its caller does not wait."""
+    left: bool = False
+    """Whether the engine is through with it."""
+
+    @property
+    def held(self) -> bool:
+        """Whether a kernel that takes long is next."""
+        words, at = self.words, self.at
+        return bool(
+            words[at] & packets.OPCODE_MASK == packets.EXEC
+            and words[at + packets.EXEC_CHUNK_WORD] & packets.HOLD
+        )
+
+    def allow(self) -> bool:
+        """With the ring's lock: let the next packet begin; False where it was dropped."""
+        if self.held and not self.dropped:
+            self.words[self.at + packets.EXEC_CHUNK_WORD] &= ~packets.HOLD
+        return not self.dropped
+
+    def drop(self) -> None:
+        """With the ring's lock: nothing of it begins any more, and a kernel that looks returns."""
+        self.dropped, at = True, self.at
+        if at < len(self.words) and self.words[at] & packets.OPCODE_MASK == packets.EXEC:
+            self.words[at + packets.EXEC_CHUNK_WORD] |= packets.HOLD
 
 
 class CpuRing:
@@ -50,47 +83,68 @@ class CpuRing:
         self.pending: deque[Parked] = deque()
         self.fault: DeviceError | None = None
         self.turn = 0
-        """Grows each time `lock` is taken to run something, before what that names is looked at."""
+        """Grows each time something begins at `depth` 0, before what that names is looked at."""
         self._stopping = False
         self.after_fork()
 
     def after_fork(self) -> None:
         """A child has no engine thread, and must not wait for work of its parent."""
-        self.lock = Lock()
+        self.lock = RLock()
         self._changed = Condition(self.lock)
+        self.depth = 0
+        """How often something runs with `lock` held: twice where a signal handler computes."""
         self._engine: Thread | None = None
         self.pending.clear()
 
     def running(self, turn: int) -> bool:
         """Whether what some thread ran at `turn` may not have returned yet."""
-        return self.turn == turn and self.lock.locked()
+        return self.turn == turn and self.depth > 0
 
-    def submit(self, words: Sequence[int], keep: Sequence[object]) -> None:
+    def submit(self, words: Sequence[int], keep: Sequence[object]) -> Follow | None:
         """With `lock` held: run the packets now, or line them up."""
         packed = array("Q", words)
         if self.pending:
-            self._park(memoryview(packed), keep)
-        elif len(packed) <= len(self.words):
+            return self.background(memoryview(packed), keep)
+        if len(packed) <= len(self.words) and self.depth < 2:
             view = self.words[: len(packed)]
             view[:] = packed
-            self.doorbell(view, self.va, keep)
-        else:
-            memory = self._alloc(len(packed) * packets.WORD_BYTES)
-            view = memory.view().cast("Q")
-            view[:] = packed
-            self.doorbell(view, memory.gpu_va, keep)
+            return self.doorbell(view, self.va, keep)
+        memory = self._alloc(len(packed) * packets.WORD_BYTES)
+        view = memory.view().cast("Q")
+        view[:] = packed
+        return self.doorbell(view, memory.gpu_va, keep)
 
-    def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> None:
+    def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> Follow | None:
         """With `lock` held: run packets in device memory; what has to wait is copied first."""
         count = len(words)
-        done = 0
-        if not self.pending:
-            done = self.run(self.state_va, words_va, count)
-            if done == count:
-                return
-        self._park(words[done:], keep)
+        if self.pending:
+            return self.background(words, keep)
+        done = self.run(self.state_va, words_va, count)
+        if done == count:
+            return None
+        return self.background(words[done:], keep)
 
-    def _park(self, words: memoryview, keep: Sequence[object]) -> None:
+    def background(self, words: memoryview, keep: Sequence[object]) -> Follow | None:
+        """With `lock` held: leave packets to the engine; what waits for them, unless they wait."""
+        parked = self._park(words, keep)
+        return None if parked.waits else partial(self._follow, parked)
+
+    def _follow(self, parked: Parked) -> None:
+        """Without the lock: wait for work that takes long. Signals are handled meanwhile; what a
+        handler raises drops the work: its kernel stops, and nothing behind it is run.
+        """
+        try:
+            with self.lock:
+                self._changed.wait_for(lambda: parked.left or parked.waits)
+        except BaseException:
+            with self.lock:
+                parked.drop()
+            raise
+        self._raise_fault()
+        if parked.left and parked.at < len(parked.words):
+            raise UseAfterFree(f"{self.name} was closed at work", hint="open the device again")
+
+    def _park(self, words: memoryview, keep: Sequence[object]) -> Parked:
         if self._stopping:
             raise UseAfterFree(f"{self.name} is closed", hint="open the device again")
         self._raise_fault()
@@ -99,8 +153,11 @@ class CpuRing:
         view = memory.view()[: words.nbytes].cast("Q")
         view[:] = words
         signals = {thing.va: thing for thing in keep if isinstance(thing, CpuSignal)}
-        self.pending.append(Parked(memory, view, signals))
+        parked = Parked(memory, view, signals)
+        parked.waits = self.pending[-1].waits if self.pending else not parked.held
+        self.pending.append(parked)
         self._changed.notify_all()
+        return parked
 
     def _start_engine(self) -> None:
         if self._engine is None:
@@ -119,9 +176,16 @@ class CpuRing:
                 if self.pending and self.pending[0] is parked:
                     self.pending.popleft()
                     parked.memory.free()
+                parked.left = True
                 if self.fault is not None:
-                    self.pending.clear()
+                    self._forget()
                 self._changed.notify_all()
+
+    def _forget(self) -> None:
+        """With `lock` held: drop everything that waits."""
+        for parked in self.pending:
+            parked.left = True
+        self.pending.clear()
 
     def _next(self) -> Parked | None:
         with self.lock:
@@ -132,17 +196,32 @@ class CpuRing:
         """Run one list to its end; it may wait as long as its signals take."""
         base_va, count = parked.memory.gpu_va, len(parked.words)
         while parked.at < count and not self._stopping:
+            with self.lock:
+                if not parked.allow():
+                    return
+                parked.running = True
             va = base_va + parked.at * packets.WORD_BYTES
             parked.at += self.run(self.state_va, va, count - parked.at)
+            parked.running = False
             if parked.at == count:
                 return
+            if parked.held:
+                continue
             packet = next(packets.decode(parked.words, parked.at))
             if packet.name != "WAIT":
                 raise DeviceFault(
                     f"{self.name}: the command processor stopped at {packet}", kind="packet"
                 )
+            self._wait_behind()
             signal = parked.signals[packet.fields["signal"]]
             signal.sleep(packet.fields["value"], _SLICE_S)
+
+    def _wait_behind(self) -> None:
+        """The first list waits for a signal now: nobody else waits for what is parked."""
+        with self.lock:
+            for parked in self.pending:
+                parked.waits = True
+            self._changed.notify_all()
 
     def drain(self, timeout_s: float) -> None:
         """Return when nothing is parked. Raises: Hang with the dump, or the fault."""
@@ -156,12 +235,30 @@ class CpuRing:
         """Hold `lock` while nothing is parked and nothing runs. Raises: Hang, or the fault."""
         longest_s = min(timeout_s, TIMEOUT_MAX)
         with self.lock:
-            drained = self._changed.wait_for(lambda: not self.pending, longest_s)
+            drained = self._drained(longest_s)
             if drained:
                 self._raise_fault()
                 yield
         if not drained:
             raise self.hang(timeout_s)
+
+    def _drained(self, longest_s: float) -> bool:
+        """With `lock` held: wait until nothing is parked; False after so long without progress.
+
+        A packet that was done is progress, and a kernel at work, unless it was dropped and does not
+        stop.
+        """
+        before = self._place()
+        while not self._changed.wait_for(lambda: not self.pending, longest_s):
+            first, now = self.pending[0], self._place()
+            if first.dropped or (now == before and not first.running):
+                return False
+            before = now
+        return True
+
+    def _place(self) -> tuple[Parked, int] | None:
+        """With `lock` held: what is next."""
+        return (self.pending[0], self.pending[0].at) if self.pending else None
 
     def _raise_fault(self) -> None:
         """Tell what went wrong in the background, once."""
@@ -194,6 +291,8 @@ class CpuRing:
         try:
             self.run = closed
             self._stopping = True
+            for parked in self.pending:
+                parked.drop()
             self._changed.notify_all()
         finally:
             self.lock.release()
@@ -203,7 +302,9 @@ class CpuRing:
             if engine.is_alive():
                 raise self.hang(JOIN_S)
         self._engine = None
-        self.pending.clear()
+        with self.lock:
+            self._forget()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """After `stop`: give the ring's memory back."""

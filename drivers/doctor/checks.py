@@ -6,9 +6,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
+from drivers.amd.look import look
+from drivers.amd.offers import UNMASK
 from drivers.base.contracts import World
 from drivers.base.errors import MalformedInput
-from drivers.choice import choose
+from drivers.choice import choose, visible_amd
+from drivers.default import OTHERS, explain
 from drivers.doctor import MISSING, OK, WARN, Check, Line
 from drivers.machine.buses import pci_gpus, render_nodes
 from drivers.machine.system import current_user, group_names, memlock_bytes
@@ -91,6 +94,16 @@ def gpus(world: World, environ: Mapping[str, str]) -> Lines:
         yield Line("gpus", state, f"{text}, {group}", advice)
     if not found:
         yield Line("gpus", MISSING, "no GPU on PCI", "the CPU device works without one")
+    yield from _masked(world, environ)
+
+
+def _masked(world: World, environ: Mapping[str, str]) -> Lines:
+    """AMD GPUs that a variable hides, whichever device is chosen."""
+    visible = visible_amd(environ)
+    for gpu in look(world, visible).gpus if visible else ():
+        if gpu.masked:
+            where = f"the AMD GPU at {gpu.node.pci_address}"
+            yield Line("gpus", WARN, f"{where}: {gpu.masked}", UNMASK)
 
 
 def modules(world: World, environ: Mapping[str, str]) -> Lines:
@@ -152,11 +165,11 @@ def firmware(world: World, environ: Mapping[str, str]) -> Lines:
 
 
 def settings(world: World, environ: Mapping[str, str]) -> Lines:
-    """What the environment chooses, and where kernels are cached."""
-    choice = choose(environ)
-    device = f"{choice.kind}:{choice.index}" if choice.kind else "the best usable one"
-    yield Line("settings", OK, f"device: {device}")
-    cache = choice.cache_dir
+    """Which device is the default and why, and where kernels are cached."""
+    cache = choose(environ).cache_dir
+    default = explain(world, environ)
+    reasons = f"; not {default.reasons}" if default.passed else ""
+    yield Line("settings", OK, f"device: {default.name}, {default.why}; {OTHERS}{reasons}")
     if cache is None:
         yield Line("settings", WARN, "no cache: HOME is not set", "set UNBOUND_CACHE")
         return

@@ -12,6 +12,7 @@ from drivers.base.errors import MalformedInput
 Pattern: TypeAlias = "re.Pattern[str]"
 
 LIMIT_BYTES = 64 << 10
+"""Of a manifest; amd.toml has 19 KB."""
 _MAX_ITEMS = 256
 _SHOWN_CHARS = 60
 
@@ -119,7 +120,9 @@ def _shown(value: object) -> str:
 def read_toml(data: bytes, what: str) -> Table:
     """The table that a TOML file is. Raises: MalformedInput."""
     if len(data) > LIMIT_BYTES:
-        raise MalformedInput(f"{what} is longer than {LIMIT_BYTES} bytes", hint="split it")
+        raise MalformedInput(
+            f"{what} is longer than {LIMIT_BYTES} bytes", hint="leave out the other chips"
+        )
     parse: Callable[[str], dict[str, object]] = tomllib.loads
     try:
         return Table(parse(data.decode()), what)

@@ -11,12 +11,10 @@ from typing import TypeVar
 
 from drivers.base.contracts import World
 from drivers.base.errors import Unsupported
-from drivers.firmware.fields import Pattern, Table, read_toml
+from drivers.firmware.fields import LIMIT_BYTES, Pattern, Table, read_toml
 
 LARGEST_FILE_BYTES = 16 << 20
 """No firmware file is larger; src: the packages that amd.toml names, largest 3.9 MB."""
-LARGEST_MANIFEST_BYTES = 1 << 20
-"""Of a manifest that the user names."""
 _MAX_ID = 0xFFFF
 _MAX_REVISION = 0xFF
 _FILE = re.compile(r"[a-z0-9][a-z0-9_]{0,62}\.bin")
@@ -134,7 +132,7 @@ def chosen_manifest(world: World, path: str | None) -> Manifest:
     """
     if path is None:
         return amd_manifest()
-    return read_manifest(world.read(path, LARGEST_MANIFEST_BYTES), path)
+    return read_manifest(world.read(path, LIMIT_BYTES), path)
 
 
 def _named(

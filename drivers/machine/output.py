@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import Final
+
+from drivers.base.errors import escaped
 
 _FAILED: Final = 1
 
 
 def printable(text: str) -> str:
     """`text` with everything but printable ASCII and line ends written as an escape."""
-    return "".join(
-        c if c == "\n" or (c.isascii() and c.isprintable()) else c.encode("unicode_escape").decode()
-        for c in text
-    )
+    lines = "\n".join(map(escaped, text.split("\n")))
+    return lines.encode("ascii", "backslashreplace").decode()
 
 
 def print_text(text: str) -> int:
     """Write `text` and a line end to standard output; the exit status of the command."""
+    return print_lines([text])
+
+
+def print_lines(lines: Iterable[str]) -> int:
+    """The same of lines, each as soon as it is made; errors of `lines` go to the caller."""
     try:
-        sys.stdout.write(printable(text) + "\n")
+        for line in lines:
+            sys.stdout.write(printable(line) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()

@@ -13,7 +13,9 @@ from drivers.base.contracts import Region, World
 from drivers.base.errors import (
     BadArgument,
     Busy,
+    Denied,
     DeviceGone,
+    MalformedInput,
     NotFound,
     OutOfMemory,
     Unsupported,
@@ -130,6 +132,19 @@ class Enlarged:
     nbytes: int
     why: str
     """"" when it has the largest size that the function offers."""
+
+
+def check_enlarge(world: World, function: PciFunction, bar: int) -> None:
+    """What would stop `enlarge` with an error. Raises: MalformedInput, Denied."""
+    if bar >= len(function.resources):
+        raise MalformedInput(f"{function.folder}/resource has no line for BAR {bar}")
+    path = f"{function.folder}/resource{bar}_resize"
+    try:
+        sizes = sizes_offered(world, function, bar)
+    except NotFound:
+        return
+    if max(sizes, default=0) > function.resources[bar].nbytes and not world.access(path, os.W_OK):
+        raise Denied(f"{path} may not be written", hint=f"as root: chown $USER {path}")
 
 
 def enlarge(world: World, function: PciFunction, bar: int) -> Enlarged:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 
 from drivers.base.contracts import Region, World
-from drivers.base.errors import BadArgument, DeviceGone, NotFound, Unsupported
+from drivers.base.errors import BadArgument, DeviceGone, NotFound, Unsupported, during
 from drivers.base.undo import Undo
 from drivers.pci.bars import map_bar
-from drivers.pci.config import COMMAND, COMMAND_MEMORY
+from drivers.pci.command import read_command
+from drivers.pci.config import COMMAND_MEMORY
 from drivers.pci.functions import BARS, PciFunction
 
 _WORD = 4
@@ -37,16 +38,19 @@ class BarsFunction:
 
     def config_read(self, off: int, nbytes: int) -> int:
         """A number in config space."""
-        return int.from_bytes(self._world.pread(self._fd, nbytes, off), "little")
+        with during(f"config space {off:#x}"):
+            return int.from_bytes(self._world.pread(self._fd, nbytes, off), "little")
 
     def config_write(self, off: int, nbytes: int, value: int) -> None:
         """A number into config space."""
-        self._world.pwrite(self._fd, value.to_bytes(nbytes, "little"), off)
+        with during(f"config space {off:#x}"):
+            self._world.pwrite(self._fd, value.to_bytes(nbytes, "little"), off)
 
     def remember(self) -> None:
         """What `after_reset` puts back. Raises: Unsupported when nothing answers at the BARs."""
-        if not self.config_read(COMMAND, 2) & COMMAND_MEMORY:
-            raise Unsupported(f"{self.address} is not enabled", hint="claim it for its BARs first")
+        with during(f"{self.address}: COMMAND"):
+            if not read_command(self) & COMMAND_MEMORY:
+                raise Unsupported("it is not enabled", hint="claim it for its BARs first")
         self._bars = self._addresses()
 
     def _addresses(self) -> tuple[int, ...]:
@@ -70,9 +74,12 @@ class BarsFunction:
         for bar, (kept, now) in enumerate(zip(self._bars, self._addresses(), strict=True)):
             if kept != now:
                 self.config_write(_BASE_ADDRESS + _WORD * bar, _WORD, kept)
-        if self._addresses() != self._bars:
+        for bar, (kept, now) in enumerate(zip(self._bars, self._addresses(), strict=True)):
+            if kept == now:
+                continue
             raise DeviceGone(
-                f"{self.address} does not take its base addresses back",
+                f"{self.address}: config space {_BASE_ADDRESS + _WORD * bar:#x}, the address of "
+                f"BAR {bar}, is {now:#x} after {kept:#x} was written",
                 hint="restart the machine, and see the kernel log (dmesg)",
             )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from drivers.base.errors import DeviceGone, Unsupported
+from drivers.base.errors import DeviceGone, Unsupported, during
 from drivers.pci.config import COMMAND, COMMAND_MASTER, COMMAND_MEMORY
 
 _BYTES, _NOBODY = 2, 0xFFFF
@@ -32,24 +32,30 @@ def set_command(space: ConfigSpace, *, master: bool, anyway: bool = False) -> No
 
     Raises: DeviceGone when it reads all ones, Unsupported when a bit does not stay as written.
     """
-    now = _read(space)
+    with during(f"{space.address}: COMMAND"):
+        _set_command(space, master=master, anyway=anyway)
+
+
+def _set_command(space: ConfigSpace, *, master: bool, anyway: bool) -> None:
+    now = read_command(space)
     wanted = now & ~COMMAND_MASTER | COMMAND_MEMORY | (COMMAND_MASTER if master else 0)
     if now == wanted and not anyway:
         return
     space.config_write(COMMAND, _BYTES, wanted)
-    now = _read(space)
+    now = read_command(space)
     if (now ^ wanted) & (COMMAND_MASTER | COMMAND_MEMORY):
         raise Unsupported(
-            f"{space.address}: COMMAND reads {now:#06x} after {wanted:#06x} was written",
+            f"{now:#06x} is read after {wanted:#06x} was written",
             hint="the function does not take its command register: see the kernel log (dmesg)",
         )
 
 
-def _read(space: ConfigSpace) -> int:
+def read_command(space: ConfigSpace) -> int:
+    """What it holds. Raises: DeviceGone when it reads all ones."""
     value = space.config_read(COMMAND, _BYTES)
     if value == _NOBODY:
         raise DeviceGone(
-            f"{space.address}: COMMAND reads all ones",
+            "all ones are read",
             hint="the function left the bus or sleeps: see the kernel log (dmesg)",
         )
     return value

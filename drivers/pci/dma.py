@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from drivers.base.contracts import Region, World
-from drivers.base.errors import BadArgument, Busy, Unsupported, UseAfterFree
+from drivers.base.errors import BadArgument, Busy, OutOfMemory, Unsupported, UseAfterFree
 from drivers.base.undo import Undo, run_all
 from drivers.pci.iova import LARGE_BYTES, PAGE_BYTES, IovaSpace
 from drivers.pci.pagemap import physical_pieces
@@ -72,6 +72,22 @@ class DmaMemory:
         self.free()
 
 
+def check_physical(world: World, pages: int) -> None:
+    """Whether this user can have so many locked huge pages now, and know where they are.
+
+    Raises: OutOfMemory that names the kernel's pool, Busy with the limit of locked memory, Denied.
+    """
+    nbytes = pages * LARGE_BYTES
+    try:
+        region = world.mmap(-1, nbytes, huge=True)
+    except OutOfMemory as error:
+        raise error.advised(f"as root: add {pages} to /proc/sys/vm/nr_hugepages") from error
+    try:
+        physical_pieces(world, region.cpu_va, nbytes)
+    finally:
+        region.close()
+
+
 class Dma:
     """The memory of one session. `master_on` is called before the first address is given out."""
 
@@ -129,7 +145,7 @@ class Dma:
                 "without an IOMMU nothing of the host's memory is given to the device, which could "
                 "write anywhere: rings, signals, arguments and staging lie in its own memory",
                 hint="for DMA switch VT-d or AMD-Vi on and use vfio-pci; at your own risk "
-                "AMD_DMA=physical (--unsafe-physical-dma)",
+                "AMD_DMA=physical",
             )
 
     def _mapped(self, cpu_va: int, nbytes: int, region: Region | None) -> DmaMemory:

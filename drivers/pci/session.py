@@ -12,8 +12,8 @@ from functools import partial
 from typing import Protocol, Self
 
 from drivers.base.contracts import Region, World
-from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
-from drivers.base.undo import Undo, run_all
+from drivers.base.errors import BadArgument, Unsupported, UseAfterFree, during
+from drivers.base.undo import Undo, run_all, whole
 from drivers.pci.bars_session import open_bars
 from drivers.pci.command import set_command
 from drivers.pci.config import SPACE_BYTES
@@ -85,7 +85,8 @@ class PciSession:
         """
         self._usable()
         if number not in self._bars:
-            region = self._access.map_bar(number, combine=combine)
+            with during(f"map BAR {number}"):
+                region = self._access.map_bar(number, combine=combine)
             self._bars[number] = region, combine
         region, combined = self._bars[number]
         if combined != combine:
@@ -122,7 +123,7 @@ class PciSession:
         self._usable()
         if on and self.dma.grade is Grade.NONE:
             raise Unsupported("bus mastering stays off without an IOMMU", hint="see docs/pci.md")
-        with Undo() as undo:
+        with during(f"bus mastering {'on' if on else 'off'}"), Undo() as undo:
             undo.add(partial(set_command, self._access, master=False))
             set_command(self._access, master=on)
         self._master = on
@@ -164,14 +165,15 @@ class PciSession:
         if not self._open or os.getpid() != self._pid:
             return
         isolated: list[bool] = []
-        run_all(
-            [
-                partial(self._isolate, isolated),
-                lambda: self.dma.close(isolated=bool(isolated)),
-                *(region.close for region, _ in self._bars.values()),
-                partial(self._leave, isolated),
-            ]
-        )
+        with during("close the session"):
+            run_all(
+                [
+                    partial(self._isolate, isolated),
+                    lambda: self.dma.close(isolated=bool(isolated)),
+                    *(region.close for region, _ in self._bars.values()),
+                    partial(self._leave, isolated),
+                ]
+            )
 
     def _isolate(self, done: list[bool]) -> None:
         """After this the device reaches nothing. One that reads all ones may come back."""
@@ -187,10 +189,12 @@ class PciSession:
         if self.dma.grade is Grade.PHYSICAL and not isolated and self.dma.live:
             return
         self._access.check_unviewed()
+        run_all([self._access.close, self.dma.abandon, self._ended])
+
+    def _ended(self) -> None:
         self._open = False
         self._bars.clear()
         atexit.unregister(self.close)
-        run_all([self._access.close, self.dma.abandon])
 
     def __enter__(self) -> Self:
         return self
@@ -210,21 +214,28 @@ def open_session(
     """Open a claimed function. Raises: Unsupported when the grade does not fit how it was taken."""
     chosen = default_grade(claim) if grade is None else grade
     function = look_at(world, claim.address)
-    _fits(function, claim.method, chosen)
-    with Undo() as undo:
+    check_grade(function, claim.method, chosen)
+    opened = partial(_opened, world, function, claim.method, chosen, address_bits)
+    return whole(opened, PciSession.close)
+
+
+def _opened(
+    world: World, function: PciFunction, method: str, grade: Grade, address_bits: int
+) -> PciSession:
+    with during("open the session"), Undo() as undo:
         access: Access = (
-            open_vfio(world, function) if claim.method == _VFIO else open_bars(world, function)
+            open_vfio(world, function) if method == _VFIO else open_bars(world, function)
         )
         undo.add(access.close)
-        session = PciSession(world, access, chosen, address_bits)
+        session = PciSession(world, access, grade, address_bits)
         set_command(access, master=False)
         session.listen()
         atexit.register(session.close)
     return session
 
 
-def _fits(function: PciFunction, method: str, grade: Grade) -> None:
-    """Raises: Unsupported with the grades that there are."""
+def check_grade(function: PciFunction, method: str, grade: Grade) -> None:
+    """Whether a function taken so can have a grade. Raises: Unsupported, which says why not."""
     if grade is Grade.IOMMU and method != _VFIO:
         raise Unsupported(
             f"{function.address} was taken without an IOMMU",

@@ -6,6 +6,7 @@ such file" counts as nothing, and every other error is raised.
 
 from __future__ import annotations
 
+import os
 import re
 
 from drivers.base.contracts import World
@@ -14,6 +15,7 @@ from drivers.machine.text import MAX_ENTRIES, read_text
 
 _SHOWN_CHARS = 40
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,127}").fullmatch
+_DEVICE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})").fullmatch
 _DECIMAL = re.compile(r"[0-9]{1,18}").fullmatch
 
 
@@ -23,6 +25,28 @@ def text_or_none(world: World, path: str) -> str | None:
         return read_text(world, path).strip()
     except NotFound:
         return None
+
+
+def proc_text(world: World, path: str) -> str:
+    """A file of /proc that every Linux has. Raises: NotFound where /proc is not there."""
+    try:
+        return read_text(world, path)
+    except NotFound as error:
+        raise error.advised(
+            "a GPU is taken and given back only where /proc shows who uses it: as root, "
+            "mount -t proc proc /proc"
+        ) from error.__cause__
+
+
+def device_number(world: World, path: str) -> int | None:
+    """What a file of sysfs called "dev" says ("226:128"); None when there is no such file."""
+    text = text_or_none(world, path)
+    if text is None:
+        return None
+    match = _DEVICE(text)
+    if match is None:
+        raise MalformedInput(f"{path}: {text[:_SHOWN_CHARS]!r} is no device number")
+    return os.makedev(int(match[1]), int(match[2]))
 
 
 def names_in(world: World, path: str) -> list[str]:

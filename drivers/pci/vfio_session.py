@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 from drivers.base.contracts import Region, World
-from drivers.base.errors import BadArgument, Busy, MalformedInput, Unsupported
+from drivers.base.errors import BadArgument, Busy, MalformedInput, Unsupported, during
 from drivers.base.undo import Undo, run_all
 from drivers.pci import vfio_abi as abi
 from drivers.pci.command import set_command
@@ -93,11 +93,13 @@ class VfioFunction:
 
     def config_read(self, off: int, nbytes: int) -> int:
         """A number in config space."""
-        return int.from_bytes(self._config_space().read(off, nbytes), "little")
+        with during(f"config space {off:#x}"):
+            return int.from_bytes(self._config_space().read(off, nbytes), "little")
 
     def config_write(self, off: int, nbytes: int, value: int) -> None:
         """A number into config space; the kernel may hold parts of it back."""
-        self._config_space().write(off, value.to_bytes(nbytes, "little"))
+        with during(f"config space {off:#x}"):
+            self._config_space().write(off, value.to_bytes(nbytes, "little"))
 
     def _config_space(self) -> _Slow:
         if self._config is None:

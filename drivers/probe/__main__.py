@@ -1,4 +1,7 @@
-"""`python -m drivers.probe [--json]`: every device kind, usable or why not. Exit status 0."""
+"""`python -m drivers.probe [--json]`: the default device and why; every kind, usable or why not.
+
+Exit status 0.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from drivers.base.contracts import World
+from drivers.base.errors import BadChoice
+from drivers.default import Default, explain
 from drivers.machine.output import print_text
 from drivers.probe import Machine, run
 from drivers.probe.kinds import CHECKS
@@ -34,8 +39,16 @@ def main(
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     chosen = parser.parse_args(arguments)
     machine = Machine(world or LinuxWorld(), os.environ if environ is None else environ, installed)
-    findings = run(CHECKS, machine)
-    return as_json(findings) if chosen.json else as_table(findings)
+    default, findings = default_of(machine), run(CHECKS, machine)
+    return (as_json if chosen.json else as_table)(findings, default)
+
+
+def default_of(machine: Machine) -> Default:
+    """The default device; where the environment is wrong, the error in its place."""
+    try:
+        return explain(machine.world, machine.environ)
+    except BadChoice as error:
+        return Default("-", str(error))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from drivers.choice import choose
+from drivers.amd.offers import kfd_offers
+from drivers.base.offer import Offer, Passed
+from drivers.choice import choose, visible_amd
 from drivers.cpu.features import read_processor
 from drivers.machine.buses import AMD, NVIDIA, PCI_ROOT, USB_BRIDGES
 from drivers.machine.system import clang_description, find_library
@@ -18,9 +20,13 @@ _GROUPS_ADVICE = "add this user to the groups render and video, then log in agai
 def cpu(machine: Machine) -> Finding:
     """The processor, and the compilers that make code for it."""
     processor = read_processor(machine.world)
-    llvmlite = machine.packages("llvmlite")
-    clang = clang_description(machine.world, machine.environ)
-    found = {"LLVM": f"llvmlite {llvmlite}" if llvmlite else None, "CLANG": clang}
+    wheels = {
+        name: f"{name} {version}"
+        for name in ("llvmlite", "ziglang")
+        if (version := machine.packages(name))
+    }
+    clang = clang_description(machine.world, machine.environ) or wheels.get("ziglang")
+    found = {"LLVM": wheels.get("llvmlite"), "CLANG": clang}
     compilers = {name: where for name, where in found.items() if where}
     limits = processor.limits
     details: dict[str, object] = {
@@ -37,7 +43,7 @@ def cpu(machine: Machine) -> Finding:
         f"compilers: {shown}"
     )
     if not compilers:
-        return Finding("CPU", "", False, reason, "pip install llvmlite, or install clang", details)
+        return Finding("CPU", "", False, reason, "pip install llvmlite, or ziglang", details)
     return Finding("CPU", "", True, reason, "", details)
 
 
@@ -52,9 +58,18 @@ def _node(machine: Machine, kind: str, iface: str, path: str, missing: str, advi
 
 
 def amd_kfd(machine: Machine) -> Finding:
-    """AMD through the amdgpu kernel driver."""
+    """AMD through the amdgpu kernel driver: what may become the default device, too."""
     missing, advice = _module_missing(machine, AMD, "AMD", "amdgpu")
-    return _node(machine, "AMD", "KFD", "/dev/kfd", missing, advice)
+    node = _node(machine, "AMD", "KFD", "/dev/kfd", missing, advice)
+    if not node.ready:
+        return node
+    found = list(kfd_offers(machine.world, visible_amd(machine.environ)))
+    offers = [one for one in found if isinstance(one, Offer)]
+    passed = [one for one in found if isinstance(one, Passed)]
+    against = [one.reason if one.name == "AMD KFD" else str(one) for one in passed]
+    reason = "; ".join([*(f"{one.name}: {one.title}" for one in offers), *against])
+    advice = next((one.advice for one in passed if one.advice), "")
+    return Finding("AMD", "KFD", bool(offers), reason, advice or "python -m drivers.amd.probe")
 
 
 def _module_missing(machine: Machine, vendor: int, name: str, module: str) -> tuple[str, str]:

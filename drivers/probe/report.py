@@ -1,11 +1,13 @@
-"""The findings as a table for people and as JSON for programs."""
+"""The default device and the findings as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 
+from drivers.default import NAMED_ONLY, OTHERS, Default
 from drivers.probe import Finding
 from drivers.registry import KINDS_BY_NAME
 
@@ -31,8 +33,13 @@ def state(finding: Finding) -> str:
     return "not usable" if driver_written(finding) else "no driver written yet"
 
 
-def as_json(findings: Sequence[Finding]) -> str:
-    """{"devices": [...]}, one object for each finding."""
+def never_default(finding: Finding) -> str | None:
+    """Why this way is taken only where the user names it; None where it may be the default."""
+    return NAMED_ONLY.get((finding.kind, finding.iface))
+
+
+def as_json(findings: Sequence[Finding], default: Default) -> str:
+    """{"default": {...}, "devices": [...]}, one object for each finding."""
     rows = [
         {
             "kind": finding.kind,
@@ -40,6 +47,7 @@ def as_json(findings: Sequence[Finding]) -> str:
             "state": state(finding),
             "usable": usable(finding),
             "driver_written": driver_written(finding),
+            "never_default": never_default(finding),
             "machine_ready": finding.ready,
             "reason": finding.reason,
             "advice": finding.advice,
@@ -47,15 +55,19 @@ def as_json(findings: Sequence[Finding]) -> str:
         }
         for finding in findings
     ]
-    return json.dumps({"devices": rows}, indent=2)
+    return json.dumps({"default": asdict(default), "devices": rows}, indent=2)
 
 
-def as_table(findings: Sequence[Finding]) -> str:
-    """Name, state and reason; below, what to do."""
-    lines: list[str] = []
+def as_table(findings: Sequence[Finding], default: Default) -> str:
+    """The default device and why; then name, state and reason of each; below, what to do."""
+    lines = _wrapped(f"{'default':<12}{default.name:<10}", f"{default.why}; {OTHERS}")
+    for one in default.passed:
+        lines += _wrapped(_INDENT, f"not {one}")
     for finding in findings:
         name = f"{finding.kind} {finding.iface}".strip()
         text = finding.reason if usable(finding) else f"{state(finding)}; {finding.reason}"
+        if usable(finding) and never_default(finding):
+            text += f"; never the default: {never_default(finding)}"
         mark = "usable" if usable(finding) else "-"
         lines += _wrapped(f"{name:<12}{mark:<10}", text)
         if finding.advice and not usable(finding):

@@ -11,10 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from drivers.base.contracts import Machine, Region
-from drivers.base.errors import BadArgument, MalformedInput, Unsupported
+from drivers.base.errors import BadArgument, DeviceError, MalformedInput, Unsupported
 from drivers.base.oserrors import translate
 
 _RAISED = {errno.EFBIG: MalformedInput, errno.ENOTSUP: Unsupported}
+
+
+def _ours(error: OSError, what: str, nbytes: int = 0) -> DeviceError:
+    """The DeviceError of its errno."""
+    kind = _RAISED.get(error.errno or 0)
+    if kind is not None:
+        return kind(f"{what}: {error.strerror}")
+    return translate(error, what, nbytes)
 
 
 @contextmanager
@@ -23,14 +31,11 @@ def _translated(what: str, nbytes: int = 0) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = _RAISED.get(error.errno or 0)
-        if kind is not None:
-            raise kind(f"{what}: {error.strerror}") from error
-        raise translate(error, what, nbytes) from error
+        raise _ours(error, what, nbytes) from error
 
 
 class ForeignRegion:
-    """A region of the stranger; `inner` is its own object."""
+    """A region of the stranger; `inner` is its own object. Registers go a short way: no `with`."""
 
     __slots__ = ("cpu_va", "inner", "nbytes")
 
@@ -38,12 +43,16 @@ class ForeignRegion:
         self.inner, self.nbytes, self.cpu_va = inner, inner.nbytes, inner.cpu_va
 
     def read32(self, off: int) -> int:
-        with _translated(f"read32 {off:#x}"):
+        try:
             return self.inner.read32(off)
+        except OSError as error:
+            raise _ours(error, f"read32 {off:#x}") from error
 
     def write32(self, off: int, value: int) -> None:
-        with _translated(f"write32 {off:#x}"):
+        try:
             self.inner.write32(off, value)
+        except OSError as error:
+            raise _ours(error, f"write32 {off:#x}") from error
 
     def read64(self, off: int) -> int:
         with _translated(f"read64 {off:#x}"):
@@ -120,6 +129,10 @@ class ForeignWorld:
     def access(self, path: str, mode: int) -> bool:
         with _translated(f"access {path}"):
             return self.inner.access(path, mode)
+
+    def device_number(self, path: str) -> int:
+        with _translated(f"stat {path}"):
+            return self.inner.device_number(path)
 
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         with _translated(f"ioctl {request:#010x} on descriptor {fd}"):

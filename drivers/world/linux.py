@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 import time
 from collections.abc import Callable
 
@@ -78,7 +79,7 @@ class LinuxWorld:
             raise translate(error, f"read {path}") from error
         if len(data) > limit_bytes:
             raise MalformedInput(
-                f"{path} is longer than {limit_bytes} bytes", hint="raise the limit"
+                f"{path} is longer than {limit_bytes} bytes", hint="check that it is the right file"
             )
         return data
 
@@ -116,6 +117,15 @@ class LinuxWorld:
     def access(self, path: str, mode: int) -> bool:
         """access(2) with os.R_OK, os.W_OK, os.X_OK."""
         return os.access(path, mode)
+
+    def device_number(self, path: str) -> int:
+        """stat(2): st_rdev of a character or block device, through links; else 0."""
+        try:
+            facts = os.stat(path)
+        except OSError as error:
+            raise translate(error, f"stat {path}") from error
+        device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
+        return facts.st_rdev if device else 0
 
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         """ioctl(2); bytes are read and changed in place, a number goes by value."""

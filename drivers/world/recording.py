@@ -28,6 +28,7 @@ _OPERATIONS: dict[str, str] = {
     "readlink": "str",
     "exists": "bool",
     "access": "bool",
+    "device_number": "int",
     "ioctl": "list",
     "ioctl_fd": "int",
     "pread": "str",
@@ -48,7 +49,8 @@ _OPERATIONS: dict[str, str] = {
 }
 """The operations there are, with the type of their results."""
 _BITS = {
-    "read32": 32, "read64": 64, "symbol": 64, "open": 31, "mmap": 31, "ioctl_fd": 31, "eventfd": 31,
+    "read32": 32, "read64": 64, "symbol": 64, "device_number": 64, "open": 31, "mmap": 31,
+    "ioctl_fd": 31, "eventfd": 31,
 }  # fmt: skip
 _ERRORS = {
     cls.__name__: cls

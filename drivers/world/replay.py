@@ -115,6 +115,12 @@ class _TapedWorld:
         )
         return allowed
 
+    def device_number(self, path: str) -> int:
+        number: int = self._tape.run(
+            "device_number", [path], lambda: self._real.device_number(path)
+        )
+        return number
+
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         def call() -> list[Any]:
             result = self._real.ioctl(fd, request, argument)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import NoReturn
 
+from drivers.base import forks
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.world import native
 
@@ -26,8 +27,13 @@ class Reservation:
         self._on_close = on_close
         self._pieces: dict[int, int] = {}
         """Bytes of every mapping inside, by where it starts."""
-        self._lock = Lock()
         self._closed = False
+        self.after_fork()
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: a thread that is not here may hold the lock."""
+        self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"Reservation({self.nbytes:#x} bytes at {self.cpu_va:#x})"

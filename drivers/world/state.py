@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, Busy, Denied, MalformedInput
 from drivers.base.oserrors import translate
+from drivers.world import owned
 
 LIMIT_BYTES = 1 << 16
 FOLDER = "unbound"
@@ -46,22 +47,26 @@ class LinuxState:
         self._held: set[str] = set()
 
     @classmethod
-    def open(cls, base: str) -> LinuxState:
-        """Open or make the directory. Raises: Denied when others could write to it or to `base`."""
+    def open(cls, base: str, *, make: bool = True) -> LinuxState:
+        """Open or make the directory. Raises: Denied when others could write to it or to `base`.
+
+        NotFound without `base`, and without the directory unless it may `make` that.
+        """
         path = f"{base}/{FOLDER}"
         with _translated(f"open {base}"):
-            parent = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            parent = owned.open_directory(base)
         try:
-            _only_ours(os.fstat(parent), base, stat.S_IWGRP | stat.S_IWOTH)
+            owned.judge(os.fstat(parent), base, owned.OTHERS_WRITE)
             with _translated(f"make {path}"):
-                with suppress(FileExistsError):  # made earlier: what it is gets looked at below
-                    os.mkdir(FOLDER, 0o700, dir_fd=parent)
+                if make:
+                    with suppress(FileExistsError):  # made earlier: what it is gets looked at below
+                        os.mkdir(FOLDER, 0o700, dir_fd=parent)
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                 fd = os.open(FOLDER, flags, dir_fd=parent)
         finally:
             os.close(parent)
         try:
-            _only_ours(os.fstat(fd), path, stat.S_IRWXG | stat.S_IRWXO)
+            owned.judge(os.fstat(fd), path, stat.S_IRWXG | stat.S_IRWXO)
         except Denied:
             os.close(fd)
             raise
@@ -69,20 +74,15 @@ class LinuxState:
 
     def close(self) -> None:
         """Close the directory; locks stay until they are released."""
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _file(self, name: str, flags: int) -> int:
         """A regular file of ours in the directory."""
         _checked(name)
         with _translated(f"open {self.path}/{name}"):
-            fd = os.open(
-                name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600, dir_fd=self._fd
-            )
-        facts = os.fstat(fd)
-        if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and facts.st_nlink == 1:
-            return fd
-        os.close(fd)
-        raise Denied(f"{self.path}/{name} is no plain file of this user", hint="remove it")
+            return owned.open_file(name, flags, self._fd, self.path)[0]
 
     def lock(self, name: str) -> LinuxLock:
         """flock(2). Raises: Busy with the pid, soon after the winner has it."""
@@ -193,13 +193,3 @@ def _checked(name: str) -> str:
     if not _NAME(name) or name.startswith("."):
         raise BadArgument(f"{name[:40]!r} is no name of a file of ours")
     return name
-
-
-def _only_ours(facts: os.stat_result, path: str, forbidden: int) -> None:
-    """Raises: Denied unless root or this user owns it and the `forbidden` bits are clear."""
-    owners = (0, os.geteuid())
-    if facts.st_uid not in owners:
-        raise Denied(f"{path} belongs to user {facts.st_uid}", hint="it has to be this user's")
-    if facts.st_mode & forbidden:
-        mode = stat.S_IMODE(facts.st_mode)
-        raise Denied(f"{path} has mode {mode:04o}: other users could interfere", hint="chmod 0700")

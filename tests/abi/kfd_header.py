@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from enum import IntEnum
@@ -18,10 +16,9 @@ from pathlib import Path
 from drivers.amd import kfd_event, kfd_memory, kfd_process, kfd_queue, nodes
 from drivers.amd.kfd_abi import IOCTLS, MINOR_SINCE
 from drivers.base.ioctl import Ioctl, Struct, request_number
+from tests.c_compiler import CCompiler, any_compiler
 
-INSTALLED = Path("/usr/include/linux/kfd_ioctl.h")
-DRM_STUB = "#include <linux/types.h>\n"
-"""kfd_ioctl.h includes drm/drm.h for types alone, and not every machine has that header."""
+HEADER, SYSFS_HEADER = "linux/kfd_ioctl.h", "linux/kfd_sysfs.h"
 
 OTHER_STRUCTS: dict[type[Struct], str] = {
     kfd_process.ProcessDeviceApertures: "kfd_process_device_apertures",
@@ -70,7 +67,6 @@ CONSTANTS = {
     "KFD_MAX_QUEUE_PRIORITY": kfd_queue.MAX_QUEUE_PRIORITY,
     "KFD_MIN_QUEUE_RING_SIZE": kfd_queue.MIN_RING_BYTES,
 }
-SYSFS_HEADER = Path("/usr/include/linux/kfd_sysfs.h")
 SYSFS = {
     "HSA_MEM_HEAP_TYPE_SYSTEM": nodes.HEAP_SYSTEM,
     "HSA_MEM_HEAP_TYPE_FB_PUBLIC": nodes.HEAP_VRAM_PUBLIC,
@@ -106,6 +102,8 @@ def layout(args: type[Struct], minor: int) -> dict[str, int]:
         member = MEMBERS.get((args.__name__, field.name), field.name)
         if member == "misc_process_flag" and minor < 18:
             member = "pad"
+        if name == "kfd_ioctl_create_queue_args" and member == "pad" and minor >= 22:
+            member = "metadata_ring_size"
         found[f"offsetof(struct {name}, {member})"] = field.offset
         found[f"sizeof(((struct {name} *)0)->{member})"] = field.layout.size
     return found
@@ -146,33 +144,17 @@ def expectations(minor: int) -> dict[str, int]:
     return found | constants(minor)
 
 
-def compiler() -> str | None:
-    """gcc or clang."""
-    return shutil.which("gcc") or shutil.which("clang")
+def evaluate(
+    compiler: CCompiler, header: str, folder: Path, expressions: list[str]
+) -> dict[str, int]:
+    """What a C compiler makes of each expression under one header."""
+    values = compiler.values([header], expressions, folder)
+    return dict(zip(expressions, values, strict=True))
 
 
-def _run(header: Path, folder: Path, source: str, *options: str) -> str:
-    (folder / "drm").mkdir(exist_ok=True)
-    (folder / "drm" / "drm.h").write_text(DRM_STUB)
-    path = folder / "values.c"
-    path.write_text(f'#include <stddef.h>\n#include <stdio.h>\n#include "{header}"\n{source}')
-    command = [str(compiler()), "-idirafter", str(folder), *options, str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=60, text=True)
-    return done.stdout
-
-
-def evaluate(header: Path, folder: Path, expressions: list[str]) -> dict[str, int]:
-    """What the C compiler says of each expression under one header."""
-    prints = "".join(f'printf("%llu\\n", (unsigned long long)({e}));\n' for e in expressions)
-    program = folder / "values"
-    _run(header, folder, f"int main(void) {{\n{prints}}}\n", "-o", str(program))
-    output = subprocess.run([program], check=True, capture_output=True, timeout=60).stdout
-    return dict(zip(expressions, map(int, output.split()), strict=True))
-
-
-def macros(header: Path, folder: Path) -> list[str]:
+def macros(compiler: CCompiler, header: Path, folder: Path) -> list[str]:
     """Names of all ioctls that a header defines."""
-    text = _run(header, folder, "", "-dM", "-E")
+    text = compiler.run(f'#include "{header}"\n', folder, "-dM", "-E")
     return sorted(set(re.findall(r"#define (AMDKFD_IOC_\w+)", text)))
 
 
@@ -186,10 +168,11 @@ def minor_version(header: Path) -> int:
 
 def facts(header: Path) -> dict[str, object]:
     """What kfd_headers.json keeps of one header."""
-    minor = minor_version(header)
+    minor, compiler = minor_version(header), any_compiler()
     with tempfile.TemporaryDirectory() as name:
-        values = evaluate(header, Path(name), list(expectations(minor)))
-        return {"minor": minor, "ioctls": macros(header, Path(name)), "values": values}
+        values = evaluate(compiler, str(header), Path(name), list(expectations(minor)))
+        ioctls_of = macros(compiler, header, Path(name))
+        return {"minor": minor, "ioctls": ioctls_of, "values": values}
 
 
 if __name__ == "__main__":

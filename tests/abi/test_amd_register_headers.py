@@ -1,20 +1,19 @@
 """Register files against the kernel's own headers, where a kernel source tree is there.
 
-UNBOUND_LINUX_SOURCE names one; /usr/src/linux-source-6.12 is where Debian's package is unpacked.
+UNBOUND_LINUX_SOURCE names one; `make references` fetches Debian's.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.references import linux_source
 from tests.support import check
 
-SOURCE = Path(os.environ.get("UNBOUND_LINUX_SOURCE", "/usr/src/linux-source-6.12"))
-HEADERS = SOURCE / "drivers/gpu/drm/amd/include/asic_reg"
+HEADERS = linux_source() / "drivers/gpu/drm/amd/include/asic_reg"
 FILES = Path(__file__).parents[2] / "drivers/amd/pci/registers"
 DEFINE = re.compile(r"#define (?:reg|mm)?(\w+?)(__\w+_MASK|_BASE_IDX)?\s+(0x[0-9a-fA-F]+|\d+)L?$")
 
@@ -25,7 +24,7 @@ def defines(path: Path) -> dict[str, int]:
     return {m[1] + (m[2] or ""): int(m[3], 0) for m in found if m}
 
 
-@pytest.mark.skipif(not HEADERS.is_dir(), reason="no kernel source: set UNBOUND_LINUX_SOURCE")
+@pytest.mark.skipif(not HEADERS.is_dir(), reason="no kernel source: make references")
 @pytest.mark.parametrize("name", sorted(path.stem for path in FILES.glob("*.txt")))
 def test_offsets_segments_and_fields(name: str) -> None:
     lines = (FILES / f"{name}.txt").read_text("ascii").splitlines()

@@ -61,6 +61,7 @@ class Bare:
     def flush(self) -> None:
         self.write("NBIF", "BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL", FLUSH_OFF)
         self.gpu.write(5, FLUSH_OFF, 4, 0)
+        self.read("NBIF", "RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE")
 
     def found(self) -> list[str]:
         """Kinds of findings since the last call."""
@@ -118,7 +119,10 @@ class Bare:
         return self.submit(0x6, low, high, len(data), kind)[0]
 
     def set_up_tmr(self) -> None:
-        """TOC, SMU and TMR, as far as the chip wants them."""
+        """TOC, SMU and TMR, as far as the chip wants them, in amdgpu's order.
+
+        src: amdgpu_psp.c psp_check_pmfw_centralized_cstate_management(), psp_hw_start()
+        """
         low, high = (self.mc + MESSAGE) & 0xFFFF_FFFF, (self.mc + MESSAGE) >> 32
         if self.name == "gfx942":
             check(self.submit(0x5, 0, 0, 0, 2, 0, 0)[0] == 0, "SETUP_TMR")
@@ -127,11 +131,15 @@ class Bare:
         self.put(MESSAGE, toc)
         status, nbytes = self.submit(0x20, low, high, len(toc))
         check((status, nbytes > 0) == (0, True), "LOAD_TOC")
-        check(self.load(18, self.pieces("SMU")["SMU"]) == 0, "SMU")
+        smu = self.pieces("SMU")["SMU"]
+        if self.name in ("gfx1100", "gfx1102"):
+            check(self.load(18, smu) == 0, "SMU")
         if self.name.startswith("gfx11"):
             at = self.mc + TMR
             halves = (at & 0xFFFF_FFFF, at >> 32)
             check(self.submit(0x5, *halves, nbytes, 2, TMR, 0)[0] == 0, "SETUP_TMR")
+        if self.name not in ("gfx1100", "gfx1102"):
+            check(self.load(18, smu) == 0, "SMU")
 
     # The power controller
 

@@ -38,10 +38,10 @@ Through KFD; over "PCI" behind an IOMMU; over PCI without one, where everything 
 PCI_VRAM_BYTES = 1 << 30
 
 
-def open_on(world: World, queue: str = "PM4", index: int = 0) -> AmdDevice:
+def open_on(world: World, queue: str = "PM4", index: int = 0, **environ: str) -> AmdDevice:
     """A device of a board; `queue` is "PM4" or "AQL"."""
-    environ = {"DEV": f"AMD:{index}", "AMD_AQL": str(int(queue == "AQL"))}
-    return open_amd(world, choose(environ))
+    chosen = {"DEV": f"AMD:{index}", "AMD_AQL": str(int(queue == "AQL"))}
+    return open_amd(world, choose(chosen | environ))
 
 
 def open_over_pci(board: PciWorld, queue: str = "", **environ: str) -> AmdDevice:
@@ -54,7 +54,12 @@ def open_over_pci(board: PciWorld, queue: str = "", **environ: str) -> AmdDevice
 
 @contextmanager
 def device_over_pci(
-    chip: str, queue: str = "", *, iommu: bool = True, options: Options | None = None
+    chip: str,
+    queue: str = "",
+    *,
+    iommu: bool = True,
+    options: Options | None = None,
+    **environ: str,
 ) -> Iterator[tuple[PciWorld, AmdDevice]]:
     """The same over PCI; at the end the GPU is given back, and nothing was found."""
     strictness = options or Options()
@@ -62,7 +67,7 @@ def device_over_pci(
         chip,
         options=MachineOptions(iommu=iommu, strictness=strictness, vram_bytes=PCI_VRAM_BYTES),
     )
-    with open_over_pci(board, queue) as device:
+    with open_over_pci(board, queue, **environ) as device:
         yield board, device
     check(not board.findings, f"findings: {[str(one) for one in board.findings[:9]]}")
     check(not any(board.baseline().values()), f"left after close: {board.baseline()}")
@@ -71,17 +76,17 @@ def device_over_pci(
 
 @contextmanager
 def device_on(
-    chip: str, queue: str = "PM4", options: Options | None = None
+    chip: str, queue: str = "PM4", options: Options | None = None, **environ: str
 ) -> Iterator[tuple[Any, AmdDevice]]:
     """A board and its device; at the end nothing of either is left, and nothing was found."""
     way, _, kind = queue.rpartition(" ")
     if way:
-        with device_over_pci(chip, kind, iommu=way == "PCI", options=options) as both:
+        with device_over_pci(chip, kind, iommu=way == "PCI", options=options, **environ) as both:
             yield both
         return
     board = open_board(chip, options=options)
     world = ForeignWorld(board)
-    with open_on(world, queue) as device:
+    with open_on(world, queue, **environ) as device:
         yield board, device
     check(not board.findings, f"findings: {board.findings}")
     left = board.baseline()

@@ -20,6 +20,7 @@ from boards.amd.isa.layout import Family, Layout
 from boards.amd.isa.table import MASK, Entry
 from boards.amd.wave import bind
 from boards.amd.wave_state import EXEC, VCC, Waves, unpack_bits
+from tests.share import part
 
 PLAIN_MODE = 0x1F0
 """Round to nearest, denormals kept, NaN clamps to 0."""
@@ -30,10 +31,9 @@ _VECTOR = ("VOP3", "VOP3SD", "VOP3P")
 _SCALAR = ("SOP2", "SOP1", "SOPC")
 
 
-_LEAST = 20_000 if __debug__ else 2_000
-"""The run under `python -O` shows that the checks are there; the arithmetic is the same."""
+_LEAST = part(20_000, 2_000)
 COUNT = -(-max(_LEAST, int(os.environ.get("ISA_VECTORS", "0"))) // 640) * 640
-"""Operand vectors of one test: at least 20,000."""
+"""Operand vectors of one test: at least 20,000; fewer under `--share`."""
 Names = str | tuple[str, ...]
 """A mnemonic, or what the families call the same instruction."""
 

@@ -154,3 +154,4 @@ class PciRig:
 
     def hdp(self) -> None:
         self.gpu.board.flush_hdp()
+        self.gpu.board.posted()

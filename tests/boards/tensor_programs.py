@@ -186,6 +186,11 @@ def reductions(put: Put) -> Iterator[Case]:
         a = whole(17, name, 4, 40)
         yield Case(f"sum {name}", xp.sum(put(a), axis=0, dtype=xp.float64), a.sum(0, np.float64))
         yield Case(f"min {name}", xp.min(put(a), axis=1), a.min(1))
+        total = xp.cumulative_sum(put(a), axis=1, dtype=xp.float64)
+        yield Case(f"cumulative_sum {name}", total, a.cumsum(1, np.float64))
+    for name in ("int8", "int16"):
+        a = whole(17, name, 100)
+        yield Case(f"cumulative_sum of 100 {name}", xp.cumulative_sum(put(a)), a.cumsum())
     a = numbers(18, 6, 300)
     wide = a.astype(np.float64)
     yield Case("mean", xp.mean(put(a), axis=1), wide.mean(1), "sum", np.abs(wide).mean(1), 300)
@@ -229,6 +234,8 @@ def movement(put: Put) -> Iterator[Case]:
     yield Case("roll", xp.roll(x, 3, axis=1), np.roll(a, 3, 1))
     yield Case("pad", xp.pad(x, ((1, 0), (2, 3))), np.pad(a, ((1, 0), (2, 3))))
     yield Case("tril", xp.tril(x), np.tril(a))
+    a = whole(22, "int8", 4, 7)
+    yield Case("roll of odd rows", xp.roll(put(a), 2, axis=0) + 1, np.roll(a, 2, 0) + np.int8(1))
 
 
 PROGRAMS: dict[str, Callable[[Put], Iterator[Case]]] = {

@@ -179,6 +179,8 @@ def test_an_old_fence_is_no_answer() -> None:
     with identified(board) as gpu:
         gpu.vram.write32(PSP_FENCE.offset, 1)
         boot.start(gpu, firmware(board))
+        # an answer that was taken too early would leave sOS's commands behind the fence
+        check(gpu.vram.read32(PSP_FENCE.offset) > 1, "no command was answered")
         boot.leave(gpu)
     quiet(board)
 

@@ -41,7 +41,7 @@ def test_sysfs_tells_of_every_chip(name) -> None:
     properties = dict(line.split() for line in text.splitlines())
     major, minor, step = world.gpus[0].chip.gc
     target = int(properties["gfx_target_version"])
-    if name not in ("gfx1101", "gfx942"):  # there the target's number is not the block's version
+    if name not in ("gfx1031", "gfx1032", "gfx1101", "gfx942"):  # there the two numbers differ
         check(target == 10000 * major + 100 * minor + step)
     check(f"gfx{target // 10000}{target // 100 % 100}{target % 100}" == name)
     check(int(properties["drm_render_minor"]) == 129)
@@ -50,6 +50,28 @@ def test_sysfs_tells_of_every_chip(name) -> None:
     check(world.read(f"{folder}/major") == b"%d\n" % major)
     check(int(world.read(f"{TOPOLOGY}/0/gpu_id")) == 0)
     check(int(world.read(f"{TOPOLOGY}/1/gpu_id")) == world.gpus[0].gpu_id)
+
+
+# src: amdkfd/kfd_topology.h HSA_CAP_*, kfd_topology.c kfd_topology_set_capabilities() and
+# kfd_topology_set_dbg_firmware_support() of Linux 6.12: 4 watch points, doorbells of type 2.0 for
+# every GC since 9.0.1, single memory operations on 9.4.2 up to 9.5, single ALU operations on 12.
+# SVMAPI is of kernels with CONFIG_HSA_AMD_SVM: with it SVM would not answer EPERM, as it does here.
+_DEBUG, _MEMORY_OPS, _ALU_OPS = 1 << 29 | 7 << 15, 1 << 18, 1 << 30
+_CAPABILITY = 1 << 7 | 2 << 8 | 2 << 12 | _DEBUG
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("gfx1030", 0), ("gfx1100", 0), ("gfx1201", _ALU_OPS), ("gfx942", _MEMORY_OPS),
+        ("gfx950", _MEMORY_OPS),
+    ],
+)  # fmt: skip
+def test_capabilities_are_those_of_the_kernel(name: str, more: int) -> None:
+    world = open_board(name, vram_bytes=1 << 24, engines=FakeEngines)
+    text = world.read(f"{TOPOLOGY}/1/properties").decode()
+    capability = int(dict(line.split() for line in text.splitlines())["capability"])
+    check(capability == _CAPABILITY | more, f"{capability:#x}, not {_CAPABILITY | more:#x}")
 
 
 def test_files_fail_like_files() -> None:

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import cffi
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -28,11 +26,13 @@ from tests.boards.c_kernel_maker import (
     unit,
 )
 from tests.boards.wave_harness import Loaded, launch
+from tests.c_compiler import clang_command, needs_clang
+from tests.host_code import addresses
+from tests.share import part
 from tests.support import check
 
 _UNIT = 25
-_KERNELS = 200 if __debug__ else _UNIT
-"""The run under `python -O` shows that the checks are there; the kernels are the same."""
+_KERNELS = part(200, _UNIT)
 _CHIPS = {
     "gfx1100": int(os.environ.get("C_KERNELS", _KERNELS)),
     "gfx1030": _UNIT, "gfx1201": _UNIT, "gfx942": _UNIT,
@@ -43,32 +43,19 @@ _TIMEOUT_S = 120
 _COMMON = ["-O1", "-fwrapv", "-ffp-contract=off", "-fno-builtin", "-w", "-c", "-o"]
 _GPU = [
     "-x", "cl", "-cl-std=CL1.2", "-DGPU", "--target=amdgcn-amd-amdhsa", "-mcpu=gfx1030",
-    "-nogpulib", "-cl-fp32-correctly-rounded-divide-sqrt", "-emit-llvm",
+    "-nogpulib", "-cl-no-stdinc", "-cl-fp32-correctly-rounded-divide-sqrt", "-emit-llvm",
 ]  # fmt: skip
-_CLANG = next(
-    filter(None, map(shutil.which, ["clang", *(f"clang-{n}" for n in range(22, 13, -1))])), None
-)
-pytestmark = pytest.mark.skipif(_CLANG is None, reason="there is no clang on PATH")
+pytestmark = needs_clang
 
 
 def _clang(source: Path, output: Path, *flags: str) -> bytes:
     done = subprocess.run(
-        [_CLANG or "", *flags, *_COMMON, str(output), str(source)],
+        [*clang_command(), *flags, *_COMMON, str(output), str(source)],
         capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
     )  # fmt: skip
     if done.returncode:
         raise AssertionError(f"clang refuses the kernels: {done.stderr}")
     return output.read_bytes()
-
-
-def _host_engine(blob: bytes) -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
-    engine.finalize_object()
-    return engine
 
 
 def _inputs(seed: int) -> tuple[Any, Any]:
@@ -91,10 +78,9 @@ def _results() -> tuple[Any, Any]:
     return np.zeros((ITEMS, INTEGERS_OUT), np.int64), np.zeros((ITEMS, FLOATS_OUT), np.float64)
 
 
-def _run_on_host(engine: Any, name: str, integers: Any, floats: Any) -> tuple[Any, Any]:
+def _run_on_host(address: int, integers: Any, floats: Any) -> tuple[Any, Any]:
     ffi = cffi.FFI()
     out, fout = _results()
-    address = engine.get_function_address(name)
     function = ffi.cast("void (*)(void *, void *, void *, void *)", address)
     function(*[ffi.cast("void *", a.ctypes.data) for a in (integers, floats, out, fout)])
     return out, fout
@@ -120,15 +106,15 @@ def _units(chip: str) -> Iterator[range]:
 def test_host_and_gpu_agree(chip: str, seeds: range, tmp_path: Path) -> None:
     source = tmp_path / "unit.c"
     source.write_text(unit(seeds))
-    engine = _host_engine(_clang(source, tmp_path / "host.o", "-x", "c", "-fPIC"))
+    host_code = _clang(source, tmp_path / "host.o", "-x", "c", "-fPIC")
     bitcode = tmp_path / "gpu.bc"
     _clang(source, bitcode, *_GPU)
     blob = compile_bitcode(bitcode, chip)
     different = 0
-    for seed in seeds:
-        name = f"k{seed}"
+    names = [f"k{seed}" for seed in seeds]
+    for seed, name, host in zip(seeds, names, addresses(host_code, names), strict=True):
         integers, floats = _inputs(seed)
-        expected = _run_on_host(engine, name, integers, floats)
+        expected = _run_on_host(host, integers, floats)
         out, fout = _results()
         try:
             report = launch(

@@ -146,6 +146,16 @@ def test_acquire_mem_invalidates_what_it_names() -> None:
     check(("acquire", "code of queue 1") in r.log)
 
 
+def test_the_code_cache_belongs_to_all_queues() -> None:
+    """ROCr writes code with a kernel of queue 1, invalidates there, and runs it on queue 2."""
+    r = rig()
+    r.create("pm4", 2)
+    r.log.clear()
+    r.submit(ACQUIRE_SCALAR_ONLY)
+    check(("acquire", "code of queue 1") in r.log and ("acquire", "code of queue 2") in r.log)
+    check(("acquire", "waves of queue 2") not in r.log, "data caches: its own acquire")
+
+
 @pytest.mark.parametrize(
     ("family", "control", "data", "code"),
     # src: nvd.h PACKET3_ACQUIRE_MEM_GCR_CNTL: GLI_INV 0, GLK_INV 7, GLV_INV 8, GL1_INV 9
@@ -319,16 +329,10 @@ def test_packet_past_the_buffer_s_end() -> None:
     check("indirect buffer's end" in str(r.fault()))
 
 
-def test_buffer_inside_a_buffer() -> None:
+@pytest.mark.parametrize("inner", [BUFFER_6, CHAIN_5], ids=["nested", "chained, and not last"])
+def test_buffer_inside_a_buffer(inner: list[int]) -> None:
     r = rig()
-    r.put_words(0x400, BUFFER_6 + FLUSH)
-    r.submit(BUFFER_6)
-    check(r.fault().kind == "nested")
-
-
-def test_chain_is_the_last_packet() -> None:
-    r = rig()
-    r.put_words(0x400, CHAIN_5 + FLUSH)
+    r.put_words(0x400, inner + FLUSH)
     r.submit(BUFFER_6)
     check(r.fault().kind == "nested")
 

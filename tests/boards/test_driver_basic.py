@@ -9,7 +9,7 @@ from drivers.amd.device import AmdDevice
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.program import AmdProgram
 from drivers.base.contracts import Param
-from drivers.base.errors import BadArgument, Hang, Unsupported, UseAfterFree
+from drivers.base.errors import BadArgument, DeviceTimeout, Hang, Unsupported, UseAfterFree
 from tests import amd_kernels
 from tests.boards.driver_harness import QUEUES, add, device_on, get, kernel, put
 from tests.support import check
@@ -94,8 +94,11 @@ def test_a_queue_waits_for_the_host() -> None:
         x, y, z = put(device, a), put(device, b), device.alloc(4 * N)
         go = device.new_signal()
         device.compute_queue().wait(go, 1).exec(program, [x, y, z, N], (GROUPS, 1, 1)).submit()
-        with pytest.raises(Hang, match="WAIT_REG_MEM") as caught:
+        with pytest.raises(DeviceTimeout, match="WAIT_REG_MEM") as late:
             device.synchronize(0.1)
+        check(late.value.register == "AMD:0 compute queue" and "Signal what" in late.value.hint)
+        with pytest.raises(Hang, match="WAIT_REG_MEM") as caught:
+            device.synchronize()
         check(caught.value.queue == "AMD:0 compute queue")
         go.set(1)
         np.testing.assert_array_equal(get(device, z), a + b)

@@ -12,13 +12,25 @@ from boards.amd.engines import Engines
 from boards.amd.machine import Options, open_board
 from drivers.amd.device import AmdDevice
 from drivers.amd.program import AmdProgram
-from drivers.base.errors import BadArgument, DeviceError, DeviceFault, Hang, OutOfMemory
+from drivers.base.errors import (
+    BadArgument,
+    Denied,
+    DeviceError,
+    DeviceFault,
+    DeviceGone,
+    Hang,
+    OutOfMemory,
+    Unsupported,
+)
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import add, device_on, get, kernel, open_on, put
 from tests.support import check
 
 N = 64
 LONG_S = 20
+REFUSALS = {
+    errno.ENOMEM: OutOfMemory, errno.EINVAL: Unsupported, errno.EPERM: Denied, errno.EIO: DeviceGone
+}  # fmt: skip
 BOTH = pytest.mark.parametrize("queue", ["PM4", "AQL"])
 ENDLESS = """
 define amdgpu_kernel void @k(ptr addrspace(1) %c) #0 {
@@ -91,8 +103,8 @@ def test_a_kernel_that_does_not_end(queue: str) -> None:
         board.panel.hang(device.compute.hw.queue_id)
         x = device.alloc(4 * N)
         device.launch(program, [x, x, x, N], 1)
-        with pytest.raises(Hang, match=r"made no progress for 0\.5 s in kernel 'k'") as caught:
-            device.synchronize(0.5)
+        with pytest.raises(Hang, match=r"made no progress for 60 s in kernel 'k'") as caught:
+            device.synchronize()
         wanted = "DISPATCH_DIRECT" if queue == "PM4" else "KERNEL_DISPATCH"
         check(wanted in caught.value.dump and caught.value.queue == "AMD:0 compute queue")
         still_works(device, program)
@@ -106,7 +118,7 @@ def test_a_lost_doorbell(queue: str) -> None:
         board.panel.mute(device.compute.hw.queue_id)
         device.launch(program, [x, x, x, N], 1)
         with pytest.raises(Hang):
-            device.synchronize(0.5)
+            device.synchronize()
         board.panel.unmute(device.compute.hw.queue_id)
         still_works(device, program)
 
@@ -185,10 +197,9 @@ def test_an_allocation_that_fails_leaves_nothing(queue: str, number: int) -> Non
             board.panel.fail_ioctl(name, number)
             if number == errno.ENOMEM:  # the allocator tries again without its cache
                 board.panel.fail_ioctl(name, number, at=2)
-            with pytest.raises(DeviceError) as caught:
+            with pytest.raises(REFUSALS[number]):
                 device.alloc(1 << 20)
             failed += 1
-            check(number != errno.ENOMEM or isinstance(caught.value, OutOfMemory))
             np.testing.assert_equal(board.baseline(), before, f"{name} {number}")
         check(failed == 2)
         still_works(device, program)
@@ -202,7 +213,7 @@ def test_an_endless_kernel_is_a_hang(queue: str) -> None:
         good = device.load(add("gfx1100"))
         device.launch(program, [device.alloc(64)], 1)
         with pytest.raises(Hang, match="in kernel 'k'"):
-            device.synchronize(0.5)
+            device.synchronize()
         still_works(device, good)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from boards.amd.machine import Options, open_board
+from drivers.amd.device import AmdDevice
 from drivers.amd.hwqueue import check_order
 from drivers.amd.kfd_event import WAIT_EVENTS
 from drivers.amd.kfd_session import close_session
@@ -152,6 +153,47 @@ def test_memory_that_another_gpu_still_reads_is_not_reused() -> None:
         gate.set(1)
         np.testing.assert_array_equal(get(other, z), a + a)
         np.testing.assert_array_equal(get(home, again), a + 9)
+    close_session(world)
+
+
+def invalidates_l2(device: AmdDevice, start_dw: int) -> bool:
+    """Whether the compute ring has an ACQUIRE_MEM with GL2_INV from a word on.
+
+    src: nvd.h PACKET3_ACQUIRE_MEM, PACKET3_ACQUIRE_MEM_GCR_CNTL_GL2_INV(x) ((x) << 14)
+    """
+    words = np.frombuffer(bytes(device.compute.bytes), np.uint32)[start_dw : device.compute.put]
+    found = np.flatnonzero(words == 0xC0065800)
+    return bool(np.any(words[found + 7] >> 14 & 1))
+
+
+@pytest.mark.parametrize("how", ["synchronize", "signal", "reader's signal", "copy"])
+@pytest.mark.parametrize("writer", [0, 1], ids=["its owner", "the other"])
+def test_caches_of_memory_that_another_gpu_wrote_are_dropped(writer: int, how: str) -> None:
+    """src: gmc_v11_0.c gmc_v11_0_get_vm_pte(): a peer's VRAM is cached unless it is coherent."""
+    a = np.ones(N, np.float32)
+    world = ForeignWorld(open_board("gfx1100", gpus=2))
+    with open_on(world) as home, open_on(world, index=1) as other:
+        shared = put(home, 0 * a)
+        shared.map_to(other)
+        writes, reads = (home, other) if writer == 0 else (other, home)
+        x, zero, z = put(writes, a), put(reads, 0 * a), reads.alloc(4 * N)
+        program, reader = (device.load(add("gfx1100")) for device in (writes, reads))
+        reads.launch(reader, [shared, zero, z, N], 1)
+        reads.synchronize()
+        if "signal" in how:
+            done = (writes if how == "signal" else reads).new_signal()
+            work = writes.compute_queue().exec(program, [x, x, shared, N])
+            work.signal(done, 1).submit()
+            done.wait(1)
+        elif how == "copy":
+            shared.device.copy_in(shared, memoryview(a + a))
+        else:
+            writes.launch(program, [x, x, shared, N], 1)
+            writes.synchronize()
+        start = reads.compute.put
+        reads.launch(reader, [shared, zero, z, N], 1)
+        check(invalidates_l2(reads, start), "it may read what its L2 kept")
+        np.testing.assert_array_equal(get(reads, z), a + a)
     close_session(world)
 
 

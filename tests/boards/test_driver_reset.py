@@ -25,7 +25,7 @@ def test_after_a_hang_the_device_works_or_is_gone(queue: str, alone: bool) -> No
         board.panel.hang(device.compute.hw.queue_id)
         device.launch(program, [x, x, y, N], 1)
         with pytest.raises(Hang) as hang:
-            device.synchronize(0.5)
+            device.synchronize()
         if alone:
             device.launch(program, [x, x, y, N], 1)
             np.testing.assert_array_equal(get(device, y), ones + ones)

@@ -100,6 +100,29 @@ def test_flat_loads_of_gfx9_come_in_any_order(cpu: str) -> None:
     check(not _findings([*words, _NONE_LEFT[cpu], _USE], cpu), "0 left")
 
 
+# s_mov_b64 s[4:5], src_shared_base; v2 = 0; v3 = s5: the first bytes of LDS as an address
+_LDS_BASE = [0xBE8401EB, 0x7E040280, 0x7E060205]
+_FLAT_LOAD, _VM_DONE = [0xDC500000, 0x047C0002], 0xBF8903F7  # v4 = [v[2:3]]; s_waitcnt vmcnt(0)
+
+
+@pytest.mark.parametrize(
+    ("base", "wait", "late"),
+    [
+        (_BASE, _VM_DONE, set()),
+        (_BASE, _LDS_DONE, {"vmcnt"}),
+        (_LDS_BASE, _VM_DONE, {"lgkmcnt"}),
+        (_LDS_BASE, _NONE_LEFT["gfx1100"], set()),
+    ],
+)
+def test_a_flat_load_of_memory_comes_with_the_memory_counter(
+    base: list[int], wait: int, late: set[str]
+) -> None:
+    # src: AMD's own copy kernels (ROCr 5.2 and 6.1) wait for vmcnt alone where no lane reaches LDS
+    first = [*_OWN_DWORD, *_STORE, _LDS_DONE]
+    found = _findings([*first, *base, *_FLAT_LOAD, wait, _USE], workgroup=(32, 1, 1))
+    check(found == {f"wait count v4 before {counter}" for counter in late}, str(found))
+
+
 _LDS_LOAD = [0xD8D80000, 0x04000001]  # ds_load_b32 v4, v1
 
 

@@ -57,6 +57,30 @@ def test_a_missing_barrier_is_a_race() -> None:
     check(not report.findings)
 
 
+# s_mov_b32 s4 or s5, 5; s_bfe_i64 s[6:7], s[4:5], literal: offset in 5:0, width in 22:16
+@pytest.mark.parametrize(
+    ("written", "control", "missing"),
+    [
+        (4, 0x10_0000, set()),
+        (4, 0x10_0010, set()),
+        (4, 0x10_0011, {"s5"}),
+        (5, 0x08_0020, set()),
+        (5, 0x08_001F, {"s4"}),
+        (5, 0x40_0021, set()),
+        (5, 0x40_0000, {"s4"}),
+    ],
+)
+@pytest.mark.parametrize("opcode", [0x28, 0x29])
+def test_a_bit_field_reads_only_the_dwords_it_lies_in(
+    written: int, control: int, missing: set[str], opcode: int
+) -> None:
+    # src: RDNA3 ISA, S_BFE_I64: (S0 >> S1[5:0]) & ((1 << S1[22:16]) - 1)
+    fill = 0xBE800085 | written << 16
+    extract = [0x80000000 | opcode << 23 | 6 << 16 | 0xFF << 8 | 4, control]
+    report = _run([fill, *extract], Strict())
+    check({f.what for f in report.findings} == missing, str(report.findings))
+
+
 def test_uninitialised_registers_are_reported() -> None:
     # v_add_f32_e32 v1, v2, v0; s_mov_b32 s5, s9
     report = _run([0x06020102, 0xBE850009], Strict())

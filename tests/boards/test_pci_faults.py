@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from boards.amd.engines import Engines
+from boards.amd.pci.default_page import MARK
 from boards.amd.wave_types import Strict
 from tests.boards.engine_kernels import Work
 from tests.boards.pci_bringup import VMID, Bringup, release, write_data
@@ -160,3 +161,39 @@ def test_a_copy_to_nowhere(name: str) -> None:
     block, vm = ("MMHUB", "VM_") if name == "gfx942" else ("GC", "GCVM_")
     found = board.read(block, f"{vm}L2_PROTECTION_FAULT_STATUS")
     check(found >> 20 & 15 == VMID, f"{found:#x}")
+
+
+def redirected(name: str, page: int, *, bus: bool) -> Bringup:
+    """A board whose command processor stored to nowhere, with the default page somewhere."""
+    board, queue = made(name)
+    for block, instance, vm, _ in board.hubs():
+        board.pair(block, f"{vm}L2_PROTECTION_FAULT_DEFAULT_ADDR", page >> 12, instance=instance)
+        board.fields(block, f"{vm}L2_CNTL", instance,
+                     enable_default_page_out_to_system_memory=int(bus))  # fmt: skip
+    board.submit(queue, write_data(NOWHERE + 0x18, 1))
+    return board
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_the_default_page_of_faults(name: str) -> None:
+    """src: amdgpu_gart.c, gfxhub_v3_0.c: a page of the host where L2_CNTL says so, else VRAM."""
+    board = redirected(name, 0x30_0000, bus=False)
+    check(board.findings() == [], str(board.findings()))
+    check(board.vram.bytes[0x30_0018:0x30_0020].tobytes() == MARK, "not in VRAM")
+    board = redirected(name, 0x1000, bus=True)
+    told = [text for text in board.findings() if "default page" in text]
+    check(len(told) == 1 and "bus address 0x1000" in told[0], str(board.findings()))
+    check(not board.vram.bytes[0x1000:0x2000].any(), "VRAM was written")
+    outside = redirected(name, board.vram.nbytes, bus=False).findings()
+    check(any("default page" in text for text in outside), f"{outside}")
+
+
+def test_a_default_page_that_the_bus_has() -> None:
+    board, queue = made("gfx1100")
+    board.bus.mapped[0x4000_0000] = (0, 4096, True)
+    for block, instance, vm, _ in board.hubs():
+        board.pair(block, f"{vm}L2_PROTECTION_FAULT_DEFAULT_ADDR", 0x40000, instance=instance)
+        board.fields(block, f"{vm}L2_CNTL", instance, enable_default_page_out_to_system_memory=1)
+    board.submit(queue, write_data(NOWHERE, 1))
+    check(board.findings() == [], str(board.findings()))
+    check(board.bus.pool.bytes[:8].tobytes() == MARK, "the store is nowhere")

@@ -72,6 +72,20 @@ def test_every_way_to_flush_hdp() -> None:
     check((board.hdp_flushes, bare.found()) == (4, []), "request and done")
 
 
+def test_a_flush_that_is_not_read_back_is_found() -> None:
+    """src: hdp_v6_0.c: "we just need to read back a register to post the write"."""
+    bare = Bare("gfx1100")
+    bare.flush()
+    bare.gpu.write(5, FLUSH_OFF, 4, 0)
+    bare.gpu.board.launched("q", "queue 1")
+    check(bare.found() == ["HDP flush under way"], "nobody noticed")
+    bare.gpu.board.need_flushed("an MQD")
+    check(bare.found() == ["HDP flush under way"], "it is under way still")
+    bare.read("NBIF", "RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE")
+    bare.gpu.board.need_flushed("an MQD")
+    check(bare.found() == [], "a read ends it")
+
+
 def test_a_launch_without_a_flush_is_found() -> None:
     bare = Bare("gfx1100")
     launched = bare.gpu.board.launched

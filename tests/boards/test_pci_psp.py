@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
-from tests.boards.bare_function import MESSAGE, MIB, NAMES, STAGES, TMR, Bare, started
+from tests.boards.bare_function import (
+    COMMAND,
+    FENCE,
+    MESSAGE,
+    MIB,
+    NAMES,
+    RING,
+    STAGES,
+    TMR,
+    Bare,
+    started,
+)
 from tests.support import check
 
 READY = 0x8000_0000
@@ -164,6 +177,36 @@ def test_the_rlc_starts_nothing_that_has_not_arrived(missing: str) -> None:
     check(any(missing in line for line in found), f"{found}")
 
 
+@pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
+def test_the_rlc_starts_without_its_restore_lists(name: str) -> None:
+    """A finding alone: Linux sends the lists of any RLC header (amdgpu_rlc.c), tinygrad those of
+    v2.1 alone, which no chip here has, and is known to run on gfx1100 and gfx1201."""
+    bare = started(name)
+    check(load_all(bare, without="RLC_RESTORE_LIST_GPM_MEM") == [], "loads")
+    check(bare.submit(0x21)[0] == 0 and "RLC_AUTOLOAD" in bare.gpu.board.loaded, "it refuses")
+    check(bare.found() == ["autoload without a restore list"], f"{bare.gpu.findings}")
+    check(bare.load(KINDS["RLC_G"], bare.pieces("RLC")["RLC_G"]) != 0, "after the autoload")
+
+
+def test_trusted_memory_before_the_controller_where_linux_has_it_so() -> None:
+    """src: amdgpu_psp.c psp_check_pmfw_centralized_cstate_management(): MP0 13.0.0 and 13.0.7 want
+    the SMU's firmware before SETUP_TMR; on 13.0.10 psp_load_non_psp_fw() loads it first of all."""
+    bare = Bare("gfx1101")
+    bare.start_sos()
+    bare.create_ring()
+    toc = bare.pieces("PSP")["TOC"]
+    bare.put(MESSAGE, toc)
+    low, high = (bare.mc + MESSAGE) & 0xFFFF_FFFF, (bare.mc + MESSAGE) >> 32
+    size = bare.submit(0x20, low, high, len(toc))[1]
+    at = bare.mc + TMR
+    check(bare.submit(0x5, at & 0xFFFF_FFFF, at >> 32, size, 2, TMR, 0)[0] == 0, "SETUP_TMR")
+    check(bare.load(KINDS["IMU_I"], bare.pieces("IMU")["IMU_I"]) != 0, "IMU before the SMU")
+    bare.gpu.hardware.forget_findings()
+    check(bare.load(18, bare.pieces("SMU")["SMU"]) == 0, "SMU")
+    check(load_all(bare) == [] and bare.submit(0x21)[0] == 0, f"{bare.gpu.findings}")
+    check(bare.found() == [], "nothing is wrong")
+
+
 def test_firmware_is_checked_before_it_counts() -> None:
     bare = started("gfx1100")
     mec = bytearray(bare.pieces("MEC")["RS64_MEC"])
@@ -203,6 +246,23 @@ def test_trusted_memory_comes_first_and_the_controller_before_it() -> None:
     check(bare.submit(0x5, low, high, size, 2, TMR, 0)[0] != 0, "twice")
 
 
+def test_the_controller_comes_behind_trusted_memory_on_gfx1101() -> None:
+    """src: amdgpu_psp.c psp_check_pmfw_centralized_cstate_management(): 13.0.10 is not listed, so
+    psp_hw_start() sets up the TMR and psp_load_non_psp_fw() sends the SMU's firmware."""
+    bare = Bare("gfx1101")
+    bare.start_sos()
+    bare.create_ring()
+    toc, smu = bare.pieces("PSP")["TOC"], bare.pieces("SMU")["SMU"]
+    check(bare.load(18, smu) == 0xFFFF0007, "the SMU before the TMR")
+    bare.put(MESSAGE, toc)
+    here = bare.mc + MESSAGE
+    size = bare.submit(0x20, here & 0xFFFF_FFFF, here >> 32, len(toc))[1]
+    low, high = (bare.mc + TMR) & 0xFFFF_FFFF, (bare.mc + TMR) >> 32
+    check(bare.load(18, smu) == 0xFFFF0007, "the SMU before the TMR, after the TOC")
+    check(bare.submit(0x5, low, high, size, 2, TMR, 0)[0] == 0, "the TMR first")
+    check(bare.load(18, smu) == 0, "then the SMU")
+
+
 def test_trusted_memory_is_nobodys() -> None:
     bare = started("gfx1100")
     check(bare.gpu.read(0, TMR + 64, 4) == 0xFFFF_FFFF, "the host reads it")
@@ -222,6 +282,13 @@ def test_commands_and_frames_that_cannot_be() -> None:
     bare.flush()
     bare.write("MP0", bare.psp(67), bare.read("MP0", bare.psp(67)) + 16)
     check(bare.found() == ["PSP frame that cannot be"], "a frame of zeros")
+    at = (bare.mc + COMMAND) & 0xFFFF_FFFF, (bare.mc + COMMAND) >> 32
+    fence = (bare.mc + FENCE) & 0xFFFF_FFFF, (bare.mc + FENCE) >> 32
+    frame = struct.pack("<6I40x", *at, 1024, *fence, 99)
+    bare.put(RING + 4 * bare.read("MP0", bare.psp(67)), frame)
+    bare.flush()
+    bare.write("MP0", bare.psp(67), bare.read("MP0", bare.psp(67)) + 16)
+    check("PSP frame with a size" in bare.found(), "src: psp_ring_cmd_submit() leaves it 0")
 
 
 def test_late_answers_come_with_the_clock() -> None:

@@ -55,6 +55,38 @@ def test_a_queue_that_is_dequeued_hears_no_doorbell() -> None:
     check("nobody listens" in board.findings()[0], str(board.findings()))
 
 
+@pytest.mark.parametrize("name", ["gfx1100", "gfx942"])
+def test_holes_between_the_registers_of_a_queue_are_written(name: str) -> None:
+    """src: amdgpu_amdkfd_gfx_v11.c hqd_load_v11(), amdgpu_amdkfd_gfx_v9.c kgd_gfx_v9_hqd_load(): an
+    MQD is copied dword by dword from CP_MQD_BASE_ADDR to CP_HQD_PQ_WPTR_HI"""
+    board = Bringup(name)
+    for block in board.gpu.board.registers.every("GC"):
+        hole = block.address_dw("CP_HQD_PQ_DOORBELL_CONTROL") + 1
+        check(hole == block.address_dw("CP_HQD_PQ_CONTROL") - 1, "no hole")
+        board.gpu.write(5, 4 * hole, 4, 0x1234)
+        check(board.findings() == [], str(board.findings()))
+        check(board.gpu.read(5, 4 * hole, 4) == 0, "nothing keeps it")
+        board.hardware.forget_findings()
+
+
+@pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
+def test_the_engine_is_reset_while_it_runs(name: str) -> None:
+    """No finding for the pulse itself: tinygrad does it on a warm boot, and is known to run."""
+    board = Bringup(name).boot()
+    board.fields("GC", "CP_MEC_RS64_CNTL", mec_pipe0_reset=1)
+    board.fields("GC", "CP_MEC_RS64_CNTL", mec_pipe0_reset=0)
+    check(board.findings() == [], str(board.findings()))
+    queue, (va, offset) = board.compute(), board.buffer()
+    board.flush()
+    board.submit(queue, write_data(va, 1))
+    check(board.word(offset) == 1 and board.findings() == [], str(board.findings()))
+    board.fields("GC", "CP_MEC_RS64_CNTL", mec_pipe0_reset=1)
+    check(board.findings() == [], "the pulse may end yet")
+    board.submit(queue, write_data(va, 2))
+    check(board.word(offset) == 1, "it ran in reset")
+    check("pipe 0 is in reset" in board.findings()[0], str(board.findings()))
+
+
 def test_a_queue_goes_on_where_another_ended() -> None:
     board = Bringup("gfx1100").boot()
     queue, (signal, offset) = board.compute(), board.buffer()
@@ -126,6 +158,16 @@ def test_rings_in_vram_need_an_hdp_flush() -> None:
     board.submit(queue, write_data(va, 2), flush=False)
     check("doorbell without HDP flush" in board.findings()[0], str(board.findings()))
     check(board.word(offset) == 2, "it ran")
+
+
+def test_a_queue_starts_while_a_flush_of_its_mqd_is_under_way() -> None:
+    board = Bringup("gfx1100").boot()
+    board.compute()
+    board.dequeue(1)
+    board.select(me=1)
+    board.gpu.board.flush_hdp()
+    board.write("GC", "CP_HQD_ACTIVE", 1)
+    check("HDP flush under way" in board.findings()[0], str(board.findings()))
 
 
 def test_work_before_sh_mem_is_set() -> None:

@@ -61,6 +61,20 @@ def test_a_reset_while_it_may_reach_the_host(name: str) -> None:
     check(bare.found() == ["mode-1 reset with bus mastering on"], f"{bare.gpu.findings}")
 
 
+def test_a_reset_that_is_due_has_happened_to_config_space_too() -> None:
+    bare = started("gfx1100", reset_keeps_config=False)
+    check(ask_for_mode1(bare) == 1, "no answer")
+    bare.gpu.clock.skip(0.5)
+    check(bare.gpu.config.read(4, 1) == b"\0", "as before the reset")
+    bare = started("gfx1100")
+    check(ask_for_mode1(bare) == 1, "no answer")
+    bare.gpu.clock.skip(0.5)
+    bare.gpu.config.write(4, b"\x06\x00")
+    bare.gpu.pump()
+    check(bare.gpu.config.read(4, 1) == b"\x06", "written after the reset")
+    check(bare.found() == [], f"{bare.gpu.findings}")
+
+
 def test_a_bus_reset_forgets_config_space_too() -> None:
     bare = started("gfx1100", bar_bytes=64 * MIB)
     bare.gpu.config.write(0x10, (0x40_0000_000C).to_bytes(8, "little"))

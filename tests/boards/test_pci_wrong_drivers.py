@@ -11,7 +11,7 @@ import pytest
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions, open_pci_board
 from drivers.amd.device import AmdDevice
-from drivers.amd.pci import gfx, gmc, psp
+from drivers.amd.pci import gfx, gmc, nbio, psp
 from drivers.amd.pci.bus import RegisterBus
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.mmio import Block
@@ -161,7 +161,7 @@ def test_the_security_processor_is_not_told(
 
 
 @pytest.mark.parametrize(("chip", "kind", "words"), [
-    ("gfx1100", 18, "before LOAD_TOC and the SMU"), ("gfx1100", 89, "RS64_MEC has not arrived"),
+    ("gfx1100", 18, "before the SMU's firmware"), ("gfx1100", 89, "RS64_MEC has not arrived"),
     ("gfx942", 67, "its firmware is not there (REG_LIST)"),
 ])  # fmt: skip
 def test_firmware_is_left_out(
@@ -208,3 +208,18 @@ def test_dma_without_bus_mastering(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PciSession, "bus_master", lambda self, on: None)
     found = told()
     check(ERROR in found and any("unmapped" in text for text in found), f"{found[:6]}")
+
+
+@pytest.mark.parametrize("iommu", [True, False])
+def test_a_flush_is_not_read_back(monkeypatch: pytest.MonkeyPatch, *, iommu: bool) -> None:
+    """Firmware, page tables, rings: the stores may not have arrived when they are read."""
+
+    def hasty(bus: RegisterBus) -> None:
+        bus.write(nbio.REMAP_BYTES // 4, 0, "HDP_MEM_FLUSH")
+
+    monkeypatch.setattr(nbio, "_flush_hdp", hasty)
+    found = told(iommu=iommu)
+    readers = "PSP bootloader", "PSP ring", "GCHUB, invalidation", "queue 1.0.0", "queue 0 of SDMA0"
+    for who in readers:
+        check(any("HDP flush under way" in text and who in text for text in found), who)
+    check(all("under way" in text for text in found), f"{found[:6]}")

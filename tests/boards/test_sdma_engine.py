@@ -79,6 +79,17 @@ def test_poll_parks_and_resumes() -> None:
     check(r.engines.pump() and r.word(0x40) == 9)
 
 
+# src: ROCr 6.1 amd_blit_sdma.cpp, SDMA_PKT_HDP_FLUSH: what each of its copies begins with
+HDP_FLUSH_OF_ROCR = [0x8, 0, 0x80000000, 0, 0, 0]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_poll_that_compares_nothing_goes_on(version: str) -> None:
+    r = rig(version)
+    send(r, HDP_FLUSH_OF_ROCR + (FENCE_4 if version == "4.4" else FENCE))
+    check(r.word(0x40) == 9 and not r.host.findings, str(r.host.findings))
+
+
 def test_copy_waits_for_compute_and_compute_for_copy() -> None:
     r = rig()
     r.create("pm4", 2)

@@ -23,7 +23,7 @@ from compilers import schedule, toolchains
 from compilers.amd_disasm import instructions
 from compilers.signature import rebuild, signature
 from tensor import engine
-from tests.amd_toolbox import needs_comgr
+from tests.amd_toolbox import needs_comgr, needs_libllvm
 from tests.board_option import board_as
 from tests.boards.tensor_programs import PROGRAMS, whole
 from tests.support import check
@@ -156,6 +156,7 @@ MATRIX = {
 KINDS = {"float16": "_f16", "bfloat16": "_bf16"}
 
 
+@needs_libllvm
 @pytest.mark.parametrize("opened", [(chip, "", "LLVM") for chip in MATRIX], indirect=True, ids=str)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_small_floats_are_multiplied_by_matrix_instructions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from dataclasses import replace
 from functools import lru_cache
 
@@ -29,6 +30,7 @@ _REL64, _REL32_LO, _REL32_HI = 5, 10, 11
 _CODE_VA = 0x7F00_0000_0000
 _ARGUMENT_VA = 0x7F10_0000_0000
 _BUFFER_VA = 0x7F20_0000_0000
+_PACKET_VA = 0x7F40_0000_0000
 _SCRATCH_VA = 0x7F30_0000_0000
 _GUARD = 1 << 20
 
@@ -152,6 +154,15 @@ class Loaded:
                 raise ValueError(f"relocation type {kind}")
 
 
+def dispatch_packet(groups: tuple[int, int, int], workgroup: tuple[int, int, int]) -> bytes:
+    """What a kernel may read of its packet: sizes. LLVM does, to share LDS among a group's lanes.
+
+    # src: HSA runtime, hsa.h, hsa_kernel_dispatch_packet_t
+    """
+    grid = [count * size for count, size in zip(groups, workgroup, strict=True)]
+    return struct.pack("<HHHHHHIII", 2, 3, *workgroup, 0, *grid).ljust(64, b"\0")
+
+
 def launch(
     ir: str,
     arguments: list[np.ndarray | int],
@@ -180,8 +191,10 @@ def launch(
     descriptor = bytes(loaded.image[loaded.descriptor : loaded.descriptor + 64])
     private = int.from_bytes(descriptor[4:8], "little")
     waves, lanes = 1024, 32 if descriptor[57] >> 2 & 1 else 64
+    packet = dispatch_packet(groups, workgroup)
+    memory.place(_PACKET_VA, np.frombuffer(packet, np.uint8), writable=False)
     pointers = {
-        "kernarg": _ARGUMENT_VA, "flat_scratch": _SCRATCH_VA,
+        "kernarg": _ARGUMENT_VA, "flat_scratch": _SCRATCH_VA, "dispatch_ptr": _PACKET_VA,
         "private_segment_buffer": scratch_resource(_SCRATCH_VA, waves * 64 * private, lanes),
     }  # fmt: skip
     dispatch = from_descriptor(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections import Counter
 
@@ -33,11 +32,12 @@ from drivers.base.contracts import Binary
 from drivers.base.errors import Unsupported
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import TARGETS
+from tests.c_compiler import clang_command, needs_clang
 from tests.compilers.lowering import leaf, matmul, softmax
 from tests.support import check
 
-CLANG = shutil.which("clang-19") or "/usr/lib/llvm-19/bin/clang"
-needs_clang = pytest.mark.skipif(not shutil.which(CLANG), reason="no clang 19")
+HIP = ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "-std=c++17", "-O1"]
+"""clang's options for device code of one chip without the ROCm runtime's headers."""
 
 
 def kernels(root: Node, arch: str) -> list[Kernel]:
@@ -122,14 +122,14 @@ def test_tiles_are_as_large_as_48_units_allow(dtype: DType, size: int, tile: int
 
 
 @needs_libllvm
-def test_a_wide_load_begins_where_its_elements_allow_it() -> None:
-    """Neighbours that begin at an odd element of 16 bits are read one by one."""
+def test_a_wide_load_begins_at_any_element() -> None:
+    """Neighbours that begin at an odd element of 16 bits are one access: UNALIGNED mode."""
     x, y = (graph.buffer(np.zeros(1, np.float16), dt.float16, (4104,)) for _ in range(2))
-    for start, wide in ((0, 2), (8, 2), (1, 1), (3, 1)):
+    for start in (0, 8, 1, 3):
         moved = graph.slice_(x, ((start, 1),), (4096,))
         whole = graph.slice_(y, ((0, 1),), (4096,))
         found = mnemonics(built(graph.binary("add", moved, whole), "gfx1100"))
-        check(found["global_load_b128"] == wide, f"from {start}: {found}")
+        check(found["global_load_b128"] == 2, f"from {start}: {found}")
 
 
 @needs_libllvm
@@ -268,15 +268,15 @@ def test_chips_without_a_board_get_kernels_of_their_generation(arch: str) -> Non
         binary = toolchains.build(step.kernel, "LLVM", arch, frozenset())
         check(binary.resources["wave_lanes"] == family.wave_lanes, f"{binary.resources}")
         check(not binary.resources["vgpr_spills"], f"{binary.resources}")
-        used = f"{family.matrix}.f32.16x16x16" in render_amd_llvm.render(step.kernel, arch)
-        check(used == (root is product), f"{family.matrix} in {step.kernel.name}: {used}")
+        used = ".f32.16x16x16" in render_amd_llvm.render(step.kernel, arch)
+        wanted = bool(family.matrix) and root is product  # RDNA2 has no matrix unit
+        check(used == wanted, f"{family.matrix} in {step.kernel.name}: {used}")
 
 
 @needs_clang
 def test_hip_promises_no_more_of_a_fragment_than_shared_memory_keeps() -> None:
     """Rows of a staged tile are 80 bytes apart; clang's own alignment of 16 halves is 32."""
-    command = [CLANG, "-x", "hip", "--cuda-device-only", "--offload-arch=gfx1100", "-nogpuinc",
-               "-nogpulib", "-std=c++17", "-O1", "-emit-llvm", "-S", "-o", "-", "-"]  # fmt: skip
+    command = [*clang_command(), *HIP, "--offload-arch=gfx1100", "-emit-llvm", "-S", "-o", "-", "-"]
     (kernel,) = kernels(matmul(halves(dt.float16, 64, 64), halves(dt.float16, 64, 64)), "gfx1100")
     source = amd_comgr.PROLOGUE + render_hip.render(kernel, "gfx1100")
     done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60)
@@ -291,9 +291,8 @@ def test_hip_source_is_what_a_newer_clang_takes_too(arch: str) -> None:
     roots = [matmul(halves(dt.bfloat16, 64, 64), halves(dt.bfloat16, 64, 64)),
              matmul(halves(dt.float16, 64, 64), halves(dt.float16, 64, 64)),
              softmax(zeros(3, 3000))]  # fmt: skip
-    command = [CLANG, "-x", "hip", "--cuda-device-only", f"--offload-arch={arch}", "-nogpuinc",
-               "-nogpulib", "-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-S", "-o", "-",
-               "-"]  # fmt: skip
+    command = [*clang_command(), *HIP, f"--offload-arch={arch}", "-ffp-contract=off", "-fwrapv",
+               "-S", "-o", "-", "-"]  # fmt: skip
     for root in roots:
         (kernel,) = kernels(root, arch)
         source = amd_comgr.PROLOGUE + render_hip.render(kernel, arch)

@@ -88,7 +88,7 @@ def test_only_our_errors_escape() -> None:
         slowest_s = max(slowest_s, time.process_time() - start_s)
         check(not world.touched, "it only looks")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    check(accepted > 1000 and refused > 1000, f"{accepted} accepted, {refused} refused")
+    check(min(accepted, refused) > MUTATIONS // 20, f"{accepted} accepted, {refused} refused")
     check(slowest_s < CPU_LIMIT_S, f"the slowest took {slowest_s} s")
     check(grown < MEMORY_LIMIT_KIB, f"{grown} KiB")
 
@@ -114,7 +114,7 @@ def test_mutated_property_files() -> None:
         else:
             check(all(0 <= value < 1 << 64 for value in found.values.values()))
             check(len(found.values) <= 256)
-    check(1000 < refused < MUTATIONS, str(refused))
+    check(MUTATIONS // 20 < refused < MUTATIONS, str(refused))
 
 
 @pytest.mark.parametrize("lines", [257, 60_000])

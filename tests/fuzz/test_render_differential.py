@@ -12,6 +12,7 @@ from compilers.graph import COMPARE
 from compilers.index import Index, Var, var
 from compilers.ir import Expr, Kernel, Loop, Ref, Store, Valid
 from tests.ir_interpreter import Interpreter
+from tests.share import part
 from tests.unit.kernel_harness import by_all, float_bits, read, run
 
 LANES, BLOCKS = 8, 3
@@ -127,7 +128,7 @@ def differ(kernel: Kernel) -> None:
             np.testing.assert_array_equal(*bits, f"{renderer} {ref.name} {ref.dtype.name}")
 
 
-QUICK = settings(max_examples=12, deadline=None, derandomize=True,
+QUICK = settings(max_examples=part(12, 4), deadline=None, derandomize=True,
                  suppress_health_check=list(HealthCheck))  # fmt: skip
 
 

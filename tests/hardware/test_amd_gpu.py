@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,10 +128,11 @@ def test_a_fault_is_named_and_survived(place: Place) -> None:
 
 
 def test_a_hang_is_told_and_survived(place: Place) -> None:
-    with opened(place) as device:
+    world, choice, state = place
+    with opened((world, replace(choice, hang_s=HANG_S), state)) as device:
         endless = device.load(kernel(ENDLESS, device.arch, 64))
         device.launch(endless, [device.alloc(256)], 1)
         with pytest.raises(Hang, match="made no progress") as hang:
-            device.synchronize(timeout_s=HANG_S)
+            device.synchronize()
         print(hang.value)
         still_works(device, device.load(add(device.arch)))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ BIG_BYTES = 256 << 10
 MAX_STEPS = 200
 """Instructions after which the board takes a kernel for endless."""
 SHORT_S = 0.3
-"""How long tests wait for what hangs; no time passes on a board."""
+"""AMD_HANG_S of the rigs; no time passes on a board."""
 ENDLESS = """
 define amdgpu_kernel void @k(ptr addrspace(1) %c) #0 {
   br label %loop
@@ -124,11 +125,11 @@ class Rig:
     def wait(self) -> None:
         """For everything on the rig's queue; the other one may be parked."""
         if self.queue != "SDMA":
-            self.device.synchronize(SHORT_S)
+            self.device.synchronize()
             return
         done = self.device.new_signal()
         self.device.copy_queue().signal(done, 1).submit()
-        done.wait(1, SHORT_S)
+        done.wait(1)
 
 
 @contextmanager
@@ -137,7 +138,8 @@ def rig_on(queue: str, options: Options | None = None) -> Iterator[Rig]:
     engines = partial(Engines, max_steps=MAX_STEPS)
     board = open_board(CHIP, vram_bytes=256 << 20, options=options, engines=engines)
     world = ForeignWorld(board)
-    with open_on(world, "AQL" if queue == "AQL" else "PM4") as device:
+    kind = "AQL" if queue == "AQL" else "PM4"
+    with open_on(world, kind, AMD_HANG_S=str(SHORT_S)) as device:
         yield Rig(board, world, device, queue)
     close_session(world)
 
@@ -340,10 +342,14 @@ class Bystander:
         np.testing.assert_array_equal(get(self.rig.device, self.y), self.expected)
 
 
-def told(rig: Rig) -> DeviceError:
-    """The error of the wait that follows trouble."""
+def told(rig: Rig, within_s: float = inf) -> DeviceError:
+    """The error of the wait that follows trouble, in time."""
+    clock = rig.board.hardware.clock
+    before_ns = clock.skipped_ns
     with pytest.raises((DeviceFault, Hang)) as caught:
         rig.wait()
+    slept_s = (clock.skipped_ns - before_ns) / 1e9
+    check(slept_s <= within_s, f"it took {slept_s} s")
     error: DeviceError = caught.value
     let_go(error)
     return error

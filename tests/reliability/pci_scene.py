@@ -40,15 +40,22 @@ def life(board: PciWorld) -> None:
         work(device)
 
 
-def accesses(chip: str, **more: Any) -> tuple[int, int]:
-    """How many accesses to the bus a life makes, and how many of them before it closes."""
+def logged(chip: str, **more: Any) -> tuple[list[str], int]:
+    """Every access to the bus that a life makes, "read", "write" or "call"; where it closes."""
     board = machine(chip, **more)
-    before = board.panel.count
+    log: list[str] = []
+    board.panel.watch = lambda access, where, nbytes, value: log.append(access)
     with open_over_pci(board) as device:
         work(device)
-        closing = board.panel.count
+        closing = len(log)
     check(not board.findings, f"{board.findings}")
-    return board.panel.count - before, closing - before
+    return log, closing
+
+
+def accesses(chip: str, **more: Any) -> tuple[int, int]:
+    """How many accesses to the bus a life makes, and how many of them before it closes."""
+    log, closing = logged(chip, **more)
+    return len(log), closing
 
 
 def driver_of(board: PciWorld) -> str:

@@ -13,7 +13,7 @@ from boards.amd.pci.firmware_set import FOLDER, MANIFEST, NAMES, world_files
 from boards.amd.pci_machine import MachineOptions, open_pci_board
 from boards.amd.pci_world import PciWorld
 from drivers.amd.opening import open_amd
-from drivers.base.errors import FirmwareRejected, MalformedInput
+from drivers.base.errors import FirmwareRejected, MalformedInput, NotFound
 from drivers.choice import choose
 from drivers.firmware import find, load, read_manifest
 from drivers.world.foreign import ForeignWorld
@@ -158,5 +158,5 @@ def test_an_opening_needs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     open_over_pci(board).close()
     path = next(path for path in world_files(["gfx1100"]) if path.startswith(FOLDER))
     board.machine.tree.remove(path)
-    with pytest.raises(Exception, match="is not there"):
+    with pytest.raises(NotFound, match="is not there"):
         open_over_pci(board)

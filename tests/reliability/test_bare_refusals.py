@@ -23,10 +23,11 @@ from drivers.claim.refusal import Reason, Refused
 from drivers.world.state import LinuxState
 from tests.pci_tree import GPU, PciTree, TreeWorld, desktop
 from tests.reliability.test_claim_rules import FOLDER, REFUSED
+from tests.share import part
 from tests.support import check
 
 PROCESSES = 8
-ROUNDS = int(os.environ.get("UNBOUND_CLAIM_ROUNDS", "1000"))
+ROUNDS = int(os.environ.get("UNBOUND_CLAIM_ROUNDS", part(1000, 100)))
 SLOW_S = 0.1
 AMD = "0x1002"
 NOT_OURS = (Reason.UNKNOWN_CHIP, Reason.NOT_A_GPU)

@@ -139,6 +139,25 @@ REFUSED: dict[str, tuple[Change, Reason, str]] = {
     "a node that was removed": (
         holding("/dev/dri/renderD129 (deleted)"), Reason.HELD, "renderD129",
     ),
+    "its node, made elsewhere": (
+        lambda t: (t.node("/elsewhere/mygpu", "226:129"), holding("/elsewhere/mygpu")(t)),
+        Reason.HELD, "/elsewhere/mygpu",
+    ),
+    "KFD, made elsewhere": (
+        lambda t: (
+            t.put("/sys/class/kfd/kfd/dev", "234:0"),
+            t.node("/rootfs/devices/kfd", "234:0"),
+            holding("socket:[1]", "/rootfs/devices/kfd")(t),
+        ),
+        Reason.HELD, "/proc/4711/fd/1",
+    ),
+    "VFIO's group, made elsewhere": (
+        vfio(
+            putting(("/sys/class/vfio/14/dev", "242:3"), ("/rdev/jail/group", "242:3")),
+            holding("/jail/group"),
+        ),
+        Reason.HELD, "/jail/group",
+    ),
     "KFD": (holding("/dev/kfd"), Reason.HELD, "/dev/kfd"),
     "a mapping alone": (mapping("/dev/dri/renderD129"), Reason.HELD, "/proc/4711/maps"),
     "KFD's doorbells alone": (mapping("/dev/kfd"), Reason.HELD, "/proc/4711/maps"),
@@ -176,6 +195,13 @@ REFUSED: dict[str, tuple[Change, Reason, str]] = {
     ),
     "sound": (sibling("snd_hda_intel"), Reason.GROUP, OTHER),
     "USB": (sibling("xhci_hcd", "0c0330"), Reason.GROUP, "xhci_hcd"),
+    "sound in a group of its own": (
+        sibling("snd_hda_intel", group="15"), Reason.GROUP, "reset together",
+    ),
+    "USB in a group of its own": (
+        sibling("xhci_hcd", "0c0330", "16"), Reason.GROUP, "xhci_hcd",
+    ),
+    "sound without a group": (sibling("snd_hda_intel", group=""), Reason.GROUP, OTHER),
     "another GPU": (sibling("amdgpu", "030000"), Reason.GROUP, OTHER),
     "a bridge that does more": (sibling("shpchp", "060400"), Reason.GROUP, "shpchp"),
     "pcieport on what is no bridge": (sibling("pcieport", "0c0330"), Reason.GROUP, "pcieport"),
@@ -214,10 +240,17 @@ ACCEPTED: dict[str, Change] = {
     "another GPU's nodes": holding("/dev/dri/card10", "/dev/dri/renderD1290", "/dev/nvidia0"),
     "another function's BAR": holding("/sys/devices/pci0000:00/0000:04:00.0/resource0"),
     "files that only look like nodes": holding("card1", "/dev/i2c-7", "/home/me/card1"),
+    "another GPU's node, made elsewhere": lambda t: (
+        t.node("/elsewhere/other", "226:0"),
+        holding("/elsewhere/other")(t),
+    ),
     "siblings that VFIO has": sibling("vfio-pci"),
     "siblings without a driver": sibling(""),
     "a bridge": sibling("pcieport", "060400"),
-    "sound in another group": sibling("snd_hda_intel", group="15"),
+    "sound of another card": lambda t: t.function(
+        "0000:04:00.1", "1002:73a6", "040300", "snd_hda_intel", "15"
+    ),
+    "siblings in groups of their own that VFIO has": sibling("vfio-pci", group="15"),
     "a process that is gone": lambda t: (t.at("/proc/99").mkdir(), None)[1],
     "NVIDIA's": nvidia(),
     "VFIO's, free": vfio(),
@@ -290,15 +323,6 @@ def test_no_setting_overrides_a_refusal(tmp_path: Path, monkeypatch: pytest.Monk
     check(plan(TreeWorld(tree.root), GPU, known).refusals != ())
 
 
-def test_processes_that_cannot_be_seen(tmp_path: Path) -> None:
-    tree = desktop(tmp_path / "machine")
-    hidden = TreeWorld(tree.root, denied=("/proc/812/fd",))
-    found = plan(hidden, GPU, known).refusals
-    check([refusal.reason for refusal in found] == [Reason.UNSEEN], str(found))
-    vfio()(tree)
-    check(plan(hidden, GPU, known).refusals == (), "VFIO lets one process in")
-
-
 def test_without_an_iommu(tmp_path: Path) -> None:
     tree = desktop(tmp_path / "machine", group="", audio="snd_hda_intel")
     world = TreeWorld(tree.root)
@@ -326,6 +350,7 @@ def test_without_an_iommu(tmp_path: Path) -> None:
         (f"{FOLDER}/resource", "0x0000000000000001 0x0000000000000000 0x0000000000000200",
          MalformedInput),
         ("/proc/sys/kernel/random/boot_id", "", MalformedInput),
+        (f"{FOLDER}/drm/card1/dev", "many", MalformedInput),
     ],
 )  # fmt: skip
 def test_what_cannot_be_understood_is_no_consent(

@@ -20,8 +20,10 @@ from drivers.world.foreign_state import ForeignState
 from tests.reliability.amd_scene import let_go
 from tests.reliability.pci_scene import accesses, driver_of, given_back, life, machine
 from tests.support import check
+from tests.sweep.offset import offset, reproduced
 
 EVERY = 20
+"""Each run begins one further, so that in twenty days every access was the one."""
 ALREADY = "PSP bootloader refused"
 """A bootloader that was left half way cannot be reset: it is asked again for what it has."""
 
@@ -40,7 +42,7 @@ def killed(board: PciWorld, at: int) -> PciWorld:
         life(board)
     except Killed as end:
         let_go(end)
-    check(board.dead, f"nobody was killed at access {at}")
+    check(board.dead, f"nobody was killed at access {at}, {reproduced()}")
     board.hardware.forget_findings()
     return another_process(board)
 
@@ -51,16 +53,16 @@ def test_killed_at_every_20th_access(name: str) -> None:
     more = {"iommu": not bare, "iommufd": chip != "gfx1201"}
     total, _ = accesses(chip, **more)
     board = machine(chip, **more)
-    for at in range(1, total + 1, EVERY):
+    for at in range(1 + offset() % EVERY, total + 1, EVERY):
         board = killed(board, at)
         if at // EVERY % 2:
             outcomes = restore_all(ForeignWorld(board), ForeignState(board.state))
-            check(all(outcome.ok for outcome in outcomes), f"at {at}: {outcomes}")
-            check(driver_of(board) == "amdgpu", f"at {at}: {outcomes}")
+            check(all(outcome.ok for outcome in outcomes), f"at {at}, {reproduced()}: {outcomes}")
+            check(driver_of(board) == "amdgpu", f"at {at}, {reproduced()}: {outcomes}")
         life(board)
         given_back(board)
         found = [str(finding) for finding in board.findings if finding.kind != ALREADY]
-        check(not found, f"at {at}, the next life: {found}")
+        check(not found, f"at {at}, {reproduced()}, the next life: {found}")
 
 
 def test_killed_again_and_again_before_it_is_given_back() -> None:

@@ -1,90 +1,57 @@
-"""Every access of a life with a bare GPU to its bus goes wrong once; then the next life works.
+"""Some accesses of a life with a bare GPU to its bus go wrong once; then the next life works.
 
-Goals: R4 of docs (transport sweep): open, copy in, dispatch, copy out, close. A read that fails is
-told with step and register; a write that is lost may leave nothing to see. The kernel's driver has
-the GPU before and after each of them.
+Goals: R4 of docs/safety.md (transport sweep): open, copy in, dispatch, copy out, close. Each run
+of the suite tries other accesses, a few on each machine; `make sweep` tries all of them. What has
+to hold of a try is in tests/sweep.
 """
 
 from __future__ import annotations
-
-import os
-import re
 
 import pytest
 
 from boards.amd.pci import smu
 from boards.amd.pci_panel import Kind
-from boards.amd.pci_world import PciWorld
-from drivers.base.errors import DeviceError
-from tests.reliability.amd_scene import let_go
-from tests.reliability.pci_scene import accesses, given_back, life, machine
+from drivers.base.errors import DeviceFault, DeviceGone, Hang, NotFound
+from tests.reliability.pci_scene import given_back, life, machine
 from tests.support import check
+from tests.sweep.attempt import Outcome, Tries
+from tests.sweep.offset import reproduced, sample
+from tests.sweep.places import PLACES, Place
+from tests.sweep.silence import must_be_noticed
+from tests.sweep.words import accessed, step_of, unnamed
 
-STRIDE = int(os.environ.get("UNBOUND_SWEEP_STRIDE", "13"))
-"""Which accesses: every one, in every way, takes minutes; 1 does it."""
+TRIES = 8
+"""On each machine, in each way: about 20 s in all."""
+GONE_TRIES = 3
 KINDS = (Kind.TIMEOUT, Kind.ONES, Kind.STUCK, Kind.GARBAGE)
-MACHINES = {
-    "IOMMU": ("gfx1100", {}),
-    "no IOMMU": ("gfx1100", {"iommu": False}),
-    "gfx1201": ("gfx1201", {"iommufd": False}),
-    "gfx942": ("gfx942", {"iommu": False}),
-}
-WHERE = re.compile(
-    r"[A-Z][A-Z0-9]+(_[A-Z0-9]+)+|COMMAND|VFIO|SMU|descriptor|config|base address|BAR|index|data"
-)
-"""What names a register, or the request that failed."""
 
 
-def attempt(board: PciWorld, kind: Kind, at: int) -> DeviceError | None:
-    """A life whose `at`-th access goes wrong: its error. Errors that are not ours go on."""
-    board.panel.fail(kind, at=at)
-    try:
-        life(board)
-    except DeviceError as error:
-        let_go(error)
-        told = f"{kind} at {at}, {board.panel.broke[-1]}: {error!r}"
-        lost = board.panel.broke[-1].startswith("write")  # what comes of it is told by its victim
-        check(lost or WHERE.search(str(error)), told)
-        check(error.hint or error.__cause__ is not None, told)
-        return error
-    finally:
-        board.panel.heal()
-    return None
+def tried(place: Place, kind: Kind, count: int, salt: int) -> list[Outcome]:
+    """A sample of the accesses, each of which goes wrong. Raises: AssertionError."""
+    plan = place.plan()
+    check(len(plan.log) > 600, f"a life makes {len(plan.log)} accesses: too few")
+    ats, tries = plan.ats(kind), Tries(place, plan.closing)
+    found = [tries.run(kind, ats[number - 1]) for number in sample(len(ats), count, salt)]
+    check(len(found) >= count, f"{len(found)} tries")
+    bad = [f"{one.at}, {one.access}: {one.problem}" for one in found if one.problem]
+    check(not bad, f"{place}, {kind}, {reproduced()}: " + "\n".join(bad))
+    return found
 
 
-@pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_access_goes_wrong(name: str, kind: Kind) -> None:
-    chip, more = MACHINES[name]
-    (total, closing), failed = accesses(chip, **more), 0
-    board = machine(chip, **more)
-    first = 1 + KINDS.index(kind) % STRIDE
-    stride = STRIDE if name == "IOMMU" else total // 100 * STRIDE
-    for at in range(first, total + 1, stride):
-        error = attempt(board, kind, at)
-        failed += error is not None
-        # a queue that cannot be asked to stop is made to stop: closing may go well all the same
-        told = error is not None or kind is not Kind.TIMEOUT or at > closing
-        check(told, f"a time-out at {at} was swallowed: {board.panel.broke[-1]}")
-        board.hardware.forget_findings()
-        life(board)
-        given_back(board)
-        check(not board.findings, f"{kind} at {at}, the life after it: {board.findings}")
-    check(failed > 0, f"none of {total} accesses mattered")
-    check(total > 600, f"a life makes {total} accesses: the sweep would stop early")
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_one_access_goes_wrong(place: Place, kind: Kind) -> None:
+    found = tried(place, kind, TRIES, KINDS.index(kind))
+    noticed = sum(bool(one.error) for one in found)
+    if kind is Kind.TIMEOUT:  # all but those for which closing waits: see tests.sweep.silence
+        check(noticed >= len(found) - 2, f"{noticed} of {len(found)} time-outs were noticed")
 
 
-@pytest.mark.parametrize("iommu", [True, False])
-def test_the_gpu_leaves_the_bus(iommu: bool) -> None:
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_the_gpu_leaves_the_bus(place: Place) -> None:
     """Wherever it happens, an error of ours; the process ends, and nothing hangs."""
-    total, _ = accesses("gfx1100", iommu=iommu)
-    for at in range(3, total + 1, 5 * STRIDE):
-        board = machine("gfx1100", iommu=iommu)
-        board.panel.fail(Kind.GONE, at=at)
-        with pytest.raises(DeviceError) as caught:
-            life(board)
-        let_go(caught.value)
-        board.kill()
+    found = tried(place, Kind.GONE, GONE_TRIES, 0)
+    check(all(one.error for one in found), f"{reproduced()}: {found}")
 
 
 def test_a_reset_that_takes_its_answer_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +60,42 @@ def test_a_reset_that_takes_its_answer_with_it(monkeypatch: pytest.MonkeyPatch) 
     board = machine("gfx1100")
     life(board)
     given_back(board)
+
+
+def test_what_an_error_has_to_name() -> None:
+    """The sweep's own judgement: a hint names nothing, and neither does another register."""
+    board = PLACES[0].board()
+    dword = board.gpus[0].board.block("GC").address_dw("CP_HQD_VMID")
+    broke = f"read BAR 5 {dword * 4:#x}"
+    check(accessed(board, broke) == ["CP_HQD_VMID"], f"{accessed(board, broke)}")
+    step = "graphics core: "
+    told = {
+        "GC.CP_HQD_VMID: ETIMEDOUT": "no step",
+        step + "GC.CP_HQD_PQ_BASE: ETIMEDOUT": "not ['CP_HQD_VMID']",
+        step + "the data is bad": "not ['CP_HQD_VMID']",
+        step + "GC.CP_HQD_VMID: ETIMEDOUT": "",
+    }
+    for message, missing in told.items():
+        error = DeviceGone(message, hint="read GC.CP_HQD_VMID again")
+        check(unnamed(board, Kind.TIMEOUT, broke, error) == missing, message)
+    late = NotFound(step + "the index of the BAR is in its config data", hint="AMD_IFACE=PCI")
+    check(unnamed(board, Kind.ONES, broke, late).startswith("no register"), f"{late}")
+    hang = Hang("AMD:0 compute queue made no progress for 10 s", queue="AMD:0 compute queue")
+    check(unnamed(board, Kind.ONES, broke, hang) == "", f"{hang}")
+    other = DeviceFault(f"{step}unmapped read", kind="unmapped", queue="AMD:0 copy queue")
+    check(unnamed(board, Kind.ONES, broke, other) == "no queue", f"{other}")
+    check(step_of("undoing load firmware: MP0 is mute") == "load firmware")
+
+
+def test_what_has_to_be_noticed() -> None:
+    board = PLACES[0].board()
+    block = board.gpus[0].board.block("GC")
+    vmid, other = (
+        f"write BAR 5 {block.address_dw(name) * 4:#x}" for name in ("CP_HQD_VMID", "SCRATCH_REG0")
+    )
+    check(must_be_noticed(board, Kind.ONES, vmid, closing=False), vmid)
+    check(not must_be_noticed(board, Kind.ONES, other, closing=False), other)
+    check(must_be_noticed(board, Kind.TIMEOUT, other, closing=True), other)
+    active = f"read BAR 5 {block.address_dw('CP_HQD_ACTIVE') * 4:#x}"
+    check(must_be_noticed(board, Kind.TIMEOUT, active, closing=False), active)
+    check(not must_be_noticed(board, Kind.TIMEOUT, active, closing=True), active)

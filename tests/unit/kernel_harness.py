@@ -19,6 +19,7 @@ from compilers.dtype import DType
 from compilers.index import Index, Var, var
 from compilers.index import const as index_const
 from compilers.ir import Expr, Kernel, Load, Loop, Ref, Store, Valid
+from tests.host_code import addresses
 
 T = TypeVar("T")
 FFI = cffi.FFI()
@@ -30,7 +31,6 @@ C_BODY = "static __attribute__((noinline)) void"
 """Where the kernel begins."""
 VECTOR = 16
 HOST = frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
-_ENGINES: list[Any] = []
 
 
 def merge(texts: Sequence[str], renderer: str) -> str:
@@ -47,18 +47,11 @@ def compile_all(
     kernels: Sequence[Kernel], renderer: str, features: frozenset[str] = HOST
 ) -> list[Any]:
     """Functions of (addresses, begin, end, scratch address), by one call of the compiler."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     renamed = [replace(kernel, name=f"kernel{n}") for n, kernel in enumerate(kernels)]
     text = merge([RENDERERS[renderer].render(kernel, features) for kernel in renamed], renderer)
-    image = TOOLCHAINS[renderer].compile_object(text, "x86_64", features)
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(image))
-    engine.finalize_object()
-    _ENGINES.append(engine)
+    blob = TOOLCHAINS[renderer].compile_object(text, "x86_64", features)
     kind = "void (*)(uint64_t *, uint64_t, uint64_t, uint64_t)"
-    return [FFI.cast(kind, engine.get_function_address(kernel.name)) for kernel in renamed]
+    return [FFI.cast(kind, at) for at in addresses(blob, [one.name for one in renamed])]
 
 
 def launch(function: Any, kernel: Kernel, arrays: Sequence[np.ndarray]) -> None:

@@ -35,8 +35,9 @@ def compiled(chip: Chip) -> tuple[int, str]:
 
 
 def test_the_list() -> None:
-    wanted = {"gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"}
-    check(set(NAMES) == wanted and len(CHIPS) == 8)
+    wanted = {"gfx942", "gfx950", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102",
+              "gfx1200", "gfx1201"}  # fmt: skip
+    check(set(NAMES) == wanted and len(CHIPS) == len(wanted))
 
 
 @chips
@@ -78,6 +79,8 @@ def test_the_register_file_is_what_a_save_area_holds(chip: Chip) -> None:
         ("gfx942", 64, 4, "AQL", 1024, 13, 0x10000, (9, 4, 3), (4, 4, 2)),
         ("gfx950", 64, 4, "AQL", 1024, 13, 0x28000, (9, 5, 0), (4, 4, 4)),
         ("gfx1030", 32, 2, "PM4", 1024, 13, 0x10000, (10, 3, 0), (5, 2, 0)),
+        ("gfx1031", 32, 2, "PM4", 1024, 13, 0x10000, (10, 3, 2), (5, 2, 2)),
+        ("gfx1032", 32, 2, "PM4", 1024, 13, 0x10000, (10, 3, 4), (5, 2, 4)),
         ("gfx1100", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 0), (6, 0, 0)),
         ("gfx1101", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 3), (6, 0, 3)),
         ("gfx1102", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 2), (6, 0, 2)),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from compilers import amd_comgr, amd_comgr_abi, amd_object, toolchains
-from compilers.amd_metadata import ARG_KINDS
 from compilers.cache import Cache
 from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, NotFound, Unsupported
+from queues.amd_kernarg import ARG_KINDS
 from tests.amd_toolbox import needs_comgr
+from tests.c_compiler import any_compiler
 from tests.support import check
 
 NONE: frozenset[str] = frozenset()
@@ -156,8 +155,9 @@ STUB = """
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+int sprintf(char *, const char *, ...);
+size_t strlen(const char *);
+void *memcpy(void *, const void *, size_t);
 typedef struct { uint64_t handle; } handle_t;
 static char said[512];
 void amd_comgr_get_version(size_t *major, size_t *minor) { *major = MAJOR; *minor = 0; }
@@ -195,12 +195,9 @@ def stub(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """A library of interface `request.param`.0 that says what it was asked to do."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler for the stub library")
-    (tmp_path / "stub.c").write_text(STUB)
-    command = [compiler, "-shared", "-fPIC", "-w", f"-DMAJOR={request.param}"]
-    subprocess.run([*command, "stub.c", "-o", "libamd_comgr.so.3"], cwd=tmp_path, check=True)
+    library = str(tmp_path / "libamd_comgr.so.3")
+    options = ["-shared", "-fPIC", "-w", "-O1", "-nostdlib", f"-DMAJOR={request.param}"]
+    any_compiler().run(STUB, tmp_path, *options, "-o", library)
     monkeypatch.setattr(amd_comgr_abi, "DIRECTORIES", (str(tmp_path),))
     amd_comgr_abi.library.cache_clear()
     yield

@@ -52,7 +52,7 @@ def test_words_of_the_manuals(arch: str, words: list[int], text: str) -> None:
 def kernel_of(arch: str) -> str:
     if arch in amd_kernels.CDNA:
         return amd_kernels.mfma()
-    return amd_kernels.add() if arch == "gfx1030" else amd_kernels.wmma(arch)
+    return amd_kernels.add() if arch.startswith("gfx103") else amd_kernels.wmma(arch)
 
 
 @needs_libllvm

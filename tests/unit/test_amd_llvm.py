@@ -30,7 +30,7 @@ def test_the_chip_is_in_the_flags(arch: str) -> None:
     # src: LLVM BinaryFormat/ELF.h, EF_AMDGPU_MACH_AMDGCN_GFX...
     mach = {
         "gfx1030": 0x36, "gfx1100": 0x41, "gfx1101": 0x46, "gfx1102": 0x47, "gfx1200": 0x48,
-        "gfx1201": 0x4E, "gfx942": 0x4C, "gfx950": 0x4F,
+        "gfx1201": 0x4E, "gfx942": 0x4C, "gfx950": 0x4F, "gfx1031": 0x37, "gfx1032": 0x38,
     }  # fmt: skip
     check(blob[48] == mach[arch], hex(blob[48]))
     check(blob[8] == 3, f"code object version 5 is ABI version 3, not {blob[8]}")
@@ -41,6 +41,21 @@ def test_a_module_may_choose_its_code_object_version() -> None:
     flag = '!{i32 1, !"amdhsa_code_object_version", i32 600}'
     source = f"{ADD}\n!llvm.module.flags = !{{!0}}\n!0 = {flag}\n"
     check(amd_llvm.compile_object(source, "gfx1100", NONE)[8] == 4, "ABI version 4")
+
+
+_ANYWHERE = """define amdgpu_kernel void @k(ptr addrspace(1) %a, ptr addrspace(1) %b) {
+  %v = load <16 x i8>, ptr addrspace(1) %a, align 1
+  store <16 x i8> %v, ptr addrspace(1) %b, align 1
+  ret void
+}"""
+
+
+@pytest.mark.parametrize("arch", amd_kernels.ARCHES)
+def test_bytes_at_any_address_are_one_access(arch: str) -> None:
+    """Memory is in UNALIGNED mode: 16 loads of a byte would be 16 times the instructions."""
+    text = amd_toolbox.assembly(_ANYWHERE, arch, amd_target(arch).settings(NONE))
+    said = [line for line in amd_toolbox.instructions(text) if line.startswith("global_")]
+    check(len(said) == 2 and all(re.search("b128|dwordx4", line) for line in said), str(said))
 
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1102", "gfx1200", "gfx1201"])

@@ -7,12 +7,12 @@ import struct
 import pytest
 
 from compilers import amd_llvm, amd_object, binary, toolchains
-from compilers.amd_metadata import ARG_KINDS
 from compilers.amd_targets import TARGETS
 from compilers.cache import Cache
 from drivers.amd.chips import CHIPS
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
+from queues.amd_kernarg import ARG_KINDS
 from queues.amd_registers import REGISTERS
 from tests import amd_kernels, amd_toolbox
 from tests.support import check

@@ -23,10 +23,11 @@ from tests.amd_pci_bench import PAGE, Process, bring_up, identified, make_board
 from tests.support import check
 
 GC = {9: (9, 4, 3), 11: (11, 0, 0), 12: (12, 0, 1)}
-# Of the boot of tinygrad's driver on a software model, by the vendor's name without its prefix.
+# Of the boot of tinygrad's driver on a software model, by the vendor's name without its prefix;
+# but bit 11 of L2_CNTL, which says that the default page of faults is on the bus: ours is VRAM.
 HUB = {
     "MC_VM_AGP_BASE": 0, "MC_VM_AGP_BOT": 0xFFFFFF, "MC_VM_AGP_TOP": 0,
-    "VM_L2_PROTECTION_FAULT_CNTL2": 0x40000, "MC_VM_MX_L1_TLB_CNTL": 0x1859, "VM_L2_CNTL": 0x80801,
+    "VM_L2_PROTECTION_FAULT_CNTL2": 0x40000, "MC_VM_MX_L1_TLB_CNTL": 0x1859, "VM_L2_CNTL": 0x80001,
     "VM_L2_CNTL2": 3, "VM_L2_CNTL3": 0x80130009, "VM_L2_CNTL4": 1, "VM_L2_CNTL5": 0x3FE0,
     "VM_L2_CONTEXT1_IDENTITY_APERTURE_LOW_ADDR_LO32": 0xFFFFFFFF,
     "VM_L2_CONTEXT1_IDENTITY_APERTURE_LOW_ADDR_HI32": 0xF,
@@ -35,7 +36,7 @@ HUB = {
     "VM_INVALIDATE_ENG0_ADDR_RANGE_LO32": 0xFFFFFFFF, "VM_INVALIDATE_ENG0_ADDR_RANGE_HI32": 0x1F,
     "VM_INVALIDATE_ENG17_ADDR_RANGE_LO32": 0xFFFFFFFF, "VM_INVALIDATE_ENG17_ADDR_RANGE_HI32": 0x1F,
 }  # fmt: skip
-HUB9 = {**HUB, "VM_L2_CNTL": 0x80803, "VM_L2_CNTL3": 0x8014800C}
+HUB9 = {**HUB, "VM_L2_CNTL": 0x80003, "VM_L2_CNTL3": 0x8014800C}
 CONTEXT = {"gfx1100": 0x7FFE07, "gfx1201": 0xFFFC07, "gfx942": 0x7FFE4D}
 """CONTEXTn_CNTL of a process. The trace has two more bits, which are the secure faults of other
 hubs, reserved in the header of this one."""
@@ -83,8 +84,11 @@ def test_values_of_a_driver_that_runs(name: str) -> None:
     # src: gc_11_0_0_sh_mask.h, gc_9_4_3_sh_mask.h: time stamps, bad opcodes, privileged registers
     check(seen["GC.CP_ME1_PIPE0_INT_CNTL"] == 1 << 26 | 1 << 24 | 1 << 23)
     check(seen["GC.GRBM_CNTL"] & 0xFF == 0xFF, "read timeout")
-    golden = ("GB_ADDR_CONFIG", 0x2A114042) if name == "gfx942" else ("TCP_CNTL", 0x20000000)
-    check(seen[f"GC.{golden[0]}"] & golden[1] == golden[1], f"{golden[0]}")
+    # src: gfx_v9_4_3.c GOLDEN_GB_ADDR_CONFIG; gfx_v11_0.c golden_settings_gc_11_0; gfx_v12_0.c has
+    # neither: bit 29 of its TCP_CNTL is reserved
+    golden = {"gfx942": {"GC.GB_ADDR_CONFIG": 0x2A114042}, "gfx1100": {"GC.TCP_CNTL": 0x20000000}}
+    for register in ("GC.GB_ADDR_CONFIG", "GC.TCP_CNTL"):
+        check(seen.get(register) == golden.get(name, {}).get(register), register)
     trap = seen["SDMA0.SDMA_CNTL" if name == "gfx942" else "GC.SDMA0_CNTL"]
     check(trap & 1, "trap_enable")  # src: SDMA0_CNTL__TRAP_ENABLE_MASK
     if name == "gfx942":  # src: gfx_v9_4_3_xcc_kiq_init_register(): 32 doorbells for each XCC
@@ -109,10 +113,20 @@ def _check_bits(seen: Mapping[str, int], name: str) -> None:
     """src: nbio_v7_9_init_registers(); nbio_4_3_0_sh_mask.h; gmc_v11_0_flush_gpu_tlb()"""
     if name == "gfx942":
         check(seen["NBIF.XCC_DOORBELL_FENCE"] == 0, "all eight XCCs live")
+        _check_hdp(seen)
         return
+    check(not any(register.startswith("HDP.") for register in seen), "HDP sets nothing up")
     check(not seen["NBIF.RCC_DEV0_EPF2_STRAP2"] & 0x80, "STRAP_NO_SOFT_RESET")
     check(seen["MMHUB.MMVM_L2_BANK_SELECT_RESERVED_CID2"] & 1 << 25, "private invalidation")
     check(all(seen[f"GC.GCVM_CONTEXT{vmid}_CNTL"] == 0 for vmid in (1, 7, 9, 15)))
+
+
+def _check_hdp(seen: Mapping[str, int]) -> None:
+    """src: hdp_v4_0_init_registers(), hdp_4_0_sh_mask.h HDP_MISC_CNTL__FLUSH_INVALIDATE_CACHE: the
+    begin of VRAM for the memory controller, which is the hub's FB_LOCATION_BASE, in 256 bytes"""
+    base = seen["MMHUB.MC_VM_SYSTEM_APERTURE_LOW_ADDR"] << 18
+    check(seen["HDP.HDP_MISC_CNTL"] & 1 == 1, "a flush drops nothing")
+    check(seen["HDP.HDP_NONSURFACE_BASE"] | seen["HDP.HDP_NONSURFACE_BASE_HI"] << 32 == base >> 8)
 
 
 def _check_queues(gpu: Any, seen: Mapping[str, int]) -> None:

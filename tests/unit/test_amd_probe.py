@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from drivers.amd.kfd_iface import _chosen
 from drivers.amd.probe import main
+from drivers.base.errors import Denied, NotFound
 from drivers.registry import KINDS_BY_NAME
 from tests.amd_trees import (
     GFX942,
@@ -97,7 +99,39 @@ def test_numbers_are_given_to_supported_gpus() -> None:
     small = found["gpus"][0]
     check((small["state"], small["chip"]) == ("not supported", None))
     (problem,) = small["problems"]
-    check("gfx1036" in problem["reason"] and "gfx1030, gfx1100" in problem["advice"])
+    check("gfx1036" in problem["reason"] and "gfx1032, gfx1100" in problem["advice"])
+
+
+@pytest.mark.parametrize("how", ["denied", "missing"])
+def test_a_gpu_whose_render_node_cannot_be_opened_has_no_number(how: str) -> None:
+    """As in a container that was given one of two GPUs: sysfs shows both."""
+    files, first = machine(GFX1100, second(GFX1100)), "/dev/dri/renderD128"
+    if how == "missing":
+        del files[first]
+    world = FakeMachine({**X86, **files}, (first,) if how == "denied" else ())
+    found = json.loads(main(["--json"], world))["gpus"]
+    shown = [(gpu["name"], gpu["state"]) for gpu in found]
+    check(shown == [("-", "not usable"), ("AMD:0", "usable")], str(shown))
+    check(_chosen(world, 0).node.render_path == "/dev/dri/renderD136")
+    kind, words = {
+        "denied": (Denied, "may not be opened"),
+        "missing": (NotFound, "does not exist"),
+    }[how]
+    with pytest.raises(kind, match=f"0000:03:00.0: {first} {words}") as caught:
+        _chosen(world, 1)
+    check(bool(caught.value.hint), "what to do")
+
+
+@pytest.mark.parametrize(("what", "kept"), [("fw_version", "ip"), ("ip_discovery", "firmware")])
+def test_a_file_that_only_informs_is_a_note(what: str, kept: str) -> None:
+    """Containers, snaps and virtual functions may hide it; KFD works without."""
+    files = machine(GFX1100)
+    hidden = tuple(path for path in files if what in path)
+    (gpu,) = report(files, hidden)["gpus"]
+    check((gpu["name"], gpu["state"], gpu["problems"]) == ("AMD:0", "usable", []), str(gpu))
+    check(len(gpu["notes"]) == 1 and what in gpu["notes"][0]["reason"], str(gpu["notes"]))
+    check(bool(gpu[kept]), "the other file is read all the same")
+    check("note: " in table(files, hidden))
 
 
 def test_an_older_kernel() -> None:

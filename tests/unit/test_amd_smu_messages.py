@@ -80,7 +80,7 @@ def test_silence() -> None:
     gpu.answers[2] = (0xFC, 0)
     check(smu.is_alive(gpu), "being busy is an answer")
     gpu.answers[2] = (1, 0)
-    with pytest.raises(DeviceError, match="version 0x0"):
+    with pytest.raises(DeviceError, match="GetSmuVersion with 0x0"):
         smu.up(gpu)
 
 

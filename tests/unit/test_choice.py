@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,11 @@ def test_the_format_of_amds_queues() -> None:
     check(choose({}).aql is None)
     with pytest.raises(BadChoice, match="AMD_AQL='yes'"):
         choose({"AMD_AQL": "yes"})
+
+
+def test_how_long_a_kernel_may_take() -> None:
+    seen = [choose({"AMD_HANG_S": value}).hang_s for value in ("", "90", "0.25", "0", "0.0")]
+    check(seen == [None, 90.0, 0.25, inf, inf], str(seen))
 
 
 def test_what_a_bare_gpu_may_reach() -> None:
@@ -120,6 +126,10 @@ def test_an_unknown_name_lists_the_names(name: str) -> None:
         ({"QCOM_IFACE": "x"}, ["KGSL", "MSM"]),
         ({"AMD_HIP": "1", "AMD_LLVM": "1"}, ["AMD_HIP=1", "AMD_LLVM=1"]),
         ({"CPU_THREADS": "0"}, ["1", "1024"]),
+        ({"AMD_HANG_S": "-1"}, ["AMD_HANG_S='-1'", "seconds", "0 for no limit"]),
+        ({"AMD_HANG_S": "inf"}, ["AMD_HANG_S"]),
+        ({"AMD_HANG_S": "1.1.1"}, ["AMD_HANG_S"]),
+        ({"AMD_HANG_S": "9" * 400}, ["AMD_HANG_S"]),
         ({"CPU_THREADS": "many"}, ["CPU_THREADS"]),
         ({"CPU_THREADS": "²"}, ["CPU_THREADS"]),
         ({"UNBOUND_CACHE": "relative"}, ["absolute"]),

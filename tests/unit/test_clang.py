@@ -15,19 +15,11 @@ from compilers.toolchains import compile_source
 from drivers.base.errors import CompileError, NotFound, Unsupported
 from drivers.cpu.program import map_image
 from drivers.world.linux import LinuxWorld
+from tests.c_compiler import needs_clang
 from tests.support import check
 
 on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="runs x86-64 code")
 
-
-def has_clang() -> bool:
-    try:
-        return bool(clang.find())
-    except NotFound:
-        return False
-
-
-needs_clang = pytest.mark.skipif(not has_clang(), reason="there is no clang on PATH")
 
 SOURCE = """
 #include <stdint.h>
@@ -74,6 +66,12 @@ def test_every_known_feature_is_accepted() -> None:
         clang.compile_object(source, "vax", frozenset())
 
 
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clang, "WHEEL", "unbound_has_no_such_package")
+
+
+@pytest.mark.usefixtures("no_wheel")
 def test_without_clang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for path in (str(tmp_path), "", "relative"):
         monkeypatch.setenv("PATH", path)
@@ -81,6 +79,28 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             clang.find()
 
 
+def test_the_clang_of_the_wheel_is_the_last_choice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(clang, "WHEEL", "wheel_with_a_clang")
+    monkeypatch.syspath_prepend(tmp_path)
+    zig = tmp_path / "wheel_with_a_clang" / "zig"
+    zig.parent.mkdir()
+    (zig.parent / "__init__.py").touch()
+    zig.write_text('#!/bin/sh\necho "$1"\n')
+    zig.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    check(clang.find()[:2] == [str(zig), "clang"], str(clang.find()))
+    check(clang.compile_object("int k;", "x86_64", frozenset()) == b"clang\n", "zig clang ...")
+    check(clang.identity().startswith(b"zig "), "the wheel's binary is what is identified")
+    program = tmp_path / "programs" / "clang-19"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    check(clang.find() == [str(program)], "PATH comes first")
+
+
+@pytest.mark.usefixtures("no_wheel")
 def test_versioned_names_are_found_and_identified(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -92,7 +112,7 @@ def test_versioned_names_are_found_and_identified(
     with pytest.raises(NotFound):
         clang.find()
     program.chmod(0o755)
-    check(clang.find() == str(program), "clang-19")
+    check(clang.find() == [str(program)], "clang-19")
     first = clang.identity()
     program.write_text("#!/bin/sh\nexec sleep 300\n")
     check(clang.identity() != first, "another file is another compiler")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.base.errors import DeviceError, MalformedInput, Unsupported
+from drivers.base.errors import DeviceError, MalformedInput, NotFound, Unsupported
 from drivers.cpu.features import allowed_cpus, read_processor
 from drivers.world.linux import LinuxWorld
 from tests.support import check
@@ -32,6 +32,8 @@ class Proc(LinuxWorld):
         }
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
+        if path not in self.files:
+            raise NotFound(f"there is no {path}")
         return self.files[path]
 
 
@@ -67,7 +69,7 @@ def test_this_machine() -> None:
     np.testing.assert_equal(processor.arch, os.uname().machine)
     np.testing.assert_equal(processor.limits.threads, len(os.sched_getaffinity(0)))
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    np.testing.assert_equal(processor.limits.memory_bytes, pages)
+    check(0 < processor.limits.memory_bytes <= pages)
 
 
 @pytest.mark.parametrize(

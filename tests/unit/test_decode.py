@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from drivers.base.errors import MalformedInput, NotFound, Unsupported
 from queues import aql, pm4, sdma
-from queues.decode import decode, decoder, dump, listing, main, run, words_of
-from queues.packet_layout import Layout
+from queues.decode import LIMIT_BYTES, decode, decoder, dump, listing, main, run, words_of
+from queues.packet_layout import Layout, Packet
 from tests.packet_golden import Golden
 from tests.packet_golden_aql import AQL
 from tests.packet_golden_pm4 import PM4
 from tests.packet_golden_sdma import SDMA
+from tests.share import part
 from tests.support import check
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +69,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "chip"), CASES, ids=lambda part: part)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=part(60, 15), deadline=None)
 @given(st.data())
 def test_every_packet_is_read_back(kind: str, chip: str, data: st.DataObject) -> None:
     drawn = [(layout, *data.draw(packets(layout))) for layout in layouts(kind, chip)]
@@ -250,3 +251,42 @@ def test_the_command_says_what_is_wrong(saved: Path, capsys: pytest.CaptureFixtu
 
 def test_words_are_little_endian() -> None:
     np.testing.assert_equal(list(words_of(b"\x01\x02\x03\x04\xff\0\0\0")), [0x04030201, 0xFF])
+
+
+class Counted:
+    """A decoder that counts what is read."""
+
+    def __init__(self, kind: str) -> None:
+        self.inner, self.reads = decoder(kind, "gfx1100"), 0
+
+    def read(self, words: Sequence[int], at: int) -> tuple[Packet, int]:
+        self.reads += 1
+        return self.inner.read(words, at)
+
+    def lines(self, packet: Packet) -> list[str]:
+        return self.inner.lines(packet)
+
+
+@pytest.mark.parametrize(("kind", "word"), [("pm4", 0xFFFF1000), ("sdma", 0), ("pm4", 1 << 31)])
+def test_padding_is_read_once(kind: str, word: int) -> None:
+    form = Counted(kind)
+    words = words_of(struct.pack("<I", word) * (1 << 18))
+    np.testing.assert_equal(list(listing(form, words))[1:], [f"        and {(1 << 18) - 1} more"])
+    np.testing.assert_equal(form.reads, 1)
+
+
+def test_lines_come_while_a_dump_is_read(saved: Path) -> None:
+    form = Counted("pm4")
+    lines = listing(form, words_of(struct.pack("<2I", *pm4.event_write()) * 1000))
+    check("EVENT_WRITE" in next(lines))
+    np.testing.assert_equal(form.reads, 1)
+    check(f"at most {LIMIT_BYTES >> 20} MiB" in help_of(), help_of())
+    with saved.open("wb") as sparse:
+        sparse.truncate(LIMIT_BYTES + 4)
+    with pytest.raises(MalformedInput, match=f"longer than {LIMIT_BYTES >> 20} MiB"):
+        list(main([str(saved), "--aql"]))
+
+
+def help_of() -> str:
+    command = [sys.executable, "-m", "queues.decode", "--help"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout

@@ -71,3 +71,18 @@ def test_too_many_open_files_is_not_the_devices_fault() -> None:
     for number in (errno.EMFILE, errno.ENFILE):
         text = str(translate(OSError(number, "x"), "open /dev/kfd"))
         check("close" in text and "dmesg" not in text, text)
+
+
+ODD = "/x\x1b[2J\r\x07\u202e\udcff"
+SHOWN = r"/x\x1b[2J\r\x07\u202e\udcff"
+
+
+def test_text_from_outside_is_escaped_in_messages() -> None:
+    """Control characters, the override of the direction, and bytes that are no text."""
+    error = errors.NotFound(f"open {ODD}\nsecond line: 2 × ü", hint=f"see {ODD}")
+    expected = f"open {SHOWN}\nsecond line: 2 × ü. see {SHOWN}"
+    check(str(error) == expected, ascii(str(error)))
+    check(error.message.startswith(f"open {ODD}"), "what the caller gave stays as it is")
+    check(str(error.named(ODD)) == f"{SHOWN}: {expected}", ascii(str(error)))
+    check(str(translate(OSError(errno.ENOENT, ""), f"open {ODD}")).startswith(f"open {SHOWN}: "))
+    check(errors.escaped("a\nb\tc") == r"a\nb\tc" and errors.escaped("ü ×") == "ü ×")

@@ -9,6 +9,9 @@ import pytest
 
 from drivers.base.errors import MalformedInput, Unsupported
 from drivers.firmware import amd_manifest, read_manifest
+from drivers.firmware.fields import LIMIT_BYTES
+from drivers.firmware.manifest import chosen_manifest
+from drivers.world.linux import LinuxWorld
 from tests import firmware_maker as maker
 from tests.support import check
 
@@ -108,6 +111,16 @@ def test_wrong_manifests_are_told_where(old: bytes, new: bytes, rule: str) -> No
         read_manifest(GOOD.replace(old, new, 1), "made-up.toml")
     check(rule in str(caught.value) and "made-up.toml" in str(caught.value), str(caught.value))
     check(len(str(caught.value)) < 400, "an endless message")
+
+
+def test_the_limit_is_one(tmp_path: Path) -> None:
+    """A manifest that the user names: 64 KiB are read as ours is, one byte more is refused."""
+    path, world = tmp_path / "own.toml", LinuxWorld()
+    path.write_bytes(GOOD + b"#" * (LIMIT_BYTES - len(GOOD)))
+    check(chosen_manifest(world, str(path)) == read_manifest(GOOD, ""))
+    path.write_bytes(GOOD + b"#" * (LIMIT_BYTES - len(GOOD) + 1))
+    with pytest.raises(MalformedInput, match="is longer than 65536 bytes"):
+        chosen_manifest(world, str(path))
 
 
 def test_a_replacement_must_be_a_described_file() -> None:

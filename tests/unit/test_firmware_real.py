@@ -1,4 +1,4 @@
-"""The vendor's own files, where a package has them: /lib/firmware/amdgpu or UNBOUND_FIRMWARE."""
+"""The vendor's own files: of this machine, of UNBOUND_FIRMWARE, or of `make references`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from drivers.base.errors import DeviceError
 from drivers.choice import choose
 from drivers.firmware import Image, amd_manifest, load
 from drivers.world.linux import LinuxWorld
+from tests import references
 from tests.support import check
 
 ARCHS = ("gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201", "gfx942")
@@ -21,11 +22,12 @@ ARCHS = ("gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201", "gfx942")
 
 def real(arch: str) -> dict[str, Image]:
     try:
-        folder = choose(os.environ).firmware_dir
+        fetched = references.find(references.FIRMWARE)
+        folder = choose(os.environ).firmware_dir or (str(fetched) if fetched else None)
         return load(LinuxWorld(), amd_manifest(), arch, folder=folder)
     except DeviceError as error:
         first = error.message.split(";")[0]
-        pytest.skip(f"install the package, or set UNBOUND_FIRMWARE: {first}, ...")
+        pytest.skip(f"no firmware: make references: {first}, ...")
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -124,5 +124,8 @@ def test_an_empty_graph_replays(device: CpuDevice) -> None:
     graph = device.compute_queue().bind()
     graph.replay()
     graph.replay([])
+    device.synchronize()
     graph.close()
     graph.close()
+    with pytest.raises(UseAfterFree):  # none of the above may raise; this one must
+        graph.replay()

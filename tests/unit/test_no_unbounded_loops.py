@@ -24,7 +24,7 @@ MOST_ALLOWED = 5
 ALLOWED = {
     ("drivers/cpu/ring.py", "_serve"): "the engine thread; the ring's close ends it",
     ("drivers/cpu/ring.py", "_finish"): "a parked list waits on its signals, or until the close",
-    ("tensor/indexing.py", "setitem"): "each turn drops one axis of a finite shape",
+    ("drivers/cpu/ring.py", "_drained"): "a kernel at work, which a signal handler can stop",
 }
 TAKES = {"pop", "popleft"}
 PUTS = {"append", "extend", "appendleft", "add", "push"}

@@ -203,7 +203,7 @@ def test_a_mapping_that_fails_leaves_nothing_open(tree: PciTree) -> None:
     tree.put(f"{FOLDER}/resource5", "")
     inner = TreeWorld(tree.root)
     function = look_at(inner, GPU)
-    with pytest.raises(DeviceError):
+    with pytest.raises(DeviceGone, match="mmap 1048576 bytes"):
         map_bar(FaultyWorld(inner, 1, Fault.of_errno(errno.EIO)), function, 5)
     check(not inner.opened)
 

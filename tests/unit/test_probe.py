@@ -16,12 +16,14 @@ from drivers.base.errors import DeviceError
 from drivers.probe import Finding, Machine, run
 from drivers.probe.__main__ import main
 from drivers.probe.kinds import CHECKS
+from tests.amd_trees import GFX1036, GFX1100, machine
 from tests.fake_machine import X86, FakeMachine, pci
+from tests.share import part
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
 NAVI, HOPPER = "1002:744c", "10de:2330"
-MUTATIONS = 3000
+MUTATIONS = part(3000, 500)
 
 
 def probe(
@@ -57,6 +59,11 @@ def test_the_cpu_tells_its_facts() -> None:
     })  # fmt: skip
 
 
+def test_the_clang_of_a_wheel_is_listed() -> None:
+    details = probe(X86, packages={"ziglang": "0.17.1"})["CPU"].details
+    check(details["compilers"] == {"CLANG": "ziglang 0.17.1"}, str(details["compilers"]))
+
+
 def test_the_cpu_needs_a_compiler() -> None:
     found = probe(X86, packages={})["CPU"]
     check(not found.ready and "llvmlite" in found.advice)
@@ -65,7 +72,9 @@ def test_the_cpu_needs_a_compiler() -> None:
 @pytest.mark.parametrize(
     ("name", "files", "denied", "ready", "says"),
     [
-        ("AMD KFD", {"/dev/kfd": b""}, (), True, "/dev/kfd"),
+        ("AMD KFD", machine(GFX1100), (), True, "AMD: gfx1100 Radeon RX 7900"),
+        ("AMD KFD", {"/dev/kfd": b""}, (), False, "kfd/topology does not exist"),
+        ("AMD KFD", machine(GFX1036), (), False, "gfx1036"),
         ("AMD KFD", {"/dev/kfd": b""}, ("/dev/kfd",), False, "may not be opened"),
         ("AMD KFD", pci("0000:03:00.0", NAVI), (), False, "1002:744c at 0000:03:00.0"),
         ("AMD PCI", pci("0000:03:00.0", NAVI), (), False, "no driver holds it"),

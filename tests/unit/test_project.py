@@ -1,5 +1,6 @@
 """The project's own promises: what its documents name exists, and its layers are written down."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 PACKAGES = ("tensor", "compilers", "queues", "drivers", "boards", "tests", "benchmarks", "examples")
 MOST_LINES = 400
+SUSPECT = re.compile(r"^\s*assert\b|;\s*assert\b|__debug__", re.MULTILINE)
 
 
 def product_files():
@@ -49,6 +51,19 @@ def test_no_check_is_suppressed_in_code():
         str(path.relative_to(ROOT)) for path in product_files() if pattern.search(path.read_text())
     ]
     check(not found, str(found))
+
+
+def test_nothing_depends_on_optimisation():
+    """`python -O` drops asserts and answers __debug__: without either, it changes nothing."""
+    files = [*product_files(), *ROOT.glob("*.py")]
+    suspects = {path: text for path in files if SUSPECT.search(text := path.read_text())}
+    nodes = [(path, node) for path, text in suspects.items() for node in ast.walk(ast.parse(text))]
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, node in nodes
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Name) and node.id == "__debug__")
+    ]
+    check(len(files) > 500 and not found, str(found))
 
 
 def test_every_package_is_under_the_layer_rule():

@@ -27,7 +27,7 @@ def test_every_kind_of_the_choice_has_its_line() -> None:
 @pytest.mark.parametrize("name", ["CPU", "CPU:0", "cpu", None])
 def test_the_cpu_is_opened_by_name_and_by_default(name: str | None) -> None:
     world = LinuxWorld()
-    with drivers.open(name, world=world, environ={"CPU_THREADS": "1"}) as device:
+    with drivers.open(name, world=world, environ={"CPU": "1", "CPU_THREADS": "1"}) as device:
         check(device.name == "CPU:0" and device.limits.threads == 1)
         buffer = device.alloc(100)
         check(buffer.nbytes >= 100)

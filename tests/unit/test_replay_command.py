@@ -78,5 +78,8 @@ def test_the_command_plays_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixt
     check(main([str(file), "--board", "gfx1100"]) == 1, "another size of memory")
     told = capsys.readouterr().out
     check("reads 0x00000400, 0x00000001 in the trace" in told, told)
+    file.write_text(access("R", 0xDE3, 1, "X\x1b[2J") + "\n")
+    check(main([str(file), "--board", "gfx1100"]) == 1)
+    check(r"X\x1b[2J reads" in capsys.readouterr().out, "names of the trace are escaped")
     check(main([str(file), "--board", "gfx1"]) == 2, "no such board")
     check("gfx1100" in capsys.readouterr().err, "those that there are")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensor as xp
+from drivers.base.errors import NotFound
 from tests.support import check
 
 SAME = {
@@ -82,7 +83,7 @@ def test_one_device_has_one_name():
         x = xp.zeros(2, device=name)
         np.testing.assert_equal((x.device, x.to(name).device), ("CPU", "CPU"))
         np.testing.assert_array_equal((x + xp.ones(2, device="CPU")).numpy(), [1, 1])
-    with pytest.raises(Exception, match="Names are"):
+    with pytest.raises(NotFound, match="Names are"):
         xp.zeros(2, device="FOO")
     with pytest.raises(TypeError, match="a device is a name"):
         xp.zeros(2, device=1)

@@ -7,8 +7,9 @@ import threading
 import numpy as np
 
 import tensor as xp
+from tests.share import part
 
-THREADS, ROUNDS, SHARED = 6, 10, 12
+THREADS, ROUNDS, SHARED = 6, part(10, 3), 12
 
 
 def test_shared_lazy_tensors():

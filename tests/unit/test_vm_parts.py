@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import debian
+from tests.debian import Archive, CannotRun
 from tests.support import check
 from tests.vm import __main__ as vm
-from tests.vm.archive import Archive, CannotRun
 from tests.vm.cpio import CpioWriter
 from tests.vm.machine import Boot, Outcome, Places, child, judge, run
 
@@ -95,7 +96,7 @@ def test_a_board_that_does_not_start_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_fetched_whole_or_stays_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Archive, "update", lambda archive: None)
     folder, versions = tmp_path / "qemu", iter(("1", "2"))
@@ -109,8 +110,7 @@ def test_a_folder_is_fetched_whole_or_stays_as_it_was(
         return [f"{vm.QEMU} {version}"]
 
     def fetched(*, refresh: bool) -> str:
-        vm.fetched(folder, "sid", fetch, refresh=refresh)
-        return capsys.readouterr().out
+        return "".join(debian.fetched(folder, "sid", fetch, refresh=refresh))
 
     check(f"{vm.QEMU} 1, fetched on 20" in fetched(refresh=False))
     check(f"{vm.QEMU} 1, fetched on 20" in fetched(refresh=False), "nothing is fetched again")

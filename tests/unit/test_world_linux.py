@@ -110,6 +110,18 @@ def test_words_at_any_offset_of_any_size(size: int) -> None:
             memory[:] = data
 
 
+def test_device_numbers(tmp_path: Path) -> None:
+    """Of a node that a process has open, whatever it is called; src: null(4)."""
+    world, null = LinuxWorld(), os.makedev(1, 3)
+    with open("/dev/null") as file, open(tmp_path / "plain", "w") as plain:
+        check(world.device_number(f"/proc/self/fd/{file.fileno()}") == null)
+        check(world.device_number(f"/proc/self/fd/{plain.fileno()}") == 0)
+    (tmp_path / "link").symlink_to("/dev/null")
+    check(world.device_number(str(tmp_path / "link")) == null)
+    with pytest.raises(NotFound):
+        world.device_number(str(tmp_path / "none"))
+
+
 @pytest.mark.parametrize("operation", ["open", "read", "write", "listdir", "readlink"])
 def test_a_missing_path_is_not_found(world: LinuxWorld, operation: str) -> None:
     extra = {"open": (os.O_RDONLY,), "write": (b"",)}.get(operation, ())

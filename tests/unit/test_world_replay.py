@@ -17,10 +17,11 @@ from drivers.base.oserrors import errno_of
 from drivers.world.linux import PAGE_BYTES, LinuxWorld
 from drivers.world.recording import MAX_LINE_BYTES
 from drivers.world.replay import RecordingWorld, ReplayMismatch, ReplayWorld
+from tests.share import part
 from tests.support import check
 
 FIONREAD = 0x541B  # src: include/uapi/asm-generic/ioctls.h
-MUTATIONS = 20_000
+MUTATIONS = part(20_000, 2_000)
 LONGEST_S = 0.25
 
 

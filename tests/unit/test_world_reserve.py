@@ -141,7 +141,7 @@ def test_a_device_offset_reaches_the_kernel() -> None:
     """Python's mmap refuses offsets of 63 bits; /dev/null refuses the mapping itself."""
     world = LinuxWorld()
     fd = world.open("/dev/null", os.O_RDWR)
-    with pytest.raises(DeviceError) as caught:
+    with pytest.raises(DeviceError) as caught:  # which class depends on the kernel's errno
         world.mmap(fd, PAGE_BYTES, 3 << 62)
     check(errno_of(caught.value) in (errno.ENODEV, errno.EOVERFLOW, errno.EINVAL))
     world.close(fd)

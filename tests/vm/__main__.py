@@ -10,19 +10,17 @@ import argparse
 import fcntl
 import os
 import platform
-import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 from typing import IO, NoReturn
 
 from boards.amd.pci.firmware_set import NAMES
+from tests.debian import CannotRun, fetched
 from tests.vm import image
-from tests.vm.archive import Archive, CannotRun
 from tests.vm.machine import Boot, Outcome, Places, run
 
 QEMU_SUITE, KERNEL_SUITE = "sid", "trixie"
@@ -35,8 +33,6 @@ BOOTS = (
 )
 DONE, FAILED, NOT_HERE, STOPPED = 0, 1, 77, 130
 """77 says "skipped", as automake's tests do; 130 is what a shell makes of Ctrl-C."""
-CONTENTS = "packages"
-"""In a folder that was fetched: from which day it is, and each package with its version."""
 
 
 def cache_folder() -> Path:
@@ -50,38 +46,20 @@ def prepare(cache: Path, board: str, *, refresh: bool) -> Places:
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise CannotRun(f"this is {platform.system()} on {platform.machine()}, not Linux on x86_64")
     qemu, kernel = cache / "qemu", cache / "kernel"
-    fetched(qemu, QEMU_SUITE, lambda a, to: a.fetch_whole(QEMU, to), refresh=refresh)
-    fetched(
+    packages = fetched(qemu, QEMU_SUITE, lambda a, to: a.fetch_whole(QEMU, to), refresh=refresh)
+    packages += fetched(
         kernel,
         KERNEL_SUITE,
         lambda a, to: a.fetch_alone([*a.depends(KERNEL, "linux-image-"), SHELL], to),
         refresh=refresh,
     )
+    named = [text for text in packages if text.startswith(("linux-image-", f"{QEMU} "))]
+    print(f"vm: {', '.join(named)}", flush=True)
     image.build(cache / "initrd", board, cache)
     vmlinuz = sorted(kernel.glob("boot/vmlinuz-*"))
     if not vmlinuz:
         raise CannotRun(f"no kernel in {kernel}: try again with --refresh")
     return Places(qemu, vmlinuz[-1], cache / "initrd")
-
-
-def fetched(
-    folder: Path, suite: str, fetch: Callable[[Archive, Path], list[str]], *, refresh: bool
-) -> None:
-    """A folder with packages, whole or not there. Raises: CannotRun; what was there stays then."""
-    contents = folder / CONTENTS
-    if refresh or not contents.exists():
-        print(f"vm: fetching {folder.name} from Debian {suite}", flush=True)
-        fresh = folder.with_name(f"{folder.name}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        archive = Archive(folder.with_name(f"apt-{folder.name}"), suite)
-        archive.update()
-        packages = fetch(archive, fresh)
-        (fresh / CONTENTS).write_text("\n".join([date.today().isoformat(), *packages]))
-        shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
-    day, *packages = contents.read_text().splitlines()
-    named = [line for line in packages if line.startswith(("linux-image-", f"{QEMU} "))]
-    print(f"vm: {', '.join(named)}, fetched on {day}", flush=True)
 
 
 def table(outcome: Outcome) -> str:

@@ -16,7 +16,7 @@ from py_compile import compile as compile_file
 from elftools.elf.elffile import ELFFile
 
 from boards.amd.pci.firmware_set import MANIFEST, world_files
-from tests.vm.archive import CannotRun, command
+from tests.debian import CannotRun, command
 from tests.vm.cpio import CpioWriter
 
 ROOT = Path(__file__).resolve().parents[2]

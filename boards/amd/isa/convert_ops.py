@@ -146,8 +146,8 @@ def _division() -> None:
 
 
 def _limits(kind: Any) -> tuple[int, int, int]:
-    """Scale of div_scale, exponent gap that needs it, smallest safe exponent."""
-    return (64, 96, 23) if kind == np.float32 else (128, 768, 53)
+    """Scale of div_scale, exponent gap that needs it, largest exponent that is too small."""
+    return (64, 96, 24) if kind == np.float32 else (128, 768, 53)
 
 
 def _exponent(a: Array) -> Array:
@@ -161,38 +161,24 @@ def _exponent(a: Array) -> Array:
 
 def _div_scale(value: Array, denominator: Array, numerator: Array) -> tuple[Array, Array]:
     """Bring a division into range; the mask says that div_fmas must undo it."""
-    # src: RDNA3 ISA, V_DIV_SCALE_F32 and _F64 (pseudocode of both).
-    value, denominator, numerator = np.broadcast_arrays(value, denominator, numerator)
+    # src: AMD's simulator rocjitsu, division.h, checked on gfx1100 and gfx1201: exponents decide,
+    # for zeros too. The pseudo code of the ISA manuals looks at quotients and differs.
     kind = value.dtype.type
-    info = np.finfo(kind)
     scale, gap, low = _limits(kind)
-    up, down = np.ldexp(kind(1), scale), np.ldexp(kind(1), -scale)
-    zero = (denominator == 0) | (numerator == 0)
     en, ed = _exponent(numerator), _exponent(denominator)
-    tiny_d = (np.abs(denominator) < info.tiny) & (denominator != 0)
-    with_inverse = np.abs(kind(1) / denominator) < info.tiny
-    quotient = np.abs(numerator / denominator) < info.tiny
-    is_numerator, is_denominator = value == numerator, value == denominator
-    same_d = is_denominator
-    far = en - ed >= gap
-    result = value
-    post = np.zeros(value.shape, np.bool_)
-    cases = [
-        (zero, np.full_like(value, np.nan), False),
-        (far, np.where(same_d, value * up, value), True),
-        (tiny_d, value * up, False),
-        (with_inverse & quotient, np.where(same_d, value * down, value), True),
-        (with_inverse, value * down, False),
-        (quotient, np.where(is_numerator, value * up, value), True),
-        (en <= low, value * up, False),
+    of_denominator = value == denominator
+    above, below = en - ed >= gap, en - ed <= -gap
+    steps: list[tuple[Array, Any]] = [
+        (above, np.where(of_denominator, scale, 0)),
+        (ed == 0, scale),
+        (ed >= 2 * np.finfo(kind).maxexp - 3, np.where(below & ~of_denominator, 0, -scale)),
+        (below, np.where(of_denominator, 0, scale)),
+        (en <= low, scale),
     ]
-    done = np.zeros(value.shape, np.bool_)
-    for condition, scaled, marks in cases:
-        now = condition & ~done
-        result = np.where(now, scaled, result)
-        post |= now & marks
-        done |= condition
-    return result, post
+    count: Array = np.select([case for case, _ in steps], [step for _, step in steps], 0)
+    zero = (denominator == 0) | (numerator == 0)
+    result = np.where(zero, floats.default_nan(kind), np.ldexp(value, count))
+    return result, above | below
 
 
 def _div_fmas(a: Array, b: Array, c: Array, scaled: Array) -> Array:
@@ -213,17 +199,20 @@ def _div_fmas(a: Array, b: Array, c: Array, scaled: Array) -> Array:
 
 def _div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     """The special cases of a division around an approximate quotient."""
-    # src: RDNA3 ISA, V_DIV_FIXUP_F32 and _F64.
+    # src: RDNA3 ISA, V_DIV_FIXUP_F32 and _F64; V_DIV_FIXUP_F16 has no rule for underflow.
     kind = quotient.dtype.type
     q, d, n = np.broadcast_arrays(quotient, denominator, numerator)
     sign = np.signbit(d) ^ np.signbit(n)
     infinite, nothing = kind(np.inf), kind(0)
     size = np.where(np.isnan(q), infinite, np.abs(q))
+    if kind != np.float16:
+        info = np.finfo(kind)
+        size = np.where(_exponent(n) - _exponent(d) < 1 - info.maxexp - info.nmant, nothing, size)
     size = np.where((np.abs(n) == np.inf) | (d == 0), infinite, size)
     size = np.where((np.abs(d) == np.inf) | (n == 0), nothing, size)
     invalid = ((d == 0) & (n == 0)) | ((np.abs(d) == np.inf) & (np.abs(n) == np.inf))
     result = np.copysign(size, np.where(sign, kind(-1), kind(1)))
-    result = np.where(invalid, kind(np.nan), result)
+    result = np.where(invalid, floats.default_nan(kind), result)
     return np.where(np.isnan(n), n, np.where(np.isnan(d), d, result))
 
 

@@ -13,7 +13,7 @@ from boards.amd.isa.vector_ops import define, pack16, round_with
 Array = NDArray[Any]
 _DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 _FMA = {"f16": floats.fma16, "f32": floats.fma32, "f64": floats.fma64}
-_TAU = 6.283185307179586
+_TAU, _QUARTER = 6.283185307179586, 0.25
 
 
 def minimum(a: Array, b: Array) -> Array:
@@ -98,8 +98,8 @@ def _through64(function: Any) -> Any:
 def _fract(a: Array) -> Array:
     below_one = np.nextafter(a.dtype.type(1), a.dtype.type(0))
     part = a - np.floor(a)
-    answer: Array = np.where(np.isinf(a), a.dtype.type(np.nan), np.minimum(part, below_one))
-    return answer
+    whole: Array = np.minimum(part, below_one)
+    return np.where(np.isinf(a), floats.default_nan(a.dtype.type), whole)
 
 
 def _transcendental(kind: str) -> None:
@@ -108,16 +108,25 @@ def _transcendental(kind: str) -> None:
         **{
             f"v_exp_{kind}": _through64(np.exp2),
             f"v_log_{kind}": _through64(np.log2),
-            f"v_sin_{kind}": _through64(lambda a: _circle(np.sin, a)),
-            f"v_cos_{kind}": _through64(lambda a: _circle(np.cos, a)),
+            f"v_sin_{kind}": _through64(_sine),
+            f"v_cos_{kind}": _through64(_cosine),
         },
     )
 
 
-def _circle(function: Any, turns: Array) -> Array:
-    """Sine or cosine of an angle in turns; beyond 256 turns the hardware gives 0 (or 1)."""
-    result: Array = function((turns - np.rint(turns)) * _TAU)
-    return np.where(np.abs(turns) > 256, function(np.float64(0)), result)
+def _sine(turns: Array) -> Array:
+    """Sine of an angle in turns, however many; exact at multiples of a quarter."""
+    # src: RDNA3 and CDNA3 ISA, V_SIN_F32: full range input is supported.
+    part = turns - np.rint(turns)
+    part = np.where(np.abs(part) > _QUARTER, np.copysign(2 * _QUARTER, part) - part, part)
+    answer: Array = np.where(turns == 0, turns, np.sin(part * _TAU))
+    return np.where(np.isinf(turns), floats.default_nan(np.float64), answer)
+
+
+def _cosine(turns: Array) -> Array:
+    """Cosine of an angle in turns, as the sine of what is missing to a quarter."""
+    near = _QUARTER - np.abs(turns - np.rint(turns))
+    return _sine(np.where(np.isinf(turns), turns, near))
 
 
 def _exponents() -> None:

@@ -17,6 +17,12 @@ _SPLIT = 134217729.0  # 2**27 + 1
 _SAFE_LOW, _SAFE_HIGH = 2.0**-400, 2.0**400
 
 
+def default_nan(kind: Any) -> Any:
+    """The NaN that an operation without a NaN operand makes: quiet, with its sign set."""
+    # src: RDNA3 ISA, functional examples: V_SQRT_F32(0xff800000) => 0xffc00000.
+    return kind(-np.nan)
+
+
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """a + b rounded, and its error: exact unless it overflows."""
     s = a + b

@@ -10,7 +10,7 @@ from boards.amd.isa import gfx10_scalar as scalar
 from boards.amd.isa import gfx10_vector as vector
 from boards.amd.isa.gfx10_names import meanings
 from boards.amd.isa.gfx10_text import HWREGS, MESSAGES, TEXTS
-from boards.amd.isa.layout import Family, Layout, Waits
+from boards.amd.isa.layout import WIDE_RESULTS, Family, Layout, Waits
 from boards.amd.isa.long_forms import vop3
 
 _SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
@@ -76,6 +76,7 @@ GFX10 = Family(
     meanings=meanings(*_TABLES),
     null=125, m0=124, off=frozenset({125, 127}), sdwa=True,
     dpp_encodings=frozenset({"VOP1", "VOP2"}), split_registers=False,
+    zeroing=WIDE_RESULTS,
     packed_items=False, buffer_swizzle=(31, 1), own_scratch=True, waits=_WAITS,
     counters=_COUNTERS,
     texts=TEXTS, hwregs=HWREGS, messages=MESSAGES,

@@ -13,7 +13,15 @@ from boards.amd.isa import gfx9_scalar as scalar
 from boards.amd.isa import gfx9_vector as vector
 from boards.amd.isa.gfx9_names import ZEROING, meanings
 from boards.amd.isa.gfx9_text import HWREGS, MESSAGES, REGISTERS, TEXTS, cache_controls
-from boards.amd.isa.layout import PLAIN_NAMES, Family, Layout
+from boards.amd.isa.layout import (
+    DPP_ROWS,
+    DPP_SHARE,
+    DPP_WAVES,
+    PLAIN_NAMES,
+    WIDE_RESULTS,
+    Family,
+    Layout,
+)
 from boards.amd.isa.long_forms import vop3
 
 _SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
@@ -103,8 +111,9 @@ GFX942 = Family(
     dpp_encodings=frozenset({"VOP1", "VOP2"}),
     plain_names=PLAIN_NAMES - {"v_pk_fmac_f16", "v_dot2c_f32_f16", "v_dot4c_i32_i8"},
     row_share="row_newbcast",
+    dpp_controls=DPP_ROWS | DPP_WAVES | DPP_SHARE,
     split_registers=False,
-    zeroing=ZEROING,
+    zeroing=ZEROING | WIDE_RESULTS,
     lane_counts=(64,),
     vgpr_granule={64: 8},
     # src: LLVM AMDGPU.td, FeatureRequiresAlignedVGPRs (gfx90a and later of gfx9).

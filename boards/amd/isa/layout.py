@@ -67,6 +67,18 @@ PLAIN_NAMES = frozenset({
 """Short instructions of one form only, which assembly writes without a suffix."""
 
 
+WIDE_RESULTS = frozenset({"v_sat_pk_u8_i16"})
+"""Instructions with a 16-bit result whose destination has 32 bits before gfx11."""
+# src: LLVM SIDefines.h, DppCtrl: a shift or rotation by 0 has no code.
+DPP_ROWS = frozenset(
+    {*range(0x100), *range(0x101, 0x110), *range(0x111, 0x120), *range(0x121, 0x130), 0x140, 0x141}
+)
+"""Controls of DPP that every family has: quads, shifts and rotations in a row, mirrors."""
+DPP_WAVES = frozenset({0x130, 0x134, 0x138, 0x13C, 0x142, 0x143})
+"""Controls that move lanes across rows, before gfx10: wave_shl, _rol, _shr, _ror, row_bcast."""
+DPP_SHARE, DPP_XMASK = frozenset(range(0x150, 0x160)), frozenset(range(0x160, 0x170))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
     """A family of chips: its encodings, most specific first, and what differs between families."""
@@ -87,6 +99,8 @@ class Family:
     dpp_sources: frozenset[int] = frozenset({233, 234, 250})
     """Codes of source 0 that announce a dword of lane permutation."""
     dpp_encodings: frozenset[str] = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P"})
+    dpp_controls: frozenset[int] = DPP_ROWS | DPP_SHARE | DPP_XMASK
+    """Lane permutations that exist; what silicon makes of others is not known."""
     buffer_swizzle: Bits = (30, 2)
     """Word 1 of a buffer resource: 0, or the code of the elements that lanes are interleaved by."""
     buffer_check: Bits | None = (28, 2)

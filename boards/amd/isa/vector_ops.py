@@ -295,10 +295,12 @@ def _mad_u64(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
 
 
 def _mad_i64(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """The sum and its bit 64, which is the sign of the exact one."""
+    # src: RDNA3 ISA, V_MAD_I64_I32: { D1, D0.i64 } = 65'B(65'I(S0.i32) * 65'I(S1.i32) + ...).
     product = np.multiply(a, b, dtype=np.int64)
     total = product + c
     overflow = ((product ^ total) & (c ^ total)) < 0
-    return total, overflow
+    return total, overflow ^ (total < 0)
 
 
 def _bits() -> None:
@@ -313,7 +315,7 @@ def _bits() -> None:
     )
     define("i16 -> i32", v_cvt_i32_i16=_wide_i)
     define("u16 -> u32", v_cvt_u32_u16=_wide_u)
-    define("p -> p", v_sat_pk_u8_i16=_saturate_pack)
+    define("p -> u16", v_sat_pk_u8_i16=_saturate_pack)
     define("u32 u32 -> p", v_cvt_pk_u16_u32=lambda a, b: pack16(_clip_u16(a), _clip_u16(b)))
     define("i32 i32 -> p", v_cvt_pk_i16_i32=lambda a, b: pack16(_clip_i16(a), _clip_i16(b)))
 
@@ -321,7 +323,7 @@ def _bits() -> None:
 def _saturate_pack(a: Array) -> Array:
     pair = np.ascontiguousarray(a).view(np.int16).reshape(*a.shape, 2)
     limited = pair.clip(0, 255).astype(np.uint32)
-    return limited[..., 0] | limited[..., 1] << np.uint32(8)
+    return (limited[..., 0] | limited[..., 1] << np.uint32(8)).astype(np.uint16)
 
 
 def _clip_u16(a: Array) -> Array:

@@ -47,9 +47,14 @@ class Board:
         self.partitions = 0
         """How many devices the security processor made of gfx942's dies; 0: it was not told."""
         self.hdp_flushes = 0
+        self._flushing = False
         self._flushes_at_launch: dict[Hashable, int] = {}
         self._resets: list[Callable[[], None]] = []
         self._pumps: list[Callable[[], bool]] = []
+        self.on_reset(self._forget_flush)
+
+    def _forget_flush(self) -> None:
+        self._flushing = False
 
     # Hooks
 
@@ -119,14 +124,28 @@ class Board:
     # What the host wrote through BAR0 reaches the GPU when HDP is flushed
 
     def flush_hdp(self) -> None:
-        """Writes of the host to VRAM have all arrived."""
+        """A flush was ordered by a posted write: it is under way until a register is read."""
         self.hdp_flushes += 1
+        self._flushing = True
+
+    def posted(self) -> None:
+        """A register was read, which lets no write before it wait.
+
+        src: hdp_v6_0.c hdp_v6_0_flush_hdp(): "read back a register to post the write"
+        """
+        self._flushing = False
+
+    def need_flushed(self, name: str) -> None:
+        """Somebody will read what the host wrote to VRAM: a flush must not be under way."""
+        if self._flushing:
+            self.find("HDP flush under way", f"{name}: no register was read since the flush")
 
     def launched(self, ring: Hashable, name: str) -> None:
         """A doorbell told of new work in a ring in VRAM: HDP must have been flushed since the last.
 
         Not seen: a flush before the writes rather than after them.
         """
+        self.need_flushed(name)
         if self._flushes_at_launch.get(ring, 0) == self.hdp_flushes:
             self.find("doorbell without HDP flush", name)
         self._flushes_at_launch[ring] = self.hdp_flushes

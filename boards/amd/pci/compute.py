@@ -68,6 +68,10 @@ class Compute:
         for name in block.table:
             if name.startswith(("CP_HQD_", "CP_MQD_")) and name not in _FREE:
                 block.on_write(name, partial(self._touched, xcc, name))
+        # src: amdgpu_amdkfd_gfx_v11.c hqd_load_v11() and _v9.c kgd_gfx_v9_hqd_load() copy an MQD to
+        # these registers dword by dword; tinygrad does so on gfx12 too.
+        last = block.address_dw("CP_HQD_PQ_WPTR_HI")
+        self._board.registers.holes.update(range(block.address_dw("CP_MQD_BASE_ADDR"), last))
         block.on_write(_ACTIVE, partial(self._activated, xcc))
         block.on_write(_DEQUEUE, partial(self._dequeued, xcc))
         block.on_read("CP_HQD_PQ_RPTR", partial(self._read_pointer, xcc))
@@ -112,6 +116,7 @@ class Compute:
             find("HQD", f"{_title(hqd)} is activated, and is no compute queue")
             hqd.block.put(_ACTIVE, 0, hqd.key)
             return
+        self._board.need_flushed(f"{_title(hqd)}, its MQD")
         why = mec.why_not(pipe)
         if why:
             find("HQD", f"{_title(hqd)} is activated, and its engine does not run: {why}")
@@ -181,6 +186,9 @@ class Compute:
             why = hqd.waves_problem()
             if why:
                 self._board.find("SH_MEM", f"{_title(hqd)} is given work: {why}")
+            stopped = self._why_not(active, key[1])
+            if stopped:
+                self._board.find("MEC", f"{_title(hqd)} is given work, and cannot run: {stopped}")
             if active.leaving:
                 self._board.find("doorbell", f"{_title(hqd)} is being dequeued")
                 return True

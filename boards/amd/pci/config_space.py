@@ -32,6 +32,8 @@ class ConfigSpace:
         self._bytes, self._writable = bytearray(SIZE), bytearray(SIZE)
         self.changed: Callable[[], None] = lambda: None
         """Called after a write that moved or resized a BAR or changed COMMAND."""
+        self.due: Callable[[], object] = lambda: None
+        """Called before an access from the bus: what should have happened by now happens."""
         self.flr: Callable[[], None] = lambda: None
         """Called when a function-level reset is asked for."""
         self.reset()
@@ -40,11 +42,13 @@ class ConfigSpace:
 
     def read(self, off: int, nbytes: int) -> bytes:
         """Bytes at an offset; past the end, all-ones."""
+        self.due()
         piece = bytes(self._bytes[max(0, off) : off + nbytes]) if off >= 0 else b""
         return piece + b"\xff" * (nbytes - len(piece))
 
     def write(self, off: int, data: bytes) -> None:
         """Bits that cannot be written stay as they are."""
+        self.due()
         before = self._watched()
         for at, value in enumerate(data, off):
             if 0 <= at < SIZE:
@@ -64,7 +68,7 @@ class ConfigSpace:
     @property
     def memory_on(self) -> bool:
         """Whether BARs answer."""
-        return bool(self._get(_COMMAND, 2) & MEMORY)
+        return bool(self._bytes[_COMMAND] & MEMORY)
 
     @property
     def master_on(self) -> bool:

@@ -49,6 +49,7 @@ class PciGpu:
         }
         self.config = ConfigSpace(chip, sizes, largest)
         self.config.changed, self.config.flr = self._config_changed, self.reset
+        self.config.due = self.board.delays.run
         self._hooks: list[Callable[[], None]] = []
         self._back_s = 0.0
         self.board.bus_master_on = lambda: self.config.master_on
@@ -130,6 +131,7 @@ class PciGpu:
             return 0
         if not self._is_word(off, nbytes):
             return ones
+        self.board.posted()
         return 0 if self.nbio.remapped(off) else self.board.registers.read(off // _WORD_BYTES)
 
     def write(self, bar: int, off: int, nbytes: int, value: int) -> None:

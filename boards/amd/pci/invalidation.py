@@ -61,6 +61,7 @@ class Invalidation:
 
     def _request(self, engine: int, value: int) -> None:
         hub, layout = self._hub, self._layout
+        hub.board.need_flushed(f"{hub.name}, invalidation by engine {engine}")
         if self._semaphores and engine not in self._held:
             hub.find("invalidation", f"engine {engine} is used and its semaphore is not held")
         vmids = layout.get(value, "PER_VMID_INVALIDATE_REQ")

@@ -56,7 +56,7 @@ class Mec:
             elif pipe in self._in_reset:
                 self._in_reset.discard(pipe)
                 self._latched[pipe] = self._start(pipe)
-        if not layout.get(value, self._halt):
+        if not layout.get(value, self._halt) and not self._in_reset:
             self._missing_is_a_finding()
 
     def _start(self, pipe: int) -> int:

@@ -97,10 +97,11 @@ class Walker:
 
     @staticmethod
     def _block(offset: int, va: int, shift: int, entry: int) -> Leaf:
-        """An entry that maps all the addresses it stands for."""
+        """An entry that maps all the addresses it stands for, from wherever it says on."""
+        # src: amdgpu_vm_pt.c amdgpu_vm_ptes_update() chooses the level by the virtual address and
+        # writes an address that may be a multiple of 4 KiB alone: it is added to, not cut.
         into = offset & (1 << shift) - 1
-        pa = entry & ADDRESS_MASK & -(1 << shift)
-        return Leaf(va - into, 1 << shift, pa, entry)
+        return Leaf(va - into, 1 << shift, entry & ADDRESS_MASK, entry)
 
     def _last(self, context: Context, table: int, va: int, above: int, alone: bool) -> Leaf | None:
         """The last level, whose entries stand for 2^BFS pages, and may point further down."""

@@ -39,6 +39,11 @@ class Psp:
         # src: amdgpu_psp.c psp_early_init(): who boots with a TMR, who autoloads
         self._boot_tmr = board.chip.ip["MP0"] in ((13, 0, 6), (14, 0, 2), (14, 0, 3))
         self._autoload = board.chip.ip["MP0"] != (13, 0, 6)
+        # src: amdgpu_psp.c psp_check_pmfw_centralized_cstate_management(): where psp_hw_start()
+        # sends the SMU's firmware before the TMR; elsewhere psp_load_non_psp_fw() does, behind it
+        self._smu_first = board.chip.ip["MP0"] in ((13, 0, 0), (13, 0, 7))
+        required = n.REQUIRED[board.chip.family]
+        self._graphics = (*required, *n.RESTORE_LISTS) if required else ()
         self._commands: dict[int, Callable[[bytes], Answer]] = {
             n.LOAD_TOC: self._load_toc,
             n.SETUP_TMR: self._setup_tmr,
@@ -104,9 +109,10 @@ class Psp:
             if low | high | nbytes:
                 return self._refuse(n.BAD_PARAMETERS, "SETUP_TMR", "the boot ROM has set it up")
             return 0, 0, 0
-        if not self._toc or (self._autoload and "SMU" not in self._board.loaded):
-            # src: amdgpu_psp.c psp_hw_start(): TOC, the SMU's firmware, then the TMR
-            return self._refuse(n.BAD_STATE, "SETUP_TMR", "before LOAD_TOC and the SMU's firmware")
+        if not self._toc:
+            return self._refuse(n.BAD_STATE, "SETUP_TMR", "before LOAD_TOC")
+        if self._smu_first and "SMU" not in self._board.loaded:
+            return self._refuse(n.BAD_STATE, "SETUP_TMR", "before the SMU's firmware")
         off = self._board.vram_offset(low | high << 32, nbytes)
         if off is None or off % _TMR_ALIGN or nbytes < _TMR_BYTES or self._board.vram.guarded:
             why = f"{nbytes:#x} bytes at {low | high << 32:#x}"
@@ -128,9 +134,9 @@ class Psp:
         kind = n.KINDS.get(number)
         if kind is None:
             return self._refuse(n.NOT_SUPPORTED, f"LOAD_IP_FW {number}", "no such kind")
-        if kind != "SMU" and not self._tmr:
+        if not self._tmr and not (kind == "SMU" and self._smu_first):
             return self._refuse(n.BAD_STATE, kind, "before SETUP_TMR")
-        if "RLC_AUTOLOAD" in self._board.loaded and kind in n.REQUIRED[self._board.chip.family]:
+        if "RLC_AUTOLOAD" in self._board.loaded and kind in self._graphics:
             return self._refuse(n.BAD_STATE, kind, "after AUTOLOAD_RLC")
         if self._autoload and kind != "SMU" and "SMU" not in self._board.loaded:
             return self._refuse(n.BAD_STATE, kind, "before the SMU's firmware")
@@ -138,7 +144,7 @@ class Psp:
         if why:
             return self._refuse(n.SECURITY, kind, why)
         loaded = self._board.loaded
-        if _LAST in loaded and kind in n.REQUIRED[self._board.chip.family] and kind != _LAST:
+        if _LAST in loaded and kind in self._graphics and kind != _LAST:
             self._board.find("firmware out of order", f"{kind} after {_LAST}")
         self._board.loaded.add(kind)
         place = self._tmr + self._next * _SLOT_BYTES if self._tmr else 0
@@ -152,6 +158,9 @@ class Psp:
         if not required or missing:
             why = f"{missing[0]} has not arrived" if missing else "this chip has no autoload"
             return self._refuse(n.BAD_STATE, "AUTOLOAD_RLC", why)
+        for kind in n.RESTORE_LISTS:
+            if kind not in self._board.loaded:
+                self._board.find("autoload without a restore list", kind)
         self._board.loaded.add("RLC_AUTOLOAD")
         return 0, 0, 0
 

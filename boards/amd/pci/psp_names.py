@@ -52,15 +52,16 @@ KINDS: Mapping[int, str] = {
     93: "RS64_ME_P1_STACK", 94: "RS64_MEC_P0_STACK", 95: "RS64_MEC_P1_STACK",
     96: "RS64_MEC_P2_STACK", 97: "RS64_MEC_P3_STACK", 129: "P2S_TABLE",
 }  # fmt: skip
-_RLC = ("RLC_RESTORE_LIST_GPM_MEM", "RLC_RESTORE_LIST_SRM_MEM", "RLC_G")
+RESTORE_LISTS = ("RLC_RESTORE_LIST_GPM_MEM", "RLC_RESTORE_LIST_SRM_MEM")
+"""What Linux sends (amdgpu_rlc.c) and tinygrad leaves out, which is known to run without them."""
 _RLC_RAMS = ("RLC_IRAM", "RLC_DRAM_BOOT")
 _GFX11 = (
-    "SDMA_UCODE_TH0", "SDMA_UCODE_TH1", "RS64_MEC", "RS64_MEC_P0_STACK", "IMU_I", "IMU_D", *_RLC,
+    "SDMA_UCODE_TH0", "SDMA_UCODE_TH1", "RS64_MEC", "RS64_MEC_P0_STACK", "IMU_I", "IMU_D", "RLC_G",
     *_RLC_RAMS, "RLC_P", "RLC_V",
 )  # fmt: skip
 _GFX12 = (
     "SDMA_UCODE_TH0", "RS64_PFP", "RS64_PFP_P0_STACK", "RS64_ME", "RS64_ME_P0_STACK", "RS64_MEC",
-    "RS64_MEC_P0_STACK", "IMU_I", "IMU_D", *_RLC, *_RLC_RAMS,
+    "RS64_MEC_P0_STACK", "IMU_I", "IMU_D", "RLC_G", *_RLC_RAMS,
 )  # fmt: skip
 REQUIRED: Mapping[str, tuple[str, ...]] = {"gfx11": _GFX11, "gfx12": _GFX12, "gfx9": ()}
 """By family, what must have arrived before AUTOLOAD_RLC starts the graphics blocks."""

@@ -103,13 +103,15 @@ class PspRing:
             self._frame(frame)
 
     def _frame(self, frame: bytes) -> None:
-        low, high, _, fence_low, fence_high, fence, _, _, vmid, kind = _FRAME.unpack_from(frame)
+        low, high, size, fence_low, fence_high, fence, _, _, vmid, kind = _FRAME.unpack_from(frame)
         command = self._board.vram_offset(low | high << 32, _COMMAND_BYTES)
         where = self._board.vram_offset(fence_low | fence_high << 32, 4)
         wrong = command is None or command % _PAGE_BYTES or where is None or where % 4
         if wrong or vmid or kind or any(frame[34:]):
             self._board.find("PSP frame that cannot be", frame[:34].hex())
             return
+        if size:  # src: amdgpu_psp.c psp_ring_cmd_submit() clears the frame and sets no size
+            self._board.find("PSP frame with a size", f"cmd_buf_size is {size:#x}")
         delay = self._board.options.psp_s
         self._board.delays.after(delay, lambda: self._execute(command or 0, where or 0, fence))
 

@@ -122,10 +122,13 @@ class Queues:
             self.pump()
 
     def _check_ring(self, live: Live) -> None:
-        """A ring in VRAM, which the host writes through the BAR, needs HDP flushed first."""
+        """A ring in VRAM, which the host writes through the BAR, needs HDP flushed first; work of
+        any ring uses code and page tables that are in VRAM."""
         run = live.hub.tlb(live.vmid).lookup(live.spec.ring_va)
         if run is not None and run.pool is self._board.vram:
             self._board.launched(live.spec.queue_id, live.name)
+        else:
+            self._board.need_flushed(live.name)
 
     def pump(self) -> bool:
         """Run what can run; whether anything moved."""

@@ -96,7 +96,8 @@ class Block:
 
     def get(self, name: str, key: Key = _ONE) -> int:
         """What is stored, without any behaviour; `key` names the copy of a banked register."""
-        return self._values.get((name, key), self._presets.get(name, 0))
+        value = self._values.get((name, key))
+        return self._presets.get(name, 0) if value is None else value
 
     def put(self, name: str, value: int, key: Key = _ONE) -> None:
         """Store as hardware does: no behaviour, no rule."""
@@ -155,6 +156,8 @@ class RegisterFile:
         self._find = find
         self.blocks: list[Block] = []
         self._places: dict[int, Place] = {}
+        self.holes: set[int] = set()
+        """Addresses without a register that drivers write all the same, as silicon lets them."""
         self.watch: Callable[[str, str, int], None] | None = None
         """Told ("read" or "write", "GC[0].CP_STAT", value) of every access; None: nobody."""
 
@@ -187,6 +190,8 @@ class RegisterFile:
     def write(self, address_dw: int, value: int) -> None:
         """The same for a write."""
         place = self._places.get(address_dw)
+        if place is None and address_dw in self.holes:
+            return
         if place is None:
             self._find("unknown register", f"write of dword {address_dw:#x}", f"{value:#x}")
             return

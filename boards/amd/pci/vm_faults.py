@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from boards.amd.pages import EXECUTABLE, READABLE, SYSTEM, WRITEABLE
+from boards.amd.pci.default_page import DefaultPage
 from boards.amd.pci.page_walk import DIRECTORY, PAGE, RANGE
 from boards.amd.pci.vm_hub import VmHub
 
@@ -45,6 +46,7 @@ class FaultRegisters:
         self._control = f"{vm}L2_PROTECTION_FAULT_CNTL"
         self._address = f"{vm}L2_PROTECTION_FAULT_ADDR"
         self._latched = False
+        self._default = DefaultPage(hub)
         block.on_write(self._control, self._controlled)
         block.read_only(self._status, f"{self._address}_LO32", f"{self._address}_HI32")
         hub.board.on_reset(self._reset)
@@ -74,10 +76,14 @@ class FaultRegisters:
         error = PAGE if leaf is not None else walker.missing.error
         missing = _RIGHTS[access] | (0 if leaf is not None else _VALID)
         self._latch(vmid, va, missing, error, client)
+        kind = _kind(missing, error)
+        self._default.redirect(vmid, va, access, kind)
         page = va >> _PAGE_SHIFT
         high = page >> _LOW_BITS & 0xF | (_WRITE_FAULT if access == "write" else 0)
         words = page & (1 << _LOW_BITS) - 1, high
-        return Fault(vmid, missing << 3, words, self._enabled(vmid, missing, error))
+        # src: gmc_v11_0_vm_fault_interrupt_state() enables them all
+        told = bool(self._hub.control(vmid, f"{kind}_PROTECTION_FAULT_ENABLE_INTERRUPT"))
+        return Fault(vmid, missing << 3, words, told)
 
     def _latch(self, vmid: int, va: int, missing: int, error: int, client: int) -> None:
         block, page = self._hub.first, va >> _PAGE_SHIFT
@@ -96,14 +102,11 @@ class FaultRegisters:
         block.put(f"{self._address}_HI32", page >> _LOW_BITS & 0xF)
         self._latched = True
 
-    def _enabled(self, vmid: int, missing: int, error: int) -> bool:
-        """src: gmc_v11_0_vm_fault_interrupt_state() sets them all"""
-        if error == RANGE:
-            kind = "RANGE"
-        elif error == DIRECTORY:
-            kind = "PDE0"
-        elif missing & _VALID:
-            kind = "VALID"
-        else:
-            kind = _ENABLES[missing & ~_VALID]
-        return bool(self._hub.control(vmid, f"{kind}_PROTECTION_FAULT_ENABLE_INTERRUPT"))
+
+def _kind(missing: int, error: int) -> str:
+    """The kind of fault, as CONTEXTn_CNTL and L2_PROTECTION_FAULT_CNTL call it."""
+    if error == RANGE:
+        return "RANGE"
+    if error == DIRECTORY:
+        return "PDE0"
+    return "VALID" if missing & _VALID else _ENABLES[missing & ~_VALID]

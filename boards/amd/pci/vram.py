@@ -81,7 +81,7 @@ class PciVram(Vram):
         self.empty()
         self._raw[:] = True
         self._suspect[:] = False
-        self.writer[:] = 0
+        self.writer = np.zeros(len(self.writer), np.uint16)
         self._fill()
 
     def dirty_pages(self, off: int, nbytes: int) -> int:

@@ -212,6 +212,7 @@ def _take_over(gpu: BareGpu, found: Found) -> None:
         return  # sOS runs and nobody else: whoever booted it never came to the SMU's firmware
     if psp.is_alive(gpu):
         raise DeviceError(
-            f"{gpu.mmio.step}: sOS is still there; the SMU answers: {'yes' if alive else 'no'}",
+            f"{gpu.mmio.step}: sOS is still there (MP0.C2PMSG_81); "
+            f"the SMU answers: {'yes' if alive else 'no'}",
             hint="Power the machine off and on",
         )

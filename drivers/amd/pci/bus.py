@@ -17,6 +17,8 @@ MEMSIZE_DW: Final = 0xDE3
 
 src: Linux 6.12, amdgpu_discovery.c, mmRCC_CONFIG_MEMSIZE
 """
+AT_WORK: Final = "at work"
+"""The step of an error when none is taken: the GPU is booted and in use."""
 GONE_HINT: Final = "The GPU left the bus: check power and slot, then restart the machine"
 
 
@@ -62,7 +64,7 @@ class RegisterBus:
             return value
         if self._read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE") == ALL_ONES:
             raise DeviceGone(
-                f"{self._where(name)} reads all ones, as everything does", hint=GONE_HINT
+                f"{self.where(name)} reads all ones, as everything does", hint=GONE_HINT
             )
         return self._load(dword, name)
 
@@ -85,28 +87,29 @@ class RegisterBus:
         where = self._point_at(address, name)
         self._write(where.data_dw, value, name)
         if where.high_dw is not None:
-            self._write(where.high_dw, 0, "index, high")
+            self._write(where.high_dw, 0, f"high index after {name}")
 
     def _point_at(self, address: int, name: str) -> Indirect:
         where = self.indirect
         if where is None or (address >> 32 and where.high_dw is None):
             raise BadArgument(
-                f"{self._where(name)}: byte {address:#x} is outside the register BAR",
+                f"{self.where(name)}: byte {address:#x} is outside the register BAR",
                 hint="The table of this chip's blocks is wrong, or its BAR is too small",
             )
-        self._write(where.index_dw, address & ALL_ONES, "index")
+        self._write(where.index_dw, address & ALL_ONES, f"index of {name}")
         if address >> 32 and where.high_dw is not None:
-            self._write(where.high_dw, address >> 32, "index, high")
+            self._write(where.high_dw, address >> 32, f"high index of {name}")
         return where
 
-    def _where(self, name: str) -> str:
-        return f"{self.step}: {name}" if self.step else name
+    def where(self, name: str) -> str:
+        """A register as errors name it: after the step."""
+        return f"{self.step or AT_WORK}: {name}"
 
     def _told(self, error: DeviceError, name: str) -> DeviceError:
         """The transport's error with step and register."""
         if isinstance(error, DeviceTimeout):
             error.register = name
-        return error.named(self._where(name))
+        return error.named(self.where(name))
 
     def _read(self, dword: int, name: str) -> int:
         self.reads += 1

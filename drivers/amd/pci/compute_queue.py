@@ -82,7 +82,7 @@ def activate(gpu: BareGpu, spec: QueueSpec) -> None:
     gpu.flush_hdp()
     if any(_is_active(gc, spec.slot) for gc in found):
         raise Busy(
-            f"{gpu.address}: compute queue {spec.slot} is in use",
+            f"{gpu.address}: compute queue {spec.slot} is in use: CP_HQD_ACTIVE is set",
             hint="Close the other queue, or open the GPU again",
         )
     for gc, image in zip(found, images, strict=True):

@@ -54,7 +54,7 @@ def activate(gpu: BareGpu, spec: QueueSpec) -> None:
     block, queue = engine.block, engine.queue
     if block.fields(f"{queue}_RB_CNTL")["rb_enable"]:
         raise Busy(
-            f"{gpu.address}: copy engine {spec.slot} is in use",
+            f"{gpu.address}: copy engine {spec.slot} is in use: {queue}_RB_CNTL is enabled",
             hint="Close the other queue, or open the GPU again",
         )
     block.write(f"{queue}_RB_CNTL", _control(gpu, engine, spec, enable=0))

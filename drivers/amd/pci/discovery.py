@@ -73,7 +73,7 @@ def read_table(bus: RegisterBus, vram: Region) -> tuple[IpTable, int]:
     megabytes = bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE")
     if not 0 < megabytes <= _MOST_MEMSIZE:
         raise MalformedInput(
-            f"RCC_CONFIG_MEMSIZE says {megabytes:#x} MiB of VRAM",
+            f"{bus.step}: RCC_CONFIG_MEMSIZE says {megabytes:#x} MiB of VRAM",
             hint="Power the machine off and on; report it if it stays",
         )
     vram_bytes = megabytes << _MEMSIZE_UNIT_SHIFT

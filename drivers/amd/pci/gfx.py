@@ -33,7 +33,7 @@ _PREFETCH: Final = 3
 _READ_TIMEOUT: Final = 0xFF
 _SPM_VMID: Final = 0xF
 _TCP_GOLDEN: Final = 0x2000_0000
-"""# src: gfx_v11_0.c golden_settings_gc_11_0"""
+"""# src: gfx_v11_0.c golden_settings_gc_11_0; gfx_v12_0.c has no such setting"""
 _GB_ADDR_GOLDEN: Final = 0x2A11_4042
 """# src: gfx_v9_4_3.c GOLDEN_GB_ADDR_CONFIG"""
 _LAST_DOORBELL, _XCC_DOORBELLS = 0xF8, 0x100
@@ -161,7 +161,7 @@ def _configure(gc: Block, major: int) -> None:
     if major == GFX9:
         gc.write("GB_ADDR_CONFIG", _GB_ADDR_GOLDEN)
         gc.update("TCP_UTCL1_CNTL2", spare=1)
-    else:
+    elif major < GFX12:
         gc.write("TCP_CNTL", gc.read("TCP_CNTL") | _TCP_GOLDEN)
     gc.write("RLC_CNTL", 1)
     gc.set("RLC_SRM_CNTL", srm_enable=1, auto_incr_addr=1)

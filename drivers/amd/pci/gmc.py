@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from drivers.amd.pci import hdp
 from drivers.amd.pci import hub as vm_hub
 from drivers.amd.pci.address_space import LAST_VA
 from drivers.amd.pci.fault import Fault, decode_status
@@ -64,10 +65,14 @@ def locate(gpu: BareGpu) -> tuple[int, int]:
 
 
 def up(gpu: BareGpu) -> None:
-    """Find VRAM and bring up the memory hubs."""
+    """Find VRAM and bring up the memory hubs, and the host's way to VRAM.
+
+    # src: gmc_v9_0_hw_init(): HDP behind the hubs, then its first flush
+    """
     first, last = locate(gpu)
     for hub in memory_hubs(gpu):
         vm_hub.up(gpu, hub, first, last)
+    hdp.up(gpu)
     gpu.flush_hdp()
     for hub in memory_hubs(gpu):
         if gpu.gc_version[0] > GFX9:

@@ -43,7 +43,10 @@ class BareGpu:
     physical_base: int = 0
     """The same as page-table entries see it: 0, but on a member of an XGMI hive."""
     flush_hdp: Callable[[], None] = field(default=_no_flush)
-    """Make what was written through BAR0 visible to the GPU: one write, no read."""
+    """Make what was written through BAR0 visible to the GPU: one write, and a read that posts it.
+
+    Raises: DeviceGone.
+    """
     interrupt_rptr: int = 0
     """How far `ih.poll` has read the interrupt ring, in bytes."""
 

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
 from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
 from drivers.amd.iface import Plan, Prepare, Use
+from drivers.amd.pci.bus import MEMSIZE_DW
 from drivers.amd.pci.compute_queue import SLOTS
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.memory import PciMemory
@@ -88,7 +89,7 @@ def open_queue(
         owner.run(spec)
         stop = partial(owner.stop, spec)
         undo.add(stop)
-        doorbell = ringer(gpu, spec.doorbell, parts[0])
+        doorbell = ringer(gpu, spec.doorbell, parts[0], plan.name)
         return HwQueue(plan, parts, slot, doorbell, partial(run_all, [stop, give]))
 
 
@@ -121,14 +122,18 @@ def _spec(plan: Plan, slot: int, parts: list[PciMemory]) -> QueueSpec:
     )
 
 
-def ringer(gpu: BareGpu, index: int, ring: PciMemory) -> Callable[[int], None]:
-    """What stores a write pointer. No register is read.
+def ringer(
+    gpu: BareGpu, index: int, ring: PciMemory, queue: str = "queue"
+) -> Callable[[int], None]:
+    """What stores a write pointer. No register is read where the ring is the host's memory.
 
     Hardware: a ring in VRAM is behind the BAR, whose writes the GPU sees after an HDP flush; that
     flush is a write to uncached memory, which also drains the processor's write-combining buffers.
+    A register read behind it makes sure that it is over before the doorbell (hdp_v6_0_flush_hdp()).
     # src: Intel SDM 3A, 13.3.1 (buffering of write combining memory locations)
     """
-    store = store64(gpu.session.bar(DOORBELL_BAR), index * DOORBELL_BYTES)
+    name = f"{queue}: doorbell {index}"
+    store = store64(gpu.session.bar(DOORBELL_BAR), index * DOORBELL_BYTES, name)
     if not ring.on_card:
         return store
     flush = gpu.flush_hdp
@@ -144,10 +149,12 @@ def ringer(gpu: BareGpu, index: int, ring: PciMemory) -> Callable[[int], None]:
 
         return flush_and_store
     place = words[REMAP_BYTES // WORD_BYTES : REMAP_BYTES // WORD_BYTES + 1]
+    size = words[MEMSIZE_DW : MEMSIZE_DW + 1]
 
     def flush_at_once(value: int) -> None:
         """The same without a call for each register: launches go through here."""
         place[0] = 0
+        _ = size[0]
         store(value)
 
     return flush_at_once

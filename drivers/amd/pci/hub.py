@@ -92,6 +92,9 @@ def _apertures(gpu: BareGpu, hub: Block, first_mc: int, last_mc: int) -> None:
 
 def _caches(gpu: BareGpu, hub: Block) -> None:
     shape, further = _shape(gpu), _further(gpu)
+    # amdgpu sets enable_default_page_out_to_system_memory, because its default page is one of the
+    # host's, mapped for DMA (gfxhub_v3_0.c, amdgpu_gart.c dummy_page_addr). Ours is VRAM: set, the
+    # bit would make its address one on the bus. src: gc_11_0_0_default.h GCVM_L2_CNTL has it 0
     # ATC_EN stays off, unlike in amdgpu: no address is translated by the host's IOMMU (ATS).
     # src: tinygrad ip.py init_hub() runs MI300X without it
     hub.update(
@@ -101,7 +104,7 @@ def _caches(gpu: BareGpu, hub: Block) -> None:
     )  # fmt: skip
     hub.update(
         "VM_L2_CNTL", enable_l2_cache=1, enable_l2_fragment_processing=int(further),
-        enable_default_page_out_to_system_memory=1, l2_pde0_cache_tag_generation_mode=0,
+        enable_default_page_out_to_system_memory=0, l2_pde0_cache_tag_generation_mode=0,
         pde_fault_classification=0, context1_identity_access_mode=1, identity_mode_fragment_size=0,
     )  # fmt: skip
     hub.update("VM_L2_CNTL2", invalidate_all_l1_tlbs=1, invalidate_l2_cache=1)
@@ -116,7 +119,7 @@ def _caches(gpu: BareGpu, hub: Block) -> None:
 
 
 def _faults(gpu: BareGpu, hub: Block) -> None:
-    """Accesses that fault go to a page that nobody reads, and are told."""
+    """Redirect accesses that fault to a page of VRAM that nobody reads, and report them."""
     page = gpu.physical_base + DUMMY_PAGE.offset >> PAGE_SHIFT
     _pair(hub, "VM_L2_PROTECTION_FAULT_DEFAULT_ADDR", page)
     hub.update("VM_L2_PROTECTION_FAULT_CNTL2", active_page_migration_pte_read_retry=1)
@@ -125,10 +128,12 @@ def _faults(gpu: BareGpu, hub: Block) -> None:
 
 
 def _vmid0(gpu: BareGpu, hub: Block) -> None:
-    """VMID 0: a table of one page that maps nothing, so that all but the aperture faults."""
+    """VMID 0: a table of one page that maps nothing, so that all but the aperture faults.
+
+    The caller flushes HDP before it uses the hub.
+    """
     root = TABLE_ROOTS.offset
     gpu.vram.write64(root, format_of(gpu.gc_version).empty(PTB))
-    gpu.flush_hdp()
     set_context(hub, 0, gpu.physical_base + root | VALID, 0, Depth(0, 0, 0, 0))
 
 

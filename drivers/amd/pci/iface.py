@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Callable
 from typing import Final
 
@@ -30,6 +28,7 @@ from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import LDS_BASE, SCRATCH_BASE, Process
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
+from drivers.base.interrupts import deferred
 from drivers.base.undo import Step, Undo, run_all
 
 EVENT: Final = 1
@@ -65,7 +64,6 @@ class PciIface:
         """Registers are selected and indexed by others: page tables, queues, interrupts and the
         reset take turns. No launch waits for it."""
         self._open = True
-        _opened.add(self)
 
     def start(self) -> None:
         """Make the address space known to the GPU. Nothing is left behind by a failure."""
@@ -176,12 +174,15 @@ class PciIface:
     def close(self) -> None:
         """Drop the page tables, leave the GPU, give it back. A child of the process does nothing.
 
+        A second close tries again to give back what is not given back yet.
         Raises: the first error, when everything had its turn.
         """
-        if not self._open or self.memories.forked:
+        if self.memories.forked:
             return
-        self._open, self.memories.fill = False, None
-        run_all([self._put_away, self._give_back])
+        with deferred():
+            steps = [self._put_away, self._give_back] if self._open else [self._give_back]
+            self._open, self.memories.fill = False, None
+            run_all(steps)
 
     def _put_away(self) -> None:
         """Leave the GPU for a warm boot; where anything fails, for one that begins with a reset."""
@@ -196,15 +197,3 @@ class PciIface:
             self._process.forget()
             raise
         self._process.put_away()
-
-
-_opened: weakref.WeakSet[PciIface] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """The GPU is the parent's: a child touches no register and frees nothing."""
-    for iface in list(_opened):
-        iface.memories.forked = True
-
-
-os.register_at_fork(after_in_child=_after_fork)

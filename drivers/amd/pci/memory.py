@@ -27,8 +27,10 @@ from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.host_pages import HostPages, HostPiece
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.vram import Piece, whole_pages
+from drivers.base import forks
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
-from drivers.base.undo import Undo
+from drivers.base.interrupts import deferred
+from drivers.base.undo import Undo, whole
 from drivers.pci.dma import Dma, DmaMemory, Grade
 
 ZEROS: Final = bytes(2 << 20)
@@ -91,11 +93,12 @@ class PciMemory:
 
     def free(self) -> None:
         """Unmap, forget the translations, give pages and addresses back. Raises: UseAfterFree."""
-        owner, self._owner = self._owner, None
-        if owner is None:
-            raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
-        self.seen = None
-        owner.free(self)
+        with deferred():
+            owner, self._owner = self._owner, None
+            if owner is None:
+                raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
+            self.seen = None
+            owner.free(self)
 
 
 class Memories:
@@ -118,9 +121,20 @@ class Memories:
         self.forked = False
         """Whether everything is a parent's."""
         self.fill: Fill | None = None
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """The GPU is the parent's: a child touches no register and frees nothing."""
+        self.forked = True
 
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
-        """Zeroed memory for one use. Raises: OutOfMemory, with nothing done."""
+        """Zeroed memory for one use, as a whole: Ctrl-C comes behind it, and frees it.
+
+        Raises: OutOfMemory, with nothing done.
+        """
+        return whole(partial(self._allocate, nbytes, use, name, host), PciMemory.free)
+
+    def _allocate(self, nbytes: int, use: Use, name: str, host: bool) -> PciMemory:
         nbytes = whole_pages(nbytes)
         self.check_process()
         if self.fill is not None and use is Use.DEVICE and not host and nbytes >= ENGINE_BYTES:
@@ -185,6 +199,9 @@ class Memories:
                 f"{nbytes:#x} bytes at {cpu_va:#x} are not whole pages", hint="copy them instead"
             )
         self.check_process()
+        return whole(partial(self._wrap, cpu_va, nbytes, name), PciMemory.free)
+
+    def _wrap(self, cpu_va: int, nbytes: int, name: str) -> PciMemory:
         with self.lock, Undo() as undo:
             memory = self._dma.map(cpu_va, nbytes)
             undo.add(memory.close)

@@ -96,9 +96,9 @@ class Block:
             last = self.bus.read(dword, label)
             if last & mask == value:
                 return last
-        where = f"{self.bus.step}: {label}" if self.bus.step else label
         raise DeviceTimeout(
-            f"{where} is {last:#x} after {timeout_s} s, and {value:#x} in {mask:#x} was waited for",
+            f"{self.bus.where(label)} is {last:#x} after {timeout_s} s, and {value:#x} in "
+            f"{mask:#x} was waited for",
             register=label,
             last=last,
             hint="Open the GPU again: it is then reset first",

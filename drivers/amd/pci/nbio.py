@@ -5,9 +5,10 @@ Source: Linux 6.12, nbio_v4_3.c, nbif_v6_3_1.c, nbio_v7_9.c; order: tinygrad, ip
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from drivers.amd.pci.bus import DWORD_BYTES, Indirect
+from drivers.amd.pci.bus import DWORD_BYTES, MEMSIZE_DW, Indirect, RegisterBus
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.mmio import Block
@@ -46,8 +47,17 @@ def prepare(gpu: BareGpu) -> None:
         )
     else:
         gpu.mmio.bus.indirect = Indirect(block.dword("RSMU_INDEX"), block.dword("RSMU_DATA"))
-    flush_dw = REMAP_BYTES // DWORD_BYTES
-    gpu.flush_hdp = lambda: gpu.mmio.bus.write(flush_dw, 0, "HDP_MEM_FLUSH")
+    gpu.flush_hdp = partial(_flush_hdp, gpu.mmio.bus)
+
+
+def _flush_hdp(bus: RegisterBus) -> None:
+    """The read posts the write: until then the flush may be under way.
+
+    # src: hdp_v4_0.c, hdp_v6_0.c, hdp_v7_0.c *_flush_hdp(): of the size of VRAM, because "reading
+    back the remapped register causes problems on some platforms"
+    """
+    bus.write(REMAP_BYTES // DWORD_BYTES, 0, "HDP_MEM_FLUSH")
+    bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE")
 
 
 def up(gpu: BareGpu) -> None:

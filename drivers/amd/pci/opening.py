@@ -14,7 +14,7 @@ from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import VMID, Process
-from drivers.amd.pci.reach import REACHES
+from drivers.amd.pci.reach import REACHES, judge
 from drivers.amd.pci.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -22,6 +22,7 @@ from drivers.base.pci import StateStore
 from drivers.base.undo import Undo, run_all
 from drivers.choice import Choice
 from drivers.claim.claim import claim
+from drivers.claim.lost import watch
 from drivers.claim.place import open_state
 from drivers.claim.record import Method
 from drivers.firmware import chosen_manifest, load
@@ -48,7 +49,8 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         if trace is not None:
             undo.add(trace.close)
         places = open_state(os.environ) if state is None else state
-        claimed = claim(world, places, function.address, known, reach.method)
+        fits = partial(judge, world, reach)
+        claimed = claim(world, places, function.address, known, reach.method, fits)
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
             enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
@@ -60,6 +62,7 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         closing = [] if trace is None else [trace.close]
         give_back = partial(run_all, [session.close, claimed.close, *closing])
         iface = PciIface(gpu, Process(gpu), table, give_back, str(report))
+        watch(iface, claimed, give_back)
         iface.start()
     return iface
 

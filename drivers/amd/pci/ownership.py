@@ -14,8 +14,9 @@ from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.base.errors import Unsupported
 
-MAGIC: Final = 0x5542_0001
-""""UB" and the version of layout.py: another layout is another owner."""
+MAGIC: Final = 0x5542_0002
+""""UB" and the version of what a warm boot keeps: layout.py, and the registers of the memory hub.
+Another version is another owner."""
 INSIDE, LEFT = 1, 2
 
 

@@ -137,11 +137,11 @@ class PageTable:
         try:
             for (level, _), runs in groupby(_runs(va, pieces), _same_table):
                 done = self._fill(level, flags[level], tuple(runs))
+            self.gpu.flush_hdp()
         except BaseException:
             self._forget(va, done)
             self._prune(done)
             raise
-        self.gpu.flush_hdp()
 
     def _fill(self, level: int, flags: int, runs: tuple[_Run, ...]) -> int:
         """Entries of one table, with one write; the address behind them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from drivers.amd.iface import Trouble
@@ -10,6 +12,7 @@ from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.ih import Cause
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.base.errors import during
 
 VMID: Final = 8
 """VMID 0 has no page table; amdgpu leaves those from 8 on to compute. # src: amdgpu_vm_manager"""
@@ -24,33 +27,53 @@ class Process:
     def __init__(self, gpu: BareGpu) -> None:
         self.gpu = gpu
 
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        """What errors and traces name until the block ends."""
+        bus = self.gpu.mmio.bus
+        before, bus.step = bus.step, name
+        try:
+            with during(name):
+                yield
+        finally:
+            bus.step = before
+
     def enter(self, table: PageTable) -> None:
         """Queues of the VMID translate through the table from now on."""
-        gmc.enable_context(self.gpu, VMID, table)
+        with self._step("open the address space"):
+            gmc.enable_context(self.gpu, VMID, table)
 
     def leave(self) -> None:
         """No queue runs any more: the VMID translates nothing."""
-        gmc.disable_context(self.gpu, VMID)
+        with self._step("close the address space"):
+            gmc.disable_context(self.gpu, VMID)
 
     def flush_tlb(self) -> None:
         """Forget translations that the page table does not have any more."""
-        gmc.flush_tlb(self.gpu, VMID)
+        with self._step("flush translations"):
+            gmc.flush_tlb(self.gpu, VMID)
 
     def start(self, spec: QueueSpec) -> None:
         """Let the hardware read a queue."""
         start = copy_queue.activate if spec.kind == "SDMA" else compute_queue.activate
-        start(self.gpu, spec)
+        with self._step(f"start {spec}"):
+            start(self.gpu, spec)
 
     def stop(self, spec: QueueSpec) -> bool:
         """Whether the hardware let go of a queue."""
         stop = copy_queue.deactivate if spec.kind == "SDMA" else compute_queue.deactivate
-        return stop(self.gpu, spec)
+        with self._step(f"stop {spec}"):
+            return stop(self.gpu, spec)
 
     def trouble(self) -> Trouble | None:
         """What stopped a queue since the last call; of a kernel's thousand faults the first one.
 
         Reads a register only for a fault: it keeps the first one, with the unit that did it.
         """
+        with self._step("read interrupts"):
+            return self._trouble()
+
+    def _trouble(self) -> Trouble | None:
         entries = ih.poll(self.gpu)
         first = next((entry for entry in entries if entry.cause is Cause.PAGE_FAULT), None)
         whys = (fault.stopped(self.gpu.gc_version, entry) for entry in entries)
@@ -67,7 +90,8 @@ class Process:
 
     def reset(self) -> None:
         """Everything of the GPU is lost. Raises: DeviceError when it answers to no reset."""
-        boot.reset(self.gpu)
+        with self._step("reset"):
+            boot.reset(self.gpu)
 
     def put_away(self) -> None:
         """The next boot need not start from nothing."""
@@ -75,4 +99,5 @@ class Process:
 
     def forget(self) -> None:
         """The next boot resets the GPU first."""
-        ownership.forget(self.gpu)
+        with self._step("leave"):
+            ownership.forget(self.gpu)

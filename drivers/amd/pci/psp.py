@@ -6,7 +6,7 @@ tinygrad, ip.py (AM_PSP)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drivers.amd.firmware import FirmwareSet
@@ -37,16 +37,24 @@ class Generation:
     """It is told a table of contents first. src: psp_hw_start(): autoload, or no boot-time TMR"""
     tmr: str
     """Trusted memory: "given" by us, "told" (it has its own, and is sent zeros), or "own"."""
+    smu_before_tmr: bool
+    """The SMU's firmware comes before trusted memory is set up, not behind it.
+
+    # src: amdgpu_psp.c psp_check_pmfw_centralized_cstate_management(), psp_hw_start()
+    """
     autoload: bool
     """The RLC loads what arrived; else a list of registers ends the loading."""
 
 
-_NAVI3: Final = Generation(spl_is_kdb=True, toc=True, tmr="given", autoload=True)
-_NAVI4: Final = Generation(spl_is_kdb=False, toc=True, tmr="own", autoload=True)
-_MI300: Final = Generation(spl_is_kdb=True, toc=False, tmr="told", autoload=False)
+_NAVI31: Final = Generation(
+    spl_is_kdb=True, toc=True, tmr="given", smu_before_tmr=True, autoload=True
+)
+_NAVI32: Final = replace(_NAVI31, smu_before_tmr=False)
+_NAVI4: Final = replace(_NAVI32, spl_is_kdb=False, tmr="own")
+_MI300: Final = replace(_NAVI32, toc=False, tmr="told", autoload=False)
 # src: amdgpu_psp.c, psp_early_init(): boot_time_tmr, autoload_supported
 GENERATIONS: Final[dict[Version, Generation]] = {
-    (13, 0, 0): _NAVI3, (13, 0, 7): _NAVI3, (13, 0, 10): _NAVI3,
+    (13, 0, 0): _NAVI31, (13, 0, 7): _NAVI31, (13, 0, 10): _NAVI32,
     (13, 0, 6): _MI300, (13, 0, 14): _MI300,
     (14, 0, 2): _NAVI4, (14, 0, 3): _NAVI4,
 }  # fmt: skip
@@ -70,15 +78,12 @@ def up(gpu: BareGpu, firmware: FirmwareSet) -> PspRing:
     tmr_bytes = 0
     if generation.toc and PspFw.TOC in firmware.bootloader:
         tmr_bytes = _load_toc(gpu, ring, firmware.bootloader[PspFw.TOC].data)
-    if firmware.smu is not None:
-        _load(gpu, ring, firmware.smu.kind, firmware.smu.data)
-    if generation.tmr == "given":
-        address, physical = gpu.mc_address(TMR), gpu.physical_base + TMR.offset
-        ring.send(Command.SETUP_TMR, *halves(address), tmr_bytes, _VIRTUAL_AND_PHYSICAL,
-                  *halves(physical))  # fmt: skip
-    elif generation.tmr == "told":
-        ring.send(Command.SETUP_TMR, 0, 0, 0, _VIRTUAL_AND_PHYSICAL, 0, 0)
-    for part in firmware.parts:
+    smu = () if firmware.smu is None else (firmware.smu,)
+    first, rest = (smu, ()) if generation.smu_before_tmr else ((), smu)
+    for part in first:
+        _load(gpu, ring, part.kind, part.data)
+    _setup_tmr(gpu, ring, generation, tmr_bytes)
+    for part in (*rest, *firmware.parts):
         _load(gpu, ring, part.kind, part.data)
     if generation.autoload:
         ring.send(Command.AUTOLOAD_RLC)
@@ -97,6 +102,15 @@ def down(gpu: BareGpu) -> None:
     """Take the ring away, if there is an sOS that could have one."""
     if is_alive(gpu):
         PspRing(gpu).destroy()
+
+
+def _setup_tmr(gpu: BareGpu, ring: PspRing, generation: Generation, nbytes: int) -> None:
+    if generation.tmr == "given":
+        address, physical = gpu.mc_address(TMR), gpu.physical_base + TMR.offset
+        ring.send(Command.SETUP_TMR, *halves(address), nbytes, _VIRTUAL_AND_PHYSICAL,
+                  *halves(physical))  # fmt: skip
+    elif generation.tmr == "told":
+        ring.send(Command.SETUP_TMR, 0, 0, 0, _VIRTUAL_AND_PHYSICAL, 0, 0)
 
 
 def _load_toc(gpu: BareGpu, ring: PspRing, data: memoryview) -> int:

@@ -29,6 +29,8 @@ FRAME_BYTES: Final = 64
 FRAME_DW: Final = FRAME_BYTES // 4
 _FRAME: Final = struct.Struct("<6I40x")
 _COMMAND_BYTES: Final = 1024
+_NO_SIZE: Final = 0
+"""cmd_buf_size of a frame. # src: amdgpu_psp.c psp_ring_cmd_submit() leaves it at 0"""
 _COMMAND_ID_AT, _ARGUMENTS_AT, _ANSWER_AT = 8, 28, 864
 _STATUS_AT, _TMR_SIZE_AT = 0, 16
 
@@ -84,7 +86,7 @@ class PspRing:
         struct.pack_into(f"<{len(arguments)}I", body, _ARGUMENTS_AT, *arguments)
         vram.write(PSP_COMMAND.offset, bytes(body))
         at, fence = gpu.mc_address(PSP_COMMAND), gpu.mc_address(PSP_FENCE)
-        frame = _FRAME.pack(*halves(at), _COMMAND_BYTES, *halves(fence), self._fence)
+        frame = _FRAME.pack(*halves(at), _NO_SIZE, *halves(fence), self._fence)
         ring_dw = PSP_RING.nbytes // 4
         vram.write(PSP_RING.offset + self._write_dw % ring_dw * 4, frame)
         gpu.flush_hdp()

@@ -25,3 +25,6 @@ class QueueSpec:
     """Which 64-bit doorbell of the doorbell BAR."""
     slot: int = 0
     """Compute: the queue of the first pipe. Copies: the engine."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} queue {self.slot}"

@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from drivers.amd.pci.boot import BAR_VRAM
+from drivers.base.contracts import World
 from drivers.claim.record import Method
-from drivers.pci.dma import Grade
+from drivers.pci.bars import check_enlarge
+from drivers.pci.dma import Grade, check_physical
+from drivers.pci.functions import PciFunction
+from drivers.pci.session import check_grade
+
+LEAST_HUGE_PAGES: Final = 6
+"""What opening a GPU and its first copy take.
+
+# measured: on boards (gfx1100, gfx942), 3 with a PM4 queue, 6 with an AQL queue
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,20 @@ _OF_MACHINE: Final = {
     Method.VFIO: "through vfio-pci: DMA where the IOMMU lets it",
     Method.BARS: "no IOMMU: no DMA, everything lies in its own memory (AMD_DMA=vram)",
 }
+
+
+def judge(world: World, reach: Reach, function: PciFunction, method: Method) -> None:
+    """What would stop an opening after the first write to the machine stops it here.
+
+    Raises: Unsupported for a grade that the machine does not have; OutOfMemory, Busy or Denied for
+    physical memory that this user cannot have; MalformedInput, Denied for a BAR.
+    """
+    if reach.grade is not None:
+        check_grade(function, method, reach.grade)
+    if reach.grade is Grade.PHYSICAL:
+        check_physical(world, LEAST_HUGE_PAGES)
+    if method is Method.BARS:
+        check_enlarge(world, function, BAR_VRAM)
 
 
 def told(dma: str | None, method: Method) -> str:

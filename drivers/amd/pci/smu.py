@@ -170,7 +170,7 @@ def up(gpu: BareGpu) -> int:
     version = ask(gpu, "GetSmuVersion")
     if version in (0, ALL_ONES):
         raise DeviceError(
-            f"{gpu.mmio.step}: the SMU calls itself version {version:#x}",
+            f"{gpu.mmio.step}: the SMU answers GetSmuVersion with {version:#x}",
             hint="See `python -m drivers.firmware`: its file may be another chip's",
         )
     address = gpu.mc_address(SMU_TABLE)
@@ -298,11 +298,13 @@ def wait_returned(gpu: BareGpu) -> None:
 
     # src: amdgpu_device_mode1_reset(), which puts config space back before
     """
-    bus = gpu.mmio.bus
+    bus, found = gpu.mmio.bus, 0
     for _ in polls(_RETURN_TIMEOUT_S, bus.clock):
-        if bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE", ones=True) not in (0, ALL_ONES):
+        found = bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE", ones=True)
+        if found not in (0, ALL_ONES):
             return
     raise DeviceGone(
-        f"{bus.step}: the GPU did not come back after a mode-1 reset",
+        f"{bus.step}: RCC_CONFIG_MEMSIZE reads {found:#x}: the GPU did not come back after a "
+        "mode-1 reset",
         hint="Power the machine off and on",
     )

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from drivers.amd.pci.bus import RegisterBus
+from drivers.base import interrupts
 from drivers.base.errors import DeviceError
 from drivers.base.undo import Undo
 
@@ -36,11 +37,14 @@ class Done:
 def run(bus: RegisterBus, steps: Sequence[Step], progress: Progress | None = None) -> list[Done]:
     """Take all steps, or none: a failure undoes those before it, the last first.
 
+    Ctrl-C that an opening holds back comes between two steps.
+
     Raises: what a step raised, its message beginning with the step's name.
     """
     done: list[Done] = []
     with Undo() as undo:
         for number, step in enumerate(steps, 1):
+            interrupts.check()
             if step.down is not None:
                 undo.add(partial(_undo, bus, step.name, step.down))
             done.append(_take(bus, step))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drivers.amd.claim_chips import CHIPS, known
-from drivers.amd.pci.reach import REACHES, told
+from drivers.amd.pci.reach import REACHES, judge, told
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.choice import Choice
@@ -91,7 +91,7 @@ def _look(
     except DeviceError as error:
         return Candidate(function, name, chip, None, (Obstacle(error.message, error.hint),))
     obstacles = [Obstacle(str(one), one.advice) for one in made.refusals]
-    obstacles += _unprepared(world, made)
+    obstacles += _unprepared(world, choice, made)
     firmware = None
     if chip:
         (firmware,) = survey(world, manifest, [chip], choice.firmware_dir, choice.firmware_files)
@@ -101,7 +101,7 @@ def _look(
     return Candidate(function, name, chip, made.method, tuple(obstacles), reach, firmware)
 
 
-def _unprepared(world: World, made: Plan) -> Iterable[Obstacle]:
+def _unprepared(world: World, choice: Choice, made: Plan) -> Iterable[Obstacle]:
     """What a claim would stop at before its first step."""
     if made.refusals:
         return
@@ -114,6 +114,10 @@ def _unprepared(world: World, made: Plan) -> Iterable[Obstacle]:
                 "bind the GPU to vfio-pci beforehand, as root, or run as root",
             )
             return
+    try:
+        judge(world, REACHES[choice.dma], made.function, made.method)
+    except DeviceError as error:
+        yield Obstacle(error.message, error.hint)
 
 
 def _lacking(world: World, manifest: Manifest, firmware: ChipLine) -> Obstacle:

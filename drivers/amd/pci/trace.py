@@ -11,6 +11,7 @@ a boot can be played back by `python -m drivers.replay`, work on the queues cann
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64encode
 from collections.abc import Callable
 from io import FileIO, TextIOWrapper
@@ -20,7 +21,8 @@ from typing import Self
 from drivers.amd.pci.bus import Access
 from drivers.base.contracts import Region
 from drivers.base.deadline import Clock
-from drivers.base.errors import BadArgument
+from drivers.base.errors import BadArgument, Denied
+from drivers.world.owned import open_file
 
 VRAM_BAR = 0
 
@@ -28,14 +30,19 @@ VRAM_BAR = 0
 class TraceFile:
     """An open trace, complete to the last access. Times are seconds from its beginning.
 
-    Raises: BadArgument when the file cannot be written.
+    Raises: BadArgument when the file cannot be written; Denied for a link, for a file of somebody
+    else or with a second name, and for what is no file: nothing there is written to.
     """
 
     def __init__(self, path: str, clock: Clock) -> None:
         try:
-            raw = FileIO(path, "w")
+            fd, _ = open_file(path, os.O_WRONLY | os.O_CREAT)
+            raw = FileIO(fd, "w")
+            raw.truncate(0)
         except OSError as error:
             raise BadArgument(f"{path}: {error.strerror}", hint="Name a file to write") from error
+        except Denied as error:
+            raise error.advised("Name a new file") from error.__cause__
         self._file = TextIOWrapper(raw, encoding="ascii", line_buffering=True)
         self._clock, self._begun_s = clock, clock.monotonic_s()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-
-import pytest
+from pathlib import Path
 
 from boards.amd import kfd_types as k
 from boards.amd.chip import names, sizes_of
-from tests.abi.kfd_header import INSTALLED, compiler, evaluate, minor_version
+from tests.abi.kfd_header import HEADER, evaluate, minor_version
+from tests.c_compiler import CCompiler
 from tests.support import check
 
 _STRUCTS = {"available_memory": "get_available_memory"}
@@ -77,11 +77,11 @@ def _expected(minor: int, text: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.skipif(not INSTALLED.exists() or not compiler(), reason="no kernel header or compiler")
-def test_structs_and_constants_are_the_headers(tmp_path) -> None:
-    expected = _expected(minor_version(INSTALLED), INSTALLED.read_text())
+def test_structs_and_constants_are_the_headers(c_compiler: CCompiler, tmp_path: Path) -> None:
+    header = c_compiler.include / HEADER
+    expected = _expected(minor_version(header), header.read_text())
     check(len(expected) > 100, "hardly anything was compared")
-    found = evaluate(INSTALLED, tmp_path, list(expected))
+    found = evaluate(c_compiler, HEADER, tmp_path, list(expected))
     wrong = {
         name: (expected[name], found[name]) for name in expected if expected[name] != found[name]
     }

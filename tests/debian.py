@@ -8,11 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TIME_LIMIT_S = 300
+CONTENTS = "packages"
+"""In a folder that was fetched: from which day it is, and each package with its version."""
 
 
 class CannotRun(Exception):
@@ -48,10 +52,10 @@ def mirror() -> str:
 
 
 class Archive:
-    """One suite of the mirror."""
+    """One suite of the mirror: its main component, or another one."""
 
-    def __init__(self, folder: Path, suite: str) -> None:
-        self.folder, self.suite = folder, suite
+    def __init__(self, folder: Path, suite: str, component: str = "main") -> None:
+        self.folder, self.suite, self.component = folder, suite, component
         self._environ = {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "LC_ALL": "C"}
 
     def update(self) -> None:
@@ -61,7 +65,7 @@ class Archive:
         for name in ("state/lists/partial", "cache/archives/partial"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
-        source = f"deb [signed-by={KEYRING} arch=amd64] {mirror()} {self.suite} main\n"
+        source = f"deb [signed-by={KEYRING} arch=amd64] {mirror()} {self.suite} {self.component}\n"
         (self.folder / "sources.list").write_text(source)
         settings = {
             "Dir::State": self.folder / "state",
@@ -115,3 +119,31 @@ class Archive:
             command(["dpkg-deb", "-x", str(package), str(into)])
         form = ["-W", "--showformat=${Package} ${Version}"]
         return [command(["dpkg-deb", *form, str(package)]).strip() for package in packages]
+
+
+def fetched(
+    folder: Path,
+    suite: str,
+    fetch: Callable[[Archive, Path], list[str]],
+    *,
+    component: str = "main",
+    refresh: bool = False,
+) -> list[str]:
+    """A folder with packages, whole or not there; the packages, each with version and day.
+
+    Raises: CannotRun; what was there stays then.
+    """
+    contents = folder / CONTENTS
+    if refresh or not contents.exists():
+        print(f"fetching {folder.name} from Debian {suite}", file=sys.stderr, flush=True)
+        fresh = folder.with_name(f"{folder.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        archive = Archive(folder.with_name(f"apt-{folder.name}"), suite, component)
+        archive.update()
+        packages = fetch(archive, fresh)
+        (fresh / CONTENTS).write_text("\n".join([date.today().isoformat(), *packages]))
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+        shutil.rmtree(archive.folder, ignore_errors=True)
+    day, *packages = contents.read_text().splitlines()
+    return [f"{package}, fetched on {day}" for package in packages]

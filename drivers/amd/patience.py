@@ -1,0 +1,76 @@
+"""How long queues are waited for: as long as something gets done, however long all of it takes."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from drivers.amd.ring import Ring, Waited
+
+HANG_S: Final = 60.0
+"""How long one kernel may take before its queue counts as hung, where AMD_HANG_S does not say.
+
+As long as amdgpu gives its own compute jobs. # src: amdgpu_drv.c lockup_timeout, "for compute"
+"""
+
+
+class HasQueues(Protocol):
+    """A device, for what may move."""
+
+    @property
+    def compute(self) -> Ring:
+        """The queue of kernels."""
+
+    @property
+    def copies(self) -> Ring:
+        """The queue of copies."""
+
+
+_open: weakref.WeakSet[HasQueues] = weakref.WeakSet()
+
+
+def opened(device: HasQueues) -> None:
+    """Its queues are there: what one waits for, another one may bring."""
+    _open.add(device)
+
+
+def progress() -> list[object]:
+    """What is another list once any queue of this process has done something."""
+    rings = [ring for device in list(_open) for ring in (device.compute, device.copies)]
+    return [ring.steps() for ring in rings if ring.broken is None]
+
+
+class Patience:
+    """Tells queues that hang from those that wait for a signal, and from those that are slow."""
+
+    def __init__(self, clock: Callable[[], float], parked: Callable[[Ring], bool]) -> None:
+        self._clock, self._parked = clock, parked
+
+    def wait(
+        self,
+        rings: Sequence[Ring],
+        reached: Callable[[], bool],
+        timeout_s: float = math.inf,
+        steps: Callable[[], object] | None = None,
+    ) -> Waited:
+        """Wait on the last of `rings`; STUCK: one of them hangs, or nothing moves anywhere.
+
+        A queue that waits for a signal is no hang. It is waited for while any queue of the process
+        moves, which may be about to signal, and always until the end of a time that was asked for.
+        Raises: the device's fault.
+        """
+        if reached():
+            return Waited.DONE
+        clock, ring = self._clock, rings[-1]
+        deadline_s, before = clock() + timeout_s, progress()
+        waited = ring.wait_for(reached, timeout_s, steps)
+        while waited is Waited.STUCK and clock() < deadline_s:
+            if any(not one.idle and not self._parked(one) for one in rings):
+                break
+            if timeout_s == math.inf and progress() == before:
+                break
+            before = progress()
+            waited = ring.wait_for(reached, deadline_s - clock(), steps)
+        return waited

@@ -1,0 +1,59 @@
+"""Launches of kernels that ask how they are launched: the grid is among their arguments, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from queues import amd_kernarg
+from queues.amd_aql import AqlLauncher
+from queues.amd_launch import WORD_BYTES, Block, Kernel, Launcher, Packer, Words
+
+
+def _count(packer: Packer, values: list[bytes | int], grid: Block) -> None:
+    """Put the numbers of workgroups in their holes."""
+    for axis, groups in enumerate(grid):
+        slot = packer.slots.get(f"count{axis}")
+        if slot is not None:
+            values[slot] = groups
+
+
+class HiddenLauncher(Launcher):
+    """A `Launcher` with the numbers of workgroups in its arguments."""
+
+    __slots__ = ()
+
+    def values(
+        self, words: Sequence[int], kernarg_va: int, grid: Block, done: int
+    ) -> list[bytes | int]:
+        """What `pack_into` takes, arguments already checked."""
+        values = super().values(words, kernarg_va, grid, done)
+        _count(self._packer, values, grid)
+        return values
+
+    def quick(
+        self, words: Sequence[int], kernarg_va: int, grid: int, done: int
+    ) -> list[bytes | int]:
+        """The same for `grid` workgroups in one dimension."""
+        return self.values(words, kernarg_va, (grid, 1, 1), done)
+
+
+class HiddenAqlLauncher(AqlLauncher):
+    """An `AqlLauncher` that writes the rest of the kernarg segment, too."""
+
+    __slots__ = ("_behind", "_own_bytes")
+
+    def __init__(self, kernel: Kernel, block: Block) -> None:
+        super().__init__(kernel, block)
+        own, count = self.arguments_bytes // WORD_BYTES, -(-kernel.kernarg_bytes // WORD_BYTES)
+        made = Words()
+        words, made.holes = amd_kernarg.appended(kernel.hidden, block, own, count)
+        made.add(words)
+        self._behind, self._own_bytes = Packer(made), self.arguments_bytes
+        self.arguments_bytes = count * WORD_BYTES
+
+    def put(self, memory: memoryview, off: int, words: Sequence[int], grid: Block) -> None:
+        """Write the kernarg segment of one launch to byte `off` of `memory`."""
+        super().put(memory, off, words, grid)
+        values = self._behind.template.copy()
+        _count(self._behind, values, grid)
+        self._behind.pack_into(memory, off + self._own_bytes, *values)

@@ -1,0 +1,108 @@
+"""The kernarg segment behind a kernel's own arguments: how a launch is shaped, for code that asks.
+
+Code object 5 appends 256 bytes of implicit arguments, and its metadata lists those that a kernel
+may read: with -O1 or more those that it does read, unless clang cannot see which these are. Grids
+here are whole workgroups from 0 on, in three dimensions; what is listed and needs a service of a
+host runtime is refused.
+
+Source: LLVM AMDGPUUsage, "Code Object V5 Metadata"; clr rocvirtual.cpp fills them in the same way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.base.errors import MalformedInput, Unsupported
+
+ARG_KINDS: Final = (
+    "by_value", "global_buffer", "dynamic_shared_pointer", "sampler", "image", "pipe", "queue",
+    "hidden_none", "hidden_global_offset_x", "hidden_global_offset_y", "hidden_global_offset_z",
+    "hidden_printf_buffer", "hidden_hostcall_buffer", "hidden_default_queue",
+    "hidden_completion_action", "hidden_multigrid_sync_arg", "hidden_heap_v1",
+    "hidden_block_count_x", "hidden_block_count_y", "hidden_block_count_z", "hidden_group_size_x",
+    "hidden_group_size_y", "hidden_group_size_z", "hidden_remainder_x", "hidden_remainder_y",
+    "hidden_remainder_z", "hidden_grid_dims", "hidden_private_base", "hidden_shared_base",
+    "hidden_queue_ptr", "hidden_dynamic_lds_size",
+)  # fmt: skip
+"""`.value_kind` of an argument; `Binary.resources` holds the position in this list."""
+GIVEN: Final = ("by_value", "global_buffer")
+"""Kinds that a launch takes from its caller."""
+_DIMENSIONS: Final = 3
+"""Of every launch, as AQL packets say, too."""
+_COUNTS: Final = {f"hidden_block_count_{axis}": number for number, axis in enumerate("xyz")}
+_SIZES: Final = {f"hidden_group_size_{axis}": number for number, axis in enumerate("xyz")}
+_ZERO: Final = frozenset(
+    {"hidden_none", "hidden_dynamic_lds_size"}
+    | {f"hidden_{what}_{axis}" for what in ("global_offset", "remainder") for axis in "xyz"}
+)
+_DEVICE_QUEUE: Final = "kernels cannot launch kernels here"
+_APERTURE: Final = "launches do not carry the addresses of local and private memory"
+_REFUSED: Final[Mapping[str, str]] = {
+    "hidden_printf_buffer": "printf() of a kernel has nobody here who prints",
+    "hidden_hostcall_buffer": "calls of the host from a kernel (printf, assert) are not served",
+    "hidden_heap_v1": "malloc() and free() of a kernel have no heap",
+    "hidden_default_queue": _DEVICE_QUEUE,
+    "hidden_completion_action": _DEVICE_QUEUE,
+    "hidden_multigrid_sync_arg": "grids of several GPUs cannot be launched",
+    "hidden_private_base": _APERTURE,
+    "hidden_shared_base": _APERTURE,
+    "hidden_queue_ptr": "launches do not carry the address of their queue",
+}
+_WORD_BYTES: Final = 4
+_FEWEST_BYTES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """One implicit argument."""
+
+    offset: int
+    nbytes: int
+    kind: str
+
+
+def check(name: str, number: int, kind: str) -> None:
+    """Raises: Unsupported for an argument that no launch here fills."""
+    if kind in GIVEN or kind in _COUNTS or kind in _SIZES or kind in _ZERO:
+        return
+    if kind == "hidden_grid_dims":
+        return
+    why = _REFUSED.get(kind, "no launch here fills that kind")
+    raise Unsupported(
+        f"{name}: argument {number} is {kind}: {why}",
+        hint="compile it with -O1 or more, so that it lists what it uses alone, or do without that",
+    )
+
+
+def check_place(name: str, hidden: Sequence[Hidden], start: int, end: int) -> None:
+    """Raises: MalformedInput for what is not between the own arguments and the segment's end."""
+    at = start
+    for one in hidden:
+        count = one.kind in _COUNTS
+        least = _WORD_BYTES if count else _FEWEST_BYTES
+        fits = at <= one.offset <= end - one.nbytes and one.nbytes >= least
+        if not fits or (count and (one.offset % _WORD_BYTES or one.nbytes != _WORD_BYTES)):
+            raise MalformedInput(f"{name}: {one.kind} of {one.nbytes} bytes at {one.offset}")
+        at = one.offset + one.nbytes
+
+
+def appended(
+    hidden: Sequence[Hidden], block: Sequence[int], own: int, count: int
+) -> tuple[list[int], dict[int, tuple[str, int]]]:
+    """The words behind the first `own` of a segment of `count`, and the holes in them.
+
+    Every number of workgroups is a hole of one word: "count0", "count1" or "count2".
+    """
+    segment = bytearray(_WORD_BYTES * count)
+    holes = {}
+    for one in hidden:
+        value = _DIMENSIONS if one.kind == "hidden_grid_dims" else 0
+        if one.kind in _SIZES:
+            value = block[_SIZES[one.kind]]
+        if one.kind in _COUNTS:
+            holes[one.offset // _WORD_BYTES - own] = (f"count{_COUNTS[one.kind]}", 1)
+        segment[one.offset : one.offset + one.nbytes] = value.to_bytes(one.nbytes, "little")
+    return list(struct.unpack(f"<{count}I", segment))[own:], holes

@@ -1,0 +1,100 @@
+"""What tests compare with, fetched once from Debian by `make references`.
+
+The kernel's AMD headers (linux-source), the HSA headers and AMD's firmware: unpacked below the
+user's cache, never installed, never committed. Tests find them there by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.debian import Archive, CannotRun, fetched
+
+SUITE = "trixie"
+LINUX = "linux-source-6.12"
+FOLDERS = (
+    "drivers/gpu/drm/amd/include", "drivers/gpu/drm/amd/amdgpu", "drivers/gpu/drm/amd/amdkfd",
+    "drivers/gpu/drm/amd/pm", "include/uapi",
+)  # fmt: skip
+"""Of the kernel source: what facts about AMD GPUs were taken from."""
+
+
+class Reference(NamedTuple):
+    """A folder of the cache, and the package that fills it."""
+
+    name: str
+    package: str
+    component: str
+    part: str
+    """Where in the package the wanted folder is."""
+
+
+HEADERS = Reference("linux", LINUX, "main", LINUX)
+HSA = Reference("hsa", "libhsa-runtime-dev", "main", "usr/include/hsa")
+FIRMWARE = Reference(
+    "firmware", "firmware-amd-graphics", "non-free-firmware", "usr/lib/firmware/amdgpu"
+)
+
+
+def cache_folder() -> Path:
+    """Where references are kept."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    return root / "unbound-references"
+
+
+def find(reference: Reference) -> Path | None:
+    """Its folder, when it was fetched."""
+    path = cache_folder() / reference.name / reference.part
+    return path if path.is_dir() else None
+
+
+def linux_source() -> Path:
+    """A kernel source tree: UNBOUND_LINUX_SOURCE, else Debian's; it need not be there."""
+    named = os.environ.get("UNBOUND_LINUX_SOURCE")
+    return Path(named) if named else find(HEADERS) or Path("/usr/src", LINUX)
+
+
+def _unpack_linux(archive: Archive, into: Path) -> list[str]:
+    packages = archive.fetch_alone([HEADERS.package], into)
+    wanted = tuple(f"{LINUX}/{folder}/" for folder in FOLDERS)
+    (packed,) = into.glob(f"usr/src/{LINUX}.tar.xz")
+    with tarfile.open(packed) as tar:
+        for member in tar:
+            if member.name.startswith(wanted) and member.isreg():
+                target, content = into / member.name, tar.extractfile(member)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read() if content else b"")
+    packed.unlink()
+    return packages
+
+
+def _unpack(reference: Reference) -> Callable[[Archive, Path], list[str]]:
+    return lambda archive, into: archive.fetch_alone([reference.package], into)
+
+
+def main() -> int:
+    """0: everything is there; 1: what is not, by name."""
+    parser = argparse.ArgumentParser(prog="python -m tests.references", description=__doc__)
+    parser.add_argument("--refresh", action="store_true", help="fetch the packages again")
+    refresh, missing = parser.parse_args().refresh, 0
+    for reference in (HEADERS, HSA, FIRMWARE):
+        fetch = _unpack_linux if reference is HEADERS else _unpack(reference)
+        folder = cache_folder() / reference.name
+        try:
+            found = fetched(folder, SUITE, fetch, component=reference.component, refresh=refresh)
+            print("; ".join(found), f"({find(reference)})")
+        except CannotRun as error:
+            print(f"{reference.package}: not fetched: {error}", file=sys.stderr)
+            missing += 1
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Ctrl-C at any instruction of a compilation: LLVM's objects go in the order that LLVM needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# In a process of its own: what this guards against ends the process.
+SWEEP = """
+import faulthandler, gc, signal, sys
+from compilers import {module} as toolchain
+from drivers.base.errors import CompileError
+import llvmlite.binding
+faulthandler.enable()
+PLACES = "compilers/{module}.py", "compilers/llvm.py", "binding/module.py", "binding/targets.py", \\
+    "binding/newpassmanagers.py", "binding/context.py"
+SOURCE = {source!r}
+left = None
+
+def trace(frame, event, argument):
+    global left
+    if not frame.f_code.co_filename.endswith(PLACES):
+        return None
+    frame.f_trace_lines, frame.f_trace_opcodes = False, True
+    if event == "opcode":
+        left -= 1
+        if left == 0:
+            signal.raise_signal(signal.SIGINT)
+    return trace
+
+def compiled(at, source):
+    global left
+    left = at
+    sys.settrace(trace)
+    try:
+        toolchain.compile_object(source, {arch!r}, frozenset())
+    except (KeyboardInterrupt, CompileError) as error:
+        kept = [error]
+        kept.append(kept)  # a cycle: the collector frees what the frames hold, in its own order
+        return isinstance(error, KeyboardInterrupt)
+    finally:
+        sys.settrace(None)
+    return False
+
+toolchain.compile_object(SOURCE, {arch!r}, frozenset())
+gc.disable()
+for source in SOURCE, SOURCE.replace("ret void", "ret i32 %none"):
+    hits = 0
+    while compiled(hits + 1, source):
+        hits += 1
+        if hits % 64 == 0:
+            gc.collect()
+    gc.collect()
+    print(hits > 200)
+"""
+CPU = ("llvm", "x86_64", "define void @k() { ret void }")
+GPU = ("amd_llvm", "gfx1100", "define amdgpu_kernel void @k() { ret void }")
+
+
+@pytest.mark.parametrize(("module", "arch", "source"), [CPU, GPU], ids=["cpu", "gpu"])
+def test_an_interrupt_at_any_instruction_leaves_the_process_alive(
+    module: str, arch: str, source: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWEEP.format(module=module, arch=arch, source=source)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    np.testing.assert_equal((done.returncode, done.stdout.split()), (0, ["True", "True"]))

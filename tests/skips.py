@@ -1,0 +1,86 @@
+"""`pytest --expected-skips=FILE`: a test that is skipped without leave fails the run, by name.
+
+A line of the file is `NAME: REASON`: a folder, a file, a function or one case, and how the reason
+begins. A line that no skipped test matches fails the run too: it hides the next one. After `? ` it
+may stand for nothing: some machines have what the test needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the file."""
+
+    name: str
+    reason: str
+    always: bool = True
+
+    def covers(self, nodeid: str, reason: str) -> bool:
+        """Whether a skipped test is meant."""
+        owner = nodeid == self.name or nodeid.startswith(tuple(self.name + end for end in ":[/"))
+        return owner and reason.startswith(self.reason)
+
+
+def read(path: Path) -> list[Line]:
+    """The lines of a file; `#` begins a comment. Raises: ValueError naming the line."""
+    lines = []
+    for number, text in enumerate(path.read_text().splitlines(), 1):
+        stripped = text.strip()
+        if stripped and not stripped.startswith("#"):
+            name, colon, reason = stripped.removeprefix("? ").partition(": ")
+            if not colon:
+                raise ValueError(f"{path}:{number}: not `NAME: REASON`: {stripped}")
+            lines.append(Line(name, reason, always=not stripped.startswith("? ")))
+    return lines
+
+
+@dataclass(eq=False)  # pytest keeps plugins in sets
+class Skips:
+    """The plugin behind `--expected-skips`. In a part of the tests, idle lines are no error."""
+
+    lines: Sequence[Line]
+    part: bool = False
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    def wrong(self) -> list[str]:
+        """What is not as the file says, a line each."""
+        found = [
+            f"skipped, and not expected: {nodeid}: {reason}"
+            for nodeid, reason in self.seen
+            if not any(line.covers(nodeid, reason) for line in self.lines)
+        ]
+        idle = [] if self.part else [
+            f"expected, and not skipped: {line.name}: {line.reason}"
+            for line in self.lines
+            if line.always and not any(line.covers(*one) for one in self.seen)
+        ]  # fmt: skip
+        return sorted(set(found)) + idle
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.skipped and isinstance(report.longrepr, tuple | list):  # a list: from a worker
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            self.seen.append((report.nodeid, reason))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.wrong() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """After pytest's own summary, where it is read."""
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        for line in self.wrong():
+            reporter.write_line(line, red=True)
