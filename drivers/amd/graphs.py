@@ -79,7 +79,7 @@ class GraphMemory(ABC):
         ring = self._ring
         if ring is None or ring.gone or ring.done >= self._mark:
             return
-        self._device.wait_ring(ring, ring.settled())
+        self._device.wait_ring(ring, self._mark)
 
     def close(self) -> None:
         """Give the memory back once it is done."""
@@ -186,11 +186,12 @@ class AqlGraph(GraphMemory):
     def _put(self, item: Item, at: int, packet_at: int) -> None:
         if item.program is None:
             struct.pack_into(f"={len(item.words)}I", self.view, at, *item.words)
-            packet = jump(self.gpu_va + at, item.words)
+            packet = jump(self.gpu_va + at, len(item.words))
             struct.pack_into(PACKET_FORMAT, self._packets, packet_at, *packet)
             return
         launcher = self._launcher(item)
-        launcher.put(self.view, at, item.values, item.grid)
+        made = launcher.arguments(item.values, item.grid)
+        self.view[at : at + len(made)] = made
         values = launcher.values(self.gpu_va + at, item.grid)
         launcher.pack_into(self._packets, packet_at, *values)
 
