@@ -32,7 +32,7 @@ class Pace:
     clock: Clock | None = None
     kernels: int = 0
     emptied: list[int] = field(default_factory=list)
-    """Kernels that had run each time when a compute queue had done all that it was given."""
+    """Kernels that had run each time when a compute queue was found with nothing to do."""
     busy: dict[int, int] = field(default_factory=dict)
     """Until when a queue is at work, in nanoseconds."""
 
@@ -57,11 +57,11 @@ class SlowEngines(Engines):
             taken_s = pace.copy_s
         elif context.waves.data is not before:  # dispatches take turns with two of them
             taken_s, pace.kernels = pace.kernel_s, pace.kernels + 1
-        if moved and not copies and running.rung is None and running.queue.idle:
-            pace.emptied.append(pace.kernels)
         if taken_s:
             pace.busy[queue_id] = clock.now_ns() + int(taken_s * NS_PER_S)
             clock.alarm(pace.busy[queue_id])
+        elif not copies and running.rung is None and running.queue.idle:
+            pace.emptied.append(pace.kernels)
         return moved
 
 

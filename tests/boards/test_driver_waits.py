@@ -96,7 +96,7 @@ def copy_queue(device: AmdDevice) -> None:
 def replays(device: AmdDevice) -> None:
     program, x = device.load(add(device.arch)), put(device, np.ones(N, np.float32))
     graph = device.compute_queue().exec(program, [x, x, Param(0), N]).bind()
-    results = [device.alloc(4 * N) for _ in range(7)]
+    results = [device.alloc(4 * N) for _ in range(12)]
     for result in results:
         graph.replay([result])
     for result in results:
