@@ -189,8 +189,10 @@ class AmdDevice(Queues):
 
     def refresh(self) -> None:
         """With the compute queue's lock: let it see what was written behind its caches."""
+        mark = self.stale = object()
         self.compute.emit(amd_words.acquire(self.target))
-        self.stale = False
+        if self.stale is mark:  # a signal handler may have written since
+            self.stale = False
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""

@@ -36,7 +36,7 @@ def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int],
             if value > last:
                 last = value
                 with during(name):
-                    region.write64(off, value)
+                    region.write64(off, last)
 
         return write
     check_order(platform.machine())

@@ -66,7 +66,7 @@ class Queues(Heap):
         self._apertures, self.hang_s = apertures, hang_s
         self._patience = patience.Patience(iface.world.monotonic_s, self._parked)
         self._locks = RLock(), RLock()
-        self.stale = True
+        self.stale: object = True
         """Whether memory was written behind the compute queue's caches since it last looked."""
         self._clean = -1
         """`put` of the compute queue when everything before was last flushed."""

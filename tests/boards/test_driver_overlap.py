@@ -110,7 +110,9 @@ def test_memory_of_copies_is_bounded(queue: str, monkeypatch: pytest.MonkeyPatch
             graph, results = chain(device, 2), [device.alloc(4 * N) for _ in range(5)]
             inputs, allocate = [ones(device, value) for value in range(5)], device.iface.allocate
 
-            def none_left(*args: Any, refuse: bool = refuse, real: Any = allocate, **kw: Any) -> Any:
+            def none_left(
+                *args: Any, refuse: bool = refuse, real: Any = allocate, **kw: Any
+            ) -> Any:
                 if refuse and args[2] == "graph":
                     raise OutOfMemory("none", requested=1, used=1, cached=0, limit=1)
                 return real(*args, **kw)
