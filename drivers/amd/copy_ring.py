@@ -58,22 +58,27 @@ class CopyRing(Ring):
     def _wait_free(self, nbytes: int) -> None:
         self.wait_free(self.put + nbytes + SLACK_BYTES - self.ring_bytes)
 
-    def emit(self, packets: Iterable[Sequence[int]]) -> None:
-        """Packets in order, the progress behind them, and one doorbell."""
+    def emit(self, packets: Iterable[Sequence[int]], *, interrupt: bool = False) -> None:
+        """Packets in order, the progress behind them, and one doorbell.
+
+        With `interrupt` the device's event behind that: whoever sleeps for `put` is woken.
+        """
         words = array("I")
         for packet in packets:
             words.extend(packet)
             if len(words) * _WORD_BYTES >= MOST_BYTES:
-                self._write(words)
+                self._write(words, ())
                 words = array("I")
-        self._write(words)
+        self._write(words, self._interrupt if interrupt else ())
 
-    def _write(self, words: array[int]) -> None:
+    def _write(self, words: array[int], behind: Sequence[int]) -> None:
+        """`behind` follows the progress: less than SLACK_BYTES, which are never overwritten."""
         fence = sdma.fence(self.engine, addr=self.progress_va, data=0)
-        nbytes = (len(words) + len(fence)) * _WORD_BYTES
+        nbytes = (len(words) + len(fence) + len(behind)) * _WORD_BYTES
         at = self._room(nbytes)
         fence = sdma.fence(self.engine, addr=self.progress_va, data=(self.put + nbytes) & _MASK)
         words.extend(fence)
+        words.extend(behind)
         self.bytes[at : at + nbytes] = words.tobytes()
         self._commit(nbytes)
 
@@ -84,9 +89,8 @@ class CopyRing(Ring):
 
     def flush(self) -> int:
         """An interrupt once everything before is done; what to wait for."""
-        mark = self.put
-        self.emit([self._interrupt])
-        return mark
+        self.emit((), interrupt=True)
+        return self.put
 
     def settled(self) -> int:
         return self.put
