@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from boards.amd.cp_context import Context, Hung, WaveMemory, bits, join
 from boards.amd.cp_state import State, Stream
+from boards.amd.engine_types import Scope
 
 # src: soc21_enum.h, vega10_enum.h VGT_EVENT_TYPE: end-of-pipe events that carry a time stamp.
 _EOP_EVENTS = {0x04: "CACHE_FLUSH_TS", 0x14: "CACHE_FLUSH_AND_INV_TS", 0x28: "BOTTOM_OF_PIPE_TS"}
@@ -29,12 +30,17 @@ _CHAINED_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What is invalidated, and whether the L2 is written back."""
+    """What is invalidated, in front of whom, and whether the L2 is written back."""
 
     data: bool = False
     code: bool = False
-    l2: bool = False
+    scope: Scope = Scope.L2
     back: bool = False
+
+
+def _reach(*, l2: bool) -> Scope:
+    """How far a packet's invalidation reaches: with the L2 as far as there are caches."""
+    return Scope.SYSTEM if l2 else Scope.L2
 
 
 def caches_nv(context: Context, control: int) -> Caches:
@@ -50,7 +56,8 @@ def caches_nv(context: Context, control: int) -> Caches:
             raise context.fault("unsupported", f"{name}: only whole caches on this board")
     if bits(control, 1, 0) > 1:
         raise context.fault("unsupported", "GLI_INV by range: only the whole cache")
-    return Caches(data, code, bool(control >> GL2_INV & 1), bool(control >> GL2_WB & 1))
+    scope = _reach(l2=bool(control >> GL2_INV & 1))
+    return Caches(data, code, scope, bool(control >> GL2_WB & 1))
 
 
 def apply_caches(waves: WaveMemory, caches: Caches) -> None:
@@ -58,9 +65,9 @@ def apply_caches(waves: WaveMemory, caches: Caches) -> None:
     if caches.back:
         waves.write_back()
     if caches.data:
-        waves.acquire(l2=caches.l2)
+        waves.acquire(caches.scope)
     if caches.code:
-        waves.code.acquire(l2=caches.l2)
+        waves.code.acquire(caches.scope)
 
 
 def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
@@ -73,13 +80,13 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
         caches = Caches(
             data=bool(control >> _TCL1 & 1 and control >> _KCACHE & 1),
             code=bool(control >> _ICACHE & 1),
-            l2=bool(control >> _TC & 1),
+            scope=_reach(l2=bool(control >> _TC & 1)),
             back=bool(control >> _TC_WB & 1),
         )
     else:
         caches = caches_nv(context, words[6])
     apply_caches(context.waves, caches)
-    others = Caches(code=caches.code, l2=caches.l2)
+    others = Caches(code=caches.code, scope=caches.scope)
     for waves in context.all_waves.values():  # the code cache is the compute units', all queues'
         if waves is not context.waves:
             apply_caches(waves, others)
@@ -100,8 +107,8 @@ def release_mem(state: State, words: tuple[int, ...]) -> bool:
         back = control & (_RELEASE_TC_WB | _RELEASE_TC_NC) == _RELEASE_TC_WB
     else:
         back = bool(control & _RELEASE_GL2_WB_NV)
-    if back:
-        context.waves.release()
+    if back and (state.xccs == state.everyone or not context.waves.several_l2):
+        context.waves.release()  # some XCCs write their own L2s back, and not the others'
     data, interrupt = bits(select, 31, 29), bits(select, 26, 24)
     if data > _CLOCK or interrupt > _CONFIRM_ONLY or bits(select, 17, 16) > 1:
         raise context.fault("unsupported", f"data_sel {data}, int_sel {interrupt}")

@@ -15,7 +15,7 @@ from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
 from drivers.amd.ring import About, AnyLauncher, Ring, wrong_kind
 from drivers.base.errors import BadArgument
 from queues import amd_words, pm4
-from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, PACKET_FORMAT, AqlLauncher, jump
+from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, AqlLauncher, jump, jump_slots
 from queues.amd_launch import Block, Scratch, Target
 from queues.pm4 import DataSel
 
@@ -130,12 +130,19 @@ class AqlRing(Ring):
         """PM4 packets, which the slot's packet jumps to."""
         if 4 * len(words) > SIDE_BYTES:
             raise BadArgument(f"{len(words)} words of packets at once are too much for {self.name}")
-        slot = self.room(1)
+        count = jump_slots(self.target)
+        slot = self.room(count)
         off = slot * SIDE_BYTES
         struct.pack_into(f"={len(words)}I", self._side, off, *words)
-        packet = jump(self._side_va + off, words)
-        struct.pack_into(PACKET_FORMAT, self.bytes, slot * PACKET_BYTES, *packet)
-        self.commit(1)
+        self._put(slot, jump(self.target, self._side_va + off, words))
+        self.commit(count)
+
+    def _put(self, slot: int, packets: bytes | memoryview) -> None:
+        """Write packets from a slot on, around the end of the ring."""
+        at = slot * PACKET_BYTES
+        until_end = min(len(packets), self.ring_bytes - at)
+        self.bytes[at : at + until_end] = packets[:until_end]
+        self.bytes[: len(packets) - until_end] = packets[until_end:]
 
     def play(self, packets: memoryview) -> None:
         """Packets that are ready, with one doorbell, or one for every half ring."""
@@ -143,10 +150,7 @@ class AqlRing(Ring):
         for first in range(0, packets.nbytes, step):
             part = packets[first : first + step]
             count = part.nbytes // PACKET_BYTES
-            at = self.room(count) * PACKET_BYTES
-            until_end = min(part.nbytes, self.ring_bytes - at)
-            self.bytes[at : at + until_end] = part[:until_end]
-            self.bytes[: part.nbytes - until_end] = part[until_end:]
+            self._put(self.room(count), part)
             self.commit(count)
 
     def flush(self) -> int:
@@ -155,7 +159,7 @@ class AqlRing(Ring):
         done = pm4.release_mem(
             flavour,
             addr=self.progress_va,
-            data=self.put + 1,
+            data=self.put + jump_slots(self.target),
             data_sel=DataSel.SEND_64_BIT_DATA,
             caches=flavour.release_all,
         )

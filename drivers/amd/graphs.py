@@ -14,7 +14,7 @@ from drivers.amd.program import AmdProgram
 from drivers.amd.ring import Ring
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from queues import pm4
-from queues.amd_aql import PACKET_BYTES, PACKET_FORMAT, AqlLauncher, jump
+from queues.amd_aql import PACKET_BYTES, AqlLauncher, jump, jump_slots
 from queues.amd_contracts import Item
 from queues.amd_launch import WORD_BYTES, Launcher
 
@@ -162,12 +162,15 @@ class AqlGraph(GraphMemory):
 
     def __init__(self, device: AmdDevice, items: Sequence[Item]) -> None:
         super().__init__(device, items)
-        self._packets = memoryview(bytearray(PACKET_BYTES * len(items)))
-        at = 0
-        for number, item in enumerate(items):
-            self._put(item, at, number * PACKET_BYTES)
+        jumps = jump_slots(device.target)
+        slots = sum(jumps if item.program is None else 1 for item in items)
+        self._packets = memoryview(bytearray(PACKET_BYTES * slots))
+        at = slot = 0
+        for item in items:
+            self._put(item, at, slot * PACKET_BYTES)
             self._arguments.append(at)
             at += self.size(item)
+            slot += jumps if item.program is None else 1
 
     def _launcher(self, item: Item) -> AqlLauncher:
         program = item.program
@@ -186,8 +189,8 @@ class AqlGraph(GraphMemory):
     def _put(self, item: Item, at: int, packet_at: int) -> None:
         if item.program is None:
             struct.pack_into(f"={len(item.words)}I", self.view, at, *item.words)
-            packet = jump(self.gpu_va + at, item.words)
-            struct.pack_into(PACKET_FORMAT, self._packets, packet_at, *packet)
+            packets = jump(self._device.target, self.gpu_va + at, item.words)
+            self._packets[packet_at : packet_at + len(packets)] = packets
             return
         launcher = self._launcher(item)
         launcher.put(self.view, at, item.values, item.grid)
