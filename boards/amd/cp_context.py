@@ -136,6 +136,10 @@ class Context:
     words: tuple[int, ...] = ()
     name: str = ""
     found: set[tuple[str, str]] = field(default_factory=set)
+    copy_bytes_per_s: float = 0.0
+    """How fast a copy engine is; 0: copies take no time."""
+    late_stamps: list[tuple[int, int]] | None = None
+    """Time stamps of RELEASE_MEM on their way to memory, and where to; None: none takes time."""
 
     def fault(self, kind: str, detail: str = "") -> PacketFault:
         """The fault of the current packet, to be raised."""
@@ -177,6 +181,18 @@ class Context:
             self.find("signal decreased", f"{va:#x} was signalled {last}, now {value}")
         self.signals[va] = value
         self.write_int(va, value, nbytes)
+
+    def stamp(self, va: int) -> None:
+        """Write the clock at the end of the pipe: now, or when `stamps_arrive`."""
+        if self.late_stamps is None:
+            self.write_int(va, self.host.ticks(), 8)
+        else:
+            self.late_stamps.append((va, self.host.ticks()))
+
+    def stamps_arrive(self) -> None:
+        """Those on their way are in memory."""
+        while self.late_stamps:
+            self.write_int(*self.late_stamps.pop(0), 8)
 
     def interrupt(self, event_id: int) -> None:
         """Wake whoever waits for the event: the host, which sees only what is written back."""

@@ -61,8 +61,11 @@ def caches_nv(context: Context, control: int) -> Caches:
 
 
 def apply_caches(waves: WaveMemory, caches: Caches) -> None:
-    """Write back first, then invalidate: what the waves wrote is not lost."""
-    if caches.back:
+    """Write back first, then invalidate: what the waves wrote is not lost.
+
+    Several XCCs run a packet each at its own time: none waits for what the others write back.
+    """
+    if caches.back and not waves.several_l2:
         waves.write_back()
     if caches.data:
         waves.acquire(caches.scope)
@@ -73,6 +76,7 @@ def apply_caches(waves: WaveMemory, caches: Caches) -> None:
 def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
     """Make the waves' caches forget, and write the shared one back when asked."""
     context = state.context
+    context.stamps_arrive()
     if join(words[1], words[2] & 0xFF) < _ALL_BYTES_MIN and words[1] != 0xFFFFFFFF:
         raise context.fault("unsupported", "a range: only whole caches on this board")
     if context.host.chip.family == "gfx9":
@@ -129,7 +133,7 @@ def _release_value(context: Context, words: tuple[int, ...], data: int) -> None:
     elif data == _DATA_64:
         context.signal(context.aligned(va, 8), join(words[4], words[5]), 8)
     elif data == _CLOCK:
-        context.write_int(context.aligned(va, 8), context.host.ticks(), 8)
+        context.stamp(context.aligned(va, 8))
 
 
 def event_write(state: State, words: tuple[int, ...]) -> bool:

@@ -45,7 +45,7 @@ class Staging:
         self.move: Move = native.function(native.symbol("memcpy"), 3)
         self._ring: CopyRing | None = None
         self._marks = [0] * SLOTS
-        """What `_ring` has done when the engine needs a slot no more, also of a copy that ^C ended."""
+        """What `_ring` has done when a slot is free again, also of a copy that ^C ended."""
         self.after_fork()
         forks.inherit(self)
 
