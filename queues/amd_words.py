@@ -12,7 +12,7 @@ FIRST_XCC: Final = 1
 LATE_STAMPS: Final = frozenset({"gfx9"})
 """Families where a RELEASE_MEM's clock may reach memory behind what a later one writes.
 
-# src: tinygrad ops_amd.py AMDComputeQueue.timestamp(): an ACQUIRE_MEM behind it makes sure
+# src: tinygrad ops_amd.py AMDComputeQueue.timestamp(): acquire_mem(), "ensure timestamp is written"
 """
 TIME_OFF: Final = 8
 """Where a signal's time is, behind its value."""

@@ -42,13 +42,13 @@ class Job:
 
 
 class Movers:
-    """`with Movers(move, threads) as movers`: at the end every job is done and no thread left.
+    """`with Movers(move, threads, most) as movers`: at the end every job is done, no thread left.
 
-    Without threads a job is done when `start` returns.
+    At most `most` jobs are started. Without threads a job is done when `start` returns.
     """
 
-    def __init__(self, move: Move, threads: int) -> None:
-        self._move, self._wanted = move, threads
+    def __init__(self, move: Move, threads: int, most: int) -> None:
+        self._move, self._wanted, self._most = move, threads, most
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[Thread] = []
 
@@ -77,7 +77,10 @@ class Movers:
         return job
 
     def _serve(self) -> None:
-        for job in iter(self._jobs.get, None):
+        for _ in range(self._most + 1):
+            job = self._jobs.get()
+            if job is None:
+                break
             job.run(self._move)
 
     def __exit__(self, *exc: object) -> None:

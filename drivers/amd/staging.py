@@ -77,8 +77,9 @@ class Staging:
             size = min(SLOT_BYTES, nbytes - at)
             self._send(ring, dst_va + at, self._va + slot * SLOT_BYTES, size, slot)
 
-        with Movers(self.move, threads_for(nbytes)) as movers:
-            for number, at in enumerate(range(0, nbytes, SLOT_BYTES)):
+        parts = range(0, nbytes, SLOT_BYTES)
+        with Movers(self.move, threads_for(nbytes), len(parts)) as movers:
+            for number, at in enumerate(parts):
                 off = number % SLOTS * SLOT_BYTES
                 wait(ring, self._marks[number % SLOTS])
                 size = min(SLOT_BYTES, nbytes - at)
@@ -96,7 +97,7 @@ class Staging:
         parts = range(0, nbytes, SLOT_BYTES)
         emptying: list[Job] = []
         sent = 0
-        with Movers(self.move, threads_for(nbytes)) as movers:
+        with Movers(self.move, threads_for(nbytes), len(parts)) as movers:
             ahead = SLOTS - movers.count
             for number, at in enumerate(parts):
                 for later in range(sent, min(number + ahead, len(parts))):

@@ -20,7 +20,7 @@ from drivers.amd.staging import SLOT_BYTES, Staging
 from drivers.base.errors import Hang
 from drivers.world.foreign import ForeignWorld
 from queues.decode import decode, decoder, words_of
-from tests.boards.driver_harness import add, device_on, get, open_on, put
+from tests.boards.driver_harness import QUEUES, add, device_on, get, open_on, put
 from tests.share import part
 from tests.support import check
 
@@ -84,6 +84,14 @@ def test_every_slot_ends_in_its_progress_and_then_an_interrupt() -> None:
         raw = bytes(ring.bytes)[before : ring.put]
         names = [one.name for one in decode(decoder("sdma", "gfx1100"), words_of(raw))]
         check(names == ["COPY_LINEAR", "FENCE", "FENCE", "TRAP"] * 2, str(names))
+
+
+@pytest.mark.parametrize(("chip", "queue"), QUEUES)
+def test_copies_of_several_slots_and_with_threads(chip: str, queue: str) -> None:
+    with device_on(chip, queue) as (_, device):
+        for nbytes in (3 * MIB + 5, movers.LEAST_BYTES + 7):
+            source = data(nbytes)
+            np.testing.assert_array_equal(get(device, put(device, source), "uint8"), source)
 
 
 @pytest.mark.parametrize(("chip", "queue"), [("gfx1100", "PM4"), ("gfx942", "AQL")])

@@ -12,6 +12,7 @@ from boards.amd.engines import Engines
 from boards.amd.machine import Options, open_board
 from drivers.amd import aql_ring, graphs
 from drivers.amd.device import AmdDevice
+from drivers.amd.queues import Queues
 from drivers.base.contracts import Param
 from drivers.world.foreign import ForeignWorld
 from queues import aql
@@ -163,3 +164,25 @@ def test_a_signal_s_time_is_there_with_its_value(chip: str, queue: str) -> None:
             done.wait(value)
             check(done.ticks > last, f"value {value} with the time of {value - 1}")
             last = done.ticks
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_gpu_drops_what_it_holds_of_another_one_s_memory(told: bool, monkeypatch) -> None:
+    """Both cache lines of the first one's memory; each changes what the other has read."""
+    if not told:
+        monkeypatch.setattr(Queues, "invalidate_sharers", lambda self: None)
+    board = open_board("gfx1100", gpus=2)
+    world = ForeignWorld(board)
+    with open_on(world) as one, open_on(world, index=1) as two:
+        x, y, z = put(one, A), put(one, B), two.alloc(4 * N)
+        for buffer in (x, y):
+            buffer.map_to(two)
+        first, second = (device.load(add("gfx1100")) for device in (one, two))
+        for turn in range(1, 3):
+            one.launch(first, [x, y, x, N], GROUPS)
+            one.synchronize()
+            two.launch(second, [x, y, x, N], GROUPS)
+            two.launch(second, [x, y, z, N], GROUPS)
+            two.synchronize()
+            np.testing.assert_array_equal(get(two, z), A + (2 * turn + 1) * B)
+    check(kinds(board) == (set() if told else {"stale read"}), str(board.findings))
