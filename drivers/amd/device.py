@@ -131,12 +131,23 @@ class AmdDevice(Queues):
 
     @contextmanager
     def _stager(self) -> Iterator[Staging]:
-        """The memory that host copies go through, for one thread at a time."""
+        """The memory that host copies go through, for one thread at a time.
+
+        A signal handler that copies in the middle of a copy of its thread gets memory of its own.
+        """
         with self.lock:
             if self._staging is None:
                 self._staging = Staging(self.iface)
-        with self._staging.lock:
-            yield self._staging
+        shared = self._staging
+        with shared.lock:
+            staging = Staging(self.iface) if shared.busy else shared
+            staging.busy = True
+            try:
+                yield staging
+            finally:
+                staging.busy = False
+                if staging is not shared:
+                    self.give_back(staging.let_go())
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
         """Programs whose code or descriptor is there."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from typing import Final, TypeAlias
 
 from drivers.amd.copy_ring import CopyRing
@@ -39,7 +39,7 @@ class Staging:
 
     def __init__(self, iface: Iface) -> None:
         bo = iface.allocate(SLOTS * SLOT_BYTES, Use.SHARED, "staging", host=True)
-        self._bo: Memory | None = bo
+        self._bo: Memory = bo
         self._view, self._va = bo.view(), bo.gpu_va
         self._host_va = native.address_of(self._view)
         self.move: Move = native.function(native.symbol("memcpy"), 3)
@@ -51,7 +51,9 @@ class Staging:
 
     def after_fork(self) -> None:
         """In a child: a thread that is not here may hold the lock."""
-        self.lock = Lock()
+        self.lock = RLock()
+        self.busy = False
+        """Whether whoever has the lock is in the middle of a copy."""
 
     def _enter(self, ring: CopyRing) -> None:
         if ring is not self._ring:
@@ -113,12 +115,14 @@ class Staging:
                 size = min(SLOT_BYTES, nbytes - at)
                 emptying.append(movers.start(host_va + at, self._host_va + off, size))
 
+    def let_go(self) -> Memory:
+        """The memory, which is not used here any more. The caller frees it."""
+        self._view = memoryview(b"")
+        return self._bo
+
     def close(self) -> None:
         """Free it; nothing is copied."""
-        bo, self._bo = self._bo, None
-        self._view = memoryview(b"")
-        if bo is not None:
-            bo.free()
+        self.let_go().free()
 
 
 def threads_for(nbytes: int) -> int:

@@ -274,3 +274,26 @@ def test_a_copy_that_is_given_up_leaves_nothing_to_the_next_one(nbytes: int, mon
         device.copy_in(other, memoryview(source))
         device.copy_out(memoryview(back), other)
         np.testing.assert_array_equal(back, source)
+
+
+def test_a_signal_handler_copies_in_the_middle_of_a_copy() -> None:
+    """What it would do inside any call of the copy that it interrupts."""
+    nbytes = 3 * MIB
+    with device_on("gfx1100") as (_, device):
+        source, back, own = data(nbytes), np.empty(nbytes, np.uint8), data(2 * MIB)
+        buffer, other = device.alloc(nbytes), put(device, own)
+        staging, inner, calls = device._staging, device._staging.move, []
+
+        def move(dst: int, src: int, count: int) -> int:
+            staging.move = inner
+            calls.append(count)
+            np.testing.assert_array_equal(get(device, other, "uint8"), own)
+            staging.move = move
+            return inner(dst, src, count)
+
+        staging.move = move
+        device.copy_in(buffer, memoryview(source))
+        device.copy_out(memoryview(back), buffer)
+        staging.move = inner
+        np.testing.assert_array_equal(back, source)
+        check(calls == [MIB] * 6)
