@@ -41,6 +41,10 @@ class Job:
             pass
 
 
+DONE: Final = Job(0, 0, 0)
+DONE.run(lambda dst, src, nbytes: 0)
+
+
 class Movers:
     """`with Movers(move, threads, most) as movers`: at the end every job is done, no thread left.
 
@@ -69,11 +73,11 @@ class Movers:
 
     def start(self, dst: int, src: int, nbytes: int) -> Job:
         """Copy `nbytes` between host addresses, whose memory the caller keeps alive."""
+        if not self._threads:
+            self._move(dst, src, nbytes)
+            return DONE
         job = Job(dst, src, nbytes)
-        if self._threads:
-            self._jobs.put(job)
-        else:
-            job.run(self._move)
+        self._jobs.put(job)
         return job
 
     def _serve(self) -> None:
@@ -84,6 +88,8 @@ class Movers:
             job.run(self._move)
 
     def __exit__(self, *exc: object) -> None:
+        if not self._threads:
+            return
         with deferred():  # memory that a thread writes is the caller's again behind this
             for _ in self._threads:
                 self._jobs.put(None)
