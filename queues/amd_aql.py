@@ -3,8 +3,9 @@
 Kernels of one queue see each other's results: agent scope, which on a GPU of several L2s also
 writes back what another XCC is to read. What the host, a copy engine or another GPU reads or wrote
 takes system scope: that of `jump`.
-# src: LLVM AMDGPUUsage.rst, "Memory Model GFX942"; gmc_v9_0.c gmc_v9_0_get_coherence_flags(): RW
-# src: for local memory; ROCm clr rocvirtual.cpp kBarrierPacketReleaseHeader at a stream's end
+# src: LLVM AMDGPUUsage.rst, "Memory Model GFX942": lines of local memory (RW, snooped) that another
+# src: L2 wrote back are dropped by probes; gmc_v9_0.c gmc_v9_0_get_coherence_flags() maps it so, and
+# src: pci/page_format.py; ROCm clr rocvirtual.cpp kBarrierPacketReleaseHeader at a stream's end
 """
 
 from __future__ import annotations
