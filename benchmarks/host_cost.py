@@ -23,10 +23,11 @@ from drivers.amd.hwqueue import store64
 from drivers.amd.iface import Iface
 from drivers.amd.pci.hardware_queue import BAR_REGISTERS, DOORBELL_BAR, DOORBELL_BYTES, ringer
 from drivers.amd.ring import Ring
+from drivers.amd.staging import Staging
 from drivers.base.contracts import Param
 from drivers.base.region import MemoryRegion
 
-LAUNCH_GOAL_US, REPLAY_GOAL_US = 5.0, 0.5
+LAUNCH_GOAL_US, REPLAY_GOAL_US, COPY_GOAL_US = 5.0, 0.5, 15.0
 KERNELS = 100
 """Of the replayed graph."""
 CALLS, SAMPLES = 500, 41
@@ -111,7 +112,7 @@ def _leave_unread(ring: Any, doorbell: Callable[[int], None]) -> None:
 
 
 def measure(setup: Setup) -> list[Cost]:
-    """A single launch of a kernel with three buffers, and the share of one in a replayed graph."""
+    """A launch of a kernel with three buffers, the share of one in a replayed graph, a copy."""
     kind = "AQL" if setup.aql else "PM4"
     with alone(setup) as (device, _):
         program = device.load(firmware("smoke", setup.chip))
@@ -127,10 +128,17 @@ def measure(setup: Setup) -> list[Cost]:
         replay = median_us(lambda: graph.replay(values[0]), CALLS) / KERNELS
         patched = median_us(lambda: graph.replay(turn()), CALLS) / KERNELS
         graph.close()
+        staging, host = Staging(device.iface), memoryview(bytearray(BUFFER_BYTES))
+        place = buffers[0].gpu_va
+        copy = median_us(
+            lambda: staging.copy_in(device.copies, place, host, lambda ring, mark: None), CALLS
+        )
+        staging.close()
     return [
         Cost(f"launch, three buffers, {kind}", launch, LAUNCH_GOAL_US),
         Cost(f"kernel of a graph of {KERNELS}, {kind}", replay, REPLAY_GOAL_US),
         Cost(f"... its first buffer changed, {kind}", patched, REPLAY_GOAL_US),
+        Cost(f"{BUFFER_BYTES} bytes through staging, {kind}", copy, COPY_GOAL_US),
     ]
 
 

@@ -1,4 +1,12 @@
-"""One kernel launch as an AQL packet, built once: grid and arguments' address are written anew."""
+"""One kernel launch as an AQL packet, built once: grid and arguments' address are written anew.
+
+Kernels of one queue see each other's results: agent scope, which on a GPU of several L2s also
+writes back what another XCC is to read. What the host, a copy engine or another GPU reads or wrote
+takes system scope: that of `jump`.
+# src: LLVM AMDGPUUsage.rst, "Memory Model GFX942": lines of local memory (RW, snooped) that another
+# src: L2 wrote back are dropped by probes; gmc_v9_0.c gmc_v9_0_get_coherence_flags() maps it so, as
+# src: pci/page_format.py does; ROCm clr rocvirtual.cpp kBarrierPacketReleaseHeader ends a stream
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,8 @@ from typing import Final
 
 from drivers.base.errors import BadArgument
 from queues import aql
-from queues.amd_launch import Block, Kernel, Packer, Words, argument_words
+from queues.amd_launch import Block, Kernel, Packer, Target, Words, argument_words
+from queues.aql import FenceScope
 
 _GRID_WORD: Final = aql.KERNEL_DISPATCH.word("grid_size_x")
 _KERNARG_WORD: Final = aql.KERNEL_DISPATCH.word("kernarg_address")
@@ -36,6 +45,8 @@ class AqlLauncher:
             kernel_object=kernel.descriptor_va,
             private_segment_size=kernel.private_bytes,
             group_segment_size=kernel.group_bytes,
+            acquire=FenceScope.AGENT,
+            release=FenceScope.AGENT,
         )
         grid = [(f"grid_{axis}", _GRID_WORD + at, 1) for at, axis in enumerate("xyz")]
         made.add(words, [*grid, ("kernarg", _KERNARG_WORD, 2)])
@@ -75,9 +86,21 @@ def _items(groups: int, items: int) -> int:
     return groups * items
 
 
-def jump(ib_va: int, nwords: int) -> list[int]:
-    """The packet that runs `nwords` PM4 words which lie at `ib_va`."""
-    return aql.pm4_ib(ib_base=ib_va, ib_size=nwords)
+def jump_slots(target: Target) -> int:
+    """How many packets `jump` makes."""
+    return 1 if target.xccs == 1 else 2
+
+
+def jump(target: Target, ib_va: int, nwords: int) -> bytes:
+    """The packets that run `nwords` PM4 words which lie at `ib_va`.
+
+    Of several XCCs each has an L2, and a RELEASE_MEM that one of them runs for all (`once`) writes
+    its own back: a packet in front lets all do so. The next packet, with its barrier bit, waits.
+    """
+    packets = [aql.pm4_ib(ib_base=ib_va, ib_size=nwords)]
+    if target.xccs > 1:
+        packets.insert(0, aql.barrier_and(acquire=FenceScope.NONE, release=FenceScope.SYSTEM))
+    return b"".join(struct.pack(PACKET_FORMAT, *packet) for packet in packets)
 
 
 PACKET_BYTES: Final = aql.PACKET_BYTES

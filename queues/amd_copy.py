@@ -10,7 +10,7 @@ from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signa
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from queues import sdma
 from queues.amd_contracts import CopyOwner
-from queues.amd_launch import WORD_BYTES
+from queues.amd_launch import WORD_BYTES, Packer, Words
 from queues.sdma import Engine
 
 TIME_OFF = 8
@@ -30,6 +30,36 @@ def zero_packets(engine: Engine, *, dst: int, nbytes: int) -> Iterator[list[int]
     for at in range(0, nbytes, most):
         count = min(nbytes - at, most)
         yield sdma.const_fill(engine, dst_addr=dst + at, src_data=0, count=count)
+
+
+class ReadyCopy:
+    """One copy, the progress behind it and an interrupt, built once: only numbers are written anew.
+
+    `packer.pack_into(memory, at, *values(...))` writes it.
+    """
+
+    __slots__ = ("_slots", "_template", "nbytes", "packer")
+
+    def __init__(self, engine: Engine, progress_va: int, interrupt: Sequence[int]) -> None:
+        made = Words()
+        form = engine.layout("COPY_LINEAR")
+        places = [("count", 1), ("src_addr", 2), ("dst_addr", 2)]
+        copy = sdma.copy_linear(engine, dst_addr=0, src_addr=0, count=1)
+        made.add(copy, [(name, form.word(name), words) for name, words in places])
+        fence = sdma.fence(engine, addr=progress_va, data=0)
+        made.add(fence, [("progress", engine.layout("FENCE").word("data"), 1)])
+        made.add(interrupt)
+        self.packer = Packer(made)
+        self.nbytes, self._template = self.packer.nbytes, self.packer.template
+        self._slots = [self.packer.slots[name] for name, _ in (*places, ("progress", 1))]
+
+    def values(self, *, dst: int, src: int, nbytes: int, progress: int) -> list[bytes | int]:
+        """What is packed for a copy of at most the engine's `copy_max_bytes`."""
+        values = self._template.copy()
+        count_at, src_at, dst_at, progress_at = self._slots
+        values[count_at] = nbytes - 1  # as the field stores it
+        values[src_at], values[dst_at], values[progress_at] = src, dst, progress
+        return values
 
 
 @dataclass(frozen=True, slots=True)

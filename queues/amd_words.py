@@ -9,6 +9,11 @@ from queues.amd_launch import Target
 from queues.pm4 import DataSel, IntSel
 
 FIRST_XCC: Final = 1
+LATE_STAMPS: Final = frozenset({"gfx9"})
+"""Families where a RELEASE_MEM's clock may reach memory behind what a later one writes.
+
+# src: tinygrad ops_amd.py AMDComputeQueue.timestamp(): acquire_mem(), "ensure timestamp is written"
+"""
 TIME_OFF: Final = 8
 """Where a signal's time is, behind its value."""
 
@@ -59,7 +64,10 @@ def notify(target: Target, *, mailbox_va: int, event_id: int) -> list[int]:
 
 
 def signal(target: Target, *, va: int, value: int, mailbox_va: int, event_id: int) -> list[int]:
-    """When everything before is done and visible: time and value of the signal, an interrupt."""
+    """When everything before is done and visible: time and value of the signal, an interrupt.
+
+    Whoever sees the value sees the time, too.
+    """
     done = pm4.release_mem(
         target.flavour,
         addr=va,
@@ -68,4 +76,5 @@ def signal(target: Target, *, va: int, value: int, mailbox_va: int, event_id: in
         caches=target.flavour.release_all,
     )
     ring = notify(target, mailbox_va=mailbox_va, event_id=event_id)
-    return [*timestamp(target, va=va), *once(target, done), *once(target, ring)]
+    settled = acquire(target) if target.flavour.name in LATE_STAMPS else []
+    return [*timestamp(target, va=va), *settled, *once(target, done), *once(target, ring)]

@@ -10,12 +10,13 @@ from boards.amd.cp_launch import launch
 from boards.amd.cp_layouts import INDIRECT_BUFFER
 from boards.amd.cp_pm4 import Processor
 from boards.amd.cp_sync import Caches, apply_caches
-from boards.amd.engine_types import PacketFault
+from boards.amd.engine_types import PacketFault, Scope
 
 _CONDITIONS = 4
 _DEPENDENCIES = 5
 _BUFFER_JUMP = 0xC0020000 | INDIRECT_BUFFER << 8
 _VALID = 1 << 23
+_SCOPES = {at.SCOPE_AGENT: Scope.AGENT, at.SCOPE_SYSTEM: Scope.SYSTEM}
 
 
 class AqlQueue:
@@ -138,12 +139,12 @@ class AqlQueue:
             self._release(self.due)
         scope = bits(header, 10, 9)
         if scope != at.SCOPE_NONE:
-            apply_caches(self.context.waves, Caches(data=True, l2=scope == at.SCOPE_SYSTEM))
+            apply_caches(self.context.waves, Caches(data=True, scope=_SCOPES[scope]))
 
     def _release(self, scope: int) -> None:
         self.due = at.SCOPE_NONE
         if scope != at.SCOPE_NONE:
-            self.context.waves.release(outside=scope == at.SCOPE_SYSTEM)
+            self.context.waves.release(_SCOPES[scope])
 
     def _finish(self, packet: bytes, header: int) -> Progress:
         """Release, and count the completion signal down.

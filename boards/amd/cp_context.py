@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from boards.amd.engine_types import Host, PacketFault, QueueSpec, Space
+from boards.amd.engine_types import Host, PacketFault, QueueSpec, Scope, Space
 from boards.amd.wave_types import Addresses, Strict, Words
 
 LOW32 = 0xFFFFFFFF
@@ -32,13 +32,15 @@ class WaveMemory:
 
     Consecutive dispatches run on different compute units, so they take turns with two data
     caches: what one wrote, the next may read when the processor has waited for the first to end
-    and has invalidated the caches since.
+    and has invalidated the caches since. With `several_l2` the two lie behind different L2s, and
+    neither behind that of the first XCC: so do most workgroups of a dispatch that all XCCs share.
     """
 
-    def __init__(self, space: Space, queue_id: int) -> None:
+    def __init__(self, space: Space, queue_id: int, *, several_l2: bool = False) -> None:
+        self.several_l2 = several_l2
         self._caches = (
-            space.agent(f"waves of queue {queue_id}"),
-            space.agent(f"next waves of queue {queue_id}"),
+            space.agent(f"waves of queue {queue_id}", l2=int(several_l2)),
+            space.agent(f"next waves of queue {queue_id}", l2=2 * several_l2),
         )
         self.data = self._caches[0]
         self.code = space.agent(f"code of queue {queue_id}")
@@ -46,8 +48,8 @@ class WaveMemory:
         """Whether a dispatch was started that nobody has waited for."""
         self.unreleased = False
         """Whether the shared cache may hold what waves wrote: only this GPU sees it."""
-        self._due = False
-        """Whether a release waits for the dispatches in flight to end."""
+        self._due: Scope | None = None
+        """The scope of a release that waits for the dispatches in flight to end."""
         self._filled = False
         self.behind_host = False
         """Whether the caches hold what the host may have changed since: its doorbell came after."""
@@ -69,38 +71,38 @@ class WaveMemory:
         self.in_flight = False
         self.settle()
 
-    def release(self, *, outside: bool = True) -> None:
-        """At the end of all dispatches so far: what they wrote is visible, `outside` too.
+    def release(self, scope: Scope = Scope.SYSTEM) -> None:
+        """At the end of all dispatches so far: what they wrote is visible in this scope.
 
         The processor goes on at once: an acquire of its own before that end comes too early.
         """
-        self._due = True
-        if outside:
+        self._due = scope if self._due is None else max(scope, self._due)
+        if scope is Scope.SYSTEM:
             self.unreleased = False
         if not self.in_flight:
             self.settle()
 
     def settle(self) -> None:
         """Time has passed for others to look: releases that were due have happened."""
-        if self._due:
-            self._due = False
+        if self._due is not None:
+            scope, self._due = self._due, None
             for cache in self._caches:
-                cache.release()
+                cache.release(scope)
 
-    def write_back(self, *, outside: bool = True) -> None:
+    def write_back(self, scope: Scope = Scope.SYSTEM) -> None:
         """Now: what a dispatch that is still running writes is not part of it."""
         if not self.in_flight:
-            self.release(outside=outside)
+            self.release(scope)
 
-    def acquire(self, *, l2: bool) -> None:
+    def acquire(self, scope: Scope) -> None:
         """Invalidate the compute units' caches; ended dispatches have written through them.
 
-        What a copy engine wrote is only seen past the L2.
+        What a copy engine wrote is only seen past the L2, which is the system's scope.
         """
-        self.write_back(outside=False)
+        self.write_back(Scope.L2)
         self._filled = self.behind_host = False
         for cache in self._caches:
-            cache.acquire(l2=l2)
+            cache.acquire(scope)
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         """Elements through the data cache. Raises: MemoryFault."""
@@ -134,6 +136,10 @@ class Context:
     words: tuple[int, ...] = ()
     name: str = ""
     found: set[tuple[str, str]] = field(default_factory=set)
+    copy_bytes_per_s: float = 0.0
+    """How fast a copy engine is; 0: copies take no time."""
+    late_stamps: list[tuple[int, int]] | None = None
+    """Time stamps of RELEASE_MEM on their way to memory, and where to; None: none takes time."""
 
     def fault(self, kind: str, detail: str = "") -> PacketFault:
         """The fault of the current packet, to be raised."""
@@ -175,6 +181,18 @@ class Context:
             self.find("signal decreased", f"{va:#x} was signalled {last}, now {value}")
         self.signals[va] = value
         self.write_int(va, value, nbytes)
+
+    def stamp(self, va: int) -> None:
+        """Write the clock at the end of the pipe: now, or when `stamps_arrive`."""
+        if self.late_stamps is None:
+            self.write_int(va, self.host.ticks(), 8)
+        else:
+            self.late_stamps.append((va, self.host.ticks()))
+
+    def stamps_arrive(self) -> None:
+        """Those on their way are in memory."""
+        while self.late_stamps:
+            self.write_int(*self.late_stamps.pop(0), 8)
 
     def interrupt(self, event_id: int) -> None:
         """Wake whoever waits for the event: the host, which sees only what is written back."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from boards.amd.cp_context import Context, Hung, WaveMemory, bits, join
 from boards.amd.cp_state import State, Stream
+from boards.amd.engine_types import Scope
 
 # src: soc21_enum.h, vega10_enum.h VGT_EVENT_TYPE: end-of-pipe events that carry a time stamp.
 _EOP_EVENTS = {0x04: "CACHE_FLUSH_TS", 0x14: "CACHE_FLUSH_AND_INV_TS", 0x28: "BOTTOM_OF_PIPE_TS"}
@@ -29,12 +30,17 @@ _CHAINED_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What is invalidated, and whether the L2 is written back."""
+    """What is invalidated, in front of whom, and whether the L2 is written back."""
 
     data: bool = False
     code: bool = False
-    l2: bool = False
+    scope: Scope = Scope.L2
     back: bool = False
+
+
+def _reach(*, l2: bool) -> Scope:
+    """How far a packet's invalidation reaches: with the L2 as far as there are caches."""
+    return Scope.SYSTEM if l2 else Scope.L2
 
 
 def caches_nv(context: Context, control: int) -> Caches:
@@ -50,22 +56,27 @@ def caches_nv(context: Context, control: int) -> Caches:
             raise context.fault("unsupported", f"{name}: only whole caches on this board")
     if bits(control, 1, 0) > 1:
         raise context.fault("unsupported", "GLI_INV by range: only the whole cache")
-    return Caches(data, code, bool(control >> GL2_INV & 1), bool(control >> GL2_WB & 1))
+    scope = _reach(l2=bool(control >> GL2_INV & 1))
+    return Caches(data, code, scope, bool(control >> GL2_WB & 1))
 
 
 def apply_caches(waves: WaveMemory, caches: Caches) -> None:
-    """Write back first, then invalidate: what the waves wrote is not lost."""
-    if caches.back:
+    """Write back first, then invalidate: what the waves wrote is not lost.
+
+    Several XCCs run a packet each at its own time: none waits for what the others write back.
+    """
+    if caches.back and not waves.several_l2:
         waves.write_back()
     if caches.data:
-        waves.acquire(l2=caches.l2)
+        waves.acquire(caches.scope)
     if caches.code:
-        waves.code.acquire(l2=caches.l2)
+        waves.code.acquire(caches.scope)
 
 
 def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
     """Make the waves' caches forget, and write the shared one back when asked."""
     context = state.context
+    context.stamps_arrive()
     if join(words[1], words[2] & 0xFF) < _ALL_BYTES_MIN and words[1] != 0xFFFFFFFF:
         raise context.fault("unsupported", "a range: only whole caches on this board")
     if context.host.chip.family == "gfx9":
@@ -73,13 +84,13 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
         caches = Caches(
             data=bool(control >> _TCL1 & 1 and control >> _KCACHE & 1),
             code=bool(control >> _ICACHE & 1),
-            l2=bool(control >> _TC & 1),
+            scope=_reach(l2=bool(control >> _TC & 1)),
             back=bool(control >> _TC_WB & 1),
         )
     else:
         caches = caches_nv(context, words[6])
     apply_caches(context.waves, caches)
-    others = Caches(code=caches.code, l2=caches.l2)
+    others = Caches(code=caches.code, scope=caches.scope)
     for waves in context.all_waves.values():  # the code cache is the compute units', all queues'
         if waves is not context.waves:
             apply_caches(waves, others)
@@ -100,8 +111,8 @@ def release_mem(state: State, words: tuple[int, ...]) -> bool:
         back = control & (_RELEASE_TC_WB | _RELEASE_TC_NC) == _RELEASE_TC_WB
     else:
         back = bool(control & _RELEASE_GL2_WB_NV)
-    if back:
-        context.waves.release()
+    if back and (state.xccs == state.everyone or not context.waves.several_l2):
+        context.waves.release()  # some XCCs write their own L2s back, and not the others'
     data, interrupt = bits(select, 31, 29), bits(select, 26, 24)
     if data > _CLOCK or interrupt > _CONFIRM_ONLY or bits(select, 17, 16) > 1:
         raise context.fault("unsupported", f"data_sel {data}, int_sel {interrupt}")
@@ -122,7 +133,7 @@ def _release_value(context: Context, words: tuple[int, ...], data: int) -> None:
     elif data == _DATA_64:
         context.signal(context.aligned(va, 8), join(words[4], words[5]), 8)
     elif data == _CLOCK:
-        context.write_int(context.aligned(va, 8), context.host.ticks(), 8)
+        context.stamp(context.aligned(va, 8))
 
 
 def event_write(state: State, words: tuple[int, ...]) -> bool:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Protocol
 
 from boards.amd.wave_types import Memory
 
 Version = tuple[int, int, int]
+
+
+class Scope(IntEnum):
+    """Who takes part in a release or an acquire: users of one L2, a whole GPU, everybody."""
+
+    L2, AGENT, SYSTEM = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +79,17 @@ class Space(Memory, Protocol):
     def write(self, va: int, data: bytes) -> None:
         """All of `data` at `va`, any alignment; nothing is written when any byte faults."""
 
-    def agent(self, name: str) -> Space:
+    def agent(self, name: str, *, l2: int = 0) -> Space:
         """The same tables as another agent sees them, through a cache of its own.
 
-        The same name gives the same agent.
+        The same name gives the same agent. `l2` is the L2 behind that cache, of several.
         """
 
-    def release(self) -> None:
-        """What this agent wrote is visible to everybody who acquires from now on."""
+    def release(self, scope: Scope = Scope.SYSTEM) -> None:
+        """What this agent wrote is visible to those in `scope` who acquire from now on."""
 
-    def acquire(self, *, l2: bool = True) -> None:
-        """What this agent has cached is dropped: it sees what others released.
-
-        Without `l2` not the cache that all agents but the copy engines share.
-        """
+    def acquire(self, scope: Scope = Scope.SYSTEM) -> None:
+        """What this agent has cached is dropped: it sees what those in `scope` released."""
 
 
 @dataclass(slots=True)

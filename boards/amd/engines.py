@@ -48,9 +48,16 @@ class Engines:
     """All queues of a process on a GPU, in turn, one packet each."""
 
     def __init__(
-        self, host: Host, strict: Strict | None = None, max_steps: int = _MAX_STEPS
-    ) -> None:
+        self, host: Host, strict: Strict | None = None, max_steps: int = _MAX_STEPS, *,
+        copy_bytes_per_s: float = 0.0, late_stamps: bool = False,
+    ) -> None:  # fmt: skip
+        """`copy_bytes_per_s` is the speed of copy engines, 0 for copies that take no time.
+
+        With `late_stamps` the clock of a RELEASE_MEM is in memory after the next ACQUIRE_MEM, or
+        when the queues next run, and values written behind it are there before.
+        """
         self.host, self.strict, self.max_steps = host, strict or Strict(), max_steps
+        self._late_stamps, self._copy_bytes_per_s = late_stamps, copy_bytes_per_s
         self.hung: set[int] = set()
         """Queues that make no progress: the fault panel puts them here, endless kernels do."""
         self._queues: dict[int, _Running] = {}
@@ -68,10 +75,13 @@ class Engines:
         if spec.kind not in _KINDS:
             raise ValueError(f"no kind of queue is named {spec.kind}; use {', '.join(_KINDS)}")
         own = f"SDMA{spec.engine}" if spec.kind == "sdma" else "CP"
-        waves = self._waves[spec.queue_id] = WaveMemory(space, spec.queue_id)
+        several = spec.kind == "aql" and self.host.chip.xccs > 1
+        waves = WaveMemory(space, spec.queue_id, several_l2=several)
+        self._waves[spec.queue_id] = waves
         context = Context(
             spec, host or self.host, space.agent(own), waves, self._waves, self._signals,
-            self.strict, self.max_steps,
+            self.strict, self.max_steps, copy_bytes_per_s=self._copy_bytes_per_s,
+            late_stamps=[] if self._late_stamps else None,
         )  # fmt: skip
         self._queues[spec.queue_id] = _Running(context, _KINDS[spec.kind](context))
 
@@ -94,6 +104,8 @@ class Engines:
         self._pumping = True
         try:
             moved = False
+            for running in self._queues.values():
+                running.context.stamps_arrive()
             for _ in range(_FOREVER):
                 if not self._round():
                     break

@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from boards.amd import sdma_layouts as layout
+from boards.amd.clock import TICKS_PER_S
 from boards.amd.cp_context import Context, Progress, bits, join
 from boards.amd.cp_pm4 import check_wptr
 from boards.amd.cp_state import Stream
 from boards.amd.sdma_packets import HANDLERS
 
 _IB_ALIGN_BYTES, _IB_ALIGN_DW = 32, 8
+
+
+class Pace:
+    """When copies begin and end: one at a time, each behind its doorbell and the one before."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._rung: list[tuple[int, int]] = []
+        """(write pointer, ticks) of doorbells whose packets were not all run."""
+        self._begin: int | None = None
+        self._free = 0
+
+    def rung(self, wptr: int) -> None:
+        """A doorbell."""
+        if self._context.copy_bytes_per_s:
+            self._rung.append((wptr, self._context.host.ticks()))
+
+    def over(self, nbytes: int, read: int) -> bool:
+        """Whether the copy at `read`, a byte of the ring, has had its time; then its trace."""
+        context = self._context
+        if not context.copy_bytes_per_s:
+            return True
+        if self._begin is None:
+            while len(self._rung) > 1 and self._rung[0][0] <= read:
+                self._rung.pop(0)
+            self._begin = max(self._free, self._rung[0][1])
+        end = self._begin + round(nbytes * TICKS_PER_S / context.copy_bytes_per_s)
+        if context.host.ticks() < end:
+            return False
+        context.host.trace(
+            "copying", queue=context.spec.queue_id, nbytes=nbytes, begin=self._begin, end=end
+        )
+        self._begin, self._free = None, end
+        return True
 
 
 class SdmaQueue:
@@ -22,6 +57,7 @@ class SdmaQueue:
         self.ring = Stream(spec.ring_va, first, spec.ring_bytes // 4, position=first)
         self.buffer: Stream | None = None
         self.wptr = spec.start
+        self.pace = Pace(context)
         self.forms = layout.VERSIONS.get(context.host.chip.sdma[0], {})
 
     def doorbell(self, value: int) -> None:
@@ -31,6 +67,7 @@ class SdmaQueue:
         if value % 4:
             raise self.context.fault("write pointer", f"{value} is in bytes, and no whole dword")
         self.wptr, self.ring.limit = value, value // 4
+        self.pace.rung(value)
 
     @property
     def idle(self) -> bool:
@@ -70,8 +107,10 @@ class SdmaQueue:
             raise context.fault("wrong length", f"{length} words run past the {where}")
         words = context.words = stream.read(context, at, length)
         self._check(form, words)
-        context.host.trace("packet", queue=context.spec.queue_id, op=form.name, va=context.va)
         op = bits(words[0], 7, 0)
+        if op == layout.COPY and not self.pace.over(words[1] + 1, 4 * self.ring.position):
+            return Progress.WAITING
+        context.host.trace("packet", queue=context.spec.queue_id, op=form.name, va=context.va)
         if op == layout.INDIRECT:
             self._indirect(stream, words, at + length)
         elif op == layout.COND_EXE:

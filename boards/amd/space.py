@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from boards.amd.coherence import Coherence, lines_of
+from boards.amd.engine_types import Scope
 from boards.amd.moves import gather, is_dense, scatter
 from boards.amd.pool import LINE_SHIFT, Pool, poison
 from boards.amd.tlb import Run, Tlb
@@ -53,10 +54,13 @@ Agents: TypeAlias = "WeakValueDictionary[str, AgentSpace]"
 class AgentSpace:
     """`Space` of one agent; `agent` gives another one of the same tables."""
 
-    def __init__(self, shared: Shared, name: str, agents: Agents | None = None) -> None:
+    def __init__(
+        self, shared: Shared, name: str, agents: Agents | None = None, l2: int = 0
+    ) -> None:
         self._shared, self.name = shared, name
-        beyond = name.startswith("SDMA")
-        self._number = shared.coherence.agent(f"{shared.prefix}{name}", beyond_l2=beyond)
+        self._beyond = name.startswith("SDMA")
+        gpu = "" if self._beyond else shared.prefix
+        self._number = shared.coherence.agent(f"{shared.prefix}{name}", gpu, l2)
         self._agents: Agents = WeakValueDictionary() if agents is None else agents
         self._agents[name] = self
         """Those of the same tables, for as long as somebody uses them."""
@@ -66,15 +70,15 @@ class AgentSpace:
     def __del__(self) -> None:
         self._shared.coherence.retire(self._number)
 
-    def agent(self, name: str) -> AgentSpace:
+    def agent(self, name: str, *, l2: int = 0) -> AgentSpace:
         found = self._agents.get(name)
-        return found if found is not None else AgentSpace(self._shared, name, self._agents)
+        return found if found is not None else AgentSpace(self._shared, name, self._agents, l2)
 
-    def release(self) -> None:
-        self._shared.coherence.release(self._number)
+    def release(self, scope: Scope = Scope.SYSTEM) -> None:
+        self._shared.coherence.release(self._number, scope)
 
-    def acquire(self, *, l2: bool = True) -> None:
-        self._shared.coherence.acquire(self._number, l2=l2)
+    def acquire(self, scope: Scope = Scope.SYSTEM) -> None:
+        self._shared.coherence.acquire(self._number, scope)
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         if not len(va):
@@ -161,6 +165,8 @@ class AgentSpace:
             off = run.offset + start - run.start
             if run.cached and self._shared.checks.coherence:
                 lines = slice(off >> LINE_SHIFT, (off + count - 1 >> LINE_SHIFT) + 1)
+                if self._beyond:
+                    self._check_dirty(run, lines)
                 self._shared.coherence.wrote(self._number, run.pool, lines)
             part = np.frombuffer(data, np.uint8, count, done)
             run.pool.bytes[off : off + count] = part
@@ -241,6 +247,17 @@ class AgentSpace:
                 "stale read",
                 f"{self.name} reads what {writer} wrote to {self._shared.buffer_at(where)} "
                 "without a release and an acquire in between",
+                f"at {where:#x}",
+            )
+
+    def _check_dirty(self, run: Run, lines: slice) -> None:
+        found = self._shared.coherence.dirty(self._number, run.pool, lines)
+        if found is not None:
+            writer, where = found[0], run.start + found[1] - run.offset
+            self._shared.find(
+                "dirty line",
+                f"{self.name} writes {self._shared.buffer_at(where)}, where a cache still has to "
+                f"write back what {writer} wrote",
                 f"at {where:#x}",
             )
 

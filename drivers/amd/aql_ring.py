@@ -15,7 +15,7 @@ from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
 from drivers.amd.ring import About, AnyLauncher, Ring, Waited, wrong_kind
 from drivers.base.errors import BadArgument
 from queues import amd_words
-from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, PACKET_FORMAT, AqlLauncher, jump
+from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, AqlLauncher, jump, jump_slots
 from queues.amd_launch import Block, Packer, Scratch, Target, progress, words_of
 
 SLOTS: Final = 1024
@@ -32,7 +32,6 @@ SIDE_BYTES: Final = MOST_ARGUMENTS_BYTES + 64
 _TYPE_OFF, _BASE_OFF, _SIZE_OFF, _APERTURES_OFF, _READ_OFF_OFF = 0, 8, 24, 64, 136
 _TMPRING_OFF, _PROPERTIES_OFF = 140, 180
 _READ_ID_OFF: Final = 128
-_PACKET: Final = struct.Struct(PACKET_FORMAT)
 _PROPERTIES: Final = 1 << 1
 """AMD_QUEUE_PROPERTIES_IS_PTR64."""
 _FEATURE_DISPATCH: Final = 1  # src: inc/hsa.h HSA_QUEUE_FEATURE_KERNEL_DISPATCH
@@ -159,22 +158,26 @@ class AqlRing(Ring):
 
     def _write(self, packer: Packer, *, tells: bool = False) -> int:
         """Packets, with the position behind them where they have a hole for it; that position."""
-        put = self.room(1)
-        slot, mark = put % SLOTS, put + 1
+        count = jump_slots(self.target)
+        put = self.room(count)
+        slot, mark = put % SLOTS, put + count
         off, values = slot * SIDE_BYTES, packer.template.copy()
         if packer.slots:
             values[packer.slots["progress"]] = mark
-        packet = jump(self._side_va + off, packer.nwords)
+        packets = jump(self.target, self._side_va + off, packer.nwords)
+        at = slot * PACKET_BYTES
+        until_end = min(len(packets), self.ring_bytes - at)
+        rest = len(packets) - until_end
         if self.put == put:
             packer.pack_into(self._side, off, *values)
             if self.put == put:
-                _PACKET.pack_into(self.bytes, slot * PACKET_BYTES, *packet)
-                if self.put == put:
-                    self.put = self.write_pointer[0] = mark
-                    self.ring_doorbell(put)
-                    if tells:
-                        self.asks(mark)
-                    return mark
+                self.bytes[at : at + until_end] = packets[:until_end]
+                self.bytes[:rest] = packets[until_end:]
+                self.put = self.write_pointer[0] = mark
+                self.ring_doorbell(mark - 1)
+                if tells:
+                    self.asks(mark)
+                return mark
         return self._write(packer, tells=tells)  # a signal handler was here meanwhile
 
     def play(self, packets: memoryview) -> int:

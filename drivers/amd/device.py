@@ -13,7 +13,7 @@ from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
 from drivers.amd.iface import Apertures, Iface, Memory
-from drivers.amd.memory import AmdBuffer
+from drivers.amd.memory import AmdBuffer, Moment
 from drivers.amd.nodes import GpuNode
 from drivers.amd.patience import HANG_S
 from drivers.amd.pm4_ring import Pm4Ring
@@ -71,6 +71,8 @@ class AmdDevice(Queues):
         self._graphs: weakref.WeakSet[GraphMemory] = weakref.WeakSet()
         self._old_scratch: list[Memory] = []
         self._staging: Staging | None = None
+        self._copied = False
+        """Whether a copy queue wrote behind the compute queue's caches, and nobody told it."""
 
     def __repr__(self) -> str:
         return f"AmdDevice({self.name}, {self.arch})"
@@ -130,12 +132,23 @@ class AmdDevice(Queues):
 
     @contextmanager
     def _stager(self) -> Iterator[Staging]:
-        """The memory that host copies go through, for one thread at a time."""
+        """The memory that host copies go through, for one thread at a time.
+
+        A signal handler that copies in the middle of a copy of its thread gets memory of its own.
+        """
         with self.lock:
             if self._staging is None:
                 self._staging = Staging(self.iface)
-        with self._staging.lock:
-            yield self._staging
+        shared = self._staging
+        with shared.lock:
+            staging = Staging(self.iface) if shared.busy else shared
+            staging.busy = True
+            try:
+                yield staging
+            finally:
+                staging.busy = False
+                if staging is not shared:
+                    self.give_back(staging.let_go())
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
         """Programs whose code or descriptor is there."""
@@ -197,12 +210,51 @@ class AmdDevice(Queues):
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""
         va = arguments.copy_va(self, dst, src.nbytes, write=True)
-        self.synchronize()
+        if self._untouched(dst):
+            self._check_runs()
+        else:
+            self.synchronize()
         if src.nbytes:
             with self._stager() as staging:
                 staging.copy_in(self.copies, va, flat(src), self.wait_ring)
             self.stale = True
             self.invalidate_sharers()
+
+    @property
+    def moment(self) -> Moment:
+        """The compute queue, and how much it was given so far."""
+        ring = self.compute
+        return ring, ring.put
+
+    def _untouched(self, dst: Buffer) -> bool:
+        """Whether nothing queued uses a buffer, nor a cache holds lines that its last owner wrote.
+
+        So it is with one allocated behind the last launch, of memory that is new, or whose former
+        users came before a flush that is done. A copy to it need not wait for the compute queue.
+        """
+        if not isinstance(dst, AmdBuffer) or dst.others:
+            return False
+        block, ring = dst.block, self.compute
+        if block is None or dst.since != (ring, ring.put) or not self.copies.idle:
+            return False
+        if block.used is None:
+            return True
+        where, used = block.used
+        return where is ring and used <= self._clean <= ring.done
+
+    def _check_runs(self) -> None:
+        """Without waiting. Raises: UseAfterFree, DeviceFault, why the queue stopped."""
+        if self._closed:
+            self._refuse()
+        if self.compute.broken is not None:
+            raise self.compute.broken.with_traceback(None)
+        self.sleep(0)
+
+    def invalidate_sharers(self) -> None:
+        """Somebody has waited: what other GPUs, and the compute queue here, cache may be older."""
+        super().invalidate_sharers()
+        if self._copied:
+            self.stale, self._copied = True, not self.copies.idle
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         """Copy the start of `src` to host memory, after everything submitted before."""
@@ -287,6 +339,7 @@ class AmdDevice(Queues):
         ring = self.copies
         with ring.lock:
             check()
+            self._copied = True
             ring.emit(packets)
 
     def signal_word(self, signal: Signal) -> int:

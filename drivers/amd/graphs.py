@@ -13,7 +13,7 @@ from drivers.amd.program import AmdProgram
 from drivers.amd.ring import AnyLauncher
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from queues import pm4
-from queues.amd_aql import PACKET_BYTES, PACKET_FORMAT, AqlLauncher, jump
+from queues.amd_aql import PACKET_BYTES, AqlLauncher, jump, jump_slots
 from queues.amd_contracts import Item
 from queues.amd_launch import WORD_BYTES, Launcher
 
@@ -104,6 +104,7 @@ class AqlGraph(GraphMemory):
         self._launchers = {id(item): _aql(item) for item in items if item.program is not None}
         self._partway = False
         """Whether the ring has a part of it alone: nobody replays it now."""
+        self._jumps = jump_slots(device.target)
         super().__init__(device, items)
 
     def size(self, item: Item) -> int:
@@ -115,17 +116,18 @@ class AqlGraph(GraphMemory):
         return 0
 
     def write(self, copy: Copy) -> None:
-        packets, at = memoryview(bytearray(PACKET_BYTES * len(self._items))), 0
-        for number, item in enumerate(self._items):
-            self._put(copy, item, at, packets[number * PACKET_BYTES :])
-            at += self.size(item)
+        slots = [self._jumps if item.program is None else 1 for item in self._items]
+        packets, at, slot = memoryview(bytearray(PACKET_BYTES * sum(slots))), 0, 0
+        for item, count in zip(self._items, slots, strict=True):
+            self._put(copy, item, at, packets[slot * PACKET_BYTES :])
+            at, slot = at + self.size(item), slot + count
         copy.packets = packets
 
     def _put(self, copy: Copy, item: Item, at: int, packet: memoryview) -> None:
         if item.program is None:
             struct.pack_into(f"={len(item.words)}I", copy.view, at, *item.words)
-            jumps = jump(copy.gpu_va + at, len(item.words))
-            struct.pack_into(PACKET_FORMAT, packet, 0, *jumps)
+            jumps = jump(self._device.target, copy.gpu_va + at, len(item.words))
+            packet[: len(jumps)] = jumps
             return
         launcher = self._launchers[id(item)]
         made = launcher.arguments(item.values, item.grid)

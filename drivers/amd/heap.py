@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.iface import Iface, Memory
-from drivers.amd.memory import AmdBuffer, Block, Vram, Wrapped
+from drivers.amd.memory import AmdBuffer, Block, Moment, Vram, Wrapped
 from drivers.amd.signal import AmdSignal, Slots
 from drivers.base.allocator import Allocator, Statistics
 from drivers.base.buffer import checked_size
@@ -66,6 +66,11 @@ class Heap(ABC):
     @abstractmethod
     def given(self) -> int:
         """How much the compute queue was given so far."""
+
+    @property
+    @abstractmethod
+    def moment(self) -> Moment:
+        """The compute queue, and how much it was given so far."""
 
     @abstractmethod
     def reach(self, mark: int) -> None:
@@ -149,8 +154,9 @@ class Heap(ABC):
     def _reclaim(self) -> None:
         """Give back what was returned, unless a queue may still use it.
 
-        Work of the compute queue runs in order, and host copies wait for it: what it may still use
-        can be handed out again to later work, but not be unmapped. Not so when work may overlap.
+        Work of the compute queue runs in order, and host copies wait for what used a block before:
+        what it may still use can be handed out again to later work, but not be unmapped. Not so
+        when work may overlap.
         """
         compute_idle, copy_idle = self.idle
         returned = self._returned
@@ -187,6 +193,7 @@ class Heap(ABC):
 
     def _free(self, home: Home) -> None:
         if isinstance(home, Block):
+            home.used = self.moment
             self._allocator.free(home)
         elif isinstance(home, Wrapped):
             self._wrapped.remove(home)

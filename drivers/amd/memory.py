@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from drivers.amd.iface import Iface, Memory, Use
 from drivers.base.buffer import FreedOnce
@@ -22,22 +22,31 @@ LINE_BYTES: Final = 128
 # src: amdgpu kfd_crat.c, cache_line_size of the L2 of GFX9.4.3, GFX10, GFX11 and GFX12"""
 
 
+Moment: TypeAlias = tuple[object, int]
+"""A compute queue, and how much it had been given. Another queue may have replaced it since."""
+UNKNOWN: Final[Moment] = (None, 0)
+
+
 class Block:
     """Some bytes of a buffer object."""
 
-    __slots__ = ("bo", "gpu_va", "nbytes", "slab")
+    __slots__ = ("bo", "gpu_va", "nbytes", "slab", "used")
 
     def __init__(self, bo: Memory, gpu_va: int, nbytes: int, slab: Slab | None = None) -> None:
         self.bo, self.gpu_va, self.nbytes, self.slab = bo, gpu_va, nbytes, slab
+        self.used: Moment | None = UNKNOWN if slab is not None and slab.used else None
+        """Before which its former owners used it; None: it is fresh from the kernel."""
 
 
 class Slab:
     """A buffer object cut into blocks of one size."""
 
-    __slots__ = ("bo", "count", "free", "size")
+    __slots__ = ("bo", "count", "free", "size", "used")
 
     def __init__(self, bo: Memory, size: int) -> None:
         self.bo, self.size = bo, size
+        self.used = False
+        """Whether some of its free blocks were handed out before."""
         self.count = bo.nbytes // size
         self.free = list(range(self.count - 1, -1, -1))
 
@@ -76,6 +85,7 @@ class Vram:
             block.bo.free()
             return
         slab.free.append((block.gpu_va - slab.bo.gpu_va) // slab.size)
+        slab.used = True
         if len(slab.free) == slab.count:
             self._quiet()
             self._slabs[slab.size].remove(slab)
@@ -95,7 +105,7 @@ class AmdBuffer(FreedOnce):
     A buffer that is dropped without `free` is freed by its finaliser.
     """
 
-    __slots__ = ("__weakref__", "_home", "device", "others", "readonly")
+    __slots__ = ("__weakref__", "_home", "device", "others", "readonly", "since")
 
     def __init__(
         self, device: AmdDevice, nbytes: int, gpu_va: int, home: Block | Wrapped, readonly: bool
@@ -103,11 +113,18 @@ class AmdBuffer(FreedOnce):
         self._home: Block | Wrapped | None = home
         super().__init__(gpu_va, nbytes)
         self.device, self.readonly = device, readonly
+        self.since = device.moment
+        """When it was allocated."""
         self.others: tuple[AmdDevice, ...] = ()
         """Other devices that reach it at the same address."""
 
     def __repr__(self) -> str:
         return f"AmdBuffer({self.nbytes} bytes of {self.device.name})"
+
+    @property
+    def block(self) -> Block | None:
+        """What it is of the card's memory; None for wrapped memory."""
+        return self._home if isinstance(self._home, Block) else None
 
     def view(self) -> memoryview:
         """The bytes of wrapped memory. Raises: Unsupported for memory on the card."""

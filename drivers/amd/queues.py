@@ -133,7 +133,7 @@ class Queues(Heap):
         with ring.lock:
             if ring.broken is not None or not ring.idle:
                 return False
-            ring.emit(zero_packets(ring.engine, dst=va, nbytes=nbytes))
+            ring.emit(zero_packets(ring.engine, dst=va, nbytes=nbytes), interrupt=True)
             mark = ring.put
         self.wait_ring(ring, mark)
         self.stale = True

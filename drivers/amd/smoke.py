@@ -22,7 +22,6 @@ from drivers.base.contracts import Firmware, Param, World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
 from drivers.choice import Choice
-from queues.amd_copy import copy_packets
 
 COPY_BYTES: Final = (1, 3, 64, 4095, 4097, (1 << 20) + 13)
 GUARD_BYTES: Final = 64
@@ -219,11 +218,7 @@ def _engine_copy(device: AmdDevice, ring: CopyRing, number: int) -> str:
     source, target = _filled(device, data), _filled(device, guard)
     device.synchronize()
     with ring.lock:
-        ring.emit(
-            copy_packets(
-                ring.engine, dst=target.gpu_va, src=source.gpu_va, nbytes=ENGINE_BYTES
-            )
-        )  # fmt: skip
+        ring.copy(dst=target.gpu_va, src=source.gpu_va, nbytes=ENGINE_BYTES)
         mark = ring.put
     device.wait_ring(ring, mark)
     same(f"SDMA{number}", _read(device, target), data + guard[ENGINE_BYTES:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from boards.amd.engine_types import Chip, QueueSpec
+from boards.amd.engine_types import Chip, QueueSpec, Scope
 from boards.amd.engines import Engines
 from boards.amd.wave_types import LENIENT, MemoryFault
 from tests.boards.wave_harness import FlatMemory
@@ -46,13 +46,13 @@ class FakeSpace:
     def write(self, va: int, data: bytes) -> None:
         self._place(va, len(data), "write")[:] = np.frombuffer(data, np.uint8)
 
-    def agent(self, name: str) -> FakeSpace:
+    def agent(self, name: str, *, l2: int = 0) -> FakeSpace:
         return FakeSpace(self.memory, self.log, name)
 
-    def release(self) -> None:
+    def release(self, scope: Scope = Scope.SYSTEM) -> None:
         self.log.append(("release", self.name))
 
-    def acquire(self, *, l2: bool = True) -> None:
+    def acquire(self, scope: Scope = Scope.SYSTEM) -> None:
         self.log.append(("acquire", self.name))
 
 

@@ -54,7 +54,7 @@ JUDGED: dict[str, tuple[dict[str, Any], dict[str, str], Change, type[DeviceError
         {"iommu": False, "huge_pages": 0}, PHYSICAL, nothing, OutOfMemory, "nr_hugepages",
     ),
     "physical with too few": (
-        {"iommu": False, "huge_pages": 5}, PHYSICAL, nothing, OutOfMemory, "add 6 to",
+        {"iommu": False, "huge_pages": 6}, PHYSICAL, nothing, OutOfMemory, "add 7 to",
     ),
     "physical, places hidden": (
         {"iommu": False, "privileged": False}, PHYSICAL, nothing, Denied, "pagemap hides",
@@ -95,6 +95,6 @@ def test_the_survey_names_it(name: str) -> None:
 
 def test_the_same_machines_without_it_are_opened() -> None:
     life(machine("gfx1100", **SMALL))
-    board = machine("gfx1100", iommu=False, huge_pages=6)
+    board = machine("gfx1100", iommu=False, huge_pages=7)
     open_over_pci(board, "AQL", **PHYSICAL).close()
     given_back(board)

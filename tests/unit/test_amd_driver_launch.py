@@ -9,7 +9,7 @@ import pytest
 
 from drivers.base.errors import BadArgument, Unsupported
 from queues import pm4
-from queues.amd_aql import AqlLauncher
+from queues.amd_aql import AqlLauncher, jump, jump_slots
 from queues.amd_launch import Kernel, Launcher, Packer, Scratch, Target, Words
 from queues.decode import decode, decoder, words_of
 from queues.packet_layout import Packet
@@ -136,14 +136,14 @@ def test_what_a_launch_cannot_give_is_refused() -> None:
 
 
 def test_an_aql_launch_word_for_word() -> None:
-    """# src: ROCR inc/hsa.h hsa_kernel_dispatch_packet_t"""
+    """Barrier bit, agent scopes. # src: ROCR inc/hsa.h hsa_kernel_dispatch_packet_t"""
     launcher = AqlLauncher(replace(KERNEL, group_bytes=512, private_bytes=32), (64, 1, 1))
     slot, side = bytearray(64), bytearray(32)
     launcher.pack_arguments(side, 0, *ARGUMENTS)
     check(struct.unpack_from("<3QI", side) == tuple(ARGUMENTS))
     launcher.pack_into(slot, 0, *launcher.quick(0x7F00_1230_0040, 7))
     expected = struct.pack(
-        "<6H5I3QQ", 2 | 1 << 8 | 2 << 9 | 2 << 11, 3, 64, 1, 1, 0, 7 * 64, 1, 1, 32, 512,
+        "<6H5I3QQ", 2 | 1 << 8 | 1 << 9 | 1 << 11, 3, 64, 1, 1, 0, 7 * 64, 1, 1, 32, 512,
         KERNEL.descriptor_va, 0x7F00_1230_0040, 0, 0,
     )  # fmt: skip
     check(bytes(slot) == expected, slot.hex())
@@ -164,3 +164,18 @@ def test_a_packer_leaves_holes_of_32_and_64_bits() -> None:
     values[packer.slots["b"]] = 1 << 40
     packer.pack_into(memory, 4, *values)
     check(struct.unpack("<6I", memory) == (0, 7, 2, 0, 256, 5))
+
+
+@pytest.mark.parametrize("xccs", [1, 8])
+def test_a_jump_to_pm4_words_from_an_aql_queue(xccs: int) -> None:
+    """# src: ROCR amd_aql_queue.cpp amd_aql_pm4_ib; inc/hsa.h hsa_barrier_and_packet_t"""
+    target = replace(GFX11, xccs=xccs)
+    system, none = 2 << 11, 0
+    pushed = struct.pack("<HHI7Q", 3 | 1 << 8 | none << 9 | system, 0, 0, *[0] * 7)
+    jumps = struct.pack(
+        "<HH4II8IQ", 1 << 8 | 2 << 9 | system, 1, 0xC0023F00, 0x3456_7000, 0x12, 1 << 23 | 5,
+        0xA, *[0] * 8, 0,
+    )  # fmt: skip
+    expected = (pushed if xccs > 1 else b"") + jumps
+    check(jump(target, 0x12_3456_7000, [0] * 5) == expected)
+    check(jump_slots(target) * 64 == len(expected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 
 from drivers.base.errors import BadArgument, Unsupported
 from queues import sdma
+from queues.amd_copy import ReadyCopy
 from tests.packet_golden import Golden
 from tests.packet_golden_sdma import SDMA
+from tests.support import check
 
 OLD, NAVI, NEW = sdma.CHIPS["gfx942"], sdma.CHIPS["gfx1030"], sdma.CHIPS["gfx1100"]
 
@@ -143,3 +146,19 @@ REFUSED: dict[str, Callable[[], object]] = {
 def test_what_does_not_fit_is_refused(call: Callable[[], object]) -> None:
     with pytest.raises(BadArgument):
         call()
+
+
+@pytest.mark.parametrize(("chip", "uncached"), [("gfx942", 0), ("gfx1100", 3 << 16)])
+def test_a_ready_copy_word_for_word(chip: str, uncached: int) -> None:
+    """# src: sdma_v6_0_0_pkt_open.h COPY_LINEAR, FENCE, TRAP; of 4.4 without a memory type"""
+    engine = sdma.CHIPS[chip]
+    trap = [*sdma.fence(engine, addr=0x7000, data=5), *sdma.trap(int_context=5)]
+    ready = ReadyCopy(engine, 0x12_3456_7890, trap)
+    memory = bytearray(ready.nbytes + 4)
+    for dst, src, nbytes in ((0x7F_0000_1001, 0x55_6677_8899, 1), (64, 128, 1 << 20)):
+        values = ready.values(dst=dst, src=src, nbytes=nbytes, progress=0xFEDC_BA98)
+        ready.packer.pack_into(memory, 4, *values)
+        fence = struct.pack("<IQI", 5 | uncached, 0x12_3456_7890, 0xFEDC_BA98)
+        event = struct.pack("<IQIII", 5 | uncached, 0x7000, 5, 6, 5)
+        expected = struct.pack("<IIIQQ", 1, nbytes - 1, 0, src, dst) + fence + event
+        check(bytes(memory[4:]) == expected, memory.hex())

@@ -13,10 +13,10 @@ from drivers.pci.dma import Grade, check_physical
 from drivers.pci.functions import PciFunction
 from drivers.pci.session import check_grade
 
-LEAST_HUGE_PAGES: Final = 6
+LEAST_HUGE_PAGES: Final = 7
 """What opening a GPU and its first copy take.
 
-# measured: on boards (gfx1100, gfx942), 3 with a PM4 queue, 6 with an AQL queue
+# measured: on boards (gfx1100, gfx942), 4 with a PM4 queue, 7 with an AQL queue
 """
 
 
