@@ -108,6 +108,8 @@ class QueueSpec:
     """Of an SDMA queue: number of the copy engine."""
     start: int = 0
     """Read and write pointer to begin with, in the queue's own units."""
+    trap: tuple[int, int] = (0, 0)
+    """Addresses of the process's own trap handler and of its memory; 0: waves only stop."""
     active: bool = True
     """False while the kernel has it unmapped (percentage 0, evicted): doorbells wait."""
 

@@ -247,9 +247,18 @@ class Process:
         self.device(args.gpu_id).bound()
 
     def set_trap_handler(self, args: SimpleNamespace) -> None:
-        """SET_TRAP_HANDLER. Raises: OSError EINVAL, ESRCH."""
-        if self.device(args.gpu_id).table is None:
+        """SET_TRAP_HANDLER. Raises: OSError EINVAL, ESRCH.
+
+        For all queues, at once: kfd_process_set_trap_handler() writes what the kernel's handler
+        reads. Of a runtime's handler, which sends doorbell numbers, `_exception` is the effect.
+        """
+        device = self.device(args.gpu_id)
+        if device.table is None:
             raise OSError(errno.ESRCH, "the process has no VM here")
+        device.trap = (0, 0) if self.runtime_enabled else (args.tba_addr, args.tma_addr)
+        for queue in self.queues.by_id.values():
+            if queue.device is device:
+                queue.spec.trap = device.trap
 
     def set_cu_mask(self, args: SimpleNamespace) -> None:
         """SET_CU_MASK: checked, and without effect on a board. Raises: OSError EINVAL, EFAULT."""

@@ -34,7 +34,7 @@ class GraphMemory(ABC):
         self._device, self._items = device, items
         self.lock = device.compute.lock
         nbytes = sum(self.size(item) for item in items)
-        bo = device.iface.allocate(max(nbytes, ALIGN_BYTES), Use.SHARED, "graph", host=True)
+        bo = device.iface.allocate(max(nbytes, ALIGN_BYTES), Use.PACKETS, "graph", host=True)
         self._bo: Memory | None = bo
         self.gpu_va, self.nbytes = bo.gpu_va, nbytes
         self.view = bo.view()

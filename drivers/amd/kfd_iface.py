@@ -12,7 +12,8 @@ from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare,
 from drivers.amd.kfd_apertures import read_apertures
 from drivers.amd.kfd_bo import Bo, Gpu, allocate, wrap
 from drivers.amd.kfd_clock import read_clock
-from drivers.amd.kfd_hwqueue import Doorbells, open_queue
+from drivers.amd.kfd_exceptions import Exceptions
+from drivers.amd.kfd_hwqueue import Doorbells, Errors, open_queue
 from drivers.amd.kfd_session import Session, enable_runtime, open_session
 from drivers.amd.kfd_waiting import Events
 from drivers.amd.look import Gpu as Seen
@@ -38,6 +39,7 @@ class KfdIface(Gpu):
     queues_per_engine: int
     clock: GpuClock
     events: Events
+    exceptions: Exceptions
     mailbox_va: int
     event_id: int
 
@@ -71,12 +73,14 @@ class KfdIface(Gpu):
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the kernel's. Nothing is left behind by a failure."""
-        engines = self.node.sdma_engines
-        return open_queue(self, self._doorbells, plan, self._area, engines, prepare)
+        engines, area, told = self.node.sdma_engines, self._area, None
+        if plan.kind == "AQL":
+            told = Errors(self.exceptions, self.mailbox_va, self.event_id)
+        return open_queue(self, self._doorbells, plan, area, engines, prepare, told)
 
     def wait(self, timeout_ms: int) -> Trouble | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
-        return self.events.wait(timeout_ms)
+        return self.events.wait(timeout_ms) or self.exceptions.take()
 
     def apertures(self) -> Apertures:
         """As the kernel tells this process."""
@@ -109,7 +113,7 @@ class KfdIface(Gpu):
 
     def close(self) -> None:
         """Destroy the events, unmap the doorbells; the session stays the process's."""
-        run_all([self._doorbells.close, self.events.close])
+        run_all([self._doorbells.close, self.exceptions.close, self.events.close])
 
 
 def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> KfdIface:
@@ -128,6 +132,9 @@ def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> K
         events = iface.events = Events.open(iface)
         undo.add(events.close)
         iface.mailbox_va, iface.event_id = events.mailbox_va, events.event_id
+        where = events.mailbox_va, events.event_id
+        exceptions = iface.exceptions = Exceptions.open(iface, chip.family.name, *where)
+        undo.add(exceptions.close)
         iface.clock = read_clock(iface)
     return iface
 
