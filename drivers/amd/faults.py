@@ -30,7 +30,7 @@ _LOGGED: Final = (
     "a wave that stopped is in the kernel's log: `dmesg | grep 'sq_intr: error'` "
     "(type 1: illegal instruction, 2: memory violation)"
 )
-"""src: Linux amdkfd/kfd_int_process_v10.c, v11.c print_sq_intr_info_error(), type; v9.c: err_type"""
+"""# src: Linux amdkfd/kfd_int_process_v10.c, v11.c print_sq_intr_info_error(); v9.c: err_type"""
 _RECOVERED: Final = "the queues were replaced and the device can be used; results are lost"
 
 
@@ -175,7 +175,7 @@ _ADVICE: Final = {
     "workgroup too large": "Launch smaller workgroups",
 }
 _TRAP: Final = "s_trap"
-_TRAP_ADVICE: Final = "The kernel stopped itself: 2 is what abort() and failed assertions compile to"
+_TRAP_ADVICE: Final = "The kernel stopped itself: 2 is abort() and failed assertions"
 
 
 def _stopped(device: Device, trouble: Trouble, names: list[str], ring: Ring) -> DeviceFault:
@@ -236,8 +236,8 @@ def hang(device: Device, ring: Ring, *, parked: bool) -> Hang:
         dump=text,
         hint="Signal what it waits for; the queue goes on then"
         if parked
-        else "Look for a loop that does not end, or give kernels more time (AMD_HANG_S, in seconds; "
-        f"0 for no limit); {_LOGGED}; {_RECOVERED}",
+        else "Look for a loop that does not end, or give kernels more time "
+        f"(AMD_HANG_S, in seconds; 0 for no limit); {_LOGGED}; {_RECOVERED}",
     )
 
 

@@ -41,7 +41,7 @@ class Exceptions:
         """Install the handler of a family of chips; without one waits only notice a hang.
 
         The kernel takes the addresses for all queues of the process on this GPU, at any time.
-        # src: kfd_chardev.c kfd_ioctl_set_trap_handler(), kfd_process.c kfd_process_set_trap_handler
+        # src: kfd_chardev.c kfd_ioctl_set_trap_handler(), kfd_process_set_trap_handler()
         """
         handler = HANDLERS.get(family)
         if handler is None:

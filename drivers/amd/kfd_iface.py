@@ -17,7 +17,7 @@ from drivers.amd.kfd_hwqueue import Doorbells, Errors, open_queue
 from drivers.amd.kfd_session import Session, enable_runtime, open_session
 from drivers.amd.kfd_waiting import Events
 from drivers.amd.look import Gpu as Seen
-from drivers.amd.look import look
+from drivers.amd.look import usable
 from drivers.amd.nodes import GpuNode
 from drivers.base.contracts import World
 from drivers.base.errors import Denied, DeviceError, DeviceGone, NotFound, Unsupported
@@ -121,7 +121,7 @@ def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> K
 
     Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel refuses.
     """
-    seen = _chosen(world, index, visible)
+    seen = chosen(world, index, visible)
     chip, area, node = seen.chip, seen.area, seen.node
     if chip is None or area is None:
         raise Unsupported(f"KFD node {node.index} is not supported")
@@ -139,26 +139,27 @@ def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> K
     return iface
 
 
-def _chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> Seen:
+def chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> Seen:
     """The GPU with this number among those that can be opened. Raises: what is in the way."""
-    found = look(world, visible)
-    if found.problem is not None:
-        raise found.problem
-    numbered = [gpu for gpu in found.gpus if gpu.numbered]
-    if index < len(numbered):
-        return numbered[index]
-    left = [gpu for gpu in found.gpus if not gpu.masked]
+    found: list[Seen] = []
+    numbered = 0
+    for gpu in usable(world, visible):
+        if gpu.numbered and numbered == index:
+            return gpu
+        found.append(gpu)
+        numbered += gpu.numbered
+    left = [gpu for gpu in found if not gpu.masked]
     for gpu in left:
         if gpu.supported:
             _refuse_render(world, gpu)
     for gpu in left:
         if gpu.problems:
             raise gpu.problems[0]
-    masked = [f"{gpu.node.pci_address}: {gpu.masked}" for gpu in found.gpus if gpu.masked]
+    masked = [f"{gpu.node.pci_address}: {gpu.masked}" for gpu in found if gpu.masked]
     raise NotFound(
         "; ".join(
             [
-                f"there is no AMD:{index}: KFD manages {len(numbered)} supported GPUs",
+                f"there is no AMD:{index}: KFD manages {numbered} supported GPUs",
                 *masked[:_SHOWN],
             ]
         ),

@@ -2,12 +2,13 @@
 
 The kernel's own handler comes first, saves waves where that is asked for, and jumps to this one
 otherwise, with the program counter and the trap's number in ttmp0 and ttmp1 and STATUS in ttmp12.
-Waves that come here never go on: v0 to v3, which every kernel has, are free. What is stored are four
-words (ttmp0, ttmp1, the exception flags, 1), then the event's id where the kernel looks for it. The wave
-ends halted, in front of a loop that is never run, so that its queue can be saved and destroyed.
+Waves that come here never go on: v0 to v3, which every kernel has, are free. What is stored are
+four words (ttmp0, ttmp1, the exception flags, 1), then the event's id where the kernel looks for
+it. The wave ends halted, in front of a loop that is never run, so that its queue can be saved and
+destroyed.
 
 # src: Linux amdkfd/cwsr_trap_handler_gfx9.asm, gfx10.asm, gfx12.asm L_FETCH_2ND_TRAP; ROCR
-# src: trap_handler.s, trap_handler_gfx12.s: registers at entry, halt, return, parked program counter
+# src: trap_handler.s, trap_handler_gfx12.s: registers at entry, halt, return, parked pc
 # src: words: LLVM 19 MC, for gfx942, gfx1030, gfx1100, gfx1201
 """
 
