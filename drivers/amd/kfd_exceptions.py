@@ -54,7 +54,10 @@ class Exceptions:
             report.view()[: _REPORT.size] = bytes(_REPORT.size)
             text = assemble(handler, report.gpu_va, mailbox_va, event_id)
             code.view()[: len(text)] = text
-            _set(gpu, code.gpu_va, report.gpu_va)
+            where = code.gpu_va, report.gpu_va
+            with gpu.session.lock:
+                _set(gpu, *where)
+                gpu.session.handlers.setdefault(gpu.gpu_id, []).append(where)
             return cls(gpu, handler, [report, code])
 
     def watch(self, page_va: int, page: memoryview) -> None:
@@ -80,13 +83,25 @@ class Exceptions:
         return None
 
     def close(self) -> None:
-        """Remove the handler; every queue is gone."""
+        """Remove the handler; every queue of the device is gone.
+
+        Another device of this process on the same GPU gets its own again.
+        """
         parts, self._parts = self._parts, []
         self._handler, self._report, self._pages = None, memoryview(b""), {}
         if not parts:
             return
-        undo = [] if self._gpu.session.forked else [partial(_set, self._gpu, 0, 0)]
-        run_all([*undo, *(part.free for part in parts)])
+        report, code = parts
+        gone = partial(self._remove, (code.gpu_va, report.gpu_va))
+        steps = [] if self._gpu.session.forked else [gone]
+        run_all([*steps, *(part.free for part in parts)])
+
+    def _remove(self, where: tuple[int, int]) -> None:
+        session = self._gpu.session
+        with session.lock:
+            left = session.handlers[self._gpu.gpu_id]
+            left.remove(where)
+            _set(self._gpu, *(left[-1] if left else (0, 0)))
 
 
 def _set(gpu: Gpu, code_va: int, report_va: int) -> None:
