@@ -7,6 +7,8 @@ uncached memory is not asked about.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from boards.amd.pool import LINE_SHIFT, Pool
@@ -67,6 +69,13 @@ class Coherence:
         """`agent` drops what it has cached, and with `l2` what the shared cache holds."""
         seen = self._seen[agent]
         np.copyto(seen, self._released, where=True if l2 else ~self._beyond_l2)
+        seen[agent] = seen[_HOST] = _ALWAYS
+
+    def share(self, agent: int, others: Sequence[int]) -> None:
+        """`agent` begins with caches that the others have filled: it has seen what all of them have.
+        """
+        seen = self._seen[agent]
+        np.copyto(seen, self._seen[list(others)].min(axis=0))
         seen[agent] = seen[_HOST] = _ALWAYS
 
     def wrote(self, agent: int, pool: Pool, lines: Lines) -> None:

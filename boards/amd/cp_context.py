@@ -32,16 +32,23 @@ class WaveMemory:
 
     Consecutive dispatches run on different compute units, so they take turns with two data
     caches: what one wrote, the next may read when the processor has waited for the first to end
-    and has invalidated the caches since.
+    and has invalidated the caches since. The caches are the compute units', whichever queue fills
+    them: an acquire acts for all queues, and a new queue finds what the others have filled.
     """
 
-    def __init__(self, space: Space, queue_id: int) -> None:
+    def __init__(self, space: Space, queue_id: int, everyone: dict[int, WaveMemory]) -> None:
         self._caches = (
             space.agent(f"waves of queue {queue_id}"),
             space.agent(f"next waves of queue {queue_id}"),
         )
         self.data = self._caches[0]
         self.code = space.agent(f"code of queue {queue_id}")
+        self._everyone = everyone
+        """Those of all queues of the process, by number; this one when it runs."""
+        others = list(everyone.values())
+        for cache in self._caches:
+            cache.share([one for other in others for one in other._caches])
+        self.code.share([other.code for other in others])
         self.in_flight = False
         """Whether a dispatch was started that nobody has waited for."""
         self.unreleased = False
@@ -57,7 +64,9 @@ class WaveMemory:
     def started(self) -> None:
         """A dispatch begins, on the other compute units."""
         self.data = self._caches[self.data is self._caches[0]]
-        self.in_flight = self.unreleased = self._filled = True
+        self.in_flight = self.unreleased = True
+        for waves in self._everyone.values():
+            waves._filled = True
         self.ends.clear()
 
     def rung(self) -> None:
@@ -98,9 +107,15 @@ class WaveMemory:
         What a copy engine wrote is only seen past the L2.
         """
         self.write_back(outside=False)
-        self._filled = self.behind_host = False
-        for cache in self._caches:
-            cache.acquire(l2=l2)
+        for waves in self._everyone.values():
+            waves._filled = waves.behind_host = False
+            for cache in waves._caches:
+                cache.acquire(l2=l2)
+
+    def acquire_code(self, *, l2: bool) -> None:
+        """Invalidate the compute units' instruction caches."""
+        for waves in self._everyone.values():
+            waves.code.acquire(l2=l2)
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         """Elements through the data cache. Raises: MemoryFault."""

@@ -60,7 +60,7 @@ def apply_caches(waves: WaveMemory, caches: Caches) -> None:
     if caches.data:
         waves.acquire(l2=caches.l2)
     if caches.code:
-        waves.code.acquire(l2=caches.l2)
+        waves.acquire_code(l2=caches.l2)
 
 
 def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
@@ -79,10 +79,6 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
     else:
         caches = caches_nv(context, words[6])
     apply_caches(context.waves, caches)
-    others = Caches(code=caches.code, l2=caches.l2)
-    for waves in context.all_waves.values():  # the code cache is the compute units', all queues'
-        if waves is not context.waves:
-            apply_caches(waves, others)
     return True
 
 

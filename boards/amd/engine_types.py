@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from boards.amd.wave_types import Memory
 
@@ -86,6 +86,9 @@ class Space(Memory, Protocol):
 
         Without `l2` not the cache that all agents but the copy engines share.
         """
+
+    def share(self, others: Sequence[Any]) -> None:
+        """This agent's caches are those of the other agents, which may have filled them."""
 
 
 @dataclass(slots=True)

@@ -68,7 +68,7 @@ class Engines:
         if spec.kind not in _KINDS:
             raise ValueError(f"no kind of queue is named {spec.kind}; use {', '.join(_KINDS)}")
         own = f"SDMA{spec.engine}" if spec.kind == "sdma" else "CP"
-        waves = self._waves[spec.queue_id] = WaveMemory(space, spec.queue_id)
+        waves = self._waves[spec.queue_id] = WaveMemory(space, spec.queue_id, self._waves)
         context = Context(
             spec, host or self.host, space.agent(own), waves, self._waves, self._signals,
             self.strict, self.max_steps,
