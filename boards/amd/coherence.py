@@ -72,8 +72,7 @@ class Coherence:
         seen[agent] = seen[_HOST] = _ALWAYS
 
     def share(self, agent: int, others: Sequence[int]) -> None:
-        """`agent` begins with caches that the others have filled: it has seen what all of them have.
-        """
+        """`agent` begins with caches that the others filled: it has seen what all of them have."""
         seen = self._seen[agent]
         np.copyto(seen, self._seen[list(others)].min(axis=0))
         seen[agent] = seen[_HOST] = _ALWAYS

@@ -1,4 +1,4 @@
-"""The words of the trap handler are the instructions written beside them, by LLVM's disassembler."""
+"""LLVM reads the words of the trap handler as the instructions written beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only code and packets are executable for the GPU, of all that the driver allocates through KFD."""
+"""Of all that the driver allocates through KFD only code and packets are executable."""
 
 from __future__ import annotations
 
