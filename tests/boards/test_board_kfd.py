@@ -268,7 +268,8 @@ def test_apertures_and_clocks() -> None:
 @pytest.mark.parametrize(("name", "retries"), [("gfx1100", False), ("gfx942", True)])
 def test_the_xnack_mode_as_with_svm(name: str, retries: bool) -> None:
     """src: kfd_chardev.c kfd_ioctl_set_xnack_mode(): below 0 asks, and noretry is the default."""
-    driver = Driver(name, options=Options(xnack_mode=True, gtt_bytes=32 << 20))
+    options = Options(xnack_mode=True, gtt_bytes=32 << 20)
+    driver = Driver(name, vram_bytes=256 << 20, options=options)
     check(driver.call("set_xnack_mode", -1) == (0,), "ROCr asks this first of all")
     check(driver.call("set_xnack_mode", 0) == (0,))
     if retries:

@@ -103,10 +103,11 @@ def test_an_aql_error_has_its_code(chip: str) -> None:
     """Without queue_inactive_signal the code goes to address 0: a page fault of nobody's."""
     with device_on(chip, "AQL", AMD_HANG_S=LONG_S) as (_, device):
         ring = device.compute
-        check(isinstance(ring, AqlRing))
+        if not isinstance(ring, AqlRing):
+            raise TypeError("not a queue of AQL packets")
         words = (9,) + (0,) * (len(struct.unpack(PACKET_FORMAT, bytes(64))) - 1)
         with ring.lock:
-            ring.play(memoryview(struct.pack(PACKET_FORMAT, *words)))  # type: ignore[attr-defined]
+            ring.play(memoryview(struct.pack(PACKET_FORMAT, *words)))
         with pytest.raises(DeviceFault) as caught:
             device.synchronize()
         check(caught.value.kind == "bad packet", str(caught.value))
