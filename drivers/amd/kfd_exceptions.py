@@ -71,16 +71,22 @@ class Exceptions:
     def take(self) -> Trouble | None:
         """What was reported since the last time; costs a look at memory where nothing was."""
         if self._handler is not None and self._report[_DONE_OFF]:
-            low, high, flags, _ = _REPORT.unpack(self._report)
-            self._report[:] = bytes(_REPORT.size)
-            reason = self._handler.reason(high, flags)
-            if reason:
-                return Trouble(cause=reason, pc=(high << 32 | low) & _PC_MASK)
+            found = self._of_wave(self._handler)
+            if found is not None:
+                return found
         for page in list(self._pages.values()):
             reason = aql_errors.take(page)
             if reason:
                 return Trouble(cause=reason)
         return None
+
+    def _of_wave(self, handler: Handler) -> Trouble | None:
+        """What the handler stored, for one of the threads that wait."""
+        with self._gpu.session.lock:
+            low, high, flags, done = _REPORT.unpack(self._report)
+            self._report[:] = bytes(_REPORT.size)
+        reason = handler.reason(high, flags) if done else ""
+        return Trouble(cause=reason, pc=(high << 32 | low) & _PC_MASK) if reason else None
 
     def close(self) -> None:
         """Remove the handler; every queue of the device is gone.
