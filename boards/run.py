@@ -105,7 +105,10 @@ def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:
         print(f"finding: {finding}", file=stderr)
     for text in bench.watch.notes.values():
         print(f"code: {text}", file=stderr)
-    count = f"{len(findings)} findings" if findings else "no findings"
+    faults = len(bench.watch.reports)
+    counts = [f"{faults} fault{'s' * (faults > 1)}"] if faults else []
+    counts += [f"{len(findings)} findings"] if findings else []
+    count = ", ".join(counts) or "no findings"
     strict = "strict" if setup.strict else "lenient"
     over = "" if setup.iface == "KFD" else f" over {setup.iface}"
     print(f"board {setup.chip}{over} ({strict}): {count}. {NEVER_SILICON}", file=stderr)

@@ -25,7 +25,7 @@ LEAST_DEPTH = 12
 HUGE = 1 << 60
 """Bytes of what is not to be realised."""
 MAX_INPUTS = 32
-"""Values that a kernel reads: each is behind a choice of its own in a concat."""
+"""Values that a kernel reads, and slices of one: each is behind a choice of its own in a concat."""
 MAX_CONE = 4 * MAX_CHAIN
 """Nodes that are searched for one cut."""
 MAX_SHARED_COST = 48
@@ -101,6 +101,8 @@ class _Sizes:
         parts = [part for part in parts if part] or [()]
         joined = (found for part in parts for found in part)
         self._inputs[node] = parts[0] if len(parts) == 1 else tuple(dict.fromkeys(joined))
+        if node.op == "pad" and len(self._inputs[node]) == 1:
+            self._inputs[node] = (node,)  # a choice of its own, also among slices of one value
         depth = max((self._depth[source] for source in below), default=0)
         constant = node.op not in ELEMENTWISE and not depth and not self._inputs[node]
         self._depth[node] = 0 if constant else depth + 1

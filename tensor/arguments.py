@@ -35,6 +35,8 @@ def takes_tensors(function: Callable[P, R]) -> Callable[P, R]:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     wanted = {name: _KINDS[notes[name]] for name in names if notes.get(name) in _KINDS}
     place = f"of {function.__name__.rstrip('_')}"
+    # Python's own TypeErrors say __qualname__: sum_ is xp.sum for who calls it.
+    function.__qualname__ = function.__qualname__.rstrip("_")
     if list(wanted) == [*names[:1]] and code.co_posonlyargcount:
         return cast("Callable[P, R]", _checks_first(function, f"{names[0]} {place}"))
     kinds = [(name, wanted.get(name, object)) for name in names[: code.co_argcount]]

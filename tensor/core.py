@@ -105,6 +105,9 @@ def _inplace(op: str) -> Callable[[Tensor, Operand], Tensor]:
     return method
 
 
+_power = _forward("pow")
+
+
 class Tensor:
     """An n-dimensional array whose elements are computed when they are first looked at."""
 
@@ -318,7 +321,7 @@ class Tensor:
     __truediv__, __rtruediv__ = _forward("div"), _forward("div", True)
     __floordiv__, __rfloordiv__ = _forward("floordiv"), _forward("floordiv", True)
     __mod__, __rmod__, __imod__ = _forward("mod"), _forward("mod", True), _inplace("mod")
-    __pow__, __rpow__, __ipow__ = _forward("pow"), _forward("pow", True), _inplace("pow")
+    __rpow__, __ipow__ = _forward("pow", True), _inplace("pow")
     __and__, __rand__, __iand__ = _forward("and"), _forward("and", True), _inplace("and")
     __or__, __ror__, __ior__ = _forward("or"), _forward("or", True), _inplace("or")
     __xor__, __rxor__, __ixor__ = _forward("xor"), _forward("xor", True), _inplace("xor")
@@ -332,6 +335,11 @@ class Tensor:
     __eq__: Any = _forward("eq")
     __ne__: Any = _forward("ne")
     __hash__: Any = None
+
+    def __pow__(self, other: Operand, modulus: object = None, /) -> Tensor:
+        if modulus is not None:
+            raise TypeError("pow() of a tensor takes no modulus; write x ** y % m")
+        return _power(self, other)
 
     def __matmul__(self, other: object, /) -> Tensor:
         from tensor import products

@@ -11,6 +11,8 @@ is not asked about.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from boards.amd.engine_types import Scope
@@ -50,8 +52,8 @@ class Coherence:
             self._names[number] = name
         else:
             self._names.append(name)
-        if number >= len(self._released):
-            more = len(self._released)
+        if number >= len(self._wrote):
+            more = len(self._wrote)
             self._released = np.pad(self._released, ((0, 0), (0, more)))
             self._wrote = np.pad(self._wrote, (0, more))
             self._seen = np.pad(self._seen, ((0, more), (0, more)))
@@ -88,6 +90,12 @@ class Coherence:
             np.copyto(seen, self._released[Scope.AGENT], where=near & ~beside)
         if scope >= Scope.SYSTEM:
             np.copyto(seen, self._released[Scope.SYSTEM], where=~near)
+        seen[agent] = seen[_HOST] = _ALWAYS
+
+    def share(self, agent: int, others: Sequence[int]) -> None:
+        """`agent` begins with caches that the others filled: it has seen what all of them have."""
+        seen = self._seen[agent]
+        np.copyto(seen, self._seen[list(others)].min(axis=0))
         seen[agent] = seen[_HOST] = _ALWAYS
 
     def wrote(self, agent: int, pool: Pool, lines: Lines) -> None:

@@ -81,7 +81,9 @@ class AqlQueue:
             self._connect()
             progress = self._run(packet, va)
         except PacketFault as fault:
-            self._tell(at.ERRORS.get(fault.kind, at.INVALID_PACKET))
+            # of a PM4 packet in a buffer that one jumps to nothing is known but a stopped queue
+            if not self.in_buffer:
+                self._tell(at.ERRORS.get(fault.kind, at.INVALID_PACKET))
             raise
         except NeedsScratch as needs:
             return self._starve(needs)

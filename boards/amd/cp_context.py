@@ -32,11 +32,16 @@ class WaveMemory:
 
     Consecutive dispatches run on different compute units, so they take turns with two data
     caches: what one wrote, the next may read when the processor has waited for the first to end
-    and has invalidated the caches since. With `several_l2` the two lie behind different L2s, and
-    neither behind that of the first XCC: so do most workgroups of a dispatch that all XCCs share.
+    and has invalidated the caches since. The caches are the compute units', whichever queue fills
+    them: an acquire acts for all queues, and a new queue finds what the others have filled. With
+    `several_l2` the two lie behind different L2s, and neither behind that of the first XCC: so do
+    most workgroups of a dispatch that all XCCs share.
     """
 
-    def __init__(self, space: Space, queue_id: int, *, several_l2: bool = False) -> None:
+    def __init__(
+        self, space: Space, queue_id: int, everyone: dict[int, WaveMemory], *,
+        several_l2: bool = False,
+    ) -> None:  # fmt: skip
         self.several_l2 = several_l2
         self._caches = (
             space.agent(f"waves of queue {queue_id}", l2=int(several_l2)),
@@ -44,6 +49,12 @@ class WaveMemory:
         )
         self.data = self._caches[0]
         self.code = space.agent(f"code of queue {queue_id}")
+        self._everyone = everyone
+        """Those of all queues of the process, by number; this one when it runs."""
+        others = list(everyone.values())
+        for cache in self._caches:
+            cache.share([one for other in others for one in other._caches])
+        self.code.share([other.code for other in others])
         self.in_flight = False
         """Whether a dispatch was started that nobody has waited for."""
         self.unreleased = False
@@ -59,7 +70,9 @@ class WaveMemory:
     def started(self) -> None:
         """A dispatch begins, on the other compute units."""
         self.data = self._caches[self.data is self._caches[0]]
-        self.in_flight = self.unreleased = self._filled = True
+        self.in_flight = self.unreleased = True
+        for waves in self._everyone.values():
+            waves._filled = True
         self.ends.clear()
 
     def rung(self) -> None:
@@ -100,9 +113,15 @@ class WaveMemory:
         What a copy engine wrote is only seen past the L2, which is the system's scope.
         """
         self.write_back(Scope.L2)
-        self._filled = self.behind_host = False
-        for cache in self._caches:
-            cache.acquire(scope)
+        for waves in self._everyone.values():
+            waves._filled = waves.behind_host = False
+            for cache in waves._caches:
+                cache.acquire(scope)
+
+    def acquire_code(self, scope: Scope) -> None:
+        """Invalidate the compute units' instruction caches."""
+        for waves in self._everyone.values():
+            waves.code.acquire(scope)
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         """Elements through the data cache. Raises: MemoryFault."""

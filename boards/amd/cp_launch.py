@@ -5,6 +5,7 @@ from __future__ import annotations
 from boards.amd.clock import NS_PER_TICK
 from boards.amd.cp_context import Context, Hung
 from boards.amd.cp_registers import scratch_wave_bytes, scratch_waves
+from boards.amd.cp_trap import enter
 from boards.amd.engine_types import Chip
 from boards.amd.isa.families import FAMILIES
 from boards.amd.wave import execute
@@ -69,6 +70,7 @@ def launch(context: Context, dispatch: Dispatch) -> None:
         )  # fmt: skip
         if fault.kind == "endless":
             raise Hung(str(fault)) from fault
+        enter(context, dispatch, fault, family)
         raise
     for finding in report.findings:
         host.find(finding.kind, f"queue {context.spec.queue_id}, {finding}")

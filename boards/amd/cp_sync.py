@@ -70,7 +70,7 @@ def apply_caches(waves: WaveMemory, caches: Caches) -> None:
     if caches.data:
         waves.acquire(caches.scope)
     if caches.code:
-        waves.code.acquire(caches.scope)
+        waves.acquire_code(caches.scope)
 
 
 def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
@@ -90,10 +90,6 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
     else:
         caches = caches_nv(context, words[6])
     apply_caches(context.waves, caches)
-    others = Caches(code=caches.code, scope=caches.scope)
-    for waves in context.all_waves.values():  # the code cache is the compute units', all queues'
-        if waves is not context.waves:
-            apply_caches(waves, others)
     return True
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from boards.amd.wave_types import Memory
 
@@ -91,6 +91,9 @@ class Space(Memory, Protocol):
     def acquire(self, scope: Scope = Scope.SYSTEM) -> None:
         """What this agent has cached is dropped: it sees what those in `scope` released."""
 
+    def share(self, others: Sequence[Any]) -> None:
+        """This agent's caches are those of the other agents, which may have filled them."""
+
 
 @dataclass(slots=True)
 class QueueSpec:
@@ -112,6 +115,8 @@ class QueueSpec:
     """Of an SDMA queue: number of the copy engine."""
     start: int = 0
     """Read and write pointer to begin with, in the queue's own units."""
+    trap: tuple[int, int] = (0, 0)
+    """Addresses of the process's own trap handler and of its memory; 0: waves only stop."""
     active: bool = True
     """False while the kernel has it unmapped (percentage 0, evicted): doorbells wait."""
 

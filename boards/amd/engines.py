@@ -76,7 +76,7 @@ class Engines:
             raise ValueError(f"no kind of queue is named {spec.kind}; use {', '.join(_KINDS)}")
         own = f"SDMA{spec.engine}" if spec.kind == "sdma" else "CP"
         several = spec.kind == "aql" and self.host.chip.xccs > 1
-        waves = WaveMemory(space, spec.queue_id, several_l2=several)
+        waves = WaveMemory(space, spec.queue_id, self._waves, several_l2=several)
         self._waves[spec.queue_id] = waves
         context = Context(
             spec, host or self.host, space.agent(own), waves, self._waves, self._signals,

@@ -99,6 +99,8 @@ class Options:
     queue_reset: bool = True
     """A hung queue that is destroyed is reset alone. Linux 6.12 can do so with compute queues of
     gfx9 and gfx10, later kernels with others; False resets the whole GPU instead."""
+    xnack_mode: bool = False
+    """SET_XNACK_MODE answers as with CONFIG_HSA_AMD_SVM, of which the rest is not there."""
     late: bool = False
     """Doorbells start nothing yet: queues run when the process waits for events, sleeps or looks
     at the clock. What a driver reads, reuses or frees without waiting is then seen to be wrong."""

@@ -111,6 +111,8 @@ class Device:
         self.handles: dict[int, Buffer] = {}
         self.mappings: list[Mapping] = []
         self.doorbells: set[int] = set()
+        self.trap = (0, 0)
+        """The process's own trap handler and its memory."""
         self.evicted = False
         """After a page fault: new queues do not run either."""
         self.stale_tlb = False

@@ -43,7 +43,7 @@ class Process:
         self.queues.destroyed_hung = self.reset_queue
         self.events = Events(hardware.clock, self.queues.pump)
         self.memory = Memory(hardware, self.device)
-        self.runtime_enabled = False
+        self.runtime_enabled = self.xnack = False
         self.muted: set[Queue] = set()
         """Queues whose doorbells the fault panel loses."""
         self.alive = True
@@ -247,9 +247,18 @@ class Process:
         self.device(args.gpu_id).bound()
 
     def set_trap_handler(self, args: SimpleNamespace) -> None:
-        """SET_TRAP_HANDLER. Raises: OSError EINVAL, ESRCH."""
-        if self.device(args.gpu_id).table is None:
+        """SET_TRAP_HANDLER. Raises: OSError EINVAL, ESRCH.
+
+        For all queues, at once: kfd_process_set_trap_handler() writes what the kernel's handler
+        reads. Of a runtime's handler, which sends doorbell numbers, `_exception` is the effect.
+        """
+        device = self.device(args.gpu_id)
+        if device.table is None:
             raise OSError(errno.ESRCH, "the process has no VM here")
+        device.trap = (0, 0) if self.runtime_enabled else (args.tba_addr, args.tma_addr)
+        for queue in self.queues.by_id.values():
+            if queue.device is device:
+                queue.spec.trap = device.trap
 
     def set_cu_mask(self, args: SimpleNamespace) -> None:
         """SET_CU_MASK: checked, and without effect on a board. Raises: OSError EINVAL, EFAULT."""
@@ -263,8 +272,22 @@ class Process:
         raise OSError(errno.EPERM, "this kernel has no shared virtual memory")
 
     def set_xnack_mode(self, args: SimpleNamespace) -> None:
-        """SET_XNACK_MODE: the same."""
-        raise OSError(errno.EPERM, "this kernel has no shared virtual memory")
+        """SET_XNACK_MODE: the same, or as with CONFIG_HSA_AMD_SVM. Raises: OSError EPERM, EBUSY.
+
+        src: kfd_chardev.c kfd_ioctl_set_xnack_mode(), kfd_process.c kfd_process_xnack_mode():
+        below 0 asks; retry is off by default (amdgpu_gmc_noretry_set()), and on for gfx942 alone.
+        """
+        if not self.hardware.options.xnack_mode:
+            raise OSError(errno.EPERM, "this kernel has no shared virtual memory")
+        if args.xnack_enabled < 0:
+            args.xnack_enabled = int(self.xnack)
+            return
+        if self.queues.by_id:
+            raise OSError(errno.EBUSY, "the process has queues")
+        wanted = bool(args.xnack_enabled)
+        if wanted and any(gpu.chip.family != "gfx9" for gpu in self.hardware.gpus):
+            raise OSError(errno.EPERM, "a GPU here cannot retry page faults")
+        self.xnack = wanted
 
     def import_dmabuf(self, args: SimpleNamespace) -> None:
         """IMPORT_DMABUF: no file here is a dma-buf. Raises: OSError EINVAL, ENODEV."""

@@ -131,7 +131,7 @@ class Queues:
         spec = QueueSpec(
             queue_id, kind, args.ring_base_address, args.ring_size, args.read_pointer_address,
             args.write_pointer_address, args.eop_buffer_address, args.eop_buffer_size,
-            args.ctx_save_restore_address, args.ctx_save_restore_size, engine,
+            args.ctx_save_restore_address, args.ctx_save_restore_size, engine, trap=device.trap,
             active=bool(args.queue_percentage & 0xFF) and not device.evicted,
         )  # fmt: skip
         return Queue(spec, device, doorbell, sdma=sdma)

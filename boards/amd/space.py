@@ -6,7 +6,7 @@ slices instead of gathers when they are dense.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -79,6 +79,11 @@ class AgentSpace:
 
     def acquire(self, scope: Scope = Scope.SYSTEM) -> None:
         self._shared.coherence.acquire(self._number, scope)
+
+    def share(self, others: Sequence[AgentSpace]) -> None:
+        """See `Space.share`."""
+        if others:
+            self._shared.coherence.share(self._number, [other._number for other in others])
 
     def load(self, va: Addresses, nbytes: int) -> Words:
         if not len(va):

@@ -123,6 +123,7 @@ def files(chips: Sequence[Chip], vram_bytes: int, *, large_bar: bool) -> Files:
     """Every file of a machine with these GPUs, device nodes included."""
     found = {
         "/dev/kfd": b"",
+        "/sys/module/amdgpu/initstate": b"live\n",
         f"{TOPOLOGY}/generation_id": b"2\n",
         f"{TOPOLOGY}/system_properties": b"platform_oem 0\nplatform_id 0\nplatform_rev 1\n",
         **_cpu(chips),

@@ -35,6 +35,7 @@ from boards.amd.wave_start import register_counts, start, waves_per_group
 from boards.amd.wave_state import ACCUMULATORS, Waves
 from boards.amd.wave_strict import Observer
 from boards.amd.wave_touch import Touch, touch
+from boards.amd.wave_trap import bind_trap
 from boards.amd.wave_types import (
     Array,
     Batch,
@@ -306,7 +307,7 @@ def bind(inst: Instruction) -> Run | None:
     if relative is not None:
         return relative
     if inst.encoding[0] == "S":
-        return bind_scalar_float(inst) or bind_scalar(inst)
+        return bind_trap(inst) or bind_scalar_float(inst) or bind_scalar(inst)
     if inst.name.startswith("v_s_"):
         return bind_scalar_float(inst)
     op = operation(inst)

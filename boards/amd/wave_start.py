@@ -115,6 +115,11 @@ def start(
     w.shared_base, w.private_base = dispatch.shared_base, dispatch.private_base
     w.scratch_va, w.scratch_wave_bytes = dispatch.scratch_va, dispatch.scratch_wave_bytes
     w.first_wave = first_group * per_group
+    w.privileged = dispatch.privileged
+    if dispatch.privileged is not None:
+        for register, value in dispatch.privileged.registers.items():
+            w.sgpr[register] = np.uint32(value)
+            filled.append(register)
     return tuple(filled), vectors
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boards.amd.wave_types import Array, Memory, Unmapped, Words
+from boards.amd.wave_types import Array, Memory, Privileged, Unmapped, Words
 
 if TYPE_CHECKING:
     from boards.amd.isa.decode import Instruction
@@ -82,6 +82,8 @@ class Waves:
         self._positions: Array | None = None
         self._positions_of: Array | None = None
         self.observer: Observer | None = None
+        self.privileged: Privileged | None = None
+        """The state of a trap handler, where the waves are one."""
         self.memory: Memory = Unmapped()
         self.first_wave = 0
         self.pc = 0

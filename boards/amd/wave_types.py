@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -106,6 +107,22 @@ class Strict:
 LENIENT = Strict(False, False, False)
 
 
+@dataclass(slots=True)
+class Privileged:
+    """What a trap handler finds, and what it changes."""
+
+    registers: dict[int, int]
+    """Scalar registers by their codes."""
+    flags: int
+    """TRAPSTS, or EXCP_FLAG_PRIV: why the wave trapped."""
+    status: int
+    interrupt: Callable[[int], None]
+    """Sends MSG_INTERRUPT with the low bits of M0."""
+    halts: bool = False
+    returned_to: int = 0
+    """Address that s_rfe_b64 went to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """One kernel launch as the command processor hands it to the compute units."""
@@ -133,6 +150,8 @@ class Dispatch:
     private_base: int = 2 << 48
     max_steps: int = 20_000_000
     """Instructions (of a group of waves) after which the launch counts as endless."""
+    privileged: Privileged | None = None
+    """The one wave is a trap handler, and this its state."""
 
 
 @dataclass(frozen=True, slots=True)

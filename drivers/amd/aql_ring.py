@@ -62,7 +62,7 @@ class AqlRing(Ring):
         self._cell = about.progress().cast("Q")
         self._cell[0] = 0
         self._read = hw.read_pointer
-        self._side_bo = iface.allocate(SLOTS * SIDE_BYTES, Use.SHARED, "arguments", host=True)
+        self._side_bo = iface.allocate(SLOTS * SIDE_BYTES, Use.PACKETS, "arguments", host=True)
         self._side, self._side_va = self._side_bo.view(), self._side_bo.gpu_va
         self.afterwards = (self._side_bo.free,)
         tell = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)

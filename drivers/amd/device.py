@@ -155,7 +155,7 @@ class AmdDevice(Queues):
         return [
             program.name
             for program in list(self._programs)
-            if code_va == program.kernel.code_va or descriptor_va == program.kernel.descriptor_va
+            if program.holds(code_va) or descriptor_va == program.kernel.descriptor_va
         ]
 
     def graph_names(self, va: int) -> list[str]:

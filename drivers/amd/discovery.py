@@ -7,8 +7,10 @@ drivers/gpu/drm/amd/include/soc15_hw_ip.h
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final, TypeAlias
 
 from drivers.amd.chips import Chip, Version
 from drivers.amd.nodes import GpuNode
@@ -95,15 +97,31 @@ def _block(world: World, path: str, hw_id: HwId, die: int, instance: int) -> IpB
     return IpBlock(hw_id, die, instance, version, harvested, _bases(world, path))
 
 
-def read_ip_blocks(world: World, node: GpuNode) -> tuple[IpBlock, ...]:
+Tables: TypeAlias = dict[str, tuple[IpBlock, ...]]
+"""Tables that were read already, by folder: all partitions of a GPU show the same one."""
+CHECKED: Final = (HwId.GC, HwId.SDMA0)
+"""The kinds that `check_chip` looks at."""
+
+
+def read_ip_blocks(
+    world: World, node: GpuNode, kinds: Iterable[HwId] = HwId, tables: Tables | None = None
+) -> tuple[IpBlock, ...]:
     """The blocks a driver asks about, by kind, die and instance.
 
     Raises: NotFound where the kernel shows no discovery table; MalformedInput.
     """
     folder = _folder(world, node)
+    if tables is None:
+        return _read(world, folder, kinds)
+    if folder not in tables:
+        tables[folder] = _read(world, folder, kinds)
+    return tables[folder]
+
+
+def _read(world: World, folder: str, kinds: Iterable[HwId]) -> tuple[IpBlock, ...]:
     return tuple(
         _block(world, f"{folder}/{die}/{hw_id.value}/{instance}", hw_id, die, instance)
-        for hw_id in HwId
+        for hw_id in kinds
         for die in _numbers(world, folder, MAX_DIES)
         for instance in _numbers(world, f"{folder}/{die}/{hw_id.value}", MAX_INSTANCES)
     )
@@ -116,7 +134,7 @@ def usable(blocks: tuple[IpBlock, ...], hw_id: HwId) -> tuple[IpBlock, ...]:
 
 def check_chip(chip: Chip, blocks: tuple[IpBlock, ...]) -> None:
     """The discovery table must name the chip that KFD named. Raises: Unsupported."""
-    for hw_id, known in ((HwId.GC, chip.gc), (HwId.SDMA0, chip.sdma)):
+    for hw_id, known in zip(CHECKED, (chip.gc, chip.sdma), strict=True):
         found = usable(blocks, hw_id)
         if found and all(block.version in known for block in found):
             continue

@@ -26,6 +26,11 @@ _WAITS: Final = {"WAIT_REG_MEM": ("mem_poll_addr", "reference"), "POLL_REGMEM": 
 _FILLERS: Final = frozenset({"NOP", "TYPE2", "INVALID", "PRED_EXEC"})
 SignalAt: TypeAlias = Callable[[int], int | None]
 """The value of the signal at an address, when one is there."""
+_LOGGED: Final = (
+    "a wave that stopped is in the kernel's log: `dmesg | grep 'sq_intr: error'` "
+    "(type 1: illegal instruction, 2: memory violation)"
+)
+"""# src: Linux amdkfd/kfd_int_process_v10.c, v11.c print_sq_intr_info_error(); v9.c: err_type"""
 _RECOVERED: Final = "the queues were replaced and the device can be used; results are lost"
 
 
@@ -38,7 +43,7 @@ class Device(Protocol):
         """Every allocated block."""
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
-        """Programs whose code or descriptor is there."""
+        """Programs whose code holds an address, or whose descriptor is there."""
 
     def graph_names(self, va: int) -> list[str]:
         """Programs of the graph whose packets are there."""
@@ -146,13 +151,14 @@ def _named(device: Device, packet: Packet) -> Iterable[str]:
 
 def fault(device: Device, trouble: Trouble, ring: Ring) -> DeviceFault:
     """The error for what was told; `ring` is the queue that was at work."""
-    names = kernels(device, ring)
+    names = device.program_names(code_va=trouble.pc) if trouble.pc else []
+    names = names or kernels(device, ring)
     if trouble.page is not None:
         return _page_fault(device, trouble.page, names, ring)
     if trouble.reset is not None:
         return _reset(device, trouble.cause, trouble.reset, names, ring)
     if trouble.stopped:
-        return _stopped(device, trouble.cause, names, ring)
+        return _stopped(device, trouble, names, ring)
     return DeviceFault(
         f"{device.name}: uncorrectable error ({trouble.cause}) while {_about(names)} ran",
         kind=trouble.cause,
@@ -165,16 +171,23 @@ _ADVICE: Final = {
     "bad packet": "Report it: this driver made the packet",
     "illegal instruction": "Compile the kernel for this chip, and see that it keeps to its code",
     "memory violation": "Check alignment and local memory (LDS) of the kernel's accesses",
+    "too little scratch": "Report it: this driver gives the queue its scratch",
+    "workgroup too large": "Launch smaller workgroups",
 }
+_TRAP: Final = "s_trap"
+_TRAP_ADVICE: Final = "The kernel stopped itself: 2 is abort() and failed assertions"
 
 
-def _stopped(device: Device, why: str, names: list[str], ring: Ring) -> DeviceFault:
+def _stopped(device: Device, trouble: Trouble, names: list[str], ring: Ring) -> DeviceFault:
+    why, at = trouble.cause, f" near pc {trouble.pc:#x}" if trouble.pc else ""
+    advice = _TRAP_ADVICE if why.startswith(_TRAP) else _ADVICE.get(why, "Report it")
     return DeviceFault(
-        f"{ring.name}: {why} while {_about(names)} ran; it stands at\n{stands_at(device, ring)}\n",
+        f"{ring.name}: {why}{at} while {_about(names)} ran; it stands at\n"
+        f"{stands_at(device, ring)}\n",
         kind=why,
         kernel=names[0] if names else "",
         queue=ring.name,
-        hint=f"{_ADVICE.get(why, 'Report it')}; {_RECOVERED}",
+        hint=f"{advice}; {_RECOVERED}",
     )
 
 
@@ -224,7 +237,7 @@ def hang(device: Device, ring: Ring, *, parked: bool) -> Hang:
         hint="Signal what it waits for; the queue goes on then"
         if parked
         else "Look for a loop that does not end, or give kernels more time "
-        f"(AMD_HANG_S, in seconds; 0 for no limit); {_RECOVERED}",
+        f"(AMD_HANG_S, in seconds; 0 for no limit); {_LOGGED}; {_RECOVERED}",
     )
 
 

@@ -80,7 +80,7 @@ class GraphMemory(ABC):
     def _new(self) -> Copy:
         """The recording once more. Raises: OutOfMemory."""
         size = max(self.nbytes, ALIGN_BYTES)
-        bo = self._device.iface.allocate(size, Use.SHARED, "graph", host=True)
+        bo = self._device.iface.allocate(size, Use.PACKETS, "graph", host=True)
         try:
             copy = Copy(bo)
             self.write(copy)

@@ -25,7 +25,9 @@ class Use(Enum):
     DEVICE = "data that kernels work on"
     CONSTANT = "data that the GPU only reads"
     CODE = "machine code"
-    SHARED = "what both sides write while the other looks: rings, signals, arguments, staging"
+    HOST_CODE = "machine code that the host writes, in its own memory"
+    PACKETS = "rings and other packets that a queue reads, which the host writes"
+    SHARED = "what both sides write while the other looks: signals, arguments, staging"
 
 
 class Memory(Protocol):
@@ -81,6 +83,8 @@ class Trouble:
     """ECC, GPU_HANG, or why a queue stopped: "bad packet", "illegal instruction"..."""
     reset: Reset | None = None
     """None: nothing was reset."""
+    pc: int = 0
+    """Where the wave was that did it; 0 where that is not known. The instruction may be earlier."""
 
     @property
     def stopped(self) -> bool:

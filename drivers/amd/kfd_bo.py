@@ -43,13 +43,17 @@ _ID_BYTES: Final = 4
 
 _CONSTANT = AllocFlag.VRAM | AllocFlag.NO_SUBSTITUTE
 _DEVICE = _CONSTANT | AllocFlag.WRITABLE
+_GTT = AllocFlag.GTT | AllocFlag.NO_SUBSTITUTE | AllocFlag.COHERENT | AllocFlag.UNCACHED
 _FLAGS: Final = {
     Use.CONSTANT: _CONSTANT,
     Use.DEVICE: _DEVICE,
     Use.CODE: _DEVICE | AllocFlag.EXECUTABLE,
-    Use.SHARED: AllocFlag.GTT | AllocFlag.NO_SUBSTITUTE | AllocFlag.WRITABLE
-    | AllocFlag.EXECUTABLE | AllocFlag.COHERENT | AllocFlag.UNCACHED,
-}  # fmt: skip
+    Use.HOST_CODE: _GTT | AllocFlag.EXECUTABLE,
+    # Whether packet processors ask for the right to execute is not documented; known clients give
+    # it. # src: ROCR amd_aql_queue.cpp, ring and pm4_ib_buf_: AllocateExecutable
+    Use.PACKETS: _GTT | AllocFlag.WRITABLE | AllocFlag.EXECUTABLE,
+    Use.SHARED: _GTT | AllocFlag.WRITABLE,
+}
 _HOST: Final = AllocFlag.USERPTR | AllocFlag.WRITABLE | AllocFlag.COHERENT | AllocFlag.UNCACHED
 """Memory that the process has already."""
 

@@ -7,14 +7,17 @@ exactly one page. # src: kfd_queue.c kfd_queue_acquire_buffers()
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from drivers.amd import aql_errors
 from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
 from drivers.amd.cwsr import SaveArea
 from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
 from drivers.amd.iface import Plan, Prepare, Use
 from drivers.amd.kfd_bo import Bo, Gpu, allocate
+from drivers.amd.kfd_exceptions import Exceptions
 from drivers.amd.kfd_memory import MmapType, mmap_offset
 from drivers.amd.kfd_queue import (
     CREATE_QUEUE,
@@ -27,7 +30,7 @@ from drivers.amd.kfd_queue import (
 )
 from drivers.base.contracts import Region
 from drivers.base.errors import MalformedInput
-from drivers.base.undo import Undo
+from drivers.base.undo import Step, Undo, run_all
 
 DOORBELL_SLICE_BYTES: Final = 2 * PAGE_BYTES
 """A process's doorbells of one GPU. # src: kfd_doorbell.c kfd_doorbell_process_slice(), gfx9+"""
@@ -61,6 +64,22 @@ class Doorbells:
             region.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Who hears of the errors of an AQL queue, and the event that its processor raises."""
+
+    exceptions: Exceptions
+    mailbox_va: int
+    event_id: int
+
+    def listen(self, page: Bo) -> Step:
+        """From now on; what ends it."""
+        view = page.view()
+        aql_errors.arm(view, page.gpu_va, self.mailbox_va, self.event_id)
+        self.exceptions.watch(page.gpu_va, view)
+        return partial(self.exceptions.forget, page.gpu_va)
+
+
 def open_queue(
     gpu: Gpu,
     doorbells: Doorbells,
@@ -68,6 +87,7 @@ def open_queue(
     area: SaveArea,
     sdma_engines: int,
     prepare: Prepare | None = None,
+    errors: Errors | None = None,
 ) -> HwQueue:
     """Allocate, `prepare` the pointers' page, create. Nothing is left behind by a failure."""
     with Undo() as undo:
@@ -78,6 +98,10 @@ def open_queue(
             parts.append(part)
         if prepare is not None:
             prepare(parts[1].view(), parts[0])
+        stop: list[Step] = []
+        if errors is not None:
+            stop.append(errors.listen(parts[1]))
+            undo.add(stop[0])
         args = _args(gpu, plan, area, parts)
         args.queue_type = _kind(gpu, plan, sdma_engines)
         CREATE_QUEUE(gpu.world, gpu.session.fd, args)
@@ -85,7 +109,7 @@ def open_queue(
         destroy = partial(_destroy, gpu, queue_id)
         undo.add(destroy)
         doorbell = doorbells.ringer(args.doorbell_offset)
-        return HwQueue(plan, parts, queue_id, doorbell, destroy)
+        return HwQueue(plan, parts, queue_id, doorbell, partial(run_all, [destroy, *stop]))
 
 
 def _kind(gpu: Gpu, plan: Plan, sdma_engines: int) -> QueueType:
@@ -102,12 +126,12 @@ def _kind(gpu: Gpu, plan: Plan, sdma_engines: int) -> QueueType:
 def _needs(plan: Plan, area: SaveArea) -> list[tuple[str, int, Use, bool]]:
     """(name, bytes, use, mapped for the host) of every part."""
     needs = [
-        ("ring", plan.ring_bytes, Use.SHARED, True),
+        ("ring", plan.ring_bytes, Use.PACKETS, True),
         ("pointers", PAGE_BYTES, Use.SHARED, True),
     ]
     if plan.kind in _COMPUTE:
-        needs.append(("EOP buffer", EOP_BYTES, Use.CODE, False))
-        needs.append(("save area", area.total_bytes, Use.CODE, False))
+        needs.append(("EOP buffer", EOP_BYTES, Use.DEVICE, False))
+        needs.append(("save area", area.total_bytes, Use.DEVICE, False))
     return needs
 
 

@@ -12,11 +12,12 @@ from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare,
 from drivers.amd.kfd_apertures import read_apertures
 from drivers.amd.kfd_bo import Bo, Gpu, allocate, wrap
 from drivers.amd.kfd_clock import read_clock
-from drivers.amd.kfd_hwqueue import Doorbells, open_queue
+from drivers.amd.kfd_exceptions import Exceptions
+from drivers.amd.kfd_hwqueue import Doorbells, Errors, open_queue
 from drivers.amd.kfd_session import Session, enable_runtime, open_session
 from drivers.amd.kfd_waiting import Events
 from drivers.amd.look import Gpu as Seen
-from drivers.amd.look import look
+from drivers.amd.look import usable
 from drivers.amd.nodes import GpuNode
 from drivers.base.contracts import World
 from drivers.base.errors import Denied, DeviceError, DeviceGone, NotFound, Unsupported
@@ -38,6 +39,7 @@ class KfdIface(Gpu):
     queues_per_engine: int
     clock: GpuClock
     events: Events
+    exceptions: Exceptions
     mailbox_va: int
     event_id: int
 
@@ -71,12 +73,14 @@ class KfdIface(Gpu):
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the kernel's. Nothing is left behind by a failure."""
-        engines = self.node.sdma_engines
-        return open_queue(self, self._doorbells, plan, self._area, engines, prepare)
+        engines, area, told = self.node.sdma_engines, self._area, None
+        if plan.kind == "AQL":
+            told = Errors(self.exceptions, self.mailbox_va, self.event_id)
+        return open_queue(self, self._doorbells, plan, area, engines, prepare, told)
 
     def wait(self, timeout_ms: int) -> Trouble | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
-        return self.events.wait(timeout_ms)
+        return self.events.wait(timeout_ms) or self.exceptions.take()
 
     def apertures(self) -> Apertures:
         """As the kernel tells this process."""
@@ -109,7 +113,7 @@ class KfdIface(Gpu):
 
     def close(self) -> None:
         """Destroy the events, unmap the doorbells; the session stays the process's."""
-        run_all([self._doorbells.close, self.events.close])
+        run_all([self._doorbells.close, self.exceptions.close, self.events.close])
 
 
 def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> KfdIface:
@@ -117,7 +121,7 @@ def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> K
 
     Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel refuses.
     """
-    seen = _chosen(world, index, visible)
+    seen = chosen(world, index, visible)
     chip, area, node = seen.chip, seen.area, seen.node
     if chip is None or area is None:
         raise Unsupported(f"KFD node {node.index} is not supported")
@@ -128,30 +132,34 @@ def open_kfd(world: World, index: int, visible: Sequence[VisibleList] = ()) -> K
         events = iface.events = Events.open(iface)
         undo.add(events.close)
         iface.mailbox_va, iface.event_id = events.mailbox_va, events.event_id
+        where = events.mailbox_va, events.event_id
+        exceptions = iface.exceptions = Exceptions.open(iface, chip.family.name, *where)
+        undo.add(exceptions.close)
         iface.clock = read_clock(iface)
     return iface
 
 
-def _chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> Seen:
+def chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> Seen:
     """The GPU with this number among those that can be opened. Raises: what is in the way."""
-    found = look(world, visible)
-    if found.problem is not None:
-        raise found.problem
-    numbered = [gpu for gpu in found.gpus if gpu.numbered]
-    if index < len(numbered):
-        return numbered[index]
-    left = [gpu for gpu in found.gpus if not gpu.masked]
+    found: list[Seen] = []
+    numbered = 0
+    for gpu in usable(world, visible):
+        if gpu.numbered and numbered == index:
+            return gpu
+        found.append(gpu)
+        numbered += gpu.numbered
+    left = [gpu for gpu in found if not gpu.masked]
     for gpu in left:
         if gpu.supported:
             _refuse_render(world, gpu)
     for gpu in left:
         if gpu.problems:
             raise gpu.problems[0]
-    masked = [f"{gpu.node.pci_address}: {gpu.masked}" for gpu in found.gpus if gpu.masked]
+    masked = [f"{gpu.node.pci_address}: {gpu.masked}" for gpu in found if gpu.masked]
     raise NotFound(
         "; ".join(
             [
-                f"there is no AMD:{index}: KFD manages {len(numbered)} supported GPUs",
+                f"there is no AMD:{index}: KFD manages {numbered} supported GPUs",
                 *masked[:_SHOWN],
             ]
         ),

@@ -54,6 +54,8 @@ class Session:
         """Addresses of memory that the kernel would not take back: nothing else may be there."""
         self.peeks: list[Callable[[int], int | None]] = []
         """What tells the value of the signal at an address, one of each device."""
+        self.handlers: dict[int, list[tuple[int, int]]] = {}
+        """Code and memory of the trap handlers of every GPU's devices; the last is installed."""
         self.evicted: dict[int, DeviceError] = {}
         """GPUs that run nothing of this process any more, and why."""
         self.forked = False

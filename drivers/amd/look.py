@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from drivers.amd.chips import Chip, chip_of
 from drivers.amd.cwsr import SaveArea, save_area
-from drivers.amd.discovery import IpBlock, check_chip, read_ip_blocks
+from drivers.amd.discovery import (
+    CHECKED,
+    HwId,
+    IpBlock,
+    Tables,
+    check_chip,
+    read_ip_blocks,
+)
 from drivers.amd.nodes import GpuNode, Topology
 from drivers.amd.topology import read_topology
 from drivers.amd.visible import select
@@ -128,8 +135,11 @@ def firmware(world: World, node: GpuNode) -> dict[str, int]:
     return {name: version for name, version in versions.items() if version}
 
 
-def look_at(world: World, node: GpuNode) -> Gpu:
-    """Everything about one GPU. What KFD does not need is a note where it cannot be read."""
+def look_at(world: World, node: GpuNode, tables: Tables | None = None) -> Gpu:
+    """Everything about one GPU. What KFD does not need is a note where it cannot be read.
+
+    With `tables`, only what decides whether it can be used: no firmware, two kinds of blocks.
+    """
     problems: list[DeviceError] = []
     notes: list[DeviceError] = []
     chip, area = None, None
@@ -141,13 +151,13 @@ def look_at(world: World, node: GpuNode) -> Gpu:
     except DeviceError as error:
         problems.append(error)
     try:
-        blocks = read_ip_blocks(world, node)
+        blocks = read_ip_blocks(world, node, HwId if tables is None else CHECKED, tables)
     except DeviceError as error:
         notes.append(error)
     else:
         problems += _contradiction(chip, blocks)
     try:
-        versions = firmware(world, node)
+        versions = firmware(world, node) if tables is None else {}
     except DeviceError as error:
         notes.append(error)
     render = access(world, node.render_path)
@@ -204,6 +214,33 @@ def look(world: World, visible: Sequence[VisibleList] = ()) -> Look:
         for at in [*shown, *sorted(masked)]
     )
     return Look(kfd, gpus, topology.hidden, _others(world, topology))
+
+
+def usable(world: World, visible: Sequence[VisibleList] = ()) -> Iterator[Gpu]:
+    """The same GPUs in the same order, with what opening needs alone, each when it is asked for.
+
+    Raises: NotFound, MalformedInput, Busy (the topology).
+    """
+    topology = read_topology(world, links=False)
+    yield from _usable(world, topology, visible)
+
+
+def _usable(world: World, topology: Topology, visible: Sequence[VisibleList]) -> Iterator[Gpu]:
+    tables: Tables = {}
+    shown, masked = select([node.unique_id for node in topology.gpus], visible)
+    for at in [*shown, *sorted(masked)]:
+        gpu = look_at(world, topology.gpus[at], tables)
+        yield replace(gpu, masked=masked.get(at, ""))
+
+
+def look_briefly(world: World, visible: Sequence[VisibleList] = ()) -> Look:
+    """`look` without links, firmware and GPUs that KFD does not manage: what choosing needs."""
+    kfd = access(world, KFD_PATH)
+    try:
+        topology = read_topology(world, links=False)
+    except DeviceError as error:
+        return Look(kfd, problem=error)
+    return Look(kfd, tuple(_usable(world, topology, visible)), topology.hidden)
 
 
 def _others(world: World, topology: Topology) -> tuple[Unmanaged, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from drivers.amd.look import KFD_PATH, Gpu, Look, access, look
+from drivers.amd.look import KFD_PATH, Gpu, Look, access, look_briefly
 from drivers.base.contracts import World
 from drivers.base.offer import Offer, Passed
 from drivers.choice import VisibleList
@@ -26,7 +26,7 @@ def kfd_offers(world: World, visible: Sequence[VisibleList] = ()) -> Iterator[Of
     if not kfd.ok:
         yield Passed(_WAY, kfd.reason, kfd.advice)
         return
-    yield from offers_of(look(world, visible))
+    yield from offers_of(look_briefly(world, visible))
 
 
 def offers_of(found: Look) -> Iterator[Offer | Passed]:

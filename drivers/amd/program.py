@@ -56,6 +56,11 @@ class AmdProgram:
         self._blocks: dict[tuple[Block, bool], Launcher | AqlLauncher] = {}
         self.launcher = self.for_block((kernel.block, 1, 1))
 
+    def holds(self, va: int) -> bool:
+        """Whether an address, as of an instruction, is in this program's memory."""
+        bo = self._bo
+        return bo is not None and 0 <= va - bo.gpu_va < bo.nbytes
+
     def __getattr__(self, name: str) -> int:
         if name == "gpu_va":
             raise UseAfterFree(

@@ -30,8 +30,8 @@ _MOST_SLOTS = 1 << 10
 _WAVE_LANES = (32, 64)
 
 
-def read_topology(world: World, root: str = ROOT) -> Topology:
-    """The topology at one moment.
+def read_topology(world: World, root: str = ROOT, *, links: bool = True) -> Topology:
+    """The topology at one moment; without `links` nodes have none, and no files of theirs are read.
 
     Raises: NotFound without amdgpu; MalformedInput; Busy when it keeps changing under us.
     """
@@ -43,7 +43,7 @@ def read_topology(world: World, root: str = ROOT) -> Topology:
     for _ in range(_ATTEMPTS):
         before = number_file(world, f"{root}/generation_id", bits=32)
         try:
-            topology = _read(world, root, before)
+            topology = _read(world, root, before, links)
         except NotFound:  # a device left between listing and reading
             if number_file(world, f"{root}/generation_id", bits=32) == before:
                 raise
@@ -56,7 +56,7 @@ def read_topology(world: World, root: str = ROOT) -> Topology:
     )
 
 
-def _read(world: World, root: str, generation: int) -> Topology:
+def _read(world: World, root: str, generation: int, links: bool) -> Topology:
     cpus: list[CpuNode] = []
     gpus: list[GpuNode] = []
     hidden: list[int] = []
@@ -65,7 +65,7 @@ def _read(world: World, root: str, generation: int) -> Topology:
         try:
             gpu_id = number_file(world, f"{folder}/gpu_id", bits=32)
             if gpu_id:
-                gpus.append(_gpu(world, folder, index, gpu_id))
+                gpus.append(_gpu(world, folder, index, gpu_id, links))
             else:
                 cpus.append(_cpu(world, folder, index))
         except Denied:
@@ -142,7 +142,7 @@ def _cpu(world: World, folder: str, index: int) -> CpuNode:
     return CpuNode(index, found.u32("cpu_cores_count"), _banks(world, folder))
 
 
-def _gpu(world: World, folder: str, index: int, gpu_id: int) -> GpuNode:
+def _gpu(world: World, folder: str, index: int, gpu_id: int, links: bool) -> GpuNode:
     found = read_properties(world, f"{folder}/properties")
     node = GpuNode(
         index=index,
@@ -176,8 +176,8 @@ def _gpu(world: World, folder: str, index: int, gpu_id: int) -> GpuNode:
         unique_id=found.optional("unique_id", high=(1 << 64) - 1),
         hive_id=found.optional("hive_id", high=(1 << 64) - 1),
         banks=_banks(world, folder),
-        links=_links(world, f"{folder}/io_links"),
-        peers=_links(world, f"{folder}/p2p_links"),
+        links=_links(world, f"{folder}/io_links") if links else (),
+        peers=_links(world, f"{folder}/p2p_links") if links else (),
     )
     _check(node, found.path)
     return node

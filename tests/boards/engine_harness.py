@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from boards.amd.engine_types import Chip, QueueSpec, Scope
@@ -54,6 +56,9 @@ class FakeSpace:
 
     def acquire(self, scope: Scope = Scope.SYSTEM) -> None:
         self.log.append(("acquire", self.name))
+
+    def share(self, others: Sequence[FakeSpace]) -> None:
+        """Nothing is cached here."""
 
 
 class FakeHost:

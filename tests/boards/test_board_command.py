@@ -120,6 +120,7 @@ def test_a_fault_is_told_with_kernel_wave_code_and_page_walk(tmp_path: Path, chi
     check("global_store_" in arrows[0], arrows[0])
     check("global_load_" in report.split("->")[0], "code in front of the instruction is missing")
     check("address 0x1000, in front of every buffer" in report, report)
+    check(report.splitlines()[-1].startswith(f"board {chip} (strict): 1 fault. "), report)
     check("page walk of 0x1000:" in report and "PDB2 at " in report, report)
 
 

@@ -265,6 +265,29 @@ def test_apertures_and_clocks() -> None:
     fails(errno.EINVAL, driver.call, "set_memory_policy", 0, 0, driver.gpu_ids[0], 2, 0)
 
 
+@pytest.mark.parametrize(("name", "retries"), [("gfx1100", False), ("gfx942", True)])
+def test_the_xnack_mode_as_with_svm(name: str, retries: bool) -> None:
+    """src: kfd_chardev.c kfd_ioctl_set_xnack_mode(): below 0 asks, and noretry is the default."""
+    options = Options(xnack_mode=True, gtt_bytes=32 << 20)
+    driver = Driver(name, vram_bytes=256 << 20, options=options)
+    check(driver.call("set_xnack_mode", -1) == (0,), "ROCr asks this first of all")
+    check(driver.call("set_xnack_mode", 0) == (0,))
+    if retries:
+        driver.call("set_xnack_mode", 1)
+        check(driver.call("set_xnack_mode", -1) == (1,))
+    else:
+        fails(errno.EPERM, driver.call, "set_xnack_mode", 1)
+    driver.create_queue(driver.queue_parts(), 1)
+    fails(errno.EBUSY, driver.call, "set_xnack_mode", 0)
+    check(driver.call("set_xnack_mode", -1) == (int(retries),), "asking is always allowed")
+    fails(errno.EPERM, driver.call, "svm", 4096, 4096, 0, 0)
+
+
+def test_the_module_is_live() -> None:
+    """What rocminfo looks at before anything else."""
+    check(Driver().world.read("/sys/module/amdgpu/initstate") == b"live\n")
+
+
 def _everything(driver: Driver) -> None:
     """Leave one of each kind of object alive."""
     events = Waiting(driver)

@@ -159,6 +159,27 @@ def test_a_kernel_that_another_queue_overwrote_its_input_of_is_found() -> None:
     check("stale read" in m.findings(), "without ACQUIRE_MEM")
 
 
+def test_an_acquire_of_one_queue_acts_for_all() -> None:
+    """Data caches are the compute units', as the instruction caches are."""
+    m = Machine("gfx1100")
+    first, second = m.queue(0), m.queue(0)
+    m.out.region.write(0, bytes(PAGE))
+    m.send(second, m.launch("copy") + m.release(1))
+    m.send(first, m.launch("ids") + m.release(2) + FLUSH + ACQUIRE_NV)
+    m.send(second, m.launch("copy")[len(ACQUIRE_NV) :] + m.release(3))
+    check(m.signal[0] == 3 and m.findings() == [], str(m.world.hardware.findings))
+
+
+def test_a_new_queue_finds_what_others_have_filled() -> None:
+    m = Machine("gfx1100")
+    first = m.queue(0)
+    m.out.region.write(0, bytes(PAGE))
+    m.send(first, m.launch("ids") + m.release(1))
+    second = m.queue(0)
+    m.send(second, m.launch("copy")[len(ACQUIRE_NV) :] + m.release(2))
+    check("stale read" in m.findings(), "its compute units may hold older lines")
+
+
 def test_a_fault_names_the_address_and_the_next_queue_works() -> None:
     m = Machine("gfx1100")
     seen = []

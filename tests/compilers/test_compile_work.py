@@ -83,6 +83,12 @@ def concat(n: int) -> Tensor:
     return xp.concat([source(3) for _ in range(n)])
 
 
+def slices(n: int) -> Tensor:
+    """Pieces of one input behind each other, as a shuffle or a roll leaves them."""
+    x = source(4 * n)
+    return xp.concat([x[4 * i : 4 * i + 4] for i in range(n)])
+
+
 def stack(n: int) -> Tensor:
     return xp.stack([source(3) for _ in range(n)])
 
@@ -156,9 +162,9 @@ def add_up(terms: list[Tensor]) -> Node:
 @pytest.mark.parametrize(
     ("build", "n", "visits"),
     [
-        (concat, 200, 60), (stack, 200, 60), (chain, 2000, 20), (different, 2000, 20),
-        (turns, 1000, 30), (layers, 20, 120), (scaled, 50, 60), (tree, 2000, 60),
-        (crossing, 100, 400), (products, 50, 1200),
+        (concat, 200, 60), (slices, 400, 60), (stack, 200, 60), (chain, 2000, 20),
+        (different, 2000, 20), (turns, 1000, 30), (layers, 20, 120), (scaled, 50, 60),
+        (tree, 2000, 60), (crossing, 100, 400), (products, 50, 1200),
     ],
 )  # fmt: skip
 def test_twice_the_graph_is_twice_the_work(work, build, n, visits):

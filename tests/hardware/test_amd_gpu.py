@@ -31,6 +31,7 @@ from drivers.choice import Choice, choose
 from drivers.world.linux import LinuxWorld
 from tensor import engine
 from tests.boards.driver_harness import add, kernel
+from tests.boards.test_driver_exceptions import patched
 from tests.boards.test_driver_faults import ENDLESS, still_works
 from tests.support import check
 
@@ -125,6 +126,17 @@ def test_a_fault_is_named_and_survived(place: Place) -> None:
             device.synchronize()
         print(fault.value)
         still_works(device, program)
+
+
+def test_an_illegal_instruction_is_named_and_survived(place: Place) -> None:
+    """Through KFD by the driver's own trap handler, which no silicon has run; else by interrupt."""
+    with opened(place) as device:
+        x = device.alloc(256)
+        device.launch(device.load(patched(device.arch, 0xFFFF_FFFF)), [x, x, x, LANES], 1)
+        with pytest.raises(DeviceFault, match="illegal instruction") as fault:
+            device.synchronize()
+        print(fault.value)
+        still_works(device, device.load(add(device.arch)))
 
 
 def test_a_hang_is_told_and_survived(place: Place) -> None:

@@ -64,13 +64,13 @@ USED = sorted(NUMBER[name] for name in (
     "get_version", "acquire_vm", "runtime_enable", "alloc_memory_of_gpu", "map_memory_to_gpu",
     "create_event", "get_clock_counters", "create_queue", "destroy_queue", "destroy_event",
     "free_memory_of_gpu", "unmap_memory_from_gpu", "wait_events",
-    "get_process_apertures_new",
+    "get_process_apertures_new", "set_trap_handler",
 ))  # fmt: skip
 
 
 UNREAD = {NUMBER[name] for name in (
     "acquire_vm", "runtime_enable", "get_clock_counters", "destroy_queue", "destroy_event",
-    "free_memory_of_gpu",
+    "free_memory_of_gpu", "set_trap_handler",
 )}  # fmt: skip
 """What these answer is not used: garbage changes nothing."""
 GARBAGE = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drivers.amd.kfd_iface import _chosen
+from drivers.amd.kfd_iface import chosen
 from drivers.amd.probe import main
 from drivers.base.errors import Denied, NotFound
 from drivers.registry import KINDS_BY_NAME
@@ -112,13 +112,13 @@ def test_a_gpu_whose_render_node_cannot_be_opened_has_no_number(how: str) -> Non
     found = json.loads(main(["--json"], world))["gpus"]
     shown = [(gpu["name"], gpu["state"]) for gpu in found]
     check(shown == [("-", "not usable"), ("AMD:0", "usable")], str(shown))
-    check(_chosen(world, 0).node.render_path == "/dev/dri/renderD136")
+    check(chosen(world, 0).node.render_path == "/dev/dri/renderD136")
     kind, words = {
         "denied": (Denied, "may not be opened"),
         "missing": (NotFound, "does not exist"),
     }[how]
     with pytest.raises(kind, match=f"0000:03:00.0: {first} {words}") as caught:
-        _chosen(world, 1)
+        chosen(world, 1)
     check(bool(caught.value.hint), "what to do")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import pytest
@@ -238,3 +240,24 @@ def test_attention_with_an_empty_axis(queries, keys, inner, outer):
     causal = xp.scaled_dot_product_attention(*given, is_causal=True)
     np.testing.assert_equal(causal.numpy().shape, got.shape)
     check(np.all(np.isfinite(causal.numpy())))
+
+
+def test_a_type_error_says_the_name_that_was_called() -> None:
+    """Python's own message says __qualname__, not the name in `xp`."""
+
+    def call(name: str, **wrong: int) -> None:
+        getattr(xp, name)(xp.asarray([1.0, 2.0]), **wrong)
+
+    with pytest.raises(TypeError, match=r"^sum\(\) got an unexpected keyword argument 'axes'"):
+        call("sum", axes=0)
+    for name in ("all", "any", "max", "min", "abs", "pow", "round"):
+        with pytest.raises(TypeError, match=rf"^{name}\(\) "):
+            call(name, nothing=0)
+
+
+def test_pow_with_a_modulus_says_what_to_write() -> None:
+    x, power = xp.asarray([3.0, 4.0]), cast("Callable[..., object]", pow)
+    with pytest.raises(TypeError, match=r"takes no modulus; write x \*\* y % m"):
+        power(x, 2, 5)
+    np.testing.assert_array_equal((x**2 % 5).numpy(), np.asarray([3.0, 4.0]) ** 2 % 5)
+    np.testing.assert_array_equal(pow(x, 2).numpy(), np.asarray([9.0, 16.0]))

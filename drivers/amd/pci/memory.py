@@ -54,7 +54,10 @@ RIGHTS: Final = {
     Use.CONSTANT: Rights(writable=False, executable=False, uncached=False),
     Use.CODE: Rights(writable=False, executable=True, uncached=False),
     Use.SHARED: Rights(writable=True, executable=False, uncached=True),
+    Use.PACKETS: Rights(writable=True, executable=False, uncached=True),
 }
+_OF_HOST: Final = (Use.SHARED, Use.PACKETS)
+"""Host memory, where the GPU may reach it."""
 
 
 class PciMemory:
@@ -142,7 +145,7 @@ class Memories:
             if filled is not None:
                 return filled
         with self.lock:
-            if use is Use.SHARED and self._dma.grade is not Grade.NONE:
+            if use in _OF_HOST and self._dma.grade is not Grade.NONE:
                 return self._of_host(nbytes, name)
             return self._of_card(nbytes, use, name, host=host or use is Use.CODE)
 
