@@ -61,7 +61,7 @@ class AmdDevice(Queues):
         self.node, self.compilers = iface.node, compilers
         node, chip = iface.node, iface.chip
         target = Target(
-            CHIPS[chip.name], chip.family.architected_scratch, chip.family.privileged, node.num_xcc
+            CHIPS[chip.name], chip.family.architected_scratch, chip.privileged, node.num_xcc
         )
         super().__init__(name, iface, target, apertures, node.vram_bytes, hang_s)
         self.limits = _limits(chip, node)
