@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from boards.amd.isa.decode import Instruction
 from boards.amd.isa.gfx9 import GFX942
-from boards.amd.isa.layout import Layout
+from boards.amd.isa.layout import Bits, Layout
 from boards.amd.isa.table import Entries, table
 
 MAI = table("""
@@ -96,6 +97,11 @@ def _entries(layout: Layout) -> Entries:
     return {**kept, **_MORE.get(layout.name, {})}
 
 
+def _fields(layout: Layout) -> Mapping[str, Bits]:
+    """SVE, which says that SCRATCH takes a vector address, is LDS here."""
+    return {("lds" if name == "sve" else name): bits for name, bits in layout.fields.items()}
+
+
 def _cache_controls(inst: Instruction) -> str:
     return "".join(f" {shown}" for name, shown in _CACHE if inst.fields.get(name))
 
@@ -105,7 +111,10 @@ _MATRIX = {entry.name: matrix_meaning(entry.name) for entry in MAI.values()}
 GFX90A = replace(
     GFX942,
     name="gfx90a",
-    layouts=tuple(replace(layout, entries=_entries(layout)) for layout in GFX942.layouts),
+    layouts=tuple(
+        replace(layout, fields=_fields(layout), entries=_entries(layout))
+        for layout in GFX942.layouts
+    ),
     meanings={**GFX942.meanings, **_MATRIX, "buffer_invl2": "buffer_inv"},
     plain_names=GFX942.plain_names | {"v_madmk_f32", "v_madak_f32"},
     # src: CDNA2 ISA 8.1.8, buffer resource: SWIZZLE_ENABLE; bounds as the stride says
@@ -117,5 +126,4 @@ GFX90A = replace(
     hwregs={number: name for number, name in GFX942.hwregs.items() if number < _XCC_ID},
     flags=_cache_controls,
 )
-"""v_mad_f32 and its forms, which flush denormals, are not executed: compilers that keep them do
-not write them."""
+"""Not executed: v_mad_legacy_f32, and signs that BLGP gives factors of f64."""
