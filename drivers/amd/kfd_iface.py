@@ -19,7 +19,14 @@ from drivers.amd.look import Gpu as Seen
 from drivers.amd.look import look
 from drivers.amd.nodes import GpuNode
 from drivers.base.contracts import World
-from drivers.base.errors import Denied, DeviceError, DeviceGone, NotFound, Unsupported
+from drivers.base.errors import (
+    Denied,
+    DeviceError,
+    DeviceGone,
+    NotFound,
+    OutOfMemory,
+    Unsupported,
+)
 from drivers.base.undo import Undo, run_all
 from drivers.choice import VisibleList
 
@@ -52,8 +59,16 @@ class KfdIface(Gpu):
         self._doorbells = Doorbells(self)
 
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> Bo:
-        """Memory for one use. Raises: OutOfMemory, and what the kernel refuses."""
-        return allocate(self, nbytes, use, name, host=host)
+        """Memory for one use. Raises: OutOfMemory, and what the kernel refuses.
+
+        A processor's GPU whose own memory is used up goes on with the machine's.
+        """
+        try:
+            return allocate(self, nbytes, use, name, host=host)
+        except OutOfMemory:
+            if not self.node.gtt_bytes or use is Use.SHARED:
+                raise
+        return allocate(self, nbytes, use, name, host=host, gtt=True)
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Bo:
         """Whole pages of this process's own memory, at the address where they are."""

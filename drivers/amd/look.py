@@ -11,6 +11,7 @@ from drivers.amd.cwsr import SaveArea, save_area
 from drivers.amd.discovery import IpBlock, check_chip, read_ip_blocks
 from drivers.amd.nodes import GpuNode, Topology
 from drivers.amd.topology import read_topology
+from drivers.amd.unified import with_machine_memory
 from drivers.amd.visible import select
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
@@ -148,6 +149,10 @@ def look_at(world: World, node: GpuNode) -> Gpu:
         problems += _contradiction(chip, blocks)
     try:
         versions = firmware(world, node)
+    except DeviceError as error:
+        notes.append(error)
+    try:
+        node = node if chip is None else with_machine_memory(world, chip, node)
     except DeviceError as error:
         notes.append(error)
     render = access(world, node.render_path)
