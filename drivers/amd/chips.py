@@ -122,6 +122,11 @@ class Chip:
 
     # src: kfd_debug.h kfd_dbg_has_cwsr_workaround(); tinygrad ops_amd.py sets it
     """
+    save_area_fixed: bool = False
+    """Until December 2025 Linux computed, and insisted on, too small a save area for it.
+
+    # src: kfd_queue.c, "drm/amdkfd: bump minimum vgpr size for gfx1151"
+    """
     integrated: bool = False
     """Part of a processor (APU): its memory is the machine's."""
 
@@ -156,7 +161,8 @@ CHIPS: dict[int, Chip] = {
         Chip("gfx1150", RDNA35, 110500, _versions((11, 5, 0)), _versions((6, 1, 0)),
              1024, 0x40000, 0x43, "Radeon 890M, 880M (Strix Point)", integrated=True),
         Chip("gfx1151", RDNA35, 110501, _versions((11, 5, 1)), _versions((6, 1, 1)),
-             1536, 0x60000, 0x4A, "Radeon 8060S, 8050S (Strix Halo)", integrated=True),
+             1536, 0x60000, 0x4A, "Radeon 8060S, 8050S (Strix Halo)",
+             save_area_fixed=True, integrated=True),
         Chip("gfx1200", RDNA4, 120000, _versions((12, 0, 0)), _versions((7, 0, 0)),
              1536, 0x60000, 0x48, "Radeon RX 9060 (Navi 44)"),
         Chip("gfx1201", RDNA4, 120001, _versions((12, 0, 1)), _versions((7, 0, 1)),

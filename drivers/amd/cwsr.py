@@ -39,6 +39,17 @@ class SaveArea:
     """What to allocate for the queue, in one piece: all XCCs and the debugger's part."""
 
 
+SAVE_AREA_ADVICE = (
+    "update the kernel: 6.18.4 or later, or a stable one with the change "
+    '"drm/amdkfd: bump minimum vgpr size for gfx1151"'
+)
+
+
+def small_save_area(chip: Chip, node: GpuNode) -> bool:
+    """Whether the kernel may have too small a size for it: it tells none."""
+    return chip.save_area_fixed and not node.cwsr_size
+
+
 def _align(value: int, to: int) -> int:
     return -(-value // to) * to
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from drivers.amd.chips import Chip
-from drivers.amd.cwsr import SaveArea
+from drivers.amd.cwsr import SAVE_AREA_ADVICE, SaveArea, small_save_area
 from drivers.amd.hwqueue import HwQueue
 from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare, Trouble, Use
 from drivers.amd.kfd_apertures import read_apertures
@@ -87,7 +87,16 @@ class KfdIface(Gpu):
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the kernel's. Nothing is left behind by a failure."""
         engines = self.node.sdma_engines
-        return open_queue(self, self._doorbells, plan, self._area, engines, prepare)
+        try:
+            return open_queue(self, self._doorbells, plan, self._area, engines, prepare)
+        except Unsupported as error:
+            if plan.kind == "SDMA" or not small_save_area(self.chip, self.node):
+                raise
+            raise Unsupported(
+                f"{plan.name}: {self.chip.name} needs a save area of {self._area.total_bytes:#x} "
+                "bytes, and this kernel refuses one of that size",
+                hint=SAVE_AREA_ADVICE,
+            ) from (error.__cause__ or error)
 
     def wait(self, timeout_ms: int) -> Trouble | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""

@@ -113,10 +113,10 @@ class AmdBuffer(FreedOnce):
         return f"AmdBuffer({self.nbytes} bytes of {self.device.name})"
 
     def view(self) -> memoryview:
-        """The bytes of wrapped memory, or of a processor's GPU whose memory is the machine's.
+        """The bytes of wrapped memory, or, to read, of a GPU whose memory is the machine's.
 
-        What kernels wrote is there after `synchronize`; kernels see what the host writes through it
-        from the next `copy_in` of any buffer on. Raises: Unsupported for memory on a card.
+        What kernels wrote is there after `synchronize`. Writing goes through `copy_in`, after which
+        the GPU's caches are told. Raises: Unsupported for memory on a card.
         """
         home = self._home
         if home is None:
@@ -124,9 +124,19 @@ class AmdBuffer(FreedOnce):
         if isinstance(home, Wrapped):
             return home.memory.toreadonly() if self.readonly else home.memory
         if self.device.node.unified:
-            off = self.gpu_va - home.bo.gpu_va
-            return home.bo.view()[off : off + self.nbytes]
+            return self._bytes(home).toreadonly()
         raise Unsupported(f"{self!r} is not visible to the host", hint="copy_out() it")
+
+    def _bytes(self, home: Block) -> memoryview:
+        off = self.gpu_va - home.bo.gpu_va
+        return home.bo.view()[off : off + self.nbytes]
+
+    def host_bytes(self) -> memoryview | None:
+        """What host copies may use instead of a copy engine; None where they need one."""
+        home = self._home
+        if not self.device.node.unified or not isinstance(home, Block):
+            return None
+        return self._bytes(home)
 
     def map_to(self, other: Device) -> int:
         """Let another GPU of this process reach it; the address is the same there."""
@@ -161,9 +171,7 @@ class AmdBuffer(FreedOnce):
 
 def host_bytes(buffer: Buffer) -> memoryview | None:
     """The bytes of a buffer that host copies need no copy engine for; None: they do."""
-    if not isinstance(buffer, AmdBuffer) or not buffer.device.node.unified:
-        return None
-    return buffer.view()
+    return buffer.host_bytes() if isinstance(buffer, AmdBuffer) else None
 
 
 class Wrapped:
