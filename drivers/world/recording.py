@@ -50,8 +50,8 @@ _OPERATIONS: dict[str, str] = {
 }
 """The operations there are, with the type of their results."""
 _BITS = {
-    "read32": 32, "read64": 64, "symbol": 64, "device_number": 64, "owning_group": 32, "open": 31, "mmap": 31,
-    "ioctl_fd": 31, "eventfd": 31,
+    "read32": 32, "read64": 64, "symbol": 64, "device_number": 64, "open": 31, "mmap": 31,
+    "owning_group": 32, "ioctl_fd": 31, "eventfd": 31,
 }  # fmt: skip
 _ERRORS = {
     cls.__name__: cls

@@ -1,4 +1,4 @@
-"""One kernel for each MFMA of gfx942 and gfx90a: every lane loads its registers of A, B, C and stores D."""
+"""A kernel for each MFMA of gfx942 and gfx90a: lanes load registers of A, B, C and store D."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ SHAPES = [
 """Every dense matrix product of gfx942, the mixtures of 8-bit floats once for each type."""
 MFMA = {shape.name: program(shape) for shape in SHAPES}
 SHAPES_90A = [
-    *(s for s in SHAPES if s.a in ("f32", "f16", "bf16", "f64") or s.a == "i8" and s.k == 4),
+    *(s for s in SHAPES if s.a in ("f32", "f16", "bf16", "f64") or (s.a == "i8" and s.k == 4)),
     Mfma(32, 8, 1, "i8", "i32"), Mfma(16, 16, 1, "i8", "i32"), Mfma(32, 2, 2, "bf16"),
     Mfma(16, 2, 4, "bf16"), Mfma(4, 2, 16, "bf16"), Mfma(32, 4, 1, "bf16"), Mfma(16, 8, 1, "bf16"),
 ]  # fmt: skip

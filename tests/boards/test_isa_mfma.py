@@ -1,4 +1,4 @@
-"""Every MFMA of gfx942 and of gfx90a against numpy, with the layouts of AMD's matrix instruction calculator."""
+"""Every MFMA of gfx942 and gfx90a against numpy; layouts: AMD's matrix instruction calculator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""GPUs that are part of a processor: their memory is the machine's, in one total and from both heaps;
-host copies need no copy engine; the save area of gfx1151's larger register file."""
+"""GPUs that are part of a processor: memory of the machine in one total and from both heaps, host
+copies without a copy engine, the save area of gfx1151's larger register file."""
 
 from __future__ import annotations
 
@@ -50,6 +50,12 @@ def sums(device: AmdDevice, values: np.ndarray) -> tuple[Any, Any]:
     return c, a
 
 
+def fill(device: AmdDevice, nbytes: int, held: list[Any]) -> None:
+    """Buffers into `held` until there is no memory left, at most 99."""
+    for _ in range(99):
+        held += [device.alloc(nbytes)]
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_total_is_ttms_limit_where_the_kernel_prefers_system_memory(chip: str) -> None:
     with device_on(chip, options=LITTLE) as (board, device):
@@ -72,8 +78,7 @@ def test_memory_comes_from_both_heaps() -> None:
     values = np.arange(2 * MIB, dtype=np.float32)  # 8 MiB
     held: list[Any] = []
     with pytest.raises(OutOfMemory):
-        for _ in range(99):
-            held.append(device.alloc(values.nbytes))
+        fill(device, values.nbytes, held)
     kinds = {b.va: b.kind for b in board.process.memory.buffers}
     found = [kinds[buffer.gpu_va] for buffer in held]
     check(found == sorted(found, reverse=True) and {"VRAM", "GTT"} == set(found), str(found))
@@ -141,7 +146,7 @@ def test_without_mem_info_the_bank_is_all_that_is_known() -> None:
 @pytest.mark.parametrize("queue", QUEUES)
 def test_a_kernel_with_too_small_a_save_area_is_refused_with_the_reason(queue: str) -> None:
     board = open_board("gfx1151", options=Options(old_save_area=True))
-    with pytest.raises(Unsupported, match="save area of 0x.*update the kernel") as caught:
+    with pytest.raises(Unsupported, match=r"save area of 0x.*update the kernel") as caught:
         open_on(ForeignWorld(board), queue)
     check(isinstance(caught.value.__cause__, OSError), "the kernel's own error is kept")
     check(board.baseline().queues == 0 and not board.findings, str(board.baseline()))

@@ -112,7 +112,7 @@ def test_the_second_stepping_of_mi300() -> None:
 
 
 def test_whose_launches_are_privileged() -> None:
-    # src: kfd_debug.h kfd_dbg_has_cwsr_workaround(): GC 11.0.0 to 11.0.3; the same chip may be 11.0.4
+    # src: kfd_debug.h kfd_dbg_has_cwsr_workaround(): 11.0.0 to 11.0.3
     for chip in CHIPS.values():
         check(chip.privileged == any((11, 0, 0) <= gc <= (11, 0, 3) for gc in chip.gc), chip.name)
 

@@ -11,8 +11,8 @@ from drivers.amd.cwsr import SaveArea, save_area, save_waves
 from drivers.amd.topology import read_topology
 from drivers.base.errors import MalformedInput
 from tests.amd_trees import (
-    GFX942,
     GFX90A,
+    GFX942,
     GFX942_PARTITION,
     GFX950,
     GFX1030,

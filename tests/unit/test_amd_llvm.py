@@ -70,7 +70,9 @@ def test_wmma(arch: str) -> None:
 def test_mfma(arch: str) -> None:
     amd_object.load(amd_llvm.compile_object(amd_kernels.mfma(), arch, NONE), "k", arch)
     said = amd_toolbox.instructions(amd_toolbox.assembly(amd_kernels.mfma(), arch))
-    check(any(re.search("v_mfma_f32_16x16x16_?f16", line) for line in said), "the matrix instruction")
+    check(
+        any(re.search("v_mfma_f32_16x16x16_?f16", line) for line in said), "the matrix instruction"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from boards.amd.isa.table import table
 
 # src: the AMDGPU disassembler of LLVM 19.1.7 (libLLVM C API), asked for every opcode of gfx1201.
 
-SOP2 = table("""
+SOP2 = (
+    table("""
 d1 a1 b1:
     0x00 s_add_co_u32 s_sub_co_u32 s_add_co_i32 s_sub_co_i32 s_add_co_ci_u32 s_sub_co_ci_u32
     s_absdiff_i32 0x08 s_lshl_b32 0x0a s_lshr_b32 0x0c s_ashr_i32 0x0e s_lshl1_add_u32
@@ -25,7 +26,9 @@ d2 a2 b2:
     s_mul_u64
 d2 a1 b1:
     0x2b s_bfm_b64
-""") | scalar_floats.SOP2
+""")
+    | scalar_floats.SOP2
+)
 
 SOPK = table("""
 d1 i:
@@ -40,13 +43,17 @@ d2 i:
     0x14 s_call_b64
 """)
 
-SOP1 = gfx11_scalar.SOP1 | scalar_floats.SOP1 | table("""
+SOP1 = (
+    gfx11_scalar.SOP1
+    | scalar_floats.SOP1
+    | table("""
 d1 a1:
     0x50 s_get_barrier_state
 a1:
     0x4e s_barrier_signal s_barrier_signal_isfirst 0x51 s_barrier_init s_barrier_join 0x57
     s_wakeup_barrier s_sleep_var
 """)
+)
 
 SOPC = gfx11_scalar.SOPC | scalar_floats.SOPC
 

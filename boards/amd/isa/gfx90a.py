@@ -1,4 +1,4 @@
-"""gfx90a (CDNA2): the encodings of gfx942 with other matrix products, and what gfx942 added gone."""
+"""The encodings of gfx90a (CDNA2): gfx942's without what that added, other matrix products."""
 
 # src: "AMD Instinct MI200" (CDNA2) Instruction Set Architecture Reference Guide, chapter 12; the
 # opcodes are LLVM 19.1.7's, and tests/abi compares every decoded text with its disassembler.
