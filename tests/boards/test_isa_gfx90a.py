@@ -68,11 +68,12 @@ def test_forms_with_a_literal() -> None:
     a, b = np.array([2.0, -4.0], np.float32), np.array([1.0, 0.25], np.float32)
     np.testing.assert_array_equal(ran(_MADMK, [a, b]), a * 1.5 + b)
     np.testing.assert_array_equal(ran(_MADAK, [a, b]), a * b + 1.5)
-    texts = [disassemble(decode(GFX90A, [*w, 0, 0, 0], 0)) for w in (_MAD, _MADMK, _MADAK, _MAC)]
-    check(texts[0].split() == "v_mad_f32 v3, v0, v1, v2".split(), texts[0])
-    check(texts[1].split() == "v_madmk_f32 v3, v0, 0x3fc00000, v1".split(), texts[1])
-    check(texts[2].split() == "v_madak_f32 v3, v0, v1, 0x3fc00000".split(), texts[2])
-    check(texts[3].split() == "v_mac_f32_e32 v3, v0, v1".split(), texts[3])
+    words = (_MAD, _MADMK, _MADAK, _MAC)
+    texts = [" ".join(disassemble(decode(GFX90A, [*w, 0, 0, 0], 0)).split()) for w in words]
+    check(texts == [
+        "v_mad_f32 v3, v0, v1, v2", "v_madmk_f32 v3, v0, 0x3fc00000, v1",
+        "v_madak_f32 v3, v0, v1, 0x3fc00000", "v_mac_f32_e32 v3, v0, v1",
+    ], str(texts))  # fmt: skip
 
 
 def test_signs_of_f64_factors_are_refused() -> None:
