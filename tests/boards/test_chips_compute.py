@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import tensor as xp
+from tests import amd_kernels
 from tests.board_option import board_as
+from tests.boards.driver_harness import device_on, get, kernel
 from tests.support import check
 
 DEVICE = "AMD:6"
@@ -38,3 +40,14 @@ def test_sums_and_products(chip: str, queue: str) -> None:
             product(dtype)
         found = [str(finding) for finding in board.findings]
         check(not found, f"the board found {found}")
+
+
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_private_memory(chip: str, queue: str) -> None:
+    """gfx90a's kernels are told where it is in registers, the others' hardware knows."""
+    with device_on(chip, queue) as (_, device):
+        program = device.load(kernel(amd_kernels.scratch(), chip, 64))
+        out = device.alloc(4 * 64)
+        device.launch(program, [out, 5], 1)
+        np.testing.assert_array_equal(get(device, out, "int32"), 25 + np.arange(64))
