@@ -29,6 +29,7 @@ from drivers.world.linux import LinuxWorld
 
 IFACES = ("KFD", "PCI")
 Board = BoardWorld | PciWorld
+_CARD_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Setup:
     """What compute queues read; None for what the chip does best."""
     compiler: str = "LLVM"
     strict: bool = True
-    vram_bytes: int = 1 << 30
+    vram_bytes: int | None = None
+    """None: what a board of the chip has by itself."""
     iface: str = "KFD"
     dma: str = ""
     """AMD_DMA over PCI: "" for what the machine has, "vram" for a machine without an IOMMU."""
@@ -66,7 +68,7 @@ class Setup:
     def options(self) -> Options:
         """How strict the board is."""
         made = Options() if self.strict else lenient()
-        return replace(made, late=self.late, vram_bytes=self.vram_bytes)
+        return replace(made, late=self.late)
 
 
 def lenient() -> Options:
@@ -141,7 +143,7 @@ def _over_kfd(setup: Setup) -> Board:
 def _over_pci(setup: Setup) -> Board:
     options = MachineOptions(
         gpus=setup.gpus,
-        vram_bytes=setup.vram_bytes,
+        vram_bytes=setup.vram_bytes or _CARD_BYTES,
         iommu=setup.dma.upper() in ("", "IOMMU"),
         function=setup.function,
         strictness=setup.options(),

@@ -53,15 +53,18 @@ _WMMA12: Final = _words(
 )
 _MFMA: Final = _words(
     "mfma.f32.32x32x8f16 mfma.f32.16x16x16f16 mfma.f32.32x32x8bf16.1k mfma.f32.16x16x16bf16.1k"
-    " mfma.f32.16x16x4f32 mfma.f32.32x32x2f32 mfma.f64.16x16x4f64 mfma.i32.16x16x32.i8"
-    " mfma.i32.32x32x16.i8"
+    " mfma.f32.16x16x4f32 mfma.f32.32x32x2f32 mfma.f64.16x16x4f64"
 )
+_MFMA_90A: Final = _MFMA | _words("mfma.i32.16x16x16i8 mfma.i32.32x32x8i8")
+_MFMA_940: Final = _MFMA | _words("mfma.i32.16x16x32.i8 mfma.i32.32x32x16.i8")
 _OWN: Final[Mapping[str, frozenset[str]]] = {
     "RDNA2": _RDNA | _DOT,
     "RDNA3": _RDNA | _DOT11 | _WMMA11,
+    "RDNA3.5": _RDNA | _DOT11 | _WMMA11,
     "RDNA4": _RDNA | _DOT11 | _WMMA12,
-    "CDNA3": _DOT | _MFMA,
-    "CDNA4": _DOT | _MFMA,
+    "CDNA2": _DOT | _MFMA_90A,
+    "CDNA3": _DOT | _MFMA_940,
+    "CDNA4": _DOT | _MFMA_940,
 }
 """By chip family: what not every chip has. # src: LLVM IntrinsicsAMDGPU.td, AMDGPU.td features"""
 

@@ -35,7 +35,10 @@ class Generation:
     """Wave width -> registers a step of RSRC1.vgprs stands for.
     # src: LLVM AMDGPUUsage, compute_pgm_rsrc1 GRANULATED_WORKITEM_VGPR_COUNT"""
     llvm_major: int
-    """The first LLVM that knows all of its chips. # src: llvm/docs/ReleaseNotes 11, 15, 18, 20"""
+    """The first LLVM that knows all of its chips.
+
+    # src: llvm/docs/ReleaseNotes 11, 13, 15, 18, 20; gfx1150 and gfx1151: GCNProcessors.td of 17
+    """
     matrix: str = ""
     """Which matrix intrinsics it has: "wmma11", "wmma12", "mfma" or ""."""
 
@@ -47,7 +50,9 @@ _RDNA_GRANULE: Final = {32: 8, 64: 4}
 GENERATIONS: Final[Mapping[str, Generation]] = {
     "RDNA2": Generation("gfx10", _RDNA_FEATURES, (32, 64), _RDNA_GRANULE, 11),
     "RDNA3": Generation("gfx11", _RDNA_FEATURES, (32, 64), _RDNA_GRANULE, 15, "wmma11"),
+    "RDNA3.5": Generation("gfx11", _RDNA_FEATURES, (32, 64), _RDNA_GRANULE, 17, "wmma11"),
     "RDNA4": Generation("gfx12", _RDNA_FEATURES, (32, 64), _RDNA_GRANULE, 18, "wmma12"),
+    "CDNA2": Generation("gfx9", _CDNA_FEATURES, (64,), {64: 8}, 13, "mfma"),
     "CDNA3": Generation("gfx9", _CDNA_FEATURES, (64,), {64: 8}, 17, "mfma"),
     "CDNA4": Generation("gfx9", _CDNA_FEATURES, (64,), {64: 8}, 20, "mfma"),
 }

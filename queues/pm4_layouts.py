@@ -322,6 +322,8 @@ GFX11: Final = Flavour("gfx11", _named(ACQUIRE_MEM_GFX10, RELEASE_MEM_GFX11), *_
 GFX12: Final = Flavour("gfx12", _named(ACQUIRE_MEM_GFX10, RELEASE_MEM_GFX11), *_GCR)
 
 CHIPS: Final[Mapping[str, Flavour]] = {
-    "gfx942": GFX9, "gfx950": GFX9, "gfx1030": GFX10, "gfx1031": GFX10, "gfx1032": GFX10,
-    "gfx1100": GFX11, "gfx1101": GFX11, "gfx1102": GFX11, "gfx1200": GFX12, "gfx1201": GFX12,
+    "gfx90a": GFX9, "gfx942": GFX9, "gfx950": GFX9,
+    "gfx1030": GFX10, "gfx1031": GFX10, "gfx1032": GFX10,
+    "gfx1100": GFX11, "gfx1101": GFX11, "gfx1102": GFX11, "gfx1103": GFX11,
+    "gfx1150": GFX11, "gfx1151": GFX11, "gfx1200": GFX12, "gfx1201": GFX12,
 }  # fmt: skip

@@ -199,8 +199,9 @@ SDMA_6_0: Final = Engine("6.0", _named(COPY_6, FILL_6, *_SIX), _LARGE, _LARGE, _
 SDMA_7_0: Final = Engine("7.0", _named(COPY_7, FILL_7, *_SIX), _LARGE, _LARGE, _UNCACHED)
 
 CHIPS: Final[Mapping[str, Engine]] = {
-    "gfx942": SDMA_4_4, "gfx950": SDMA_4_4,
+    "gfx90a": SDMA_4_4, "gfx942": SDMA_4_4, "gfx950": SDMA_4_4,
     "gfx1030": SDMA_5_2, "gfx1031": SDMA_5_2, "gfx1032": SDMA_5_2,
     "gfx1100": SDMA_6_0, "gfx1101": SDMA_6_0, "gfx1102": SDMA_6_0,
+    "gfx1103": SDMA_6_0, "gfx1150": SDMA_6_0, "gfx1151": SDMA_6_0,
     "gfx1200": SDMA_7_0, "gfx1201": SDMA_7_0,
 }  # fmt: skip

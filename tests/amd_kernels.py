@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-RDNA = ("gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201")
-CDNA = ("gfx942", "gfx950")
+RDNA = ("gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150",
+        "gfx1151", "gfx1200", "gfx1201")  # fmt: skip
+CDNA = ("gfx90a", "gfx942", "gfx950")
 ARCHES = RDNA + CDNA
 
 _WORK_ITEM = """

@@ -83,7 +83,28 @@ GFX1036 = GFX1100 | {
 }  # fmt: skip
 """The small GPU in a desktop processor, which is not supported."""
 
+GFX1151 = GFX1100 | {
+    "simd_count": 80, "array_count": 4, "cu_per_simd_array": 10, "gfx_target_version": 110501,
+    "device_id": 0x1586, "location_id": 0xC500, "drm_render_minor": 129, "num_sdma_engines": 1,
+    "cwsr_size": 0, "ctl_stack_size": 0,
+}  # fmt: skip
+GFX1150 = GFX1151 | {
+    "simd_count": 32, "array_count": 2, "gfx_target_version": 110500, "device_id": 0x150E,
+}  # fmt: skip
+GFX1103 = GFX1151 | {
+    "simd_count": 24, "array_count": 2, "gfx_target_version": 110003, "device_id": 0x15BF,
+}  # fmt: skip
+GFX90A = GFX942 | {
+    "simd_count": 416, "array_count": 8, "gfx_target_version": 90010, "device_id": 0x740C,
+    "num_sdma_xgmi_engines": 3, "num_xcc": 1, "cwsr_size": 0, "ctl_stack_size": 0,
+}  # fmt: skip
+"""One die of an MI250."""
+
 IP = {
+    110501: {11: [(11, 5, 1)], 42: [(6, 1, 1)]},
+    110500: {11: [(11, 5, 0)], 42: [(6, 1, 0)]},
+    110003: {11: [(11, 0, 1)], 42: [(6, 0, 1)]},
+    90010: {11: [(9, 4, 2)], 42: [(4, 4, 0)] * 5},
     110000: {11: [(11, 0, 0)], 42: [(6, 0, 0)] * 2, 108: [(4, 3, 0)], 40: [(6, 0, 0)]},
     110001: {11: [(11, 0, 3)], 42: [(6, 0, 3)] * 2},
     110002: {11: [(11, 0, 2)], 42: [(6, 0, 2)] * 2},

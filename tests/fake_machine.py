@@ -26,6 +26,9 @@ X86 = {
 """A small x86-64 machine with four processors and no GPU."""
 
 
+RENDER_GROUP = 992
+
+
 def pci(address: str, ids: str, kind: str = "0x030000", driver: str = "") -> dict[str, bytes | str]:
     """The sysfs files of one PCI function; `ids` is "vendor:device"."""
     folder = f"/sys/bus/pci/devices/{address}"
@@ -52,6 +55,7 @@ class FakeMachine:
 
     def __init__(self, files: Mapping[str, bytes | str], denied: tuple[str, ...] = ()) -> None:
         self.files, self.denied = dict(files), denied
+        self.groups: dict[str, int] = {}
         self.touched: list[str] = []
         self.kept: dict[str, object] = {}
 
@@ -87,6 +91,12 @@ class FakeMachine:
 
     def exists(self, path: str) -> bool:
         return any(name == path or name.startswith(f"{path}/") for name in self.files)
+
+    def owning_group(self, path: str) -> int:
+        """Of nodes: render's in X86's /etc/group, or what `groups` says."""
+        if not self.exists(path):
+            raise self._fail(errno.ENOENT, f"stat {path}")
+        return self.groups.get(path, RENDER_GROUP)
 
     def device_number(self, path: str) -> int:
         self.readlink(path)

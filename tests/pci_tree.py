@@ -170,6 +170,10 @@ class TreeWorld:
     def exists(self, path: str) -> bool:
         return self.at(path).exists()
 
+    def owning_group(self, path: str) -> int:
+        self.at(path)
+        return 0
+
     def device_number(self, path: str) -> int:
         """What lies beside the tree for the node that a link of /proc names."""
         node = self.root / "rdev" / self.readlink(path).lstrip("/")

@@ -126,6 +126,9 @@ class VfioKernel:
     def exists(self, path: str) -> bool:
         return path in self.files
 
+    def owning_group(self, path: str) -> int:
+        return 0
+
     def device_number(self, path: str) -> int:
         self.readlink(path)
         return 0

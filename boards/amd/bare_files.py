@@ -1,9 +1,13 @@
-"""What a machine without PCI functions refuses: descriptors of VFIO, config files and events."""
+"""Whose files are; what a machine without PCI functions refuses: VFIO, config files and events."""
 
 from __future__ import annotations
 
 import errno
+from abc import abstractmethod
 from typing import NoReturn
+
+RENDER_GROUP = 992
+"""What Debian gives the group render, to which udev gives the nodes (50-udev-default.rules)."""
 
 
 def _refuse(what: str) -> NoReturn:
@@ -32,3 +36,16 @@ class BareFiles:
     def wait_event(self, fd: int, timeout_s: float) -> bool:
         """Nothing would signal it."""
         _refuse("events")
+
+
+class Owners:
+    """Whose files are: device nodes are the group render's, everything else is root's."""
+
+    @abstractmethod
+    def exists(self, path: str) -> bool: ...
+
+    def owning_group(self, path: str) -> int:
+        """A group's number. Raises: OSError ENOENT."""
+        if not self.exists(path):
+            raise OSError(errno.ENOENT, f"no {path}")
+        return RENDER_GROUP if path.startswith("/dev/") else 0

@@ -12,6 +12,7 @@ _PAGE = 4096
 # src: amdkfd/kfd_queue.c SGPR_SIZE_PER_CU, HWREG_SIZE_PER_CU, DEBUGGER_BYTES_*
 _SGPR_BYTES, _HWREG_BYTES, _HEADER_BYTES = 0x4000, 0x1000, 40
 _DEBUG_BYTES_PER_WAVE, _DEBUG_ALIGN = 32, 64
+_GFX1151, _OLD_VGPR_BYTES = 110501, 0x40000
 _NAVI10, _GFX10_STACK_LIMIT = 100100, 0x7000
 EOP_BYTES = 4096
 """src: kfd_queue_ctx_save_restore_size() eop_buffer_size of all chips here"""
@@ -36,8 +37,14 @@ class SaveSizes:
     debug: int
 
 
-def save_sizes(n: Numbers) -> SaveSizes:
-    """src: amdkfd/kfd_queue.c kfd_queue_ctx_save_restore_size(); gfx950 as since Linux 6.14."""
+def save_sizes(n: Numbers, *, old: bool = False) -> SaveSizes:
+    """src: amdkfd/kfd_queue.c kfd_queue_ctx_save_restore_size(); gfx950 as since Linux 6.14.
+
+    `old`: as before "drm/amdkfd: bump minimum vgpr size for gfx1151" (December 2025, and stable).
+    """
+    registers = n.save_vgpr_bytes
+    if old and n.target_version == _GFX1151:
+        registers = _OLD_VGPR_BYTES
     cus = n.cus // n.xccs
     if n.target_version < _NAVI10:
         waves = min(cus * 40, n.arrays // n.xccs // n.arrays_per_engine * 512)
@@ -47,7 +54,7 @@ def save_sizes(n: Numbers) -> SaveSizes:
     stack = _align(_HEADER_BYTES + waves * per_wave + 8, _PAGE)
     if n.family == "gfx10":
         stack = min(stack, _GFX10_STACK_LIMIT)
-    per_cu = n.save_vgpr_bytes + _SGPR_BYTES + n.lds_kib * 1024 + _HWREG_BYTES
+    per_cu = registers + _SGPR_BYTES + n.lds_kib * 1024 + _HWREG_BYTES
     data = _align(cus * per_cu, _PAGE)
     return SaveSizes(stack, stack + data, _align(waves * _DEBUG_BYTES_PER_WAVE, _DEBUG_ALIGN))
 
@@ -92,9 +99,10 @@ def chip(name: str) -> Chip:
     return Chip(
         name, n.family, n.target_version, n.lanes, n.xccs, n.cus, n.lds_kib * 1024, n.gc, n.sdma,
         n.sdma_engines, n.sdma_xgmi_engines, n.sdma_queues, ip, _properties(n),
+        n.carveout_mib << 20,
     )  # fmt: skip
 
 
-def sizes_of(name: str) -> SaveSizes:
+def sizes_of(name: str, *, old: bool = False) -> SaveSizes:
     """What the kernel demands of the queues of a chip."""
-    return save_sizes(CHIPS[name])
+    return save_sizes(CHIPS[name], old=old)

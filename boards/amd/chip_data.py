@@ -36,6 +36,8 @@ class Numbers:
     lds_kib: int = 64
     save_vgpr_bytes: int = 0x40000
     """Of one CU. src: amdkfd/kfd_queue.c kfd_get_vgpr_size_per_cu()"""
+    carveout_mib: int = 0
+    """Of a processor's GPU (APU): what firmware keeps for it; a card has none."""
 
 
 # src: notes section 3 (device ids, IP versions), 1.3 (CUs, registers), the chips' data sheets
@@ -51,6 +53,20 @@ CHIPS = {
     "gfx1102": Numbers(
         "gfx11", 110002, 0x7480, 32, 4, 2, 8,
         (11, 0, 2), (6, 0, 2), (3, 0, 2), (4, 3, 0), (13, 0, 7),
+    ),
+    # Processors' GPUs. src: amdgpu_discovery.c, gmc_v11_0.c, kfd_device.c; CUs: AMD's data sheets
+    "gfx1103": Numbers(
+        "gfx11", 110003, 0x15BF, 12, 2, 2, 6,
+        (11, 0, 1), (6, 0, 1), (3, 0, 1), (7, 7, 0), (13, 0, 4), sdma_engines=1, carveout_mib=512,
+    ),
+    "gfx1150": Numbers(
+        "gfx11", 110500, 0x150E, 16, 2, 2, 8,
+        (11, 5, 0), (6, 1, 0), (3, 3, 0), (7, 11, 0), (14, 0, 0), sdma_engines=1, carveout_mib=512,
+    ),
+    "gfx1151": Numbers(
+        "gfx11", 110501, 0x1586, 40, 4, 2, 10,
+        (11, 5, 1), (6, 1, 1), (3, 3, 1), (7, 11, 1), (14, 0, 1), sdma_engines=1, carveout_mib=512,
+        save_vgpr_bytes=0x60000,
     ),
     "gfx1200": Numbers(
         "gfx12", 120000, 0x7590, 32, 4, 2, 8,
@@ -72,6 +88,12 @@ CHIPS = {
     "gfx1032": Numbers(
         "gfx10", 100302, 0x73FF, 32, 4, 2, 8,
         (10, 3, 4), (5, 2, 4), (2, 1, 0), (3, 3, 2), (11, 0, 12), sdma_queues=8,
+    ),
+    # One die of an MI250. src: amdgpu_discovery.c, CHIP_ALDEBARAN; CUs: AMD's data sheet
+    "gfx90a": Numbers(
+        "gfx9", 90010, 0x740C, 104, 8, 1, 13,
+        (9, 4, 2), (4, 4, 0), (9, 4, 2), (7, 4, 4), (13, 0, 2), sdma_xgmi_engines=3,
+        sdma_queues=8, simds_per_cu=4, lanes=64, save_vgpr_bytes=0x80000,
     ),
     "gfx942": Numbers(
         "gfx9", 90402, 0x74A1, 304, 32, 1, 10,

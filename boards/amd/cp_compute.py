@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from boards.amd.cp_context import bits, dwords, join
-from boards.amd.cp_launch import launch, scratch_of
+from boards.amd.cp_launch import finds_own_scratch, launch, scratch_of
 from boards.amd.cp_registers import (
     NUM_THREAD_X,
     PGM_HI,
@@ -82,7 +82,7 @@ def _registers(state: State) -> dict[int, int]:
         needed += [USER_DATA_0] if count else []
         if scratch_enabled(own[PGM_RSRC2]):
             needed += [TMPRING_SIZE]
-            needed += [SCRATCH_BASE_LO, SCRATCH_BASE_HI] if chip.family != "gfx10" else []
+            needed += [] if finds_own_scratch(chip) else [SCRATCH_BASE_LO, SCRATCH_BASE_HI]
     missing = [names[number] for number in needed if number not in own]
     if missing:
         raise context.fault("incomplete registers", ", ".join(missing))
@@ -139,7 +139,7 @@ def _scratch(state: State, sh: dict[int, int]) -> tuple[int, int, int]:
         return 0, 0, 0
     chip = state.context.host.chip
     wave_bytes, waves = scratch_of(chip, sh[TMPRING_SIZE])
-    if chip.family == "gfx10":
+    if finds_own_scratch(chip):
         # src: LLVM AMDGPUUsage: s[0:3] is the private segment buffer, its base in 48 bits.
         base = join(sh[USER_DATA_0], bits(sh[USER_DATA_0 + 1], 15, 0))
         return base, wave_bytes, waves

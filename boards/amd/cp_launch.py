@@ -22,6 +22,14 @@ def shader_engines(chip: Chip) -> int:
     return max(1, arrays // max(1, chip.properties.get("simd_arrays_per_engine", 1)))
 
 
+def finds_own_scratch(chip: Chip) -> bool:
+    """Whether kernels learn from user registers where scratch is, not the hardware from its own.
+
+    # src: LLVM AMDGPUUsage, "Flat Scratch": gfx9 up to gfx90a, and gfx10
+    """
+    return FAMILIES[chip.name].own_scratch
+
+
 def scratch_of(chip: Chip, tmpring: int) -> tuple[int, int]:
     """(bytes of a wave's scratch, waves that have some) by COMPUTE_TMPRING_SIZE."""
     waves = scratch_waves(chip.family, tmpring, shader_engines(chip))

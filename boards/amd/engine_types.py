@@ -49,6 +49,8 @@ class Chip:
     """Version of every block of the discovery table, by its name there ("NBIF")."""
     properties: Mapping[str, int] = field(default_factory=dict)
     """The node's properties as sysfs prints them, in that order."""
+    carveout_bytes: int = 0
+    """Of a processor's GPU (APU): memory that firmware keeps for it. A card has 0."""
 
 
 class PacketFault(Exception):

@@ -15,7 +15,7 @@ from boards.amd.extents import Extents, Piece
 from boards.amd.pages import FORMATS, Bus, Format
 from boards.amd.pool import FilePool, Vram
 from boards.amd.space import Checks
-from boards.amd.sysfs import gpu_id
+from boards.amd.sysfs import Told, gpu_id
 
 EngineFactory = Callable[[Host], QueueEngines]
 Trace = Callable[[str, dict[str, int | str]], None]
@@ -38,9 +38,11 @@ class Finding:
 class Gpu:
     """One GPU: its chip and its memory."""
 
-    def __init__(self, index: int, chip: Chip, vram_bytes: int, bus: Bus) -> None:
+    def __init__(self, index: int, chip: Chip, options: Options, bus: Bus) -> None:
+        vram_bytes = options.vram_bytes
         self.index, self.chip, self.gpu_id = index, chip, gpu_id(index)
-        self.sizes: SaveSizes = sizes_of(chip.name)
+        self.sizes: SaveSizes = sizes_of(chip.name, old=options.old_save_area)
+        self.prefers_gtt = prefers_gtt(chip, options)
         self.format: Format = FORMATS[chip.family]
         self.vram = Vram(f"VRAM of GPU {index}", vram_bytes)
         self.memory = Extents(_RESERVED_BYTES, vram_bytes - _RESERVED_BYTES)
@@ -104,7 +106,34 @@ class Options:
     late: bool = False
     """Doorbells start nothing yet: queues run when the process waits for events, sleeps or looks
     at the clock. What a driver reads, reuses or frees without waiting is then seen to be wrong."""
+    old_save_area: bool = False
+    """The kernel as it was until December 2025: a queue's save area has exactly the size that it
+    computes, which is too small for gfx1151 and which it does not tell. # src: "drm/amdkfd: relax
+    checks for over allocation of save area", "... bump minimum vgpr size for gfx1151", "... Export
+    the cwsr_size and ctl_stack_size to userspace", all in stable kernels too"""
+    tells_memory: bool = True
+    """Whether amdgpu's mem_info files are there to be read."""
     engines: EngineFactory = Engines
+
+
+def prefers_gtt(chip: Chip, options: Options) -> bool:
+    """Whether what is asked for as VRAM is system memory: on a processor's GPU with less VRAM.
+
+    src: amdgpu_ttm.c amdgpu_ttm_init() apu_prefer_gtt, amdgpu_amdkfd_gpuvm.c (Linux 6.12)
+    """
+    return chip.carveout_bytes > 0 and options.vram_bytes < options.gtt_bytes
+
+
+def told(chip: Chip, options: Options) -> Told:
+    """What sysfs says of the memory of GPUs of a kind.
+
+    src: amdgpu_amdkfd.c amdgpu_amdkfd_get_local_mem_info(): TTM's limit where it prefers GTT
+    """
+    bank = options.gtt_bytes if prefers_gtt(chip, options) else options.vram_bytes
+    return Told(
+        bank, options.vram_bytes, options.gtt_bytes, options.large_bar,
+        not options.old_save_area, options.tells_memory,
+    )  # fmt: skip
 
 
 class Hardware:
@@ -118,7 +147,7 @@ class Hardware:
         self.gtt = FilePool("system memory", options.gtt_bytes)
         self.gtt_bus = self.bus.add(self.gtt)
         self.gtt_memory = Extents(0, options.gtt_bytes)
-        self.gpus = [Gpu(i, chip, options.vram_bytes, self.bus) for i, chip in enumerate(chips)]
+        self.gpus = [Gpu(i, chip, options, self.bus) for i, chip in enumerate(chips)]
         self.findings: list[Finding] = []
         self._found: set[tuple[str, str]] = set()
         self.trace: Trace | None = None

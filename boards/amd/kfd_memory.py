@@ -69,11 +69,11 @@ class Memory:
         pool: Pool | None = None
         pieces: list[Piece] = []
         align = pages.HUGE_BYTES if nbytes >= pages.HUGE_BYTES else _PAGE
-        if args.flags & k.VRAM:
+        if args.flags & k.VRAM and not gpu.prefers_gtt:
             whole = bool(args.flags & _CONTIGUOUS)
             kind, pool, bus = "VRAM", gpu.vram, gpu.bar
             pieces = gpu.memory.take(nbytes, align, whole=whole)
-        elif args.flags & k.GTT:
+        elif args.flags & (k.GTT | k.VRAM):
             kind, pool, bus = "GTT", self._hardware.gtt, self._hardware.gtt_bus
             pieces = self._hardware.gtt_memory.take(nbytes, align)
         elif args.flags & k.USERPTR:
@@ -210,6 +210,9 @@ class Memory:
     def available(self, args: SimpleNamespace) -> None:
         """AVAILABLE_MEMORY. src: amdgpu_amdkfd_get_available_memory()"""
         device = self._device(args.gpu_id)
+        if device.gpu.prefers_gtt:
+            args.available = self._hardware.gtt_memory.free_bytes & -_PAGE
+            return
         memory = device.gpu.memory
         spare = memory.free_bytes - (self._hardware.options.vram_bytes >> _ESTIMATE_SHIFT)
         args.available = max(0, spare & -_AVAILABLE_ALIGN)

@@ -110,7 +110,10 @@ class Queues:
         if args.ctl_stack_size != sizes.ctl_stack:
             what = f"control stack of {args.ctl_stack_size:#x}, not {sizes.ctl_stack:#x} bytes"
             raise OSError(errno.EINVAL, what)
-        if args.ctx_save_restore_size < sizes.cwsr:
+        exact = self._hardware.options.old_save_area
+        if args.ctx_save_restore_size < sizes.cwsr or (
+            exact and args.ctx_save_restore_size != sizes.cwsr
+        ):
             what = f"save area of {args.ctx_save_restore_size:#x} of {sizes.cwsr:#x} bytes"
             raise OSError(errno.EINVAL, what)
         total = (args.ctx_save_restore_size + sizes.debug) * xccs

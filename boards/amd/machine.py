@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from boards.amd import sysfs
 from boards.amd.chip import chip, names
-from boards.amd.hardware import EngineFactory, Hardware, Options
+from boards.amd.hardware import EngineFactory, Hardware, Options, told
 from boards.amd.space import Checks
 from boards.amd.world import BoardWorld
 
@@ -18,6 +18,7 @@ _PIDS = itertools.count(1000)
 
 
 _ALIVE: weakref.WeakSet[Hardware] = weakref.WeakSet()
+_CARD_BYTES = 1 << 30
 _MANY = 8
 """Boards alive at which a new one first looks for those that nobody uses any more."""
 
@@ -30,22 +31,24 @@ def open_board(
     name: str,
     *,
     gpus: int = 1,
-    vram_bytes: int = 1 << 30,
+    vram_bytes: int | None = None,
     options: Options | None = None,
     engines: EngineFactory | None = None,
 ) -> BoardWorld:
     """A machine with `gpus` GPUs of a kind, and a process in front of it.
 
-    `vram_bytes` is sparse: only what is written takes memory. Raises: ValueError with the names
+    `vram_bytes` is sparse: only what is written takes memory. Where it is not given, a card has
+    1 GiB and a processor's GPU what its firmware keeps for it. Raises: ValueError with the names
     there are.
     """
     if name not in names():
         raise ValueError(f"no board {name!r}: there are {', '.join(names())}")
-    chosen = replace(options or Options(), vram_bytes=vram_bytes)
+    chosen = replace(options or Options())
+    chosen.vram_bytes = vram_bytes or chip(name).carveout_bytes or _CARD_BYTES
     if engines is not None:
         chosen.engines = engines
     chips = [chip(name)] * gpus
-    files = sysfs.files(chips, vram_bytes, large_bar=chosen.large_bar)
+    files = sysfs.files(chips, told(chips[0], chosen))
     if len(_ALIVE) >= _MANY:
         gc.collect()
     hardware = Hardware(chips, chosen)
@@ -58,5 +61,5 @@ def another_process(world: BoardWorld) -> BoardWorld:
     hardware = world.hardware
     chips = [gpu.chip for gpu in hardware.gpus]
     options = hardware.options
-    files = sysfs.files(chips, options.vram_bytes, large_bar=options.large_bar)
+    files = sysfs.files(chips, told(chips[0], options))
     return BoardWorld(hardware, files, world.name, _next_pid)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from boards.amd import host
+from boards.amd.bare_files import Owners
 from boards.amd.extents import Piece
 from boards.amd.region import HostRegion, RegisterRegion, Reservation
 
@@ -50,7 +51,7 @@ def _vanish(gone: _Gone, within: Reservation | None, va: int, nbytes: int) -> No
     gone()
 
 
-class ProcessMaps(Generic[FileT]):
+class ProcessMaps(Owners, Generic[FileT]):
     """Descriptors and mappings of one process."""
 
     def __init__(self) -> None:

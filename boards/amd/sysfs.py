@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from boards.amd.chip import FIRST_MINOR
 from boards.amd.chip_data import HW_IDS
 from boards.amd.engine_types import Chip
 
 Files = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the kernel tells of the memory of its GPUs, and whether of their save areas."""
+
+    bank_bytes: int
+    """Of the memory bank in KFD's topology."""
+    vram_bytes: int
+    gtt_bytes: int
+    large_bar: bool = True
+    save_sizes: bool = True
+    mem_info: bool = True
+
+
 TOPOLOGY = "/sys/devices/virtual/kfd/kfd/topology"
 _HEAP_SYSTEM, _HEAP_PUBLIC, _HEAP_PRIVATE = 0, 1, 2
 """src: include/uapi/linux/kfd_sysfs.h HSA_MEM_HEAP_TYPE_*"""
 _PCIE, _ENABLED = 2, 1
 """src: the same, HSA_IOLINK_TYPE_PCIEXPRESS, HSA_IOLINK_FLAGS_ENABLED"""
 _CPU_BYTES = 64 << 30
+_SAVE_SIZES = ("cwsr_size", "ctl_stack_size")
+_PAGE_SHIFT = 12
 _LINK_PCIE_WEIGHT = 20
 
 
@@ -69,7 +87,7 @@ def _cpu(chips: Sequence[Chip]) -> Files:
     return files
 
 
-def _gpu(chip: Chip, index: int, count: int, vram_bytes: int, large_bar: bool) -> Files:
+def _gpu(chip: Chip, index: int, count: int, told: Told) -> Files:
     node = index + 1
     folder = f"{TOPOLOGY}/nodes/{node}"
     peers = [other for other in range(count) if other != index]
@@ -77,7 +95,9 @@ def _gpu(chip: Chip, index: int, count: int, vram_bytes: int, large_bar: bool) -
         "location_id": 0x300 + 0x100 * index, "drm_render_minor": FIRST_MINOR + index,
         "unique_id": chip.properties["unique_id"] + (index << 32), "p2p_links_count": len(peers),
     }  # fmt: skip
-    heap = _HEAP_PUBLIC if large_bar else _HEAP_PRIVATE
+    if not told.save_sizes:
+        properties = {k: v for k, v in properties.items() if k not in _SAVE_SIZES}
+    heap = _HEAP_PUBLIC if told.large_bar else _HEAP_PRIVATE
     cache = {
         "processor_id_low": properties["simd_id_base"], "level": 2, "size": 6144,
         "cache_line_size": 128, "cache_lines_per_tag": 1, "association": 16, "latency": 0,
@@ -87,13 +107,24 @@ def _gpu(chip: Chip, index: int, count: int, vram_bytes: int, large_bar: bool) -
         f"{folder}/gpu_id": b"%d\n" % gpu_id(index),
         f"{folder}/name": b"ip discovery\n",
         f"{folder}/properties": text(properties),
-        f"{folder}/mem_banks/0/properties": _bank(heap, vram_bytes),
+        f"{folder}/mem_banks/0/properties": _bank(heap, told.bank_bytes),
         f"{folder}/io_links/0/properties": _link(node, 0),
         f"{folder}/caches/0/properties": text(cache) + b"sibling_map 1,1,1,1,0,0,0,0\n",
     }
     for number, peer in enumerate(peers):
         files[f"{folder}/p2p_links/{number}/properties"] = _link(node, peer + 1)
     return files
+
+
+def _memory(index: int, told: Told) -> Files:
+    """src: amdgpu_vram_mgr.c, amdgpu_gtt_mgr.c, their mem_info attributes; ttm_tt.c pages_limit"""
+    device = f"/sys/class/drm/renderD{FIRST_MINOR + index}/device"
+    return {
+        f"{device}/mem_info_vram_total": b"%d\n" % told.vram_bytes,
+        f"{device}/mem_info_gtt_total": b"%d\n" % told.gtt_bytes,
+        "/sys/module/ttm/parameters/pages_limit": b"%d\n" % (told.gtt_bytes >> _PAGE_SHIFT),
+        "/sys/module/amdgpu/parameters/gttsize": b"-1\n",
+    }
 
 
 def _discovery(chip: Chip, index: int) -> Files:
@@ -119,7 +150,7 @@ def _discovery(chip: Chip, index: int) -> Files:
     return files
 
 
-def files(chips: Sequence[Chip], vram_bytes: int, *, large_bar: bool) -> Files:
+def files(chips: Sequence[Chip], told: Told) -> Files:
     """Every file of a machine with these GPUs, device nodes included."""
     found = {
         "/dev/kfd": b"",
@@ -129,7 +160,8 @@ def files(chips: Sequence[Chip], vram_bytes: int, *, large_bar: bool) -> Files:
         **_cpu(chips),
     }
     for index, chip in enumerate(chips):
-        found |= _gpu(chip, index, len(chips), vram_bytes, large_bar)
+        found |= _gpu(chip, index, len(chips), told)
+        found |= _memory(index, told) if told.mem_info else {}
         found |= _discovery(chip, index)
     return found
 

@@ -15,7 +15,7 @@ _INDEX, _SELECT_LOW, _SELECT = np.uint32(0xFF), np.uint32(12), np.uint32(0xF)
 _SOURCE, _TARGET = 1, 8
 """Bits of M0[15:12]: source 0 and the destination are counted from the index."""
 _PREFIX = "s_set_gpr_idx_"
-_FAMILIES = ("gfx942", "gfx950")
+_FAMILIES = ("gfx90a", "gfx942", "gfx950")
 
 
 def bind_indexing(inst: Instruction) -> Run | None:

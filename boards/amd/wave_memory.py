@@ -184,12 +184,21 @@ def swizzle(w: Waves, inst: Instruction, offsets: Array, lanes: Lanes, first: in
     wave = w.waves[index // w.lanes].astype(np.uint64)
     lane = (index % w.lanes).astype(np.uint64)
     if inst.family.own_scratch:
-        start = w.flat_scratch[w.waves[index // w.lanes]]
+        start = _flat_scratch(w, inst.family.flat_scratch)[index // w.lanes]
     else:
         start = np.uint64(w.scratch_va) + wave * np.uint64(w.scratch_wave_bytes)
     unit = np.uint64(4)
     answer: Addresses = start + where // unit * np.uint64(4 * w.lanes) + lane * unit + where % unit
     return answer
+
+
+def _flat_scratch(w: Waves, register: int) -> Addresses:
+    """Where the scratch of each selected wave begins, as its kernel said."""
+    if register < 0:
+        answer: Addresses = w.flat_scratch[w.sel]
+        return answer
+    low, high = (w.scalar(register + i).astype(np.uint64) for i in range(2))
+    return low | high << np.uint64(32)
 
 
 def read_elements(w: Waves, inst: Instruction, va: Array, lanes: Lanes, nbytes: int) -> Words:

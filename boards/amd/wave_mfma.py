@@ -39,9 +39,11 @@ def bind_mfma(inst: Instruction) -> Run | None:
     """A function for a matrix instruction or a move between register files, or None."""
     if "accvgpr" in inst.name:
         return _move(inst)
-    match = _NAME.match(inst.name)
+    match = _NAME.match(inst.meaning)
     if match is None:
         return None
+    if match[5] == "f64" and inst.fields["blgp"] and inst.name != inst.meaning:
+        raise UnsupportedOperand(f"{inst.name} with blgp")  # signs since gfx942 alone
     kinds = match[5].split("_")
     shape = _Shape(
         int(match[2]), int(match[3]), int(match[4] or 1), (kinds[0], kinds[-1]), match[1]

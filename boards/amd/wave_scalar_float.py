@@ -1,4 +1,4 @@
-"""Floats in scalar registers (gfx12): one value a wave, under the same MODE as vectors."""
+"""Floats in scalar registers (gfx11.5, gfx12): one value a wave, under the same MODE as vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from boards.amd.wave_types import Array
 Run = Callable[[Waves], Any]
 _FLOATS = frozenset({"f16", "f32"})
 _TRANSCENDENTAL = "v_s_"
-# src: RDNA4 ISA 3.5.1, MODE: rounding of f32 1:0, of f16 3:2; denormals of f32 5:4, of f16 7:6.
+# src: RDNA3.5 ISA 3.3.1 and RDNA4 ISA 3.5.1, MODE: rounding of f32 1:0, of f16 3:2; denormals of
+# src: f32 5:4, of f16 7:6.
 _ROUND = {"f32": 0, "f16": 2}
 _INPUT = {"f32": 4, "f16": 6}
 

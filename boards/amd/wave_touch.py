@@ -31,6 +31,7 @@ means nothing: the upper half of the result is then as undefined as what it was 
 _FIELDS = frozenset({"s_bfe_i64", "s_bfe_u64"})
 """LLVM widens a short number with them and leaves the half that they skip undefined."""
 _PAIR, _QUAD = 2, 4
+_PAIR_MOVE, _LOW_AND_HIGH = "v_pk_mov_b32", 0b10
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
@@ -151,6 +152,8 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
         if inst.meaning in _WIDE_LAST and number == len(inst.operands) - 1:
             o = o._replace(dwords=1)
         if inst.encoding == "VOP3P" and number >= targets and o.dwords == _PAIR:
+            if inst.meaning == _PAIR_MOVE and number > targets and _is_move(inst):
+                continue
             o = _picked(inst, o, number - targets)
         if number == 1 and _merges(inst):
             continue
@@ -171,8 +174,16 @@ def _merges(inst: Instruction) -> bool:
     return mask.code < EXEC and off.code == EXEC
 
 
+def _is_move(inst: Instruction) -> bool:
+    """Whether v_pk_mov_b32 moves one pair as it is: gfx90a's v_mov_b64, as in _WIDE_LAST."""
+    _, low, high = inst.operands
+    return low.code == high.code and inst.fields["op_sel"] & 3 == _LOW_AND_HIGH
+
+
 def _picked(inst: Instruction, o: Operand, source: int) -> Operand:
     """The dwords of a pair that op_sel and op_sel_hi pick for packed f32: one, when they agree."""
+    if inst.meaning == _PAIR_MOVE:
+        return o._replace(code=o.code + (inst.fields["op_sel"] >> source & 1), dwords=1)
     if not (inst.meaning.startswith("v_pk_") and inst.meaning.endswith("_f32")):
         return o
     f = inst.fields

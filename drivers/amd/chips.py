@@ -44,8 +44,6 @@ class Family:
     """
     architected_scratch: bool
     """Scratch base comes from COMPUTE_DISPATCH_SCRATCH_BASE, not from user SGPRs."""
-    privileged: bool
-    """PM4 launches set RSRC1.PRIV. # src: tinygrad ops_amd.py: gfx11's wave save needs it"""
     packed_work_items: bool
     """VGPR0 holds x | y << 10 | z << 20, instead of v0, v1, v2."""
     workgroup_ids_in_ttmp: bool
@@ -64,32 +62,35 @@ class Family:
 CDNA3 = Family(
     name="CDNA3", wave_lanes=64, simd_per_cu=4, queue="AQL",
     scratch_unit_bytes=1024, wavesize_bits=13, waves_per_engine=False, architected_scratch=True,
-    privileged=False, packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="mfma",
+    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="mfma",
     save_waves_per_cu=40, save_waves_per_engine=512, ctl_stack_bytes_per_wave=8,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
 CDNA4 = replace(CDNA3, name="CDNA4")
+CDNA2 = replace(CDNA3, name="CDNA2", queue="PM4", architected_scratch=False)
+"""# src: LLVM GCNSubtarget.h hasArchitectedFlatScratch(), gfx940 and later; one XCC a node"""
 RDNA2 = Family(
     name="RDNA2", wave_lanes=32, simd_per_cu=2, queue="PM4",
     scratch_unit_bytes=1024, wavesize_bits=13, waves_per_engine=False, architected_scratch=False,
-    privileged=False, packed_work_items=False, workgroup_ids_in_ttmp=False, matrix="",
+    packed_work_items=False, workgroup_ids_in_ttmp=False, matrix="",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0x7000,
 )  # fmt: skip
 RDNA3 = Family(
     name="RDNA3", wave_lanes=32, simd_per_cu=2, queue="PM4",
     scratch_unit_bytes=256, wavesize_bits=15, waves_per_engine=True, architected_scratch=True,
-    privileged=True, packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="wmma",
+    packed_work_items=True, workgroup_ids_in_ttmp=False, matrix="wmma",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
 RDNA4 = Family(
     name="RDNA4", wave_lanes=32, simd_per_cu=2, queue="PM4",
     scratch_unit_bytes=256, wavesize_bits=18, waves_per_engine=True, architected_scratch=True,
-    privileged=False, packed_work_items=True, workgroup_ids_in_ttmp=True, matrix="wmma",
+    packed_work_items=True, workgroup_ids_in_ttmp=True, matrix="wmma",
     save_waves_per_cu=32, save_waves_per_engine=0, ctl_stack_bytes_per_wave=12,
     ctl_stack_limit_bytes=0,
 )  # fmt: skip
+RDNA35 = replace(RDNA3, name="RDNA3.5")
 CDNA4_LDS_BYTES = 160 * KIB
 
 
@@ -116,6 +117,18 @@ class Chip:
     """Unit of COMPUTE_PGM_RSRC2.LDS_SIZE. # src: LLVM AMDGPUUsage, GRANULATED_LDS_SIZE"""
     lds_bytes: int = 64 * KIB
     """Local memory of a compute unit, all of which one workgroup may have."""
+    privileged: bool = False
+    """PM4 launches set RSRC1.PRIV, which the wave save of GC 11.0.0 to 11.0.3 needs.
+
+    # src: kfd_debug.h kfd_dbg_has_cwsr_workaround(); tinygrad ops_amd.py sets it
+    """
+    save_area_fixed: bool = False
+    """Until December 2025 Linux computed, and insisted on, too small a save area for it.
+
+    # src: kfd_queue.c, "drm/amdkfd: bump minimum vgpr size for gfx1151"
+    """
+    integrated: bool = False
+    """Part of a processor (APU): its memory is the machine's."""
 
 
 def _versions(*versions: Version) -> frozenset[Version]:
@@ -125,6 +138,8 @@ def _versions(*versions: Version) -> frozenset[Version]:
 CHIPS: dict[int, Chip] = {
     chip.target_version: chip
     for chip in (
+        Chip("gfx90a", CDNA2, 90010, _versions((9, 4, 2)), _versions((4, 4, 0)),
+             512, 0x80000, 0x3F, "Instinct MI210, MI250"),
         Chip("gfx942", CDNA3, 90402, _versions((9, 4, 3), (9, 4, 4)),
              _versions((4, 4, 2), (4, 4, 5)), 512, 0x80000, 0x4C, "Instinct MI300"),
         Chip("gfx950", CDNA4, 90500, _versions((9, 5, 0)), _versions((4, 4, 4)),
@@ -136,11 +151,18 @@ CHIPS: dict[int, Chip] = {
         Chip("gfx1032", RDNA2, 100302, _versions((10, 3, 4)), _versions((5, 2, 4)),
              1024, 0x40000, 0x38, "Radeon RX 6600 (Navi 23)"),
         Chip("gfx1100", RDNA3, 110000, _versions((11, 0, 0)), _versions((6, 0, 0)),
-             1536, 0x60000, 0x41, "Radeon RX 7900 (Navi 31)"),
+             1536, 0x60000, 0x41, "Radeon RX 7900 (Navi 31)", privileged=True),
         Chip("gfx1101", RDNA3, 110001, _versions((11, 0, 3)), _versions((6, 0, 3)),
-             1536, 0x60000, 0x46, "Radeon RX 7700, 7800 (Navi 32)"),
+             1536, 0x60000, 0x46, "Radeon RX 7700, 7800 (Navi 32)", privileged=True),
         Chip("gfx1102", RDNA3, 110002, _versions((11, 0, 2)), _versions((6, 0, 2)),
-             1024, 0x40000, 0x47, "Radeon RX 7600 (Navi 33)"),
+             1024, 0x40000, 0x47, "Radeon RX 7600 (Navi 33)", privileged=True),
+        Chip("gfx1103", RDNA3, 110003, _versions((11, 0, 1), (11, 0, 4)), _versions((6, 0, 1)),
+             1024, 0x40000, 0x44, "Radeon 780M, 760M (Phoenix)", privileged=True, integrated=True),
+        Chip("gfx1150", RDNA35, 110500, _versions((11, 5, 0)), _versions((6, 1, 0)),
+             1024, 0x40000, 0x43, "Radeon 890M, 880M (Strix Point)", integrated=True),
+        Chip("gfx1151", RDNA35, 110501, _versions((11, 5, 1)), _versions((6, 1, 1)),
+             1536, 0x60000, 0x4A, "Radeon 8060S, 8050S (Strix Halo)",
+             save_area_fixed=True, integrated=True),
         Chip("gfx1200", RDNA4, 120000, _versions((12, 0, 0)), _versions((7, 0, 0)),
              1536, 0x60000, 0x48, "Radeon RX 9060 (Navi 44)"),
         Chip("gfx1201", RDNA4, 120001, _versions((12, 0, 1)), _versions((7, 0, 1)),

@@ -39,6 +39,17 @@ class SaveArea:
     """What to allocate for the queue, in one piece: all XCCs and the debugger's part."""
 
 
+SAVE_AREA_ADVICE = (
+    "update the kernel: 6.18.4 or later, or a stable one with the change "
+    '"drm/amdkfd: bump minimum vgpr size for gfx1151"'
+)
+
+
+def small_save_area(chip: Chip, node: GpuNode) -> bool:
+    """Whether the kernel may have too small a size for it: it tells none."""
+    return chip.save_area_fixed and not node.cwsr_size
+
+
 def _align(value: int, to: int) -> int:
     return -(-value // to) * to
 
@@ -52,27 +63,32 @@ def save_waves(chip: Chip, node: GpuNode) -> int:
 
 
 def _computed(chip: Chip, node: GpuNode) -> tuple[int, int]:
-    """(control stack, whole context) of one XCC."""
+    """(control stack, registers and local memory of all waves) of one XCC."""
     stack = save_waves(chip, node) * chip.family.ctl_stack_bytes_per_wave
     stack = _align(HEADER_BYTES + stack + _CTL_STACK_EXTRA_BYTES, PAGE_BYTES)
     stack = min(stack, chip.family.ctl_stack_limit_bytes or stack)
     per_cu = chip.save_vgpr_bytes_per_cu + _SGPR_BYTES_PER_CU + chip.lds_bytes + _HWREG_BYTES_PER_CU
-    return stack, stack + _align(node.cus_per_xcc * per_cu, PAGE_BYTES)
+    return stack, _align(node.cus_per_xcc * per_cu, PAGE_BYTES)
 
 
 def save_area(chip: Chip, node: GpuNode) -> SaveArea:
     """The area of one queue: the kernel's own sizes where it tells them (6.12), else computed.
 
+    A kernel that tells a smaller context than the chip's registers need accepts a larger one: the
+    check was relaxed before the sizes were told. # src: "drm/amdkfd: relax checks for over
+    # src: allocation of save area" and "... bump minimum vgpr size for gfx1151", 2025
     Raises: MalformedInput when what the kernel tells is impossible.
     """
-    stack, context = _computed(chip, node)
-    stack, context = node.ctl_stack_size or stack, node.cwsr_size or context
-    if stack % PAGE_BYTES or context % PAGE_BYTES or stack >= context:
+    stack, data = _computed(chip, node)
+    stack = node.ctl_stack_size or stack
+    told = node.cwsr_size or stack + data
+    if stack % PAGE_BYTES or told % PAGE_BYTES or stack >= told:
         raise MalformedInput(
-            f"KFD node {node.index}: ctl_stack_size {stack:#x} and cwsr_size {context:#x} "
+            f"KFD node {node.index}: ctl_stack_size {stack:#x} and cwsr_size {told:#x} "
             "are not whole pages with the stack inside",
             hint="report it with the output of `uname -r`",
         )
+    context = max(told, stack + data)
     debug = _align(save_waves(chip, node) * _DEBUG_BYTES_PER_WAVE, _DEBUG_ALIGN_BYTES)
     total = _align((context + debug) * node.num_xcc, PAGE_BYTES)
     return SaveArea(stack, context, debug, total)

@@ -13,7 +13,7 @@ from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
 from drivers.amd.iface import Apertures, Iface, Memory
-from drivers.amd.memory import AmdBuffer, Moment
+from drivers.amd.memory import AmdBuffer, Moment, host_bytes
 from drivers.amd.nodes import GpuNode
 from drivers.amd.patience import HANG_S
 from drivers.amd.pm4_ring import Pm4Ring
@@ -61,9 +61,9 @@ class AmdDevice(Queues):
         self.node, self.compilers = iface.node, compilers
         node, chip = iface.node, iface.chip
         target = Target(
-            CHIPS[chip.name], chip.family.architected_scratch, chip.family.privileged, node.num_xcc
+            CHIPS[chip.name], chip.family.architected_scratch, chip.privileged, node.num_xcc
         )
-        super().__init__(name, iface, target, apertures, node.vram_bytes, hang_s)
+        super().__init__(name, iface, target, apertures, node.memory_bytes, hang_s)
         self.limits = _limits(chip, node)
         self._scratch = ScratchMemory(iface)
         self._programs: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
@@ -215,8 +215,12 @@ class AmdDevice(Queues):
         else:
             self.synchronize()
         if src.nbytes:
-            with self._stager() as staging:
-                staging.copy_in(self.copies, va, flat(src), self.wait_ring)
+            seen = host_bytes(dst)
+            if seen is not None:
+                seen[: src.nbytes] = flat(src)
+            else:
+                with self._stager() as staging:
+                    staging.copy_in(self.copies, va, flat(src), self.wait_ring)
             self.stale = True
             self.invalidate_sharers()
 
@@ -264,7 +268,10 @@ class AmdDevice(Queues):
                 "the destination is read-only or not contiguous", hint="pass writable memory"
             )
         self.synchronize()
-        if dst.nbytes:
+        seen = host_bytes(src)
+        if dst.nbytes and seen is not None:
+            dst.cast("B")[:] = seen[: dst.nbytes]
+        elif dst.nbytes:
             with self._stager() as staging:
                 staging.copy_out(self.copies, dst.cast("B"), va, self.wait_ring)
 
@@ -393,7 +400,7 @@ class AmdDevice(Queues):
 def _limits(chip: Chip, node: GpuNode) -> Limits:
     return Limits(
         dtypes=_DTYPES,
-        memory_bytes=node.vram_bytes,
+        memory_bytes=node.memory_bytes,
         threads=node.cus,
         vector_bytes=VECTOR_BYTES,
         max_block=MAX_WORKGROUP_LANES,

@@ -140,9 +140,12 @@ def _nothing() -> None:
     """A step of a buffer object that has no such part."""
 
 
-def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) -> Bo:
+def allocate(
+    gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False, gtt: bool = False
+) -> Bo:
     """Memory for one use, mapped to its GPU, and for the host where `host` says so.
 
+    `gtt`: system memory instead of the GPU's own, cached by the GPU as that would be.
     Raises: OutOfMemory; MalformedInput for an impossible answer; what the kernel refuses.
     """
     nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
@@ -152,7 +155,10 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) 
         space = world.reserve(nbytes + align + 2 * GUARD_BYTES)
         undo.add(space.close)
         at = GUARD_BYTES + -(space.cpu_va + GUARD_BYTES) % align
-        args = _alloc(gpu, space.cpu_va + at, nbytes, _FLAGS[use], 0)
+        flags = _FLAGS[use]
+        if gtt:
+            flags = flags & ~AllocFlag.VRAM | AllocFlag.GTT
+        args = _alloc(gpu, space.cpu_va + at, nbytes, flags, 0)
         handle = args.handle
         undo.hand_over(lambda: _free_at(gpu, handle, nbytes, space))
         region = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from drivers.amd.chips import Chip
-from drivers.amd.cwsr import SaveArea
+from drivers.amd.cwsr import SAVE_AREA_ADVICE, SaveArea, small_save_area
 from drivers.amd.hwqueue import HwQueue
 from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare, Trouble, Use
 from drivers.amd.kfd_apertures import read_apertures
@@ -20,7 +20,14 @@ from drivers.amd.look import Gpu as Seen
 from drivers.amd.look import usable
 from drivers.amd.nodes import GpuNode
 from drivers.base.contracts import World
-from drivers.base.errors import Denied, DeviceError, DeviceGone, NotFound, Unsupported
+from drivers.base.errors import (
+    Denied,
+    DeviceError,
+    DeviceGone,
+    NotFound,
+    OutOfMemory,
+    Unsupported,
+)
 from drivers.base.undo import Undo, run_all
 from drivers.choice import VisibleList
 
@@ -54,8 +61,16 @@ class KfdIface(Gpu):
         self._doorbells = Doorbells(self)
 
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> Bo:
-        """Memory for one use. Raises: OutOfMemory, and what the kernel refuses."""
-        return allocate(self, nbytes, use, name, host=host)
+        """Memory for one use. Raises: OutOfMemory, and what the kernel refuses.
+
+        A processor's GPU whose own memory is used up goes on with the machine's.
+        """
+        try:
+            return allocate(self, nbytes, use, name, host=host)
+        except OutOfMemory:
+            if not self.node.gtt_bytes or use is Use.SHARED:
+                raise
+        return allocate(self, nbytes, use, name, host=host, gtt=True)
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Bo:
         """Whole pages of this process's own memory, at the address where they are."""
@@ -73,10 +88,19 @@ class KfdIface(Gpu):
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the kernel's. Nothing is left behind by a failure."""
-        engines, area, told = self.node.sdma_engines, self._area, None
+        engines, told = self.node.sdma_engines, None
         if plan.kind == "AQL":
             told = Errors(self.exceptions, self.mailbox_va, self.event_id)
-        return open_queue(self, self._doorbells, plan, area, engines, prepare, told)
+        try:
+            return open_queue(self, self._doorbells, plan, self._area, engines, prepare, told)
+        except Unsupported as error:
+            if plan.kind == "SDMA" or not small_save_area(self.chip, self.node):
+                raise
+            raise Unsupported(
+                f"{plan.name}: {self.chip.name} needs a save area of {self._area.total_bytes:#x} "
+                "bytes, and this kernel refuses one of that size",
+                hint=SAVE_AREA_ADVICE,
+            ) from (error.__cause__ or error)
 
     def wait(self, timeout_ms: int) -> Trouble | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""

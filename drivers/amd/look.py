@@ -18,19 +18,20 @@ from drivers.amd.discovery import (
 )
 from drivers.amd.nodes import GpuNode, Topology
 from drivers.amd.topology import read_topology
+from drivers.amd.unified import with_machine_memory
 from drivers.amd.visible import select
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
 from drivers.choice import VisibleList
 from drivers.machine.buses import AMD, pci_gpus
-from drivers.machine.system import current_user
+from drivers.machine.system import current_user, group_names
 from drivers.machine.text import hex_number
 
 KFD_PATH = "/dev/kfd"
 FIRMWARES = ("me", "pfp", "ce", "rlc", "mec", "mec2", "sdma", "sdma2", "mes", "mes_kiq", "imu",
              "smc", "sos", "vcn")  # fmt: skip
 """Those amdgpu shows as fw_version/NAME_fw_version. # src: amdgpu_ucode.c FW_VERSION_ATTR"""
-_GROUPS = ("render", "video")
+_ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +109,27 @@ def access(world: World, path: str) -> Access:
         )  # fmt: skip
     if world.access(path, os.R_OK | os.W_OK):
         return Access(path, True, f"{path} can be opened")
-    return Access(path, False, f"{path} may not be opened by this user", _denied_advice(world))
+    return Access(path, False, *denied(world, path))
 
 
-def _denied_advice(world: World) -> str:
+def denied(world: World, path: str) -> tuple[str, str]:
+    """Why this user may not open a node, and what to do: its group, by number and name."""
+    reason = f"{path} may not be opened by this user"
     try:
-        user = current_user(world)
+        user, names = current_user(world), group_names(world)
+        number = str(world.owning_group(path))
     except DeviceError:
-        return "add this user to the groups render and video, then log in again"
-    missing = [group for group in _GROUPS if group not in user.groups]
-    if missing:
-        shown = " and ".join(missing)
-        return f"this user is not in {shown}: `usermod -aG {','.join(missing)} USER`, log in again"
-    return "the user is in render and video: see the owner and mode of the node with `ls -l`"
+        return reason, "add this user to the groups render and video, then log in again"
+    name = names.get(number, "")
+    group = f"its group is {number}" + (f" ({name})" if name else ", which has no name here")
+    if name in user.groups or number in user.groups:
+        return reason, f"{group}, and the user is in it: see the node's mode with `ls -l {path}`"
+    if not name or name == _ROOT:
+        return reason, (
+            f"{group}: in a container, `--group-add {number}`, the node's number outside; "
+            "else install the rules that give it to the group render, then `udevadm trigger`"
+        )
+    return reason, f"{group}, and the user is not in it: `usermod -aG {name} USER`, log in again"
 
 
 def firmware(world: World, node: GpuNode) -> dict[str, int]:
@@ -158,6 +167,10 @@ def look_at(world: World, node: GpuNode, tables: Tables | None = None) -> Gpu:
         problems += _contradiction(chip, blocks)
     try:
         versions = firmware(world, node) if tables is None else {}
+    except DeviceError as error:
+        notes.append(error)
+    try:
+        node = node if chip is None else with_machine_memory(world, chip, node)
     except DeviceError as error:
         notes.append(error)
     render = access(world, node.render_path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from drivers.amd.iface import Iface, Memory, Use
 from drivers.base.buffer import FreedOnce
-from drivers.base.contracts import Device
+from drivers.base.contracts import Buffer, Device
 from drivers.base.errors import Unsupported
 from drivers.base.undo import run_all
 
@@ -59,6 +59,8 @@ class Vram:
 
     def __init__(self, iface: Iface, quiet: Callable[[], object]) -> None:
         self._iface, self._quiet = iface, quiet
+        self._host = iface.node.unified
+        """Whether the host maps everything: it is the machine's memory."""
         self._slabs: dict[int, list[Slab]] = {}
         self._large: dict[int, Memory] = {}
 
@@ -66,13 +68,14 @@ class Vram:
         """A block of whole cache lines. Raises: OutOfMemory."""
         nbytes += -nbytes % LINE_BYTES
         if nbytes >= LARGE_BYTES:
-            bo = self._iface.allocate(nbytes, Use.DEVICE, "buffer")
+            bo = self._iface.allocate(nbytes, Use.DEVICE, "buffer", host=self._host)
             self._large[bo.gpu_va] = bo
             return Block(bo, bo.gpu_va, nbytes)
         slabs = self._slabs.setdefault(nbytes, [])
         slab = next((slab for slab in slabs if slab.free), None)
         if slab is None:
-            slab = Slab(self._iface.allocate(SLAB_BYTES, Use.DEVICE, "small buffers"), nbytes)
+            bo = self._iface.allocate(SLAB_BYTES, Use.DEVICE, "small buffers", host=self._host)
+            slab = Slab(bo, nbytes)
             slabs.append(slab)
         return Block(slab.bo, slab.bo.gpu_va + slab.free.pop() * nbytes, nbytes, slab)
 
@@ -127,13 +130,30 @@ class AmdBuffer(FreedOnce):
         return self._home if isinstance(self._home, Block) else None
 
     def view(self) -> memoryview:
-        """The bytes of wrapped memory. Raises: Unsupported for memory on the card."""
+        """The bytes of wrapped memory, or, to read, of a GPU whose memory is the machine's.
+
+        What kernels wrote is there after `synchronize`. Writing goes through `copy_in`, after which
+        the GPU's caches are told. Raises: Unsupported for memory on a card.
+        """
         home = self._home
         if home is None:
             raise self._gone()
         if isinstance(home, Wrapped):
             return home.memory.toreadonly() if self.readonly else home.memory
+        if self.device.node.unified:
+            return self._bytes(home).toreadonly()
         raise Unsupported(f"{self!r} is not visible to the host", hint="copy_out() it")
+
+    def _bytes(self, home: Block) -> memoryview:
+        off = self.gpu_va - home.bo.gpu_va
+        return home.bo.view()[off : off + self.nbytes]
+
+    def host_bytes(self) -> memoryview | None:
+        """What host copies may use instead of a copy engine; None where they need one."""
+        home = self._home
+        if not self.device.node.unified or not isinstance(home, Block):
+            return None
+        return self._bytes(home)
 
     def map_to(self, other: Device) -> int:
         """Let another GPU of this process reach it; the address is the same there."""
@@ -164,6 +184,11 @@ class AmdBuffer(FreedOnce):
         home, self._home = self._home, None
         if home is not None:
             self.device.give_back(home)
+
+
+def host_bytes(buffer: Buffer) -> memoryview | None:
+    """The bytes of a buffer that host copies need no copy engine for; None: they do."""
+    return buffer.host_bytes() if isinstance(buffer, AmdBuffer) else None
 
 
 class Wrapped:

@@ -103,6 +103,10 @@ class GpuNode:
     """Links of the machine: to processors, and over XGMI to other GPUs."""
     peers: tuple[Link, ...]
     """Ways to other GPUs over PCIe (p2p_links)."""
+    gtt_bytes: int = 0
+    """Of a processor's GPU (APU): memory of the machine that it may use beside its banks."""
+    unified: bool = False
+    """What is asked for as its own memory is memory of the machine, which the host may map."""
 
     @property
     def cus(self) -> int:
@@ -124,6 +128,11 @@ class GpuNode:
         """All memory on the card."""
         vram = (HEAP_VRAM_PUBLIC, HEAP_VRAM_PRIVATE)
         return sum(bank.nbytes for bank in self.banks if bank.heap_type in vram)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What programs may allocate in all."""
+        return self.vram_bytes + self.gtt_bytes
 
     @property
     def host_visible(self) -> bool:

@@ -65,11 +65,14 @@ def _number(name: str) -> int:
 def _order(named: tuple[str, Gpu]) -> tuple[bool, int, int, int]:
     name, gpu = named
     node = gpu.node
-    return not node.vram_bytes, -node.cus, -node.vram_bytes, _number(name)
+    shared = not node.vram_bytes or (gpu.chip is not None and gpu.chip.integrated)
+    return shared, -node.cus, -node.memory_bytes, _number(name)
 
 
 def _title(gpu: Gpu) -> str:
     node = gpu.node
     chip = f"{gpu.chip.name} {gpu.chip.product}" if gpu.chip else node.name
-    vram = f"{node.vram_bytes / _GIB:.0f} GiB" if node.vram_bytes else "no memory of its own"
+    vram = f"{node.memory_bytes / _GIB:.0f} GiB" if node.vram_bytes else "no memory of its own"
+    if gpu.chip is not None and gpu.chip.integrated:
+        vram += " of the machine's memory"
     return f"{chip}, {node.cus} compute units, {vram}, at {node.pci_address}, through KFD"

@@ -72,6 +72,7 @@ def _gpu_json(found: Look, gpu: Gpu, name: str) -> dict[str, object]:
         "xccs": node.num_xcc,
         "clock_mhz": node.clock_mhz,
         "vram_bytes": node.vram_bytes,
+        "memory_bytes": node.memory_bytes,
         "vram_host_visible": node.host_visible,
         "queues": {
             "compute": node.cp_queues,
@@ -143,6 +144,9 @@ def _facts(gpu: Gpu) -> Iterator[str]:
     xccs = f" in {node.num_xcc} XCCs" if node.num_xcc > 1 else ""
     vram = f"{node.vram_bytes / _GIB:.1f} GiB VRAM" if node.vram_bytes else "no VRAM of its own"
     visible = ", all of it host-visible" if node.vram_bytes and node.host_visible else ""
+    if gpu.chip is not None and gpu.chip.integrated:
+        what = "shared with the processor" if node.unified else f"{vram} and system memory"
+        vram, visible = f"{node.memory_bytes / _GIB:.1f} GiB, {what}", ""
     yield f"{node.cus} compute units{xccs} at {node.clock_mhz} MHz, {vram}{visible}"
     yield _queues(gpu)
     if gpu.blocks:

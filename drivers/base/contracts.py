@@ -51,6 +51,9 @@ class Machine(Protocol):
     def device_number(self, path: str) -> int:
         """Of the node that a path leads to (os.makedev); 0 for what is no device."""
 
+    def owning_group(self, path: str) -> int:
+        """The number of the group that what a path leads to belongs to."""
+
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         """Bytes are read and changed in place; a number below 2^31 is passed by value."""
 

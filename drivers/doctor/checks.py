@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from drivers.amd.look import look
+from drivers.amd.look import denied, look
 from drivers.amd.offers import UNMASK
 from drivers.base.contracts import World
 from drivers.base.errors import MalformedInput
 from drivers.choice import choose, visible_amd
 from drivers.default import OTHERS, explain
 from drivers.doctor import MISSING, OK, WARN, Check, Line
+from drivers.doctor.amd import amd_rows
 from drivers.machine.buses import pci_gpus, render_nodes
 from drivers.machine.system import current_user, group_names, memlock_bytes
 from drivers.machine.text import entries, fields, first_line, read_text, try_text
@@ -48,8 +49,8 @@ def nodes(world: World, environ: Mapping[str, str]) -> Lines:
         elif world.access(path, os.R_OK | os.W_OK):
             yield Line("nodes", OK, f"{path} can be opened")
         else:
-            fix = "add this user to the groups render and video, then log in again"
-            yield Line("nodes", WARN, f"{path} may not be opened by this user", fix)
+            reason, fix = denied(world, path)
+            yield Line("nodes", WARN, reason, fix)
     if not any(path.startswith("/dev/dri/") for path in advice):
         hint = "the kernel driver of the GPU makes it"
         yield Line("nodes", MISSING, "/dev/dri/renderD* does not exist", hint)
@@ -94,6 +95,7 @@ def gpus(world: World, environ: Mapping[str, str]) -> Lines:
         yield Line("gpus", state, f"{text}, {group}", advice)
     if not found:
         yield Line("gpus", MISSING, "no GPU on PCI", "the CPU device works without one")
+    yield from amd_rows(world)
     yield from _masked(world, environ)
 
 

@@ -119,6 +119,10 @@ class FaultyWorld:
     def access(self, path: str, mode: int) -> bool:
         return not self.meets(f"access {path}") and self.inner.access(path, mode)
 
+    def owning_group(self, path: str) -> int:
+        self._pass(f"stat {path}")
+        return self.inner.owning_group(path)
+
     def device_number(self, path: str) -> int:
         self._pass(f"stat {path}")
         return self.inner.device_number(path)

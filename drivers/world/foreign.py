@@ -130,6 +130,10 @@ class ForeignWorld:
         with _translated(f"access {path}"):
             return self.inner.access(path, mode)
 
+    def owning_group(self, path: str) -> int:
+        with _translated(f"stat {path}"):
+            return self.inner.owning_group(path)
+
     def device_number(self, path: str) -> int:
         with _translated(f"stat {path}"):
             return self.inner.device_number(path)

@@ -118,6 +118,13 @@ class LinuxWorld:
         """access(2) with os.R_OK, os.W_OK, os.X_OK."""
         return os.access(path, mode)
 
+    def owning_group(self, path: str) -> int:
+        """stat(2): st_gid, through links."""
+        try:
+            return os.stat(path).st_gid
+        except OSError as error:
+            raise translate(error, f"stat {path}") from error
+
     def device_number(self, path: str) -> int:
         """stat(2): st_rdev of a character or block device, through links; else 0."""
         try:

@@ -29,6 +29,7 @@ _OPERATIONS: dict[str, str] = {
     "exists": "bool",
     "access": "bool",
     "device_number": "int",
+    "owning_group": "int",
     "ioctl": "list",
     "ioctl_fd": "int",
     "pread": "str",
@@ -50,7 +51,7 @@ _OPERATIONS: dict[str, str] = {
 """The operations there are, with the type of their results."""
 _BITS = {
     "read32": 32, "read64": 64, "symbol": 64, "device_number": 64, "open": 31, "mmap": 31,
-    "ioctl_fd": 31, "eventfd": 31,
+    "owning_group": 32, "ioctl_fd": 31, "eventfd": 31,
 }  # fmt: skip
 _ERRORS = {
     cls.__name__: cls

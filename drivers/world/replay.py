@@ -115,6 +115,10 @@ class _TapedWorld:
         )
         return allowed
 
+    def owning_group(self, path: str) -> int:
+        group: int = self._tape.run("owning_group", [path], lambda: self._real.owning_group(path))
+        return group
+
     def device_number(self, path: str) -> int:
         number: int = self._tape.run(
             "device_number", [path], lambda: self._real.device_number(path)

@@ -1,4 +1,4 @@
-"""One kernel for each MFMA of gfx942: every lane loads its registers of A, B, C and stores D."""
+"""A kernel for each MFMA of gfx942 and gfx90a: lanes load registers of A, B, C and store D."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Mfma(NamedTuple):
         """What LLVM's intrinsic is called after `llvm.amdgcn.mfma.`."""
         shape = f"{self.d}.{self.m}x{self.m}x{self.k}"
         if self.a == "bf16":
-            return f"{shape}bf16.1k"
+            return f"{shape}bf16{'.1k' if self.per_lane == 4 else ''}"
         if self.b:
             return f"{shape}.{self.a}.{self.b}"
-        dotted = self.a == "xf32" or (self.a == "i8" and self.k > 4)
+        dotted = self.a == "xf32" or (self.a == "i8" and self.per_lane == 8)
         return f"{shape}{'.' if dotted else ''}{self.a}"
 
     @property
@@ -87,6 +87,13 @@ SHAPES = [
 ]  # fmt: skip
 """Every dense matrix product of gfx942, the mixtures of 8-bit floats once for each type."""
 MFMA = {shape.name: program(shape) for shape in SHAPES}
+SHAPES_90A = [
+    *(s for s in SHAPES if s.a in ("f32", "f16", "bf16", "f64") or (s.a == "i8" and s.k == 4)),
+    Mfma(32, 8, 1, "i8", "i32"), Mfma(16, 16, 1, "i8", "i32"), Mfma(32, 2, 2, "bf16"),
+    Mfma(16, 2, 4, "bf16"), Mfma(4, 2, 16, "bf16"), Mfma(32, 4, 1, "bf16"), Mfma(16, 8, 1, "bf16"),
+]  # fmt: skip
+"""Every matrix product of gfx90a. # src: LLVM IntrinsicsAMDGPU.td, gfx908 and gfx90a"""
+MFMA_90A = {shape.name: program(shape) for shape in SHAPES_90A}
 
 
 def accumulators(tiles: int) -> str:

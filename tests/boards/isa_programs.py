@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.boards import isa_gfx12
 from tests.boards.isa_kernels import IDS
-from tests.boards.isa_mfma import MFMA
+from tests.boards.isa_mfma import MFMA, MFMA_90A
 from tests.boards.isa_shuffle import SHUFFLE, SHUFFLE_GFX9
 from tests.boards.wave_harness import kernel
 
@@ -363,10 +363,12 @@ MATRICES: dict[str, dict[str, str]] = {
     "gfx1030": {},
     "gfx1100": {"wmma_f16": WMMA_F16, "wmma_bf16": WMMA_BF16, "wmma_iu8": WMMA_IU8},
     "gfx942": MFMA,
+    "gfx90a": MFMA_90A,
 }
+MATRICES["gfx1151"] = MATRICES["gfx1100"]
 """Matrix and other instructions of one family, for its first wave size."""
 
 
 def programs(cpu: str) -> dict[str, str]:
     """What a chip can run."""
-    return PROGRAMS | ({"shuffle": SHUFFLE_GFX9} if cpu == "gfx942" else {})
+    return PROGRAMS | ({"shuffle": SHUFFLE_GFX9} if cpu in ("gfx90a", "gfx942") else {})

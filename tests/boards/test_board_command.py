@@ -18,8 +18,8 @@ from tests.boards import command_programs as programs
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
-CHIPS = ("gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201",
-         "gfx942", "gfx950")  # fmt: skip
+CHIPS = ("gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150",
+         "gfx1151", "gfx1200", "gfx1201", "gfx90a", "gfx942", "gfx950")  # fmt: skip
 
 
 def script(folder: Path, text: str) -> Path:

@@ -41,9 +41,10 @@ def test_sysfs_tells_of_every_chip(name) -> None:
     properties = dict(line.split() for line in text.splitlines())
     major, minor, step = world.gpus[0].chip.gc
     target = int(properties["gfx_target_version"])
-    if name not in ("gfx1031", "gfx1032", "gfx1101", "gfx942"):  # there the two numbers differ
+    differing = ("gfx1031", "gfx1032", "gfx1101", "gfx1103", "gfx90a", "gfx942")
+    if name not in differing:
         check(target == 10000 * major + 100 * minor + step)
-    check(f"gfx{target // 10000}{target // 100 % 100}{target % 100}" == name)
+    check(f"gfx{target // 10000}{target // 100 % 100}{target % 100:x}" == name)
     check(int(properties["drm_render_minor"]) == 129)
     check(int(properties["p2p_links_count"]) == 1 == len(world.listdir(f"{TOPOLOGY}/2/p2p_links")))
     folder = "/sys/class/drm/renderD129/device/ip_discovery/die/0/11/0"
@@ -64,7 +65,7 @@ _CAPABILITY = 1 << 7 | 2 << 8 | 2 << 12 | _DEBUG
     ("name", "more"),
     [
         ("gfx1030", 0), ("gfx1100", 0), ("gfx1201", _ALU_OPS), ("gfx942", _MEMORY_OPS),
-        ("gfx950", _MEMORY_OPS),
+        ("gfx950", _MEMORY_OPS), ("gfx90a", _MEMORY_OPS), ("gfx1151", 0),
     ],
 )  # fmt: skip
 def test_capabilities_are_those_of_the_kernel(name: str, more: int) -> None:

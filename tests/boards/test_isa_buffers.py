@@ -136,12 +136,16 @@ def test_scalar_loads_through_buffers_are_bounded(cpu: str) -> None:
         np.testing.assert_array_equal(out, expected)
 
 
-_OLDER = [cpu for cpu in CHIPS if FAMILIES[cpu].own_scratch]
+_OLDER = [
+    (cpu, lanes)
+    for cpu in (*CHIPS, "gfx90a")
+    if FAMILIES[cpu].own_scratch
+    for lanes in FAMILIES[cpu].lane_counts
+]
 
 
 @pytest.mark.parametrize("features", ["", "+enable-flat-scratch"])
-@pytest.mark.parametrize("lanes", [32, 64])
-@pytest.mark.parametrize("cpu", _OLDER)
+@pytest.mark.parametrize(("cpu", "lanes"), _OLDER)
 def test_private_memory_of_chips_that_set_it_up_themselves(
     cpu: str, lanes: int, features: str
 ) -> None:

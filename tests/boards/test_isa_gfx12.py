@@ -206,15 +206,16 @@ def test_stochastic_rounding_lies_between_neighbours() -> None:
     check(abs(share - 0.4) < 0.1, f"rounded up {share:.2f} of the time, not 0.4")
 
 
+@pytest.mark.parametrize("cpu", [_CPU, "gfx1151"])
 @pytest.mark.parametrize(("x", "y"), [(1.75, -2.5), (100.0, 3.0), (-7.25, 0.125)])
-def test_floats_in_scalar_registers(x: float, y: float) -> None:
-    code = Loaded(compile_object(kernels.SCALAR_FLOATS, _CPU)).code
+def test_floats_in_scalar_registers(x: float, y: float, cpu: str) -> None:
+    code = Loaded(compile_object(kernels.SCALAR_FLOATS, cpu)).code
     words = np.frombuffer(code, np.uint32)
     multiplies = (words >> 23 == 0b10 << 7 | 0x44) | (words >> 23 == 0b10 << 7 | 0x47)
     check(multiplies.any(), "no s_mul_f32 or s_fmac_f32 in the kernel")
     out = np.zeros(1, np.float32)
     arguments = [int(np.float32(v).view(np.uint32)) for v in (x, y)]
-    _clean(launch(kernels.SCALAR_FLOATS, [*arguments, out], cpu=_CPU))
+    _clean(launch(kernels.SCALAR_FLOATS, [*arguments, out], cpu=cpu))
     a = (x + y) * y
     b = a * x + y
     n = max(x, min(np.floor(b), y))

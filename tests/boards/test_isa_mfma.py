@@ -1,4 +1,4 @@
-"""Every MFMA of gfx942 against numpy, with the layouts of AMD's matrix instruction calculator."""
+"""Every MFMA of gfx942 and gfx90a against numpy; layouts: AMD's matrix instruction calculator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boards.amd.wave_types import WaveFault
-from tests.boards.isa_mfma import SHAPES, Mfma, accumulators, program
+from tests.boards.isa_mfma import SHAPES, SHAPES_90A, Mfma, accumulators, program
 from tests.boards.wave_harness import launch
 from tests.support import check
 
@@ -99,11 +99,18 @@ def _random(shape: Mfma) -> list[np.ndarray]:
     return [raw_a, raw_b, a.reshape(lanes), b.reshape(lanes), c]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_mfma(shape: Mfma) -> None:
+_PRODUCTS = [
+    pytest.param(cpu, shape, id=f"{cpu}-{shape.name}")
+    for cpu, shapes in (("gfx942", SHAPES), ("gfx90a", SHAPES_90A))
+    for shape in shapes
+]
+
+
+@pytest.mark.parametrize(("cpu", "shape"), _PRODUCTS)
+def test_mfma(cpu: str, shape: Mfma) -> None:
     raw_a, raw_b, a, b, c = _random(shape)
     memory = c.astype(_RESULT[shape.d])
-    report = launch(program(shape), [raw_a, raw_b, memory], workgroup=(64, 1, 1), cpu="gfx942")
+    report = launch(program(shape), [raw_a, raw_b, memory], workgroup=(64, 1, 1), cpu=cpu)
     check(not report.findings, "\n".join(map(str, report.findings)))
     expected = _expected(shape, a, b, c)
     if shape.d == "i32":

@@ -26,7 +26,8 @@ from tests import amd_kernels
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
-SDMA = {"gfx1100": 2, "gfx1030": 4, "gfx1031": 2, "gfx1032": 2, "gfx1201": 2, "gfx942": 16}
+SDMA = {"gfx1100": 2, "gfx1030": 4, "gfx1031": 2, "gfx1032": 2, "gfx1201": 2, "gfx942": 16,
+        "gfx1103": 1, "gfx1150": 1, "gfx1151": 1, "gfx90a": 5}  # fmt: skip
 """Copy engines, as KFD counts those of each chip in its topology, XGMI ones included."""
 
 

@@ -17,14 +17,14 @@ _END = 0xBF810000
 """s_mov_b32 s16, 1; v_mov_b64 v[2:3], s[16:17] and s[18:19]; s_endpgm. src: llvm-mc, gfx942"""
 
 
-def findings(*words: int) -> list[str]:
+def findings(*words: int, chip: str = "gfx942") -> list[str]:
     memory = FlatMemory()
     memory.place(_CODE_VA, np.array([*words, _END, *[0xBF800000] * 4], np.uint32))
     dispatch = Dispatch(
         _CODE_VA, (1, 1, 1), (64, 1, 1), user_sgprs=(0, 0), lanes=64, rsrc1=0xF0 << 12 | 0x87,
         rsrc2=2 << 1,
     )  # fmt: skip
-    report = execute(dispatch, memory, Strict(), FAMILIES["gfx942"])
+    report = execute(dispatch, memory, Strict(), FAMILIES[chip])
     return [finding.what for finding in report.findings]
 
 
@@ -35,6 +35,22 @@ def test_the_upper_half_of_a_moved_pair_may_be_undefined() -> None:
 
 def test_the_lower_half_may_not() -> None:
     check(findings(_SET_S16, _MOVE_S18) == ["s18"], str(findings(_SET_S16, _MOVE_S18)))
+
+
+def pair_move(low: int, high: int, op_sel: int) -> tuple[int, int]:
+    """v_pk_mov_b32 v[2:3] of two scalar pairs. src: LLVM 19's disassembler, gfx90a"""
+    return 0xD3B34002 | op_sel << 11, low | high << 9 | 0x18000000
+
+
+def test_gfx90a_moves_pairs_with_a_packed_instruction() -> None:
+    def found(low: int, high: int, op_sel: int) -> list[str]:
+        return findings(_SET_S16, *pair_move(low, high, op_sel), chip="gfx90a")
+
+    check(not found(16, 16, 0b10), f"s[16:17] as it is: {found(16, 16, 0b10)}")
+    check(found(18, 18, 0b10) == ["s18"], "the lower half may not be undefined")
+    check(found(16, 16, 0b01) == ["s17"], "halves swapped are no move")
+    check(found(16, 18, 0b10) == ["s19"], "nor are two pairs")
+    check(found(16, 18, 0b00) == ["s18"], "only what is taken counts")
 
 
 _OR_S16 = 0x87901010

@@ -35,8 +35,8 @@ def compiled(chip: Chip) -> tuple[int, str]:
 
 
 def test_the_list() -> None:
-    wanted = {"gfx942", "gfx950", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102",
-              "gfx1200", "gfx1201"}  # fmt: skip
+    wanted = {"gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101",
+              "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201"}  # fmt: skip
     check(set(NAMES) == wanted and len(CHIPS) == len(wanted))
 
 
@@ -76,6 +76,7 @@ def test_the_register_file_is_what_a_save_area_holds(chip: Chip) -> None:
         "sdma",
     ),
     [
+        ("gfx90a", 64, 4, "PM4", 1024, 13, 0x10000, (9, 4, 2), (4, 4, 0)),
         ("gfx942", 64, 4, "AQL", 1024, 13, 0x10000, (9, 4, 3), (4, 4, 2)),
         ("gfx950", 64, 4, "AQL", 1024, 13, 0x28000, (9, 5, 0), (4, 4, 4)),
         ("gfx1030", 32, 2, "PM4", 1024, 13, 0x10000, (10, 3, 0), (5, 2, 0)),
@@ -84,6 +85,9 @@ def test_the_register_file_is_what_a_save_area_holds(chip: Chip) -> None:
         ("gfx1100", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 0), (6, 0, 0)),
         ("gfx1101", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 3), (6, 0, 3)),
         ("gfx1102", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 2), (6, 0, 2)),
+        ("gfx1103", 32, 2, "PM4", 256, 15, 0x10000, (11, 0, 1), (6, 0, 1)),
+        ("gfx1150", 32, 2, "PM4", 256, 15, 0x10000, (11, 5, 0), (6, 1, 0)),
+        ("gfx1151", 32, 2, "PM4", 256, 15, 0x10000, (11, 5, 1), (6, 1, 1)),
         ("gfx1200", 32, 2, "PM4", 256, 18, 0x10000, (12, 0, 0), (7, 0, 0)),
         ("gfx1201", 32, 2, "PM4", 256, 18, 0x10000, (12, 0, 1), (7, 0, 1)),
     ],
@@ -105,6 +109,18 @@ def test_the_second_stepping_of_mi300() -> None:
     # src: kfd_device.c (GC 9.4.4 is 90402), amdgpu_discovery.c (SDMA 4.4.5)
     chip = chip_of(90402)
     check((9, 4, 4) in chip.gc and (4, 4, 5) in chip.sdma)
+
+
+def test_whose_launches_are_privileged() -> None:
+    # src: kfd_debug.h kfd_dbg_has_cwsr_workaround(): 11.0.0 to 11.0.3
+    for chip in CHIPS.values():
+        check(chip.privileged == any((11, 0, 0) <= gc <= (11, 0, 3) for gc in chip.gc), chip.name)
+
+
+def test_what_is_part_of_a_processor() -> None:
+    # src: amdgpu_discovery.c, which sets AMD_IS_APU for GC 11.0.1, 11.0.4, 11.5.0 and 11.5.1
+    found = {chip.name for chip in CHIPS.values() if chip.integrated}
+    check(found == {"gfx1103", "gfx1150", "gfx1151"}, str(found))
 
 
 def test_every_chip_has_its_packets() -> None:
@@ -136,7 +152,7 @@ def test_names_of_versions(version: int, name: str) -> None:
     check(target_name(version) == name, target_name(version))
 
 
-@pytest.mark.parametrize("version", [100306, 110003, 90010, 90400, 90401, 80003, 120501])
+@pytest.mark.parametrize("version", [100306, 110502, 90008, 90400, 90401, 80003, 120501])
 def test_others_are_refused_with_the_list(version: int) -> None:
     with pytest.raises(Unsupported) as caught:
         chip_of(version)

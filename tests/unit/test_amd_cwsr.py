@@ -11,6 +11,7 @@ from drivers.amd.cwsr import SaveArea, save_area, save_waves
 from drivers.amd.topology import read_topology
 from drivers.base.errors import MalformedInput
 from tests.amd_trees import (
+    GFX90A,
     GFX942,
     GFX942_PARTITION,
     GFX950,
@@ -18,6 +19,9 @@ from tests.amd_trees import (
     GFX1100,
     GFX1101,
     GFX1102,
+    GFX1103,
+    GFX1150,
+    GFX1151,
     GFX1200,
     GFX1201,
     machine,
@@ -25,7 +29,8 @@ from tests.amd_trees import (
 from tests.fake_machine import FakeMachine
 from tests.support import check
 
-ALL = (GFX1100, GFX1101, GFX1102, GFX1200, GFX1201, GFX1030, GFX942, GFX942_PARTITION, GFX950)
+ALL = (GFX1100, GFX1101, GFX1102, GFX1200, GFX1201, GFX1030, GFX942, GFX942_PARTITION, GFX950,
+       GFX90A, GFX1103, GFX1150, GFX1151)  # fmt: skip
 
 
 def area(properties: Mapping[str, int]) -> SaveArea:
@@ -131,3 +136,15 @@ def test_what_the_kernel_tells_wins(properties: dict[str, int]) -> None:
 def test_sizes_that_cannot_be(stack: int, context: int) -> None:
     with pytest.raises(MalformedInput, match="KFD node 1: ctl_stack_size"):
         area(GFX1100 | {"ctl_stack_size": stack, "cwsr_size": context})
+
+
+def test_a_larger_register_file_needs_more_than_an_old_kernel_computed() -> None:
+    """src: Linux b42f3bf9536c, "bump minimum vgpr size for gfx1151"; the relaxed check is older."""
+    needed = area(GFX1151)
+    stack, context, _, _ = kernel(GFX1151)
+    check((needed.ctl_stack_bytes, needed.context_bytes) == (stack, context), str(needed))
+    small = context - 40 * 0x20000  # with 0x40000 bytes of registers in each of 40 compute units
+    told = area(GFX1151 | {"ctl_stack_size": stack, "cwsr_size": small})
+    check(told == needed, f"{told.context_bytes:#x}, not {context:#x}")
+    more = area(GFX1151 | {"ctl_stack_size": stack, "cwsr_size": context + 0x10000})
+    check(more.context_bytes == context + 0x10000, "what the kernel wants")

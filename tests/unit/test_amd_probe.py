@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from drivers.amd.kfd_iface import chosen
+from drivers.amd.look import denied
 from drivers.amd.probe import main
 from drivers.base.errors import Denied, NotFound
 from drivers.registry import KINDS_BY_NAME
@@ -146,13 +147,26 @@ def test_a_node_that_may_not_be_opened(path: str) -> None:
     check(not seen["ok"] and not found["gpus"][0]["machine_ready"])
     check(seen["reason"] == f"{path} may not be opened by this user")
     # the user of X86 is in video (44) and render (992)
-    check("in render and video: see the owner" in seen["advice"], seen["advice"])
+    check("its group is 992 (render), and the user is in it" in seen["advice"], seen["advice"])
 
 
-def test_a_user_outside_the_group_is_told_which() -> None:
-    files = {**machine(GFX1100), "/etc/group": b"video:x:44:\nrender:x:993:\n"}
-    advice = report(files, ("/dev/kfd",))["kfd"]["advice"]
-    check("not in render: `usermod -aG render USER`" in advice, advice)
+@pytest.mark.parametrize(
+    ("group", "says"),
+    [
+        (993, "its group is 993 (render), and the user is not in it: `usermod -aG render USER`"),
+        (44, "its group is 44 (video), and the user is in it: see the node's mode"),
+        (105, "its group is 105, which has no name here: in a container, `--group-add 105`"),
+        (0, "its group is 0 (root): in a container, `--group-add 0`"),
+    ],
+)
+def test_the_group_of_a_denied_node_is_told(group: int, says: str) -> None:
+    files = {**X86, **machine(GFX1100)}
+    files["/etc/group"] = b"root:x:0:\nvideo:x:44:\nrender:x:993:\n"
+    for path in ("/dev/kfd", "/dev/dri/renderD128"):
+        world = FakeMachine(files, (path,))
+        world.groups[path] = group
+        reason, advice = denied(world, path)
+        check(reason == f"{path} may not be opened by this user" and says in advice, advice)
 
 
 def test_a_container_without_the_nodes() -> None:

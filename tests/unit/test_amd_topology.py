@@ -8,10 +8,12 @@ import pytest
 
 from drivers.amd.chips import CHIPS
 from drivers.amd.discovery import HwId, check_chip, read_ip_blocks, usable
+from drivers.amd.look import look
 from drivers.amd.nodes import CACHE_DATA, CACHE_GPU
 from drivers.amd.topology import read_caches, read_topology
 from drivers.base.errors import Busy, MalformedInput, NotFound, Unsupported
 from tests.amd_trees import (
+    GFX90A,
     GFX942,
     GFX942_PARTITION,
     GFX1030,
@@ -26,7 +28,7 @@ from tests.amd_trees import (
     second,
     text,
 )
-from tests.fake_machine import FakeMachine
+from tests.fake_machine import X86, FakeMachine
 from tests.support import check
 
 PROPERTIES = f"{ROOT}/nodes/1/properties"
@@ -68,6 +70,14 @@ def test_a_gfx1030_of_an_older_kernel() -> None:
 def test_a_gfx1201() -> None:
     (gpu,) = read_topology(FakeMachine(machine(GFX1201, vram_bytes=16 << 30))).gpus
     check((gpu.cus, gpu.vram_bytes, gpu.ctl_stack_size) == (64, 16 << 30, 0x7000))
+
+
+def test_a_gfx90a_whose_blocks_no_file_lists() -> None:
+    """src: Linux 6.12, amdgpu_discovery.c: CHIP_ALDEBARAN's versions are written in the driver."""
+    files = {path: data for path, data in machine(GFX90A).items() if "ip_discovery" not in path}
+    (gpu,) = look(FakeMachine({**X86, **files})).gpus
+    check(gpu.numbered and gpu.chip is not None and gpu.chip.name == "gfx90a", str(gpu.problems))
+    check((gpu.node.cus, gpu.node.engines_per_xcc, gpu.blocks) == (104, 8, ()))
 
 
 def test_a_processors_gpu_beside_a_card() -> None:

@@ -19,7 +19,18 @@ from drivers.doctor import run as doctor
 from drivers.doctor.checks import CHECKS as DOCTOR_CHECKS
 from drivers.probe.__main__ import main as probe
 from drivers.probe.kinds import CHECKS
-from tests.amd_trees import GFX942, GFX1036, GFX1100, GFX1102, GFX1201, ROOT, bank, machine, second
+from tests.amd_trees import (
+    GFX942,
+    GFX1036,
+    GFX1100,
+    GFX1102,
+    GFX1151,
+    GFX1201,
+    ROOT,
+    bank,
+    machine,
+    second,
+)
 from tests.fake_machine import X86, FakeMachine, pci
 from tests.support import check
 
@@ -73,6 +84,8 @@ def test_every_way_to_a_device_has_its_place_and_a_reason() -> None:
         (machine(GFX1100, second(GFX1100)), (RENDER,), "AMD", [f"{CARD}: {RENDER}"]),
         (machine(GFX1100, second(GFX1100)), (SECOND,), "AMD", [": /dev/dri/renderD136"]),
         (machine(GFX1102, second(GFX1100)), (), "AMD:1", []),
+        (machine(GFX1151), (), "AMD", []),
+        (machine(GFX1151, second(GFX1102)), (), "AMD:1", []),  # a card before a processor's GPU
         (machine(GFX942, second(GFX1100)), (), "AMD", []),
         (machine(GFX942, second(GFX1100)) | {NO_BANK: bank(0, 1 << 30)}, (), "AMD:1", []),
         (machine(GFX1100), (f"{ROOT}/nodes/1/gpu_id",), "CPU", ["KFD node 1: hidden"]),
@@ -163,7 +176,7 @@ def test_the_probe_says_which_and_why_and_how_to_choose_another() -> None:
     shown = " ".join(probe([], denied, {}).split())
     check("default CPU the processor" in shown and f"{CARD}: {RENDER} may not" in shown, shown)
     check(f"AMD KFD - not usable; {CARD}: {RENDER} may not" in shown, shown)
-    check("in render and video: see the owner" in shown, "the advice of the row")
+    check("its group is 992 (render), and the user is in it" in shown, "the advice of the row")
     check("default - " in probe([], world, {"AMD": "1", "CPU": "1"}).replace("  ", ""))
     check("default AMD:3 the environment" in " ".join(probe([], world, {"DEV": "AMD:3"}).split()))
 

@@ -34,7 +34,9 @@ READ = re.compile(r"""environ(?:\.\w+\(|\[)\s*["'](\w+)""")
 ADDS = re.compile(r"\badd_?(argument|option)\(")
 FORMATTED = "\0"
 """What an f-string formats, which is not known here."""
-OTHER_PROGRAMS = {"device": "docker's", "target": "clang's", "help": "of every parser"}
+OTHER_PROGRAMS = {
+    "device": "docker's", "group-add": "docker's", "target": "clang's", "help": "of every parser",
+}  # fmt: skip
 NOT_OURS = {"pytest": "tests/conftest.py"}
 """Modules of others, and where their options of ours are."""
 COMPUTED = {"queues/decode.py": {"pm4", "sdma", "aql"}}

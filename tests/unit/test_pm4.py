@@ -91,7 +91,7 @@ def test_glk_controls_of_release_mem_came_with_gfx11() -> None:
 
 def test_only_gfx9_has_pred_exec() -> None:
     for chip, flavour in pm4.CHIPS.items():
-        if chip not in ("gfx942", "gfx950"):
+        if chip not in ("gfx90a", "gfx942", "gfx950"):
             with pytest.raises(Unsupported):
                 pm4.pred_exec(flavour, virtual_xcc_id_select=1, exec_count=1)
 

@@ -41,9 +41,11 @@ def test_captured_packets() -> None:
     [
         # src: Mesa sid.h SDMA_V*_COPY_MAX_BYTES, ac_emit_sdma_constant_fill (22 or 30 bits)
         ("gfx942", 0x3FFF00, 0x3FFF00),
+        ("gfx90a", 0x3FFF00, 0x3FFF00),
         ("gfx950", 0x3FFF00, 0x3FFF00),
         ("gfx1030", 0x3FFFFF00, 0x3FFF00),
         ("gfx1102", 0x3FFFFF00, 0x3FFFFF00),
+        ("gfx1151", 0x3FFFFF00, 0x3FFFFF00),
         ("gfx1201", 0x3FFFFF00, 0x3FFFFF00),
     ],
 )

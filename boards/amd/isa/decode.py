@@ -24,6 +24,7 @@ _SDWA_ALL, _SDWA_KEEP = 6, 2
 """The largest selection, and the largest rule for the rest, that SDWA knows."""
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 _NO_OFFSET = 128
+_NO_SADDR = 0x7F  # src: CDNA2 ISA 12.8, FLAT: SADDR 0x7F is "off"
 _MEMORY = ("DS", "FLAT", "MUBUF")
 
 
@@ -116,7 +117,8 @@ class Instruction:
     def scratch_vector(self) -> bool:
         """Whether a SCRATCH instruction adds its vector register."""
         f = self.fields
-        return bool(f["sve"]) if "sve" in f else f["saddr"] == self.family.null
+        none = self.family.null if self.family.null >= 0 else _NO_SADDR
+        return bool(f["sve"]) if "sve" in f else f["saddr"] == none
 
     def operand(self, field_name: str) -> Operand | None:
         return next((o for o in self.operands if o.field == field_name), None)

@@ -1,4 +1,4 @@
-"""What only gfx12's instructions compute: IEEE 754-2019 minima, floats in scalar registers."""
+"""IEEE 754-2019 minima (gfx12), floats in scalar registers (gfx11.5 and gfx12)."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from boards.amd.isa import gfx11_scalar
+from boards.amd.isa import gfx11_scalar, scalar_floats
 from boards.amd.isa.table import table
 
 # src: the AMDGPU disassembler of LLVM 19.1.7 (libLLVM C API), asked for every opcode of gfx1201.
 
-SOP2 = table("""
+SOP2 = (
+    table("""
 d1 a1 b1:
     0x00 s_add_co_u32 s_sub_co_u32 s_add_co_i32 s_sub_co_i32 s_add_co_ci_u32 s_sub_co_ci_u32
     s_absdiff_i32 0x08 s_lshl_b32 0x0a s_lshr_b32 0x0c s_ashr_i32 0x0e s_lshl1_add_u32
@@ -15,9 +16,8 @@ d1 a1 b1:
     s_and_b32 0x18 s_or_b32 0x1a s_xor_b32 0x1c s_nand_b32 0x1e s_nor_b32 0x20 s_xnor_b32 0x22
     s_and_not1_b32 0x24 s_or_not1_b32 0x26 s_bfe_u32 s_bfe_i32 0x2a s_bfm_b32 0x2c s_mul_i32
     s_mul_hi_u32 s_mul_hi_i32 0x30 s_cselect_b32 0x32 s_pack_ll_b32_b16 s_pack_lh_b32_b16
-    s_pack_hh_b32_b16 s_pack_hl_b32_b16 0x40 s_add_f32 s_sub_f32 s_min_num_f32 s_max_num_f32
-    s_mul_f32 0x47 s_fmac_f32 s_cvt_pk_rtz_f16_f32 s_add_f16 s_sub_f16 s_min_num_f16
-    s_max_num_f16 s_mul_f16 s_fmac_f16 s_minimum_f32 s_maximum_f32 s_minimum_f16 s_maximum_f16
+    s_pack_hh_b32_b16 s_pack_hl_b32_b16 0x42 s_min_num_f32 s_max_num_f32 0x4b s_min_num_f16
+    s_max_num_f16 0x4f s_minimum_f32 s_maximum_f32 s_minimum_f16 s_maximum_f16
 d2 a2 b1:
     0x09 s_lshl_b64 0x0b s_lshr_b64 0x0d s_ashr_i64 0x28 s_bfe_u64 s_bfe_i64
 d2 a2 b2:
@@ -26,11 +26,9 @@ d2 a2 b2:
     s_mul_u64
 d2 a1 b1:
     0x2b s_bfm_b64
-d1 a1 b1 k:
-    0x45 s_fmaak_f32
-d1 a1 k b1:
-    0x46 s_fmamk_f32
 """)
+    | scalar_floats.SOP2
+)
 
 SOPK = table("""
 d1 i:
@@ -45,23 +43,19 @@ d2 i:
     0x14 s_call_b64
 """)
 
-SOP1 = gfx11_scalar.SOP1 | table("""
+SOP1 = (
+    gfx11_scalar.SOP1
+    | scalar_floats.SOP1
+    | table("""
 d1 a1:
-    0x50 s_get_barrier_state 0x60 s_ceil_f32 s_floor_f32 s_trunc_f32 s_rndne_f32 s_cvt_f32_i32
-    s_cvt_f32_u32 s_cvt_i32_f32 s_cvt_u32_f32 s_cvt_f16_f32 s_cvt_f32_f16 s_cvt_hi_f32_f16
-    s_ceil_f16 s_floor_f16 s_trunc_f16 s_rndne_f16
+    0x50 s_get_barrier_state
 a1:
     0x4e s_barrier_signal s_barrier_signal_isfirst 0x51 s_barrier_init s_barrier_join 0x57
     s_wakeup_barrier s_sleep_var
 """)
+)
 
-SOPC = gfx11_scalar.SOPC | table("""
-a1 b1:
-    0x41 s_cmp_lt_f32 s_cmp_eq_f32 s_cmp_le_f32 s_cmp_gt_f32 s_cmp_lg_f32 s_cmp_ge_f32 s_cmp_o_f32
-    s_cmp_u_f32 s_cmp_nge_f32 s_cmp_nlg_f32 s_cmp_ngt_f32 s_cmp_nle_f32 s_cmp_neq_f32 s_cmp_nlt_f32
-    0x51 s_cmp_lt_f16 s_cmp_eq_f16 s_cmp_le_f16 s_cmp_gt_f16 s_cmp_lg_f16 s_cmp_ge_f16 s_cmp_o_f16
-    s_cmp_u_f16 s_cmp_nge_f16 s_cmp_nlg_f16 s_cmp_ngt_f16 s_cmp_nle_f16 s_cmp_neq_f16 s_cmp_nlt_f16
-""")
+SOPC = gfx11_scalar.SOPC | scalar_floats.SOPC
 
 SOPP = table("""
 i:

@@ -55,7 +55,7 @@ def _matrix(inst: Instruction) -> str:
         head += f" {name}:{f[name]}" if f[name] else ""
     if not f["blgp"]:
         return head
-    if "_f64_" in inst.name:
+    if inst.name.endswith("_f64"):
         return f"{head} neg:[{','.join(str(f['blgp'] >> i & 1) for i in range(3))}]"
     return f"{head} blgp:{f['blgp']}"
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boards.amd.isa.convert_ops import to_integer
+from boards.amd.isa.floats import flush
 from boards.amd.isa.scalar_ops import SCALAR, ScalarOp
 from boards.amd.isa.small_floats import BF8_FNUZ, FP8_FNUZ, Small, narrow, widen
 from boards.amd.isa.vector_ops import OPS, Op, define
@@ -22,6 +23,16 @@ def _unfused(a: Array, b: Array, c: Array) -> Array:
     return np.asarray(a * b + c, a.dtype)
 
 
+def _mad(a: Array, b: Array, c: Array) -> Array:
+    """Multiply, round, add, round; whatever MODE says, denormals are zeros.
+
+    # src: LLVM SIISelLowering.cpp isFMAFasterThanFMulAndFAdd(): v_mad_f32 gives what a product and
+    # src: a sum give, and cannot be used where denormals count; CDNA2 ISA, V_MAD_F32
+    """
+    a, b, c = (flush(value) for value in (a, b, c))
+    return flush(np.asarray(flush(np.asarray(a * b, np.float32)) + c, np.float32))
+
+
 def _vector() -> None:
     # src: CDNA3 ISA, V_LSHL_ADD_U64: the count is source 1's bits 2:0.
     define(
@@ -31,6 +42,8 @@ def _vector() -> None:
     define("u64 -> u64", v_mov_b64=lambda a: a)
     define("u16 u16 -> u16", v_subrev_nc_u16=lambda a, b: b - a)
     define("f16 f16 +f16 -> f16", v_mac_f16=_unfused)
+    define("f32 f32 +f32 -> f32", v_mac_f32=_mad)
+    define("f32 f32 f32 -> f32", v_mad_f32=_mad, v_madmk_f32=_mad, v_madak_f32=_mad)
     define(
         "f16 f16 f16 -> f16",
         v_mad_f16=_unfused, v_mad_legacy_f16=_unfused, v_madmk_f16=_unfused, v_madak_f16=_unfused,

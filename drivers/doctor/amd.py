@@ -1,0 +1,90 @@
+"""The doctor's rows about AMD GPUs: firmware that is known to hang, memory of processors' GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.cwsr import SAVE_AREA_ADVICE, small_save_area
+from drivers.amd.look import Gpu, look
+from drivers.amd.unified import machine_limit
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError, MalformedInput
+from drivers.doctor import OK, WARN, Line
+from drivers.machine.text import fields, first_line, read_text
+
+TOPIC: Final = "gpus"
+_MES_VERSION_MASK: Final = 0xFFF  # src: amdgpu_mes.h AMDGPU_MES_VERSION_MASK
+_BAD_MES: Final = {("gfx1150", 0x83), ("gfx1151", 0x83)}
+"""(chip, version) of the scheduler's firmware with which queues hang and memory faults.
+
+# src: ROCm issue 5724, "amdgpu firmware (MES 0x83) causing GPU Hang / Memory access fault w/ Strix
+# src: Halo"; linux-firmware 20251125 has it, commit 3d5c8135206c took it back for gfx1150
+"""
+_MES_ADVICE: Final = "install linux-firmware later than 20251125 (or 20251111), then reboot"
+_GTTSIZE_PATH: Final = "/sys/module/amdgpu/parameters/gttsize"
+_KEPT_BYTES: Final = 8 << 30
+"""Left to the processor where all the rest is offered: a proposal, no rule of the kernel's."""
+_GIB: Final = 1 << 30
+
+
+def amd_rows(world: World) -> Iterator[Line]:
+    """Rows of the AMD GPUs that KFD manages; none on a machine without one."""
+    for gpu in look(world).gpus:
+        if gpu.chip is not None:
+            yield from _firmware(gpu, gpu.chip.name)
+        if gpu.chip is not None and gpu.chip.integrated:
+            yield from _memory(world, gpu)
+        if gpu.chip is not None and small_save_area(gpu.chip, gpu.node):
+            text = f"{_where(gpu)}: this kernel may refuse its queues, or save their waves badly"
+            yield Line(TOPIC, WARN, text, SAVE_AREA_ADVICE)
+
+
+def _where(gpu: Gpu) -> str:
+    name = gpu.chip.name if gpu.chip is not None else gpu.node.name
+    return f"{name} at {gpu.node.pci_address}"
+
+
+def _firmware(gpu: Gpu, chip: str) -> Iterator[Line]:
+    version = gpu.firmware.get("mes", 0) & _MES_VERSION_MASK
+    if (chip, version) in _BAD_MES:
+        text = f"{_where(gpu)}: MES firmware {version:#x} is known to hang it"
+        yield Line(TOPIC, WARN, text, _MES_ADVICE)
+
+
+def _memory(world: World, gpu: Gpu) -> Iterator[Line]:
+    """How much of the machine's memory a processor's GPU may use, and how to give it more."""
+    try:
+        limit, total = machine_limit(world), _total(world)
+    except MalformedInput:
+        raise
+    except DeviceError as error:
+        yield Line(TOPIC, WARN, f"{_where(gpu)}: {error.message}", error.hint)
+        return
+    node = gpu.node
+    text = (
+        f"{_where(gpu)} may use {node.memory_bytes / _GIB:.1f} GiB; "
+        f"TTM's limit is {limit / _GIB:.1f} of {total / _GIB:.1f} GiB"
+    )
+    yield Line(TOPIC, OK, text, _more(total - _KEPT_BYTES, limit))
+    gttsize = first_line(world, _GTTSIZE_PATH)
+    if gttsize not in ("", "-1"):
+        text = f"amdgpu.gttsize={gttsize} limits what {_where(gpu)} may use to that many MiB"
+        yield Line(TOPIC, WARN, text, "leave it out and set ttm.pages_limit")
+
+
+def _more(offered: int, limit: int) -> str:
+    if offered <= limit:
+        return ""
+    pages = offered // PAGE_BYTES
+    return f"for more: ttm.pages_limit={pages} on the kernel's command line ({offered // _GIB} GiB)"
+
+
+def _total(world: World) -> int:
+    """Memory of the machine in bytes. Raises: MalformedInput."""
+    value = dict(fields(read_text(world, "/proc/meminfo"))).get("MemTotal", "")
+    number, _, unit = value.partition(" ")
+    if not number.isdigit() or unit != "kB":
+        raise MalformedInput("/proc/meminfo has no MemTotal in kB")
+    return int(number) << 10
