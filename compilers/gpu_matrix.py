@@ -1,8 +1,8 @@
 """Products of 16-bit floats on a GPU's matrix units: WMMA on RDNA3 and RDNA4, MFMA on CDNA3.
 
-    load tile 0; store it; barrier
-    for each step along k but the last: load the next tile; multiply; barrier; store it; barrier
-    multiply
+    load tile 0
+    for each step along k but the last: store the tile; barrier; load the next; multiply; barrier
+    store the tile; barrier; multiply
 
 Loads go to registers and are on their way while the wave multiplies. Both operands lie in shared
 memory with k contiguous (compilers/gpu_staging.py), so that a lane's part of a fragment is one wide
@@ -113,13 +113,13 @@ class _Fragments:
 
     def kernel(self) -> Kernel:
         place = self.place
-        body: list[Stmt] = [*self._clear(), *self._load(ix.const(0)), *self._store(), Barrier()]
+        body: list[Stmt] = [*self._clear(), *self._load(ix.const(0))]
         ahead = Var("step", place.steps.extent - 1)
         if ahead.extent > 0:
-            load = self._load(ix.var(ahead) + 1)
-            step = (*load, Barrier(meet=False), *self._multiply(), Barrier(), *self._store(), Barrier())
+            load = (*self._load(ix.var(ahead) + 1), Barrier(meet=False))
+            step = (*self._store(), Barrier(), *load, *self._multiply(), Barrier())
             body.append(Loop(ahead, "serial" if ahead.extent > 1 else "unroll", step))
-        body += [*self._multiply(), *self._finish()]
+        body += [*self._store(), Barrier(), *self._multiply(), *self._finish()]
         lanes = Loop(place.lane, "lane", tuple(body))
         refs = (self.acc, self.a.held, self.b.held, self.a.shared, self.b.shared)
         return Kernel("", (), refs, Loop(place.grid, "grid", (lanes,)), place.tile.block)
