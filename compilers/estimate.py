@@ -1,0 +1,117 @@
+"""How fast one GPU kernel is, by counting: waves, bytes in flight, instructions. An estimate.
+
+What the lanes ask for comes at the rate of what their waves have in flight, a latency after they
+asked; where the instructions of the waves take longer than that, at the rate of those; and never
+faster than the first-level caches give it. What memory moves is each parameter once, at most at its
+bandwidth: what is asked for again is taken to come from a cache. The slowest of these is the time,
+and the share is the time that memory needs of it. Not in it: launches, the first latency of a
+kernel, conflicts in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compilers.ir import Kernel
+from compilers.listing import disassemble
+from compilers.load_counts import LoadCounts, count_loads
+from compilers.rates import Rates
+from compilers.traffic import asked_bytes
+from drivers.base.contracts import Binary
+
+LDS_GRANULE_BYTES = 1024
+"""What local memory is given out in, at most: 512 on some chips. # src: drivers/amd/chips.py"""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of one kernel on one chip. Bytes are per lane, compute unit or kernel, as named."""
+
+    kernel: Kernel
+    rates: Rates
+    counts: LoadCounts
+    vgprs: int
+    lds_bytes: int
+    waves: int
+    """Of a workgroup."""
+    lanes: int
+    """Of a wave."""
+    resident_groups: int
+    """Workgroups that fit where a workgroup can be (see `Rates.groups`)."""
+    moved_bytes: int
+    """Every parameter once: the least that the kernel moves."""
+    asked_bytes: int
+    """What all lanes load, the same element again counted again."""
+
+    @property
+    def waves_possible(self) -> float:
+        """Waves of a compute unit that fit at once."""
+        return self.resident_groups * self.waves / self.rates.issue.units_per_group
+
+    @property
+    def waves_resident(self) -> float:
+        """Waves of a compute unit, on average over the GPU, while all of it works."""
+        return min(self.waves_possible, self.kernel.grid * self.waves / self.rates.units)
+
+    @property
+    def again(self) -> float:
+        """How often what is moved is asked for: 1 where each lane loads what no other does."""
+        return max(self.asked_bytes / self.moved_bytes, 1)
+
+    @property
+    def unit_bytes(self) -> float:
+        """Bytes in flight in a compute unit, on average over the GPU, without repetitions."""
+        return self.waves_resident * self.lanes * self.counts.bytes / self.again
+
+    @property
+    def flight(self) -> float:
+        """Bytes in flight by those that bandwidth times latency needs."""
+        return self.unit_bytes / self.rates.needed_bytes
+
+    @property
+    def busy_units(self) -> float:
+        """Compute units that have a wave."""
+        groups = min(self.kernel.grid, self.rates.groups)
+        return groups * self.rates.issue.units_per_group
+
+    @property
+    def turn_clocks(self) -> float:
+        """Clocks of one turn of the loop in all resident waves: those that loads take to come, or
+        those that the SIMDs need to issue the instructions of all of their waves."""
+        rates, issue, counts = self.rates, self.rates.issue, self.counts
+        batches = max(counts.turn_bytes / max(counts.bytes, 1), 1)
+        each = counts.vector * issue.vector_clocks + counts.other
+        waves = self.waves_resident * rates.units / (issue.simds * self.busy_units)
+        return max(rates.latency_clocks * batches, max(waves, 1) * each)
+
+    @property
+    def seconds(self) -> float:
+        """The time that the module describes."""
+        rates, waves = self.rates, self.waves_resident * self.rates.units
+        turn = waves * self.lanes * max(self.counts.turn_bytes, 1)
+        asked = self.asked_bytes / turn * self.turn_clocks / rates.clock_hz
+        cached = self.asked_bytes / (self.busy_units * rates.issue.load_bytes * rates.clock_hz)
+        return max(asked, cached, self.moved_bytes / rates.bandwidth)
+
+    @property
+    def share(self) -> float:
+        """Of the bandwidth, estimated; see the module."""
+        return self.moved_bytes / self.rates.bandwidth / self.seconds
+
+
+def estimate(kernel: Kernel, binary: Binary, rates: Rates) -> Estimate:
+    """Count a compiled kernel. Raises: NotFound without a disassembler."""
+    resources, issue = binary.resources, rates.issue
+    lanes, vgprs, lds = (resources[name] for name in ("wave_lanes", "vgprs", "group_bytes"))
+    waves = -(-resources["block"] // lanes)
+    slots = rates.waves_of(vgprs) * issue.simds * issue.units_per_group
+    groups = max(slots // waves, 1)
+    if lds:
+        taken = -(-lds // LDS_GRANULE_BYTES) * LDS_GRANULE_BYTES
+        groups = min(groups, max(issue.lds_bytes // taken, 1))
+    counts = count_loads(disassemble(binary), stores_wait=binary.arch.startswith("gfx9"))
+    moved = sum(ref.size * ref.dtype.itemsize for ref in kernel.params)
+    return Estimate(
+        kernel, rates, counts, vgprs=vgprs, lds_bytes=lds, waves=waves, lanes=lanes,
+        resident_groups=groups, moved_bytes=moved, asked_bytes=asked_bytes(kernel),
+    )  # fmt: skip
