@@ -1,0 +1,122 @@
+"""Clocks of one step of a product on matrix units, by counting: where its time goes.
+
+A step is one turn of the loop along k of one workgroup, on the place that a workgroup is on: a
+work-group processor (RDNA) or a compute unit (CDNA). Assumptions, all from compilers/rates.py: the
+waves are spread evenly over the SIMDs; a matrix instruction keeps its SIMD for its clocks, and so
+does a vector instruction; every 32 banks of local memory serve one pass a clock (lds_banks.py), and
+the workgroups are spread evenly over them; loads arrive at the rate of the first-level caches.
+
+`least` is the matrix unit's share where no clock of local memory or of vector instructions is
+hidden behind it, `most` where all that can be is. Not in it: waiting at barriers, instruction
+fetch, misses beyond the latency, what comes before and after the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+
+from compilers.ir import Kernel
+from compilers.lds_accesses import loop_accesses
+from compilers.lds_banks import BANKS
+from compilers.listing import disassemble
+from compilers.rates import Rates
+from drivers.base.contracts import Binary
+
+_MATRIX = ("v_wmma", "v_mfma")
+_VECTOR, _UNKNOWN, _LOAD = "v_", ".long", ("global_load", "buffer_load")
+_WORDS = {"b32": 4, "b64": 8, "b96": 12, "b128": 16, "dword": 4, "dwordx2": 8, "dwordx3": 12,
+          "dwordx4": 16}  # fmt: skip
+_NARROW_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the machine code of one wave does in a step, and all waves to local memory."""
+
+    matrix: int
+    """Clocks of its matrix instructions."""
+    vector: int
+    """Its other vector instructions; what a disassembler does not know counts as one a word."""
+    loaded_bytes: int
+    """Of a lane."""
+    passes: int
+    """Of local memory, by the whole workgroup."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCycles:
+    """Clocks of a workgroup's step, and shares of the matrix unit's time."""
+
+    matrix: float
+    vector: float
+    lds: float
+    memory: float
+    latency: float
+    """Clocks until a load arrives."""
+    resident: int
+    """Workgroups in one place."""
+    balance: float
+    """Places that have work, on average until the last workgroup is done."""
+
+    @property
+    def least(self) -> float:
+        """The share where matrix, vector and local memory take turns."""
+        alone = self.matrix + self.vector + self.lds
+        waited = (self.latency + self.lds) / max(self.resident, 1)
+        return self.balance * self.matrix / max(alone, waited, self.memory)
+
+    @property
+    def most(self) -> float:
+        """The share where they overlap perfectly; vector instructions issue beside none."""
+        return self.balance * self.matrix / max(self.matrix + self.vector, self.lds, self.memory)
+
+
+def work_of(texts: Iterable[str], rates: Rates, passes: int) -> Work:
+    """Count the instructions of a loop."""
+    matrix = vector = loaded = 0
+    for text in texts:
+        name = text.split()[0]
+        if name.startswith(_MATRIX):
+            matrix += rates.issue.matrix_clocks[name]
+        elif name.startswith((_VECTOR, _UNKNOWN)):
+            vector += 1
+        elif name.startswith(_LOAD):
+            loaded += _WORDS.get(name.rpartition("_")[2], _NARROW_BYTES)
+    return Work(matrix, vector, loaded, passes)
+
+
+def step_cycles(
+    work: Work, rates: Rates, *, waves: int, lanes: int, grid: int, resident: int
+) -> StepCycles:
+    """The clocks of a step of a workgroup of `waves` waves of `lanes` lanes."""
+    issue = rates.issue
+    simds = issue.simds * issue.units_per_group
+    rounds = grid / rates.groups
+    return StepCycles(
+        matrix=work.matrix * waves / simds,
+        vector=work.vector * issue.vector_clocks * waves / simds,
+        lds=work.passes * BANKS / issue.lds_banks,
+        memory=work.loaded_bytes * lanes * waves / (issue.load_bytes * issue.units_per_group),
+        latency=rates.latency_clocks,
+        resident=resident,
+        balance=rounds / max(ceil(rounds), 1),
+    )
+
+
+def product_cycles(kernel: Kernel, binary: Binary, rates: Rates, resident: int) -> StepCycles | None:
+    """The step of a compiled product; None for a kernel without a loop of matrix instructions.
+
+    Raises: NotFound without a disassembler.
+    """
+    hot = [line.text for line in disassemble(binary) if line.hot]
+    if not any(text.startswith(_MATRIX) for text in hot):
+        return None
+    lanes = binary.resources["wave_lanes"]
+    passes = sum(access.passes(lanes) for access in loop_accesses(kernel))
+    work = work_of(hot, rates, passes)
+    waves = -(-binary.resources["block"] // lanes)
+    return step_cycles(
+        work, rates, waves=waves, lanes=lanes, grid=kernel.grid, resident=resident
+    )
