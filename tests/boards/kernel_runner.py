@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import execute
+from boards.amd.wave import MakeObserver, execute
 from boards.amd.wave_buffer import scratch_resource
 from boards.amd.wave_start import fit_scratch, from_descriptor
+from boards.amd.wave_strict import Observer
 from boards.amd.wave_types import LENIENT, Finding, Report, Strict
 from compilers import toolchains
 from compilers.graph import Node
@@ -32,7 +33,11 @@ TARGETS = {
 
 
 def run(
-    binary: Binary, arrays: Sequence[np.ndarray], grid: int, strict: Strict | None = None
+    binary: Binary,
+    arrays: Sequence[np.ndarray],
+    grid: int,
+    strict: Strict | None = None,
+    observer: MakeObserver = Observer,
 ) -> Report:
     """Launch `grid` workgroups on `arrays`, which are changed in place."""
     memory = FlatMemory()
@@ -59,7 +64,7 @@ def run(
         memory.place(SCRATCH_VA, np.full(scratch_bytes, 0xCD, np.uint8))
         dispatch = fit_scratch(dispatch, SCRATCH_VA, private, SCRATCH_WAVES)
     dispatch = replace(dispatch, max_steps=MAX_STEPS)
-    return execute(dispatch, memory, strict, FAMILIES[binary.arch])
+    return execute(dispatch, memory, strict, FAMILIES[binary.arch], observer)
 
 
 @dataclass(slots=True)
