@@ -99,16 +99,23 @@ class Estimate:
         return self.moved_bytes / self.rates.bandwidth / self.seconds
 
 
-def estimate(kernel: Kernel, binary: Binary, rates: Rates) -> Estimate:
-    """Count a compiled kernel. Raises: NotFound without a disassembler."""
+def resident_groups(binary: Binary, rates: Rates) -> int:
+    """Workgroups of a kernel that fit where a workgroup can be, by registers and local memory."""
     resources, issue = binary.resources, rates.issue
-    lanes, vgprs, lds = (resources[name] for name in ("wave_lanes", "vgprs", "group_bytes"))
-    waves = -(-resources["block"] // lanes)
-    slots = rates.waves_of(vgprs) * issue.simds * issue.units_per_group
+    waves, lds = -(-resources["block"] // resources["wave_lanes"]), resources["group_bytes"]
+    slots = rates.waves_of(resources["vgprs"]) * issue.simds * issue.units_per_group
     groups = max(slots // waves, 1)
     if lds:
         taken = -(-lds // LDS_GRANULE_BYTES) * LDS_GRANULE_BYTES
         groups = min(groups, max(issue.lds_bytes // taken, 1))
+    return groups
+
+
+def estimate(kernel: Kernel, binary: Binary, rates: Rates) -> Estimate:
+    """Count a compiled kernel. Raises: NotFound without a disassembler."""
+    resources = binary.resources
+    lanes, vgprs, lds = (resources[name] for name in ("wave_lanes", "vgprs", "group_bytes"))
+    waves, groups = -(-resources["block"] // lanes), resident_groups(binary, rates)
     counts = count_loads(disassemble(binary), stores_wait=binary.arch.startswith("gfx9"))
     moved = sum(ref.size * ref.dtype.itemsize for ref in kernel.params)
     return Estimate(

@@ -12,7 +12,7 @@ read. Each wave owns a rectangle of fragments of the workgroup's tile; sums are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compilers import dtype as dt
 from compilers import expr as ex
@@ -49,6 +49,9 @@ SHAPES = {
 }
 """By the size of a fragment, largest first. The largest has 128 sums in a lane: a wave that reads
 r + c lines of both operands from shared memory multiplies r x c of them."""
+FULL = 4
+"""Fragments along the columns with which nothing more fits in a lane's 256 registers where each
+part of a wave holds all of K (RDNA3): where columns are cut off, guards need registers too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,13 @@ def narrow(found: Contraction, arch: str) -> Narrow | None:
     return Narrow(a, b, form)
 
 
-def _choose(found: Contraction, machine: Machine, size: int) -> Shape:
-    shapes = SHAPES[size]
+def _choose(found: Contraction, machine: Machine, form: Form) -> Shape:
+    shapes = SHAPES[form.size]
     sizes = [(shape.rows, shape.columns) for shape in shapes]
-    return shapes[busiest(sizes, found, machine.threads)]
+    shape = shapes[busiest(sizes, found, machine.threads)]
+    if form.groups == 1 and shape.wave_columns == FULL and extent(found.n) % shape.columns:
+        return replace(shape, wave_columns=FULL // 2)
+    return shape
 
 
 def lower_matrix(
@@ -94,7 +100,7 @@ class _Fragments:
         self.name = operands.form
         self.form: Form = FORMS[operands.form]
         size = self.form.size
-        self.shape = shape = _choose(found, machine, size)
+        self.shape = shape = _choose(found, machine, self.form)
         block = shape.waves(size) * self.form.lanes
         self.place = Placement(algorithm, found, Tile(shape.rows, shape.columns, DEPTH, block))
         self.a = Operand(
@@ -136,7 +142,8 @@ class _Fragments:
 
     def _multiply(self) -> tuple[Stmt, ...]:
         again = Var("kk", DEPTH // self.form.depth)
-        return unrolled({again: "unroll"}, self._products(ix.var(again) * self.form.depth))
+        made = (*self._products(ix.var(again) * self.form.depth), Barrier(meet=False))
+        return unrolled({again: "unroll"}, made)
 
     def _products(self, k: Index) -> Sequence[Stmt]:
         """All fragments of the wave, for one load of each."""

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
+from compilers.estimate import resident_groups
 from compilers.ir import Kernel
 from compilers.lds_accesses import loop_accesses
 from compilers.lds_banks import BANKS
@@ -56,7 +57,7 @@ class StepCycles:
     latency: float
     """Clocks until a load arrives."""
     resident: int
-    """Workgroups in one place."""
+    """Workgroups in one place at a time."""
     balance: float
     """Places that have work, on average until the last workgroup is done."""
 
@@ -87,25 +88,23 @@ def work_of(texts: Iterable[str], rates: Rates, passes: int) -> Work:
     return Work(matrix, vector, loaded, passes)
 
 
-def step_cycles(
-    work: Work, rates: Rates, *, waves: int, lanes: int, grid: int, resident: int
-) -> StepCycles:
-    """The clocks of a step of a workgroup of `waves` waves of `lanes` lanes."""
-    issue = rates.issue
-    simds = issue.simds * issue.units_per_group
-    rounds = grid / rates.groups
+def step_cycles(work: Work, kernel: Kernel, binary: Binary, rates: Rates) -> StepCycles:
+    """The clocks of a step of a kernel's workgroups, from the work of one."""
+    issue, lanes = rates.issue, binary.resources["wave_lanes"]
+    waves, simds = -(-kernel.block // lanes), issue.simds * issue.units_per_group
+    rounds = kernel.grid / rates.groups
     return StepCycles(
         matrix=work.matrix * waves / simds,
         vector=work.vector * issue.vector_clocks * waves / simds,
         lds=work.passes * BANKS / issue.lds_banks,
         memory=work.loaded_bytes * lanes * waves / (issue.load_bytes * issue.units_per_group),
         latency=rates.latency_clocks,
-        resident=resident,
+        resident=min(resident_groups(binary, rates), ceil(rounds)),
         balance=rounds / max(ceil(rounds), 1),
     )
 
 
-def product_cycles(kernel: Kernel, binary: Binary, rates: Rates, resident: int) -> StepCycles | None:
+def product_cycles(kernel: Kernel, binary: Binary, rates: Rates) -> StepCycles | None:
     """The step of a compiled product; None for a kernel without a loop of matrix instructions.
 
     Raises: NotFound without a disassembler.
@@ -115,8 +114,4 @@ def product_cycles(kernel: Kernel, binary: Binary, rates: Rates, resident: int) 
         return None
     lanes = binary.resources["wave_lanes"]
     passes = sum(access.passes(lanes) for access in loop_accesses(kernel))
-    work = work_of(hot, rates, passes)
-    waves = -(-binary.resources["block"] // lanes)
-    return step_cycles(
-        work, rates, waves=waves, lanes=lanes, grid=kernel.grid, resident=resident
-    )
+    return step_cycles(work_of(hot, rates, passes), kernel, binary, rates)

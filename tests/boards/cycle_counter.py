@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
 from boards.amd.isa.decode import Instruction
 from boards.amd.isa.layout import Family
+from boards.amd.isa.text import disassemble
 from boards.amd.wave_state import Waves
 from boards.amd.wave_strict import Observer
 from boards.amd.wave_touch import Touch
@@ -23,12 +25,15 @@ READ_128_OF_64_LANES = ((0, 20), (4, 16), (8, 28), (12, 24), (32, 52), (36, 48),
 """First lanes of the two fours that a pass of CDNA3's ds_read_b128 serves.
 # src: ROCm documentation, composable_kernel, "Understanding AMD GPU LDS and Bank Conflicts" """
 
+OFF = -1
+"""The address of a lane that does nothing."""
+
 
 @dataclass(slots=True)
 class Tally:
-    """By address of the instruction: its name, how many waves ran it, passes over the banks."""
+    """By address of the instruction: its text, how many waves ran it, passes over the banks."""
 
-    names: dict[int, str] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
     ran: Counter[int] = field(default_factory=Counter)
     passes: Counter[int] = field(default_factory=Counter)
 
@@ -36,9 +41,16 @@ class Tally:
         """The observer to launch with."""
         return _Counting(self, w, strict, report, family)
 
-    def loop(self, turns: int, waves: int) -> list[int]:
-        """The instructions that each wave ran `turns` times."""
-        return sorted(pc for pc, count in self.ran.items() if count == turns * waves)
+    def loop(self, waves: int) -> list[int]:
+        """The instructions that each wave ran more than once."""
+        return sorted(pc for pc, count in self.ran.items() if count >= 2 * waves)
+
+    def of_a_turn(self, pc: int, waves: int) -> int:
+        """Passes that an instruction of the loop takes for `waves` waves."""
+        each, rest = divmod(self.passes[pc] * waves, self.ran[pc])
+        if rest:
+            raise AssertionError(f"{self.texts[pc]} does not take the same in every turn")
+        return each
 
 
 class _Counting(Observer):
@@ -49,7 +61,8 @@ class _Counting(Observer):
         self.tally = tally
 
     def before(self, w: Waves, inst: Instruction, t: Touch) -> None:
-        self.tally.names[inst.pc] = inst.name
+        if inst.pc not in self.tally.texts:
+            self.tally.texts[inst.pc] = disassemble(inst)
         self.tally.ran[inst.pc] += w.n
         super().before(w, inst, t)
 
@@ -65,9 +78,9 @@ class _Counting(Observer):
     ) -> None:
         for wave in range(w.n):
             mine = index // w.lanes == wave
-            lanes = dict(zip((index[mine] % w.lanes).tolist(), at[mine].tolist(), strict=True))
-            groups = served_together(nbytes, w.lanes, write=write)
-            self.tally.passes[inst.pc] += sum(worst_bank(lanes, group, nbytes) for group in groups)
+            lanes = np.full(w.lanes, OFF)
+            lanes[index[mine] % w.lanes] = at[mine]
+            self.tally.passes[inst.pc] += passes(tuple(lanes.tolist()), nbytes, write)
         super().lds(w, inst, at, index, nbytes, write=write)
 
 
@@ -79,12 +92,19 @@ def served_together(nbytes: int, lanes: int, *, write: bool) -> Iterable[tuple[i
     return [tuple(range(first, first + each)) for first in range(0, lanes, each)]
 
 
-def worst_bank(lanes: dict[int, int], group: tuple[int, ...], nbytes: int) -> int:
-    """How many different dwords of the busiest of 32 banks some lanes want."""
+@cache
+def passes(at: tuple[int, ...], nbytes: int, write: bool) -> int:
+    """Passes of one wave's access: `at` is a byte address a lane, or OFF."""
+    groups = served_together(nbytes, len(at), write=write)
+    return sum(worst_bank([at[lane] for lane in group], nbytes) for group in groups)
+
+
+def worst_bank(places: Iterable[int], nbytes: int) -> int:
+    """How many different dwords of the busiest of 32 banks are wanted at once."""
     wanted: dict[int, set[int]] = {}
-    for lane in group:
+    for at in places:
         for offset in range(0, nbytes, 4):
-            if lane in lanes:
-                dword = (lanes[lane] + offset) // 4
+            if at != OFF:
+                dword = (at + offset) // 4
                 wanted.setdefault(dword % 32, set()).add(dword)
     return max(map(len, wanted.values()), default=0)

@@ -38,6 +38,7 @@ def run(
     grid: int,
     strict: Strict | None = None,
     observer: MakeObserver = Observer,
+    max_steps: int = MAX_STEPS,
 ) -> Report:
     """Launch `grid` workgroups on `arrays`, which are changed in place."""
     memory = FlatMemory()
@@ -63,7 +64,7 @@ def run(
     if private:
         memory.place(SCRATCH_VA, np.full(scratch_bytes, 0xCD, np.uint8))
         dispatch = fit_scratch(dispatch, SCRATCH_VA, private, SCRATCH_WAVES)
-    dispatch = replace(dispatch, max_steps=MAX_STEPS)
+    dispatch = replace(dispatch, max_steps=max_steps)
     return execute(dispatch, memory, strict, FAMILIES[binary.arch], observer)
 
 
