@@ -90,10 +90,12 @@ def compute(
     arch: str = "gfx1100",
     compiler: str = "LLVM",
     strict: Strict | None = LENIENT,
+    threads: int = 0,
 ) -> Ran:
-    """The stored elements of `roots`, whose leaves hold numpy arrays."""
+    """The stored elements of `roots`, whose leaves hold numpy arrays; for a chip of `threads`
+    compute units, where it is not 0."""
     key, leaves = signature(roots)
-    target = TARGETS[arch]
+    target = replace(TARGETS[arch], threads=threads or TARGETS[arch].threads)
     made = plan(rebuild(key).roots, target)
     arrays = [_memory(leaf.nbytes) for leaf in leaves]
     for array, leaf in zip(arrays, leaves, strict=True):
