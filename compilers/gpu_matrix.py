@@ -179,4 +179,5 @@ class _Fragments:
             self.first_column + line * shape.wave_columns + ix.var(column),
             ex.load(self.acc, slot),
         )
-        return unrolled({at: "unroll", row: "unroll", column: "vector"}, [store])
+        stores = unrolled({row: "unroll", column: "vector"}, [store])
+        return unrolled({at: "unroll"}, [*stores, Barrier(meet=False)])
