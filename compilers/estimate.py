@@ -2,10 +2,10 @@
 
 What the lanes ask for comes at the rate of what their waves have in flight, a latency after they
 asked; where the instructions of the waves take longer than that, at the rate of those; and never
-faster than the first-level caches give it. What memory moves is each parameter once, at most at its
-bandwidth: what is asked for again is taken to come from a cache. The slowest of these is the time,
-and the share is the time that memory needs of it. Not in it: launches, the first latency of a
-kernel, conflicts in memory.
+faster than the first-level caches give it, or have room for what is on its way. What memory moves
+is each parameter once, at most at its bandwidth: what is asked for again is taken to come from a
+cache. The slowest of these is the time, and the share is the time that memory needs of it; a kernel
+begins with one latency. Not in it: launches, and what banks, channels and pages of memory lose.
 """
 
 from __future__ import annotations
@@ -76,22 +76,27 @@ class Estimate:
 
     @property
     def turn_clocks(self) -> float:
-        """Clocks of one turn of the loop in all resident waves: those that loads take to come, or
-        those that the SIMDs need to issue the instructions of all of their waves."""
+        """Clocks of one turn of the loop in all resident waves: a wave waits for its loads and then
+        issues its instructions; or all waves of a SIMD issue theirs, where that takes longer."""
         rates, issue, counts = self.rates, self.rates.issue, self.counts
         batches = max(counts.turn_bytes / max(counts.bytes, 1), 1)
         each = counts.vector * issue.vector_clocks + counts.other
         waves = self.waves_resident * rates.units / (issue.simds * self.busy_units)
-        return max(rates.latency_clocks * batches, max(waves, 1) * each)
+        return max(rates.latency_clocks * batches + each, waves * each)
 
     @property
     def seconds(self) -> float:
-        """The time that the module describes."""
-        rates, waves = self.rates, self.waves_resident * self.rates.units
+        """The time that the module describes, of this kernel alone."""
+        rates, issue, waves = self.rates, self.rates.issue, self.waves_resident * self.rates.units
         turn = waves * self.lanes * max(self.counts.turn_bytes, 1)
-        asked = self.asked_bytes / turn * self.turn_clocks / rates.clock_hz
-        cached = self.asked_bytes / (self.busy_units * rates.issue.load_bytes * rates.clock_hz)
-        return max(asked, cached, self.moved_bytes / rates.bandwidth)
+        units = self.busy_units * rates.clock_hz
+        lines = issue.cache_bytes / rates.latency_clocks
+        return max(
+            self.asked_bytes / turn * self.turn_clocks / rates.clock_hz,
+            self.asked_bytes / (units * issue.load_bytes),
+            self.moved_bytes / (units * lines),
+            rates.latency_s + self.moved_bytes / rates.bandwidth,
+        )
 
     @property
     def share(self) -> float:

@@ -24,6 +24,9 @@ CHAINS = 32
 """Sums of a lane that are joined at the end, where it sums along the matrix's rows: enough to hide
 the latency of a multiplication."""
 
+WAVES = 4
+"""Of a SIMD: with eight loads of 16 bytes in flight, more would only take registers from them."""
+
 
 def lower_vector(algorithm: Algorithm, found: VectorProduct, lanes: Share, wave: int) -> Kernel:
     """The kernel, without a name and parameters."""
@@ -37,9 +40,7 @@ class _Vector:
     `l` counts columns where the matrix is contiguous across, else depth.
     """
 
-    def __init__(
-        self, algorithm: Algorithm, found: VectorProduct, lanes: Share, wave: int
-    ) -> None:
+    def __init__(self, algorithm: Algorithm, found: VectorProduct, lanes: Share, wave: int) -> None:
         self.algorithm, self.found, self.share, self.wave = algorithm, found, lanes, wave
         self.dtype = algorithm.reductions[0].result.dtype
         n, batches = found.column.extent, tuple(axis.extent for axis in found.batch)
@@ -78,7 +79,8 @@ class _Vector:
         body += self._finish(shared, shares)
         refs = (self.acc, *self.staged, shared)
         lanes = Loop(self.lane, "lane", tuple(body))
-        return Kernel("", (), refs, Loop(self.grid, "grid", (lanes,)), self.share.block)
+        grid = Loop(self.grid, "grid", (lanes,))
+        return Kernel("", (), refs, grid, self.share.block, WAVES)
 
     def _sums(self, make: Callable[[Index], Store]) -> list[Stmt]:
         """A store for each sum of the lane."""

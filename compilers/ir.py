@@ -158,6 +158,9 @@ class Kernel:
     locals: tuple[Ref, ...]
     body: Loop
     block: int = 0
+    waves: int = 0
+    """Waves of a GPU's SIMD that are enough: registers for more of them are not held back. 0: as
+    many as there can be."""
 
     @property
     def grid(self) -> int:

@@ -92,7 +92,7 @@ def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
         made = lower_reduction(algorithm, lanes, wave)
     else:
         made = lower_map(algorithm, lanes, wave)
-    return replace(_kernel(name, made.body, made.locals), block=made.block)
+    return replace(_kernel(name, made.body, made.locals), block=made.block, waves=made.waves)
 
 
 def _kernel(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:

@@ -39,6 +39,9 @@ class Issue:
     load_bytes: int
     """Bytes a clock from the first-level vector cache to a compute unit.
     # src: AMD CDNA3 white paper: 64 bytes; RDNA white paper: 64 bytes a clock for each L0"""
+    cache_bytes: int
+    """First-level vector cache of a compute unit. A load that misses keeps its line while it waits,
+    so no more than this is in flight. # src: RDNA3 and CDNA3 instruction set documents: 32 KiB"""
     lds_bytes: int
     """Local memory that the workgroups of a group of units share.
     # src: RDNA3 document 2.3: 128 KiB a work-group processor; CDNA3 document: 64 KiB a unit"""
@@ -53,17 +56,20 @@ class Issue:
 _WMMA = "v_wmma_f32_16x16x16"
 RDNA3: Final = Issue(
     units_per_group=2, simds=2, waves_per_simd=16, vector_clocks=1, vgpr_granule=24,
-    load_bytes=64, lds_bytes=128 << 10, lds_banks=64,
+    load_bytes=64, cache_bytes=32 << 10, lds_bytes=128 << 10,
+    lds_banks=64,
     matrix_clocks={f"{_WMMA}_f16": 32, f"{_WMMA}_bf16": 32},
 )  # fmt: skip
 RDNA4: Final = Issue(
     units_per_group=2, simds=2, waves_per_simd=16, vector_clocks=1, vgpr_granule=24,
-    load_bytes=64, lds_bytes=128 << 10, lds_banks=64,
+    load_bytes=64, cache_bytes=32 << 10, lds_bytes=128 << 10,
+    lds_banks=64,
     matrix_clocks={f"{_WMMA}_f16": 16, f"{_WMMA}_bf16": 16},
 )  # fmt: skip
 CDNA3: Final = Issue(
     units_per_group=1, simds=4, waves_per_simd=8, vector_clocks=4, vgpr_granule=8,
-    load_bytes=64, lds_bytes=64 << 10, lds_banks=32,
+    load_bytes=64, cache_bytes=32 << 10, lds_bytes=64 << 10,
+    lds_banks=32,
     matrix_clocks={
         "v_mfma_f32_16x16x16_f16": 16, "v_mfma_f32_16x16x16_bf16": 16,
         "v_mfma_f32_32x32x8_f16": 32, "v_mfma_f32_32x32x8_bf16": 32,

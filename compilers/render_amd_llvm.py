@@ -263,6 +263,7 @@ class AmdLlvmPrinter(LlvmPrinter):
         pointer = f"ptr addrspace(1) noalias nofree nonnull align {ARGUMENT_ALIGN_BYTES}"
         params = ", ".join(f"{pointer} %p{i}" for i in range(len(kernel.params)))
         block = kernel.block
+        waves = f'"amdgpu-waves-per-eu"="1,{kernel.waves}" ' if kernel.waves else ""
         hidden = " ".join(f'"amdgpu-no-{name}"' for name in HIDDEN.split())
         lines = [
             *self.tops,
@@ -273,7 +274,7 @@ class AmdLlvmPrinter(LlvmPrinter):
             "}",
             *self.module.footer(),
             f'attributes #0 = {{ nounwind "amdgpu-flat-work-group-size"="{block},{block}" '
-            f'"uniform-work-group-size"="true" {hidden} }}',
+            f'"uniform-work-group-size"="true" {waves}{hidden} }}',
             '!1 = !{!"amdgpu-synchronize-as", !"local"}',
             f"!2 = !{{i32 {block}, i32 1, i32 1}}",
             f"!3 = !{{i32 0, i32 {min(max(kernel.grid, 1), INT32_LIMIT - 1)}}}",

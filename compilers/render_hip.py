@@ -237,6 +237,8 @@ class HipPrinter(CPrinter):
             for i, kind in enumerate(kinds)
         ]
         size = f"__attribute__((amdgpu_flat_work_group_size({kernel.block}, {kernel.block})))"
+        if kernel.waves:
+            size += f" __attribute__((amdgpu_waves_per_eu(1, {kernel.waves})))"
         lines = [
             *self.unit.header(),
             f'extern "C" __global__ {size} void {kernel.name}({params}) {{',

@@ -35,9 +35,7 @@ def vector_parts(node: Node, machine: Machine) -> int | None:
     if matrix is None or axis not in (depth, alone[many][0]):
         return None
     batch = prod(node.shape) // (rows * columns)
-    size = Sizes(
-        batch, rows, columns, product.shape[depth], matrix.dtype.itemsize, axis == depth
-    )
+    size = Sizes(batch, rows, columns, product.shape[depth], matrix.dtype.itemsize, axis == depth)
     return parts(size, machine)
 
 

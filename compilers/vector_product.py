@@ -234,11 +234,11 @@ def _power(value: int) -> int:
 
 def parts(size: Sizes, machine: Machine) -> int:
     """Into how many sums along depth a product is cut, so that there are workgroups for every
-    compute unit: the least divisor of the depth that is enough, or 1."""
+    compute unit: the least divisor of the depth that is enough, else the largest there is."""
     found = share(size, machine)
     if found is None:
         return 1
     groups = size.batch * -(-size.columns // found.group)
-    most = size.depth // MIN_PART
-    enough = (n for n in range(-(-places(machine) // groups), most + 1) if size.depth % n == 0)
-    return next(enough, 1)
+    wanted, most = -(-places(machine) // groups), size.depth // MIN_PART
+    divisors = [n for n in range(1, most + 1) if size.depth % n == 0] if wanted > 1 else [1]
+    return next((n for n in divisors if n >= wanted), max(divisors, default=1))

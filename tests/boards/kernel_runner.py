@@ -37,11 +37,12 @@ def run(
     arrays: Sequence[np.ndarray],
     grid: int,
     strict: Strict | None = None,
+    memory: FlatMemory | None = None,
     observer: MakeObserver = Observer,
     max_steps: int = MAX_STEPS,
 ) -> Report:
-    """Launch `grid` workgroups on `arrays`, which are changed in place."""
-    memory = FlatMemory()
+    """Launch `grid` workgroups on `arrays`, which are changed in place, in an empty `memory`."""
+    memory = memory or FlatMemory()
     arguments = b"".join(memory.add(array).to_bytes(8, "little") for array in arrays)
     image = bytearray(binary.image + bytes(64))
     for fixup in binary.fixups:

@@ -60,7 +60,7 @@ def counted(arch: str, layout: str) -> tuple[tuple[str, ...], int]:
     _, binary = compiled(arch, layout)
     arrays, tally = [np.zeros(SIZE * SIZE, np.float16) for _ in range(3)], Tally()
     with pytest.raises(WaveFault, match="endless"):  # a few of the 127 turns are enough
-        run(binary, arrays, 1, LDS_ONLY, tally.make, max_steps=TURNS * 300)
+        run(binary, arrays, 1, LDS_ONLY, observer=tally.make, max_steps=TURNS * 300)
     waves = binary.resources["block"] // binary.resources["wave_lanes"]
     loop = tally.loop(waves)
     return tuple(tally.texts[pc] for pc in loop), sum(tally.of_a_turn(pc, waves) for pc in loop)

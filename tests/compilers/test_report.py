@@ -130,12 +130,13 @@ def _only(text: str, arch: str) -> Estimate:
 @needs_libllvm
 @pytest.mark.parametrize("arch", RATES)
 def test_an_addition_of_large_arrays_is_bound_by_memory(arch: str) -> None:
-    """Two loads of 128 bits in flight in a full GPU; 3 x 64 MiB are moved, each once."""
+    """Two loads of 128 bits in flight in a full GPU; 3 x 64 MiB are moved, each once, after one
+    latency: 38.0 us and 0.9 us on gfx942."""
     found = _only("f32[16777216] + f32[16777216]", arch)
     check(found.counts.issued == {16: 2} and found.counts.loads == 2, f"{found.counts}")
     check(found.moved_bytes == 3 * 4 * 16777216, f"{found.moved_bytes}")
     check(found.asked_bytes == 2 * 4 * 16777216, f"{found.asked_bytes}")
-    check(found.share > 0.99 and found.flight > 1, f"{found.share} {found.flight}")
+    check(found.share > 0.97 and found.flight > 1, f"{found.share} {found.flight}")
 
 
 def test_what_lanes_ask_for_again_is_counted_again() -> None:

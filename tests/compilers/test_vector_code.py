@@ -1,0 +1,142 @@
+"""The code of products of a few rows: bytes in flight, and what the lanes read as it is executed.
+
+Expected numbers are bandwidth times latency of `compilers/rates.py` and the sizes of the arrays;
+what is counted is the disassembly, and the addresses that the executor sees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from compilers import report, toolchains
+from compilers.estimate import Estimate
+from compilers.rates import LINE_BYTES, RATES, rates_of
+from compilers.report_expression import parse_expression
+from compilers.traffic import asked_bytes
+from compilers.vector_parts import vector_parts
+from tests.amd_toolbox import needs_libllvm
+from tests.boards.kernel_runner import run
+from tests.boards.wave_harness import FlatMemory
+from tests.support import check
+
+LEAST = 0.8
+"""Of what bandwidth times latency needs, and of the bandwidth."""
+MODELS = (
+    "f16[1,4096] @ f16[4096,4096]",
+    "f16[1,4096] @ f16[4096,4096].T",
+    "bf16[1,4096] @ bf16[4096,11008]",
+    "f16[1,11008] @ f16[11008,4096]",
+    "f16[1,11008] @ f16[4096,11008].T",
+    "f16[1,4096] @ f16[4096,14336]",
+    "f16[1,4096] @ f16[4096,32000]",
+    "f16[1,4096] @ f16[32000,4096].T",
+    "f16[4,4096] @ f16[4096,4096]",
+    "f32[1,4096] @ f32[4096,4096]",
+)
+"""Products that language models compute for each word."""
+INT8 = (
+    "f16[1,4096] @ (i8[4096,4096] * f16[4096])",
+    "f16[1,4096] @ (i8[4096,4096].T * f16[4096])",
+    "f16[1,4096] @ (i8[4096,14336] * f16[14336])",
+)
+
+
+def first(text: str, arch: str) -> Estimate:
+    """The kernel that reads the matrix."""
+    return next(report.estimates(parse_expression(text), rates_of(arch)))
+
+
+@needs_libllvm
+@pytest.mark.parametrize("arch", RATES)
+@pytest.mark.parametrize("text", MODELS)
+def test_what_is_in_flight_is_what_the_bandwidth_needs(text: str, arch: str) -> None:
+    found = first(text, arch)
+    wide = set(found.counts.issued) == {16} and found.counts.loads >= 7
+    check(wide, f"{dict(found.counts.issued)}, {found.counts.loads} in flight")
+    check(found.flight >= LEAST, f"{found.unit_bytes:.0f} of {found.rates.needed_bytes:.0f}")
+    check(found.share >= LEAST, f"{found.share:.0%} of the bandwidth")
+    check(found.kernel.grid >= found.rates.groups, f"{found.kernel.grid} workgroups")
+
+
+@needs_libllvm
+@pytest.mark.parametrize("arch", RATES)
+@pytest.mark.parametrize("text", INT8)
+def test_weights_of_int8_are_loaded_16_at_a_time(text: str, arch: str) -> None:
+    """The share on gfx942 is less: 16 MiB take 3.2 us there, and a latency 0.9 us."""
+    found = first(text, arch)
+    check(set(found.counts.issued) == {16}, f"{dict(found.counts.issued)}")
+    check(found.flight >= LEAST, f"{found.unit_bytes:.0f} of {found.rates.needed_bytes:.0f}")
+    check(found.share >= (LEAST if arch != "gfx942" else 0.75), f"{found.share:.0%}")
+
+
+class Recording(FlatMemory):
+    """Keeps the addresses and sizes of loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[tuple[np.ndarray, int]] = []
+
+    def load(self, va: np.ndarray, nbytes: int) -> np.ndarray:
+        self.loads.append((va.copy(), nbytes))
+        return super().load(va, nbytes)
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201", "gfx942"])
+@pytest.mark.parametrize(
+    "text",
+    ["f16[1,512] @ f16[512,256]", "f16[2,1024] @ f16[128,1024].T", "f32[1,256] @ f32[256,128]",
+     "f16[1,512] @ (i8[512,256] * f16[256])"],
+)  # fmt: skip
+def test_every_element_of_the_matrix_is_read_once_in_whole_lines(text: str, arch: str) -> None:
+    """As executed: each 16 bytes by one lane, a line by neighbours in one instruction; and what
+    the lanes ask for in all is what the report says."""
+    step = report.steps(parse_expression(text), rates_of(arch))[0]
+    binary = toolchains.build(step.kernel, "LLVM", arch, frozenset())
+    arrays = [np.zeros(ref.size * ref.dtype.itemsize, np.uint8) for ref in step.kernel.params]
+    memory = Recording()
+    run(binary, arrays, step.kernel.grid, memory=memory)
+    matrix = max(range(1, len(arrays)), key=lambda number: arrays[number].nbytes)
+    base, data, _ = memory.regions[matrix]
+    asked, seen = 0, Counter[int]()
+    for va, nbytes in memory.loads:
+        ours = any(
+            start <= int(va[0]) < start + len(array)
+            for start, array, _ in memory.regions[: len(arrays)]
+        )
+        asked += len(va) * nbytes if ours else 0
+        inside = va[(va >= base) & (va < base + len(data))].astype(np.int64) - base
+        if len(inside):
+            check(nbytes == 16, f"a load of {nbytes} bytes")
+            seen.update(inside.tolist())
+            lines = Counter((inside // LINE_BYTES).tolist())
+            check(set(lines.values()) == {LINE_BYTES // nbytes}, f"parts of lines: {lines}")
+    check(seen == Counter(range(0, len(data), 16)), f"{len(seen)} places of {len(data) // 16}")
+    check(asked == asked_bytes(step.kernel), f"{asked}, not {asked_bytes(step.kernel)}")
+
+
+@pytest.mark.parametrize(
+    ("text", "arch", "parts"),
+    [
+        ("f16[1,4096] @ f16[4096,4096]", "gfx1100", 1),
+        ("f16[1,4096] @ f16[4096,4096]", "gfx942", 8),
+        ("f16[1,4096] @ f16[4096,4096].T", "gfx942", 1),
+        ("f16[1,32000] @ f16[32000,64]", "gfx942", 250),
+        ("f16[1,4093] @ f16[4093,64]", "gfx942", 1),
+        ("f16[1,4096] @ (i8[4096,4096] * f16[4096])", "gfx1100", 2),
+        ("f16[9,4096] @ f16[4096,4096]", "gfx1100", None),
+        ("f16[1,4096] + f16[1,4096]", "gfx1100", None),
+    ],
+)
+def test_parts_are_what_gives_every_compute_unit_a_workgroup(
+    text: str, arch: str, parts: int | None
+) -> None:
+    """64 columns (128 bytes of f16) a workgroup, 48 or 304 places; divisors of the depth; 4093 is
+    prime."""
+    rates = rates_of(arch)
+    node = parse_expression(text)
+    node = node.src[0] if node.op == "cast" else node
+    found = vector_parts(node, report.target_of(rates)) if node.op == "reduce" else None
+    check(found == parts, f"{found}")
