@@ -103,9 +103,7 @@ class _Fragments:
         self.shape = shape = _choose(found, machine, self.form)
         block = shape.waves(size) * self.form.lanes
         self.place = Placement(algorithm, found, Tile(shape.rows, shape.columns, DEPTH, block))
-        self.a = Operand(
-            self.place, operands.a, "a", Lines(size, shape.wave_rows), of_rows=True
-        )
+        self.a = Operand(self.place, operands.a, "a", Lines(size, shape.wave_rows), of_rows=True)
         self.b = Operand(
             self.place, operands.b, "b", Lines(size, shape.wave_columns), of_rows=False
         )
@@ -132,7 +130,9 @@ class _Fragments:
 
     def _clear(self) -> tuple[Stmt, ...]:
         clear = Var("c", self.acc.size)
-        return unrolled({clear: "unroll"}, [Store(self.acc, ix.var(clear), ex.const(0, dt.float32))])
+        return unrolled(
+            {clear: "unroll"}, [Store(self.acc, ix.var(clear), ex.const(0, dt.float32))]
+        )
 
     def _load(self, step: Index) -> tuple[Stmt, ...]:
         return (*self.a.load(step), *self.b.load(step))

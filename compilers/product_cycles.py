@@ -13,7 +13,7 @@ fetch, misses beyond the latency, what comes before and after the loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -101,6 +101,19 @@ def step_cycles(work: Work, kernel: Kernel, binary: Binary, rates: Rates) -> Ste
         latency=rates.latency_clocks,
         resident=min(resident_groups(binary, rates), ceil(rounds)),
         balance=rounds / max(ceil(rounds), 1),
+    )
+
+
+def describe_cycles(found: StepCycles) -> Iterator[str]:
+    """The lines of a report."""
+    yield (
+        f"clocks a step of a workgroup: {found.matrix:.0f} matrix, {found.vector:.0f} vector, "
+        f"{found.lds:.0f} local memory, {found.memory:.0f} loads; {found.resident} workgroups at a "
+        f"time, {found.balance:.0%} of the places busy"
+    )
+    yield (
+        f"estimated {found.least:.0%} of the matrix unit's clocks where these take turns, "
+        f"{found.most:.0%} where they overlap"
     )
 
 

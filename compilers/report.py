@@ -11,10 +11,12 @@ from compilers.amd_targets import amd_target
 from compilers.estimate import Estimate, estimate
 from compilers.graph import Node
 from compilers.lower import Target
+from compilers.product_cycles import describe_cycles, product_cycles
 from compilers.rates import RATES, Rates, rates_of
 from compilers.report_expression import parse_expression
 from compilers.schedule import Step, plan
 from compilers.signature import rebuild, signature
+from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, DeviceError
 from drivers.machine.output import print_lines
 
@@ -30,7 +32,12 @@ NAMED = {
         "f16[1,4096] @ f16[4096,32000]",
         "f16[1,4096] @ (i8[4096,4096] * f16[4096])",
     ),
-    "product": ("f16[4096,4096] @ f16[4096,4096]",),
+    "product": (
+        "f16[4096,4096] @ f16[4096,4096]",
+        "f16[4096,4096] @ f16[4096,4096].T",
+        "f16[4096,4096].T @ f16[4096,4096]",
+        "bf16[4096,4096] @ bf16[4096,4096]",
+    ),
 }
 """Names for sets of expressions: what language models compute for each word; a large product."""
 _EXAMPLES = """\
@@ -79,8 +86,12 @@ def _lines(what: str, chips: Sequence[str] | None) -> Iterator[str]:
                 f"  {chip} ({rates.product}): {rates.units} compute units, "
                 f"{rates.bandwidth / 1e9:.0f} GB/s, {rates.latency_s * 1e9:.0f} ns assumed"
             )
-            for found in estimates(node, rates):
+            for step, binary in built(node, rates):
+                found = estimate(step.kernel, binary, rates)
                 yield from (f"    {line}" for line in describe(found))
+                product = product_cycles(step.kernel, binary, rates)
+                if product is not None:
+                    yield from (f"      {line}" for line in describe_cycles(product))
 
 
 def target_of(rates: Rates) -> Target:
@@ -95,10 +106,15 @@ def steps(root: Node, rates: Rates) -> tuple[Step, ...]:
     return plan(rebuild(key).roots, target_of(rates)).steps
 
 
+def built(root: Node, rates: Rates) -> Iterator[tuple[Step, Binary]]:
+    """Each step of the plan, in order, with its machine code."""
+    for step in steps(root, rates):
+        yield step, toolchains.build(step.kernel, "LLVM", rates.arch, frozenset())
+
+
 def estimates(root: Node, rates: Rates) -> Iterator[Estimate]:
     """Each kernel of an expression, in order. Raises: NotFound without a disassembler."""
-    for step in steps(root, rates):
-        binary = toolchains.build(step.kernel, "LLVM", rates.arch, frozenset())
+    for step, binary in built(root, rates):
         yield estimate(step.kernel, binary, rates)
 
 
