@@ -273,6 +273,27 @@ def test_chips_without_a_board_get_kernels_of_their_generation(arch: str) -> Non
         check(used == wanted, f"{family.matrix} in {step.kernel.name}: {used}")
 
 
+_MATRIX_CHIPS = sorted(
+    arch for arch, target in amd_targets.TARGETS.items() if target.generation.matrix
+)
+
+
+@pytest.mark.parametrize("arch", _MATRIX_CHIPS)
+@pytest.mark.parametrize("columns", [4096, 4001])
+def test_large_products_of_halves_fit_in_registers(columns: int, arch: str) -> None:
+    """Whole tiles and cut-off ones, with an epilogue that needs registers of its own."""
+    lanes = amd_targets.amd_target(arch).chip.family.wave_lanes
+    target = Target(16, 48, frozenset(), wave_lanes=lanes, arch=arch)
+    x, w = (graph.buffer(np.zeros(1, np.uint16), dt.bfloat16, (4096, n)) for n in (4096, columns))
+    product = matmul(graph.permute(graph.cast(x, dt.float32), (1, 0)), graph.cast(w, dt.float32))
+    root = graph.cast(graph.binary("mul", product, graph.unary("erf", product)), dt.bfloat16)
+    key, _ = signature([root])
+    (step,) = plan(rebuild(key).roots, target).steps
+    resources = toolchains.build(step.kernel, "LLVM", arch, frozenset()).resources
+    check(not resources["vgpr_spills"] and not resources["private_bytes"], f"{resources}")
+    check(resources["group_bytes"] <= 64 << 10, f"{resources}")
+
+
 @needs_clang
 def test_hip_promises_no_more_of_a_fragment_than_shared_memory_keeps() -> None:
     """Rows of a staged tile are 80 bytes apart; clang's own alignment of 16 halves is 32."""
