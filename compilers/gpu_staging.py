@@ -6,7 +6,7 @@ side by side and 16 bytes of padding follow:
     line 0 | line 1 | pad | line 2 | line 3 | pad | ...
 
 so that 8 lanes that read 16 bytes of 8 neighbouring lines meet all 32 banks once, and so do 8 lanes
-that write two lines whole. # see docs/design-compiler.md, "Banks and lanes"
+that write two lines whole. docs/design-compiler.md has more.
 
 What is contiguous along k in memory is copied 16 bytes at a time. Anything else is transposed on
 the way: a lane loads 8 neighbours of two rows of k and writes 8 pairs. Which line an element goes
@@ -90,7 +90,7 @@ class Operand:
         task = self._task(round_)
         if self.deep:
             line, k = self._deep(task)
-            put = self._fetch(self.lines.row(line), k + ix.var(lane), step, round_, lane)
+            put = self._fetch(self.lines.row(line), k + ix.var(lane), step, ix.var(round_), lane)
             return self._each(round_, task, [Loop(lane, "vector", (put,))])
         row, k = self._across(task)
         slot = ix.var(round_) * PAIR + ix.var(pair)
@@ -137,12 +137,12 @@ class Operand:
         k = (pass_ // wide) * far + (task // near) % far
         return row * WIDE, k * PAIR
 
-    def _fetch(self, row: Index, k: Index, step: Index, slot: Index | Var, lane: Var) -> Store:
+    def _fetch(self, row: Index, k: Index, step: Index, slot: Index, lane: Var) -> Store:
+        """An element to lane `lane` of the register vector number `slot`."""
         place = self.place
         in_x, x_exists = place.rows(row) if self.of_rows else place.columns(row)
         in_k, k_exists = place.depth(k, step)
         guard = (*x_exists, *k_exists)
         value = ex.Rewriter({**place.env, **in_x, **in_k}, guard=guard).expr(self.value)
         value = ex.guarded(value, guard, ex.const(0, self.value.dtype))
-        first = ix.var(slot) if isinstance(slot, Var) else slot
-        return Store(self.held, first * WIDE + ix.var(lane), value)
+        return Store(self.held, slot * WIDE + ix.var(lane), value)

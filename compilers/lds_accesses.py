@@ -47,7 +47,8 @@ def loop_accesses(kernel: Kernel) -> list[Access]:
         if ref.space == "shared":
             bases[ref] = end
             end += -(-ref.size * memory_dtype(ref).itemsize // GPU_ALIGN_BYTES) * GPU_ALIGN_BYTES
-    walk = _Walk(kernel.block, bases)
+    (lanes,) = (inner for inner in kernel.body.body if isinstance(inner, Loop))
+    walk = _Walk(lanes.var, bases)
     return list(walk.statements(loop.body))
 
 
@@ -69,10 +70,10 @@ def _matrix(stmt: Stmt) -> bool:
 class _Walk:
     """Goes through statements with numbers for the variables: those of lanes are arrays."""
 
-    def __init__(self, block: int, bases: Mapping[Ref, int]) -> None:
-        self.block, self.bases = block, bases
+    def __init__(self, lane: Var, bases: Mapping[Ref, int]) -> None:
+        self.lane, self.block, self.bases = lane, lane.extent, bases
         self.unrolled: dict[Var, int] = {}
-        self.on = np.ones(block, np.bool_)
+        self.on = np.ones(self.block, np.bool_)
         self.read: set[tuple[int, bytes]] = set()
 
     def statements(self, body: tuple[Stmt, ...]) -> Iterator[Access]:
@@ -140,6 +141,6 @@ class _Walk:
                 raise TypeError("an index that is read from memory has no number here")
             elif atom in self.unrolled:
                 total += k * self.unrolled[atom]
-            elif atom.name == "lane":
+            elif atom is self.lane:
                 total += k * np.arange(self.block)
         return total
