@@ -17,7 +17,7 @@ from typing import Protocol
 
 from compilers import expr as ex
 from compilers.algorithm import Algorithm
-from compilers.index import Var
+from compilers.index import Div, Index, Mod, Var
 from compilers.ir import Expr, Load
 from compilers.rates import LINE_BYTES, RATES
 
@@ -86,7 +86,7 @@ def vector_product(algorithm: Algorithm) -> VectorProduct | None:
     if reduction.kind != "add" or reduction.value.op != "mul" or len(reduction.axes) != 1:
         return None
     (depth,) = reduction.axes
-    few, many = reduction.value.src
+    few, many = map(_Merged({}).expr, reduction.value.src)
     in_few, in_many = ex.variables(few), ex.variables(many)
     if depth not in in_few or depth not in in_many:
         return None
@@ -107,6 +107,20 @@ def vector_product(algorithm: Algorithm) -> VectorProduct | None:
         return None
     itemsize, along = matrix.ref.dtype.itemsize, matrix.index.terms.get(depth) == 1
     return VectorProduct(few, many, batch, rows, column, depth, itemsize, along)
+
+
+class _Merged(ex.Rewriter):
+    """Copies expressions in which i // d * d + i % d is i: what a reshape there and back leaves."""
+
+    def index(self, index: Index) -> Index:
+        made = super().index(index)
+        for atom, k in made.terms.items():
+            if isinstance(atom, Div):
+                rest = Mod(atom.index, atom.divisor, 0, atom.divisor - 1)
+                step = made.terms.get(rest, 0)
+                if step and step * atom.divisor == k:
+                    return self.index(made - Index({atom: k, rest: step}, 0) + atom.index * step)
+        return made
 
 
 def _matrix(many: Expr, column: Var, depth: Var) -> Load | None:

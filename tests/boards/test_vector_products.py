@@ -16,7 +16,7 @@ from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.report_expression import matmul
 from tests.amd_toolbox import needs_comgr
-from tests.boards.kernel_runner import TARGETS, Ran, compute
+from tests.boards.kernel_runner import TARGETS, compute
 from tests.oracle import round_bfloat16
 from tests.support import check
 
@@ -101,10 +101,16 @@ def test_every_dtype_of_weights(dtype: DType, along: bool, arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201", "gfx942"])
 @pytest.mark.parametrize("along", [False, True])
-@pytest.mark.parametrize(("dtype", "group"), [(dt.float16, 0), (dt.bfloat16, 0), (dt.float16, 32)])
-def test_weights_of_int8_with_scales(dtype: DType, group: int, along: bool, arch: str) -> None:
-    """A scale for each column, or for each group of 32 along depth. The scales are powers of two:
-    every product is exact, so that only the result is rounded."""
+@pytest.mark.parametrize(
+    ("dtype", "group", "weights_move"),
+    [(dt.float16, 0, False), (dt.bfloat16, 0, False), (dt.float16, 32, False),
+     (dt.float16, 32, True)],
+)  # fmt: skip
+def test_weights_of_int8_with_scales(
+    dtype: DType, group: int, weights_move: bool, along: bool, arch: str
+) -> None:
+    """A scale for each column, or for each group of 32 along depth: repeated, or the weights seen
+    in groups. The scales are powers of two: every product is exact, and only the result rounded."""
     k, n = 320, 256
     x, q = whole(1, 2, k), np.random.default_rng(2).integers(-127, 128, (k, n)).astype(np.float64)
     powers = np.random.default_rng(3).integers(-3, 3, (k // group if group else 1, n))
@@ -116,12 +122,17 @@ def test_weights_of_int8_with_scales(dtype: DType, group: int, along: bool, arch
     scales = stored(scale.transpose(order), dtype)
     if group:  # (k, n) or (n, k): each scale for `group` neighbours along depth
         rows, columns = scales.shape
-        shape = (rows, columns, 1) if along else (rows, 1, columns)
         spread = (rows, columns, group) if along else (rows, group, columns)
-        scales = graph.reshape(graph.expand(graph.reshape(scales, shape), spread), held.shape)
+        one = (rows, columns, 1) if along else (rows, 1, columns)
+        scales = graph.expand(graph.reshape(scales, one), spread)
     else:
-        scales = graph.broadcast(scales, held.shape)
-    weights = graph.binary("mul", graph.cast(held, dtype), scales)
+        spread, scales = held.shape, graph.broadcast(scales, held.shape)
+    if weights_move:
+        weights = graph.binary("mul", graph.cast(graph.reshape(held, spread), dtype), scales)
+        weights = graph.reshape(weights, held.shape)
+    else:
+        scales = graph.reshape(scales, held.shape)
+        weights = graph.binary("mul", graph.cast(held, dtype), scales)
     root = matmul(stored(x, dtype), turned(weights) if along else weights)
     np.testing.assert_array_equal(ran(root, arch), want)
 
