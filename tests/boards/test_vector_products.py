@@ -17,6 +17,7 @@ from compilers.graph import Node
 from compilers.report_expression import matmul
 from tests.amd_toolbox import needs_comgr
 from tests.boards.kernel_runner import TARGETS, compute
+from tests.compilers.lowering import leaf, softmax
 from tests.oracle import round_bfloat16
 from tests.support import check
 
@@ -165,6 +166,32 @@ def test_batches_have_matrices_of_their_own(along: bool, arch: str) -> None:
     pairs = graph.binary("mul", graph.expand(left, shape), right)
     root = graph.cast(graph.reduce("add", pairs, (3,)), dt.float16)
     np.testing.assert_array_equal(ran(root, arch), rounded(x @ w, dt.float16))
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
+def test_attention_of_one_word(arch: str) -> None:
+    """Scores along the keys, a softmax of its own, values across: no product inside of another
+    kernel. Off by less than the additions of both sums may be."""
+    heads, words, width = 2, 80, 64
+    random = np.random.default_rng(9)
+    q, keys, values = (
+        random.uniform(-1, 1, (heads, n, width)).astype(np.float32) for n in (1, words, words)
+    )
+    shape = (heads, words, width)
+    pairs = graph.binary("mul", graph.expand(leaf(q), shape), leaf(keys))
+    powers = softmax(graph.reduce("add", pairs, (2,)))
+    weights = graph.expand(graph.reshape(powers, (heads, words, 1)), shape)
+    root = graph.reduce("add", graph.binary("mul", weights, leaf(values)), (1,))
+    found = compute([root], arch, strict=Strict())
+    check(not found.findings, f"{[str(finding) for finding in found.findings[:3]]}")
+    kernels = [step.kernel for step in found.plan.steps] if found.plan else []
+    made = [any(ref.name == "sums" for ref in kernel.locals) for kernel in kernels]
+    check(made == [True, False, True], f"{made}")
+    scores = np.einsum("hkd,hld->hl", q.astype(np.float64), keys)
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    want = np.einsum("hl,hld->hd", shares, values)
+    np.testing.assert_allclose(found.arrays[0], want, rtol=0, atol=(words + width) * 2.0**-23)
 
 
 @pytest.mark.parametrize("along", [False, True])

@@ -23,6 +23,7 @@ from compilers.vector_product import Sizes, parts, share
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import run
 from tests.boards.wave_harness import FlatMemory
+from tests.share import part
 from tests.support import check
 
 LEAST = 0.8
@@ -125,7 +126,7 @@ def test_shares_cover_what_they_are_of(arch: str) -> None:
     wave = amd_target(arch).chip.family.wave_lanes
     units = RATES[arch].units if arch in RATES else 80
     machine = Target(16, units, frozenset(), wave_lanes=wave, arch=arch)
-    for _ in range(500):
+    for _ in range(part(500, 100)):
         batch, rows, itemsize = (
             int(random.choice(of)) for of in ((1, 3, 32), range(1, 9), (1, 2, 4, 8))
         )
