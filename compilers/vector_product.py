@@ -28,7 +28,7 @@ MIN_COLUMNS, MIN_ELEMENTS = 16, 1 << 12
 LOADS = 8
 """Loads of the matrix that a lane has in flight."""
 SUMS = 64
-"""Sums that a lane keeps at most."""
+"""Products that a lane makes of one load at most: it keeps as many sums, or elements of the rows."""
 MAX_BLOCK = 512
 """Lanes of a workgroup: more would leave nobody to compute while they wait at the barrier."""
 MIN_BLOCK = 256
@@ -189,13 +189,13 @@ def places(machine: Machine) -> int:
 def share(size: Sizes, machine: Machine) -> Share | None:
     """The lanes' shares, or None where the matrix is too narrow for them."""
     width = max(machine.vector_bytes // size.itemsize, 1)
+    width = min(width, _power(SUMS // size.rows))
     return _along(size, width, machine) if size.along else _across(size, width, machine)
 
 
 def _across(size: Sizes, width: int, machine: Machine) -> Share | None:
     """Neighbours read a line of the cache of one row, more where there are workgroups enough; the
     other lanes read other rows."""
-    width = min(width, _power(SUMS // size.rows))
     near = max(LINE_BYTES // (width * size.itemsize), 1)
     if near * width > size.columns:
         return None

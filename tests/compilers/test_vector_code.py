@@ -78,6 +78,21 @@ def test_weights_of_int8_are_loaded_16_at_a_time(text: str, arch: str) -> None:
     check(found.share >= (LEAST if arch != "gfx942" else 0.65), f"{found.share:.0%}")
 
 
+@pytest.mark.parametrize("arch", RATES)
+@pytest.mark.parametrize(
+    "text",
+    ["f16[8,4096] @ f16[4096,4096]", "f16[8,4096] @ f16[4096,4096].T",
+     "bf16[5,4096] @ bf16[4096,4096]", "f32[8,4096] @ f32[4096,4096].T",
+     "f16[8,4096] @ (i8[4096,4096] * f16[4096])", "f16[8,4096] @ (i8[4096,4096].T * f16[4096])",
+     "f64[8,1024] @ f64[1024,4096]"],
+)  # fmt: skip
+def test_eight_rows_stay_in_registers(text: str, arch: str) -> None:
+    for step in report.steps(parse_expression(text), rates_of(arch)):
+        resources = toolchains.build(step.kernel, "LLVM", arch, frozenset()).resources
+        kept = resources["vgpr_spills"], resources["private_bytes"]
+        check(kept == (0, 0), f"{step.kernel.name}: {kept}")
+
+
 class Recording(FlatMemory):
     """Keeps the addresses and sizes of loads."""
 
