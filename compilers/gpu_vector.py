@@ -17,6 +17,7 @@ from compilers import index as ix
 from compilers.algorithm import Algorithm
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
+from compilers.render_facts import FactTable
 from compilers.sweep import accumulate
 from compilers.vector_product import Share, VectorProduct
 
@@ -113,12 +114,10 @@ class _Vector:
     def _turn(self, start: Index, guarded: bool) -> list[Stmt]:
         env, found = self._place(start), self.found
         guard = self._inside(env[found.depth]) if guarded else ()
-        body: list[Stmt] = []
         replace: dict[Expr, Expr] = {}
-        for value in (found.few, found.many):
-            for read in _reads(value):
-                if found.depth in ex.variables(read):
-                    body.append(self._load(read, env, guard, replace))
+        reads = [read for value in (found.few, found.many) for read in _reads(value)]
+        moving = [read for read in reads if found.depth in ex.variables(read)]
+        body = [self._load(read, env, guard, replace) for read in moving]
         rewriter = ex.Rewriter(env, replace, guard)
         few, many = (rewriter.expr(value) for value in (found.few, found.many))
         part, chain = Var("p", self.l.extent // self.chains), Var("chain", self.chains)
@@ -137,7 +136,7 @@ class _Vector:
         self, read: Expr, env: dict[Var, Index], guard: Valid, replace: dict[Expr, Expr]
     ) -> Stmt:
         """A read of all points of the turn that it depends on, into registers."""
-        made = ex.Rewriter(env, guard=guard).expr(read)
+        made = self._still(ex.Rewriter(env, guard=guard).expr(read))
         used = ex.variables(made)
         loops = [var for var in (self.row, self.t, self.c, self.l) if var in used]
         slot = ix.flatten(map(ix.var, loops), [var.extent for var in loops])
@@ -145,6 +144,15 @@ class _Vector:
         self.staged.append(ref)
         replace[read] = ex.load(ref, slot)
         return _loops(loops, Store(ref, slot, made))
+
+    def _still(self, read: Expr) -> Expr:
+        """A read without the variables that its place does not change with: scales of groups."""
+        place: Index = read.arg.index
+        for var in (self.t, self.c, self.l):
+            split = FactTable().lanes(place, var)
+            if split is not None and not split[0]:
+                place = split[1]
+        return ex.load(read.arg.ref, place, read.arg.valid)
 
     # what the lanes' sums become
 

@@ -86,12 +86,14 @@ def _lines(what: str, chips: Sequence[str] | None) -> Iterator[str]:
                 f"  {chip} ({rates.product}): {rates.units} compute units, "
                 f"{rates.bandwidth / 1e9:.0f} GB/s, {rates.latency_s * 1e9:.0f} ns assumed"
             )
+            made = []
             for step, binary in built(node, rates):
-                found = estimate(step.kernel, binary, rates)
-                yield from (f"    {line}" for line in describe(found))
+                made.append(estimate(step.kernel, binary, rates))
+                yield from (f"    {line}" for line in describe(made[-1]))
                 product = product_cycles(step.kernel, binary, rates)
                 if product is not None:
                     yield from (f"      {line}" for line in describe_cycles(product))
+            yield f"    {total(made)}"
 
 
 def target_of(rates: Rates) -> Target:
@@ -140,6 +142,14 @@ def describe(found: Estimate) -> Iterator[str]:
         f"{rates.needed_bytes:.0f} ({found.flight:.0%}); estimated {found.seconds * 1e6:.2f} us, "
         f"{found.share:.0%} of bandwidth"
     )
+
+
+def total(made: Sequence[Estimate]) -> str:
+    """All kernels, one after the other: what the largest moves, by the time of all."""
+    seconds = sum(found.seconds for found in made)
+    moved = max((found.moved_bytes / found.rates.bandwidth for found in made), default=0.0)
+    share = moved / seconds if seconds else 0.0
+    return f"{len(made)} kernels, estimated {seconds * 1e6:.2f} us, {share:.0%} of bandwidth"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from compilers.graph import ELEMENTWISE, Node
+from compilers.graph import ELEMENTWISE, Node, Shape
 from compilers.vector_product import MAX_ROWS, MIN_COLUMNS, Machine, Sizes, parts
 
 _MAX_STEPS = 64
@@ -41,7 +41,7 @@ def vector_parts(node: Node, machine: Machine) -> int | None:
 
 def _stored_axis(node: Node) -> tuple[Node | None, int]:
     """The largest buffer below a product's operand, and which axis of the operand is contiguous
-    in it; None where a movement between them is more than a new order."""
+    in it; None where a movement between them leaves elements out."""
     axes = list(range(len(node.shape)))
     for _ in range(_MAX_STEPS):
         if node.op in ("buffer", "contiguous"):
@@ -56,16 +56,23 @@ def _stored_axis(node: Node) -> tuple[Node | None, int]:
         elif node.op == "expand":
             node = node.src[0]
         elif node.op == "reshape":
-            source = node.src[0]
-            kept = [axis for axis, n in zip(axes, node.shape, strict=True) if n != 1]
-            if [n for n in node.shape if n != 1] != [n for n in source.shape if n != 1]:
-                return None, 0
-            left = iter(kept)
-            axes = [next(left) if n != 1 else -1 for n in source.shape]
-            node = source
+            axes, node = _reshaped(axes, node.shape, node.src[0].shape), node.src[0]
         else:
             break
     return None, 0
+
+
+def _reshaped(axes: list[int], shape: Shape, source: Shape) -> list[int]:
+    """The operand's axes as those of what was reshaped; -1 where one is a part of several."""
+    kept = [axis for axis, n in zip(axes, shape, strict=True) if n != 1]
+    wide = [place for place, n in enumerate(source) if n != 1]
+    found = [-1] * len(source)
+    if [n for n in shape if n != 1] == [source[place] for place in wide]:
+        for place, axis in zip(wide, kept, strict=True):
+            found[place] = axis
+    elif kept and wide:
+        found[wide[-1]] = kept[-1]
+    return found
 
 
 def _stored_size(node: Node) -> int:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from compilers import expr as ex
 from compilers.algorithm import Algorithm
-from compilers.index import Var
+from compilers.index import Div, Index, Mod, Var
 from compilers.ir import Expr, Load
 from compilers.rates import LINE_BYTES, RATES
 
@@ -28,7 +28,7 @@ MIN_COLUMNS, MIN_ELEMENTS = 16, 1 << 12
 LOADS = 8
 """Loads of the matrix that a lane has in flight."""
 SUMS = 64
-"""Sums that a lane keeps at most."""
+"""Products that a lane makes of one load at most: it keeps as many sums, or elements of the rows."""
 MAX_BLOCK = 512
 """Lanes of a workgroup: more would leave nobody to compute while they wait at the barrier."""
 MIN_BLOCK = 256
@@ -86,7 +86,7 @@ def vector_product(algorithm: Algorithm) -> VectorProduct | None:
     if reduction.kind != "add" or reduction.value.op != "mul" or len(reduction.axes) != 1:
         return None
     (depth,) = reduction.axes
-    few, many = reduction.value.src
+    few, many = map(_Merged({}).expr, reduction.value.src)
     in_few, in_many = ex.variables(few), ex.variables(many)
     if depth not in in_few or depth not in in_many:
         return None
@@ -107,6 +107,20 @@ def vector_product(algorithm: Algorithm) -> VectorProduct | None:
         return None
     itemsize, along = matrix.ref.dtype.itemsize, matrix.index.terms.get(depth) == 1
     return VectorProduct(few, many, batch, rows, column, depth, itemsize, along)
+
+
+class _Merged(ex.Rewriter):
+    """Copies expressions in which i // d * d + i % d is i: what a reshape there and back leaves."""
+
+    def index(self, index: Index) -> Index:
+        made = super().index(index)
+        for atom, k in made.terms.items():
+            if isinstance(atom, Div):
+                rest = Mod(atom.index, atom.divisor, 0, atom.divisor - 1)
+                step = made.terms.get(rest, 0)
+                if step and step * atom.divisor == k:
+                    return self.index(made - Index({atom: k, rest: step}, 0) + atom.index * step)
+        return made
 
 
 def _matrix(many: Expr, column: Var, depth: Var) -> Load | None:
@@ -175,13 +189,13 @@ def places(machine: Machine) -> int:
 def share(size: Sizes, machine: Machine) -> Share | None:
     """The lanes' shares, or None where the matrix is too narrow for them."""
     width = max(machine.vector_bytes // size.itemsize, 1)
+    width = min(width, _power(SUMS // size.rows))
     return _along(size, width, machine) if size.along else _across(size, width, machine)
 
 
 def _across(size: Sizes, width: int, machine: Machine) -> Share | None:
     """Neighbours read a line of the cache of one row, more where there are workgroups enough; the
     other lanes read other rows."""
-    width = min(width, _power(SUMS // size.rows))
     near = max(LINE_BYTES // (width * size.itemsize), 1)
     if near * width > size.columns:
         return None

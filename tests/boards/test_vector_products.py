@@ -16,7 +16,8 @@ from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.report_expression import matmul
 from tests.amd_toolbox import needs_comgr
-from tests.boards.kernel_runner import TARGETS, Ran, compute
+from tests.boards.kernel_runner import TARGETS, compute
+from tests.compilers.lowering import leaf, softmax
 from tests.oracle import round_bfloat16
 from tests.support import check
 
@@ -101,10 +102,16 @@ def test_every_dtype_of_weights(dtype: DType, along: bool, arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201", "gfx942"])
 @pytest.mark.parametrize("along", [False, True])
-@pytest.mark.parametrize(("dtype", "group"), [(dt.float16, 0), (dt.bfloat16, 0), (dt.float16, 32)])
-def test_weights_of_int8_with_scales(dtype: DType, group: int, along: bool, arch: str) -> None:
-    """A scale for each column, or for each group of 32 along depth. The scales are powers of two:
-    every product is exact, so that only the result is rounded."""
+@pytest.mark.parametrize(
+    ("dtype", "group", "weights_move"),
+    [(dt.float16, 0, False), (dt.bfloat16, 0, False), (dt.float16, 32, False),
+     (dt.float16, 32, True)],
+)  # fmt: skip
+def test_weights_of_int8_with_scales(
+    dtype: DType, group: int, weights_move: bool, along: bool, arch: str
+) -> None:
+    """A scale for each column, or for each group of 32 along depth: repeated, or the weights seen
+    in groups. The scales are powers of two: every product is exact, and only the result rounded."""
     k, n = 320, 256
     x, q = whole(1, 2, k), np.random.default_rng(2).integers(-127, 128, (k, n)).astype(np.float64)
     powers = np.random.default_rng(3).integers(-3, 3, (k // group if group else 1, n))
@@ -116,12 +123,17 @@ def test_weights_of_int8_with_scales(dtype: DType, group: int, along: bool, arch
     scales = stored(scale.transpose(order), dtype)
     if group:  # (k, n) or (n, k): each scale for `group` neighbours along depth
         rows, columns = scales.shape
-        shape = (rows, columns, 1) if along else (rows, 1, columns)
         spread = (rows, columns, group) if along else (rows, group, columns)
-        scales = graph.reshape(graph.expand(graph.reshape(scales, shape), spread), held.shape)
+        one = (rows, columns, 1) if along else (rows, 1, columns)
+        scales = graph.expand(graph.reshape(scales, one), spread)
     else:
-        scales = graph.broadcast(scales, held.shape)
-    weights = graph.binary("mul", graph.cast(held, dtype), scales)
+        spread, scales = held.shape, graph.broadcast(scales, held.shape)
+    if weights_move:
+        weights = graph.binary("mul", graph.cast(graph.reshape(held, spread), dtype), scales)
+        weights = graph.reshape(weights, held.shape)
+    else:
+        scales = graph.reshape(scales, held.shape)
+        weights = graph.binary("mul", graph.cast(held, dtype), scales)
     root = matmul(stored(x, dtype), turned(weights) if along else weights)
     np.testing.assert_array_equal(ran(root, arch), want)
 
@@ -154,6 +166,32 @@ def test_batches_have_matrices_of_their_own(along: bool, arch: str) -> None:
     pairs = graph.binary("mul", graph.expand(left, shape), right)
     root = graph.cast(graph.reduce("add", pairs, (3,)), dt.float16)
     np.testing.assert_array_equal(ran(root, arch), rounded(x @ w, dt.float16))
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
+def test_attention_of_one_word(arch: str) -> None:
+    """Scores along the keys, a softmax of its own, values across: no product inside of another
+    kernel. Off by less than the additions of both sums may be."""
+    heads, words, width = 2, 80, 64
+    random = np.random.default_rng(9)
+    q, keys, values = (
+        random.uniform(-1, 1, (heads, n, width)).astype(np.float32) for n in (1, words, words)
+    )
+    shape = (heads, words, width)
+    pairs = graph.binary("mul", graph.expand(leaf(q), shape), leaf(keys))
+    powers = softmax(graph.reduce("add", pairs, (2,)))
+    weights = graph.expand(graph.reshape(powers, (heads, words, 1)), shape)
+    root = graph.reduce("add", graph.binary("mul", weights, leaf(values)), (1,))
+    found = compute([root], arch, strict=Strict())
+    check(not found.findings, f"{[str(finding) for finding in found.findings[:3]]}")
+    kernels = [step.kernel for step in found.plan.steps] if found.plan else []
+    made = [any(ref.name == "sums" for ref in kernel.locals) for kernel in kernels]
+    check(made == [True, False, True], f"{made}")
+    scores = np.einsum("hkd,hld->hl", q.astype(np.float64), keys)
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    want = np.einsum("hl,hld->hd", shares, values)
+    np.testing.assert_allclose(found.arrays[0], want, rtol=0, atol=(words + width) * 2.0**-23)
 
 
 @pytest.mark.parametrize("along", [False, True])

@@ -66,6 +66,13 @@ def test_loads_that_are_waited_for_in_the_next_turn_are_in_flight() -> None:
     check((counts.vector, counts.other) == (1, 4), f"{counts}")
 
 
+def test_two_words_that_are_not_known_are_one_vector_instruction() -> None:
+    counts = count_loads(
+        _listing(_WIDE, ".long 0xd59c08a8", ".long 0x0000018d", "s_nop 0"), stores_wait=False
+    )
+    check((counts.vector, counts.other) == (1, 1), f"{counts}")
+
+
 def test_a_wait_for_each_load_leaves_one_in_flight() -> None:
     loop = _listing(*[_WIDE, "s_waitcnt vmcnt(0)"] * 4)
     counts = count_loads(loop, stores_wait=False)
@@ -152,7 +159,9 @@ def test_what_lanes_ask_for_again_is_counted_again() -> None:
 def test_the_command_prints_each_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     check(report.main(["f16[1,4096] @ f16[4096,4096]", "--chip", "gfx1100"]) == 0, "status")
     text = capsys.readouterr().out
-    for word in ("workgroups of", "waves a unit", "loads a lane", "bandwidth x latency needs 6000"):
+    words = ("workgroups of", "waves a unit", "loads a lane", "bandwidth x latency needs 6000",
+             "1 kernels, estimated")  # fmt: skip
+    for word in words:
         check(word in text, f"{word}: {text}")
 
 

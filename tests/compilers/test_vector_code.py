@@ -12,14 +12,18 @@ import numpy as np
 import pytest
 
 from compilers import report, toolchains
+from compilers.amd_targets import amd_target
 from compilers.estimate import Estimate
+from compilers.lower import Target
 from compilers.rates import LINE_BYTES, RATES, rates_of
 from compilers.report_expression import parse_expression
 from compilers.traffic import asked_bytes
 from compilers.vector_parts import vector_parts
+from compilers.vector_product import Sizes, parts, share
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import run
 from tests.boards.wave_harness import FlatMemory
+from tests.share import part
 from tests.support import check
 
 LEAST = 0.8
@@ -41,6 +45,7 @@ INT8 = (
     "f16[1,4096] @ (i8[4096,4096] * f16[4096])",
     "f16[1,4096] @ (i8[4096,4096].T * f16[4096])",
     "f16[1,4096] @ (i8[4096,14336] * f16[14336])",
+    "bf16[1,4096] @ (i8[4096,4096] * bf16[4096])",
 )
 
 
@@ -65,11 +70,27 @@ def test_what_is_in_flight_is_what_the_bandwidth_needs(text: str, arch: str) -> 
 @pytest.mark.parametrize("arch", RATES)
 @pytest.mark.parametrize("text", INT8)
 def test_weights_of_int8_are_loaded_16_at_a_time(text: str, arch: str) -> None:
-    """The share on gfx942 is less: 16 MiB take 3.2 us there, and a latency 0.9 us."""
+    """The share on gfx942 is less: 16 MiB take 3.2 us there, and a latency 0.9 us; and rounding
+    to bfloat16 takes eleven instructions for each weight."""
     found = first(text, arch)
     check(set(found.counts.issued) == {16}, f"{dict(found.counts.issued)}")
     check(found.flight >= LEAST, f"{found.unit_bytes:.0f} of {found.rates.needed_bytes:.0f}")
-    check(found.share >= (LEAST if arch != "gfx942" else 0.75), f"{found.share:.0%}")
+    check(found.share >= (LEAST if arch != "gfx942" else 0.65), f"{found.share:.0%}")
+
+
+@pytest.mark.parametrize("arch", RATES)
+@pytest.mark.parametrize(
+    "text",
+    ["f16[8,4096] @ f16[4096,4096]", "f16[8,4096] @ f16[4096,4096].T",
+     "bf16[5,4096] @ bf16[4096,4096]", "f32[8,4096] @ f32[4096,4096].T",
+     "f16[8,4096] @ (i8[4096,4096] * f16[4096])", "f16[8,4096] @ (i8[4096,4096].T * f16[4096])",
+     "f64[8,1024] @ f64[1024,4096]"],
+)  # fmt: skip
+def test_eight_rows_stay_in_registers(text: str, arch: str) -> None:
+    for step in report.steps(parse_expression(text), rates_of(arch)):
+        resources = toolchains.build(step.kernel, "LLVM", arch, frozenset()).resources
+        kept = resources["vgpr_spills"], resources["private_bytes"]
+        check(kept == (0, 0), f"{step.kernel.name}: {kept}")
 
 
 class Recording(FlatMemory):
@@ -100,12 +121,10 @@ def test_every_element_of_the_matrix_is_read_once_in_whole_lines(text: str, arch
     run(binary, arrays, step.kernel.grid, memory=memory)
     matrix = max(range(1, len(arrays)), key=lambda number: arrays[number].nbytes)
     base, data, _ = memory.regions[matrix]
+    first_va = memory.regions[0][0]
     asked, seen = 0, Counter[int]()
     for va, nbytes in memory.loads:
-        ours = any(
-            start <= int(va[0]) < start + len(array)
-            for start, array, _ in memory.regions[: len(arrays)]
-        )
+        ours = first_va <= int(va[0]) < memory.next_va
         asked += len(va) * nbytes if ours else 0
         inside = va[(va >= base) & (va < base + len(data))].astype(np.int64) - base
         if len(inside):
@@ -117,8 +136,40 @@ def test_every_element_of_the_matrix_is_read_once_in_whole_lines(text: str, arch
     check(asked == asked_bytes(step.kernel), f"{asked}, not {asked_bytes(step.kernel)}")
 
 
+@pytest.mark.parametrize("arch", [*RATES, "gfx1030", "gfx950"])
+def test_shares_cover_what_they_are_of(arch: str) -> None:
+    """Any sizes: whole waves, powers of two, columns that exist, and few enough registers."""
+    random = np.random.default_rng(11)
+    wave = amd_target(arch).chip.family.wave_lanes
+    units = RATES[arch].units if arch in RATES else 80
+    machine = Target(16, units, frozenset(), wave_lanes=wave, arch=arch)
+    for _ in range(part(500, 100)):
+        batch, rows, itemsize = (
+            int(random.choice(of)) for of in ((1, 3, 32), range(1, 9), (1, 2, 4, 8))
+        )
+        columns, depth = (int(2 ** random.uniform(4, 16)) for _ in range(2))
+        size = Sizes(batch, rows, columns, depth, itemsize, bool(random.integers(2)))
+        made = share(size, machine)
+        if made is None:
+            check(columns < 2 * LINE_BYTES // itemsize or size.along, f"{size}")
+            continue
+        powers = (made.block, made.width, made.near, made.columns, made.group)
+        check(all(n & (n - 1) == 0 < n for n in powers), f"{size}: {made}")
+        check(0 < made.turns <= 8, f"{size}: {made}")
+        check(made.block % wave == 0 and wave <= made.block <= 512, f"{size}: {made}")
+        check(made.group <= columns and made.width * itemsize <= 16, f"{size}: {made}")
+        far = made.block // made.near
+        cover = (made.columns * far, made.near * made.width * made.turns)
+        if not size.along:
+            cover = (made.near * made.width, far * made.turns)
+        check(cover == (made.group, made.span), f"{size}: {made}")
+        sums = rows * (made.columns if size.along else made.width)
+        check(sums <= 64, f"{size}: {made} keeps {sums} sums")
+        check(depth % parts(size, machine) == 0, f"{size}")
+
+
 @pytest.mark.parametrize(
-    ("text", "arch", "parts"),
+    ("text", "arch", "wanted"),
     [
         ("f16[1,4096] @ f16[4096,4096]", "gfx1100", 1),
         ("f16[1,4096] @ f16[4096,4096]", "gfx942", 8),
@@ -131,7 +182,7 @@ def test_every_element_of_the_matrix_is_read_once_in_whole_lines(text: str, arch
     ],
 )
 def test_parts_are_what_gives_every_compute_unit_a_workgroup(
-    text: str, arch: str, parts: int | None
+    text: str, arch: str, wanted: int | None
 ) -> None:
     """64 columns (128 bytes of f16) a workgroup, 48 or 304 places; divisors of the depth; 4093 is
     prime."""
@@ -139,4 +190,4 @@ def test_parts_are_what_gives_every_compute_unit_a_workgroup(
     node = parse_expression(text)
     node = node.src[0] if node.op == "cast" else node
     found = vector_parts(node, report.target_of(rates)) if node.op == "reduce" else None
-    check(found == parts, f"{found}")
+    check(found == wanted, f"{found}")
