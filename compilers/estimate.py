@@ -80,7 +80,9 @@ class Estimate:
         issues its instructions; or all waves of a SIMD issue theirs, where that takes longer."""
         rates, issue, counts = self.rates, self.rates.issue, self.counts
         batches = max(counts.turn_bytes / max(counts.bytes, 1), 1)
-        each = counts.vector * issue.vector_clocks + counts.other
+        matrix = sum(n * issue.matrix_clocks[name] for name, n in counts.matrix.items())
+        plain = counts.vector - counts.matrix.total()
+        each = plain * issue.vector_clocks + matrix + counts.other
         waves = self.waves_resident * rates.units / (issue.simds * self.busy_units)
         return max(rates.latency_clocks * batches + each, waves * each)
 

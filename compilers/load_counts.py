@@ -28,6 +28,7 @@ _LOADCNT: Final = re.compile(r"s_wait_loadcnt(_dscnt)? (0x[0-9a-f]+|\d+)$")
 _LOADCNT_SHIFT, _LOADCNT_MASK = 8, 0x3F
 """Where S_WAIT_LOADCNT_DSCNT keeps the loads. # src: RDNA4 document, S_WAIT_LOADCNT_DSCNT"""
 _VECTOR_STORE: Final = re.compile(r"(?:global|buffer|flat)_store_")
+_MATRIX: Final = ("v_wmma", "v_mfma")
 _UNKNOWN: Final = ".long"
 """What `amd_disasm` shows for a word of no instruction."""
 _TURNS: Final = 2
@@ -50,6 +51,8 @@ class LoadCounts:
     vector: int = 0
     """Vector arithmetic instructions of one turn; a dual one counts once. Two words that the
     disassembler does not know count as one: LLVM 19 does not know v_mov_b16 of two words."""
+    matrix: Counter[str] = field(default_factory=Counter)
+    """Those of the vector instructions that are a matrix unit's, by name."""
     other: int = 0
     """Everything else: scalar, memory, branches."""
 
@@ -108,6 +111,8 @@ def _count_kinds(part: Iterable[str], counts: LoadCounts) -> None:
         unknown += text.startswith(_UNKNOWN)
         if text.startswith("v_"):
             counts.vector += 1
+            if text.startswith(_MATRIX):
+                counts.matrix[text.split()[0]] += 1
         elif not text.startswith(("s_delay_alu", "s_clause", "s_nop", _UNKNOWN)):
             counts.other += 1
     counts.vector += -(-unknown // 2)

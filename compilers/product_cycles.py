@@ -22,14 +22,12 @@ from compilers.ir import Kernel
 from compilers.lds_accesses import loop_accesses
 from compilers.lds_banks import BANKS
 from compilers.listing import disassemble
+from compilers.load_counts import load_bytes
 from compilers.rates import Rates
 from drivers.base.contracts import Binary
 
 _MATRIX = ("v_wmma", "v_mfma")
-_VECTOR, _UNKNOWN, _LOAD = "v_", ".long", ("global_load", "buffer_load")
-_WORDS = {"b32": 4, "b64": 8, "b96": 12, "b128": 16, "dword": 4, "dwordx2": 8, "dwordx3": 12,
-          "dwordx4": 16}  # fmt: skip
-_NARROW_BYTES = 2
+_VECTOR, _UNKNOWN = "v_", ".long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Work:
     matrix: int
     """Clocks of its matrix instructions."""
     vector: int
-    """Its other vector instructions; what a disassembler does not know counts as one a word."""
+    """Its other vector instructions. Two words that a disassembler does not know count as one."""
     loaded_bytes: int
     """Of a lane."""
     passes: int
@@ -76,16 +74,14 @@ class StepCycles:
 
 def work_of(texts: Iterable[str], rates: Rates, passes: int) -> Work:
     """Count the instructions of a loop."""
-    matrix = vector = loaded = 0
+    matrix = vector = unknown = loaded = 0
     for text in texts:
-        name = text.split()[0]
-        if name.startswith(_MATRIX):
-            matrix += rates.issue.matrix_clocks[name]
-        elif name.startswith((_VECTOR, _UNKNOWN)):
-            vector += 1
-        elif name.startswith(_LOAD):
-            loaded += _WORDS.get(name.rpartition("_")[2], _NARROW_BYTES)
-    return Work(matrix, vector, loaded, passes)
+        if text.startswith(_MATRIX):
+            matrix += rates.issue.matrix_clocks[text.split()[0]]
+        vector += text.startswith(_VECTOR) and not text.startswith(_MATRIX)
+        unknown += text.startswith(_UNKNOWN)
+        loaded += load_bytes(text)
+    return Work(matrix, vector + -(-unknown // 2), loaded, passes)
 
 
 def step_cycles(work: Work, kernel: Kernel, binary: Binary, rates: Rates) -> StepCycles:

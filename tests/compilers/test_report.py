@@ -168,3 +168,14 @@ def test_the_command_prints_each_kernel(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_command_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
     check(report.main(["f16[1,4096] @"]) == 1, "status")
     check("no expression" in capsys.readouterr().err, "message")
+
+
+@needs_libllvm
+@pytest.mark.parametrize(
+    ("arch", "flops"), [("gfx1100", 122.8e12), ("gfx1201", 194e12), ("gfx942", 1307e12)]
+)
+def test_a_large_product_is_not_faster_than_the_matrix_units(arch: str, flops: float) -> None:
+    """# src: AMD's product pages: peak of float16 matrix instructions at the boost clock."""
+    found = _only("f16[4096,4096] @ f16[4096,4096]", arch)
+    least = 2 * 4096**3 / flops
+    check(0.99 * least < found.seconds < 2.5 * least, f"{found.seconds}, at least {least}")
