@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from compilers.amd_targets import amd_target
+from compilers.amd_targets import TARGETS, amd_target
 from drivers.base.errors import Unsupported
 
 LINE_BYTES: Final = 128
@@ -142,3 +142,12 @@ def rates_of(arch: str) -> Rates:
     if found is None:
         raise Unsupported(f"no rates of {arch!r}", hint=f"Known: {', '.join(RATES)}")
     return found
+
+
+def units_per_group(arch: str) -> int:
+    """Compute units that one workgroup is spread over, of any chip: see `Issue`."""
+    row, target = RATES.get(arch), TARGETS.get(arch)
+    if row is not None or target is None:
+        return row.issue.units_per_group if row else 1
+    family = RDNA4 if target.chip.family.name.startswith("RDNA") else CDNA3
+    return family.units_per_group

@@ -19,7 +19,7 @@ from compilers import expr as ex
 from compilers.algorithm import Algorithm
 from compilers.index import Div, Index, Mod, Var
 from compilers.ir import Expr, Load
-from compilers.rates import LINE_BYTES, RATES
+from compilers.rates import LINE_BYTES, RATES, units_per_group
 
 MAX_ROWS = 8
 """More rows than these go to the matrix units."""
@@ -28,7 +28,7 @@ MIN_COLUMNS, MIN_ELEMENTS = 16, 1 << 12
 LOADS = 8
 """Loads of the matrix that a lane has in flight."""
 SUMS = 64
-"""Products that a lane makes of one load at most: it keeps as many sums, or elements of the rows."""
+"""Products of a load of the matrix: a lane keeps as many sums, or as many elements of the rows."""
 MAX_BLOCK = 512
 """Lanes of a workgroup: more would leave nobody to compute while they wait at the barrier."""
 MIN_BLOCK = 256
@@ -182,8 +182,7 @@ def needed_bytes(machine: Machine) -> float:
 
 def places(machine: Machine) -> int:
     """How many workgroups can be on compute units of their own."""
-    rates = RATES.get(machine.arch)
-    return max(machine.threads // (rates.issue.units_per_group if rates else 1), 1)
+    return max(machine.threads // units_per_group(machine.arch), 1)
 
 
 def share(size: Sizes, machine: Machine) -> Share | None:

@@ -10,7 +10,7 @@ from compilers import graph, report
 from compilers.estimate import Estimate
 from compilers.listing import Instruction
 from compilers.load_counts import count_loads, load_bytes, loads_left
-from compilers.rates import RATES, rates_of
+from compilers.rates import RATES, rates_of, units_per_group
 from compilers.report_expression import parse_expression
 from compilers.signature import signature
 from compilers.traffic import asked_bytes
@@ -93,6 +93,11 @@ def test_what_bandwidth_times_latency_needs() -> None:
     check(round(rates_of("gfx942").needed_bytes) == 15691, "gfx942")
     with pytest.raises(Unsupported, match="gfx1030"):
         rates_of("gfx1030")
+
+
+def test_workgroups_of_rdna_are_on_two_compute_units() -> None:
+    found = {arch: units_per_group(arch) for arch in ("gfx1030", "gfx1100", "gfx942", "gfx950")}
+    check(found == {"gfx1030": 2, "gfx1100": 2, "gfx942": 1, "gfx950": 1}, f"{found}")
 
 
 @pytest.mark.parametrize(
