@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -33,6 +34,8 @@ def kernel_cache() -> str:
 
 
 os.environ["UNBOUND_CACHE"] = kernel_cache()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job has it so
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 SAMPLE = reproduced()
 """Before the workers start: all try the same."""
 

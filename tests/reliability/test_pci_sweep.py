@@ -99,3 +99,6 @@ def test_what_has_to_be_noticed() -> None:
     active = f"read BAR 5 {block.address_dw('CP_HQD_ACTIVE') * 4:#x}"
     check(must_be_noticed(board, Kind.TIMEOUT, active, closing=False), active)
     check(not must_be_noticed(board, Kind.TIMEOUT, active, closing=True), active)
+    order = f"write BAR 5 {board.gpus[0].board.block('MP1').address_dw('MP1_SMN_C2PMSG_66') * 4:#x}"
+    check(must_be_noticed(board, Kind.TIMEOUT, order, closing=False), order)
+    check(not must_be_noticed(board, Kind.TIMEOUT, order, closing=False, reset=True), order)

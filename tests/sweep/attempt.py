@@ -48,6 +48,7 @@ class Tries:
     def run(self, kind: Kind, at: int) -> Outcome:
         """One try."""
         board = self._board = self._board or self.place.board()
+        resets = board.gpus[0].function_resets
         error, problem = _broken(board, kind, at)
         broke = board.panel.broke[-1] if board.panel.broke else ""
         if board.panel.pending or not broke:
@@ -56,7 +57,11 @@ class Tries:
         if not problem and isinstance(error, DeviceError):
             problem = _badly_told(board, kind, broke, error)
         elif not problem and kind is not Kind.GONE:
-            why = silence.must_be_noticed(board, kind, broke, closing=at > self.closing)
+            reset = self.place.grade == "none" and board.gpus[0].function_resets > resets
+            # behind an IOMMU every life begins with VFIO's reset: there it says nothing
+            why = silence.must_be_noticed(
+                board, kind, broke, closing=at > self.closing, reset=reset
+            )
             problem = f"unnoticed: {why}" if why else ""
         if kind is Kind.GONE:
             problem = problem or ("" if error else "nobody noticed that the GPU is gone")

@@ -32,11 +32,19 @@ WRITES: Final = {
 one workgroup."""
 STOPPING: Final = r"CP_HQD_ACTIVE|SDMA(0_QUEUE0|_GFX)_CONTEXT_STATUS"
 """Closing waits for these: a time-out is a queue that does not stop, and has its waves dropped."""
+ORDER: Final = r"MP1_SMN_C2PMSG_(66|82|90)"
+"""A message to the SMU; the one that orders a mode-1 reset may fail where the function's own reset
+did its work in the same life."""
 COMMAND: Final = "config 0x4"
 
 
-def must_be_noticed(board: PciWorld, kind: Kind, broke: str, *, closing: bool) -> str:
-    """Why a life whose access went wrong may not go well; "" where it may."""
+def must_be_noticed(
+    board: PciWorld, kind: Kind, broke: str, *, closing: bool, reset: bool = False
+) -> str:
+    """Why a life whose access went wrong may not go well; "" where it may.
+
+    `closing`: the access is one of closing; `reset`: the function was reset in that life.
+    """
     access, _, where = broke.partition(" ")
     if access == "call":
         return "a request was refused"
@@ -46,7 +54,9 @@ def must_be_noticed(board: PciWorld, kind: Kind, broke: str, *, closing: bool) -
     found = registers_at(board, int(offset, 16)) if bar == "BAR 5" else []
     if kind is Kind.TIMEOUT:
         stopping = any(re.fullmatch(STOPPING, name) for _, name in found)
-        return "" if closing and access == "read" and stopping else "nobody answered"
+        order = any(re.fullmatch(ORDER, name) for _, name in found)
+        excused = (closing and access == "read" and stopping) or (reset and order)
+        return "" if excused else "nobody answered"
     if kind is Kind.GONE:
         return "the GPU is gone"
     if access == "read":

@@ -49,6 +49,7 @@ class PciGpu:
         }
         self.config = ConfigSpace(chip, sizes, largest)
         self.config.changed, self.config.flr = self._config_changed, self.reset
+        self.function_resets = 0
         self.config.due = self.board.delays.run
         self._hooks: list[Callable[[], None]] = []
         self._back_s = 0.0
@@ -167,6 +168,7 @@ class PciGpu:
 
     def reset(self) -> None:
         """Power on, the bus's reset line, a function-level reset."""
+        self.function_resets += 1
         self.config.reset()
         self.forget()
         self._back_s = 0.0

@@ -45,15 +45,17 @@ class Report:
     done: list[Done]
     clocks_refused: list[str]
     smu_version: int = 0
+    order_failed: str = ""
+    """Why the order to reset failed, where the function's own reset did its work."""
 
     def __str__(self) -> str:
         reads, writes = sum(one.reads for one in self.done), sum(one.writes for one in self.done)
-        refused = (
-            f"; clocks refused: {', '.join(self.clocks_refused)}" if self.clocks_refused else ""
-        )
-        return (
-            f"{self.found.value}: {len(self.done)} steps, {reads} reads, {writes} writes{refused}"
-        )
+        told = f"{self.found.value}: {len(self.done)} steps, {reads} reads, {writes} writes"
+        if self.clocks_refused:
+            told += f"; clocks refused: {', '.join(self.clocks_refused)}"
+        if self.order_failed:
+            told += f"; reset by its function, since {self.order_failed}"
+        return told
 
 
 def boot(
@@ -127,13 +129,14 @@ def leave(gpu: BareGpu) -> None:
     bus.step = ""
 
 
-def reset(gpu: BareGpu) -> None:
+def reset(gpu: BareGpu) -> str:
     """Mode-1, or the function's own reset where the power management does not do it.
 
     All state of the GPU is gone; boot it again to use it. DMA is held back meanwhile.
+    Returns: why it was not mode-1, "" where it was.
     Raises: DeviceError of the mode-1 reset when there is no other.
     """
-    session = gpu.session
+    session, failed = gpu.session, ""
     session.bus_master(False)
     try:
         smu.mode1_reset(gpu)
@@ -143,8 +146,10 @@ def reset(gpu: BareGpu) -> None:
         except DeviceError as later:
             error.add_note(f"and the function's own reset: {later}")
             raise error from error.__cause__
+        failed = error.message
     session.after_reset()
     smu.wait_returned(gpu)
+    return failed
 
 
 def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, known: Record | None, *,
@@ -153,7 +158,7 @@ def _steps(gpu: BareGpu, firmware: FirmwareSet, report: Report, known: Record | 
     rings: list[PspRing] = []
     steps: list[Step] = []
     if reset:
-        steps.append(Step("take over: mode-1 reset", partial(_take_over, gpu, report.found)))
+        steps.append(Step("take over: mode-1 reset", partial(_take_over, gpu, report)))
     steps.append(Step("open doorbells", partial(nbio.up, gpu), partial(nbio.down, gpu)))
     if warm:
         steps.append(Step("find VRAM", partial(gmc.locate, gpu)))
@@ -202,13 +207,13 @@ def _reset_by_kernel(gpu: BareGpu) -> bool:
     return True
 
 
-def _take_over(gpu: BareGpu, found: Found) -> None:
+def _take_over(gpu: BareGpu, report: Report) -> None:
     """Somebody else's state, or that of an owner of ours who died, is never trusted."""
     ownership.refuse_hive(gpu)
     alive = smu.is_alive(gpu)
     if alive:
-        reset(gpu)
-    elif not _reset_by_kernel(gpu) and found is Found.FOREIGN:
+        report.order_failed = reset(gpu)
+    elif not _reset_by_kernel(gpu) and report.found is Found.FOREIGN:
         return  # sOS runs and nobody else: whoever booted it never came to the SMU's firmware
     if psp.is_alive(gpu):
         raise DeviceError(
