@@ -43,9 +43,11 @@ class AqlLauncher:
         self.pack_into, self._template = packer.pack_into, packer.template
         self._grid, self._kernarg = packer.slots["grid_x"], packer.slots["kernarg"]
 
-    def put(self, memory: memoryview, off: int, words: Sequence[int], grid: Block) -> None:
-        """Write the kernarg segment of one launch to byte `off` of `memory`."""
-        self.pack_arguments(memory, off, *words)
+    def arguments(self, words: Sequence[int], grid: Block) -> bytearray:
+        """The kernarg segment of one launch."""
+        made = bytearray(self.arguments_bytes)
+        self.pack_arguments(made, 0, *words)
+        return made
 
     def values(self, kernarg_va: int, grid: Block) -> list[bytes | int]:
         """What `pack_into` takes. Raises: BadArgument for more work-items than 32 bits count."""
@@ -73,9 +75,9 @@ def _items(groups: int, items: int) -> int:
     return groups * items
 
 
-def jump(ib_va: int, words: Sequence[int]) -> list[int]:
-    """The packet that runs PM4 words which lie at `ib_va`."""
-    return aql.pm4_ib(ib_base=ib_va, ib_size=len(words))
+def jump(ib_va: int, nwords: int) -> list[int]:
+    """The packet that runs `nwords` PM4 words which lie at `ib_va`."""
+    return aql.pm4_ib(ib_base=ib_va, ib_size=nwords)
 
 
 PACKET_BYTES: Final = aql.PACKET_BYTES

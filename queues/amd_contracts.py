@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from drivers.base.contracts import Buffer, Grid, Program, Signal
 from queues.amd_launch import Block, Target
@@ -28,20 +28,35 @@ class Item:
         self.grid, self.block = grid, block
 
 
-class Bound(Protocol):
-    """A recording in memory that host and GPU see."""
+class Copy(Protocol):
+    """A recording in memory that host and GPU see, with arguments of its own."""
 
-    lock: AbstractContextManager[object]
     words: memoryview
     """Its memory as 64-bit words."""
+    given: list[int]
+    """The words of all Params that are in it; empty: none yet."""
+    packing: bool
+    """Whether somebody patches and replays it now."""
+
+
+class Bound(Protocol):
+    """A recording in one or more copies."""
+
+    lock: AbstractContextManager[object]
 
     def place(self, item: int, number: int) -> int:
         """The word of argument `number` of step `item`."""
 
-    def settle(self) -> None:
-        """Return once the last replay is done, so that its words may change."""
+    def take(self, given: list[int]) -> Copy | None:
+        """With the lock held: a copy that has these words, or one that may be patched; else None.
 
-    def play(self) -> None:
+        It is the caller's until `packing` is False again.
+        """
+
+    def settle(self) -> None:
+        """Return once it is worth while to try again."""
+
+    def play(self, copy: Any) -> None:
         """With the lock held: run it."""
 
     def close(self) -> None:
@@ -74,6 +89,9 @@ class ComputeOwner(Owner, Protocol):
 
     def argument_word(self, value: Buffer | int) -> int:
         """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
+
+    def argument_words(self, values: Sequence[Buffer | int]) -> list[int]:
+        """Those of several. Raises: BadArgument, UseAfterFree."""
 
     def launch_item(self, program: Program, values: Sequence[int], grid: Grid, block: Grid) -> Item:
         """A launch, its program, sizes and number of arguments checked."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from operator import is_
+from typing import Any, Final
 
 from drivers.base.contracts import Buffer, Program, Signal
-from drivers.base.errors import BadArgument, UseAfterFree
-from queues.amd_contracts import Bound, ComputeOwner, Item
+from drivers.base.errors import BadArgument, DeviceTimeout, UseAfterFree
+from queues.amd_contracts import Bound, ComputeOwner, Copy, Item
 
-_NEVER: Final[tuple[Buffer | int, ...]] = (-1,)
-"""The values of a graph whose words are not patched: an object that no caller can pass."""
+_NEVER: Final[tuple[Any, ...]] = (object(),)
+"""The values of a graph that was not replayed yet: an object that no caller can pass."""
+MOST_TRIES: Final = 10_000
+"""To find a copy that is free, where other threads replay the same graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,23 @@ class Patch:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """Values of a replay, and what is known of them."""
+
+    values: tuple[Any, ...]
+    given: list[int]
+    """Their words."""
+    mark: object
+    """The owner's `freed_mark` when all that is named was alive."""
+
+
 class AmdGraph:
     """Steps bound once. `replay` patches the arguments of changed Params and runs everything.
 
-    Arguments that change are only written once the last replay is done. What it recorded must stay
-    alive: a buffer, program or signal that was freed since raises UseAfterFree.
+    Arguments that change are written to a copy of the recording that no replay under way uses;
+    there are a few, so that the next replay is prepared while the GPU is at the last ones. What it
+    recorded must stay alive: a buffer, program or signal that was freed since raises UseAfterFree.
     """
 
     def __init__(
@@ -47,8 +62,7 @@ class AmdGraph:
         """For every Param, which 64-bit words of the memory it fills."""
         for patch in patches:
             self._places[patch.param].append(self._bound.place(patch.item, patch.number))
-        self._values: tuple[Buffer | int, ...] = _NEVER if patches else ()
-        self._mark: object = None
+        self._last = _Last(_NEVER if patches else (), [], None)
 
     @property
     def names(self) -> list[str]:
@@ -58,51 +72,67 @@ class AmdGraph:
     def replay(self, values: Sequence[Buffer | int] = ()) -> None:
         """Patch what changed and run; `values[i]` fills `Param(i)`.
 
-        Raises: BadArgument, UseAfterFree, before anything runs.
+        Raises: BadArgument, UseAfterFree, before anything runs; Unsupported in a signal handler
+        that interrupted a replay of it, where it needs what that one uses.
         """
         bound = self._bound
         if bound is None:
             raise UseAfterFree("a closed graph was replayed", hint="record it again")
-        with bound.lock:
-            if values is not self._values:
-                self._patch(bound, values)
-            if self._owner.freed_mark is not self._mark:
-                self._check_alive()
-            bound.play()
-
-    def _patch(self, bound: Bound, values: Sequence[Buffer | int]) -> None:
-        """Write the words of every Param whose value is another object than last time."""
-        places, old = self._places, self._values
-        if values is None or len(values) != len(places):
-            raise BadArgument(
-                f"{values!r:.200} for {len(places)} Params", hint="pass one value for each"
-            )
-        new = tuple(values)
-        changed = [
-            (index, self._owner.argument_word(value))
-            for index, value in enumerate(new)
-            if old is _NEVER or old[index] is not value
-        ]
-        if changed:
-            self._values = _NEVER
+        for _ in range(MOST_TRIES):
+            with bound.lock:
+                if self._replayed(bound, values):
+                    return
             bound.settle()
-            words = bound.words
-            for index, word in changed:
-                for at in places[index]:
-                    words[at] = word
-        self._values = new
+        raise DeviceTimeout(
+            f"{MOST_TRIES} times others replayed a graph first", hint="bind one for each thread"
+        )
 
-    def _check_alive(self) -> None:
-        """Touch the address of everything named. Raises: UseAfterFree."""
-        mark = self._owner.freed_mark
-        self._owner.check_alive(self._keep)
-        if self._places:
-            self._owner.check_alive(self._values)
-        self._mark = mark
+    def _replayed(self, bound: Bound, values: Sequence[Buffer | int]) -> bool:
+        """With the lock held: replay it, if a copy is free."""
+        last = self._last
+        if values is not last.values or self._owner.freed_mark is not last.mark:
+            last = self._checked(values)
+        given = last.given
+        copy = bound.take(given)
+        if copy is None:
+            return False
+        try:
+            if copy.given != given:
+                self._patch(copy, given)
+            bound.play(copy)
+        finally:
+            copy.packing = False
+        return True
+
+    def _checked(self, values: Sequence[Buffer | int]) -> _Last:
+        """The words of these values, and that nothing named was freed."""
+        owner, last = self._owner, self._last
+        mark, new = owner.freed_mark, last.values
+        if values is None or len(values) != len(self._places):
+            raise BadArgument(
+                f"{values!r:.200} for {len(self._places)} Params", hint="pass one value for each"
+            )
+        if mark is not last.mark:
+            owner.check_alive(self._keep)
+        elif all(map(is_, values, new)):
+            return last
+        new = tuple(values)
+        last = self._last = _Last(new, owner.argument_words(new), mark)
+        return last
+
+    def _patch(self, copy: Copy, given: list[int]) -> None:
+        """Write the words of every Param that has another one in this copy."""
+        words, old, copy.given = copy.words, copy.given, []
+        for index, places in enumerate(self._places):
+            word = given[index]
+            if not old or old[index] != word:
+                for at in places:
+                    words[at] = word
+        copy.given = given
 
     def close(self) -> None:
         """Give its memory back once it is done. A second close does nothing."""
         bound, self._bound = self._bound, None
-        self._keep, self._values, self._mark = [], _NEVER, None
+        self._keep, self._last = [], _Last(_NEVER, [], None)
         if bound is not None:
             bound.close()

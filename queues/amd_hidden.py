@@ -51,9 +51,10 @@ class HiddenAqlLauncher(AqlLauncher):
         self._behind, self._own_bytes = Packer(made), self.arguments_bytes
         self.arguments_bytes = count * WORD_BYTES
 
-    def put(self, memory: memoryview, off: int, words: Sequence[int], grid: Block) -> None:
-        """Write the kernarg segment of one launch to byte `off` of `memory`."""
-        super().put(memory, off, words, grid)
+    def arguments(self, words: Sequence[int], grid: Block) -> bytearray:
+        """The kernarg segment of one launch."""
+        made = super().arguments(words, grid)
         values = self._behind.template.copy()
         _count(self._behind, values, grid)
-        self._behind.pack_into(memory, off + self._own_bytes, *values)
+        self._behind.pack_into(made, self._own_bytes, *values)
+        return made

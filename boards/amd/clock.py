@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 import time
 
@@ -18,6 +19,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._skipped_ns = 0
+        self._alarms: list[int] = []
 
     def now_ns(self) -> int:
         """Nanoseconds since some moment."""
@@ -34,6 +36,19 @@ class Clock:
     def skip(self, seconds: float) -> None:
         """Let `seconds` pass without waiting."""
         self._skipped_ns += max(0, int(seconds * _NS_PER_S))
+
+    def alarm(self, at_ns: int) -> None:
+        """Something happens on the board then, which who sleeps may be waiting for."""
+        heapq.heappush(self._alarms, at_ns)
+
+    def skip_to(self, until_ns: int) -> bool:
+        """Let time pass until then, or until the next alarm; whether that was an alarm."""
+        now_ns, alarms = self.now_ns(), self._alarms
+        while alarms and alarms[0] <= now_ns:
+            heapq.heappop(alarms)
+        rings = bool(alarms) and alarms[0] < until_ns
+        self._skipped_ns += max(0, (alarms[0] if rings else until_ns) - now_ns)
+        return rings
 
     @property
     def skipped_ns(self) -> int:

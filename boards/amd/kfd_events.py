@@ -24,7 +24,9 @@ _FIRST_NONSIGNAL = (0x7FFFFFFF >> 1) + 1
 _UNSIGNALED = (1 << 64) - 1
 _OLD_SLOTS = 256
 """src: allocate_event_notification_slot(): of a page that user space has not brought"""
-_ENDLESS, _MS_PER_S = 0xFFFFFFFF, 1000
+_ENDLESS, _LONGEST_MS = 0xFFFFFFFF, 0x7FFFFFFF
+_TICK_MS, _NS_PER_MS = 4, 1_000_000
+"""src: Debian's and Ubuntu's kernels: CONFIG_HZ=250"""
 _MAX_WAIT_EVENTS = 1 << 16
 
 
@@ -66,6 +68,8 @@ class Events:
         self._slots: Array | None = None
         self._limit = 0
         self.page_handle = 0
+        self.slept = self.timed_out = 0
+        """Calls that had to wait, and those among them that no event ended."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -202,9 +206,23 @@ class Events:
             return met()
         if timeout_ms == _ENDLESS:
             raise OSError(errno.EINTR, "waiting for ever for what cannot come")
-        self._clock.skip(timeout_ms / _MS_PER_S)
+        self.slept += 1
+        until_ns = self._clock.now_ns() + _ticks(timeout_ms) * _TICK_MS * _NS_PER_MS
+        while self._clock.skip_to(until_ns):
+            self._pump()
+            if met():
+                return True
         self._pump()
+        self.timed_out += not met()
         return met()
+
+
+def _ticks(timeout_ms: int) -> int:
+    """How many ticks of the kernel's timer a sleep takes that nothing ends.
+
+    src: user_timeout_to_jiffies(): msecs_to_jiffies(), which rounds up, and one more
+    """
+    return -(-min(timeout_ms, _LONGEST_MS) // _TICK_MS) + 1
 
 
 def _copy_data(waiters: list[Waiter], memory: memoryview) -> None:

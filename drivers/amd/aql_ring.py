@@ -8,19 +8,22 @@ packet n, everything before n is finished.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
-from drivers.amd.ring import About, AnyLauncher, Ring, wrong_kind
+from drivers.amd.ring import About, AnyLauncher, Ring, Waited, wrong_kind
 from drivers.base.errors import BadArgument
-from queues import amd_words, pm4
+from queues import amd_words
 from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, PACKET_FORMAT, AqlLauncher, jump
-from queues.amd_launch import Block, Scratch, Target
-from queues.pm4 import DataSel
+from queues.amd_launch import Block, Packer, Scratch, Target, progress, words_of
 
 SLOTS: Final = 1024
 RING_BYTES: Final = SLOTS * PACKET_BYTES
+FLUSHES: Final = 2
+"""Interrupts in one lap of the ring: who waits for room wakes when so much of it is free."""
+PART: Final = SLOTS // 4
+"""Packets of a graph that are written at once."""
 MOST_ARGUMENTS_BYTES: Final = 4096
 """Of one kernel."""
 SIDE_BYTES: Final = MOST_ARGUMENTS_BYTES + 64
@@ -29,6 +32,7 @@ SIDE_BYTES: Final = MOST_ARGUMENTS_BYTES + 64
 _TYPE_OFF, _BASE_OFF, _SIZE_OFF, _APERTURES_OFF, _READ_OFF_OFF = 0, 8, 24, 64, 136
 _TMPRING_OFF, _PROPERTIES_OFF = 140, 180
 _READ_ID_OFF: Final = 128
+_PACKET: Final = struct.Struct(PACKET_FORMAT)
 _PROPERTIES: Final = 1 << 1
 """AMD_QUEUE_PROPERTIES_IS_PTR64."""
 _FEATURE_DISPATCH: Final = 1  # src: inc/hsa.h HSA_QUEUE_FEATURE_KERNEL_DISPATCH
@@ -62,8 +66,13 @@ class AqlRing(Ring):
         self._side_bo = iface.allocate(SLOTS * SIDE_BYTES, Use.SHARED, "arguments", host=True)
         self._side, self._side_va = self._side_bo.view(), self._side_bo.gpu_va
         self.afterwards = (self._side_bo.free,)
-        self._mailbox = about.mailbox_va, about.event_id
-        self.limit = SLOTS
+        tell = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
+        tell = amd_words.once(target, tell)
+        done = progress(target, about.progress_va, target.flavour.release_all)
+        self._flush = Packer(words_of(done, tell))
+        self._due = SLOTS // FLUSHES
+        """Position from which on the next packet is a request for an interrupt."""
+        self.limit = self._due
         """Position up to which packets may be written without looking at `done`."""
 
     def packets_at(self, va: int, nbytes: int) -> bytes:
@@ -83,89 +92,126 @@ class AqlRing(Ring):
         return max(self._cell[0], self._read[0] - 1)
 
     def room(self, count: int) -> int:
-        """Slot where `count` packets may be written now, one behind the other around the end.
+        """Position from which on `count` packets may be written now: `put`, once it is there.
 
         Raises: Hang when the ring stays full; the device's fault.
         """
-        if self.put + count > self.limit:
-            if self.broken is not None:
-                raise self.broken.with_traceback(None)
-            self.wait_free(self.put + count - SLOTS + 1)
-            self.limit = self.done + SLOTS - 1
-        return self.put % SLOTS
-
-    def commit(self, count: int) -> None:
-        """What was written at `room` is complete: tell the hardware."""
-        self.put += count
-        self.write_pointer[0] = self.put
-        self.ring_doorbell(self.put - 1)
+        put = self.put
+        if put + count <= self.limit:
+            return put
+        if self.broken is not None:
+            raise self.broken.with_traceback(None)
+        if put >= self._due:
+            self._due = put + SLOTS // FLUSHES  # first: the flush comes here, too
+            self.flush()
+            return self.room(count)
+        self.wait_free(put + count - SLOTS + 1)
+        limit = min(self.done + SLOTS - 1, max(self._due, put + count))
+        if self.put == put and self.broken is None:
+            self.limit = limit
+        return put
 
     def launch(self, launcher: AnyLauncher, words: Sequence[int], grid: Block) -> None:
         """One launch, its arguments checked."""
         if not isinstance(launcher, AqlLauncher):
             raise wrong_kind(self.name)
-        slot = self.room(1)
+        put = self.room(1)
+        slot = put % SLOTS
         off = slot * SIDE_BYTES
-        launcher.put(self._side, off, words, grid)
         values = launcher.values(self._side_va + off, grid)
-        launcher.pack_into(self.bytes, slot * PACKET_BYTES, *values)
-        self.commit(1)
+        made = launcher.arguments(words, grid)
+        end = off + len(made)
+        if self.put == put:
+            self._side[off:end] = made
+            launcher.pack_into(self.bytes, slot * PACKET_BYTES, *values)
+            if self.put == put:
+                self.put = self.write_pointer[0] = put + 1
+                self.ring_doorbell(put)
+                return
+        self.launch(launcher, words, grid)  # a signal handler was here meanwhile
 
     def quick(self, launcher: AnyLauncher, words: Sequence[int], grid: int) -> None:
         """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
         if type(launcher) is not AqlLauncher:
             self.launch(launcher, words, (grid, 1, 1))
             return
-        slot = self.room(1) if self.put >= self.limit else self.put % SLOTS
+        put = self.put
+        if put >= self.limit:
+            put = self.room(1)
+        slot = put % SLOTS
         off = slot * SIDE_BYTES
-        launcher.pack_arguments(self._side, off, *words)
-        launcher.pack_into(
-            self.bytes, slot * PACKET_BYTES, *launcher.quick(self._side_va + off, grid)
-        )
-        self.put = put = self.put + 1
-        self.write_pointer[0] = put
-        self.ring_doorbell(put - 1)
+        values = launcher.quick(self._side_va + off, grid)
+        if self.put == put:
+            launcher.pack_arguments(self._side, off, *words)
+            if self.put == put:
+                launcher.pack_into(self.bytes, slot * PACKET_BYTES, *values)
+                if self.put == put:
+                    self.put = self.write_pointer[0] = put + 1
+                    self.ring_doorbell(put)
+                    return
+        self.quick(launcher, words, grid)  # a signal handler was here meanwhile
 
     def emit(self, words: Sequence[int]) -> None:
         """PM4 packets, which the slot's packet jumps to."""
         if 4 * len(words) > SIDE_BYTES:
             raise BadArgument(f"{len(words)} words of packets at once are too much for {self.name}")
-        slot = self.room(1)
-        off = slot * SIDE_BYTES
-        struct.pack_into(f"={len(words)}I", self._side, off, *words)
-        packet = jump(self._side_va + off, words)
-        struct.pack_into(PACKET_FORMAT, self.bytes, slot * PACKET_BYTES, *packet)
-        self.commit(1)
+        self._write(Packer(words_of(words)))
 
-    def play(self, packets: memoryview) -> None:
-        """Packets that are ready, with one doorbell, or one for every half ring."""
-        step = SLOTS // 2 * PACKET_BYTES
-        for first in range(0, packets.nbytes, step):
-            part = packets[first : first + step]
-            count = part.nbytes // PACKET_BYTES
-            at = self.room(count) * PACKET_BYTES
-            until_end = min(part.nbytes, self.ring_bytes - at)
+    def _write(self, packer: Packer, *, tells: bool = False) -> int:
+        """Packets, with the position behind them where they have a hole for it; that position."""
+        put = self.room(1)
+        slot, mark = put % SLOTS, put + 1
+        off, values = slot * SIDE_BYTES, packer.template.copy()
+        if packer.slots:
+            values[packer.slots["progress"]] = mark
+        packet = jump(self._side_va + off, packer.nwords)
+        if self.put == put:
+            packer.pack_into(self._side, off, *values)
+            if self.put == put:
+                _PACKET.pack_into(self.bytes, slot * PACKET_BYTES, *packet)
+                if self.put == put:
+                    self.put = self.write_pointer[0] = mark
+                    self.ring_doorbell(put)
+                    if tells:
+                        self.asks(mark)
+                    return mark
+        return self._write(packer, tells=tells)  # a signal handler was here meanwhile
+
+    def play(self, packets: memoryview) -> int:
+        """Packets that are ready, with one doorbell, or one for every PART; the position behind."""
+        parts = range(0, packets.nbytes, PART * PACKET_BYTES)
+        marks = [self._part(packets[first : first + parts.step]) for first in parts]
+        return marks[-1] if marks else self.put
+
+    def _part(self, part: memoryview) -> int:
+        count = part.nbytes // PACKET_BYTES
+        put = self.room(count)
+        at = put % SLOTS * PACKET_BYTES
+        until_end = min(part.nbytes, self.ring_bytes - at)
+        rest, mark = part.nbytes - until_end, put + count
+        if self.put == put:
             self.bytes[at : at + until_end] = part[:until_end]
-            self.bytes[: part.nbytes - until_end] = part[until_end:]
-            self.commit(count)
+            self.bytes[:rest] = part[until_end:]
+            self.put = self.write_pointer[0] = mark
+            self.ring_doorbell(mark - 1)
+            return mark
+        return self._part(part)  # a signal handler was here meanwhile
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
-        flavour, (mailbox_va, event_id) = self.target.flavour, self._mailbox
-        done = pm4.release_mem(
-            flavour,
-            addr=self.progress_va,
-            data=self.put + 1,
-            data_sel=DataSel.SEND_64_BIT_DATA,
-            caches=flavour.release_all,
-        )
-        ring = amd_words.notify(self.target, mailbox_va=mailbox_va, event_id=event_id)
-        self.emit([*amd_words.once(self.target, done), *amd_words.once(self.target, ring)])
-        return self.put
+        return self._write(self._flush, tells=True)
 
-    def settled(self) -> int:
-        """What to wait for until everything given so far is done."""
-        return self.put if self.idle else self.flush()
+    def wait_for(
+        self,
+        reached: Callable[[], bool],
+        timeout_s: float,
+        steps: Callable[[], object] | None = None,
+        mark: int = 0,
+    ) -> Waited:
+        """As of every ring; the last packet's end is only known from a packet behind it."""
+        if self.broken is None:
+            self.ask(mark)
+        return super().wait_for(reached, timeout_s, steps, mark)
 
     def _let_go(self) -> None:
         self._cell = self._read = memoryview(bytearray(8)).cast("Q")

@@ -10,7 +10,8 @@ from typing import Final, Self
 from drivers.amd import arguments
 from drivers.amd.aql_ring import AqlRing
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
-from drivers.amd.graphs import AqlGraph, GraphMemory, Pm4Graph
+from drivers.amd.graph_memory import GraphMemory
+from drivers.amd.graphs import AqlGraph, Pm4Graph
 from drivers.amd.iface import Apertures, Iface, Memory
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.nodes import GpuNode
@@ -146,15 +147,15 @@ class AmdDevice(Queues):
 
     def graph_names(self, va: int) -> list[str]:
         """Programs of the graph whose packets are there."""
-        found = [g for g in list(self._graphs) if g.gpu_va <= va < g.gpu_va + g.nbytes]
+        found = [graph for graph in list(self._graphs) if graph.find(va) is not None]
         return [name for graph in found for name in graph.names]
 
     def graph_packets(self, va: int, nbytes: int) -> bytes:
         """The packets of a graph that are there."""
         for graph in list(self._graphs):
-            off = va - graph.gpu_va
-            if 0 <= off <= graph.nbytes - nbytes:
-                return bytes(graph.view[off : off + nbytes])
+            copy = graph.find(va)
+            if copy is not None and va + nbytes <= copy.gpu_va + graph.nbytes:
+                return bytes(copy.view[va - copy.gpu_va :][:nbytes])
         return b""
 
     # Work
@@ -188,8 +189,10 @@ class AmdDevice(Queues):
 
     def refresh(self) -> None:
         """With the compute queue's lock: let it see what was written behind its caches."""
+        mark = self.stale = object()
         self.compute.emit(amd_words.acquire(self.target))
-        self.stale = False
+        if self.stale is mark:  # a signal handler may have written since
+            self.stale = False
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""
@@ -218,6 +221,15 @@ class AmdDevice(Queues):
     def argument_word(self, value: Buffer | int) -> int:
         """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
         return arguments.word(self, value)
+
+    def argument_words(self, values: Sequence[Buffer | int]) -> list[int]:
+        """Those of several. Raises: BadArgument, UseAfterFree."""
+        return [
+            value.gpu_va
+            if isinstance(value, AmdBuffer) and value.device is self
+            else arguments.word(self, value)
+            for value in values
+        ]
 
     def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
         """The address of a buffer that `nbytes` are copied from or to."""

@@ -22,21 +22,30 @@ _ORDERED: Final = frozenset({"x86_64", "AMD64"})
 
 
 def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int], None]:
-    """A function that stores one 64-bit word, as fast as the region allows; errors say `name`."""
+    """A function that stores one 64-bit word, as fast as the region allows; errors say `name`.
+
+    A value below the last one is dropped: a signal handler has launched just before the store.
+    """
+    last = -1
     try:
         words = region.view().cast("Q")
     except Unsupported:  # registers that are not memory
 
         def write(value: int) -> None:
-            with during(name):
-                region.write64(off, value)
+            nonlocal last
+            if value > last:
+                last = value
+                with during(name):
+                    region.write64(off, last)
 
         return write
     check_order(platform.machine())
     place = words[off // _WORD_BYTES : off // _WORD_BYTES + 1]
 
     def store(value: int) -> None:
-        place[0] = value
+        nonlocal last
+        if value > last:
+            place[0] = last = value
 
     return store
 

@@ -54,8 +54,11 @@ class Patience:
         reached: Callable[[], bool],
         timeout_s: float = math.inf,
         steps: Callable[[], object] | None = None,
+        mark: int = 0,
     ) -> Waited:
         """Wait on the last of `rings`; STUCK: one of them hangs, or nothing moves anywhere.
+
+        The ring is asked for an interrupt at `mark`; 0 where it is going to interrupt anyway.
 
         A queue that waits for a signal is no hang. It is waited for while any queue of the process
         moves, which may be about to signal, and always until the end of a time that was asked for.
@@ -65,12 +68,12 @@ class Patience:
             return Waited.DONE
         clock, ring = self._clock, rings[-1]
         deadline_s, before = clock() + timeout_s, progress()
-        waited = ring.wait_for(reached, timeout_s, steps)
+        waited = ring.wait_for(reached, timeout_s, steps, mark)
         while waited is Waited.STUCK and clock() < deadline_s:
             if any(not one.idle and not self._parked(one) for one in rings):
                 break
             if timeout_s == math.inf and progress() == before:
                 break
             before = progress()
-            waited = ring.wait_for(reached, deadline_s - clock(), steps)
+            waited = ring.wait_for(reached, deadline_s - clock(), steps, mark)
         return waited

@@ -24,6 +24,8 @@ from queues.amd_launch import (
 RING_BYTES: Final = 512 << 10
 STEP_OFF: Final = WORD_BYTES * 2
 """From what a ring has done to the launches that are done of the graph in it."""
+FLUSHES: Final = 2
+"""Interrupts in one lap of the ring: who waits for room wakes when so much of it is free."""
 MOST_BYTES: Final = 32 << 10
 """Of one block. What is left of a ring in front of one that wraps is filled by a single NOP."""
 
@@ -45,9 +47,12 @@ class Pm4Ring(Ring):
         self._cell[0] = self._cell[1] = 0
         self._end = self.ring_bytes - SLACK_BYTES
         """No block ends behind this, so that every lap begins by looking at `done`."""
-        self.limit = self._end
+        self._due = self.size // FLUSHES
+        """Position from which on the next block is a request for an interrupt."""
+        self.limit = self._due * WORD_BYTES
         """Bytes from the ring's start that may be written without looking at `done`."""
-        self._flush = Packet(target, _flush(target, about))
+        self._tells = _tells(target, about)
+        self._flush = Packet(target, self._tells)
 
     @property
     def done(self) -> int:
@@ -62,13 +67,14 @@ class Pm4Ring(Ring):
         return self.progress_va + STEP_OFF
 
     def room(self, nbytes: int) -> int:
-        """Byte of the ring where a block of `nbytes` may be written now.
+        """Position from which on a block of `nbytes` may be written now: `put`, once it is there.
 
         Raises: Hang when the ring stays full; the device's fault; BadArgument.
         """
-        at = self.put * WORD_BYTES % self.ring_bytes
+        put = self.put
+        at = put * WORD_BYTES % self.ring_bytes
         if at + nbytes <= self.limit:
-            return at
+            return put
         if self.broken is not None:
             raise self.broken.with_traceback(None)
         if nbytes > MOST_BYTES:
@@ -76,78 +82,101 @@ class Pm4Ring(Ring):
                 f"{nbytes} bytes of packets at once are too much for {self.name}",
                 hint="submit fewer at a time, or bind() a graph",
             )
+        if put >= self._due:
+            self._due = put + self.size // FLUSHES  # first: the flush comes here, too
+            self.flush()
+            return self.room(nbytes)
         if at + nbytes > self._end:
-            at = self._wrap(at)
-        self._wait_free(nbytes)
-        free = self.ring_bytes - SLACK_BYTES - (self.put - self.done) * WORD_BYTES
-        self.limit = min(self._end, at + free)
-        return at
+            self._wrap(put)
+            return self.room(nbytes)
+        self._wait_free(put, nbytes)
+        free = self.ring_bytes - SLACK_BYTES - (put - self.done) * WORD_BYTES
+        limit = min(self._end, at + free, at + (self._due - put) * WORD_BYTES)
+        if self.put == put and self.broken is None:
+            self.limit = limit
+        return put
 
-    def _wrap(self, at: int) -> int:
-        """Fill the ring's tail with a NOP; 0, where it goes on."""
-        tail = self.ring_bytes - at
-        self._wait_free(tail)
+    def _wrap(self, put: int) -> None:
+        """Fill the ring's tail with a NOP; it goes on at the front."""
+        tail = self.ring_bytes - put * WORD_BYTES % self.ring_bytes
+        self._wait_free(put, tail)
         padding = Packer(words_of(pm4.nop(words=tail // WORD_BYTES)))
-        padding.pack_into(self.bytes, at, *padding.template)
-        self.put += tail // WORD_BYTES
-        self.limit = 0
-        return 0
+        at, values = self.ring_bytes - tail, padding.template
+        if self.put == put:
+            padding.pack_into(self.bytes, at, *values)
+            if self.put == put:
+                self.put, self.limit = put + tail // WORD_BYTES, 0
 
-    def _wait_free(self, nbytes: int) -> None:
-        self.wait_free(self.put + (nbytes + SLACK_BYTES) // WORD_BYTES - self.size)
-
-    def commit(self, nbytes: int) -> None:
-        """What was written at `room` is complete: tell the hardware."""
-        self.put += nbytes // WORD_BYTES
-        self.write_pointer[0] = self.put
-        self.ring_doorbell(self.put)
+    def _wait_free(self, put: int, nbytes: int) -> None:
+        self.wait_free(put + (nbytes + SLACK_BYTES) // WORD_BYTES - self.size)
 
     def launch(self, launcher: AnyLauncher, words: Sequence[int], grid: Block) -> None:
         """One launch, its arguments checked."""
         if not isinstance(launcher, Launcher):
             raise wrong_kind(self.name)
-        at = self.room(launcher.nbytes)
-        kernarg_va = self.ring_va + at + launcher.arguments_off
-        mark = self.put + launcher.nwords
-        launcher.pack_into(self.bytes, at, *launcher.values(words, kernarg_va, grid, mark))
-        self.commit(launcher.nbytes)
+        put = self.room(launcher.nbytes)
+        at = put * WORD_BYTES % self.ring_bytes
+        kernarg_va, mark = self.ring_va + at + launcher.arguments_off, put + launcher.nwords
+        values = launcher.values(words, kernarg_va, grid, mark)
+        if self.put == put:
+            launcher.pack_into(self.bytes, at, *values)
+            if self.put == put:
+                self.put = self.write_pointer[0] = mark
+                self.ring_doorbell(mark)
+                return
+        self.launch(launcher, words, grid)  # a signal handler was here meanwhile
 
     def quick(self, launcher: AnyLauncher, words: Sequence[int], grid: int) -> None:
         """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
         if not isinstance(launcher, Launcher):
             raise wrong_kind(self.name)
-        at = self.put * WORD_BYTES % self.ring_bytes
-        nbytes = launcher.nbytes
-        if at + nbytes > self.limit:
-            at = self.room(nbytes)
-        put = self.put + launcher.nwords
-        kernarg_va = self.ring_va + at + launcher.arguments_off
-        launcher.pack_into(self.bytes, at, *launcher.quick(words, kernarg_va, grid, put))
-        self.put = put  # not before the words are there: a ^C may come at any call
-        self.write_pointer[0] = put
-        self.ring_doorbell(put)
+        put = self.put
+        at = put * WORD_BYTES % self.ring_bytes
+        if at + launcher.nbytes > self.limit:
+            put = self.room(launcher.nbytes)
+            at = put * WORD_BYTES % self.ring_bytes
+        mark = put + launcher.nwords
+        values = launcher.quick(words, self.ring_va + at + launcher.arguments_off, grid, mark)
+        if self.put == put:
+            launcher.pack_into(self.bytes, at, *values)
+            if self.put == put:  # not before the words are there: a ^C may come at any call
+                self.put = self.write_pointer[0] = mark
+                self.ring_doorbell(mark)
+                return
+        self.quick(launcher, words, grid)  # a signal handler was here meanwhile
 
     def emit(self, words: Sequence[int]) -> None:
         """Packets, and the progress behind them."""
         self.write(self.packed(words))
 
-    def packed(self, words: Sequence[int], outer: Sequence[int] = ()) -> Packet:
-        """Packets and the progress behind them, ready for `write`; `outer` stays in the ring."""
-        return Packet(self.target, words_of(words, progress(self.target, self.progress_va)), outer)
+    def packed(
+        self, words: Sequence[int], outer: Sequence[int] = (), *, tells: bool = False
+    ) -> Packet:
+        """Packets and the progress behind them, ready for `write`; `outer` stays in the ring.
+
+        With `tells` they end in what a flush does.
+        """
+        done = self._tells if tells else progress(self.target, self.progress_va)
+        return Packet(self.target, words_of(words, done), outer)
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
-        self.write(self._flush)
-        return self.put
+        return self.write(self._flush, tells=True)
 
-    def write(self, packet: Packet) -> None:
-        """Packets with the progress behind them."""
-        at = self.room(packet.nbytes)
-        packet.pack(self.bytes, at, self.ring_va, self.put)
-        self.commit(packet.nbytes)
-
-    def settled(self) -> int:
-        return self.put
+    def write(self, packet: Packet, *, tells: bool = False) -> int:
+        """Packets with the progress behind them; the position there. `tells`: they interrupt."""
+        put = self.room(packet.nbytes)
+        at = put * WORD_BYTES % self.ring_bytes
+        values = packet.values(self.ring_va + at, put)
+        if self.put == put:
+            packet.pack_into(self.bytes, at, *values)
+            if self.put == put:
+                self.put = self.write_pointer[0] = mark = put + packet.nwords
+                self.ring_doorbell(mark)
+                if tells:
+                    self.asks(mark)
+                return mark
+        return self.write(packet, tells=tells)  # a signal handler was here meanwhile
 
     def _let_go(self) -> None:
         self._cell = memoryview(bytearray(16)).cast("Q")
@@ -156,25 +185,26 @@ class Pm4Ring(Ring):
 class Packet:
     """Packets whose holes are the progress behind them and, of several XCCs, the jump to them."""
 
-    __slots__ = ("_ib_off", "_packer", "nbytes")
+    __slots__ = ("_ib_off", "_packer", "nbytes", "nwords", "pack_into")
 
     def __init__(self, target: Target, inner: Words, outer: Sequence[int] = ()) -> None:
         whole = enclose(target, inner, outer=outer)
         self._packer, self._ib_off = Packer(whole.made), WORD_BYTES * whole.inner_at
-        self.nbytes = self._packer.nbytes
+        self.nbytes, self.nwords = self._packer.nbytes, self._packer.nwords
+        self.pack_into = self._packer.pack_into
 
-    def pack(self, memory: memoryview, at: int, ring_va: int, put: int) -> None:
-        """Write it to byte `at` of the ring, whose position is `put`."""
+    def values(self, va: int, put: int) -> list[bytes | int]:
+        """What `pack_into` takes where the packets lie at `va`, which is position `put`."""
         packer = self._packer
         values = packer.template.copy()
         values[packer.slots["progress"]] = put + packer.nwords
         if "ib" in packer.slots:
-            values[packer.slots["ib"]] = ring_va + at + self._ib_off
-        packer.pack_into(memory, at, *values)
+            values[packer.slots["ib"]] = va + self._ib_off
+        return values
 
 
-def _flush(target: Target, about: About) -> Words:
-    """Write every cache back, tell the progress, raise the device's event."""
+def _tells(target: Target, about: About) -> Words:
+    """Write every cache back, write the progress, raise the device's event."""
     done = progress(target, about.progress_va, target.flavour.release_all)
     ring = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
     return words_of(done, amd_words.once(target, ring))

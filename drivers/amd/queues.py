@@ -66,12 +66,10 @@ class Queues(Heap):
         self._apertures, self.hang_s = apertures, hang_s
         self._patience = patience.Patience(iface.world.monotonic_s, self._parked)
         self._locks = RLock(), RLock()
-        self.stale = True
+        self.stale: object = True
         """Whether memory was written behind the compute queue's caches since it last looked."""
         self._clean = -1
         """`put` of the compute queue when everything before was last flushed."""
-        self._asked = -1
-        """`put` of the copy queue when it was last asked for an interrupt."""
 
     def open_queues(self) -> None:
         """Create both. Nothing is left behind when that fails."""
@@ -174,9 +172,6 @@ class Queues(Heap):
         ring = self.compute
         if not ring.done < mark <= ring.put:  # done, or the ring was replaced since
             return
-        if isinstance(ring, AqlRing):  # it tells of what is done when it is flushed
-            with ring.lock:
-                mark = ring.flush()
         self.wait_ring(ring, mark)
 
     def sleep(self, timeout_ms: int) -> None:
@@ -187,7 +182,7 @@ class Queues(Heap):
 
     def wait_ring(self, ring: Ring, mark: int, timeout_s: float = inf) -> None:
         """Return once a ring has done `mark`. Raises: DeviceTimeout, Hang, DeviceFault."""
-        waited = self._patience.wait((ring,), lambda: ring.done >= mark, timeout_s)
+        waited = self._patience.wait((ring,), lambda: ring.done >= mark, timeout_s, mark=mark)
         if waited is Waited.LATE:
             raise faults.late(self, ring, timeout_s, parked=self._parked(ring))
         if waited is Waited.STUCK:
@@ -197,10 +192,10 @@ class Queues(Heap):
         self, signal: AmdSignal, reached: Callable[[], bool], value: int, timeout_s: float
     ) -> None:
         """Return once `reached()`. Raises: DeviceTimeout, Hang, DeviceFault."""
-        rings = self.compute, self.copies
-        waited = rings[0].wait_for(reached, 0.0)
-        if waited is not Waited.DONE:
-            waited = self._patience.wait(rings, reached, timeout_s, patience.progress)
+        compute, copies = self.compute, self.copies
+        if not reached() and compute.broken is not None:
+            raise compute.broken.with_traceback(None)
+        waited = self._patience.wait((compute, copies), reached, timeout_s, patience.progress)
         if waited is not Waited.DONE:
             raise self._why_not(signal, value, timeout_s, waited)
         self.invalidate_sharers()
@@ -232,17 +227,13 @@ class Queues(Heap):
         with compute.lock:
             if compute.broken is not None:
                 raise compute.broken.with_traceback(None)
-            if compute.put != self._clean:
-                compute.flush()
-                self._clean = compute.put
             mark = compute.put
+            if mark != self._clean:
+                mark = self._clean = compute.flush()
         deadline_s = self.iface.world.monotonic_s() + timeout_s
         self.wait_ring(compute, mark, timeout_s)
         if not copies.idle:
-            with copies.lock:
-                mark = copies.put if copies.put == self._asked else copies.flush()
-                self._asked = copies.put
-            self.wait_ring(copies, mark, deadline_s - self.iface.world.monotonic_s())
+            self.wait_ring(copies, copies.put, deadline_s - self.iface.world.monotonic_s())
         self.sleep(0)  # a queue may go on after a fault, or fault when its work is done
         self.invalidate_sharers()
 
@@ -340,7 +331,7 @@ class Queues(Heap):
                 if ring is self.compute:
                     self.compute, self.stale, self._clean = self._open_compute(), True, -1
                 else:
-                    self.copies, self._asked = self._open_copies(), -1
+                    self.copies = self._open_copies()
             except DeviceError as later:
                 error.add_note(f"and the queue could not be replaced: {later}")
         return told

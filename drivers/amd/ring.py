@@ -2,11 +2,17 @@
 
 A ring counts what it gives the hardware (`put`) and the hardware writes back how much of that is
 done (`done`), both in units of the ring. Nothing is overwritten before it is done.
+
+Threads take turns with `lock`. A signal handler that launches comes inside, at the start of a
+function or behind a call (# src: CPython ceval.c, CHECK_EVAL_BREAKER). So whoever writes packets
+looks before each store whether `put` is still what it was, moves it and rings without a call in
+between, and starts anew where a handler was first.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,14 +26,24 @@ from queues.amd_aql import AqlLauncher
 from queues.amd_launch import Launcher
 from queues.decode import decoder, dump, words_of
 
-SPINS: Final = 200
-"""Looks at the progress before the first sleep: tens of microseconds."""
+SPIN_S: Final = 200e-6
+"""Time for which a wait looks at memory before it sleeps.
+
+# src: ROCR interrupt_signal.cpp InterruptSignal::WaitRelaxed(), kMaxElapsed = 200 us
+"""
+MOST_SPINS: Final = 100_000
+"""Looks in that time at most."""
 FIRST_SLEEP_MS: Final = 1
+"""The kernel makes 8 ms of it where nothing interrupts: two ticks at HZ 250.
+
+# src: kfd_events.c user_timeout_to_jiffies(): msecs_to_jiffies(ms) + 1
+"""
 LONGEST_SLEEP_MS: Final = 50
 SLACK_BYTES: Final = 64
 """Of a ring that are never filled: full and empty look different."""
 DUMP_BYTES: Final = 1024
 DUMP_LINES: Final = 48
+_POINTER_BYTES: Final = 8
 
 AnyLauncher: TypeAlias = Launcher | AqlLauncher
 Sleep = Callable[[int], None]
@@ -88,6 +104,10 @@ class Ring(ABC):
         self.limit = 0
         """How far packets may be written without looking at `done`."""
         self.put = 0
+        self.asked = 0
+        """Position of the last interrupt that the hardware was asked for."""
+        self._interrupts: deque[int] = deque()
+        """Those that may not have come yet."""
         self.ring_bytes = hw.plan.ring_bytes
         self.size = self.ring_bytes // self.unit_bytes
         self.bytes = hw.ring_view
@@ -110,23 +130,25 @@ class Ring(ABC):
 
     def wait_done(self, mark: int, timeout_s: float) -> Waited:
         """Wait until `mark` is done. Raises: the device's fault."""
-        return self.wait_for(lambda: self.done >= mark, timeout_s)
+        return self.wait_for(lambda: self.done >= mark, timeout_s, mark=mark)
 
     def wait_for(
         self,
         reached: Callable[[], bool],
         timeout_s: float,
         steps: Callable[[], object] | None = None,
+        mark: int = 0,
     ) -> Waited:
         """Wait until `reached()`, until `timeout_s` are over, or `steps` stays the same too long.
 
-        Every step starts the ring's time anew. Raises: the device's fault.
+        Every step starts the ring's time anew. It sleeps only behind a request for an interrupt at
+        `mark`; 0 where the request is in the ring already. Raises: the device's fault.
         """
-        for _ in range(SPINS):
-            if reached():
-                return Waited.DONE
+        if self.spin(reached, min(SPIN_S, timeout_s)):
+            return Waited.DONE
         if self.broken is not None:
             raise self.broken.with_traceback(None)
+        self.ask(mark)
         steps = steps or self.steps
         before, now_s, sleep_ms = steps(), self.clock(), FIRST_SLEEP_MS
         deadline_s, stuck_s = now_s + timeout_s, now_s + self.hang_s
@@ -144,13 +166,46 @@ class Ring(ABC):
             return Waited.DONE
         return Waited.LATE if deadline_s <= stuck_s else Waited.STUCK
 
+    def spin(self, reached: Callable[[], bool], longest_s: float) -> bool:
+        """Whether `reached()` in that time."""
+        if reached():
+            return True
+        clock = self.clock
+        until_s = clock() + longest_s
+        for _ in range(MOST_SPINS):
+            if reached():
+                return True
+            if clock() >= until_s:
+                break
+        return False
+
+    def ask(self, mark: int) -> None:
+        """Have the hardware interrupt once `mark` is done, unless it will or that is so already."""
+        if mark <= self.asked or self.done >= mark:
+            return
+        with self.lock:
+            if mark > self.asked and self.broken is None:
+                self.flush()
+                self.asks(self.put)
+
+    def asks(self, mark: int) -> None:
+        """Packets that interrupt were given to the hardware; behind them is `mark`."""
+        interrupts, done = self._interrupts, self.done
+        while interrupts and interrupts[0] <= done:
+            interrupts.popleft()
+        if mark > self.asked:
+            self.asked = mark
+            interrupts.append(mark)
+
     def wait_free(self, mark: int) -> None:
         """Return once `mark` is done, so that the ring has room. Nothing is destroyed.
 
-        Raises: Hang when that does not come; the device's fault.
+        It sleeps until the next interrupt behind that. Raises: Hang when that does not come; the
+        device's fault.
         """
         if self.done >= mark:
             return
+        mark = next((one for one in list(self._interrupts) if one >= mark), mark)
         if self._wait((self,), lambda: self.done >= mark) is not Waited.DONE:
             dump = self.dump()
             raise Hang(
@@ -164,10 +219,6 @@ class Ring(ABC):
     @abstractmethod
     def flush(self) -> int:
         """An interrupt once everything before is done; what to wait for."""
-
-    @abstractmethod
-    def settled(self) -> int:
-        """What to wait for until everything given so far is done."""
 
     @property
     def where(self) -> int:
@@ -198,14 +249,23 @@ class Ring(ABC):
         self.broken, self.limit = error, -1
 
     def close(self) -> None:
-        """Destroy the hardware queue and free its memory."""
+        """Destroy the hardware queue and free its memory.
+
+        A launch that a signal handler interrupted to close the ring writes to memory that nobody
+        reads, and is refused at the doorbell.
+        """
         self.stop(self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again"))
-        self.bytes = memoryview(b"")
-        self.write_pointer = self.bytes
-        self.ring_doorbell = _closed
+        self.bytes = memoryview(bytearray(self.ring_bytes))
+        self.write_pointer = memoryview(bytearray(_POINTER_BYTES)).cast("Q")
+        self.ring_doorbell = self._refuse
         self._let_go()
         self.gone = True
         run_all([self.hw.close, *self.afterwards])
+
+    def _refuse(self, value: int) -> None:
+        """The doorbell of a ring that is closed."""
+        if self.broken is not None:
+            raise self.broken.with_traceback(None)
 
     @abstractmethod
     def _let_go(self) -> None:
@@ -215,7 +275,3 @@ class Ring(ABC):
 def wrong_kind(name: str) -> BadArgument:
     """The error for a launch prepared for a queue of another format."""
     return BadArgument(f"{name} reads packets of another format", hint="load the program again")
-
-
-def _closed(value: int) -> None:
-    raise UseAfterFree(f"a closed queue was rung with {value}", hint="open the device again")

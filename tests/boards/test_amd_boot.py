@@ -259,7 +259,7 @@ def test_where_power_management_does_not_reset_the_function_may(
         boot.start(gpu, firmware(board))
         monkeypatch.setattr(smu, "mode1_reset", refuse)
         if offered:
-            boot.reset(gpu)
+            check("does not answer" in boot.reset(gpu), "nobody tells why it was not mode-1")
             check(not psp.is_alive(gpu) and boot.start(gpu, firmware(board)).found is Found.COLD)
             return
         with pytest.raises(DeviceTimeout, match="does not answer") as error:

@@ -1,0 +1,209 @@
+"""Memory of a recording, in copies: while the GPU runs one, the host patches the next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from drivers.amd.iface import Memory, Use
+from drivers.amd.program import AmdProgram
+from drivers.amd.ring import Ring
+from drivers.base.errors import BadArgument, OutOfMemory, Unsupported, UseAfterFree
+from queues.amd_contracts import Item
+
+if TYPE_CHECKING:
+    from drivers.amd.device import AmdDevice
+
+ALIGN_BYTES: Final = 64
+MOST_COPIES: Final = 4
+"""So that three replays are given to the GPU while the host prepares the one behind them."""
+COPIES_BYTES: Final = 4 << 20
+"""Of all copies of one recording, unless it takes two copies more."""
+_WORD64_BYTES: Final = 8
+_UNKNOWN: Final = 1 << 63
+"""Behind everything: a replay is about to be given to the ring."""
+
+
+class Copy:
+    """A recording in memory of its own, with arguments of its own."""
+
+    __slots__ = ("bo", "given", "gpu_va", "mark", "packets", "packing", "ring", "turns", "view",
+                 "words")  # fmt: skip
+
+    def __init__(self, bo: Memory) -> None:
+        self.bo, self.gpu_va, self.view = bo, bo.gpu_va, bo.view()
+        self.words = self.view.cast("Q")
+        self.given: list[int] = []
+        """The words of all Params that are in it; empty: none yet."""
+        self.packing = False
+        """Whether somebody patches and replays it now: a signal handler takes another copy."""
+        self.turns = 0
+        """How often it was replayed."""
+        self.ring: Ring | None = None
+        self.mark = 0
+        """Behind its last replay."""
+        self.packets: object = None
+        """What its kind of graph gives to the ring."""
+
+    @property
+    def done(self) -> bool:
+        """Whether no replay of it is under way, so that its words may change."""
+        ring = self.ring
+        return ring is None or ring.gone or ring.done >= self.mark
+
+
+class GraphMemory(ABC):
+    """What PM4 and AQL recordings share: their copies, and where each step's arguments are."""
+
+    def __init__(self, device: AmdDevice, items: Sequence[Item]) -> None:
+        self._device, self._items = device, items
+        self.lock = device.compute.lock
+        self.nbytes = sum(self.size(item) for item in items)
+        """Of one copy."""
+        self._most = max(2, min(MOST_COPIES, COPIES_BYTES // max(self.nbytes, 1)))
+        self._arguments: list[int] = []
+        """Byte of the arguments of every step."""
+        at = 0
+        for item in items:
+            self._arguments.append(at + self.arguments_off(item))
+            at += self.size(item)
+        self.copies: list[Copy] = []
+        self._closed = False
+        self.names = [item.program.name for item in items if item.program is not None]
+        self.scratch = any(
+            isinstance(item.program, AmdProgram) and item.program.kernel.private_bytes
+            for item in items
+        )
+        self.copies.append(self._new())
+
+    def _new(self) -> Copy:
+        """The recording once more. Raises: OutOfMemory."""
+        size = max(self.nbytes, ALIGN_BYTES)
+        bo = self._device.iface.allocate(size, Use.SHARED, "graph", host=True)
+        try:
+            copy = Copy(bo)
+            self.write(copy)
+        except BaseException:
+            bo.free()
+            raise
+        return copy
+
+    @abstractmethod
+    def size(self, item: Item) -> int:
+        """Bytes of memory that a step takes, in whole lines."""
+
+    @abstractmethod
+    def arguments_off(self, item: Item) -> int:
+        """Where in those bytes its arguments begin."""
+
+    @abstractmethod
+    def write(self, copy: Copy) -> None:
+        """All steps into a copy."""
+
+    @abstractmethod
+    def give(self, copy: Copy, *, tells: bool) -> None:
+        """With the lock held: a replay of a copy to the ring; with `tells` one that interrupts."""
+
+    def place(self, item: int, number: int) -> int:
+        """The 64-bit word of argument `number` of a step. Raises: BadArgument, Unsupported."""
+        program = self._items[item].program
+        if not isinstance(program, AmdProgram) or number >= len(program.masks):
+            raise BadArgument(f"step {item} has no argument {number}")
+        offset, nbytes = program.kernel.args[number]
+        if nbytes != _WORD64_BYTES or offset % _WORD64_BYTES:
+            raise Unsupported(
+                f"argument {number} of {program!r} has {nbytes} bytes and cannot be a Param",
+                hint="leave arguments of 64 bits open",
+            )
+        return (self._arguments[item] + offset) // _WORD64_BYTES
+
+    def take(self, given: list[int]) -> Copy | None:
+        """With the lock held: a copy that has these words, or one that may be patched; else None.
+
+        It is the caller's until `packing` is False again.
+        """
+        for copy in self.copies:
+            if copy.given == given and not copy.packing:
+                copy.packing = True
+                return copy
+        for copy in self.copies:
+            turns = copy.turns
+            if copy.done and not copy.packing and copy.turns == turns:
+                copy.packing = True
+                return copy
+        return None
+
+    def play(self, copy: Copy) -> None:
+        """With the lock held: run it. Raises: UseAfterFree; what the ring raises."""
+        ring = self._device.compute
+        if self._closed:
+            raise UseAfterFree("a closed graph was replayed", hint="record it again")
+        if not self.nbytes:
+            return
+        if self._device.stale:
+            self._device.refresh()
+        copy.turns += 1
+        copy.ring, copy.mark = ring, _UNKNOWN
+        try:
+            self.give(copy, tells=len(self.copies) > 1)
+        finally:
+            copy.mark = ring.put
+
+    def settle(self) -> None:
+        """No copy is free: make another one, or wait for the one that will be done first.
+
+        Raises: Unsupported where signal handlers replay inside each other, too deep.
+        """
+        waiting = [copy for copy in list(self.copies) if not copy.packing]
+        if len(self.copies) < self._most:
+            for copy in waiting:  # from the second copy on each replay interrupts
+                if copy.ring is not None:
+                    copy.ring.ask(copy.mark)
+            if self._grow():
+                return
+        if not waiting and not self._closed:
+            raise Unsupported(
+                f"a graph is replayed by {len(self.copies)} signal handlers inside each other",
+                hint="replay it when the handlers have returned",
+            )
+        first = min(waiting, key=lambda copy: copy.mark, default=None)
+        if first is not None and first.ring is not None and not first.done:
+            self._device.wait_ring(first.ring, first.mark)
+
+    def _grow(self) -> bool:
+        """One copy more, where there is memory."""
+        try:
+            copy = self._new()
+        except OutOfMemory:
+            self._most = len(self.copies)  # replays take turns with what there is
+            return False
+        with self.lock:
+            kept = not self._closed and len(self.copies) < self._most
+            if kept:
+                self.copies.append(copy)
+        if not kept:
+            self._device.give_back(copy.bo)
+        return True
+
+    def find(self, va: int) -> Copy | None:
+        """The copy that an address is in."""
+        inside = (copy for copy in list(self.copies) if 0 <= va - copy.gpu_va < self.nbytes)
+        return next(inside, None)
+
+    def close(self) -> None:
+        """Give the memory back once it is done."""
+        self._closed = True
+        copies, self.copies = self.copies, []
+        for copy in copies:
+            copy.view = copy.words = memoryview(b"")
+            self._device.give_back(copy.bo)
+
+    def __del__(self) -> None:
+        if getattr(self, "copies", None):
+            self.close()
+
+
+def lines(nbytes: int) -> int:
+    """Bytes in whole lines."""
+    return -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES

@@ -1,0 +1,206 @@
+"""A signal handler that computes, anywhere inside the driver: nobody's work is lost or changed.
+
+CPython runs handlers at the start of functions, behind calls and where loops go back
+(# src: Python/ceval.c, CHECK_EVAL_BREAKER). A trace function stands for the signal: it calls the
+handler at one of these places, at the next one in the next run, and so on.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drivers.amd import aql_ring, queues
+from drivers.amd.device import AmdDevice
+from drivers.base.contracts import Param
+from drivers.base.errors import Unsupported
+from queues.amd_aql import PACKET_BYTES
+from tests.boards.driver_harness import add, device_on, get, put
+from tests.share import part
+from tests.support import check
+
+N = 64
+KINDS = pytest.mark.parametrize(
+    ("chip", "queue"),
+    [("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx942", "PM4"), ("gfx942", "AQL")],
+)
+CALLS = ("CALL", "CALL_FUNCTION_EX", "CALL_KW")
+INSIDE = ("/drivers/amd/", "/queues/amd_")
+Work = Callable[[], object]
+
+
+def _begins(name: str) -> bool:
+    return name == "RESUME" or ("JUMP_BACKWARD" in name and "NO_INTERRUPT" not in name)
+
+
+class Signal:
+    """Calls `handler` at place number `at` of what runs inside; `seen` counts the places."""
+
+    def __init__(self, handler: Work, at: int) -> None:
+        self.handler, self.at, self.seen = handler, at, 0
+        self._last: dict[int, str] = {}
+
+    def run(self, work: Work) -> None:
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
+
+    def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
+        if not any(part in frame.f_code.co_filename for part in INSIDE):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        self._last.pop(id(frame), None)
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "opcode":
+            name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            last, self._last[id(frame)] = self._last.get(id(frame), ""), name
+            if _begins(name) or last in CALLS:
+                self.seen += 1
+                if self.seen == self.at:
+                    self.handler()
+        return self._step
+
+
+class Sums:
+    """Buffers that kernels add ones to, and how often they should have done so."""
+
+    def __init__(self, device: AmdDevice) -> None:
+        self.device, self.program = device, device.load(add(device.arch))
+        self.one = put(device, np.ones(N, np.float32))
+        self.sums = [put(device, np.zeros(N, np.float32)) for _ in range(4)]
+        self.wanted = [0] * len(self.sums)
+
+    def launch(self, number: int) -> None:
+        self.wanted[number] += 1
+        self.device.launch(self.program, [self.one, self.sums[number], self.sums[number], N], 1)
+
+    def submit(self, number: int) -> None:
+        self.wanted[number] += 2
+        queue, sums = self.device.compute_queue(), self.sums[number]
+        for _ in range(2):
+            queue.exec(self.program, [self.one, sums, sums, N]).barrier()
+        queue.submit()
+
+    def replay(self, graph: Any, number: int, steps: int) -> None:
+        self.wanted[number] += steps
+        graph.replay([self.sums[number]])
+
+    def graph(self, steps: int) -> Any:
+        queue = self.device.compute_queue()
+        for _ in range(steps):
+            queue.exec(self.program, [self.one, Param(0), Param(0), N])
+        return queue.bind()
+
+    def check(self, where: str) -> None:
+        for number, (buffer, wanted) in enumerate(zip(self.sums, self.wanted, strict=True)):
+            found = set(get(self.device, buffer).tolist())
+            check(found == {wanted}, f"{where}: sum {number} is {found}, not {wanted}")
+
+
+def everywhere(sums: Sums, work: Work, handler: Work, name: str, most: int) -> int:
+    """Work with the handler at one place after the other, at most so many; how many there are."""
+    work()  # what is made once is there from now on
+    counter = Signal(handler, -1)
+    counter.run(work)
+    step = max(1, counter.seen // most)
+    for at in range(1 + len(name) % step, counter.seen + 1, step):
+        signal = Signal(handler, at)
+        signal.run(work)
+    sums.check(name)
+    return counter.seen
+
+
+@KINDS
+def test_a_handler_that_computes(chip: str, queue: str) -> None:
+    """Inside launches, lists, replays and waits: launches, replays the same graph, and waits."""
+    with device_on(chip, queue) as (_, device):
+        sums = Sums(device)
+        graph = sums.graph(2)
+        works: dict[str, Work] = {
+            "launch": lambda: sums.launch(0),
+            "submit": lambda: sums.submit(0),
+            "replay": lambda: (sums.replay(graph, 0, 2), sums.replay(graph, 1, 2)),
+            "synchronize": lambda: (sums.launch(0), device.synchronize()),
+        }
+        handlers: dict[str, Work] = {
+            "launches": lambda: sums.launch(2),
+            "waits": lambda: (sums.launch(2), device.synchronize()),
+            "replays": lambda: sums.replay(graph, 3, 2),
+        }
+        for what, work in works.items():
+            for how, handler in handlers.items():
+                most = part(33, 6) if (what, how) == ("launch", "launches") else part(12, 3)
+                check(everywhere(sums, work, handler, f"{what} and {how}", most) > 20)
+
+
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+def test_a_handler_where_the_ring_wraps(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rings that hold some thirty launches: flushes, the tail and the front are met again."""
+    monkeypatch.setattr(queues, "RING_BYTES", 16 << 10)
+    monkeypatch.setattr(queues, "AQL_RING_BYTES", 64 * PACKET_BYTES)
+    monkeypatch.setattr(aql_ring, "SLOTS", 64)
+    with device_on("gfx1100", queue) as (_, device):
+        sums = Sums(device)
+
+        def some() -> None:
+            for _ in range(7):
+                sums.launch(0)
+
+        some()
+        counter = Signal(some, -1)
+        counter.run(some)
+        for at in range(1, counter.seen, max(1, counter.seen // part(40, 8))):
+            Signal(lambda: [sums.launch(2) for _ in range(3)], at).run(some)
+        sums.check("at the end")
+
+
+def test_a_long_graph_inside_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AQL: parts of a recording that the ring takes one by one are not mixed with it again."""
+    monkeypatch.setattr(aql_ring, "PART", 4)
+    monkeypatch.setattr("drivers.amd.graphs.PART", 4)
+    with device_on("gfx1100", "AQL") as (_, device):
+        sums = Sums(device)
+        graph, refused = sums.graph(10), 0
+
+        def handler() -> None:
+            nonlocal refused
+            try:
+                sums.replay(graph, 3, 10)
+            except Unsupported as error:
+                check("when the handler has returned" in str(error), str(error))
+                sums.wanted[3] -= 10
+                refused += 1
+
+        places = everywhere(sums, lambda: sums.replay(graph, 0, 10), handler, "a long graph", 99)
+        check(0 < refused < places, f"{refused} of {places}")
+
+
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+def test_a_handler_that_closes_the_ring(queue: str) -> None:
+    """What it interrupted is refused, and the device goes on with the new ring."""
+    with device_on("gfx1100", queue) as (_, device):
+        sums, error = Sums(device), Unsupported("replaced by the test")
+        sums.launch(0)
+        counter = Signal(lambda: None, -1)
+        counter.run(lambda: sums.launch(0))
+        for at in range(1, counter.seen + 1, part(1, 3)):
+            before = device.compute
+            try:
+                Signal(lambda: device._replace(device.compute, error), at).run(
+                    lambda: sums.launch(0)
+                )
+            except Unsupported:
+                sums.wanted[0] -= 1
+            check(device.compute is not before)
+        sums.check("rings replaced")
