@@ -1,37 +1,32 @@
 """Products of 16-bit floats on a GPU's matrix units: WMMA on RDNA3 and RDNA4, MFMA on CDNA3.
 
-Both operands are staged with k contiguous, so that a lane's part of a fragment is one wide read.
-Each wave owns a rectangle of 16 x 16 fragments of the workgroup's tile; sums are float32.
+    load tile 0
+    for each step along k but the last: store the tile; barrier; load the next; multiply; barrier
+    store the tile; barrier; multiply
+
+Loads go to registers and are on their way while the wave multiplies. Both operands lie in shared
+memory with k contiguous (compilers/gpu_staging.py), so that a lane's part of a fragment is one wide
+read. Each wave owns a rectangle of fragments of the workgroup's tile; sums are float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
 from compilers.algorithm import Algorithm
 from compilers.contraction import Contraction
-from compilers.fragments import FORMS, SIZE, Form, form_of
-from compilers.gpu_tiles import (
-    Machine,
-    Placement,
-    Staged,
-    Tile,
-    busiest,
-    extent,
-    stage,
-    unrolled,
-    width_of,
-)
+from compilers.fragments import FORMS, SMALLEST, Form, form_of
+from compilers.gpu_staging import Lines, Operand
+from compilers.gpu_tiles import Machine, Placement, Tile, busiest, extent, unrolled
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Ref, Stmt, Store
 
-PAD = 8
-"""Elements between the rows of a staged tile: 16 bytes, so that lanes that read the same k of
-neighbouring rows meet different banks, and every row stays aligned for 128-bit reads."""
+DEPTH = 32
+"""Elements along k of a step: 64 bytes of a row in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +35,23 @@ class Shape:
 
     rows: int
     columns: int
-    depth: int
     wave_rows: int
     wave_columns: int
 
-    @property
-    def waves(self) -> int:
-        return self.rows * self.columns // (self.wave_rows * self.wave_columns * SIZE * SIZE)
+    def waves(self, size: int) -> int:
+        """Waves of a workgroup, with fragments of `size` x `size`."""
+        return self.rows * self.columns // (self.wave_rows * self.wave_columns * size * size)
 
 
-SHAPES = (Shape(128, 128, 32, 4, 2), Shape(64, 64, 32, 2, 2), Shape(32, 32, 32, 1, 1))
-"""Largest first."""
+SHAPES = {
+    16: (Shape(128, 128, 4, 4), Shape(64, 64, 2, 2), Shape(32, 32, 1, 1)),
+    32: (Shape(256, 128, 4, 2), Shape(128, 128, 2, 2), Shape(64, 64, 1, 1), Shape(32, 32, 1, 1)),
+}
+"""By the size of a fragment, largest first. The largest has 128 sums in a lane: a wave that reads
+r + c lines of both operands from shared memory multiplies r x c of them."""
+FULL = 4
+"""Fragments along the columns with which nothing more fits in a lane's 256 registers where each
+part of a wave holds all of K (RDNA3): where columns are cut off, guards need registers too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,18 @@ def narrow(found: Contraction, arch: str) -> Narrow | None:
     if a.dtype is not b.dtype:
         return None
     form = form_of(arch, a.dtype)
-    if form is None or min(map(extent, (found.m, found.n, found.k))) < SIZE:
+    if form is None or min(map(extent, (found.m, found.n, found.k))) < SMALLEST:
         return None
     return Narrow(a, b, form)
 
 
-def _choose(found: Contraction, machine: Machine) -> Shape:
-    sizes = [(shape.rows, shape.columns) for shape in SHAPES]
-    return SHAPES[busiest(sizes, found, machine.threads)]
+def _choose(found: Contraction, machine: Machine, form: Form) -> Shape:
+    shapes = SHAPES[form.size]
+    sizes = [(shape.rows, shape.columns) for shape in shapes]
+    shape = shapes[busiest(sizes, found, machine.threads)]
+    if form.groups == 1 and shape.wave_columns == FULL and extent(found.n) % shape.columns:
+        return replace(shape, wave_columns=FULL // 2)
+    return shape
 
 
 def lower_matrix(
@@ -92,80 +97,87 @@ class _Fragments:
     def __init__(
         self, algorithm: Algorithm, found: Contraction, operands: Narrow, machine: Machine
     ) -> None:
-        self.operands, self.shape = operands, _choose(found, machine)
+        self.name = operands.form
         self.form: Form = FORMS[operands.form]
-        shape = self.shape
-        tile = Tile(shape.rows, shape.columns, shape.depth, shape.waves * self.form.lanes)
-        self.place = Placement(algorithm, found, tile)
-        self.vector_bytes = machine.vector_bytes
-        stride = shape.depth + PAD
-        self.a, self.b = (
-            Staged(Ref(name, value.dtype, size * stride, "shared"), stride, 1)
-            for name, value, size in (
-                ("a", operands.a, shape.rows),
-                ("b", operands.b, shape.columns),
-            )
+        size = self.form.size
+        self.shape = shape = _choose(found, machine, self.form)
+        block = shape.waves(size) * self.form.lanes
+        self.place = Placement(algorithm, found, Tile(shape.rows, shape.columns, DEPTH, block))
+        self.a = Operand(self.place, operands.a, "a", Lines(size, shape.wave_rows), of_rows=True)
+        self.b = Operand(
+            self.place, operands.b, "b", Lines(size, shape.wave_columns), of_rows=False
         )
         count = shape.wave_rows * shape.wave_columns * self.form.sums
         self.acc = Ref("acc", dt.float32, count, "register")
         at = ix.var(self.place.lane)
         self.within, wave = at % self.form.lanes, at // self.form.lanes
-        across = shape.columns // (shape.wave_columns * SIZE)
-        self.first_row = (wave // across) * (shape.wave_rows * SIZE)
-        self.first_column = (wave % across) * (shape.wave_columns * SIZE)
+        across = shape.columns // (shape.wave_columns * size)
+        self.first_row = (wave // across) * (shape.wave_rows * size)
+        self.first_column = (wave % across) * (shape.wave_columns * size)
 
     def kernel(self) -> Kernel:
-        place, form = self.place, self.form
-        clear = Var("c", self.acc.size)
-        body: list[Stmt] = [
-            *unrolled({clear: "unroll"}, [Store(self.acc, ix.var(clear), ex.const(0, dt.float32))])
-        ]
-        fill: list[Stmt] = []
-        pairs = ((self.operands.a, self.a, True), (self.operands.b, self.b, False))
-        for value, staged, of_rows in pairs:
-            width = width_of(value.dtype, self.vector_bytes)
-            fill += stage(place, value, staged, width, of_rows=of_rows)
-        again = Var("kk", self.shape.depth // form.depth)
-        multiply = unrolled({again: "unroll"}, self._products(ix.var(again) * form.depth))
-        step = (*fill, Barrier(), *multiply, Barrier())
-        once = place.steps.extent == 1
-        body.append(Loop(place.steps, "unroll", step[:-1]) if once else
-                    Loop(place.steps, "serial", step))  # fmt: skip
-        body += self._finish()
+        place = self.place
+        body: list[Stmt] = [*self._clear(), *self._load(ix.const(0))]
+        ahead = Var("step", place.steps.extent - 1)
+        if ahead.extent > 0:
+            load = (*self._load(ix.var(ahead) + 1), Barrier(meet=False))
+            step = (*self._store(), Barrier(), *load, *self._multiply(), Barrier())
+            body.append(Loop(ahead, "serial" if ahead.extent > 1 else "unroll", step))
+        body += [*self._store(), Barrier(), *self._multiply(), *self._finish()]
         lanes = Loop(place.lane, "lane", tuple(body))
-        refs = (self.acc, self.a.ref, self.b.ref)
+        refs = (self.acc, self.a.held, self.b.held, self.a.shared, self.b.shared)
         return Kernel("", (), refs, Loop(place.grid, "grid", (lanes,)), place.tile.block)
 
+    def _clear(self) -> tuple[Stmt, ...]:
+        clear = Var("c", self.acc.size)
+        return unrolled(
+            {clear: "unroll"}, [Store(self.acc, ix.var(clear), ex.const(0, dt.float32))]
+        )
+
+    def _load(self, step: Index) -> tuple[Stmt, ...]:
+        return (*self.a.load(step), *self.b.load(step))
+
+    def _store(self) -> tuple[Stmt, ...]:
+        return (*self.a.store(), *self.b.store())
+
+    def _multiply(self) -> tuple[Stmt, ...]:
+        again = Var("kk", DEPTH // self.form.depth)
+        made = (*self._products(ix.var(again) * self.form.depth), Barrier(meet=False))
+        return unrolled({again: "unroll"}, made)
+
     def _products(self, k: Index) -> Sequence[Stmt]:
-        """All fragments of the wave, for one instruction's depth."""
-        form, line = self.form, self.within % SIZE
-        part = ((self.within // SIZE) % form.groups) * form.per_lane
+        """All fragments of the wave, for one load of each."""
+        form = self.form
+        line = self.within % form.size
+        part = ((self.within // form.size) % form.groups) * form.per_lane
         made: list[Stmt] = []
         for row in range(self.shape.wave_rows):
             for column in range(self.shape.wave_columns):
                 slot = (row * self.shape.wave_columns + column) * form.sums
-                a_at = self.a.at(self.first_row + line + row * SIZE, k + part)
-                b_at = self.b.at(self.first_column + line + column * SIZE, k + part)
+                a_at = self.a.at(self.first_row + line + row * form.size, k + part)
+                b_at = self.b.at(self.first_column + line + column * form.size, k + part)
                 made.append(
-                    Matrix(self.operands.form, self.acc, slot, self.a.ref, a_at, self.b.ref, b_at)
+                    Matrix(self.name, self.acc, slot, self.a.shared, a_at, self.b.shared, b_at)
                 )
         return made
 
     def _finish(self) -> tuple[Stmt, ...]:
-        """Every sum of every fragment, where it belongs."""
-        form, line, part = self.form, self.within % SIZE, self.within // SIZE
+        """Every sum of every fragment, where it belongs: neighbouring columns at once."""
+        form, shape = self.form, self.shape
+        line, part = self.within % form.size, self.within // form.size
         row, column, at = (
-            Var("row", self.shape.wave_rows),
-            Var("column", self.shape.wave_columns),
+            Var("row", shape.wave_rows),
+            Var("column", shape.wave_columns),
             Var("at", form.sums),
         )
         element = ix.var(at)
-        height = element * (SIZE // form.sums) + part if form.interleaved else (
-            part * form.sums + element)  # fmt: skip
-        slot = (ix.var(row) * self.shape.wave_columns + ix.var(column)) * form.sums + element
+        chunk, inside = element // form.chunk, element % form.chunk
+        height = (chunk * form.parts + part) * form.chunk + inside
+        slot = (ix.var(row) * shape.wave_columns + ix.var(column)) * form.sums + element
         store = self.place.result(
-            self.first_row + ix.var(row) * SIZE + height,
-            self.first_column + ix.var(column) * SIZE + line,
+            self.first_row + height * shape.wave_rows + ix.var(row),
+            self.first_column + line * shape.wave_columns + ix.var(column),
             ex.load(self.acc, slot),
         )
-        return unrolled({row: "unroll", column: "unroll", at: "unroll"}, [store])
+        stores = unrolled({row: "unroll", column: "vector"}, [store])
+        return unrolled({at: "unroll"}, [*stores, Barrier(meet=False)])

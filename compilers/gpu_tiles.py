@@ -75,9 +75,10 @@ class Placement:
         """The same for n."""
         return self._axes(self.found.n, self.column_tile * self.tile.columns + at)
 
-    def depth(self, at: Index) -> tuple[dict[Var, Index], Valid]:
-        """The same for k, in the current step."""
-        return self._axes(self.found.k, ix.var(self.steps) * self.tile.depth + at)
+    def depth(self, at: Index, step: Index | None = None) -> tuple[dict[Var, Index], Valid]:
+        """The same for k, in a step (without one: the loop's)."""
+        step = ix.var(self.steps) if step is None else step
+        return self._axes(self.found.k, step * self.tile.depth + at)
 
     @staticmethod
     def _axes(axes: Sequence[Var], at: Index) -> tuple[dict[Var, Index], Valid]:
@@ -118,7 +119,7 @@ def stage(
     tile = place.tile
     across = tile.rows if of_rows else tile.columns
     axes = place.found.m if of_rows else place.found.n
-    deep = _along_depth(value, place.found.k[-1], axes[-1])
+    deep = along_depth(value, place.found.k[-1], axes[-1])
     width = min(width, tile.depth if deep else across)
     vectors = tile.depth * across // width
     rounds, lane, round_ = -(-vectors // tile.block), Var("v", width), Var("r", 1)
@@ -138,7 +139,7 @@ def stage(
     return (Loop(round_, "unroll", (If(short, body),) if short else body),)
 
 
-def _along_depth(value: Expr, deep: Var, across: Var) -> bool:
+def along_depth(value: Expr, deep: Var, across: Var) -> bool:
     """Whether more reads of the operand are contiguous along k than along the other axis."""
     reads = [read.index.terms for read in ex.loads(value)]
     return sum(t.get(deep) == 1 for t in reads) >= sum(t.get(across) == 1 for t in reads)

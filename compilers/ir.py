@@ -115,7 +115,12 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Reached by all lanes of a workgroup; stores to shared memory before it are seen after it."""
+    """Reached by all lanes of a workgroup; stores to shared memory before it are seen after it.
+
+    Where they do not `meet`, it only keeps a lane's order: what is before it is issued first.
+    """
+
+    meet: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,9 @@ class Kernel:
     locals: tuple[Ref, ...]
     body: Loop
     block: int = 0
+    waves: int = 0
+    """Waves of a GPU's SIMD that are enough: registers for more of them are not held back. 0: as
+    many as there can be."""
 
     @property
     def grid(self) -> int:

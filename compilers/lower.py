@@ -21,10 +21,12 @@ from compilers.columns import column_axis, lower_columns
 from compilers.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
 from compilers.gpu_matrix import lower_matrix, narrow
 from compilers.gpu_product import lower_product
+from compilers.gpu_vector import lower_vector
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
 from compilers.lower_gpu import lower_map, lower_reduction
 from compilers.sweep import accumulate, fill, serial, store, sweep, vector
+from compilers.vector_product import share, sizes, vector_product
 from drivers.base.contracts import Limits
 
 BLOCK_BYTES = 32 << 10
@@ -75,8 +77,12 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
 
 def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     lanes, wave = _lanes(algorithm, target), target.wave_lanes
+    vector = vector_product(algorithm)
+    lanes_of = share(sizes(vector), target) if vector else None
     found = contraction(algorithm)
-    if found is not None:
+    if vector is not None and lanes_of is not None:
+        made = lower_vector(algorithm, vector, lanes_of, wave)
+    elif found is not None:
         halves = narrow(found, target.arch)
         if halves is not None:
             made = lower_matrix(algorithm, found, halves, target)
@@ -86,7 +92,7 @@ def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
         made = lower_reduction(algorithm, lanes, wave)
     else:
         made = lower_map(algorithm, lanes, wave)
-    return replace(_kernel(name, made.body, made.locals), block=made.block)
+    return replace(_kernel(name, made.body, made.locals), block=made.block, waves=made.waves)
 
 
 def _kernel(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:

@@ -20,7 +20,7 @@ from compilers.graph import COMPARE
 from compilers.ir import Expr
 from compilers.math_build import HALVES, MEMORY, bitcast, cast, op, where
 from compilers.math_float import float_op, next_after, saturate
-from compilers.math_half import narrow, pair_product, to_odd, widen
+from compilers.math_half import high_half, narrow, pair_product, to_odd, widen
 from compilers.math_int import bool_op, int_op
 from compilers.math_poly import FAST
 from compilers.math_soft import without_calls
@@ -111,6 +111,8 @@ class Expander:
             return op("ne", x, 0)
         if target in HALVES:
             single = to_odd(x) if source is dt.float64 else cast(x, dt.float32)
+            if target is dt.bfloat16 and source.itemsize == 1:
+                return high_half(single)
             return narrow(single, target, native=self.native)
         if source.kind == "f" and target.kind != "f":
             return saturate(x, target)

@@ -44,6 +44,11 @@ def narrow(x: Expr, dtype: DType, *, native: bool) -> Expr:
     return cast(where(is_nan(x), op("or", top, 0x40), op("shr", rounded, 16)), dt.uint16)
 
 
+def high_half(x: Expr) -> Expr:
+    """The 16 bits of a bfloat16 that float32 `x` is exactly: every integer of 8 bits is one."""
+    return cast(op("shr", bits(x), 16), dt.uint16)
+
+
 def _narrow_float16(x: Expr) -> Expr:
     word = bits(x)
     sign = op("and", op("shr", word, 16), 0x8000)

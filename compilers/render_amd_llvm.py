@@ -207,26 +207,40 @@ class AmdLlvmPrinter(LlvmPrinter):
         self.lines.append(self.module.call("void", "llvm.amdgcn.s.barrier"))
         self.lines.append(FENCE.format("acquire"))
 
+    def order(self) -> None:
+        # src: LLVM AMDGPUUsage, llvm.amdgcn.sched.barrier: mask 0, nothing is moved across it
+        name = "llvm.amdgcn.sched.barrier"
+        self.lines.append(self.module.call("void", name, ("i32", "0")))
+
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
-        """Both operands are loaded whole, and the product joins the accumulator."""
+        """Both operands are loaded whole, and their products join the accumulator."""
         form = fragments.FORMS[step.form]
-        count = form.per_lane
-        parts = []
-        for ref, index in ((step.a, a_index), (step.b, b_index)):
-            address = self._address(ref, index)
-            words = f"<{count} x {form.element}>"
-            align = min(GPU_ALIGN_BYTES, count * memory_dtype(ref).itemsize)
-            text = f"load {words}, {address}, align {align}"
-            parts.append((words, self._new(text, ref.dtype).text))
+        left = self._fragment(form, step.a, a_index)
+        right = self._fragment(form, step.b, b_index)
         total = f"<{form.sums} x float>"
         slot = self._address(step.acc, self.literal(step.slot, dt.int32))
-        old = self._new(f"load {total}, {slot}, align {GPU_ALIGN_BYTES}", dt.float32).text
+        text = self._new(f"load {total}, {slot}, align {GPU_ALIGN_BYTES}", dt.float32).text
         extra = [("i32", "0")] * form.flags
-        made = self._new(
-            self.module.call(total, f"llvm.amdgcn.{form.intrinsic}", *parts, (total, old), *extra),
-            dt.float32,
-        ).text
-        self.lines.append(f"store {total} {made}, {slot}, align {GPU_ALIGN_BYTES}")
+        for a, b in zip(left, right, strict=True):
+            name = f"llvm.amdgcn.{form.intrinsic}"
+            made = self.module.call(total, name, a, b, (total, text), *extra)
+            text = self._new(made, dt.float32).text
+        self.lines.append(f"store {total} {text}, {slot}, align {GPU_ALIGN_BYTES}")
+
+    def _fragment(self, form: fragments.Form, ref: Ref, index: Value) -> list[tuple[str, str]]:
+        """What a lane gives to each instruction, of one load: types and values."""
+        align = min(GPU_ALIGN_BYTES, form.per_lane * memory_dtype(ref).itemsize)
+        whole = f"<{form.per_lane} x {form.element}>"
+        text = f"load {whole}, {self._address(ref, index)}, align {align}"
+        loaded = self._new(text, ref.dtype).text
+        if form.times == 1:
+            return [(whole, loaded)]
+        kind, parts = f"<{form.each} x {form.element}>", []
+        for first in range(0, form.per_lane, form.each):
+            order = ", ".join(f"i32 {place}" for place in range(first, first + form.each))
+            text = f"shufflevector {whole} {loaded}, {whole} poison, <{form.each} x i32> <{order}>"
+            parts.append((kind, self._new(text, ref.dtype).text))
+        return parts
 
     @contextmanager
     def loop(self, extent: int | None) -> Iterator[Value]:
@@ -249,6 +263,7 @@ class AmdLlvmPrinter(LlvmPrinter):
         pointer = f"ptr addrspace(1) noalias nofree nonnull align {ARGUMENT_ALIGN_BYTES}"
         params = ", ".join(f"{pointer} %p{i}" for i in range(len(kernel.params)))
         block = kernel.block
+        waves = f'"amdgpu-waves-per-eu"="1,{kernel.waves}" ' if kernel.waves else ""
         hidden = " ".join(f'"amdgpu-no-{name}"' for name in HIDDEN.split())
         lines = [
             *self.tops,
@@ -259,7 +274,7 @@ class AmdLlvmPrinter(LlvmPrinter):
             "}",
             *self.module.footer(),
             f'attributes #0 = {{ nounwind "amdgpu-flat-work-group-size"="{block},{block}" '
-            f'"uniform-work-group-size"="true" {hidden} }}',
+            f'"uniform-work-group-size"="true" {waves}{hidden} }}',
             '!1 = !{!"amdgpu-synchronize-as", !"local"}',
             f"!2 = !{{i32 {block}, i32 1, i32 1}}",
             f"!3 = !{{i32 0, i32 {min(max(kernel.grid, 1), INT32_LIMIT - 1)}}}",

@@ -83,6 +83,9 @@ class Printer(Protocol):
         """ "grid" or "lane": the number of this workgroup or lane of a GPU."""
 
     def barrier(self) -> None: ...
+    def order(self) -> None:
+        """What was printed before is issued before what is printed later."""
+
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None: ...
     def branch(self, condition: Value) -> AbstractContextManager[None]: ...
     def rarely(self, condition: Value, usual: Value, other: Callable[[], Value]) -> Value:
@@ -102,6 +105,9 @@ class HostPrinter:
 
     def barrier(self) -> None:
         raise TypeError("a CPU kernel has no barrier")
+
+    def order(self) -> None:
+        raise TypeError("a CPU orders its instructions itself")
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
         raise TypeError(f"a CPU has no matrix step {step.form}")

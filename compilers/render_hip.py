@@ -193,19 +193,32 @@ class HipPrinter(CPrinter):
     def barrier(self) -> None:
         self.lines.append("__syncthreads();")
 
+    def order(self) -> None:
+        self.lines.append("__builtin_amdgcn_sched_barrier(0);")
+
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
-        """Both operands are loaded whole, and the product joins the accumulator."""
+        """Both operands are loaded whole, and their products join the accumulator."""
         form = fragments.FORMS[step.form]
-        operand = self.unit.fragment(ELEMENTS[form.element], form.per_lane)
         total = self.unit.fragment("f32", form.sums)
-        a, b = (
-            f"*(const {operand} *)({self.names[ref]} + {self._position(index)})"
-            for ref, index in ((step.a, a_index), (step.b, b_index))
-        )
+        left = self._fragment(form, step.a, a_index)
+        right = self._fragment(form, step.b, b_index)
         place = f"*({total} *)({self.names[step.acc]} + {step.slot})"
         extra = ", 0" * form.flags
-        call = f"__builtin_amdgcn_{form.builtin}({a}, {b}, {place}{extra})"
-        self.lines.append(f"{place} = {call};")
+        for a, b in zip(left, right, strict=True):
+            call = f"__builtin_amdgcn_{form.builtin}({a}, {b}, {place}{extra})"
+            self.lines.append(f"{place} = {call};")
+
+    def _fragment(self, form: fragments.Form, ref: Ref, index: Value) -> list[str]:
+        """What a lane gives to each instruction, of one load."""
+        kind = self.unit.fragment(ELEMENTS[form.element], form.per_lane)
+        whole = f"*(const {kind} *)({self.names[ref]} + {self._position(index)})"
+        if form.times == 1:
+            return [whole]
+        orders = (range(first, first + form.each) for first in range(0, form.per_lane, form.each))
+        return [
+            f"__builtin_shufflevector({whole}, {whole}, {', '.join(map(str, order))})"
+            for order in orders
+        ]
 
     @contextmanager
     def loop(self, extent: int | None) -> Iterator[Value]:
@@ -224,6 +237,8 @@ class HipPrinter(CPrinter):
             for i, kind in enumerate(kinds)
         ]
         size = f"__attribute__((amdgpu_flat_work_group_size({kernel.block}, {kernel.block})))"
+        if kernel.waves:
+            size += f" __attribute__((amdgpu_waves_per_eu(1, {kernel.waves})))"
         lines = [
             *self.unit.header(),
             f'extern "C" __global__ {size} void {kernel.name}({params}) {{',

@@ -14,7 +14,7 @@ from compilers.ir import Expr, Valid
 from compilers.math import Expander
 from compilers.math_build import UNSIGNED
 from compilers.render_common import Printer, Value
-from compilers.render_facts import FactTable, fits_int32, lift, raised
+from compilers.render_facts import FactTable, fits_int32, lift, raised, unit_of
 
 
 class Writer(ABC):
@@ -72,7 +72,7 @@ class Writer(ABC):
         """A predicate: None when it always holds, False when it never does."""
         parts = []
         for raw, low, high in valid:
-            index = raw.substitute(self.unrolled)
+            index = self._whole(raw.substitute(self.unrolled), low, high)
             if index.high < low or index.low >= high:
                 return False
             if index.low < low:
@@ -86,6 +86,16 @@ class Writer(ABC):
         if not parts:
             return None
         return reduce(lambda a, b: self.emit("and", dt.bool_, (a, b)), parts)
+
+    def _whole(self, index: Index, low: int, high: int) -> Index:
+        """An index to be compared with two bounds; the first lane's where that speaks for all lanes
+        of a vector, and the printer has no use for a lane's own answer."""
+        split = self.facts.lanes(index, self.vector) if self.printer.narrow else None
+        if self.vector is None or split is None or split[0] != 1:
+            return index
+        width = self.vector.extent
+        apart = unit_of(split[1]) % width or low % width or high % width
+        return index if apart else split[1]
 
     def _sum(self, index: Index, dtype: DType) -> Value:
         """The index; what its lanes have in common is added up as one int64."""

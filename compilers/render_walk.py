@@ -84,6 +84,9 @@ class Walker(Writer):
     def _together(self, statement: Barrier | Matrix) -> None:
         """What the lanes of a GPU do together."""
         if isinstance(statement, Barrier):
+            if not statement.meet:
+                self.printer.order()
+                return
             self.printer.barrier()
             self._touch(frozenset(ref for ref in self.kernel.locals if ref.space == "shared"))
             return

@@ -25,6 +25,7 @@ from compilers.lower_gpu import BLOCK
 from compilers.partition import MAX_INPUTS, cut_by_sharing, cut_by_size, nbytes
 from compilers.special import lower_argsort, lower_scan, rank_sort
 from compilers.split import split_long_reductions
+from compilers.vector_product import vector_product
 
 MAX_SINGLE_ROW = 1 << 15
 """A reduction to one point with more elements than this is not fused with what spreads it again; on
@@ -195,5 +196,6 @@ def _check_fusion(node: Node, found: Algorithm, target: Target) -> None:
             alone = Algorithm(
                 found.out, found.index, found.outer, (), reduction.result, [reduction]
             )
-            if contraction(alone) is not None:
+            gpu = target.wave_lanes > 1
+            if contraction(alone) is not None or (gpu and vector_product(alone) is not None):
                 raise Cut(reduction.node)

@@ -7,6 +7,7 @@ from math import prod
 
 from compilers.graph import Node, contiguous, permute, reduce, reshape
 from compilers.lower import Target
+from compilers.vector_parts import vector_parts
 
 MIN_SPLIT, SPLIT_PARTS = 1 << 20, 64
 """On a CPU: elements that are worth it, and into how many parts."""
@@ -43,6 +44,9 @@ def _most_parts(node: Node, target: Target) -> int:
     if target.wave_lanes == 1:
         worth = target.threads > 1 and points == 1 and size >= MIN_SPLIT
         return SPLIT_PARTS if worth and size % SPLIT_PARTS == 0 else 1
+    known = vector_parts(node, target)
+    if known is not None:
+        return known
     kind, axes = node.arg
     groups, least = points, GROUP_ELEMENTS
     if kind == "add" and source.op == "mul" and any(s.op == "expand" for s in source.src):

@@ -59,6 +59,10 @@ _FOREVER = 1 << 62
 Run = Callable[[Waves], Any]
 
 
+MakeObserver = Callable[[Waves, Strict, Report, Family], Observer]
+"""What the strict checks of some workgroups are made by; a subclass may count what it sees."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """An instruction ready to run at its address."""
@@ -78,9 +82,16 @@ class Refused:
 
 
 def execute(
-    dispatch: Dispatch, memory: Memory, strict: Strict | None = None, family: Family = GFX11
+    dispatch: Dispatch,
+    memory: Memory,
+    strict: Strict | None = None,
+    family: Family = GFX11,
+    observer: MakeObserver = Observer,
 ) -> Report:
-    """Run a launch to its end. Raises: WaveFault."""
+    """Run a launch to its end, under the eyes of one observer for each chunk of its workgroups.
+
+    Raises: WaveFault.
+    """
     _keep_memory()
     report = Report()
     per_group = waves_per_group(dispatch)
@@ -95,7 +106,8 @@ def execute(
     with np.errstate(all="ignore"):
         for first in range(0, total, chunk):
             groups, start_ns = min(chunk, total - first), time.monotonic_ns()
-            Chunk(dispatch, memory, strict or Strict(), family, report, code).run(first, groups)
+            made = Chunk(dispatch, memory, strict or Strict(), family, report, code, observer)
+            made.run(first, groups)
             report.batches.append(
                 Batch(first * per_group, groups * per_group, start_ns, time.monotonic_ns())
             )
@@ -135,10 +147,11 @@ class Chunk:
 
     def __init__(
         self, dispatch: Dispatch, memory: Memory, strict: Strict, family: Family, report: Report,
-        code: dict[int, Bound],
+        code: dict[int, Bound], make_observer: MakeObserver,
     ) -> None:  # fmt: skip
         self.dispatch, self.memory, self.family = dispatch, memory, family
         self.strict, self.report, self.code = strict, report, code
+        self.make_observer = make_observer
 
     def run(self, first_group: int, groups: int) -> None:
         """Start the waves of some workgroups and run them all to the end."""
@@ -151,7 +164,7 @@ class Chunk:
         w.memory = self.memory
         observe = self.strict.uninitialised or self.strict.wait_counts or self.strict.lds
         self.observer = w.observer = (
-            Observer(w, self.strict, self.report, self.family) if observe else None
+            self.make_observer(w, self.strict, self.report, self.family) if observe else None
         )
         scalars, vectors = start(w, d, first_group, self.family)
         if self.observer:

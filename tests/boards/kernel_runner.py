@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import execute
+from boards.amd.wave import MakeObserver, execute
 from boards.amd.wave_buffer import scratch_resource
 from boards.amd.wave_start import fit_scratch, from_descriptor
+from boards.amd.wave_strict import Observer
 from boards.amd.wave_types import LENIENT, Finding, Report, Strict
 from compilers import toolchains
 from compilers.graph import Node
@@ -32,10 +33,16 @@ TARGETS = {
 
 
 def run(
-    binary: Binary, arrays: Sequence[np.ndarray], grid: int, strict: Strict | None = None
+    binary: Binary,
+    arrays: Sequence[np.ndarray],
+    grid: int,
+    strict: Strict | None = None,
+    memory: FlatMemory | None = None,
+    observer: MakeObserver = Observer,
+    max_steps: int = MAX_STEPS,
 ) -> Report:
-    """Launch `grid` workgroups on `arrays`, which are changed in place."""
-    memory = FlatMemory()
+    """Launch `grid` workgroups on `arrays`, which are changed in place, in an empty `memory`."""
+    memory = memory or FlatMemory()
     arguments = b"".join(memory.add(array).to_bytes(8, "little") for array in arrays)
     image = bytearray(binary.image + bytes(64))
     for fixup in binary.fixups:
@@ -58,8 +65,8 @@ def run(
     if private:
         memory.place(SCRATCH_VA, np.full(scratch_bytes, 0xCD, np.uint8))
         dispatch = fit_scratch(dispatch, SCRATCH_VA, private, SCRATCH_WAVES)
-    dispatch = replace(dispatch, max_steps=MAX_STEPS)
-    return execute(dispatch, memory, strict, FAMILIES[binary.arch])
+    dispatch = replace(dispatch, max_steps=max_steps)
+    return execute(dispatch, memory, strict, FAMILIES[binary.arch], observer)
 
 
 @dataclass(slots=True)
@@ -84,10 +91,12 @@ def compute(
     arch: str = "gfx1100",
     compiler: str = "LLVM",
     strict: Strict | None = LENIENT,
+    threads: int = 0,
 ) -> Ran:
-    """The stored elements of `roots`, whose leaves hold numpy arrays."""
+    """The stored elements of `roots`, whose leaves hold numpy arrays; for a chip of `threads`
+    compute units, where it is not 0."""
     key, leaves = signature(roots)
-    target = TARGETS[arch]
+    target = replace(TARGETS[arch], threads=threads or TARGETS[arch].threads)
     made = plan(rebuild(key).roots, target)
     arrays = [_memory(leaf.nbytes) for leaf in leaves]
     for array, leaf in zip(arrays, leaves, strict=True):

@@ -148,7 +148,15 @@ def dtypes(put: Put) -> Iterator[Case]:
 
 def products(put: Put) -> Iterator[Case]:
     """Matrix products of many shapes and dtypes, einsum, convolution."""
-    shapes = [(1, 7, 5), (16, 16, 16), (33, 65, 17), (64, 128, 64), (130, 40, 70)]
+    shapes = [
+        (1, 7, 5),
+        (1, 70, 90),
+        (5, 90, 72),
+        (16, 16, 16),
+        (33, 65, 17),
+        (64, 128, 64),
+        (130, 40, 70),
+    ]
     for name in ("float32", "float16", "bfloat16"):
         for m, k, n in shapes:
             a, b = whole(m, "float32", m, k), whole(n, "float32", k, n)
@@ -157,6 +165,11 @@ def products(put: Put) -> Iterator[Case]:
             if name != "float32":
                 want = round_bfloat16(want) if name == "bfloat16" else want.astype(np.float16)
             yield Case(f"matmul {name} {m} {k} {n}", got, want)
+    a, b = whole(23, "float32", 2, 66), whole(24, "int8", 66, 200)
+    powers = np.exp2(whole(25, "float32", 200) % 3)
+    scaled = xp.astype(put(b), xp.float16) * put(powers, dtype=xp.float16)
+    want = (a @ (b * powers)).astype(np.float16)
+    yield Case("int8 with scales", put(a, dtype=xp.float16) @ scaled, want)
     a, b = numbers(8, 3, 20, 40), numbers(9, 3, 40, 24)
     wide = a.astype(np.float64), b.astype(np.float64)
     got = put(a) @ put(b)

@@ -83,8 +83,8 @@ def test_elementwise_work_is_128_bits_a_lane(arch: str, load: str) -> None:
         ("gfx1100", dt.bfloat16, "v_wmma_f32_16x16x16_bf16"),
         ("gfx1201", dt.float16, "v_wmma_f32_16x16x16_f16"),
         ("gfx1201", dt.bfloat16, "v_wmma_f32_16x16x16_bf16"),
-        ("gfx942", dt.float16, "v_mfma_f32_16x16x16_f16"),
-        ("gfx942", dt.bfloat16, "v_mfma_f32_16x16x16_bf16"),
+        ("gfx942", dt.float16, "v_mfma_f32_32x32x8_f16"),
+        ("gfx942", dt.bfloat16, "v_mfma_f32_32x32x8_bf16"),
     ],
 )
 def test_products_of_halves_use_the_matrix_unit(arch: str, dtype: DType, instruction: str) -> None:
@@ -159,14 +159,13 @@ def test_stores_to_shared_memory_are_done_before_a_barrier(arch: str, wait: str)
 
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
-@pytest.mark.parametrize("dtype", [dt.float32, dt.float16])
-def test_rows_of_shared_memory_begin_in_different_banks(dtype: DType, arch: str) -> None:
-    """An odd number of 16 bytes apart: eight rows are in all of the 32 banks of 4 bytes."""
-    (kernel,) = kernels(matmul(halves(dtype, 64, 64), halves(dtype, 64, 64)), arch)
+def test_rows_of_shared_memory_begin_in_different_banks(arch: str) -> None:
+    """An odd number of 16 bytes apart: eight rows are in all of the 32 banks of 4 bytes. Those of
+    products of halves: tests/boards/test_product_cycles.py."""
+    (kernel,) = kernels(matmul(zeros(64, 64), zeros(64, 64)), arch)
     tiles = [ref for ref in kernel.locals if ref.space == "shared"]
-    lines = 32 if dtype is dt.float16 else 16  # the tile is 32 x 32, or 32 x 16 along k
     for ref in tiles:
-        row_bytes = ref.size // lines * ref.dtype.itemsize
+        row_bytes = ref.size // 16 * ref.dtype.itemsize  # the tile is 32 x 16 along k
         check(row_bytes % 32 == 16, f"{ref}: {row_bytes} bytes")
     check(len(tiles) == 2, f"{tiles}")
 
@@ -268,9 +267,31 @@ def test_chips_without_a_board_get_kernels_of_their_generation(arch: str) -> Non
         binary = toolchains.build(step.kernel, "LLVM", arch, frozenset())
         check(binary.resources["wave_lanes"] == family.wave_lanes, f"{binary.resources}")
         check(not binary.resources["vgpr_spills"], f"{binary.resources}")
-        used = ".f32.16x16x16" in render_amd_llvm.render(step.kernel, arch)
+        text = render_amd_llvm.render(step.kernel, arch)
+        used = ".f32.16x16x16" in text or ".f32.32x32x8" in text
         wanted = bool(family.matrix) and root is product  # RDNA2 has no matrix unit
         check(used == wanted, f"{family.matrix} in {step.kernel.name}: {used}")
+
+
+_MATRIX_CHIPS = sorted(
+    arch for arch, target in amd_targets.TARGETS.items() if target.generation.matrix
+)
+
+
+@pytest.mark.parametrize("arch", _MATRIX_CHIPS)
+@pytest.mark.parametrize("columns", [4096, 4001])
+def test_large_products_of_halves_fit_in_registers(columns: int, arch: str) -> None:
+    """Whole tiles and cut-off ones, with an epilogue that needs registers of its own."""
+    lanes = amd_targets.amd_target(arch).chip.family.wave_lanes
+    target = Target(16, 48, frozenset(), wave_lanes=lanes, arch=arch)
+    x, w = (graph.buffer(np.zeros(1, np.uint16), dt.bfloat16, (4096, n)) for n in (4096, columns))
+    product = matmul(graph.permute(graph.cast(x, dt.float32), (1, 0)), graph.cast(w, dt.float32))
+    root = graph.cast(graph.binary("mul", product, graph.unary("erf", product)), dt.bfloat16)
+    key, _ = signature([root])
+    (step,) = plan(rebuild(key).roots, target).steps
+    resources = toolchains.build(step.kernel, "LLVM", arch, frozenset()).resources
+    check(not resources["vgpr_spills"] and not resources["private_bytes"], f"{resources}")
+    check(resources["group_bytes"] <= 64 << 10, f"{resources}")
 
 
 @needs_clang

@@ -141,6 +141,14 @@ def test_rounding_to_half(features: frozenset[str]) -> None:
     check_calls(calls, wanted, features)
 
 
+@pytest.mark.parametrize("dtype", [dt.int8, dt.uint8])
+def test_every_byte_as_a_bfloat16(dtype: DType) -> None:
+    """Eight bits of an integer are the eight of a bfloat16's fraction."""
+    a = np.arange(256, dtype=np.uint8).view(dtype.storage)
+    calls = [Call("cast", dt.bfloat16, [a], [dtype])]
+    check_calls(calls, [to_bfloat16(a.astype(np.float32))], HOST)
+
+
 def test_bitcast() -> None:
     groups = (
         (dt.float16, dt.bfloat16, dt.uint16, dt.int16),
