@@ -19,11 +19,12 @@ from compilers import expr as ex
 from compilers import index as ix
 from compilers.algorithm import Algorithm, Cut, Expander
 from compilers.coalesce import coalesce
+from compilers.gpu_lanes import ZERO, Prefix
 from compilers.graph import Node, reduce, reshape, scan, slice_
 from compilers.index import Index, Var
-from compilers.ir import Barrier, Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
+from compilers.ir import Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
 from compilers.lower import Target
-from compilers.lower_gpu import BLOCK, masks
+from compilers.lower_gpu import BLOCK
 from compilers.special import params
 from compilers.split import GROUPS
 
@@ -34,7 +35,6 @@ ENOUGH = 2
 """Workgroups for each compute unit from which on rows stay whole: parts are read twice."""
 MIN_COLUMNS = 8
 """Fewer contiguous columns than this are scanned as rows of elements that are apart."""
-_ZERO = ix.const(0)
 COLUMN_DEPTH, UNROLL = 64, 8
 """What a lane scans of a column at least, and elements that it loads before it joins them."""
 
@@ -150,20 +150,19 @@ class _Scan:
         *lead, segment, last = ix.unflatten(ix.var(item), parts)
         env = dict(zip(axes, (*lead, last), strict=True))
         some = Ref("some", self.dtype, UNROLL, "register")
-        zero = ix.const(0)
         step, slot = Var("j", -(-self.span // UNROLL)), Var("u", UNROLL)
         inside = ix.var(step) * UNROLL + ix.var(slot)
         at = segment * self.span + inside
         guard = ex.bounded([(inside, 0, self.span), (at, 0, self.length)])
-        running = self.join(ex.load(self.acc, zero), ex.load(some, ix.var(slot)))
+        running = self.join(ex.load(self.acc, ZERO), ex.load(some, ix.var(slot)))
         body = (
             Loop(slot, "unroll", (Store(some, ix.var(slot), self.load(env, at, guard)),)),
             Loop(slot, "unroll", (
-                Store(self.acc, zero, running),
-                self.put(env, at, ex.load(self.acc, zero), guard))),
+                Store(self.acc, ZERO, running),
+                self.put(env, at, ex.load(self.acc, ZERO), guard))),
         )  # fmt: skip
         loops = (
-            Store(self.acc, zero, self.start(env, segment)),
+            Store(self.acc, ZERO, self.start(env, segment)),
             Loop(step, "serial" if step.extent > 1 else "unroll", body),
         )
         return Loop(item, "item", loops), [self.acc, some], BLOCK
@@ -183,11 +182,10 @@ class _Rows:
     """The statements of one lane of a team; see the module."""
 
     def __init__(self, scan: _Scan, width: int, wave: int) -> None:
-        self.scan, self.width, self.wave = scan, width, wave
+        self.scan, self.width = scan, width
         vectors = -(-scan.span // width)
         self.team = min(1 << (vectors - 1).bit_length(), BLOCK)
         self.block = max(self.team, wave) if self.team >= wave else BLOCK
-        self.waves = max(self.team // wave, 1)
         self.chunk = self.team * width
         self.lane = Var("lane", self.block)
         at, dtype = ix.var(self.lane), scan.dtype
@@ -202,22 +200,15 @@ class _Rows:
         self.env = dict(zip(axes, lead, strict=True))
         self.member = at % self.team
         self.own = Ref("own", dtype, width, "register")
-        self.total, self.got, self.before, self.base = (
-            Ref(name, dtype, 1, "register") for name in ("total", "got", "before", "base")
-        )
-        self.carry = scan.acc
+        self.prefix = Prefix(scan.kind, dtype, self.lane, self.team, wave)
         self.rounds = Var("t", -(-scan.span // self.chunk))
-        self.meet = Ref("meet", dtype, 2 * self.waves, "shared")
 
     def made(self) -> tuple[Loop, list[Ref], int]:
         """The grid, its locals and its block."""
-        start = Store(self.carry, _ZERO, self.scan.start(self.env, self.segment))
+        start = Store(self.prefix.carry, ZERO, self.scan.start(self.env, self.segment))
         again = Loop(self.rounds, "serial" if self.rounds.extent > 1 else "unroll", self._round())
         lanes = Loop(self.lane, "lane", (start, again))
-        local = [self.own, self.total, self.got, self.before, self.base, self.carry]
-        if self.waves > 1:
-            local.append(self.meet)
-        return Loop(self.grid, "grid", (lanes,)), local, self.block
+        return Loop(self.grid, "grid", (lanes,)), [self.own, *self.prefix.refs], self.block
 
     def _round(self) -> tuple[Stmt, ...]:
         """One chunk; where rows end inside of one, that is a branch that all lanes take."""
@@ -236,8 +227,7 @@ class _Rows:
         return (
             self._vectors(self._load, tight=tight),
             *self._within_lane(),
-            *self._across_lanes(),
-            *(self._across_waves() if self.waves > 1 else self._onto_carry()),
+            *self.prefix.stmts(ix.var(self.rounds)),
             self._vectors(self._put, tight=tight),
         )
 
@@ -256,7 +246,7 @@ class _Rows:
         return Store(self.own, slot, self.scan.load(self.env, at, guard))
 
     def _put(self, slot: Index, at: Index, guard: Valid) -> Store:
-        value = self.scan.join(ex.load(self.before, _ZERO), ex.load(self.own, slot))
+        value = self.scan.join(ex.load(self.prefix.before, ZERO), ex.load(self.own, slot))
         return self.scan.put(self.env, at, value, guard)
 
     def _within_lane(self) -> tuple[Stmt, ...]:
@@ -264,51 +254,4 @@ class _Rows:
         slot, last = Var("s", self.width - 1), ex.load(self.own, ix.const(self.width - 1))
         before, here = (ex.load(self.own, ix.var(slot) + step) for step in (0, 1))
         store = Store(self.own, ix.var(slot) + 1, self.scan.join(before, here))
-        return (Loop(slot, "unroll", (store,)), Store(self.total, _ZERO, last))
-
-    def _across_lanes(self) -> tuple[Stmt, ...]:
-        """`before` is what earlier lanes of the team and wave have, `total` what all have.
-
-        Lanes that differ in one bit swap totals; that with the bit set comes after the other.
-        """
-        scan, result = self.scan, [Store(self.before, _ZERO, self.scan.identity)]
-        for mask in masks(1, min(self.team, self.wave)):
-            late = ((ix.var(self.lane) // mask % 2, 1, 2),)
-            got, before, total = (
-                ex.load(ref, _ZERO) for ref in (self.got, self.before, self.total)
-            )
-            swapped = Expr("swap", scan.dtype, (total,), mask)
-            earlier = ex.guarded(got, late, scan.identity)
-            result += [
-                Store(self.got, _ZERO, swapped),
-                Store(self.before, _ZERO, scan.join(earlier, before)),
-                Store(self.total, _ZERO, scan.join(total, got)),
-            ]
-        return tuple(result)
-
-    def _across_waves(self) -> tuple[Stmt, ...]:
-        """Totals of waves meet in shared memory: one half of it in even rounds, the other in odd
-        ones, so that a barrier a round is enough."""
-        scan, at = self.scan, ix.var(self.lane)
-        half = ix.var(self.rounds) % 2 * self.waves
-        first = ex.bounded([(at % self.wave, 0, 1)])
-        carry, base = ex.load(self.carry, _ZERO), ex.load(self.base, _ZERO)
-        total = ex.load(self.total, _ZERO)
-        result: list[Stmt] = [Store(self.meet, half + at // self.wave, total, first), Barrier()]
-        for wave in range(self.waves):
-            mine = ((at // self.wave, wave, wave + 1),)
-            chosen = carry if not wave else ex.guarded(carry, mine, base)
-            result += [
-                Store(self.base, _ZERO, chosen),
-                Store(self.carry, _ZERO, scan.join(carry, ex.load(self.meet, half + wave))),
-            ]
-        before = scan.join(base, ex.load(self.before, _ZERO))
-        return (*result, Store(self.before, _ZERO, before))
-
-    def _onto_carry(self) -> tuple[Stmt, ...]:
-        carry, before = ex.load(self.carry, _ZERO), ex.load(self.before, _ZERO)
-        total = ex.load(self.total, _ZERO)
-        return (
-            Store(self.before, _ZERO, self.scan.join(carry, before)),
-            Store(self.carry, _ZERO, self.scan.join(carry, total)),
-        )
+        return (Loop(slot, "unroll", (store,)), Store(self.prefix.total, ZERO, last))

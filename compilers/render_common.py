@@ -82,7 +82,7 @@ class Printer(Protocol):
     def place(self, kind: str) -> Value:
         """ "grid" or "lane": the number of this workgroup or lane of a GPU."""
 
-    def barrier(self) -> None: ...
+    def barrier(self, *, wave: bool = False) -> None: ...
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None: ...
     def branch(self, condition: Value) -> AbstractContextManager[None]: ...
     def rarely(self, condition: Value, usual: Value, other: Callable[[], Value]) -> Value:
@@ -100,7 +100,7 @@ class HostPrinter:
     def place(self, kind: str) -> Value:
         raise TypeError(f"a CPU has no {kind} number")
 
-    def barrier(self) -> None:
+    def barrier(self, *, wave: bool = False) -> None:
         raise TypeError("a CPU kernel has no barrier")
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:

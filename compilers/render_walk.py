@@ -84,7 +84,7 @@ class Walker(Writer):
     def _together(self, statement: Barrier | Matrix) -> None:
         """What the lanes of a GPU do together."""
         if isinstance(statement, Barrier):
-            self.printer.barrier()
+            self.printer.barrier(wave=statement.wave)
             self._touch(frozenset(ref for ref in self.kernel.locals if ref.space == "shared"))
             return
         at = (index.substitute(self.unrolled) for index in (statement.a_index, statement.b_index))

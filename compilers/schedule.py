@@ -18,6 +18,7 @@ from math import prod
 from compilers.algorithm import Algorithm, Cut, algorithm
 from compilers.contraction import contraction
 from compilers.gpu_scan import lower_gpu_scan, split_scans
+from compilers.gpu_sort import SORTS, lower_sort, split_sorts
 from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, toposort
 from compilers.ir import Kernel, Ref
 from compilers.liveness import last_uses, peak_bytes
@@ -75,6 +76,7 @@ def plan(roots: Sequence[Node], target: Target) -> Plan:
 class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
+        split_sorts(toposort(roots), target)
         self.roots = [shown(root, ("reshape", "contiguous")) for root in roots]
         split_scans(toposort(self.roots), target)
         split_long_reductions(toposort(self.roots), target)
@@ -168,6 +170,8 @@ class _Scheduler:
         gpu = self.target.wave_lanes > 1
         if node.op == "scan" and gpu:
             return lower_gpu_scan(node, name, refs[node], ref_of, self.target)
+        if node.op in SORTS:
+            return lower_sort(node, name, refs[node], ref_of, self.target)
         if node.op == "scan":
             return lower_scan(node, name, refs[node], ref_of)
         if node.op == "argsort" and gpu:
