@@ -20,6 +20,7 @@ from compilers import index as ix
 from compilers.algorithm import Algorithm, Cut, Expander
 from compilers.coalesce import coalesce
 from compilers.gpu_lanes import ZERO, Prefix
+from compilers.gpu_transpose import crossed
 from compilers.graph import Node, reduce, reshape, scan, slice_
 from compilers.index import Index, Var
 from compilers.ir import Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
@@ -82,7 +83,7 @@ def lower_gpu_scan(
     node: Node, name: str, out: Ref, ref_of: Callable[[Node], Ref | None], target: Target
 ) -> Kernel:
     """The kernel of a scan, split or not. Raises: Cut, of what has to be realised before."""
-    made = _Scan(node, out, ref_of)
+    made = _Scan(node, out, ref_of, target.threads)
     body, local, block = made.columns(target) if made.column else made.rows(target)
     return Kernel(name, params(out, *made.algorithm.value.src), tuple(local), body, block)
 
@@ -90,7 +91,9 @@ def lower_gpu_scan(
 class _Scan:
     """What is scanned, over as few axes as memory allows, and what segments begin with."""
 
-    def __init__(self, node: Node, out: Ref, ref_of: Callable[[Node], Ref | None]) -> None:
+    def __init__(
+        self, node: Node, out: Ref, ref_of: Callable[[Node], Ref | None], units: int
+    ) -> None:
         self.kind, at, *span = node.arg
         self.out, self.dtype, self.length = out, node.dtype, node.shape[at]
         self.span = span[0] if span else self.length
@@ -111,9 +114,13 @@ class _Scan:
         others = tuple(axis for axis in axes if axis is not self.scanned and axis.extent > 1)
         found = Algorithm(out, ix.flatten(idx, node.shape), others, (self.scanned,), both)
         self.algorithm = coalesce(found)
+        inner = (*self.algorithm.outer, *self.algorithm.inner)
+        alone = Algorithm(out, self.algorithm.index, (), inner, self.algorithm.value.src[0])
+        if crossed(alone, units):
+            raise Cut(node.src[0])
         terms = self.algorithm.index.terms
-        units = (axis for axis in self.algorithm.outer if terms.get(axis) == 1)
-        self.column = next((axis for axis in units if axis.extent >= MIN_COLUMNS), None)
+        near = (axis for axis in self.algorithm.outer if terms.get(axis) == 1)
+        self.column = next((axis for axis in near if axis.extent >= MIN_COLUMNS), None)
         self.acc = Ref("acc", self.dtype, 1, "register")
 
     def join(self, a: Expr, b: Expr) -> Expr:
