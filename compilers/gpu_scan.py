@@ -43,7 +43,7 @@ COLUMN_DEPTH, UNROLL = 64, 8
 def split_scans(nodes: Sequence[Node], target: Target) -> None:
     """Rewrite, in place, the scans among `nodes` whose rows are too few for the GPU."""
     for node in nodes:
-        if node.op != "scan" or 0 in node.shape or target.wave_lanes == 1:
+        if node.op != "scan" or 0 in node.shape:
             continue
         kind, axis = node.arg
         span = _span(node, target)

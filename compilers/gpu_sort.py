@@ -38,10 +38,10 @@ WORD_BITS, PLACE_BITS = 64, 32
 RefOf = Callable[[Node], Ref | None]
 
 
-def split_sorts(nodes: Sequence[Node], target: Target) -> None:
+def split_sorts(nodes: Sequence[Node]) -> None:
     """Rewrite, in place, the argsorts among `nodes` of more than a few elements a row."""
     for node in nodes:
-        if node.op == "argsort" and target.wave_lanes > 1 and 0 not in node.shape:
+        if node.op == "argsort" and 0 not in node.shape:
             axis, descending = node.arg
             if node.shape[axis] > RANKED:
                 made = _sorted(node.src[0], axis, descending)

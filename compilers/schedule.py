@@ -76,9 +76,11 @@ def plan(roots: Sequence[Node], target: Target) -> Plan:
 class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
-        split_sorts(toposort(roots), target)
+        if target.wave_lanes > 1:
+            split_sorts(toposort(roots))
         self.roots = [shown(root, ("reshape", "contiguous")) for root in roots]
-        split_scans(toposort(self.roots), target)
+        if target.wave_lanes > 1:
+            split_scans(toposort(self.roots), target)
         split_long_reductions(toposort(self.roots), target)
         self.order = toposort(self.roots)
         self.realised = {root for root in self.roots if root.op != "buffer"}

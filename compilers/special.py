@@ -77,9 +77,8 @@ def lower_argsort(node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
 
 
 def rank_sort(node: Node, name: str, out: Ref, ref_of: RefOf, block: int) -> Kernel:
-    """The argsort of many lanes: each counts what comes before its element, which is its place.
-
-    n comparisons a lane beat one lane's n log n, for as many lanes as a GPU has.
+    """The argsort of short rows on a GPU: each lane counts what comes before its element, which is
+    its place. Longer rows are sorted by compilers/gpu_sort.py.
     """
     axis, descending = node.arg
     source = _Source(node, ref_of)
