@@ -4,7 +4,7 @@
     Loop    -> var in 0..extent-1; kind grid | item | lane | serial | unroll | vector
     Store   -> ref[index] = value, where `valid` holds
     If      -> body, where `valid` holds
-    Barrier -> every lane of the workgroup sees what the others stored to shared memory
+    Barrier -> every lane of the workgroup, or wave, sees what the others stored to shared memory
     Matrix  -> a product of two small matrices that the lanes of a wave hold together
     Expr    -> a scalar value; inside a vector loop, one value per lane
 
@@ -64,12 +64,20 @@ class Expr:
             c + a.low * b.low + a.high * b.high in float32 (VDPBF16PS: denormals are zero)
     swap    arg: a power of two below the wave's width; what the lane `lane ^ arg` has here. Only
             where all lanes of the wave are
+    ballot  src (bool,): bit i is what lane i has; uint32 or uint64, as wide as the wave. Only where
+            all lanes of the wave are
+    below   src (ballot,): int32, the bits of the lanes before this one that are set
+    among   src (ballot,): int32, the bits that are set
     """
 
     op: str
     dtype: DType
     src: tuple[Expr, ...] = ()
     arg: Any = None
+
+
+WAVE_OPS = frozenset({"ballot", "below", "among"})
+"""What a wave's lanes know of each other, of which `Expr` tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +125,12 @@ class If:
 class Barrier:
     """Reached by all lanes of a workgroup; stores to shared memory before it are seen after it.
 
-    Where they do not `meet`, it only keeps a lane's order: what is before it is issued first.
+    Where they do not `meet`, it only keeps a lane's order: what is before it is issued first. Of a
+    `wave` it is reached by those of a wave, and seen by these, which costs no instruction.
     """
 
     meet: bool = True
+    wave: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from compilers.columns import column_axis, lower_columns
 from compilers.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
 from compilers.gpu_matrix import lower_matrix, narrow
 from compilers.gpu_product import lower_product
+from compilers.gpu_transpose import crossed, lower_transpose
 from compilers.gpu_vector import lower_vector
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
@@ -90,6 +91,8 @@ def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
             made = lower_product(algorithm, found, target)
     elif algorithm.reductions:
         made = lower_reduction(algorithm, lanes, wave)
+    elif tile := crossed(algorithm, target.threads):
+        made = lower_transpose(algorithm, *tile)
     else:
         made = lower_map(algorithm, lanes, wave)
     return replace(_kernel(name, made.body, made.locals), block=made.block, waves=made.waves)

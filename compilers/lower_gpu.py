@@ -225,8 +225,8 @@ class _Reductions:
         here = ex.load(acc, zero)
         reach = team.size * team.stride
         if reach <= team.wave:
-            return [self._swapped(acc, kind, m) for m in _masks(team.stride, reach)]
-        inside = list(_masks(team.stride, team.wave)) if team.stride < team.wave else []
+            return [self._swapped(acc, kind, m) for m in masks(team.stride, reach)]
+        inside = list(masks(team.stride, team.wave)) if team.stride < team.wave else []
         result: list[Stmt] = [self._swapped(acc, kind, mask) for mask in inside]
         waves = team.block // team.wave
         kept = min(team.stride, team.wave)
@@ -261,6 +261,6 @@ class _Reductions:
         return self._spread(order, emit, dict(self.env))
 
 
-def _masks(first: int, end: int) -> list[int]:
+def masks(first: int, end: int) -> list[int]:
     """Powers of two from `first` up to below `end`."""
     return [1 << n for n in range(first.bit_length() - 1, end.bit_length() - 1)]

@@ -17,7 +17,7 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.expr import const, postorder
 from compilers.graph import COMPARE
-from compilers.ir import Expr
+from compilers.ir import WAVE_OPS, Expr
 from compilers.math_build import HALVES, MEMORY, bitcast, cast, op, where
 from compilers.math_float import float_op, next_after, saturate
 from compilers.math_half import high_half, narrow, pair_product, to_odd, widen
@@ -67,6 +67,8 @@ class Expander:
             return where(*src)
         if expr.op == "swap":
             return Expr("swap", src[0].dtype, tuple(src), expr.arg)
+        if expr.op in WAVE_OPS:
+            return Expr(expr.op, expr.dtype, tuple(src))
         if expr.op == "dot2":
             return Expr("dot2", dt.float32, tuple(src)) if self.dot2 else pair_product(*src)
         if half or any(s.dtype in HALVES for s in expr.src):

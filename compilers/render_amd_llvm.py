@@ -15,7 +15,7 @@ from compilers import fragments
 from compilers.amd_lanes import SAME_ROW_HIGH, SAME_ROW_LOW, swap
 from compilers.amd_targets import amd_target
 from compilers.dtype import DType
-from compilers.ir import Kernel, Matrix, Ref
+from compilers.ir import WAVE_OPS, Kernel, Matrix, Ref
 from compilers.math import Expander
 from compilers.math_build import UNSIGNED
 from compilers.render_common import GPU_ALIGN_BYTES, Value, alignment, memory_dtype
@@ -74,11 +74,31 @@ class AmdLlvmPrinter(LlvmPrinter):
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
         if op == "swap":
             return self._swap(args[0], int(name))
+        if op in WAVE_OPS:
+            return self._of_wave(op, dtype, args[0])
         return super().emit(op, dtype, args, name)
 
     def _call(self, dtype: DType, name: str, *operands: Value | tuple[str, str]) -> Value:
         result = type_name(dtype)
         return self._new(self.module.call(result, f"llvm.{name}", *operands), dtype)
+
+    def _of_wave(self, op: str, dtype: DType, value: Value) -> Value:
+        """ballot; below and among count the bits of one."""
+        if op == "ballot":
+            return self._call(dtype, f"amdgcn.ballot.i{dtype.bits}", value)
+        if op == "among":
+            count = self._call(value.dtype, f"ctpop.i{value.dtype.bits}", value)
+            return super().emit("cast", dtype, [count], "")
+        low, zero = value, ("i32", "0")
+        if value.dtype.itemsize == WORD_BYTES:
+            return self._call(dtype, "amdgcn.mbcnt.lo", low, zero)
+        low = super().emit("cast", dt.uint32, [value], "")
+        shift = self.literal(dt.uint32.bits, dt.uint64)
+        high = super().emit("shr", dt.uint64, [value, shift], "")
+        high = super().emit("cast", dt.uint32, [high], "")
+        return self._call(
+            dtype, "amdgcn.mbcnt.hi", high, self._call(dt.uint32, "amdgcn.mbcnt.lo", low, zero)
+        )
 
     def _swap(self, value: Value, mask: int) -> Value:
         """The value of the lane `lane ^ mask`, moved as one or two dwords."""
@@ -202,7 +222,11 @@ class AmdLlvmPrinter(LlvmPrinter):
         text = self.module.call("i32", f"llvm.amdgcn.{name}.id.x")
         return self._new(f"{text}, !range !{fact}", dt.int32)
 
-    def barrier(self) -> None:
+    def barrier(self, *, wave: bool = False) -> None:
+        if wave:  # the LDS serves a wave's accesses in order: only the compiler has to keep it
+            self.lines.append('fence syncscope("wavefront") acq_rel')
+            self.lines.append(self.module.call("void", "llvm.amdgcn.wave.barrier"))
+            return
         self.lines.append(FENCE.format("release"))
         self.lines.append(self.module.call("void", "llvm.amdgcn.s.barrier"))
         self.lines.append(FENCE.format("acquire"))

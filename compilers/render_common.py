@@ -82,7 +82,7 @@ class Printer(Protocol):
     def place(self, kind: str) -> Value:
         """ "grid" or "lane": the number of this workgroup or lane of a GPU."""
 
-    def barrier(self) -> None: ...
+    def barrier(self, *, wave: bool = False) -> None: ...
     def order(self) -> None:
         """What was printed before is issued before what is printed later."""
 
@@ -103,7 +103,7 @@ class HostPrinter:
     def place(self, kind: str) -> Value:
         raise TypeError(f"a CPU has no {kind} number")
 
-    def barrier(self) -> None:
+    def barrier(self, *, wave: bool = False) -> None:
         raise TypeError("a CPU kernel has no barrier")
 
     def order(self) -> None:

@@ -13,7 +13,7 @@ from compilers import fragments
 from compilers.amd_lanes import swap
 from compilers.amd_targets import amd_target
 from compilers.dtype import DType
-from compilers.ir import Kernel, Matrix, Ref
+from compilers.ir import WAVE_OPS, Kernel, Matrix, Ref
 from compilers.math import Expander
 from compilers.math_build import UNSIGNED
 from compilers.render_c import CPrinter
@@ -32,6 +32,9 @@ PREAMBLE = (
 APART = 'asm("" : "+v"(x)); return x;'
 """A value of which the compiler knows nothing."""
 WORD_BYTES = 4
+NOT_EQUAL = 33
+"""A predicate of uicmp, which is what every clang has for a ballot. # src: LLVM InstrTypes.h
+CmpInst::ICMP_NE; HIP amd_device_functions.h __ballot"""
 ELEMENTS = {"half": "f16", "i16": "i16"}
 """LLVM's name of a matrix operand's element -> ours."""
 ELEMENT_BYTES = {"f16": 2, "i16": 2, "f32": 4}
@@ -96,6 +99,8 @@ class HipPrinter(CPrinter):
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
         if op == "swap":
             return self._swap(args[0], int(name))
+        if op in WAVE_OPS:
+            return self._new(f"({self.unit.type(dtype)}){self._of_wave(op, args[0])}", dtype)
         result = super().emit(op, dtype, args, name)
         if not any(arg.text in self.of_lane for arg in args):
             return result
@@ -107,6 +112,17 @@ class HipPrinter(CPrinter):
             result = self._new(f"{apart}({result.text})", dtype)
         self.of_lane.add(result.text)
         return result
+
+    def _of_wave(self, op: str, value: Value) -> str:
+        """ballot; below and among count the bits of one."""
+        if op == "ballot":
+            return f"__builtin_amdgcn_uicmp((u32){value.text}, 0u, {NOT_EQUAL})"
+        if op == "among":
+            return f"__builtin_popcountll((u64){value.text})"
+        low = f"__builtin_amdgcn_mbcnt_lo((u32){value.text}, 0u)"
+        if value.dtype.itemsize == WORD_BYTES:
+            return low
+        return f"__builtin_amdgcn_mbcnt_hi((u32)({value.text} >> 32), {low})"
 
     def _swap(self, value: Value, mask: int) -> Value:
         """The value of the lane `lane ^ mask`, moved as one or two dwords."""
@@ -190,7 +206,11 @@ class HipPrinter(CPrinter):
             self.of_lane.add(value.text)
         return value
 
-    def barrier(self) -> None:
+    def barrier(self, *, wave: bool = False) -> None:
+        if wave:
+            self.lines.append('__builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");')
+            self.lines.append("__builtin_amdgcn_wave_barrier();")
+            return
         self.lines.append("__syncthreads();")
 
     def order(self) -> None:

@@ -87,7 +87,7 @@ class Walker(Writer):
             if not statement.meet:
                 self.printer.order()
                 return
-            self.printer.barrier()
+            self.printer.barrier(wave=statement.wave)
             self._touch(frozenset(ref for ref in self.kernel.locals if ref.space == "shared"))
             return
         at = (index.substitute(self.unrolled) for index in (statement.a_index, statement.b_index))

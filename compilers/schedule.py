@@ -17,6 +17,8 @@ from math import prod
 
 from compilers.algorithm import Algorithm, Cut, algorithm
 from compilers.contraction import contraction
+from compilers.gpu_scan import lower_gpu_scan, split_scans
+from compilers.gpu_sort import SORTS, lower_sort, split_sorts
 from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, toposort
 from compilers.ir import Kernel, Ref
 from compilers.liveness import last_uses, peak_bytes
@@ -75,7 +77,11 @@ def plan(roots: Sequence[Node], target: Target) -> Plan:
 class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
+        if target.wave_lanes > 1:
+            split_sorts(toposort(roots))
         self.roots = [shown(root, ("reshape", "contiguous")) for root in roots]
+        if target.wave_lanes > 1:
+            split_scans(toposort(self.roots), target)
         split_long_reductions(toposort(self.roots), target)
         self.order = toposort(self.roots)
         self.realised = {root for root in self.roots if root.op != "buffer"}
@@ -165,8 +171,12 @@ class _Scheduler:
 
         name = "_".join([node.op, *map(str, node.shape or ("scalar",))])
         gpu = self.target.wave_lanes > 1
+        if node.op == "scan" and gpu:
+            return lower_gpu_scan(node, name, refs[node], ref_of, self.target)
+        if node.op in SORTS:
+            return lower_sort(node, name, refs[node], ref_of, self.target)
         if node.op == "scan":
-            return lower_scan(node, name, refs[node], ref_of, BLOCK if gpu else 0)
+            return lower_scan(node, name, refs[node], ref_of)
         if node.op == "argsort" and gpu:
             return rank_sort(node, name, refs[node], ref_of, BLOCK)
         if node.op == "argsort":

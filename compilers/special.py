@@ -41,8 +41,8 @@ class _Source:
         return ix.flatten(self.idx, self.node.shape).substitute(env)
 
 
-def lower_scan(node: Node, name: str, out: Ref, ref_of: RefOf, block: int = 0) -> Kernel:
-    """out[.., j, ..] = kind over 0..j of the source: one row per grid item, or per lane."""
+def lower_scan(node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
+    """out[.., j, ..] = kind over 0..j of the source: one row per grid item."""
     kind, axis = node.arg
     source = _Source(node, ref_of)
     grid, env = source.rows(axis)
@@ -53,12 +53,12 @@ def lower_scan(node: Node, name: str, out: Ref, ref_of: RefOf, block: int = 0) -
     value = ex.Rewriter(env).expr(source.value)
     joined = Expr(ex.COMBINE[kind], node.dtype, (ex.load(acc, here), value))
     start = ex.const(ex.identity(kind, node.dtype), node.dtype)
-    body = Loop(grid, "item" if block else "grid", (
+    body = Loop(grid, "grid", (
         Store(acc, here, start),
         Loop(step, "serial", (Store(acc, here, joined),
                               Store(out, source.at(env), ex.load(acc, here)))),
     ))  # fmt: skip
-    return Kernel(name, params(out, value), (acc,), body, block)
+    return Kernel(name, params(out, value), (acc,), body)
 
 
 def params(out: Ref, *values: Expr) -> tuple[Ref, ...]:
@@ -77,9 +77,8 @@ def lower_argsort(node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
 
 
 def rank_sort(node: Node, name: str, out: Ref, ref_of: RefOf, block: int) -> Kernel:
-    """The argsort of many lanes: each counts what comes before its element, which is its place.
-
-    n comparisons a lane beat one lane's n log n, for as many lanes as a GPU has.
+    """The argsort of short rows on a GPU: each lane counts what comes before its element, which is
+    its place. Longer rows are sorted by compilers/gpu_sort.py.
     """
     axis, descending = node.arg
     source = _Source(node, ref_of)

@@ -54,7 +54,7 @@ class Observer:
                 ("s", t.scalar, self._pending_scalar),
             ):
                 for register in now & waiting:
-                    if not self._follows(t, kind, register):
+                    if not self._follows(w, t, kind, register):
                         self._check_arrival(w, inst, kind, register)
         if self.strict.uninitialised:
             for register in t.vector_reads:
@@ -68,12 +68,17 @@ class Observer:
                     wave = int(w.waves[int(np.argmin(defined))])
                     self._found("uninitialised", inst, f"s{register}", w.first_wave + wave)
 
-    def _follows(self, t: Touch, kind: str, register: int) -> bool:
-        """Whether a load only writes after an earlier load of the same kind: those keep order."""
+    def _follows(self, w: Waves, t: Touch, kind: str, register: int) -> bool:
+        """Whether a load only writes after an earlier load of the same kind: those keep order.
+
+        Only what the selected waves wait for counts: others may be in another branch.
+        """
         ordered = kind == "v" and t.counter in ("vm", "lgkm")
         if not ordered or register in t.vector_reads:
             return False
-        return set(self._pending[kind, register]) == set(self.family.counters[t.counter])
+        pending = self._pending[kind, register].items()
+        late = {c for c, ticket in pending if (ticket[w.sel] > self._done[c][w.sel]).any()}
+        return late <= set(self.family.counters[t.counter])
 
     def after(self, w: Waves, t: Touch, mask: Array | None) -> None:
         """Record what an instruction wrote and what is still on its way."""

@@ -78,6 +78,8 @@ class Ran:
     steps: int = 0
     binaries: list[Binary] = field(default_factory=list)
     plan: Plan | None = None
+    work: list[int] = field(default_factory=list)
+    """Instructions of each kernel, counted for each of its waves."""
 
 
 def _memory(nbytes: int) -> np.ndarray:
@@ -109,6 +111,7 @@ def compute(
         report = run(binary, [arrays[value] for value in step.values], step.kernel.grid, strict)
         ran.findings += report.findings
         ran.steps += report.steps
+        ran.work.append(report.wave_instructions)
     for value, root in zip(made.roots, roots, strict=True):
         nbytes = int(np.prod(root.shape, dtype=np.int64)) * root.dtype.itemsize
         stored = arrays[value][:nbytes].view(root.dtype.storage)

@@ -244,6 +244,8 @@ def movement(put: Put) -> Iterator[Case]:
     yield Case("argsort", xp.argsort(x, axis=1), np.argsort(a, axis=1, stable=True))
     long = np.random.default_rng(21).permutation(2000).astype(np.float32)
     yield Case("sort of 2000", xp.sort(put(long)), np.sort(long))
+    wide = np.random.default_rng(22).integers(-9000, 9000, 2500).astype(np.int16)
+    yield Case("sort of 2500", xp.sort(put(wide), descending=True), -np.sort(-wide))
     yield Case("roll", xp.roll(x, 3, axis=1), np.roll(a, 3, 1))
     yield Case("pad", xp.pad(x, ((1, 0), (2, 3))), np.pad(a, ((1, 0), (2, 3))))
     yield Case("tril", xp.tril(x), np.tril(a))

@@ -169,3 +169,29 @@ def test_partial_workgroups_have_their_lanes_off() -> None:
     out = np.full(64, -1, np.int32)
     launch(programs.COLLATZ, [out], (1, 1, 1), (64, 1, 1), items=(40, 1, 1))
     check((out[:40] >= 0).all() and (out[40:] == -1).all(), str(out))
+
+
+# 64 lanes: v2 is 0, v[3:4] the code's address; s_cmp_lg_u32 s4, 0 of v_readfirstlane_b32 s4, v0.
+_TWO_WAVES = [0x7E080500, 0x7E040280, 0x7E0602FF, _CODE_VA, 0x7E080280, 0xBF078004]
+_DS_LOAD = [0xD8D80000, 0x01000002]
+"""ds_load_b32 v1, v2"""
+_HALVES = [0xDC820000, 0x017C0003, 0xDC8E0000, 0x017C0003]
+"""global_load_d16_b16 v1, v[3:4]; global_load_d16_hi_b16 v1, v[3:4]"""
+_TO_HALVES, _PAST_HALVES = 0xBFA20003, 0xBFA00004
+"""s_cbranch_scc1, over a DS load and a branch; s_branch, over the two loads."""
+
+
+def _loads(words: list[int]) -> list[str]:
+    strict = replace(LENIENT, wait_counts=True)
+    changes = {"workgroup": (64, 1, 1), "lds_bytes": 256}
+    report = _run([*words, _WAITCNT], strict, **changes)
+    return [finding.what for finding in report.findings if finding.kind == "wait count"]
+
+
+def test_loads_of_one_kind_keep_order_whatever_another_wave_waits_for() -> None:
+    """# src: RDNA3 ISA 5.5: loads return in order; LLVM FLATInstructions.td, TiedSourceNotRead."""
+    apart = [*_TWO_WAVES, _TO_HALVES, *_DS_LOAD, _PAST_HALVES, *_HALVES]
+    check(not _loads(apart), f"{_loads(apart)}: the other wave's load from LDS")
+    check(not _loads([*_TWO_WAVES, *_HALVES]), "the high half after the low one")
+    together = _loads([*_TWO_WAVES, *_DS_LOAD, *_HALVES])
+    check(together and "v1" in together[0], f"{together}: the wave's own load from LDS")

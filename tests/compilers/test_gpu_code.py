@@ -311,7 +311,8 @@ def test_hip_source_is_what_a_newer_clang_takes_too(arch: str) -> None:
     """COMGR of Debian 12 knows neither gfx11, gfx12 nor gfx942."""
     roots = [matmul(halves(dt.bfloat16, 64, 64), halves(dt.bfloat16, 64, 64)),
              matmul(halves(dt.float16, 64, 64), halves(dt.float16, 64, 64)),
-             softmax(zeros(3, 3000))]  # fmt: skip
+             softmax(zeros(3, 3000)), graph.scan("add", zeros(3, 700), 1),
+             graph.argsort(zeros(3, 300), 1, False)]  # fmt: skip
     command = [*clang_command(), *HIP, f"--offload-arch={arch}", "-ffp-contract=off", "-fwrapv",
                "-S", "-o", "-", "-"]  # fmt: skip
     for root in roots:
