@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Final, Self
 
 from drivers.amd import arguments
@@ -12,19 +11,18 @@ from drivers.amd.aql_ring import AqlRing
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
+from drivers.amd.host_copies import HostCopies
 from drivers.amd.iface import Apertures, Iface, Memory
-from drivers.amd.memory import AmdBuffer, Moment, host_bytes
+from drivers.amd.memory import AmdBuffer
 from drivers.amd.nodes import GpuNode
 from drivers.amd.patience import HANG_S
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram, load
-from drivers.amd.queues import ComputeRing, Queues
+from drivers.amd.queues import ComputeRing
 from drivers.amd.scratch import ScratchMemory
 from drivers.amd.signal import AmdSignal, checked_value
-from drivers.amd.staging import Staging
-from drivers.base.buffer import flat
 from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
-from drivers.base.errors import BadArgument, DeviceFault
+from drivers.base.errors import DeviceFault
 from drivers.base.interrupts import deferred
 from drivers.base.undo import run_all
 from queues import amd_words
@@ -44,7 +42,7 @@ _DTYPES: Final = frozenset(
 ) | {"bool", "float16", "bfloat16", "float32", "float64"}
 
 
-class AmdDevice(Queues):
+class AmdDevice(HostCopies):
     """One GPU; `drivers.amd.opening.open_amd` makes it."""
 
     host_visible = False
@@ -70,9 +68,6 @@ class AmdDevice(Queues):
         self.mailbox_va, self.event_id = iface.mailbox_va, iface.event_id
         self._graphs: weakref.WeakSet[GraphMemory] = weakref.WeakSet()
         self._old_scratch: list[Memory] = []
-        self._staging: Staging | None = None
-        self._copied = False
-        """Whether a copy queue wrote behind the compute queue's caches, and nobody told it."""
 
     def __repr__(self) -> str:
         return f"AmdDevice({self.name}, {self.arch})"
@@ -122,33 +117,6 @@ class AmdDevice(Queues):
     def last_cu_and_wave(self) -> tuple[int, int]:
         node = self.node
         return node.cus - 1, node.max_waves_per_simd * node.simd_per_cu - 1
-
-    def upload(self, memory: Memory, data: bytes) -> None:
-        """Code to the card; the compute queue sees it from its next work on."""
-        if not self.iface.write_code(memory, data):
-            with self._stager() as staging:
-                staging.copy_in(self.copies, memory.gpu_va, memoryview(data), self.wait_ring)
-        self.stale = True
-
-    @contextmanager
-    def _stager(self) -> Iterator[Staging]:
-        """The memory that host copies go through, for one thread at a time.
-
-        A signal handler that copies in the middle of a copy of its thread gets memory of its own.
-        """
-        with self.lock:
-            if self._staging is None:
-                self._staging = Staging(self.iface)
-        shared = self._staging
-        with shared.lock:
-            staging = Staging(self.iface) if shared.busy else shared
-            staging.busy = True
-            try:
-                yield staging
-            finally:
-                staging.busy = False
-                if staging is not shared:
-                    self.give_back(staging.let_go())
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
         """Programs whose code or descriptor is there."""
@@ -206,74 +174,6 @@ class AmdDevice(Queues):
         self.compute.emit(amd_words.acquire(self.target))
         if self.stale is mark:  # a signal handler may have written since
             self.stale = False
-
-    def copy_in(self, dst: Buffer, src: memoryview) -> None:
-        """Copy host memory to the start of `dst`, after everything submitted before."""
-        va = arguments.copy_va(self, dst, src.nbytes, write=True)
-        if self._untouched(dst):
-            self._check_runs()
-        else:
-            self.synchronize()
-        if src.nbytes:
-            seen = host_bytes(dst)
-            if seen is not None:
-                seen[: src.nbytes] = flat(src)
-            else:
-                with self._stager() as staging:
-                    staging.copy_in(self.copies, va, flat(src), self.wait_ring)
-            self.stale = True
-            self.invalidate_sharers()
-
-    @property
-    def moment(self) -> Moment:
-        """The compute queue, and how much it was given so far."""
-        ring = self.compute
-        return ring, ring.put
-
-    def _untouched(self, dst: Buffer) -> bool:
-        """Whether nothing queued uses a buffer, nor a cache holds lines that its last owner wrote.
-
-        So it is with one allocated behind the last launch, of memory that is new, or whose former
-        users came before a flush that is done. A copy to it need not wait for the compute queue.
-        """
-        if not isinstance(dst, AmdBuffer) or dst.others:
-            return False
-        block, ring = dst.block, self.compute
-        if block is None or dst.since != (ring, ring.put) or not self.copies.idle:
-            return False
-        if block.used is None:
-            return True
-        where, used = block.used
-        return where is ring and used <= self._clean <= ring.done
-
-    def _check_runs(self) -> None:
-        """Without waiting. Raises: UseAfterFree, DeviceFault, why the queue stopped."""
-        if self._closed:
-            self._refuse()
-        if self.compute.broken is not None:
-            raise self.compute.broken.with_traceback(None)
-        self.sleep(0)
-
-    def invalidate_sharers(self) -> None:
-        """Somebody has waited: what other GPUs, and the compute queue here, cache may be older."""
-        super().invalidate_sharers()
-        if self._copied:
-            self.stale, self._copied = True, not self.copies.idle
-
-    def copy_out(self, dst: memoryview, src: Buffer) -> None:
-        """Copy the start of `src` to host memory, after everything submitted before."""
-        va = arguments.copy_va(self, src, dst.nbytes, write=False)
-        if dst.readonly or not dst.c_contiguous:
-            raise BadArgument(
-                "the destination is read-only or not contiguous", hint="pass writable memory"
-            )
-        self.synchronize()
-        seen = host_bytes(src)
-        if dst.nbytes and seen is not None:
-            dst.cast("B")[:] = seen[: dst.nbytes]
-        elif dst.nbytes:
-            with self._stager() as staging:
-                staging.copy_out(self.copies, dst.cast("B"), va, self.wait_ring)
 
     # What queues ask for
 
@@ -340,14 +240,6 @@ class AmdDevice(Queues):
         made = Pm4Graph(self, items, ring) if isinstance(ring, Pm4Ring) else AqlGraph(self, items)
         self._graphs.add(made)
         return made
-
-    def run_copies(self, packets: Iterable[Sequence[int]], check: Callable[[], None]) -> None:
-        """Give packets to the copy queue, in order."""
-        ring = self.copies
-        with ring.lock:
-            check()
-            self._copied = True
-            ring.emit(packets)
 
     def signal_word(self, signal: Signal) -> int:
         """The address of a live signal. Raises: BadArgument, UseAfterFree."""
