@@ -149,7 +149,8 @@ def total(made: Sequence[Estimate]) -> str:
     seconds = sum(found.seconds for found in made)
     moved = max((found.moved_bytes / found.rates.bandwidth for found in made), default=0.0)
     share = moved / seconds if seconds else 0.0
-    return f"{len(made)} kernels, estimated {seconds * 1e6:.2f} us, {share:.0%} of bandwidth"
+    kernels = "1 kernel" if len(made) == 1 else f"{len(made)} kernels"
+    return f"{kernels}, estimated {seconds * 1e6:.2f} us, {share:.0%} of bandwidth"
 
 
 if __name__ == "__main__":

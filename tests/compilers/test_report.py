@@ -165,7 +165,7 @@ def test_the_command_prints_each_kernel(capsys: pytest.CaptureFixture[str]) -> N
     check(report.main(["f16[1,4096] @ f16[4096,4096]", "--chip", "gfx1100"]) == 0, "status")
     text = capsys.readouterr().out
     words = ("workgroups of", "waves a unit", "loads a lane", "bandwidth x latency needs 6000",
-             "1 kernels, estimated")  # fmt: skip
+             "1 kernel, estimated")  # fmt: skip
     for word in words:
         check(word in text, f"{word}: {text}")
 
