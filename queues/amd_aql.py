@@ -16,7 +16,15 @@ from typing import Final
 
 from drivers.base.errors import BadArgument
 from queues import aql
-from queues.amd_launch import Block, Kernel, Packer, Target, Words, argument_words
+from queues.amd_launch import (
+    WORD_BYTES,
+    Block,
+    Kernel,
+    Packer,
+    Target,
+    Words,
+    argument_words,
+)
 from queues.aql import FenceScope
 
 _GRID_WORD: Final = aql.KERNEL_DISPATCH.word("grid_size_x")
@@ -101,6 +109,17 @@ def jump(target: Target, ib_va: int, nwords: int) -> bytes:
     if target.xccs > 1:
         packets.insert(0, aql.barrier_and(acquire=FenceScope.NONE, release=FenceScope.SYSTEM))
     return b"".join(struct.pack(PACKET_FORMAT, *packet) for packet in packets)
+
+
+def jumper(target: Target, nwords: int) -> Packer:
+    """The same packets with the address as their hole "ib"."""
+    data = jump(target, 0, nwords)
+    made, last = Words(), len(data) // WORD_BYTES - aql.PACKET_WORDS
+    made.add(
+        struct.unpack(f"={len(data) // WORD_BYTES}I", data),
+        [("ib", last + aql.PM4_IB.word("ib_base"), 2)],
+    )
+    return Packer(made)
 
 
 PACKET_BYTES: Final = aql.PACKET_BYTES

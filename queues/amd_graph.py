@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from drivers.base.contracts import Buffer, Program, Signal
 from drivers.base.errors import BadArgument, DeviceTimeout, UseAfterFree
@@ -26,15 +26,8 @@ class Patch:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """Values of a replay, and what is known of them."""
-
-    values: tuple[Any, ...]
-    given: list[int]
-    """Their words."""
-    mark: object
-    """The owner's `freed_mark` when all that is named was alive."""
+_Last: TypeAlias = tuple[tuple[Any, ...], list[int], object]
+"""Values of a replay, their words, and the owner's `freed_mark` when all of them were alive."""
 
 
 class AmdGraph:
@@ -62,7 +55,7 @@ class AmdGraph:
         """For every Param, which 64-bit words of the memory it fills."""
         for patch in patches:
             self._places[patch.param].append(self._bound.place(patch.item, patch.number))
-        self._last = _Last(_NEVER if patches else (), [], None)
+        self._last: _Last = (_NEVER if patches else (), [], None)
 
     @property
     def names(self) -> list[str]:
@@ -80,45 +73,40 @@ class AmdGraph:
             raise UseAfterFree("a closed graph was replayed", hint="record it again")
         for _ in range(MOST_TRIES):
             with bound.lock:
-                if self._replayed(bound, values):
+                known, given, mark = self._last
+                if values is not known or self._owner.freed_mark is not mark:
+                    given = self._checked(values)
+                copy = bound.take(given)
+                if copy is not None:
+                    try:
+                        if copy.given != given:
+                            self._patch(copy, given)
+                        bound.play(copy)
+                    finally:
+                        copy.packing = False
                     return
             bound.settle()
         raise DeviceTimeout(
             f"{MOST_TRIES} times others replayed a graph first", hint="bind one for each thread"
         )
 
-    def _replayed(self, bound: Bound, values: Sequence[Buffer | int]) -> bool:
-        """With the lock held: replay it, if a copy is free."""
-        last = self._last
-        if values is not last.values or self._owner.freed_mark is not last.mark:
-            last = self._checked(values)
-        given = last.given
-        copy = bound.take(given)
-        if copy is None:
-            return False
-        try:
-            if copy.given != given:
-                self._patch(copy, given)
-            bound.play(copy)
-        finally:
-            copy.packing = False
-        return True
-
-    def _checked(self, values: Sequence[Buffer | int]) -> _Last:
-        """The words of these values, and that nothing named was freed."""
-        owner, last = self._owner, self._last
-        mark, new = owner.freed_mark, last.values
+    def _checked(self, values: Sequence[Buffer | int]) -> list[int]:
+        """The words of these values; nothing named was freed."""
+        owner = self._owner
+        now = owner.freed_mark
+        known, given, mark = self._last
         if values is None or len(values) != len(self._places):
             raise BadArgument(
                 f"{values!r:.200} for {len(self._places)} Params", hint="pass one value for each"
             )
-        if mark is not last.mark:
+        if now is not mark:
             owner.check_alive(self._keep)
-        elif all(map(is_, values, new)):
-            return last
+        elif all(map(is_, values, known)):
+            return given
         new = tuple(values)
-        last = self._last = _Last(new, owner.argument_words(new), mark)
-        return last
+        given = owner.argument_words(new)
+        self._last = new, given, now
+        return given
 
     def _patch(self, copy: Copy, given: list[int]) -> None:
         """Write the words of every Param that has another one in this copy."""
@@ -133,6 +121,6 @@ class AmdGraph:
     def close(self) -> None:
         """Give its memory back once it is done. A second close does nothing."""
         bound, self._bound = self._bound, None
-        self._keep, self._last = [], _Last(_NEVER, [], None)
+        self._keep, self._last = [], (_NEVER, [], None)
         if bound is not None:
             bound.close()

@@ -15,7 +15,7 @@ from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
 from drivers.amd.ring import About, AnyLauncher, Ring, Waited, wrong_kind
 from drivers.base.errors import BadArgument
 from queues import amd_words
-from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, AqlLauncher, jump, jump_slots
+from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, AqlLauncher, jump_slots, jumper
 from queues.amd_launch import Block, Packer, Scratch, Target, progress, words_of
 
 SLOTS: Final = 1024
@@ -68,7 +68,8 @@ class AqlRing(Ring):
         tell = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
         tell = amd_words.once(target, tell)
         done = progress(target, about.progress_va, target.flavour.release_all)
-        self._flush = Packer(words_of(done, tell))
+        flush = Packer(words_of(done, tell))
+        self._flush = flush, jumper(target, flush.nwords)
         self._due = SLOTS // FLUSHES
         """Position from which on the next packet is a request for an interrupt."""
         self.limit = self._due
@@ -154,9 +155,10 @@ class AqlRing(Ring):
         """PM4 packets, which the slot's packet jumps to."""
         if 4 * len(words) > SIDE_BYTES:
             raise BadArgument(f"{len(words)} words of packets at once are too much for {self.name}")
-        self._write(Packer(words_of(words)))
+        packer = Packer(words_of(words))
+        self._write(packer, jumper(self.target, packer.nwords))
 
-    def _write(self, packer: Packer, *, tells: bool = False) -> int:
+    def _write(self, packer: Packer, jumps: Packer, *, tells: bool = False) -> int:
         """Packets, with the position behind them where they have a hole for it; that position."""
         count = jump_slots(self.target)
         put = self.room(count)
@@ -164,7 +166,9 @@ class AqlRing(Ring):
         off, values = slot * SIDE_BYTES, packer.template.copy()
         if packer.slots:
             values[packer.slots["progress"]] = mark
-        packets = jump(self.target, self._side_va + off, packer.nwords)
+        jump, packets = jumps.template.copy(), bytearray(jumps.nbytes)
+        jump[jumps.slots["ib"]] = self._side_va + off
+        jumps.pack_into(packets, 0, *jump)
         at = slot * PACKET_BYTES
         until_end = min(len(packets), self.ring_bytes - at)
         rest = len(packets) - until_end
@@ -178,13 +182,15 @@ class AqlRing(Ring):
                 if tells:
                     self.asks(mark)
                 return mark
-        return self._write(packer, tells=tells)  # a signal handler was here meanwhile
+        return self._write(packer, jumps, tells=tells)  # a signal handler was here meanwhile
 
     def play(self, packets: memoryview) -> int:
         """Packets that are ready, with one doorbell, or one for every PART; the position behind."""
+        if packets.nbytes <= PART * PACKET_BYTES:
+            return self._part(packets)
         parts = range(0, packets.nbytes, PART * PACKET_BYTES)
         marks = [self._part(packets[first : first + parts.step]) for first in parts]
-        return marks[-1] if marks else self.put
+        return marks[-1]
 
     def _part(self, part: memoryview) -> int:
         count = part.nbytes // PACKET_BYTES
@@ -202,7 +208,7 @@ class AqlRing(Ring):
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
-        return self._write(self._flush, tells=True)
+        return self._write(*self._flush, tells=True)
 
     def wait_for(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from drivers.amd.iface import Memory, Use
 from drivers.amd.program import AmdProgram
@@ -43,7 +43,7 @@ class Copy:
         self.ring: Ring | None = None
         self.mark = 0
         """Behind its last replay."""
-        self.packets: object = None
+        self.packets: Any = None
         """What its kind of graph gives to the ring."""
 
     @property

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from drivers.amd.aql_ring import PART, AqlRing
+from drivers.amd.aql_ring import PART
 from drivers.amd.graph_memory import Copy, GraphMemory, lines
-from drivers.amd.pm4_ring import Packet, Pm4Ring
+from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram
 from drivers.amd.ring import AnyLauncher
-from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.errors import BadArgument, Unsupported
 from queues import pm4
 from queues.amd_aql import PACKET_BYTES, AqlLauncher, jump, jump_slots
 from queues.amd_contracts import Item
@@ -30,10 +30,6 @@ def _prepared(item: Item) -> AnyLauncher:
     if not isinstance(program, AmdProgram):
         raise BadArgument(f"{program!r} is no program")
     return program.for_block(item.block, tells=False)
-
-
-def _closed() -> UseAfterFree:
-    return UseAfterFree("a closed graph was replayed", hint="record it again")
 
 
 class Pm4Graph(GraphMemory):
@@ -83,11 +79,8 @@ class Pm4Graph(GraphMemory):
         launcher.pack_into(copy.view, at, *values)
 
     def give(self, copy: Copy, *, tells: bool) -> None:
-        ring, packets = self._device.compute, copy.packets
-        if not isinstance(ring, Pm4Ring) or not isinstance(packets, list):
-            raise _closed()
-        packet: Packet = packets[tells]
-        ring.write(packet, tells=tells)
+        ring: Any = self._device.compute  # of the kind that it was recorded for
+        ring.write(copy.packets[tells], tells=tells)
 
 
 def _pm4(item: Item) -> Launcher:
@@ -102,6 +95,7 @@ class AqlGraph(GraphMemory):
 
     def __init__(self, device: AmdDevice, items: Sequence[Item]) -> None:
         self._launchers = {id(item): _aql(item) for item in items if item.program is not None}
+        self._parts = -(-len(items) // PART)
         self._partway = False
         """Whether the ring has a part of it alone: nobody replays it now."""
         self._jumps = jump_slots(device.target)
@@ -136,17 +130,15 @@ class AqlGraph(GraphMemory):
 
     def give(self, copy: Copy, *, tells: bool) -> None:
         """Raises: Unsupported in a signal handler that came between the parts of a long one."""
-        ring, packets = self._device.compute, copy.packets
-        if not isinstance(ring, AqlRing) or not isinstance(packets, memoryview):
-            raise _closed()
+        ring: Any = self._device.compute  # of the kind that it was recorded for
         if self._partway:
             raise Unsupported(
                 "a graph was replayed in a signal handler that interrupted a replay of it",
                 hint="replay it when the handler has returned",
             )
-        self._partway = len(packets) > PART * PACKET_BYTES
+        self._partway = self._parts > 1
         try:
-            ring.play(packets)
+            ring.play(copy.packets)
             if tells:
                 ring.flush()
         finally:
