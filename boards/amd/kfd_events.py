@@ -26,7 +26,7 @@ _OLD_SLOTS = 256
 """src: allocate_event_notification_slot(): of a page that user space has not brought"""
 _ENDLESS, _LONGEST_MS = 0xFFFFFFFF, 0x7FFFFFFF
 _TICK_MS, _NS_PER_MS = 4, 1_000_000
-"""src: Debian's and Ubuntu's kernels: CONFIG_HZ=250"""
+"""src: Debian's and Ubuntu's kernels: CONFIG_HZ is 250"""
 _MAX_WAIT_EVENTS = 1 << 16
 
 

@@ -31,10 +31,9 @@ class Waits:
     """What was slept past: names of rings whose waits a time-out ended although all was there."""
 
     def __init__(self, board: BoardWorld) -> None:
-        process = board.process
-        check(process is not None)
-        assert process is not None
-        self.events, self.past = process.events, list[str]()
+        if board.process is None:
+            raise AssertionError("the board has no process")
+        self.events, self.past = board.process.events, list[str]()
         self.before = self.events.slept
 
     @property
