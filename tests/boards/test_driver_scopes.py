@@ -77,8 +77,8 @@ def test_kernels_have_agent_scope_and_the_queue_s_end_the_system_s(chip, barrier
 def test_a_release_that_stays_in_the_gpu_is_reported(release, found, monkeypatch) -> None:
     """The first XCC's RELEASE_MEM alone, without the packet that lets all write their L2s back."""
 
-    def alone(target, ib_va, words):
-        packet = aql.pm4_ib(ib_base=ib_va, ib_size=len(words), release=release)
+    def alone(target, ib_va, nwords):
+        packet = aql.pm4_ib(ib_base=ib_va, ib_size=nwords, release=release)
         return struct.pack("=16I", *packet)
 
     for module in (aql_ring, graphs):

@@ -177,5 +177,5 @@ def test_a_jump_to_pm4_words_from_an_aql_queue(xccs: int) -> None:
         0xA, *[0] * 8, 0,
     )  # fmt: skip
     expected = (pushed if xccs > 1 else b"") + jumps
-    check(jump(target, 0x12_3456_7000, [0] * 5) == expected)
+    check(jump(target, 0x12_3456_7000, 5) == expected)
     check(jump_slots(target) * 64 == len(expected))
