@@ -44,18 +44,21 @@ class CopyRing(Ring):
         return self._done
 
     def _room(self, nbytes: int) -> int:
-        """Byte of the ring where `nbytes` may be written; the tail is filled where it wraps."""
+        """Position from which on `nbytes` may be written now: `put`, once its tail is filled."""
         if self.broken is not None:
             raise self.broken.with_traceback(None)
-        at = self.put % self.ring_bytes
+        put = self.put
+        at = put % self.ring_bytes
         tail = self.ring_bytes - at
         if tail < nbytes:
             self._wait_free(tail)
-            self.bytes[at:] = bytes(tail)
-            self.put += tail
-            at = 0
+            filled = bytes(tail)
+            if self.put == put:
+                self.bytes[at:] = filled
+                self.put = put + tail
+            return self._room(nbytes)
         self._wait_free(nbytes)
-        return at
+        return put
 
     def _wait_free(self, nbytes: int) -> None:
         self.wait_free(self.put + nbytes + SLACK_BYTES - self.ring_bytes)
@@ -79,27 +82,31 @@ class CopyRing(Ring):
         At most the engine's `copy_max_bytes`.
         """
         ready = self._ready
-        at, size = self._room(ready.nbytes), ready.nbytes
-        progress = (self.put + size) & _MASK
-        values = ready.values(dst=dst, src=src, nbytes=nbytes, progress=progress)
-        ready.packer.pack_into(self.bytes, at, *values)
-        self._commit(size)
+        put = self._room(ready.nbytes)
+        at, mark = put % self.ring_bytes, put + ready.nbytes
+        values = ready.values(dst=dst, src=src, nbytes=nbytes, progress=mark & _MASK)
+        if self.put == put:
+            ready.packer.pack_into(self.bytes, at, *values)
+            if self.put == put:
+                self.put = self.write_pointer[0] = mark
+                self.ring_doorbell(mark)
+                return
+        self.copy(dst=dst, src=src, nbytes=nbytes)  # a signal handler was here meanwhile
 
     def _write(self, words: array[int], behind: Sequence[int]) -> None:
         """`behind` follows the progress: less than SLACK_BYTES, which are never overwritten."""
         fence = sdma.fence(self.engine, addr=self.progress_va, data=0)
         nbytes = (len(words) + len(fence) + len(behind)) * _WORD_BYTES
-        at = self._room(nbytes)
-        fence = sdma.fence(self.engine, addr=self.progress_va, data=(self.put + nbytes) & _MASK)
-        words.extend(fence)
-        words.extend(behind)
-        self.bytes[at : at + nbytes] = words.tobytes()
-        self._commit(nbytes)
-
-    def _commit(self, nbytes: int) -> None:
-        self.put += nbytes
-        self.write_pointer[0] = self.put
-        self.ring_doorbell(self.put)
+        put = self._room(nbytes)
+        at, mark = put % self.ring_bytes, put + nbytes
+        fence = sdma.fence(self.engine, addr=self.progress_va, data=mark & _MASK)
+        packed = array("I", [*words, *fence, *behind]).tobytes()
+        if self.put == put:
+            self.bytes[at : at + nbytes] = packed
+            self.put = self.write_pointer[0] = mark
+            self.ring_doorbell(mark)
+            return
+        self._write(words, behind)  # a signal handler was here meanwhile
 
     def flush(self) -> int:
         """An interrupt once everything before is done; what to wait for."""

@@ -144,6 +144,39 @@ def test_a_handler_that_computes(chip: str, queue: str) -> None:
                 check(everywhere(sums, work, handler, f"{what} and {how}", most) > 20)
 
 
+def test_a_handler_that_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside copies and lists of them, in a ring that wraps: both."""
+    monkeypatch.setattr(queues, "COPY_RING_BYTES", 4 << 10)
+    with device_on("gfx1100") as (_, device):
+        source = np.arange(N, dtype=np.float32)
+        kept = put(device, source)
+        targets = [put(device, np.zeros(N, np.float32)) for _ in range(4)]
+        back = np.zeros(N, np.float32)
+
+        def queued(first: int) -> None:
+            queue = device.copy_queue()
+            for target in targets[first : first + 2]:
+                queue.copy(target, kept, 4 * N)
+            queue.submit()
+
+        works: list[Work] = [lambda: device.copy_out(memoryview(back), kept), lambda: queued(0)]
+        handlers: list[Work] = [lambda: get(device, kept), lambda: queued(2)]
+        for work in works:
+            for handler in handlers:
+                counter = Signal(handler, -1)
+                counter.run(work)
+                check(counter.seen > 20)
+                for at in range(1, counter.seen + 1, max(1, counter.seen // part(40, 8))):
+                    back[:] = 0
+                    signal = Signal(handler, at)
+                    signal.run(work)
+                    device.synchronize()
+                    if work is works[0]:
+                        np.testing.assert_array_equal(back, source)
+        for target in targets:
+            np.testing.assert_array_equal(get(device, target), source)
+
+
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
 def test_a_handler_where_the_ring_wraps(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings that hold some thirty launches: flushes, the tail and the front are met again."""
