@@ -210,11 +210,13 @@ _GFX12: Final[Words] = (
 # src: SQ_WAVE_EXCP_FLAG_PRIV_*
 _OLD: Final = {"memory_bit": 8, "illegal_bit": 11, "xnack_bit": 28}
 _MFMA: Final = Handler(_GFX9, **_OLD, trap_id=(16, 8), pad=_S_NOP)
+_WMMA: Final = Handler(_GFX11, **_OLD, trap_id=(16, 8), pad=_S_CODE_END)
 HANDLERS: Final[Mapping[str, Handler]] = {
     "CDNA3": _MFMA,
     "CDNA4": _MFMA,
     "RDNA2": Handler(_GFX10, **_OLD, trap_id=(16, 8), pad=_S_CODE_END),
-    "RDNA3": Handler(_GFX11, **_OLD, trap_id=(16, 8), pad=_S_CODE_END),
+    "RDNA3": _WMMA,
+    "RDNA3.5": _WMMA,
     "RDNA4": Handler(
         _GFX12, memory_bit=4, illegal_bit=6, xnack_bit=12, trap_id=(28, 4), pad=_S_CODE_END
     ),
