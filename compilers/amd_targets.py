@@ -6,7 +6,7 @@ An unknown CPU name ends the whole process inside LLVM, so that every name is lo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from drivers.amd.chips import CHIPS, Chip
@@ -87,15 +87,8 @@ class AmdTarget:
         return ",".join([*off, *(f"+{name}" for name in known)])
 
 
-_GFX1100, _GFX1151_VERSION = 110000, 110501
-_STRIX_HALO: Final = replace(
-    CHIPS[_GFX1100], name="gfx1151", target_version=_GFX1151_VERSION, elf_mach=0x4A,
-    product="Radeon 8060S (Strix Halo)",
-)  # fmt: skip
-"""For compilers alone. # src: LLVM BinaryFormat/ELF.h EF_AMDGPU_MACH_AMDGCN_GFX1151"""
 TARGETS: Final[Mapping[str, AmdTarget]] = {
-    chip.name: AmdTarget(chip, GENERATIONS[chip.family.name])
-    for chip in ({_GFX1151_VERSION: _STRIX_HALO} | CHIPS).values()
+    chip.name: AmdTarget(chip, GENERATIONS[chip.family.name]) for chip in CHIPS.values()
 }
 _BY_MACH: Final = {target.chip.elf_mach: target for target in TARGETS.values()}
 MACH_MASK: Final = 0xFF  # src: LLVM BinaryFormat/ELF.h EF_AMDGPU_MACH
