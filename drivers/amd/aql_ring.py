@@ -224,4 +224,4 @@ class AqlRing(Ring):
 
     def _let_go(self) -> None:
         self._cell = self._read = memoryview(bytearray(8)).cast("Q")
-        self._side = memoryview(b"")
+        self._side = memoryview(bytearray(SLOTS * SIDE_BYTES))  # a launch under way still writes
