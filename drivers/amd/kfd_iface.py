@@ -68,7 +68,7 @@ class KfdIface(Gpu):
         try:
             return allocate(self, nbytes, use, name, host=host)
         except OutOfMemory:
-            if not self.node.gtt_bytes or use is Use.SHARED:
+            if not self.node.gtt_bytes or use in (Use.SHARED, Use.PACKETS, Use.HOST_CODE):
                 raise
         return allocate(self, nbytes, use, name, host=host, gtt=True)
 

@@ -15,7 +15,7 @@ from drivers.amd.device import AmdDevice
 from drivers.amd.queues import Queues
 from drivers.base.contracts import Param
 from drivers.world.foreign import ForeignWorld
-from queues import aql
+from queues import amd_aql, aql
 from queues.aql import FenceScope
 from queues.decode import decode, decoder, words_of
 from tests.boards.driver_harness import add, device_on, get, open_on, put
@@ -81,8 +81,9 @@ def test_a_release_that_stays_in_the_gpu_is_reported(release, found, monkeypatch
         packet = aql.pm4_ib(ib_base=ib_va, ib_size=nwords, release=release)
         return struct.pack("=16I", *packet)
 
-    for module in (aql_ring, graphs):
+    for module in (amd_aql, graphs):
         monkeypatch.setattr(module, "jump", alone)
+    for module in (aql_ring, graphs):
         monkeypatch.setattr(module, "jump_slots", lambda target: 1)
     board = open_board("gfx942")
     with open_on(ForeignWorld(board), "AQL") as device:

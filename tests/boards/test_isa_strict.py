@@ -113,8 +113,8 @@ def test_an_unknown_instruction_stops_with_its_bytes() -> None:
 
 
 def test_a_known_instruction_without_a_meaning_stops_with_its_text() -> None:
-    with pytest.raises(WaveFault, match=r"unsupported.*s_rfe_b64 s\[0:1\] \(be804a00\)"):
-        _run([0xBE804A00])
+    with pytest.raises(WaveFault, match=r"unsupported.*s_movrelsd_2_b32 s0, s0 \(be804400\)"):
+        _run([0xBE804400])
 
 
 def test_a_trap_stops_the_wave_with_its_number() -> None:

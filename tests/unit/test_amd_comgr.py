@@ -107,7 +107,7 @@ def test_chips_that_the_library_does_not_know() -> None:
     with pytest.raises(Unsupported, match=f"{lacking}.*gfx1030"):
         amd_comgr.compile_object(SOURCE, lacking, NONE)
     with pytest.raises(Unsupported, match="no AMD compiler"):
-        amd_comgr.compile_object(SOURCE, "gfx90a", NONE)
+        amd_comgr.compile_object(SOURCE, "gfx908", NONE)
 
 
 def knows(found: amd_comgr_abi.Library, arch: str) -> bool:
