@@ -110,3 +110,23 @@ HW_IDS = {
     # src: amdgpu/amdgpu_discovery.c hw_id_map, include/soc15_hw_ip.h
     "MP1": 1, "GC": 11, "MMHUB": 34, "OSSSYS": 40, "HDP": 41, "SDMA0": 42, "NBIF": 108, "MP0": 255,
 }  # fmt: skip
+
+DRM_IDS = {
+    # by GC: (family, external revision of revision 0)
+    # src: Linux 6.12, amdgpu_drm.h AMDGPU_FAMILY_*, amdgpu_discovery.c; soc15.c, nv.c, soc21.c,
+    # soc24.c external_rev_id; 9.5.0 as since Linux 6.14
+    (9, 4, 2): (141, 0x3C), (9, 4, 3): (141, 0x46), (9, 5, 0): (141, 0x50),
+    (10, 3, 0): (143, 0x28), (10, 3, 2): (143, 0x32), (10, 3, 4): (143, 0x3C),
+    (11, 0, 0): (145, 0x01), (11, 0, 2): (145, 0x10), (11, 0, 3): (145, 0x20),
+    (11, 0, 1): (148, 0x01), (11, 5, 0): (150, 0x01), (11, 5, 1): (150, 0xC1),
+    (12, 0, 0): (152, 0x40), (12, 0, 1): (152, 0x50),
+}  # fmt: skip
+GB_ADDR_CONFIG = {"gfx9": 0x2A114042, "gfx10": 0x444, "gfx11": 0x545, "gfx12": 0x404}
+"""Of each family's largest chip; its smaller ones have fewer pipes, which no source tells.
+
+src: gfx_v9_4_3.c GOLDEN_GB_ADDR_CONFIG; gc_11_0_0_default.h; Mesa ac_fake_hw_db.h (16 pipes)
+"""
+VRAM_GDDR6, VRAM_HBM, VRAM_LPDDR5 = 9, 6, 12
+"""src: amdgpu_drm.h AMDGPU_VRAM_TYPE_*"""
+MEMORY_BITS, MEMORY_MHZ, L2_KIB, RLC_VERSION = 384, 1249, 6144, 0x74
+"""What every board tells, whichever its chip."""

@@ -19,7 +19,7 @@ from boards.amd.sysfs import Told, gpu_id
 
 EngineFactory = Callable[[Host], QueueEngines]
 Trace = Callable[[str, dict[str, int | str]], None]
-_RESERVED_BYTES = 1 << 20
+RESERVED_BYTES = 1 << 20
 """Of VRAM, for firmware: offset 0 is never a process's."""
 
 
@@ -45,10 +45,11 @@ class Gpu:
         self.prefers_gtt = prefers_gtt(chip, options)
         self.format: Format = FORMATS[chip.family]
         self.vram = Vram(f"VRAM of GPU {index}", vram_bytes)
-        self.memory = Extents(_RESERVED_BYTES, vram_bytes - _RESERVED_BYTES)
+        self.memory = Extents(RESERVED_BYTES, vram_bytes - RESERVED_BYTES)
         self.bar = bus.add(self.vram)
         """Where other GPUs find the VRAM on the bus."""
-        self.node = f"/dev/dri/renderD{chip.properties['drm_render_minor'] + index}"
+        self.minor = chip.properties["drm_render_minor"] + index
+        self.node = f"/dev/dri/renderD{self.minor}"
         self.sdma_ids = _sdma_ids(chip)
         """Free copy queues by number, of the engines for PCIe and for XGMI."""
         self.lost_vram = 0

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from boards.amd.chip import FIRST_MINOR
-from boards.amd.chip_data import HW_IDS
+from boards.amd.chip_data import HW_IDS, L2_KIB, MEMORY_BITS, MEMORY_MHZ, RLC_VERSION
+from boards.amd.drm_types import DRM_MAJOR
 from boards.amd.engine_types import Chip
 
 Files = dict[str, bytes]
@@ -50,8 +51,8 @@ def text(properties: Mapping[str, int]) -> bytes:
 
 def _bank(heap_type: int, nbytes: int) -> bytes:
     return text(
-        {"heap_type": heap_type, "size_in_bytes": nbytes, "flags": 0, "width": 384,
-         "mem_clk_max": 1249}
+        {"heap_type": heap_type, "size_in_bytes": nbytes, "flags": 0,
+         "width": MEMORY_BITS, "mem_clk_max": MEMORY_MHZ}
     )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def _gpu(chip: Chip, index: int, count: int, told: Told) -> Files:
         properties = {k: v for k, v in properties.items() if k not in _SAVE_SIZES}
     heap = _HEAP_PUBLIC if told.large_bar else _HEAP_PRIVATE
     cache = {
-        "processor_id_low": properties["simd_id_base"], "level": 2, "size": 6144,
+        "processor_id_low": properties["simd_id_base"], "level": 2, "size": L2_KIB,
         "cache_line_size": 128, "cache_lines_per_tag": 1, "association": 16, "latency": 0,
         "type": 9,
     }  # fmt: skip
@@ -127,6 +128,20 @@ def _memory(index: int, told: Told) -> Files:
     }
 
 
+def _nodes(index: int) -> Files:
+    """How a client finds the nodes of a GPU by the numbers of one. src: libdrm xf86drm.c
+
+    The primary node is listed and not in /dev/dri, as in a container that was given the other.
+    """
+    files = {}
+    numbers = {f"card{index}": index, f"renderD{FIRST_MINOR + index}": FIRST_MINOR + index}
+    for minor in numbers.values():
+        folder = f"/sys/dev/char/{DRM_MAJOR}:{minor}/device/drm"
+        for name, listed in numbers.items():
+            files[f"{folder}/{name}/dev"] = b"%d:%d\n" % (DRM_MAJOR, listed)
+    return files
+
+
 def _discovery(chip: Chip, index: int) -> Files:
     device = f"/sys/class/drm/renderD{FIRST_MINOR + index}/device"
     files = {
@@ -135,7 +150,7 @@ def _discovery(chip: Chip, index: int) -> Files:
         f"{device}/device": b"0x%04x\n" % chip.properties["device_id"],
         f"{device}/fw_version/mec_fw_version": b"0x%08x\n" % chip.properties["fw_version"],
         f"{device}/fw_version/sdma_fw_version": b"0x%08x\n" % chip.properties["sdma_fw_version"],
-        f"{device}/fw_version/rlc_fw_version": b"0x00000074\n",
+        f"{device}/fw_version/rlc_fw_version": b"0x%08x\n" % RLC_VERSION,
         f"{device}/ip_discovery/die/0/num_ips": b"50\n",
     }
     engines = chip.sdma_engines + chip.sdma_xgmi_engines
@@ -163,6 +178,7 @@ def files(chips: Sequence[Chip], told: Told) -> Files:
         found |= _gpu(chip, index, len(chips), told)
         found |= _memory(index, told) if told.mem_info else {}
         found |= _discovery(chip, index)
+        found |= _nodes(index)
     return found
 
 

@@ -15,6 +15,8 @@ from types import SimpleNamespace
 from boards.amd import host
 from boards.amd import kfd_types as k
 from boards.amd.bare_files import BareFiles
+from boards.amd.drm import Drm
+from boards.amd.drm_types import DRM_MAJOR
 from boards.amd.hardware import Counters, Finding, Gpu, Hardware
 from boards.amd.kfd import Kfd, number_of
 from boards.amd.kfd_device import SLICE_BYTES
@@ -135,7 +137,8 @@ class BoardWorld(ProcessMaps[File], BareFiles):
     def device_number(self, path: str) -> int:
         if not self._tree.exists(path):
             raise OSError(errno.ENOENT, path)
-        return 0
+        gpu = next((gpu for gpu in self.hardware.gpus if gpu.node == path), None)
+        return os.makedev(DRM_MAJOR, gpu.minor) if gpu is not None else 0
 
     def access(self, path: str, mode: int) -> bool:
         device = path.startswith("/dev/")
@@ -155,8 +158,10 @@ class BoardWorld(ProcessMaps[File], BareFiles):
 
     def _ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         file = self._file(fd)
+        if file.gpu is not None:
+            return Drm(self.hardware, file.gpu).ioctl(request, argument)
         if file.kfd is None or isinstance(argument, int):
-            raise OSError(errno.EINVAL if file.gpu else errno.ENOTTY, f"no ioctl of {file.path}")
+            raise OSError(errno.ENOTTY, f"no ioctl of {file.path}")
         self.panel.before_ioctl(number_of(request))
         return file.kfd.ioctl(request, argument)
 
