@@ -74,6 +74,11 @@ class AgentSpace:
         found = self._agents.get(name)
         return found if found is not None else AgentSpace(self._shared, name, self._agents, l2)
 
+    def lose(self) -> None:
+        """The GPU is reset: no cache of these tables has anything left to write back."""
+        for agent in list(self._agents.values()):
+            agent.release()
+
     def release(self, scope: Scope = Scope.SYSTEM) -> None:
         self._shared.coherence.release(self._number, scope)
 

@@ -79,6 +79,8 @@ class VmHub:
         board.on_reset(self._forget)
 
     def _forget(self) -> None:
+        for _, space in self._spaces.values():
+            space.lose()
         self._spaces.clear()
         self._resets += 1
 
