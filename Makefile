@@ -9,7 +9,7 @@ ARGS ?=
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
-	@echo "make test             a fifth of each test's cases, in minutes  (ARGS='-k matmul')"
+	@echo "make test             an eighth of each test's cases, in minutes  (ARGS='-k matmul')"
 	@echo "make test-all         every case, then a tenth of them under python -O"
 	@echo "make check            ruff, mypy --strict, import-linter"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
@@ -39,7 +39,7 @@ bench: $(VENV)/core.stamp
 	$(BIN)/python bench.py $(ARGS)
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n $(WORKERS) --share=0.2 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --share=0.125 $(ARGS)
 	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.05 tests/unit $(ARGS)
 
 test-all: $(VENV)/dev.stamp
