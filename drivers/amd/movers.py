@@ -20,10 +20,11 @@ LEAST_BYTES: Final = 8 << 20
 class Job:
     """One piece of host memory to copy."""
 
-    __slots__ = ("_done", "dst", "nbytes", "src")
+    __slots__ = ("_done", "dst", "finished", "nbytes", "src")
 
     def __init__(self, dst: int, src: int, nbytes: int) -> None:
         self.dst, self.src, self.nbytes = dst, src, nbytes
+        self.finished = False
         self._done = Lock()
         self._done.acquire()
 
@@ -34,11 +35,16 @@ class Job:
         """
         move(self.dst, self.src, self.nbytes)
         self._done.release()
+        self.finished = True
 
     def wait(self) -> None:
-        """Return once it is copied. A second call returns at once."""
-        with self._done:
-            pass
+        """Return once it is copied. A second call returns at once.
+
+        A ^C may leave the lock taken: nobody waits for it once the job is finished.
+        """
+        if not self.finished:
+            with self._done:
+                pass
 
 
 DONE: Final = Job(0, 0, 0)

@@ -303,3 +303,13 @@ def test_a_signal_handler_copies_in_the_middle_of_a_copy() -> None:
         staging.move = inner
         np.testing.assert_array_equal(back, source)
         check(calls == [MIB] * 6)
+
+
+def test_a_job_that_is_done_is_not_waited_for() -> None:
+    """Whatever a ^C left of its lock: on its way out of `with`, it may stay taken."""
+    movers.DONE.wait()
+    movers.DONE._done.acquire()
+    try:
+        movers.DONE.wait()
+    finally:
+        movers.DONE._done.release()
