@@ -49,10 +49,13 @@ def as_python_starts() -> Iterator[None]:
 
 
 class Lines:
-    """Counts the lines of the product; in front of number `at` the process gets SIGINT."""
+    """Counts the lines of the product; in front of number `at` the process gets SIGINT.
+
+    `finaliser`: whether that was inside a `__del__`.
+    """
 
     def __init__(self, at: int) -> None:
-        self.at, self.count, self.where = at, 0, ""
+        self.at, self.count, self.where, self.finaliser = at, 0, "", False
 
     def frame(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         if not frame.f_code.co_filename.startswith(PRODUCT):
@@ -65,9 +68,17 @@ class Lines:
             if self.count == self.at:
                 name = frame.f_code.co_filename.removeprefix(PRODUCT)
                 self.where = f"{name}:{frame.f_lineno} {frame.f_code.co_name}"
+                self.finaliser = "__del__" in {one.f_code.co_name for one in _callers(frame)}
                 sys.settrace(None)
                 signal.raise_signal(signal.SIGINT)
         return self.line
+
+
+def _callers(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frame and those that called it."""
+    while frame is not None:  # bounded: as deep as the stack
+        yield frame
+        frame = frame.f_back
 
 
 @contextmanager
@@ -136,6 +147,8 @@ def one(iommu: bool, at: int) -> tuple[str, str]:
         delivered = True
     check(signal.getsignal(signal.SIGINT) is before, "the handler is the user's again")
     if not delivered:
+        if lines.finaliser and is_back(board):  # Python prints what a finaliser raises, and goes on
+            return "ignored in a finaliser", lines.where
         return "swallowed" if lines.where else "", lines.where
     try:
         result = outcome(board, kept)
