@@ -15,7 +15,7 @@ help:
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make references       kernel headers and firmware that tests compare with, from Debian"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
-	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (half an hour)"
+	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
 
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
