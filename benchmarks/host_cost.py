@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from boards.meet import Setup, power_on
-from compilers.amd_smoke import BLOCK, firmware
+from compilers.amd.smoke import BLOCK, firmware
 from drivers.amd.device import AmdDevice
 from drivers.amd.hwqueue import store64
 from drivers.amd.iface import Iface

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Checks, Options, open_board
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pci_world import PciWorld
-from boards.amd.wave_types import LENIENT
-from boards.amd.world import BoardWorld
+from boards.amd.wave.types import LENIENT
+from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.opening import open_amd
 from drivers.base.contracts import Machine, Region, World

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from boards.amd.pci_world import PciWorld
-from boards.amd.world import BoardWorld
+from boards.amd.kfd.world import BoardWorld
+from boards.machine.pci.world import PciWorld
 from boards.trace_faults import Facts, NameOf
 
 Event: TypeAlias = dict[str, object]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from boards.amd.isa.decode import UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.text import disassemble
-from boards.amd.kfd_device import Device
-from boards.amd.pages import SYSTEM
-from boards.amd.pci_world import PciWorld
-from boards.amd.world import BoardWorld
+from boards.amd.kfd.device import Device
+from boards.amd.kfd.world import BoardWorld
+from boards.amd.memory.pages import SYSTEM
+from boards.machine.pci.world import PciWorld
 
 Facts = dict[str, int | str]
 NameOf = Callable[[int], Sequence[str]]

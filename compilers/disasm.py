@@ -7,11 +7,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from compilers import amd_object, cache, elf, toolchains
-from compilers.amd_targets import TARGETS as AMD_TARGETS
-from compilers.elf_read import Object
-from compilers.listing import disassemble, render
-from compilers.targets import target
+from compilers import cache, toolchains
+from compilers.amd import code_object as amd_object
+from compilers.amd.targets import TARGETS as AMD_TARGETS
+from compilers.cpu.targets import target
+from compilers.objects import elf
+from compilers.objects.elf_read import Object
+from compilers.objects.listing import disassemble, render
 from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, DeviceError, MalformedInput, NotFound
 from drivers.cpu.features import read_processor

@@ -46,8 +46,8 @@ integers are 0. max, min propagate NaN. and, or, xor: integers and bool. shl, sh
 more give 0 (or the sign). pow of integers wraps; a negative integer exponent gives 0, 1 or -1."""
 ELEMENTWISE = UNARY | BINARY | {"where", "cast", "bitcast"}
 REALISED = frozenset({"scan", "argsort", "contiguous", "row_sort", "digit_counts", "digit_scatter"})
-"""Ops that always end a kernel. The last three are made by compilers/gpu_sort.py only, as is a scan
-of two sources by compilers/gpu_scan.py."""
+"""Ops that always end a kernel. The last three are made by compilers/lower/gpu_sort.py only, as is
+a scan of two sources by compilers/lower/gpu_scan.py."""
 
 
 class Node:

@@ -135,8 +135,8 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """acc[slot..] += A B, by all lanes of a wave together; `form` (compilers/fragments.py) says of
-    what shape, and which elements of A, B and the sum each lane holds.
+    """acc[slot..] += A B, by all lanes of a wave together; `form` (compilers/amd/matrix_forms.py)
+    says of what shape, and which elements of A, B and the sum each lane holds.
 
     A lane's part of A begins at a[a_index] and is contiguous, that of B at b[b_index].
     """

@@ -10,7 +10,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from compilers import amd_comgr, amd_llvm, cache, clang, llvm
+from compilers import cache
+from compilers.amd import comgr as amd_comgr
+from compilers.amd import llvm as amd_llvm
+from compilers.cpu import clang, llvm
 from drivers.base import forks
 from drivers.base.contracts import Binary, Compiler
 from drivers.base.errors import Unsupported
@@ -29,29 +32,29 @@ TOOLCHAINS: dict[str, Compiler] = {
 """Name -> module: for the CPU, then for AMD GPUs; the default of each first."""
 
 _OWN_FILES = (
-    "targets.py",
-    "llvm.py",
-    "clang.py",
-    "elf.py",
-    "elf_read.py",
-    "elf_x86_64.py",
-    "elf_aarch64.py",
+    "cpu/targets.py",
+    "cpu/llvm.py",
+    "cpu/clang.py",
+    "objects/elf.py",
+    "objects/elf_read.py",
+    "objects/elf_x86_64.py",
+    "objects/elf_aarch64.py",
 )
 _AMD_FILES = (
-    "llvm.py",
-    "amd_llvm.py",
-    "amd_intrinsics.py",
-    "amd_comgr.py",
-    "amd_comgr_abi.py",
-    "amd_targets.py",
-    "amd_object.py",
-    "amd_linked.py",
-    "amd_descriptor.py",
-    "amd_metadata.py",
-    "amd_msgpack.py",
-    "amd_relocs.py",
-    "elf.py",
-    "elf_read.py",
+    "cpu/llvm.py",
+    "amd/llvm.py",
+    "amd/intrinsics.py",
+    "amd/comgr.py",
+    "amd/comgr_abi.py",
+    "amd/targets.py",
+    "amd/code_object.py",
+    "amd/linked.py",
+    "amd/descriptor.py",
+    "amd/metadata.py",
+    "amd/msgpack.py",
+    "amd/relocs.py",
+    "objects/elf.py",
+    "objects/elf_read.py",
 )
 
 
@@ -67,7 +70,7 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
     binary = compile_source(source, kernel.name, compiler, arch, features)
     if kernel.block:
         return replace(binary, resources={**binary.resources, "block": kernel.block})
-    from compilers.pace import Pace
+    from compilers.lower.pace import Pace
 
     facts = {"scratch_bytes": kernel.scratch_bytes, **Pace(kernel).resources}
     return replace(binary, resources=facts)
@@ -75,19 +78,19 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
 
 def _render(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) -> str:
     if compiler == f"{AMD}LLVM":
-        from compilers import render_amd_llvm
+        from compilers.amd import render_llvm as render_amd_llvm
 
         return render_amd_llvm.render(kernel, arch)
     if compiler == f"{AMD}HIP":
-        from compilers import render_hip
+        from compilers.amd import render_hip
 
         return render_hip.render(kernel, arch)
     if compiler == "LLVM":
-        from compilers import render_llvm
+        from compilers.render import llvm as render_llvm
 
         return render_llvm.render(kernel, features=features)
     if compiler == "CLANG":
-        from compilers import render_c
+        from compilers.render import c as render_c
 
         return render_c.render(kernel, features=features)
     raise _unknown(compiler)
@@ -134,10 +137,10 @@ def compile_source(
 def load_object(blob: bytes, name: str, compiler: str, arch: str) -> Binary:
     """What `compiler` made, as a Binary that is entered at `name`. Raises: MalformedInput."""
     if compiler.startswith(AMD):
-        from compilers import amd_object
+        from compilers.amd import code_object as amd_object
 
         return amd_object.load(blob, name, arch)
-    from compilers import elf
+    from compilers.objects import elf
 
     return elf.load(blob, name, arch)
 

@@ -54,7 +54,7 @@ def _amd(world: World, choice: Choice, firmware: Firmware | None) -> Device:
 
 
 def _kfd_offers(world: World, environ: Mapping[str, str]) -> Iterable[Offer | Passed]:
-    from drivers.amd.offers import kfd_offers
+    from drivers.amd.kfd.offers import kfd_offers
 
     return kfd_offers(world, visible_amd(environ))
 

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 from drivers.base.errors import DeviceError, MalformedInput, Unsupported
 from drivers.base.inputs import read_input
 from drivers.machine.output import print_lines
-from queues import aql, pm4_layouts, sdma_layouts
-from queues.amd_registers import REGISTERS, Registers
+from queues.amd import aql, pm4_layouts, sdma_layouts
+from queues.amd.registers import REGISTERS, Registers
 from queues.packet_layout import Field, Layout, Packet
 
 LIMIT_BYTES: Final = 16 << 20

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from compilers import dtype as dt
 from compilers import graph
 from compilers.graph import Node
-from compilers.signature import Signature, signature
+from compilers.plan.signature import Signature, signature
 from drivers.base import forks
 from drivers.base.contracts import Buffer, Device, World
 from drivers.base.errors import BadArgument, Unsupported

@@ -11,11 +11,11 @@ from threading import local
 from typing import Any
 
 import drivers
-from compilers import schedule as sched
 from compilers import toolchains
-from compilers.cpu_firmware import firmware
-from compilers.lower import Target
-from compilers.signature import Signature, rebuild
+from compilers.cpu.firmware import firmware
+from compilers.lower.choose import Target
+from compilers.plan import schedule as sched
+from compilers.plan.signature import Signature, rebuild
 from drivers.base import forks
 from drivers.base.contracts import Buffer, Device, Program, World
 from drivers.choice import choose

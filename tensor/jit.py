@@ -19,7 +19,7 @@ import numpy as np
 
 from compilers import graph
 from compilers.dtype import DType
-from compilers.liveness import last_uses, peak_bytes
+from compilers.plan.liveness import last_uses, peak_bytes
 from drivers.base.contracts import Buffer, Graph, Param
 from drivers.base.errors import Unsupported
 from tensor import engine

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from boards.amd.pci_machine import open_pci_board
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.claim_chips import known
-from drivers.amd.firmware import FirmwareSet
+from drivers.amd.firmware.assemble import FirmwareSet
 from drivers.amd.pci import boot
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.opening import chip_of, chosen, firmware_of

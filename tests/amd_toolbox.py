@@ -8,8 +8,9 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from compilers import amd_comgr_abi, amd_disasm
-from compilers.amd_targets import TRIPLE
+from compilers.amd import comgr_abi as amd_comgr_abi
+from compilers.amd import disasm as amd_disasm
+from compilers.amd.targets import TRIPLE
 from drivers.base.errors import NotFound
 
 LLVM_OF_EVERY_CHIP = 18

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from compilers import clang
+from compilers.cpu import clang
 
 _TIMEOUT_S = 120
 _DRM_STUB = "#include <linux/types.h>\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import drivers
-from compilers.cpu_firmware import firmware
+from compilers.cpu.firmware import firmware
 from compilers.toolchains import compile_ir
 from drivers.base.contracts import Binary
 from drivers.cpu import CpuDevice

@@ -11,9 +11,9 @@ import numpy as np
 
 from compilers import toolchains
 from compilers.graph import Node
-from compilers.lower import Target
-from compilers.schedule import plan
-from compilers.signature import rebuild, signature
+from compilers.lower.choose import Target
+from compilers.plan.schedule import plan
+from compilers.plan.signature import rebuild, signature
 from drivers.cpu import CpuDevice
 from tests import oracle
 from tests.graph_maker import Value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compilers import elf
+from compilers.objects import elf
 from drivers.base.contracts import Region
 from drivers.cpu.program import map_image
 from drivers.world.linux import LinuxWorld

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queues import aql
+from queues.amd import aql
 from tests.packet_golden import CODE, HI, LO, MEMORY, Golden
 
 _SYSTEM = (

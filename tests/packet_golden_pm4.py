@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queues import pm4
+from queues.amd import pm4
 from tests.packet_golden import HI, LO, MEMORY, Golden
 
 GFX9, GFX10 = pm4.CHIPS["gfx942"], pm4.CHIPS["gfx1030"]

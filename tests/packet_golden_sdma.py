@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queues import sdma
+from queues.amd import sdma
 from tests.packet_golden import CODE, HI, LO, MEMORY, Golden
 
 SDMA_4_4, SDMA_5_2 = sdma.CHIPS["gfx942"], sdma.CHIPS["gfx1030"]

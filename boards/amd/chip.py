@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from boards.amd.chip_data import CHIPS, Numbers
-from boards.amd.engine_types import Chip
+from boards.amd.cp.engine_types import Chip
 
 _PAGE = 4096
 # src: amdkfd/kfd_queue.c SGPR_SIZE_PER_CU, HWREG_SIZE_PER_CU, DEBUGGER_BYTES_*

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.amd.engine_types import Version
+from boards.amd.cp.engine_types import Version
 
 
 @dataclass(frozen=True, slots=True)

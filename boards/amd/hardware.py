@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from boards.amd.chip import SaveSizes, sizes_of
-from boards.amd.clock import Clock
-from boards.amd.coherence import Coherence
-from boards.amd.engine_types import Chip, Host, QueueEngines
-from boards.amd.engines import Engines
-from boards.amd.extents import Extents, Piece
-from boards.amd.pages import FORMATS, Bus, Format
-from boards.amd.pool import FilePool, Vram
-from boards.amd.space import Checks
-from boards.amd.sysfs import Told, gpu_id
+from boards.amd.cp.engine_types import Chip, Host, QueueEngines
+from boards.amd.cp.engines import Engines
+from boards.amd.kfd.sysfs import Told, gpu_id
+from boards.amd.memory.coherence import Coherence
+from boards.amd.memory.pages import FORMATS, Bus, Format
+from boards.amd.memory.space import Checks
+from boards.machine.clock import Clock
+from boards.machine.extents import Extents, Piece
+from boards.machine.pool import FilePool, Vram
 
 EngineFactory = Callable[[Host], QueueEngines]
 Trace = Callable[[str, dict[str, int | str]], None]

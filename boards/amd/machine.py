@@ -7,11 +7,11 @@ import itertools
 import weakref
 from dataclasses import replace
 
-from boards.amd import sysfs
 from boards.amd.chip import chip, names
 from boards.amd.hardware import EngineFactory, Hardware, Options, told
-from boards.amd.space import Checks
-from boards.amd.world import BoardWorld
+from boards.amd.kfd import sysfs
+from boards.amd.kfd.world import BoardWorld
+from boards.amd.memory.space import Checks
 
 __all__ = ["Checks", "Options", "another_process", "names", "open_board"]
 _PIDS = itertools.count(1000)

@@ -6,28 +6,28 @@ import itertools
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from boards.amd import host
-from boards.amd.file_tree import File, FileTree
-from boards.amd.frames import HUGE_BYTES, Frames
 from boards.amd.hardware import Hardware
 from boards.amd.hardware import Options as Strictness
-from boards.amd.iommufd_kernel import Iommufd, VfioCdev
-from boards.amd.open_files import OpenFile
 from boards.amd.pci.firmware_set import MANIFEST, NAMES, world_files
-from boards.amd.pci.function import PciFunction
 from boards.amd.pci.gpu import open_function
 from boards.amd.pci.left_over import leave_as_amdgpu
 from boards.amd.pci.options import PciOptions
-from boards.amd.pci_drivers import drivers
-from boards.amd.pci_kernel import VFIO, Kernel
-from boards.amd.pci_panel import BusPanel
-from boards.amd.pci_plain import audio, bridge
-from boards.amd.pci_procfs import ProcFiles
-from boards.amd.pci_slot import Slot
-from boards.amd.pci_sysfs import PciSysfs
-from boards.amd.pci_world import PciWorld
-from boards.amd.state import BoardState, Shared
-from boards.amd.vfio_kernel import Container, Group
+from boards.machine import host
+from boards.machine.file_tree import File, FileTree
+from boards.machine.frames import HUGE_BYTES, Frames
+from boards.machine.open_files import OpenFile
+from boards.machine.pci.drivers import drivers
+from boards.machine.pci.function import PciFunction
+from boards.machine.pci.kernel import VFIO, Kernel
+from boards.machine.pci.panel import BusPanel
+from boards.machine.pci.plain import audio, bridge
+from boards.machine.pci.procfs import ProcFiles
+from boards.machine.pci.slot import Slot
+from boards.machine.pci.sysfs import PciSysfs
+from boards.machine.pci.world import PciWorld
+from boards.machine.state import BoardState, Shared
+from boards.machine.vfio.iommufd import Iommufd, VfioCdev
+from boards.machine.vfio.kernel import Container, Group
 
 FIRST_GPU = 3
 _FIRST_BAR = 0x80_0000_0000

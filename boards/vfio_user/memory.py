@@ -14,8 +14,8 @@ import weakref
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from boards.amd import host
-from boards.amd.pool import Pool
+from boards.machine import host
+from boards.machine.pool import Pool
 from boards.vfio_user import wire
 from boards.vfio_user.wire import refusal
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from boards.amd.pci.function import ConfigBytes, PciFunction
-from boards.amd.pool import Pool
+from boards.machine.pci.function import ConfigBytes, PciFunction
+from boards.machine.pool import Pool
 from boards.vfio_user import wire
 from boards.vfio_user.wire import refusal
 

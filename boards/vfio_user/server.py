@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
-from boards.amd.pci.function import PciFunction
-from boards.amd.pool import Pool
+from boards.machine.pci.function import PciFunction
+from boards.machine.pool import Pool
 from boards.vfio_user import wire
 from boards.vfio_user.interrupts import Interrupts
 from boards.vfio_user.link import BrokenLink, Link, close_all

@@ -14,9 +14,9 @@ from typing import Final
 from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
 from drivers.amd.ring import About, AnyLauncher, Ring, Waited, wrong_kind
 from drivers.base.errors import BadArgument
-from queues import amd_words
-from queues.amd_aql import EMPTY_SLOT, PACKET_BYTES, AqlLauncher, jump_slots, jumper
-from queues.amd_launch import Block, Packer, Scratch, Target, progress, words_of
+from queues.amd import words as amd_words
+from queues.amd.aql_launch import EMPTY_SLOT, PACKET_BYTES, AqlLauncher, jump_slots, jumper
+from queues.amd.pm4_launch import Block, Packer, Scratch, Target, progress, words_of
 
 SLOTS: Final = 1024
 RING_BYTES: Final = SLOTS * PACKET_BYTES

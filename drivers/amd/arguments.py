@@ -10,7 +10,7 @@ from drivers.amd.program import AmdProgram
 from drivers.amd.signal import AmdSignal
 from drivers.base.contracts import Grid
 from drivers.base.errors import BadArgument, UseAfterFree
-from queues.amd_contracts import Item
+from queues.amd.contracts import Item
 
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice

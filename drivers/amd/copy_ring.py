@@ -8,9 +8,9 @@ from typing import Final
 
 from drivers.amd.iface import HardwareQueue
 from drivers.amd.ring import SLACK_BYTES, About, Ring
-from queues import sdma
-from queues.amd_copy import ReadyCopy
-from queues.sdma import Engine
+from queues.amd import sdma
+from queues.amd.copy_queue import ReadyCopy
+from queues.amd.sdma import Engine
 
 RING_BYTES: Final = 256 << 10
 MOST_BYTES: Final = 4 << 10

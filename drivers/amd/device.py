@@ -13,8 +13,8 @@ from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
 from drivers.amd.host_copies import HostCopies
 from drivers.amd.iface import Apertures, Iface, Memory
+from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.memory import AmdBuffer
-from drivers.amd.nodes import GpuNode
 from drivers.amd.patience import HANG_S
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram, load
@@ -25,15 +25,15 @@ from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
 from drivers.base.errors import DeviceFault
 from drivers.base.interrupts import deferred
 from drivers.base.undo import run_all
-from queues import amd_words
-from queues.amd_aql import AqlLauncher
-from queues.amd_compute import AmdComputeQueue
-from queues.amd_contracts import Item
-from queues.amd_copy import AmdCopyQueue
-from queues.amd_hidden import HiddenAqlLauncher, HiddenLauncher
-from queues.amd_launch import Block, Kernel, Launcher, Scratch, Target
-from queues.pm4 import CHIPS
-from queues.sdma import Engine
+from queues.amd import words as amd_words
+from queues.amd.aql_launch import AqlLauncher
+from queues.amd.compute_queue import AmdComputeQueue
+from queues.amd.contracts import Item
+from queues.amd.copy_queue import AmdCopyQueue
+from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
+from queues.amd.pm4 import CHIPS
+from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
+from queues.amd.sdma import Engine
 
 VECTOR_BYTES: Final = 16
 """What one lane loads at most at once."""

@@ -9,7 +9,7 @@ from drivers.amd.iface import PageFault, Reset, Trouble
 from drivers.amd.memory import Block
 from drivers.amd.ring import DUMP_BYTES, DUMP_LINES, Ring
 from drivers.base.errors import DeviceFault, DeviceTimeout, Hang, MalformedInput
-from queues.amd_launch import PGM_SHIFT
+from queues.amd.pm4_launch import PGM_SHIFT
 from queues.decode import decode, decoder, dump, words_of
 from queues.packet_layout import Packet
 

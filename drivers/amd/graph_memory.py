@@ -10,7 +10,7 @@ from drivers.amd.iface import Memory, Use
 from drivers.amd.program import AmdProgram
 from drivers.amd.ring import Ring
 from drivers.base.errors import BadArgument, OutOfMemory, Unsupported, UseAfterFree
-from queues.amd_contracts import Item
+from queues.amd.contracts import Item
 
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice

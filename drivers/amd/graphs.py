@@ -12,10 +12,10 @@ from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram
 from drivers.amd.ring import AnyLauncher
 from drivers.base.errors import BadArgument, Unsupported
-from queues import pm4
-from queues.amd_aql import PACKET_BYTES, AqlLauncher, jump, jump_slots
-from queues.amd_contracts import Item
-from queues.amd_launch import WORD_BYTES, Launcher
+from queues.amd import pm4
+from queues.amd.aql_launch import PACKET_BYTES, AqlLauncher, jump, jump_slots
+from queues.amd.contracts import Item
+from queues.amd.pm4_launch import WORD_BYTES, Launcher
 
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice

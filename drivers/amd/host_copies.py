@@ -13,7 +13,7 @@ from drivers.amd.staging import Staging
 from drivers.base.buffer import flat
 from drivers.base.contracts import Buffer
 from drivers.base.errors import BadArgument
-from queues.amd_launch import Target
+from queues.amd.pm4_launch import Target
 
 
 class HostCopies(Queues):

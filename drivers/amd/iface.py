@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
 from drivers.amd.chips import Chip
-from drivers.amd.nodes import GpuNode
+from drivers.amd.kfd.nodes import GpuNode
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 

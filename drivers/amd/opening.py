@@ -9,7 +9,7 @@ from typing import Final
 
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Iface
-from drivers.amd.kfd_iface import open_kfd
+from drivers.amd.kfd.iface import open_kfd
 from drivers.amd.patience import HANG_S
 from drivers.base.contracts import World
 from drivers.base.errors import Unsupported

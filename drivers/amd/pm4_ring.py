@@ -8,8 +8,9 @@ from typing import Final
 from drivers.amd.iface import HardwareQueue
 from drivers.amd.ring import SLACK_BYTES, About, AnyLauncher, Ring, wrong_kind
 from drivers.base.errors import BadArgument
-from queues import amd_words, pm4
-from queues.amd_launch import (
+from queues.amd import pm4
+from queues.amd import words as amd_words
+from queues.amd.pm4_launch import (
     WORD_BYTES,
     Block,
     Launcher,

@@ -16,18 +16,18 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from drivers.amd.board_option import NOTE, add_board_option, in_front_of
 from drivers.amd.claim_chips import dry_run
-from drivers.amd.discovery import HwId
-from drivers.amd.look import Access, Gpu, Look, look
-from drivers.amd.offers import UNMASK
+from drivers.amd.kfd.discovery import HwId
+from drivers.amd.kfd.offers import UNMASK
 from drivers.amd.pci.survey import Candidate, candidates
 from drivers.amd.pci.survey_report import pci_facts, pci_table
-from drivers.amd.smoke import Outcome, smoke
-from drivers.amd.smoke_report import smoke_json, smoke_lines
+from drivers.amd.tools.look import Access, Gpu, Look, look
+from drivers.amd.tools.smoke import Outcome, smoke
+from drivers.amd.tools.smoke_report import smoke_json, smoke_lines
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
+from drivers.board_option import NOTE, add_board_option, in_front_of
 from drivers.choice import VisibleList, choose, visible_amd
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
@@ -191,7 +191,7 @@ def run_smoke(
     world: World, found: Look, visible: tuple[VisibleList, ...] = ()
 ) -> dict[str, list[Outcome]]:
     """Test every usable GPU. Raises: CompileError."""
-    from compilers.amd_smoke import firmware
+    from compilers.amd.smoke import firmware
 
     given = zip(found.gpus, found.names(), strict=True)
     usable = [name for gpu, name in given if state(found, gpu) == "usable"]
@@ -237,7 +237,7 @@ def probe_pci(
 def _smoke_pci(
     world: World, environ: Mapping[str, str], one: Candidate, state: StateStore | None
 ) -> Iterator[Outcome]:
-    from compilers.amd_smoke import firmware
+    from compilers.amd.smoke import firmware
 
     choice = replace(choose(environ, one.name), iface="PCI")
     return smoke(world, choice, firmware, state)

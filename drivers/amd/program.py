@@ -10,10 +10,10 @@ from drivers.amd.iface import Memory, Use
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.undo import Undo
-from queues import amd_kernarg
-from queues.amd_aql import AqlLauncher
-from queues.amd_kernarg import ARG_KINDS, GIVEN, Hidden
-from queues.amd_launch import Block, Kernel, Launcher
+from queues.amd import kernarg as amd_kernarg
+from queues.amd.aql_launch import AqlLauncher
+from queues.amd.kernarg import ARG_KINDS, GIVEN, Hidden
+from queues.amd.pm4_launch import Block, Kernel, Launcher
 
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice

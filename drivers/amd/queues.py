@@ -18,7 +18,7 @@ from drivers.amd.copy_ring import RING_BYTES as COPY_RING_BYTES
 from drivers.amd.copy_ring import CopyRing
 from drivers.amd.heap import Heap
 from drivers.amd.iface import Apertures, Iface, Memory, Plan, Trouble, signal_at
-from drivers.amd.nodes import GpuNode
+from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
 from drivers.amd.ring import About, Ring, Waited
 from drivers.amd.signal import SLOT_BYTES, AmdSignal
@@ -26,9 +26,9 @@ from drivers.base import forks
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError, UseAfterFree
 from drivers.base.undo import Undo, run_all
-from queues import sdma
-from queues.amd_copy import zero_packets
-from queues.amd_launch import Target
+from queues.amd import sdma
+from queues.amd.copy_queue import zero_packets
+from queues.amd.pm4_launch import Target
 
 BUSY_S: Final = 1.0
 """How long memory that is to be zeroed waits for copies under way."""

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from drivers.amd.bare import looked_at, pick
-from drivers.amd.board_option import add_board_option, in_front_of
 from drivers.amd.chips import CHIPS
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.registers import FILES, Register, RegisterFile, Version, load
+from drivers.amd.tools.bare import looked_at, pick
 from drivers.base.contracts import World
 from drivers.base.errors import BadArgument, DeviceError, NotFound
 from drivers.base.pci import StateStore
+from drivers.board_option import add_board_option, in_front_of
 from drivers.claim.place import open_state
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld

@@ -22,8 +22,8 @@ from typing import Final, TypeAlias
 from drivers.amd.iface import HardwareQueue
 from drivers.base.errors import BadArgument, DeviceError, Hang, UseAfterFree
 from drivers.base.undo import Step, run_all
-from queues.amd_aql import AqlLauncher
-from queues.amd_launch import Launcher
+from queues.amd.aql_launch import AqlLauncher
+from queues.amd.pm4_launch import Launcher
 from queues.decode import decoder, dump, words_of
 
 SPIN_S: Final = 200e-6

@@ -10,9 +10,9 @@ from typing import Final
 from drivers.amd.chips import Chip
 from drivers.amd.iface import Iface, Memory, Use
 from drivers.base.errors import OutOfMemory, Unsupported
-from queues.amd_launch import Scratch
-from queues.amd_registers import REGISTERS
-from queues.pm4 import CHIPS
+from queues.amd.pm4 import CHIPS
+from queues.amd.pm4_launch import Scratch
+from queues.amd.registers import REGISTERS
 
 LANES: Final = 64
 """Memory is sized for waves of 64 lanes, which hold two of 32."""

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from drivers.amd import sensors
-from drivers.amd.bare import free_gpus, looked_at
-from drivers.amd.board_option import add_board_option, in_front_of
 from drivers.amd.pci import gmc, ownership, smu, smu_metrics
 from drivers.amd.pci.ownership import Found
-from drivers.amd.readings import Readings
+from drivers.amd.tools import sensors
+from drivers.amd.tools.bare import free_gpus, looked_at
+from drivers.amd.tools.readings import Readings
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
+from drivers.board_option import add_board_option, in_front_of
 from drivers.claim.place import open_state
 from drivers.machine.buses import AMD
 from drivers.machine.output import print_text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from drivers.base.errors import BadArgument
 from drivers.cpu.memory import CpuBuffer
-from queues import cpu_packets as packets
+from queues.cpu import packets
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice

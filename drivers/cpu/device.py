@@ -22,8 +22,8 @@ from drivers.cpu.program import MAX_SCRATCH_BYTES, CpuProgram, resource
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.workers import Workers
-from queues import cpu_packets as packets
-from queues.cpu import CpuQueue
+from queues.cpu import packets
+from queues.cpu.queue import CpuQueue
 
 Run = Callable[[int, int, int], int]
 """(state address, packets' address, words) -> words done."""

@@ -8,7 +8,7 @@ from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.base.undo import Undo
-from queues.cpu_packets import HOLD, MAX_GRID
+from queues.cpu.packets import HOLD, MAX_GRID
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice

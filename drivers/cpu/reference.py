@@ -14,8 +14,7 @@ from drivers.base import forks
 from drivers.base.contracts import Region, World
 from drivers.base.errors import Unsupported
 from drivers.cpu.futex import Futex
-from queues import cpu_packets as packets
-from queues import cpu_state as state
+from queues.cpu import packets, state
 
 WINDOW_BYTES = (packets.MAX_ARGS + 64) * packets.WORD_BYTES
 

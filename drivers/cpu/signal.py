@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.errors import BadArgument, UseAfterFree
-from queues import cpu_packets as packets
+from queues.cpu import packets
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice

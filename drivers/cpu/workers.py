@@ -11,7 +11,7 @@ from drivers.base.errors import BadArgument, Hang
 from drivers.base.undo import Undo, run_all
 from drivers.cpu.futex import Futex
 from drivers.cpu.threads import start_thread
-from queues import cpu_state as state
+from queues.cpu import state
 
 SPINS: Final = 400
 """Looks for the next kernel before a worker sleeps: some 20 us on current processors."""

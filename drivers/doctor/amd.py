@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.cwsr import SAVE_AREA_ADVICE, small_save_area
-from drivers.amd.look import Gpu, look
-from drivers.amd.unified import machine_limit
+from drivers.amd.kfd.cwsr import SAVE_AREA_ADVICE, small_save_area
+from drivers.amd.kfd.unified import machine_limit
+from drivers.amd.tools.look import Gpu, look
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput
 from drivers.doctor import OK, WARN, Line

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from drivers.amd.look import denied, look
-from drivers.amd.offers import UNMASK
+from drivers.amd.kfd.offers import UNMASK
+from drivers.amd.tools.look import denied, look
 from drivers.base.contracts import World
 from drivers.base.errors import MalformedInput
 from drivers.choice import choose, visible_amd

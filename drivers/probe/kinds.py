@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from drivers.amd.offers import kfd_offers
+from drivers.amd.kfd.offers import kfd_offers
 from drivers.base.offer import Offer, Passed
 from drivers.choice import choose, visible_amd
 from drivers.cpu.features import read_processor

@@ -13,8 +13,12 @@ import tempfile
 from enum import IntEnum
 from pathlib import Path
 
-from drivers.amd import kfd_event, kfd_memory, kfd_process, kfd_queue, nodes
-from drivers.amd.kfd_abi import IOCTLS, MINOR_SINCE
+from drivers.amd.kfd import event as kfd_event
+from drivers.amd.kfd import memory as kfd_memory
+from drivers.amd.kfd import nodes
+from drivers.amd.kfd import process as kfd_process
+from drivers.amd.kfd import queue as kfd_queue
+from drivers.amd.kfd.abi import IOCTLS, MINOR_SINCE
 from drivers.base.ioctl import Ioctl, Struct, request_number
 from tests.c_compiler import CCompiler, any_compiler
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drivers.amd.firmware_types import LOAD_ORDER, GfxFw, PspFw
+from drivers.amd.firmware.types import LOAD_ORDER, GfxFw, PspFw
 from tests.firmware_maker import ENUMS
 from tests.support import check
 

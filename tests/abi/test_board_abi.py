@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from boards.amd import chip_data
-from boards.amd import drm_types as d
-from boards.amd import kfd_types as k
 from boards.amd.chip import names, sizes_of
+from boards.amd.drm import types as d
+from boards.amd.kfd import types as k
 from tests.abi.kfd_header import HEADER, evaluate, minor_version
 from tests.c_compiler import COMPILERS, LACKING, CCompiler
 from tests.support import check

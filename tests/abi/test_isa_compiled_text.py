@@ -12,8 +12,8 @@ from compilers import dtype as dt
 from compilers import graph, toolchains
 from compilers.dtype import DType
 from compilers.graph import Node
-from compilers.schedule import plan
-from compilers.signature import rebuild, signature
+from compilers.plan.schedule import plan
+from compilers.plan.signature import rebuild, signature
 from tests.abi.llvm_disassembler import Disassembler, open_disassembler
 from tests.boards.kernel_runner import TARGETS
 from tests.boards.wave_harness import CHIPS

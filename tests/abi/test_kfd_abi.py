@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from drivers.amd import kfd_abi, kfd_event, kfd_memory, kfd_process, kfd_queue
+from drivers.amd.kfd import abi as kfd_abi
+from drivers.amd.kfd import event as kfd_event
+from drivers.amd.kfd import memory as kfd_memory
+from drivers.amd.kfd import process as kfd_process
+from drivers.amd.kfd import queue as kfd_queue
 from drivers.base.errors import Unsupported
 from tests.abi.kfd_header import (
     HEADER,

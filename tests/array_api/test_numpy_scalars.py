@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensor as xp
-from compilers.signature import signature
+from compilers.plan.signature import signature
 from tests.support import check
 
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]

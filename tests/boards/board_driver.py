@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from boards.amd.engine_types import Host, QueueSpec, Space
+from boards.amd.cp.engine_types import Host, QueueSpec, Space
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
-from boards.amd.world import BoardWorld
 from tests.support import check
 
 # src: include/uapi/linux/kfd_ioctl.h, written down by hand: (request, struct format)

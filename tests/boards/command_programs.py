@@ -13,7 +13,7 @@ for name in sys.argv[2:] or ["AMD"]:
 """
 
 _KERNEL = """
-from compilers.amd_smoke import BLOCK, firmware
+from compilers.amd.smoke import BLOCK, firmware
 from tensor import engine
 
 device = engine.device("AMD")
@@ -44,7 +44,7 @@ STATUS = "import sys; sys.exit({!r})"
 BAD_COPY = (
     _KERNEL
     + """
-from queues import sdma
+from queues.amd import sdma
 
 ring = device.copies
 with ring.lock:
@@ -56,7 +56,7 @@ device.synchronize()
 NO_WAIT = """
 from dataclasses import replace
 import numpy as np
-from compilers.amd_smoke import BLOCK, firmware
+from compilers.amd.smoke import BLOCK, firmware
 from tensor import engine
 
 device = engine.device("AMD")

@@ -16,10 +16,10 @@ import numpy as np
 from boards.amd.isa.decode import Instruction
 from boards.amd.isa.layout import Family
 from boards.amd.isa.text import disassemble
-from boards.amd.wave_state import Waves
-from boards.amd.wave_strict import Observer
-from boards.amd.wave_touch import Touch
-from boards.amd.wave_types import Report, Strict
+from boards.amd.wave.state import Waves
+from boards.amd.wave.strict import Observer
+from boards.amd.wave.touch import Touch
+from boards.amd.wave.types import Report, Strict
 
 READ_128_OF_64_LANES = ((0, 20), (4, 16), (8, 28), (12, 24), (32, 52), (36, 48), (40, 60), (44, 56))
 """First lanes of the two fours that a pass of CDNA3's ds_read_b128 serves.

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from boards.amd.machine import Options, open_board
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from compilers.toolchains import compile_source
 from drivers.amd.device import AmdDevice
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.opening import open_amd
 from drivers.base.contracts import Binary, World

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from boards.amd.engine_types import Chip, QueueSpec, Scope
-from boards.amd.engines import Engines
-from boards.amd.wave_types import LENIENT, MemoryFault
+from boards.amd.cp.engine_types import Chip, QueueSpec, Scope
+from boards.amd.cp.engines import Engines
+from boards.amd.wave.types import LENIENT, MemoryFault
 from tests.boards.wave_harness import FlatMemory
 
 DATA = 0x7F_1000_0000

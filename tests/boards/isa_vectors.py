@@ -18,8 +18,8 @@ from boards.amd.isa.decode import VGPR, decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.layout import Family, Layout
 from boards.amd.isa.table import MASK, Entry
-from boards.amd.wave import bind
-from boards.amd.wave_state import EXEC, VCC, Waves, unpack_bits
+from boards.amd.wave.execute import bind
+from boards.amd.wave.state import EXEC, VCC, Waves, unpack_bits
 from tests.share import part
 
 PLAIN_MODE = 0x1F0

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import MakeObserver, execute
-from boards.amd.wave_buffer import scratch_resource
-from boards.amd.wave_start import fit_scratch, from_descriptor
-from boards.amd.wave_strict import Observer
-from boards.amd.wave_types import LENIENT, Finding, Report, Strict
+from boards.amd.wave.buffer import scratch_resource
+from boards.amd.wave.execute import MakeObserver, execute
+from boards.amd.wave.start import fit_scratch, from_descriptor
+from boards.amd.wave.strict import Observer
+from boards.amd.wave.types import LENIENT, Finding, Report, Strict
 from compilers import toolchains
 from compilers.graph import Node
-from compilers.lower import Target
-from compilers.schedule import Plan, plan
-from compilers.signature import rebuild, signature
+from compilers.lower.choose import Target
+from compilers.plan.schedule import Plan, plan
+from compilers.plan.signature import rebuild, signature
 from drivers.base.contracts import Binary
 from tests.boards.wave_harness import FlatMemory
 from tests.support import check

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.pci import vfio_abi as abi
 
 GPU, AUDIO = "0000:03:00.0", "0000:03:00.1"

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from boards.amd.clock import Clock
-from boards.amd.engine_types import Host
-from boards.amd.engines import Engines, _Running
+from boards.amd.cp.engine_types import Host
+from boards.amd.cp.engines import Engines, _Running
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
-from boards.amd.world import BoardWorld
+from boards.machine.clock import Clock
 from drivers.amd.device import AmdDevice
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import open_on
 from tests.support import check

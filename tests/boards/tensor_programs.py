@@ -25,7 +25,7 @@ TOLERANCES: dict[str, tuple[float, str]] = {
         0,
         "no rounding, or one that IEEE 754 defines: + - * / sqrt, casts, everything whole",
     ),
-    "function": (4, "exp, sin, pow ...: the expansions of compilers/math.py, as on the CPU"),
+    "function": (4, "exp, sin, pow ...: the expansions of compilers/math/expand.py, as on the CPU"),
     "sum": (1, "additions in any order: half a unit of the sum of magnitudes for each, plus one"),
     "norm": (16, "a sum, a division and a function, one after the other"),
 }

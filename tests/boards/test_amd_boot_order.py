@@ -9,7 +9,7 @@ import pytest
 
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.pci import boot, compute_queue, ownership
 from drivers.amd.pci.bus import Access
 from drivers.amd.pci.gpu import BareGpu

@@ -12,8 +12,8 @@ from drivers.amd.pci import fault, gfx, gmc, ih, sdma
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.ih import Cause
 from drivers.base.errors import BadArgument, Busy, DeviceTimeout, Unsupported
-from queues import aql, pm4
-from queues import sdma as copies
+from queues.amd import aql, pm4
+from queues.amd import sdma as copies
 from tests.amd_pci_bench import (
     NAMES,
     PAGE,

@@ -13,7 +13,7 @@ import pytest
 import bench
 from benchmarks import board, host_cost
 from boards.run import Setup
-from compilers.amd_smoke import BLOCK, firmware
+from compilers.amd.smoke import BLOCK, firmware
 from drivers.amd.pci.hardware_queue import BAR_REGISTERS, DOORBELL_BAR
 from queues.decode import decode, decoder
 from tests.support import check

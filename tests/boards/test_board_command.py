@@ -13,7 +13,7 @@ import pytest
 
 from boards import __main__ as command
 from boards.run import Setup, run, set_environ
-from compilers.amd_smoke import firmware
+from compilers.amd.smoke import firmware
 from tests.boards import command_programs as programs
 from tests.support import check
 

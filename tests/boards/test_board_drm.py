@@ -13,8 +13,8 @@ import struct
 import numpy as np
 import pytest
 
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, names, open_board
-from boards.amd.world import BoardWorld
 from tests.boards.board_driver import GTT, PAGE, VRAM, Driver, FakeEngines, fails
 from tests.support import check
 

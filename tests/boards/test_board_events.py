@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from boards.amd.engine_types import PacketFault
-from boards.amd.wave_types import MemoryFault, WaveFault
+from boards.amd.cp.engine_types import PacketFault
+from boards.amd.wave.types import MemoryFault, WaveFault
 from tests.boards.board_driver import (
     DEVICE_MEMORY,
     PAGE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from boards.amd.extents import Piece
-from boards.amd.wave_types import MemoryFault
+from boards.amd.wave.types import MemoryFault
+from boards.machine.extents import Piece
 from tests.boards.board_driver import Driver
 from tests.support import check
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.coherence import Coherence
 from boards.amd.machine import another_process, open_board
+from boards.amd.memory.coherence import Coherence
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pool import LINE_SHIFT, Pool
-from drivers.amd.kfd_session import close_session
+from boards.machine.pool import LINE_SHIFT, Pool
+from drivers.amd.kfd.session import close_session
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import PCI_VRAM_BYTES, get, open_on, open_over_pci, put
 from tests.support import check

@@ -10,9 +10,9 @@ import struct
 import numpy as np
 import pytest
 
-from boards.amd import host
 from boards.amd.machine import another_process, names, open_board
-from boards.amd.wave_types import MemoryFault
+from boards.amd.wave.types import MemoryFault
+from boards.machine import host
 from tests.boards.board_driver import (
     COHERENT,
     DEVICE_MEMORY,

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from boards.amd.extents import Extents
-from boards.amd.space import Checks
-from boards.amd.wave_types import MemoryFault
+from boards.amd.memory.space import Checks
+from boards.amd.wave.types import MemoryFault
+from boards.machine.extents import Extents
 from tests.boards.board_driver import (
     COHERENT,
     DEVICE_MEMORY,

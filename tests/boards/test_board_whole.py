@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
 from boards.amd.machine import open_board
 from tests.boards.board_driver import PAGE, SIGNALS, Driver, Waiting, words
 from tests.support import check

@@ -15,7 +15,7 @@ import cffi
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import WaveFault
+from boards.amd.wave.types import WaveFault
 from tests.boards.c_kernel_compile import compile_bitcode
 from tests.boards.c_kernel_maker import (
     FLOATS_IN,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from boards.amd.machine import Options, open_board
-from boards.amd.wave_types import WaveFault
+from boards.amd.wave.types import WaveFault
 from tests.boards.board_driver import PAGE, SIGNALS, Driver, words
 from tests.boards.engine_kernels import ids, load, user_data
 from tests.support import check

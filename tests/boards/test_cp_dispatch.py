@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import WaveFault
+from boards.amd.wave.types import WaveFault
 from tests.boards.engine_harness import Rig, chip
 from tests.boards.engine_kernels import SCRATCH, Work, ids
 from tests.support import check

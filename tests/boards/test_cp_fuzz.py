@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from boards.amd.engine_types import PacketFault
-from boards.amd.wave_types import MemoryFault, WaveFault
+from boards.amd.cp.engine_types import PacketFault
+from boards.amd.wave.types import MemoryFault, WaveFault
 from tests.boards import test_cp_aql as aql
 from tests.boards import test_cp_pm4 as pm4
 from tests.boards import test_sdma_engine as sdma

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from boards.amd.engine_types import PacketFault
-from boards.amd.wave_types import MemoryFault
+from boards.amd.cp.engine_types import PacketFault
+from boards.amd.wave.types import MemoryFault
 from tests.boards.engine_harness import RING_BYTES, RPTR, Rig, chip
 from tests.support import check
 

@@ -28,7 +28,7 @@ import drivers
 import tensor as xp
 from benchmarks import device_rows, tensor_rows
 from benchmarks.context import Context
-from boards.amd.world import BoardWorld
+from boards.amd.kfd.world import BoardWorld
 from boards.meet import Front, Setup, power_on
 from boards.run import set_environ
 from drivers.base.errors import DeviceError, UseAfterFree

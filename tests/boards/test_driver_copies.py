@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options, open_board
 from drivers.amd import movers
 from drivers.amd.copy_ring import CopyRing

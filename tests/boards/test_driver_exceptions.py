@@ -21,7 +21,7 @@ from drivers.amd.device import AmdDevice
 from drivers.amd.trap_code import HANDLERS, assemble
 from drivers.base.contracts import Binary
 from drivers.base.errors import DeviceFault
-from queues.amd_aql import PACKET_FORMAT
+from queues.amd.aql_launch import PACKET_FORMAT
 from tests.boards.driver_harness import add, device_on, get, kernel, put
 from tests.support import check
 

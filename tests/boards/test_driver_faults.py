@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options, open_board
 from drivers.amd.device import AmdDevice
 from drivers.amd.program import AmdProgram

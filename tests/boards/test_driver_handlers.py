@@ -20,7 +20,7 @@ from drivers.amd import aql_ring, queues
 from drivers.amd.device import AmdDevice
 from drivers.base.contracts import Param
 from drivers.base.errors import Unsupported
-from queues.amd_aql import PACKET_BYTES
+from queues.amd.aql_launch import PACKET_BYTES
 from tests.boards.driver_harness import add, device_on, get, put
 from tests.share import part
 from tests.support import check

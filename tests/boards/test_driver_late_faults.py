@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import MemoryFault
+from boards.amd.wave.types import MemoryFault
 from drivers.amd.device import AmdDevice
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.pci.process import VMID

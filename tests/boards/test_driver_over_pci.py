@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options
 from boards.amd.pci_machine import MachineOptions, another_process, open_pci_board
-from boards.amd.pci_world import PciWorld
-from boards.amd.wave_types import MemoryFault
+from boards.amd.wave.types import MemoryFault
+from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Use
 from drivers.amd.memory import AmdBuffer

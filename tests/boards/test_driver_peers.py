@@ -14,7 +14,7 @@ import pytest
 
 from boards.amd.machine import open_board
 from drivers.amd.device import AmdDevice
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.world.foreign import ForeignWorld
 from queues.decode import decode, decoder, words_of
 from tests.boards.driver_harness import add, get, open_on, put

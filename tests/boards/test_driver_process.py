@@ -15,9 +15,9 @@ import pytest
 from boards.amd.machine import Options, open_board
 from drivers.amd.device import AmdDevice
 from drivers.amd.hwqueue import check_order
-from drivers.amd.kfd_event import WAIT_EVENTS
-from drivers.amd.kfd_session import close_session
-from drivers.amd.kfd_waiting import Events
+from drivers.amd.kfd.event import WAIT_EVENTS
+from drivers.amd.kfd.session import close_session
+from drivers.amd.kfd.waiting import Events
 from drivers.base.errors import DeviceFault, Unsupported, UseAfterFree
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import add, device_on, get, open_on, put

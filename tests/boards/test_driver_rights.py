@@ -7,8 +7,8 @@ import gc
 import numpy as np
 import pytest
 
-from boards.amd.kfd_types import EXECUTABLE, WRITABLE
-from drivers.amd.kfd_bo import Bo
+from boards.amd.kfd.types import EXECUTABLE, WRITABLE
+from drivers.amd.kfd.bo import Bo
 from drivers.base.contracts import Param
 from tests.boards.driver_harness import add, device_on, get, put
 from tests.support import check

@@ -8,15 +8,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options, open_board
 from drivers.amd import aql_ring, graphs
 from drivers.amd.device import AmdDevice
 from drivers.amd.queues import Queues
 from drivers.base.contracts import Param
 from drivers.world.foreign import ForeignWorld
-from queues import amd_aql, aql
-from queues.aql import FenceScope
+from queues.amd import aql
+from queues.amd import aql_launch as amd_aql
+from queues.amd.aql import FenceScope
 from queues.decode import decode, decoder, words_of
 from tests.boards.driver_harness import add, device_on, get, open_on, put
 from tests.support import check

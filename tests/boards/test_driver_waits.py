@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from boards.amd.world import BoardWorld
+from boards.amd.kfd.world import BoardWorld
 from drivers.amd import aql_ring, queues
 from drivers.amd.device import AmdDevice
 from drivers.amd.ring import Ring, Waited
 from drivers.base.contracts import Param
-from queues.amd_aql import PACKET_BYTES
+from queues.amd.aql_launch import PACKET_BYTES
 from tests.boards.driver_harness import add, get, put
 from tests.boards.slow_engines import Pace, slow_device
 from tests.support import check

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Strict
+from boards.amd.wave.types import Strict
 from compilers import dtype as dt
 from compilers import graph, toolchains
 from compilers.dtype import DType
 from compilers.graph import BINARY, MATH1, MATH2, UNARY, Node
-from compilers.schedule import plan
-from compilers.signature import rebuild, signature
+from compilers.plan.schedule import plan
+from compilers.plan.signature import rebuild, signature
 from tests import oracle
 from tests.amd_toolbox import needs_comgr
 from tests.boards.kernel_runner import TARGETS, compute

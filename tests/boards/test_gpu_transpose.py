@@ -8,9 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Strict
-from compilers import amd_disasm, graph, toolchains
+from boards.amd.wave.types import Strict
 from compilers import dtype as dt
+from compilers import graph, toolchains
+from compilers.amd import disasm as amd_disasm
 from compilers.graph import Node
 from tests.amd_toolbox import needs_comgr, needs_libllvm
 from tests.boards.kernel_runner import TARGETS, Ran, compute

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compilers import amd_object
+from compilers.amd import code_object as amd_object
 from drivers.amd.device import AmdDevice
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
-from queues.amd_kernarg import ARG_KINDS, Hidden, check_place
+from queues.amd.kernarg import ARG_KINDS, Hidden, check_place
 from tests.boards.c_kernel_compile import compile_bitcode
 from tests.boards.driver_harness import device_on, get, put
 from tests.c_compiler import clang_command, needs_clang

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import execute
-from boards.amd.wave_buffer import scratch_resource
-from boards.amd.wave_types import Dispatch, Strict
+from boards.amd.wave.buffer import scratch_resource
+from boards.amd.wave.execute import execute
+from boards.amd.wave.types import Dispatch, Strict
 from tests.boards.isa_kernels import IDS
 from tests.boards.isa_programs import SCRATCH
 from tests.boards.wave_harness import CHIPS, FlatMemory, kernel, launch

@@ -10,8 +10,8 @@ import pytest
 
 from boards.amd.isa.decode import Instruction, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import bind
-from boards.amd.wave_state import EXEC, VCC, Waves
+from boards.amd.wave.execute import bind
+from boards.amd.wave.state import EXEC, VCC, Waves
 from tests.boards.wave_harness import CHIPS
 from tests.support import check
 

@@ -9,9 +9,9 @@ import pytest
 from boards.amd.isa.decode import UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.text import disassemble
-from boards.amd.wave import bind
-from boards.amd.wave_operands import UnsupportedOperand
-from boards.amd.wave_touch import touch
+from boards.amd.wave.execute import bind
+from boards.amd.wave.operands import UnsupportedOperand
+from boards.amd.wave.touch import touch
 from tests.boards.wave_harness import CHIPS
 from tests.support import check
 

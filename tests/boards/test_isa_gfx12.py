@@ -11,9 +11,9 @@ import pytest
 from boards.amd.isa.decode import decode
 from boards.amd.isa.gfx12 import GFX12
 from boards.amd.isa.text import disassemble
-from boards.amd.wave import bind, execute
-from boards.amd.wave_state import EXEC, Waves
-from boards.amd.wave_types import LENIENT, Dispatch, Report, Strict, WaveFault
+from boards.amd.wave.execute import bind, execute
+from boards.amd.wave.state import EXEC, Waves
+from boards.amd.wave.types import LENIENT, Dispatch, Report, Strict, WaveFault
 from tests.boards import isa_gfx12 as kernels
 from tests.boards import isa_programs as programs
 from tests.boards.wave_harness import FlatMemory, Loaded, compile_object, launch

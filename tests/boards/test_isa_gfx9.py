@@ -10,9 +10,9 @@ import pytest
 
 from boards.amd.isa.decode import VGPR, UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import bind, execute
-from boards.amd.wave_state import EXEC, VCC, Waves, unpack_bits
-from boards.amd.wave_types import Dispatch, Strict
+from boards.amd.wave.execute import bind, execute
+from boards.amd.wave.state import EXEC, VCC, Waves, unpack_bits
+from boards.amd.wave.types import Dispatch, Strict
 from tests.boards.isa_vectors import random_bits, random_floats, vector
 from tests.boards.wave_harness import FlatMemory, kernel, launch
 from tests.support import check

@@ -8,9 +8,9 @@ import pytest
 from boards.amd.isa.decode import decode
 from boards.amd.isa.gfx90a import GFX90A
 from boards.amd.isa.text import disassemble
-from boards.amd.wave import bind
-from boards.amd.wave_operands import UnsupportedOperand
-from boards.amd.wave_state import Waves
+from boards.amd.wave.execute import bind
+from boards.amd.wave.operands import UnsupportedOperand
+from boards.amd.wave.state import Waves
 from tests.boards.isa_kernels import IDS
 from tests.boards.wave_harness import kernel, launch
 from tests.support import check

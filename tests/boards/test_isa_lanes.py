@@ -9,8 +9,8 @@ import pytest
 
 from boards.amd.isa.decode import decode
 from boards.amd.isa.gfx11 import GFX11
-from boards.amd.wave import bind
-from boards.amd.wave_state import EXEC, Waves
+from boards.amd.wave.execute import bind
+from boards.amd.wave.state import EXEC, Waves
 
 _LANES, _DPP16, _OLD = 32, 250, 7
 _MOV = 0x7E000200  # v_mov_b32_e32 v0, src0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import WaveFault
+from boards.amd.wave.types import WaveFault
 from tests.boards.isa_mfma import SHAPES, SHAPES_90A, Mfma, accumulators, program
 from tests.boards.wave_harness import launch
 from tests.support import check

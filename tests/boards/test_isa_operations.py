@@ -11,8 +11,8 @@ import pytest
 
 from boards.amd.isa.decode import VGPR, decode
 from boards.amd.isa.gfx11 import GFX11
-from boards.amd.wave import bind
-from boards.amd.wave_state import EXEC, Waves, unpack_bits
+from boards.amd.wave.execute import bind
+from boards.amd.wave.state import EXEC, Waves, unpack_bits
 from tests.support import check
 
 _WAVES, _LANES = 640, 32

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave_types import Report
+from boards.amd.wave.types import Report
 from tests.boards import isa_programs as programs
 from tests.boards.wave_harness import CHIPS, launch
 from tests.support import check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Report
+from boards.amd.wave.types import Report
 from tests.boards import isa_programs as programs
 from tests.boards.wave_harness import Loaded, compile_object, launch
 from tests.support import check

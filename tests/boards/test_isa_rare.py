@@ -12,10 +12,10 @@ from boards.amd.isa.decode import VGPR, Instruction, decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.layout import Family
 from boards.amd.isa.rare_ops import two_over_pi
-from boards.amd.wave import bind
-from boards.amd.wave_state import EXEC, Waves
-from boards.amd.wave_strict import Observer
-from boards.amd.wave_types import Report, Strict
+from boards.amd.wave.execute import bind
+from boards.amd.wave.state import EXEC, Waves
+from boards.amd.wave.strict import Observer
+from boards.amd.wave.types import Report, Strict
 from tests.support import check
 
 _LANES, _M32, _M64 = 32, (1 << 32) - 1, (1 << 64) - 1

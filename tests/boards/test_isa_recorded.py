@@ -11,9 +11,9 @@ import pytest
 
 from boards.amd.isa.decode import decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import bind
-from boards.amd.wave_operands import UnsupportedOperand
-from boards.amd.wave_state import EXEC, Waves
+from boards.amd.wave.execute import bind
+from boards.amd.wave.operands import UnsupportedOperand
+from boards.amd.wave.state import EXEC, Waves
 from tests.boards.isa_vectors import CHIPS, PLAIN_MODE, entry_of, random_floats, vector
 from tests.boards.wave_harness import ARGS, kernel, launch
 from tests.boards.wave_harness import CHIPS as FOUR

@@ -10,10 +10,10 @@ import pytest
 
 from boards.amd.isa.decode import decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import bind, execute
-from boards.amd.wave_operands import UnsupportedOperand
-from boards.amd.wave_state import EXEC, Waves
-from boards.amd.wave_types import Dispatch, Strict, WaveFault
+from boards.amd.wave.execute import bind, execute
+from boards.amd.wave.operands import UnsupportedOperand
+from boards.amd.wave.state import EXEC, Waves
+from boards.amd.wave.types import Dispatch, Strict, WaveFault
 from tests.boards.isa_vectors import PLAIN_MODE, vector
 from tests.boards.wave_harness import ARGS, CHIPS, FlatMemory, kernel, launch
 from tests.support import check

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boards.amd.wave import execute
-from boards.amd.wave_types import LENIENT, Dispatch, MemoryFault, Strict, WaveFault
+from boards.amd.wave.execute import execute
+from boards.amd.wave.types import LENIENT, Dispatch, MemoryFault, Strict, WaveFault
 from tests.boards import isa_programs as programs
 from tests.boards.wave_harness import FlatMemory, Loaded, compile_object, launch
 from tests.support import check

@@ -8,8 +8,8 @@ import numpy as np
 
 from boards.amd.isa.decode import decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import bind
-from boards.amd.wave_state import EXEC, Waves
+from boards.amd.wave.execute import bind
+from boards.amd.wave.state import EXEC, Waves
 from tests.support import check
 
 _CPU, _LANES, _SDWA = "gfx1030", 32, 249

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Strict, WaveFault
+from boards.amd.wave.types import Strict, WaveFault
 from tests.boards.wave_harness import ARGS, CHIPS, kernel, launch
 from tests.support import check
 

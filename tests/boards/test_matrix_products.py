@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Strict
+from boards.amd.wave.types import Strict
 from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType

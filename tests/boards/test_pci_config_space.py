@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from boards.amd.pool import Pool
+from boards.machine.pool import Pool
 from tests.boards.bare_function import MIB, NAMES, VRAM_BYTES, Bare
 from tests.support import check
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
 from boards.amd.pci.default_page import MARK
-from boards.amd.wave_types import Strict
+from boards.amd.wave.types import Strict
 from tests.boards.engine_kernels import Work
 from tests.boards.pci_bringup import VMID, Bringup, release, write_data
 from tests.boards.pci_rig import EXECUTE, READ, VALID

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from boards.amd.pci import firmware_set, payload
-from drivers.amd.firmware import parse
+from drivers.amd.firmware.assemble import parse
 from drivers.firmware import amd_manifest, read_manifest
 from tests.boards.bare_function import NAMES
 from tests.support import check

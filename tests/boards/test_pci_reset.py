@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boards.amd.pci import left_over
-from boards.amd.pool import poison
+from boards.machine.pool import poison
 from tests.boards.bare_function import MIB, NAMES, VRAM_BYTES, Bare, started
 from tests.support import check
 

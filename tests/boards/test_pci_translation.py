@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boards.amd.hardware import Options
-from boards.amd.pages import FORMATS
+from boards.amd.memory.pages import FORMATS
 from boards.amd.pci.page_walk import DIRECTORY, PAGE, RANGE, Context, Walker
 from boards.amd.pci.vram import Guarded
 from tests.boards.pci_bringup import VMID, Bringup, release, write_data

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from boards.amd.pci_machine import another_process, open_pci_board
-from boards.amd.pci_panel import Killed, Kind
-from boards.amd.pci_world import PciWorld
-from boards.amd.region import RegisterRegion
+from boards.machine.pci.panel import Killed, Kind
+from boards.machine.pci.world import PciWorld
+from boards.machine.region import RegisterRegion
 from drivers.base.errors import Busy
 from drivers.world.foreign_state import ForeignState
 from tests.boards.pci_bench import FOLDER, GPU, RDWR, dma, fails, machine

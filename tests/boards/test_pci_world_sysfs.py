@@ -7,8 +7,8 @@ import errno
 import numpy as np
 import pytest
 
-from boards.amd.file_tree import FileTree
 from boards.amd.pci.options import PciOptions
+from boards.machine.file_tree import FileTree
 from tests.boards.pci_bench import (
     AUDIO,
     DRIVERS,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd import regs, smi
 from drivers.amd.probe import probe
 from drivers.base.errors import NotFound

@@ -11,7 +11,7 @@ import pytest
 
 from boards.amd.machine import Options, open_board
 from drivers.amd.device import AmdDevice
-from drivers.amd.look import look
+from drivers.amd.tools.look import look
 from drivers.base.errors import OutOfMemory, Unsupported
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import add, device_on, get, open_on, put

@@ -1,6 +1,6 @@
 """Where the clocks of large products of halves go: counted while a board runs one workgroup.
 
-Clocks of instructions, rates and sizes of the chips are data (compilers/rates.py); no time is
+Clocks of instructions, rates and sizes of the chips are data (compilers/amd/rates.py); no time is
 measured.
 """
 
@@ -11,16 +11,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Strict, WaveFault
+from boards.amd.wave.types import Strict, WaveFault
 from compilers import dtype as dt
-from compilers import graph, report, toolchains
+from compilers import graph, toolchains
+from compilers.amd.rates import rates_of
 from compilers.graph import Node
 from compilers.ir import Kernel
-from compilers.lds_accesses import loop_accesses
-from compilers.lds_banks import passes as passes_of
-from compilers.product_cycles import StepCycles, product_cycles, step_cycles, work_of
-from compilers.rates import rates_of
-from compilers.report import steps
+from compilers.report import __main__ as report
+from compilers.report.__main__ import steps
+from compilers.report.lds_accesses import loop_accesses
+from compilers.report.lds_banks import passes as passes_of
+from compilers.report.product_cycles import StepCycles, product_cycles, step_cycles, work_of
 from drivers.base.contracts import Binary
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.cycle_counter import OFF, Tally, passes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import MemoryFault
+from boards.amd.wave.types import MemoryFault
 from tests.boards.engine_harness import RING_BYTES, Rig, chip
 from tests.support import check
 

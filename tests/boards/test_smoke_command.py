@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import open_board
-from boards.amd.world import BoardWorld
-from compilers.amd_smoke import firmware
+from compilers.amd.smoke import firmware
 from compilers.toolchains import compile_source
 from drivers.amd import probe
-from drivers.amd.smoke import Outcome, Wrong, pattern, same, smoke
-from drivers.amd.smoke_report import smoke_lines
+from drivers.amd.tools.smoke import Outcome, Wrong, pattern, same, smoke
+from drivers.amd.tools.smoke_report import smoke_lines
 from drivers.base.contracts import Binary
 from drivers.choice import choose
 from drivers.world.foreign import ForeignWorld

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import execute
-from boards.amd.wave_types import Dispatch, Strict
+from boards.amd.wave.execute import execute
+from boards.amd.wave.types import Dispatch, Strict
 from tests.boards.wave_harness import FlatMemory
 from tests.support import check
 

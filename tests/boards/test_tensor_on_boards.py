@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 
 import tensor as xp
-from boards.amd.world import BoardWorld
-from compilers import schedule, toolchains
-from compilers.amd_disasm import instructions
-from compilers.signature import rebuild, signature
+from boards.amd.kfd.world import BoardWorld
+from compilers import toolchains
+from compilers.amd.disasm import instructions
+from compilers.plan import schedule
+from compilers.plan.signature import rebuild, signature
 from tensor import engine
 from tests.amd_toolbox import needs_comgr, needs_libllvm
 from tests.board_option import board_as

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Strict
+from boards.amd.wave.types import Strict
 from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
-from compilers.report_expression import matmul
+from compilers.report.expression import matmul
 from tests.amd_toolbox import needs_comgr
 from tests.boards.kernel_runner import TARGETS, compute
 from tests.compilers.lowering import leaf, softmax

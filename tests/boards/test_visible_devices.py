@@ -6,7 +6,7 @@ import pytest
 
 import drivers
 from boards.amd.machine import open_board
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.base.errors import NotFound
 from drivers.world.foreign import ForeignWorld
 from tests.support import check

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.wave_types import Strict
+from boards.amd.wave.types import Strict
 from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix

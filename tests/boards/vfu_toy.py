@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from boards.amd.pci.function import Bar
-from boards.amd.pool import FilePool
+from boards.machine.pci.function import Bar
+from boards.machine.pool import FilePool
 from boards.vfio_user.link import Link
 from boards.vfio_user.server import Server
 

@@ -12,10 +12,10 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 
 from boards.amd.isa.families import FAMILIES
-from boards.amd.wave import execute
-from boards.amd.wave_buffer import scratch_resource
-from boards.amd.wave_start import fit_scratch, from_descriptor
-from boards.amd.wave_types import MemoryFault, Report
+from boards.amd.wave.buffer import scratch_resource
+from boards.amd.wave.execute import execute
+from boards.amd.wave.start import fit_scratch, from_descriptor
+from boards.amd.wave.types import MemoryFault, Report
 
 CHIPS = ("gfx1100", "gfx1030", "gfx1201", "gfx942")
 """One of each family; the first is tested most."""

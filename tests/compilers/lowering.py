@@ -8,11 +8,11 @@ import numpy as np
 
 from compilers import dtype as dt
 from compilers import graph
-from compilers.contraction import Blocking
 from compilers.graph import Node
-from compilers.lower import Target
-from compilers.schedule import Plan, plan
-from compilers.signature import rebuild, signature
+from compilers.lower.choose import Target
+from compilers.lower.contraction import Blocking
+from compilers.plan.schedule import Plan, plan
+from compilers.plan.signature import rebuild, signature
 from tests.ir_interpreter import Interpreter
 
 Array = np.ndarray[Any, Any]

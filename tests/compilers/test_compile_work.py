@@ -10,12 +10,14 @@ import pytest
 
 import tensor as xp
 from compilers import dtype as dt
-from compilers import graph, partition, recompute, render_llvm
-from compilers.algorithm import Expander
+from compilers import graph
 from compilers.graph import Node
-from compilers.lower import Target
-from compilers.schedule import Plan, plan
-from compilers.signature import rebuild, signature
+from compilers.lower.choose import Target
+from compilers.plan import partition, recompute
+from compilers.plan.algorithm import Expander
+from compilers.plan.schedule import Plan, plan
+from compilers.plan.signature import rebuild, signature
+from compilers.render import llvm as render_llvm
 from tensor.core import Tensor
 from tests.compilers.lowering import interpret, leaf, planned
 from tests.support import check

@@ -13,10 +13,10 @@ from tests.support import check
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 PROGRAM = """
 import hashlib
-from compilers import render_c, render_llvm
-from compilers.lower import Target
-from compilers.schedule import plan
-from compilers.signature import rebuild, signature
+from compilers.render import c as render_c; from compilers.render import llvm as render_llvm
+from compilers.lower.choose import Target
+from compilers.plan.schedule import plan
+from compilers.plan.signature import rebuild, signature
 from tests.graph_maker import Maker
 
 features, digest = frozenset({"fma", "avx512f"}), hashlib.sha256()

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from compilers import dtype as dt
-from compilers import graph, render_llvm
+from compilers import graph
 from compilers.expr import loads as loads_of
 from compilers.index import Var, var
 from compilers.ir import Expr, Kernel, Load, Loop, Ref, Store
-from compilers.render_c import render
+from compilers.render import llvm as render_llvm
+from compilers.render.c import render
 from tests.compilers.lowering import interpret, leaf, planned
 from tests.support import check
 

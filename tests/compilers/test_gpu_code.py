@@ -9,25 +9,22 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from compilers import (
-    amd_comgr,
-    amd_disasm,
-    amd_targets,
-    graph,
-    render_amd_llvm,
-    render_hip,
-    toolchains,
-)
 from compilers import dtype as dt
 from compilers import expr as ex
+from compilers import graph, toolchains
 from compilers import index as ix
+from compilers.amd import comgr as amd_comgr
+from compilers.amd import disasm as amd_disasm
+from compilers.amd import render_hip
+from compilers.amd import render_llvm as render_amd_llvm
+from compilers.amd import targets as amd_targets
 from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.index import Var
 from compilers.ir import Barrier, Kernel, Loop, Matrix, Ref, Store
-from compilers.lower import Target
-from compilers.schedule import plan
-from compilers.signature import rebuild, signature
+from compilers.lower.choose import Target
+from compilers.plan.schedule import plan
+from compilers.plan.signature import rebuild, signature
 from drivers.base.contracts import Binary
 from drivers.base.errors import Unsupported
 from tests.amd_toolbox import needs_libllvm

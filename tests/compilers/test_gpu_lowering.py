@@ -14,9 +14,9 @@ from compilers import index as ix
 from compilers.graph import Node
 from compilers.index import Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Ref, Store
-from compilers.lower import Target
-from compilers.schedule import plan
-from compilers.signature import rebuild, signature
+from compilers.lower.choose import Target
+from compilers.plan.schedule import plan
+from compilers.plan.signature import rebuild, signature
 from tests.compilers.lowering import leaf
 from tests.gpu_interpreter import GpuInterpreter
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compilers import index as ix
-from compilers.algorithm import reindex
 from compilers.index import Div, Index, Mod, Var
-from compilers.render_facts import unit_of
+from compilers.plan.algorithm import reindex
+from compilers.render.facts import unit_of
 from tests.support import check
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)

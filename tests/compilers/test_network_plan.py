@@ -13,9 +13,9 @@ from benchmarks import resnet
 from compilers import dtype as dt
 from compilers import graph
 from compilers.graph import Node
-from compilers.liveness import last_uses
-from compilers.liveness import peak_bytes as most_alive
-from compilers.schedule import Plan
+from compilers.plan.liveness import last_uses
+from compilers.plan.liveness import peak_bytes as most_alive
+from compilers.plan.schedule import Plan
 from tensor.core import Tensor
 from tensor.executable import Reuse
 from tests.compilers.lowering import interpret, leaf, planned, rows

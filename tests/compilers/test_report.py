@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import tensor as xp
-from compilers import graph, report
-from compilers.estimate import Estimate
-from compilers.listing import Instruction
-from compilers.load_counts import count_loads, load_bytes, loads_left
-from compilers.rates import RATES, rates_of, units_per_group
-from compilers.report_expression import parse_expression
-from compilers.signature import signature
-from compilers.traffic import asked_bytes
+from compilers import graph
+from compilers.amd.rates import RATES, rates_of, units_per_group
+from compilers.objects.listing import Instruction
+from compilers.plan.signature import signature
+from compilers.report import __main__ as report
+from compilers.report.estimate import Estimate
+from compilers.report.expression import parse_expression
+from compilers.report.load_counts import count_loads, load_bytes, loads_left
+from compilers.report.traffic import asked_bytes
 from drivers.base.errors import MalformedInput, Unsupported
 from tests.amd_toolbox import needs_libllvm
 from tests.support import check

@@ -6,7 +6,7 @@ import numpy as np
 
 from compilers import dtype as dt
 from compilers import graph
-from compilers.signature import rebuild, signature
+from compilers.plan.signature import rebuild, signature
 from tests.compilers.lowering import leaf, matmul, planned, rows, softmax
 from tests.support import check
 
@@ -47,8 +47,8 @@ def test_a_reduction_two_kernels_need_is_computed_once():
     total = graph.reduce("add", X, (1,))
     other = graph.reduce("max", graph.binary("sub", X, rows(X, "add")), (0,))
     key, _ = signature([graph.unary("neg", total), other])
-    from compilers.lower import Target
-    from compilers.schedule import plan
+    from compilers.lower.choose import Target
+    from compilers.plan.schedule import plan
 
     steps = plan(rebuild(key).roots, Target(16)).steps
     check(len(steps) == 3, f"{[step.kernel.name for step in steps]}")

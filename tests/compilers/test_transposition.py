@@ -10,7 +10,7 @@ import pytest
 from compilers import dtype as dt
 from compilers import graph
 from compilers.ir import Loop
-from compilers.lower import MIN_TILED_BYTES, TILE_ROWS, Target
+from compilers.lower.choose import MIN_TILED_BYTES, TILE_ROWS, Target
 from drivers.cpu import CpuDevice
 from tests.compilers.lowering import planned
 from tests.cpu_harness import open_device

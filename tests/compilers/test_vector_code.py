@@ -1,7 +1,7 @@
 """The code of products of a few rows: bytes in flight, and what the lanes read as it is executed.
 
-Expected numbers are bandwidth times latency of `compilers/rates.py` and the sizes of the arrays;
-what is counted is the disassembly, and the addresses that the executor sees.
+Expected numbers are bandwidth times latency of `compilers/amd/rates.py` and the sizes of the
+arrays; what is counted is the disassembly, and the addresses that the executor sees.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from compilers import report, toolchains
-from compilers.amd_targets import amd_target
-from compilers.estimate import Estimate
-from compilers.lower import Target
-from compilers.rates import LINE_BYTES, RATES, rates_of
-from compilers.report_expression import parse_expression
-from compilers.traffic import asked_bytes
-from compilers.vector_parts import vector_parts
-from compilers.vector_product import Sizes, parts, share
+from compilers import toolchains
+from compilers.amd.rates import LINE_BYTES, RATES, rates_of
+from compilers.amd.targets import amd_target
+from compilers.lower.choose import Target
+from compilers.lower.vector_product import Sizes, parts, share
+from compilers.plan.vector_parts import vector_parts
+from compilers.report import __main__ as report
+from compilers.report.estimate import Estimate
+from compilers.report.expression import parse_expression
+from compilers.report.traffic import asked_bytes
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import run
 from tests.boards.wave_harness import FlatMemory

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from compilers import amd_llvm, amd_object
+from compilers.amd import code_object as amd_object
+from compilers.amd import llvm as amd_llvm
 from drivers.base.errors import MalformedInput
 from tests import amd_kernels
 from tests.amd_toolbox import POINTERS_LINKED

@@ -11,12 +11,12 @@ import time
 import pytest
 
 from drivers.amd.chips import chip_of
-from drivers.amd.cwsr import save_area
-from drivers.amd.discovery import read_ip_blocks
-from drivers.amd.look import look
+from drivers.amd.kfd.cwsr import save_area
+from drivers.amd.kfd.discovery import read_ip_blocks
+from drivers.amd.kfd.properties import read_properties
+from drivers.amd.kfd.topology import read_caches, read_topology
 from drivers.amd.probe import as_facts, as_table
-from drivers.amd.properties import read_properties
-from drivers.amd.topology import read_caches, read_topology
+from drivers.amd.tools.look import look
 from drivers.base.errors import MalformedInput, NotFound, Unsupported
 from tests.amd_trees import CACHE, GFX942, GFX1036, GFX1100, ROOT, Files, machine, text
 from tests.fake_machine import X86, FakeMachine

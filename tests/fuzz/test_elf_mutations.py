@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from compilers import elf, llvm
+from compilers.cpu import llvm
+from compilers.objects import elf
 from drivers.base.errors import DeviceError
 from tests.mutation import CPU_LIMIT_S, EXTREMES, MEMORY_LIMIT_KIB, MUTATIONS, mutate
 from tests.support import check

@@ -7,7 +7,7 @@ import resource
 import time
 from collections.abc import Callable
 
-from drivers.amd.firmware import assemble, parse
+from drivers.amd.firmware.assemble import assemble, parse
 from drivers.base.errors import FirmwareRejected, MalformedInput
 from drivers.firmware import Entry, Image, find, read_manifest
 from tests import firmware_maker as maker

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from compilers.contraction import DEFAULT_BLOCKING, Blocking
-from compilers.lower import Target
+from compilers.lower.choose import Target
+from compilers.lower.contraction import DEFAULT_BLOCKING, Blocking
 from drivers.cpu import CpuDevice
 from tests.cpu_harness import open_device
 from tests.graph_maker import Maker

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 import tensor as xp
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
 from boards.amd.hardware import Options
 from boards.amd.machine import open_board
 from boards.amd.pci_machine import MachineOptions, open_pci_board
 from boards.meet import front_of
-from compilers.amd_smoke import firmware
+from compilers.amd.smoke import firmware
 from drivers.amd.device import AmdDevice
 from drivers.amd.opening import open_amd
-from drivers.amd.smoke import smoke
+from drivers.amd.tools.smoke import smoke
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, DeviceFault, Hang
 from drivers.base.pci import StateStore

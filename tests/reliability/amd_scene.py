@@ -8,10 +8,10 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
-from boards.amd.world import BoardWorld
 from drivers.amd.device import AmdDevice
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, DeviceFault
 from drivers.base.oserrors import translate

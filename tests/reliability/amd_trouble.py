@@ -12,21 +12,21 @@ from math import inf
 import numpy as np
 import pytest
 
-from boards.amd.engines import Engines
+from boards.amd.cp.engines import Engines
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
-from boards.amd.world import BoardWorld
 from drivers.amd.aql_ring import AqlRing
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Use
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.amd.memory import AmdBuffer, Wrapped
 from drivers.amd.program import AmdProgram
 from drivers.amd.ring import Ring
 from drivers.base.contracts import Binary
 from drivers.base.errors import DeviceError, DeviceFault, Hang
 from drivers.world.foreign import ForeignWorld
-from queues import aql, pm4, sdma
-from queues.amd_aql import PACKET_FORMAT
+from queues.amd import aql, pm4, sdma
+from queues.amd.aql_launch import PACKET_FORMAT
 from tests.boards.driver_harness import add, get, kernel, open_on, put
 from tests.reliability.amd_scene import let_go
 from tests.support import check

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
 from drivers.world.foreign_state import ForeignState
 from tests.boards.driver_harness import add, get, open_over_pci, put

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import pytest
 
-from boards.amd.pci_panel import Kind
-from boards.amd.pci_world import PciWorld
-from drivers.amd.firmware import FirmwareSet
+from boards.machine.pci.panel import Kind
+from boards.machine.pci.world import PciWorld
+from drivers.amd.firmware.assemble import FirmwareSet
 from drivers.amd.pci import boot
 from drivers.amd.pci.psp_bootloader import STAGES
 from drivers.base.errors import DeviceError, DeviceGone, DeviceTimeout, FirmwareRejected

@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, another_process
-from boards.amd.world import BoardWorld
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.base.errors import DeviceError, DeviceFault, DeviceGone, Hang
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import get, open_on, put

@@ -11,8 +11,8 @@ from functools import partial
 
 import pytest
 
-from boards.amd.kfd_types import IOCTLS as NAMES
-from drivers.amd import kfd_abi
+from boards.amd.kfd.types import IOCTLS as NAMES
+from drivers.amd.kfd import abi as kfd_abi
 from drivers.base.errors import (
     Busy,
     Denied,

@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 import numpy as np
 import pytest
 
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import open_board
-from boards.amd.pci_world import PciWorld
-from boards.amd.world import BoardWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
-from drivers.amd.kfd_session import close_session
-from drivers.amd.kfd_waiting import Events
+from drivers.amd.kfd.session import close_session
+from drivers.amd.kfd.waiting import Events
 from drivers.world.foreign import ForeignWorld
 from tests import amd_kernels
 from tests.boards.driver_harness import add, device_over_pci, get, kernel, open_on, put

@@ -10,13 +10,13 @@ from math import inf
 import numpy as np
 import pytest
 
-from boards.amd import clock
-from boards.amd.engine_types import Host
-from boards.amd.engines import Engines, _Running
+from boards.amd.cp.engine_types import Host
+from boards.amd.cp.engines import Engines, _Running
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
-from boards.amd.world import BoardWorld
+from boards.machine import clock
 from drivers.amd.device import AmdDevice
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.patience import HANG_S
 from drivers.base.errors import DeviceError, DeviceTimeout, Hang

@@ -14,11 +14,12 @@ import pytest
 
 from boards.amd.machine import Options, open_board
 from drivers.amd.aql_ring import SLOTS
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.base.contracts import Param
 from drivers.base.errors import BadArgument, DeviceFault, Hang
 from drivers.world.foreign import ForeignWorld
-from queues import amd_words, aql, pm4, sdma
+from queues.amd import aql, pm4, sdma
+from queues.amd import words as amd_words
 from tests.boards.driver_harness import add, get, open_on, put
 from tests.reliability import amd_trouble as t
 from tests.reliability.amd_scene import let_go, work

@@ -12,9 +12,9 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import another_process
-from boards.amd.world import BoardWorld
-from drivers.amd import kfd_abi
+from drivers.amd.kfd import abi as kfd_abi
 from drivers.base.errors import DeviceError
 from drivers.world.faulty import Fault, FaultyWorld, sweep
 from drivers.world.foreign import ForeignWorld

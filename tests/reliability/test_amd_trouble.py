@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from boards.amd.machine import open_board
-from drivers.amd.kfd_session import close_session
+from drivers.amd.kfd.session import close_session
 from drivers.base.errors import (
     DeviceError,
     DeviceFault,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boards.amd.pci.default_page import MARK
-from boards.amd.pool import FilePool, Pool
+from boards.machine.pool import FilePool, Pool
 from drivers.amd.pci.layout import DUMMY_PAGE
 from drivers.base.errors import DeviceFault
 from tests.boards.driver_harness import kernel, open_over_pci

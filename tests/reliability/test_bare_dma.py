@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
 from drivers.base.errors import DeviceFault, Hang, Unsupported
 from tests.amd_table_walker import ADDRESS, VALID, Found, every

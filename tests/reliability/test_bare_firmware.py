@@ -11,7 +11,7 @@ import pytest
 from boards.amd.pci import payload
 from boards.amd.pci.firmware_set import FOLDER, MANIFEST, NAMES, world_files
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.opening import open_amd
 from drivers.base.errors import FirmwareRejected, MalformedInput, NotFound
 from drivers.choice import choose

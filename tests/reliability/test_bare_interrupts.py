@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 import drivers
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Use
 from drivers.base.errors import DeviceError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from boards.amd.pci.options import PciOptions
-from boards.amd.pci_sysfs import folder_of
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.sysfs import folder_of
+from boards.machine.pci.world import PciWorld
 from drivers.amd.pci.survey import candidates
 from drivers.base.errors import Denied, DeviceError, MalformedInput, OutOfMemory, Unsupported
 from drivers.choice import choose

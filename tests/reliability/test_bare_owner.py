@@ -14,7 +14,7 @@ import pytest
 from boards.amd.machine import Options
 from boards.amd.pci.vram import PciVram
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.memory import AmdBuffer
 from drivers.base.errors import OutOfMemory

@@ -16,8 +16,8 @@ from compilers import {module} as toolchain
 from drivers.base.errors import CompileError
 import llvmlite.binding
 faulthandler.enable()
-PLACES = "compilers/{module}.py", "compilers/llvm.py", "binding/module.py", "binding/targets.py", \\
-    "binding/newpassmanagers.py", "binding/context.py"
+PLACES = "compilers/{module}.py", "compilers/cpu/llvm.py", "binding/module.py", \\
+    "binding/targets.py", "binding/newpassmanagers.py", "binding/context.py"
 SOURCE = {source!r}
 left = None
 

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import tensor as xp
-from compilers import clang, pace
+from compilers.cpu import clang
+from compilers.lower import pace
 from drivers.base.errors import NotFound, UseAfterFree
 from drivers.cpu import CpuDevice
 from drivers.cpu.ring import Parked
-from queues import cpu_packets as packets
+from queues.cpu import packets
 from tensor import engine
 from tensor.executable import Runtime
 from tests.cpu_harness import both, int64s, kernel, open_device, read
@@ -121,8 +122,8 @@ print([True])
 INSIDE = """
 from drivers.cpu.device import CpuDevice
 from drivers.cpu.ring import CpuRing
-from queues.cpu import CpuQueue
-from queues.cpu_graph import CpuGraph
+from queues.cpu.queue import CpuQueue
+from queues.cpu.graph import CpuGraph
 from tensor import engine
 
 places = {

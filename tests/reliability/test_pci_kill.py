@@ -12,8 +12,8 @@ import atexit
 import pytest
 
 from boards.amd.pci_machine import another_process
-from boards.amd.pci_panel import Killed, Kind
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.panel import Killed, Kind
+from boards.machine.pci.world import PciWorld
 from drivers.claim.restoring import restore_all
 from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from boards.amd.pci import smu
-from boards.amd.pci_panel import Kind
+from boards.machine.pci.panel import Kind
 from drivers.base.errors import DeviceFault, DeviceGone, Hang, NotFound
 from tests.reliability.pci_scene import given_back, life, machine
 from tests.support import check

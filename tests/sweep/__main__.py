@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Final
 
-from boards.amd.pci_panel import Kind
+from boards.machine.pci.panel import Kind
 from tests.sweep.places import CHIPS, GRADES, KINDS, PLACES, Place, Plan
 from tests.sweep.results import ROOT, Results, problems, table
 from tests.sweep.task import Task, work

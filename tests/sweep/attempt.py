@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from boards.amd.pci_panel import Kind
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.panel import Kind
+from boards.machine.pci.world import PciWorld
 from drivers.base.errors import DeviceError
 from tests.reliability.amd_scene import let_go
 from tests.reliability.pci_scene import given_back, life

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from boards.amd.pci_panel import Kind
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.panel import Kind
+from boards.machine.pci.world import PciWorld
 from tests.reliability.pci_scene import logged, machine
 
 CHIPS: Final = ("gfx1100", "gfx1201", "gfx942")

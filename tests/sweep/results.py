@@ -9,7 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Final
 
-from boards.amd.pci_panel import Kind
+from boards.machine.pci.panel import Kind
 from tests.sweep.attempt import Outcome
 from tests.sweep.places import KINDS, Place, Plan
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from boards.amd.pci_panel import Kind
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.panel import Kind
+from boards.machine.pci.world import PciWorld
 from tests.sweep.words import registers_at
 
 WRITES: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.amd.pci_panel import Kind
+from boards.machine.pci.panel import Kind
 from tests.sweep.attempt import Outcome, Tries
 from tests.sweep.places import Place
 

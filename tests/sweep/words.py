@@ -11,8 +11,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from boards.amd.pci_panel import Kind
-from boards.amd.pci_world import PciWorld
+from boards.machine.pci.panel import Kind
+from boards.machine.pci.world import PciWorld
 from drivers.amd.pci.psp_ring import Command
 from drivers.amd.pci.smu import DIALECTS
 from drivers.base.errors import DeviceError, DeviceFault, Hang

@@ -12,13 +12,15 @@ import cffi
 import llvmlite.binding as llvm
 import numpy as np
 
-from compilers import clang, render_c, render_llvm
 from compilers import dtype as dt
-from compilers import llvm as llvm_toolchain
+from compilers.cpu import clang
+from compilers.cpu import llvm as llvm_toolchain
 from compilers.dtype import DType
 from compilers.index import Index, Var, var
 from compilers.index import const as index_const
 from compilers.ir import Expr, Kernel, Load, Loop, Ref, Store, Valid
+from compilers.render import c as render_c
+from compilers.render import llvm as render_llvm
 from tests.host_code import addresses
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from drivers.amd.chips import CHIPS, NAMES, Chip, Family, chip_of, target_name
 from drivers.base.errors import MalformedInput, Unsupported
-from queues import pm4, sdma
+from queues.amd import pm4, sdma
 from tests.support import check
 
 KERNEL = """

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from compilers import amd_comgr, amd_comgr_abi, amd_object, toolchains
+from compilers import toolchains
+from compilers.amd import code_object as amd_object
+from compilers.amd import comgr as amd_comgr
+from compilers.amd import comgr_abi as amd_comgr_abi
 from compilers.cache import Cache
 from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, NotFound, Unsupported
-from queues.amd_kernarg import ARG_KINDS
+from queues.amd.kernarg import ARG_KINDS
 from tests.amd_toolbox import needs_comgr
 from tests.c_compiler import any_compiler
 from tests.support import check

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from drivers.amd.chips import chip_of
-from drivers.amd.cwsr import SaveArea, save_area, save_waves
-from drivers.amd.topology import read_topology
+from drivers.amd.kfd.cwsr import SaveArea, save_area, save_waves
+from drivers.amd.kfd.topology import read_topology
 from drivers.base.errors import MalformedInput
 from tests.amd_trees import (
     GFX90A,

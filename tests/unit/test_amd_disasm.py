@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from compilers import amd_disasm, amd_llvm, amd_object, disasm
-from compilers.listing import Instruction, disassemble
+from compilers import disasm
+from compilers.amd import code_object as amd_object
+from compilers.amd import disasm as amd_disasm
+from compilers.amd import llvm as amd_llvm
+from compilers.objects.listing import Instruction, disassemble
 from drivers.base.contracts import Binary
 from drivers.base.errors import NotFound, Unsupported
 from tests import amd_kernels, amd_toolbox

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from drivers.base.errors import BadArgument, Unsupported
-from queues import pm4
-from queues.amd_aql import AqlLauncher, jump, jump_slots
-from queues.amd_launch import Kernel, Launcher, Packer, Scratch, Target, Words
+from queues.amd import pm4
+from queues.amd.aql_launch import AqlLauncher, jump, jump_slots
+from queues.amd.pm4_launch import Kernel, Launcher, Packer, Scratch, Target, Words
 from queues.decode import decode, decoder, words_of
 from queues.packet_layout import Packet
 from tests.support import check

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.amd.firmware import FirmwareSet, assemble, parse
-from drivers.amd.firmware_types import GfxFw, PspFw
+from drivers.amd.firmware.assemble import FirmwareSet, assemble, parse
+from drivers.amd.firmware.types import GfxFw, PspFw
 from drivers.base.errors import FirmwareRejected, MalformedInput, Unsupported
 from drivers.firmware import Entry, Image
 from tests import firmware_maker as maker

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from compilers import amd_llvm, amd_object
-from compilers.amd_intrinsics import unknown
-from compilers.amd_targets import TARGETS, amd_target
+from compilers.amd import code_object as amd_object
+from compilers.amd import llvm as amd_llvm
+from compilers.amd.intrinsics import unknown
+from compilers.amd.targets import TARGETS, amd_target
 from drivers.base.errors import CompileError, Unsupported
 from tests import amd_kernels, amd_toolbox
 from tests.support import check
@@ -250,7 +251,7 @@ def test_listed_intrinsics_compile(arch: str) -> None:
     shapes = [*SHAPES.items(), *OWN[arch].items()]
     sources = [user(shape, name) for shape, names in shapes for name in names.split()]
     program = f"""
-from compilers import amd_llvm, amd_object
+from compilers.amd import llvm as amd_llvm; from compilers.amd import code_object as amd_object
 for source in {sources!r}:
     print(source, flush=True)
     blob = amd_llvm.compile_object(source, {arch!r}, frozenset())

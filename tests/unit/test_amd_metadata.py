@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from compilers import amd_metadata, amd_msgpack
+from compilers.amd import metadata as amd_metadata
+from compilers.amd import msgpack as amd_msgpack
 from drivers.base.errors import MalformedInput
 from drivers.base.view import View
 from tests.support import check

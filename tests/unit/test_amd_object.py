@@ -6,14 +6,16 @@ import struct
 
 import pytest
 
-from compilers import amd_llvm, amd_object, binary, toolchains
-from compilers.amd_targets import TARGETS
+from compilers import binary, toolchains
+from compilers.amd import code_object as amd_object
+from compilers.amd import llvm as amd_llvm
+from compilers.amd.targets import TARGETS
 from compilers.cache import Cache
 from drivers.amd.chips import CHIPS
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
-from queues.amd_kernarg import ARG_KINDS
-from queues.amd_registers import REGISTERS
+from queues.amd.kernarg import ARG_KINDS
+from queues.amd.registers import REGISTERS
 from tests import amd_kernels, amd_toolbox
 from tests.support import check
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from drivers.amd.kfd_iface import chosen
-from drivers.amd.look import look
-from drivers.amd.offers import kfd_offers
+from drivers.amd.kfd.iface import chosen
+from drivers.amd.kfd.offers import kfd_offers
+from drivers.amd.tools.look import look
 from drivers.base.errors import NotFound, Unsupported
 from drivers.base.offer import Offer
 from tests.amd_trees import GFX942_PARTITION, IP, ROOT, Files, ip_files, link, machine

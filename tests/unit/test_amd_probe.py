@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from drivers.amd.kfd_iface import chosen
-from drivers.amd.look import denied
+from drivers.amd.kfd.iface import chosen
 from drivers.amd.probe import main
+from drivers.amd.tools.look import denied
 from drivers.base.errors import Denied, NotFound
 from drivers.registry import KINDS_BY_NAME
 from tests.amd_trees import (

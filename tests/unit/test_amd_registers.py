@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from drivers.base.errors import BadArgument
-from queues.amd_registers import REGISTERS
+from queues.amd.registers import REGISTERS
 from tests.support import check
 
 EXPECTED = json.loads((Path(__file__).parents[1] / "data" / "amd_registers.json").read_text())

@@ -9,10 +9,11 @@ import struct
 import pytest
 
 from boards.amd.pci_machine import MachineOptions
-from drivers.amd import gpu_metrics, regs, sensors, smi
+from drivers.amd import regs, smi
 from drivers.amd.pci import boot, smu_metrics
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.readings import Readings
+from drivers.amd.tools import gpu_metrics, sensors
+from drivers.amd.tools.readings import Readings
 from drivers.base.errors import BadArgument, MalformedInput, NotFound, Unsupported
 from drivers.world.foreign import ForeignWorld
 from tests.amd_bare import firmware, identified, open_pci_board, quiet

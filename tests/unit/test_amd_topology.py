@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from drivers.amd.chips import CHIPS
-from drivers.amd.discovery import HwId, check_chip, read_ip_blocks, usable
-from drivers.amd.look import look
-from drivers.amd.nodes import CACHE_DATA, CACHE_GPU
-from drivers.amd.topology import read_caches, read_topology
+from drivers.amd.kfd.discovery import HwId, check_chip, read_ip_blocks, usable
+from drivers.amd.kfd.nodes import CACHE_DATA, CACHE_GPU
+from drivers.amd.kfd.topology import read_caches, read_topology
+from drivers.amd.tools.look import look
 from drivers.base.errors import Busy, MalformedInput, NotFound, Unsupported
 from tests.amd_trees import (
     GFX90A,

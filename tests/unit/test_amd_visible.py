@@ -9,8 +9,8 @@ import json
 
 import pytest
 
+from drivers.amd.kfd.visible import select
 from drivers.amd.probe import probe as amd_probe
-from drivers.amd.visible import select
 from drivers.choice import choose, visible_amd
 from drivers.default import explain, settle
 from drivers.doctor import run as doctor

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drivers.base.errors import BadArgument
-from queues import aql
+from queues.amd import aql
 from tests.packet_golden import Golden
 from tests.packet_golden_aql import AQL
 

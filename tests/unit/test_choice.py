@@ -15,7 +15,7 @@ from tests.support import check
 ROOT = Path(__file__).parents[2]
 READS = re.compile(r"""environ(?:\.get\(|\[)\s*["'](\w+)|\b(getenv|expanduser|expandvars)\(""")
 SEARCH_PATHS = {
-    "compilers/clang.py": ["PATH"],
+    "compilers/cpu/clang.py": ["PATH"],
     "drivers/machine/system.py": ["LD_LIBRARY_PATH", "PATH"],
 }
 """Where programs and libraries are looked for as the system does it."""

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compilers import clang, elf
 from compilers.cache import Cache
-from compilers.targets import target
+from compilers.cpu import clang
+from compilers.cpu.targets import target
+from compilers.objects import elf
 from compilers.toolchains import compile_source
 from drivers.base.errors import CompileError, NotFound, Unsupported
 from drivers.cpu.program import map_image

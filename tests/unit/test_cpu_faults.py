@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import drivers
-from compilers.cpu_firmware import firmware
+from compilers.cpu.firmware import firmware
 from drivers.base.contracts import Binary, Firmware, Fixup, Region, World
 from drivers.base.errors import BadArgument, DeviceError, Hang
 from drivers.base.undo import Undo, run_all

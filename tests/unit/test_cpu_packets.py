@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.base.errors import MalformedInput
-from queues import cpu_packets as packets
+from queues.cpu import packets
 from tests.support import check
 
 WORD = st.integers(0, 2**64 - 1)

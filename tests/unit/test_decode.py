@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivers.base.errors import MalformedInput, NotFound, Unsupported
-from queues import aql, pm4, sdma
+from queues.amd import aql, pm4, sdma
 from queues.decode import LIMIT_BYTES, decode, decoder, dump, listing, main, run, words_of
 from queues.packet_layout import Layout, Packet
 from tests.packet_golden import Golden

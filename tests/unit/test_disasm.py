@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compilers import cache, disasm
-from compilers.listing import disassemble, render
+from compilers.objects.listing import disassemble, render
 from drivers.base.contracts import Binary, Fixup
 from drivers.base.errors import Unsupported
 from tests.support import check

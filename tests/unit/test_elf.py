@@ -9,7 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from compilers import elf, elf_aarch64, elf_x86_64, llvm
+from compilers.cpu import llvm
+from compilers.objects import elf, elf_aarch64, elf_x86_64
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
 from drivers.cpu.program import map_image

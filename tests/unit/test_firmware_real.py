@@ -8,8 +8,8 @@ import zlib
 
 import pytest
 
-from drivers.amd.firmware import assemble
-from drivers.amd.firmware_types import PspFw
+from drivers.amd.firmware.assemble import assemble
+from drivers.amd.firmware.types import PspFw
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
 from drivers.firmware import Image, amd_manifest, load

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from compilers import elf, llvm
-from compilers.listing import disassemble
-from compilers.targets import TARGETS, target
+from compilers.cpu import llvm
+from compilers.cpu.targets import TARGETS, target
+from compilers.objects import elf
+from compilers.objects.listing import disassemble
 from drivers.base.errors import CompileError, MalformedInput, Unsupported
 from tests.support import check
 

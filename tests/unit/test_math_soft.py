@@ -11,7 +11,7 @@ import pytest
 
 from compilers import dtype as dt
 from compilers.ir import Expr
-from compilers.math_soft import SOFT
+from compilers.math.soft import SOFT
 from tests.support import check
 
 Array = np.ndarray[Any, Any]

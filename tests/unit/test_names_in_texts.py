@@ -41,7 +41,7 @@ NOT_OURS = {"pytest": "tests/conftest.py"}
 """Modules of others, and where their options of ours are."""
 COMPUTED = {"queues/decode.py": {"pm4", "sdma", "aql"}}
 """Options whose names are no literals."""
-SHARED = {"drivers/amd/board_option.py"}
+SHARED = {"drivers/board_option.py"}
 """Where several commands have options from."""
 
 

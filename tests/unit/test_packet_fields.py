@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from queues import aql, pm4, sdma
+from queues.amd import aql, pm4, sdma
 from queues.packet_layout import WORD_MAX, Field, Layout
 from tests.support import check
 

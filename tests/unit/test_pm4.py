@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from drivers.base.errors import BadArgument, Unsupported
-from queues import pm4
+from queues.amd import pm4
 from tests.packet_golden import Golden
 from tests.packet_golden_pm4 import PM4
 from tests.support import check

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drivers.base.contracts import Param
 from drivers.base.errors import BadArgument, Hang, MalformedInput, Unsupported, UseAfterFree
 from drivers.cpu import CpuDevice
-from queues import cpu_packets as packets
+from queues.cpu import packets
 from tests.cpu_harness import both, int64s, kernel, open_device, read
 from tests.support import check
 

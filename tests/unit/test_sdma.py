@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from drivers.base.errors import BadArgument, Unsupported
-from queues import sdma
-from queues.amd_copy import ReadyCopy
+from queues.amd import sdma
+from queues.amd.copy_queue import ReadyCopy
 from tests.packet_golden import Golden
 from tests.packet_golden_sdma import SDMA
 from tests.support import check

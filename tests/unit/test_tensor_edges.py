@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensor as xp
-from compilers.render_c_ops import literal_text
+from compilers.render.c_ops import literal_text
 from tests.support import check
 
 NAN, EIGHT = float("nan"), np.array([0, 1, 2, 127, 128, 255], np.uint8)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
-from boards.amd.engine_types import Chip
+from boards.amd.cp.engine_types import Chip
 from boards.amd.hardware import Hardware
-from boards.amd.pci.delays import Delays
-from boards.amd.pci.function import BusMaster
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci.register_file import Block, RegisterFile
 from boards.amd.pci.vram import PciVram
-from boards.amd.pool import Pool
+from boards.machine.pci.delays import Delays
+from boards.machine.pci.function import BusMaster
+from boards.machine.pool import Pool
 
 
 class Nowhere:

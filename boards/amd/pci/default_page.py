@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from boards.amd.pci.vm_hub import VmHub
-from boards.amd.pool import Pool
+from boards.machine.pool import Pool
 
 MARK = bytes.fromhex("fa017edd00c0ffee")
 """What a store leaves there: its own bytes are not known here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from boards.amd.engine_types import Chip
+from boards.amd.cp.engine_types import Chip
 from boards.amd.pci.ip_blocks import IpBlock, ip_blocks
 
 # src: include/discovery.h; amdgpu_discovery.h DISCOVERY_TMR_OFFSET, DISCOVERY_TMR_SIZE

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from boards.amd.chip_data import CHIPS, Numbers
-from boards.amd.engine_types import Version
+from boards.amd.cp.engine_types import Version
 from boards.amd.pci.firmware_file import Made
 from boards.amd.pci.firmware_maker import imu, old_cp, p2s, psp, rlc, rs64, sdma, smu
 from boards.amd.pci.psp_names import PARTS

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from functools import cached_property
 
 from boards.amd.chip import chip as chip_by_name
-from boards.amd.clock import Clock
-from boards.amd.engine_types import Chip
+from boards.amd.cp.engine_types import Chip
 from boards.amd.hardware import Finding, Hardware
 from boards.amd.pci import discovery_binary
 from boards.amd.pci.board import Board
-from boards.amd.pci.config_space import ConfigSpace
 from boards.amd.pci.doorbells import Doorbells
-from boards.amd.pci.function import Bar, BusMaster
 from boards.amd.pci.graphics import Graphics
 from boards.amd.pci.harvest import Harvest
 from boards.amd.pci.ip_blocks import AIDS_942, IpBlock, ip_blocks
@@ -23,6 +20,9 @@ from boards.amd.pci.psp import Psp
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.register_table import Table, table
 from boards.amd.pci.smu import SmuController
+from boards.machine.clock import Clock
+from boards.machine.pci.config_space import ConfigSpace
+from boards.machine.pci.function import Bar, BusMaster
 
 VRAM_BAR, DOORBELL_BAR, REGISTER_BAR = 0, 2, 5
 _DOORBELL_LOG2, _REGISTER_LOG2 = {"gfx9": 21}, {"gfx9": 21, "gfx11": 20, "gfx12": 19}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.amd.engine_types import QueueSpec
+from boards.amd.cp.engine_types import QueueSpec
 from boards.amd.pci.grbm import Queue
 from boards.amd.pci.queue_host import mapped
 from boards.amd.pci.register_file import Block

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 
-from boards.amd.pages import PAGE_SHIFT, SYSTEM, WRITEABLE, Format, Leaf
+from boards.amd.memory.pages import PAGE_SHIFT, SYSTEM, WRITEABLE, Format, Leaf
+from boards.amd.memory.tlb import Run, Tlb
 from boards.amd.pci.page_walk import Walker
-from boards.amd.pool import Pool
-from boards.amd.tlb import Run, Tlb
-from boards.amd.wave_types import Addresses, Array
+from boards.amd.wave.types import Addresses, Array
+from boards.machine.pool import Pool
 
 _PAGE_BYTES = 1 << PAGE_SHIFT
 Decode = Callable[[int, int, bool], tuple[Pool, int] | None]

@@ -10,8 +10,8 @@ import numpy as np
 from boards.amd.pci.board import Board
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.vm_hub import VmHub
-from boards.amd.pool import Pool
-from boards.amd.wave_types import MemoryFault
+from boards.amd.wave.types import MemoryFault
+from boards.machine.pool import Pool
 
 ENTRY_BYTES = 32
 _WORD_BITS, _WORD = 32, 0xFFFF_FFFF

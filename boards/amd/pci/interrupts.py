@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from boards.amd.engine_types import PacketFault
+from boards.amd.cp.engine_types import PacketFault
 from boards.amd.pci.board import Board
 from boards.amd.pci.ih import Entry, Ih
 from boards.amd.pci.vm_faults import CPC, MM_SDMA0, SDMA0, SQC_CODE, TCP, FaultRegisters
-from boards.amd.wave_types import WaveFault
+from boards.amd.wave.types import WaveFault
 
 # src: include/soc15_ih_clientid.h; gfx11 and later call the graphics block's client 0x0a
 _VMC, _GRBM_CP, _GFX, _UTCL2 = 0x12, 0x14, 0x0A, 0x1B

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.amd.engine_types import Chip, Version
+from boards.amd.cp.engine_types import Chip, Version
 
 # src: include/soc15_hw_ip.h *_HWID
 HW_IDS = {

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boards.amd.pages import ADDRESS_MASK, INDEX_BITS, PAGE_SHIFT, SYSTEM, VALID, Format, Leaf
-from boards.amd.wave_types import Array
+from boards.amd.memory.pages import (
+    ADDRESS_MASK,
+    INDEX_BITS,
+    PAGE_SHIFT,
+    SYSTEM,
+    VALID,
+    Format,
+    Leaf,
+)
+from boards.amd.wave.types import Array
 
 _BLOCK = 512
 """Entries of the last level that are looked at together, for runs of alike ones."""
@@ -52,7 +60,7 @@ ReadTable = Callable[[int, bool, int, int], Array | None]
 
 
 class Walker:
-    """Walks the tables of one context, as `boards.amd.tlb.Tlb` asks for it."""
+    """Walks the tables of one context, as `boards.amd.memory.tlb.Tlb` asks for it."""
 
     def __init__(self, fmt: Format, read: ReadTable, find: Callable[[str, str], None]) -> None:
         self.format, self._read, self._find = fmt, read, find

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from boards.amd.engine_types import Version
+from boards.amd.cp.engine_types import Version
 
 # src: amdgpu_psp.h enum psp_bootloader_cmd; the order of psp_hw_start() in amdgpu_psp.c
 STAGES: Mapping[int, str] = {

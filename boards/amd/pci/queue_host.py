@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from boards.amd.engine_types import Chip, QueueEngines, QueueSpec
+from boards.amd.cp.engine_types import Chip, QueueEngines, QueueSpec
 from boards.amd.pci.board import Board
 from boards.amd.pci.vm_hub import VmHub
-from boards.amd.wave_types import MemoryFault
+from boards.amd.wave.types import MemoryFault
 
 _MAX_ROUNDS = 1 << 16
 _POINTER_BYTES = 8

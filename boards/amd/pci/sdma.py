@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from boards.amd.engine_types import QueueSpec
+from boards.amd.cp.engine_types import QueueSpec
 from boards.amd.pci.board import Board
 from boards.amd.pci.interrupts import Interrupts
 from boards.amd.pci.queue_host import Live, QueueHost, Queues, mapped

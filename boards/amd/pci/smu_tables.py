@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from boards.amd.engine_types import Chip, Version
+from boards.amd.cp.engine_types import Chip, Version
 
 _FOLDER = Path(__file__).parent / "smu_data"
 

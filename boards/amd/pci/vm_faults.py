@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.amd.pages import EXECUTABLE, READABLE, SYSTEM, WRITEABLE
+from boards.amd.memory.pages import EXECUTABLE, READABLE, SYSTEM, WRITEABLE
 from boards.amd.pci.default_page import DefaultPage
 from boards.amd.pci.page_walk import DIRECTORY, PAGE, RANGE
 from boards.amd.pci.vm_hub import VmHub

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from boards.amd.pages import FORMATS, MTYPE_UC, READABLE, VALID, WRITEABLE, Format, Leaf
+from boards.amd.memory.pages import FORMATS, MTYPE_UC, READABLE, VALID, WRITEABLE, Format, Leaf
+from boards.amd.memory.space import AgentSpace, Shared
 from boards.amd.pci.board import Board
 from boards.amd.pci.hub_tlb import HubTlb
 from boards.amd.pci.page_walk import RANGE, Context, Missing, Walker
 from boards.amd.pci.register_file import Block
-from boards.amd.pool import Pool
-from boards.amd.space import AgentSpace, Shared
-from boards.amd.wave_types import Array
+from boards.amd.wave.types import Array
+from boards.machine.pool import Pool
 
 VMIDS = 16
 _FB_SHIFT, _SYSTEM_SHIFT, _PAGE_SHIFT = 24, 18, 12

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boards.amd import host
-from boards.amd.pool import Vram, poison
+from boards.machine import host
+from boards.machine.pool import Vram, poison
 
 _PAGE_SHIFT = 12
 _CHUNK_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.chips import Chip
-from drivers.amd.firmware import FirmwareSet
+from drivers.amd.firmware.assemble import FirmwareSet
 from drivers.amd.pci import discovery, gfx, gmc, ih, nbio, ownership, psp, record, sdma, smu, units
 from drivers.amd.pci.bus import RegisterBus
 from drivers.amd.pci.gpu import BareGpu

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from drivers.amd.chips import Chip
-from drivers.amd.nodes import GpuNode
+from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpTable
 from drivers.amd.pci.layout import Place

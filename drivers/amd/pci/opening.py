@@ -9,7 +9,7 @@ from typing import Final
 from drivers.amd.chips import CHIPS as ALL_CHIPS
 from drivers.amd.chips import Chip
 from drivers.amd.claim_chips import CHIPS, known
-from drivers.amd.firmware import FirmwareSet, assemble
+from drivers.amd.firmware.assemble import FirmwareSet, assemble
 from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import PageTable

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from drivers.amd.firmware import FirmwareSet
-from drivers.amd.firmware_types import PspFw
+from drivers.amd.firmware.assemble import FirmwareSet
+from drivers.amd.firmware.types import PspFw
 from drivers.amd.pci import psp_bootloader
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.amd.firmware import FirmwareSet
-from drivers.amd.firmware_header import Part
-from drivers.amd.firmware_types import PspFw
+from drivers.amd.firmware.assemble import FirmwareSet
+from drivers.amd.firmware.header import Part
+from drivers.amd.firmware.types import PspFw
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import MIB, PSP_STAGES, Place

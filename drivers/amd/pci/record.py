@@ -10,7 +10,7 @@ from hashlib import sha256
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from drivers.amd.firmware import FirmwareSet
+from drivers.amd.firmware.assemble import FirmwareSet
 from drivers.amd.pci.layout import RECORD
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from drivers.amd.pci import smu
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.registers import Version
-from drivers.amd.readings import Readings
+from drivers.amd.tools.readings import Readings
 from drivers.base.view import View
 
 _BUSY_PERCENT: Final = 15

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from drivers.amd.chips import Chip
-from drivers.amd.nodes import HEAP_VRAM_PRIVATE, HEAP_VRAM_PUBLIC, GpuNode, MemoryBank
+from drivers.amd.kfd.nodes import HEAP_VRAM_PRIVATE, HEAP_VRAM_PUBLIC, GpuNode, MemoryBank
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpTable

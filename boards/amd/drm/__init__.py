@@ -1,0 +1,1 @@
+"""The render node of a board, as libdrm_amdgpu asks it."""

@@ -1,0 +1,1 @@
+"""The kernel's compute interface of a board: /dev/kfd, its events, memory and sysfs."""

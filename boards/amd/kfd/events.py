@@ -1,0 +1,237 @@
+"""Events of a KFD process: created, set by interrupts, waited for.
+
+src: amdkfd/kfd_events.c
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+
+from boards.amd.kfd import types as k
+from boards.amd.wave.types import Array
+from boards.machine import host
+from boards.machine.clock import Clock
+
+SIGNAL_LIMIT = 4096
+"""src: kfd_ioctl.h KFD_SIGNAL_EVENT_LIMIT"""
+_FIRST_NONSIGNAL = (0x7FFFFFFF >> 1) + 1
+_UNSIGNALED = (1 << 64) - 1
+_OLD_SLOTS = 256
+"""src: allocate_event_notification_slot(): of a page that user space has not brought"""
+_ENDLESS, _LONGEST_MS = 0xFFFFFFFF, 0x7FFFFFFF
+_TICK_MS, _NS_PER_MS = 4, 1_000_000
+"""src: Debian's and Ubuntu's kernels: CONFIG_HZ is 250"""
+_MAX_WAIT_EVENTS = 1 << 16
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """One event; `data` is what a waiter gets of a memory or hardware exception."""
+
+    event_id: int
+    kind: int
+    auto_reset: bool
+    signaled: bool = False
+    age: int = 1
+    data: bytes = b""
+    waiters: list[Waiter] = field(default_factory=list)
+
+    def set(self) -> None:
+        """src: set_event()"""
+        self.signaled = not self.auto_reset or not self.waiters
+        self.age += 1
+        for waiter in self.waiters:
+            waiter.activated = True
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """One entry of a WAIT_EVENTS call."""
+
+    event: Event
+    activated: bool
+    wants_age: bool
+
+
+class Events:
+    """All events of a process, and the page that their slots lie in."""
+
+    def __init__(self, clock: Clock, pump: Callable[[], bool]) -> None:
+        self._clock, self._pump = clock, pump
+        self._events: dict[int, Event] = {}
+        self._slots: Array | None = None
+        self._limit = 0
+        self.page_handle = 0
+        self.slept = self.timed_out = 0
+        """Calls that had to wait, and those among them that no event ended."""
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def has_page(self) -> bool:
+        """Whether there is an event page, the process's or the kernel's own."""
+        return self._slots is not None
+
+    def set_page(self, slots: Array, handle: int) -> None:
+        """src: kfd_event_page_set(). Raises: OSError EINVAL."""
+        if len(slots) < SIGNAL_LIMIT:
+            raise OSError(errno.EINVAL, "the event page is too small")
+        slots[:SIGNAL_LIMIT] = _UNSIGNALED
+        self._slots, self._limit, self.page_handle = slots, len(slots), handle
+
+    def create(self, kind: int, auto_reset: bool) -> Event:
+        """src: kfd_event_create(). Raises: OSError ENOSPC."""
+        if kind in (k.EVENT_SIGNAL, k.EVENT_DEBUG):
+            if self._slots is None:  # a page of the kernel's own, which no GPU reaches
+                self._slots, self._limit = np.full(SIGNAL_LIMIT, _UNSIGNALED, np.uint64), _OLD_SLOTS
+            free = (n for n in range(1, min(self._limit, SIGNAL_LIMIT)) if n not in self._events)
+            event_id = next(free, 0)
+            if not event_id:
+                raise OSError(errno.ENOSPC, "no slot for a signal event")
+            self._slots[event_id] = _UNSIGNALED
+        else:
+            taken = (e for e in self._events if e >= _FIRST_NONSIGNAL)
+            event_id = max(taken, default=_FIRST_NONSIGNAL - 1) + 1
+        event = Event(event_id, kind, auto_reset)
+        self._events[event_id] = event
+        return event
+
+    def find(self, event_id: int) -> Event:
+        """Raises: OSError EINVAL."""
+        event = self._events.get(event_id)
+        if event is None:
+            raise OSError(errno.EINVAL, f"no event {event_id}")
+        return event
+
+    def destroy(self, event_id: int) -> None:
+        """src: kfd_event_destroy()"""
+        del self._events[self.find(event_id).event_id]
+
+    def signal(self, event_id: int, *, value: bool) -> None:
+        """SET_EVENT and RESET_EVENT: of signal events alone."""
+        event = self.find(event_id)
+        if event.kind != k.EVENT_SIGNAL:
+            raise OSError(errno.EINVAL, "only signal events are set by the processor")
+        if value:
+            event.set()
+        else:
+            event.signaled = False
+
+    def interrupt(self, context_id: int) -> bool:
+        """src: kfd_signal_event_interrupt(). Returns whether anything was set."""
+        if self._slots is None:
+            return False
+        event = None
+        if 0 < context_id < SIGNAL_LIMIT and int(self._slots[context_id]) != _UNSIGNALED:
+            event = self._events.get(context_id)
+        found = [event] if event is not None else self._signaled()
+        for one in found:
+            self._slots[one.event_id] = _UNSIGNALED
+            one.set()
+        return bool(found)
+
+    def _signaled(self) -> list[Event]:
+        """The kernel's search through all slots when an id says nothing."""
+        slots = self._slots
+        if slots is None:
+            return []
+        kinds = (k.EVENT_SIGNAL, k.EVENT_DEBUG)
+        return [
+            event
+            for event_id, event in self._events.items()
+            if event.kind in kinds and int(slots[event_id]) != _UNSIGNALED
+        ]
+
+    def raise_all(self, kind: int, data: bytes) -> int:
+        """Set every event of a kind, with its data; returns how many there are."""
+        found = [event for event in self._events.values() if event.kind == kind]
+        for event in found:
+            event.data = data
+            event.set()
+        return len(found)
+
+    def wait(self, args: SimpleNamespace) -> None:
+        """WAIT_EVENTS. src: kfd_wait_on_events(). Raises: OSError."""
+        args.wait_result = k.WAIT_FAIL
+        if args.num_events > _MAX_WAIT_EVENTS:
+            raise OSError(errno.ENOMEM, "too many events")
+        nbytes = args.num_events * k.EVENT_DATA_BYTES
+        memory = host.user_bytes(args.events_ptr, nbytes) if nbytes else memoryview(b"")
+        waiters: list[Waiter] = []
+        try:
+            entries = range(0, nbytes, k.EVENT_DATA_BYTES)
+            waiters.extend(self._waiter(memory[at : at + k.EVENT_DATA_BYTES]) for at in entries)
+            done = self._wait_for(waiters, bool(args.wait_for_all), args.timeout)
+        finally:
+            for waiter in waiters:
+                if waiter in waiter.event.waiters:
+                    waiter.event.waiters.remove(waiter)
+        if done:
+            _copy_data(waiters, memory)
+        args.wait_result = k.WAIT_COMPLETE if done else k.WAIT_TIMEOUT
+
+    def _waiter(self, data: memoryview) -> Waiter:
+        """src: init_event_waiter()"""
+        (event_id,) = struct.unpack_from("<I", data, k.EVENT_ID_OFFSET)
+        (age,) = struct.unpack_from("<Q", data, 0)
+        event = self.find(event_id)
+        waiter = Waiter(event, event.signaled, False)
+        event.signaled = event.signaled and not event.auto_reset
+        if event.kind == k.EVENT_SIGNAL and age:
+            waiter.wants_age = True
+            waiter.activated = waiter.activated or event.age != age
+        if not waiter.activated:
+            event.waiters.append(waiter)
+        return waiter
+
+    def _wait_for(self, waiters: list[Waiter], every: bool, timeout_ms: int) -> bool:
+        """Whether the condition came true; time passes at once when nothing can make it so."""
+
+        def met() -> bool:
+            states = [waiter.activated for waiter in waiters]
+            return all(states) if every or not states else any(states)
+
+        if met():
+            return True
+        if timeout_ms:
+            self._pump()
+        if met() or not timeout_ms:
+            return met()
+        if timeout_ms == _ENDLESS:
+            raise OSError(errno.EINTR, "waiting for ever for what cannot come")
+        self.slept += 1
+        until_ns = self._clock.now_ns() + _ticks(timeout_ms) * _TICK_MS * _NS_PER_MS
+        while self._clock.skip_to(until_ns):
+            self._pump()
+            if met():
+                return True
+        self._pump()
+        self.timed_out += not met()
+        return met()
+
+
+def _ticks(timeout_ms: int) -> int:
+    """How many ticks of the kernel's timer a sleep takes that nothing ends.
+
+    src: user_timeout_to_jiffies(): msecs_to_jiffies(), which rounds up, and one more
+    """
+    return -(-min(timeout_ms, _LONGEST_MS) // _TICK_MS) + 1
+
+
+def _copy_data(waiters: list[Waiter], memory: memoryview) -> None:
+    """src: copy_signaled_event_data()"""
+    for number, waiter in enumerate(waiters):
+        if not waiter.activated:
+            continue
+        data = waiter.event.data
+        if waiter.wants_age:
+            data = struct.pack("<Q", waiter.event.age)
+        start = number * k.EVENT_DATA_BYTES
+        memory[start : start + len(data)] = data

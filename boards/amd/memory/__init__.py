@@ -1,0 +1,1 @@
+"""A GPU's view of memory: page tables, cached translations, caches."""

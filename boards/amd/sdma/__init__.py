@@ -1,0 +1,1 @@
+"""The copy engines of a board, and their packets."""

@@ -1,0 +1,179 @@
+"""Who touched which bytes of LDS, and since which barrier: races and reads of what nobody wrote.
+
+Reads are only noted: most of them a barrier makes harmless before anybody writes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from boards.amd.wave.state import Waves
+from boards.amd.wave.types import Array
+
+_NEVER, _MANY = -1, -2
+_NOTES = 64
+"""Reads that may wait to be looked at."""
+DWORD = np.array([15], np.uint8)
+"""All four bytes of a dword, a bit each."""
+Found = Callable[[str, int], None]
+"""Report a kind of finding and the wave, counted from the first of the chunk."""
+
+
+class _Note(NamedTuple):
+    """A read: LDS dwords, which of their bytes, flat lane positions, the waves, barriers signalled
+    and waited for."""
+
+    word: Array
+    octets: Array
+    lanes: Array
+    waves: Array
+    epoch: Array
+    waited: Array
+
+
+class Last:
+    """Who touched each dword last: the wave, the barriers it had signalled, which bytes."""
+
+    def __init__(self, size: int, groups: int) -> None:
+        self.wave = np.full(size, _NEVER, np.int32)
+        self.epoch = np.full(size, _NEVER, np.int32)
+        self.octets = np.zeros(size, np.uint8)
+        self.group = np.full(groups, _NEVER)
+        """The latest epoch of any access of a workgroup."""
+
+    def enter(self, word: Array, wave: Array, epoch: Array, octets: Array) -> Array:
+        """Note an access; those whose bytes another wave touched in the same step."""
+        held = octets
+        if octets is not DWORD:
+            same = (self.wave[word] == wave) & (self.epoch[word] == epoch)
+            held = octets | np.where(same, self.octets[word], np.uint8(0))
+        self.wave[word], self.epoch[word] = wave, epoch
+        lost: Array = self.wave[word] != wave
+        if octets is DWORD:
+            self.octets[word] = octets
+            return lost
+        self.octets[word] = 0
+        np.bitwise_or.at(self.octets, word[~lost], held[~lost])
+        return np.asarray(lost & (self.octets[word] & octets != 0))
+
+    def since(self, word: Array, waited: Array, wave: Array, octets: Array) -> Array:
+        """Where another wave touched the same bytes, with no barrier in between."""
+        late: Array = (self.epoch[word] >= waited) & (self.wave[word] != wave)
+        return np.asarray(late & (self.octets[word] & octets != 0)) if late.any() else late
+
+    def put_off(self, wave: int, epoch: int, group: int) -> None:
+        """What a wave did before its last barrier happens after it."""
+        self.epoch[(self.wave == wave) & (self.epoch == epoch)] = epoch + 1
+        self.group[group] = max(int(self.group[group]), epoch + 1)
+
+
+class Races:
+    """The last writer and reader of every dword, with the barriers they had signalled.
+
+    An access is ordered after those that came before a barrier its wave has waited for. `octets`
+    are the bytes touched, a bit each; DWORD for all.
+    """
+
+    def __init__(self, w: Waves) -> None:
+        self._lanes, self._per_group = w.lanes, w.waves_per_group
+        self.signals = np.zeros(w.count, np.int64)
+        """Barriers that each wave has signalled, and (next) those it has waited for."""
+        self.waits = np.zeros(w.count, np.int64)
+        size, groups = len(w.lds), w.count // w.waves_per_group
+        self._written = np.zeros(size, np.uint8)
+        self._complete = self._fresh = False
+        self._writes, self._reads = Last(size, groups), Last(size, groups)
+        self._notes: list[_Note] = []
+
+    def signal(self, waves: Array, late: Array) -> None:
+        """Waves arrive at their barrier; what those in `late` did may happen after it."""
+        for wave in waves[late]:
+            self._look()
+            group = int(wave) // self._per_group
+            for last in (self._writes, self._reads):
+                last.put_off(int(wave), int(self.signals[wave]), group)
+        self.signals[waves] += 1
+
+    def mark(self, word: Array, octets: Array = DWORD) -> None:
+        """Dwords that an atomic wrote; atomics do not race: an atomic load is a plain one."""
+        if octets is DWORD:
+            self._written[word] = octets
+        else:
+            np.bitwise_or.at(self._written, word, octets)
+        self._fresh = True
+
+    def read(self, waves: Array, word: Array, octets: Array, index: Array, found: Found) -> None:
+        """Lanes at flat positions `index` of `waves` read LDS dwords `word`."""
+        if not self._all_written():
+            blank = octets & ~self._written[word] != 0
+            if blank.any():
+                found("unwritten LDS", int(waves[index[int(np.argmax(blank))] // self._lanes]))
+        if self._per_group == 1:
+            return
+        groups = waves // self._per_group
+        epoch, waited = self.signals[waves], self.waits[waves]
+        if (self._writes.group[groups] >= waited).any():
+            self._clash(waves, word, octets, index, self._writes, found)
+        np.maximum.at(self._reads.group, groups, epoch)
+        if len(self._notes) >= _NOTES:
+            self._look()
+        self._notes.append(_Note(word, octets, index, waves, epoch, waited))
+
+    def write(self, waves: Array, word: Array, octets: Array, index: Array, found: Found) -> None:
+        """Lanes at flat positions `index` of `waves` write LDS dwords `word`."""
+        self.mark(word, octets)
+        if self._per_group == 1:
+            return
+        groups = waves // self._per_group
+        waited = self.waits[waves]
+        if (self._writes.group[groups] >= waited).any():
+            self._clash(waves, word, octets, index, self._writes, found)
+        if (self._reads.group[groups] >= waited).any():
+            self._look()
+            self._clash(waves, word, octets, index, self._reads, found)
+        row = self._rows(waves, index)
+        epoch = self.signals[waves]
+        lost = self._writes.enter(word, waves[row], epoch[row], octets)
+        if lost.any():
+            found("LDS race", int(waves[row[int(np.argmax(lost))]]))
+        np.maximum.at(self._writes.group, groups, epoch)
+
+    def _all_written(self) -> bool:
+        """Whether no byte is blank any more; the padding behind the last dword stays so."""
+        if self._fresh and not self._complete:
+            self._complete, self._fresh = bool((self._written[:-1] == DWORD).all()), False
+        return self._complete
+
+    def _clash(
+        self, waves: Array, word: Array, octets: Array, index: Array, last: Last, found: Found
+    ) -> None:
+        row = self._rows(waves, index)
+        clash = last.since(word, self.waits[waves][row], waves[row], octets)
+        if clash.any():
+            found("LDS race", int(waves[row[int(np.argmax(clash))]]))
+
+    def _look(self) -> None:
+        """Enter the noted reads that can still clash with a write."""
+        notes, self._notes = self._notes, []
+        passed = self.waits.reshape(-1, self._per_group).min(axis=1)
+        reads = self._reads
+        for word, octets, index, waves, epoch, waited in notes:
+            if (epoch < passed[waves // self._per_group]).all():
+                continue
+            row = self._rows(waves, index)
+            wave = waves[row]
+            shared = (reads.epoch[word] >= waited[row]) & (reads.wave[word] != wave)
+            both = octets
+            if octets is not DWORD:
+                both = octets | np.where(shared, reads.octets[word], np.uint8(0))
+            reads.enter(word, np.where(shared, _MANY, wave), epoch[row], both)
+
+    def _rows(self, waves: Array, index: Array) -> Array:
+        """The positions in `waves` of flat lane positions."""
+        if len(index) == len(waves) * self._lanes:
+            return np.repeat(np.arange(len(waves)), self._lanes)
+        answer: Array = index // self._lanes
+        return answer

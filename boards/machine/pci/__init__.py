@@ -1,0 +1,1 @@
+"""PCI as a made-up Linux has it: functions, drivers, config space, sysfs, procfs."""

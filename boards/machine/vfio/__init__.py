@@ -1,0 +1,1 @@
+"""VFIO and iommufd of a made-up Linux: containers, groups, devices, mappings."""

@@ -1,0 +1,1 @@
+"""Code for AMD GPUs: targets, LLVM and COMGR, renderers, code objects, matrix forms."""

@@ -1,0 +1,307 @@
+"""Kernel IR to LLVM IR text for an AMD GPU.
+
+Arguments are global pointers and nothing else; no hidden ones, so that a launch writes exactly what
+the kernel's IR names. Masked accesses go element by element: lanes of a GPU are not lanes of a
+vector, and a vector here is what one lane loads at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from compilers import dtype as dt
+from compilers.amd import matrix_forms as fragments
+from compilers.amd.lanes import SAME_ROW_HIGH, SAME_ROW_LOW, swap
+from compilers.amd.targets import amd_target
+from compilers.dtype import DType
+from compilers.ir import WAVE_OPS, Kernel, Matrix, Ref
+from compilers.math.build import UNSIGNED
+from compilers.math.expand import Expander
+from compilers.render.common import GPU_ALIGN_BYTES, Value, alignment, memory_dtype
+from compilers.render.llvm import LlvmPrinter
+from compilers.render.llvm_ops import type_name, typed
+from compilers.render.walk import Walker
+
+SPACES = {"global": 1, "shared": 3, "register": 5}
+"""LLVM's address spaces. # src: LLVM AMDGPUUsage, Address Spaces"""
+ARGUMENT_ALIGN_BYTES = 4
+"""What LLVM is told of a buffer. Told more, it reads the last three dwords as four."""
+INT32_LIMIT = 1 << 31
+WORD_BYTES = 4
+HIDDEN = (
+    "dispatch-ptr queue-ptr dispatch-id implicitarg-ptr workgroup-id-y workgroup-id-z workitem-id-y"
+    " workitem-id-z heap-ptr hostcall-ptr multigrid-sync-arg default-queue completion-action"
+    " lds-kernel-id"
+)
+"""What a kernel could ask the launch for and does not. # src: LLVM AMDGPUAttributes.def"""
+FENCE = 'fence syncscope("workgroup") {}, !mmra !1'
+
+
+def render(kernel: Kernel, arch: str) -> str:
+    """The module's text; equal kernels give equal texts.
+
+    Raises: Unsupported for an unknown arch, TypeError for an op its dtype does not have.
+    """
+    expander = Expander(frozenset({"fma"}), native_half=True, soft=True)
+    return Walker(kernel, AmdLlvmPrinter(kernel, arch), expander).run()
+
+
+class AmdLlvmPrinter(LlvmPrinter):
+    """Prints basic blocks in SSA form, for one lane."""
+
+    narrow = True
+
+    def __init__(self, kernel: Kernel, arch: str) -> None:
+        super().__init__(Kernel(kernel.name, (), (), kernel.body))
+        self.target = amd_target(arch)
+        self.kernel = kernel
+        self.names = {ref: f"%p{position}" for position, ref in enumerate(kernel.params)}
+        self.tops: list[str] = []
+        for position, ref in enumerate(kernel.locals):
+            kind = f"[{max(ref.size, 1)} x {type_name(memory_dtype(ref))}]"
+            if ref.space == "shared":
+                self.names[ref] = f"@s{position}"
+                self.tops.append(f"@s{position} = internal addrspace(3) global {kind} poison, "
+                                 f"align {GPU_ALIGN_BYTES}")  # fmt: skip
+            else:
+                self.names[ref] = f"%m{position}"
+                self.lines.append(f"%m{position} = alloca {kind}, align {GPU_ALIGN_BYTES}, "
+                                  "addrspace(5)")  # fmt: skip
+
+    # values
+
+    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
+        if op == "swap":
+            return self._swap(args[0], int(name))
+        if op in WAVE_OPS:
+            return self._of_wave(op, dtype, args[0])
+        return super().emit(op, dtype, args, name)
+
+    def _call(self, dtype: DType, name: str, *operands: Value | tuple[str, str]) -> Value:
+        result = type_name(dtype)
+        return self._new(self.module.call(result, f"llvm.{name}", *operands), dtype)
+
+    def _of_wave(self, op: str, dtype: DType, value: Value) -> Value:
+        """ballot; below and among count the bits of one."""
+        if op == "ballot":
+            return self._call(dtype, f"amdgcn.ballot.i{dtype.bits}", value)
+        if op == "among":
+            count = self._call(value.dtype, f"ctpop.i{value.dtype.bits}", value)
+            return super().emit("cast", dtype, [count], "")
+        low, zero = value, ("i32", "0")
+        if value.dtype.itemsize == WORD_BYTES:
+            return self._call(dtype, "amdgcn.mbcnt.lo", low, zero)
+        low = super().emit("cast", dt.uint32, [value], "")
+        shift = self.literal(dt.uint32.bits, dt.uint64)
+        high = super().emit("shr", dt.uint64, [value, shift], "")
+        high = super().emit("cast", dt.uint32, [high], "")
+        return self._call(
+            dtype, "amdgcn.mbcnt.hi", high, self._call(dt.uint32, "amdgcn.mbcnt.lo", low, zero)
+        )
+
+    def _swap(self, value: Value, mask: int) -> Value:
+        """The value of the lane `lane ^ mask`, moved as one or two dwords."""
+        unsigned = dt.uint8 if value.dtype.kind == "b" else UNSIGNED[value.dtype.itemsize]
+        word = super().emit("cast" if value.dtype.kind == "b" else "bitcast", unsigned, [value], "")
+        if unsigned is not dt.uint64:
+            moved = self._swap_dword(super().emit("cast", dt.uint32, [word], ""), mask)
+            back = super().emit("cast", unsigned, [moved], "")
+        else:
+            pair = self._new(f"bitcast i64 {word.text} to <2 x i32>", dt.uint32, 2)
+            for half in range(2):
+                part = self._new(f"extractelement {typed(pair)}, i64 {half}", dt.uint32)
+                part = self._swap_dword(part, mask)
+                text = f"insertelement {typed(pair)}, {typed(part)}, i64 {half}"
+                pair = self._new(text, dt.uint32, 2)
+            back = self._new(f"bitcast {typed(pair)} to i64", dt.uint64)
+        if value.dtype.kind == "b":
+            return self._new(f"trunc {typed(back)} to i1", dt.bool_)
+        return super().emit("bitcast", value.dtype, [back], "")
+
+    def _swap_dword(self, word: Value, mask: int) -> Value:
+        way = swap(mask, self.target)
+        yes, zero, full = ("i1", "true"), ("i32", "0"), ("i32", "15")
+        if way.how == "dpp":
+            control = ("i32", str(way.control))
+            name = "amdgcn.update.dpp.i32"
+            return self._call(dt.uint32, name, zero, word, control, full, full, yes)
+        if way.how == "permlanex16":
+            low, high, no = SAME_ROW_LOW, SAME_ROW_HIGH, ("i1", "false")
+            selectors = (("i32", str(low)), ("i32", str(high)))
+            name = "amdgcn.permlanex16.i32"
+            return self._call(dt.uint32, name, word, word, *selectors, no, no)
+        if way.how == "swizzle":
+            return self._call(dt.uint32, "amdgcn.ds.swizzle", word, ("i32", str(way.control)))
+        lane = self._call(dt.uint32, "amdgcn.mbcnt.lo", ("i32", "-1"), zero)
+        lane = self._call(dt.uint32, "amdgcn.mbcnt.hi", ("i32", "-1"), lane)
+        other = super().emit("xor", dt.uint32, [lane, self.literal(mask, dt.uint32)], "")
+        place = super().emit("mul", dt.uint32, [other, self.literal(WORD_BYTES, dt.uint32)], "")
+        return self._call(dt.uint32, "amdgcn.ds.bpermute", place, word)
+
+    # memory
+
+    def _address(self, ref: Ref, index: Value) -> str:
+        """`ptr addrspace(n) %x` of an element; byte offsets are unsigned 32-bit where they fit."""
+        size, space = memory_dtype(ref).itemsize, SPACES[ref.space]
+        pointer = f"ptr addrspace({space})"
+        if index.text.lstrip("-").isdigit():
+            offset = f"i64 {int(index.text) * size}"
+        elif ref.size * size < INT32_LIMIT:
+            if index.dtype.itemsize > WORD_BYTES:
+                index = super().emit("cast", dt.int32, [index], "")
+            scaled = self._new(f"mul nuw nsw i32 {index.text}, {size}", dt.uint32)
+            offset = f"i64 {self._new(f'zext i32 {scaled.text} to i64', dt.uint64).text}"
+        else:
+            wide = super().emit("cast", dt.int64, [index], "")
+            offset = f"i64 {self._new(f'mul nuw nsw i64 {wide.text}, {size}', dt.int64).text}"
+        text = f"getelementptr i8, {pointer} {self.names[ref]}, {offset}"
+        return f"{pointer} {self._new(text, dt.uint64).text}"
+
+    def _part(self, value: Value, lane: int) -> Value:
+        if not value.lanes:
+            return value
+        return self._new(f"extractelement {typed(value)}, i64 {lane}", value.dtype)
+
+    def _places(self, index: Value, lanes: int) -> Iterator[tuple[int, Value]]:
+        """The scalar index of each element of an access."""
+        for lane in range(lanes):
+            if index.lanes:
+                yield lane, self._part(index, lane)
+            else:
+                step = self.literal(lane, index.dtype)
+                yield lane, super().emit("add", index.dtype, [index, step], "")
+
+    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
+        dtype = memory_dtype(ref)
+        if not index.lanes and not mask:
+            kind, address = type_name(dtype, lanes), self._address(ref, index)
+            align = alignment(dtype, lanes, unit)
+            return self._new(f"load {kind}, {address}, align {align}", dtype, lanes)
+        result = Value("poison", dtype, lanes)
+        for lane, place in self._places(index, lanes):
+            wanted = mask and self._part(mask, lane)
+            if wanted:
+                zero = self.literal(0, place.dtype)
+                place = super().emit("where", place.dtype, [wanted, place, zero], "")
+            found = self.load(ref, place, 0, None)
+            if wanted:
+                zero = self.literal(0, dtype)
+                found = super().emit("where", dtype, [wanted, found, zero], "")
+            text = f"insertelement {typed(result)}, {typed(found)}, i64 {lane}"
+            result = self._new(text, dtype, lanes)
+        return result
+
+    def store(
+        self,
+        ref: Ref,
+        index: Value,
+        value: Value,
+        mask: Value | None,
+        streaming: bool,
+        unit: int = 1,
+    ) -> None:
+        if not index.lanes and not mask:
+            address = self._address(ref, index)
+            align = alignment(value.dtype, value.lanes, unit)
+            self.lines.append(f"store {typed(value)}, {address}, align {align}")
+            return
+        for lane, place in self._places(index, value.lanes):
+            one = self._part(value, lane)
+            if mask is None:
+                self.store(ref, place, one, None, False)
+                continue
+            with self.branch(self._part(mask, lane)):
+                self.store(ref, place, one, None, False)
+
+    # control
+
+    def place(self, kind: str) -> Value:
+        """The number of the workgroup or of the lane, and how far it goes."""
+        name, fact = ("workgroup", 3) if kind == "grid" else ("workitem", 4)
+        text = self.module.call("i32", f"llvm.amdgcn.{name}.id.x")
+        return self._new(f"{text}, !range !{fact}", dt.int32)
+
+    def barrier(self, *, wave: bool = False) -> None:
+        if wave:  # the LDS serves a wave's accesses in order: only the compiler has to keep it
+            self.lines.append('fence syncscope("wavefront") acq_rel')
+            self.lines.append(self.module.call("void", "llvm.amdgcn.wave.barrier"))
+            return
+        self.lines.append(FENCE.format("release"))
+        self.lines.append(self.module.call("void", "llvm.amdgcn.s.barrier"))
+        self.lines.append(FENCE.format("acquire"))
+
+    def order(self) -> None:
+        # src: LLVM AMDGPUUsage, llvm.amdgcn.sched.barrier: mask 0, nothing is moved across it
+        name = "llvm.amdgcn.sched.barrier"
+        self.lines.append(self.module.call("void", name, ("i32", "0")))
+
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
+        """Both operands are loaded whole, and their products join the accumulator."""
+        form = fragments.FORMS[step.form]
+        left = self._fragment(form, step.a, a_index)
+        right = self._fragment(form, step.b, b_index)
+        total = f"<{form.sums} x float>"
+        slot = self._address(step.acc, self.literal(step.slot, dt.int32))
+        text = self._new(f"load {total}, {slot}, align {GPU_ALIGN_BYTES}", dt.float32).text
+        extra = [("i32", "0")] * form.flags
+        for a, b in zip(left, right, strict=True):
+            name = f"llvm.amdgcn.{form.intrinsic}"
+            made = self.module.call(total, name, a, b, (total, text), *extra)
+            text = self._new(made, dt.float32).text
+        self.lines.append(f"store {total} {text}, {slot}, align {GPU_ALIGN_BYTES}")
+
+    def _fragment(self, form: fragments.Form, ref: Ref, index: Value) -> list[tuple[str, str]]:
+        """What a lane gives to each instruction, of one load: types and values."""
+        align = min(GPU_ALIGN_BYTES, form.per_lane * memory_dtype(ref).itemsize)
+        whole = f"<{form.per_lane} x {form.element}>"
+        text = f"load {whole}, {self._address(ref, index)}, align {align}"
+        loaded = self._new(text, ref.dtype).text
+        if form.times == 1:
+            return [(whole, loaded)]
+        kind, parts = f"<{form.each} x {form.element}>", []
+        for first in range(0, form.per_lane, form.each):
+            order = ", ".join(f"i32 {place}" for place in range(first, first + form.each))
+            text = f"shufflevector {whole} {loaded}, {whole} poison, <{form.each} x i32> <{order}>"
+            parts.append((kind, self._new(text, ref.dtype).text))
+        return parts
+
+    @contextmanager
+    def loop(self, extent: int | None) -> Iterator[Value]:
+        """A serial loop of at least one iteration."""
+        self.count += 1
+        body, i, before = f"loop{self.count}", f"%i{self.count}", self.block
+        self.lines.append(f"br label %{body}")
+        self._label(body)
+        self.lines.append(f"{i} = phi i32 [ 0, %{before} ], [ {i}.next, %{body}.latch ]")
+        yield Value(i, dt.int32)
+        self.lines.append(f"br label %{body}.latch")
+        self._label(f"{body}.latch")
+        self.lines.append(f"{i}.next = add nuw nsw i32 {i}, 1")
+        self.lines.append(f"{i}.more = icmp ult i32 {i}.next, {extent}")
+        self.lines.append(f"br i1 {i}.more, label %{body}, label %{body}.end")
+        self._label(f"{body}.end")
+
+    def finish(self, kernel: Kernel) -> str:
+        """The kernel, what it needs from the module, and what it asks of a launch."""
+        pointer = f"ptr addrspace(1) noalias nofree nonnull align {ARGUMENT_ALIGN_BYTES}"
+        params = ", ".join(f"{pointer} %p{i}" for i in range(len(kernel.params)))
+        block = kernel.block
+        waves = f'"amdgpu-waves-per-eu"="1,{kernel.waves}" ' if kernel.waves else ""
+        hidden = " ".join(f'"amdgpu-no-{name}"' for name in HIDDEN.split())
+        lines = [
+            *self.tops,
+            f"define amdgpu_kernel void @{kernel.name}({params}) #0 !reqd_work_group_size !2 {{",
+            "entry:",
+            *self.lines,
+            "ret void",
+            "}",
+            *self.module.footer(),
+            f'attributes #0 = {{ nounwind "amdgpu-flat-work-group-size"="{block},{block}" '
+            f'"uniform-work-group-size"="true" {waves}{hidden} }}',
+            '!1 = !{!"amdgpu-synchronize-as", !"local"}',
+            f"!2 = !{{i32 {block}, i32 1, i32 1}}",
+            f"!3 = !{{i32 0, i32 {min(max(kernel.grid, 1), INT32_LIMIT - 1)}}}",
+            f"!4 = !{{i32 0, i32 {block}}}",
+        ]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,108 @@
+"""LLVM IR text to a relocatable object, in this process, through llvmlite.
+
+llvmlite costs about 0.25 s and 170 MB to import: it is imported by the first real compilation, so
+that a warm cache never pays for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from traceback import clear_frames
+from typing import Any
+
+from compilers.cpu.targets import target
+from drivers.base import forks
+from drivers.base.errors import CompileError, NotFound
+
+_NO_LLVMLITE = "Install it with: pip install llvmlite"
+
+
+def identity() -> bytes:
+    """What tells one installed LLVM from another, found without importing it.
+
+    Raises: NotFound when llvmlite is not installed.
+    """
+    spec = find_spec("llvmlite")
+    if spec is None or not spec.submodule_search_locations:
+        raise NotFound("llvmlite is not installed", hint=_NO_LLVMLITE)
+    with open(os.path.join(spec.submodule_search_locations[0], "_version.py"), "rb") as file:
+        return b"llvmlite " + file.read()
+
+
+def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
+    """Optimise at O3 and assemble position-independent code; no fast-math anywhere.
+
+    Raises: CompileError with LLVM's message and the source; Unsupported; NotFound.
+    """
+    goal = target(arch)
+    if "\0" in source:  # LLVM would read up to it and be content
+        raise CompileError("the module has a NUL in it", source=source, log="NUL in the text")
+    settings = ",".join([*(f"+{name}" for name in goal.known(features)), *goal.tuning])
+    with library() as llvm:
+        return _compiled(llvm, source, goal.triple, goal.cpu(features), settings)
+
+
+def _compiled(llvm: Any, source: str, triple: str, cpu: str, settings: str) -> bytes:
+    machine = machine_for(llvm, triple, cpu, settings)
+    return optimised(llvm, verified(llvm, source, source, machine, triple), machine)
+
+
+@contextmanager
+def library() -> Iterator[Any]:
+    """llvmlite's binding; what is made of it is gone when this ends, however it ends.
+
+    No other thread forks meanwhile: llvmlite holds a lock of its own around every call, also of
+    finalisers. So what an exception's frames keep is dropped here, too: references decide the
+    order, and the module holds its context. Raises: NotFound.
+    """
+    with forks.postponed():
+        try:
+            import llvmlite.binding as llvm
+        except ImportError as error:
+            raise NotFound("llvmlite cannot be imported", hint=_NO_LLVMLITE) from error
+        try:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            yield llvm
+        except BaseException as error:
+            for each in (error, error.__cause__):
+                clear_frames(each.__traceback__ if each is not None else None)
+            raise
+
+
+def machine_for(llvm: Any, triple: str, cpu: str, settings: str) -> Any:
+    """What compiles for a processor: position-independent code at O3."""
+    made = llvm.Target.from_triple(triple)
+    return made.create_target_machine(cpu, settings, 3, "pic", "small")
+
+
+def verified(llvm: Any, text: str, source: str, machine: Any, triple: str) -> Any:
+    """The module in `text`, for a machine. It alone holds its context, which goes after it.
+
+    Raises: CompileError with LLVM's message and the source.
+    """
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.triple = triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(
+            f"LLVM rejects the module: {str(error).strip()}",
+            log=str(error),
+            source=source,
+            hint="The error's `source` holds the whole module",
+        ) from error
+    return module
+
+
+def optimised(llvm: Any, module: Any, machine: Any) -> bytes:
+    """The object of a verified module, at O3."""
+    tuning = llvm.create_pipeline_tuning_options(3)
+    tuning.loop_vectorization = tuning.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))

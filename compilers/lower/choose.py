@@ -1,0 +1,266 @@
+"""Algorithm -> Kernel for elementwise work and reductions.
+
+The shape of the loop nest follows from the axis along which memory is contiguous:
+
+    map      no reductions: blocks of the fastest axis
+    rows     one outer point at a time, vectors along the reduced (or inner) axes: sum(axis=-1)
+    columns  vectors along an outer axis, the reduction walks down them: sum(axis=0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from compilers import expr as ex
+from compilers import index as ix
+from compilers.index import Index, Var
+from compilers.ir import Barrier, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
+from compilers.lower.columns import column_axis, lower_columns
+from compilers.lower.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
+from compilers.lower.gpu import lower_map, lower_reduction
+from compilers.lower.gpu_matrix import lower_matrix, narrow
+from compilers.lower.gpu_product import lower_product
+from compilers.lower.gpu_transpose import crossed, lower_transpose
+from compilers.lower.gpu_vector import lower_vector
+from compilers.lower.sweep import accumulate, fill, serial, store, sweep, vector
+from compilers.lower.vector_product import share, sizes, vector_product
+from compilers.plan.algorithm import Algorithm, Reduction
+from compilers.plan.coalesce import coalesce, rank_by_stride
+from drivers.base.contracts import Limits
+
+BLOCK_BYTES = 32 << 10
+"""What one grid item of an elementwise kernel writes: a good part of the first-level cache."""
+MIN_TILED_BYTES = 256 << 10
+TILE_BYTES, TILE_ROWS, LINE_BYTES = 256, 64, 64
+"""A transposition's tile: rows of so many bytes of the result."""
+MAX_CHAINS = 8
+"""Independent accumulators that hide the latency of the combining instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the lowering has to know of a device. Widths in bytes."""
+
+    vector_bytes: int
+    threads: int = 1
+    features: frozenset[str] = frozenset()
+    blocking: Blocking = DEFAULT_BLOCKING
+    wave_lanes: int = 1
+    """Lanes of a GPU's wave; 1 on a CPU."""
+    arch: str = ""
+
+    @classmethod
+    def of(cls, limits: Limits, arch: str) -> Target:
+        """What a device says of itself."""
+        return cls(
+            limits.vector_bytes, limits.threads, limits.features, DEFAULT_BLOCKING,
+            limits.wave_lanes, arch,
+        )  # fmt: skip
+
+
+def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
+    """The kernel of an algorithm, in the shape that suits its memory accesses."""
+    algorithm = coalesce(algorithm)
+    if target.wave_lanes > 1:
+        return _on_gpu(name, algorithm, target)
+    if contraction(algorithm) is not None:
+        return _kernel(name, *lower_contraction(algorithm, target))
+    lanes = _lanes(algorithm, target)
+    if not algorithm.reductions:
+        return _kernel(name, _map(algorithm, lanes), ())
+    column = column_axis(algorithm)
+    if column is not None:
+        return _kernel(name, *lower_columns(algorithm, column, lanes))
+    return _kernel(name, *_rows(algorithm, lanes))
+
+
+def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
+    lanes, wave = _lanes(algorithm, target), target.wave_lanes
+    vector = vector_product(algorithm)
+    lanes_of = share(sizes(vector), target) if vector else None
+    found = contraction(algorithm)
+    if vector is not None and lanes_of is not None:
+        made = lower_vector(algorithm, vector, lanes_of, wave)
+    elif found is not None:
+        halves = narrow(found, target.arch)
+        if halves is not None:
+            made = lower_matrix(algorithm, found, halves, target)
+        else:
+            made = lower_product(algorithm, found, target)
+    elif algorithm.reductions:
+        made = lower_reduction(algorithm, lanes, wave)
+    elif tile := crossed(algorithm, target.threads):
+        made = lower_transpose(algorithm, *tile)
+    else:
+        made = lower_map(algorithm, lanes, wave)
+    return replace(_kernel(name, made.body, made.locals), block=made.block, waves=made.waves)
+
+
+def _kernel(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:
+    refs = sorted(_global_refs(body), key=lambda ref: ref.slot)
+    return Kernel(name, tuple(refs), tuple(local), body)
+
+
+def _global_refs(stmt: Stmt) -> set[Ref]:
+    """The parameters a statement names."""
+    if isinstance(stmt, Barrier):
+        return set()
+    if isinstance(stmt, Matrix):
+        return {ref for ref in (stmt.a, stmt.b) if ref.space == "global"}
+    if isinstance(stmt, Store):
+        refs = {stmt.ref, *(read.ref for read in ex.loads(stmt.value))}
+        return {ref for ref in refs if ref.space == "global"}
+    return {ref for inner in stmt.body for ref in _global_refs(inner)}
+
+
+def _lanes(algorithm: Algorithm, target: Target) -> int:
+    """Lanes of one vector: as many as the widest value computed allows."""
+    widest = max(
+        (
+            expr.dtype.itemsize
+            for expr in ex.walk(algorithm.roots())
+            if expr.op not in ("const", "valid")
+        ),
+        default=1,
+    )
+    return max(target.vector_bytes // max(widest, algorithm.out.dtype.itemsize), 1)
+
+
+# --- map ---------------------------------------------------------------------------------------
+
+
+def _map(algorithm: Algorithm, lanes: int) -> Loop:
+    order = rank_by_stride(algorithm.inner, algorithm.value, [algorithm.index] * 2)
+    *lead, last = order or [Var("point", 1)]
+    crossed = _crossed(algorithm, lead, last)
+    width = TILE_BYTES if crossed else BLOCK_BYTES
+    block = max(width // algorithm.out.dtype.itemsize // lanes, 1) * lanes
+    full, rest = divmod(last.extent, block) if last.extent > block else (0, last.extent)
+    parts = full + (rest > 0)
+    extents = [-(-axis.extent // TILE_ROWS) if axis is crossed else axis.extent for axis in lead]
+    grid = Var("g", prod(extents) * parts)
+    *outer, part = ix.unflatten(ix.var(grid), (*extents, parts))
+    env = dict(zip(lead, outer, strict=True))
+    row = Var("row", TILE_ROWS)
+    if crossed:
+        env[crossed] = env[crossed] * TILE_ROWS + ix.var(row)
+
+    def cover(extent: int) -> tuple[Stmt, ...]:
+        def emit(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
+            position = part * block + at
+            inside = ex.bounded([(position, 0, last.extent)]) if guard else ()
+            return [store(algorithm, {**env, last: position}, inside, lane, {})]
+
+        body = tuple(sweep(Var(last.name, extent), lanes, 1, emit))
+        if not crossed:
+            return body
+        exists = ex.bounded([(env[crossed], 0, crossed.extent)])
+        return (Loop(row, "serial", (If(exists, body),) if exists else body),)
+
+    if not full or not rest:
+        return Loop(grid, "grid", cover(block if full else rest))
+    return Loop(
+        grid,
+        "grid",
+        (If(((part, 0, full),), cover(block)), If(((part, full, parts),), cover(rest))),
+    )
+
+
+def _crossed(algorithm: Algorithm, lead: Sequence[Var], last: Var) -> Var | None:
+    """The axis along which a large operand is contiguous while the result is along `last`.
+
+    Such a transposition goes tile by tile: a cache line that is read is used up before it leaves.
+    """
+    if algorithm.out.size * algorithm.out.dtype.itemsize < MIN_TILED_BYTES:
+        return None
+    for read in ex.loads(algorithm.value):
+        terms = read.index.terms
+        for axis in lead:
+            stride = abs(terms.get(last, 0)) * read.ref.dtype.itemsize
+            if terms.get(axis) == 1 and axis.extent >= TILE_ROWS and stride >= LINE_BYTES:
+                return axis
+    return None
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+def _rows(algorithm: Algorithm, lanes: int) -> tuple[Loop, list[Ref]]:
+    grid = Var("g", prod(axis.extent for axis in algorithm.outer))
+    point = ix.unflatten(ix.var(grid), tuple(axis.extent for axis in algorithm.outer))
+    env = dict(zip(algorithm.outer, point, strict=True))
+    body: list[Stmt] = []
+    local: list[Ref] = []
+    results: dict[Expr, Expr] = {}
+    for number, reduction in enumerate(algorithm.reductions):
+        acc = Ref(f"acc{number}", reduction.value.dtype, 0, "register")
+        acc, stmts = _reduce_row(reduction, acc, env, lanes, results)
+        body += stmts
+        local.append(acc)
+        results[reduction.result] = ex.load(acc, ix.const(0))
+    body += _finish_row(algorithm, env, lanes, results)
+    return Loop(grid, "grid", tuple(body)), local
+
+
+def _reduce_row(
+    reduction: Reduction, shape: Ref, env: dict[Var, Index], lanes: int, results: dict[Expr, Expr]
+) -> tuple[Ref, list[Stmt]]:
+    """One accumulator per chain and lane, joined at the end."""
+    order = rank_by_stride(reduction.axes, reduction.value) or [Var("point", 1)]
+    *lead, last = order
+    lanes = min(lanes, 1 << max(last.extent.bit_length() - 1, 0))
+    chains = _chains(last.extent // lanes)
+    acc = replace(shape, size=lanes * chains)
+    inner = dict(env)
+
+    def emit(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
+        slot = ix.const(chain * lanes) + (ix.var(lane) if lane else 0)
+        value = ex.Rewriter({**inner, last: at}, results, guard).expr(reduction.value)
+        return [accumulate(reduction.kind, acc, slot, [value], guard)]
+
+    loops = serial(lead, inner, lambda: sweep(last, lanes, chains, emit))
+    return acc, [
+        *fill(acc, reduction.kind, lanes),
+        *loops,
+        *_join(acc, reduction.kind, lanes, chains),
+    ]
+
+
+def _chains(vectors: int) -> int:
+    """Accumulator vectors for a row of so many: at least two rounds for each."""
+    return min(MAX_CHAINS, 1 << max(vectors.bit_length() - 2, 0))
+
+
+def _join(acc: Ref, kind: str, lanes: int, chains: int) -> list[Stmt]:
+    """Chains onto the first vector pairwise, then its halves onto each other."""
+    result: list[Stmt] = []
+
+    def fold(width: int, distance: int, base: int = 0) -> None:
+        def emit(at: Index, *_: object) -> list[Stmt]:
+            return [accumulate(kind, acc, at, [ex.load(acc, at + distance)], ())]
+
+        result.extend(vector(width, ix.const(base), emit))
+
+    for level in reversed(range(chains.bit_length() - 1)):
+        for chain in range(1 << level):
+            fold(lanes, lanes << level, chain * lanes)
+    for level in reversed(range(lanes.bit_length() - 1)):
+        fold(1 << level, 1 << level)
+    return result
+
+
+def _finish_row(
+    algorithm: Algorithm, env: dict[Var, Index], lanes: int, results: dict[Expr, Expr]
+) -> tuple[Stmt, ...]:
+    order = rank_by_stride(algorithm.inner, algorithm.value, [algorithm.index] * 2)
+    if not order:
+        return (store(algorithm, env, (), None, results),)
+    *lead, last = order
+    inner = dict(env)
+
+    def emit(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
+        return [store(algorithm, {**inner, last: at}, guard, lane, results)]
+
+    return serial(lead, inner, lambda: sweep(last, lanes, 1, emit))

@@ -1,0 +1,175 @@
+"""Reductions down the columns: vectors lie along an outer axis, one accumulator per column.
+
+A block of columns is reduced row by row, so memory is read in its own order. The accumulators of
+a narrow block are registers; those of a wide one are a first-level-cache sized scratch array, and
+four rows are joined before it is written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from compilers import expr as ex
+from compilers import index as ix
+from compilers.index import Index, Var
+from compilers.ir import Expr, If, Loop, Ref, Stmt, Valid
+from compilers.lower.sweep import Emit, accumulate, fill, serial, store, sweep
+from compilers.plan.algorithm import Algorithm, Reduction
+from compilers.plan.coalesce import rank_by_stride
+
+NARROW_VECTORS = 4
+WIDE_COLUMNS = 2048
+ROWS_AT_ONCE = 4
+
+
+def column_axis(algorithm: Algorithm) -> Var | None:
+    """The outer axis along which the reduced values are contiguous, when it beats the rows.
+
+    A read counts by the elements it walks: in `x @ A` the rows of A, not x.
+    """
+    rows = 0
+    reads: list[tuple[Index, int]] = []
+    for reduction in algorithm.reductions:
+        for read in ex.loads(reduction.value):
+            elements = prod(axis.extent for axis in read.index.vars())
+            reads.append((read.index, elements))
+            contiguous = any(read.index.terms.get(axis) == 1 for axis in reduction.axes)
+            rows += elements if contiguous else 0
+
+    def units(axis: Var) -> int:
+        return sum(elements for index, elements in reads if index.terms.get(axis) == 1)
+
+    best = max(algorithm.outer, default=None, key=units)
+    return best if best is not None and best.extent >= 4 and units(best) > rows else None
+
+
+def lower_columns(algorithm: Algorithm, column: Var, lanes: int) -> tuple[Loop, list[Ref]]:
+    """The loop nest and its accumulators."""
+    lanes = min(lanes, 1 << (column.extent.bit_length() - 1))
+    narrow = column.extent <= 2 * NARROW_VECTORS * lanes
+    span = min(NARROW_VECTORS, column.extent // lanes) * lanes if narrow else WIDE_COLUMNS
+    full, rest = divmod(column.extent, span)
+    parts = full + (rest > 0)
+    others = [axis for axis in algorithm.outer if axis is not column]
+    grid = Var("g", prod(axis.extent for axis in others) * parts)
+    *point, part = ix.unflatten(ix.var(grid), (*(axis.extent for axis in others), parts))
+    env = dict(zip(others, point, strict=True))
+    local = _accumulators(algorithm, span, "register" if narrow else "scratch")
+    block = _Block(algorithm, column, env, local, lanes)
+    whole = block.body(part * span, span)
+    if not rest:
+        return Loop(grid, "grid", tuple(whole)), local
+    edge = block.body(ix.const(full * span), rest)
+    if not full:
+        return Loop(grid, "grid", tuple(edge)), local
+    return Loop(
+        grid,
+        "grid",
+        (If(((part, 0, full),), tuple(whole)), If(((part, full, parts),), tuple(edge))),
+    ), local
+
+
+def _accumulators(algorithm: Algorithm, span: int, space: str) -> list[Ref]:
+    refs: list[Ref] = []
+    at = 0
+    for number, reduction in enumerate(algorithm.reductions):
+        refs.append(Ref(f"acc{number}", reduction.value.dtype, span, space, at))
+        at += -(-span * reduction.value.dtype.itemsize // 64) * 64
+    return refs
+
+
+class _Block:
+    """The statements for one block of neighbouring columns."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        column: Var,
+        env: Mapping[Var, Index],
+        local: Sequence[Ref],
+        lanes: int,
+    ) -> None:
+        self.algorithm, self.column, self.env = algorithm, column, env
+        self.local, self.lanes = local, lanes
+        self.narrow = local[0].space == "register"
+
+    def body(self, base: Index, columns: int) -> list[Stmt]:
+        """All reductions and the final store for `columns` columns from `base` on."""
+        result: list[Stmt] = []
+        for reduction, acc in zip(self.algorithm.reductions, self.local, strict=True):
+            result += fill(acc, reduction.kind, self.lanes)
+            result += self._reduce(reduction, acc, base, columns)
+        final = dict(self.env)
+
+        def finish(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
+            where = {**final, self.column: base + at}
+            return [store(self.algorithm, where, guard, lane, self._results(at))]
+
+        return [*result, *serial(self.algorithm.inner, final, lambda: self._cover(columns, finish))]
+
+    def _cover(self, columns: int, emit: Emit) -> list[Stmt]:
+        """Register accumulators need constant slots: their vectors are unrolled."""
+        if not self.narrow:
+            return sweep(Var("c", columns), self.lanes, 1, emit)
+        chains = columns // self.lanes
+        whole = Var("c", chains * self.lanes)
+        stmts = _unrolled(sweep(whole, self.lanes, 1, emit)) if chains else []
+        rest = columns - whole.extent
+        if rest:
+
+            def tail(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
+                moved = at + whole.extent
+                inside = ex.bounded([(moved, 0, columns)]) if guard else ()
+                return emit(moved, inside, chain, lane)
+
+            stmts += sweep(Var("c", rest), self.lanes, 1, tail)
+        return stmts
+
+    def _results(self, at: Index) -> dict[Expr, Expr]:
+        return {
+            reduction.result: ex.load(acc, at)
+            for reduction, acc in zip(self.algorithm.reductions, self.local, strict=True)
+        }
+
+    def _reduce(self, reduction: Reduction, acc: Ref, base: Index, columns: int) -> list[Stmt]:
+        order = rank_by_stride(reduction.axes, reduction.value) or [Var("point", 1)]
+        *lead, last = order
+        together = 1 if self.narrow else min(ROWS_AT_ONCE, last.extent)
+        inner = dict(self.env)
+
+        def rows(first: int, count: int, at_once: int) -> list[Stmt]:
+            row = Var("row", count)
+
+            def emit(at: Index, guard: Valid, chain: int, lane: Var | None) -> Sequence[Stmt]:
+                values = [
+                    ex.Rewriter(
+                        {
+                            **inner,
+                            self.column: base + at,
+                            last: ix.var(row) * at_once + (first + step),
+                        },
+                        self._results(at),
+                        guard,
+                    ).expr(reduction.value)
+                    for step in range(at_once)
+                ]
+                return [accumulate(reduction.kind, acc, at, values, ())]
+
+            return [Loop(row, "serial", tuple(self._cover(columns, emit)))]
+
+        def inside() -> list[Stmt]:
+            whole, rest = divmod(last.extent, together)
+            body = rows(0, whole, together)
+            return body + rows(whole * together, rest, 1) if rest else body
+
+        return list(serial(lead, inner, inside))
+
+
+def _unrolled(stmts: Sequence[Stmt]) -> list[Stmt]:
+    return [
+        Loop(stmt.var, "unroll", stmt.body)
+        if isinstance(stmt, Loop) and stmt.kind == "serial"
+        else stmt
+        for stmt in stmts
+    ]

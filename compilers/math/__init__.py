@@ -1,0 +1,1 @@
+"""Elementary functions in the few ops that every renderer prints."""

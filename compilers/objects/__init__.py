@@ -1,0 +1,1 @@
+"""Object files: read within bounds, linked, and listed."""

@@ -1,0 +1,1 @@
+"""What becomes a kernel: cutting a graph, and what each part computes."""

@@ -1,0 +1,211 @@
+"""Cutting a graph into kernels.
+
+Elementwise and movement nodes are computed inside their consumers; a reduction joins the kernel
+of its only consumer when both run over the same rows. What must exist in memory is "realised":
+
+    * results, and scan, argsort, contiguous
+    * a reduction, or a costly expression, that several kernels need (computed once)
+    * the narrow places of what is too large for one kernel (`partition.py`)
+    * whatever does not fit the kernel being built (`Cut`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, toposort
+from compilers.ir import Kernel, Ref
+from compilers.lower.choose import Target, lower
+from compilers.lower.contraction import contraction
+from compilers.lower.gpu import BLOCK
+from compilers.lower.gpu_scan import lower_gpu_scan, split_scans
+from compilers.lower.gpu_sort import SORTS, lower_sort, split_sorts
+from compilers.lower.special import lower_argsort, lower_scan, rank_sort
+from compilers.lower.vector_product import vector_product
+from compilers.plan.algorithm import Algorithm, Cut, algorithm
+from compilers.plan.liveness import last_uses, peak_bytes
+from compilers.plan.partition import MAX_INPUTS, cut_by_sharing, cut_by_size, nbytes
+from compilers.plan.split import split_long_reductions
+
+MAX_SINGLE_ROW = 1 << 15
+"""A reduction to one point with more elements than this is not fused with what spreads it again; on
+a GPU, to fewer points than it has compute units."""
+MAX_WHOLE_DEPTH = 1 << 15
+"""A product along more elements is summed in parts, which are kept in its own dtype: packing the
+whole depth would need hundreds of megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kernel of a plan; `values[i]` is the value that parameter i names."""
+
+    kernel: Kernel
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Kernels in order. Values 0..leaves-1 are the given storages; the others are made here.
+
+    `nbytes[i]` is the size of value leaves + i; `roots` are the values of the results.
+    """
+
+    leaves: int
+    nbytes: tuple[int, ...]
+    steps: tuple[Step, ...]
+    roots: tuple[int, ...]
+
+    def dead(self) -> list[tuple[int, ...]]:
+        """For each step, the values made here that are not needed after it."""
+        keep = {*range(self.leaves), *self.roots}
+        return last_uses([step.values for step in self.steps], keep)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes of intermediates and results that are alive at once."""
+        sizes = dict(enumerate(self.nbytes, self.leaves))
+        return peak_bytes([step.values for step in self.steps], sizes, self.roots)
+
+
+def plan(roots: Sequence[Node], target: Target) -> Plan:
+    """Schedule fresh nodes (from `signature.rebuild`), leaves numbered by their `arg`."""
+    return _Scheduler(roots, target).plan()
+
+
+class _Scheduler:
+    def __init__(self, roots: Sequence[Node], target: Target) -> None:
+        self.target = target
+        if target.wave_lanes > 1:
+            split_sorts(toposort(roots))
+        self.roots = [shown(root, ("reshape", "contiguous")) for root in roots]
+        if target.wave_lanes > 1:
+            split_scans(toposort(self.roots), target)
+        split_long_reductions(toposort(self.roots), target)
+        self.order = toposort(self.roots)
+        self.realised = {root for root in self.roots if root.op != "buffer"}
+        self.realised.update(node for node in self.order if node.op in REALISED)
+        self.users: dict[Node, list[Node]] = {node: [] for node in self.order}
+        for node in self.order:
+            for source in dict.fromkeys(node.src):
+                self.users[source].append(node)
+        cut_by_size(self.order, self.realised)
+        cut_by_sharing(self.order, self.realised)
+
+    def plan(self) -> Plan:
+        needed = {root for root in self.roots if root.op != "buffer" and 0 not in root.shape}
+        built: list[tuple[Node, Kernel, list[Node]]] = []
+        for node in reversed(self.order):
+            if node in needed:
+                kernel, operands = self._build(node)
+                built.append((node, kernel, operands))
+                needed.update(operand for operand in operands if operand.op != "buffer")
+        return self._number(built[::-1])
+
+    def _number(self, built: Sequence[tuple[Node, Kernel, list[Node]]]) -> Plan:
+        """Give every value its number and every kernel its operands."""
+        leaf_count = 1 + max((node.arg for node in self.order if node.op == "buffer"), default=-1)
+        number = {node: node.arg for node in self.order if node.op == "buffer"}
+        sizes: list[int] = []
+        for node in [*(node for node, _, _ in built), *self.roots]:
+            if node not in number:
+                number[node] = leaf_count + len(sizes)
+                sizes.append(nbytes(node))
+        steps = tuple(
+            Step(kernel, tuple(number[operand] for operand in operands))
+            for _, kernel, operands in built
+        )
+        return Plan(leaf_count, tuple(sizes), steps, tuple(number[root] for root in self.roots))
+
+    def _build(self, node: Node) -> tuple[Kernel, list[Node]]:
+        """The kernel of one realised node and the nodes of its parameters, result first."""
+        for _ in range(len(self.order) + 1):
+            refs: dict[Node, Ref] = {node: _ref("out", node, 0)}
+            try:
+                kernel = self._lower(node, refs)
+            except Cut as cut:
+                self.realised.add(self._with_epilogue(cut.node, node))
+                if len(refs) > MAX_INPUTS:
+                    self._narrowed(node)
+                continue
+            if len(kernel.params) > 1 + MAX_INPUTS and self._narrowed(node):
+                continue
+            by_ref = {ref: operand for operand, ref in refs.items()}
+            return kernel, [by_ref[ref] for ref in kernel.params]
+        raise ValueError(f"{node} does not fit a kernel, whatever is cut off it")
+
+    def _narrowed(self, node: Node) -> bool:
+        """Cut a kernel with too many inputs, some of which were realised after it was measured.
+        Returns: whether there was a place."""
+
+        def stored(below: Node) -> bool:
+            return below is not node and (below.op == "buffer" or below in self.realised)
+
+        known = len(self.realised)
+        inside = [below for below in postorder([node], stored) if not stored(below)]
+        cut_by_size(inside, self.realised)
+        return len(self.realised) > known
+
+    def _with_epilogue(self, node: Node, root: Node) -> Node:
+        """What to realise instead of a reduction: the end of the elementwise operations after it,
+        so that they are computed once, not at each place of a window. Not where they end in the
+        `root` of the kernel that is cut."""
+        chain = [node] if node.op == "reduce" else []
+        for last in chain:
+            user, *others = self.users[last]
+            if user is root:
+                return node
+            if not others and (user.op in ELEMENTWISE or user.op == "reshape"):
+                chain.append(user)
+        fit = [end for end in chain if end.op in ELEMENTWISE]
+        return min(reversed([node, *fit]), key=nbytes)
+
+    def _lower(self, node: Node, refs: dict[Node, Ref]) -> Kernel:
+        def ref_of(source: Node) -> Ref | None:
+            if source is node or (source.op != "buffer" and source not in self.realised):
+                return None
+            if source not in refs:
+                refs[source] = _ref(f"in{len(refs) - 1}", source, len(refs))
+            return refs[source]
+
+        name = "_".join([node.op, *map(str, node.shape or ("scalar",))])
+        gpu = self.target.wave_lanes > 1
+        if node.op == "scan" and gpu:
+            return lower_gpu_scan(node, name, refs[node], ref_of, self.target)
+        if node.op in SORTS:
+            return lower_sort(node, name, refs[node], ref_of, self.target)
+        if node.op == "scan":
+            return lower_scan(node, name, refs[node], ref_of)
+        if node.op == "argsort" and gpu:
+            return rank_sort(node, name, refs[node], ref_of, BLOCK)
+        if node.op == "argsort":
+            return lower_argsort(node, name, refs[node], ref_of)
+        found = algorithm(node, refs[node], ref_of)
+        _check_fusion(node, found, self.target)
+        return lower(name, found, self.target)
+
+
+def _ref(name: str, node: Node, slot: int) -> Ref:
+    return Ref(name, node.dtype, prod(node.shape), "global", slot)
+
+
+def _check_fusion(node: Node, found: Algorithm, target: Target) -> None:
+    """Cut reductions that are worth a kernel of their own. Raises: Cut."""
+    points = prod(axis.extent for axis in found.outer)
+    few = points < (target.threads if target.wave_lanes > 1 else 2)
+    for reduction in found.reductions:
+        if reduction.node is node:
+            continue
+        inner = prod(axis.extent for axis in found.inner)
+        if few and inner > MAX_SINGLE_ROW:
+            raise Cut(reduction.node)
+        deep = prod(axis.extent for axis in reduction.axes) > MAX_WHOLE_DEPTH
+        deep = deep and reduction.result.dtype is not found.out.dtype
+        if len(found.reductions) > 1 or found.inner or deep:
+            alone = Algorithm(
+                found.out, found.index, found.outer, (), reduction.result, [reduction]
+            )
+            gpu = target.wave_lanes > 1
+            if contraction(alone) is not None or (gpu and vector_product(alone) is not None):
+                raise Cut(reduction.node)

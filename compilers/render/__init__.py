@@ -1,0 +1,1 @@
+"""Kernel IR to source text: one walk, and a printer for each language."""

@@ -1,0 +1,113 @@
+"""What all renderers share: the values they name, what they must print.
+
+A printer (LLVM IR, C) implements `Printer`; `render_walk.Walker` drives it over a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import gcd
+from typing import Protocol
+
+from compilers.dtype import DType
+from compilers.ir import Kernel, Matrix, Ref
+from compilers.math.build import MEMORY
+
+CACHE_LINE = 64
+GPU_ALIGN_BYTES = 16
+"""Of the kinds of memory that a GPU's kernel names, and what one lane loads at once."""
+DOT2_LANES = 4
+"""Lanes of the narrowest vector that has the bfloat16 pair product."""
+
+FUNCTIONS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+             "rint": "rint", "copysign": "copysign", "fma": "fma"}  # fmt: skip
+"""Op -> the name that C's builtins and LLVM's intrinsics have for it."""
+
+
+def memory_dtype(ref: Ref) -> DType:
+    """The dtype a renderer loads and stores for an element of `ref`."""
+    return MEMORY.get(ref.dtype, ref.dtype)
+
+
+def alignment(dtype: DType, lanes: int, unit: int) -> int:
+    """Bytes that `lanes` elements from a multiple of `unit` on are aligned to, on a GPU."""
+    return min(GPU_ALIGN_BYTES, dtype.itemsize * gcd(unit, max(lanes, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A printed value: a name or literal, its dtype, and its lanes (0: a scalar)."""
+
+    text: str
+    dtype: DType
+    lanes: int = 0
+
+
+class Printer(Protocol):
+    """One target language. Operands of `emit` have equal lanes; masks are bool values.
+
+    A memory access is of `lanes` consecutive elements from a scalar index, or of the elements
+    at each lane of an index; a mask has a lane for each element and is not for scalars. A scalar
+    index is a multiple of `unit` (0: it is 0), which is known alignment where that counts.
+    """
+
+    narrow: bool
+    """Whether indices are int32 where they fit; otherwise all are int64."""
+
+    def literal(self, value: float, dtype: DType) -> Value: ...
+    def iota(self, lanes: int, dtype: DType) -> Value: ...
+    def splat(self, value: Value, lanes: int) -> Value: ...
+    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value: ...
+    def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value: ...
+    def load(
+        self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1
+    ) -> Value: ...
+    def store(
+        self,
+        ref: Ref,
+        index: Value,
+        value: Value,
+        mask: Value | None,
+        streaming: bool,
+        unit: int = 1,
+    ) -> None: ...
+    def loop(self, extent: int | None) -> AbstractContextManager[Value]:
+        """A serial loop; None: the launch's grid items."""
+
+    def poll(self) -> None:
+        """Return from a CPU's kernel when the HOLD bit of its packet is set."""
+
+    def place(self, kind: str) -> Value:
+        """ "grid" or "lane": the number of this workgroup or lane of a GPU."""
+
+    def barrier(self, *, wave: bool = False) -> None: ...
+    def order(self) -> None:
+        """What was printed before is issued before what is printed later."""
+
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None: ...
+    def branch(self, condition: Value) -> AbstractContextManager[None]: ...
+    def rarely(self, condition: Value, usual: Value, other: Callable[[], Value]) -> Value:
+        """`usual`, but `other` in the lanes where the condition holds. `other` prints its value in
+        a branch that is taken where one of them does."""
+
+    def finish(self, kernel: Kernel) -> str: ...
+
+
+class HostPrinter:
+    """What a printer for a CPU answers to the parts of the IR that only GPUs have."""
+
+    narrow = False
+
+    def place(self, kind: str) -> Value:
+        raise TypeError(f"a CPU has no {kind} number")
+
+    def barrier(self, *, wave: bool = False) -> None:
+        raise TypeError("a CPU kernel has no barrier")
+
+    def order(self) -> None:
+        raise TypeError("a CPU orders its instructions itself")
+
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
+        raise TypeError(f"a CPU has no matrix step {step.form}")

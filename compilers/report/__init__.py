@@ -1,0 +1,1 @@
+"""What a kernel costs, by counting: cycles, bytes in flight, bank conflicts."""

@@ -1,0 +1,157 @@
+"""What an expression's kernels are on a GPU, by counting: python -m compilers.report --help."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+from compilers import toolchains
+from compilers.amd.rates import RATES, Rates, rates_of
+from compilers.amd.targets import amd_target
+from compilers.graph import Node
+from compilers.lower.choose import Target
+from compilers.plan.schedule import Step, plan
+from compilers.plan.signature import rebuild, signature
+from compilers.report.estimate import Estimate, estimate
+from compilers.report.expression import parse_expression
+from compilers.report.product_cycles import describe_cycles, product_cycles
+from drivers.base.contracts import Binary
+from drivers.base.errors import CompileError, DeviceError
+from drivers.machine.output import print_lines
+
+VECTOR_BYTES = 16
+"""What a lane of an AMD GPU loads at once. # src: RDNA3 and CDNA3 documents, GLOBAL_LOAD_B128"""
+NAMED = {
+    "decode": (
+        "f16[1,4096] @ f16[4096,4096]",
+        "f16[1,4096] @ f16[4096,4096].T",
+        "f16[1,4096] @ f16[4096,11008]",
+        "f16[1,11008] @ f16[11008,4096]",
+        "f16[1,4096] @ f16[4096,14336]",
+        "f16[1,4096] @ f16[4096,32000]",
+        "f16[1,4096] @ (i8[4096,4096] * f16[4096])",
+    ),
+    "product": (
+        "f16[4096,4096] @ f16[4096,4096]",
+        "f16[4096,4096] @ f16[4096,4096].T",
+        "f16[4096,4096].T @ f16[4096,4096]",
+        "bf16[4096,4096] @ bf16[4096,4096]",
+    ),
+}
+"""Names for sets of expressions: what language models compute for each word; a large product."""
+_EXAMPLES = """\
+examples:
+  python -m compilers.report "f16[1,4096] @ f16[4096,4096]" --chip gfx1100
+  python -m compilers.report "f16[4,4096] @ (i8[4096,4096] * f16[4096])"
+  python -m compilers.report decode              a set of products, on every chip
+Nothing is run. Loads, waits and instructions are counted in the machine code, waves follow from
+registers and local memory; clocks, bandwidth and latency are data (compilers/amd/rates.py). It
+takes libLLVM's disassembler (Debian: libllvm19)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; 1 after an error of ours, which is printed."""
+    options = _parser().parse_args(arguments)
+    try:
+        return print_lines(_lines(options.what, options.chip))
+    except DeviceError as error:
+        log = f"\n{error.log}" if isinstance(error, CompileError) else ""
+        print(f"error: {error}{log}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m compilers.report",
+        description="What an expression's kernels are on a GPU, by counting: an estimate.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = ", ".join(NAMED)
+    parser.add_argument("what", help=f"an expression over made-up arrays, or one of {names}")
+    parser.add_argument(
+        "--chip", action="append", choices=sorted(RATES), help="may be repeated (default: all)"
+    )
+    return parser
+
+
+def _lines(what: str, chips: Sequence[str] | None) -> Iterator[str]:
+    for text in NAMED.get(what, (what,)):
+        node = parse_expression(text)
+        yield text
+        for chip in chips or RATES:
+            rates = rates_of(chip)
+            yield (
+                f"  {chip} ({rates.product}): {rates.units} compute units, "
+                f"{rates.bandwidth / 1e9:.0f} GB/s, {rates.latency_s * 1e9:.0f} ns assumed"
+            )
+            made = []
+            for step, binary in built(node, rates):
+                made.append(estimate(step.kernel, binary, rates))
+                yield from (f"    {line}" for line in describe(made[-1]))
+                product = product_cycles(step.kernel, binary, rates)
+                if product is not None:
+                    yield from (f"      {line}" for line in describe_cycles(product))
+            yield f"    {total(made)}"
+
+
+def target_of(rates: Rates) -> Target:
+    """What the compiler knows of a chip."""
+    wave_lanes = amd_target(rates.arch).chip.family.wave_lanes
+    return Target(VECTOR_BYTES, rates.units, frozenset(), wave_lanes=wave_lanes, arch=rates.arch)
+
+
+def steps(root: Node, rates: Rates) -> tuple[Step, ...]:
+    """The plan of an expression for a chip."""
+    key, _ = signature([root])
+    return plan(rebuild(key).roots, target_of(rates)).steps
+
+
+def built(root: Node, rates: Rates) -> Iterator[tuple[Step, Binary]]:
+    """Each step of the plan, in order, with its machine code."""
+    for step in steps(root, rates):
+        yield step, toolchains.build(step.kernel, "LLVM", rates.arch, frozenset())
+
+
+def estimates(root: Node, rates: Rates) -> Iterator[Estimate]:
+    """Each kernel of an expression, in order. Raises: NotFound without a disassembler."""
+    for step, binary in built(root, rates):
+        yield estimate(step.kernel, binary, rates)
+
+
+def describe(found: Estimate) -> Iterator[str]:
+    """The lines of one kernel."""
+    kernel, counts, rates = found.kernel, found.counts, found.rates
+    issued = ", ".join(f"{n} x {8 * width} bits" for width, n in sorted(counts.issued.items()))
+    place = "a turn of the loop" if counts.looped else "in all"
+    yield (
+        f"{kernel.name}: {kernel.grid} workgroups of {kernel.block} lanes, {found.vgprs} vector "
+        f"registers, {found.lds_bytes} bytes of local memory"
+    )
+    yield (
+        f"  waves a unit: {found.waves_resident:.1f} of {found.waves_possible:.0f} that fit; "
+        f"moves {found.moved_bytes} bytes, asks for {found.again:.2f} times that"
+    )
+    yield (
+        f"  loads a lane: {issued or 'none'} {place}, {counts.loads} ({counts.bytes} bytes) in "
+        f"flight; {counts.vector} vector and {counts.other} other instructions {place}"
+    )
+    yield (
+        f"  in flight a unit: {found.unit_bytes:.0f} bytes, bandwidth x latency needs "
+        f"{rates.needed_bytes:.0f} ({found.flight:.0%}); estimated {found.seconds * 1e6:.2f} us, "
+        f"{found.share:.0%} of bandwidth"
+    )
+
+
+def total(made: Sequence[Estimate]) -> str:
+    """All kernels, one after the other: what the largest moves, by the time of all."""
+    seconds = sum(found.seconds for found in made)
+    moved = max((found.moved_bytes / found.rates.bandwidth for found in made), default=0.0)
+    share = moved / seconds if seconds else 0.0
+    kernels = "1 kernel" if len(made) == 1 else f"{len(made)} kernels"
+    return f"{kernels}, estimated {seconds * 1e6:.2f} us, {share:.0%} of bandwidth"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

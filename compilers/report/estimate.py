@@ -1,0 +1,131 @@
+"""How fast one GPU kernel is, by counting: waves, bytes in flight, instructions. An estimate.
+
+What the lanes ask for comes at the rate of what their waves have in flight, a latency after they
+asked; where the instructions of the waves take longer than that, at the rate of those; and never
+faster than the first-level caches give it, or have room for what is on its way. What memory moves
+is each parameter once, at most at its bandwidth: what is asked for again is taken to come from a
+cache. The slowest of these is the time, and the share is the time that memory needs of it; a kernel
+begins with one latency. Not in it: launches, and what banks, channels and pages of memory lose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compilers.amd.rates import Rates
+from compilers.ir import Kernel
+from compilers.objects.listing import disassemble
+from compilers.report.load_counts import LoadCounts, count_loads
+from compilers.report.traffic import asked_bytes
+from drivers.base.contracts import Binary
+
+LDS_GRANULE_BYTES = 1024
+"""What local memory is given out in, at most: 512 on some chips. # src: drivers/amd/chips.py"""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of one kernel on one chip. Bytes are per lane, compute unit or kernel, as named."""
+
+    kernel: Kernel
+    rates: Rates
+    counts: LoadCounts
+    vgprs: int
+    lds_bytes: int
+    waves: int
+    """Of a workgroup."""
+    lanes: int
+    """Of a wave."""
+    resident_groups: int
+    """Workgroups that fit where a workgroup can be (see `Rates.groups`)."""
+    moved_bytes: int
+    """Every parameter once: the least that the kernel moves."""
+    asked_bytes: int
+    """What all lanes load, the same element again counted again."""
+
+    @property
+    def waves_possible(self) -> float:
+        """Waves of a compute unit that fit at once."""
+        return self.resident_groups * self.waves / self.rates.issue.units_per_group
+
+    @property
+    def waves_resident(self) -> float:
+        """Waves of a compute unit, on average over the GPU, while all of it works."""
+        return min(self.waves_possible, self.kernel.grid * self.waves / self.rates.units)
+
+    @property
+    def again(self) -> float:
+        """How often what is moved is asked for: 1 where each lane loads what no other does."""
+        return max(self.asked_bytes / self.moved_bytes, 1)
+
+    @property
+    def unit_bytes(self) -> float:
+        """Bytes in flight in a compute unit, on average over the GPU, without repetitions."""
+        return self.waves_resident * self.lanes * self.counts.bytes / self.again
+
+    @property
+    def flight(self) -> float:
+        """Bytes in flight by those that bandwidth times latency needs."""
+        return self.unit_bytes / self.rates.needed_bytes
+
+    @property
+    def busy_units(self) -> float:
+        """Compute units that have a wave."""
+        groups = min(self.kernel.grid, self.rates.groups)
+        return groups * self.rates.issue.units_per_group
+
+    @property
+    def turn_clocks(self) -> float:
+        """Clocks of one turn of the loop in all resident waves: a wave waits for its loads and then
+        issues its instructions; or all waves of a SIMD issue theirs, where that takes longer."""
+        rates, issue, counts = self.rates, self.rates.issue, self.counts
+        batches = max(counts.turn_bytes / max(counts.bytes, 1), 1)
+        matrix = sum(n * issue.matrix_clocks[name] for name, n in counts.matrix.items())
+        plain = counts.vector - counts.matrix.total()
+        each = plain * issue.vector_clocks + matrix + counts.other
+        waves = self.waves_resident * rates.units / (issue.simds * self.busy_units)
+        return max(rates.latency_clocks * batches + each, waves * each)
+
+    @property
+    def seconds(self) -> float:
+        """The time that the module describes, of this kernel alone."""
+        rates, issue, waves = self.rates, self.rates.issue, self.waves_resident * self.rates.units
+        turn = waves * self.lanes * max(self.counts.turn_bytes, 1)
+        units = self.busy_units * rates.clock_hz
+        lines = issue.cache_bytes / rates.latency_clocks
+        return max(
+            self.asked_bytes / turn * self.turn_clocks / rates.clock_hz,
+            self.asked_bytes / (units * issue.load_bytes),
+            self.moved_bytes / (units * lines),
+            rates.latency_s + self.moved_bytes / rates.bandwidth,
+        )
+
+    @property
+    def share(self) -> float:
+        """Of the bandwidth, estimated; see the module."""
+        return self.moved_bytes / self.rates.bandwidth / self.seconds
+
+
+def resident_groups(binary: Binary, rates: Rates) -> int:
+    """Workgroups of a kernel that fit where a workgroup can be, by registers and local memory."""
+    resources, issue = binary.resources, rates.issue
+    waves, lds = -(-resources["block"] // resources["wave_lanes"]), resources["group_bytes"]
+    slots = rates.waves_of(resources["vgprs"]) * issue.simds * issue.units_per_group
+    groups = max(slots // waves, 1)
+    if lds:
+        taken = -(-lds // LDS_GRANULE_BYTES) * LDS_GRANULE_BYTES
+        groups = min(groups, max(issue.lds_bytes // taken, 1))
+    return groups
+
+
+def estimate(kernel: Kernel, binary: Binary, rates: Rates) -> Estimate:
+    """Count a compiled kernel. Raises: NotFound without a disassembler."""
+    resources = binary.resources
+    lanes, vgprs, lds = (resources[name] for name in ("wave_lanes", "vgprs", "group_bytes"))
+    waves, groups = -(-resources["block"] // lanes), resident_groups(binary, rates)
+    counts = count_loads(disassemble(binary), stores_wait=binary.arch.startswith("gfx9"))
+    moved = sum(ref.size * ref.dtype.itemsize for ref in kernel.params)
+    return Estimate(
+        kernel, rates, counts, vgprs=vgprs, lds_bytes=lds, waves=waves, lanes=lanes,
+        resident_groups=groups, moved_bytes=moved, asked_bytes=asked_bytes(kernel),
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""KFD events of one device: sleeping until a queue interrupts, and hearing of its faults."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.iface import ECC, GPU_HANG, PageFault, Reset, Trouble, Use
+from drivers.amd.kfd.bo import Bo, Gpu, allocate
+from drivers.amd.kfd.event import (
+    CREATE_EVENT,
+    DESTROY_EVENT,
+    EVENT_PAGE_BYTES,
+    SIGNAL_EVENT_LIMIT,
+    SIGNAL_SLOT_BYTES,
+    WAIT_EVENTS,
+    CreateEventArgs,
+    DestroyEventArgs,
+    EventData,
+    EventType,
+    HwExceptionData,
+    MemoryErrorType,
+    MemoryExceptionData,
+    ResetCause,
+    ResetType,
+    WaitEventsArgs,
+    WaitResult,
+)
+from drivers.base.contracts import Region
+from drivers.base.errors import MalformedInput
+from drivers.base.undo import Undo, run_all
+
+_SIGNAL, _MEMORY, _HARDWARE = range(3)
+_KINDS: Final = (EventType.SIGNAL, EventType.MEMORY, EventType.HW_EXCEPTION)
+LONGEST_WAIT_MS: Final = 0xFFFF_FFFE
+"""One more means for ever. # src: kfd_priv.h KFD_EVENT_TIMEOUT_INFINITE"""
+
+
+class Events:
+    """A signal event that the device's queues raise, and the two kinds of exception.
+
+    `mailbox_va` and `event_id` are what a queue writes, and where, before it interrupts.
+    """
+
+    def __init__(self, gpu: Gpu, ids: tuple[int, ...], mailbox_va: int) -> None:
+        self.gpu, self._ids, self.mailbox_va = gpu, ids, mailbox_va
+        self.event_id = ids[_SIGNAL]
+        self._arrays: list[Region] = [gpu.world.mmap(-1, PAGE_BYTES)]
+        """What no call of WAIT_EVENTS uses now: several threads may wait at a time."""
+
+    @classmethod
+    def open(cls, gpu: Gpu) -> Events:
+        """Create the three; the process's first ones bring its event page."""
+        with gpu.session.lock, Undo() as undo:
+            page = _page(gpu, undo)
+            first = CREATE_EVENT(gpu.world, gpu.session.fd, _wanted(EventType.SIGNAL, page))
+            gpu.session.event_page = page
+            undo.hand_over(partial(_destroy, gpu, first.event_id))
+            ids = [first.event_id]
+            for kind in _KINDS[1:]:
+                made = CREATE_EVENT(gpu.world, gpu.session.fd, _wanted(kind, None)).event_id
+                undo.add(partial(_destroy, gpu, made))
+                ids.append(made)
+            if not 0 < first.event_slot_index < SIGNAL_EVENT_LIMIT or 0 in ids:
+                raise MalformedInput(f"CREATE_EVENT answered {first!r}")
+            mailbox_va = page.gpu_va + first.event_slot_index * SIGNAL_SLOT_BYTES
+            return cls(gpu, tuple(ids), mailbox_va)
+
+    def wait(self, timeout_ms: int) -> Trouble | None:
+        """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+        try:
+            array = self._arrays.pop()
+        except IndexError:
+            array = self.gpu.world.mmap(-1, PAGE_BYTES)
+        try:
+            return self._wait(array, timeout_ms)
+        finally:
+            self._arrays.append(array)
+
+    def _wait(self, array: Region, timeout_ms: int) -> Trouble | None:
+        size = EventData.SIZE
+        for number, event_id in enumerate(self._ids):
+            array.write(number * size, bytes(EventData(event_id=event_id).raw))
+        args = WaitEventsArgs(
+            events_ptr=array.cpu_va,
+            num_events=len(self._ids),
+            timeout=max(0, min(timeout_ms, LONGEST_WAIT_MS)),
+        )
+        WAIT_EVENTS(self.gpu.world, self.gpu.session.fd, args)
+        if args.wait_result != WaitResult.COMPLETE:
+            return None
+        entries = [EventData.of(array.read(n * size, size)).data for n in range(len(self._ids))]
+        return self._trouble(entries[_MEMORY], entries[_HARDWARE])
+
+    def _trouble(self, first: bytes, second: bytes) -> Trouble | None:
+        """The exceptions among what happened that are this GPU's own."""
+        memory = MemoryExceptionData.of(first[: MemoryExceptionData.SIZE])
+        hardware = HwExceptionData.of(second[: HwExceptionData.SIZE])
+        ours = self.gpu.gpu_id
+        if ours not in (memory.gpu_id, hardware.gpu_id):
+            return None
+        return told(
+            memory if memory.gpu_id == ours else None,
+            hardware if hardware.gpu_id == ours else None,
+        )
+
+    def close(self) -> None:
+        """Destroy the events, once; the event page stays the process's."""
+        ids, self._ids = self._ids, ()
+        if not ids:
+            return
+        steps = [partial(_destroy, self.gpu, event_id) for event_id in ids]
+        run_all([*steps, *(array.close for array in self._arrays)])
+
+
+def told(memory: MemoryExceptionData | None, hardware: HwExceptionData | None) -> Trouble:
+    """The kernel's two kinds of exception, one of which is there, as the devices' vocabulary."""
+    page, cause, reset = None, "", None
+    if hardware is not None:
+        cause = ECC if hardware.reset_cause == ResetCause.ECC else GPU_HANG
+        whole = hardware.reset_type == ResetType.WHOLE_GPU_RESET
+        reset = Reset(whole, bool(hardware.memory_lost))
+    if memory is not None and memory.error_type != MemoryErrorType.NO_RAS:
+        cause = ECC if memory.error_type != MemoryErrorType.GPU_HANG else GPU_HANG
+    elif memory is not None:
+        page = _page_fault(memory)
+    return Trouble(page, cause, reset)
+
+
+def _page_fault(data: MemoryExceptionData) -> PageFault:
+    if data.not_present:
+        kind = "unmapped"
+    elif data.read_only:
+        kind = "read-only"
+    else:
+        kind = "no-execute" if data.no_execute else "memory"
+    access = "write" if data.read_only else "read"
+    return PageFault(data.va, kind, access, bool(data.imprecise))
+
+
+def _page(gpu: Gpu, undo: Undo) -> Bo:
+    """The event page: this process's, mapped to this GPU too, or a new one."""
+    page = gpu.session.event_page
+    if isinstance(page, Bo):
+        page.map_to_gpu(gpu.gpu_id)
+        return page
+    page = allocate(gpu, EVENT_PAGE_BYTES, Use.SHARED, "event page", host=True)
+    undo.add(page.free)
+    return page
+
+
+def _wanted(kind: EventType, page: Bo | None) -> CreateEventArgs:
+    """Events reset themselves when they are waited for: exceptions cannot be reset otherwise.
+
+    # src: kfd_events.c kfd_reset_event(), event_can_be_cpu_signaled()
+    """
+    handle = page.handle if page is not None and page.gpu.session.event_page is None else 0
+    return CreateEventArgs(event_type=kind, auto_reset=1, event_page_offset=handle)
+
+
+def _destroy(gpu: Gpu, event_id: int) -> None:
+    if not gpu.session.forked:
+        DESTROY_EVENT(gpu.world, gpu.session.fd, DestroyEventArgs(event_id=event_id))

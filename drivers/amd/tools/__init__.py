@@ -1,0 +1,1 @@
+"""What the commands for AMD GPUs share: inspection, smoke tests, sensors."""

@@ -1,0 +1,1 @@
+"""AMD's packets (PM4, AQL, SDMA), launches, queues and recordings."""

@@ -1,0 +1,1 @@
+"""The CPU device's packets, queue and recordings."""
