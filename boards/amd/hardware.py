@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import RLock
 
 from boards.amd.chip import SaveSizes, sizes_of
 from boards.amd.cp.engine_types import Chip, Host, QueueEngines
@@ -13,26 +12,13 @@ from boards.amd.kfd.sysfs import Told, gpu_id
 from boards.amd.memory.coherence import Coherence
 from boards.amd.memory.pages import FORMATS, Bus, Format
 from boards.amd.memory.space import Checks
-from boards.machine.clock import Clock
+from boards.machine.chassis import Chassis
 from boards.machine.extents import Extents, Piece
 from boards.machine.pool import FilePool, Vram
 
 EngineFactory = Callable[[Host], QueueEngines]
-Trace = Callable[[str, dict[str, int | str]], None]
 RESERVED_BYTES = 1 << 20
 """Of VRAM, for firmware: offset 0 is never a process's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something silicon would have let pass. One for each kind and place."""
-
-    kind: str
-    what: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.what}" + (f" ({self.detail})" if self.detail else "")
 
 
 class Gpu:
@@ -137,38 +123,18 @@ def told(chip: Chip, options: Options) -> Told:
     )  # fmt: skip
 
 
-class Hardware:
-    """The machine under a board."""
+class Hardware(Chassis):
+    """The machine under a board of AMD's: GPUs, memory, the bus."""
 
     def __init__(self, chips: Sequence[Chip], options: Options) -> None:
-        self.options, self.clock, self.bus = options, Clock(), Bus()
-        self.lock = RLock()
-        """Held by the thread that the board works for: ioctls and doorbells come one by one."""
+        super().__init__(late=options.late)
+        self.options, self.bus = options, Bus()
         self.coherence = Coherence()
         self.gtt = FilePool("system memory", options.gtt_bytes)
         self.gtt_bus = self.bus.add(self.gtt)
         self.gtt_memory = Extents(0, options.gtt_bytes)
         self.gpus = [Gpu(i, chip, options, self.bus) for i, chip in enumerate(chips)]
-        self.findings: list[Finding] = []
-        self._found: set[tuple[str, str]] = set()
-        self.trace: Trace | None = None
         self._next_offset = 1 << 32
-
-    def find(self, kind: str, what: str, detail: str = "") -> None:
-        """Report a finding once."""
-        if (kind, what) not in self._found:
-            self._found.add((kind, what))
-            self.findings.append(Finding(kind, what, detail))
-
-    def tell(self, name: str, **facts: int | str) -> None:
-        """One event of the timeline; costs nothing when tracing is off."""
-        if self.trace is not None:
-            self.trace(name, facts)
-
-    def forget_findings(self) -> None:
-        """Start a new list, for a test that goes on."""
-        self.findings.clear()
-        self._found.clear()
 
     def engines(self, host: Host) -> QueueEngines:
         """Engines for one process on one GPU."""

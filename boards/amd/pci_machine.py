@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 from functools import cache, partial
 
 from boards.amd.hardware import Hardware
 from boards.amd.hardware import Options as Strictness
 from boards.amd.pci.firmware_set import MANIFEST, NAMES, world_files
-from boards.amd.pci.gpu import open_function
+from boards.amd.pci.gpu import PCI_VENDOR, open_function
 from boards.amd.pci.left_over import leave_as_amdgpu
 from boards.amd.pci.options import PciOptions
-from boards.machine import host
-from boards.machine.file_tree import File, FileTree
-from boards.machine.frames import HUGE_BYTES, Frames
-from boards.machine.open_files import OpenFile
-from boards.machine.pci.drivers import drivers
-from boards.machine.pci.function import PciFunction
-from boards.machine.pci.kernel import VFIO, Kernel
-from boards.machine.pci.panel import BusPanel
+from boards.machine.pci.machine import BusOptions, Card, PciMachine, Software
 from boards.machine.pci.plain import audio, bridge
-from boards.machine.pci.procfs import ProcFiles
-from boards.machine.pci.slot import Slot
-from boards.machine.pci.sysfs import PciSysfs
 from boards.machine.pci.world import PciWorld
-from boards.machine.state import BoardState, Shared
-from boards.machine.vfio.iommufd import Iommufd, VfioCdev
-from boards.machine.vfio.kernel import Container, Group
 
-FIRST_GPU = 3
-_FIRST_BAR = 0x80_0000_0000
-_LOW_BAR, _LOW_BAR_BYTES = 0xFC80_0000, 0x20_0000
-_PUMPS = 1 << 16
-_GROUP = 14
+_BRIDGE, _AUDIO = 0x1478, 0xAB30
+"""src: pci-ids.ucw.cz 1002:1478 Navi upstream port, 1002:ab30 audio"""
 
 
 @cache
@@ -41,182 +24,15 @@ def _firmware(chip_name: str) -> dict[str, bytes]:
     return world_files([chip_name])
 
 
-@dataclass(slots=True)
-class MachineOptions:
-    """What the machine around the GPUs is like."""
+@dataclass(slots=True, kw_only=True)
+class MachineOptions(BusOptions):
+    """What the machine around AMD GPUs is like, and what they are like."""
 
-    gpus: int = 1
     vram_bytes: int = 1 << 30
-    iommu: bool = True
-    """Whether there are IOMMU groups; without, DMA is physical."""
-    iommufd: bool = True
-    """Whether the kernel has /dev/iommu and VFIO's character devices."""
-    vfio: bool = True
-    """Whether the module vfio-pci is loaded."""
     amdgpu: bool = False
     """Whether the kernel's own driver has the GPUs at first, and has left traces in them."""
-    audio_driver: str = ""
-    """What drives the cards' sound functions."""
-    huge_pages: int = 64
-    """How many pages of 2 MiB are set aside."""
-    privileged: bool = True
-    """Whether processes may see frame numbers."""
-    memlock_bytes: int | None = None
-    """How much a process may pin; None: as root."""
-    window_bytes: int = 1 << 48
-    """The largest BAR there is room for."""
-    connectors: dict[str, tuple[str, str]] = field(
-        default_factory=lambda: {"DP-1": ("disconnected", "disabled")}
-    )
-    boot_vga: bool = False
     function: PciOptions = field(default_factory=PciOptions)
     strictness: Strictness = field(default_factory=Strictness)
-
-
-class PciMachine:
-    """What all processes share: the bus, the kernel, files, locks."""
-
-    def __init__(self, name: str, options: MachineOptions) -> None:
-        self.name, self.options = name, options
-        self.hardware = Hardware([], options.strictness)
-        self.frames = Frames(options.huge_pages, self.hardware.find)
-        self.tree = FileTree()
-        self.kernel = Kernel(self.frames, self.hardware.find, options.memlock_bytes)
-        self.writes: list[tuple[str, bytes]] = []
-        """Every write to a file, in order."""
-        self.firmware = MANIFEST
-        self._pids = itertools.count(1000)
-        self._shared = Shared()
-        self._slots = self._plug()
-        loaded = drivers(self.kernel)
-        self.kernel.drivers = {n: d for n, d in loaded.items() if options.vfio or n != VFIO}
-        self._bind_first()
-        self._proc = ProcFiles(
-            self.tree, self.kernel, options.huge_pages, privileged=options.privileged
-        )
-        self._sysfs = PciSysfs(self.tree, self.kernel, options.connectors)
-        self.kernel.changed = self._bound
-        for slot in self.kernel.slots.values():
-            self._bound(slot)
-        self._nodes()
-        for path, data in _firmware(name).items():
-            self.tree.put(path, data)
-
-    @property
-    def gpus(self) -> list[PciFunction]:
-        """The GPUs, by address."""
-        return [slot.gpu for slot in self._slots if slot.gpu is not None]
-
-    def panel(self, gpu: int) -> BusPanel:
-        """The fault panel of one GPU's bus."""
-        return self._slots[gpu].panel
-
-    def slot(self, gpu: int) -> Slot:
-        """A GPU as the kernel has it."""
-        return self._slots[gpu]
-
-    # Building
-
-    def _plug(self) -> list[Slot]:
-        find, slots, at = self.hardware.find, [], _FIRST_BAR
-        for number in range(self.options.gpus):
-            bus, group = FIRST_GPU + number, str(_GROUP + number) if self.options.iommu else ""
-            gpu = open_function(
-                self.hardware, self.name, vram_bytes=self.options.vram_bytes,
-                options=self.options.function,
-            )  # fmt: skip
-            port = Slot(f"0000:{bus - 1 + 0x20:02x}:00.0", bridge(), None, group, self.frames, find)
-            slot = Slot(f"0000:{bus:02x}:00.0", gpu.config, gpu, group, self.frames, find)
-            sound = Slot(f"0000:{bus:02x}:00.1", audio(), None, group, self.frames, find)
-            slot.native, port.native, sound.native = "amdgpu", "pcieport", "snd_hda_intel"
-            port.driver, sound.driver = "pcieport", self.options.audio_driver
-            slot.boot_vga = self.options.boot_vga and not number
-            slot.window_bytes = self.options.window_bytes
-            slot.panel.leave = partial(self._unplug, slot)
-            slot.boot = partial(leave_as_amdgpu, gpu)
-            at = slot.assign(at, _LOW_BAR + number * _LOW_BAR_BYTES)
-            self.kernel.slots |= {one.address: one for one in (port, slot, sound)}
-            slots.append(slot)
-        return slots
-
-    def _bind_first(self) -> None:
-        if self.options.amdgpu:
-            for slot in self._slots:
-                self.kernel.bind("amdgpu", slot.address)
-
-    def _nodes(self) -> None:
-        tree, kernel = self.tree, self.kernel
-        if not self.options.vfio:
-            return
-        path = "/dev/vfio/vfio"
-        tree.place(path, File(opens=lambda process, flags: Container(path, kernel, process)))
-        if self.options.iommufd and self.options.iommu:
-            iommu = "/dev/iommu"
-            tree.place(iommu, File(opens=lambda process, flags: Iommufd(iommu, kernel, process)))
-
-    def _bound(self, slot: Slot) -> None:
-        """A binding changed: nodes come and go."""
-        self._sysfs.refresh(slot)
-        if slot.gpu is not None:
-            self._vfio_nodes(slot)
-
-    def _vfio_nodes(self, slot: Slot) -> None:
-        number = self._slots.index(slot)
-        group, device = f"/dev/vfio/{slot.group}", f"/dev/vfio/devices/vfio{number}"
-        self.tree.remove(group)
-        self.tree.remove(device)
-        if slot.driver != VFIO:
-            return
-        kernel = self.kernel
-
-        def open_group(process: PciWorld, flags: int) -> OpenFile:
-            return Group(group, slot.group, kernel, process)
-
-        def open_device(process: PciWorld, flags: int) -> OpenFile:
-            return VfioCdev(device, kernel, process, slot)
-
-        self.tree.place(group, File(opens=open_group))
-        if self.options.iommufd:
-            self.tree.place(device, File(opens=open_device))
-
-    # Life
-
-    def start(self) -> PciWorld:
-        """A new process."""
-        world = PciWorld(self, next(self._pids), f"board {self.name} over PCI")
-        self._proc.processes[world.pid] = world
-        return world
-
-    def state_of(self, world: PciWorld) -> BoardState:
-        """The directory of locks and records as a process sees it."""
-        return BoardState(self._shared, world.pid)
-
-    def buried(self, world: PciWorld) -> None:
-        """A process is gone."""
-        self._proc.processes.pop(world.pid, None)
-
-    def wrote(self, path: str, data: bytes) -> None:
-        """A process writes to a file."""
-        self.writes.append((path, bytes(data)))
-
-    def pump(self) -> None:
-        """Everything that can move moves."""
-        with self.hardware.lock:
-            for _ in range(_PUMPS):
-                if not sum(gpu.pump() for gpu in self.gpus):
-                    break
-
-    def _unplug(self, slot: Slot) -> None:
-        """A GPU left the bus: memory behind its BARs is all ones."""
-        ones = host.memory_file("gone", HUGE_BYTES)
-        va = host.map_file(ones, 0, HUGE_BYTES)
-        host.view(va, HUGE_BYTES)[:] = b"\xff" * HUGE_BYTES
-        host.unmap(va, HUGE_BYTES)
-        bars = slot.gpu.bars if slot.gpu is not None else {}
-        for bar in bars.values():
-            for process in self._proc.processes.values():
-                if bar.pool is not None:
-                    process.blind(bar.pool.fd, ones)
 
 
 def open_pci_board(name: str, *, options: MachineOptions | None = None) -> PciWorld:
@@ -226,7 +42,20 @@ def open_pci_board(name: str, *, options: MachineOptions | None = None) -> PciWo
     """
     if name not in pci_names():
         raise ValueError(f"no board {name!r} over PCI: there are {', '.join(pci_names())}")
-    return PciMachine(name, options or MachineOptions()).start()
+    made = options or MachineOptions()
+    hardware = Hardware([], made.strictness)
+    cards = [_card(hardware, name, made) for _ in range(made.gpus)]
+    software = Software("amdgpu", made.amdgpu, _firmware(name), MANIFEST)
+    return PciMachine(name, made, hardware, cards, software).start()
+
+
+def _card(hardware: Hardware, name: str, options: MachineOptions) -> Card:
+    gpu = open_function(
+        hardware, name, vram_bytes=options.vram_bytes, options=options.function
+    )  # fmt: skip
+    return Card(
+        gpu, bridge(PCI_VENDOR, _BRIDGE), audio(PCI_VENDOR, _AUDIO), partial(leave_as_amdgpu, gpu)
+    )
 
 
 def pci_names() -> list[str]:

@@ -11,8 +11,8 @@ import weakref
 
 import numpy as np
 
-from boards.amd.wave.types import Array, Words
 from boards.machine import host
+from boards.machine.arrays import Array, Words
 
 LINE_SHIFT = 7
 """Caches exchange 128-byte lines. # src: kfd_crat.c cache_line_size 128 of gfx10+ and gfx9.4.3"""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from boards.amd.wave.types import Array
 from boards.machine import host
+from boards.machine.arrays import Array
 
 _WORD, _DOUBLE = 4, 8
 

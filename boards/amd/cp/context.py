@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from boards.amd.cp.engine_types import Host, PacketFault, QueueSpec, Scope, Space
-from boards.amd.wave.types import Addresses, Strict, Words
+from boards.amd.wave.types import Strict
+from boards.machine.arrays import Addresses, Words
 
 LOW32 = 0xFFFFFFFF
 LOW64 = (1 << 64) - 1

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from boards.amd.kfd import types as k
-from boards.amd.wave.types import Array
 from boards.machine import host
+from boards.machine.arrays import Array
 from boards.machine.clock import Clock
 
 SIGNAL_LIMIT = 4096

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from boards.amd.drm.ioctls import Drm
 from boards.amd.drm.types import DRM_MAJOR
-from boards.amd.hardware import Counters, Finding, Gpu, Hardware
+from boards.amd.hardware import Counters, Gpu, Hardware
 from boards.amd.kfd import types as k
 from boards.amd.kfd.device import SLICE_BYTES
 from boards.amd.kfd.ioctls import Kfd, number_of
@@ -23,6 +23,7 @@ from boards.amd.kfd.process import Process
 from boards.amd.kfd.sysfs import Files, Tree
 from boards.machine import host
 from boards.machine.bare_files import BareFiles
+from boards.machine.chassis import Finding
 from boards.machine.process_maps import ProcessMaps, Region
 from boards.machine.region import Reservation
 

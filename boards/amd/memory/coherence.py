@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from boards.amd.cp.engine_types import Scope
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 from boards.machine.pool import LINE_SHIFT, Pool
 
 _HOST = 0

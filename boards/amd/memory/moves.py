@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from boards.amd.wave.types import Array, Words
+from boards.machine.arrays import Array, Words
 from boards.machine.pool import Pool
 
 _DWORD = 4

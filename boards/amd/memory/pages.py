@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 from boards.machine.extents import Extents, Piece
 from boards.machine.pool import Pool, Vram
 

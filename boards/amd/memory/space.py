@@ -17,7 +17,8 @@ from boards.amd.cp.engine_types import Scope
 from boards.amd.memory.coherence import Coherence, lines_of
 from boards.amd.memory.moves import gather, is_dense, scatter
 from boards.amd.memory.tlb import Run, Tlb
-from boards.amd.wave.types import Addresses, Array, MemoryFault, Words
+from boards.amd.wave.types import MemoryFault
+from boards.machine.arrays import Addresses, Array, Words
 from boards.machine.pool import LINE_SHIFT, Pool, poison
 
 _DWORD = 4

@@ -18,7 +18,7 @@ from boards.amd.memory.pages import (
     Format,
     Leaf,
 )
-from boards.amd.wave.types import Addresses, Array
+from boards.machine.arrays import Addresses, Array
 from boards.machine.pool import Pool
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from boards.amd.chip import chip as chip_by_name
 from boards.amd.cp.engine_types import Chip
-from boards.amd.hardware import Finding, Hardware
+from boards.amd.hardware import Hardware
 from boards.amd.pci import discovery_binary
 from boards.amd.pci.board import Board
 from boards.amd.pci.doorbells import Doorbells
@@ -20,16 +20,29 @@ from boards.amd.pci.psp import Psp
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.register_table import Table, table
 from boards.amd.pci.smu import SmuController
+from boards.machine.chassis import Finding
 from boards.machine.clock import Clock
-from boards.machine.pci.config_space import ConfigSpace
+from boards.machine.pci.config_space import ConfigSpace, Identity
 from boards.machine.pci.function import Bar, BusMaster
 
 VRAM_BAR, DOORBELL_BAR, REGISTER_BAR = 0, 2, 5
+PCI_VENDOR = 0x1002
+_SUBSYSTEM = 0x0E3B
 _DOORBELL_LOG2, _REGISTER_LOG2 = {"gfx9": 21}, {"gfx9": 21, "gfx11": 20, "gfx12": 19}
 """2 MiB on gfx942 and 256 MiB on the others; registers 2 MiB, 1 MiB, 512 KiB."""
 _DOORBELL_LOG2_ELSE = 28
 _WORD_BYTES = 4
 _PUMPS = 1 << 20
+
+
+def _identity(chip: Chip) -> Identity:
+    """src: pci_ids.h PCI_CLASS_DISPLAY_VGA; MI300X is a processing accelerator, 0x1200"""
+    accelerator = chip.family == "gfx9"
+    return Identity(
+        PCI_VENDOR, chip.properties["device_id"], _SUBSYSTEM,
+        class_code=0x120000 if accelerator else 0x030000, revision=0x00 if accelerator else 0xC8,
+        many_functions=not accelerator, resets=accelerator,
+    )  # fmt: skip
 
 
 class PciGpu:
@@ -47,7 +60,7 @@ class PciGpu:
             DOORBELL_BAR: _DOORBELL_LOG2.get(chip.family, _DOORBELL_LOG2_ELSE),
             REGISTER_BAR: _REGISTER_LOG2[chip.family],
         }
-        self.config = ConfigSpace(chip, sizes, largest)
+        self.config = ConfigSpace(_identity(chip), sizes, largest)
         self.config.changed, self.config.flr = self._config_changed, self.reset
         self.function_resets = 0
         self.config.due = self.board.delays.run

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from boards.amd.memory.pages import PAGE_SHIFT, SYSTEM, WRITEABLE, Format, Leaf
 from boards.amd.memory.tlb import Run, Tlb
 from boards.amd.pci.page_walk import Walker
-from boards.amd.wave.types import Addresses, Array
+from boards.machine.arrays import Addresses, Array
 from boards.machine.pool import Pool
 
 _PAGE_BYTES = 1 << PAGE_SHIFT

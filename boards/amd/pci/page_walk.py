@@ -19,7 +19,7 @@ from boards.amd.memory.pages import (
     Format,
     Leaf,
 )
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 _BLOCK = 512
 """Entries of the last level that are looked at together, for runs of alike ones."""

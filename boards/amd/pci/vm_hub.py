@@ -15,7 +15,7 @@ from boards.amd.pci.board import Board
 from boards.amd.pci.hub_tlb import HubTlb
 from boards.amd.pci.page_walk import RANGE, Context, Missing, Walker
 from boards.amd.pci.register_file import Block
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 from boards.machine.pool import Pool
 
 VMIDS = 16

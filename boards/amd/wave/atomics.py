@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.float_ops import maximum, minimum
-from boards.amd.wave.types import Array, Words
+from boards.machine.arrays import Array, Words
 
 Load = Callable[[Array], Words]
 Store = Callable[[Array, Words], None]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from boards.amd.wave.strict import Observer
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 
 class Barriers:

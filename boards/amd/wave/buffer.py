@@ -16,7 +16,7 @@ from boards.amd.wave.memory import Lanes, guarded, merge_half, narrow, require_a
 from boards.amd.wave.operands import UnsupportedOperand
 from boards.amd.wave.scalar import scalar_reader
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array, Words
+from boards.machine.arrays import Array, Words
 
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"buffer_load_(d16_)?(hi_)?([iub])(\d+)$")

@@ -12,7 +12,7 @@ from boards.amd.isa.decode import Instruction
 from boards.amd.wave.dpp import fetch
 from boards.amd.wave.operands import UnsupportedOperand, writer
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 _NAME = re.compile(r"v_dot(\d)(c?)_([iu])32_(iu|i|u)(\d+)$")

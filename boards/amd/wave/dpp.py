@@ -11,7 +11,7 @@ from boards.amd.isa.decode import Dpp, Instruction, Operand
 from boards.amd.wave.lanes import dpp_enabled, dpp_sources
 from boards.amd.wave.operands import Reader, reader
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 

@@ -36,17 +36,9 @@ from boards.amd.wave.state import ACCUMULATORS, Waves
 from boards.amd.wave.strict import Observer
 from boards.amd.wave.touch import Touch, touch
 from boards.amd.wave.trap import bind_trap
-from boards.amd.wave.types import (
-    Array,
-    Batch,
-    Dispatch,
-    Memory,
-    MemoryFault,
-    Report,
-    Strict,
-    WaveFault,
-)
+from boards.amd.wave.types import Batch, Dispatch, Memory, MemoryFault, Report, Strict, WaveFault
 from boards.amd.wave.vector import bind_dual, bind_vector, operation
+from boards.machine.arrays import Array
 
 _CHUNK_WAVES = 2048
 _CHUNK_LDS_BYTES = 64 << 20

@@ -11,7 +11,7 @@ from boards.amd.isa.decode import Instruction
 from boards.amd.isa.small_floats import BF8, FP8, Small, narrow, narrow_random, widen
 from boards.amd.wave.operands import UnsupportedOperand, reader, with_signs, writer
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 

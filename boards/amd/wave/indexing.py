@@ -9,7 +9,7 @@ from boards.amd.wave.operands import UnsupportedOperand, reader, writer
 from boards.amd.wave.relative import read_far, write_far
 from boards.amd.wave.scalar import Run, scalar_reader
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 _INDEX, _SELECT_LOW, _SELECT = np.uint32(0xFF), np.uint32(12), np.uint32(0xF)
 _SOURCE, _TARGET = 1, 8

@@ -6,7 +6,7 @@ import numpy as np
 
 from boards.amd.isa.decode import Dpp
 from boards.amd.wave.operands import UnsupportedOperand
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 _ROW = 16
 _WAVE_SHL, _WAVE_ROL, _WAVE_SHR, _WAVE_ROR = 0x130, 0x134, 0x138, 0x13C

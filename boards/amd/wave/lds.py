@@ -12,7 +12,8 @@ from boards.amd.isa.decode import Instruction
 from boards.amd.wave.atomics import apply_atomic
 from boards.amd.wave.lanes import swizzle_sources
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array, WaveFault, Words
+from boards.amd.wave.types import WaveFault
+from boards.machine.arrays import Array, Words
 
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"ds_load_([iub])(\d+)(_d16)?(_hi)?$")

@@ -10,8 +10,8 @@ import numpy as np
 from boards.amd.isa.decode import VGPR, Instruction, Operand
 from boards.amd.wave.operands import UnsupportedOperand, constant
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
 from boards.amd.wave.vector import Run
+from boards.machine.arrays import Array
 
 _SIZE = 16
 Load = Callable[[Waves, Operand], Array]

@@ -12,7 +12,7 @@ from boards.amd.isa.small_floats import BF8, FP8, widen
 from boards.amd.wave.matrix import from_bits, int_fields, no_signs, registers, to_bits
 from boards.amd.wave.operands import UnsupportedOperand, constant
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 Elements = Callable[[Array], Array]

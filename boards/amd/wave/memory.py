@@ -13,7 +13,8 @@ from boards.amd.wave.atomics import apply_atomic, known
 from boards.amd.wave.lds import lds_load, lds_store
 from boards.amd.wave.operands import UnsupportedOperand, pair
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Addresses, Array, MemoryFault, WaveFault, Words
+from boards.amd.wave.types import MemoryFault, WaveFault
+from boards.machine.arrays import Addresses, Array, Words
 
 Run = Callable[[Waves], Any]
 _LOAD = re.compile(r"load_(d16_)?(hi_)?([iub])(\d+)$")

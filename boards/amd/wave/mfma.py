@@ -13,7 +13,7 @@ from boards.amd.isa.decode import VGPR, Instruction, Operand
 from boards.amd.isa.small_floats import BF8_FNUZ, FP8_FNUZ, widen
 from boards.amd.wave.operands import UnsupportedOperand, constant
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 _NAME = re.compile(r"v_mfma_([fi]\d+)_(\d+)x\d+x(\d+)_(?:(\d+)b_)?(.+)$")

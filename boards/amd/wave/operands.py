@@ -10,7 +10,7 @@ import numpy as np
 from boards.amd.isa import floats
 from boards.amd.isa.decode import LITERAL, VGPR, Instruction, Operand
 from boards.amd.wave.state import SGPRS, Waves, unpack_bits
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Reader = Callable[[Waves], Array]
 Writer = Callable[[Waves, Array, "Array | None"], None]

@@ -20,7 +20,7 @@ from boards.amd.wave.operands import (
     with_signs,
 )
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 

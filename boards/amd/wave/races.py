@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 _NEVER, _MANY = -1, -2
 _NOTES = 64

@@ -10,7 +10,7 @@ from boards.amd.isa.decode import VGPR, Instruction, Operand
 from boards.amd.wave.operands import Reader, UnsupportedOperand, reader, writer
 from boards.amd.wave.scalar import Run, put_result, scalar_reader
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Offsets = Callable[[Waves], tuple[Array, Array]]
 _FIELD = np.uint32(0x3FF)

@@ -12,7 +12,8 @@ from boards.amd.isa.decode import LITERAL, Instruction, Operand
 from boards.amd.isa.scalar_ops import SCALAR, ScalarOp
 from boards.amd.wave.operands import BITS, DTYPES, constant, scalar32, scalar64
 from boards.amd.wave.state import EXEC, VCC, Waves
-from boards.amd.wave.types import Array, WaveFault
+from boards.amd.wave.types import WaveFault
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 _MODE_REGISTER = 1

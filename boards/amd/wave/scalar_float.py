@@ -14,7 +14,7 @@ from boards.amd.isa.vector_ops import OPS
 from boards.amd.wave.operands import UnsupportedOperand
 from boards.amd.wave.scalar import put_result, scalar_reader
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 _FLOATS = frozenset({"f16", "f32"})

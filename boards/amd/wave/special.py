@@ -31,8 +31,8 @@ from boards.amd.wave.operands import (
 )
 from boards.amd.wave.pairs import PAIRS
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
 from boards.amd.wave.vector import Run
+from boards.machine.arrays import Array
 
 _ROW, _HALF_WAVE = 16, 32
 _RENAMED = {

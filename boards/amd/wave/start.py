@@ -9,7 +9,8 @@ import numpy as np
 from boards.amd.isa.layout import Family
 from boards.amd.wave.buffer import with_index_stride
 from boards.amd.wave.state import EXEC, Waves, pack_bits
-from boards.amd.wave.types import Array, Dispatch
+from boards.amd.wave.types import Dispatch
+from boards.machine.arrays import Array
 
 # src: COMPUTE_PGM_RSRC1, COMPUTE_PGM_RSRC2 (gc_11_0_0_sh_mask.h): fields used here.
 _VGPRS, _FLOAT_MODE, _DX10_CLAMP, _IEEE = (0, 6), (12, 8), (21, 1), (23, 1)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boards.amd.wave.types import Array, Memory, Privileged, Unmapped, Words
+from boards.amd.wave.types import Memory, Privileged, Unmapped
+from boards.machine.arrays import Array, Words
 
 if TYPE_CHECKING:
     from boards.amd.isa.decode import Instruction

@@ -12,7 +12,8 @@ from boards.amd.wave.lanes import dpp_sources
 from boards.amd.wave.races import DWORD, Races
 from boards.amd.wave.state import SGPRS, Waves
 from boards.amd.wave.touch import Touch
-from boards.amd.wave.types import Array, Finding, Report, Strict
+from boards.amd.wave.types import Finding, Report, Strict
+from boards.machine.arrays import Array
 
 _NEVER = -1
 

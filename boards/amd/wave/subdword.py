@@ -9,7 +9,7 @@ import numpy as np
 from boards.amd.isa.decode import VGPR, Instruction, Operand, Sdwa
 from boards.amd.wave.operands import BITS, DTYPES, Reader, raw_bits, reader
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Put = Callable[[Waves, Array, "Array | None"], None]
 _DWORD, _FIRST_WORD = 6, 4

@@ -15,7 +15,8 @@ from boards.amd.isa.decode import Instruction
 from boards.amd.wave.operands import UnsupportedOperand
 from boards.amd.wave.scalar import END, Jump
 from boards.amd.wave.state import Waves
-from boards.amd.wave.types import Array, Privileged
+from boards.amd.wave.types import Privileged
+from boards.machine.arrays import Array
 
 TTMP = 108
 """Code of ttmp0. src: LLVM SIRegisterInfo.td, gfx9 and later."""

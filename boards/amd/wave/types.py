@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array: TypeAlias = NDArray[Any]
-Words: TypeAlias = NDArray[np.uint32]
-Addresses: TypeAlias = NDArray[np.uint64]
+from boards.machine.arrays import Addresses, Words
 
 
 class Memory(Protocol):

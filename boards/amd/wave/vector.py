@@ -26,7 +26,7 @@ from boards.amd.wave.operands import (
 )  # fmt: skip
 from boards.amd.wave.state import EXEC, Waves
 from boards.amd.wave.subdword import part_reader, part_writer
-from boards.amd.wave.types import Array
+from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
 Put = Callable[[Waves, Array, "Array | None"], None]

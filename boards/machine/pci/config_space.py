@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from boards.amd.cp.engine_types import Chip
+from dataclasses import dataclass
 
 SIZE = 4096
 # src: include/uapi/linux/pci_regs.h
@@ -13,21 +12,36 @@ MEMORY, MASTER, INTX_OFF = 1 << 1, 1 << 2, 1 << 10
 _STATUS_CAPABILITIES = 1 << 4
 _MEM_64, _MEM_PREFETCH = 0x4, 0x8
 _PM, _EXPRESS, _MSI, _VENDOR, _REBAR = 0x50, 0x64, 0xA0, 0x100, 0x200
-"""Where AMD's GPUs have them."""
+"""Where the functions here have them, as AMD's GPUs do."""
 _EXPRESS_BYTES, _FLR_CAPABLE, _FLR = 60, 1 << 28, 1 << 15
 MSI_ENABLE = 1
 _REBAR_SIZE = 0x3F << 8
-_AMD = 0x1002
 _SMALLEST_LOG2 = 28
 """256 MiB. src: what lspci shows of BAR 0 of Navi 31 before it is resized."""
 _MIB_LOG2 = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the header of a function's config space says of it."""
+
+    vendor_id: int
+    device_id: int
+    subsystem_id: int
+    class_code: int
+    """Base class, subclass, interface: 0x030000 is a VGA controller."""
+    revision: int
+    many_functions: bool
+    resets: bool
+    """Whether it has a function-level reset."""
+
+
 class ConfigSpace:
     """4096 bytes, each bit of which may be written or not."""
 
-    def __init__(self, chip: Chip, bar_log2: dict[int, int], largest_log2: int) -> None:
-        self._chip, self._reset_log2, self._largest_log2 = chip, dict(bar_log2), largest_log2
+    def __init__(self, identity: Identity, bar_log2: dict[int, int], largest_log2: int) -> None:
+        self._identity, self._reset_log2 = identity, dict(bar_log2)
+        self._largest_log2 = largest_log2
         self.bar_log2 = dict(bar_log2)
         self._bytes, self._writable = bytearray(SIZE), bytearray(SIZE)
         self.changed: Callable[[], None] = lambda: None
@@ -57,7 +71,7 @@ class ConfigSpace:
         self._resize()
         if self._get(_EXPRESS + 8, 2) & _FLR:
             self._set(_EXPRESS + 8, self._get(_EXPRESS + 8, 2) & ~_FLR, 2)
-            if self._chip.family == "gfx9":
+            if self._identity.resets:
                 self.flr()
                 return
         if self._watched() != before:
@@ -112,13 +126,12 @@ class ConfigSpace:
         """Power-on values."""
         self._bytes[:], self._writable[:] = bytes(SIZE), bytes(SIZE)
         self.bar_log2 = dict(self._reset_log2)
-        accelerator = self._chip.family == "gfx9"
-        self._set(0x00, _AMD | self._chip.properties["device_id"] << 16, 4)
+        who = self._identity
+        self._set(0x00, who.vendor_id | who.device_id << 16, 4)
         self._set(_STATUS, _STATUS_CAPABILITIES, 2)
-        # src: pci_ids.h PCI_CLASS_DISPLAY_VGA; MI300X is a processing accelerator, 0x1200
-        self._set(0x08, 0x120000 << 8 if accelerator else 0x030000 << 8 | 0xC8, 4)
-        self._set(0x0E, 0x00 if accelerator else 0x80, 1)
-        self._set(0x2C, _AMD | 0x0E3B << 16, 4)
+        self._set(0x08, who.class_code << 8 | who.revision, 4)
+        self._set(0x0E, 0x80 if who.many_functions else 0x00, 1)
+        self._set(0x2C, who.vendor_id | who.subsystem_id << 16, 4)
         self._set(0x3D, 1, 1)
         self._allow(_COMMAND, MEMORY | MASTER | INTX_OFF | 1 << 6 | 1 << 8, 2)
         self._allow(0x0C, 0xFF, 1)
@@ -133,7 +146,7 @@ class ConfigSpace:
         self._set(_PM + 4, 1 << 3, 2)  # NoSoftRst: D3hot keeps everything
         self._allow(_PM + 4, 0x3, 2)
         self._set(_EXPRESS, 0x10 | _MSI << 8 | 0x0012 << 16, 4)
-        flr = _FLR_CAPABLE if self._chip.family == "gfx9" else 0
+        flr = _FLR_CAPABLE if self._identity.resets else 0
         self._set(_EXPRESS + 4, 0x8FA1 | flr, 4)
         self._set(_EXPRESS + 8, 0x2930, 2)
         self._allow(_EXPRESS + 8, 0x7FFF | _FLR, 2)

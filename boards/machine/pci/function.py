@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from boards.amd.cp.engine_types import Chip
-from boards.amd.hardware import Finding, Hardware
+from boards.machine.chassis import Chassis, Finding
 from boards.machine.clock import Clock
 from boards.machine.pool import Pool
 
@@ -43,13 +42,22 @@ class ConfigBytes(Protocol):
     def write(self, off: int, data: bytes) -> None: ...
 
 
-class PciFunction(Protocol):
-    """One GPU. `open_function` in gpu.py makes one."""
+class Named(Protocol):
+    """A kind of GPU, of whatever vendor."""
 
     @property
-    def chip(self) -> Chip: ...
+    def name(self) -> str:
+        """ "gfx1100"."""
+        ...
+
+
+class PciFunction(Protocol):
+    """One GPU, as its vendor's package makes it."""
+
     @property
-    def hardware(self) -> Hardware:
+    def chip(self) -> Named: ...
+    @property
+    def hardware(self) -> Chassis:
         """Findings, clock, trace: shared by all functions of a machine."""
         ...
 

@@ -14,7 +14,7 @@ from boards.machine.frames import Frames
 from boards.machine.iommu import Domain
 from boards.machine.pci.slot import Slot
 
-VFIO, AMDGPU = "vfio-pci", "amdgpu"
+VFIO = "vfio-pci"
 _NO_DMA = frozenset({"", VFIO, "pci-stub", "pcieport"})
 """src: driver_managed_dma of vfio_pci.c, pci-stub.c, portdrv.c: they leave a group to its user"""
 _LONGEST_OVERRIDE = 4094
@@ -33,6 +33,8 @@ class Driver:
     remove: Callable[[Slot], None] = _nothing
     everything: bool = False
     """It has no list of ids: only an override makes it match."""
+    renders: bool = False
+    """It makes the nodes of a graphics driver: /dev/dri/cardN, renderDN."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Functions beside a GPU: the bridge above it, the sound function of the card. They do nothing.
 
-src: include/uapi/linux/pci_regs.h; pci-ids.ucw.cz 1002:1478 Navi upstream port, 1002:ab30 audio
+src: include/uapi/linux/pci_regs.h
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 
 _BRIDGE, _AUDIO = 0x0604_0000, 0x0403_0000
-_AMD = 0x1002
 _CONFIG_BYTES = 4096
 _WRITABLE = range(4, 6)
 
@@ -16,9 +15,9 @@ _WRITABLE = range(4, 6)
 class PlainConfig:
     """Config space with a header and a command register that keeps what is written."""
 
-    def __init__(self, device: int, kind: int, header_type: int) -> None:
+    def __init__(self, vendor: int, device: int, kind: int, header_type: int) -> None:
         self._bytes = bytearray(_CONFIG_BYTES)
-        struct.pack_into("<HHHHI", self._bytes, 0, _AMD, device, 0, 0, kind)
+        struct.pack_into("<HHHHI", self._bytes, 0, vendor, device, 0, 0, kind)
         self._bytes[0x0E] = header_type
 
     def read(self, off: int, nbytes: int) -> bytes:
@@ -32,11 +31,11 @@ class PlainConfig:
                 self._bytes[at] = value
 
 
-def bridge() -> PlainConfig:
+def bridge(vendor: int, device: int) -> PlainConfig:
     """The port above a card."""
-    return PlainConfig(0x1478, _BRIDGE, 1)
+    return PlainConfig(vendor, device, _BRIDGE, 1)
 
 
-def audio() -> PlainConfig:
+def audio(vendor: int, device: int) -> PlainConfig:
     """The card's sound function."""
-    return PlainConfig(0xAB30, _AUDIO, 0x80)
+    return PlainConfig(vendor, device, _AUDIO, 0x80)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from boards.machine.file_tree import File, FileTree
-from boards.machine.pci.kernel import AMDGPU, VFIO, Kernel
+from boards.machine.pci.kernel import VFIO, Kernel
 from boards.machine.pci.open import ConfigFile, ResourceFile
 from boards.machine.pci.slot import Slot
 
@@ -154,7 +154,7 @@ class PciSysfs:
         tree.link(f"{folder}/driver", f"../../../bus/pci/drivers/{slot.driver}")
         target = f"../../../..{folder.removeprefix('/sys')}"
         tree.link(f"{BUS}/drivers/{slot.driver}/{slot.address}", target)
-        if slot.driver == AMDGPU:
+        if self._kernel.drivers[slot.driver].renders:
             self._drm(slot, number)
         elif slot.driver == VFIO and slot.gpu is not None:
             tree.put(f"{folder}/vfio-dev/vfio{number}/dev", b"511:%d\n" % number)

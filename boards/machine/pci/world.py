@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
-from boards.amd.hardware import Finding, Hardware
 from boards.machine import host
+from boards.machine.chassis import Chassis, Finding
 from boards.machine.extents import Piece
 from boards.machine.file_tree import File
 from boards.machine.frames import HUGE_BYTES, HugePage
@@ -29,7 +29,7 @@ from boards.machine.process_maps import ProcessMaps, Region
 from boards.machine.region import HostRegion, Reservation
 
 if TYPE_CHECKING:
-    from boards.amd.pci_machine import PciMachine
+    from boards.machine.pci.machine import PciMachine
     from boards.machine.state import BoardState
 
 _SELF = "/proc/self"
@@ -56,7 +56,7 @@ class PciWorld(ProcessMaps[OpenFile]):
     # For tests
 
     @property
-    def hardware(self) -> Hardware:
+    def hardware(self) -> Chassis:
         """Clock, findings, lock: of the whole machine."""
         return self.machine.hardware
 
@@ -382,7 +382,7 @@ class PciWorld(ProcessMaps[OpenFile]):
     # Time
 
     def monotonic_s(self) -> float:
-        if self.hardware.options.late and not self.dead:
+        if self.hardware.late and not self.dead:
             self.machine.pump()
         return self.hardware.clock.now_s()
 

@@ -1,0 +1,54 @@
+"""What every part of a board shares, whatever its vendor: time, one lock, violations, timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import RLock
+
+from boards.machine.clock import Clock
+
+Trace = Callable[[str, dict[str, int | str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something silicon would have let pass. One for each kind and place."""
+
+    kind: str
+    what: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}" + (f" ({self.detail})" if self.detail else "")
+
+
+class Chassis:
+    """Time, lock, findings and timeline of one board.
+
+    `late`: doorbells start nothing; work runs when the process waits, sleeps or reads the clock.
+    """
+
+    def __init__(self, *, late: bool = False) -> None:
+        self.clock, self.late = Clock(), late
+        self.lock = RLock()
+        """Held by the thread that the board works for: ioctls and doorbells come one by one."""
+        self.findings: list[Finding] = []
+        self._found: set[tuple[str, str]] = set()
+        self.trace: Trace | None = None
+
+    def find(self, kind: str, what: str, detail: str = "") -> None:
+        """Report a finding once."""
+        if (kind, what) not in self._found:
+            self._found.add((kind, what))
+            self.findings.append(Finding(kind, what, detail))
+
+    def tell(self, name: str, **facts: int | str) -> None:
+        """One event of the timeline; costs nothing when tracing is off."""
+        if self.trace is not None:
+            self.trace(name, facts)
+
+    def forget_findings(self) -> None:
+        """Start a new list, for a test that goes on."""
+        self.findings.clear()
+        self._found.clear()
