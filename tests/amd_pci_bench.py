@@ -17,10 +17,10 @@ from boards.amd.pci.options import PciOptions
 from drivers.amd.chips import CHIPS
 from drivers.amd.iface import QueueKind
 from drivers.amd.pci import boot, compute_queue, copy_queue, gfx, gmc, ih, nbio, sdma
-from drivers.amd.pci.address_space import AddressSpace
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.bare.address_space import AddressSpace
 from tests.support import check
 
 MIB = 1 << 20

@@ -20,12 +20,12 @@ from drivers.base.errors import (
     OutOfMemory,
     Unsupported,
 )
+from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Undo
 from drivers.machine.text import hex_number
 from drivers.pci.config import EXT_REBAR, Config
 from drivers.pci.functions import BARS, PciFunction, look_at
 
-PAGE_BYTES = 4096
 _MIB_SHIFT = 20
 # src: pci_regs.h PCI_REBAR_CAP, _CTRL and their fields; one pair of words for each BAR
 _CAP, _CTRL, _PAIR_BYTES = 4, 8, 8

@@ -12,8 +12,9 @@ from typing import Protocol
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, Busy, OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Undo, run_all
-from drivers.pci.iova import LARGE_BYTES, PAGE_BYTES, IovaSpace
+from drivers.pci.iova import LARGE_BYTES, IovaSpace
 from drivers.pci.pagemap import physical_pieces
 
 Pieces = tuple[tuple[int, int], ...]

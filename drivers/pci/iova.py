@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from drivers.base.errors import BadArgument, MalformedInput, OutOfMemory
+from drivers.base.pages import PAGE_BYTES
 
-PAGE_BYTES = 4096
 LARGE_BYTES = 2 << 20
 """From this size on addresses are aligned to it, so that an IOMMU may use its large pages."""
 LOWEST = 1 << 20

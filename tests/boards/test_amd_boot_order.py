@@ -11,12 +11,12 @@ from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions
 from boards.machine.pci.world import PciWorld
 from drivers.amd.pci import boot, compute_queue, ownership
-from drivers.amd.pci.bus import Access
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import PSP_FENCE
 from drivers.amd.pci.ownership import Found
 from drivers.amd.pci.psp_ring import PspRing
+from drivers.bare.bus import Access
 from drivers.base.errors import DeviceError
 from drivers.pci.session import PciSession
 from tests.amd_bare import firmware, identified, open_pci_board, quiet

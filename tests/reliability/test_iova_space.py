@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from drivers.base.errors import BadArgument, MalformedInput, OutOfMemory
-from drivers.pci.iova import LARGE_BYTES, LOWEST, PAGE_BYTES, IovaSpace
+from drivers.base.pages import PAGE_BYTES
+from drivers.pci.iova import LARGE_BYTES, LOWEST, IovaSpace
 from tests.support import check
 
 OPERATIONS = 1_000_000

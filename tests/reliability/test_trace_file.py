@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.amd.pci.trace import TraceFile
+from drivers.bare.trace import TraceFile
 from drivers.base.errors import BadArgument, Denied
 from drivers.world.linux import LinuxWorld
 from tests.other_user import OTHER, as_user, needs_root, public

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from drivers.amd.pci import discovery
-from drivers.amd.pci.bus import RegisterBus
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import GcInfo
+from drivers.amd.pci.mmio import MEMSIZE
+from drivers.bare.bus import RegisterBus
 from drivers.base.errors import DeviceTimeout, MalformedInput, NotFound
 from tests import discovery_maker as maker
 from tests.fake_registers import FakeClock, FakeRegisters, FakeVram
@@ -88,7 +89,7 @@ def live(bar_bytes: int) -> tuple[RegisterBus, FakeVram, FakeRegisters]:
     registers = FakeRegisters({0xDE3: VRAM_BYTES >> 20, 0x16061: 1 << 31})
     vram = FakeVram(VRAM_BYTES, bar_bytes)
     vram.put(VRAM_BYTES - (64 << 10), maker.build(NAVI31))
-    return RegisterBus(registers, FakeClock()), vram, registers
+    return RegisterBus(registers, FakeClock(), MEMSIZE), vram, registers
 
 
 def test_through_a_large_bar_two_registers_are_read() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drivers.amd.pci.page_table import PageTable
-from drivers.amd.pci.vram import VramPages
+from drivers.bare.vram import VramPages
 from drivers.base.errors import BadArgument, OutOfMemory
 from tests.amd_table_walker import Found, walk
 from tests.support import check

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from drivers.amd.iface import Use
-from drivers.amd.pci.address_space import AddressSpace
 from drivers.amd.pci.memory import Memories, PciMemory
 from drivers.amd.pci.page_table import PageTable
-from drivers.amd.pci.vram import VramPages
+from drivers.bare.address_space import AddressSpace
+from drivers.bare.vram import VramPages
 from drivers.base.errors import BadArgument, DeviceTimeout, OutOfMemory, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.pci.dma import Grade

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from drivers.amd.pci import discovery
-from drivers.amd.pci.bus import Access, Indirect, RegisterBus
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.mmio import Mmio
+from drivers.amd.pci.mmio import MEMSIZE, Mmio
 from drivers.amd.pci.registers import FILES, load
+from drivers.bare.bus import Access, Indirect, RegisterBus
 from drivers.base.errors import BadArgument, DeviceGone, DeviceTimeout, NotFound, Unsupported
 from tests import discovery_maker as maker
 from tests.fake_registers import FakeClock, FakeRegisters
@@ -27,7 +27,7 @@ SCRATCH = 0xC047
 
 def mmio(registers: FakeRegisters, versions: dict[int, tuple[int, int, int]]) -> Mmio:
     made = maker.Binary(maker.ips_of(versions), gc_words=maker.gc_v1(6, 4, 4, 2))
-    return Mmio(RegisterBus(registers, FakeClock()), discovery.parse(maker.build(made)))
+    return Mmio(RegisterBus(registers, FakeClock(), MEMSIZE), discovery.parse(maker.build(made)))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,9 @@ def test_versions_and_segments_that_nobody_knows() -> None:
         [maker.Ip(11, 0, (13, 0, 0), (0,)), maker.Ip(34, 0, (3, 0, 0), ())],
         gc_words=maker.gc_v1(6, 4, 4, 2),
     )
-    gpu = Mmio(RegisterBus(FakeRegisters(), FakeClock()), discovery.parse(maker.build(made)))
+    gpu = Mmio(
+        RegisterBus(FakeRegisters(), FakeClock(), MEMSIZE), discovery.parse(maker.build(made))
+    )
     with pytest.raises(Unsupported, match=r"GC 13\.0\.0"):
         gpu.block(HwId.GC)
     with pytest.raises(NotFound, match="in segment 0, and the chip's table has 0"):

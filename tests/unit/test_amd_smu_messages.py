@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from drivers.amd.pci import discovery, smu
-from drivers.amd.pci.bus import RegisterBus
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.mmio import Mmio
+from drivers.amd.pci.mmio import MEMSIZE, Mmio
+from drivers.bare.bus import RegisterBus
 from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTimeout, Unsupported
 from tests import discovery_maker as maker
 from tests.fake_registers import FakeClock, FakeRegisters, FakeVram
@@ -28,7 +28,7 @@ class Gpu(SimpleNamespace):
         versions = {**maker.GFX1100, 1: version}
         made = maker.Binary(maker.ips_of(versions), gc_words=maker.gc_v1(6, 4, 4, 2))
         self.ips = discovery.parse(maker.build(made))
-        self.mmio = Mmio(RegisterBus(self.registers, FakeClock()), self.ips)
+        self.mmio = Mmio(RegisterBus(self.registers, FakeClock(), MEMSIZE), self.ips)
         self.mmio.step = "power management"
         self.vram, self.mc_base = FakeVram(1 << 30), 0x80_0000_0000
         self.chip = SimpleNamespace(name="gfx1100")

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from drivers.amd.pci.address_space import GUARD_BYTES, AddressSpace
-from drivers.amd.pci.vram import VramPages
+from drivers.bare.address_space import GUARD_BYTES, AddressSpace
+from drivers.bare.vram import VramPages
 from drivers.base.errors import BadArgument, OutOfMemory
 from tests.support import check
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 from drivers.amd.chips import Chip
 from drivers.amd.firmware.assemble import FirmwareSet
 from drivers.amd.pci import discovery, gfx, gmc, ih, nbio, ownership, psp, record, sdma, smu, units
-from drivers.amd.pci.bus import RegisterBus
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import BOOT_BYTES, FIRMWARE_BYTES, FIRMWARE_BYTES_GFX9
-from drivers.amd.pci.mmio import Mmio
+from drivers.amd.pci.mmio import MEMSIZE, Mmio
 from drivers.amd.pci.ownership import Found
 from drivers.amd.pci.psp_ring import PspRing
 from drivers.amd.pci.record import Record
-from drivers.amd.pci.steps import Done, Progress, Step, run
-from drivers.amd.pci.trace import TracedRegion, TraceFile
-from drivers.amd.pci.vram import VramPages
+from drivers.bare.bus import RegisterBus
+from drivers.bare.steps import Done, Progress, Step, run
+from drivers.bare.trace import TracedRegion, TraceFile
+from drivers.bare.vram import VramPages
 from drivers.base.contracts import Region
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported
 from drivers.base.undo import run_all
@@ -74,7 +74,7 @@ def identify(
 
     Raises: MalformedInput, Unsupported when the table is of another chip, DeviceGone.
     """
-    bus = RegisterBus(session.bar(BAR_REGISTERS), session.world)
+    bus = RegisterBus(session.bar(BAR_REGISTERS), session.world, MEMSIZE)
     bus.step = "read the discovery table"
     vram: Region = session.bar(BAR_VRAM, combine=True)
     if trace is not None:

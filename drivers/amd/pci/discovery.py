@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.amd.pci.bus import DWORD_BYTES, MEMSIZE_DW, RegisterBus
 from drivers.amd.pci.discovery_gc import read_gc
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpBlock, IpTable
+from drivers.amd.pci.mmio import MEMSIZE
+from drivers.bare.bus import DWORD_BYTES, RegisterBus
 from drivers.base.contracts import Region
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceTimeout, MalformedInput
@@ -70,7 +71,7 @@ def read_table(bus: RegisterBus, vram: Region) -> tuple[IpTable, int]:
             last=value,
             hint="Power the machine off and on; a GPU in this state needs it",
         )
-    megabytes = bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE")
+    megabytes = bus.read(MEMSIZE.dword, MEMSIZE.name)
     if not 0 < megabytes <= _MOST_MEMSIZE:
         raise MalformedInput(
             f"{bus.step}: RCC_CONFIG_MEMSIZE says {megabytes:#x} MiB of VRAM",

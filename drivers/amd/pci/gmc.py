@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci import hdp
 from drivers.amd.pci import hub as vm_hub
-from drivers.amd.pci.address_space import LAST_VA
 from drivers.amd.pci.fault import Fault, decode_status
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.mmio import Block
+from drivers.bare.address_space import LAST_VA
 
 if TYPE_CHECKING:
     from drivers.amd.pci.gpu import BareGpu

@@ -16,7 +16,7 @@ from drivers.amd.pci.registers import Version
 from drivers.base.contracts import Region
 
 if TYPE_CHECKING:
-    from drivers.amd.pci.vram import VramPages
+    from drivers.bare.vram import VramPages
     from drivers.pci.session import PciSession
 
 

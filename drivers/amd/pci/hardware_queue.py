@@ -9,10 +9,10 @@ from typing import Final, Protocol
 from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
 from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
 from drivers.amd.iface import Plan, Prepare, Use
-from drivers.amd.pci.bus import MEMSIZE_DW
 from drivers.amd.pci.compute_queue import SLOTS
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.memory import PciMemory
+from drivers.amd.pci.mmio import MEMSIZE
 from drivers.amd.pci.nbio import REMAP_BYTES, SDMA_DOORBELL, SDMA_DOORBELL_STRIDE
 from drivers.amd.pci.process import VMID
 from drivers.amd.pci.queue_spec import QueueSpec
@@ -149,7 +149,7 @@ def ringer(
 
         return flush_and_store
     place = words[REMAP_BYTES // WORD_BYTES : REMAP_BYTES // WORD_BYTES + 1]
-    size = words[MEMSIZE_DW : MEMSIZE_DW + 1]
+    size = words[MEMSIZE.dword : MEMSIZE.dword + 1]
 
     def flush_at_once(value: int) -> None:
         """The same without a call for each register: launches go through here."""

@@ -19,7 +19,6 @@ from drivers.amd.iface import (
     Trouble,
     Use,
 )
-from drivers.amd.pci.address_space import AddressSpace
 from drivers.amd.pci.clock import MeasuredClock
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hardware_queue import Slots, open_queue
@@ -27,6 +26,7 @@ from drivers.amd.pci.memory import Memories, PciMemory
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import LDS_BASE, SCRATCH_BASE, Process
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.bare.address_space import AddressSpace
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred
 from drivers.base.undo import Step, Undo, run_all

@@ -22,11 +22,11 @@ from typing import Final, TypeAlias
 
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.iface import Iface, Use
-from drivers.amd.pci.address_space import AddressSpace
 from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.host_pages import HostPages, HostPiece
 from drivers.amd.pci.page_table import PageTable
-from drivers.amd.pci.vram import Piece, whole_pages
+from drivers.bare.address_space import AddressSpace
+from drivers.bare.host_pages import HostPages, HostPiece
+from drivers.bare.vram import Piece, whole_pages
 from drivers.base import forks
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drivers.amd.pci.bus import RegisterBus
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpTable
 from drivers.amd.pci.registers import WORD_BITS, WORD_MASK, Register, RegisterFile, load
+from drivers.bare.bus import Alive, RegisterBus
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError, DeviceTimeout, NotFound
+
+MEMSIZE = Alive(0xDE3, "RCC_CONFIG_MEMSIZE")
+"""MiB of VRAM: at the same place on every chip, and never all ones.
+
+src: Linux 6.12, amdgpu_discovery.c, mmRCC_CONFIG_MEMSIZE
+"""
 
 
 class Block:

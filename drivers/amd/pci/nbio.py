@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from drivers.amd.pci.bus import DWORD_BYTES, MEMSIZE_DW, Indirect, RegisterBus
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.mmio import Block
+from drivers.amd.pci.mmio import MEMSIZE, Block
+from drivers.bare.bus import DWORD_BYTES, Indirect, RegisterBus
 
 REMAP_BYTES: Final = 0x80000 - 0x1000
 """Where the flush registers appear in BAR5. src: nbio_v4_3.c, MMIO_REG_HOLE_OFFSET; kfd_ioctl.h,
@@ -57,7 +57,7 @@ def _flush_hdp(bus: RegisterBus) -> None:
     back the remapped register causes problems on some platforms"
     """
     bus.write(REMAP_BYTES // DWORD_BYTES, 0, "HDP_MEM_FLUSH")
-    bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE")
+    bus.read(MEMSIZE.dword, MEMSIZE.name)
 
 
 def up(gpu: BareGpu) -> None:

@@ -15,7 +15,7 @@ from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import VMID, Process
 from drivers.amd.pci.reach import REACHES, judge
-from drivers.amd.pci.trace import TraceFile
+from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
 from drivers.base.pci import StateStore

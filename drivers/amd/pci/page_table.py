@@ -27,7 +27,7 @@ from drivers.amd.pci.page_format import (
     VALID,
     format_of,
 )
-from drivers.amd.pci.vram import HUGE_BYTES, Piece
+from drivers.bare.vram import HUGE_BYTES, Piece
 from drivers.base.errors import BadArgument
 
 if TYPE_CHECKING:

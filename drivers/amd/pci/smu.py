@@ -12,12 +12,12 @@ from enum import IntEnum
 from typing import Final
 
 from drivers.amd.pci import psp
-from drivers.amd.pci.bus import ALL_ONES, MEMSIZE_DW
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import SMU_TABLE
-from drivers.amd.pci.mmio import Block
+from drivers.amd.pci.mmio import MEMSIZE, Block
 from drivers.amd.pci.registers import Version
+from drivers.bare.bus import ALL_ONES
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTimeout, Unsupported
 from drivers.base.oserrors import errno_of
@@ -300,7 +300,7 @@ def wait_returned(gpu: BareGpu) -> None:
     """
     bus, found = gpu.mmio.bus, 0
     for _ in polls(_RETURN_TIMEOUT_S, bus.clock):
-        found = bus.read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE", ones=True)
+        found = bus.read(MEMSIZE.dword, MEMSIZE.name, ones=True)
         if found not in (0, ALL_ONES):
             return
     raise DeviceGone(

@@ -11,7 +11,7 @@ from drivers.amd.claim_chips import known
 from drivers.amd.pci.boot import identify
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.opening import chip_of
-from drivers.amd.pci.trace import TraceFile
+from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
 from drivers.base.interrupts import deferred

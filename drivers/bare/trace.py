@@ -18,7 +18,7 @@ from io import FileIO, TextIOWrapper
 from types import TracebackType
 from typing import Self
 
-from drivers.amd.pci.bus import Access
+from drivers.bare.bus import Access
 from drivers.base.contracts import Region
 from drivers.base.deadline import Clock
 from drivers.base.errors import BadArgument, Denied

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from drivers.amd.pci.bus import RegisterBus
+from drivers.bare.bus import RegisterBus
 from drivers.base import interrupts
 from drivers.base.errors import DeviceError
 from drivers.base.undo import Undo

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.pci.extents import Extents
-from drivers.amd.pci.vram import HUGE_BYTES, Piece
+from drivers.bare.extents import Extents
+from drivers.bare.vram import HUGE_BYTES, Piece
+from drivers.base.pages import PAGE_BYTES
 from drivers.pci.dma import Dma, DmaMemory, Grade
 
 SMALL_BYTES: Final = HUGE_BYTES // 2

@@ -12,11 +12,6 @@ from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTime
 
 DWORD_BYTES: Final = 4
 ALL_ONES: Final = 0xFFFFFFFF
-MEMSIZE_DW: Final = 0xDE3
-"""RCC_CONFIG_MEMSIZE, MiB of VRAM: at the same place on every chip, and never all ones.
-
-src: Linux 6.12, amdgpu_discovery.c, mmRCC_CONFIG_MEMSIZE
-"""
 AT_WORK: Final = "at work"
 """The step of an error when none is taken: the GPU is booted and in use."""
 GONE_HINT: Final = "The GPU left the bus: check power and slot, then restart the machine"
@@ -35,6 +30,14 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Alive:
+    """A register that is never all ones: where it is, the GPU has left the bus."""
+
+    dword: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Indirect:
     """Where an index register and its data register are; `high` has the index's upper bits."""
 
@@ -44,13 +47,13 @@ class Indirect:
 
 
 class RegisterBus:
-    """BAR5 as 32-bit words; what lies beyond it goes through an index and a data register.
+    """The register BAR as 32-bit words; the rest through an index and a data register.
 
     Raises: DeviceGone when the GPU does not answer, from every read.
     """
 
-    def __init__(self, region: Region, clock: Clock) -> None:
-        self.region, self.clock = region, clock
+    def __init__(self, region: Region, clock: Clock, alive: Alive) -> None:
+        self.region, self.clock, self.alive = region, clock, alive
         self.size_dw = region.nbytes // DWORD_BYTES
         self.reads = self.writes = 0
         self.step = ""
@@ -62,7 +65,7 @@ class RegisterBus:
         value = self._load(dword, name)
         if value != ALL_ONES or ones:
             return value
-        if self._read(MEMSIZE_DW, "RCC_CONFIG_MEMSIZE") == ALL_ONES:
+        if self._read(self.alive.dword, self.alive.name) == ALL_ONES:
             raise DeviceGone(
                 f"{self.where(name)} reads all ones, as everything does", hint=GONE_HINT
             )

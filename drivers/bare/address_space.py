@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.pci.extents import Extents
-from drivers.amd.pci.vram import natural_align, whole_pages
+from drivers.bare.extents import Extents
+from drivers.bare.vram import natural_align, whole_pages
 from drivers.base.errors import BadArgument, OutOfMemory
+from drivers.base.pages import PAGE_BYTES
 
 FIRST_VA: Final = 1 << 45
 LAST_VA: Final = (1 << 46) - 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.pci.extents import Extents
+from drivers.bare.extents import Extents
 from drivers.base.errors import OutOfMemory
+from drivers.base.pages import PAGE_BYTES
 
 BIG_BYTES: Final = 64 << 10
 """What one entry of a translation cache covers when 16 pages lie together."""

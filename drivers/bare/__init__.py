@@ -1,0 +1,1 @@
+"""What drivers of bare GPUs share: register bus, boot steps, traces, page allocators."""
