@@ -17,12 +17,12 @@ from benchmarks.measure import WrongResult
 from benchmarks.process import fresh_matmul
 from benchmarks.tensor_rows import LAYERNORM_EPS, numpy_layernorm, numpy_softmax
 from boards.run import Setup, powered
+from boards.vendors import vendor_of
 from drivers.base.errors import DeviceError
 
 Array = npt.NDArray[Any]
 NOTE = "on a software board: no statement about silicon speed"
 SEED = 20261121
-DEVICE = "AMD"
 REPEATS = 3
 """Warm runs, of which the fastest is shown: the board does the same work each time."""
 HEADER = f"{'row':<18}{'first':>9}{'warm':>9}{'goal':>7}{'cpu':>9}   {'off by':>9}{'allowed':>9}"
@@ -126,21 +126,21 @@ def off_by(got: Array, want: Array) -> float:
     return float(np.max(np.abs(got.reshape(want.shape).astype(np.float64) - want))) / scale
 
 
-def _values(row: Row, xp: Any) -> tuple[Any, Array]:
+def _values(row: Row, xp: Any, device: str) -> tuple[Any, Array]:
     """The operand as a function of nothing, so that each run copies it in, and as numpy sees it."""
     rng = np.random.default_rng(SEED)
     array = rng.random(row.shape, dtype=np.float32) - np.float32(0.5)
     if row.dtype == "float32":
-        return lambda: xp.asarray(array, device=DEVICE), array.astype(np.float64)
-    cast = xp.astype(xp.asarray(array, device=DEVICE), getattr(xp, row.dtype)).realize()
+        return lambda: xp.asarray(array, device=device), array.astype(np.float64)
+    cast = xp.astype(xp.asarray(array, device=device), getattr(xp, row.dtype)).realize()
     return lambda: cast, np.asarray(cast.numpy(), dtype=np.float64)
 
 
-def run_row(row: Row) -> Result:
+def run_row(row: Row, device: str) -> Result:
     """Compute, compare, compute again. A wrong result is an error."""
     import tensor as xp
 
-    operand, exact = _values(row, xp)
+    operand, exact = _values(row, xp, device)
     want = np.asarray(row.theirs(exact))
     taken: list[tuple[float, float]] = []
     worst = 0.0
@@ -172,10 +172,11 @@ def run(
 ) -> tuple[list[Result], list[str]]:
     """Measure rows, showing each as soon as it is there; the results, and the board's findings."""
     results: list[Result] = []
+    device = vendor_of(setup.chip).device
     with powered(setup) as bench:
         for name in names:
             try:
-                result = run_row(ROWS[name]) if name in ROWS else cold_row(name, setup)
+                result = run_row(ROWS[name], device) if name in ROWS else cold_row(name, setup)
             except (DeviceError, WrongResult) as error:
                 first = str(error).strip().splitlines() or [""]
                 result = Result(name, error=f"{type(error).__name__}: {first[0]}")

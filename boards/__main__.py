@@ -14,8 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from boards.amd.chip import chip, names
-from boards.amd.isa.families import BORROWED
+from boards.vendors import VENDORS, names, vendor_of
 
 _MIB = 1 << 20
 _COMPILERS = ("LLVM", "HIP")
@@ -26,15 +25,7 @@ _OPERANDS = "operands"
 def table() -> str:
     """Every board: chip, family, compute units, what runs there."""
     lines = [f"{'board':<9}{'family':<8}{'CUs':>4}  {'queues and machine code':<54}"]
-    for name in names():
-        made = chip(name)
-        engines = made.sdma_engines + made.sdma_xgmi_engines
-        code = f"waves of {made.lanes}"
-        if name in BORROWED:
-            code += f", instructions of {BORROWED[name]} only"
-        dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
-        runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
-        lines.append(f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}")
+    lines += [vendor.describe(name) for vendor in VENDORS for name in vendor.names]
     lines.append("Met through /dev/kfd, and over PCI but for gfx10; never compared with silicon.")
     return "\n".join(lines)
 
@@ -130,7 +121,8 @@ def _serve(args: argparse.Namespace) -> int:
         print("--vram-mib is at least 1", file=sys.stderr)
         return 2
     try:
-        return serve(args.board, args.socket, vram_bytes=args.vram_mib * _MIB, once=args.once)
+        made = vendor_of(args.board).function(args.board, args.vram_mib * _MIB)
+        return serve(args.board, args.socket, made, once=args.once)
     except OSError as error:
         print(f"board {args.board}: {args.socket}: {error}", file=sys.stderr)
         return 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from boards.amd.cp.engines import Engines
 from boards.amd.kfd.world import BoardWorld
@@ -19,7 +19,7 @@ from boards.amd.wave.types import LENIENT
 from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
 from drivers.amd.opening import open_amd
-from drivers.base.contracts import Machine, Region, World
+from drivers.base.contracts import Device, Machine, Region, World
 from drivers.base.pci import StateStore
 from drivers.base.region import MemoryRegion
 from drivers.choice import choose
@@ -30,6 +30,14 @@ from drivers.world.linux import LinuxWorld
 IFACES = ("KFD", "PCI")
 Board = BoardWorld | PciWorld
 _CARD_BYTES = 1 << 30
+
+
+class OnBoard(Device, Protocol):
+    """The product's device on a board's GPU; it knows the names of what it has loaded."""
+
+    def program_names(self, *, code_va: int = 0) -> list[str]:
+        """Kernels whose code is at an address."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from boards.meet import Board, Setup, power_on
+from boards.meet import Board, OnBoard, Setup, power_on
 from boards.trace import Recorder
 from boards.trace_faults import Facts, FaultWatch
-from drivers.amd.device import AmdDevice
+from boards.vendors import vendor_of
 from drivers.choice import KINDS
 from tensor import engine
 
@@ -34,7 +34,7 @@ class Bench:
     board: Board
     watch: FaultWatch
     recorder: Recorder | None = None
-    devices: list[AmdDevice] = field(default_factory=list)
+    devices: list[OnBoard] = field(default_factory=list)
 
     def hear(self, name: str, facts: Facts) -> None:
         """One event of the board's timeline."""
@@ -52,10 +52,11 @@ def set_environ(setup: Setup, environ: MutableMapping[str, str]) -> None:
 
 @contextmanager
 def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
-    """A board whose GPUs are AMD, AMD:1, ... of the tensor layer inside. Raises: ValueError."""
+    """A board whose GPUs are AMD:0, AMD:1, ... of the tensor layer inside. Raises: ValueError."""
     front = power_on(setup)
     board = front.board
-    devices: list[AmdDevice] = []
+    devices: list[OnBoard] = []
+    kind = vendor_of(setup.chip).device
 
     def names(code_va: int) -> list[str]:
         return [name for device in devices for name in device.program_names(code_va=code_va)]
@@ -69,7 +70,7 @@ def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
             device = front.open(index)
             stack.enter_context(device)
             devices.append(device)
-            stack.enter_context(engine.adopted(f"AMD:{index}", device, setup.compiler))
+            stack.enter_context(engine.adopted(f"{kind}:{index}", device, setup.compiler))
         yield bench
         gc.collect()
 

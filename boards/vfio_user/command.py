@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from boards.amd.hardware import Hardware, Options
-from boards.amd.pci.gpu import open_function
-from boards.amd.pci.options import PciOptions
+from boards.machine.chassis import Chassis
+from boards.machine.pci.function import PciFunction
 from boards.vfio_user.link import Link
 from boards.vfio_user.server import Server
 
@@ -33,11 +32,13 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def serve(name: str, path: Path, *, vram_bytes: int, once: bool, out: TextIO | None = None) -> int:
+def serve(
+    name: str, path: Path, made: tuple[Chassis, PciFunction], *, once: bool,
+    out: TextIO | None = None,
+) -> int:  # fmt: skip
     """Serve one client after another; 1 when the board found anything. The GPU stays powered."""
     said = out or sys.stdout
-    hardware = Hardware([], Options())
-    function = open_function(hardware, name, vram_bytes=vram_bytes, options=PciOptions())
+    hardware, function = made
     server = Server(function)
     listener = listen(path)
     print(f"{name}: waiting at {path}; for QEMU 10.1 or later:", file=said)

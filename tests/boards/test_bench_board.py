@@ -53,7 +53,7 @@ def test_the_promised_rows_are_there() -> None:
 def test_a_wrong_result_is_an_error() -> None:
     row = replace(board.ROWS["add_1MiB"], theirs=lambda a: a + a + 1e-3)
     with board.powered(Setup("gfx1100")):
-        result = board.run_row(row)
+        result = board.run_row(row, "AMD")
     check(result.failed and "ERROR WrongResult: off by" in result.line(), result.line())
 
 

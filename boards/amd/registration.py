@@ -1,0 +1,30 @@
+"""AMD's boards as `boards/vendors.py` lists them."""
+
+from __future__ import annotations
+
+from boards.amd.chip import chip, names
+from boards.amd.hardware import Hardware, Options
+from boards.amd.isa.families import BORROWED
+from boards.amd.pci.firmware_set import NAMES as _PCI_NAMES
+from boards.amd.pci.gpu import PciGpu, open_function
+from boards.amd.pci.options import PciOptions
+
+NAMES, PCI_NAMES = tuple(names()), tuple(_PCI_NAMES)
+
+
+def describe(name: str) -> str:
+    """Chip, family, compute units, what runs there."""
+    made = chip(name)
+    engines = made.sdma_engines + made.sdma_xgmi_engines
+    code = f"waves of {made.lanes}"
+    if name in BORROWED:
+        code += f", instructions of {BORROWED[name]} only"
+    dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
+    runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
+    return f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}"
+
+
+def function(name: str, vram_bytes: int) -> tuple[Hardware, PciGpu]:
+    """A GPU on a bus of its own, with default strictness."""
+    hardware = Hardware([], Options())
+    return hardware, open_function(hardware, name, vram_bytes=vram_bytes, options=PciOptions())
