@@ -12,11 +12,11 @@ import pytest
 # In a process of its own: what this guards against ends the process.
 SWEEP = """
 import faulthandler, gc, signal, sys
-from compilers import {module} as toolchain
+from compilers.{module} import llvm as toolchain
 from drivers.base.errors import CompileError
 import llvmlite.binding
 faulthandler.enable()
-PLACES = "compilers/{module}.py", "compilers/cpu/llvm.py", "binding/module.py", \\
+PLACES = "compilers/{module}/llvm.py", "compilers/cpu/llvm.py", "binding/module.py", \\
     "binding/targets.py", "binding/newpassmanagers.py", "binding/context.py"
 SOURCE = {source!r}
 left = None
@@ -57,8 +57,8 @@ for source in SOURCE, SOURCE.replace("ret void", "ret i32 %none"):
     gc.collect()
     print(hits > 200)
 """
-CPU = ("llvm", "x86_64", "define void @k() { ret void }")
-GPU = ("amd_llvm", "gfx1100", "define amdgpu_kernel void @k() { ret void }")
+CPU = ("cpu", "x86_64", "define void @k() { ret void }")
+GPU = ("amd", "gfx1100", "define amdgpu_kernel void @k() { ret void }")
 
 
 @pytest.mark.parametrize(("module", "arch", "source"), [CPU, GPU], ids=["cpu", "gpu"])
