@@ -8,7 +8,6 @@ not timed: it shows ERROR, and the exit status is 1.
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import os
 import sys
@@ -106,18 +105,6 @@ def pin_settings(threads: int, device: str | None, blas_core: str | None) -> str
     return ""
 
 
-def select(names: Sequence[str], only: Sequence[str]) -> list[str]:
-    """The rows that `only` asks for, in table order. Raises: ValueError for a name without rows."""
-    for pattern in only:
-        if not fnmatch.filter(names, pattern):
-            raise ValueError(f"no row is called {pattern!r}; the rows are: {', '.join(names)}")
-    return [
-        name
-        for name in names
-        if not only or any(fnmatch.fnmatchcase(name, pattern) for pattern in only)
-    ]
-
-
 def line(result: Result) -> str:
     """One row of the table."""
     if result.value is None or result.reference_value is None or result.ratio is None:
@@ -182,6 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ["AMD_TRACE"] = str(args.trace.absolute())
     from benchmarks.context import Context
     from benchmarks.rows import ROWS
+    from benchmarks.selection import select
     from drivers.base.errors import DeviceError
 
     if args.board or args.host_cost:

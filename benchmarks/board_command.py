@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 from benchmarks import board, host_cost
+from benchmarks.selection import select
 from boards.run import Setup, set_environ
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
@@ -51,8 +52,6 @@ def _host_cost(args: argparse.Namespace, setup: Setup) -> int:
 
 
 def _board(args: argparse.Namespace, setup: Setup) -> int:
-    from bench import select
-
     names = select(list(board.NAMES), args.only)
     if args.list:
         print("\n".join(names))

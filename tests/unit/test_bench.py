@@ -9,6 +9,7 @@ import pytest
 import bench
 from benchmarks import context as bench_context
 from benchmarks import measure, rows
+from benchmarks.selection import select
 from tests.support import check
 
 STABLE_NAMES = {
@@ -121,13 +122,11 @@ def test_expect_close_compares_shapes():
 
 def test_only_selects_by_name_and_by_pattern():
     names = list(rows.ROWS)
-    np.testing.assert_equal(bench.select(names, ["launch"]), ["launch"])
-    np.testing.assert_equal(
-        bench.select(names, ["replay_*"]), ["replay_1", "replay_10", "replay_100"]
-    )
-    np.testing.assert_equal(bench.select(names, []), names)
+    np.testing.assert_equal(select(names, ["launch"]), ["launch"])
+    np.testing.assert_equal(select(names, ["replay_*"]), ["replay_1", "replay_10", "replay_100"])
+    np.testing.assert_equal(select(names, []), names)
     with pytest.raises(ValueError, match="launch_wait"):
-        bench.select(names, ["nothing"])
+        select(names, ["nothing"])
 
 
 def test_report_is_the_promised_schema():
