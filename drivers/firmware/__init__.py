@@ -5,8 +5,8 @@ from drivers.firmware.manifest import (
     Entry,
     Manifest,
     Version,
-    amd_manifest,
     chosen_manifest,
+    manifest_of,
     read_manifest,
 )
 from drivers.firmware.search import Image, find, load
@@ -17,9 +17,9 @@ __all__ = [
     "Image",
     "Manifest",
     "Version",
-    "amd_manifest",
     "chosen_manifest",
     "find",
     "load",
+    "manifest_of",
     "read_manifest",
 ]

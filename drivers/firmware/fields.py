@@ -12,7 +12,7 @@ from drivers.base.errors import MalformedInput
 Pattern: TypeAlias = "re.Pattern[str]"
 
 LIMIT_BYTES = 64 << 10
-"""Of a manifest; amd.toml has 19 KB."""
+"""Of a manifest; the largest has 19 KB."""
 _MAX_ITEMS = 256
 _SHOWN_CHARS = 60
 

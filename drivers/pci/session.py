@@ -22,10 +22,7 @@ from drivers.pci.functions import PciFunction, look_at
 from drivers.pci.vfio_session import open_vfio
 
 ADDRESS_BITS = 44
-"""Bits of a bus address that every GPU here has.
-
-# src: amdgpu gmc_v11_0.c, gmc_v12_0.c, gmc_v9_0.c sw_init: DMA_BIT_MASK(44), or 48
-"""
+"""Bits of a bus address, where a vendor's driver names no other number."""
 _VFIO = "vfio"
 _LONGEST_NAP_S = 1e-3
 _SIZES = (1, 2, 4)

@@ -14,7 +14,7 @@ from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import VMID, Process
-from drivers.amd.pci.reach import REACHES, judge
+from drivers.amd.pci.reach import ADDRESS_BITS, MANIFEST, REACHES, judge
 from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -54,7 +54,7 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
             enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
-        session = open_session(world, claimed, reach.grade)
+        session = open_session(world, claimed, reach.grade, address_bits=ADDRESS_BITS)
         undo.add(session.close)
         gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))
@@ -96,7 +96,7 @@ def chip_of(function: PciFunction) -> Chip:
 
 def firmware_of(world: World, choice: Choice, function: PciFunction, chip: Chip) -> FirmwareSet:
     """Everything the chip needs, every byte judged before the first register is written."""
-    manifest = chosen_manifest(world, choice.firmware_manifest)
+    manifest = chosen_manifest(world, choice.firmware_manifest, MANIFEST)
     images = load(
         world,
         manifest,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drivers.amd.claim_chips import CHIPS, known
-from drivers.amd.pci.reach import REACHES, judge, told
+from drivers.amd.pci.reach import MANIFEST, REACHES, judge, told
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.choice import Choice
@@ -71,7 +71,7 @@ class Candidate:
 
 def candidates(world: World, choice: Choice) -> list[Candidate]:
     """Every AMD GPU on PCI. Raises: MalformedInput where the bus cannot be read."""
-    manifest = chosen_manifest(world, choice.firmware_manifest)
+    manifest = chosen_manifest(world, choice.firmware_manifest, MANIFEST)
     found, number = [], 0
     for function in gpus(world):
         if function.vendor != AMD:
