@@ -23,7 +23,7 @@ from drivers.base.errors import Denied, MalformedInput, escaped
 from drivers.choice import choose
 from drivers.world import owned
 
-FORMAT = b"1"
+FORMAT = b"2"
 MAGIC = b"UNBCACHE"
 SUFFIX = ".bin"
 MEMORY_ENTRIES = 1024

@@ -15,7 +15,7 @@ from compilers.amd import comgr as amd_comgr
 from compilers.amd import llvm as amd_llvm
 from compilers.cpu import clang, llvm
 from drivers.base import forks
-from drivers.base.contracts import Binary, Compiler
+from drivers.base.contracts import Arg, Binary, Compiler, Resources
 from drivers.base.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ TOOLCHAINS: dict[str, Compiler] = {
 """Name -> module: for the CPU, then for AMD GPUs; the default of each first."""
 
 _OWN_FILES = (
+    "../queues/cpu_code.py",
     "cpu/targets.py",
     "cpu/llvm.py",
     "cpu/clang.py",
@@ -41,6 +42,7 @@ _OWN_FILES = (
     "objects/elf_aarch64.py",
 )
 _AMD_FILES = (
+    "../queues/amd_code.py",
     "cpu/llvm.py",
     "amd/llvm.py",
     "amd/intrinsics.py",
@@ -61,7 +63,7 @@ _AMD_FILES = (
 def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) -> Binary:
     """Render `kernel` for `compiler` ("LLVM", "CLANG"; "LLVM", "HIP" for a GPU) and compile it.
 
-    `resources` of a GPU's binary are those of its code object and "block", lanes of a workgroup.
+    `resources` of a GPU's binary are those of its code object and `block`, lanes of a workgroup.
     Raises: CompileError; Unsupported for an unknown compiler or arch.
     """
     if kernel.block:
@@ -69,11 +71,13 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
     source = _render(kernel, compiler, arch, features)
     binary = compile_source(source, kernel.name, compiler, arch, features)
     if kernel.block:
-        return replace(binary, resources={**binary.resources, "block": kernel.block})
+        return binary.in_blocks_of(kernel.block)
     from compilers.lower.pace import Pace
 
-    facts = {"scratch_bytes": kernel.scratch_bytes, **Pace(kernel).resources}
-    return replace(binary, resources=facts)
+    code = Pace(kernel).code.encode()
+    args = tuple(Arg(8 * number, 8, True) for number in range(len(kernel.params)))
+    needs = Resources(scratch_bytes=kernel.scratch_bytes, args=args, vendor=code)
+    return replace(binary, resources=needs)
 
 
 def _render(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) -> str:

@@ -95,7 +95,7 @@ def _from_host(obj: Any, dtype: DType | None, device: str, copy: bool | None) ->
     stored = to_bfloat16(array) if kind is dt.bfloat16 else array.astype(kind.storage, copy=False)
     stored = np.asarray(stored, order="C")
     shared = not listed and (stored is array or np.shares_memory(stored, array))
-    shared = shared and engine.device(device).host_visible
+    shared = shared and engine.device(device).limits.uses_host_memory
     if copy is False and not shared:
         raise ValueError("this object cannot become a tensor without a copy; pass copy=None")
     if shared and (copy or not stored.flags.aligned):

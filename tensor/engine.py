@@ -179,11 +179,14 @@ class _Exported:
 
     __slots__ = ("__array_interface__", "storage")
 
-    def __init__(self, storage: Storage, dtype: dt.DType, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, storage: Storage, host: memoryview, dtype: dt.DType, shape: tuple[int, ...]
+    ) -> None:
         self.storage = storage
+        data, _ = np.frombuffer(host, np.uint8).__array_interface__["data"]
         self.__array_interface__ = {
             "version": 3, "shape": shape, "typestr": np.dtype(dtype.storage).str,
-            "data": (storage.buffer.gpu_va, True)}  # fmt: skip
+            "data": (data, True)}  # fmt: skip
 
 
 def to_numpy(node: Node, name: str) -> NDArray[Any]:
@@ -203,8 +206,9 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
         return np.empty(node.shape, node.dtype.storage)
     source = runtime(storage.device).device
     source.synchronize()
-    if source.host_visible:
-        return np.asarray(_Exported(storage, node.dtype, node.shape))
+    host = storage.buffer.host
+    if host is not None:
+        return np.asarray(_Exported(storage, host, node.dtype, node.shape))
     result = np.empty(node.shape, node.dtype.storage)
     source.copy_out(result.reshape(-1).view(np.uint8).data, storage.buffer)
     result.flags.writeable = False
@@ -222,7 +226,7 @@ def from_numpy(array: NDArray[Any], name: str, dtype: dt.DType) -> Node:
     if not array.size:
         return graph.buffer(Storage(target.alloc(1), name), dtype, shape)
     raw = array.reshape(-1).view(np.uint8).data
-    if target.host_visible and array.flags.aligned:
+    if target.limits.uses_host_memory and array.flags.aligned:
         return graph.buffer(Storage(target.wrap(raw), name), dtype, shape)
     held: Buffer = target.alloc(array.nbytes)
     target.copy_in(held, raw)
@@ -242,7 +246,7 @@ def synchronize(name: str | None = None) -> None:
 
 def _after_fork() -> None:
     """A GPU belongs to the process that opened it: a child opens it anew for its own tensors."""
-    for name in [name for name, made in _runtimes.items() if not made.device.host_visible]:
+    for name in [name for name, made in _runtimes.items() if not made.device.limits.survives_fork]:
         del _runtimes[name]
 
 

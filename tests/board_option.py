@@ -53,7 +53,7 @@ def board_as_machine(chip: str, queue: str, compiler: str) -> Iterator[Board]:
 
 def check_device(device: Device, chip: str) -> None:
     """That tests run on the board they name."""
-    if device.arch != chip or device.host_visible:
+    if device.arch != chip or device.limits.uses_host_memory:
         raise AssertionError(f"{device} is not the board {chip}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ import pytest
 import drivers
 from compilers.cpu.firmware import firmware
 from compilers.toolchains import compile_ir
-from drivers.base.contracts import Binary
+from drivers.base.contracts import Binary, Resources
 from drivers.cpu import CpuDevice
 from drivers.cpu.memory import CpuBuffer
 from drivers.world.linux import LinuxWorld
+from queues.cpu_code import CpuCode
 
 ARCH = os.uname().machine
 
@@ -97,7 +99,9 @@ out:
 }
 
 
-def kernel(name: str, **resources: int) -> Binary:
+def kernel(
+    name: str, *, scratch_bytes: int = 0, chunk_items: int = 0, long: bool = False
+) -> Binary:
     """One of the kernels above, compiled."""
     text = _HEAD.format(name=name) + _LOOP.format(body=_BODIES[name])
     if name in ("slow", "spin"):
@@ -105,7 +109,8 @@ def kernel(name: str, **resources: int) -> Binary:
     if name == "scratch":
         text += "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
     made = compile_ir(text, name, ARCH, frozenset())
-    return Binary(made.arch, name, made.image, made.entry, made.fixups, made.data_offset, resources)
+    code = CpuCode(chunk_items, long)
+    return replace(made, resources=Resources(scratch_bytes=scratch_bytes, vendor=code.encode()))
 
 
 def open_device(threads: int = 1, *, native: bool = True) -> CpuDevice:

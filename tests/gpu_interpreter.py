@@ -27,10 +27,11 @@ class GpuInterpreter(Interpreter):
         self.wave, self.lanes = wave, np.arange(kernel.block)
         self.on = np.ones(kernel.block, bool)
 
-    def run(self) -> None:
+    def run(self, groups: int | None = None) -> None:
+        """Every workgroup, or the first `groups`, which may be more than there is work for."""
         grid, block = self.kernel.body, self.kernel.block
         with np.errstate(all="ignore"):
-            for group in range(self.kernel.grid):
+            for group in range(self.kernel.grid if groups is None else groups):
                 for ref in self.kernel.locals:
                     shape = (ref.size,) if ref.space == "shared" else (block, ref.size)
                     self.memory[ref] = np.full(shape, GARBAGE, storage(ref.dtype))

@@ -37,6 +37,10 @@ class BareFiles:
         """Nothing would signal it."""
         _refuse("events")
 
+    def poll(self, fd: int, timeout_s: float) -> bool:
+        """No file here becomes readable later."""
+        _refuse("something to wait for")
+
 
 class Owners:
     """Whose files are: device nodes are the group render's, everything else is root's."""

@@ -66,6 +66,15 @@ class OpenFile:
         """pwrite(2): how many bytes were taken."""
         raise OSError(errno.EINVAL, f"{self.path} cannot be written")
 
+    @property
+    def readable(self) -> bool:
+        """Whether it has something to read; of an eventfd alone."""
+        raise OSError(errno.EINVAL, f"{self.path} is no eventfd")
+
+    def take(self) -> bool:
+        """Whether it was signalled; it is reset."""
+        return self.readable
+
     def close(self) -> None:
         """The last descriptor of it is gone."""
 
@@ -81,8 +90,11 @@ class EventFile(OpenFile):
         """What a kernel driver does to it."""
         self.count += 1
 
+    @property
+    def readable(self) -> bool:
+        return self.count > 0
+
     def take(self) -> bool:
-        """Whether it was signalled; it is reset."""
         was, self.count = self.count, 0
         return was > 0
 

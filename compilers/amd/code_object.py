@@ -2,11 +2,9 @@
 
 The image is flat and position-independent; `entry` is the kernel descriptor. `resources`:
 
-    group_bytes private_bytes kernarg_bytes kernarg_align_bytes     sizes of the segments
-    rsrc1 rsrc2 rsrc3 properties preload     words of the descriptor, for the launch packet
-    code_offset code_bytes                   the kernel's instructions in the image
-    wave_lanes max_workgroup_lanes vgprs sgprs agprs vgpr_spills sgpr_spills dynamic_stack
-    args, and for each: arg0_offset arg0_bytes arg0_kind (position in amd_kernarg.ARG_KINDS)
+    max_block shared_bytes scratch_bytes     of the metadata and the descriptor
+    args                                     those that a launch gives
+    vendor                                   the rest, as queues/amd_code.py has it
 
 Source: LLVM AMDGPUUsage, "Code Object", "Kernel Descriptor", "Relocation Records".
 """
@@ -26,10 +24,11 @@ from compilers.amd.metadata import KernelMetadata
 from compilers.amd.targets import MACH_MASK, PAGE_BYTES, amd_target, target_of_flags
 from compilers.objects import elf
 from compilers.objects.elf_read import Object
-from drivers.base.contracts import Binary, Fixup
+from drivers.base.contracts import Arg, Binary, Fixup, Resources
 from drivers.base.errors import MalformedInput
 from drivers.base.view import View
-from queues.amd.kernarg import ARG_KINDS
+from queues.amd.kernarg import BUFFER, GIVEN
+from queues.amd_code import AmdCode, Implicit
 
 _MACHINE: Final = "EM_AMDGPU"
 _EM_AMDGPU: Final = 224
@@ -178,31 +177,37 @@ def _rounded(nbytes: int, align: int) -> int:
     return nbytes + -nbytes % align
 
 
-def _resources(found: _Image, descriptor: Descriptor, described: KernelMetadata) -> dict[str, int]:
-    resources = {
-        "group_bytes": descriptor.group_bytes,
-        "private_bytes": descriptor.private_bytes,
-        "kernarg_bytes": max(descriptor.kernarg_bytes, described.kernarg_bytes),
-        "kernarg_align_bytes": described.kernarg_align_bytes,
-        "rsrc1": descriptor.rsrc1,
-        "rsrc2": descriptor.rsrc2,
-        "rsrc3": descriptor.rsrc3,
-        "properties": descriptor.properties.raw & 0xFFFF,
-        "preload": descriptor.properties.raw >> 16,
-        "code_offset": found.code,
-        "code_bytes": found.code_bytes,
-        "wave_lanes": descriptor.wave_lanes,
-        "max_workgroup_lanes": described.max_workgroup_lanes,
-        "vgprs": descriptor.vgprs,
-        "sgprs": descriptor.sgprs or described.sgprs,
-        "agprs": described.agprs,
-        "vgpr_spills": described.vgpr_spills,
-        "sgpr_spills": described.sgpr_spills,
-        "dynamic_stack": int(described.dynamic_stack),
-        "args": len(described.args),
-    }
-    for number, arg in enumerate(described.args):
-        resources[f"arg{number}_offset"] = arg.offset
-        resources[f"arg{number}_bytes"] = arg.nbytes
-        resources[f"arg{number}_kind"] = ARG_KINDS.index(arg.kind)
-    return resources
+def _resources(found: _Image, descriptor: Descriptor, described: KernelMetadata) -> Resources:
+    args = list(enumerate(described.args))
+    code = AmdCode(
+        rsrc1=descriptor.rsrc1,
+        rsrc2=descriptor.rsrc2,
+        rsrc3=descriptor.rsrc3,
+        properties=descriptor.properties.raw & 0xFFFF,
+        preload=descriptor.properties.raw >> 16,
+        code_offset=found.code,
+        code_bytes=found.code_bytes,
+        kernarg_bytes=max(descriptor.kernarg_bytes, described.kernarg_bytes),
+        kernarg_align_bytes=described.kernarg_align_bytes,
+        wave_lanes=descriptor.wave_lanes,
+        vgprs=descriptor.vgprs,
+        sgprs=descriptor.sgprs or described.sgprs,
+        agprs=described.agprs,
+        vgpr_spills=described.vgpr_spills,
+        sgpr_spills=described.sgpr_spills,
+        dynamic_stack=described.dynamic_stack,
+        implicit=tuple(
+            Implicit(number, arg.nbytes, arg.offset, arg.kind)
+            for number, arg in args
+            if arg.kind not in GIVEN
+        ),
+    )
+    return Resources(
+        max_block=described.max_workgroup_lanes,
+        shared_bytes=descriptor.group_bytes,
+        scratch_bytes=descriptor.private_bytes,
+        args=tuple(
+            Arg(arg.offset, arg.nbytes, arg.kind == BUFFER) for _, arg in args if arg.kind in GIVEN
+        ),
+        vendor=code.encode(),
+    )

@@ -17,6 +17,7 @@ from compilers.amd.targets import TRIPLE, amd_target
 from compilers.objects.listing import Instruction
 from drivers.base.contracts import Binary
 from drivers.base.errors import NotFound, Unsupported
+from queues.amd_code import AmdCode
 
 PACKAGE: Final = "libllvm19"
 """Debian's package."""
@@ -162,7 +163,8 @@ def _goal(text: str, address: int) -> int | None:
 
 def instructions(binary: Binary) -> Iterator[Instruction]:
     """The instructions of a loaded kernel. Raises: NotFound, Unsupported."""
-    start = binary.resources.get("code_offset", 0)
-    code = binary.image[start : start + binary.resources.get("code_bytes", 0)]
-    with Disassembler(binary.arch, binary.resources.get("wave_lanes", 0)) as found:
+    about = AmdCode.of(binary)
+    start = about.code_offset
+    code = binary.image[start : start + about.code_bytes]
+    with Disassembler(binary.arch, about.wave_lanes) as found:
         yield from found.all(code, start)

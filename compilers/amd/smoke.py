@@ -5,8 +5,6 @@ A driver is given its code as Firmware; this one is for command lines that open 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from compilers.toolchains import AMD, compile_source
 from drivers.base.contracts import Binary
 from drivers.base.errors import NotFound
@@ -49,4 +47,4 @@ def firmware(kind: str, arch: str) -> Binary:
     if kind != KIND:
         raise NotFound(f"there is no {kind!r} for {arch}", hint=f"Ask for {KIND!r}")
     made = compile_source(_SOURCE, "smoke_add", f"{AMD}LLVM", arch, frozenset())
-    return replace(made, resources={**made.resources, "block": BLOCK})
+    return made.in_blocks_of(BLOCK)

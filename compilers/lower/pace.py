@@ -13,6 +13,7 @@ from typing import Final
 from compilers.expr import postorder
 from compilers.graph import MATH1, MATH2
 from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Stmt, Store
+from queues.cpu_code import CpuCode
 
 LONG: Final = 1 << 28
 """From so many instructions on a kernel can be stopped: 10 ms of a product, 100 of a sort."""
@@ -34,9 +35,9 @@ class Pace:
         """Whether the kernel can be stopped."""
 
     @property
-    def resources(self) -> dict[str, int]:
+    def code(self) -> CpuCode:
         """What a Binary says of a kernel that can be stopped."""
-        return {"long": 1, "chunk_items": max(1, CHUNK // self._item)} if self.long else {}
+        return CpuCode(max(1, CHUNK // self._item), True) if self.long else CpuCode()
 
     def strip(self, loop: Loop) -> int:
         """After how many iterations of a serial loop to look; 0: not in this one."""

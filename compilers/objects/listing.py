@@ -152,7 +152,8 @@ def _labels(binary: Binary, lines: list[Instruction], stubs: dict[int, str]) -> 
     places = sorted(targets & {line.address for line in lines} - set(stubs))
     labels = {place: f"L{number}" for number, place in enumerate(places)}
     labels |= {place: f"{name} (stub)" for place, name in stubs.items()}
-    return labels | {binary.resources.get("code_offset", binary.entry): binary.name}
+    entered = any(line.address == binary.entry for line in lines)  # else a descriptor is there
+    return labels | {binary.entry if entered or not lines else lines[0].address: binary.name}
 
 
 def _hot_loop(lines: list[Instruction]) -> range:

@@ -18,6 +18,7 @@ from compilers.objects.listing import disassemble
 from compilers.report.load_counts import LoadCounts, count_loads
 from compilers.report.traffic import asked_bytes
 from drivers.base.contracts import Binary
+from queues.amd_code import AmdCode
 
 LDS_GRANULE_BYTES = 1024
 """What local memory is given out in, at most: 512 on some chips. # src: drivers/amd/chips.py"""
@@ -108,9 +109,9 @@ class Estimate:
 
 def resident_groups(binary: Binary, rates: Rates) -> int:
     """Workgroups of a kernel that fit where a workgroup can be, by registers and local memory."""
-    resources, issue = binary.resources, rates.issue
-    waves, lds = -(-resources["block"] // resources["wave_lanes"]), resources["group_bytes"]
-    slots = rates.waves_of(resources["vgprs"]) * issue.simds * issue.units_per_group
+    resources, issue, code = binary.resources, rates.issue, AmdCode.of(binary)
+    waves, lds = -(-resources.block // code.wave_lanes), resources.shared_bytes
+    slots = rates.waves_of(code.vgprs) * issue.simds * issue.units_per_group
     groups = max(slots // waves, 1)
     if lds:
         taken = -(-lds // LDS_GRANULE_BYTES) * LDS_GRANULE_BYTES
@@ -120,9 +121,9 @@ def resident_groups(binary: Binary, rates: Rates) -> int:
 
 def estimate(kernel: Kernel, binary: Binary, rates: Rates) -> Estimate:
     """Count a compiled kernel. Raises: NotFound without a disassembler."""
-    resources = binary.resources
-    lanes, vgprs, lds = (resources[name] for name in ("wave_lanes", "vgprs", "group_bytes"))
-    waves, groups = -(-resources["block"] // lanes), resident_groups(binary, rates)
+    code, lds = AmdCode.of(binary), binary.resources.shared_bytes
+    lanes, vgprs = code.wave_lanes, code.vgprs
+    waves, groups = -(-binary.resources.block // lanes), resident_groups(binary, rates)
     counts = count_loads(disassemble(binary), stores_wait=binary.arch.startswith("gfx9"))
     moved = sum(ref.size * ref.dtype.itemsize for ref in kernel.params)
     return Estimate(

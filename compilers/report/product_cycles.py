@@ -26,6 +26,7 @@ from compilers.report.lds_accesses import loop_accesses
 from compilers.report.lds_banks import BANKS
 from compilers.report.load_counts import load_bytes
 from drivers.base.contracts import Binary
+from queues.amd_code import AmdCode
 
 _MATRIX = ("v_wmma", "v_mfma")
 _VECTOR, _UNKNOWN = "v_", ".long"
@@ -87,7 +88,7 @@ def work_of(texts: Iterable[str], rates: Rates, passes: int) -> Work:
 
 def step_cycles(work: Work, kernel: Kernel, binary: Binary, rates: Rates) -> StepCycles:
     """The clocks of a step of a kernel's workgroups, from the work of one."""
-    issue, lanes = rates.issue, binary.resources["wave_lanes"]
+    issue, lanes = rates.issue, AmdCode.of(binary).wave_lanes
     waves, simds = -(-kernel.block // lanes), issue.simds * issue.units_per_group
     rounds = kernel.grid / rates.groups
     return StepCycles(
@@ -122,6 +123,6 @@ def product_cycles(kernel: Kernel, binary: Binary, rates: Rates) -> StepCycles |
     hot = [line.text for line in disassemble(binary) if line.hot]
     if not any(text.startswith(_MATRIX) for text in hot):
         return None
-    lanes = binary.resources["wave_lanes"]
+    lanes = AmdCode.of(binary).wave_lanes
     passes = sum(access.passes(lanes) for access in loop_accesses(kernel))
     return step_cycles(work_of(hot, rates, passes), kernel, binary, rates)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.program import AmdProgram
 from drivers.amd.signal import AmdSignal
+from drivers.base import launches
 from drivers.base.contracts import Grid
 from drivers.base.errors import BadArgument, UseAfterFree
 from queues.amd.contracts import Item
@@ -19,18 +20,6 @@ MAX_GRID: Final = (1 << 31) - 1
 """Workgroups of one dimension. # src: HSA: a grid counts work-items in 32 bits"""
 _SIGNED_MIN: Final = -(1 << 63)
 _U64_MAX: Final = (1 << 64) - 1
-
-
-def bad_program(device: AmdDevice, program: object) -> BadArgument:
-    """The error for what is no program of `device`."""
-    return BadArgument(
-        f"{program!r} is no program of {device.name}", hint="load() its binary on this device"
-    )
-
-
-def bad_grid(grid: object) -> BadArgument:
-    """The error for a number of workgroups that cannot be launched."""
-    return BadArgument(f"a grid of {grid!r} workgroups", hint=f"pass 1 ... {MAX_GRID}")
 
 
 def bad_count(program: AmdProgram, count: int) -> BadArgument:
@@ -84,23 +73,23 @@ def signal_va(device: AmdDevice, signal: object) -> int:
 
 
 def launch_item(
-    device: AmdDevice, program: object, values: Sequence[int], grid: Grid, block: Grid
+    device: AmdDevice,
+    program: object,
+    values: Sequence[int],
+    grid: Grid,
+    block: Grid | None,
 ) -> Item:
     """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
     if not isinstance(program, AmdProgram) or program.device is not device:
-        raise bad_program(device, program)
+        raise launches.bad_program(device.name, program)
     _ = program.gpu_va
     if len(values) != len(program.masks):
         raise bad_count(program, len(values))
-    for size in (*grid, *block):
-        if type(size) is not int or not 0 < size <= MAX_GRID:
-            raise bad_grid(grid)
+    launches.check_grid(grid, device.limits)
     kernel = program.kernel
-    items = block[0] * block[1] * block[2]
-    if items > kernel.max_block:
-        raise BadArgument(
-            f"{program!r} has workgroups of at most {kernel.max_block} work-items, not {block}",
-            hint="use smaller blocks",
-        )
+    if block is None:
+        block = kernel.block, 1, 1
+    else:
+        launches.check_block(block, kernel.max_block, repr(program))
     masked = [value & mask for value, mask in zip(values, program.masks, strict=True)]
-    return Item((), program, masked, grid, block if items > 1 else (kernel.block, 1, 1))
+    return Item((), program, masked, grid, block)

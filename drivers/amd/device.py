@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from drivers.amd import arguments
 from drivers.amd.aql_ring import AqlRing
+from drivers.amd.arguments import MAX_GRID
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
@@ -20,7 +21,8 @@ from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram, load
 from drivers.amd.queues import ComputeRing
 from drivers.amd.scratch import ScratchMemory
-from drivers.amd.signal import AmdSignal, checked_value
+from drivers.amd.signal import MAX_VALUE, AmdSignal, checked_value
+from drivers.base import launches
 from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
 from drivers.base.errors import DeviceFault
 from drivers.base.interrupts import deferred
@@ -44,9 +46,6 @@ _DTYPES: Final = frozenset(
 
 class AmdDevice(HostCopies):
     """One GPU; `drivers.amd.opening.open_amd` makes it."""
-
-    host_visible = False
-    timeline: Signal
 
     def __init__(
         self,
@@ -147,9 +146,9 @@ class AmdDevice(HostCopies):
         Raises: BadArgument, UseAfterFree, before anything runs; Hang when the queue stays full.
         """
         if not isinstance(program, AmdProgram) or program.device is not self:
-            raise arguments.bad_program(self, program)
-        if type(grid) is not int or not 0 < grid <= arguments.MAX_GRID:
-            raise arguments.bad_grid(grid)
+            raise launches.bad_program(self.name, program)
+        if type(grid) is not int or not 0 < grid <= MAX_GRID:
+            raise launches.bad_grid(grid, self.limits)
         words = [
             arg.gpu_va
             if isinstance(arg, AmdBuffer) and arg.device is self
@@ -212,7 +211,9 @@ class AmdDevice(HostCopies):
         """The version of the copy engine."""
         return self.copies.engine
 
-    def launch_item(self, program: Program, values: Sequence[int], grid: Grid, block: Grid) -> Item:
+    def launch_item(
+        self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
+    ) -> Item:
         """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
         return arguments.launch_item(self, program, values, grid, block)
 
@@ -295,7 +296,9 @@ def _limits(chip: Chip, node: GpuNode) -> Limits:
         memory_bytes=node.memory_bytes,
         threads=node.cus,
         vector_bytes=VECTOR_BYTES,
+        max_grid=(MAX_GRID, MAX_GRID, MAX_GRID),
         max_block=MAX_WORKGROUP_LANES,
         shared_bytes=chip.lds_bytes,
         wave_lanes=chip.family.wave_lanes,
+        signal_bits=MAX_VALUE.bit_length(),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.iface import Iface, Memory
 from drivers.amd.memory import AmdBuffer, Block, Moment, Vram, Wrapped
-from drivers.amd.signal import AmdSignal, Slots
+from drivers.amd.signal import AmdSignal, Slots, checked_value
 from drivers.base.allocator import Allocator, Statistics
 from drivers.base.buffer import checked_size
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
@@ -136,6 +136,7 @@ class Heap(ABC):
 
     def new_signal(self, value: int = 0) -> AmdSignal:
         """A signal at `value`."""
+        checked_value(value)
         if self._closed:
             self._refuse()
         made = AmdSignal(cast("AmdDevice", self), self._slots.take(), value)

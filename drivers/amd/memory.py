@@ -129,11 +129,12 @@ class AmdBuffer(FreedOnce):
         """What it is of the card's memory; None for wrapped memory."""
         return self._home if isinstance(self._home, Block) else None
 
-    def view(self) -> memoryview:
+    @property
+    def host(self) -> memoryview | None:
         """The bytes of wrapped memory, or, to read, of a GPU whose memory is the machine's.
 
         What kernels wrote is there after `synchronize`. Writing goes through `copy_in`, after which
-        the GPU's caches are told. Raises: Unsupported for memory on a card.
+        the GPU's caches are invalidated. None for memory on a card. Raises: UseAfterFree.
         """
         home = self._home
         if home is None:
@@ -142,7 +143,14 @@ class AmdBuffer(FreedOnce):
             return home.memory.toreadonly() if self.readonly else home.memory
         if self.device.node.unified:
             return self._bytes(home).toreadonly()
-        raise Unsupported(f"{self!r} is not visible to the host", hint="copy_out() it")
+        return None
+
+    def view(self) -> memoryview:
+        """The same. Raises: Unsupported for memory on a card."""
+        found = self.host
+        if found is None:
+            raise Unsupported(f"{self!r} is not visible to the host", hint="copy_out() it")
+        return found
 
     def _bytes(self, home: Block) -> memoryview:
         off = self.gpu_va - home.bo.gpu_va
@@ -165,8 +173,8 @@ class AmdBuffer(FreedOnce):
                 f"memory of {self.device.name} cannot be mapped to {other.name}",
                 hint="copy it through the host",
             )
-        home.bo.map_to(other.iface)
         if other is not self.device:
+            home.bo.map_to(other.iface)
             self.device.overlap()
             self.device.reached_by(other)
             self.device.share_with(other)

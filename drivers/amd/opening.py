@@ -43,7 +43,6 @@ def _open(world: World, choice: Choice, state: StateStore | None) -> AmdDevice:
         device = AmdDevice(f"AMD:{choice.index}", iface, apertures, compilers, hang_s)
         device.open_queues()
         undo.hand_over(device.close)
-        device.timeline = device.new_signal()
         if not iface.calibrated:
             _calibrate(device)
     if choice.iface == "PCI":

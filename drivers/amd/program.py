@@ -9,11 +9,13 @@ from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.iface import Memory, Use
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
+from drivers.base.launches import check_binary
 from drivers.base.undo import Undo
 from queues.amd import kernarg as amd_kernarg
 from queues.amd.aql_launch import AqlLauncher
-from queues.amd.kernarg import ARG_KINDS, GIVEN, Hidden
+from queues.amd.kernarg import Hidden
 from queues.amd.pm4_launch import Block, Kernel, Launcher
+from queues.amd_code import AmdCode
 
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice
@@ -112,11 +114,7 @@ def load(device: AmdDevice, chip: Chip, binary: Binary) -> AmdProgram:
 
     Raises: Unsupported for another chip or arguments that cannot be filled; MalformedInput.
     """
-    if binary.arch != chip.name:
-        raise Unsupported(
-            f"{binary.name} is code for {binary.arch}, this is {chip.name}",
-            hint="compile it for here",
-        )
+    check_binary(binary, chip.name, device.limits)
     _check(binary)
     with Undo() as undo:
         bo = device.iface.allocate(len(binary.image), Use.CODE, f"code of {binary.name}")
@@ -148,64 +146,60 @@ def _fixed(binary: Binary, base: int) -> bytes:
     return bytes(image)
 
 
-def resource(binary: Binary, name: str, most: int, default: int | None = None) -> int:
+def _within(binary: Binary, name: str, value: object, most: int) -> int:
     """One of the numbers a binary comes with. Raises: MalformedInput."""
-    value = binary.resources.get(name, default)
     if type(value) is not int or not 0 <= value <= most:
         raise MalformedInput(f"{binary.name}: {name} is {value!r:.40}, not 0 ... {most}")
     return value
 
 
 def _kernel(chip: Chip, binary: Binary, base: int) -> Kernel:
-    lanes = resource(binary, "max_workgroup_lanes", MAX_WORKGROUP_LANES, MAX_WORKGROUP_LANES)
-    block = resource(binary, "block", lanes, lanes)
-    group_bytes = resource(binary, "group_bytes", chip.lds_bytes)
-    granules = -(-group_bytes // chip.lds_granule_bytes)
-    words = {name: resource(binary, name, _WORD_LIMIT - 1) for name in ("rsrc1", "rsrc2", "rsrc3")}
-    code = resource(binary, "code_offset", len(binary.image) - 4)
-    if not block or code % _CODE_ALIGN:
-        raise MalformedInput(f"{binary.name}: {block} work-items a workgroup, code at {code:#x}")
-    args, hidden = _args(binary)
+    needs, code = binary.resources, AmdCode.of(binary)
+    lanes = needs.max_block or MAX_WORKGROUP_LANES
+    block = _within(binary, "block", needs.block or lanes, lanes)
+    at = _within(binary, "code_offset", code.code_offset, len(binary.image) - 4)
+    if not block or at % _CODE_ALIGN:
+        raise MalformedInput(f"{binary.name}: {block} work-items a workgroup, code at {at:#x}")
+    granules = -(-needs.shared_bytes // chip.lds_granule_bytes)
+    args, hidden = _args(binary, code)
     return Kernel(
         name=binary.name,
-        code_va=base + code,
+        code_va=base + at,
         descriptor_va=base + binary.entry,
-        rsrc1=words["rsrc1"],
-        rsrc2=words["rsrc2"] & ~(_LDS_MAX << _LDS_SHIFT) | granules << _LDS_SHIFT,
-        rsrc3=words["rsrc3"],
-        properties=resource(binary, "properties", 0xFFFF),
+        rsrc1=code.rsrc1,
+        rsrc2=code.rsrc2 & ~(_LDS_MAX << _LDS_SHIFT) | granules << _LDS_SHIFT,
+        rsrc3=code.rsrc3,
+        properties=_within(binary, "properties", code.properties, 0xFFFF),
         block=block,
         max_block=lanes,
-        group_bytes=group_bytes,
-        private_bytes=_private(binary),
-        kernarg_bytes=resource(binary, "kernarg_bytes", MAX_KERNARG_BYTES),
+        group_bytes=needs.shared_bytes,
+        private_bytes=_private(binary, code),
+        kernarg_bytes=_within(binary, "kernarg_bytes", code.kernarg_bytes, MAX_KERNARG_BYTES),
         args=args,
         hidden=hidden,
     )
 
 
-def _private(binary: Binary) -> int:
-    if resource(binary, "dynamic_stack", 1, 0):
+def _private(binary: Binary, code: AmdCode) -> int:
+    if code.dynamic_stack:
         raise Unsupported(
             f"{binary.name} has a stack of unknown size",
             hint="compile it without recursion or calls through pointers",
         )
-    return resource(binary, "private_bytes", _WORD_LIMIT - 1)
+    return _within(binary, "scratch_bytes", binary.resources.scratch_bytes, _WORD_LIMIT - 1)
 
 
-def _args(binary: Binary) -> tuple[tuple[tuple[int, int], ...], tuple[Hidden, ...]]:
+def _args(binary: Binary, code: AmdCode) -> tuple[tuple[tuple[int, int], ...], tuple[Hidden, ...]]:
     """The arguments that a launch takes, and those that it fills by itself."""
-    given: list[tuple[int, int]] = []
-    hidden: list[Hidden] = []
-    for number in range(resource(binary, "args", MAX_ARGS)):
-        kind = ARG_KINDS[resource(binary, f"arg{number}_kind", len(ARG_KINDS) - 1)]
-        amd_kernarg.check(binary.name, number, kind)
-        offset = resource(binary, f"arg{number}_offset", MAX_KERNARG_BYTES)
-        nbytes = resource(binary, f"arg{number}_bytes", MAX_KERNARG_BYTES)
-        if kind in GIVEN:
-            given.append((offset, nbytes))
-        else:
-            hidden.append(Hidden(offset, nbytes, kind))
-    end = resource(binary, "kernarg_bytes", MAX_KERNARG_BYTES)
-    amd_kernarg.check_place(binary.name, hidden, sum(given[-1]) if given else 0, end)
-    return tuple(given), tuple(hidden)
+    given = binary.resources.args
+    if given is None or len(given) > MAX_ARGS:
+        raise MalformedInput(f"{binary.name}: no arguments, or more than {MAX_ARGS}")
+    for arg in given:
+        _within(binary, "an argument's offset", arg.offset, MAX_KERNARG_BYTES)
+        _within(binary, "an argument's size", arg.nbytes, MAX_KERNARG_BYTES)
+    for one in code.implicit:
+        amd_kernarg.check(binary.name, one.number, one.kind)
+    hidden = [Hidden(one.offset, one.nbytes, one.kind) for one in code.implicit]
+    own = given[-1].offset + given[-1].nbytes if given else 0
+    amd_kernarg.check_place(binary.name, hidden, own, code.kernarg_bytes)
+    return tuple((arg.offset, arg.nbytes) for arg in given), tuple(hidden)

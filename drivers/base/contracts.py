@@ -7,11 +7,18 @@ place in the order of `drivers/default.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
-Grid: TypeAlias = tuple[int, int, int]
+from drivers.base.binary import Arg as Arg
+from drivers.base.binary import Binary as Binary
+from drivers.base.binary import Fixup as Fixup
+from drivers.base.binary import Resources as Resources
+from drivers.base.library import Library
+from drivers.base.limits import Grid as Grid
+from drivers.base.limits import Limits as Limits
+from drivers.base.usb import Usb
 
 
 class Region(Protocol):
@@ -72,6 +79,13 @@ class Machine(Protocol):
     def wait_event(self, fd: int, timeout_s: float) -> bool:
         """Whether an `eventfd` was signalled within the time; if so it is reset."""
 
+    def poll(self, fd: int, timeout_s: float) -> bool:
+        """Whether `fd` has something to read within the time (poll(2), POLLIN); nothing is read.
+
+        Fences of a GPU (sync_file, DRM syncobj) and event descriptors of NVIDIA's driver. Raises:
+        DeviceGone where the other end hung up.
+        """
+
     def reserve(self, nbytes: int) -> Region:
         """Address space that nothing can access, in which `mmap` may place mappings.
 
@@ -118,53 +132,14 @@ class World(Machine, Protocol):
     kept: dict[str, object]
     """What drivers keep for as long as this world: what a process can enter only once, say."""
 
+    def library(self, name: str) -> Library:
+        """A shared library by its file name, "libcuda.so.1". Raises: NotFound; Unsupported."""
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a device can do. Sizes in bytes."""
+    def usb(self, bus: int, address: int, interface: int) -> Usb:
+        """Open a USB device and claim an interface; sysfs says bus and address (busnum, devnum).
 
-    dtypes: frozenset[str]
-    """Names of the dtypes kernels may load and store: "float32", "bfloat16", ..."""
-    memory_bytes: int
-    threads: int = 1
-    """Host threads (CPU) or compute units that run workgroups at the same time."""
-    vector_bytes: int = 16
-    """Width of the widest vector register (CPU) or of one lane's widest load (GPU)."""
-    max_block: int = 1
-    """Lanes in the largest workgroup; 1 where work is not split into lanes."""
-    shared_bytes: int = 0
-    wave_lanes: int = 1
-    features: frozenset[str] = frozenset()
-    """Instruction-set features as the compiler spells them: "avx512f", "avx512bf16", ..."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fixup:
-    """Eight little-endian bytes at `offset` of the image become the address of `symbol` + addend.
-
-    An empty `symbol` means the image's own base address.
-    """
-
-    offset: int
-    symbol: str
-    addend: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """Machine code ready to load: a flat image, where to enter, and what it needs at run time."""
-
-    arch: str
-    """"x86_64", "gfx1100", "sm_90", ..."""
-    name: str
-    image: bytes
-    entry: int
-    """Byte offset of the kernel's first instruction (or descriptor) in `image`."""
-    fixups: tuple[Fixup, ...] = ()
-    data_offset: int = 0
-    """Bytes before this offset are code (mapped r-x); from it on, data (mapped rw-)."""
-    resources: Mapping[str, int] = field(default_factory=dict)
-    """"scratch_bytes" per worker on the CPU; registers, LDS, ... on a GPU."""
+        Raises: NotFound, Denied, Busy (a kernel driver keeps it); Unsupported.
+        """
 
 
 class Buffer(Protocol):
@@ -175,16 +150,27 @@ class Buffer(Protocol):
 
     nbytes: int
     gpu_va: int
-    """Address the device uses; on the CPU the host virtual address."""
+    """Address the device uses, which the host may know by another one, or not at all."""
 
     @property
     def device(self) -> Device: ...
 
+    @property
+    def host(self) -> memoryview | None:
+        """The bytes where the host sees them, `nbytes` of them; None where it does not.
+
+        What kernels wrote is there after `Device.synchronize`. Read-only unless writing in place
+        is allowed; else `copy_in` writes. Raises: UseAfterFree.
+        """
+
     def view(self) -> memoryview:
-        """Writable bytes when host-visible. Raises: Unsupported, UseAfterFree."""
+        """The same. Raises: Unsupported where the host does not see them; UseAfterFree."""
 
     def map_to(self, other: Device) -> int:
-        """Make the memory reachable from `other`; its address there. Raises: Unsupported."""
+        """Make the memory reachable from `other`; its address there.
+
+        On its own device it is there already. Raises: Unsupported, UseAfterFree.
+        """
 
     def free(self) -> None: ...
 
@@ -210,7 +196,10 @@ Argument: TypeAlias = "Buffer | int | Param"
 
 @runtime_checkable
 class Signal(Protocol):
-    """A 64-bit value that only grows, and the time of its last change."""
+    """A value of `Limits.signal_bits` bits that only grows, and the time of its last change.
+
+    Narrow signals do not wrap: a program that counts further takes a new one.
+    """
 
     @property
     def value(self) -> int: ...
@@ -219,12 +208,13 @@ class Signal(Protocol):
     def timestamp_ns(self) -> int: ...
 
     def set(self, value: int) -> None:
-        """Host-side signal. Raises: ValueError when `value` would decrease."""
+        """Host-side signal. Raises: BadArgument when `value` would decrease or is too wide."""
 
     def wait(self, value: int, timeout_s: float = ...) -> None:
         """Return once `value` is reached; without `timeout_s`, as long as the device sees fit.
 
-        Raises: DeviceTimeout when the time is over; Hang, DeviceFault.
+        Raises: DeviceTimeout when the time is over, after which everything goes on as before;
+        Hang, DeviceFault.
         """
 
     def close(self) -> None: ...
@@ -240,7 +230,18 @@ class Graph(Protocol):
 
 
 class CommandQueue(Protocol):
-    """A builder: nothing reaches the device before `submit` or `bind`."""
+    """A builder: nothing reaches the device before `submit` or `bind`.
+
+    Every queue waits, signals, writes the time and orders with barriers. Steps of one queue run in
+    order, except that a kernel may begin before the one in front of it has ended: a `barrier`, a
+    `signal` or a `timestamp` is between them where that matters.
+    A step that is refused raises and leaves the builder as it was.
+    """
+
+    can_exec: bool
+    """Whether it takes kernels."""
+    can_copy: bool
+    """Whether it takes copies."""
 
     def wait(self, signal: Signal, value: int) -> Self: ...
     def barrier(self) -> Self: ...
@@ -249,9 +250,21 @@ class CommandQueue(Protocol):
         program: Program,
         args: Sequence[Argument],
         grid: Grid = (1, 1, 1),
-        block: Grid = (1, 1, 1),
-    ) -> Self: ...
-    def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self: ...
+        block: Grid | None = None,
+    ) -> Self:
+        """Run `program` in `grid` workgroups of `block` lanes, along x, y and z.
+
+        Without `block`: of the block it was compiled for. The CPU's work items are workgroups of
+        one lane along x. Raises: BadArgument for more than `Limits.max_grid`, `Limits.max_block`
+        or what the kernel was compiled for; Unsupported where `can_exec` is False.
+        """
+
+    def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self:
+        """Copy the first `nbytes` of `src` to the first of `dst`, which may not overlap it.
+
+        Raises: BadArgument outside the buffers; Unsupported where `can_copy` is False.
+        """
+
     def timestamp(self, signal: Signal) -> Self: ...
     def signal(self, signal: Signal, value: int) -> Self: ...
     def submit(self) -> None: ...
@@ -268,20 +281,25 @@ class Device(Protocol):
     limits: Limits
     compilers: tuple[str, ...]
     """Selectable compilers, the default first: ("LLVM", "CLANG")."""
-    host_visible: bool
-    """Whether buffers have a host address (`gpu_va` is one), and host memory can be wrapped."""
-    timeline: Signal
-    """The device's own signal, 0 at first, for work on other queues and devices to wait for."""
 
     def alloc(self, nbytes: int) -> Buffer:
         """Uninitialised memory. Raises: OutOfMemory with the sizes."""
 
-    def load(self, binary: Binary) -> Program: ...
+    def load(self, binary: Binary) -> Program:
+        """Raises: Unsupported for another arch, or more than `limits` has; MalformedInput."""
+
     def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
-        """One kernel after everything submitted before: the fast path of eager work."""
+        """One kernel after everything submitted before: the fast path of eager work.
+
+        As `exec(program, args, (grid, 1, 1))` of a compute queue. Raises: BadArgument,
+        UseAfterFree, before anything runs.
+        """
 
     def wrap(self, memory: memoryview) -> Buffer:
-        """Host memory as a buffer, without a copy. Raises: Unsupported."""
+        """Host memory as a buffer, without a copy; see `Limits.uses_host_memory`.
+
+        It is kept alive until the buffer is freed. Raises: Unsupported, BadArgument.
+        """
 
     def new_signal(self, value: int = 0) -> Signal: ...
     def compute_queue(self) -> CommandQueue: ...

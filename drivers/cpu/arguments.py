@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from drivers.base.errors import BadArgument
 from drivers.cpu.memory import CpuBuffer
+from drivers.cpu.program import ANY_NUMBER, CpuProgram
 from queues.cpu import packets
 
 if TYPE_CHECKING:
@@ -14,20 +15,11 @@ if TYPE_CHECKING:
 _SIGNED_MIN = -(1 << 63)
 
 
-def bad_program(device: CpuDevice, program: object) -> BadArgument:
-    """The error for what is no program of `device`."""
-    return BadArgument(
-        f"{program!r} is no program of {device.name}", hint="load() its binary on this device"
-    )
-
-
-def bad_grid(grid: object) -> BadArgument:
-    """The error for a number of work items that cannot be launched."""
-    return BadArgument(f"a grid of {grid!r} work items", hint=f"pass 1 ... {packets.MAX_GRID}")
-
-
-def check_count(nargs: int) -> None:
-    """Raises: BadArgument for more arguments than a packet may have."""
+def check_count(program: CpuProgram, nargs: int) -> None:
+    """Raises: BadArgument for another number than the program takes, or a packet may have."""
+    if program.nargs not in (ANY_NUMBER, nargs):
+        taken = f"{program!r} takes {program.nargs} arguments"
+        raise BadArgument(f"{taken}, not {nargs}", hint="pass them all")
     if nargs > packets.MAX_ARGS:
         raise BadArgument(f"{nargs} arguments", hint=f"pass {packets.MAX_ARGS} or fewer")
 

@@ -9,16 +9,22 @@ from functools import partial
 from threading import RLock
 from typing import Final, Self
 
-from drivers.base import forks
+from drivers.base import forks, launches
 from drivers.base.buffer import flat
-from drivers.base.contracts import Binary, Buffer, Program, Region, Signal, World
-from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, UseAfterFree
+from drivers.base.contracts import Binary, Buffer, Grid, Program, Region, Signal, World
+from drivers.base.errors import (
+    BadArgument,
+    DeviceError,
+    DeviceTimeout,
+    MalformedInput,
+    UseAfterFree,
+)
 from drivers.base.undo import Step, run_all
 from drivers.cpu import arguments
 from drivers.cpu.features import Processor
 from drivers.cpu.heap import Heap
 from drivers.cpu.memory import CpuBuffer
-from drivers.cpu.program import MAX_SCRATCH_BYTES, CpuProgram, resource
+from drivers.cpu.program import MAX_SCRATCH_BYTES, CpuProgram
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.workers import Workers
@@ -48,9 +54,6 @@ class CpuDevice(Heap):
     has to wait for a signal moves to an engine thread, and everything submitted to the same ring
     lines up behind it. After a fork the child computes on one thread until `set_threads`.
     """
-
-    host_visible = True
-    timeline: Signal
 
     def __init__(
         self,
@@ -101,7 +104,10 @@ class CpuDevice(Heap):
             self._reclaim()
         if self._closed:
             self._refuse()
-        scratch_bytes = resource(binary, "scratch_bytes", MAX_SCRATCH_BYTES)
+        launches.check_binary(binary, self.arch, self.limits)
+        scratch_bytes = binary.resources.scratch_bytes
+        if not 0 <= scratch_bytes <= MAX_SCRATCH_BYTES:
+            raise MalformedInput(f"{binary.name}: {scratch_bytes} bytes of scratch for each thread")
         if not self._workers.ready_for(scratch_bytes):
             with self._compute.quiet(DRAIN_S):
                 self._workers.prepare(scratch_bytes)
@@ -131,9 +137,9 @@ class CpuDevice(Heap):
         Raises: BadArgument, UseAfterFree, before anything runs.
         """
         if not isinstance(program, CpuProgram) or program.device is not self:
-            raise arguments.bad_program(self, program)
+            raise launches.bad_program(self.name, program)
         if type(grid) is not int or not 0 < grid <= _MAX_GRID:
-            raise arguments.bad_grid(grid)
+            raise launches.bad_grid(grid, self.limits)
         ring = self._compute
         with ring.lock:
             outer, ring.depth = ring.depth, ring.depth + 1
@@ -146,6 +152,8 @@ class CpuDevice(Heap):
                     for arg in args
                 ]
                 nargs, entry, chunk = len(words), program.gpu_va, program.chunk
+                if nargs != program.nargs:
+                    arguments.check_count(program, nargs)
                 if nargs < _QUICK_ARGS and not ring.pending and not outer:
                     _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
                     count = _HEADER_WORDS + nargs
@@ -153,7 +161,6 @@ class CpuDevice(Heap):
                         return
                     follow = ring.background(ring.words[:count], ())
                 else:
-                    arguments.check_count(nargs)
                     packet = packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words)
                     follow = ring.submit(packet, ())
             finally:
@@ -171,8 +178,7 @@ class CpuDevice(Heap):
 
     def new_signal(self, value: int = 0) -> CpuSignal:
         """A signal at `value`."""
-        if type(value) is not int or not 0 <= value <= packets.MAX_WORD:
-            raise BadArgument(f"{value!r} is no signal value", hint="pass 0 ... 2**64 - 1")
+        launches.check_signal_value(value, self.limits)
         return CpuSignal(self, self.storage(packets.SIGNAL_BYTES), value)
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
@@ -194,12 +200,16 @@ class CpuDevice(Heap):
 
     # What queues ask for
 
-    def program_words(self, program: Program, grid: int) -> tuple[int, int]:
+    def program_words(
+        self, program: Program, nargs: int, grid: Grid, block: Grid | None
+    ) -> tuple[int, int]:
         """(entry, chunk) of a live program of this device. Raises: BadArgument, UseAfterFree."""
         if not isinstance(program, CpuProgram) or program.device is not self:
-            raise arguments.bad_program(self, program)
-        if type(grid) is not int or not 0 < grid <= _MAX_GRID:
-            raise arguments.bad_grid(grid)
+            raise launches.bad_program(self.name, program)
+        arguments.check_count(program, nargs)
+        launches.check_grid(grid, self.limits)
+        if block is not None:
+            launches.check_block(block, self.limits.max_block, repr(program))
         return program.gpu_va, program.chunk
 
     def argument_word(self, value: Buffer | int) -> int:
@@ -244,7 +254,9 @@ class CpuDevice(Heap):
         )
 
     def synchronize(self, timeout_s: float = DRAIN_S) -> None:
-        """Return when everything submitted is done. Raises: Hang, DeviceFault."""
+        """Return when everything submitted is done. Raises: Hang, DeviceFault, UseAfterFree."""
+        if self._closed:
+            self._refuse()
         self._compute.drain(timeout_s)
         self._copy.drain(timeout_s)
 

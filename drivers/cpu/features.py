@@ -9,6 +9,7 @@ from typing import Final
 from drivers.base.contracts import Limits, World
 from drivers.base.errors import MalformedInput, Unsupported
 from drivers.cpu.cgroup import memory_limit
+from queues.cpu.packets import MAX_GRID
 
 _CPUINFO_LIMIT_BYTES: Final = 1 << 24
 _KIB: Final = 1024
@@ -80,6 +81,9 @@ def read_processor(world: World, threads: int | None = None) -> Processor:
             memory_bytes=_memory_bytes(world),
             threads=threads or allowed_cpus(_text(world, "/proc/self/status")),
             vector_bytes=_vector_bytes(features),
+            max_grid=(MAX_GRID, 1, 1),
+            uses_host_memory=True,
+            survives_fork=True,
             features=features,
         ),
     )

@@ -102,13 +102,18 @@ class CpuBuffer(FreedOnce):
     def __repr__(self) -> str:
         return f"CpuBuffer({self.nbytes} bytes{', read-only' if self.readonly else ''})"
 
-    def view(self) -> memoryview:
+    @property
+    def host(self) -> memoryview:
         """The bytes themselves; read-only for wrapped read-only memory."""
         home = self._home
         if home is None:
             raise self._gone()
         view = (home.view if isinstance(home, Storage) else home)[: self.nbytes]
         return view.toreadonly() if self.readonly else view
+
+    def view(self) -> memoryview:
+        """The same."""
+        return self.host
 
     def map_to(self, other: Device) -> int:
         """CPU devices share one address space. Raises: Unsupported for any other device."""

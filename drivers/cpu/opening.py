@@ -40,7 +40,6 @@ def open_cpu(world: World, choice: Choice, firmware: Firmware | None) -> CpuDevi
         rings = compute, copy
         device = CpuDevice("CPU:0", world, processor, compilers, workers, run, rings, unload)
         undo.hand_over(device.close)
-        device.timeline = device.new_signal()
     return device
 
 

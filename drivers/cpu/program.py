@@ -8,7 +8,8 @@ from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.base.undo import Undo
-from queues.cpu.packets import HOLD, MAX_GRID
+from queues.cpu.packets import HOLD
+from queues.cpu_code import CpuCode
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 PAGE_BYTES: Final = 4096
 MAX_IMAGE_BYTES: Final = 256 << 20
 MAX_SCRATCH_BYTES: Final = 1 << 40
+ANY_NUMBER: Final = -1
 _ADDRESS_BYTES: Final = 8
 _ADDRESS_MASK: Final = (1 << 64) - 1
 
@@ -23,14 +25,16 @@ _ADDRESS_MASK: Final = (1 << 64) - 1
 class CpuProgram:
     """Code in executable memory. `gpu_va` is its entry; gone after `close`."""
 
-    __slots__ = ("__weakref__", "_region", "chunk", "device", "gpu_va", "name")
+    __slots__ = ("__weakref__", "_region", "chunk", "device", "gpu_va", "name", "nargs")
 
     def __init__(self, device: CpuDevice, binary: Binary) -> None:
         self.device, self.name = device, binary.name
-        self.chunk = resource(binary, "chunk_items", MAX_GRID)
+        code = CpuCode.of(binary)
+        self.chunk = code.chunk_items | (HOLD if code.long else 0)
         """As a packet has it: with HOLD where the kernel takes long and can be stopped."""
-        if resource(binary, "long", 1):
-            self.chunk |= HOLD
+        args = binary.resources.args
+        self.nargs = ANY_NUMBER if args is None else len(args)
+        """How many arguments a launch gives."""
         self._region = map_image(device.world, binary, device.arch)
         self.gpu_va = self._region.cpu_va + binary.entry
 
@@ -65,14 +69,6 @@ class CpuProgram:
 
     def __del__(self) -> None:
         self.drop()
-
-
-def resource(binary: Binary, name: str, most: int) -> int:
-    """One of the numbers a binary asks for; 0 when it does not. Raises: MalformedInput."""
-    value = binary.resources.get(name, 0)
-    if type(value) is not int or not 0 <= value <= most:
-        raise MalformedInput(f"{binary.name}: {name} is {value!r:.40}, not 0 ... {most}")
-    return value
 
 
 def map_image(world: World, binary: Binary, arch: str) -> Region:

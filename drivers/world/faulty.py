@@ -10,49 +10,18 @@ Used as in::
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import DeviceError, Unsupported
-from drivers.base.oserrors import translate
+from drivers.base.library import Library
+from drivers.base.usb import Usb
+from drivers.world.fault import Fault as Fault
+from drivers.world.faulty_parts import FaultyLibrary, FaultyUsb
 
 T = TypeVar("T")
-ALL_ONES = 0xFF
 LONGEST_SWEEP = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """How an operation goes wrong.
-
-    "errno": it raises the error of `number`. "ones": what it reads is all ones. "zeros": all
-    zero. "short": only the first half arrives. Operations without a result (write, close)
-    raise EIO for the last three.
-    """
-
-    kind: str
-    number: int = 5  # src: include/uapi/asm-generic/errno-base.h, EIO
-
-    @classmethod
-    def of_errno(cls, number: int) -> Self:
-        """The operation fails with errno `number`."""
-        return cls("errno", number)
-
-    def spoil(self, data: bytes) -> bytes:
-        """What arrives in the place of `data`."""
-        if self.kind == "short":
-            return data[: len(data) // 2]
-        return bytes([ALL_ONES if self.kind == "ones" else 0]) * len(data)
-
-    def error(self, operation: str) -> DeviceError:
-        """The error of `operation`, with its OSError as the cause."""
-        cause = OSError(self.number, os.strerror(self.number))
-        error = translate(cause, f"{operation} (injected)")
-        error.__cause__ = cause
-        return error
 
 
 class FaultyWorld:
@@ -163,6 +132,18 @@ class FaultyWorld:
     def wait_event(self, fd: int, timeout_s: float) -> bool:
         self._pass("wait for an event")
         return self.inner.wait_event(fd, timeout_s)
+
+    def poll(self, fd: int, timeout_s: float) -> bool:
+        self._pass(f"poll {fd}")
+        return self.inner.poll(fd, timeout_s)
+
+    def library(self, name: str) -> Library:
+        self._pass(f"load {name}")
+        return FaultyLibrary(self, self.inner.library(name))
+
+    def usb(self, bus: int, address: int, interface: int) -> Usb:
+        self._pass(f"open USB {bus}-{address}")
+        return FaultyUsb(self, self.inner.usb(bus, address, interface))
 
     def reserve(self, nbytes: int) -> Region:
         self._pass(f"reserve {nbytes} bytes")

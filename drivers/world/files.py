@@ -8,7 +8,7 @@ import math
 import os
 import select
 
-from drivers.base.errors import BadArgument, MalformedInput, Unsupported
+from drivers.base.errors import BadArgument, DeviceGone, MalformedInput, Unsupported
 from drivers.base.oserrors import translate
 
 _EVENT_BYTES = 8
@@ -67,13 +67,34 @@ def eventfd() -> int:
         raise translate(error, "make an eventfd") from error
 
 
+def poll(fd: int, timeout_s: float) -> bool:
+    """Whether a descriptor has something to read within the time; nothing is read.
+
+    Raises: DeviceGone when the other end hung up and nothing is left; the translated errno.
+    """
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    try:
+        found = waiting.poll(_milliseconds(timeout_s))
+    except OSError as error:
+        raise translate(error, f"poll descriptor {fd}") from error
+    state = found[0][1] if found else 0
+    if state and not state & select.POLLIN:
+        raise DeviceGone(f"descriptor {fd}: the other end is gone", hint="open the device again")
+    return bool(state)
+
+
+def _milliseconds(seconds: float) -> int:
+    """As poll(2) takes them: rounded up, at least 0."""
+    return math.ceil(min(max(seconds * 1000, 0), _LONGEST_WAIT_MS))
+
+
 def wait_event(fd: int, timeout_s: float) -> bool:
     """Whether an eventfd was signalled within the time; its count is zero then."""
-    timeout_ms = min(max(math.ceil(timeout_s * 1000), 0), _LONGEST_WAIT_MS)
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
     try:
-        if not poll.poll(timeout_ms):
+        if not waiting.poll(_milliseconds(timeout_s)):
             return False
         return len(os.read(fd, _EVENT_BYTES)) == _EVENT_BYTES
     except OSError as error:

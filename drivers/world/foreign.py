@@ -12,7 +12,9 @@ from contextlib import contextmanager
 
 from drivers.base.contracts import Machine, Region
 from drivers.base.errors import BadArgument, DeviceError, MalformedInput, Unsupported
+from drivers.base.library import Library
 from drivers.base.oserrors import translate
+from drivers.base.usb import Usb
 
 _RAISED = {errno.EFBIG: MalformedInput, errno.ENOTSUP: Unsupported}
 
@@ -91,8 +93,8 @@ def _own(region: Region) -> Region:
 class ForeignWorld:
     """`inner` has every method of a World and raises OSError where a machine fails."""
 
-    def __init__(self, inner: Machine) -> None:
-        self.inner, self.name = inner, inner.name
+    def __init__(self, inner: Machine, usb: Callable[[int, int, int], Usb] | None = None) -> None:
+        self.inner, self.name, self._usb = inner, inner.name, usb
         self.kept: dict[str, object] = {}
 
     def open(self, path: str, flags: int) -> int:
@@ -164,6 +166,21 @@ class ForeignWorld:
     def wait_event(self, fd: int, timeout_s: float) -> bool:
         with _translated(f"wait for descriptor {fd}"):
             return self.inner.wait_event(fd, timeout_s)
+
+    def poll(self, fd: int, timeout_s: float) -> bool:
+        with _translated(f"poll descriptor {fd}"):
+            return self.inner.poll(fd, timeout_s)
+
+    def library(self, name: str) -> Library:
+        """Refused: a library of this process would reach around the machine."""
+        raise Unsupported(f"{self.name} has no library {name}")
+
+    def usb(self, bus: int, address: int, interface: int) -> Usb:
+        """A device of the stranger's USB, where it has one."""
+        if self._usb is None:
+            raise Unsupported(f"{self.name} has no USB")
+        with _translated(f"open USB device {bus}-{address}"):
+            return self._usb(bus, address, interface)
 
     def reserve(self, nbytes: int) -> Region:
         with _translated(f"reserve {nbytes} bytes", nbytes):

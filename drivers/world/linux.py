@@ -18,9 +18,11 @@ from drivers.base.errors import (
     Unsupported,
     UseAfterFree,
 )
+from drivers.base.library import Library
 from drivers.base.oserrors import translate
 from drivers.base.region import MemoryRegion
-from drivers.world import files, native
+from drivers.base.usb import Usb
+from drivers.world import files, libraries, native
 from drivers.world.reserved import Reservation
 
 HUGE_PAGE_BYTES = 2 << 20
@@ -165,6 +167,22 @@ class LinuxWorld:
         """poll(2) and read(2) of an eventfd."""
         self._known(fd)
         return files.wait_event(fd, timeout_s)
+
+    def poll(self, fd: int, timeout_s: float) -> bool:
+        """poll(2) for POLLIN."""
+        self._known(fd)
+        return files.poll(fd, timeout_s)
+
+    def library(self, name: str) -> Library:
+        """dlopen(3). Raises: NotFound with the loader's words."""
+        return libraries.load(name)
+
+    def usb(self, bus: int, address: int, interface: int) -> Usb:
+        """Refused: no driver here speaks USB yet."""
+        raise Unsupported(
+            f"USB device {bus}-{address}: transfers over USB are not written yet",
+            hint="connect the GPU to PCIe",
+        )
 
     def reserve(self, nbytes: int) -> Region:
         """Inaccessible address space; see `drivers.world.reserved`."""

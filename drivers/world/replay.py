@@ -14,6 +14,7 @@ from drivers.base.contracts import Region, World
 from drivers.base.errors import DeviceError, MalformedInput, Unsupported
 from drivers.base.region import MemoryRegion
 from drivers.world.recording import Entry, describe, parse, unhex
+from drivers.world.untaped import Untaped
 
 
 class ReplayMismatch(DeviceError):
@@ -67,7 +68,7 @@ class _Player(_Tape):
         return entry.result
 
 
-class _TapedWorld:
+class _TapedWorld(Untaped):
     """Turns every method of World into operations of a tape."""
 
     name = "tape"

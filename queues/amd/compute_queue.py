@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn, Self
+from typing import Self
 
 from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported
+from drivers.base.launches import check_param
 from queues.amd import words as amd_words
 from queues.amd.contracts import ComputeOwner, Item
 from queues.amd.graph import AmdGraph, Patch
-
-MAX_PARAMS = 1 << 16
 
 
 class AmdComputeQueue:
@@ -19,6 +18,8 @@ class AmdComputeQueue:
 
     Every argument is checked when it is added, so that a list that is submitted is sound.
     """
+
+    can_exec, can_copy = True, False
 
     def __init__(self, owner: ComputeOwner) -> None:
         self._owner = owner
@@ -69,9 +70,9 @@ class AmdComputeQueue:
         program: Program,
         args: Sequence[Argument],
         grid: Grid = (1, 1, 1),
-        block: Grid = (1, 1, 1),
+        block: Grid | None = None,
     ) -> Self:
-        """Run `program` over `grid` workgroups of `block` work-items; (1, 1, 1): its own block."""
+        """Run `program` over `grid` workgroups of `block` work-items; None: its own block."""
         values: list[int] = []
         keep: list[Buffer | Program | Signal] = [program]
         patches: list[Patch] = []
@@ -90,12 +91,11 @@ class AmdComputeQueue:
         return self
 
     def _open(self, param: Param, number: int) -> Patch:
-        if type(param.index) is not int or not 0 <= param.index < MAX_PARAMS:
-            raise BadArgument(f"{param} has no index of 0 ... {MAX_PARAMS - 1}")
+        check_param(param)
         return Patch(param.index, len(self._items), number)
 
-    def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> NoReturn:
-        """Refused: copies have engines of their own."""
+    def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self:
+        """Raises Unsupported: copies have engines of their own."""
         raise Unsupported(
             "a compute queue runs kernels and does not copy",
             hint="use copy_queue(), and a signal that the other queue waits for",

@@ -93,7 +93,9 @@ class ComputeOwner(Owner, Protocol):
     def argument_words(self, values: Sequence[Buffer | int]) -> list[int]:
         """Those of several. Raises: BadArgument, UseAfterFree."""
 
-    def launch_item(self, program: Program, values: Sequence[int], grid: Grid, block: Grid) -> Item:
+    def launch_item(
+        self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
+    ) -> Item:
         """A launch, its program, sizes and number of arguments checked."""
 
     def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import Self
 
 from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.launches import check_param
 from queues.amd import sdma
 from queues.amd.contracts import CopyOwner
 from queues.amd.pm4_launch import WORD_BYTES, Packer, Words
@@ -74,6 +75,8 @@ class Copy:
 class AmdCopyQueue:
     """Collects packets; nothing runs before `submit` or `bind`."""
 
+    can_exec, can_copy = False, True
+
     def __init__(self, owner: CopyOwner) -> None:
         self._owner = owner
         self._reset()
@@ -119,9 +122,9 @@ class AmdCopyQueue:
         program: Program,
         args: Sequence[Argument],
         grid: Grid = (1, 1, 1),
-        block: Grid = (1, 1, 1),
-    ) -> NoReturn:
-        """Refused: copy engines run no kernels."""
+        block: Grid | None = None,
+    ) -> Self:
+        """Raises Unsupported: copy engines run no kernels."""
         raise Unsupported(
             f"{self._owner.name}'s copy queue only copies", hint="use compute_queue()"
         )
@@ -130,6 +133,9 @@ class AmdCopyQueue:
         """Copy the first `nbytes` of `src` to the first of `dst`."""
         if type(nbytes) is not int or nbytes < 0:
             raise BadArgument(f"cannot copy {nbytes!r} bytes", hint="pass an int, 0 or more")
+        for side in (dst, src):
+            if isinstance(side, Param):
+                check_param(side)
         made = Copy(dst, src, nbytes)
         if isinstance(dst, Param) or isinstance(src, Param):
             self._packets.append(made)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
-from drivers.base.contracts import Buffer, Program, Signal
+from drivers.base.contracts import Buffer, Grid, Program, Signal
 
 Follow: TypeAlias = Callable[[], None]
 """Waits for a kernel that takes long; called with the ring's lock free."""
@@ -43,7 +43,9 @@ class Owner(Protocol):
     def alloc(self, nbytes: int) -> Buffer:
         """Device memory."""
 
-    def program_words(self, program: Program, grid: int) -> tuple[int, int]:
+    def program_words(
+        self, program: Program, nargs: int, grid: Grid, block: Grid | None
+    ) -> tuple[int, int]:
         """(entry, chunk) of a live program of this device. Raises: BadArgument, UseAfterFree."""
 
     def argument_word(self, value: Buffer | int) -> int:

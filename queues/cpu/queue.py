@@ -7,11 +7,11 @@ from typing import Self, TypeAlias
 
 from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported
+from drivers.base.launches import check_param
 from queues.cpu import packets
 from queues.cpu.contracts import Owner, Ring
 from queues.cpu.graph import CpuGraph, Patch
 
-MAX_PARAMS = 1 << 16
 Resolve: TypeAlias = Callable[[Buffer | int], int]
 
 
@@ -21,8 +21,10 @@ class CpuQueue:
     Every argument is checked when it is added, so that a list that is submitted is sound.
     """
 
+    can_copy = True
+
     def __init__(self, owner: Owner, ring: Ring) -> None:
-        self._owner, self._ring = owner, ring
+        self._owner, self._ring, self.can_exec = owner, ring, ring.can_exec
         self._reset()
 
     def _reset(self) -> None:
@@ -61,19 +63,12 @@ class CpuQueue:
         program: Program,
         args: Sequence[Argument],
         grid: Grid = (1, 1, 1),
-        block: Grid = (1, 1, 1),
+        block: Grid | None = None,
     ) -> Self:
         """Run `program` over grid[0] work items; the CPU has no second dimension and no lanes."""
-        if not self._ring.can_exec:
+        if not self.can_exec:
             raise Unsupported(f"{self._ring.name} only copies", hint="use compute_queue()")
-        if tuple(grid[1:]) != (1, 1) or tuple(block) != (1, 1, 1):
-            raise BadArgument(
-                f"grid {grid}, block {block}: the CPU runs (n, 1, 1) items in blocks of 1",
-                hint="fold the other dimensions into the first",
-            )
-        if len(args) > packets.MAX_ARGS:
-            raise BadArgument(f"{len(args)} arguments: at most {packets.MAX_ARGS}")
-        entry, chunk = self._owner.program_words(program, grid[0])
+        entry, chunk = self._owner.program_words(program, len(args), grid, block)
         resolve = self._owner.argument_word
         words = self._arguments(packets.EXEC_ARGS_WORD, [(arg, resolve) for arg in args])
         self._words += packets.exec_packet(entry=entry, grid=grid[0], chunk=chunk, args=words)
@@ -110,8 +105,7 @@ class CpuQueue:
         patches: list[Patch] = []
         for at, (value, resolve) in enumerate(values, len(self._words) + first):
             if isinstance(value, Param):
-                if type(value.index) is not int or not 0 <= value.index < MAX_PARAMS:
-                    raise BadArgument(f"{value} has no index of 0 ... {MAX_PARAMS - 1}")
+                check_param(value)
                 patches.append(Patch(value.index, at, resolve))
                 words.append(0)
                 continue

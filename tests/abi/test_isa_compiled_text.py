@@ -14,6 +14,7 @@ from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.plan.schedule import plan
 from compilers.plan.signature import rebuild, signature
+from queues.amd_code import AmdCode
 from tests.abi.llvm_disassembler import Disassembler, open_disassembler
 from tests.boards.kernel_runner import TARGETS
 from tests.boards.wave_harness import CHIPS
@@ -74,7 +75,7 @@ def test_compiled_kernels_have_llvms_text(cpu: str, name: str) -> None:
     key, _ = signature([_roots()[name]])
     for step in plan(rebuild(key).roots, TARGETS[cpu]).steps:
         binary = toolchains.build(step.kernel, "LLVM", cpu, frozenset())
-        lanes = binary.resources["wave_lanes"]
+        lanes = AmdCode.of(binary).wave_lanes
         wide = "" if lanes == FAMILIES[cpu].lane_counts[0] else "-wavefrontsize32,+wavefrontsize64"
         entry = binary.entry + int.from_bytes(binary.image[binary.entry + 16 :][:8], "little")
         code = binary.image[entry & (1 << 64) - 1 :]

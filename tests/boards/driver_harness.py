@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def device_on(
 def kernel(text: str, chip: str, block: int) -> Binary:
     """LLVM IR of tests/amd_kernels.py as a binary with workgroups of `block`."""
     made = compile_source(text, "k", "AMD:LLVM", chip, frozenset())
-    return replace(made, resources={**made.resources, "block": block})
+    return made.in_blocks_of(block)
 
 
 def add(chip: str) -> Binary:

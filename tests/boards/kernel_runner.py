@@ -19,6 +19,7 @@ from compilers.lower.choose import Target
 from compilers.plan.schedule import Plan, plan
 from compilers.plan.signature import rebuild, signature
 from drivers.base.contracts import Binary
+from queues.amd_code import AmdCode
 from tests.boards.wave_harness import FlatMemory
 from tests.support import check
 
@@ -52,8 +53,8 @@ def run(
     memory.place(CODE_VA, np.frombuffer(bytes(image), np.uint8))
     memory.place(ARGUMENT_VA, np.frombuffer(arguments + bytes(64), np.uint8))
     descriptor = binary.image[binary.entry : binary.entry + 64]
-    block, lanes = binary.resources["block"], binary.resources["wave_lanes"]
-    private = (binary.resources["private_bytes"] + 3) & ~3
+    block, lanes = binary.resources.block, AmdCode.of(binary).wave_lanes
+    private = (binary.resources.scratch_bytes + 3) & ~3
     scratch_bytes = SCRATCH_WAVES * lanes * private
     pointers = {
         "kernarg": ARGUMENT_VA, "flat_scratch": SCRATCH_VA,

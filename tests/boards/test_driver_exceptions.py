@@ -22,6 +22,7 @@ from drivers.amd.trap_code import HANDLERS, assemble
 from drivers.base.contracts import Binary
 from drivers.base.errors import DeviceFault
 from queues.amd.aql_launch import PACKET_FORMAT
+from queues.amd_code import AmdCode
 from tests.boards.driver_harness import add, device_on, get, kernel, put
 from tests.support import check
 
@@ -49,7 +50,7 @@ LATER_S_TRAP_2 = 0xBF900002
 def patched(chip: str, word: int) -> Binary:
     """A kernel with another first instruction."""
     made = add(chip)
-    image, at = bytearray(made.image), made.resources["code_offset"]
+    image, at = bytearray(made.image), AmdCode.of(made).code_offset
     struct.pack_into("=I", image, at, word)
     return replace(made, image=bytes(image))
 

@@ -31,6 +31,7 @@ from drivers.base.errors import (
     Unsupported,
     UseAfterFree,
 )
+from queues.amd_code import AmdCode
 from tests.boards.driver_harness import (
     add,
     device_on,
@@ -179,7 +180,7 @@ def test_data_is_not_executed(chip: str) -> None:
         program, image = device.load(add(chip)), add(chip).image
         data = device.alloc(BIG_BYTES)
         device.copy_in(data, memoryview(image))
-        code = data.gpu_va + add(chip).resources["code_offset"]
+        code = data.gpu_va + AmdCode.of(add(chip)).code_offset
         launcher = device.prepare(replace(program.kernel, code_va=code), (64, 1, 1), True)
         device.compute.quick(launcher, [data.gpu_va] * 3 + [N], 1)
         with pytest.raises(DeviceFault) as caught:

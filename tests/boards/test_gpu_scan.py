@@ -173,4 +173,4 @@ def test_rows_are_read_128_bits_a_lane(arch: str, load: str) -> None:
     *_, last = kernels(graph.scan("add", source, 0), arch)
     binary = toolchains.build(last, "LLVM", arch, frozenset())
     names = {found.text.split()[0] for found in amd_disasm.instructions(binary)}
-    check(load in names and not binary.resources["private_bytes"], f"{sorted(names)}")
+    check(load in names and not binary.resources.scratch_bytes, f"{sorted(names)}")

@@ -111,4 +111,4 @@ def test_both_ways_are_128_bits_a_lane(arch: str) -> None:
     wide = {"global_load_b128", "global_store_b128", "global_load_dwordx4", "global_store_dwordx4"}
     check(found.keys() <= wide and all(count == 4 for count in found.values()), f"{found}")
     check(any(re.match(r"ds_(load|read)", text) for text in texts), "no shared memory")
-    check(not binary.resources["private_bytes"], "registers went to memory")
+    check(not binary.resources.scratch_bytes, "registers went to memory")

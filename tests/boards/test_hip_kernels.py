@@ -20,7 +20,8 @@ from compilers.amd import code_object as amd_object
 from drivers.amd.device import AmdDevice
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
-from queues.amd.kernarg import ARG_KINDS, Hidden, check_place
+from queues.amd.kernarg import Hidden, check_place
+from queues.amd_code import AmdCode
 from tests.boards.c_kernel_compile import compile_bitcode
 from tests.boards.driver_harness import device_on, get, put
 from tests.c_compiler import clang_command, needs_clang
@@ -159,8 +160,7 @@ def test_a_loop_over_the_whole_grid(chip: str, queue: str) -> None:
 )  # fmt: skip
 def test_what_needs_a_runtime_is_refused_where_it_is_used(name: str, kind: str) -> None:
     made = binary(name, "gfx1100")
-    count = made.resources["args"]
-    kinds = {ARG_KINDS[made.resources[f"arg{number}_kind"]] for number in range(count)}
+    kinds = {one.kind for one in AmdCode.of(made).implicit}
     others = {"hidden_hostcall_buffer", "hidden_heap_v1", "hidden_default_queue"} - {kind}
     check(kind in kinds and (name == "unknown" or not kinds & others), f"{kinds}")
     refused = pytest.raises(Unsupported, match=rf"{name}: argument \d+ is {kind}: .*-O1")

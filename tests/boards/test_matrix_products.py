@@ -12,6 +12,7 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
+from queues.amd_code import AmdCode
 from tests.boards.kernel_runner import compute
 from tests.compilers.lowering import matmul
 from tests.oracle import round_bfloat16
@@ -45,7 +46,7 @@ def half(dtype: DType, values: np.ndarray, *, turned: bool = False) -> Node:
 def run(root: Node, arch: str, threads: int) -> np.ndarray:
     ran = compute([root], arch, "LLVM", Strict(), threads)
     check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
-    check(not any(binary.resources["vgpr_spills"] for binary in ran.binaries), "spills")
+    check(not any(AmdCode.of(binary).vgpr_spills for binary in ran.binaries), "spills")
     return ran.arrays[0]
 
 

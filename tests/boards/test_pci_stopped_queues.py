@@ -15,6 +15,7 @@ from drivers.amd.pci import gmc, ih
 from drivers.amd.pci.fault import Fault
 from drivers.amd.pci.process import Process
 from drivers.base.errors import DeviceFault
+from queues.amd_code import AmdCode
 from tests.boards.driver_harness import add, device_on, put
 from tests.boards.test_driver_faults import N, still_works
 from tests.support import check
@@ -31,7 +32,7 @@ NO_INSTRUCTION = b"\xff" * 64
 def test_an_illegal_instruction(chip: str, queue: str) -> None:
     with device_on(chip, queue) as (_, device):
         good, binary = device.load(add(chip)), add(chip)
-        at = binary.resources["code_offset"]
+        at = AmdCode.of(binary).code_offset
         image = binary.image[:at] + NO_INSTRUCTION + binary.image[at + len(NO_INSTRUCTION) :]
         bad, x = device.load(replace(binary, image=image)), put(device, np.ones(N, np.float32))
         for _ in range(2):

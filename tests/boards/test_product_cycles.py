@@ -23,6 +23,7 @@ from compilers.report.lds_accesses import loop_accesses
 from compilers.report.lds_banks import passes as passes_of
 from compilers.report.product_cycles import StepCycles, product_cycles, step_cycles, work_of
 from drivers.base.contracts import Binary
+from queues.amd_code import AmdCode
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.cycle_counter import OFF, Tally, passes
 from tests.boards.kernel_runner import run
@@ -62,7 +63,7 @@ def counted(arch: str, layout: str) -> tuple[tuple[str, ...], int]:
     arrays, tally = [np.zeros(SIZE * SIZE, np.float16) for _ in range(3)], Tally()
     with pytest.raises(WaveFault, match="endless"):  # a few of the 127 turns are enough
         run(binary, arrays, 1, LDS_ONLY, observer=tally.make, max_steps=TURNS * 300)
-    waves = binary.resources["block"] // binary.resources["wave_lanes"]
+    waves = binary.resources.block // AmdCode.of(binary).wave_lanes
     loop = tally.loop(waves)
     return tuple(tally.texts[pc] for pc in loop), sum(tally.of_a_turn(pc, waves) for pc in loop)
 
@@ -87,7 +88,7 @@ def test_no_two_lanes_meet_at_a_bank(arch: str, layout: str) -> None:
     _, found = counted(arch, layout)
     kernel, binary = compiled(arch, layout)
     rows, columns = (256, 128) if arch == "gfx942" else (128, 128)
-    waves = kernel.block // binary.resources["wave_lanes"]
+    waves = kernel.block // AmdCode.of(binary).wave_lanes
     wave_rows = rows * columns // waves // 64  # 64 columns in each wave
     twice = 2 if arch == "gfx1100" else 1  # lanes 16..31 read what lanes 0..15 do
     read = waves * (wave_rows + 64) * DEPTH * 2 * twice
@@ -97,7 +98,7 @@ def test_no_two_lanes_meet_at_a_bank(arch: str, layout: str) -> None:
 @pytest.mark.parametrize(("arch", "layout"), CASES)
 def test_the_report_counts_the_passes_that_a_board_sees(arch: str, layout: str) -> None:
     kernel, binary = compiled(arch, layout)
-    lanes = binary.resources["wave_lanes"]
+    lanes = AmdCode.of(binary).wave_lanes
     told = sum(access.passes(lanes) for access in loop_accesses(kernel))
     check(told == counted(arch, layout)[1], f"{told}, a board {counted(arch, layout)[1]}")
 
@@ -119,9 +120,9 @@ def test_the_next_tile_is_on_its_way_while_a_wave_multiplies(arch: str) -> None:
 def test_registers_and_shared_memory_of_large_products(arch: str) -> None:
     for layout in LAYOUTS:
         _, binary = compiled(arch, layout)
-        found = binary.resources
-        check(not found["vgpr_spills"] and not found["private_bytes"], f"{found}")
-        check(found["group_bytes"] <= 64 << 10 and found["vgprs"] <= 256, f"{found}")
+        found, code = binary.resources, AmdCode.of(binary)
+        check(not code.vgpr_spills and not found.scratch_bytes, f"{found}")
+        check(found.shared_bytes <= 64 << 10 and code.vgprs <= 256, f"{found}")
 
 
 @needs_libllvm

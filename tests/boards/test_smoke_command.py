@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def wrong_sums(kind: str, arch: str) -> Binary:
     text = amd_kernels.add(64).replace("fadd float", "fmul float").replace("i32 %n", "i64 %n64", 1)
     text = text.replace("  %lane =", "  %n = trunc i64 %n64 to i32\n  %lane =", 1)
     made = compile_source(text, "k", "AMD:LLVM", arch, frozenset())
-    return replace(made, resources={**made.resources, "block": 64})
+    return made.in_blocks_of(64)
 
 
 def test_a_wrong_kernel_fails_and_the_rest_goes_on() -> None:

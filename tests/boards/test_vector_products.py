@@ -15,6 +15,7 @@ from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.report.expression import matmul
+from queues.amd_code import AmdCode
 from tests.amd_toolbox import needs_comgr
 from tests.boards.kernel_runner import TARGETS, compute
 from tests.compilers.lowering import leaf, softmax
@@ -55,8 +56,8 @@ def ran(root: Node, arch: str, compiler: str = "LLVM") -> np.ndarray:
         names = {ref.name for ref in found.plan.steps[0].kernel.locals if ref.space == "shared"}
         check(names == {"sums"}, f"another schedule made it: {names}")
     for binary in found.binaries:
-        check(not binary.resources["vgpr_spills"], "spilled")
-        check(not binary.resources["private_bytes"], "registers went to memory")
+        check(not AmdCode.of(binary).vgpr_spills, "spilled")
+        check(not binary.resources.scratch_bytes, "registers went to memory")
     (array,) = found.arrays
     if root.dtype is dt.bfloat16:
         return (array.astype(np.uint32) << 16).view(np.float32)

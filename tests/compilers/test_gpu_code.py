@@ -25,8 +25,9 @@ from compilers.ir import Barrier, Kernel, Loop, Matrix, Ref, Store
 from compilers.lower.choose import Target
 from compilers.plan.schedule import plan
 from compilers.plan.signature import rebuild, signature
-from drivers.base.contracts import Binary
+from drivers.base.contracts import Arg, Binary
 from drivers.base.errors import Unsupported
+from queues.amd_code import AmdCode
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import TARGETS
 from tests.c_compiler import clang_command, needs_clang
@@ -89,7 +90,7 @@ def test_products_of_halves_use_the_matrix_unit(arch: str, dtype: DType, instruc
     found = mnemonics(binary)
     check(found[instruction] >= 2, f"{found}")
     check(not any("fmac" in name or "v_pk_fma" in name for name in found), f"{found}")
-    check(not binary.resources["private_bytes"], "fragments went to memory")
+    check(not binary.resources.scratch_bytes, "fragments went to memory")
     loads = {name for name in found if name.startswith("global_load")}
     check(loads <= {"global_load_b128", "global_load_dwordx4"}, f"narrow loads: {loads}")
 
@@ -103,10 +104,10 @@ def test_products_of_floats_are_tiled(arch: str, multiply: str, load: str) -> No
     binary = built(matmul(zeros(256, 256), zeros(256, 256)), arch)
     found = mnemonics(binary)
     check(found[multiply] >= 100 and found[load] >= 16, f"{found}")
-    waves = binary.resources["block"] // binary.resources["wave_lanes"]
+    waves = binary.resources.block // AmdCode.of(binary).wave_lanes
     check(found["s_barrier"] == (2 if waves > 1 else 0), f"{found}")
-    check(not binary.resources["private_bytes"] and not binary.resources["vgpr_spills"], "spilled")
-    check(binary.resources["group_bytes"] > 0, "no shared memory")
+    check(not binary.resources.scratch_bytes and not AmdCode.of(binary).vgpr_spills, "spilled")
+    check(binary.resources.shared_bytes > 0, "no shared memory")
     narrow = {"global_load_b32", "global_load_dword"} & found.keys()
     check(not narrow, f"operands are not read 128 bits at a time: {found}")
 
@@ -177,11 +178,11 @@ def test_rows_meet_inside_a_wave_without_memory() -> None:
 @pytest.mark.parametrize("arch", TARGETS)
 def test_a_launch_needs_pointers_and_a_block_only(arch: str) -> None:
     binary = built(graph.binary("add", zeros(1000), zeros(1000)), arch)
-    resources = binary.resources
-    check(resources["args"] == 3 and resources["kernarg_bytes"] == 24, f"{resources}")
-    check([resources[f"arg{i}_offset"] for i in range(3)] == [0, 8, 16], "offsets")
-    check(resources["block"] == resources["max_workgroup_lanes"] == 256, f"{resources}")
-    check(not resources["dynamic_stack"], "a stack")
+    resources, code = binary.resources, AmdCode.of(binary)
+    check(not code.implicit and code.kernarg_bytes == 24, f"{resources}")
+    check(resources.args == tuple(Arg(at, 8, True) for at in (0, 8, 16)), "offsets")
+    check(resources.block == resources.max_block == 256, f"{resources}")
+    check(not code.dynamic_stack, "a stack")
 
 
 @pytest.mark.parametrize(
@@ -262,8 +263,8 @@ def test_chips_without_a_board_get_kernels_of_their_generation(arch: str) -> Non
         key, _ = signature([root])
         (step,) = plan(rebuild(key).roots, target).steps
         binary = toolchains.build(step.kernel, "LLVM", arch, frozenset())
-        check(binary.resources["wave_lanes"] == family.wave_lanes, f"{binary.resources}")
-        check(not binary.resources["vgpr_spills"], f"{binary.resources}")
+        check(AmdCode.of(binary).wave_lanes == family.wave_lanes, f"{binary.resources}")
+        check(not AmdCode.of(binary).vgpr_spills, f"{binary.resources}")
         text = render_amd_llvm.render(step.kernel, arch)
         used = ".f32.16x16x16" in text or ".f32.32x32x8" in text
         wanted = bool(family.matrix) and root is product  # RDNA2 has no matrix unit
@@ -286,9 +287,10 @@ def test_large_products_of_halves_fit_in_registers(columns: int, arch: str) -> N
     root = graph.cast(graph.binary("mul", product, graph.unary("erf", product)), dt.bfloat16)
     key, _ = signature([root])
     (step,) = plan(rebuild(key).roots, target).steps
-    resources = toolchains.build(step.kernel, "LLVM", arch, frozenset()).resources
-    check(not resources["vgpr_spills"] and not resources["private_bytes"], f"{resources}")
-    check(resources["group_bytes"] <= 64 << 10, f"{resources}")
+    made = toolchains.build(step.kernel, "LLVM", arch, frozenset())
+    resources = made.resources
+    check(not AmdCode.of(made).vgpr_spills and not resources.scratch_bytes, f"{resources}")
+    check(resources.shared_bytes <= 64 << 10, f"{resources}")
 
 
 @needs_clang

@@ -21,6 +21,7 @@ from compilers.report import __main__ as report
 from compilers.report.estimate import Estimate
 from compilers.report.expression import parse_expression
 from compilers.report.traffic import asked_bytes
+from queues.amd_code import AmdCode
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import run
 from tests.boards.wave_harness import FlatMemory
@@ -89,8 +90,8 @@ def test_weights_of_int8_are_loaded_16_at_a_time(text: str, arch: str) -> None:
 )  # fmt: skip
 def test_eight_rows_stay_in_registers(text: str, arch: str) -> None:
     for step in report.steps(parse_expression(text), rates_of(arch)):
-        resources = toolchains.build(step.kernel, "LLVM", arch, frozenset()).resources
-        kept = resources["vgpr_spills"], resources["private_bytes"]
+        made = toolchains.build(step.kernel, "LLVM", arch, frozenset())
+        kept = AmdCode.of(made).vgpr_spills, made.resources.scratch_bytes
         check(kept == (0, 0), f"{step.kernel.name}: {kept}")
 
 

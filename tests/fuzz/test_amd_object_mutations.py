@@ -12,6 +12,7 @@ import pytest
 from compilers.amd import code_object as amd_object
 from compilers.amd import llvm as amd_llvm
 from drivers.base.errors import MalformedInput
+from queues.amd_code import AmdCode
 from tests import amd_kernels
 from tests.amd_toolbox import POINTERS_LINKED
 from tests.mutation import CPU_LIMIT_S, EXTREMES, MEMORY_LIMIT_KIB, MUTATIONS, mutate
@@ -55,7 +56,7 @@ def test_mutated_code_objects(seed_of: Callable[[], bytes]) -> None:
         except MalformedInput:
             refused += 1
         else:
-            code = found.resources["code_offset"] + found.resources["code_bytes"]
+            code = AmdCode.of(found).code_offset + AmdCode.of(found).code_bytes
             check(found.entry + 64 <= len(found.image), f"{number}: the descriptor")
             check(code <= found.data_offset, f"{number}: the code")
             check(all(f.offset + 8 <= len(found.image) for f in found.fixups), f"{number}: fixups")

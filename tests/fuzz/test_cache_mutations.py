@@ -10,7 +10,7 @@ from pathlib import Path
 
 from compilers import binary as codec
 from compilers.cache import SUFFIX, Cache, key_of
-from drivers.base.contracts import Binary, Fixup
+from drivers.base.contracts import Binary, Fixup, Resources
 from drivers.base.errors import MalformedInput
 from tests.mutation import CPU_LIMIT_S, MEMORY_LIMIT_KIB, MUTATIONS, mutate
 from tests.support import check
@@ -22,7 +22,7 @@ BINARY = Binary(
     16,
     (Fixup(512, "sinf", 0), Fixup(520, "", -64)),
     512,
-    {"scratch_bytes": 4096},
+    Resources(scratch_bytes=4096),
 )
 
 

@@ -27,6 +27,7 @@ from drivers.base.errors import DeviceError, DeviceFault, Hang
 from drivers.world.foreign import ForeignWorld
 from queues.amd import aql, pm4, sdma
 from queues.amd.aql_launch import PACKET_FORMAT
+from queues.amd_code import AmdCode
 from tests.boards.driver_harness import add, get, kernel, open_on, put
 from tests.reliability.amd_scene import let_go
 from tests.support import check
@@ -88,7 +89,7 @@ class Rig:
             "atomic": load(kernel(ATOMIC, CHIP, 1)),
             # kernel_code_entry_byte_offset of the descriptor
             "lost": load(patched(made, made.entry + 16, struct.pack("<q", FAR))),
-            "illegal": load(patched(made, made.resources["code_offset"], b"\xff" * 4)),
+            "illegal": load(patched(made, AmdCode.of(made).code_offset, b"\xff" * 4)),
         }
         self.x = put(self.device, np.ones(N, np.float32))
         self.big = self.device.alloc(BIG_BYTES)

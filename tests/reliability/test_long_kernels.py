@@ -207,7 +207,7 @@ def at_work(device: CpuDevice) -> bool:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_grid_of_many_parts_is_left_when_the_device_closes(threads: int) -> None:
     device = open_device(threads)
-    spin, out = device.load(kernel("spin", chunk_items=8, long=1)), device.alloc(8)
+    spin, out = device.load(kernel("spin", chunk_items=8, long=True)), device.alloc(8)
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -265,7 +265,7 @@ def test_the_processor_stops_in_front_of_hold(native: bool) -> None:
 @both
 def test_work_that_takes_long_is_done_when_launch_returns(native: bool) -> None:
     with open_device(2, native=native) as device:
-        bump = device.load(kernel("bump", chunk_items=3, long=1))
+        bump = device.load(kernel("bump", chunk_items=3, long=True))
         out, gate = int64s(device, np.zeros(64)), device.new_signal()
         device.launch(bump, (out, 1), 64)
         np.testing.assert_array_equal(read(out), np.full(64, 1))

@@ -14,7 +14,7 @@ from compilers.amd import comgr_abi as amd_comgr_abi
 from compilers.cache import Cache
 from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, NotFound, Unsupported
-from queues.amd.kernarg import ARG_KINDS
+from queues.amd_code import AmdCode
 from tests.amd_toolbox import needs_comgr
 from tests.c_compiler import any_compiler
 from tests.support import check
@@ -40,15 +40,14 @@ def relocatable() -> bytes:
 
 
 def check_kernel(found: Binary) -> None:
-    got = found.resources
-    check(got["group_bytes"] == 128 * 4, "the shared array")
-    check(got["max_workgroup_lanes"] == 128 and got["wave_lanes"] == 32, "its launch bounds")
-    listed = [(got[f"arg{n}_offset"], got[f"arg{n}_bytes"]) for n in range(4)]
+    got, about = found.resources, AmdCode.of(found)
+    check(got.shared_bytes == 128 * 4, "the shared array")
+    check(got.max_block == 128 and about.wave_lanes == 32, "its launch bounds")
+    listed = [(arg.offset, arg.nbytes) for arg in got.args or ()]
     check(listed == [(0, 8), (8, 8), (16, 8), (24, 4)], f"C's layout: {listed}")
-    kinds = [ARG_KINDS[got[f"arg{n}_kind"]] for n in range(4)]
-    check(kinds == ["global_buffer", "global_buffer", "by_value", "by_value"], str(kinds))
+    check([arg.buffer for arg in got.args or ()] == [True, True, False, False], "kinds")
     s_barrier = (0xBF8A0000).to_bytes(4, "little")  # src: RDNA2 ISA, SOPP op 10
-    code = found.image[got["code_offset"] : got["code_offset"] + got["code_bytes"]]
+    code = found.image[about.code_offset : about.code_offset + about.code_bytes]
     check(s_barrier in [code[at : at + 4] for at in range(0, len(code), 4)], "the barrier")
 
 
@@ -67,7 +66,7 @@ def test_the_same_kernel_linked(relocatable: bytes) -> None:
 @needs_comgr
 def test_waves_of_64_lanes() -> None:
     blob = amd_comgr.compile_object(SOURCE, ARCH, frozenset({"wavefrontsize64", "bogus"}))
-    check(amd_object.load(blob, "k", ARCH).resources["wave_lanes"] == 64, "the feature")
+    check(AmdCode.of(amd_object.load(blob, "k", ARCH)).wave_lanes == 64, "the feature")
 
 
 @needs_comgr
@@ -95,7 +94,7 @@ extern "C" __global__ void k(float *a) {
 }"""
     blob = amd_comgr.compile_object(source, ARCH, NONE)
     found = amd_object.load(blob, "k", ARCH)
-    code = found.image[: found.resources["code_bytes"]]
+    code = found.image[: AmdCode.of(found).code_bytes]
     tops = [int.from_bytes(code[at : at + 4], "little") >> 25 for at in range(0, len(code), 4)]
     # src: RDNA2 ISA, VOP2: V_ADD_F32 3, V_MUL_F32 8, V_FMAC_F32 43
     check(3 in tops and 8 in tops and 43 not in tops, f"two roundings were asked for: {tops}")

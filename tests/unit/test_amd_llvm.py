@@ -117,7 +117,7 @@ def test_errors_that_live_in_a_cycle(source: str) -> None:
 def test_a_chip_with_more_local_memory_may_use_it() -> None:
     source = amd_kernels.reverse(1024).replace("[1024 x float]", "[40960 x float]")
     blob = amd_llvm.compile_object(source, "gfx950", NONE)
-    check(amd_object.load(blob, "k", "gfx950").resources["group_bytes"] == 160 << 10, "160 KiB")
+    check(amd_object.load(blob, "k", "gfx950").resources.shared_bytes == 160 << 10, "160 KiB")
 
 
 def test_unknown_names_do_not_reach_llvm(capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import asdict
 
 import pytest
 
@@ -14,8 +15,8 @@ from compilers.cache import Cache
 from drivers.amd.chips import CHIPS
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
-from queues.amd.kernarg import ARG_KINDS
 from queues.amd.registers import REGISTERS
+from queues.amd_code import AmdCode
 from tests import amd_kernels, amd_toolbox
 from tests.support import check
 
@@ -48,18 +49,19 @@ def test_every_chip_is_a_target() -> None:
 )
 def test_descriptor_and_metadata_are_what_llvm_prints(arch: str, source: str) -> None:
     found, said = load(source, arch), amd_toolbox.assembly(source, arch)
-    wanted, got = amd_toolbox.directives(said), found.resources
+    wanted, code = amd_toolbox.directives(said), AmdCode.of(found)
+    got = {**asdict(code), **asdict(found.resources)}
     for key, name in (
-        ("group_bytes", "amdhsa_group_segment_fixed_size"),
-        ("private_bytes", "amdhsa_private_segment_fixed_size"),
+        ("shared_bytes", "amdhsa_group_segment_fixed_size"),
+        ("scratch_bytes", "amdhsa_private_segment_fixed_size"),
         ("kernarg_bytes", "amdhsa_kernarg_size"),
         ("kernarg_align_bytes", "kernarg_segment_align"),
-        ("max_workgroup_lanes", "max_flat_workgroup_size"),
+        ("max_block", "max_flat_workgroup_size"),
         ("wave_lanes", "wavefront_size"),
         ("vgpr_spills", "vgpr_spill_count"),
     ):
         check(got[key] == wanted[name], f"{arch} {key}: {got[key]}, LLVM says {wanted[name]}")
-    check(bool(got["private_bytes"]) == ("addrspace(5)" in source), "scratch where it is used")
+    check(bool(got["scratch_bytes"]) == ("addrspace(5)" in source), "scratch where it is used")
     fields = REGISTERS[registers(arch)]
     rsrc2 = fields.decode("COMPUTE_PGM_RSRC2", got["rsrc2"])
     check(rsrc2["user_sgpr"] == wanted["amdhsa_user_sgpr_count"], "user SGPRs")
@@ -73,12 +75,9 @@ def test_descriptor_and_metadata_are_what_llvm_prints(arch: str, source: str) ->
 
 @pytest.mark.parametrize("arch", amd_kernels.ARCHES)
 def test_arguments(arch: str) -> None:
-    got = load(amd_kernels.add(), arch).resources
+    got = load(amd_kernels.add(), arch).resources.args or ()
     wanted = amd_toolbox.arguments(amd_toolbox.assembly(amd_kernels.add(), arch))
-    listed = [
-        (got[f"arg{n}_offset"], got[f"arg{n}_bytes"], ARG_KINDS[got[f"arg{n}_kind"]])
-        for n in range(got["args"])
-    ]
+    listed = [(a.offset, a.nbytes, "global_buffer" if a.buffer else "by_value") for a in got]
     check(listed == wanted, str(listed))
     check([entry[:2] for entry in wanted] == [(0, 8), (8, 8), (16, 8), (24, 4)], "C's layout")
 
@@ -86,16 +85,16 @@ def test_arguments(arch: str) -> None:
 @pytest.mark.parametrize("arch", amd_kernels.RDNA)
 def test_waves_of_64_lanes(arch: str) -> None:
     found = load(amd_kernels.add(), arch, WAVE64)
-    check(found.resources["wave_lanes"] == 64, "the feature is passed on")
+    check(AmdCode.of(found).wave_lanes == 64, "the feature is passed on")
     said = amd_toolbox.assembly(amd_kernels.add(), arch, "-wavefrontsize32,+wavefrontsize64")
     used = amd_toolbox.directives(said)["amdhsa_next_free_vgpr"]
-    check(used <= found.resources["vgprs"] < used + 4, "steps of four registers")
+    check(used <= AmdCode.of(found).vgprs < used + 4, "steps of four registers")
 
 
 @pytest.mark.parametrize("arch", amd_kernels.ARCHES)
 def test_the_image_is_code_then_data(arch: str) -> None:
     found = load(amd_kernels.table(), arch)
-    offset, nbytes = found.resources["code_offset"], found.resources["code_bytes"]
+    offset, nbytes = AmdCode.of(found).code_offset, AmdCode.of(found).code_bytes
     s_endpgm = 0xBFB00000 if arch[:5] in ("gfx11", "gfx12") else 0xBF810000  # src: ISA manuals
     check(word(found.image, offset + nbytes - 4) == s_endpgm, "the code ends with s_endpgm")
     check(offset % 256 == 0 and found.entry % 64 == 0, "alignment that the hardware asks for")
@@ -132,12 +131,14 @@ def test_a_linked_object() -> None:
     check(amd_object.arch_of(blob) == "gfx1100", "its chip")
     found = amd_object.load(blob, "k", "gfx1100")
     # src: llvm-readelf of that file: k.kd 0x540, k 0x1600 of 112 bytes, writable from 0x2800
-    check(found.entry == 0x540 and found.resources["code_offset"] == 0x1600, "symbols")
-    check(found.resources["code_bytes"] == 112 and found.data_offset == 0x2000, "segments")
+    check(found.entry == 0x540 and AmdCode.of(found).code_offset == 0x1600, "symbols")
+    check(AmdCode.of(found).code_bytes == 112 and found.data_offset == 0x2000, "segments")
     check(sorted(f.offset for f in found.fixups) == [0x28A0, 0x38B0], "R_AMDGPU_ABS64")
-    same = load(amd_kernels.pointers(), "gfx1100").resources
-    for key in ("rsrc1", "rsrc2", "rsrc3", "properties", "kernarg_bytes", "args", "vgprs"):
-        check(found.resources[key] == same[key], f"{key} as in the relocatable object")
+    same = load(amd_kernels.pointers(), "gfx1100")
+    check(found.resources.args == same.resources.args, "args as in the relocatable object")
+    got, wanted = asdict(AmdCode.of(found)), asdict(AmdCode.of(same))
+    for key in ("rsrc1", "rsrc2", "rsrc3", "properties", "kernarg_bytes", "implicit", "vgprs"):
+        check(got[key] == wanted[key], f"{key} as in the relocatable object")
 
 
 def test_a_linked_object_with_a_gnu_hash_table_only() -> None:

@@ -14,13 +14,13 @@ import pytest
 
 from compilers import cache, toolchains
 from compilers.cache import Cache, key_of
-from drivers.base.contracts import Binary, Fixup
+from drivers.base.contracts import Binary, Fixup, Resources
 from drivers.base.errors import BadChoice
 from tests.support import check
 
 ROOT = Path(__file__).parents[2]
 BINARY = Binary(
-    "x86_64", "k", b"\xc3" * 5000, 3, (Fixup(8, "sinf", -4),), 4096, {"scratch_bytes": 64}
+    "x86_64", "k", b"\xc3" * 5000, 3, (Fixup(8, "sinf", -4),), 4096, Resources(scratch_bytes=64)
 )
 IR = "define i64 @k(i64 %a) { %b = add i64 %a, 1\n ret i64 %b }"
 

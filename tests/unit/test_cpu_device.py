@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from drivers.base.contracts import Binary, Buffer, Fixup
+from drivers.base.contracts import Binary, Buffer, Fixup, Resources
 from drivers.base.errors import (
     BadArgument,
     DeviceError,
@@ -170,10 +170,12 @@ def test_mapping_to_another_device(device: CpuDevice) -> None:
         ({"entry": 1 << 20}, MalformedInput),
         ({"entry": -1}, MalformedInput),
         ({"data_offset": 8}, MalformedInput),
-        ({"resources": {"chunk_items": -1}}, MalformedInput),
-        ({"resources": {"chunk_items": 1 << 64}}, MalformedInput),
-        ({"resources": {"scratch_bytes": -1}}, MalformedInput),
-        ({"resources": {"scratch_bytes": "9"}}, MalformedInput),
+        ({"resources": Resources(vendor=b"?")}, MalformedInput),
+        ({"resources": Resources(vendor=b"\xff" * 9)}, MalformedInput),
+        ({"resources": Resources(scratch_bytes=-1)}, MalformedInput),
+        ({"resources": Resources(scratch_bytes=1 << 50)}, MalformedInput),
+        ({"resources": Resources(block=2)}, Unsupported),
+        ({"resources": Resources(shared_bytes=1)}, Unsupported),
         ({"fixups": (Fixup(1 << 20, "memcpy"),)}, MalformedInput),
         ({"fixups": (Fixup(0, "no_such_function_anywhere"),)}, NotFound),
     ],

@@ -17,7 +17,7 @@ import pytest
 
 import drivers
 from compilers.cpu.firmware import firmware
-from drivers.base.contracts import Binary, Firmware, Fixup, Region, World
+from drivers.base.contracts import Binary, Firmware, Fixup, Region, Resources, World
 from drivers.base.errors import BadArgument, DeviceError, Hang
 from drivers.base.undo import Undo, run_all
 from drivers.cpu.workers import Workers
@@ -94,10 +94,8 @@ def _binary() -> Binary:
     """A kernel with data, scratch memory and a symbol to look up."""
     made = kernel("ramp")
     image = made.image.ljust(4096, b"\0") + bytes(8)
-    resources = {"scratch_bytes": 5000}
-    return Binary(
-        made.arch, made.name, image, made.entry, (Fixup(4096, "memcpy"),), 4096, resources
-    )
+    needs = Resources(scratch_bytes=5000)
+    return Binary(made.arch, made.name, image, made.entry, (Fixup(4096, "memcpy"),), 4096, needs)
 
 
 def _scenario(world: World, threads: int, code: Firmware | None) -> np.ndarray:

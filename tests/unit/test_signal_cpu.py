@@ -82,9 +82,3 @@ def test_waiting_gives_up_with_the_last_value(device: CpuDevice, timeout_s: floa
     with pytest.raises(DeviceTimeout) as caught:
         signal.wait(7, timeout_s)
     np.testing.assert_equal((caught.value.register, caught.value.last), ("signal", 6))
-
-
-def test_the_timeline_is_a_signal(device: CpuDevice) -> None:
-    device.compute_queue().signal(device.timeline, 1).submit()
-    device.timeline.wait(1)
-    np.testing.assert_equal(device.timeline.value, 1)

@@ -103,7 +103,7 @@ def test_everything_comes_back(name):
         used, live, maps, files = state()
         np.testing.assert_equal((used, live, files), (baseline[0], baseline[1], baseline[3]))
         check(maps <= baseline[2] + ARENAS, f"{maps} maps, {baseline[2]} before")
-        visible = engine.device().host_visible  # else numpy() is a copy
+        visible = engine.device().limits.uses_host_memory  # else numpy() is a copy
         if name in ("computed", "jit") or (name == "numpy" and visible):
             check(during[1] >= baseline[1] + count, "the objects hold device memory while alive")
 

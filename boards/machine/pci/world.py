@@ -269,15 +269,16 @@ class PciWorld(ProcessMaps[OpenFile]):
         return self._hold(EventFile())
 
     def wait_event(self, fd: int, timeout_s: float) -> bool:
+        return self.poll(fd, timeout_s) and self._file(fd).take()
+
+    def poll(self, fd: int, timeout_s: float) -> bool:
         self._alive()
         file = self._file(fd)
-        if not isinstance(file, EventFile):
-            raise OSError(errno.EINVAL, f"{file.path} is no eventfd")
-        if not file.count:
+        if not file.readable:
             self.machine.pump()
-        if not file.count:
+        if not file.readable:
             self.sleep(timeout_s)
-        return file.take()
+        return file.readable
 
     # Memory
 
@@ -388,8 +389,7 @@ class PciWorld(ProcessMaps[OpenFile]):
 
     def sleep(self, seconds: float) -> None:
         self._alive()
-        clock = self.hardware.clock
-        before_ns = clock.skipped_ns
+        clock, before_ns = self.hardware.clock, self.hardware.clock.skipped_ns
         clock.skip(seconds)
         self.machine.pump()
         clock.give_turn(before_ns)

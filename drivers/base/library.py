@@ -1,0 +1,23 @@
+"""C libraries as drivers see them: CUDA, OpenCL, Metal and WebGPU are reached through functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+Native: TypeAlias = Callable[..., int]
+"""Takes integers; an address counts as one. The GIL is released inside."""
+
+
+class Library(Protocol):
+    """A shared library of the machine, loaded for as long as the process lives."""
+
+    name: str
+    """As it was asked for: "libcuda.so.1"."""
+
+    def function(self, symbol: str, signature: str) -> Native:
+        """A function of it, `signature` written as C does: "int(*)(unsigned int, uint64_t)".
+
+        Standard integer types, and uint64_t for every pointer. Raises: NotFound without the
+        symbol; BadArgument for a signature that cannot be read.
+        """

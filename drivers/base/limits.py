@@ -1,0 +1,44 @@
+"""What a device can do, in numbers that compilers and callers read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Grid: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a device can do. Sizes in bytes.
+
+    `tests/contract` runs a kernel at each of `max_block`, `shared_bytes` and `signal_bits`, and
+    sees one above refused.
+    """
+
+    dtypes: frozenset[str]
+    """Names of the dtypes kernels may load and store: "float32", "bfloat16", ..."""
+    memory_bytes: int
+    threads: int = 1
+    """Host threads (CPU) or compute units that run workgroups at the same time."""
+    vector_bytes: int = 16
+    """Width of the widest vector register (CPU) or of one lane's widest load (GPU)."""
+    max_grid: Grid = (1, 1, 1)
+    """Workgroups of the largest launch along x, y and z; 1 along an axis that there is not.
+
+    Hardware that counts lanes refuses less: workgroups times lanes along an axis stay below 2^32.
+    """
+    max_block: int = 1
+    """Lanes in the largest workgroup; 1 where work is not split into lanes."""
+    shared_bytes: int = 0
+    """Of memory that a workgroup may share; 0 where there is none."""
+    wave_lanes: int = 1
+    signal_bits: int = 64
+    """How wide a signal's value is: at most 2**signal_bits - 1."""
+    uses_host_memory: bool = False
+    """Whether the device computes in any host memory: `wrap` takes all of it, `Buffer.host` is
+    always there, and a copy saves nothing. Otherwise `wrap` may ask for whole pages, or refuse."""
+    survives_fork: bool = False
+    """Whether a child may go on using the device; otherwise every use there raises."""
+    features: frozenset[str] = frozenset()
+    """What the device reports beside its arch, as its compiler spells it: "avx512f", ..."""

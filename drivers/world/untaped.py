@@ -1,0 +1,24 @@
+"""What recordings do not hold: polls, libraries and USB, which no recorded driver uses yet."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from drivers.base.errors import Unsupported
+
+
+def _refuse(what: str) -> NoReturn:
+    raise Unsupported(f"{what} cannot be recorded or replayed", hint="use a driver without it")
+
+
+class Untaped:
+    """The methods of a World that a tape refuses."""
+
+    def poll(self, fd: int, timeout_s: float) -> bool:
+        _refuse(f"a poll of descriptor {fd}")
+
+    def library(self, name: str) -> NoReturn:
+        _refuse(f"the library {name}")
+
+    def usb(self, bus: int, address: int, interface: int) -> NoReturn:
+        _refuse(f"USB device {bus}-{address}")

@@ -1,0 +1,80 @@
+"""Every device that the contract suite runs on: one line each, and what it cannot do.
+
+A new device is a new entry of `DEVICES`: how to open it, and a reason beside each ability that it
+lacks. What is not listed there is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import drivers
+from compilers import toolchains
+from compilers.cpu.firmware import firmware
+from compilers.ir import Kernel
+from drivers.base.contracts import Binary, Device
+from drivers.world.linux import LinuxWorld
+from tests.boards.driver_harness import device_on
+from tests.contract.null_vendor.compiler import assemble
+from tests.contract.null_vendor.opening import open_null
+from tests.support import check
+
+Build: TypeAlias = Callable[[Kernel, Device], Binary]
+LANES = "lanes"
+ABILITIES: Final = {LANES: "workgroups have lanes, which share memory"}
+
+
+def built(kernel: Kernel, device: Device) -> Binary:
+    """What the device's default compiler makes of a kernel."""
+    features = device.limits.features
+    return toolchains.build(kernel, device.compilers[0], device.arch, features)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One device of the suite."""
+
+    name: str
+    open: Callable[[], AbstractContextManager[Device]]
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    """Of ABILITIES, and why not."""
+    build: Build = built
+
+    def can(self, ability: str) -> bool:
+        return ability not in self.cannot
+
+
+@contextmanager
+def _cpu() -> Iterator[Device]:
+    world = LinuxWorld()
+    with drivers.open("CPU", world=world, environ={"CPU_THREADS": "2"}, firmware=firmware) as made:
+        yield made
+    check((world.fds, world.maps, world.mapped_bytes) == (0, 0, 0), "close gives all back")
+
+
+def _amd(chip: str, queue: str) -> Callable[[], AbstractContextManager[Device]]:
+    @contextmanager
+    def opened() -> Iterator[Device]:
+        with device_on(chip, queue) as (_, device):
+            yield device
+
+    return opened
+
+
+@contextmanager
+def _null() -> Iterator[Device]:
+    with open_null() as device:
+        yield device
+
+
+DEVICES: Final = (
+    Entry("cpu", _cpu, {LANES: "a work item is one thread's"}),
+    Entry("gfx1100 board over KFD, PM4", _amd("gfx1100", "PM4")),
+    Entry("gfx1100 board over KFD, AQL", _amd("gfx1100", "AQL")),
+    Entry("gfx942 board over KFD, AQL", _amd("gfx942", "AQL")),
+    Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
+    Entry("null vendor", _null, build=assemble),
+)

@@ -1,0 +1,1 @@
+"""A made-up vendor: the smallest device that keeps the contracts. See docs/adding-a-vendor.md."""
