@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compilers.toolchains import AMD, compile_source
+from compilers.toolchains import compile_source
 from drivers.base.contracts import Binary
 from drivers.base.errors import NotFound
 
@@ -48,5 +48,5 @@ def firmware(kind: str, arch: str) -> Binary:
     """Firmware for the AMD driver's smoke test. Raises: NotFound, CompileError, Unsupported."""
     if kind != KIND:
         raise NotFound(f"there is no {kind!r} for {arch}", hint=f"Ask for {KIND!r}")
-    made = compile_source(_SOURCE, "smoke_add", f"{AMD}LLVM", arch, frozenset())
+    made = compile_source(_SOURCE, "smoke_add", "LLVM", arch, frozenset())
     return replace(made, resources={**made.resources, "block": BLOCK})

@@ -120,10 +120,10 @@ def knows(found: amd_comgr_abi.Library, arch: str) -> bool:
 @needs_comgr
 def test_through_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Cache("")
-    first = toolchains.compile_source(SOURCE, "k", "AMD:HIP", ARCH, NONE, store)
+    first = toolchains.compile_source(SOURCE, "k", "HIP", ARCH, NONE, store)
     check_kernel(first)
     monkeypatch.setattr(amd_comgr, "compile_object", None)
-    again = toolchains.compile_source(SOURCE, "k", "AMD:HIP", ARCH, NONE, store)
+    again = toolchains.compile_source(SOURCE, "k", "HIP", ARCH, NONE, store)
     check(again == first, "the second time nothing is compiled")
 
 
