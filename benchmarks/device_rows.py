@@ -11,7 +11,7 @@ from benchmarks.context import MIB, Array, Builder, Context, as_bytes, expect_cl
 from benchmarks.measure import Case, timer
 from compilers import dtype as dt
 from compilers import index, ir
-from drivers.base.contracts import Param
+from drivers.base.contracts import Limits, Param
 
 COPY_ITEMS = 256 * MIB // 4
 TINY_ITEMS = 16
@@ -20,7 +20,7 @@ REPLAY_KERNELS = 2000
 """Kernels in one timed sample of a replay row."""
 
 
-def tiny_kernel(wave_lanes: int) -> ir.Kernel:
+def tiny_kernel(limits: Limits) -> ir.Kernel:
     """c = a + b over 16 floats: as little work as a kernel can have; on a GPU one wave."""
     a, b, c = (
         ir.Ref(name, dt.float32, TINY_ITEMS, "global", slot) for slot, name in enumerate("abc")
@@ -28,8 +28,9 @@ def tiny_kernel(wave_lanes: int) -> ir.Kernel:
     i = index.Var("i", TINY_ITEMS)
     loads = tuple(ir.Expr("load", dt.float32, (), ir.Load(ref, index.var(i))) for ref in (a, b))
     store = ir.Store(c, index.var(i), ir.Expr("add", dt.float32, loads))
-    if wave_lanes > 1:
-        return ir.Kernel("bench_tiny", (a, b, c), (), ir.Loop(i, "item", (store,)), wave_lanes)
+    if limits.max_block > 1:
+        block = max(limits.wave_lanes, TINY_ITEMS)
+        return ir.Kernel("bench_tiny", (a, b, c), (), ir.Loop(i, "item", (store,)), block)
     vector = ir.Loop(i, "vector", (store,))
     return ir.Kernel("bench_tiny", (a, b, c), (), ir.Loop(index.Var("g", 1), "grid", (vector,)))
 
@@ -39,7 +40,7 @@ class Tiny:
 
     def __init__(self, context: Context) -> None:
         self.device = context.device
-        self.program = context.load(tiny_kernel(self.device.limits.wave_lanes))
+        self.program = context.load(tiny_kernel(self.device.limits))
         self.a, self.b = (context.floats(key, TINY_ITEMS) for key in ("tiny a", "tiny b"))
         self.out = np.zeros_like(self.a)
 

@@ -7,12 +7,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from compilers import cache, toolchains
-from compilers.amd import code_object as amd_object
-from compilers.amd.targets import TARGETS as AMD_TARGETS
-from compilers.cpu.targets import target
-from compilers.objects import elf
-from compilers.objects.elf_read import Object
+from compilers import cache
+from compilers.families import every_family, family_of
 from compilers.objects.listing import disassemble, render
 from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, DeviceError, MalformedInput, NotFound
@@ -21,8 +17,7 @@ from drivers.machine.output import print_lines
 from drivers.world.linux import LinuxWorld
 
 _INPUT_LIMIT_BYTES = 64 << 20
-_COMPILER_OF = {".ll": "LLVM", ".c": "CLANG"}
-_AMD_COMPILER_OF = {".ll": "AMD:LLVM", ".hip": "AMD:HIP"}
+ELF_MAGIC = b"\x7fELF"
 
 _EXAMPLES = """\
 examples:
@@ -110,35 +105,24 @@ def _binaries(options: argparse.Namespace) -> list[Binary]:
     base, suffix = os.path.splitext(os.path.basename(options.what))
     if blob.startswith(cache.MAGIC):
         return [cache.parse(base, blob)]
-    if amd_object.is_code_object(blob):
-        arch = amd_object.arch_of(blob)
-        name = options.name or _only(amd_object.kernels(blob))
-        return [amd_object.load(blob, name, arch)]
+    for family in every_family():
+        named = family.arch_of(blob)
+        if named is not None:
+            name = options.name or _only(family.functions(blob, named))
+            return [family.load(blob, name, named)]
     arch, features = _machine(options)
-    if arch in AMD_TARGETS:
-        return [_amd_source(blob, suffix, arch, features, options)]
-    if suffix in _COMPILER_OF:
-        compiler = toolchains.TOOLCHAINS[_COMPILER_OF[suffix]]
-        blob = compiler.compile_object(blob.decode(errors="replace"), arch, features)
-    elif not blob.startswith(b"\x7fELF"):
+    family, made = family_of(arch), blob
+    chosen = [t for t in family.toolchains.values() if t.suffix == suffix]
+    if chosen:
+        source = blob.decode(errors="replace")
+        made = chosen[0].compiler.compile_object(source, arch, features)
+    elif not blob.startswith(ELF_MAGIC):
+        suffixes = " or ".join(t.suffix for t in family.toolchains.values())
         raise MalformedInput(
-            f"{options.what} is no source, object or cache entry",
-            hint="Give a .ll or .c file, an ELF object or an entry of the cache",
+            f"{options.what} is no source for {arch}, object or cache entry",
+            hint=f"Give a {suffixes} file, an object or an entry of the cache",
         )
-    return [elf.load(blob, options.name or _first(blob, arch), arch)]
-
-
-def _amd_source(
-    blob: bytes, suffix: str, arch: str, features: frozenset[str], options: argparse.Namespace
-) -> Binary:
-    compiler = _AMD_COMPILER_OF.get(suffix)
-    if compiler is None:
-        raise MalformedInput(
-            f"{options.what} is no source for {arch}", hint="Give a .ll or .hip file"
-        )
-    source = blob.decode(errors="replace")
-    made = toolchains.TOOLCHAINS[compiler].compile_object(source, arch, features)
-    return amd_object.load(made, options.name or _only(amd_object.kernels(made)), arch)
+    return [family.load(made, options.name or _only(family.functions(made, arch)), arch)]
 
 
 def _only(names: list[str]) -> str:
@@ -163,10 +147,6 @@ def _machine(options: argparse.Namespace) -> tuple[str, frozenset[str]]:
     if options.features != "native":
         return arch, frozenset(options.features.split(",")) - {""}
     return arch, here.limits.features if arch == here.arch else frozenset()
-
-
-def _first(blob: bytes, arch: str) -> str:
-    return _only(Object(blob, target(arch).machine).functions())
 
 
 if __name__ == "__main__":

@@ -29,7 +29,10 @@ from typing import Any, TypeAlias
 
 from compilers.dtype import DType
 from compilers.index import Index, Var
+from compilers.matrix_form import MatrixForm
 
+SHARED_ALIGN_BYTES = 16
+"""Of arrays in shared memory, and of a GPU kernel's arguments."""
 Valid: TypeAlias = tuple[tuple[Index, int, int], ...]
 """A conjunction of `low <= index < high`; () is always true."""
 
@@ -135,13 +138,14 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """acc[slot..] += A B, by all lanes of a wave together; `form` (compilers/amd/matrix_forms.py)
-    says of what shape, and which elements of A, B and the sum each lane holds.
+    """acc[slot..] += A B, by all lanes of a wave together; `form` says of what shape, and which
+    elements of A, B and the sum each lane holds.
 
-    A lane's part of A begins at a[a_index] and is contiguous, that of B at b[b_index].
+    A lane's elements of A are neighbours from a[a_index] on, in the order of the form, those of B
+    from b[b_index] on: in shared memory where the form's fragments are whole, else in registers.
     """
 
-    form: str
+    form: MatrixForm
     acc: Ref
     slot: int
     a: Ref
@@ -187,3 +191,9 @@ class Kernel:
             if ref.space == "scratch"
         ]
         return max(ends, default=0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of a GPU's workgroup, with each array from a multiple of SHARED_ALIGN_BYTES on."""
+        sizes = (ref.size * ref.dtype.itemsize for ref in self.locals if ref.space == "shared")
+        return sum(size + -size % SHARED_ALIGN_BYTES for size in sizes)

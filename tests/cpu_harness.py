@@ -15,7 +15,7 @@ from drivers.base.contracts import Binary, Resources
 from drivers.cpu import CpuDevice
 from drivers.cpu.memory import CpuBuffer
 from drivers.world.linux import LinuxWorld
-from queues.cpu_code import CpuCode
+from queues.cpu.kernel_code import CpuCode
 
 ARCH = os.uname().machine
 

@@ -4,7 +4,7 @@ The image is flat and position-independent; `entry` is the kernel descriptor. `r
 
     max_block shared_bytes scratch_bytes     of the metadata and the descriptor
     args                                     those that a launch gives
-    vendor                                   the rest, as queues/amd_code.py has it
+    vendor                                   the rest, as queues/amd/kernel_code.py has it
 
 Source: LLVM AMDGPUUsage, "Code Object", "Kernel Descriptor", "Relocation Records".
 """
@@ -28,7 +28,7 @@ from drivers.base.contracts import Arg, Binary, Fixup, Resources
 from drivers.base.errors import MalformedInput
 from drivers.base.view import View
 from queues.amd.kernarg import BUFFER, GIVEN
-from queues.amd_code import AmdCode, Implicit
+from queues.amd.kernel_code import AmdCode, Implicit
 
 _MACHINE: Final = "EM_AMDGPU"
 _EM_AMDGPU: Final = 224

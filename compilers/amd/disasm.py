@@ -14,10 +14,10 @@ from functools import cache
 from typing import Any, Final
 
 from compilers.amd.targets import TRIPLE, amd_target
-from compilers.objects.listing import Instruction
+from compilers.instruction import Instruction
 from drivers.base.contracts import Binary
 from drivers.base.errors import NotFound, Unsupported
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 
 PACKAGE: Final = "libllvm19"
 """Debian's package."""

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from compilers import dtype as dt
-from compilers.amd import matrix_forms as fragments
 from compilers.amd.lanes import swap
-from compilers.amd.targets import amd_target
+from compilers.amd.matrix_forms import INSTRUCTIONS, MatrixInstruction
+from compilers.amd.targets import ALIGN_BYTES, amd_target
 from compilers.dtype import DType
 from compilers.ir import WAVE_OPS, Kernel, Matrix, Ref
 from compilers.math.build import UNSIGNED
 from compilers.math.expand import Expander
 from compilers.render.c import CPrinter
 from compilers.render.c_ops import Unit
-from compilers.render.common import GPU_ALIGN_BYTES, Value, alignment, memory_dtype
+from compilers.render.common import MemoryAccess, Value, alignment, memory_dtype
 from compilers.render.walk import Walker
 
 ARGUMENT_ALIGN_BYTES = 4
@@ -67,7 +67,7 @@ class HipUnit(Unit):
         """A vector that a matrix instruction takes, as it lies in memory: aligned to 16 bytes at
         most, which is less than clang takes for granted of a longer one."""
         name = f"{element}x{count}_at"
-        align = min(GPU_ALIGN_BYTES, count * ELEMENT_BYTES[element])
+        align = min(ALIGN_BYTES, count * ELEMENT_BYTES[element])
         attributes = f"__attribute__((ext_vector_type({count}), may_alias, aligned({align})))"
         self.declared.setdefault(name, f"typedef {element} {name} {attributes};")
         return name
@@ -91,7 +91,7 @@ class HipPrinter(CPrinter):
             kind = self.unit.memory(memory_dtype(ref))
             self.lines.append(
                 f"{'__shared__ ' if shared else ''}{kind} {name}[{max(ref.size, 1)}] "
-                f"__attribute__((aligned({GPU_ALIGN_BYTES})));"
+                f"__attribute__((aligned({ALIGN_BYTES})));"
             )
 
     # values
@@ -158,10 +158,11 @@ class HipPrinter(CPrinter):
     def _position(self, index: Value) -> str:
         return index.text if index.dtype is dt.int64 else f"(u32)({index.text})"
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
+    def load(self, access: MemoryAccess, lanes: int) -> Value:
+        ref, index, mask = access.ref, access.index, access.mask
         dtype = memory_dtype(ref)
         if not index.lanes and not mask:
-            kind = self.unit.memory(dtype, lanes, alignment(dtype, lanes, unit))
+            kind = self.unit.memory(dtype, lanes, alignment(dtype, lanes, access.unit, ALIGN_BYTES))
             place = f"({self.names[ref]} + {self._position(index)})"
             return self._new(f"*(const {kind} *){place}", dtype, lanes)
         kind = self.unit.type(dtype, lanes)
@@ -174,17 +175,10 @@ class HipPrinter(CPrinter):
             parts.append(f"({wanted} ? {found} : ({self.unit.type(dtype)})0)" if wanted else found)
         return self._new(f"{kind}{{{', '.join(parts)}}}", dtype, lanes)
 
-    def store(
-        self,
-        ref: Ref,
-        index: Value,
-        value: Value,
-        mask: Value | None,
-        streaming: bool,
-        unit: int = 1,
-    ) -> None:
+    def store(self, access: MemoryAccess, value: Value) -> None:
+        ref, index, mask = access.ref, access.index, access.mask
         if not index.lanes and not mask:
-            align = alignment(value.dtype, value.lanes, unit)
+            align = alignment(value.dtype, value.lanes, access.unit, ALIGN_BYTES)
             kind = self.unit.memory(value.dtype, value.lanes, align)
             place = f"({self.names[ref]} + {self._position(index)})"
             self.lines.append(f"*({kind} *){place} = {value.text};")
@@ -218,23 +212,24 @@ class HipPrinter(CPrinter):
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
         """Both operands are loaded whole, and their products join the accumulator."""
-        form = fragments.FORMS[step.form]
-        total = self.unit.fragment("f32", form.sums)
-        left = self._fragment(form, step.a, a_index)
-        right = self._fragment(form, step.b, b_index)
+        found = INSTRUCTIONS[step.form.name]
+        total = self.unit.fragment("f32", step.form.sums.count)
+        left = self._fragment(found, step.a, a_index)
+        right = self._fragment(found, step.b, b_index)
         place = f"*({total} *)({self.names[step.acc]} + {step.slot})"
-        extra = ", 0" * form.flags
+        extra = ", 0" * found.flags
         for a, b in zip(left, right, strict=True):
-            call = f"__builtin_amdgcn_{form.builtin}({a}, {b}, {place}{extra})"
+            call = f"__builtin_amdgcn_{found.builtin}({a}, {b}, {place}{extra})"
             self.lines.append(f"{place} = {call};")
 
-    def _fragment(self, form: fragments.Form, ref: Ref, index: Value) -> list[str]:
+    def _fragment(self, made: MatrixInstruction, ref: Ref, index: Value) -> list[str]:
         """What a lane gives to each instruction, of one load."""
-        kind = self.unit.fragment(ELEMENTS[form.element], form.per_lane)
+        count, each = made.form.a.count, made.each
+        kind = self.unit.fragment(ELEMENTS[made.element], count)
         whole = f"*(const {kind} *)({self.names[ref]} + {self._position(index)})"
-        if form.times == 1:
+        if made.times == 1:
             return [whole]
-        orders = (range(first, first + form.each) for first in range(0, form.per_lane, form.each))
+        orders = (range(first, first + each) for first in range(0, count, each))
         return [
             f"__builtin_shufflevector({whole}, {whole}, {', '.join(map(str, order))})"
             for order in orders

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from compilers import dtype as dt
-from compilers.amd import matrix_forms as fragments
 from compilers.amd.lanes import SAME_ROW_HIGH, SAME_ROW_LOW, swap
-from compilers.amd.targets import amd_target
+from compilers.amd.matrix_forms import INSTRUCTIONS, MatrixInstruction
+from compilers.amd.targets import ALIGN_BYTES, amd_target
 from compilers.dtype import DType
 from compilers.ir import WAVE_OPS, Kernel, Matrix, Ref
 from compilers.math.build import UNSIGNED
 from compilers.math.expand import Expander
-from compilers.render.common import GPU_ALIGN_BYTES, Value, alignment, memory_dtype
+from compilers.render.common import MemoryAccess, Value, alignment, memory_dtype
 from compilers.render.llvm import LlvmPrinter
 from compilers.render.llvm_ops import type_name, typed
 from compilers.render.walk import Walker
@@ -63,10 +63,10 @@ class AmdLlvmPrinter(LlvmPrinter):
             if ref.space == "shared":
                 self.names[ref] = f"@s{position}"
                 self.tops.append(f"@s{position} = internal addrspace(3) global {kind} poison, "
-                                 f"align {GPU_ALIGN_BYTES}")  # fmt: skip
+                                 f"align {ALIGN_BYTES}")  # fmt: skip
             else:
                 self.names[ref] = f"%m{position}"
-                self.lines.append(f"%m{position} = alloca {kind}, align {GPU_ALIGN_BYTES}, "
+                self.lines.append(f"%m{position} = alloca {kind}, align {ALIGN_BYTES}, "
                                   "addrspace(5)")  # fmt: skip
 
     # values
@@ -172,11 +172,12 @@ class AmdLlvmPrinter(LlvmPrinter):
                 step = self.literal(lane, index.dtype)
                 yield lane, super().emit("add", index.dtype, [index, step], "")
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
+    def load(self, access: MemoryAccess, lanes: int) -> Value:
+        ref, index, mask = access.ref, access.index, access.mask
         dtype = memory_dtype(ref)
         if not index.lanes and not mask:
             kind, address = type_name(dtype, lanes), self._address(ref, index)
-            align = alignment(dtype, lanes, unit)
+            align = alignment(dtype, lanes, access.unit, ALIGN_BYTES)
             return self._new(f"load {kind}, {address}, align {align}", dtype, lanes)
         result = Value("poison", dtype, lanes)
         for lane, place in self._places(index, lanes):
@@ -184,7 +185,7 @@ class AmdLlvmPrinter(LlvmPrinter):
             if wanted:
                 zero = self.literal(0, place.dtype)
                 place = super().emit("where", place.dtype, [wanted, place, zero], "")
-            found = self.load(ref, place, 0, None)
+            found = self.load(MemoryAccess(ref, place), 0)
             if wanted:
                 zero = self.literal(0, dtype)
                 found = super().emit("where", dtype, [wanted, found, zero], "")
@@ -192,27 +193,20 @@ class AmdLlvmPrinter(LlvmPrinter):
             result = self._new(text, dtype, lanes)
         return result
 
-    def store(
-        self,
-        ref: Ref,
-        index: Value,
-        value: Value,
-        mask: Value | None,
-        streaming: bool,
-        unit: int = 1,
-    ) -> None:
+    def store(self, access: MemoryAccess, value: Value) -> None:
+        ref, index, mask = access.ref, access.index, access.mask
         if not index.lanes and not mask:
             address = self._address(ref, index)
-            align = alignment(value.dtype, value.lanes, unit)
+            align = alignment(value.dtype, value.lanes, access.unit, ALIGN_BYTES)
             self.lines.append(f"store {typed(value)}, {address}, align {align}")
             return
         for lane, place in self._places(index, value.lanes):
             one = self._part(value, lane)
             if mask is None:
-                self.store(ref, place, one, None, False)
+                self.store(MemoryAccess(ref, place), one)
                 continue
             with self.branch(self._part(mask, lane)):
-                self.store(ref, place, one, None, False)
+                self.store(MemoryAccess(ref, place), one)
 
     # control
 
@@ -238,31 +232,32 @@ class AmdLlvmPrinter(LlvmPrinter):
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
         """Both operands are loaded whole, and their products join the accumulator."""
-        form = fragments.FORMS[step.form]
-        left = self._fragment(form, step.a, a_index)
-        right = self._fragment(form, step.b, b_index)
-        total = f"<{form.sums} x float>"
+        found = INSTRUCTIONS[step.form.name]
+        left = self._fragment(found, step.a, a_index)
+        right = self._fragment(found, step.b, b_index)
+        total = f"<{step.form.sums.count} x float>"
         slot = self._address(step.acc, self.literal(step.slot, dt.int32))
-        text = self._new(f"load {total}, {slot}, align {GPU_ALIGN_BYTES}", dt.float32).text
-        extra = [("i32", "0")] * form.flags
+        text = self._new(f"load {total}, {slot}, align {ALIGN_BYTES}", dt.float32).text
+        extra = [("i32", "0")] * found.flags
         for a, b in zip(left, right, strict=True):
-            name = f"llvm.amdgcn.{form.intrinsic}"
+            name = f"llvm.amdgcn.{found.intrinsic}"
             made = self.module.call(total, name, a, b, (total, text), *extra)
             text = self._new(made, dt.float32).text
-        self.lines.append(f"store {total} {text}, {slot}, align {GPU_ALIGN_BYTES}")
+        self.lines.append(f"store {total} {text}, {slot}, align {ALIGN_BYTES}")
 
-    def _fragment(self, form: fragments.Form, ref: Ref, index: Value) -> list[tuple[str, str]]:
+    def _fragment(self, made: MatrixInstruction, ref: Ref, index: Value) -> list[tuple[str, str]]:
         """What a lane gives to each instruction, of one load: types and values."""
-        align = min(GPU_ALIGN_BYTES, form.per_lane * memory_dtype(ref).itemsize)
-        whole = f"<{form.per_lane} x {form.element}>"
+        count = made.form.a.count
+        align = min(ALIGN_BYTES, count * memory_dtype(ref).itemsize)
+        whole = f"<{count} x {made.element}>"
         text = f"load {whole}, {self._address(ref, index)}, align {align}"
         loaded = self._new(text, ref.dtype).text
-        if form.times == 1:
+        if made.times == 1:
             return [(whole, loaded)]
-        kind, parts = f"<{form.each} x {form.element}>", []
-        for first in range(0, form.per_lane, form.each):
-            order = ", ".join(f"i32 {place}" for place in range(first, first + form.each))
-            text = f"shufflevector {whole} {loaded}, {whole} poison, <{form.each} x i32> <{order}>"
+        kind, parts = f"<{made.each} x {made.element}>", []
+        for first in range(0, count, made.each):
+            order = ", ".join(f"i32 {place}" for place in range(first, first + made.each))
+            text = f"shufflevector {whole} {loaded}, {whole} poison, <{made.each} x i32> <{order}>"
             parts.append((kind, self._new(text, ref.dtype).text))
         return parts
 

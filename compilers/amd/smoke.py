@@ -5,7 +5,7 @@ A driver is given its code as Firmware; this one is for command lines that open 
 
 from __future__ import annotations
 
-from compilers.toolchains import AMD, compile_source
+from compilers.toolchains import compile_source
 from drivers.base.contracts import Binary
 from drivers.base.errors import NotFound
 
@@ -46,5 +46,5 @@ def firmware(kind: str, arch: str) -> Binary:
     """Firmware for the AMD driver's smoke test. Raises: NotFound, CompileError, Unsupported."""
     if kind != KIND:
         raise NotFound(f"there is no {kind!r} for {arch}", hint=f"Ask for {KIND!r}")
-    made = compile_source(_SOURCE, "smoke_add", f"{AMD}LLVM", arch, frozenset())
+    made = compile_source(_SOURCE, "smoke_add", "LLVM", arch, frozenset())
     return made.in_blocks_of(BLOCK)

@@ -15,6 +15,9 @@ from drivers.base.errors import Unsupported
 TRIPLE: Final = "amdgcn-amd-amdhsa"
 PAGE_BYTES: Final = 4096
 """What a GPU maps at once at least; data starts at a multiple of it, behind the code."""
+ALIGN_BYTES: Final = 16
+"""Of the arrays that a kernel names, and what one lane loads at once.
+# src: RDNA3 and CDNA3 documents, GLOBAL_LOAD_B128 and DS_LOAD_B128"""
 CODE_OBJECT_VERSION: Final = 500
 """Module flag `amdhsa_code_object_version`. # src: LLVM AMDGPUUsage, code object V5"""
 

@@ -9,19 +9,20 @@ The shape of the loop nest follows from the axis along which memory is contiguou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from compilers import expr as ex
 from compilers import index as ix
+from compilers.families import family_of
+from compilers.gpu_target import GpuTarget
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
+from compilers.lower import gpu_matrix, gpu_product
 from compilers.lower.columns import column_axis, lower_columns
 from compilers.lower.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
 from compilers.lower.gpu import lower_map, lower_reduction
-from compilers.lower.gpu_matrix import lower_matrix, narrow
-from compilers.lower.gpu_product import lower_product
 from compilers.lower.gpu_transpose import crossed, lower_transpose
 from compilers.lower.gpu_vector import lower_vector
 from compilers.lower.sweep import accumulate, fill, serial, store, sweep, vector
@@ -29,12 +30,15 @@ from compilers.lower.vector_product import share, sizes, vector_product
 from compilers.plan.algorithm import Algorithm, Reduction
 from compilers.plan.coalesce import coalesce, rank_by_stride
 from drivers.base.contracts import Limits
+from drivers.base.errors import Unsupported
 
 BLOCK_BYTES = 32 << 10
 """What one grid item of an elementwise kernel writes: a good part of the first-level cache."""
 MIN_TILED_BYTES = 256 << 10
 TILE_BYTES, TILE_ROWS, LINE_BYTES = 256, 64, 64
 """A transposition's tile: rows of so many bytes of the result."""
+GPU_VECTOR_BYTES = 16
+"""What a lane of a GPU loads at once."""
 MAX_CHAINS = 8
 """Independent accumulators that hide the latency of the combining instruction."""
 
@@ -47,24 +51,47 @@ class Target:
     threads: int = 1
     features: frozenset[str] = frozenset()
     blocking: Blocking = DEFAULT_BLOCKING
-    wave_lanes: int = 1
-    """Lanes of a GPU's wave; 1 on a CPU."""
+    gpu: GpuTarget | None = None
+    """What is asked of a GPU; None: a CPU."""
     arch: str = ""
 
     @classmethod
     def of(cls, limits: Limits, arch: str) -> Target:
-        """What a device says of itself."""
-        return cls(
-            limits.vector_bytes, limits.threads, limits.features, DEFAULT_BLOCKING,
-            limits.wave_lanes, arch,
-        )  # fmt: skip
+        """What a device says of itself, and its family's compiler of it."""
+        family = family_of(arch)
+        gpu = family.gpu(arch) if family.gpu else None
+        if gpu is not None:
+            gpu = replace(
+                gpu,
+                max_block=limits.max_block,
+                shared_bytes=limits.shared_bytes,
+                wave_lanes=limits.wave_lanes if limits.wave_lanes > 1 else None,
+            )
+        vector_bytes, threads, features = limits.vector_bytes, limits.threads, limits.features
+        return cls(vector_bytes, threads, features, DEFAULT_BLOCKING, gpu, arch)
+
+    @classmethod
+    def gpu_of(cls, arch: str, units: int) -> Target:
+        """A GPU with so many compute units that is not here: for estimates and tests.
+
+        Raises: Unsupported for an arch that is not known, or no GPU's.
+        """
+        family = family_of(arch)
+        if family.gpu is None:
+            raise Unsupported(f"{arch} is no GPU", hint="Name a GPU's architecture")
+        return cls(GPU_VECTOR_BYTES, units, gpu=family.gpu(arch), arch=arch)
+
+    @property
+    def wave_lanes(self) -> int:
+        """Lanes of a GPU that work is shared out by; 1 on a CPU."""
+        return self.gpu.team_lanes if self.gpu else 1
 
 
 def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     """The kernel of an algorithm, in the shape that suits its memory accesses."""
     algorithm = coalesce(algorithm)
-    if target.wave_lanes > 1:
-        return _on_gpu(name, algorithm, target)
+    if target.gpu is not None:
+        return _on_gpu(name, algorithm, target, target.gpu)
     if contraction(algorithm) is not None:
         return _kernel(name, *lower_contraction(algorithm, target))
     lanes = _lanes(algorithm, target)
@@ -76,26 +103,41 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     return _kernel(name, *_rows(algorithm, lanes))
 
 
-def _on_gpu(name: str, algorithm: Algorithm, target: Target) -> Kernel:
-    lanes, wave = _lanes(algorithm, target), target.wave_lanes
-    vector = vector_product(algorithm)
+def _on_gpu(name: str, algorithm: Algorithm, target: Target, gpu: GpuTarget) -> Kernel:
+    """The first way to compute it of which a workgroup can exist. Raises: Unsupported."""
+    for made in _ways(algorithm, target, gpu):
+        if gpu.fits(made):
+            kernel = _kernel(name, made.body, made.locals)
+            return replace(kernel, block=made.block, waves=made.waves)
+    raise Unsupported(
+        f"no kernel {name} with at most {gpu.max_block} lanes and {gpu.shared_bytes} bytes of "
+        "shared memory in a workgroup",
+        hint="Realise some of its reductions with contiguous()",
+    )
+
+
+def _ways(algorithm: Algorithm, target: Target, gpu: GpuTarget) -> Iterator[Kernel]:
+    """Kernels without a name and parameters, the best first."""
+    lanes = _lanes(algorithm, target)
+    vector = vector_product(algorithm) if gpu.swap_lanes > 1 else None
     lanes_of = share(sizes(vector), target) if vector else None
-    found = contraction(algorithm)
     if vector is not None and lanes_of is not None:
-        made = lower_vector(algorithm, vector, lanes_of, wave)
-    elif found is not None:
-        halves = narrow(found, target.arch)
+        yield lower_vector(algorithm, vector, lanes_of, gpu.swap_lanes)
+    found = contraction(algorithm)
+    if found is not None:
+        halves = gpu_matrix.narrow(found, gpu)
         if halves is not None:
-            made = lower_matrix(algorithm, found, halves, target)
-        else:
-            made = lower_product(algorithm, found, target)
-    elif algorithm.reductions:
-        made = lower_reduction(algorithm, lanes, wave)
-    elif tile := crossed(algorithm, target.threads):
-        made = lower_transpose(algorithm, *tile)
-    else:
-        made = lower_map(algorithm, lanes, wave)
-    return replace(_kernel(name, made.body, made.locals), block=made.block, waves=made.waves)
+            for tile in gpu_matrix.shapes(found, halves.form, target):
+                yield gpu_matrix.lower_matrix(algorithm, found, halves, tile)
+        for shape in gpu_product.shapes(found, target):
+            yield gpu_product.lower_product(algorithm, found, target, shape)
+    if algorithm.reductions:
+        yield lower_reduction(algorithm, lanes, gpu)
+        return
+    turned = crossed(algorithm, target.threads)
+    if turned:
+        yield lower_transpose(algorithm, *turned)
+    yield lower_map(algorithm, lanes, gpu)
 
 
 def _kernel(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from compilers import expr as ex
 from compilers import index as ix
+from compilers.graph import Node
 from compilers.index import Index, Var
 from compilers.ir import Expr, If, Loop, Ref, Stmt, Store
 from compilers.lower.nest import Nest
@@ -92,6 +93,14 @@ def contraction(algorithm: Algorithm) -> Contraction | None:
         return None
     multiply = "fma" if a.dtype.kind == "f" else "mul"
     return Contraction(a, b, batch, m, n, reduction.axes, multiply)
+
+
+def is_product(node: Node) -> bool:
+    """Whether a "reduce" node sums products of which each operand is used again along an axis: what
+    becomes a contraction, seen in the graph, before it is known what a kernel computes."""
+    kind, _ = node.arg
+    (source,) = node.src
+    return kind == "add" and source.op == "mul" and any(s.op == "expand" for s in source.src)
 
 
 def _extent(axes: Sequence[Var]) -> int:

@@ -6,7 +6,7 @@
     columns  neighbouring lanes on neighbouring columns; a team of them, a stride apart, for each
 
 A team is up to a workgroup. Each of its lanes reduces its share; the shares meet by swaps inside
-a wave, and through shared memory across waves.
+a wave, and through shared memory across waves, or between any lanes where there are no swaps.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
-from compilers.index import Index, Var
+from compilers.dtype import DType
+from compilers.gpu_target import BLOCK as BLOCK
+from compilers.gpu_target import GpuTarget
+from compilers.index import Dyn, Index, Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Ref, Stmt, Store, Valid
 from compilers.lower.columns import column_axis
 from compilers.lower.sweep import accumulate, store
+from compilers.math.build import cast, op
 from compilers.plan.algorithm import Algorithm, Reduction
 from compilers.plan.coalesce import rank_by_stride
 
-BLOCK = 256
-"""Lanes of a workgroup: four to eight waves, so that one waits for memory while others compute."""
 WIDE_ROW_VECTORS = 8
 """A row with more vectors than this for each lane of a wave has a whole workgroup."""
 COLUMN_TEAM = 8
@@ -34,7 +37,7 @@ _Emit = Callable[[dict[Var, Index], Valid, Index, Var], Store]
 """(environment, guard, slot, lane of the vector) -> a store."""
 
 
-def lower_map(algorithm: Algorithm, vector: int, wave: int) -> Kernel:
+def lower_map(algorithm: Algorithm, vector: int, gpu: GpuTarget) -> Kernel:
     """Elementwise work. The kernel has no name and no parameters yet."""
     order = rank_by_stride(algorithm.inner, algorithm.value, [algorithm.index] * 2)
     *lead, last = order or [Var("point", 1)]
@@ -59,12 +62,12 @@ def lower_map(algorithm: Algorithm, vector: int, wave: int) -> Kernel:
             If(((part, 0, whole),), body),
             If(((part, whole, parts),), cover(width, True)),
         )
-    return Kernel("", (), (), Loop(item, "item", body), _block(item.extent, wave))
+    return Kernel("", (), (), Loop(item, "item", body), _block(item.extent, gpu))
 
 
-def _block(lanes: int, wave: int) -> int:
+def _block(lanes: int, gpu: GpuTarget) -> int:
     """A whole workgroup, or as many waves as there is work for."""
-    return min(BLOCK, -(-lanes // wave) * wave)
+    return min(gpu.block, -(-lanes // gpu.team_lanes) * gpu.team_lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Team:
     size: int
     stride: int
     wave: int
+    """Neighbouring lanes that can swap values; 1: none."""
 
     @property
     def points(self) -> int:
@@ -92,34 +96,35 @@ class Team:
         return lane % self.stride
 
 
-def row_team(extent: int, vector: int, wave: int) -> Team:
+def row_team(extent: int, vector: int, gpu: GpuTarget) -> Team:
     """For rows of so many elements."""
-    vectors = -(-extent // vector)
+    vectors, wave, block = -(-extent // vector), gpu.team_lanes, gpu.block
     if vectors >= WIDE_ROW_VECTORS * wave:
-        return Team(BLOCK, BLOCK, 1, wave)
+        return Team(block, block, 1, gpu.swap_lanes)
     size = min(1 << (vectors - 1).bit_length(), wave)
-    return Team(BLOCK if size < wave else wave, size, 1, wave)
+    return Team(block if size < wave else wave, size, 1, gpu.swap_lanes)
 
 
-def column_team(columns: int, depth: int, wave: int) -> Team:
+def column_team(columns: int, depth: int, gpu: GpuTarget) -> Team:
     """For so many neighbouring columns of so many elements each."""
-    size = min(COLUMN_TEAM, 1 << (depth.bit_length() - 1))
-    stride = min(1 << (columns - 1).bit_length(), wave)
-    return Team(max(size * stride, wave), max(size * stride, wave) // stride, stride, wave)
+    stride = min(1 << (columns - 1).bit_length(), gpu.team_lanes)
+    size = min(COLUMN_TEAM, 1 << (depth.bit_length() - 1), gpu.most_lanes // stride)
+    block = max(size * stride, gpu.team_lanes)
+    return Team(block, block // stride, stride, gpu.swap_lanes)
 
 
-def lower_reduction(algorithm: Algorithm, vector: int, wave: int) -> Kernel:
+def lower_reduction(algorithm: Algorithm, vector: int, gpu: GpuTarget) -> Kernel:
     """Reductions, and what is computed from them."""
     column = column_axis(algorithm)
     if column is not None:
         depth = max(prod(axis.extent for axis in r.axes) for r in algorithm.reductions)
-        team = column_team(column.extent, depth, wave)
+        team = column_team(column.extent, depth, gpu)
         return _Reductions(algorithm, team, 1, column).kernel()
     longest = max(
         (order[-1].extent for r in algorithm.reductions if (order := _order(r))), default=1
     )
     width = min(vector, 1 << (longest.bit_length() - 1))
-    return _Reductions(algorithm, row_team(longest, width, wave), width, None).kernel()
+    return _Reductions(algorithm, row_team(longest, width, gpu), width, None).kernel()
 
 
 def _order(reduction: Reduction) -> list[Var]:
@@ -150,6 +155,8 @@ class _Reductions:
             self.guard = ex.bounded([(place, 0, column.extent)])
         self.local: list[Ref] = []
         self.results: dict[Expr, Expr] = {}
+        self.exchanged: dict[DType, int] = {}
+        """How often lanes exchanged values of a dtype through shared memory."""
 
     @staticmethod
     def _unflatten(place: Index, axes: Sequence[Var]) -> dict[Var, Index]:
@@ -224,6 +231,8 @@ class _Reductions:
         team, zero = self.team, ix.const(0)
         here = ex.load(acc, zero)
         reach = team.size * team.stride
+        if team.wave == 1:
+            return [s for m in masks(team.stride, reach) for s in self._exchanged(acc, kind, m)]
         if reach <= team.wave:
             return [self._swapped(acc, kind, m) for m in masks(team.stride, reach)]
         inside = list(masks(team.stride, team.wave)) if team.stride < team.wave else []
@@ -245,6 +254,27 @@ class _Reductions:
     def _swapped(self, acc: Ref, kind: str, mask: int) -> Store:
         here = ex.load(acc, ix.const(0))
         return accumulate(kind, acc, ix.const(0), [Expr("swap", acc.dtype, (here,), mask)], ())
+
+    def _exchanged(self, acc: Ref, kind: str, mask: int) -> list[Stmt]:
+        """The same without swaps: every lane shows its value and takes that of `lane ^ mask`.
+
+        Two halves of shared memory take turns: who stores to a half again has passed the barrier
+        of the other one, before which all lanes have read the first.
+        """
+        block, dtype, zero = self.team.block, acc.dtype, ix.const(0)
+        shared = next((ref for ref in self.local if ref.name == f"meet_{dtype.name}"), None)
+        if shared is None:
+            shared = Ref(f"meet_{dtype.name}", dtype, 2 * block, "shared")
+            self.local.append(shared)
+        turn = self.exchanged[dtype] = self.exchanged.get(dtype, 0) + 1
+        half = turn % 2 * block
+        lane = cast(Expr("index", dt.int64, (), ix.var(self.lane)), dt.int32)
+        other = Index({Dyn(op("xor", lane, mask), 0, block - 1): 1}, half)
+        return [
+            Store(shared, ix.var(self.lane) + half, ex.load(acc, zero)),
+            Barrier(),
+            accumulate(kind, acc, zero, [ex.load(shared, other)], ()),
+        ]
 
     def _finish(self) -> tuple[Stmt, ...]:
         algorithm = self.algorithm

@@ -1,4 +1,4 @@
-"""Products of 16-bit floats on a GPU's matrix units: WMMA on RDNA3 and RDNA4, MFMA on CDNA3.
+"""Products of 16-bit floats on a GPU's matrix units, by the forms that its target has.
 
     load tile 0
     for each step along k but the last: store the tile; barrier; load the next; multiply; barrier
@@ -6,49 +6,58 @@
 
 Loads go to registers and are on their way while the wave multiplies. Both operands lie in shared
 memory with k contiguous (compilers/lower/gpu_staging.py), so that a lane's part of a fragment is
-one wide read. Each wave owns a rectangle of fragments of the workgroup's tile; sums are float32.
+one wide read, or a read for each run of its neighbours. Each wave owns a rectangle of fragments
+of the workgroup's tile; sums are float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
-from compilers.amd.matrix_forms import FORMS, SMALLEST, Form, form_of
+from compilers.gpu_target import GpuTarget
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Ref, Stmt, Store
 from compilers.lower.contraction import Contraction
 from compilers.lower.gpu_staging import Lines, Operand
 from compilers.lower.gpu_tiles import Machine, Placement, Tile, busiest, extent, unrolled
+from compilers.matrix_form import Fragment, MatrixForm
 from compilers.plan.algorithm import Algorithm
 
 DEPTH = 32
 """Elements along k of a step: 64 bytes of a row in memory."""
+SMALLEST = 16
+"""A product with fewer rows, columns or elements along K than this is left to the vector units."""
+MOST_SUMS = 128
+"""Of a lane: half of 256 registers. A wave that reads r + c lines of both operands from shared
+memory multiplies r x c of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The tile of a workgroup, and how many fragments a wave has of it."""
+    """The tile of a workgroup, and the part of it that a wave has. Elements of the result."""
 
     rows: int
     columns: int
     wave_rows: int
     wave_columns: int
 
-    def waves(self, size: int) -> int:
-        """Waves of a workgroup, with fragments of `size` x `size`."""
-        return self.rows * self.columns // (self.wave_rows * self.wave_columns * size * size)
+    @property
+    def waves(self) -> int:
+        """Waves of a workgroup."""
+        return self.rows * self.columns // (self.wave_rows * self.wave_columns)
 
 
-SHAPES = {
-    16: (Shape(128, 128, 4, 4), Shape(64, 64, 2, 2), Shape(32, 32, 1, 1)),
-    32: (Shape(256, 128, 4, 2), Shape(128, 128, 2, 2), Shape(64, 64, 1, 1), Shape(32, 32, 1, 1)),
-}
-"""By the size of a fragment, largest first. The largest has 128 sums in a lane: a wave that reads
-r + c lines of both operands from shared memory multiplies r x c of them."""
+SHAPES = (
+    Shape(256, 128, 128, 64),
+    Shape(128, 128, 64, 64),
+    Shape(64, 64, 32, 32),
+    Shape(32, 32, 16, 16),
+)
+"""Largest first; a wave has at least one fragment."""
 FULL = 4
 """Fragments along the columns with which nothing more fits in a lane's 256 registers where each
 part of a wave holds all of K (RDNA3): where columns are cut off, guards need registers too."""
@@ -60,60 +69,74 @@ class Narrow:
 
     a: Expr
     b: Expr
-    form: str
+    form: MatrixForm
 
 
-def narrow(found: Contraction, arch: str) -> Narrow | None:
-    """The 16-bit operands below the conversions to float32, where `arch` has an instruction."""
+def narrow(found: Contraction, gpu: GpuTarget) -> Narrow | None:
+    """The 16-bit operands below the conversions to float32, where there is a form for them."""
     operands = (found.a, found.b)
     if any(operand.op != "cast" or operand.dtype is not dt.float32 for operand in operands):
         return None
     a, b = (operand.src[0] for operand in operands)
-    if a.dtype is not b.dtype:
+    if a.dtype is not b.dtype or min(map(extent, (found.m, found.n, found.k))) < SMALLEST:
         return None
-    form = form_of(arch, a.dtype)
-    if form is None or min(map(extent, (found.m, found.n, found.k))) < SMALLEST:
-        return None
-    return Narrow(a, b, form)
+    for form in gpu.matrix_forms:
+        if form.dtype is a.dtype and form.lanes == gpu.wave_lanes:
+            return Narrow(a, b, form)
+    return None
 
 
-def _choose(found: Contraction, machine: Machine, form: Form) -> Shape:
-    shapes = SHAPES[form.size]
-    sizes = [(shape.rows, shape.columns) for shape in shapes]
-    shape = shapes[busiest(sizes, found, machine.threads)]
-    if form.groups == 1 and shape.wave_columns == FULL and extent(found.n) % shape.columns:
-        return replace(shape, wave_columns=FULL // 2)
-    return shape
+def shapes(found: Contraction, form: MatrixForm, machine: Machine) -> Iterator[Shape]:
+    """What a workgroup may compute: the largest that keeps the compute units busy, then smaller
+    ones, for a GPU on which that does not fit."""
+    possible = []
+    for shape in SHAPES:
+        rows, columns = max(shape.wave_rows, form.rows), max(shape.wave_columns, form.columns)
+        if rows * columns <= MOST_SUMS * form.lanes:
+            possible.append(replace(shape, wave_rows=rows, wave_columns=columns))
+    sizes = [(shape.rows, shape.columns) for shape in possible]
+    for shape in possible[busiest(sizes, found, machine.threads) :]:
+        full = shape.wave_columns == FULL * form.columns
+        if form.copies > 1 and full and extent(found.n) % shape.columns:
+            yield replace(shape, wave_columns=shape.wave_columns // 2)
+        else:
+            yield shape
 
 
 def lower_matrix(
-    algorithm: Algorithm, found: Contraction, operands: Narrow, machine: Machine
+    algorithm: Algorithm, found: Contraction, operands: Narrow, shape: Shape
 ) -> Kernel:
     """The kernel, without a name and parameters."""
-    return _Fragments(algorithm, found, operands, machine).kernel()
+    return _Fragments(algorithm, found, operands, shape).kernel()
 
 
 class _Fragments:
     def __init__(
-        self, algorithm: Algorithm, found: Contraction, operands: Narrow, machine: Machine
+        self, algorithm: Algorithm, found: Contraction, operands: Narrow, shape: Shape
     ) -> None:
-        self.name = operands.form
-        self.form: Form = FORMS[operands.form]
-        size = self.form.size
-        self.shape = shape = _choose(found, machine, self.form)
-        block = shape.waves(size) * self.form.lanes
+        self.form = form = operands.form
+        self.shape = shape
+        self.down, self.right = shape.wave_rows // form.rows, shape.wave_columns // form.columns
+        """Fragments of a wave, along rows and columns."""
+        block = shape.waves * form.lanes
         self.place = Placement(algorithm, found, Tile(shape.rows, shape.columns, DEPTH, block))
-        self.a = Operand(self.place, operands.a, "a", Lines(size, shape.wave_rows), of_rows=True)
+        self.a = Operand(self.place, operands.a, "a", Lines(form.rows, self.down), of_rows=True)
         self.b = Operand(
-            self.place, operands.b, "b", Lines(size, shape.wave_columns), of_rows=False
+            self.place, operands.b, "b", Lines(form.columns, self.right), of_rows=False
         )
-        count = shape.wave_rows * shape.wave_columns * self.form.sums
+        count = self.down * self.right * form.sums.count
         self.acc = Ref("acc", dt.float32, count, "register")
+        self.gathered = [
+            Ref(f"{name}_part", form.dtype, number * fragment.count, "register")
+            for name, number, fragment in (("a", self.down, form.a), ("b", self.right, form.b))
+            if not fragment.whole
+        ]
+        """Where operands go whose elements in a lane are not neighbours in shared memory."""
         at = ix.var(self.place.lane)
-        self.within, wave = at % self.form.lanes, at // self.form.lanes
-        across = shape.columns // (shape.wave_columns * size)
-        self.first_row = (wave // across) * (shape.wave_rows * size)
-        self.first_column = (wave % across) * (shape.wave_columns * size)
+        self.within, wave = at % form.lanes, at // form.lanes
+        across = shape.columns // shape.wave_columns
+        self.first_row = (wave // across) * shape.wave_rows
+        self.first_column = (wave % across) * shape.wave_columns
 
     def kernel(self) -> Kernel:
         place = self.place
@@ -125,7 +148,7 @@ class _Fragments:
             body.append(Loop(ahead, "serial" if ahead.extent > 1 else "unroll", step))
         body += [*self._store(), Barrier(), *self._multiply(), *self._finish()]
         lanes = Loop(place.lane, "lane", tuple(body))
-        refs = (self.acc, self.a.held, self.b.held, self.a.shared, self.b.shared)
+        refs = (self.acc, self.a.held, self.b.held, self.a.shared, self.b.shared, *self.gathered)
         return Kernel("", (), refs, Loop(place.grid, "grid", (lanes,)), place.tile.block)
 
     def _clear(self) -> tuple[Stmt, ...]:
@@ -148,35 +171,48 @@ class _Fragments:
     def _products(self, k: Index) -> Sequence[Stmt]:
         """All fragments of the wave, for one load of each."""
         form = self.form
-        line = self.within % form.size
-        part = ((self.within // form.size) % form.groups) * form.per_lane
-        made: list[Stmt] = []
-        for row in range(self.shape.wave_rows):
-            for column in range(self.shape.wave_columns):
-                slot = (row * self.shape.wave_columns + column) * form.sums
-                a_at = self.a.at(self.first_row + line + row * form.size, k + part)
-                b_at = self.b.at(self.first_column + line + column * form.size, k + part)
-                made.append(
-                    Matrix(self.name, self.acc, slot, self.a.shared, a_at, self.b.shared, b_at)
-                )
+        a_load, a_from, a_at = self._operand(self.a, form.a, self.first_row, self.down, k)
+        b_load, b_from, b_at = self._operand(self.b, form.b, self.first_column, self.right, k)
+        made: list[Stmt] = [*a_load, *b_load]
+        for row in range(self.down):
+            for column in range(self.right):
+                slot = (row * self.right + column) * form.sums.count
+                made.append(Matrix(form, self.acc, slot, a_from, a_at[row], b_from, b_at[column]))
         return made
+
+    def _operand(
+        self, operand: Operand, fragment: Fragment, first: Index, number: int, k: Index
+    ) -> tuple[list[Stmt], Ref, list[Index]]:
+        """What loads a wave's fragments of an operand, and where a lane's elements of each then
+        begin: where they are, or in registers that runs of neighbours are gathered in."""
+        size = operand.lines.size
+
+        def at(part: int, element: Index) -> Index:
+            line, along = fragment.place(self.within, element)
+            return operand.at(first + line + part * size, k + along)
+
+        if fragment.whole:
+            return [], operand.shared, [at(part, ix.const(0)) for part in range(number)]
+        (held,) = (ref for ref in self.gathered if ref.name.startswith(operand.shared.name))
+        load: list[Stmt] = []
+        for part in range(number):
+            run, inside = Var("run", fragment.count // fragment.run), Var("v", fragment.run)
+            element = ix.var(run) * fragment.run + ix.var(inside)
+            read = ex.load(operand.shared, at(part, element))
+            put = Store(held, element + part * fragment.count, read)
+            load += unrolled({run: "unroll", inside: "vector"}, [put])
+        return load, held, [ix.const(part * fragment.count) for part in range(number)]
 
     def _finish(self) -> tuple[Stmt, ...]:
         """Every sum of every fragment, where it belongs: neighbouring columns at once."""
-        form, shape = self.form, self.shape
-        line, part = self.within % form.size, self.within // form.size
-        row, column, at = (
-            Var("row", shape.wave_rows),
-            Var("column", shape.wave_columns),
-            Var("at", form.sums),
-        )
+        sums = self.form.sums
+        row, column, at = Var("row", self.down), Var("column", self.right), Var("at", sums.count)
         element = ix.var(at)
-        chunk, inside = element // form.chunk, element % form.chunk
-        height = (chunk * form.parts + part) * form.chunk + inside
-        slot = (ix.var(row) * shape.wave_columns + ix.var(column)) * form.sums + element
+        height, width = sums.place(self.within, element)
+        slot = (ix.var(row) * self.right + ix.var(column)) * sums.count + element
         store = self.place.result(
-            self.first_row + height * shape.wave_rows + ix.var(row),
-            self.first_column + line * shape.wave_columns + ix.var(column),
+            self.first_row + height * self.down + ix.var(row),
+            self.first_column + width * self.right + ix.var(column),
             ex.load(self.acc, slot),
         )
         stores = unrolled({row: "unroll", column: "vector"}, [store])

@@ -8,7 +8,7 @@ tile: its reads of shared memory are 128 bits wide and those of neighbouring lan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compilers import expr as ex
@@ -53,22 +53,27 @@ WIDE_SHAPES = (Shape(Tile(64, 64, 8, 256), 4, 4), Shape(Tile(32, 32, 8, 64), 4, 
 """For elements of 64 bits."""
 
 
-def _choose(found: Contraction, machine: Machine) -> Shape:
-    """The largest shape that keeps the compute units busy."""
+def shapes(found: Contraction, machine: Machine) -> Sequence[Shape]:
+    """The largest shape that keeps the compute units busy, then smaller ones, for a GPU on which
+    that does not fit."""
     wide = max(found.a.dtype.itemsize, found.b.dtype.itemsize) > GROUP
-    shapes = WIDE_SHAPES if wide else SHAPES
-    sizes = [(shape.tile.rows, shape.tile.columns) for shape in shapes]
-    return shapes[busiest(sizes, found, machine.threads)]
+    possible = WIDE_SHAPES if wide else SHAPES
+    sizes = [(shape.tile.rows, shape.tile.columns) for shape in possible]
+    return possible[busiest(sizes, found, machine.threads) :]
 
 
-def lower_product(algorithm: Algorithm, found: Contraction, machine: Machine) -> Kernel:
+def lower_product(
+    algorithm: Algorithm, found: Contraction, machine: Machine, shape: Shape
+) -> Kernel:
     """The kernel, without a name and parameters."""
-    return _Product(algorithm, found, machine).kernel()
+    return _Product(algorithm, found, machine, shape).kernel()
 
 
 class _Product:
-    def __init__(self, algorithm: Algorithm, found: Contraction, machine: Machine) -> None:
-        self.found, self.shape = found, _choose(found, machine)
+    def __init__(
+        self, algorithm: Algorithm, found: Contraction, machine: Machine, shape: Shape
+    ) -> None:
+        self.found, self.shape = found, shape
         self.tile = tile = self.shape.tile
         self.place = Placement(algorithm, found, tile)
         self.dtype = algorithm.reductions[0].result.dtype

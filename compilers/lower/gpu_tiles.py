@@ -122,8 +122,7 @@ def stage(
     deep = along_depth(value, place.found.k[-1], axes[-1])
     width = min(width, tile.depth if deep else across)
     vectors = tile.depth * across // width
-    rounds, lane, round_ = -(-vectors // tile.block), Var("v", width), Var("r", 1)
-    round_ = Var("r", rounds)
+    lane, round_ = Var("v", width), Var("r", -(-vectors // tile.block))
     number = ix.var(round_) * tile.block + ix.var(place.lane)
     per_line = (tile.depth if deep else across) // width
     fast = (number % per_line) * width + ix.var(lane)

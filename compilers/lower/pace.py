@@ -13,7 +13,7 @@ from typing import Final
 from compilers.expr import postorder
 from compilers.graph import MATH1, MATH2
 from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Stmt, Store
-from queues.cpu_code import CpuCode
+from queues.cpu.kernel_code import CpuCode
 
 LONG: Final = 1 << 28
 """From so many instructions on a kernel can be stopped: 10 ms of a product, 100 of a sort."""

@@ -19,7 +19,7 @@ from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, topos
 from compilers.ir import Kernel, Ref
 from compilers.lower.choose import Target, lower
 from compilers.lower.contraction import contraction
-from compilers.lower.gpu import BLOCK
+from compilers.lower.gpu_lane_scan import check_rank_sort, lower_lane_scan, split_lane_scans
 from compilers.lower.gpu_scan import lower_gpu_scan, split_scans
 from compilers.lower.gpu_sort import SORTS, lower_sort, split_sorts
 from compilers.lower.special import lower_argsort, lower_scan, rank_sort
@@ -77,11 +77,14 @@ def plan(roots: Sequence[Node], target: Target) -> Plan:
 class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
-        if target.wave_lanes > 1:
+        gpu = target.gpu
+        if gpu is not None and gpu.teams:
             split_sorts(toposort(roots))
         self.roots = [shown(root, ("reshape", "contiguous")) for root in roots]
-        if target.wave_lanes > 1:
+        if gpu is not None and gpu.teams:
             split_scans(toposort(self.roots), target)
+        elif gpu is not None:
+            split_lane_scans(toposort(self.roots))
         split_long_reductions(toposort(self.roots), target)
         self.order = toposort(self.roots)
         self.realised = {root for root in self.roots if root.op != "buffer"}
@@ -170,17 +173,20 @@ class _Scheduler:
             return refs[source]
 
         name = "_".join([node.op, *map(str, node.shape or ("scalar",))])
-        gpu = self.target.wave_lanes > 1
-        if node.op == "scan" and gpu:
-            return lower_gpu_scan(node, name, refs[node], ref_of, self.target)
+        gpu, out = self.target.gpu, refs[node]
         if node.op in SORTS:
-            return lower_sort(node, name, refs[node], ref_of, self.target)
-        if node.op == "scan":
-            return lower_scan(node, name, refs[node], ref_of)
-        if node.op == "argsort" and gpu:
-            return rank_sort(node, name, refs[node], ref_of, BLOCK)
-        if node.op == "argsort":
-            return lower_argsort(node, name, refs[node], ref_of)
+            return lower_sort(node, name, out, ref_of, self.target)
+        if node.op == "scan" and gpu is None:
+            return lower_scan(node, name, out, ref_of)
+        if node.op == "scan" and gpu is not None:
+            if gpu.teams:
+                return lower_gpu_scan(node, name, out, ref_of, self.target)
+            return lower_lane_scan(node, name, out, ref_of, gpu.block)
+        if node.op == "argsort" and gpu is None:
+            return lower_argsort(node, name, out, ref_of)
+        if node.op == "argsort" and gpu is not None:
+            check_rank_sort(node)
+            return rank_sort(node, name, out, ref_of, gpu.block)
         found = algorithm(node, refs[node], ref_of)
         _check_fusion(node, found, self.target)
         return lower(name, found, self.target)
@@ -193,7 +199,7 @@ def _ref(name: str, node: Node, slot: int) -> Ref:
 def _check_fusion(node: Node, found: Algorithm, target: Target) -> None:
     """Cut reductions that are worth a kernel of their own. Raises: Cut."""
     points = prod(axis.extent for axis in found.outer)
-    few = points < (target.threads if target.wave_lanes > 1 else 2)
+    few = points < (target.threads if target.gpu is not None else 2)
     for reduction in found.reductions:
         if reduction.node is node:
             continue
@@ -206,6 +212,6 @@ def _check_fusion(node: Node, found: Algorithm, target: Target) -> None:
             alone = Algorithm(
                 found.out, found.index, found.outer, (), reduction.result, [reduction]
             )
-            gpu = target.wave_lanes > 1
+            gpu = target.gpu is not None
             if contraction(alone) is not None or (gpu and vector_product(alone) is not None):
                 raise Cut(reduction.node)

@@ -7,6 +7,7 @@ from math import prod
 
 from compilers.graph import Node, contiguous, permute, reduce, reshape
 from compilers.lower.choose import Target
+from compilers.lower.contraction import is_product
 from compilers.plan.vector_parts import vector_parts
 
 MIN_SPLIT, SPLIT_PARTS = 1 << 20, 64
@@ -39,23 +40,23 @@ def split_long_reductions(nodes: Sequence[Node], target: Target) -> None:
 
 def _most_parts(node: Node, target: Target) -> int:
     """Into how many parts at most; 1 where the points alone are enough."""
+    gpu, units = target.gpu, target.threads
     source, points = node.src[0], prod(node.shape)
     size = prod(source.shape)
-    if target.wave_lanes == 1:
-        worth = target.threads > 1 and points == 1 and size >= MIN_SPLIT
+    if gpu is None:
+        worth = units > 1 and points == 1 and size >= MIN_SPLIT
         return SPLIT_PARTS if worth and size % SPLIT_PARTS == 0 else 1
-    known = vector_parts(node, target)
+    known = vector_parts(node, target) if gpu.swap_lanes > 1 else None
     if known is not None:
         return known
-    kind, axes = node.arg
     groups, least = points, GROUP_ELEMENTS
-    if kind == "add" and source.op == "mul" and any(s.op == "expand" for s in source.src):
+    if is_product(node):
         groups, least = -(-points // TILE), PRODUCT_DEPTH * min(points, TILE)
-    elif len(source.shape) - 1 not in axes:
-        groups = -(-points // target.wave_lanes)
-    if 2 * groups > target.threads:
+    elif len(source.shape) - 1 not in node.arg[1]:
+        groups = -(-points // gpu.team_lanes)
+    if 2 * groups > units:
         return 1
-    return min(GROUPS * target.threads // groups, size // (groups * least))
+    return min(GROUPS * units // groups, size // (groups * least))
 
 
 def _split(node: Node, source: Node, axes: Sequence[int], axis: int, parts: int) -> None:

@@ -10,7 +10,7 @@ from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
 from compilers.math.expand import Expander
 from compilers.render.c_ops import Unit, literal_text
-from compilers.render.common import CACHE_LINE, HostPrinter, Value, memory_dtype
+from compilers.render.common import CACHE_LINE, HostPrinter, MemoryAccess, Value, memory_dtype
 from compilers.render.walk import Walker
 
 
@@ -74,7 +74,8 @@ class CPrinter(HostPrinter):
         helper = self.unit.masked(op, kind.dtype, kind.lanes)
         return f"{helper}({', '.join([self.names[ref], *(value.text for value in operands)])})"
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
+    def load(self, access: MemoryAccess, lanes: int) -> Value:
+        ref, index, mask = access.ref, access.index, access.mask
         dtype, base = memory_dtype(ref), self.names[ref]
         if index.lanes or mask:
             every = mask or self.splat(self.literal(True, dt.bool_), lanes)
@@ -85,27 +86,20 @@ class CPrinter(HostPrinter):
             text = f"*(const {kind} *)({base} + {index.text})"
         return self._new(text, dtype, lanes)
 
-    def store(
-        self,
-        ref: Ref,
-        index: Value,
-        value: Value,
-        mask: Value | None,
-        streaming: bool,
-        unit: int = 1,
-    ) -> None:
+    def store(self, access: MemoryAccess, value: Value) -> None:
+        ref, index, mask = access.ref, access.index, access.mask
         if index.lanes or mask:
             every = mask or self.splat(self.literal(True, dt.bool_), value.lanes)
             op = "scatter" if index.lanes else "store"
             self.lines.append(f"{self._masked(op, value, ref, (index, value, every))};")
             return
         nbytes = value.dtype.itemsize * max(value.lanes, 1)
-        align = min(CACHE_LINE, nbytes) if streaming else value.dtype.itemsize
+        align = min(CACHE_LINE, nbytes) if access.streaming else value.dtype.itemsize
         kind = self.unit.memory(value.dtype, value.lanes, align)
         place = f"({kind} *)({self.names[ref]} + {index.text})"
         self.lines.append(
             f"__builtin_nontemporal_store({value.text}, {place});"
-            if streaming
+            if access.streaming
             else f"*{place} = {value.text};"
         )
 

@@ -16,8 +16,6 @@ from compilers.ir import Kernel, Matrix, Ref
 from compilers.math.build import MEMORY
 
 CACHE_LINE = 64
-GPU_ALIGN_BYTES = 16
-"""Of the kinds of memory that a GPU's kernel names, and what one lane loads at once."""
 DOT2_LANES = 4
 """Lanes of the narrowest vector that has the bfloat16 pair product."""
 
@@ -31,9 +29,10 @@ def memory_dtype(ref: Ref) -> DType:
     return MEMORY.get(ref.dtype, ref.dtype)
 
 
-def alignment(dtype: DType, lanes: int, unit: int) -> int:
-    """Bytes that `lanes` elements from a multiple of `unit` on are aligned to, on a GPU."""
-    return min(GPU_ALIGN_BYTES, dtype.itemsize * gcd(unit, max(lanes, 1)))
+def alignment(dtype: DType, lanes: int, unit: int, most: int) -> int:
+    """Bytes that `lanes` elements from a multiple of `unit` on are aligned to, in an array that is
+    aligned to `most` bytes."""
+    return min(most, dtype.itemsize * gcd(unit, max(lanes, 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,23 @@ class Value:
     lanes: int = 0
 
 
-class Printer(Protocol):
-    """One target language. Operands of `emit` have equal lanes; masks are bool values.
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """What a load or store names: consecutive elements from a scalar index on, or the elements at
+    each lane of an index."""
 
-    A memory access is of `lanes` consecutive elements from a scalar index, or of the elements
-    at each lane of an index; a mask has a lane for each element and is not for scalars. A scalar
-    index is a multiple of `unit` (0: it is 0), which is known alignment where that counts.
-    """
+    ref: Ref
+    index: Value
+    mask: Value | None = None
+    """A bool lane for each element; not for scalars."""
+    unit: int = 1
+    """A scalar index is a multiple of it (0: it is 0): known alignment where that counts."""
+    streaming: bool = False
+    """A store past the caches, aligned to CACHE_LINE."""
+
+
+class Printer(Protocol):
+    """One target language. Operands of `emit` have equal lanes; masks are bool values."""
 
     narrow: bool
     """Whether indices are int32 where they fit; otherwise all are int64."""
@@ -61,18 +70,8 @@ class Printer(Protocol):
     def splat(self, value: Value, lanes: int) -> Value: ...
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value: ...
     def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value: ...
-    def load(
-        self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1
-    ) -> Value: ...
-    def store(
-        self,
-        ref: Ref,
-        index: Value,
-        value: Value,
-        mask: Value | None,
-        streaming: bool,
-        unit: int = 1,
-    ) -> None: ...
+    def load(self, access: MemoryAccess, lanes: int) -> Value: ...
+    def store(self, access: MemoryAccess, value: Value) -> None: ...
     def loop(self, extent: int | None) -> AbstractContextManager[Value]:
         """A serial loop; None: the launch's grid items."""
 
@@ -110,4 +109,4 @@ class HostPrinter:
         raise TypeError("a CPU orders its instructions itself")
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
-        raise TypeError(f"a CPU has no matrix step {step.form}")
+        raise TypeError(f"a CPU has no matrix step {step.form.name}")

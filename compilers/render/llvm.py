@@ -9,7 +9,14 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
 from compilers.math.expand import Expander
-from compilers.render.common import CACHE_LINE, DOT2_LANES, HostPrinter, Value, memory_dtype
+from compilers.render.common import (
+    CACHE_LINE,
+    DOT2_LANES,
+    HostPrinter,
+    MemoryAccess,
+    Value,
+    memory_dtype,
+)
 from compilers.render.llvm_ops import Module, literal_text, type_name, type_of, typed
 from compilers.render.walk import Walker
 
@@ -97,8 +104,9 @@ class LlvmPrinter(HostPrinter):
         text = f"getelementptr {element}, ptr {self.names[ref]}, {typed(index)}"
         return self._new(text, dt.uint64, index.lanes)
 
-    def load(self, ref: Ref, index: Value, lanes: int, mask: Value | None, unit: int = 1) -> Value:
-        dtype, pointer = memory_dtype(ref), self._pointer(ref, index)
+    def load(self, access: MemoryAccess, lanes: int) -> Value:
+        index, mask, dtype = access.index, access.mask, memory_dtype(access.ref)
+        pointer = self._pointer(access.ref, index)
         if index.lanes or mask:
             op = "gather" if index.lanes else "load"
             text = self.module.masked(op, Value("", dtype, lanes), pointer, mask)
@@ -107,22 +115,15 @@ class LlvmPrinter(HostPrinter):
             text = f"load {kind}, ptr {pointer.text}, align {dtype.itemsize}"
         return self._new(text, dtype, lanes)
 
-    def store(
-        self,
-        ref: Ref,
-        index: Value,
-        value: Value,
-        mask: Value | None,
-        streaming: bool,
-        unit: int = 1,
-    ) -> None:
-        pointer, align = self._pointer(ref, index), value.dtype.itemsize
+    def store(self, access: MemoryAccess, value: Value) -> None:
+        index, mask = access.index, access.mask
+        pointer, align = self._pointer(access.ref, index), value.dtype.itemsize
         if index.lanes or mask:
             op = "scatter" if index.lanes else "store"
             self.lines.append(self.module.masked(op, value, pointer, mask))
             return
         hint = ""
-        if streaming:
+        if access.streaming:
             align, hint = min(CACHE_LINE, align * max(value.lanes, 1)), ", !nontemporal !0"
         self.lines.append(f"store {typed(value)}, ptr {pointer.text}, align {align}{hint}")
 

@@ -13,7 +13,7 @@ from compilers.index import var as index_var
 from compilers.ir import Barrier, Expr, If, Kernel, Load, Loop, Matrix, Ref, Stmt, Store
 from compilers.lower.pace import Pace
 from compilers.math.expand import Expander
-from compilers.render.common import Printer, Value, memory_dtype
+from compilers.render.common import MemoryAccess, Printer, Value, memory_dtype
 from compilers.render.facts import unit_of
 from compilers.render.index import Writer
 
@@ -224,15 +224,17 @@ class Walker(Writer):
         mask = self._spread_mask(mask)
         if step == 1:
             first = self._first(load.ref, base, mask)
-            return self.printer.load(load.ref, first, self.width, mask, unit_of(base))
+            access = MemoryAccess(load.ref, first, mask, unit_of(base))
+            return self.printer.load(access, self.width)
         if step == -1:
             first = self._first(load.ref, base - (self.width - 1), mask)
             mask = mask and self._reverse(mask)
-            return self._reverse(self.printer.load(load.ref, first, self.width, mask))
+            access = MemoryAccess(load.ref, first, mask)
+            return self._reverse(self.printer.load(access, self.width))
         if step is not None and abs(step) == PAIR and mask is None:
             return self._load_every_other(load.ref, step, base)
         place = self.spread(self.number(index), self.width)
-        return self.printer.load(load.ref, place, self.width, mask)
+        return self.printer.load(MemoryAccess(load.ref, place, mask), self.width)
 
     def _first(self, ref: Ref, index: Index, mask: Value | None) -> Value:
         """Where a vector begins. One that is masked off and lies outside the ref goes to its start:
@@ -248,11 +250,11 @@ class Walker(Writer):
         """One element, or a whole vector; where the mask is false, the first of the ref is read."""
         where = self.number(index)
         if mask is None:
-            return self.printer.load(ref, where, lanes, None, unit_of(index))
+            return self.printer.load(MemoryAccess(ref, where, None, unit_of(index)), lanes)
         if ref.space == "global" or index.low < 0 or index.high >= ref.size:
             first = self.printer.literal(0, where.dtype)
             where = self.emit("where", where.dtype, (mask, where, first))
-        loaded = self.printer.load(ref, where, lanes, None, unit_of(index))
+        loaded = self.printer.load(MemoryAccess(ref, where, None, unit_of(index)), lanes)
         zero = self.printer.literal(0, loaded.dtype)
         return self.emit("where", loaded.dtype, (mask, loaded, zero))
 
@@ -260,8 +262,9 @@ class Walker(Writer):
         """Two loads that share one element, so that nothing past the last lane is read."""
         width = self.width
         first = base if step > 0 else base - PAIR * (width - 1)
-        low = self.printer.load(ref, self.number(first), width, None)
-        high = self.printer.load(ref, self.number(first + (width - 1)), width, None)
+        low = self.printer.load(MemoryAccess(ref, self.number(first)), width)
+        last = self.number(first + (width - 1))
+        high = self.printer.load(MemoryAccess(ref, last), width)
         order = [place + (place >= width) for place in range(0, PAIR * width, PAIR)]
         return self.printer.shuffle(low, high, order if step > 0 else order[::-1])
 
@@ -278,7 +281,7 @@ class Walker(Writer):
             value = self.spread(value, self.width)
             if step not in {1, -1}:
                 place = self.spread(self.number(index), self.width)
-                self.printer.store(ref, place, value, self._spread_mask(mask), False)
+                self.printer.store(MemoryAccess(ref, place, self._spread_mask(mask)), value)
                 return
             if step == -1:
                 base, value = base - (self.width - 1), self._reverse(value)
@@ -288,14 +291,15 @@ class Walker(Writer):
             return
         place = self.number(base)
         with self.printer.branch(mask) if mask else nullcontext():
-            self.printer.store(ref, place, value, None, store.streaming, unit_of(base))
+            access = MemoryAccess(ref, place, None, unit_of(base), store.streaming)
+            self.printer.store(access, value)
 
     def _store_masked(self, ref: Ref, base: Index, value: Value, mask: Value) -> None:
         """Registers are read, blended and written, so that they need no memory."""
         place = self.number(base)
         if ref.space == "register" and base.low >= 0 and base.high + self.width <= ref.size:
-            old = self.printer.load(ref, place, self.width, None)
+            old = self.printer.load(MemoryAccess(ref, place), self.width)
             value = self.emit("where", value.dtype, (mask, value, old))
-            self.printer.store(ref, place, value, None, False)
+            self.printer.store(MemoryAccess(ref, place), value)
         else:
-            self.printer.store(ref, place, value, mask, False)
+            self.printer.store(MemoryAccess(ref, place, mask), value)

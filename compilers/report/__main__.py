@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from compilers import toolchains
 from compilers.amd.rates import RATES, Rates, rates_of
-from compilers.amd.targets import amd_target
 from compilers.graph import Node
 from compilers.lower.choose import Target
 from compilers.plan.schedule import Step, plan
@@ -20,8 +19,6 @@ from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, DeviceError
 from drivers.machine.output import print_lines
 
-VECTOR_BYTES = 16
-"""What a lane of an AMD GPU loads at once. # src: RDNA3 and CDNA3 documents, GLOBAL_LOAD_B128"""
 NAMED = {
     "decode": (
         "f16[1,4096] @ f16[4096,4096]",
@@ -98,8 +95,7 @@ def _lines(what: str, chips: Sequence[str] | None) -> Iterator[str]:
 
 def target_of(rates: Rates) -> Target:
     """What the compiler knows of a chip."""
-    wave_lanes = amd_target(rates.arch).chip.family.wave_lanes
-    return Target(VECTOR_BYTES, rates.units, frozenset(), wave_lanes=wave_lanes, arch=rates.arch)
+    return Target.gpu_of(rates.arch, rates.units)
 
 
 def steps(root: Node, rates: Rates) -> tuple[Step, ...]:

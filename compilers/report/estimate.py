@@ -18,7 +18,7 @@ from compilers.objects.listing import disassemble
 from compilers.report.load_counts import LoadCounts, count_loads
 from compilers.report.traffic import asked_bytes
 from drivers.base.contracts import Binary
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 
 LDS_GRANULE_BYTES = 1024
 """What local memory is given out in, at most: 512 on some chips. # src: drivers/amd/chips.py"""

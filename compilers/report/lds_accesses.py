@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from compilers import expr as ex
-from compilers.amd.matrix_forms import FORMS
+from compilers.amd.targets import ALIGN_BYTES
 from compilers.index import Div, Dyn, Index, Mod, Var
 from compilers.ir import Barrier, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
-from compilers.render.common import GPU_ALIGN_BYTES, memory_dtype
+from compilers.render.common import memory_dtype
 from compilers.report.lds_banks import passes
 
 Numbers = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ def loop_accesses(kernel: Kernel) -> list[Access]:
     for ref in kernel.locals:
         if ref.space == "shared":
             bases[ref] = end
-            end += -(-ref.size * memory_dtype(ref).itemsize // GPU_ALIGN_BYTES) * GPU_ALIGN_BYTES
+            end += -(-ref.size * memory_dtype(ref).itemsize // ALIGN_BYTES) * ALIGN_BYTES
     (lanes,) = (inner for inner in kernel.body.body if isinstance(inner, Loop))
     walk = _Walk(lanes.var, bases)
     return list(walk.statements(loop.body))
@@ -105,9 +105,9 @@ class _Walk:
         yield from self._access(store.ref, store.index, width, write=True)
 
     def _matrix(self, step: Matrix) -> Iterator[Access]:
-        each = FORMS[step.form].per_lane
-        yield from self._access(step.a, step.a_index, each, write=False)
-        yield from self._access(step.b, step.b_index, each, write=False)
+        form = step.form
+        yield from self._access(step.a, step.a_index, form.a.count, write=False)
+        yield from self._access(step.b, step.b_index, form.b.count, write=False)
 
     def _access(self, ref: Ref, index: Index, width: int, *, write: bool) -> Iterator[Access]:
         if ref.space != "shared":
@@ -118,8 +118,8 @@ class _Walk:
         if not write and key in self.read:
             return  # it is in a register already
         self.read.add(key)
-        for first in range(0, width * size, GPU_ALIGN_BYTES):
-            nbytes = min(width * size - first, GPU_ALIGN_BYTES)
+        for first in range(0, width * size, ALIGN_BYTES):
+            nbytes = min(width * size - first, ALIGN_BYTES)
             yield Access(np.where(self.on, at + first, OFF), nbytes, write)
 
     def _holds(self, valid: Valid) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from compilers.objects.listing import Instruction
+from compilers.instruction import Instruction
 
 _LOAD: Final = re.compile(r"(?:global|buffer|flat)_load_(\w+)")
 _WIDTHS: Final = {

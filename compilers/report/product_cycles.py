@@ -26,7 +26,7 @@ from compilers.report.lds_accesses import loop_accesses
 from compilers.report.lds_banks import BANKS
 from compilers.report.load_counts import load_bytes
 from drivers.base.contracts import Binary
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 
 _MATRIX = ("v_wmma", "v_mfma")
 _VECTOR, _UNKNOWN = "v_", ".long"

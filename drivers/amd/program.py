@@ -14,8 +14,8 @@ from drivers.base.undo import Undo
 from queues.amd import kernarg as amd_kernarg
 from queues.amd.aql_launch import AqlLauncher
 from queues.amd.kernarg import Hidden
+from queues.amd.kernel_code import AmdCode
 from queues.amd.pm4_launch import Block, Kernel, Launcher
-from queues.amd_code import AmdCode
 
 if TYPE_CHECKING:
     from drivers.amd.device import AmdDevice

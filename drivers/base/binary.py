@@ -51,7 +51,7 @@ class Resources:
     """What a launch gives, in order. None: the code does not say, and takes 64-bit words."""
     vendor: bytes = b""
     """What the family's compiler tells its own driver alone, in a format that both import from
-    `queues` (`queues.amd_code`, `queues.cpu_code`)."""
+    `queues` (`queues.amd.kernel_code`, `queues.cpu.kernel_code`)."""
 
 
 NOTHING: Final = Resources()

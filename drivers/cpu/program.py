@@ -8,8 +8,8 @@ from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.base.undo import Undo
+from queues.cpu.kernel_code import CpuCode
 from queues.cpu.packets import HOLD
-from queues.cpu_code import CpuCode
 
 if TYPE_CHECKING:
     from drivers.cpu.device import CpuDevice

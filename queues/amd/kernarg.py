@@ -27,7 +27,7 @@ ARG_KINDS: Final = (
     "hidden_remainder_z", "hidden_grid_dims", "hidden_private_base", "hidden_shared_base",
     "hidden_queue_ptr", "hidden_dynamic_lds_size",
 )  # fmt: skip
-"""`.value_kind` of an argument; `queues.amd_code` writes the position in this list."""
+"""`.value_kind` of an argument; `queues.amd.kernel_code` writes the position in this list."""
 BUFFER: Final = "global_buffer"
 GIVEN: Final = ("by_value", BUFFER)
 """Kinds that a launch takes from its caller."""

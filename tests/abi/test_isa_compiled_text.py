@@ -14,7 +14,7 @@ from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.plan.schedule import plan
 from compilers.plan.signature import rebuild, signature
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.abi.llvm_disassembler import Disassembler, open_disassembler
 from tests.boards.kernel_runner import TARGETS
 from tests.boards.wave_harness import CHIPS

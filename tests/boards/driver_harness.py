@@ -98,7 +98,7 @@ def device_on(
 @functools.cache
 def kernel(text: str, chip: str, block: int) -> Binary:
     """LLVM IR of tests/amd_kernels.py as a binary with workgroups of `block`."""
-    made = compile_source(text, "k", "AMD:LLVM", chip, frozenset())
+    made = compile_source(text, "k", "LLVM", chip, frozenset())
     return made.in_blocks_of(block)
 
 

@@ -19,7 +19,7 @@ from compilers.lower.choose import Target
 from compilers.plan.schedule import Plan, plan
 from compilers.plan.signature import rebuild, signature
 from drivers.base.contracts import Binary
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.boards.wave_harness import FlatMemory
 from tests.support import check
 
@@ -27,10 +27,7 @@ CODE_VA, ARGUMENT_VA, SCRATCH_VA = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x7F30_00
 SCRATCH_WAVES = 1024
 GARBAGE, UNIT_BYTES = 0xAB, 16
 MAX_STEPS = 50_000_000
-TARGETS = {
-    arch: Target(16, 48, frozenset(), wave_lanes=lanes, arch=arch)
-    for arch, lanes in (("gfx1100", 32), ("gfx1030", 32), ("gfx1201", 32), ("gfx942", 64))
-}  # fmt: skip
+TARGETS = {arch: Target.gpu_of(arch, 48) for arch in ("gfx1100", "gfx1030", "gfx1201", "gfx942")}
 
 
 def run(
@@ -95,11 +92,13 @@ def compute(
     compiler: str = "LLVM",
     strict: Strict | None = LENIENT,
     threads: int = 0,
+    target: Target | None = None,
 ) -> Ran:
     """The stored elements of `roots`, whose leaves hold numpy arrays; for a chip of `threads`
-    compute units, where it is not 0."""
+    compute units, where it is not 0, or lowered for another `target`."""
     key, leaves = signature(roots)
-    target = replace(TARGETS[arch], threads=threads or TARGETS[arch].threads)
+    target = target or TARGETS[arch]
+    target = replace(target, threads=threads or target.threads)
     made = plan(rebuild(key).roots, target)
     arrays = [_memory(leaf.nbytes) for leaf in leaves]
     for array, leaf in zip(arrays, leaves, strict=True):

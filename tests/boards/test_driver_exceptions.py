@@ -22,7 +22,7 @@ from drivers.amd.trap_code import HANDLERS, assemble
 from drivers.base.contracts import Binary
 from drivers.base.errors import DeviceFault
 from queues.amd.aql_launch import PACKET_FORMAT
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.boards.driver_harness import add, device_on, get, kernel, put
 from tests.support import check
 

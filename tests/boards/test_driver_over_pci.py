@@ -31,7 +31,7 @@ from drivers.base.errors import (
     Unsupported,
     UseAfterFree,
 )
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.boards.driver_harness import (
     add,
     device_on,

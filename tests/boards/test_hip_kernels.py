@@ -21,7 +21,7 @@ from drivers.amd.device import AmdDevice
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
 from queues.amd.kernarg import Hidden, check_place
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.boards.c_kernel_compile import compile_bitcode
 from tests.boards.driver_harness import device_on, get, put
 from tests.c_compiler import clang_command, needs_clang

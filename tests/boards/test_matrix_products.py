@@ -12,7 +12,7 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.boards.kernel_runner import compute
 from tests.compilers.lowering import matmul
 from tests.oracle import round_bfloat16

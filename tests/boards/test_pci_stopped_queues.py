@@ -15,7 +15,7 @@ from drivers.amd.pci import gmc, ih
 from drivers.amd.pci.fault import Fault
 from drivers.amd.pci.process import Process
 from drivers.base.errors import DeviceFault
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.boards.driver_harness import add, device_on, put
 from tests.boards.test_driver_faults import N, still_works
 from tests.support import check

@@ -23,7 +23,7 @@ from compilers.report.lds_accesses import loop_accesses
 from compilers.report.lds_banks import passes as passes_of
 from compilers.report.product_cycles import StepCycles, product_cycles, step_cycles, work_of
 from drivers.base.contracts import Binary
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.cycle_counter import OFF, Tally, passes
 from tests.boards.kernel_runner import run

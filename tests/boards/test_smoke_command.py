@@ -67,7 +67,7 @@ def wrong_sums(kind: str, arch: str) -> Binary:
     """A kernel that multiplies where it should add."""
     text = amd_kernels.add(64).replace("fadd float", "fmul float").replace("i32 %n", "i64 %n64", 1)
     text = text.replace("  %lane =", "  %n = trunc i64 %n64 to i32\n  %lane =", 1)
-    made = compile_source(text, "k", "AMD:LLVM", arch, frozenset())
+    made = compile_source(text, "k", "LLVM", arch, frozenset())
     return made.in_blocks_of(64)
 
 

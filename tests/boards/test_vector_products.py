@@ -15,7 +15,7 @@ from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.report.expression import matmul
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.amd_toolbox import needs_comgr
 from tests.boards.kernel_runner import TARGETS, compute
 from tests.compilers.lowering import leaf, softmax

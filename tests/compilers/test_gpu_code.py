@@ -18,6 +18,7 @@ from compilers.amd import disasm as amd_disasm
 from compilers.amd import render_hip
 from compilers.amd import render_llvm as render_amd_llvm
 from compilers.amd import targets as amd_targets
+from compilers.amd.matrix_forms import INSTRUCTIONS
 from compilers.dtype import DType
 from compilers.graph import Node
 from compilers.index import Var
@@ -27,7 +28,7 @@ from compilers.plan.schedule import plan
 from compilers.plan.signature import rebuild, signature
 from drivers.base.contracts import Arg, Binary
 from drivers.base.errors import Unsupported
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import TARGETS
 from tests.c_compiler import clang_command, needs_clang
@@ -220,7 +221,7 @@ def test_what_a_barrier_or_a_matrix_step_changes_is_read_again() -> None:
     halves = Ref("h", dt.float16, 512, "shared")
     body = (
         Store(out, ix.const(0), other), Store(out, ix.const(1), sum_), Barrier(),
-        Matrix("wmma11.float16", acc, 0, halves, zero, halves, zero),
+        Matrix(INSTRUCTIONS["wmma11.float16"].form, acc, 0, halves, zero, halves, zero),
         Store(out, ix.const(2), other), Store(out, ix.const(3), sum_),
     )  # fmt: skip
     grid = Loop(Var("g", 1), "grid", (Loop(Var("lane", 32), "lane", body),))
@@ -257,7 +258,7 @@ def test_an_unknown_chip_is_refused_by_name(compiler: str) -> None:
 @pytest.mark.parametrize("arch", sorted(amd_targets.TARGETS.keys() - TARGETS.keys()))
 def test_chips_without_a_board_get_kernels_of_their_generation(arch: str) -> None:
     family = amd_targets.amd_target(arch).chip.family
-    target = Target(16, 32, frozenset(), wave_lanes=family.wave_lanes, arch=arch)
+    target = Target.gpu_of(arch, 32)
     product = matmul(halves(dt.bfloat16, 256, 256), halves(dt.bfloat16, 256, 256))
     for root in (product, softmax(zeros(9, 8192)), graph.unary("sin", zeros(99))):
         key, _ = signature([root])
@@ -280,8 +281,7 @@ _MATRIX_CHIPS = sorted(
 @pytest.mark.parametrize("columns", [4096, 4001])
 def test_large_products_of_halves_fit_in_registers(columns: int, arch: str) -> None:
     """Whole tiles and cut-off ones, with an epilogue that needs registers of its own."""
-    lanes = amd_targets.amd_target(arch).chip.family.wave_lanes
-    target = Target(16, 48, frozenset(), wave_lanes=lanes, arch=arch)
+    target = Target.gpu_of(arch, 48)
     x, w = (graph.buffer(np.zeros(1, np.uint16), dt.bfloat16, (4096, n)) for n in (4096, columns))
     product = matmul(graph.permute(graph.cast(x, dt.float32), (1, 0)), graph.cast(w, dt.float32))
     root = graph.cast(graph.binary("mul", product, graph.unary("erf", product)), dt.bfloat16)

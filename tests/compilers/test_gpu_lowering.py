@@ -11,6 +11,7 @@ from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import graph
 from compilers import index as ix
+from compilers.gpu_target import GpuTarget
 from compilers.graph import Node
 from compilers.index import Var
 from compilers.ir import Barrier, Expr, If, Kernel, Loop, Ref, Store
@@ -29,7 +30,8 @@ UNITS = 4
 def interpret(root: Node, wave: int) -> Array:
     """The root's elements; outputs start as garbage."""
     key, leaves = signature([root])
-    found = plan(rebuild(key).roots, Target(16, UNITS, frozenset(), wave_lanes=wave, arch=""))
+    gpu = GpuTarget(max_block=1024, shared_bytes=64 << 10, wave_lanes=wave, swaps=True)
+    found = plan(rebuild(key).roots, Target(16, UNITS, gpu=gpu))
     values = [array.reshape(-1) for array in leaves]
     values += [np.full(nbytes, 0xAB, np.uint8) for nbytes in found.nbytes]
     for step in found.steps:

@@ -8,7 +8,7 @@ import pytest
 import tensor as xp
 from compilers import graph
 from compilers.amd.rates import RATES, rates_of, units_per_group
-from compilers.objects.listing import Instruction
+from compilers.instruction import Instruction
 from compilers.plan.signature import signature
 from compilers.report import __main__ as report
 from compilers.report.estimate import Estimate

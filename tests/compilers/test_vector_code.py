@@ -21,7 +21,7 @@ from compilers.report import __main__ as report
 from compilers.report.estimate import Estimate
 from compilers.report.expression import parse_expression
 from compilers.report.traffic import asked_bytes
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import run
 from tests.boards.wave_harness import FlatMemory
@@ -144,7 +144,7 @@ def test_shares_cover_what_they_are_of(arch: str) -> None:
     random = np.random.default_rng(11)
     wave = amd_target(arch).chip.family.wave_lanes
     units = RATES[arch].units if arch in RATES else 80
-    machine = Target(16, units, frozenset(), wave_lanes=wave, arch=arch)
+    machine = Target.gpu_of(arch, units)
     for _ in range(part(500, 100)):
         batch, rows, itemsize = (
             int(random.choice(of)) for of in ((1, 3, 32), range(1, 9), (1, 2, 4, 8))

@@ -12,7 +12,7 @@ import pytest
 from compilers.amd import code_object as amd_object
 from compilers.amd import llvm as amd_llvm
 from drivers.base.errors import MalformedInput
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests import amd_kernels
 from tests.amd_toolbox import POINTERS_LINKED
 from tests.mutation import CPU_LIMIT_S, EXTREMES, MEMORY_LIMIT_KIB, MUTATIONS, mutate

@@ -27,7 +27,7 @@ from drivers.base.errors import DeviceError, DeviceFault, Hang
 from drivers.world.foreign import ForeignWorld
 from queues.amd import aql, pm4, sdma
 from queues.amd.aql_launch import PACKET_FORMAT
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.boards.driver_harness import add, get, kernel, open_on, put
 from tests.reliability.amd_scene import let_go
 from tests.support import check

@@ -72,7 +72,7 @@ board = open_pci_board("gfx1100", options=MachineOptions(
 environ = {"DEV": "AMD", "AMD_IFACE": "PCI", "UNBOUND_FIRMWARE_MANIFEST": board.firmware}
 base = os.environ["XDG_RUNTIME_DIR"]
 device = open_amd(ForeignWorld(board), choose(environ), state=LinuxState.open(base))
-program = device.load(compile_source(amd_kernels.add(64), "k", "AMD:LLVM", "gfx1100", frozenset()))
+program = device.load(compile_source(amd_kernels.add(64), "k", "LLVM", "gfx1100", frozenset()))
 a = np.arange(64, dtype=np.float32)
 x, y = device.alloc(a.nbytes), device.alloc(a.nbytes)
 device.copy_in(x, memoryview(a).cast("B"))

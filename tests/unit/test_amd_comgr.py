@@ -14,7 +14,7 @@ from compilers.amd import comgr_abi as amd_comgr_abi
 from compilers.cache import Cache
 from drivers.base.contracts import Binary
 from drivers.base.errors import CompileError, NotFound, Unsupported
-from queues.amd_code import AmdCode
+from queues.amd.kernel_code import AmdCode
 from tests.amd_toolbox import needs_comgr
 from tests.c_compiler import any_compiler
 from tests.support import check
@@ -119,10 +119,10 @@ def knows(found: amd_comgr_abi.Library, arch: str) -> bool:
 @needs_comgr
 def test_through_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Cache("")
-    first = toolchains.compile_source(SOURCE, "k", "AMD:HIP", ARCH, NONE, store)
+    first = toolchains.compile_source(SOURCE, "k", "HIP", ARCH, NONE, store)
     check_kernel(first)
     monkeypatch.setattr(amd_comgr, "compile_object", None)
-    again = toolchains.compile_source(SOURCE, "k", "AMD:HIP", ARCH, NONE, store)
+    again = toolchains.compile_source(SOURCE, "k", "HIP", ARCH, NONE, store)
     check(again == first, "the second time nothing is compiled")
 
 

@@ -10,7 +10,8 @@ from compilers import disasm
 from compilers.amd import code_object as amd_object
 from compilers.amd import disasm as amd_disasm
 from compilers.amd import llvm as amd_llvm
-from compilers.objects.listing import Instruction, disassemble
+from compilers.instruction import Instruction
+from compilers.objects.listing import disassemble
 from drivers.base.contracts import Binary
 from drivers.base.errors import NotFound, Unsupported
 from tests import amd_kernels, amd_toolbox

@@ -15,8 +15,8 @@ from compilers.cache import Cache
 from drivers.amd.chips import CHIPS
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, Unsupported
+from queues.amd.kernel_code import AmdCode
 from queues.amd.registers import REGISTERS
-from queues.amd_code import AmdCode
 from tests import amd_kernels, amd_toolbox
 from tests.support import check
 
@@ -213,9 +213,9 @@ def test_every_prefix_of_both_kinds_is_refused() -> None:
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
 def test_through_the_cache(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Cache("")
-    first = toolchains.compile_source(amd_kernels.add(), "k", "AMD:LLVM", arch, NONE, store)
+    first = toolchains.compile_source(amd_kernels.add(), "k", "LLVM", arch, NONE, store)
     check(first == load(amd_kernels.add(), arch), "what the loader gives")
     check(binary.decode(binary.encode(first)) == first, "an entry holds all of it")
     monkeypatch.setattr(amd_llvm, "compile_object", None)
-    again = toolchains.compile_source(amd_kernels.add(), "k", "AMD:LLVM", arch, NONE, store)
+    again = toolchains.compile_source(amd_kernels.add(), "k", "LLVM", arch, NONE, store)
     check(again == first, "the second time nothing is compiled")

@@ -1,7 +1,7 @@
 """What the CPU's compilers tell its driver of a kernel: `Resources.vendor` of its Binary.
 
-A kernel that takes long looks between chunks of its grid whether to go on (`compilers/lower/pace.py`);
-the others have no such bytes.
+A kernel that takes long looks between chunks of its grid whether to go on
+(`compilers/lower/pace.py`); the others have no such bytes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,60 @@
+"""What lowering asks of a GPU, of any vendor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compilers.ir import Kernel
+from compilers.matrix_form import MatrixForm
+
+BLOCK = 256
+"""Lanes of a workgroup: some waves, so that one waits for memory while others compute."""
+LIKELY_WAVE = 32
+"""By how many lanes work is shared out where the width of a wave is not known."""
+TEAM_SHARED_BYTES = 40 << 10
+"""What scans and sorts by waves need at most: a sort of rows of 64-bit keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTarget:
+    """One GPU. Sizes in bytes."""
+
+    max_block: int
+    """Lanes of the largest workgroup."""
+    shared_bytes: int
+    """Of a workgroup."""
+    wave_lanes: int | None = None
+    """None: the kernel's compiler chooses it (Adreno), or it differs from GPU to GPU (WebGPU)."""
+    swaps: bool = False
+    """Whether lanes of a wave exchange values: `swap`, `ballot` and what counts its bits."""
+    matrix_forms: tuple[MatrixForm, ...] = ()
+
+    @property
+    def most_lanes(self) -> int:
+        """Lanes of the largest workgroup that is a power of two."""
+        return 1 << (self.max_block.bit_length() - 1)
+
+    @property
+    def block(self) -> int:
+        """Lanes of a usual workgroup: a power of two."""
+        return min(BLOCK, self.most_lanes)
+
+    @property
+    def team_lanes(self) -> int:
+        """Lanes that work is shared out by: a wave, where its width is known."""
+        return self.wave_lanes or min(LIKELY_WAVE, self.block)
+
+    @property
+    def swap_lanes(self) -> int:
+        """Neighbouring lanes that surely can exchange values without shared memory; 1: none."""
+        return self.wave_lanes if self.swaps and self.wave_lanes else 1
+
+    @property
+    def teams(self) -> bool:
+        """Whether scans and sorts may work by waves, in workgroups of `BLOCK` lanes."""
+        room = self.max_block >= BLOCK and self.shared_bytes >= TEAM_SHARED_BYTES
+        return self.swap_lanes > 1 and room
+
+    def fits(self, kernel: Kernel) -> bool:
+        """Whether a workgroup of the kernel can exist here."""
+        return kernel.block <= self.max_block and kernel.shared_bytes <= self.shared_bytes
