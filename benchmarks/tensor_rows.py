@@ -81,6 +81,38 @@ def matmul(side: int, dtype: str, tolerance: float) -> Builder:
     return build
 
 
+def row_by_matrix(turned: bool) -> Builder:
+    """One row of 4096 times 4096 x 4096, which is stored transposed where `turned`: it is read
+    once, so that memory bounds it."""
+
+    def build(context: Context) -> Case:
+        a = context.floats("row", 1, ROWS_SIDE) - np.float32(0.5)
+        w = context.floats("rows", ROWS_SIDE, ROWS_SIDE)
+        out = np.empty_like(a)
+        ta, tw = context.tensor(a), context.tensor(w)
+        right, ours = (w.T, tw.T) if turned else (w, tw)
+        wanted = a.astype(np.float64) @ right.astype(np.float64)
+        expect_close((ta @ ours).numpy(), wanted, 1e-5)
+
+        def torch_side(torch: Any) -> Callable[[], object]:
+            x, y = torch.from_numpy(a), torch.from_numpy(w)
+            y = y.T if turned else y
+            return lambda: torch.matmul(x, y)
+
+        return Case(
+            "GB/s",
+            "np.matmul(out=), float32",
+            timer(_settled(context, lambda: ta @ ours)),
+            timer(lambda: np.matmul(a, right, out=out)),
+            work=float(w.nbytes),
+            flops=2.0 * w.size,
+            nbytes=float(w.nbytes),
+            torch=_torch_timer(context, torch_side),
+        )
+
+    return build
+
+
 def add_stream(context: Context) -> Case:
     """Two operands of 256 MiB; 768 MiB move."""
     a, b = context.floats("stream a", STREAM_ITEMS), context.floats("stream b", STREAM_ITEMS)
@@ -224,6 +256,8 @@ TENSOR_ROWS: dict[str, Builder] = {
     f"matmul_{short}_{side}": matmul(side, dtype, tolerance)
     for short, dtype, tolerance in MATMUL_DTYPES for side in MATMUL_SIDES
 } | {
+    "gemv_f32_4096": row_by_matrix(turned=False),
+    "gemv_f32_4096_t": row_by_matrix(turned=True),
     "add_256MiB": add_stream,
     "sum_256MiB": sum_stream,
     "softmax_4096": _by_rows(lambda xp, x: xp.softmax(x, axis=-1), numpy_softmax, "softmax",

@@ -92,6 +92,8 @@ class Rates:
     latency_s: float
     """Assumed time of a load that misses every cache while memory is busy: about twice and a half
     of what an idle GPU takes. No silicon was measured here."""
+    idle_s: float
+    """Time of a load that misses every cache while nothing else is on its way."""
     issue: Issue
 
     @property
@@ -105,9 +107,15 @@ class Rates:
         bandwidth times latency."""
         return self.bandwidth * self.latency_s / self.units
 
+    def loaded_s(self, unit_bytes: float) -> float:
+        """Latency with so many bytes in flight in each compute unit: between that of idle and of
+        busy memory, in proportion to what is in flight of what bandwidth needs. An assumption."""
+        busy = min(unit_bytes / self.needed_bytes, 1)
+        return self.idle_s + (self.latency_s - self.idle_s) * busy
+
     @property
     def latency_clocks(self) -> float:
-        """The latency in clocks of the compute units."""
+        """The latency of busy memory in clocks of the compute units."""
         return self.latency_s * self.clock_hz
 
     @property
@@ -126,12 +134,15 @@ _ROWS = (
     # src: AMD product pages: compute units, boost clock, memory bandwidth of each product.
     # src: chipsandcheese.com "Latency Testing is Hard (RDNA 3 Power Saving)": 150 to 199 ns to
     # gfx1100's Infinity Cache (vector); GDDR6 behind it is assumed at 240 ns idle, 600 ns busy.
-    Rates("gfx1100", "Radeon RX 7900 XTX", 96, 2.5e9, 960e9, 600 * NS, RDNA3),
-    Rates("gfx1201", "Radeon RX 9070 XT", 64, 2.97e9, 640e9, 600 * NS, RDNA4),
+    Rates("gfx1100", "Radeon RX 7900 XTX", 96, 2.5e9, 960e9, 600 * NS, 240 * NS, RDNA3),
+    Rates("gfx1201", "Radeon RX 9070 XT", 64, 2.97e9, 640e9, 600 * NS, 240 * NS, RDNA4),
     # LPDDR5X-8000, 256 bits; assumed slower than GDDR6.
-    Rates("gfx1151", "Radeon 8060S (Ryzen AI Max+ 395)", 40, 2.9e9, 256e9, 700 * NS, RDNA3),
+    Rates("gfx1151", "Radeon 8060S (AI Max+ 395)", 40, 2.9e9, 256e9, 700 * NS, 280 * NS, RDNA3),
     # Eight dies and four I/O dies lie between a unit and its memory: assumed slowest of all.
-    Rates("gfx942", "Instinct MI300X", 304, 2.1e9, 5.3e12, 900 * NS, CDNA3),
+    # src: published pointer chases on MI300X, 1 GiB, one lane: 341 and 353 ns (ROCm 7.2.4, two runs
+    # of one checklist), 262 ns from its Infinity Cache (chipsandcheese.com "Testing AMD's Giant
+    # MI300X": 218 ns); another's with misses of the TLB: 650 ns.
+    Rates("gfx942", "Instinct MI300X", 304, 2.1e9, 5.3e12, 900 * NS, 353 * NS, CDNA3),
 )
 RATES: Final[Mapping[str, Rates]] = {row.arch: row for row in _ROWS}
 

@@ -99,7 +99,7 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
         return _kernel(name, _map(algorithm, lanes), ())
     column = column_axis(algorithm)
     if column is not None:
-        return _kernel(name, *lower_columns(algorithm, column, lanes))
+        return _kernel(name, *lower_columns(algorithm, column, lanes, target.threads))
     return _kernel(name, *_rows(algorithm, lanes))
 
 

@@ -120,6 +120,7 @@ class _Vector:
         reads = [read for value in (found.few, found.many) for read in _reads(value)]
         moving = [read for read in reads if found.depth in ex.variables(read)]
         body = [self._load(read, env, guard, replace) for read in moving]
+        body.append(Barrier(meet=False))
         rewriter = ex.Rewriter(env, replace, guard)
         few, many = (rewriter.expr(value) for value in (found.few, found.many))
         part, chain = Var("p", self.l.extent // self.chains), Var("chain", self.chains)

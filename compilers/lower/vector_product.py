@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import Protocol
 
 from compilers import expr as ex
@@ -36,6 +36,10 @@ MIN_PART = 128
 """Depth that a part has at least: what it stores and is read again is little beside it."""
 SAFETY = 2
 """Bytes in flight that are aimed at, by those that bandwidth times latency needs."""
+PLACE_SHARE = 0.6
+"""Of the first-level cache's lines: those that a place is counted to have in flight, at most."""
+ROW_PLACES = 0.5
+"""Of the places that workgroups can be on: those that have one, for what each row computes."""
 UNKNOWN_UNIT_BYTES = 16 << 10
 """What a compute unit has in flight on chips without rates: what the fastest known one needs."""
 
@@ -245,13 +249,24 @@ def _power(value: int) -> int:
     return 1 << (max(value, 1).bit_length() - 1)
 
 
+def wanted_places(rows: int, machine: Machine) -> int:
+    """Places with a workgroup that are enough for the bandwidth: each has no more in flight than
+    its first-level cache has lines, and some are needed for what is computed."""
+    everywhere, rates = places(machine), RATES.get(machine.arch)
+    if rates is None:
+        return everywhere
+    issue = rates.issue
+    lines = PLACE_SHARE * issue.cache_bytes * issue.units_per_group
+    return min(ceil(max(needed_bytes(machine) / lines, ROW_PLACES * rows * everywhere)), everywhere)
+
+
 def parts(size: Sizes, machine: Machine) -> int:
-    """Into how many sums along depth a product is cut, so that there are workgroups for every
-    compute unit: the least divisor of the depth that is enough, else the largest there is."""
+    """Into how many sums along depth a product is cut, so that enough places have a workgroup: the
+    least divisor of the depth that gives them one, else the largest there is."""
     found = share(size, machine)
     if found is None:
         return 1
     groups = size.batch * -(-size.columns // found.group)
-    wanted, most = -(-places(machine) // groups), size.depth // MIN_PART
+    wanted, most = -(-wanted_places(size.rows, machine) // groups), size.depth // MIN_PART
     divisors = [n for n in range(1, most + 1) if size.depth % n == 0] if wanted > 1 else [1]
     return next((n for n in divisors if n >= wanted), max(divisors, default=1))

@@ -20,7 +20,7 @@ from compilers.graph import COMPARE
 from compilers.ir import WAVE_OPS, Expr
 from compilers.math.build import HALVES, MEMORY, bitcast, cast, op, where
 from compilers.math.floating import float_op, next_after, saturate
-from compilers.math.half import high_half, narrow, pair_product, to_odd, widen
+from compilers.math.half import SHORT_NAN, high_half, narrow, pair_product, to_odd, widen
 from compilers.math.integer import bool_op, int_op
 from compilers.math.poly import FAST
 from compilers.math.soft import without_calls
@@ -41,6 +41,8 @@ class Expander:
         self.fused, self.native = "fma" in features, native_half
         self.dot2 = {"avx512bf16", "avx512vl"} <= features
         self._found: dict[Expr, Expr] = {}
+        self._whole: dict[Expr, Expr] = {}
+        """The 16 bits of a bfloat16 that was a small integer -> the same value in float32."""
 
     def __call__(self, root: Expr) -> Expr:
         """The rewritten value; equal objects in give equal objects out."""
@@ -87,6 +89,8 @@ class Expander:
         if expr.op in {"max", "min"} and expr.dtype is dt.float16:
             wide.reverse()  # of equal float16 operands numpy takes the first
         result = self._plain(expr.op, wide)
+        if expr.dtype is dt.bfloat16 and expr.op in SHORT_NAN:
+            return narrow(result, expr.dtype, native=self.native, short_nan=True)
         return self._cast(result, result.dtype, expr.dtype)
 
     def _plain(self, name: str, src: list[Expr]) -> Expr:
@@ -108,13 +112,16 @@ class Expander:
         if source is target:
             return x
         if source in HALVES:
-            return self._cast(widen(x, source, native=self.native), dt.float32, target)
+            wide = self._whole.get(x) or widen(x, source, native=self.native)
+            return self._cast(wide, dt.float32, target)
         if target is dt.bool_:
             return op("ne", x, 0)
         if target in HALVES:
             single = to_odd(x) if source is dt.float64 else cast(x, dt.float32)
             if target is dt.bfloat16 and source.itemsize == 1:
-                return high_half(single)
+                made = high_half(single)
+                self._whole[made] = single
+                return made
             return narrow(single, target, native=self.native)
         if source.kind == "f" and target.kind != "f":
             return saturate(x, target)

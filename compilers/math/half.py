@@ -15,6 +15,11 @@ from compilers.math.build import bitcast, bits, cast, is_nan, mad, op, where
 U32 = dt.uint32
 F16_EXPONENT_BIAS_GAP = 112
 """float32's exponent bias less float16's."""
+SHORT_NAN = frozenset({"add", "sub", "mul", "div", "sqrt"})
+"""Operations on float32 values that were bfloat16 whose NaN results have 16 zeros at the end: each
+is an operand's NaN made quiet, or the default one.
+# src: IEEE 754-2019 6.2.3; default NaN: Intel SDM vol. 1 4.8.3.7 (0xFFC00000), Arm DDI 0487 FPCR.DN
+# and AMD instruction set documents (0x7FC00000)"""
 
 
 def widen(x: Expr, dtype: DType, *, native: bool) -> Expr:
@@ -34,14 +39,19 @@ def widen(x: Expr, dtype: DType, *, native: bool) -> Expr:
     return bitcast(op("or", found, sign), dt.float32)
 
 
-def narrow(x: Expr, dtype: DType, *, native: bool) -> Expr:
-    """The 16 bits of float32 `x` rounded to `dtype`, half to even; NaN stays NaN."""
+def narrow(x: Expr, dtype: DType, *, native: bool, short_nan: bool = False) -> Expr:
+    """The 16 bits of float32 `x` rounded to `dtype`, half to even; NaN stays NaN.
+
+    `short_nan`: a NaN in `x` is quiet and its lower 16 bits are 0, so that rounding to bfloat16
+    leaves it alone; see `SHORT_NAN`.
+    """
     if dtype is dt.float16:
         return bitcast(cast(x, dtype), dt.uint16) if native else _narrow_float16(x)
     word = bits(x)
     top = op("shr", word, 16)
-    rounded = op("add", op("add", word, 0x7FFF), op("and", top, 1))
-    return cast(where(is_nan(x), op("or", top, 0x40), op("shr", rounded, 16)), dt.uint16)
+    rounded = op("shr", op("add", op("add", word, 0x7FFF), op("and", top, 1)), 16)
+    found = rounded if short_nan else where(is_nan(x), op("or", top, 0x40), rounded)
+    return cast(found, dt.uint16)
 
 
 def high_half(x: Expr) -> Expr:

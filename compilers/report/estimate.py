@@ -4,8 +4,9 @@ What the lanes ask for comes at the rate of what their waves have in flight, a l
 asked; where the instructions of the waves take longer than that, at the rate of those; and never
 faster than the first-level caches give it, or have room for what is on its way. What memory moves
 is each parameter once, at most at its bandwidth: what is asked for again is taken to come from a
-cache. The slowest of these is the time, and the share is the time that memory needs of it; a kernel
-begins with one latency. Not in it: launches, and what banks, channels and pages of memory lose.
+cache. The slowest of these is the time, and the share is the time that memory needs of it. A kernel
+begins with one latency of idle memory: what comes after that is behind what is on its way already.
+Not in it: launches and the time between two kernels, and what banks, channels and pages lose.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class Estimate:
         plain = counts.vector - counts.matrix.total()
         each = plain * issue.vector_clocks + matrix + counts.other
         waves = self.waves_resident * rates.units / (issue.simds * self.busy_units)
-        return max(rates.latency_clocks * batches + each, waves * each)
+        latency = rates.loaded_s(self.unit_bytes) * rates.clock_hz
+        return max(latency * batches + each, waves * each)
 
     @property
     def seconds(self) -> float:
@@ -98,7 +100,7 @@ class Estimate:
             self.asked_bytes / turn * self.turn_clocks / rates.clock_hz,
             self.asked_bytes / (units * issue.load_bytes),
             self.moved_bytes / (units * lines),
-            rates.latency_s + self.moved_bytes / rates.bandwidth,
+            rates.idle_s + self.moved_bytes / rates.bandwidth,
         )
 
     @property

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from compilers import dtype as dt
 from compilers import graph
-from tests.compilers.lowering import interpret, leaf, matmul, softmax
+from tests.compilers.lowering import interpret, leaf, matmul, planned, softmax
+from tests.support import check
 
 RNG = np.random.default_rng(7)
 VECTORS = pytest.mark.parametrize("vector_bytes", [4, 16, 64])
@@ -48,6 +49,26 @@ def test_reduce_of_nothing_and_of_negative_zero():
     np.testing.assert_array_equal(interpret(least), np.full(2, -np.inf, np.float32))
     zero = interpret(graph.reduce("add", leaf(np.full(3, -0.0, np.float32)), (0,)))
     np.testing.assert_array_equal(np.signbit(zero), np.array(True))
+
+
+@pytest.mark.parametrize(
+    ("columns", "threads", "blocks"),
+    [(4096, 1, 1), (4096, 2, 2), (5000, 8, 2), (11008, 1, 1), (32000, 1, 2), (32000, 8, 8)],
+)
+def test_a_row_by_a_matrix_reads_whole_rows(columns, threads, blocks):
+    """Blocks of at most 64 KiB of float32 sums, of 2,048 columns at least where they are made for
+    other threads."""
+    x, w = (leaf(np.zeros(shape, np.float32)) for shape in ((1, 64), (64, columns)))
+    (step,) = planned(matmul(x, w), 64, threads).steps
+    check(step.kernel.grid == blocks, f"{step.kernel.grid} blocks")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_blocks_of_columns_join_several_rows(dtype):
+    """Four or eight rows at once, and one more; two blocks, of which the second is narrower."""
+    x, w = RNG.integers(-4, 5, (1, 9)), RNG.integers(-4, 5, (9, 4101))
+    out = interpret(matmul(leaf(x.astype(dtype)), leaf(w.astype(dtype))), 64, threads=2)
+    np.testing.assert_array_equal(out, x @ w)
 
 
 @VECTORS

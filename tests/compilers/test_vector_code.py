@@ -51,33 +51,38 @@ INT8 = (
 )
 
 
-def first(text: str, arch: str) -> Estimate:
-    """The kernel that reads the matrix."""
-    return next(report.estimates(parse_expression(text), rates_of(arch)))
+def kernels(text: str, arch: str) -> list[Estimate]:
+    """The kernel that reads the matrix, and what adds its parts."""
+    return list(report.estimates(parse_expression(text), rates_of(arch)))
+
+
+def whole_share(made: list[Estimate]) -> float:
+    """Of the bandwidth: the time that memory needs for what the first moves, by the time of all."""
+    needed = made[0].moved_bytes / made[0].rates.bandwidth
+    return needed / sum(found.seconds for found in made)
 
 
 @needs_libllvm
 @pytest.mark.parametrize("arch", RATES)
 @pytest.mark.parametrize("text", MODELS)
 def test_what_is_in_flight_is_what_the_bandwidth_needs(text: str, arch: str) -> None:
-    found = first(text, arch)
+    found, *_ = made = kernels(text, arch)
     wide = set(found.counts.issued) == {16} and found.counts.loads >= 7
     check(wide, f"{dict(found.counts.issued)}, {found.counts.loads} in flight")
     check(found.flight >= LEAST, f"{found.unit_bytes:.0f} of {found.rates.needed_bytes:.0f}")
-    check(found.share >= LEAST, f"{found.share:.0%} of the bandwidth")
-    check(found.kernel.grid >= found.rates.groups, f"{found.kernel.grid} workgroups")
+    check(whole_share(made) >= LEAST, f"{whole_share(made):.0%} of the bandwidth")
+    check(2 * found.kernel.grid >= found.rates.groups, f"{found.kernel.grid} workgroups")
 
 
 @needs_libllvm
 @pytest.mark.parametrize("arch", RATES)
 @pytest.mark.parametrize("text", INT8)
 def test_weights_of_int8_are_loaded_16_at_a_time(text: str, arch: str) -> None:
-    """The share on gfx942 is less: 16 MiB take 3.2 us there, and a latency 0.9 us; and rounding
-    to bfloat16 takes eleven instructions for each weight."""
-    found = first(text, arch)
+    found, *_ = made = kernels(text, arch)
     check(set(found.counts.issued) == {16}, f"{dict(found.counts.issued)}")
+    check(found.counts.loads >= 7, f"{found.counts.loads} in flight")
     check(found.flight >= LEAST, f"{found.unit_bytes:.0f} of {found.rates.needed_bytes:.0f}")
-    check(found.share >= (LEAST if arch != "gfx942" else 0.65), f"{found.share:.0%}")
+    check(whole_share(made) >= LEAST, f"{whole_share(made):.0%} of the bandwidth")
 
 
 @pytest.mark.parametrize("arch", RATES)
@@ -174,20 +179,24 @@ def test_shares_cover_what_they_are_of(arch: str) -> None:
     ("text", "arch", "wanted"),
     [
         ("f16[1,4096] @ f16[4096,4096]", "gfx1100", 1),
-        ("f16[1,4096] @ f16[4096,4096]", "gfx942", 8),
+        ("f16[1,4096] @ f16[4096,4096]", "gfx942", 4),
+        ("f16[4,4096] @ f16[4096,4096]", "gfx942", 8),
+        ("f16[1,4096] @ f16[4096,32000]", "gfx942", 1),
         ("f16[1,4096] @ f16[4096,4096].T", "gfx942", 1),
         ("f16[1,32000] @ f16[32000,64]", "gfx942", 250),
         ("f16[1,4093] @ f16[4093,64]", "gfx942", 1),
-        ("f16[1,4096] @ (i8[4096,4096] * f16[4096])", "gfx1100", 2),
+        ("f16[1,4096] @ (i8[4096,4096] * f16[4096])", "gfx1100", 1),
+        ("f16[2,4096] @ (i8[4096,4096] * f16[4096])", "gfx1100", 2),
         ("f16[9,4096] @ f16[4096,4096]", "gfx1100", None),
         ("f16[1,4096] + f16[1,4096]", "gfx1100", None),
     ],
 )
-def test_parts_are_what_gives_every_compute_unit_a_workgroup(
+def test_parts_are_what_gives_enough_compute_units_a_workgroup(
     text: str, arch: str, wanted: int | None
 ) -> None:
-    """64 columns (128 bytes of f16) a workgroup, 48 or 304 places; divisors of the depth; 4093 is
-    prime."""
+    """64 columns (128 bytes of f16) a workgroup; divisors of the depth; 4093 is prime. gfx942 needs
+    4.77 MB in flight, which are 60 % of 243 caches of 32 KiB; gfx1100 half of its 48 places for
+    one row, all of them for two."""
     rates = rates_of(arch)
     node = parse_expression(text)
     node = node.src[0] if node.op == "cast" else node

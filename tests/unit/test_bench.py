@@ -14,6 +14,7 @@ from tests.support import check
 
 STABLE_NAMES = {
     *(f"matmul_{dtype}_{side}" for dtype in ("f32", "bf16") for side in (512, 1024, 2048)),
+    *("gemv_f32_4096", "gemv_f32_4096_t"),
     *("add_256MiB", "sum_256MiB", "softmax_4096", "layernorm_4096"),
     *("copy_h2d", "copy_d2h", "copy_d2d", "launch", "launch_wait"),
     *("replay_1", "replay_10", "replay_100", "eager_tiny"),

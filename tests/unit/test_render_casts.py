@@ -165,3 +165,19 @@ def test_bitcast() -> None:
     for results in by_all(lambda renderer: apply_all(calls, renderer)).values():
         for call, got in zip(calls, results, strict=True):
             np.testing.assert_array_equal(got.view(np.uint8), call.arrays[0].view(np.uint8))
+
+
+def test_every_bfloat16_in_arithmetic() -> None:
+    """All 65,536 patterns, every NaN among them, beside others: NaN stays NaN, the rest is rounded
+    from float32 once. What rounds an operation's result looks for no NaN."""
+    a = np.arange(1 << 16, dtype=np.uint16)
+    b = np.random.default_rng(5).permutation(a)
+    calls = [Call(name, dt.bfloat16, [a, b], [dt.bfloat16] * 2) for name in ("add", "sub", "mul")]
+    calls += [
+        Call("div", dt.bfloat16, [a, b], [dt.bfloat16] * 2),
+        Call("sqrt", dt.bfloat16, [a], [dt.bfloat16]),
+    ]
+    x, y = opened(a, dt.bfloat16), opened(b, dt.bfloat16)
+    with np.errstate(all="ignore"):
+        wanted = [x + y, x - y, x * y, x / y, np.sqrt(x)]
+    check_calls(calls, [to_bfloat16(found) for found in wanted])
