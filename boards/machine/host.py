@@ -166,10 +166,21 @@ def writable(va: int, nbytes: int) -> bool:
 
 
 def user_bytes(va: int, nbytes: int) -> memoryview:
-    """What copy_from_user and copy_to_user reach. Raises: OSError EFAULT."""
+    """What copy_from_user reaches: to be read. Raises: OSError EFAULT."""
     if not readable(va, nbytes):
         raise OSError(errno.EFAULT, f"no memory of this process at {va:#x}+{nbytes:#x}")
-    return view(va, nbytes)
+    return view(va, nbytes).toreadonly()
+
+
+def copy_to_user(va: int, data: bytes) -> None:
+    """Store in memory of the process, as a kernel does. Raises: OSError EFAULT."""
+    file = memory_file("copy", len(data))
+    try:
+        os.pwrite(file, data, 0)
+        if os.preadv(file, [view(va, len(data))], 0) < len(data):
+            raise OSError(errno.EFAULT, f"the process cannot write to {va:#x}+{len(data):#x}")
+    finally:
+        os.close(file)
 
 
 def symbol(name: str) -> int:

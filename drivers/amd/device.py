@@ -57,9 +57,10 @@ class AmdDevice(HostCopies):
     ) -> None:
         self.node, self.compilers = iface.node, compilers
         node, chip = iface.node, iface.chip
-        target = Target(
-            CHIPS[chip.name], chip.family.architected_scratch, chip.privileged, node.num_xcc
-        )
+        # src: Linux 3c8bdb51be0e "Add PM4 target XCC": one XCC alone processes a PM4 queue, so its
+        # src: kernels share one L2; an AQL queue is processed by all
+        xccs = node.num_xcc if apertures is not None else 1
+        target = Target(CHIPS[chip.name], chip.family.architected_scratch, chip.privileged, xccs)
         super().__init__(name, iface, target, apertures, node.memory_bytes, hang_s)
         self.limits = _limits(chip, node)
         self._scratch = ScratchMemory(iface)

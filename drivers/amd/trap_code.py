@@ -9,7 +9,7 @@ destroyed.
 
 # src: Linux amdkfd/cwsr_trap_handler_gfx9.asm, gfx10.asm, gfx12.asm L_FETCH_2ND_TRAP; ROCR
 # src: trap_handler.s, trap_handler_gfx12.s: registers at entry, halt, return, parked pc
-# src: words: LLVM 19 MC, for gfx942, gfx1030, gfx1100, gfx1201
+# src: words: LLVM 19 MC, for gfx90a, gfx942, gfx1030, gfx1100, gfx1201
 """
 
 from __future__ import annotations
@@ -212,6 +212,7 @@ _OLD: Final = {"memory_bit": 8, "illegal_bit": 11, "xnack_bit": 28}
 _MFMA: Final = Handler(_GFX9, **_OLD, trap_id=(16, 8), pad=_S_NOP)
 _WMMA: Final = Handler(_GFX11, **_OLD, trap_id=(16, 8), pad=_S_CODE_END)
 HANDLERS: Final[Mapping[str, Handler]] = {
+    "CDNA2": _MFMA,  # one file for all of gfx9; sc0 and sc1 are glc and scc there
     "CDNA3": _MFMA,
     "CDNA4": _MFMA,
     "RDNA2": Handler(_GFX10, **_OLD, trap_id=(16, 8), pad=_S_CODE_END),

@@ -41,6 +41,8 @@ class Parked:
     """Whether it waits for a signal, or is behind work that does: its caller does not wait."""
     left: bool = False
     """Whether the engine is through with it."""
+    fault: DeviceError | None = None
+    """Why it was not done."""
 
     @property
     def held(self) -> bool:
@@ -140,7 +142,11 @@ class CpuRing:
             with self.lock:
                 parked.drop()
             raise
-        self._raise_fault()
+        if parked.fault is not None:
+            with self.lock:
+                if self.fault is parked.fault:
+                    self.fault = None
+            raise parked.fault
         if parked.left and parked.at < len(parked.words):
             raise UseAfterFree(f"{self.name} was closed at work", hint="open the device again")
 
@@ -166,25 +172,52 @@ class CpuRing:
             self._engine = engine
 
     def _serve(self) -> None:
-        """The engine thread: parked lists one after the other, until the ring closes."""
+        """The engine thread: parked lists one after the other, until the ring closes.
+
+        It outlives whatever a list raises: nobody else would do what is parked later.
+        """
         for parked in iter(self._next, None):
+            failed: BaseException | None = None
             try:
                 self._finish(parked)
-            except DeviceError as error:
-                self.fault = error
+            except BaseException as error:
+                failed = error
             with self.lock:
-                if self.pending and self.pending[0] is parked:
-                    self.pending.popleft()
-                    parked.memory.free()
-                parked.left = True
-                if self.fault is not None:
-                    self._forget()
-                self._changed.notify_all()
+                self._retire(parked, failed)
+
+    def _retire(self, parked: Parked, failed: BaseException | None) -> None:
+        """With `lock` held: the first list is done, or failed and with it all that is behind it."""
+        try:
+            if self.pending and self.pending[0] is parked:
+                self.pending.popleft()
+                parked.memory.free()
+        except BaseException as error:
+            failed = failed or error
+        parked.left = True
+        if failed is not None:
+            self.fault = parked.fault = self._reported(failed)
+            self._forget()
+        self._changed.notify_all()
+
+    def _reported(self, failed: BaseException) -> DeviceError:
+        """As callers see it."""
+        if isinstance(failed, DeviceError):
+            return failed
+        fault = DeviceFault(f"{self.name}: its thread met {failed!r}", kind="engine",
+                            queue=self.name, hint="Submit again what was queued")  # fmt: skip
+        fault.__cause__ = failed
+        return fault
 
     def _forget(self) -> None:
-        """With `lock` held: drop everything that waits."""
+        """With `lock` held: drop everything that waits, because of `fault` where there is one."""
         for parked in self.pending:
             parked.left = True
+            if self.fault is not None:
+                parked.fault = DeviceFault(
+                    f"{self.name}: dropped, since work in front of it failed: {self.fault.message}",
+                    kind="dropped", queue=self.name, hint="Submit it again",
+                )  # fmt: skip
+                parked.fault.__cause__ = self.fault
         self.pending.clear()
 
     def _next(self) -> Parked | None:

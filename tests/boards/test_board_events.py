@@ -71,6 +71,27 @@ def test_an_older_age_is_news() -> None:
     check(wait(2) == (TIMEOUT, 2) and wait(0) == (TIMEOUT, 0), "0 asks for no age")
 
 
+def test_results_need_memory_that_the_process_may_write() -> None:
+    """src: copy_signaled_event_data(), kfd_ioctl_get_process_apertures_new(): copy_to_user()"""
+    driver = Driver()
+    event = Waiting(driver).create(0)
+    region = driver.world.mmap(-1, PAGE)
+    data = words(region).view(np.uint64)
+    data[5], data[6 + 5] = event, event
+    data[0] = 1  # its age
+    driver.world.protect(region, write=False, execute=False)
+    driver.call("set_event", event)
+    fails(errno.EFAULT, driver.call, "wait_events", region.cpu_va, 1, 0, 0, 0)
+    driver.call("set_event", event)
+    without_age = region.cpu_va + 48
+    result = driver.call("wait_events", without_age, 1, 0, 0, 0)
+    check(result[4] == COMPLETE, "nothing is stored, so nothing fails")
+    fails(errno.EFAULT, driver.call, "get_process_apertures_new", region.cpu_va, 1)
+    driver.world.protect(region, write=True, execute=False)
+    driver.call("get_process_apertures_new", region.cpu_va, 1)
+    check(int(data[0]) != 1, "the apertures are there")
+
+
 def test_event_calls_are_checked() -> None:
     driver = Driver()
     events = Waiting(driver)

@@ -53,6 +53,29 @@ def test_sysfs_tells_of_every_chip(name) -> None:
     check(int(world.read(f"{TOPOLOGY}/1/gpu_id")) == world.gpus[0].gpu_id)
 
 
+@pytest.mark.parametrize("name", ["gfx1030", "gfx1100", "gfx1151", "gfx1201", "gfx90a", "gfx942"])
+def test_register_segments_are_the_chip_s(name: str) -> None:
+    """GB_ADDR_CONFIG is at 0x263E of every chip: the kernel has it in its READ_MMR_REG list.
+
+    # src: gc_9_4_3_offset.h regGB_ADDR_CONFIG 0x63e, gc_{10_3,11,12}_0_offset.h 0x13de: segment 0
+    """
+    world = open_board(name, vram_bytes=1 << 24, engines=FakeEngines)
+    die = "/sys/class/drm/renderD128/device/ip_discovery/die/0"
+
+    def segments(hw_id: int, instance: int = 0) -> tuple[int, ...]:
+        folder = f"{die}/{hw_id}/{instance}"
+        found = tuple(int(word, 16) for word in world.read(f"{folder}/base_addr").split())
+        check(len(found) == int(world.read(f"{folder}/num_base_addresses")))
+        return found
+
+    chip = world.gpus[0].chip
+    offset = 0x63E if chip.family == "gfx9" else 0x13DE
+    check(segments(11)[0] + offset == 0x263E, f"{segments(11)}")
+    dies = {segments(11, xcc) for xcc in range(chip.xccs)}
+    check(len(dies) == chip.xccs, "every XCC has its own")
+    check(len({segments(hw_id) for hw_id in (11, 34, 40, 41, 108, 255)}) == 6, "every block, too")
+
+
 # src: amdkfd/kfd_topology.h HSA_CAP_*, kfd_topology.c kfd_topology_set_capabilities() and
 # kfd_topology_set_dbg_firmware_support() of Linux 6.12: 4 watch points, doorbells of type 2.0 for
 # every GC since 9.0.1, single memory operations on 9.4.2 up to 9.5, single ALU operations on 12.

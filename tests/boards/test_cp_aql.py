@@ -18,6 +18,7 @@ from tests.boards.engine_harness import (
     chip,
 )
 from tests.boards.engine_kernels import ARGUMENTS, CODE, SCRATCH, Work, ids
+from tests.boards.test_cp_pm4 import ATOMIC_ADD_64
 from tests.support import check
 
 # src: hsa.h: type [7:0], barrier 8, acquire scope [10:9], release scope [12:11]; 2 is the system.
@@ -211,6 +212,18 @@ def test_pm4_buffer() -> None:
     r.engines.pump()
     check(r.word(0x40) == 0x55 and r.value(SIGNAL) == 0 and r.value(OTHER) == 0)
     check(r.read_pointer() == 2 and not r.host.faults)
+
+
+def test_every_die_runs_a_buffer_and_a_dispatch_takes_all_of_them() -> None:
+    r = AqlRig(which=chip("gfx942", "gfx9", (4, 4, 2), xccs=8))
+    pred_first_9 = [0xC0002300, 0x01000009]
+    r.poke(DATA + 0x400, np.array([*pred_first_9, *2 * ATOMIC_ADD_64], "<u4").tobytes())
+    r.send(buffer(DATA + 0x400, 20))
+    check(r.word(0x40) == 9 * 5, "one die, then all eight")
+    dispatch_on_one = [0xC0002300, 0x01000005, 0xC0031500, 1, 1, 1, 0x5]
+    r.poke(DATA + 0x400, np.array(dispatch_on_one, "<u4").tobytes())
+    r.send(buffer(DATA + 0x400, len(dispatch_on_one)))
+    check(r.fault().kind == "unsupported", "PRED_EXEC around a dispatch")
 
 
 def test_an_invalid_packet_stops_the_reader_until_it_is_valid() -> None:

@@ -239,9 +239,9 @@ def test_atomic_and_its_result() -> None:
 def test_pred_exec_masks_dies_and_only_in_buffers() -> None:
     r = gfx942()
     atomic = ATOMIC_ADD_64
-    r.put_words(0x400, [0xC0002300, 0x01000009, *atomic, *atomic])
-    r.submit([*BUFFER_6[:3], 0x00800000 | 20])
-    check(r.word(0x40) == 9 * 5, "one die, then all eight")
+    r.put_words(0x400, [0xC0002300, 0x01000009, *atomic, 0xC0002300, 0xFE000009, *atomic, *atomic])
+    r.submit([*BUFFER_6[:3], 0x00800000 | 31])
+    check(r.word(0x40) == 2 * 5, "by the first die, by the others, which have no part, by all")
     r.submit(PRED_XCC0_5 + WRITE_32)
     check(r.fault().kind == "order", "not in a ring")
 

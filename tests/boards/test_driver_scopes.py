@@ -8,6 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from boards.amd.cp import engines
+from boards.amd.cp import state as cp_state
 from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options, open_board
 from drivers.amd import aql_ring, graphs
@@ -131,6 +133,22 @@ def test_dependent_kernels_need_both_scopes_between_xccs(acquire, release, found
         for _ in range(3):
             device.launch(program, [z, y, z, N], GROUPS)
         np.testing.assert_array_equal(get(device, z), A + 4 * B)
+    check(kinds(board) == found, str(board.findings))
+
+
+@pytest.mark.parametrize(("everyone", "found"), [(False, set()), (True, {"stale read"})])
+def test_kernels_of_a_pm4_queue_share_the_l2_of_one_xcc(everyone, found, monkeypatch) -> None:
+    """If all XCCs processed it, its kernels would need what the scopes of AQL packets do."""
+    for module in (engines, cp_state) if everyone else ():
+        monkeypatch.setattr(module, "xccs_of", lambda spec, chip: tuple(range(chip.xccs)))
+    board = open_board("gfx942")
+    with open_on(ForeignWorld(board), "PM4") as device:
+        result = chain(device)
+        ring = device.compute
+        words = words_of(bytes(ring.bytes)[: ring.put * 4])
+        names = {one.name for one in decode(decoder("pm4", "gfx942"), words)}
+        check("DISPATCH_DIRECT" in names and "PRED_EXEC" not in names, str(names))
+    np.testing.assert_array_equal(result, A + 4 * B)
     check(kinds(board) == found, str(board.findings))
 
 

@@ -22,7 +22,7 @@ def findings(*words: int, chip: str = "gfx942") -> list[str]:
     memory.place(_CODE_VA, np.array([*words, _END, *[0xBF800000] * 4], np.uint32))
     dispatch = Dispatch(
         _CODE_VA, (1, 1, 1), (64, 1, 1), user_sgprs=(0, 0), lanes=64, rsrc1=0xF0 << 12 | 0x87,
-        rsrc2=2 << 1,
+        rsrc2=2 << 1, rsrc3=1,
     )  # fmt: skip
     report = execute(dispatch, memory, Strict(), FAMILIES[chip])
     return [finding.what for finding in report.findings]
@@ -51,6 +51,41 @@ def test_gfx90a_moves_pairs_with_a_packed_instruction() -> None:
     check(found(16, 16, 0b01) == ["s17"], "halves swapped are no move")
     check(found(16, 18, 0b10) == ["s19"], "nor are two pairs")
     check(found(16, 18, 0b00) == ["s18"], "only what is taken counts")
+
+
+_PACKED_ADD, _CROSSED_ADD = (0xD3B24002, 0x18020902), (0xD3B25002, 0x08020902)
+"""v_pk_add_f32 v[2:3], v[2:3], v[4:5]; the same with op_sel:[0,1] op_sel_hi:[1,0]"""
+_USE_V2, _USE_V3 = 0x020C0502, 0x020C0703
+"""v_add_f32 v6, v2, v2; v_add_f32 v6, v3, v3"""
+_LANE_0, _ALL_LANES = 0xBEFE0181, 0xBEFE01C1
+"""s_mov_b64 exec, 1 and -1. src of all: llvm-mc 14, gfx90a"""
+
+
+def one(*registers: int) -> list[int]:
+    """v_mov_b32 vN, 1.0 of each."""
+    return [0x7E0002F2 | register << 17 for register in registers]
+
+
+def test_half_of_a_packed_result_is_as_undefined_as_what_it_was_made_of() -> None:
+    """LLVM adds two numbers with one v_pk_add_f32 where the other halves mean nothing."""
+    add, lower = _PACKED_ADD, one(2, 4, 5)
+    check(not findings(*lower, *add, _USE_V2), "v3 was never written, and is not used")
+    check(findings(*lower, *add, _USE_V3) == ["v3"], "now it is")
+    check(findings(*lower, *add, *add, _USE_V3) == ["v3"], "also when it was added twice")
+    check(not findings(*lower, *add, *one(3), _USE_V3), "something else was written")
+    check(not findings(*one(2, 3, 4, 5), *add, _USE_V2, _USE_V3), "all is defined")
+    check(findings(*one(3, 4), *add) == ["v2"], "neither half means anything")
+    crossed = findings(*one(2, 5), *_CROSSED_ADD, _USE_V2, _USE_V3)
+    check(crossed == ["v3"], f"v2 + v5 below, v3 + v4 above: {crossed}")
+
+
+def test_a_packed_result_loses_what_it_was_made_of() -> None:
+    """v2 and v3 are whole, and v5 is not: v3 is undefined behind the add, in the lanes that did."""
+    whole = one(2, 3, 4)
+    check(findings(*whole, *_PACKED_ADD, _USE_V3) == ["v3"], "made of v5")
+    check(not findings(*whole, _LANE_0, *_PACKED_ADD, _USE_V2), "v2 is")
+    lanes = findings(*whole, _LANE_0, *one(5), _ALL_LANES, *_PACKED_ADD, _LANE_0, _USE_V3)
+    check(not lanes, f"lane 0 had v5: {lanes}")
 
 
 _OR_S16 = 0x87901010

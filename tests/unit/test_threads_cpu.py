@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drivers.base.errors import BadArgument
+from drivers.base.errors import BadArgument, DeviceFault
+from drivers.cpu import CpuDevice
 from tests.cpu_harness import int64s, kernel, open_device, read
 from tests.support import check
 
@@ -85,6 +86,76 @@ def test_many_threads_submit_to_one_device() -> None:
         for out in outs:
             np.testing.assert_array_equal(read(out), np.full(8, 100))
         np.testing.assert_array_equal(read(graph_out), np.full(8, 400))
+
+
+def engine_fails(device: CpuDevice, entered: threading.Event, go_on: threading.Event) -> None:
+    """From now on the thread of the compute ring raises what no driver raises on purpose."""
+    ring = device._compute
+    run = ring.run
+
+    def broken(state_va: int, words_va: int, count: int) -> int:
+        if threading.current_thread().name.startswith("unbound"):
+            entered.set()
+            go_on.wait(60)
+            raise ArithmeticError("of no driver")
+        return run(state_va, words_va, count)
+
+    ring.run = broken
+
+
+def test_an_engine_thread_outlives_an_error_of_any_kind() -> None:
+    with open_device() as device:
+        slow, out = device.load(kernel("slow")), int64s(device, np.zeros(8))
+        gate = device.new_signal()
+        ring = device._compute
+        run = ring.run
+        device.compute_queue().wait(gate, 1).exec(slow, (out, 50), (8, 1, 1)).submit()
+        go_on = threading.Event()
+        engine_fails(device, threading.Event(), go_on)
+        go_on.set()
+        gate.set(1)
+        with pytest.raises(DeviceFault, match="of no driver") as caught:
+            device.synchronize()
+        np.testing.assert_equal(
+            (caught.value.kind, type(caught.value.__cause__)), ("engine", ArithmeticError)
+        )
+        ring.run = run
+        done = device.new_signal()
+        device.compute_queue().wait(gate, 1).exec(slow, (out, 50), (8, 1, 1)).submit()
+        device.compute_queue().wait(gate, 2).signal(done, 1).submit()
+        gate.set(2)
+        done.wait(1, 60)
+        np.testing.assert_array_equal(read(out), np.full(8, 1))
+
+
+def test_every_caller_is_told_of_his_own_work() -> None:
+    """One thread's kernel fails in the engine; another one's behind it is dropped."""
+    with open_device() as device:
+        slow, out = device.load(kernel("slow", long=1)), int64s(device, np.zeros(8))
+        entered, go_on = threading.Event(), threading.Event()
+        engine_fails(device, entered, go_on)
+        met: dict[str, DeviceFault] = {}
+
+        def work(name: str) -> None:
+            try:
+                device.launch(slow, (out, 50), 8)
+            except DeviceFault as fault:
+                met[name] = fault
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in ("first", "second")]
+        threads[0].start()
+        check(entered.wait(60), "the engine is at the first kernel")
+        threads[1].start()
+        ring, until_s = device._compute, time.monotonic() + 60
+        while len(ring.pending) < 2 and time.monotonic() < until_s:
+            time.sleep(0.001)
+        go_on.set()
+        for thread in threads:
+            thread.join(60)
+        kinds = {name: fault.kind for name, fault in met.items()}
+        np.testing.assert_equal(kinds, {"first": "engine", "second": "dropped"})
+        check(met["second"].__cause__ is met["first"], "what it was dropped for")
+        device.synchronize()  # both were told
 
 
 def test_a_child_after_fork_computes_and_exits() -> None:

@@ -6,12 +6,21 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from boards.amd.cp.engine_types import Host, PacketFault, QueueSpec, Scope, Space
+from boards.amd.cp.engine_types import Chip, Host, PacketFault, QueueSpec, Scope, Space
 from boards.amd.wave.types import Strict
 from boards.machine.arrays import Addresses, Words
 
 LOW32 = 0xFFFFFFFF
 LOW64 = (1 << 64) - 1
+
+
+def xccs_of(spec: QueueSpec, chip: Chip) -> tuple[int, ...]:
+    """The dies that process a queue: all of them for AQL packets, the first one for PM4.
+
+    # src: Linux 3c8bdb51be0e "drm/amdkfd: Add PM4 target XCC": "unlike AQL queues, the PM4 queue
+    # src: will be only processed in one XCC", which CREATE_QUEUE names; kfd_queue.py refuses others
+    """
+    return tuple(range(chip.xccs)) if spec.kind == "aql" else (0,)
 
 
 class Progress(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from boards.amd.cp.aql import AqlQueue
-from boards.amd.cp.context import Context, Hung, Progress, WaveMemory
+from boards.amd.cp.context import Context, Hung, Progress, WaveMemory, xccs_of
 from boards.amd.cp.engine_types import Host, PacketFault, QueueSpec, Space
 from boards.amd.cp.pm4 import Pm4Queue
 from boards.amd.sdma.engine import SdmaQueue
@@ -75,7 +75,7 @@ class Engines:
         if spec.kind not in _KINDS:
             raise ValueError(f"no kind of queue is named {spec.kind}; use {', '.join(_KINDS)}")
         own = f"SDMA{spec.engine}" if spec.kind == "sdma" else "CP"
-        several = spec.kind == "aql" and self.host.chip.xccs > 1
+        several = len(xccs_of(spec, self.host.chip)) > 1
         waves = WaveMemory(space, spec.queue_id, self._waves, several_l2=several)
         self._waves[spec.queue_id] = waves
         context = Context(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from boards.amd.cp.context import Context, dwords
+from boards.amd.cp.context import Context, dwords, xccs_of
 from boards.amd.cp.registers import (
     HDP_FLUSH_DONE,
     HDP_FLUSH_REQ,
@@ -67,7 +67,7 @@ class State:
     chained: int = 0
 
     def __post_init__(self) -> None:
-        self.everyone = tuple(range(self.context.host.chip.xccs))
+        self.everyone = xccs_of(self.context.spec, self.context.host.chip)
         self.sh = [{} for _ in self.everyone]
 
     def set_sh(self, offset: int, values: tuple[int, ...]) -> None:

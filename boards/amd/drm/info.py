@@ -25,14 +25,6 @@ _GB_ADDR_CONFIG = 0x263E
 """In dwords: GC's first segment, 0x1260 (gfx9: 0x2000), and 0x13DE (gfx9: 0x63E)."""
 
 
-def copy_out(va: int, data: bytes) -> None:
-    """copy_to_user(). Raises: OSError EFAULT."""
-    memory = host.user_bytes(va, len(data))
-    if not host.writable(va, len(data)):
-        raise OSError(errno.EFAULT, f"the process cannot write to {va:#x}+{len(data):#x}")
-    memory[:] = data
-
-
 class Info:
     """The queries of one GPU."""
 
@@ -60,7 +52,7 @@ class Info:
             raise OSError(errno.EINVAL, f"AMDGPU_INFO {args.query:#x} is not on a board")
         data = query(args)[: args.return_size]
         if data:
-            copy_out(args.return_pointer, data)
+            host.copy_to_user(args.return_pointer, data)
 
     def _visible_bytes(self) -> int:
         options = self._hardware.options

@@ -10,8 +10,9 @@ import errno
 from types import SimpleNamespace
 
 from boards.amd.drm import types as d
-from boards.amd.drm.info import Info, copy_out
+from boards.amd.drm.info import Info
 from boards.amd.hardware import Gpu, Hardware
+from boards.machine import host
 
 _NR_MASK, _TYPE_SHIFT, _SIZE_SHIFT, _SIZE_MASK, _DIR_SHIFT = 0xFF, 8, 16, 0x3FFF, 30
 _WRITE, _READ = 1, 2
@@ -79,7 +80,7 @@ def _version(args: SimpleNamespace) -> None:
         room, pointer = getattr(args, f"{field}_len"), getattr(args, field)
         setattr(args, f"{field}_len", len(text))
         if room and pointer:
-            copy_out(pointer, text[:room])
+            host.copy_to_user(pointer, text[:room])
 
 
 def _cap(args: SimpleNamespace) -> None:

@@ -174,7 +174,7 @@ class Events:
                 if waiter in waiter.event.waiters:
                     waiter.event.waiters.remove(waiter)
         if done:
-            _copy_data(waiters, memory)
+            _copy_data(waiters, args.events_ptr)
         args.wait_result = k.WAIT_COMPLETE if done else k.WAIT_TIMEOUT
 
     def _waiter(self, data: memoryview) -> Waiter:
@@ -225,13 +225,13 @@ def _ticks(timeout_ms: int) -> int:
     return -(-min(timeout_ms, _LONGEST_MS) // _TICK_MS) + 1
 
 
-def _copy_data(waiters: list[Waiter], memory: memoryview) -> None:
-    """src: copy_signaled_event_data()"""
+def _copy_data(waiters: list[Waiter], va: int) -> None:
+    """Raises: OSError EFAULT. src: copy_signaled_event_data()"""
     for number, waiter in enumerate(waiters):
         if not waiter.activated:
             continue
         data = waiter.event.data
         if waiter.wants_age:
             data = struct.pack("<Q", waiter.event.age)
-        start = number * k.EVENT_DATA_BYTES
-        memory[start : start + len(data)] = data
+        if data:
+            host.copy_to_user(va + number * k.EVENT_DATA_BYTES, data)

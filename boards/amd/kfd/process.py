@@ -240,7 +240,7 @@ class Process:
                 gpuvm_limit=_GPUVM_LIMIT, gpu_id=device.gpu.gpu_id,
             )  # fmt: skip
         args.num_of_nodes = len(data) // k.APERTURES.size
-        host.user_bytes(args.kfd_process_device_apertures_ptr, len(data))[:] = data
+        host.copy_to_user(args.kfd_process_device_apertures_ptr, data)
 
     def set_scratch_backing_va(self, args: SimpleNamespace) -> None:
         """SET_SCRATCH_BACKING_VA. Raises: OSError EINVAL, ENODEV."""

@@ -17,6 +17,7 @@ from boards.amd.kfd import types as k
 from boards.amd.kfd.device import DOORBELL_BYTES, Device, Mapping
 
 _MAX_PERCENT, _MAX_PRIORITY, _MIN_RING_BYTES = 100, 15, 0x400
+_TARGET_XCC_SHIFT = 8
 _MAX_QUEUES, _MAX_QUEUES_GFX942 = 127, 255
 _MAX_PER_PROCESS = 1024
 _MAX_ROUNDS = 1 << 20
@@ -226,6 +227,8 @@ def _check_share(args: SimpleNamespace) -> None:
     """What CREATE_QUEUE and UPDATE_QUEUE check alike. Raises: OSError EINVAL, EFAULT."""
     if args.queue_percentage & 0xFF > _MAX_PERCENT:
         raise OSError(errno.EINVAL, "queue percentage above 100")
+    if args.queue_percentage >> _TARGET_XCC_SHIFT & 0xFF:
+        raise OSError(errno.EINVAL, "on a board the first XCC alone processes PM4 queues")
     if args.queue_priority > _MAX_PRIORITY:
         raise OSError(errno.EINVAL, "queue priority above 15")
     if args.ring_base_address >= _USER_END:

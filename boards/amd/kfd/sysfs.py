@@ -10,6 +10,7 @@ from boards.amd.chip import FIRST_MINOR
 from boards.amd.chip_data import HW_IDS, L2_KIB, MEMORY_BITS, MEMORY_MHZ, RLC_VERSION
 from boards.amd.cp.engine_types import Chip
 from boards.amd.drm.types import DRM_MAJOR
+from boards.amd.pci.ip_blocks import bases_dw
 
 Files = dict[str, bytes]
 
@@ -158,10 +159,12 @@ def _discovery(chip: Chip, index: int) -> Files:
         for instance in range({"GC": chip.xccs, "SDMA0": engines}.get(name, 1)):
             folder = f"{device}/ip_discovery/die/0/{HW_IDS[name]}/{instance}"
             numbers = dict(zip(("major", "minor", "revision"), version, strict=True))
-            numbers |= {"hw_id": HW_IDS[name], "num_instance": instance, "num_base_addresses": 2}
+            bases = bases_dw(chip, name, instance)
+            numbers |= {"hw_id": HW_IDS[name], "num_instance": instance}
+            numbers |= {"num_base_addresses": len(bases)}
             files |= {f"{folder}/{key}": b"%d\n" % value for key, value in numbers.items()}
             files[f"{folder}/harvest"] = b"0x0\n"
-            files[f"{folder}/base_addr"] = b"0x00001260\n0x0000A000\n"
+            files[f"{folder}/base_addr"] = b"".join(b"0x%08X\n" % base for base in bases)
     return files
 
 

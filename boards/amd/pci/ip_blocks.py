@@ -127,8 +127,14 @@ def _gfx942(chip: Chip, blocks: list[IpBlock]) -> list[IpBlock]:
 def ip_blocks(chip: Chip) -> list[IpBlock]:
     """All blocks of a chip, as its discovery binary lists them."""
     versions = dict(chip.ip) | {"HDP": _hdp(chip), "OSSSYS": _hdp(chip)}
-    versions |= _OTHER_VERSIONS[chip.family]
+    versions |= _OTHER_VERSIONS.get(chip.family, {})  # of gfx10 KFD alone shows a table
     if chip.family != "gfx9":
         versions["SDMA1"] = chip.sdma
     blocks = [_one(chip, name, version) for name, version in versions.items()]
     return _gfx942(chip, blocks) if chip.family == "gfx9" else blocks
+
+
+def bases_dw(chip: Chip, name: str, instance: int) -> tuple[int, ...]:
+    """Where the segments of a block lie. RDNA's two SDMA engines have the graphics core's."""
+    found = {(block.name, block.instance): block.bases_dw for block in ip_blocks(chip)}
+    return found.get((name, instance)) or found[name, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 
 from boards.amd.isa.decode import Dpp, Instruction
@@ -58,7 +60,9 @@ class Observer:
                     if not self._follows(w, t, kind, register):
                         self._check_arrival(w, inst, kind, register)
         if self.strict.uninitialised:
-            for register in t.vector_reads:
+            if t.halves:
+                self._check_halves(w, inst, t)
+            for register in () if t.halves else t.vector_reads:
                 if not self._whole[register] and not t.any_lane:
                     self._check_vector(w, inst, register)
             if inst.dpp is not None and inst.dpp.fetch_inactive:
@@ -84,7 +88,9 @@ class Observer:
     def after(self, w: Waves, t: Touch, mask: Array | None) -> None:
         """Record what an instruction wrote and what is still on its way."""
         if self.strict.uninitialised:
-            for register in t.vector_writes:
+            if t.halves:
+                self._define_halves(w, t, mask)
+            for register in () if t.halves else t.vector_writes:
                 if self._whole[register]:
                     continue
                 if t.any_lane or (mask is None and w.n == w.count):
@@ -122,6 +128,33 @@ class Observer:
     def far_scalar_write(self, w: Waves, registers: Array) -> None:
         """Scalar registers that each selected wave (n,) wrote through M0."""
         self._scalar_defined[registers, w.waves] = True
+
+    def _known(self, w: Waves, registers: Set[int]) -> Array:
+        """Where all of these vector registers are defined, of the selected waves (n, lanes)."""
+        known = np.ones((w.n, w.lanes), np.bool_)
+        for register in registers:
+            if not self._whole[register]:
+                known &= self._defined[register][w.sel]
+        return known
+
+    def _check_halves(self, w: Waves, inst: Instruction, t: Touch) -> None:
+        """At least one half of a packed operation has to mean something."""
+        nothing = ~np.logical_or.reduce([self._known(w, parts) for _, parts in t.halves]) & w.active
+        if nothing.any():
+            for register in sorted(t.halves[0][1]):
+                self._report_missing(w, inst, register, nothing & ~self._known(w, {register}))
+
+    def _define_halves(self, w: Waves, t: Touch, mask: Array | None) -> None:
+        """Each half of the result is as undefined as what it was made of."""
+        known = [(register, self._known(w, parts)) for register, parts in t.halves]
+        for register, good in known:
+            if mask is None and w.n == w.count and good.all():
+                self._whole[register] = True
+                continue
+            if self._whole[register]:
+                self._whole[register], self._defined[register] = False, True
+            before = self._defined[register][w.sel]
+            self._defined[register][w.sel] = good if mask is None else np.where(mask, good, before)
 
     def _check_vector(self, w: Waves, inst: Instruction, register: int) -> None:
         missing = ~self._defined[register][w.sel]

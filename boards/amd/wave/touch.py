@@ -32,6 +32,8 @@ _FIELDS = frozenset({"s_bfe_i64", "s_bfe_u64"})
 """LLVM widens a short number with them and leaves the half that they skip undefined."""
 _PAIR, _QUAD = 2, 4
 _PAIR_MOVE, _LOW_AND_HIGH = "v_pk_mov_b32", 0b10
+_PAIRS = frozenset({_PAIR_MOVE, "v_pk_add_f32", "v_pk_fma_f32", "v_pk_mul_f32"})
+"""LLVM makes one of two operations of which only one has a meaning, on gfx90a and later."""
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
@@ -56,6 +58,8 @@ class Touch:
     """Registers in a row that do not begin where hardware needs it; "" when all do."""
     upper: tuple[int, tuple[int, ...]] | None = None
     """A scalar register that is defined when all of others are, which are not in `scalar_reads`."""
+    halves: tuple[tuple[int, frozenset[int]], ...] = ()
+    """Vector registers that are each defined where the registers are that it is made of."""
 
 
 def touch(inst: Instruction) -> Touch:
@@ -76,8 +80,27 @@ def touch(inst: Instruction) -> Touch:
         sr = tuple(r for r in sr if r not in above)
     return Touch(
         vr, vw, sr, sw, frozenset(vr + vw), scalar, _counter(inst), inst.meaning in _ANY_LANE,
-        _crooked(inst, [*reads, *writes]), upper,
+        _crooked(inst, [*reads, *writes]), upper, _halves(inst),
     )  # fmt: skip
+
+
+def _halves(inst: Instruction) -> tuple[tuple[int, frozenset[int]], ...]:
+    """Of packed operations on dwords: each target, and the registers that op_sel picks for it."""
+    if inst.meaning not in _PAIRS:
+        return ()
+    f, (target, *sources) = inst.fields, inst.operands
+    picks = (f["op_sel"], f["hi_ab"] | f["hi_c"] << 2)
+    if inst.meaning == _PAIR_MOVE:  # a dword of source 0 below, one of source 1 above
+        made = [[(sources[0], f["op_sel"] & 1)], [(sources[1], f["op_sel"] >> 1 & 1)]]
+    else:
+        made = [[(o, pick >> i & 1) for i, o in enumerate(sources)] for pick in picks]
+    return tuple(
+        (
+            target.code - VGPR + half,
+            frozenset(o.code - VGPR + high for o, high in parts if o.code >= VGPR),
+        )
+        for half, parts in enumerate(made)
+    )
 
 
 def _crooked(inst: Instruction, operands: list[Operand]) -> str:

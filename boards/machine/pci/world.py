@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-import numpy as np
-
 from boards.machine import host
 from boards.machine.chassis import Chassis, Finding
 from boards.machine.extents import Piece
@@ -375,10 +373,7 @@ class PciWorld(ProcessMaps[OpenFile]):
 
     def copy_out(self, va: int, data: bytes) -> None:
         """copy_to_user(). Raises: OSError EFAULT."""
-        if not host.writable(va, len(data)):
-            raise OSError(errno.EFAULT, f"{len(data)} bytes at {va:#x}")
-        array = np.frombuffer(host.view(va, len(data)), np.uint8)
-        array[:] = np.frombuffer(data, np.uint8)
+        host.copy_to_user(va, data)
 
     # Time
 

@@ -63,8 +63,10 @@ class KfdIface(Gpu):
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> Bo:
         """Memory for one use. Raises: OutOfMemory, and what the kernel refuses.
 
-        A processor's GPU whose own memory is used up goes on with the machine's.
+        A processor's GPU whose own memory is used up goes on with the machine's. Where it is the
+        machine's, the host sees code, too, and writes it.
         """
+        host = host or (use is Use.CODE and self.node.unified)
         try:
             return allocate(self, nbytes, use, name, host=host)
         except OutOfMemory:
@@ -77,8 +79,11 @@ class KfdIface(Gpu):
         return wrap(self, cpu_va, nbytes, name)
 
     def write_code(self, memory: Memory, data: bytes) -> bool:
-        """Left to the copy engine: the host sees only a part of the memory of some cards."""
-        return False
+        """Left to the copy engine where the host sees only a part of a card's memory."""
+        if not self.node.unified:
+            return False
+        memory.view()[: len(data)] = data
+        return True
 
     def publish(self) -> None:
         """Nothing: it is the host's own memory, which the GPU snoops."""
