@@ -165,13 +165,23 @@ def realize(nodes: Sequence[Node], name: str) -> None:
 
 
 def _prepare(run: Runtime, key: Signature) -> Executable:
-    if len(run.executables) >= MAX_PLANS:
-        run.executables.pop(next(iter(run.executables), ()), None)
+    make_room(run.executables, MAX_PLANS)
     with forks.postponed():
         executable = run.executables.get(key)
         if executable is None:  # no other thread has compiled it meanwhile
             executable = run.executables[key] = run.compile(key)
     return executable
+
+
+def make_room(kept: dict[Any, Any], most: int) -> None:
+    """Drop the oldest entries of a cache, so that one more makes at most `most`.
+
+    Other threads may change it meanwhile: the keys are taken in one step.
+    """
+    if len(kept) >= most:
+        keys = list(kept)
+        for key in keys[: len(keys) - most + 1]:
+            kept.pop(key, None)
 
 
 class _Exported:

@@ -129,8 +129,7 @@ class Jit(Generic[P, R]):
             template = _flatten(self._function(*args, **kwargs), outputs)
             common_device([inputs[0], *outputs])
             engine.realize([tensor._node for tensor in outputs], run.name)
-        if len(self._captures) >= MAX_CAPTURES:
-            self._captures.pop(next(iter(self._captures)), None)
+        engine.make_room(self._captures, MAX_CAPTURES)
         self._captures[key] = _capture(run, recording, storages, outputs, template)
         return cast(R, _rebuild(template, iter(outputs)))
 

@@ -15,7 +15,15 @@ from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
 from drivers.amd.ring import About, AnyLauncher, Ring, Waited, wrong_kind
 from drivers.base.errors import BadArgument
 from queues.amd import words as amd_words
-from queues.amd.aql_launch import EMPTY_SLOT, PACKET_BYTES, AqlLauncher, jump_slots, jumper
+from queues.amd.aql_launch import (
+    EMPTY_SLOT,
+    MAX_ITEMS,
+    PACKET_BYTES,
+    AqlLauncher,
+    jump_slots,
+    jumper,
+    too_many,
+)
 from queues.amd.pm4_launch import Block, Packer, Scratch, Target, progress, words_of
 
 SLOTS: Final = 1024
@@ -102,11 +110,15 @@ class AqlRing(Ring):
         if self.broken is not None:
             raise self.broken.with_traceback(None)
         if put >= self._due:
-            self._due = put + SLOTS // FLUSHES  # first: the flush comes here, too
-            self.flush()
-            return self.room(count)
-        self.wait_free(put + count - SLOTS + 1)
-        limit = min(self.done + SLOTS - 1, max(self._due, put + count))
+            behind, self._due = self.due(put, SLOTS // FLUSHES)
+            if behind:
+                self.flush()
+                return self.room(count)
+        done, mark = self.done, put + count - SLOTS + 1
+        if done < mark:
+            self.wait_free(mark)
+            done = self.done
+        limit = min(done + SLOTS - 1, max(self._due, put + count))
         if self.put == put and self.broken is None:
             self.limit = limit
         return put
@@ -139,11 +151,14 @@ class AqlRing(Ring):
         if put >= self.limit:
             put = self.room(1)
         slot = put % SLOTS
-        off = slot * SIDE_BYTES
-        values = launcher.quick(self._side_va + off, grid)
+        off, items = slot * SIDE_BYTES, grid * launcher.lanes
+        if items > MAX_ITEMS:
+            raise too_many(grid, launcher.lanes)
         if self.put == put:
             launcher.pack_arguments(self._side, off, *words)
-            if self.put == put:
+            if self.put == put:  # from here to the end of packing there is no place for a handler
+                values = launcher.shared
+                values[launcher.kernarg], values[launcher.grid] = self._side_va + off, items
                 launcher.pack_into(self.bytes, slot * PACKET_BYTES, *values)
                 if self.put == put:
                     self.put = self.write_pointer[0] = put + 1
@@ -185,26 +200,23 @@ class AqlRing(Ring):
         return self._write(packer, jumps, tells=tells)  # a signal handler was here meanwhile
 
     def play(self, packets: memoryview) -> int:
-        """Packets that are ready, with one doorbell, or one for every PART; the position behind."""
-        if packets.nbytes <= PART * PACKET_BYTES:
-            return self._part(packets)
-        parts = range(0, packets.nbytes, PART * PACKET_BYTES)
-        marks = [self._part(packets[first : first + parts.step]) for first in parts]
-        return marks[-1]
-
-    def _part(self, part: memoryview) -> int:
-        count = part.nbytes // PACKET_BYTES
-        put = self.room(count)
-        at = put % SLOTS * PACKET_BYTES
-        until_end = min(part.nbytes, self.ring_bytes - at)
-        rest, mark = part.nbytes - until_end, put + count
+        """At most PART packets that are ready, with one doorbell; the position behind them."""
+        nbytes = packets.nbytes
+        count, put = nbytes // PACKET_BYTES, self.put
+        if put + count > self.limit:
+            put = self.room(count)
+        at, mark = put % SLOTS * PACKET_BYTES, put + count
+        rest = at + nbytes - self.ring_bytes
         if self.put == put:
-            self.bytes[at : at + until_end] = part[:until_end]
-            self.bytes[:rest] = part[until_end:]
+            if rest <= 0:
+                self.bytes[at : at + nbytes] = packets
+            else:
+                self.bytes[at:] = packets[: nbytes - rest]
+                self.bytes[:rest] = packets[nbytes - rest :]
             self.put = self.write_pointer[0] = mark
             self.ring_doorbell(mark - 1)
             return mark
-        return self._part(part)  # a signal handler was here meanwhile
+        return self.play(packets)  # a signal handler was here meanwhile
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""

@@ -19,7 +19,7 @@ from drivers.amd.memory import AmdBuffer
 from drivers.amd.patience import HANG_S
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram, load
-from drivers.amd.queues import ComputeRing
+from drivers.amd.recovery import ComputeRing
 from drivers.amd.scratch import ScratchMemory
 from drivers.amd.signal import MAX_VALUE, AmdSignal, checked_value
 from drivers.base import launches
@@ -39,6 +39,7 @@ from queues.amd.sdma import Engine
 
 VECTOR_BYTES: Final = 16
 """What one lane loads at most at once."""
+MAX_WORD: Final = (1 << 64) - 1
 _DTYPES: Final = frozenset(
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 ) | {"bool", "float16", "bfloat16", "float32", "float64"}
@@ -153,14 +154,15 @@ class AmdDevice(HostCopies):
         words = [
             arg.gpu_va
             if isinstance(arg, AmdBuffer) and arg.device is self
+            else arg
+            if type(arg) is int and 0 <= arg <= MAX_WORD
             else arguments.word(self, arg)
             for arg in args
         ]
-        masks = program.masks
-        if len(words) != len(masks):
+        if len(words) != len(program.masks):
             raise arguments.bad_count(program, len(words))
-        if not program.wide:
-            words = [word & mask for word, mask in zip(words, masks, strict=True)]
+        for number, mask in program.narrow:
+            words[number] &= mask
         _ = program.gpu_va
         ring = self.compute
         with ring.lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from drivers.amd.iface import Memory, Use
@@ -21,15 +21,12 @@ MOST_COPIES: Final = 4
 COPIES_BYTES: Final = 4 << 20
 """Of all copies of one recording, unless it takes two copies more."""
 _WORD64_BYTES: Final = 8
-_UNKNOWN: Final = 1 << 63
-"""Behind everything: a replay is about to be given to the ring."""
 
 
 class Copy:
     """A recording in memory of its own, with arguments of its own."""
 
-    __slots__ = ("bo", "given", "gpu_va", "mark", "packets", "packing", "ring", "turns", "view",
-                 "words")  # fmt: skip
+    __slots__ = ("bo", "given", "gpu_va", "last", "packets", "packing", "view", "words")
 
     def __init__(self, bo: Memory) -> None:
         self.bo, self.gpu_va, self.view = bo, bo.gpu_va, bo.view()
@@ -37,20 +34,17 @@ class Copy:
         self.given: list[int] = []
         """The words of all Params that are in it; empty: none yet."""
         self.packing = False
-        """Whether somebody patches and replays it now: a signal handler takes another copy."""
-        self.turns = 0
-        """How often it was replayed."""
-        self.ring: Ring | None = None
-        self.mark = 0
-        """Behind its last replay."""
+        """Whether somebody patches or replays it now: a signal handler takes another copy."""
+        self.last: tuple[Ring | None, int] = (None, 0)
+        """The ring of its last replay, and the position behind that."""
         self.packets: Any = None
-        """What its kind of graph gives to the ring."""
+        """What its kind of graph gives to the ring; None for nothing."""
 
     @property
     def done(self) -> bool:
         """Whether no replay of it is under way, so that its words may change."""
-        ring = self.ring
-        return ring is None or ring.gone or ring.done >= self.mark
+        ring, mark = self.last
+        return ring is None or ring.gone or ring.done >= mark
 
 
 class GraphMemory(ABC):
@@ -75,7 +69,11 @@ class GraphMemory(ABC):
             isinstance(item.program, AmdProgram) and item.program.kernel.private_bytes
             for item in items
         )
-        self.copies.append(self._new())
+        self.recent = self._new()
+        """The copy that was prepared last."""
+        self.copies.append(self.recent)
+        self.tells = False
+        """Whether replays interrupt: somebody may wait for a copy."""
 
     def _new(self) -> Copy:
         """The recording once more. Raises: OutOfMemory."""
@@ -101,10 +99,6 @@ class GraphMemory(ABC):
     def write(self, copy: Copy) -> None:
         """All steps into a copy."""
 
-    @abstractmethod
-    def give(self, copy: Copy, *, tells: bool) -> None:
-        """With the lock held: a replay of a copy to the ring; with `tells` one that interrupts."""
-
     def place(self, item: int, number: int) -> int:
         """The 64-bit word of argument `number` of a step. Raises: BadArgument, Unsupported."""
         program = self._items[item].program
@@ -118,37 +112,37 @@ class GraphMemory(ABC):
             )
         return (self._arguments[item] + offset) // _WORD64_BYTES
 
-    def take(self, given: list[int]) -> Copy | None:
-        """With the lock held: a copy that has these words, or one that may be patched; else None.
+    def prepare(self, given: list[int], patch: Callable[[Any, list[int]], None]) -> Copy | None:
+        """With the lock held: a copy that has these words, patched where none has; else None.
 
-        It is the caller's until `packing` is False again.
+        Its `given` is `given` unless a signal handler patched it since. Raises: UseAfterFree.
         """
         for copy in self.copies:
             if copy.given == given and not copy.packing:
-                copy.packing = True
+                copy.given = given
+                self.recent = copy
                 return copy
         for copy in self.copies:
-            turns = copy.turns
-            if copy.done and not copy.packing and copy.turns == turns:
+            last = copy.last
+            if copy.done and not copy.packing and copy.last is last:  # else: a handler was here
                 copy.packing = True
+                try:
+                    patch(copy, given)
+                finally:
+                    copy.packing = False
+                self.recent = copy
                 return copy
+        self.check_open()
         return None
 
+    @abstractmethod
     def play(self, copy: Copy) -> None:
         """With the lock held: run it. Raises: UseAfterFree; what the ring raises."""
-        ring = self._device.compute
+
+    def check_open(self) -> None:
+        """Raises: UseAfterFree once it is closed."""
         if self._closed:
             raise UseAfterFree("a closed graph was replayed", hint="record it again")
-        if not self.nbytes:
-            return
-        if self._device.stale:
-            self._device.refresh()
-        copy.turns += 1
-        copy.ring, copy.mark = ring, _UNKNOWN
-        try:
-            self.give(copy, tells=len(self.copies) > 1)
-        finally:
-            copy.mark = ring.put
 
     def settle(self) -> None:
         """No copy is free: make another one, or wait for the one that will be done first.
@@ -158,8 +152,9 @@ class GraphMemory(ABC):
         waiting = [copy for copy in list(self.copies) if not copy.packing]
         if len(self.copies) < self._most:
             for copy in waiting:  # from the second copy on each replay interrupts
-                if copy.ring is not None:
-                    copy.ring.ask(copy.mark)
+                ring, mark = copy.last
+                if ring is not None:
+                    ring.ask(mark)
             if self._grow():
                 return
         if not waiting and not self._closed:
@@ -167,9 +162,10 @@ class GraphMemory(ABC):
                 f"a graph is replayed by {len(self.copies)} signal handlers inside each other",
                 hint="replay it when the handlers have returned",
             )
-        first = min(waiting, key=lambda copy: copy.mark, default=None)
-        if first is not None and first.ring is not None and not first.done:
-            self._device.wait_ring(first.ring, first.mark)
+        pending = [copy.last for copy in waiting if not copy.done]
+        ring, mark = min(pending, key=lambda last: last[1], default=(None, 0))
+        if ring is not None and len(pending) == len(waiting):
+            self._device.wait_ring(ring, mark)
 
     def _grow(self) -> bool:
         """One copy more, where there is memory."""
@@ -181,6 +177,7 @@ class GraphMemory(ABC):
         with self.lock:
             kept = not self._closed and len(self.copies) < self._most
             if kept:
+                self.tells = True
                 self.copies.append(copy)
         if not kept:
             self._device.give_back(copy.bo)
@@ -196,6 +193,7 @@ class GraphMemory(ABC):
         self._closed = True
         copies, self.copies = self.copies, []
         for copy in copies:
+            copy.given, copy.packets = [], None  # no replay finds its words here any more
             copy.view = copy.words = memoryview(b"")
             self._device.give_back(copy.bo)
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from drivers.amd.aql_ring import PART
+from drivers.amd.aql_ring import PART, AqlRing
 from drivers.amd.graph_memory import Copy, GraphMemory, lines
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram
@@ -63,7 +63,8 @@ class Pm4Graph(GraphMemory):
             self._put(copy, item, at, number)
             at += self.size(item)
         base = pm4.indirect_buffer(ib_base=copy.gpu_va, ib_size=nwords)
-        copy.packets = [self._packer.packed((), base, tells=tells) for tells in (False, True)]
+        if nwords:
+            copy.packets = [self._packer.packed((), base, tells=tells) for tells in (False, True)]
 
     def _put(self, copy: Copy, item: Item, at: int, number: int) -> None:
         """Write step `number`, from 1 on."""
@@ -78,9 +79,18 @@ class Pm4Graph(GraphMemory):
         values = launcher.values(item.values, kernarg_va, item.grid, number)
         launcher.pack_into(copy.view, at, *values)
 
-    def give(self, copy: Copy, *, tells: bool) -> None:
-        ring: Any = self._device.compute  # of the kind that it was recorded for
-        ring.write(copy.packets[tells], tells=tells)
+    def play(self, copy: Copy) -> None:
+        device, packets = self._device, copy.packets
+        if packets is None:
+            self.check_open()
+            return
+        if device.stale:
+            device.refresh()
+        ring: Any = device.compute  # of the kind that it was recorded for
+        try:
+            ring.write(packets[self.tells])
+        finally:
+            copy.last = ring, ring.put
 
 
 def _pm4(item: Item) -> Launcher:
@@ -95,7 +105,7 @@ class AqlGraph(GraphMemory):
 
     def __init__(self, device: AmdDevice, items: Sequence[Item]) -> None:
         self._launchers = {id(item): _aql(item) for item in items if item.program is not None}
-        self._parts = -(-len(items) // PART)
+        self._parts = 0
         self._partway = False
         """Whether the ring has a part of it alone: nobody replays it now."""
         self._jumps = jump_slots(device.target)
@@ -115,7 +125,8 @@ class AqlGraph(GraphMemory):
         for item, count in zip(self._items, slots, strict=True):
             self._put(copy, item, at, packets[slot * PACKET_BYTES :])
             at, slot = at + self.size(item), slot + count
-        copy.packets = packets
+        if packets.nbytes:
+            copy.packets, self._parts = packets, -(-packets.nbytes // (PART * PACKET_BYTES))
 
     def _put(self, copy: Copy, item: Item, at: int, packet: memoryview) -> None:
         if item.program is None:
@@ -128,19 +139,37 @@ class AqlGraph(GraphMemory):
         copy.view[at : at + len(made)] = made
         launcher.pack_into(packet, 0, *launcher.values(copy.gpu_va + at, item.grid))
 
-    def give(self, copy: Copy, *, tells: bool) -> None:
+    def play(self, copy: Copy) -> None:
         """Raises: Unsupported in a signal handler that came between the parts of a long one."""
-        ring: Any = self._device.compute  # of the kind that it was recorded for
+        device, packets = self._device, copy.packets
+        if packets is None:
+            self.check_open()
+            return
+        if device.stale:
+            device.refresh()
+        ring: Any = device.compute  # of the kind that it was recorded for
+        try:
+            if self._parts == 1:
+                ring.play(packets)
+            else:
+                self._play_parts(ring, packets)
+            if self.tells:
+                ring.flush()
+        finally:
+            copy.last = ring, ring.put
+
+    def _play_parts(self, ring: AqlRing, packets: memoryview) -> None:
+        """One doorbell for each part."""
         if self._partway:
             raise Unsupported(
                 "a graph was replayed in a signal handler that interrupted a replay of it",
                 hint="replay it when the handler has returned",
             )
-        self._partway = self._parts > 1
+        self._partway = True
+        step = PART * PACKET_BYTES
         try:
-            ring.play(copy.packets)
-            if tells:
-                ring.flush()
+            for first in range(0, packets.nbytes, step):
+                ring.play(packets[first : first + step])
         finally:
             self._partway = False
 

@@ -53,7 +53,7 @@ class Pm4Ring(Ring):
         self.limit = self._due * WORD_BYTES
         """Bytes from the ring's start that may be written without looking at `done`."""
         self._tells = _tells(target, about)
-        self._flush = Packet(target, self._tells)
+        self._flush = Packet(target, self._tells, tells=True)
 
     @property
     def done(self) -> int:
@@ -84,8 +84,9 @@ class Pm4Ring(Ring):
                 hint="submit fewer at a time, or bind() a graph",
             )
         if put >= self._due:
-            self._due = put + self.size // FLUSHES  # first: the flush comes here, too
-            self.flush()
+            behind, self._due = self.due(put, self.size // FLUSHES)
+            if behind:
+                self.flush()
             return self.room(nbytes)
         if at + nbytes > self._end:
             self._wrap(put)
@@ -129,16 +130,19 @@ class Pm4Ring(Ring):
 
     def quick(self, launcher: AnyLauncher, words: Sequence[int], grid: int) -> None:
         """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
-        if not isinstance(launcher, Launcher):
-            raise wrong_kind(self.name)
+        if type(launcher) is not Launcher or not launcher.quick:
+            self.launch(launcher, words, (grid, 1, 1))
+            return
         put = self.put
         at = put * WORD_BYTES % self.ring_bytes
         if at + launcher.nbytes > self.limit:
             put = self.room(launcher.nbytes)
             at = put * WORD_BYTES % self.ring_bytes
-        mark = put + launcher.nwords
-        values = launcher.quick(words, self.ring_va + at + launcher.arguments_off, grid, mark)
-        if self.put == put:
+        if self.put == put:  # from here to the end of packing there is no place for a handler
+            values, mark = launcher.shared, put + launcher.nwords
+            values[launcher.arguments] = words
+            values[launcher.kernarg] = self.ring_va + at + launcher.arguments_off
+            values[launcher.grid], values[launcher.progress] = grid, mark
             launcher.pack_into(self.bytes, at, *values)
             if self.put == put:  # not before the words are there: a ^C may come at any call
                 self.put = self.write_pointer[0] = mark
@@ -158,26 +162,32 @@ class Pm4Ring(Ring):
         With `tells` they end in what a flush does.
         """
         done = self._tells if tells else progress(self.target, self.progress_va)
-        return Packet(self.target, words_of(words, done), outer)
+        return Packet(self.target, words_of(words, done), outer, tells=tells)
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
-        return self.write(self._flush, tells=True)
+        return self.write(self._flush)
 
-    def write(self, packet: Packet, *, tells: bool = False) -> int:
-        """Packets with the progress behind them; the position there. `tells`: they interrupt."""
-        put = self.room(packet.nbytes)
+    def write(self, packet: Packet) -> int:
+        """Packets with the progress behind them; the position there."""
+        put = self.put
         at = put * WORD_BYTES % self.ring_bytes
-        values = packet.values(self.ring_va + at, put)
-        if self.put == put:
+        if at + packet.nbytes > self.limit:
+            put = self.room(packet.nbytes)
+            at = put * WORD_BYTES % self.ring_bytes
+        if self.put == put:  # from here to the end of packing there is no place for a handler
+            values, mark = packet.shared, put + packet.nwords
+            values[packet.progress] = mark
+            if packet.jump:
+                values[packet.jump] = self.ring_va + at + packet.inner_off
             packet.pack_into(self.bytes, at, *values)
             if self.put == put:
-                self.put = self.write_pointer[0] = mark = put + packet.nwords
+                self.put = self.write_pointer[0] = mark
                 self.ring_doorbell(mark)
-                if tells:
+                if packet.tells:
                     self.asks(mark)
                 return mark
-        return self.write(packet, tells=tells)  # a signal handler was here meanwhile
+        return self.write(packet)  # a signal handler was here meanwhile
 
     def _let_go(self) -> None:
         self._cell = memoryview(bytearray(16)).cast("Q")
@@ -186,22 +196,21 @@ class Pm4Ring(Ring):
 class Packet:
     """Packets whose holes are the progress behind them and, of several XCCs, the jump to them."""
 
-    __slots__ = ("_ib_off", "_packer", "nbytes", "nwords", "pack_into")
+    __slots__ = ("inner_off", "jump", "nbytes", "nwords", "pack_into", "progress", "shared",
+                 "tells")  # fmt: skip
 
-    def __init__(self, target: Target, inner: Words, outer: Sequence[int] = ()) -> None:
+    def __init__(
+        self, target: Target, inner: Words, outer: Sequence[int] = (), *, tells: bool = False
+    ) -> None:
         whole = enclose(target, inner, outer=outer)
-        self._packer, self._ib_off = Packer(whole.made), WORD_BYTES * whole.inner_at
-        self.nbytes, self.nwords = self._packer.nbytes, self._packer.nwords
-        self.pack_into = self._packer.pack_into
-
-    def values(self, va: int, put: int) -> list[bytes | int]:
-        """What `pack_into` takes where the packets lie at `va`, which is position `put`."""
-        packer = self._packer
-        values = packer.template.copy()
-        values[packer.slots["progress"]] = put + packer.nwords
-        if "ib" in packer.slots:
-            values[packer.slots["ib"]] = va + self._ib_off
-        return values
+        packer = Packer(whole.made)
+        self.inner_off, self.tells = WORD_BYTES * whole.inner_at, tells
+        """Where what is jumped to begins; whether it ends in an interrupt."""
+        self.nbytes, self.nwords, self.pack_into = packer.nbytes, packer.nwords, packer.pack_into
+        self.progress, self.jump = packer.slots["progress"], packer.slots.get("ib", 0)
+        """Of `shared`; a jump is behind its own header, so that 0 is none."""
+        self.shared = packer.template
+        """What `pack_into` takes. Written anew right before it is packed, with the ring's lock."""
 
 
 def _tells(target: Target, about: About) -> Words:

@@ -45,7 +45,7 @@ class AmdProgram:
         "launcher",
         "masks",
         "name",
-        "wide",
+        "narrow",
     )  # fmt: skip
 
     def __init__(self, device: AmdDevice, binary: Binary, kernel: Kernel, bo: Memory) -> None:
@@ -53,8 +53,10 @@ class AmdProgram:
         self._bo: Memory | None = bo
         self.gpu_va = kernel.descriptor_va
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in kernel.args)
-        self.wide = all(mask == _ADDRESS_MASK for mask in self.masks)
-        """Whether every argument is a whole 64-bit word."""
+        self.narrow = tuple(
+            (number, mask) for number, mask in enumerate(self.masks) if mask != _ADDRESS_MASK
+        )
+        """Arguments that are less than a 64-bit word, with their masks."""
         self._blocks: dict[tuple[Block, bool], Launcher | AqlLauncher] = {}
         self.launcher = self.for_block((kernel.block, 1, 1))
 

@@ -1,29 +1,41 @@
-"""The device's two queues: opened, waited for, and replaced when the hardware stops in one."""
+"""The device's two queues: opened, waited for, closed; `recovery` replaces one that stops.
+
+Locks, in the order in which a thread takes them:
+
+1. The allocator's, and that of staging memory: held while their owner waits for queues.
+2. `lock`: held while a queue is replaced.
+3. Those of the rings, the compute queue's first: held while packets are written.
+
+Somebody who writes to a full ring waits with the ring's lock, and may see a fault there. Such a
+thread takes `lock` where it is free, and never waits for it: `recovery` says what it does instead.
+What is done with `lock` held takes no lock of the first kind, and stops a ring, which ends waits
+for room in it, before it takes the ring's lock.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from math import inf
-from threading import RLock
-from typing import Final, TypeAlias
+from threading import RLock, get_ident
+from typing import Final
 
 from drivers.amd import faults, patience
 from drivers.amd.aql_ring import RING_BYTES as AQL_RING_BYTES
 from drivers.amd.aql_ring import AqlRing, prepare_page
 from drivers.amd.copy_ring import RING_BYTES as COPY_RING_BYTES
 from drivers.amd.copy_ring import CopyRing
-from drivers.amd.heap import Heap
-from drivers.amd.iface import Apertures, Iface, Memory, Plan, Trouble, signal_at
+from drivers.amd.iface import Apertures, Iface, Memory, Plan
 from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
+from drivers.amd.recovery import ComputeRing, Recovery
 from drivers.amd.ring import About, Ring, Waited
 from drivers.amd.signal import SLOT_BYTES, AmdSignal
 from drivers.base import forks
-from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError, UseAfterFree
 from drivers.base.undo import Undo, run_all
 from queues.amd import sdma
@@ -32,18 +44,9 @@ from queues.amd.pm4_launch import Target
 
 BUSY_S: Final = 1.0
 """How long memory that is to be zeroed waits for copies under way."""
-ANSWER_S: Final = 1.0
-"""How long an idle queue has to do next to nothing."""
-GRACE_S: Final = 0.02
-"""How long a queue may still finish after a fault was told, before it is replaced."""
-
-COPY_CLIENT: Final = "SDMA"
-"""How the names of copy engines begin where a page fault tells its unit."""
-
-ComputeRing: TypeAlias = Pm4Ring | AqlRing
 
 
-class Queues(Heap):
+class Queues(Recovery):
     """What of the device has to do with its hardware queues."""
 
     node: GpuNode
@@ -61,15 +64,9 @@ class Queues(Heap):
         self.name, self.chip, self.arch = name, iface.chip, iface.chip.name
         super().__init__(iface, limit_bytes)
         self.clock, self.target = iface.clock, target
-        self.lock = RLock()
-        """Held while a queue is replaced."""
         self._apertures, self.hang_s = apertures, hang_s
         self._patience = patience.Patience(iface.world.monotonic_s, self._parked)
         self._locks = RLock(), RLock()
-        self.stale: object = True
-        """Whether memory was written behind the compute queue's caches since it last looked."""
-        self._clean = -1
-        """`put` of the compute queue when everything before was last flushed."""
 
     def open_queues(self) -> None:
         """Create both. Nothing is left behind when that fails."""
@@ -96,7 +93,7 @@ class Queues(Heap):
             mailbox_va=self.iface.mailbox_va,
             event_id=self.iface.event_id,
             hang_s=self.hang_s,
-            wait=self._patience.wait,
+            wait=self._wait_for_room,
         )
 
     def _open_compute(self) -> ComputeRing:
@@ -174,11 +171,21 @@ class Queues(Heap):
             return
         self.wait_ring(ring, mark)
 
+    def _wait_for_room(self, rings: tuple[Ring], reached: Callable[[], bool]) -> Waited:
+        """Wait on a full ring with its lock held."""
+        self._writers.append(get_ident())
+        try:
+            return self._patience.wait(rings, reached)
+        finally:
+            self._writers.remove(get_ident())
+
     def sleep(self, timeout_ms: int) -> None:
         """Sleep until a queue interrupts. Raises: the device's fault, its queues replaced."""
         trouble = self.iface.wait(timeout_ms)
         if trouble is not None:
             raise self._faulted(trouble)
+        if self._left:
+            self.catch_up()
 
     def wait_ring(self, ring: Ring, mark: int, timeout_s: float = inf) -> None:
         """Return once a ring has done `mark`. Raises: DeviceTimeout, Hang, DeviceFault."""
@@ -247,103 +254,6 @@ class Queues(Heap):
             if isinstance(other, Queues):
                 other.stale = True
 
-    # Faults and hangs
-
-    def _faulted(self, trouble: Trouble) -> DeviceError:
-        """The error for what the kernel told; queues that it stopped are replaced."""
-        with self.lock:
-            rings = self._suspects(trouble)
-            stopped = [ring for ring in rings if self._stuck(ring)]
-            error = faults.fault(self, trouble, stopped[0] if stopped else rings[0])
-            for ring in stopped:
-                self._replace(ring, error)
-            self._look_for_eviction(trouble, error)
-        return error
-
-    def _suspects(self, trouble: Trouble) -> tuple[Ring, ...]:
-        """The queues that may have done it: one, where the GPU tells whose unit it was."""
-        client = trouble.page.client if trouble.page is not None else ""
-        if not client and not trouble.stopped:
-            return self.compute, self.copies
-        return (self.copies if client.startswith(COPY_CLIENT) else self.compute,)
-
-    def _look_for_eviction(self, trouble: Trouble, fault: DeviceError) -> None:
-        """Whether queues still run; when not, everything is refused from now on."""
-        gone = self.iface.gone
-        if gone is None and (not self.iface.evicts or self._runs()):
-            return
-        gone = gone or self.iface.lost(trouble)
-        for ring in (self.compute, self.copies):
-            ring.stop(gone)
-        fault.advised(gone.hint)
-
-    def _runs(self) -> bool:
-        """Whether an idle queue, or a new one, does what it is told."""
-        idle = next((ring for ring in (self.compute, self.copies) if ring.idle), None)
-        if idle is not None:
-            return self._answers(idle)
-        with self.engine_ring(0) as fresh:
-            return self._answers(fresh)
-
-    def _answers(self, ring: Ring) -> bool:
-        """Whether an idle queue does what it is told."""
-        with ring.lock:
-            ring.flush()
-            mark = ring.put
-        return any(ring.done >= mark for _ in polls(ANSWER_S, self.iface.world))
-
-    def _stuck(self, ring: Ring) -> bool:
-        """Whether a queue stays where it is although it waits for no signal."""
-        before = ring.done
-        if any(ring.idle or ring.done != before for _ in polls(GRACE_S, self.iface.world)):
-            return False
-        return not self._parked(ring)
-
-    def _parked(self, ring: Ring) -> bool:
-        """Whether the queue stands at a packet that waits for a signal."""
-        return faults.waits(self, ring, partial(signal_at, self.iface))
-
-    def _hung(self, ring: Ring) -> DeviceError:
-        with self.lock:
-            trouble = self.iface.wait(0)
-            if trouble is not None:
-                return self._faulted(trouble)
-            parked = self._parked(ring)
-            error = faults.hang(self, ring, parked=parked)
-            if ring in (self.compute, self.copies) and not parked:
-                reset = self._replace(ring, error)
-                if reset is not None:
-                    self._look_for_eviction(reset, error)
-        return error
-
-    def _replace(self, ring: Ring, error: DeviceError) -> Trouble | None:
-        """Destroy a queue with what it was given, and create it anew; what the kernel tells then.
-
-        # src: kfd_device_queue_manager.c remove_queue_mes(), kfd_hws_hang(): a queue that does not
-        # stop is reset where the kernel can do that, and the whole GPU where it cannot
-        """
-        told: Trouble | None = None
-        with ring.lock:
-            ring.broken = error
-            try:
-                ring.close()
-                told = self.iface.wait(0)
-                if ring is self.compute:
-                    self.compute, self.stale, self._clean = self._open_compute(), True, -1
-                else:
-                    self.copies = self._open_copies()
-            except DeviceError as later:
-                error.add_note(f"and the queue could not be replaced: {later}")
-        return told
-
-    def last_fault(self) -> None:
-        """Before closing, where nothing is replaced. Raises: a fault that was not reported yet."""
-        if self.compute.broken is not None:  # reported, or everything is a parent's
-            return
-        trouble = self.iface.wait(0)
-        if trouble is not None:
-            raise faults.fault(self, trouble, self._suspects(trouble)[0])
-
     def close_queues(self) -> None:
         """Destroy both queues, with whatever they still do."""
         rings = [ring for ring in (self.compute, self.copies) if not ring.gone]
@@ -361,6 +271,7 @@ class Queues(Heap):
         )
         self._allocator.after_fork()
         self.lock, self._locks = RLock(), (RLock(), RLock())
+        self._left, self._writers = deque(), []
         for ring, lock in zip((self.compute, self.copies), self._locks, strict=True):
             ring.lock = lock  # a thread that is not here may hold the old one
             ring.stop(gone)
@@ -373,18 +284,6 @@ class Queues(Heap):
     @abstractmethod
     def tell_scratch(self, ring: ComputeRing) -> None:
         """Let a queue know of the private memory there is."""
-
-    @abstractmethod
-    def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
-        """Programs whose code or descriptor is there."""
-
-    @abstractmethod
-    def graph_packets(self, va: int, nbytes: int) -> bytes:
-        """The packets of a graph that are there."""
-
-    @abstractmethod
-    def graph_names(self, va: int) -> list[str]:
-        """Programs of the graph whose packets are there."""
 
     @abstractmethod
     def close(self) -> None:

@@ -216,6 +216,16 @@ class Ring(ABC):
                 hint="signal what it waits for, or synchronize() to recover",
             )
 
+    def due(self, put: int, half: int) -> tuple[bool, int]:
+        """Whether to ask for an interrupt at `put` now, and where to think of it again.
+
+        Somebody may wait for room later, and is to wake once `half` of the ring is free. While the
+        hardware is closely behind nobody can; one that stops finds a request on its way.
+        """
+        ahead = put - min(self.done, put)
+        behind = ahead > half // 2
+        return behind, put + half - (0 if behind else ahead)
+
     @abstractmethod
     def flush(self) -> int:
         """An interrupt once everything before is done; what to wait for."""

@@ -78,7 +78,7 @@ class Allocator(Generic[T]):
         self.limit_bytes, self.name = limit_bytes, name
         self._free: dict[int, list[T]] = {}
         self._live: dict[int, tuple[int, T]] = {}
-        self._lock = RLock()  # raw memory may wait for a fault, whose message names live blocks
+        self._lock = RLock()  # a signal handler may allocate in the middle of an allocation
         self._used = self._cached = self._peak = self._allocations = self._hits = 0
 
     def after_fork(self) -> None:
@@ -164,9 +164,11 @@ class Allocator(Generic[T]):
             raise errors[0]
 
     def live(self) -> list[T]:
-        """Every block that is allocated and not freed."""
-        with self._lock:
-            return [block for _, block in self._live.values()]
+        """Every block that is allocated and not freed, without waiting for another thread.
+
+        Raw memory may wait for a queue with the lock held, while a fault of it is being described.
+        """
+        return [block for _, block in list(self._live.values())]
 
     def trim(self) -> int:
         """Release the cache to the device; how many bytes that were."""

@@ -29,11 +29,11 @@ MAX_ITEMS: Final = (1 << 32) - 1
 class AqlLauncher:
     """The packet of a kernel with one workgroup size, and how its arguments are packed."""
 
-    __slots__ = ("_block", "_grid", "_kernarg", "_template", "arguments_bytes", "kernel",
-                 "pack_arguments", "pack_into")  # fmt: skip
+    __slots__ = ("_block", "arguments_bytes", "grid", "kernarg", "kernel", "lanes",
+                 "pack_arguments", "pack_into", "shared")  # fmt: skip
 
     def __init__(self, kernel: Kernel, block: Block) -> None:
-        self.kernel, self._block = kernel, block
+        self.kernel, self._block, self.lanes = kernel, block, block[0]
         codes = "".join(_CODES[words] for words in argument_words(kernel))
         layout = struct.Struct(f"={codes}")
         self.pack_arguments: Callable[..., None] = layout.pack_into
@@ -51,8 +51,10 @@ class AqlLauncher:
         grid = [(f"grid_{axis}", _GRID_WORD + at, 1) for at, axis in enumerate("xyz")]
         made.add(words, [*grid, ("kernarg", _KERNARG_WORD, 2)])
         packer = Packer(made, {"grid_y": block[1], "grid_z": block[2]})
-        self.pack_into, self._template = packer.pack_into, packer.template
-        self._grid, self._kernarg = packer.slots["grid_x"], packer.slots["kernarg"]
+        self.pack_into, self.shared = packer.pack_into, packer.template
+        """`shared`: what a ring's quick launches pack, of one row of workgroups. They write it anew
+        right before, with the ring's lock."""
+        self.grid, self.kernarg = packer.slots["grid_x"], packer.slots["kernarg"]
 
     def arguments(self, words: Sequence[int], grid: Block) -> bytearray:
         """The kernarg segment of one launch."""
@@ -62,28 +64,18 @@ class AqlLauncher:
 
     def values(self, kernarg_va: int, grid: Block) -> list[bytes | int]:
         """What `pack_into` takes. Raises: BadArgument for more work-items than 32 bits count."""
-        values = self._template.copy()
-        values[self._kernarg] = kernarg_va
-        at = self._grid
-        for axis, (groups, items) in enumerate(zip(grid, self._block, strict=True)):
-            values[at + axis] = _items(groups, items)
-        return values
-
-    def quick(self, kernarg_va: int, grid: int) -> list[bytes | int]:
-        """The same for one dimension."""
-        values = self._template.copy()
-        values[self._kernarg] = kernarg_va
-        values[self._grid] = _items(grid, self._block[0])
+        values = self.shared.copy()
+        values[self.kernarg] = kernarg_va
+        for axis, (groups, lanes) in enumerate(zip(grid, self._block, strict=True)):
+            if groups * lanes > MAX_ITEMS:
+                raise too_many(groups, lanes)
+            values[self.grid + axis] = groups * lanes
         return values
 
 
-def _items(groups: int, items: int) -> int:
-    """Work-items of one dimension of a grid. Raises: BadArgument for more than 32 bits count."""
-    if groups * items > MAX_ITEMS:
-        raise BadArgument(
-            f"{groups} workgroups of {items} work-items", hint="launch fewer at a time"
-        )
-    return groups * items
+def too_many(groups: int, lanes: int) -> BadArgument:
+    """The error for more work-items in one dimension of a grid than 32 bits count."""
+    return BadArgument(f"{groups} workgroups of {lanes} work-items", hint="launch fewer at a time")
 
 
 def jump_slots(target: Target) -> int:

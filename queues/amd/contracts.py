@@ -36,7 +36,7 @@ class Copy(Protocol):
     given: list[int]
     """The words of all Params that are in it; empty: none yet."""
     packing: bool
-    """Whether somebody patches and replays it now."""
+    """Whether somebody patches or replays it now."""
 
 
 class Bound(Protocol):
@@ -47,17 +47,21 @@ class Bound(Protocol):
     def place(self, item: int, number: int) -> int:
         """The word of argument `number` of step `item`."""
 
-    def take(self, given: list[int]) -> Copy | None:
-        """With the lock held: a copy that has these words, or one that may be patched; else None.
+    @property
+    def recent(self) -> Copy:
+        """The copy that was prepared last."""
 
-        It is the caller's until `packing` is False again.
+    def prepare(self, given: list[int], patch: Callable[[Any, list[int]], None]) -> Copy | None:
+        """With the lock held: a copy that has these words, patched where none has; else None.
+
+        Its `given` is `given` unless a signal handler patched it since.
         """
 
     def settle(self) -> None:
         """Return once it is worth while to try again."""
 
     def play(self, copy: Any) -> None:
-        """With the lock held: run it."""
+        """With the lock held: run it, with `packing` True. Raises: UseAfterFree."""
 
     def close(self) -> None:
         """Give the memory back once it is done."""

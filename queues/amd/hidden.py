@@ -30,12 +30,6 @@ class HiddenLauncher(Launcher):
         _count(self._packer, values, grid)
         return values
 
-    def quick(
-        self, words: Sequence[int], kernarg_va: int, grid: int, done: int
-    ) -> list[bytes | int]:
-        """The same for `grid` workgroups in one dimension."""
-        return self.values(words, kernarg_va, (grid, 1, 1), done)
-
 
 class HiddenAqlLauncher(AqlLauncher):
     """An `AqlLauncher` that writes the rest of the kernarg segment, too."""

@@ -298,21 +298,9 @@ def words_of(*parts: Words | Sequence[int]) -> Words:
 class Launcher:
     """A launch of one kernel with one workgroup size, ready to be packed again and again."""
 
-    __slots__ = (
-        "_first",
-        "_grid",
-        "_ib",
-        "_ib_off",
-        "_kernarg",
-        "_packer",
-        "_progress",
-        "_template",
-        "arguments_off",
-        "kernel",
-        "nbytes",
-        "nwords",
-        "pack_into",
-    )
+    __slots__ = ("_ib", "_ib_off", "_packer", "arguments", "arguments_off", "grid", "kernarg",
+                 "kernel", "nbytes", "nwords", "pack_into", "progress", "quick",
+                 "shared")  # fmt: skip
 
     def __init__(
         self, target: Target, kernel: Kernel, scratch: Scratch, block: Block,
@@ -337,41 +325,31 @@ class Launcher:
         self.arguments_off = whole.arguments_at * WORD_BYTES
         self.kernel = kernel
         packer = self._packer = Packer(made, {"grid_x": 1, "grid_y": 1, "grid_z": 1})
-        self.pack_into, self._template = packer.pack_into, packer.template
-        self.nbytes, self.nwords = packer.nbytes, packer.nwords
-        self._kernarg = packer.slots.get("kernarg", -1)
-        self._first = packer.slots.get("arg0", 1)
-        self._ib, self._ib_off = packer.slots.get("ib", -1), WORD_BYTES * whole.inner_at
-        self._progress, self._grid = packer.slots.get("progress", -1), packer.slots["grid_x"]
+        self.pack_into, self.nbytes, self.nwords = packer.pack_into, packer.nbytes, packer.nwords
+        first = packer.slots.get("arg0", 1)
+        self.arguments = slice(first, first + len(taken))
+        self.kernarg = packer.slots.get("kernarg", 0)
+        """0: no hole; every hole has words in front of it."""
+        self._ib, self._ib_off = packer.slots.get("ib", 0), WORD_BYTES * whole.inner_at
+        self.progress, self.grid = packer.slots["progress"], packer.slots["grid_x"]
+        self.quick = self.kernarg > 0 and not self._ib
+        """Whether a ring may pack `shared` itself, for one row of workgroups. It writes arguments,
+        kernarg, grid and progress anew right before, with its lock."""
+        self.shared = packer.template
 
     def values(
         self, words: Sequence[int], kernarg_va: int, grid: Block, done: int
     ) -> list[bytes | int]:
         """What `pack_into` takes, arguments already checked."""
-        values = self._template.copy()
-        first = self._first
-        values[first : first + len(words)] = words
-        if self._kernarg >= 0:
-            values[self._kernarg] = kernarg_va
-        if self._ib >= 0:
+        values = self.shared.copy()
+        values[self.arguments] = words
+        if self.kernarg:
+            values[self.kernarg] = kernarg_va
+        if self._ib:
             values[self._ib] = kernarg_va - self.arguments_off + self._ib_off
-        at = self._grid
+        at = self.grid
         values[at], values[at + 1], values[at + 2] = grid
-        if done:
-            values[self._progress] = done
-        return values
-
-    def quick(
-        self, words: Sequence[int], kernarg_va: int, grid: int, done: int
-    ) -> list[bytes | int]:
-        """The same for `grid` workgroups in one dimension, of a kernel that takes arguments."""
-        values = self._template.copy()
-        if self._ib >= 0 or self._kernarg < 0:
-            return self.values(words, kernarg_va, (grid, 1, 1), done)
-        values[1 : 1 + len(words)] = words
-        values[self._kernarg] = kernarg_va
-        values[self._grid] = grid
-        values[self._progress] = done
+        values[self.progress] = done
         return values
 
 

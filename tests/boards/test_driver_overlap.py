@@ -100,6 +100,23 @@ def test_the_same_arguments_wait_for_nothing(queue: str) -> None:
         holds(device, y, 20)
 
 
+@KINDS
+def test_an_argument_of_many_steps_is_patched_in_all(chip: str, queue: str) -> None:
+    """Steps of one kernel, and another one between them; every replay has its own sum and ones."""
+    with device_on(chip, queue) as (_, device):
+        program, recorded, count = device.load(add(device.arch)), device.compute_queue(), 40
+        for number in range(count):
+            recorded.exec(program, [Param(1), Param(0), Param(0), N])
+            if number == count // 3:
+                recorded.exec(program, [Param(0), Param(1), Param(0), N]).barrier()
+        graph, sums = recorded.bind(), [ones(device, 0), ones(device, 0)]
+        added = [ones(device, value) for value in (1, 10)]
+        for number, one in ((0, 0), (1, 0), (0, 1), (0, 0), (1, 1)):
+            graph.replay([sums[number], added[one]])
+        for buffer, times in zip(sums, (1 + 10 + 1, 1 + 10), strict=True):
+            holds(device, buffer, times * (count + 1))
+
+
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
 def test_memory_of_copies_is_bounded(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of a large graph, one where there is no memory for more; the results are right."""

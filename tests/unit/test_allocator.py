@@ -155,3 +155,29 @@ def test_threads_share_it() -> None:
     now = allocator.statistics
     check(now.allocations == 8000 and now.used_bytes == 0 and now.live == 0, str(now))
     check(now.cached_bytes == sum(raw.live.values()))
+
+
+def test_live_blocks_are_named_while_another_thread_allocates() -> None:
+    """Its raw memory waits for us: a fault has to be described before its queue goes on."""
+    named, found = threading.Event(), list[object]()
+
+    def alloc(nbytes: int) -> object:
+        if found:
+            check(named.wait(60), "live() waits for the allocation")
+        return object()
+
+    made = Allocator[object](alloc, lambda block: None, 1 << 40)
+    found.append(made.alloc(64))
+    thread = threading.Thread(target=made.alloc, args=(1 << 20,), daemon=True)
+    thread.start()
+
+    def describe() -> None:
+        found.extend(made.live())
+        named.set()
+
+    describer = threading.Thread(target=describe, daemon=True)
+    describer.start()
+    describer.join(30)
+    check(not describer.is_alive(), "live() waits for the allocation")
+    thread.join(30)
+    check(found[1:] == found[:1] and len(made.live()) == 2)

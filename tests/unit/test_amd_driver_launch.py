@@ -38,7 +38,7 @@ def block(launcher: Launcher, words: list[int], grid: int, done: int) -> list[in
     """The words that a launch writes."""
     memory = bytearray(AT + launcher.nbytes)
     kernarg_va = RING_VA + AT + launcher.arguments_off
-    launcher.pack_into(memory, AT, *launcher.quick(words, kernarg_va, grid, done))
+    launcher.pack_into(memory, AT, *launcher.values(words, kernarg_va, (grid, 1, 1), done))
     check(not any(memory[:AT]), "it wrote in front of its place")
     return list(struct.unpack(f"<{launcher.nwords}I", memory[AT:]))
 
@@ -141,7 +141,7 @@ def test_an_aql_launch_word_for_word() -> None:
     slot, side = bytearray(64), bytearray(32)
     launcher.pack_arguments(side, 0, *ARGUMENTS)
     check(struct.unpack_from("<3QI", side) == tuple(ARGUMENTS))
-    launcher.pack_into(slot, 0, *launcher.quick(0x7F00_1230_0040, 7))
+    launcher.pack_into(slot, 0, *launcher.values(0x7F00_1230_0040, (7, 1, 1)))
     expected = struct.pack(
         "<6H5I3QQ", 2 | 1 << 8 | 1 << 9 | 1 << 11, 3, 64, 1, 1, 0, 7 * 64, 1, 1, 32, 512,
         KERNEL.descriptor_va, 0x7F00_1230_0040, 0, 0,
@@ -152,8 +152,8 @@ def test_an_aql_launch_word_for_word() -> None:
     with pytest.raises(BadArgument, match="workgroups of 64"):
         launcher.values(0, (1 << 27, 1, 1))
     with pytest.raises(BadArgument, match="workgroups of 64"):
-        launcher.quick(0, 1 << 26)
-    check(launcher.quick(0, (1 << 26) - 1) is not None)
+        launcher.values(0, (1 << 26, 1, 1))
+    check(launcher.values(0, ((1 << 26) - 1, 1, 1)) is not None)
 
 
 def test_a_packer_leaves_holes_of_32_and_64_bits() -> None:
