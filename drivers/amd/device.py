@@ -31,7 +31,7 @@ from queues.amd.compute_queue import AmdComputeQueue
 from queues.amd.contracts import Item
 from queues.amd.copy_queue import AmdCopyQueue
 from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
-from queues.amd.pm4 import CHIPS
+from queues.amd.pm4 import flavour_of
 from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
 from queues.amd.sdma import Engine
 
@@ -59,7 +59,7 @@ class AmdDevice(HostCopies):
         self.node, self.compilers = iface.node, compilers
         node, chip = iface.node, iface.chip
         target = Target(
-            CHIPS[chip.name], chip.family.architected_scratch, chip.privileged, node.num_xcc
+            flavour_of(chip.name), chip.family.architected_scratch, chip.privileged, node.num_xcc
         )
         super().__init__(name, iface, target, apertures, node.memory_bytes, hang_s)
         self.limits = _limits(chip, node)

@@ -47,7 +47,7 @@ class PciGpu:
             DOORBELL_BAR: _DOORBELL_LOG2.get(chip.family, _DOORBELL_LOG2_ELSE),
             REGISTER_BAR: _REGISTER_LOG2[chip.family],
         }
-        self.config = ConfigSpace(chip, sizes, largest)
+        self.config = ConfigSpace(chip, sizes, largest, self.options.device_id)
         self.config.changed, self.config.flr = self._config_changed, self.reset
         self.function_resets = 0
         self.config.due = self.board.delays.run

@@ -26,8 +26,11 @@ _MIB_LOG2 = 20
 class ConfigSpace:
     """4096 bytes, each bit of which may be written or not."""
 
-    def __init__(self, chip: Chip, bar_log2: dict[int, int], largest_log2: int) -> None:
+    def __init__(
+        self, chip: Chip, bar_log2: dict[int, int], largest_log2: int, device_id: int = 0
+    ) -> None:
         self._chip, self._reset_log2, self._largest_log2 = chip, dict(bar_log2), largest_log2
+        self._device_id = device_id or chip.properties["device_id"]
         self.bar_log2 = dict(bar_log2)
         self._bytes, self._writable = bytearray(SIZE), bytearray(SIZE)
         self.changed: Callable[[], None] = lambda: None
@@ -113,7 +116,7 @@ class ConfigSpace:
         self._bytes[:], self._writable[:] = bytes(SIZE), bytes(SIZE)
         self.bar_log2 = dict(self._reset_log2)
         accelerator = self._chip.family == "gfx9"
-        self._set(0x00, _AMD | self._chip.properties["device_id"] << 16, 4)
+        self._set(0x00, _AMD | self._device_id << 16, 4)
         self._set(_STATUS, _STATUS_CAPABILITIES, 2)
         # src: pci_ids.h PCI_CLASS_DISPLAY_VGA; MI300X is a processing accelerator, 0x1200
         self._set(0x08, 0x120000 << 8 if accelerator else 0x030000 << 8 | 0xC8, 4)
