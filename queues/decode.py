@@ -17,7 +17,7 @@ from drivers.base.inputs import read_input
 from drivers.machine.output import print_lines
 from queues.amd import aql, pm4_layouts, sdma_layouts
 from queues.amd.registers import REGISTERS, Registers
-from queues.packet_layout import Field, Layout, Packet
+from queues.packet_layout import Field, Packet, WordLayout
 
 LIMIT_BYTES: Final = 16 << 20
 """Of a dump: a ring of the driver has 512 KiB."""
@@ -48,7 +48,7 @@ class Decoder(Protocol):
         """The packet as text."""
 
 
-def _text(layout: Layout | None, packet: Packet) -> str:
+def _text(layout: WordLayout | None, packet: Packet) -> str:
     shown = [packet.name]
     for name, value in packet.fields.items():
         if value and layout is not None:
@@ -128,7 +128,7 @@ class SdmaDecoder:
 
     def __init__(self, engine: sdma_layouts.Engine) -> None:
         self.packets = engine.packets
-        self.operations: dict[int, tuple[Layout, Field | None]] = {}
+        self.operations: dict[int, tuple[WordLayout, Field | None]] = {}
         for layout in engine.packets.values():
             counts = [field for field in layout.fields if field.name == "count"]
             pair = (layout, counts[0] if layout.tail else None)
@@ -170,12 +170,11 @@ class AqlDecoder:
 
 def decoder(kind: str, chip: str) -> Decoder:
     """The decoder of "pm4", "sdma" or "aql" packets. Raises: Unsupported with the known chips."""
-    if chip not in pm4_layouts.CHIPS:
-        raise Unsupported(f"no packets of {chip!r}", hint=f"known: {', '.join(pm4_layouts.CHIPS)}")
+    flavour = pm4_layouts.flavour_of(chip)
     if kind == "pm4":
-        return Pm4Decoder(pm4_layouts.CHIPS[chip])
+        return Pm4Decoder(flavour)
     if kind == "sdma":
-        return SdmaDecoder(sdma_layouts.CHIPS[chip])
+        return SdmaDecoder(sdma_layouts.engine_of(chip))
     if kind == "aql":
         return AqlDecoder()
     raise Unsupported(f"no packet format {kind!r}", hint="known: pm4, sdma, aql")
@@ -249,7 +248,7 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
     kinds = parser.add_mutually_exclusive_group(required=True)
     for kind in ("pm4", "sdma", "aql"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind)
-    parser.add_argument("--chip", default="gfx1100", help=", ".join(pm4_layouts.CHIPS))
+    parser.add_argument("--chip", default="gfx1100", help="such as gfx942, gfx1100")
     parser.add_argument("--start", type=int, default=0, help="first word (default: 0)")
     chosen = parser.parse_args(arguments)
     if chosen.start < 0:

@@ -1,8 +1,8 @@
-"""Packets and registers as data: a `Layout` names the bits of some 32-bit words, once, both ways.
+"""Packets and registers as data: a `WordLayout` names the bits of 32-bit words, once, both ways.
 
 A word's fields are declared in one string, as vendors' tables have them::
 
-    Layout("WAIT_MEM", 0xC0053C00, 0xFFFFFF00, (
+    WordLayout("WAIT_MEM", 0xC0053C00, 0xFFFFFF00, (
         "",                                  # word 0: only fixed bits
         "function 2:0  space 5:4",           # fields of word 1: name, high bit, low bit
         "addr/4?space=1 63:0  reg?space=0 17:0",
@@ -124,7 +124,7 @@ class Packet:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class WordLayout:
     """`fixed` under `fixed_mask` identifies word 0; `tail` names the data words after the last."""
 
     name: str
@@ -187,10 +187,10 @@ class Layout:
         return f"{value:#x}"
 
 
-def replace(layout: Layout, words: Mapping[int, str]) -> Layout:
+def replace(layout: WordLayout, words: Mapping[int, str]) -> WordLayout:
     """The same packet with some words declared anew: how a chip differs from its family."""
     changed = tuple(words.get(number, text) for number, text in enumerate(layout.words))
-    return Layout(
+    return WordLayout(
         layout.name,
         layout.fixed,
         layout.fixed_mask,

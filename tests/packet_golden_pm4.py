@@ -5,8 +5,8 @@ from __future__ import annotations
 from queues.amd import pm4
 from tests.packet_golden import HI, LO, MEMORY, Golden
 
-GFX9, GFX10 = pm4.CHIPS["gfx942"], pm4.CHIPS["gfx1030"]
-GFX11, GFX12 = pm4.CHIPS["gfx1100"], pm4.CHIPS["gfx1201"]
+GFX9, GFX10 = pm4.flavour_of("gfx942"), pm4.flavour_of("gfx1030")
+GFX11, GFX12 = pm4.flavour_of("gfx1100"), pm4.flavour_of("gfx1201")
 
 PM4 = [
     Golden("nop", lambda: pm4.nop(), "nvd.h", "PACKET3(PACKET3_NOP, 0x3FFF)"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from queues.amd import sdma
 from tests.packet_golden import CODE, HI, LO, MEMORY, Golden
 
-SDMA_4_4, SDMA_5_2 = sdma.CHIPS["gfx942"], sdma.CHIPS["gfx1030"]
-SDMA_6_0, SDMA_7_0 = sdma.CHIPS["gfx1100"], sdma.CHIPS["gfx1201"]
+SDMA_4_4, SDMA_5_2 = sdma.engine_of("gfx942"), sdma.engine_of("gfx1030")
+SDMA_6_0, SDMA_7_0 = sdma.engine_of("gfx1100"), sdma.engine_of("gfx1201")
 SDMA4, SDMA5 = "vega10_sdma_pkt_open.h", "navi10_sdma_pkt_open.h"
 SDMA6 = "sdma_v6_0_0_pkt_open.h"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from boards.amd.chip_data import CHIPS, Numbers
+from boards.amd.chip_data import NUMBERS, Numbers
 from boards.amd.cp.engine_types import Chip
 
 _PAGE = 4096
@@ -86,12 +86,12 @@ def _properties(n: Numbers) -> Mapping[str, int]:
 
 def names() -> list[str]:
     """All chips there are boards of."""
-    return list(CHIPS)
+    return list(NUMBERS)
 
 
 def chip(name: str) -> Chip:
     """A chip by name. Raises: KeyError."""
-    n = CHIPS[name]
+    n = NUMBERS[name]
     ip = {
         "GC": n.gc, "SDMA0": n.sdma, "MMHUB": n.mmhub, "NBIF": n.nbif, "MP0": n.mp, "MP1": n.mp,
         "HDP": n.sdma, "OSSSYS": n.sdma,
@@ -105,4 +105,4 @@ def chip(name: str) -> Chip:
 
 def sizes_of(name: str, *, old: bool = False) -> SaveSizes:
     """What the kernel demands of the queues of a chip."""
-    return save_sizes(CHIPS[name], old=old)
+    return save_sizes(NUMBERS[name], old=old)

@@ -41,7 +41,7 @@ class Numbers:
 
 
 # src: notes section 3 (device ids, IP versions), 1.3 (CUs, registers), the chips' data sheets
-CHIPS = {
+NUMBERS = {
     "gfx1100": Numbers(
         "gfx11", 110000, 0x744C, 96, 12, 2, 8,
         (11, 0, 0), (6, 0, 0), (3, 0, 0), (4, 3, 0), (13, 0, 0), save_vgpr_bytes=0x60000,
@@ -106,6 +106,7 @@ CHIPS = {
         sdma_queues=8, simds_per_cu=4, lanes=64, xccs=8, lds_kib=160, save_vgpr_bytes=0x80000,
     ),
 }  # fmt: skip
+"""One record a chip."""
 HW_IDS = {
     # src: amdgpu/amdgpu_discovery.c hw_id_map, include/soc15_hw_ip.h
     "MP1": 1, "GC": 11, "MMHUB": 34, "OSSSYS": 40, "HDP": 41, "SDMA0": 42, "NBIF": 108, "MP0": 255,

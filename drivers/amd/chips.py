@@ -95,6 +95,22 @@ CDNA4_LDS_BYTES = 160 * KIB
 
 
 @dataclass(frozen=True, slots=True)
+class Bare:
+    """What a chip adds that is booted without its kernel driver."""
+
+    device_ids: tuple[int, ...]
+    """PCI device ids of AMD's that are this chip. # src: libdrm data/amdgpu.ids; pci.ids"""
+    mmhub: Version
+    nbif: Version
+    mp: Version
+    """Of the security processor (MP0) and of the power controller (MP1)."""
+    osssys: Version
+    hdp: Version
+    """IP discovery versions, to read registers by name without a GPU; a GPU's own table is asked
+    where there is one. # src: amdgpu_discovery.c, gmc_v{9,11,12}_0.c *_set_mmhub_funcs()"""
+
+
+@dataclass(frozen=True, slots=True)
 class Chip:
     """One chip. `name` is also LLVM's target."""
 
@@ -129,44 +145,73 @@ class Chip:
     """
     integrated: bool = False
     """Part of a processor (APU): its memory is the machine's."""
+    bare: Bare | None = None
+    """None: its kernel driver keeps it."""
 
 
 def _versions(*versions: Version) -> frozenset[Version]:
     return frozenset(versions)
 
 
+_BARE_942 = Bare(device_ids=(0x74A1,), mmhub=(1, 8, 0), nbif=(7, 9, 0), mp=(13, 0, 6),
+                 osssys=(4, 4, 2), hdp=(4, 4, 2))  # fmt: skip
+_BARE_1100 = Bare(device_ids=(0x744C,), mmhub=(3, 0, 0), nbif=(4, 3, 0), mp=(13, 0, 0),
+                  osssys=(6, 0, 0), hdp=(6, 0, 0))  # fmt: skip
+_BARE_1201 = Bare(device_ids=(0x7550, 0x7551), mmhub=(4, 1, 0), nbif=(6, 3, 1), mp=(14, 0, 3),
+                  osssys=(7, 0, 0), hdp=(7, 0, 0))  # fmt: skip
 CHIPS: dict[int, Chip] = {
     chip.target_version: chip
     for chip in (
-        Chip("gfx90a", CDNA2, 90010, _versions((9, 4, 2)), _versions((4, 4, 0)),
-             512, 0x80000, 0x3F, "Instinct MI210, MI250"),
-        Chip("gfx942", CDNA3, 90402, _versions((9, 4, 3), (9, 4, 4)),
-             _versions((4, 4, 2), (4, 4, 5)), 512, 0x80000, 0x4C, "Instinct MI300"),
-        Chip("gfx950", CDNA4, 90500, _versions((9, 5, 0)), _versions((4, 4, 4)),
-             512, 0x80000, 0x4F, "Instinct MI350", 1280, CDNA4_LDS_BYTES),
-        Chip("gfx1030", RDNA2, 100300, _versions((10, 3, 0)), _versions((5, 2, 0)),
-             1024, 0x40000, 0x36, "Radeon RX 6800, 6900 (Navi 21)"),
-        Chip("gfx1031", RDNA2, 100301, _versions((10, 3, 2)), _versions((5, 2, 2)),
-             1024, 0x40000, 0x37, "Radeon RX 6700 (Navi 22)"),
-        Chip("gfx1032", RDNA2, 100302, _versions((10, 3, 4)), _versions((5, 2, 4)),
-             1024, 0x40000, 0x38, "Radeon RX 6600 (Navi 23)"),
-        Chip("gfx1100", RDNA3, 110000, _versions((11, 0, 0)), _versions((6, 0, 0)),
-             1536, 0x60000, 0x41, "Radeon RX 7900 (Navi 31)", privileged=True),
-        Chip("gfx1101", RDNA3, 110001, _versions((11, 0, 3)), _versions((6, 0, 3)),
-             1536, 0x60000, 0x46, "Radeon RX 7700, 7800 (Navi 32)", privileged=True),
-        Chip("gfx1102", RDNA3, 110002, _versions((11, 0, 2)), _versions((6, 0, 2)),
-             1024, 0x40000, 0x47, "Radeon RX 7600 (Navi 33)", privileged=True),
-        Chip("gfx1103", RDNA3, 110003, _versions((11, 0, 1), (11, 0, 4)), _versions((6, 0, 1)),
-             1024, 0x40000, 0x44, "Radeon 780M, 760M (Phoenix)", privileged=True, integrated=True),
-        Chip("gfx1150", RDNA35, 110500, _versions((11, 5, 0)), _versions((6, 1, 0)),
-             1024, 0x40000, 0x43, "Radeon 890M, 880M (Strix Point)", integrated=True),
-        Chip("gfx1151", RDNA35, 110501, _versions((11, 5, 1)), _versions((6, 1, 1)),
-             1536, 0x60000, 0x4A, "Radeon 8060S, 8050S (Strix Halo)",
-             save_area_fixed=True, integrated=True),
-        Chip("gfx1200", RDNA4, 120000, _versions((12, 0, 0)), _versions((7, 0, 0)),
-             1536, 0x60000, 0x48, "Radeon RX 9060 (Navi 44)"),
-        Chip("gfx1201", RDNA4, 120001, _versions((12, 0, 1)), _versions((7, 0, 1)),
-             1536, 0x60000, 0x4E, "Radeon RX 9070 (Navi 48)"),
+        Chip("gfx90a", CDNA2, 90010, gc=_versions((9, 4, 2)), sdma=_versions((4, 4, 0)),
+             elf_mach=0x3F, product="Instinct MI210, MI250",
+             vgprs_per_simd=512, save_vgpr_bytes_per_cu=0x80000),
+        Chip("gfx942", CDNA3, 90402, gc=_versions((9, 4, 3), (9, 4, 4)),
+             sdma=_versions((4, 4, 2), (4, 4, 5)), elf_mach=0x4C, product="Instinct MI300",
+             bare=_BARE_942,
+             vgprs_per_simd=512, save_vgpr_bytes_per_cu=0x80000),
+        Chip("gfx950", CDNA4, 90500, gc=_versions((9, 5, 0)), sdma=_versions((4, 4, 4)),
+             elf_mach=0x4F, product="Instinct MI350", lds_granule_bytes=1280,
+             lds_bytes=CDNA4_LDS_BYTES,
+             vgprs_per_simd=512, save_vgpr_bytes_per_cu=0x80000),
+        Chip("gfx1030", RDNA2, 100300, gc=_versions((10, 3, 0)), sdma=_versions((5, 2, 0)),
+             elf_mach=0x36, product="Radeon RX 6800, 6900 (Navi 21)",
+             vgprs_per_simd=1024, save_vgpr_bytes_per_cu=0x40000),
+        Chip("gfx1031", RDNA2, 100301, gc=_versions((10, 3, 2)), sdma=_versions((5, 2, 2)),
+             elf_mach=0x37, product="Radeon RX 6700 (Navi 22)",
+             vgprs_per_simd=1024, save_vgpr_bytes_per_cu=0x40000),
+        Chip("gfx1032", RDNA2, 100302, gc=_versions((10, 3, 4)), sdma=_versions((5, 2, 4)),
+             elf_mach=0x38, product="Radeon RX 6600 (Navi 23)",
+             vgprs_per_simd=1024, save_vgpr_bytes_per_cu=0x40000),
+        Chip("gfx1100", RDNA3, 110000, gc=_versions((11, 0, 0)), sdma=_versions((6, 0, 0)),
+             elf_mach=0x41, product="Radeon RX 7900 (Navi 31)", privileged=True,
+             bare=_BARE_1100,
+             vgprs_per_simd=1536, save_vgpr_bytes_per_cu=0x60000),
+        Chip("gfx1101", RDNA3, 110001, gc=_versions((11, 0, 3)), sdma=_versions((6, 0, 3)),
+             elf_mach=0x46, product="Radeon RX 7700, 7800, PRO W7700 (Navi 32)", privileged=True,
+             bare=replace(_BARE_1100, device_ids=(0x747E, 0x7470), mp=(13, 0, 10)),
+             vgprs_per_simd=1536, save_vgpr_bytes_per_cu=0x60000),
+        Chip("gfx1102", RDNA3, 110002, gc=_versions((11, 0, 2)), sdma=_versions((6, 0, 2)),
+             elf_mach=0x47, product="Radeon RX 7600 (Navi 33)", privileged=True,
+             bare=replace(_BARE_1100, device_ids=(0x7480,), mmhub=(3, 0, 2), mp=(13, 0, 7)),
+             vgprs_per_simd=1024, save_vgpr_bytes_per_cu=0x40000),
+        Chip("gfx1103", RDNA3, 110003, gc=_versions((11, 0, 1), (11, 0, 4)),
+             sdma=_versions((6, 0, 1)), elf_mach=0x44, product="Radeon 780M, 760M (Phoenix)",
+             privileged=True, integrated=True,
+             vgprs_per_simd=1024, save_vgpr_bytes_per_cu=0x40000),
+        Chip("gfx1150", RDNA35, 110500, gc=_versions((11, 5, 0)), sdma=_versions((6, 1, 0)),
+             elf_mach=0x43, product="Radeon 890M, 880M (Strix Point)", integrated=True,
+             vgprs_per_simd=1024, save_vgpr_bytes_per_cu=0x40000),
+        Chip("gfx1151", RDNA35, 110501, gc=_versions((11, 5, 1)), sdma=_versions((6, 1, 1)),
+             elf_mach=0x4A, product="Radeon 8060S, 8050S (Strix Halo)",
+             save_area_fixed=True, integrated=True,
+             vgprs_per_simd=1536, save_vgpr_bytes_per_cu=0x60000),
+        Chip("gfx1200", RDNA4, 120000, gc=_versions((12, 0, 0)), sdma=_versions((7, 0, 0)),
+             elf_mach=0x48, product="Radeon RX 9060 (Navi 44)",
+             bare=replace(_BARE_1201, device_ids=(0x7590,), mp=(14, 0, 2)),
+             vgprs_per_simd=1536, save_vgpr_bytes_per_cu=0x60000),
+        Chip("gfx1201", RDNA4, 120001, gc=_versions((12, 0, 1)), sdma=_versions((7, 0, 1)),
+             elf_mach=0x4E, product="Radeon RX 9070 (Navi 48)", bare=_BARE_1201,
+             vgprs_per_simd=1536, save_vgpr_bytes_per_cu=0x60000),
     )
 }  # fmt: skip
 """Every supported chip by its `gfx_target_version`."""
@@ -175,6 +220,11 @@ NAMES: tuple[str, ...] = tuple(chip.name for chip in CHIPS.values())
 _MAJOR, _MINOR = 10000, 100
 _STEPPING_LIMIT = 16
 _MAJOR_LIMIT = 100
+
+
+def chip_of_device(device: int) -> Chip | None:
+    """The chip that may be booted of AMD's PCI device id; None for any other."""
+    return next((one for one in CHIPS.values() if one.bare and device in one.bare.device_ids), None)
 
 
 def target_name(gfx_target_version: int) -> str:

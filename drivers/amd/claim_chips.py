@@ -1,12 +1,11 @@
 """AMD's GPUs that may be claimed over PCI, and a dry run of claiming them.
 
-Only chips that the boot code is written for may ever be here: any other keeps its kernel driver.
+Only chips with a `Bare` record may be claimed: any other keeps its kernel driver.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
+from drivers.amd.chips import chip_of_device
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.claim.claim import plan
@@ -14,16 +13,10 @@ from drivers.claim.report import plan_lines
 from drivers.machine.buses import AMD
 from drivers.pci.functions import PciFunction, gpus
 
-CHIPS: Final = {
-    0x744C: "gfx1100", 0x747E: "gfx1101", 0x7480: "gfx1102", 0x7550: "gfx1201", 0x7551: "gfx1201",
-    0x7590: "gfx1200", 0x74A1: "gfx942",
-}  # fmt: skip
-"""PCI device id to chip. src: pci-ids.ucw.cz, vendor 1002: Navi 31, 32, 33, 48, 48, 44, MI300X."""
-
 
 def known(function: PciFunction) -> bool:
-    """Whether the function is one of the chips above."""
-    return function.vendor == AMD and function.device in CHIPS
+    """Whether the function is a chip that can be booted."""
+    return function.vendor == AMD and chip_of_device(function.device) is not None
 
 
 def dry_run(world: World) -> str:

@@ -33,7 +33,7 @@ from queues.amd.compute_queue import AmdComputeQueue
 from queues.amd.contracts import Item
 from queues.amd.copy_queue import AmdCopyQueue
 from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
-from queues.amd.pm4 import CHIPS
+from queues.amd.pm4 import flavour_of
 from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
 from queues.amd.sdma import Engine
 
@@ -61,7 +61,9 @@ class AmdDevice(HostCopies):
         # src: Linux 3c8bdb51be0e "Add PM4 target XCC": one XCC alone processes a PM4 queue, so its
         # src: kernels share one L2; an AQL queue is processed by all
         xccs = node.num_xcc if apertures is not None else 1
-        target = Target(CHIPS[chip.name], chip.family.architected_scratch, chip.privileged, xccs)
+        target = Target(
+            flavour_of(chip.name), chip.family.architected_scratch, chip.privileged, xccs
+        )
         super().__init__(name, iface, target, apertures, node.memory_bytes, hang_s)
         self.limits = _limits(chip, node)
         self._scratch = ScratchMemory(iface)

@@ -115,7 +115,7 @@ class Queues(Recovery):
     def _open_copies(self) -> CopyRing:
         about = self._about("copy queue", self._cells[1])
         hw = self.iface.open_queue(Plan(about.name, "SDMA", COPY_RING_BYTES))
-        return CopyRing(about, hw, sdma.CHIPS[self.arch])
+        return CopyRing(about, hw, sdma.engine_of(self.arch))
 
     def zero(self, va: int, nbytes: int) -> bool:
         """Zero memory with the copy engine, behind its other work; False where that does not end.
@@ -151,7 +151,7 @@ class Queues(Recovery):
         with ExitStack() as stack:
             stack.callback(self._slots.give_back, cell)
             hw = self.iface.open_queue(plan)
-            ring = CopyRing(about, hw, sdma.CHIPS[self.arch])
+            ring = CopyRing(about, hw, sdma.engine_of(self.arch))
             stack.callback(ring.close)
             yield ring
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from drivers.amd.chips import CHIPS
+from drivers.amd.chips import CHIPS, Bare, Chip
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.registers import FILES, Register, RegisterFile, Version, load
@@ -30,16 +30,6 @@ from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
 _MOST_READS: Final = 256
-_GENERATIONS: Final[dict[str, dict[HwId, Version]]] = {
-    "gfx9": {HwId.MMHUB: (1, 8, 0), HwId.NBIF: (7, 9, 0), HwId.MP0: (13, 0, 6),
-             HwId.MP1: (13, 0, 6), HwId.OSSSYS: (4, 4, 2), HwId.HDP: (4, 4, 2),
-             HwId.SDMA0: (4, 4, 2)},
-    "gfx11": {HwId.MMHUB: (3, 0, 0), HwId.NBIF: (4, 3, 0), HwId.MP0: (13, 0, 0),
-              HwId.MP1: (13, 0, 0), HwId.OSSSYS: (6, 0, 0), HwId.HDP: (6, 0, 0)},
-    "gfx12": {HwId.MMHUB: (4, 1, 0), HwId.NBIF: (6, 3, 1), HwId.MP0: (14, 0, 3),
-              HwId.MP1: (14, 0, 3), HwId.OSSSYS: (7, 0, 0), HwId.HDP: (7, 0, 0)},
-}  # fmt: skip
-"""Blocks beside the graphics core, for decoding without a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +42,21 @@ class Reading:
     fields: dict[str, int]
 
 
+def _blocks(chip: Chip, bare: Bare) -> dict[HwId, Version]:
+    found = {
+        HwId.GC: min(chip.gc), HwId.MMHUB: bare.mmhub, HwId.NBIF: bare.nbif, HwId.MP0: bare.mp,
+        HwId.MP1: bare.mp, HwId.OSSSYS: bare.osssys, HwId.HDP: bare.hdp,
+    }  # fmt: skip
+    copies = min(chip.sdma)
+    return found | ({HwId.SDMA0: copies} if copies in FILES[HwId.SDMA0] else {})
+
+
 def chip_files(name: str) -> dict[HwId, RegisterFile]:
     """The registers of a chip, by block. Raises: NotFound with the chips that are known."""
     for chip in CHIPS.values():
-        versions = sorted(version for version in chip.gc if version in FILES[HwId.GC])
-        if chip.name == name and versions:
-            family = f"gfx{versions[0][0]}"
-            blocks = {HwId.GC: versions[0], **_GENERATIONS[family]}
-            return {hw: load(hw, version) for hw, version in blocks.items()}
-    known = [chip.name for chip in CHIPS.values() if chip.gc & FILES[HwId.GC].keys()]
+        if chip.name == name and chip.bare:
+            return {hw: load(hw, version) for hw, version in _blocks(chip, chip.bare).items()}
+    known = [chip.name for chip in CHIPS.values() if chip.bare]
     raise NotFound(f"registers of {name!r} are not known", hint=f"Chips are {', '.join(known)}")
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from drivers.amd.chips import Chip
 from drivers.amd.iface import Iface, Memory, Use
 from drivers.base.errors import OutOfMemory, Unsupported
-from queues.amd.pm4 import CHIPS
+from queues.amd.pm4 import flavour_of
 from queues.amd.pm4_launch import Scratch
 from queues.amd.registers import REGISTERS
 
@@ -68,7 +68,7 @@ class ScratchMemory:
         self.lane_bytes = units * unit // LANES
         engines = node.engines_per_xcc
         waves = each if family.waves_per_engine else each * engines
-        tmpring = REGISTERS[CHIPS[self._chip.name].name].encode(
+        tmpring = REGISTERS[flavour_of(self._chip.name).name].encode(
             "COMPUTE_TMPRING_SIZE", waves=waves, wavesize=units
         )
         xcc_bytes = each * engines * units * unit
@@ -100,7 +100,7 @@ class ScratchMemory:
 
         # src: ROCR core/inc/registers.h SQ_BUF_RSRC_WORD1, WORD3 and their _GFX10, _GFX11 forms
         """
-        swizzle, last = _RESOURCES[CHIPS[self._chip.name].name]
+        swizzle, last = _RESOURCES[flavour_of(self._chip.name).name]
         stride = _STRIDES[self._chip.family.wave_lanes] << _INDEX_STRIDE_SHIFT
         # NUM_RECORDS has 32 bits, and with 0 of them every access is out of bounds
         return va & _LOW, va >> 32 | swizzle, min(xcc_bytes, _LOW), last | stride

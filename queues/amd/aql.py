@@ -16,7 +16,7 @@ from typing import Final
 from drivers.base.errors import BadArgument
 from queues.amd import pm4
 from queues.amd.pm4_layouts import INDIRECT_BUFFER
-from queues.packet_layout import Layout
+from queues.packet_layout import WordLayout
 
 PACKET_WORDS: Final = 16
 PACKET_BYTES: Final = 4 * PACKET_WORDS
@@ -63,12 +63,12 @@ _HEADER: Final = "barrier 8  acquire 10:9  release 12:11"
 _END: Final = ("completion_signal/8 63:0", "")
 
 
-def _packet(name: str, fixed: int, mask: int, *words: str) -> Layout:
+def _packet(name: str, fixed: int, mask: int, *words: str) -> WordLayout:
     body = (*words, *("",) * (PACKET_WORDS - len(words) - len(_END)))
-    return Layout(name, fixed, mask, (*body, *_END), enums=ENUMS)
+    return WordLayout(name, fixed, mask, (*body, *_END), enums=ENUMS)
 
 
-def _vendor(kind: VendorFormat, *words: str) -> Layout:
+def _vendor(kind: VendorFormat, *words: str) -> WordLayout:
     return _packet(kind.name, kind << FORMAT_SHIFT, _VENDOR_MASK, _HEADER, *words)
 
 
@@ -100,10 +100,10 @@ BARRIER_VALUE: Final = _vendor(
     VendorFormat.BARRIER_VALUE,
     *("", "signal/8 63:0", "", "value 63:0", "", "mask 63:0", "", "cond 31:0"),
 )
-BY_TYPE: Final[Mapping[int, Layout]] = {
+BY_TYPE: Final[Mapping[int, WordLayout]] = {
     layout.fixed: layout for layout in (INVALID, KERNEL_DISPATCH, BARRIER_AND, BARRIER_OR)
 }
-BY_FORMAT: Final[Mapping[int, Layout]] = {
+BY_FORMAT: Final[Mapping[int, WordLayout]] = {
     VendorFormat.PM4_IB: PM4_IB,
     VendorFormat.BARRIER_VALUE: BARRIER_VALUE,
 }
@@ -149,7 +149,7 @@ def kernel_dispatch(
     return KERNEL_DISPATCH.encode(values | {"group_segment_size": group_segment_size})
 
 
-def _barrier(layout: Layout, signals: Sequence[int], values: Mapping[str, int]) -> list[int]:
+def _barrier(layout: WordLayout, signals: Sequence[int], values: Mapping[str, int]) -> list[int]:
     if len(signals) > DEPENDENCIES:
         raise BadArgument(f"{layout.name} waits for at most {DEPENDENCIES} signals")
     named = {f"dep_signal{number}": signal for number, signal in enumerate(signals)}

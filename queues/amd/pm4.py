@@ -1,7 +1,7 @@
 """PM4 packets: one function with keyword arguments each, to a list of 32-bit words.
 
-What differs between chip families takes a `Flavour` (`CHIPS["gfx1100"]`) first. Addresses are GPU
-virtual addresses in bytes; registers are absolute dword addresses (`0x2e00`), values unsigned.
+What differs between chip families takes a `Flavour` (`flavour_of("gfx1100")`) first. Addresses are
+GPU virtual addresses in bytes; registers are absolute dword addresses (`0x2e00`), values unsigned.
 Raises: BadArgument from every function when something does not fit its field.
 """
 
@@ -13,7 +13,6 @@ from typing import Final
 from drivers.base.errors import BadArgument
 from queues.amd import pm4_layouts as layouts
 from queues.amd.pm4_layouts import (
-    CHIPS,
     Atomic,
     AtomicCommand,
     CachePolicy,
@@ -28,16 +27,17 @@ from queues.amd.pm4_layouts import (
     MemSpace,
     WaitOperation,
     WriteDst,
+    flavour_of,
 )
-from queues.packet_layout import WORD_MAX, Layout
+from queues.packet_layout import WORD_MAX, WordLayout
 
 __all__ = [
-    "CHIPS", "EVERYTHING", "Atomic", "AtomicCommand", "CachePolicy", "Compare", "CopyDst",
+    "EVERYTHING", "Atomic", "AtomicCommand", "CachePolicy", "Compare", "CopyDst",
     "CopySrc", "DataSel", "EventIndex", "EventType", "Flavour", "IntSel", "MemSpace",
     "WaitOperation", "WriteDst", "acquire_mem", "atomic_mem", "copy_data", "dispatch_direct",
-    "dispatch_indirect", "encode", "event_write", "indirect_buffer", "nop", "pred_exec",
-    "release_mem", "set_sh_reg", "set_uconfig_reg", "wait_mem", "wait_reg", "write_data",
-    "write_wait_reg",
+    "dispatch_indirect", "encode", "event_write", "flavour_of", "indirect_buffer", "nop",
+    "pred_exec", "release_mem", "set_sh_reg", "set_uconfig_reg", "wait_mem", "wait_reg",
+    "write_data", "write_wait_reg",
 ]  # fmt: skip
 
 EVERYTHING: Final = (1 << 56) - 1
@@ -46,7 +46,7 @@ POLL_INTERVAL: Final = 4
 """Clocks / 16 between two polls. # src: the captured stream of tinygrad's driver"""
 
 
-def encode(layout: Layout, values: Mapping[str, int], tail: Sequence[int] = ()) -> list[int]:
+def encode(layout: WordLayout, values: Mapping[str, int], tail: Sequence[int] = ()) -> list[int]:
     """The words of any type-3 packet by its field names."""
     words = layout.encode(values, tail)
     count = len(words) - 2 if len(words) > 1 else layouts.COUNT_MAX
@@ -259,7 +259,7 @@ def acquire_mem(
     return encode(flavour.layout("ACQUIRE_MEM"), {**values, **caches})
 
 
-def _set_reg(layout: Layout, reg: int, values: Sequence[int], base: int, end: int) -> list[int]:
+def _set_reg(layout: WordLayout, reg: int, values: Sequence[int], base: int, end: int) -> list[int]:
     if not base <= reg <= reg + len(values) <= end:
         raise BadArgument(
             f"{layout.name}: registers {reg:#x}+{len(values)} are not within {base:#x}..{end:#x}"

@@ -14,7 +14,8 @@ from enum import IntEnum
 from typing import Final
 
 from drivers.base.errors import Unsupported
-from queues.packet_layout import Layout, replace
+from queues.generation import Generation, entry_of
+from queues.packet_layout import WordLayout, replace
 
 TYPE3: Final = 3 << 30
 IDENTITY_MASK: Final = 0xFFFFFF00
@@ -152,10 +153,10 @@ def _packet(
     tail: str = "",
     tail_words: range = range(1),
     dst_sel: type[IntEnum] | None = None,
-) -> Layout:
+) -> WordLayout:
     fixed = TYPE3 | opcode << OPCODE_SHIFT
     enums = ENUMS if dst_sel is None else {**ENUMS, "dst_sel": dst_sel}
-    return Layout(name, fixed, IDENTITY_MASK, (_HEADER, *words), tail, tail_words, enums)
+    return WordLayout(name, fixed, IDENTITY_MASK, (_HEADER, *words), tail, tail_words, enums)
 
 
 NOP: Final = _packet("NOP", 0x10, tail="data", tail_words=ANY)
@@ -283,19 +284,19 @@ class Flavour:
     """
 
     name: str
-    packets: Mapping[str, Layout]
+    packets: Mapping[str, WordLayout]
     acquire_all: Mapping[str, int]
     acquire_data: Mapping[str, int]
     release_all: Mapping[str, int]
 
-    def layout(self, name: str) -> Layout:
+    def layout(self, name: str) -> WordLayout:
         """A packet's layout on this family. Raises: Unsupported."""
         if name not in self.packets:
             raise Unsupported(f"{self.name} has no {name} packet")
         return self.packets[name]
 
 
-def _named(*own: Layout) -> dict[str, Layout]:
+def _named(*own: WordLayout) -> dict[str, WordLayout]:
     return {layout.name: layout for layout in (*_COMMON, *own)}
 
 
@@ -321,9 +322,12 @@ GFX10: Final = Flavour("gfx10", _named(ACQUIRE_MEM_GFX10, RELEASE_MEM_GFX10), *_
 GFX11: Final = Flavour("gfx11", _named(ACQUIRE_MEM_GFX10, RELEASE_MEM_GFX11), *_GCR)
 GFX12: Final = Flavour("gfx12", _named(ACQUIRE_MEM_GFX10, RELEASE_MEM_GFX11), *_GCR)
 
-CHIPS: Final[Mapping[str, Flavour]] = {
-    "gfx90a": GFX9, "gfx942": GFX9, "gfx950": GFX9,
-    "gfx1030": GFX10, "gfx1031": GFX10, "gfx1032": GFX10,
-    "gfx1100": GFX11, "gfx1101": GFX11, "gfx1102": GFX11, "gfx1103": GFX11,
-    "gfx1150": GFX11, "gfx1151": GFX11, "gfx1200": GFX12, "gfx1201": GFX12,
+FLAVOURS: Final[Mapping[Generation, Flavour]] = {
+    (9, 0): GFX9, (9, 4): GFX9, (9, 5): GFX9, (10, 3): GFX10, (11, 0): GFX11, (11, 5): GFX11,
+    (12, 0): GFX12,
 }  # fmt: skip
+
+
+def flavour_of(chip: str) -> Flavour:
+    """The packets of a chip ("gfx1100"). Raises: Unsupported."""
+    return entry_of(FLAVOURS, chip)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from queues.packet_layout import WORD_MAX, Layout
+from queues.packet_layout import WORD_MAX, WordLayout
 
 _WORD: Final = "data 31:0"
 _HIGH: Final = "data 7:0"
@@ -179,12 +179,12 @@ class Registers:
         self.addresses: Mapping[str, int] = {name: address for name, (address, _) in table.items()}
         self.names: Mapping[int, str] = {address: name for name, address in self.addresses.items()}
         self._specs = {name: spec for name, (_, spec) in table.items()}
-        self._layouts: dict[str, Layout] = {}
+        self._layouts: dict[str, WordLayout] = {}
 
-    def layout(self, name: str) -> Layout:
+    def layout(self, name: str) -> WordLayout:
         """The fields of a register, as a one-word layout. Raises: KeyError."""
         if name not in self._layouts:
-            self._layouts[name] = Layout(name, 0, 0, (self._specs[name],))
+            self._layouts[name] = WordLayout(name, 0, 0, (self._specs[name],))
         return self._layouts[name]
 
     def encode(self, name: str, **values: int) -> int:

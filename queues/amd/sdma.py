@@ -1,6 +1,6 @@
 """SDMA packets: one function with keyword arguments each, to a list of 32-bit words.
 
-What differs between engine versions takes an `Engine` (`CHIPS["gfx1100"]`) first. Addresses and
+What differs between engine versions takes an `Engine` (`engine_of("gfx1100")`) first. Addresses and
 sizes are in bytes. A ring's write pointer counts bytes, a packet never wraps around the ring's
 end (zero words are NOPs), and INDIRECT ends at a multiple of 8 words.
 Raises: BadArgument from every function when something does not fit its field.
@@ -14,13 +14,14 @@ from typing import Final
 from drivers.base.errors import BadArgument
 from queues.amd import sdma_layouts as layouts
 from queues.amd.pm4_layouts import Atomic, Compare
-from queues.amd.sdma_layouts import CHIPS, Engine, FillSize, Mtype
+from queues.amd.sdma_layouts import Engine, FillSize, Mtype, engine_of
 from queues.packet_layout import WORD_BITS, WORD_MAX
 
 __all__ = [
-    "CHIPS", "INDIRECT_WORDS", "RETRY_FOREVER", "USER_GCR", "Atomic", "Compare", "Engine",
-    "FillSize", "Mtype", "atomic", "const_fill", "copy_linear", "fence", "gcr", "hdp_flush",
-    "indirect", "indirect_padding", "nop", "poll_mem", "poll_reg", "timestamp", "trap", "write",
+    "INDIRECT_WORDS", "RETRY_FOREVER", "USER_GCR", "Atomic", "Compare", "Engine",
+    "FillSize", "Mtype", "atomic", "const_fill", "copy_linear", "engine_of", "fence", "gcr",
+    "hdp_flush", "indirect", "indirect_padding", "nop", "poll_mem", "poll_reg", "timestamp", "trap",
+    "write",
 ]  # fmt: skip
 
 INDIRECT_WORDS: Final = 6

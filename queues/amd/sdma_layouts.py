@@ -14,7 +14,8 @@ from typing import Final
 
 from drivers.base.errors import Unsupported
 from queues.amd.pm4_layouts import Atomic, Compare
-from queues.packet_layout import Layout, replace
+from queues.generation import Generation, entry_of
+from queues.packet_layout import WordLayout, replace
 
 IDENTITY_MASK: Final = 0xFFFF
 SUBOP_SHIFT: Final = 8
@@ -51,9 +52,9 @@ def _packet(
     tail: str = "",
     tail_words: range = range(1),
     identity: int = IDENTITY_MASK,
-) -> Layout:
+) -> WordLayout:
     fixed = op | sub_op << SUBOP_SHIFT
-    return Layout(name, fixed, identity, words, tail, tail_words, ENUMS)
+    return WordLayout(name, fixed, identity, words, tail, tail_words, ENUMS)
 
 
 # The word counts of NOP and WRITE are fields; decoding takes the data words that they promise.
@@ -160,19 +161,19 @@ class Engine:
     """
 
     name: str
-    packets: Mapping[str, Layout]
+    packets: Mapping[str, WordLayout]
     copy_max_bytes: int
     fill_max_bytes: int
     fence: Mapping[str, int]
 
-    def layout(self, name: str) -> Layout:
+    def layout(self, name: str) -> WordLayout:
         """A packet's layout on this version. Raises: Unsupported."""
         if name not in self.packets:
             raise Unsupported(f"SDMA {self.name} has no {name} packet")
         return self.packets[name]
 
 
-def _named(*own: Layout) -> dict[str, Layout]:
+def _named(*own: WordLayout) -> dict[str, WordLayout]:
     return {layout.name: layout for layout in (*_ALWAYS, *own)}
 
 
@@ -198,10 +199,13 @@ _SIX: Final = (WRITE_6, INDIRECT_5, FENCE_6, POLL_6, ATOMIC_6, TIMESTAMP_6, GCR)
 SDMA_6_0: Final = Engine("6.0", _named(COPY_6, FILL_6, *_SIX), _LARGE, _LARGE, _UNCACHED)
 SDMA_7_0: Final = Engine("7.0", _named(COPY_7, FILL_7, *_SIX), _LARGE, _LARGE, _UNCACHED)
 
-CHIPS: Final[Mapping[str, Engine]] = {
-    "gfx90a": SDMA_4_4, "gfx942": SDMA_4_4, "gfx950": SDMA_4_4,
-    "gfx1030": SDMA_5_2, "gfx1031": SDMA_5_2, "gfx1032": SDMA_5_2,
-    "gfx1100": SDMA_6_0, "gfx1101": SDMA_6_0, "gfx1102": SDMA_6_0,
-    "gfx1103": SDMA_6_0, "gfx1150": SDMA_6_0, "gfx1151": SDMA_6_0,
-    "gfx1200": SDMA_7_0, "gfx1201": SDMA_7_0,
+ENGINES: Final[Mapping[Generation, Engine]] = {
+    (9, 0): SDMA_4_4, (9, 4): SDMA_4_4, (9, 5): SDMA_4_4, (10, 3): SDMA_5_2, (11, 0): SDMA_6_0,
+    (11, 5): SDMA_6_0, (12, 0): SDMA_7_0,
 }  # fmt: skip
+"""By the generation of graphics that the engine comes with. # src: amdgpu_discovery.c"""
+
+
+def engine_of(chip: str) -> Engine:
+    """The copy engine of a chip ("gfx1100"). Raises: Unsupported."""
+    return entry_of(ENGINES, chip)

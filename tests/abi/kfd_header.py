@@ -1,11 +1,12 @@
 """What kfd_ioctl.h must say for our declarations to be right, as C expressions and numbers.
 
 `python -m tests.abi.kfd_header HEADER.h` prints the numbers that the C compiler finds in one
-header; kfd_headers.json keeps them for the releases named in it.
+header, and the header's sha256; kfd_headers.json keeps them for the releases named in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -176,7 +177,8 @@ def facts(header: Path) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as name:
         values = evaluate(compiler, str(header), Path(name), list(expectations(minor)))
         ioctls_of = macros(compiler, header, Path(name))
-        return {"minor": minor, "ioctls": ioctls_of, "values": values}
+        digest = hashlib.sha256(header.read_bytes()).hexdigest()
+        return {"sha256": digest, "minor": minor, "ioctls": ioctls_of, "values": values}
 
 
 if __name__ == "__main__":

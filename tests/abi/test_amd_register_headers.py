@@ -27,9 +27,10 @@ def defines(path: Path) -> dict[str, int]:
 @pytest.mark.skipif(not HEADERS.is_dir(), reason="no kernel source: make references")
 @pytest.mark.parametrize("name", sorted(path.stem for path in FILES.glob("*.txt")))
 def test_offsets_segments_and_fields(name: str) -> None:
-    lines = (FILES / f"{name}.txt").read_text("ascii").splitlines()
-    offsets_path = re.search(r"asic_reg/(\S+)_offset\.h", lines[0])
-    check(offsets_path is not None, lines[0])
+    text = (FILES / f"{name}.txt").read_text("ascii")
+    lines = text.splitlines()
+    offsets_path = re.search(r"^# src: .*asic_reg/(\S+)_offset\.h", text, re.MULTILINE)
+    check(offsets_path is not None, name)
     offsets = defines(HEADERS / f"{offsets_path[1]}_offset.h")
     masks = defines(HEADERS / f"{offsets_path[1]}_sh_mask.h")
     seen: dict[str, list[str]] = {}

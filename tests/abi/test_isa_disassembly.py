@@ -8,7 +8,7 @@ import pytest
 
 from boards.amd.isa.decode import UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.layout import Encoding, Family
 from boards.amd.isa.text import disassemble
 from tests import amd_kernels
 from tests.abi.llvm_disassembler import WAVE64, Disassembler, open_disassembler
@@ -76,7 +76,7 @@ def test_compiled_kernels_decode_to_llvms_text(cpu: str, lanes: int, name: str) 
     check(not wrong, "\n".join(wrong))
 
 
-def _random_word(family: Family, layout: Layout, opcode: int, rnd: random.Random) -> int:
+def _random_word(family: Family, layout: Encoding, opcode: int, rnd: random.Random) -> int:
     """An instruction with random registers and offsets and no modifiers."""
     none = 0x7F if family.null < 0 else family.null
     plain = {"hi_c": 1, "hi_ab": 3, "saddr": none, "soffset": none, "segment": 2}
@@ -106,7 +106,7 @@ def _random_word(family: Family, layout: Layout, opcode: int, rnd: random.Random
 
 
 @pytest.mark.parametrize(("cpu", "layout"), _LAYOUTS)
-def test_every_opcode_decodes_to_llvms_text(cpu: str, layout: Layout) -> None:
+def test_every_opcode_decodes_to_llvms_text(cpu: str, layout: Encoding) -> None:
     family = FAMILIES[cpu]
     oracle = open_disassembler(cpu)
     rnd = random.Random(layout.name)
@@ -139,7 +139,7 @@ _PERMUTING = [
 _DPP16, _DPP8, _DPP8_FI = 250, 233, 234
 
 
-def _dpp_word(layout: Layout, opcode: int, rnd: random.Random) -> list[int]:
+def _dpp_word(layout: Encoding, opcode: int, rnd: random.Random) -> list[int]:
     """An instruction whose source 0 goes through a random DPP dword."""
     word = layout.value | opcode << layout.opcode[0]
     used = {slot.field.lower() for slot in layout.entries[opcode].slots}
@@ -159,7 +159,7 @@ def _dpp_word(layout: Layout, opcode: int, rnd: random.Random) -> list[int]:
 
 
 @pytest.mark.parametrize(("cpu", "layout"), _PERMUTING)
-def test_lane_permutations_decode_to_llvms_text(cpu: str, layout: Layout) -> None:
+def test_lane_permutations_decode_to_llvms_text(cpu: str, layout: Encoding) -> None:
     family = FAMILIES[cpu]
     oracle = open_disassembler(cpu)
     rnd = random.Random(layout.name)

@@ -8,7 +8,7 @@ import pytest
 
 from boards.amd.isa.decode import UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.isa.layout import Layout
+from boards.amd.isa.layout import Encoding
 from boards.amd.isa.text import disassemble
 from tests.abi.llvm_disassembler import open_disassembler
 from tests.boards.wave_harness import CHIPS
@@ -23,7 +23,7 @@ _SHORT = [
 ]
 
 
-def _words(layout: Layout, opcode: int, rnd: random.Random) -> list[int]:
+def _words(layout: Encoding, opcode: int, rnd: random.Random) -> list[int]:
     """An instruction, and its SDWA dword with signs of one kind for both sources."""
     used = {slot.field for slot in layout.entries[opcode].slots}
     word = layout.value | opcode << layout.opcode[0] | _SDWA
@@ -43,7 +43,7 @@ def _words(layout: Layout, opcode: int, rnd: random.Random) -> list[int]:
 
 
 @pytest.mark.parametrize(("cpu", "layout"), _SHORT)
-def test_sub_dword_selections_decode_to_llvms_text(cpu: str, layout: Layout) -> None:
+def test_sub_dword_selections_decode_to_llvms_text(cpu: str, layout: Encoding) -> None:
     oracle = open_disassembler(cpu)
     rnd = random.Random(layout.name)
     wrong, compared = [], set()

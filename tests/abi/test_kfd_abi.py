@@ -23,13 +23,16 @@ from tests.abi.kfd_header import (
     SYSFS_HEADER,
     evaluate,
     expectations,
+    facts,
     ioctls,
     macros,
     minor_version,
 )
 from tests.c_compiler import CCompiler
+from tests.references import linux_source
 from tests.support import check
 
+LINUX_HEADER = linux_source() / "include/uapi/linux/kfd_ioctl.h"
 TABLES = json.loads((Path(__file__).parent / "kfd_headers.json").read_text())
 
 
@@ -70,6 +73,15 @@ def test_the_table_of_a_release(release: str) -> None:
     check(not wrong, f"{release}: " + "; ".join(wrong))
     check(set(table["ioctls"]) == set(ioctls(table["minor"])), "ioctls")
     check(len(table["values"]) > 250, "a table with nothing in it proves nothing")
+
+
+@pytest.mark.skipif(not LINUX_HEADER.exists(), reason="no kernel source: make references")
+def test_a_table_is_what_its_program_prints() -> None:
+    """Of the same header, byte for byte; of another 6.12, the same numbers."""
+    found, table = facts(LINUX_HEADER), TABLES["Linux 6.12"]
+    if found["minor"] == table["minor"]:
+        same = dict(found, sha256=table["sha256"])
+        check(same == table, "python -m tests.abi.kfd_header include/uapi/linux/kfd_ioctl.h")
 
 
 def test_the_tables_are_of_an_old_and_a_new_interface() -> None:

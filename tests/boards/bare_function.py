@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from boards.amd.chip_data import CHIPS
+from boards.amd.chip_data import NUMBERS
 from boards.amd.hardware import Hardware, Options
 from boards.amd.pci.firmware_set import gpu as firmware_of
 from boards.amd.pci.gpu import PciGpu, open_function
@@ -162,4 +162,4 @@ def started(name: str, **options: object) -> Bare:
 
 
 def family(name: str) -> str:
-    return CHIPS[name].family
+    return NUMBERS[name].family

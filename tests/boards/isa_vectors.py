@@ -16,7 +16,7 @@ import pytest
 
 from boards.amd.isa.decode import VGPR, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.layout import Encoding, Family
 from boards.amd.isa.table import MASK, Entry
 from boards.amd.wave.execute import bind
 from boards.amd.wave.state import EXEC, VCC, Waves, unpack_bits
@@ -56,7 +56,7 @@ CHIPS = [
 @lru_cache(maxsize=4096)
 def entry_of(
     family: Family, names: Names, encodings: tuple[str, ...]
-) -> tuple[Layout, Entry] | None:
+) -> tuple[Encoding, Entry] | None:
     """The encoding of an instruction, or None where the family has none."""
     wanted = {names} if isinstance(names, str) else set(names)
     for layout in family.layouts:
@@ -80,7 +80,7 @@ def instructions(names: Iterable[Names]) -> Any:
     )
 
 
-def _encoded(layout: Layout, entry: Entry, fields: dict[str, int]) -> list[int]:
+def _encoded(layout: Encoding, entry: Entry, fields: dict[str, int]) -> list[int]:
     word = layout.value | entry.opcode << layout.opcode[0]
     for field, value in fields.items():
         if value and field not in layout.fields:
@@ -152,7 +152,7 @@ def _agreed(names: Names, answers: dict[str, list[Any]]) -> list[Any]:
 
 
 def _vector(
-    chip: Chip, found: tuple[Layout, Entry], sources: Sequence[Any], dtypes: Sequence[Any],
+    chip: Chip, found: tuple[Encoding, Entry], sources: Sequence[Any], dtypes: Sequence[Any],
     mode: int, modifiers: dict[str, int],
 ) -> list[Any]:  # fmt: skip
     layout, entry = found
@@ -212,7 +212,7 @@ def scalar(names: Names, sources: Sequence[Any], dtype: Any, scc: Any = None) ->
 
 
 def _scalar(
-    chip: Chip, found: tuple[Layout, Entry], sources: Sequence[Any], dtype: Any, scc: Any
+    chip: Chip, found: tuple[Encoding, Entry], sources: Sequence[Any], dtype: Any, scc: Any
 ) -> list[Any]:
     layout, entry = found
     w = _waves(len(sources[0]), PLAIN_MODE, 32, vgprs=1)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from boards.amd.pci.options import PciOptions
 from boards.amd.pci_machine import MachineOptions
 from drivers.amd.pci import boot, nbio, ownership, psp, record, smu, smu_metrics, units
 from drivers.amd.pci.gpu import BareGpu
@@ -13,7 +14,7 @@ from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import RECORD
 from drivers.amd.pci.ownership import Found
 from drivers.amd.pci.record import Record
-from drivers.base.errors import DeviceTimeout, FirmwareRejected, Unsupported
+from drivers.base.errors import DeviceTimeout, FirmwareRejected, NotFound, Unsupported
 from tests.amd_bare import firmware, identified, open_pci_board, quiet
 from tests.support import check
 
@@ -38,6 +39,26 @@ def test_from_nothing(chip: str) -> None:
             check(gpu.node.cus == CHIPS[chip], f"{gpu.node.cus} compute units")
         boot.leave(gpu)
     quiet(board)
+
+
+@pytest.mark.parametrize(("chip", "device_id"), [("gfx1101", 0x7470), ("gfx1201", 0x7551)])
+def test_another_product_of_a_chip(chip: str, device_id: int) -> None:
+    """src: libdrm data/amdgpu.ids: Radeon PRO W7700, Radeon AI PRO R9700"""
+    options = MachineOptions(function=PciOptions(device_id=device_id))
+    board = open_pci_board(chip, options=options)
+    with identified(board) as gpu:
+        check(gpu.chip.name == chip, gpu.chip.name)
+        check(boot.start(gpu, firmware(board)).found is Found.COLD)
+        boot.leave(gpu)
+    quiet(board)
+
+
+def test_a_product_that_is_not_listed_is_left_alone() -> None:
+    """0x7461 is a virtual function of Navi 32. # src: libdrm data/amdgpu.ids, Pro V710 MxGPU"""
+    board = open_pci_board("gfx1101", options=MachineOptions(function=PciOptions(device_id=0x7461)))
+    with pytest.raises(NotFound, match="0 GPUs there are known"), identified(board):
+        pass
+    check(board.panel.reads == 0, f"{board.panel.reads} reads")
 
 
 @pytest.mark.parametrize("chip", ["gfx1100", "gfx1201"])

@@ -34,7 +34,7 @@ WARM_READS = 160
 
 def stamp(name: str, va: int, value: int, event: int = 0) -> list[int]:
     """A number to an address and an interrupt, after everything before."""
-    flavour = pm4.CHIPS[name]
+    flavour = pm4.flavour_of(name)
     return pm4.release_mem(
         flavour, addr=va, data=value, data_sel=pm4.DataSel.SEND_64_BIT_DATA,
         int_sel=pm4.IntSel.SEND_INTERRUPT_AFTER_WRITE_CONFIRM, int_ctxid=event,
@@ -72,7 +72,7 @@ def test_from_registers_to_results(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_copies(name: str) -> None:
     board, gpu = brought_up(name)
-    process, engine = Process(board, gpu), copies.CHIPS[name]
+    process, engine = Process(board, gpu), copies.engine_of(name)
     source, target, done = (process.alloc(PAGE) for _ in range(3))
     process.write(source, bytes(range(64)))
     queue = BenchQueue(process, "SDMA", doorbell=0x100)
@@ -89,7 +89,7 @@ def test_copies(name: str) -> None:
 
 def test_every_copy_engine_of_a_chip_of_dies() -> None:
     board, gpu = brought_up("gfx942")
-    process, engine = Process(board, gpu), copies.CHIPS["gfx942"]
+    process, engine = Process(board, gpu), copies.engine_of("gfx942")
     data, count = process.alloc(PAGE), len(sdma.engines(gpu))
     check(count == 16)
     for slot in range(count):
@@ -152,7 +152,7 @@ def test_page_faults_name_page_kind_and_unit(name: str) -> None:
 @pytest.mark.parametrize("name", ["gfx1100", "gfx942"])
 def test_copy_faults(name: str) -> None:
     board, gpu = brought_up(name)
-    process, engine = Process(board, gpu), copies.CHIPS[name]
+    process, engine = Process(board, gpu), copies.engine_of(name)
     source = process.alloc(PAGE)
     queue = BenchQueue(process, "SDMA", doorbell=0x100)
     queue.start()

@@ -13,7 +13,8 @@ from tests.support import check
 
 DEVICE = "AMD:6"
 """A name that no other test takes."""
-CHIPS = ("gfx90a", "gfx1103", "gfx1150", "gfx1151")
+CHIPS = [("gfx90a", "KFD"), ("gfx1103", "KFD"), ("gfx1150", "KFD"), ("gfx1151", "KFD"),
+         ("gfx1101", "PCI"), ("gfx1102", "PCI"), ("gfx1200", "PCI")]  # fmt: skip
 
 
 def product(dtype: str) -> None:
@@ -30,9 +31,9 @@ def product(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
-@pytest.mark.parametrize("chip", CHIPS)
-def test_sums_and_products(chip: str, queue: str) -> None:
-    with board_as(DEVICE, chip, queue, "LLVM") as board:
+@pytest.mark.parametrize(("chip", "iface"), CHIPS)
+def test_sums_and_products(chip: str, iface: str, queue: str) -> None:
+    with board_as(DEVICE, chip, queue, "LLVM", iface) as board:
         values = np.arange(1000, dtype=np.float32)
         doubled = xp.asarray(values, device=DEVICE) + xp.asarray(values[::-1].copy(), device=DEVICE)
         np.testing.assert_array_equal(doubled.numpy(), np.full(1000, 999, np.float32))
@@ -43,10 +44,10 @@ def test_sums_and_products(chip: str, queue: str) -> None:
 
 
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
-@pytest.mark.parametrize("chip", CHIPS)
-def test_private_memory(chip: str, queue: str) -> None:
+@pytest.mark.parametrize(("chip", "iface"), CHIPS)
+def test_private_memory(chip: str, iface: str, queue: str) -> None:
     """gfx90a's kernels are told where it is in registers, the others' hardware knows."""
-    with device_on(chip, queue) as (_, device):
+    with device_on(chip, f"PCI {queue}" if iface == "PCI" else queue) as (_, device):
         program = device.load(kernel(amd_kernels.scratch(), chip, 64))
         out = device.alloc(4 * 64)
         device.launch(program, [out, 5], 1)

@@ -9,8 +9,21 @@ import llvmlite.binding as llvm
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from drivers.amd.chips import CHIPS, NAMES, Chip, Family, chip_of, target_name
-from drivers.base.errors import MalformedInput, Unsupported
+from boards.amd.chip import chip as board_chip
+from boards.amd.chip_data import NUMBERS
+from boards.amd.pci.firmware_set import NAMES as BARE_NAMES
+from drivers.amd.chips import (
+    CHIPS,
+    NAMES,
+    Chip,
+    Family,
+    chip_of,
+    chip_of_device,
+    target_name,
+)
+from drivers.amd.pci.hwid import HwId
+from drivers.amd.regs import chip_files
+from drivers.base.errors import MalformedInput, NotFound, Unsupported
 from queues.amd import pm4, sdma
 from tests.support import check
 
@@ -124,9 +137,16 @@ def test_what_is_part_of_a_processor() -> None:
 
 
 def test_every_chip_has_its_packets() -> None:
-    names = {chip.name for chip in CHIPS.values()}
-    check(names <= set(pm4.CHIPS), f"{names - set(pm4.CHIPS)} have no PM4 flavour")
-    check(names <= set(sdma.CHIPS), f"{names - set(sdma.CHIPS)} have no SDMA engine")
+    for chip in CHIPS.values():
+        major = chip.target_version // 10000
+        check(pm4.flavour_of(chip.name).name == f"gfx{major}", chip.name)
+        engine = sdma.engine_of(chip.name).name
+        check({str(number) for number, *_ in chip.sdma} == {engine.partition(".")[0]}, chip.name)
+    for name in ("gfx803", "gfx1300", "gfx11", "gfx11001", "sm_90", "gfx1100 "):
+        with pytest.raises(Unsupported):
+            pm4.flavour_of(name)
+        with pytest.raises(Unsupported):
+            sdma.engine_of(name)
 
 
 def test_no_two_chips_share_a_discovery_version() -> None:
@@ -164,3 +184,22 @@ def test_others_are_refused_with_the_list(version: int) -> None:
 def test_numbers_that_are_no_version(version: int) -> None:
     with pytest.raises(MalformedInput, match="no version of a chip"):
         chip_of(version)
+
+
+def test_what_a_chip_over_bare_pci_adds() -> None:
+    """The driver's record of a chip and the board's, two tables, agree on every IP version."""
+    bare = {chip.name: chip.bare for chip in CHIPS.values() if chip.bare}
+    check(set(bare) == set(BARE_NAMES), f"{set(bare) ^ set(BARE_NAMES)}")
+    for name, one in bare.items():
+        ip, numbers = board_chip(name).ip, NUMBERS[name]
+        found = (one.mmhub, one.nbif, one.mp, one.mp)
+        check(found == (ip["MMHUB"], ip["NBIF"], ip["MP0"], ip["MP1"]), name)
+        check(numbers.device_id in one.device_ids, f"{name}: {numbers.device_id:#x}")
+        found_names = {chip.name for chip in map(chip_of_device, one.device_ids) if chip}
+        check(found_names == {name}, f"{found_names}")
+        check(HwId.GC in chip_files(name), name)
+    listed = [device for one in bare.values() for device in one.device_ids]
+    check(len(set(listed)) == len(listed), "a device id is two chips")
+    check(chip_files("gfx1102")[HwId.MMHUB].name == "mmhub_3_0_2", "another chip's memory hub")
+    with pytest.raises(NotFound, match="gfx1101"):
+        chip_files("gfx1030")

@@ -21,7 +21,7 @@ KERNEL = Kernel(
     rsrc2=0x84, rsrc3=0, properties=0x408, block=64, max_block=256, group_bytes=0,
     private_bytes=0, kernarg_bytes=28, args=((0, 8), (8, 8), (16, 8), (24, 4)),
 )  # fmt: skip
-GFX11 = Target(pm4.CHIPS["gfx1100"], architected_scratch=True)
+GFX11 = Target(pm4.flavour_of("gfx1100"), architected_scratch=True)
 SCRATCH = Scratch(0x7F55_0000_0000, 1 << 20, 0x1020, (1, 2, 3, 4))
 ARGUMENTS = [0x1111_2222_3333, 0x4444, 0x5555, 99]
 # src: the captured stream of a gfx1100 launch in the shared notes: registers in this order, the
@@ -95,7 +95,7 @@ def test_only_what_is_open_changes() -> None:
 
 
 def test_flat_scratch_of_gfx10_is_in_user_registers() -> None:
-    target = Target(pm4.CHIPS["gfx1030"], architected_scratch=False)
+    target = Target(pm4.flavour_of("gfx1030"), architected_scratch=False)
     kernel = replace(KERNEL, properties=0x400 | 1 | 8 | 32, private_bytes=128)
     words = block(Launcher(target, kernel, SCRATCH, (64, 1, 1), 64), ARGUMENTS, 1, 1)
     sh = registers(packets(words, "gfx1030"))
@@ -105,7 +105,7 @@ def test_flat_scratch_of_gfx10_is_in_user_registers() -> None:
 
 
 def test_a_queue_of_several_xccs_jumps_to_its_packets() -> None:
-    target = Target(pm4.CHIPS["gfx942"], architected_scratch=True, xccs=2)
+    target = Target(pm4.flavour_of("gfx942"), architected_scratch=True, xccs=2)
     kernel = replace(KERNEL, properties=8)
     launcher = Launcher(target, kernel, SCRATCH, (64, 1, 1), 64)
     words = block(launcher, ARGUMENTS, 7, 5)

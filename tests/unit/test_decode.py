@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from drivers.base.errors import MalformedInput, NotFound, Unsupported
 from queues.amd import aql, pm4, sdma
 from queues.decode import LIMIT_BYTES, decode, decoder, dump, listing, main, run, words_of
-from queues.packet_layout import Layout, Packet
+from queues.packet_layout import Packet, WordLayout
 from tests.packet_golden import Golden
 from tests.packet_golden_aql import AQL
 from tests.packet_golden_pm4 import PM4
@@ -26,24 +26,24 @@ from tests.support import check
 
 ROOT = Path(__file__).parents[2]
 SIGNAL = 0x7F00_0000_1000
-GFX11 = pm4.CHIPS["gfx1100"]
-ENGINE = sdma.CHIPS["gfx1100"]
+GFX11 = pm4.flavour_of("gfx1100")
+ENGINE = sdma.engine_of("gfx1100")
 
 
-def layouts(kind: str, chip: str) -> list[Layout]:
+def layouts(kind: str, chip: str) -> list[WordLayout]:
     if kind == "pm4":
-        return list(pm4.CHIPS[chip].packets.values())
+        return list(pm4.flavour_of(chip).packets.values())
     if kind == "sdma":
-        return list(sdma.CHIPS[chip].packets.values())
+        return list(sdma.engine_of(chip).packets.values())
     return [*aql.BY_TYPE.values(), *aql.BY_FORMAT.values()]
 
 
-def encode(kind: str, layout: Layout, values: dict[str, int], tail: Sequence[int]) -> list[int]:
+def encode(kind: str, layout: WordLayout, values: dict[str, int], tail: Sequence[int]) -> list[int]:
     return pm4.encode(layout, values, tail) if kind == "pm4" else layout.encode(values, tail)
 
 
 @st.composite
-def packets(draw: st.DrawFn, layout: Layout) -> tuple[dict[str, int], list[int]]:
+def packets(draw: st.DrawFn, layout: WordLayout) -> tuple[dict[str, int], list[int]]:
     """Any values that fit, and data words."""
     lengths = [number for number in layout.tail_words if number <= 5]
     tail = draw(
@@ -177,7 +177,10 @@ MALFORMED = {
     "too long": ("pm4", [0xC0011500, 0, 0]),
     "too short": ("pm4", [0xC0023C00, 0, 0, 0]),
     "event with half an address": ("pm4", [0xC0014600, 0, 0]),
-    "pred_exec": ("pm4", pm4.pred_exec(pm4.CHIPS["gfx942"], virtual_xcc_id_select=1, exec_count=1)),
+    "pred_exec": (
+        "pm4",
+        pm4.pred_exec(pm4.flavour_of("gfx942"), virtual_xcc_id_select=1, exec_count=1),
+    ),
     "operation": ("sdma", [99]),
     "sub-operation": ("sdma", [0x101, 0, 0, 0, 0, 0, 0]),
     "cut copy": ("sdma", [1, 0, 0, 0, 0, 0]),
@@ -211,7 +214,7 @@ def test_a_dump_is_bounded_and_shows_what_it_could_read() -> None:
 
 
 def test_unknown_chips_and_formats_name_the_known_ones() -> None:
-    with pytest.raises(Unsupported, match="gfx1100"):
+    with pytest.raises(Unsupported, match="gfx110"):
         decoder("pm4", "gfx9999")
     with pytest.raises(Unsupported, match="sdma"):
         decoder("vpe", "gfx1100")

@@ -19,7 +19,9 @@ from drivers.choice import choose
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("tensor", "compilers", "queues", "drivers", "boards", "benchmarks", "examples")
+PRODUCT = (
+    "tensor", "compilers", "queues", "drivers", "boards", "benchmarks", "examples", "generators",
+)  # fmt: skip
 DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*)")
 COMMAND = re.compile(r"python3? -m ([\w.]*\w)([^\n`;|()#]*)")
@@ -27,7 +29,7 @@ SETTING = re.compile(r"(?<![\w$])([A-Z][A-Z0-9_]+)=([\w:]*)")
 VARIABLE = re.compile(r"\b(?:UNBOUND_\w+|\w+_IFACE)\b")
 TARGET = re.compile(r"(?:`|^ {4})make ([a-z][\w-]*)", re.MULTILINE)
 FILE = re.compile(
-    r"(?<![\w/.])(?:docs|tensor|compilers|queues|drivers|boards|tests)/[\w/.-]*\.(?:py|md|toml)\b"
+    r"(?<![\w/.])(?:docs|tensor|compilers|queues|drivers|boards|generators|tests)/[\w/.-]*\.(?:py|md|toml)\b"
 )
 EXTRA = re.compile(r"unbound\[(\w+)\]")
 READ = re.compile(r"""environ(?:\.\w+\(|\[)\s*["'](\w+)""")

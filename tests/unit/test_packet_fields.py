@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from queues.amd import aql, pm4, sdma
-from queues.packet_layout import WORD_MAX, Field, Layout
+from queues.packet_layout import WORD_MAX, Field, WordLayout
 from tests.support import check
 
 DATA = Path(__file__).parents[1] / "data"
@@ -70,7 +70,7 @@ def test_pm4_fields_of_the_micro_engine(name: str) -> None:
     }
     expected = joined(parts)
     gcr_word, gcr_mask = next(iter(expected.pop("gcr_cntl", {0: 0}).items()))
-    layout = pm4.CHIPS["gfx1100"].layout(name)
+    layout = pm4.flavour_of("gfx1100").layout(name)
     for left_out in MEC_LEFT_OUT.get(name, ()):
         del expected[left_out]
     if name == "INDIRECT_BUFFER":
@@ -86,7 +86,7 @@ def test_pm4_fields_of_the_micro_engine(name: str) -> None:
 
 
 def test_pm4_cache_controls_of_gfx10() -> None:
-    layout = pm4.CHIPS["gfx1030"].layout("RELEASE_MEM")
+    layout = pm4.flavour_of("gfx1030").layout("RELEASE_MEM")
     declared = {field.name: bits(field) for field in layout.fields}
     for name, (_, low, high) in PM4["gcr"]["RELEASE_MEM_OP"].items():
         np.testing.assert_equal(declared.pop(name), {1: ones(low, high)})
@@ -95,7 +95,9 @@ def test_pm4_cache_controls_of_gfx10() -> None:
 
 @pytest.mark.parametrize("name", PM4["soc15"])
 def test_pm4_cache_controls_of_gfx9(name: str) -> None:
-    declared = {f.name: bits(f) for f in pm4.CHIPS["gfx942"].layout(name).fields if f.word == 1}
+    declared = {
+        f.name: bits(f) for f in pm4.flavour_of("gfx942").layout(name).fields if f.word == 1
+    }
     found = {}
     for label, bit in PM4["soc15"][name].items():
         field = {"exec": "eop_exec"}.get(label, label.removesuffix("_en"))
@@ -113,10 +115,12 @@ def test_pm4_cache_controls_of_gfx9(name: str) -> None:
 
 def test_pm4_fields_without_a_table() -> None:
     # src: ROCR-Runtime amd_gpu_pm4.h, PM4_PRED_EXEC_DW2_*; SET_UCONFIG_REG is SET_SH_REG's twin.
-    declared = {f.name: bits(f) for f in pm4.CHIPS["gfx942"].layout("PRED_EXEC").fields if f.word}
+    declared = {
+        f.name: bits(f) for f in pm4.flavour_of("gfx942").layout("PRED_EXEC").fields if f.word
+    }
     expected = {"exec_count": {1: 0x3FFF}, "virtual_xcc_id_select": {1: 0xFF000000}}
     np.testing.assert_equal(declared, expected)
-    flavour = pm4.CHIPS["gfx1201"]
+    flavour = pm4.flavour_of("gfx1201")
     check(flavour.layout("SET_UCONFIG_REG").words == flavour.layout("SET_SH_REG").words)
 
 
@@ -136,7 +140,7 @@ def sdma_differences(chip: str, name: str, expected: dict[str, Bits]) -> None:
 
 @pytest.mark.parametrize("chip", HEADERS)
 def test_sdma_fields(chip: str) -> None:
-    engine, table = sdma.CHIPS[chip], SDMA[HEADERS[chip]]
+    engine, table = sdma.engine_of(chip), SDMA[HEADERS[chip]]
     np.testing.assert_equal(set(engine.packets), set(table))
     for name, parts in table.items():
         expected = joined({field: {word: mask} for field, (word, mask) in parts.items()})
@@ -184,7 +188,7 @@ def start_and_width(field: Field) -> tuple[int, int]:
 @pytest.mark.parametrize(
     "layout", [*aql.BY_TYPE.values(), *aql.BY_FORMAT.values()], ids=lambda x: x.name
 )
-def test_aql_fields(layout: Layout) -> None:
+def test_aql_fields(layout: WordLayout) -> None:
     expected = {name: (8 * at, 8 * size) for name, (at, size) in AQL[layout.name].items()}
     # src: hsa.h, HSA_PACKET_HEADER_* and HSA_PACKET_HEADER_WIDTH_*, SETUP_WIDTH_DIMENSIONS
     expected |= {"barrier": (8, 1), "acquire": (9, 2), "release": (11, 2)}
@@ -193,7 +197,7 @@ def test_aql_fields(layout: Layout) -> None:
     declared = {field.name: start_and_width(field) for field in layout.fields}
     if layout.name == "PM4_IB":
         # The second to fourth word of an INDIRECT_BUFFER packet, one word further on.
-        ib = pm4.CHIPS["gfx942"].layout("INDIRECT_BUFFER")
+        ib = pm4.flavour_of("gfx942").layout("INDIRECT_BUFFER")
         for field in ib.fields[2:]:
             at, width = start_and_width(field)
             np.testing.assert_equal(declared.pop(field.name), (at + 32, width), field.name)

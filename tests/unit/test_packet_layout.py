@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.base.errors import BadArgument
-from queues.packet_layout import Layout, replace
+from queues.packet_layout import WordLayout, replace
 from tests.support import check
 
-EXAMPLE = Layout(
+EXAMPLE = WordLayout(
     "EXAMPLE",
     0xAB,
     0xFF,
@@ -109,4 +109,4 @@ def test_a_chip_replaces_words() -> None:
 @pytest.mark.parametrize("words", [("a 0 b",), ("a 1:2",), ("a 32",), ("a/x 3:0",), ("a",)])
 def test_a_wrong_declaration_is_found_at_import(words: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="wrong"):
-        Layout("wrong", 0, 0, words)
+        WordLayout("wrong", 0, 0, words)

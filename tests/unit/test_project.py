@@ -11,7 +11,10 @@ from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-PACKAGES = ("tensor", "compilers", "queues", "drivers", "boards", "tests", "benchmarks", "examples")
+PACKAGES = (
+    "tensor", "compilers", "queues", "drivers", "boards", "tests", "benchmarks", "examples",
+    "generators",
+)  # fmt: skip
 MOST_LINES = 400
 SUSPECT = re.compile(r"^\s*assert\b|;\s*assert\b|__debug__", re.MULTILINE)
 

@@ -15,7 +15,7 @@ from tests.packet_golden import Golden
 from tests.packet_golden_sdma import SDMA
 from tests.support import check
 
-OLD, NAVI, NEW = sdma.CHIPS["gfx942"], sdma.CHIPS["gfx1030"], sdma.CHIPS["gfx1100"]
+OLD, NAVI, NEW = sdma.engine_of("gfx942"), sdma.engine_of("gfx1030"), sdma.engine_of("gfx1100")
 
 
 @pytest.mark.parametrize("golden", SDMA, ids=lambda golden: golden.name)
@@ -50,7 +50,7 @@ def test_captured_packets() -> None:
     ],
 )
 def test_most_bytes_of_one_packet(chip: str, copy_bytes: int, fill_bytes: int) -> None:
-    engine = sdma.CHIPS[chip]
+    engine = sdma.engine_of(chip)
     np.testing.assert_equal(
         (engine.copy_max_bytes, engine.fill_max_bytes), (copy_bytes, fill_bytes)
     )
@@ -67,7 +67,7 @@ def test_most_bytes_of_one_packet(chip: str, copy_bytes: int, fill_bytes: int) -
 
 @pytest.mark.parametrize(("chip", "bits"), [("gfx942", 22), ("gfx1030", 30), ("gfx1201", 30)])
 def test_both_widths_of_the_count(chip: str, bits: int) -> None:
-    layout = sdma.CHIPS[chip].layout("COPY_LINEAR")
+    layout = sdma.engine_of(chip).layout("COPY_LINEAR")
     np.testing.assert_equal(layout.encode({"count": 1 << bits})[1], (1 << bits) - 1)
     with pytest.raises(BadArgument):
         layout.encode({"count": (1 << bits) + 1})
@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_refused(call: Callable[[], object]) -> None:
 @pytest.mark.parametrize(("chip", "uncached"), [("gfx942", 0), ("gfx1100", 3 << 16)])
 def test_a_ready_copy_word_for_word(chip: str, uncached: int) -> None:
     """# src: sdma_v6_0_0_pkt_open.h COPY_LINEAR, FENCE, TRAP; of 4.4 without a memory type"""
-    engine = sdma.CHIPS[chip]
+    engine = sdma.engine_of(chip)
     trap = [*sdma.fence(engine, addr=0x7000, data=5), *sdma.trap(int_context=5)]
     ready = ReadyCopy(engine, 0x12_3456_7890, trap)
     memory = bytearray(ready.nbytes + 4)

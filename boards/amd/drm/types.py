@@ -5,7 +5,7 @@ src: include/uapi/drm/drm.h, include/uapi/drm/amdgpu_drm.h of Linux 6.12
 
 from __future__ import annotations
 
-from boards.amd.kfd.types import Layout
+from boards.amd.kfd.types import CStruct
 
 DRM_MAJOR = 226
 """src: drivers/gpu/drm/drm_internal.h DRM_MAJOR, Documentation/admin-guide/devices.txt"""
@@ -20,22 +20,22 @@ def _grid(name: str) -> str:
     return ",".join(f"u32 {name}[{i}][{j}]" for i, j in _ARRAYS)
 
 
-VERSION = Layout(
+VERSION = CStruct(
     "i32 version_major, i32 version_minor, i32 version_patchlevel, u32 pad, u64 name_len, u64 name,"
     "u64 date_len, u64 date, u64 desc_len, u64 desc"
 )
-GET_CAP = Layout("u64 capability, u64 value")
-INFO = Layout(
+GET_CAP = CStruct("u64 capability, u64 value")
+INFO = CStruct(
     "u64 return_pointer, u32 return_size, u32 query, u32 word_0, u32 word_1, u32 word_2, u32 word_3"
 )
 """The words are a union, of READ_MMR_REG and FW_VERSION among others."""
 MMR_REG = {"dword_offset": "word_0", "count": "word_1", "instance": "word_2", "flags": "word_3"}
 QUERY_FW = {"fw_type": "word_0", "ip_instance": "word_1", "index": "word_2"}
 
-FIRMWARE = Layout("u32 ver, u32 feature")
-VRAM_GTT = Layout("u64 vram_size, u64 vram_cpu_accessible_size, u64 gtt_size")
-HEAP = Layout("u64 total_heap_size, u64 usable_heap_size, u64 heap_usage, u64 max_allocation")
-DEVICE = Layout(
+FIRMWARE = CStruct("u32 ver, u32 feature")
+VRAM_GTT = CStruct("u64 vram_size, u64 vram_cpu_accessible_size, u64 gtt_size")
+HEAP = CStruct("u64 total_heap_size, u64 usable_heap_size, u64 heap_usage, u64 max_allocation")
+DEVICE = CStruct(
     "u32 device_id, u32 chip_rev, u32 external_rev, u32 pci_rev, u32 family,"
     "u32 num_shader_engines, u32 num_shader_arrays_per_engine, u32 gpu_counter_freq,"
     "u64 max_engine_clock, u64 max_memory_clock, u32 cu_active_number, u32 cu_ao_mask,"

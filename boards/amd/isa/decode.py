@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from boards.amd.isa.layout import Family, Layout
+from boards.amd.isa.layout import Encoding, Family
 from boards.amd.isa.table import Entry, lane_dwords
 
 VGPR = 256
@@ -149,7 +149,7 @@ def _finish(
     family: Family,
     words: Sequence[int],
     word: int,
-    layout: Layout,
+    layout: Encoding,
     entry: Entry,
     pc: int,
     lanes: int,
@@ -196,7 +196,7 @@ def _extra(family: Family, words: Sequence[int], at: int, pc: int) -> int:
     return words[at]
 
 
-def _operand(layout: Layout, name: str, dwords: int, fields: Mapping[str, int]) -> Operand:
+def _operand(layout: Encoding, name: str, dwords: int, fields: Mapping[str, int]) -> Operand:
     """The operand a slot names, as a 9-bit source code."""
     if name == "V":
         return Operand(name, VCC, dwords)
@@ -287,7 +287,7 @@ def _sdwa(word: int, encoding: str, operands: list[Operand]) -> tuple[Sdwa, list
 
 
 def _decode_dual(
-    family: Family, words: Sequence[int], word: int, layout: Layout, pc: int
+    family: Family, words: Sequence[int], word: int, layout: Encoding, pc: int
 ) -> Instruction:
     """A VOPD instruction: two independent operations of one wave32 instruction."""
     f = layout.read(word)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from boards.amd.isa import gfx11_memory as memory
 from boards.amd.isa import gfx11_scalar as scalar
 from boards.amd.isa import gfx11_vector as vector
-from boards.amd.isa.layout import Family, Layout, Waits
+from boards.amd.isa.layout import Encoding, Family, Waits
 from boards.amd.isa.long_forms import vop3
 
 SCALAR_FIELDS = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
@@ -67,26 +67,29 @@ VOP3SD_FIELDS = {"d": (0, 8), "s": (8, 7), "clamp": (15, 1), "omod": (59, 2), **
 GFX11 = Family(
     "gfx11",
     (
-        Layout("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
-        Layout("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), SCALAR_FIELDS, scalar.SOPC),
-        Layout("SOP1", 0xFF800000, 0xBE800000, 1, (8, 8), {"d": (16, 7), "a": (0, 8)}, scalar.SOP1),
-        Layout("SOPK", 0xF0000000, 0xB0000000, 1, (23, 5), {"d": (16, 7), "i": (0, 16)},
-               scalar.SOPK),
-        Layout("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), SCALAR_FIELDS, scalar.SOP2),
-        Layout("SMEM", 0xFC000000, 0xF4000000, 2, (18, 8),
-               {"b": (0, 6), "d": (6, 7), "dlc": (13, 1), "glc": (14, 1), "offset": (32, 21),
+        Encoding("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
+        Encoding("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), SCALAR_FIELDS, scalar.SOPC),
+        Encoding("SOP1", 0xFF800000, 0xBE800000, 1, (8, 8), {"d": (16, 7), "a": (0, 8)},
+                 scalar.SOP1),
+        Encoding("SOPK", 0xF0000000, 0xB0000000, 1, (23, 5), {"d": (16, 7), "i": (0, 16)},
+                 scalar.SOPK),
+        Encoding("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), SCALAR_FIELDS, scalar.SOP2),
+        Encoding("SMEM", 0xFC000000, 0xF4000000, 2, (18, 8),
+                 {"b": (0, 6), "d": (6, 7), "dlc": (13, 1), "glc": (14, 1), "offset": (32, 21),
                 "soffset": (57, 7)}, scalar.SMEM),
-        Layout("VOPD", 0xFC000000, 0xC8000000, 2, (17, 9), VOPD_FIELDS),
-        Layout("VOP3SD", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3SD_FIELDS, _CARRY),
-        Layout("VOP3", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3_FIELDS, _PLAIN),
-        Layout("VOP3P", 0xFF000000, 0xCC000000, 2, (16, 7), VOP3P_FIELDS, vector.VOP3P),
-        Layout("DS", 0xFC000000, 0xD8000000, 2, (18, 8), _DS, memory.DS),
-        Layout("FLAT", 0xFC000000, 0xDC000000, 2, (18, 7), _FLAT, memory.FLAT),
-        Layout("MUBUF", 0xFC000000, 0xE0000000, 2, (18, 8), _MUBUF, memory.MUBUF),
-        Layout("VOP1", 0xFE000000, 0x7E000000, 1, (9, 8), {"d": (17, 8), "a": (0, 9)}, vector.VOP1),
-        Layout("VOPC", 0xFE000000, 0x7C000000, 1, (17, 8), {"b": (9, 8), "a": (0, 9)}, vector.VOPC),
-        Layout("VOP2", 0x80000000, 0x00000000, 1, (25, 6),
-               {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
+        Encoding("VOPD", 0xFC000000, 0xC8000000, 2, (17, 9), VOPD_FIELDS),
+        Encoding("VOP3SD", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3SD_FIELDS, _CARRY),
+        Encoding("VOP3", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3_FIELDS, _PLAIN),
+        Encoding("VOP3P", 0xFF000000, 0xCC000000, 2, (16, 7), VOP3P_FIELDS, vector.VOP3P),
+        Encoding("DS", 0xFC000000, 0xD8000000, 2, (18, 8), _DS, memory.DS),
+        Encoding("FLAT", 0xFC000000, 0xDC000000, 2, (18, 7), _FLAT, memory.FLAT),
+        Encoding("MUBUF", 0xFC000000, 0xE0000000, 2, (18, 8), _MUBUF, memory.MUBUF),
+        Encoding("VOP1", 0xFE000000, 0x7E000000, 1, (9, 8), {"d": (17, 8), "a": (0, 9)},
+                 vector.VOP1),
+        Encoding("VOPC", 0xFE000000, 0x7C000000, 1, (17, 8), {"b": (9, 8), "a": (0, 9)},
+                 vector.VOPC),
+        Encoding("VOP2", 0x80000000, 0x00000000, 1, (25, 6),
+                 {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
     ),
     tuple(vector.DUAL), waits=_WAITS, counters=COUNTERS,
     hwregs=_HWREGS, messages=_MESSAGES,

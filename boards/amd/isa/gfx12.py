@@ -17,7 +17,7 @@ from boards.amd.isa.gfx11 import (
 )
 from boards.amd.isa.gfx12_names import HWREGS, MESSAGES, meanings
 from boards.amd.isa.gfx12_text import TEXTS, flags, op_sel
-from boards.amd.isa.layout import Family, Layout, Waits
+from boards.amd.isa.layout import Encoding, Family, Waits
 from boards.amd.isa.long_forms import vop3
 from boards.amd.isa.table import Entries
 
@@ -79,26 +79,29 @@ _TABLES = (
 GFX12 = Family(
     "gfx12",
     (
-        Layout("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
-        Layout("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), SCALAR_FIELDS, scalar.SOPC),
-        Layout("SOP1", 0xFF800000, 0xBE800000, 1, (8, 8), {"d": (16, 7), "a": (0, 8)}, scalar.SOP1),
-        Layout("SOPK", 0xF0000000, 0xB0000000, 1, (23, 5), {"d": (16, 7), "i": (0, 16)},
-               scalar.SOPK),
-        Layout("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), SCALAR_FIELDS, scalar.SOP2),
-        Layout("SMEM", 0xFC000000, 0xF4000000, 2, (13, 6), _SMEM, scalar.SMEM),
-        Layout("VOPD", 0xFC000000, 0xC8000000, 2, (17, 9), VOPD_FIELDS),
-        Layout("VOP3SD", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3SD_FIELDS, _CARRY),
-        Layout("VOP3", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3_FIELDS, _PLAIN),
-        Layout("VOP3P", 0xFF000000, 0xCC000000, 2, (16, 7), VOP3P_FIELDS, vector.VOP3P),
-        Layout("DS", 0xFC000000, 0xD8000000, 2, (18, 8), _DS, memory.DS),
-        Layout("FLAT", 0xFF000000, 0xEE000000, 3, (14, 8), _FLAT, memory.FLAT),
-        Layout("FLAT", 0xFF000000, 0xED000000, 3, (14, 8), _FLAT, _flat(scratch=True)),
-        Layout("FLAT", 0xFF000000, 0xEC000000, 3, (14, 8), _FLAT, _flat(scratch=False)),
-        Layout("MUBUF", 0xFF000000, 0xC4000000, 3, (14, 8), _MUBUF, memory.MUBUF),
-        Layout("VOP1", 0xFE000000, 0x7E000000, 1, (9, 8), {"d": (17, 8), "a": (0, 9)}, vector.VOP1),
-        Layout("VOPC", 0xFE000000, 0x7C000000, 1, (17, 8), {"b": (9, 8), "a": (0, 9)}, vector.VOPC),
-        Layout("VOP2", 0x80000000, 0x00000000, 1, (25, 6),
-               {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
+        Encoding("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
+        Encoding("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), SCALAR_FIELDS, scalar.SOPC),
+        Encoding("SOP1", 0xFF800000, 0xBE800000, 1, (8, 8), {"d": (16, 7), "a": (0, 8)},
+                 scalar.SOP1),
+        Encoding("SOPK", 0xF0000000, 0xB0000000, 1, (23, 5), {"d": (16, 7), "i": (0, 16)},
+                 scalar.SOPK),
+        Encoding("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), SCALAR_FIELDS, scalar.SOP2),
+        Encoding("SMEM", 0xFC000000, 0xF4000000, 2, (13, 6), _SMEM, scalar.SMEM),
+        Encoding("VOPD", 0xFC000000, 0xC8000000, 2, (17, 9), VOPD_FIELDS),
+        Encoding("VOP3SD", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3SD_FIELDS, _CARRY),
+        Encoding("VOP3", 0xFC000000, 0xD4000000, 2, (16, 10), VOP3_FIELDS, _PLAIN),
+        Encoding("VOP3P", 0xFF000000, 0xCC000000, 2, (16, 7), VOP3P_FIELDS, vector.VOP3P),
+        Encoding("DS", 0xFC000000, 0xD8000000, 2, (18, 8), _DS, memory.DS),
+        Encoding("FLAT", 0xFF000000, 0xEE000000, 3, (14, 8), _FLAT, memory.FLAT),
+        Encoding("FLAT", 0xFF000000, 0xED000000, 3, (14, 8), _FLAT, _flat(scratch=True)),
+        Encoding("FLAT", 0xFF000000, 0xEC000000, 3, (14, 8), _FLAT, _flat(scratch=False)),
+        Encoding("MUBUF", 0xFF000000, 0xC4000000, 3, (14, 8), _MUBUF, memory.MUBUF),
+        Encoding("VOP1", 0xFE000000, 0x7E000000, 1, (9, 8), {"d": (17, 8), "a": (0, 9)},
+                 vector.VOP1),
+        Encoding("VOPC", 0xFE000000, 0x7C000000, 1, (17, 8), {"b": (9, 8), "a": (0, 9)},
+                 vector.VOPC),
+        Encoding("VOP2", 0x80000000, 0x00000000, 1, (25, 6),
+                 {"d": (17, 8), "b": (9, 8), "a": (0, 9)}, vector.VOP2),
     ),
     tuple(vector.DUAL), meanings=meanings(_TABLES, vector.DUAL), off=frozenset({124}),
     flat_offset_signed=True, group_ids_in_ttmp=True, waits=_WAITS, counters=_COUNTERS,

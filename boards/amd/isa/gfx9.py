@@ -19,8 +19,8 @@ from boards.amd.isa.layout import (
     DPP_WAVES,
     PLAIN_NAMES,
     WIDE_RESULTS,
+    Encoding,
     Family,
-    Layout,
 )
 from boards.amd.isa.long_forms import vop3
 
@@ -64,22 +64,22 @@ _PLAIN, _CARRY = vop3(
 )
 
 _LAYOUTS = (
-    Layout("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
-    Layout("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), _SCALAR, scalar.SOPC),
-    Layout("SOP1", 0xFF800000, 0xBE800000, 1, (8, 8), {"d": (16, 7), "a": (0, 8)}, scalar.SOP1),
-    Layout("SOPK", 0xF0000000, 0xB0000000, 1, (23, 5), {"d": (16, 7), "i": (0, 16)}, scalar.SOPK),
-    Layout("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), _SCALAR, scalar.SOP2),
-    Layout("SMEM", 0xFC000000, 0xC0000000, 2, (18, 8), _SMEM, scalar.SMEM),
-    Layout("VOP3P", 0xFF800000, 0xD3800000, 2, (16, 7), _VOP3P | _VOP3_SOURCES, vector.VOP3P),
-    Layout("VOP3M", 0xFF800000, 0xD3800000, 2, (16, 7), _MAI, matrix.MAI),
-    Layout("VOP3SD", 0xFC000000, 0xD0000000, 2, (16, 10), _VOP3SD, _CARRY),
-    Layout("VOP3", 0xFC000000, 0xD0000000, 2, (16, 10), _VOP3 | _VOP3_SOURCES, _PLAIN),
-    Layout("DS", 0xFC000000, 0xD8000000, 2, (17, 8), _DS, memory.DS),
-    Layout("FLAT", 0xFC000000, 0xDC000000, 2, (18, 7), _FLAT, memory.FLAT),
-    Layout("MUBUF", 0xFC000000, 0xE0000000, 2, (18, 7), _MUBUF, memory.MUBUF),
-    Layout("VOP1", 0xFE000000, 0x7E000000, 1, (9, 8), {"d": (17, 8), "a": (0, 9)}, vector.VOP1),
-    Layout("VOPC", 0xFE000000, 0x7C000000, 1, (17, 8), {"b": (9, 8), "a": (0, 9)}, vector.VOPC),
-    Layout("VOP2", 0x80000000, 0x00000000, 1, (25, 6), {"d": (17, 8), "b": (9, 8), "a": (0, 9)},
+    Encoding("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),
+    Encoding("SOPC", 0xFF800000, 0xBF000000, 1, (16, 7), _SCALAR, scalar.SOPC),
+    Encoding("SOP1", 0xFF800000, 0xBE800000, 1, (8, 8), {"d": (16, 7), "a": (0, 8)}, scalar.SOP1),
+    Encoding("SOPK", 0xF0000000, 0xB0000000, 1, (23, 5), {"d": (16, 7), "i": (0, 16)}, scalar.SOPK),
+    Encoding("SOP2", 0xC0000000, 0x80000000, 1, (23, 7), _SCALAR, scalar.SOP2),
+    Encoding("SMEM", 0xFC000000, 0xC0000000, 2, (18, 8), _SMEM, scalar.SMEM),
+    Encoding("VOP3P", 0xFF800000, 0xD3800000, 2, (16, 7), _VOP3P | _VOP3_SOURCES, vector.VOP3P),
+    Encoding("VOP3M", 0xFF800000, 0xD3800000, 2, (16, 7), _MAI, matrix.MAI),
+    Encoding("VOP3SD", 0xFC000000, 0xD0000000, 2, (16, 10), _VOP3SD, _CARRY),
+    Encoding("VOP3", 0xFC000000, 0xD0000000, 2, (16, 10), _VOP3 | _VOP3_SOURCES, _PLAIN),
+    Encoding("DS", 0xFC000000, 0xD8000000, 2, (17, 8), _DS, memory.DS),
+    Encoding("FLAT", 0xFC000000, 0xDC000000, 2, (18, 7), _FLAT, memory.FLAT),
+    Encoding("MUBUF", 0xFC000000, 0xE0000000, 2, (18, 7), _MUBUF, memory.MUBUF),
+    Encoding("VOP1", 0xFE000000, 0x7E000000, 1, (9, 8), {"d": (17, 8), "a": (0, 9)}, vector.VOP1),
+    Encoding("VOPC", 0xFE000000, 0x7C000000, 1, (17, 8), {"b": (9, 8), "a": (0, 9)}, vector.VOPC),
+    Encoding("VOP2", 0x80000000, 0x00000000, 1, (25, 6), {"d": (17, 8), "b": (9, 8), "a": (0, 9)},
            vector.VOP2),
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from boards.amd.isa.decode import Instruction
 from boards.amd.isa.gfx9 import GFX942
-from boards.amd.isa.layout import Bits, Layout
+from boards.amd.isa.layout import Bits, Encoding
 from boards.amd.isa.table import Entries, table
 
 MAI = table("""
@@ -86,7 +86,7 @@ _XCC_ID = 20
 _CACHE = (("glc", "glc"), ("nt", "slc"), ("sc1", "scc"))
 
 
-def _entries(layout: Layout) -> Entries:
+def _entries(layout: Encoding) -> Entries:
     if layout.name == "VOP3M":
         return MAI
     kept = {
@@ -97,7 +97,7 @@ def _entries(layout: Layout) -> Entries:
     return {**kept, **_MORE.get(layout.name, {})}
 
 
-def _fields(layout: Layout) -> Mapping[str, Bits]:
+def _fields(layout: Encoding) -> Mapping[str, Bits]:
     """SVE, which says that SCRATCH takes a vector address, is LDS here."""
     return {("lds" if name == "sve" else name): bits for name, bits in layout.fields.items()}
 

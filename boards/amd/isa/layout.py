@@ -37,7 +37,7 @@ def all_ones(pieces: Pieces) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class Encoding:
     """One encoding: `word & mask == value` selects it."""
 
     name: str
@@ -84,7 +84,7 @@ class Family:
     """A family of chips: its encodings, most specific first, and what differs between families."""
 
     name: str
-    layouts: tuple[Layout, ...]
+    layouts: tuple[Encoding, ...]
     dual: tuple[str, ...] = ()
     """Names of the halves of a dual-issue instruction, by opcode."""
     meanings: Mapping[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ MAJOR, MINOR = 1, 17
 _CODES = {"u64": "Q", "u32": "I", "i32": "i"}
 
 
-class Layout:
+class CStruct:
     """A C struct of 32- and 64-bit members without padding: "u64 size, u32 gpu_id"."""
 
     def __init__(self, members: str) -> None:
@@ -41,10 +41,10 @@ class Layout:
 
 
 IOCTLS = {
-    0x01: ("get_version", Layout("u32 major_version, u32 minor_version")),
+    0x01: ("get_version", CStruct("u32 major_version, u32 minor_version")),
     0x02: (
         "create_queue",
-        Layout(
+        CStruct(
             "u64 ring_base_address, u64 write_pointer_address, u64 read_pointer_address,"
             "u64 doorbell_offset, u32 ring_size, u32 gpu_id, u32 queue_type,"
             "u32 queue_percentage, u32 queue_priority, u32 queue_id, u64 eop_buffer_address,"
@@ -52,83 +52,83 @@ IOCTLS = {
             "u32 ctl_stack_size, u32 sdma_engine_id, u32 pad"
         ),
     ),
-    0x03: ("destroy_queue", Layout("u32 queue_id, u32 pad")),
+    0x03: ("destroy_queue", CStruct("u32 queue_id, u32 pad")),
     0x04: (
         "set_memory_policy",
-        Layout(
+        CStruct(
             "u64 alternate_aperture_base, u64 alternate_aperture_size, u32 gpu_id,"
             "u32 default_policy, u32 alternate_policy, u32 pad"
         ),
     ),
     0x05: (
         "get_clock_counters",
-        Layout(
+        CStruct(
             "u64 gpu_clock_counter, u64 cpu_clock_counter, u64 system_clock_counter,"
             "u64 system_clock_freq, u32 gpu_id, u32 pad"
         ),
     ),
     0x07: (
         "update_queue",
-        Layout(
+        CStruct(
             "u64 ring_base_address, u32 queue_id, u32 ring_size, u32 queue_percentage,"
             "u32 queue_priority"
         ),
     ),
     0x08: (
         "create_event",
-        Layout(
+        CStruct(
             "u64 event_page_offset, u32 event_trigger_data, u32 event_type, u32 auto_reset,"
             "u32 node_id, u32 event_id, u32 event_slot_index"
         ),
     ),
-    0x09: ("destroy_event", Layout("u32 event_id, u32 pad")),
-    0x0A: ("set_event", Layout("u32 event_id, u32 pad")),
-    0x0B: ("reset_event", Layout("u32 event_id, u32 pad")),
+    0x09: ("destroy_event", CStruct("u32 event_id, u32 pad")),
+    0x0A: ("set_event", CStruct("u32 event_id, u32 pad")),
+    0x0B: ("reset_event", CStruct("u32 event_id, u32 pad")),
     0x0C: (
         "wait_events",
-        Layout("u64 events_ptr, u32 num_events, u32 wait_for_all, u32 timeout, u32 wait_result"),
+        CStruct("u64 events_ptr, u32 num_events, u32 wait_for_all, u32 timeout, u32 wait_result"),
     ),
-    0x11: ("set_scratch_backing_va", Layout("u64 va_addr, u32 gpu_id, u32 pad")),
-    0x13: ("set_trap_handler", Layout("u64 tba_addr, u64 tma_addr, u32 gpu_id, u32 pad")),
+    0x11: ("set_scratch_backing_va", CStruct("u64 va_addr, u32 gpu_id, u32 pad")),
+    0x13: ("set_trap_handler", CStruct("u64 tba_addr, u64 tma_addr, u32 gpu_id, u32 pad")),
     0x14: (
         "get_process_apertures_new",
-        Layout("u64 kfd_process_device_apertures_ptr, u32 num_of_nodes, u32 pad"),
+        CStruct("u64 kfd_process_device_apertures_ptr, u32 num_of_nodes, u32 pad"),
     ),
-    0x15: ("acquire_vm", Layout("u32 drm_fd, u32 gpu_id")),
+    0x15: ("acquire_vm", CStruct("u32 drm_fd, u32 gpu_id")),
     0x16: (
         "alloc_memory_of_gpu",
-        Layout("u64 va_addr, u64 size, u64 handle, u64 mmap_offset, u32 gpu_id, u32 flags"),
+        CStruct("u64 va_addr, u64 size, u64 handle, u64 mmap_offset, u32 gpu_id, u32 flags"),
     ),
-    0x17: ("free_memory_of_gpu", Layout("u64 handle")),
+    0x17: ("free_memory_of_gpu", CStruct("u64 handle")),
     0x18: (
         "map_memory_to_gpu",
-        Layout("u64 handle, u64 device_ids_array_ptr, u32 n_devices, u32 n_success"),
+        CStruct("u64 handle, u64 device_ids_array_ptr, u32 n_devices, u32 n_success"),
     ),
     0x19: (
         "unmap_memory_from_gpu",
-        Layout("u64 handle, u64 device_ids_array_ptr, u32 n_devices, u32 n_success"),
+        CStruct("u64 handle, u64 device_ids_array_ptr, u32 n_devices, u32 n_success"),
     ),
-    0x1A: ("set_cu_mask", Layout("u32 queue_id, u32 num_cu_mask, u64 cu_mask_ptr")),
-    0x1D: ("import_dmabuf", Layout("u64 va_addr, u64 handle, u32 gpu_id, u32 dmabuf_fd")),
-    0x20: ("svm", Layout("u64 start_addr, u64 size, u32 op, u32 nattr")),
-    0x21: ("set_xnack_mode", Layout("i32 xnack_enabled")),
-    0x23: ("available_memory", Layout("u64 available, u32 gpu_id, u32 pad")),
-    0x24: ("export_dmabuf", Layout("u64 handle, u32 flags, u32 dmabuf_fd")),
-    0x25: ("runtime_enable", Layout("u64 r_debug, u32 mode_mask, u32 capabilities_mask")),
+    0x1A: ("set_cu_mask", CStruct("u32 queue_id, u32 num_cu_mask, u64 cu_mask_ptr")),
+    0x1D: ("import_dmabuf", CStruct("u64 va_addr, u64 handle, u32 gpu_id, u32 dmabuf_fd")),
+    0x20: ("svm", CStruct("u64 start_addr, u64 size, u32 op, u32 nattr")),
+    0x21: ("set_xnack_mode", CStruct("i32 xnack_enabled")),
+    0x23: ("available_memory", CStruct("u64 available, u32 gpu_id, u32 pad")),
+    0x24: ("export_dmabuf", CStruct("u64 handle, u32 flags, u32 dmabuf_fd")),
+    0x25: ("runtime_enable", CStruct("u64 r_debug, u32 mode_mask, u32 capabilities_mask")),
 }
 """nr -> (name without AMDKFD_IOC_, arguments). The others are refused."""
 COMMANDS = range(0x01, 0x27)
 """src: AMDKFD_COMMAND_START, AMDKFD_COMMAND_END"""
-APERTURES = Layout(
+APERTURES = CStruct(
     "u64 lds_base, u64 lds_limit, u64 scratch_base, u64 scratch_limit, u64 gpuvm_base,"
     "u64 gpuvm_limit, u32 gpu_id, u32 pad"
 )
 EVENT_DATA_BYTES, EVENT_ID_OFFSET = 48, 40
-MEMORY_EXCEPTION = Layout(
+MEMORY_EXCEPTION = CStruct(
     "u32 not_present, u32 read_only, u32 no_execute, u32 imprecise, u64 va, u32 gpu_id,"
     "u32 error_type"
 )
-HW_EXCEPTION = Layout("u32 reset_type, u32 reset_cause, u32 memory_lost, u32 gpu_id")
+HW_EXCEPTION = CStruct("u32 reset_type, u32 reset_cause, u32 memory_lost, u32 gpu_id")
 # src: KFD_IOC_ALLOC_MEM_FLAGS_*
 VRAM, GTT, USERPTR, DOORBELL, MMIO_REMAP = 1, 2, 4, 8, 16
 WRITABLE, EXECUTABLE, PUBLIC, AQL_QUEUE_MEM = 1 << 31, 1 << 30, 1 << 29, 1 << 27

@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-from boards.amd.chip_data import CHIPS, Numbers
+from boards.amd.chip_data import NUMBERS, Numbers
 from boards.amd.cp.engine_types import Version
 from boards.amd.pci.firmware_file import Made
 from boards.amd.pci.firmware_maker import imu, old_cp, p2s, psp, rlc, rs64, sdma, smu
 from boards.amd.pci.psp_names import PARTS
 
-NAMES = ("gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201", "gfx942")
+NAMES = tuple(name for name, n in NUMBERS.items() if n.mp in PARTS)
+"""Chips that a bare machine can have: those whose security processor is known here."""
 FOLDER = "/lib/firmware/amdgpu"
 """Where a machine has its firmware. src: docs of linux-firmware"""
 MANIFEST = "/usr/share/unbound-board/amd.toml"
@@ -22,7 +23,7 @@ _RELEASE = "synthetic"
 
 def gpu(arch: str) -> dict[str, Made]:
     """By block, everything that one GPU needs; the headers are of the versions it ships with."""
-    n = CHIPS[arch]
+    n = NUMBERS[arch]
     major = n.mp[0]
     if n.family == "gfx9":
         boot = psp(PARTS[n.mp], aux=PARTS[n.mp])
@@ -51,7 +52,7 @@ def file_name(n: Numbers, block: str) -> str:
 
 def named(arch: str) -> dict[str, tuple[str, bytes]]:
     """File name to (block, contents)."""
-    n = CHIPS[arch]
+    n = NUMBERS[arch]
     return {file_name(n, block): (block, made.data) for block, made in gpu(arch).items()}
 
 

@@ -35,11 +35,11 @@ _WORD_BYTES = 4
 _PUMPS = 1 << 20
 
 
-def _identity(chip: Chip) -> Identity:
+def _identity(chip: Chip, device_id: int) -> Identity:
     """src: pci_ids.h PCI_CLASS_DISPLAY_VGA; MI300X is a processing accelerator, 0x1200"""
     accelerator = chip.family == "gfx9"
     return Identity(
-        PCI_VENDOR, chip.properties["device_id"], _SUBSYSTEM,
+        PCI_VENDOR, device_id or chip.properties["device_id"], _SUBSYSTEM,
         class_code=0x120000 if accelerator else 0x030000, revision=0x00 if accelerator else 0xC8,
         many_functions=not accelerator, resets=accelerator,
     )  # fmt: skip
@@ -60,7 +60,7 @@ class PciGpu:
             DOORBELL_BAR: _DOORBELL_LOG2.get(chip.family, _DOORBELL_LOG2_ELSE),
             REGISTER_BAR: _REGISTER_LOG2[chip.family],
         }
-        self.config = ConfigSpace(_identity(chip), sizes, largest)
+        self.config = ConfigSpace(_identity(chip, self.options.device_id), sizes, largest)
         self.config.changed, self.config.flr = self._config_changed, self.reset
         self.function_resets = 0
         self.config.due = self.board.delays.run

@@ -24,5 +24,7 @@ class PciOptions:
     zeros to the host and like poison to the GPU until somebody writes it."""
     harvested_cus: int = 0
     """Compute units that are fused off beyond those that every chip of the kind lacks."""
+    device_id: int = 0
+    """Another product of the same chip; 0: the one of chip_data.py."""
     firmware: bool = True
     """False: the firmware checks are off and every block counts as loaded (unit tests)."""

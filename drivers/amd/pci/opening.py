@@ -6,9 +6,8 @@ import os
 from functools import partial
 from typing import Final
 
-from drivers.amd.chips import CHIPS as ALL_CHIPS
-from drivers.amd.chips import Chip
-from drivers.amd.claim_chips import CHIPS, known
+from drivers.amd.chips import Chip, chip_of_device
+from drivers.amd.claim_chips import known
 from drivers.amd.firmware.assemble import FirmwareSet, assemble
 from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
@@ -87,11 +86,10 @@ def chosen(world: World, index: int) -> PciFunction:
 
 def chip_of(function: PciFunction) -> Chip:
     """The chip of a known function. Raises: Unsupported."""
-    name = CHIPS.get(function.device)
-    for chip in ALL_CHIPS.values():
-        if chip.name == name:
-            return chip
-    raise Unsupported(f"{function} is not a chip that is booted", hint="Use AMD_IFACE=KFD")
+    chip = chip_of_device(function.device)
+    if chip is None:
+        raise Unsupported(f"{function} is not a chip that is booted", hint="Use AMD_IFACE=KFD")
+    return chip
 
 
 def firmware_of(world: World, choice: Choice, function: PciFunction, chip: Chip) -> FirmwareSet:

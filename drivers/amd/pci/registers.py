@@ -46,9 +46,13 @@ FILES: Mapping[HwId, Mapping[Version, str]] = {
         (14, 0, 2): "mp1_13_0_0", (14, 0, 3): "mp1_13_0_0",
     },
     HwId.OSSSYS: {
-        (4, 4, 2): "osssys_4_4_2", (6, 0, 0): "osssys_6_0_0", (7, 0, 0): "osssys_7_0_0",
+        (4, 4, 2): "osssys_4_4_2", (6, 0, 0): "osssys_6_0_0", (6, 0, 1): "osssys_6_0_0",
+        (6, 0, 2): "osssys_6_0_0", (7, 0, 0): "osssys_7_0_0",
     },
-    HwId.HDP: {(4, 4, 2): "hdp_4_4_2", (6, 0, 0): "hdp_6_0_0", (7, 0, 0): "hdp_7_0_0"},
+    HwId.HDP: {
+        (4, 4, 2): "hdp_4_4_2", (6, 0, 0): "hdp_6_0_0", (6, 0, 1): "hdp_6_0_0",
+        (6, 1, 0): "hdp_6_0_0", (6, 1, 1): "hdp_6_0_0", (7, 0, 0): "hdp_7_0_0",
+    },
     HwId.SDMA0: {(4, 4, 2): "sdma_4_4_2", (4, 4, 5): "sdma_4_4_2"},
 }  # fmt: skip
 """Which file describes which version of which block. src: Linux 6.12: the headers that the source

@@ -25,7 +25,7 @@ _XCCS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class RdnaLayout:
+class RdnaOffsets:
     """Byte offsets in SmuMetricsExternal_t."""
 
     nbytes: int
@@ -44,14 +44,20 @@ class RdnaLayout:
     memory: int = 4
 
 
-_V13: Final = RdnaLayout(392, 54, 56, 104, 106, 116, 120, 152)
-_V14: Final = RdnaLayout(412, 46, 48, 124, 126, 136, 140, 170)
+_V13: Final = RdnaOffsets(
+    nbytes=392, gfx_before_sleep=54, gfx_after_sleep=56, gfx_percent=104, memory_percent=106,
+    socket_w=116, temperatures=120, fan_rpm=152,
+)  # fmt: skip
+_V14: Final = RdnaOffsets(
+    nbytes=412, gfx_before_sleep=46, gfx_after_sleep=48, gfx_percent=124, memory_percent=126,
+    socket_w=136, temperatures=140, fan_rpm=170,
+)  # fmt: skip
 _MI300_BYTES: Final = 2008
 _MI300: Final = {"socket": 4, "hbm": 12, "limit": 40, "power": 48, "fabric": 108, "memory": 112,
                  "soc": 116, "busy": 1272, "gfx": 1372}  # fmt: skip
 
 
-def parse_rdna(data: bytes, at: RdnaLayout) -> Readings:
+def parse_rdna(data: bytes, at: RdnaOffsets) -> Readings:
     """A table of SMU 13.0.0, 13.0.7, 13.0.10 or 14.0.x. Raises: MalformedInput when short."""
     view = View(data, "SMU metrics")
     busy = view.u16(at.gfx_percent, "AverageGfxActivity")

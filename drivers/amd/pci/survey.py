@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from drivers.amd.claim_chips import CHIPS, known
+from drivers.amd.chips import chip_of_device
+from drivers.amd.claim_chips import known
 from drivers.amd.pci.reach import MANIFEST, REACHES, judge, told
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
@@ -85,7 +86,8 @@ def candidates(world: World, choice: Choice) -> list[Candidate]:
 def _look(
     world: World, choice: Choice, manifest: Manifest, function: PciFunction, name: str
 ) -> Candidate:
-    chip = CHIPS.get(function.device, "")
+    booted = chip_of_device(function.device)
+    chip = booted.name if booted else ""
     try:
         made = plan(world, function.address, known, REACHES[choice.dma].method)
     except DeviceError as error:

@@ -6,7 +6,7 @@ A field of all ones is one that the GPU does not have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drivers.amd.tools.readings import Readings
@@ -19,7 +19,7 @@ _FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MetricsOffsets:
     """Byte offsets of 16-bit numbers; None is a field that the version lacks."""
 
     nbytes: int
@@ -36,15 +36,24 @@ class Layout:
     fan: int | None
 
 
-def _old(nbytes: int) -> Layout:
-    return Layout(nbytes, 4, 6, 8, 22, 16, 18, 54, 1, 56, 58, 72)
-
-
-LAYOUTS: Final[dict[int, Layout]] = {
-    0: Layout(80, 16, 18, 20, 34, 28, 30, 54, 1, 56, 58, 72),
-    1: _old(96), 2: _old(104), 3: _old(120),
-    4: Layout(288, None, 4, 6, 10, 12, 14, 240, 8, 256, 280, None),
-    5: Layout(360, None, 4, 6, 10, 12, 14, 312, 8, 328, 352, None),
+_OLD: Final = MetricsOffsets(
+    nbytes=96, edge=4, hotspot=6, memory=8, power=22, gfx_percent=16, memory_percent=18,
+    gfx_clocks=54, gfx_clock_count=1, soc_clock=56, memory_clock=58, fan=72,
+)  # fmt: skip
+LAYOUTS: Final[dict[int, MetricsOffsets]] = {
+    0: MetricsOffsets(
+        nbytes=80, edge=16, hotspot=18, memory=20, power=34, gfx_percent=28, memory_percent=30,
+        gfx_clocks=54, gfx_clock_count=1, soc_clock=56, memory_clock=58, fan=72,
+    ),
+    1: _OLD, 2: replace(_OLD, nbytes=104), 3: replace(_OLD, nbytes=120),
+    4: MetricsOffsets(
+        nbytes=288, edge=None, hotspot=4, memory=6, power=10, gfx_percent=12, memory_percent=14,
+        gfx_clocks=240, gfx_clock_count=8, soc_clock=256, memory_clock=280, fan=None,
+    ),
+    5: MetricsOffsets(
+        nbytes=360, edge=None, hotspot=4, memory=6, power=10, gfx_percent=12, memory_percent=14,
+        gfx_clocks=312, gfx_clock_count=8, soc_clock=328, memory_clock=352, fan=None,
+    ),
 }  # fmt: skip
 """By content revision, all of format 1: discrete GPUs."""
 

@@ -1,0 +1,29 @@
+"""Which generation of AMD's graphics a chip is of: what the tables of packets are keyed by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from drivers.base.errors import Unsupported
+
+Generation = tuple[int, int]
+"""Major and minor version of the graphics core: (11, 0) for gfx1100 to gfx1103."""
+Entry = TypeVar("Entry")
+_NAME = re.compile(r"gfx(\d{1,2})([0-9a-f])[0-9a-f]")
+
+
+def generation(chip: str) -> Generation | None:
+    """Of LLVM's name for a chip, whose last digit is the stepping; None when it is no such name."""
+    found = _NAME.fullmatch(chip)
+    return (int(found[1]), int(found[2], 16)) if found else None
+
+
+def entry_of(table: Mapping[Generation, Entry], chip: str) -> Entry:
+    """What a table has for a chip's generation. Raises: Unsupported, with those that it knows."""
+    key = generation(chip)
+    if key is None or key not in table:
+        known = ", ".join(f"gfx{major}{minor:x}*" for major, minor in table)
+        raise Unsupported(f"no packets of {chip!r}", hint=f"known: {known}")
+    return table[key]
