@@ -105,11 +105,6 @@ def compile_ir(text: str, name: str, arch: str, features: frozenset[str]) -> Bin
     return compile_source(text, name, "LLVM", arch, features)
 
 
-def compile_c(text: str, name: str, arch: str, features: frozenset[str]) -> Binary:
-    """C to a Binary that is entered at the function `name`."""
-    return compile_source(text, name, "CLANG", arch, features)
-
-
 def compile_source(
     source: str,
     name: str,
