@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import runpy
 import sys
-import traceback
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from boards.trace import Recorder
 from boards.trace_faults import Facts, FaultWatch
 from boards.vendors import vendor_of
 from drivers.choice import KINDS
+from drivers.machine.program import run_program
 from tensor import engine
 
 __all__ = ["Bench", "Setup", "powered", "report", "run", "run_program", "set_environ"]
@@ -73,28 +72,6 @@ def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
             stack.enter_context(engine.adopted(f"{kind}:{index}", device, setup.compiler))
         yield bench
         gc.collect()
-
-
-def run_program(path: Path, arguments: Sequence[str], stderr: TextIO) -> int:
-    """Run a program as `python path arguments` would; its exit status, 1 for an exception."""
-    saved = sys.argv, sys.path[0]
-    sys.argv, sys.path[0] = [str(path), *arguments], str(path.resolve().parent)
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-    except SystemExit as stop:
-        if stop.code is None or isinstance(stop.code, int):
-            return stop.code or 0
-        print(stop.code, file=stderr)
-        return 1
-    except Exception as error:
-        seen = traceback.TracebackException.from_exception(error)
-        own = [n for n, frame in enumerate(seen.stack) if frame.filename == str(path)]
-        del seen.stack[: min(own, default=0)]  # how the program was started is of no interest
-        print("".join(seen.format()), end="", file=stderr)
-        return 1
-    finally:
-        sys.argv, sys.path[0] = saved
-    return 0
 
 
 def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:

@@ -1,4 +1,4 @@
-"""Families of targets: what a family's own module brings to make and show code for its chips.
+"""The families of targets, by how names of architectures begin.
 
 `FAMILIES` is the one table that a new vendor adds a line to; nothing else here, and nothing that
 lowers, caches or lists kernels, names a vendor or imports its driver.
@@ -6,48 +6,11 @@ lowers, caches or lists kernels, names a vendor or imports its driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TypeAlias
 
-from compilers.gpu_target import GpuTarget
-from compilers.instruction import Instruction
-from compilers.ir import Kernel
-from drivers.base.contracts import Binary, Compiler
+from compilers.family import Family, Toolchain
 from drivers.base.errors import Unsupported
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toolchain:
-    """One way from a kernel to an object."""
-
-    compiler: Compiler
-    render: Callable[[Kernel, str, frozenset[str]], str]
-    """(kernel, arch, features) -> source. Raises: Unsupported, TypeError."""
-    suffix: str
-    """Of a file with its source: ".ll"."""
-    modules: tuple[str, ...]
-    """Those that decide what becomes of a source: a change of one is a miss in the cache."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """The chips that share toolchains, a format of objects and a disassembler."""
-
-    name: str
-    toolchains: Mapping[str, Toolchain]
-    """By the compiler's name, the default first."""
-    load: Callable[[bytes, str, str], Binary]
-    """(object, kernel, arch) -> a Binary that is entered there. Raises: MalformedInput."""
-    functions: Callable[[bytes, str], list[str]]
-    """(object, arch) -> the names of what it defines. Raises: MalformedInput."""
-    instructions: Callable[[Binary], Iterator[Instruction]]
-    """Decoded, with notes and labels that only this family knows. Raises: Unsupported, NotFound."""
-    arch_of: Callable[[bytes], str | None] = lambda blob: None
-    """The chip that an object is for, where its format says it and it is this family's."""
-    gpu: Callable[[str], GpuTarget] | None = None
-    """(arch) -> what lowering asks of it; None: a CPU. Raises: Unsupported."""
-
 
 Loader: TypeAlias = Callable[[], Family]
 

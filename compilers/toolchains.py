@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from compilers import cache
-from compilers.families import Toolchain, family_of, toolchain_of
+from compilers.families import family_of, toolchain_of
+from compilers.family import Toolchain
 from drivers.base import forks
 from drivers.base.contracts import Arg, Binary, Resources
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from drivers.base.contracts import World
+from drivers.base.contracts import Device, World
 from drivers.base.errors import NotFound
 from drivers.base.pci import StateStore
 
@@ -26,6 +26,8 @@ class Front:
     """What silicon would have let pass, so far."""
     boot_once: Callable[[], None]
     """Open the GPU and leave it again."""
+    open: Callable[[], Device]
+    """Open the GPU."""
 
 
 def add_board_option(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +35,15 @@ def add_board_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--board", metavar="CHIP", help='a software GPU ("gfx1100")')
 
 
-def in_front_of(chip: str, iface: str) -> Front:
-    """A board that is met through "KFD" or "PCI". Raises: NotFound with the boards there are."""
+def in_front_of(chip: str, iface: str, trace: str = "") -> Front:
+    """A board that is met through "KFD" or "PCI". Raises: NotFound with the boards there are.
+
+    `trace` is the file for every register access over PCI.
+    """
     from boards.meet import Setup, power_on
 
     try:
-        front: Any = power_on(Setup(chip, iface=iface))  # no type in common with us
+        front: Any = power_on(Setup(chip, iface=iface, trace=trace))  # no type in common with us
     except ValueError as error:
         raise NotFound(str(error), hint="See python -m boards") from error
     board = front.board
@@ -46,4 +51,5 @@ def in_front_of(chip: str, iface: str) -> Front:
         front.world, front.state, front.environ,
         findings=lambda: [str(finding) for finding in board.findings],
         boot_once=lambda: front.open().close(),
+        open=front.open,
     )  # fmt: skip

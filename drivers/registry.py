@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from drivers.base import forks
 from drivers.base.contracts import Device, Firmware, World
@@ -87,6 +87,21 @@ KINDS_BY_NAME: dict[str, Kind] = {
         Kind("WEBGPU", "any GPU through WebGPU", "a WebGPU library (Dawn or wgpu-native)"),
     )
 }
+
+
+def _amd_trace() -> PlayTrace:
+    from drivers.amd.pci.trace_player import play_file
+
+    return play_file
+
+
+PlayTrace: TypeAlias = Callable[[str, Callable[[], Any]], tuple[int, list[str]]]
+"""Plays the register trace in a file to the board that the second argument makes.
+
+Gives (accesses done, differences in words).
+"""
+TRACES: dict[str, Callable[[], PlayTrace]] = {"AMD": _amd_trace}
+"""What plays the register traces of a kind of device back."""
 
 
 def open_device(

@@ -1,7 +1,8 @@
-"""`python -m drivers.replay FILE --board gfx1100`: play a trace back to a software GPU.
+"""`python -m drivers.replay FILE`: play a recording or a trace back without the GPU.
 
-Every write of the trace is done again, every read compared with what was read then. Of reads that
-repeat (a register was waited for) the last one counts: a board answers in its own time.
+A recording of `python -m drivers.record` is the machine: the program runs on it again, and what the
+driver does otherwise than then is reported. A register trace of a GPU over PCI is played to a
+software GPU (`--board`), and reads that give something else are reported.
 """
 
 from __future__ import annotations
@@ -9,154 +10,35 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from base64 import b64decode
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
-from drivers.base.errors import DeviceError, MalformedInput
+from drivers import taped_program as taped
+from drivers.base.errors import BadArgument, DeviceError, NotFound
 from drivers.base.inputs import read_lines
 from drivers.machine.output import print_lines
+from drivers.registry import TRACES, open_device
+from drivers.world.recording import MAX_BYTES, MAX_LINE_BYTES, Header
+from drivers.world.replay import ReplayMismatch, ReplayWorld
 
-REGISTER_BAR: Final = 5
-_WORD_BYTES: Final = 4
-_WORD_MASK: Final = 0xFFFF_FFFF
 _MOST_SHOWN: Final = 20
-_MOST_BYTES: Final = 1 << 30
-_MOST_LINE_BYTES: Final = 64 << 20
-"""One line holds one write to VRAM; firmware files are the largest, below 16 MiB."""
-
-
-class Function(Protocol):
-    """What a trace is played to."""
-
-    def read(self, bar: int, off: int, nbytes: int) -> int:
-        """A read of 4 bytes."""
-
-    def write(self, bar: int, off: int, nbytes: int, value: int) -> None:
-        """A write of 4 bytes."""
-
-    def place(self, bar: int, off: int, data: bytes) -> None:
-        """Bytes written to a memory BAR."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One access: of a register, or bytes written to a memory BAR."""
-
-    number: int
-    step: str
-    op: str
-    bar: int
-    off: int
-    name: str
-    value: int
-    data: bytes | None
-    """None: a register."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A read that gave something else than in the trace."""
-
-    line: Line
-    found: int
-
-    def __str__(self) -> str:
-        line = self.line
-        step = f" ({line.step})" if line.step else ""
-        return (
-            f"line {line.number}{step}: {line.name} reads {self.found:#010x}, "
-            f"{line.value:#010x} in the trace"
-        )
-
-
-def lines(text: Iterable[str], what: str) -> Iterator[Line]:
-    """The accesses of a trace. Raises: MalformedInput with the line."""
-    for number, one in enumerate(text, 1):
-        try:
-            yield _line(number, json.loads(one))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise MalformedInput(
-                f"{what}, line {number} is no access of a trace: {error}",
-                hint="Traces are written by --trace FILE",
-            ) from error
-
-
-def _line(number: int, found: dict[str, object]) -> Line:
-    """Raises: ValueError, KeyError, TypeError."""
-    op, step = found["op"], found.get("step", "")
-    if op not in ("R", "W") or not isinstance(step, str):
-        raise ValueError("an access is R or W, in a step")
-    if "data" in found:
-        data = b64decode(_text(found["data"]), validate=True)
-        return Line(number, step, "W", _number(found["bar"], 6), _number(found["offset"]), "", 0,
-                    data)  # fmt: skip
-    off = _number(found["dword"]) * _WORD_BYTES
-    value = _number(found["value"], _WORD_MASK + 1)
-    return Line(number, step, str(op), REGISTER_BAR, off, _text(found["register"]), value, None)
-
-
-def _number(value: object, limit: int = 1 << 48) -> int:
-    if type(value) is not int or not 0 <= value < limit:
-        raise ValueError(f"{value!r} is no number below {limit:#x}")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def play(trace: Iterable[Line], function: Function) -> tuple[int, list[Difference]]:
-    """(accesses done, differences). Hardware: all that the trace wrote is written."""
-    count, differences = 0, list[Difference]()
-    waited: Difference | None = None
-    for line in trace:
-        count += 1
-        if line.op == "W":
-            _write(function, line)
-            waited = _settled(waited, None, differences)
-            continue
-        found = function.read(line.bar, line.off, _WORD_BYTES)
-        waited = _settled(waited, line, differences)
-        if found != line.value:
-            waited = Difference(line, found)
-    _settled(waited, None, differences)
-    return count, differences
-
-
-def _settled(
-    waited: Difference | None, line: Line | None, differences: list[Difference]
-) -> Difference | None:
-    """Keep the last difference, unless `line` reads the same register once more."""
-    if waited is not None and (line is None or line.off != waited.line.off):
-        differences.append(waited)
-    return None
-
-
-def _write(function: Function, line: Line) -> None:
-    if line.data is not None:
-        function.place(line.bar, line.off, line.data)
-    else:
-        function.write(line.bar, line.off, _WORD_BYTES, line.value)
-
-
-def _board(chip: str, vram_bytes: int, *, firmware: bool) -> Function:
-    """A software GPU with its BARs switched on."""
-    from boards.amd.pci.replayed import powered_on
-
-    return powered_on(chip, vram_bytes, firmware=firmware)
+_FIRST_BYTES: Final = 64 << 20
+_TRACE_BYTES: Final = 1 << 30
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m drivers.replay", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("file", help="what --trace FILE wrote")
-    parser.add_argument("--board", required=True, metavar="CHIP", help="gfx1100, gfx1201, ...")
-    parser.add_argument("--vram-mib", type=int, default=1024, help="memory of the board")
+    parser.add_argument("file", help="what drivers.record or --trace FILE wrote")
+    parser.add_argument(
+        "program", nargs="?", type=Path,
+        help="of a recording: the program that was recorded; examples are found by themselves",
+    )  # fmt: skip
+    parser.add_argument("--kind", choices=sorted(TRACES), default="AMD", help="of a trace: whose")
+    parser.add_argument("--board", metavar="CHIP", help="of a trace: gfx1100, gfx1201, ...")
+    parser.add_argument("--vram-mib", type=int, default=1024, help="of a trace: the board's memory")
     parser.add_argument(
         "--any-firmware", action="store_true",
         help="the board takes firmware that it cannot judge: for traces of real GPUs",
@@ -164,21 +46,87 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. 0: every read gave what it gave then."""
-    args = _parser().parse_args(argv)
+def is_recording(path: str) -> bool:
+    """Whether a file begins as a recording does. Raises: NotFound, BadArgument, MalformedInput."""
+    first = next(read_lines(path, _TRACE_BYTES, _FIRST_BYTES), b"")
     try:
-        text = (str(line, "ascii") for line in read_lines(args.file, _MOST_BYTES, _MOST_LINE_BYTES))
-        function = _board(args.board, args.vram_mib << 20, firmware=not args.any_firmware)
-        count, differences = play(lines(text, args.file), function)
-    except (DeviceError, OSError, ValueError) as error:
-        print(f"drivers.replay: {error}", file=sys.stderr)
-        return 2
-    shown = [str(difference) for difference in differences[:_MOST_SHOWN]]
+        value = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and "recording" in value
+
+
+def _program(header: Header, given: Path | None) -> Path:
+    """The program to run again: the recording holds none of it. Raises: NotFound."""
+    found = given or taped.example(header.program, header.sha256)
+    if found is None:
+        raise NotFound(
+            f"the recording is of {header.program!r}, which is no example of this version",
+            hint="name the program behind the file",
+        )
+    return found
+
+
+def play_recording(path: str, given: Path | None) -> tuple[list[str], int]:
+    """(lines to print, how many differences) of a recording whose program runs again on it.
+
+    Raises: MalformedInput; NotFound for the program; what the driver raises by itself.
+    """
+    world = ReplayWorld(b"".join(read_lines(path, MAX_BYTES, MAX_LINE_BYTES)))
+    header = world.header
+    if header is None:
+        raise BadArgument(f"{path} does not say what was recorded", hint="record it again")
+    program = _program(header, given)
+    shown: list[str] = []
+    if taped.digest(program) != header.sha256:
+        shown.append(f"note: {program} is not the program that was recorded")
+    name, environ = header.device, taped.choices(header.environ, header.device)
+    try:
+        status = taped.run_on(
+            name, lambda: open_device(name, world=world, environ=environ),
+            program, header.arguments, sys.stderr,
+        )  # fmt: skip
+        world.finish()
+    except ReplayMismatch:
+        status = 1
+    if status:
+        shown.append(f"note: the program ended with status {status}")
+    shown += world.differences[:_MOST_SHOWN]
+    if world.differ > _MOST_SHOWN:
+        shown.append(f"... and {world.differ - _MOST_SHOWN} more")
+    shown.append(f"{world.count} operations of {header.program}: {world.differ} differences")
+    return shown, world.differ
+
+
+def _traced(args: argparse.Namespace) -> tuple[list[str], int]:
+    """(lines to print, how many reads differ) of a trace that is played to a board."""
+    if not args.board:
+        raise BadArgument("a register trace is played to a board", hint="add --board CHIP")
+    from boards.amd.pci.replayed import powered_on
+
+    def board() -> Any:
+        return powered_on(args.board, args.vram_mib << 20, firmware=not args.any_firmware)
+
+    count, differences = TRACES[args.kind]()(args.file, board)
+    shown = differences[:_MOST_SHOWN]
     if len(differences) > _MOST_SHOWN:
         shown.append(f"... and {len(differences) - _MOST_SHOWN} more")
     shown.append(f"{count} accesses on board {args.board}: {len(differences)} reads differ")
-    return print_lines(shown) or int(bool(differences))
+    return shown, len(differences)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. 0: everything was as it was then; 1: differences; 2: unusable."""
+    args = _parser().parse_args(argv)
+    try:
+        if is_recording(args.file):
+            shown, differ = play_recording(args.file, args.program)
+        else:
+            shown, differ = _traced(args)
+    except (DeviceError, OSError, ValueError) as error:
+        print(f"drivers.replay: {error}", file=sys.stderr)
+        return 2
+    return print_lines(shown) or int(differ > 0)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from compilers.amd import comgr as amd_comgr
 from compilers.amd import llvm as amd_llvm
-from compilers.families import Family, Toolchain
+from compilers.family import Family, Toolchain
 from compilers.gpu_target import GpuTarget
 from compilers.instruction import Instruction
 from compilers.ir import Kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compilers.cpu import clang, llvm
-from compilers.families import Family, Toolchain
+from compilers.family import Family, Toolchain
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
 from drivers.base.contracts import Binary

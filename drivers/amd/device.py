@@ -12,6 +12,7 @@ from drivers.amd.arguments import MAX_GRID
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
+from drivers.amd.heap import State
 from drivers.amd.host_copies import HostCopies
 from drivers.amd.iface import Apertures, Iface, Memory
 from drivers.amd.kfd.nodes import GpuNode
@@ -262,24 +263,24 @@ class AmdDevice(HostCopies):
     def close(self) -> None:
         """Destroy the queues, free everything; Ctrl-C waits for the end of it.
 
-        A second close gives back what the first one could not, and otherwise does nothing.
-        Raises: the first error, when everything had its turn; a fault not reported yet is one.
+        A second close gives back what the first one could not, and otherwise does nothing; one
+        inside the first, of a finaliser for instance, does nothing at all.
+        Raises: the first error, after all steps have run; a fault not reported yet is one.
         """
         with deferred():
-            if self._closed:
-                self.iface.close()
-            else:
+            if self._state is State.OPEN:
                 self._close()
+            elif self._state is State.CLOSED:
+                self.iface.close()
 
     def _close(self) -> None:
-        self._closed = True
+        self._state = State.CLOSING
         parts = [self.last_fault, self.close_queues, self._scratch.close]
         if self._staging is not None:
             parts.append(self._staging.close)
         parts += [bo.free for bo in self._old_scratch]
         parts += [graph.close for graph in list(self._graphs)]
         programs = [program.close for program in list(self._programs) if program.alive]
-        self._closed = False  # what programs hold is taken back
         run_all([*parts, *programs, self._close_memory, self.iface.close])
 
     def __enter__(self) -> Self:

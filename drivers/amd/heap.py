@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
+from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from drivers.amd.chips import PAGE_BYTES
@@ -24,6 +25,14 @@ Home: TypeAlias = "Block | Wrapped | Memory | tuple[Memory, int]"
 """What a buffer, a program, a graph or a signal holds."""
 MOST_WAITING: Final = 64
 """Homes given back before somebody looks whether they can be freed."""
+
+
+class State(Enum):
+    """How far the life of a device is."""
+
+    OPEN = "it takes work"
+    CLOSING = "it refuses work, and takes back what programs, graphs and buffers hold"
+    CLOSED = "its memory is gone: what is given back now is dropped"
 
 
 class Heap(ABC):
@@ -51,7 +60,12 @@ class Heap(ABC):
         self._sharers: weakref.WeakSet[Heap] = weakref.WeakSet()
         """Those, and GPUs whose memory this one reaches: their caches may hold what it writes."""
         self._signals: weakref.WeakSet[AmdSignal] = weakref.WeakSet()
-        self._closed = False
+        self._state = State.OPEN
+
+    @property
+    def _closed(self) -> bool:
+        """Whether it takes no more work: close has begun."""
+        return self._state is not State.OPEN
 
     @abstractmethod
     def quiet(self) -> None:
@@ -149,7 +163,7 @@ class Heap(ABC):
         Finalisers call this at any moment, inside any lock: it only appends.
         """
         self.freed_mark = object()
-        if not self._closed:
+        if self._state is not State.CLOSED:
             self._returned.append(home)
 
     def _reclaim(self) -> None:
@@ -227,7 +241,7 @@ class Heap(ABC):
 
     def _close_memory(self) -> None:
         """Free everything, also what nobody freed; the queues are gone."""
-        self._closed = True
+        self._state = State.CLOSED
         returned, self._returned = self._returned, deque()
         slots_or_blocks = (Block, Wrapped, tuple)
         objects = [home for home in returned if not isinstance(home, slots_or_blocks)]

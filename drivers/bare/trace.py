@@ -5,7 +5,8 @@
     {"t": 0.003, "op": "W", "bar": 0, "offset": 33554432, "data": "..."}        base64
 
 What queues write through a view of BAR0 (rings, arguments, staging), and host memory, is not in it:
-a boot can be played back by `python -m drivers.replay`, work on the queues cannot.
+a boot can be played back by `python -m drivers.replay`, work on the queues cannot. Over KFD,
+`python -m drivers.record` records the work, too.
 """
 
 from __future__ import annotations

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import os
 import stat
+import zlib
 from collections.abc import Iterator
+from gzip import GzipFile
 from io import BufferedReader, FileIO
-from typing import BinaryIO
+from typing import Any, BinaryIO, Final
 
 from drivers.base.errors import BadArgument, MalformedInput, NotFound
+
+_GZIP: Final = b"\x1f\x8b"
+"""How a file of gzip's begins. # src: RFC 1952, 2.3.1, ID1 and ID2"""
 
 
 def read_input(path: str, limit_bytes: int) -> bytes:
@@ -24,18 +29,36 @@ def read_input(path: str, limit_bytes: int) -> bytes:
 def read_lines(path: str, limit_bytes: int, line_bytes: int) -> Iterator[bytes]:
     """The lines of a file, one after the other; all of them and each have their limit.
 
-    Raises: as `read_input`.
+    A file of gzip's is unpacked, and its limits are those of what is in it. Raises: as
+    `read_input`; MalformedInput for a damaged one.
     """
     read_bytes = 0
-    with _opened(path, limit_bytes) as file:
+    with _opened(path, limit_bytes) as packed, _unpacked(packed) as file:
         for _ in range(limit_bytes):
-            line = _bounded(file.readline(line_bytes + 1), f"a line of {path}", line_bytes)
+            line = _bounded(_line(file, path, line_bytes), f"a line of {path}", line_bytes)
             read_bytes += len(line)
             if not line:
                 return
             if read_bytes > limit_bytes:  # it grew
                 raise _too_long(path, limit_bytes)
             yield line
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    """The same file, or what gzip packed in it."""
+    first = file.read(len(_GZIP))
+    file.seek(0)
+    if first != _GZIP:
+        return file
+    unpacked: Any = GzipFile(fileobj=file, mode="rb")
+    return BufferedReader(unpacked)
+
+
+def _line(file: BinaryIO, path: str, line_bytes: int) -> bytes:
+    try:
+        return file.readline(line_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise MalformedInput(f"{path} cannot be read: {error}", hint="copy it once more") from error
 
 
 def _opened(path: str, limit_bytes: int) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""Registers as values, blocks as address maps, ports as the only door to a live register.
+"""Registers as values with named fields.
 
 Used as in::
 
@@ -6,22 +6,13 @@ Used as in::
         enable: int = bits(0)
         vmid: int = bits(7, 4)
 
-    class Engine(Block):
-        CNTL = at(0x40, CntlReg)
-
-    engine = Engine(region, clock=world)
-    engine.CNTL.write(engine.CNTL.read().replace(vmid=3))
-    engine.CNTL.wait(lambda reg: reg.enable == 0, timeout_s=0.5)
+    CntlReg.of(word).replace(vmid=3).raw
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, dataclass_transform, overload
-
-from drivers.base.deadline import Clock, polls
-from drivers.base.errors import DeviceGone, DeviceTimeout
+from typing import Any, ClassVar, Self, dataclass_transform
 
 
 class Bits:
@@ -33,7 +24,7 @@ class Bits:
         self.hi, self.lo, self.enum = hi, lo, enum
         self.mask = ((1 << (hi - lo + 1)) - 1) << lo if hi >= lo >= 0 else 0
 
-    def __get__(self, reg: Reg | None, owner: type) -> Any:
+    def __get__(self, reg: Reg32 | None, owner: type) -> Any:
         if reg is None:
             return self
         value = (reg.raw & self.mask) >> self.lo
@@ -48,8 +39,8 @@ def bits(hi: int, lo: int | None = None, enum: type[IntEnum] | None = None) -> A
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Reg:
-    """An immutable register value with named fields; bits without a name are preserved.
+class Reg32:
+    """An immutable 32-bit register with named fields; bits without a name are preserved.
 
     Raises: ValueError for a value that does not fit its field, never a spill into the neighbour.
     """
@@ -116,117 +107,3 @@ class Reg:
     def __repr__(self) -> str:
         shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in self.FIELDS if getattr(self, n))
         return f"{type(self).__name__}({self.raw:#0{2 + self.BITS // 4}x}: {shown})"
-
-
-class Reg32(Reg):
-    """A 32-bit register."""
-
-    __slots__ = ()
-
-
-class Reg64(Reg):
-    """A 64-bit register, accessed as one 64-bit word."""
-
-    __slots__ = ()
-    BITS = 64
-
-
-class Mmio(Protocol):
-    """32- and 64-bit access to one aperture; byte offsets, bounds-checked. A Region is one."""
-
-    def read32(self, off: int) -> int:
-        """The word at `off`."""
-
-    def write32(self, off: int, value: int) -> None:
-        """Store the word at `off`."""
-
-    def read64(self, off: int) -> int:
-        """The double word at `off`."""
-
-    def write64(self, off: int, value: int) -> None:
-        """Store the double word at `off`."""
-
-
-R = TypeVar("R", bound=Reg)
-
-
-class Port(Generic[R]):
-    """One register of one live block."""
-
-    __slots__ = ("block", "cls", "name", "off")
-
-    def __init__(self, block: Block, off: int, cls: type[R], name: str) -> None:
-        self.block, self.off, self.cls, self.name = block, off, cls, name
-
-    def read(self) -> R:
-        """One read on the wire."""
-        mmio = self.block.mmio
-        wide = self.cls.BITS == Reg64.BITS
-        return self.cls.of(mmio.read64(self.off) if wide else mmio.read32(self.off))
-
-    def write(self, value: R) -> None:
-        """One write on the wire."""
-        if type(value) is not self.cls:
-            raise TypeError(f"{self.name} is a {self.cls.__name__}, not a {type(value).__name__}")
-        if self.cls.BITS == Reg64.BITS:
-            self.block.mmio.write64(self.off, value.raw)
-        else:
-            self.block.mmio.write32(self.off, value.raw)
-
-    def update(self, **values: int) -> R:
-        """Read, change some fields, write; the value written."""
-        value = self.read().replace(**values)
-        self.write(value)
-        return value
-
-    def wait(self, ok: Callable[[R], bool], timeout_s: float) -> R:
-        """Poll until `ok(value)`. Raises: DeviceTimeout with the last value, DeviceGone."""
-        value = self.cls.of(0)
-        for _ in polls(timeout_s, self.block.clock):
-            value = self.read()
-            if ok(value):
-                return value
-            if value.raw == (1 << self.cls.BITS) - 1:
-                raise DeviceGone(
-                    f"{self.name} reads all ones",
-                    hint="the device left the bus: check power and cable, then open it again",
-                )
-        raise DeviceTimeout(
-            f"{self.name} after {timeout_s} s: {value!r}",
-            register=self.name,
-            last=value,
-            hint="see the kernel log (dmesg), then open the device again",
-        )
-
-
-class At(Generic[R]):
-    """Class-level declaration: register type `cls` at byte offset `off` of its block."""
-
-    def __init__(self, off: int, cls: type[R]) -> None:
-        self.off, self.cls, self.name = off, cls, ""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = f"{owner.__name__}.{name}"
-
-    @overload
-    def __get__(self, block: None, owner: type) -> At[R]: ...
-    @overload
-    def __get__(self, block: Block, owner: type) -> Port[R]: ...
-    def __get__(self, block: Block | None, owner: type) -> At[R] | Port[R]:
-        if block is None:
-            return self
-        return Port(block, block.base_off + self.off, self.cls, self.name)
-
-
-def at(off: int, cls: type[R]) -> At[R]:
-    """Declare a register of type `cls` at byte offset `off` of the block class."""
-    return At(off, cls)
-
-
-class Block:
-    """A group of registers at `base_off` of an aperture."""
-
-    __slots__ = ("base_off", "clock", "mmio")
-
-    def __init__(self, mmio: Mmio, base_off: int = 0, *, clock: Clock) -> None:
-        self.mmio, self.base_off, self.clock = mmio, base_off, clock

@@ -23,26 +23,10 @@ from drivers.base.errors import (
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Undo
 from drivers.machine.text import hex_number
-from drivers.pci.config import EXT_REBAR, Config
 from drivers.pci.functions import BARS, PciFunction, look_at
 
 _MIB_SHIFT = 20
-# src: pci_regs.h PCI_REBAR_CAP, _CTRL and their fields; one pair of words for each BAR
-_CAP, _CTRL, _PAIR_BYTES = 4, 8, 8
-_SIZES_SHIFT = 4
-_INDEX_MASK, _COUNT_SHIFT, _COUNT_MASK, _SIZE_SHIFT, _SIZE_MASK = 0x7, 5, 0x7, 8, 0x3F
 _MOST_SIZES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Resizable:
-    """A BAR whose size can be chosen."""
-
-    bar: int
-    nbytes: int
-    """The size now."""
-    sizes: tuple[int, ...]
-    """Sizes it may have, in bytes, ascending."""
 
 
 def map_bar(
@@ -73,29 +57,6 @@ def map_bar(
         undo.hand_over(region.close)
         world.close(fd)
     return region
-
-
-def resizable_bars(config: Config) -> list[Resizable]:
-    """What the Resizable BAR capability says, [] without one. Raises: MalformedInput."""
-    cap = config.find_extended(EXT_REBAR)
-    if cap is None:
-        return []
-    view = config.view
-    first = view.u32(cap.off + _CTRL, "resizable BAR control")
-    count = first >> _COUNT_SHIFT & _COUNT_MASK
-    if not 1 <= count <= BARS:
-        raise view.fail(f"{count} resizable BARs", cap.off)
-    found: list[Resizable] = []
-    for pair in range(count):
-        at = cap.off + pair * _PAIR_BYTES
-        control = view.u32(at + _CTRL, "resizable BAR control")
-        mask = view.u32(at + _CAP, "resizable BAR sizes") >> _SIZES_SHIFT
-        bar = control & _INDEX_MASK
-        if bar >= BARS or any(other.bar == bar for other in found):
-            raise view.fail(f"resizable BAR {bar} does not exist or is there twice", at)
-        nbytes = 1 << (control >> _SIZE_SHIFT & _SIZE_MASK) + _MIB_SHIFT
-        found.append(Resizable(bar, nbytes, _sizes(mask)))
-    return found
 
 
 def _sizes(mask: int) -> tuple[int, ...]:

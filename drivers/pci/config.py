@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drivers.base.contracts import World
-from drivers.base.errors import Denied, DeviceGone, MalformedInput
+from drivers.base.errors import Denied, DeviceGone
 from drivers.base.view import View
 from drivers.pci.functions import ROOT, checked_address
 
@@ -140,13 +140,3 @@ class Config:
                 f"only {len(self.view)} bytes of the {self.view.what} may be read",
                 hint="capabilities are shown to root alone, or to the owner of a VFIO device",
             )
-
-
-def same_function(config: Config, vendor: int, device: int) -> None:
-    """The function must still be the one that was looked at. Raises: MalformedInput."""
-    if (config.vendor, config.device) != (vendor, device):
-        raise MalformedInput(
-            f"{config.view.what} says {config.vendor:04x}:{config.device:04x}, "
-            f"sysfs {vendor:04x}:{device:04x}",
-            hint="the device was exchanged: rescan the bus",
-        )

@@ -1,24 +1,40 @@
 """The form of a recording: one JSON object a line, read as hostile input.
 
+    {"recording": 1, "device": "AMD", "program": "add.py", "sha256": "...", "arguments": [],
+     "environ": {"AMD_LLVM": "1"}}
     {"op": "read32", "args": [0, 64], "result": 1}
     {"op": "open", "args": ["/dev/kfd", 2], "error": ["Denied", 13, "open /dev/kfd"]}
+    {"op": "write64", "args": [9, 64, 13], "result": null, "wrote": [[4, 0, "00021040..."]]}
+    {"op": "monotonic_s", "args": [], "result": 0.002, "became": [[3, 16320, "0d000000"]]}
 
-Bytes are hex text. The second number of an error is its errno, 0 when it has none.
+The first line, which says how the recording was made, may be missing. Bytes are hex text; the
+second number of an error is its errno, 0 when it has none. `wrote` is what the driver wrote to
+mapped memory before the operation, `became` what the machine had written when it returned: lists
+of [memory, offset, bytes], a memory being the result of its mmap. Long bytes of `wrote` are a
+digest, since they are only compared.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
 
 from drivers.base import errors
 from drivers.base.errors import DeviceError, MalformedInput
 from drivers.base.oserrors import errno_of, translate
 
 MAX_BYTES = 64 << 20
-MAX_LINE_BYTES = 4 << 20
+MAX_LINE_BYTES = 16 << 20
+VERSION: Final = 1
+LONG_BYTES: Final = 1024
+"""Of one write of the driver, from which on a recording has its digest."""
+_DIGEST: Final = "sha256:"
+Change: TypeAlias = tuple[int, int, str]
+"""(memory, offset, bytes as text)."""
 _OPERATIONS: dict[str, str] = {
     "open": "int",
     "close": "NoneType",
@@ -37,6 +53,7 @@ _OPERATIONS: dict[str, str] = {
     "eventfd": "int",
     "wait_event": "bool",
     "mmap": "int",
+    "reserve": "int",
     "symbol": "int",
     "monotonic_s": "float",
     "sleep": "NoneType",
@@ -47,19 +64,45 @@ _OPERATIONS: dict[str, str] = {
     "read_bytes": "str",
     "write_bytes": "NoneType",
     "unmap": "NoneType",
+    "unreserve": "NoneType",
 }
 """The operations there are, with the type of their results."""
 _BITS = {
     "read32": 32, "read64": 64, "symbol": 64, "device_number": 64, "open": 31, "mmap": 31,
-    "owning_group": 32, "ioctl_fd": 31, "eventfd": 31,
+    "reserve": 64, "owning_group": 32, "ioctl_fd": 31, "eventfd": 31,
 }  # fmt: skip
 _ERRORS = {
     cls.__name__: cls
     for cls in (
         DeviceError, errors.NotFound, errors.Denied, errors.Busy, errors.Unsupported,
         errors.MalformedInput, errors.UseAfterFree, errors.DeviceGone, errors.DeviceTimeout,
+        errors.BadArgument,
     )
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """How a recording was made: what to run again."""
+
+    device: str
+    """The name of the device: "AMD", "AMD:1"."""
+    program: str
+    """The name of the program's file, without folders."""
+    sha256: str
+    """Of the program's text."""
+    arguments: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The choices that were in force."""
+
+    def line(self) -> str:
+        """The header as the first line of a recording."""
+        shown = {
+            "recording": VERSION, "device": self.device, "program": self.program,
+            "sha256": self.sha256, "arguments": list(self.arguments),
+            "environ": dict(self.environ),
+        }  # fmt: skip
+        return json.dumps(shown) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +113,10 @@ class Entry:
     args: list[Any]
     result: Any = None
     error: tuple[str, int, str] | None = None
+    wrote: tuple[Change, ...] = ()
+    """What the driver wrote to memory since the last operation."""
+    became: tuple[Change, ...] = ()
+    """What the machine wrote there until this one returned."""
 
     def line(self) -> str:
         """The entry as one line of a recording."""
@@ -78,6 +125,10 @@ class Entry:
             shown["result"] = self.result
         else:
             shown["error"] = list(self.error)
+        if self.wrote:
+            shown["wrote"] = self.wrote
+        if self.became:
+            shown["became"] = self.became
         return json.dumps(shown) + "\n"
 
     def failure(self) -> DeviceError | None:
@@ -100,38 +151,95 @@ def describe(error: DeviceError, what: str) -> tuple[str, int, str]:
     return (name if name in _ERRORS else "DeviceError"), number, what if number else error.message
 
 
+def wrote(memory: int, off: int, data: bytes) -> Change:
+    """A write of the driver."""
+    if len(data) < LONG_BYTES:
+        return memory, off, data.hex()
+    return memory, off, f"{_DIGEST}{len(data)}:{sha256(data).hexdigest()}"
+
+
 def parse(data: bytes) -> list[Entry]:
     """The entries of a recording. Raises: MalformedInput with the line and the rule."""
+    return parse_all(data)[1]
+
+
+def parse_all(data: bytes) -> tuple[Header | None, list[Entry]]:
+    """The header, where there is one, and the entries. Raises: MalformedInput."""
     if len(data) > MAX_BYTES:
         raise MalformedInput(f"a recording of {len(data)} bytes; at most {MAX_BYTES} are read")
-    return [
-        _entry(line, number) for number, line in enumerate(data.splitlines(), 1) if line.strip()
-    ]
+    header: Header | None = None
+    entries: list[Entry] = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        value = _value(line, number)
+        if number == 1 and "recording" in value:
+            header = _header(value)
+        else:
+            entries.append(_entry(value, number))
+    return header, entries
 
 
 def _bad(number: int, rule: str) -> MalformedInput:
     return MalformedInput(f"recording, line {number}: {rule}", hint="record it again")
 
 
-def _entry(line: bytes, number: int) -> Entry:
+def _value(line: bytes, number: int) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
         raise _bad(number, f"{len(line)} bytes; at most {MAX_LINE_BYTES}")
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _bad(number, "not a JSON object") from error
-    if not isinstance(value, dict) or not isinstance(value.get("op"), str):
+    if not isinstance(value, dict):
+        raise _bad(number, "not a JSON object")
+    return value
+
+
+def _header(value: dict[str, Any]) -> Header:
+    if value["recording"] != VERSION:
+        raise _bad(1, f"a recording of another version than {VERSION}")
+    texts = [value.get(name) for name in ("device", "program", "sha256")]
+    arguments, environ = value.get("arguments"), value.get("environ")
+    if not isinstance(arguments, list) or not isinstance(environ, dict):
+        raise _bad(1, "arguments are a list and environ is an object")
+    pieces = [*texts, *arguments, *environ.values()]
+    if not all(isinstance(piece, str) for piece in pieces):
+        raise _bad(1, "device, program, sha256, arguments and environ are text")
+    device, program, digest = (str(text) for text in texts)
+    return Header(device, program, digest, tuple(arguments), environ)
+
+
+def _entry(value: dict[str, Any], number: int) -> Entry:
+    if not isinstance(value.get("op"), str):
         raise _bad(number, "no operation")
     op, args = value["op"], value.get("args")
     if op not in _OPERATIONS:
         raise _bad(number, f"unknown operation {op[:40]!a}")
     if not isinstance(args, list) or ("error" in value) == ("result" in value):
         raise _bad(number, "args and one of result and error are needed")
+    changes = _changes(value.get("wrote", []), number), _changes(value.get("became", []), number)
+    for _, _, text in changes[1]:
+        unhex(text, number)
     if "error" in value:
-        return Entry(op, args, error=_error(value["error"], number))
+        return Entry(op, args, None, _error(value["error"], number), *changes)
     result = value["result"]
     _check_result(op, result, number)
-    return Entry(op, args, result)
+    return Entry(op, args, result, None, *changes)
+
+
+def _changes(value: Any, number: int) -> tuple[Change, ...]:
+    if not isinstance(value, list):
+        raise _bad(number, "writes are a list")
+    found: list[Change] = []
+    for one in value:
+        if not isinstance(one, list) or [type(part) for part in one] != [int, int, str]:
+            raise _bad(number, "a write is [memory, offset, bytes]")
+        memory, off, text = one
+        if not 0 <= memory < 1 << 31 or not 0 <= off < 1 << 63:
+            raise _bad(number, f"a write to memory {memory}, byte {off}")
+        found.append((memory, off, text))
+    return tuple(found)
 
 
 def _error(value: Any, number: int) -> tuple[str, int, str]:

@@ -14,7 +14,7 @@ from drivers.amd.chips import chip_of
 from drivers.amd.kfd.cwsr import save_area
 from drivers.amd.kfd.discovery import read_ip_blocks
 from drivers.amd.kfd.properties import read_properties
-from drivers.amd.kfd.topology import read_caches, read_topology
+from drivers.amd.kfd.topology import read_topology
 from drivers.amd.probe import as_facts, as_table
 from drivers.amd.tools.look import look
 from drivers.base.errors import MalformedInput, NotFound, Unsupported
@@ -68,7 +68,6 @@ def use(world: FakeMachine) -> None:
         check(area.total_bytes % 4096 == 0 and area.ctl_stack_bytes < area.context_bytes)
         check(re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", node.pci_address))
         check(sum(len(block.bases) for block in read_ip_blocks(world, node)) < 5000)
-        read_caches(world, node.index)
 
 
 def test_only_our_errors_escape() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from drivers.amd.chips import CHIPS
 from drivers.amd.kfd.discovery import HwId, check_chip, read_ip_blocks, usable
-from drivers.amd.kfd.nodes import CACHE_DATA, CACHE_GPU
-from drivers.amd.kfd.topology import read_caches, read_topology
+from drivers.amd.kfd.topology import read_topology
 from drivers.amd.tools.look import look
 from drivers.base.errors import Busy, MalformedInput, NotFound, Unsupported
 from tests.amd_trees import (
@@ -104,12 +103,6 @@ def test_ways_to_other_gpus() -> None:
     one, two = read_topology(FakeMachine(files)).gpus
     check([(way.kind, way.node_to) for way in one.links] == [(2, 0), (11, 2)])
     check([(way.node_to, way.flags) for way in two.peers] == [(1, 3)])
-
-
-def test_caches_are_read_for_who_asks() -> None:
-    (cache,) = read_caches(FakeMachine(machine(GFX1100)), 1)
-    check((cache.level, cache.size_kib, cache.line_bytes) == (1, 32, 128))
-    check(cache.kind == CACHE_DATA | CACHE_GPU)
 
 
 def test_eleven_nodes_come_in_the_order_of_their_numbers() -> None:

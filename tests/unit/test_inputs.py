@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from drivers import replay
+from drivers.amd.pci import trace_player
 from drivers.base.errors import BadArgument, DeviceError, MalformedInput, NotFound
 from drivers.base.inputs import read_input, read_lines
 from queues import decode
@@ -105,6 +106,6 @@ def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
 def test_one_endless_line_of_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     with path.open("wb") as sparse:
-        sparse.truncate(replay._MOST_BYTES)
+        sparse.truncate(trace_player.MOST_BYTES)
     with pytest.raises(MalformedInput, match="a line of"):
-        list(read_lines(str(path), replay._MOST_BYTES, MIB))
+        list(read_lines(str(path), trace_player.MOST_BYTES, MIB))

@@ -21,8 +21,8 @@ from drivers.base.errors import (
     NotFound,
     Unsupported,
 )
-from drivers.pci.bars import Resizable, enlarge, map_bar, resizable_bars, resize_bar, sizes_offered
-from drivers.pci.config import CAP_EXPRESS, CAP_MSI, EXT_REBAR, EXT_SERIAL, Config, same_function
+from drivers.pci.bars import enlarge, map_bar, resize_bar, sizes_offered
+from drivers.pci.config import CAP_EXPRESS, CAP_MSI, EXT_REBAR, EXT_SERIAL, Config
 from drivers.pci.functions import checked_address, gpus, group_members, look_at
 from drivers.world.faulty import Fault, FaultyWorld
 from tests.pci_tree import AUDIO, BRIDGE, BUS, GPU, LINE, PciTree, TreeWorld, desktop
@@ -109,16 +109,6 @@ def test_capabilities(tree: PciTree) -> None:
         check(found is not None and found.off == off)
     check(config.find(0x11) is None and config.find_extended(0x10) is None)
     check(config.command == 6 and config.header_type == 0)
-    same_function(config, 0x1002, 0x744C)
-    with pytest.raises(MalformedInput):
-        same_function(config, 0x1002, 0x73BF)
-
-
-def test_resizable_bars(tree: PciTree) -> None:
-    found = resizable_bars(Config.read(TreeWorld(tree.root), GPU))
-    wide = tuple(256 * MIB << step for step in range(8))
-    small = tuple(2 * MIB << step for step in range(8))
-    check(found == [Resizable(0, 32 * GIB, wide), Resizable(2, 256 * MIB, small)], str(found))
 
 
 @pytest.mark.parametrize(
@@ -128,10 +118,6 @@ def test_resizable_bars(tree: PciTree) -> None:
         (0xA1, b"\x48", "loops"),
         (0x102, b"\x01\x10", "loops"),
         (0x102, b"\x01\x08", "extended capability at"),
-        (0x208, b"\xe0", "7 resizable BARs"),
-        (0x208, b"\x00", "0 resizable BARs"),
-        (0x208, b"\x47", "does not exist"),
-        (0x210, b"\x00", "there twice"),
     ],
 )
 def test_damaged_config_space(at: int, value: bytes, says: str) -> None:
@@ -139,7 +125,7 @@ def test_damaged_config_space(at: int, value: bytes, says: str) -> None:
     space[at : at + len(value)] = value
     config = Config(bytes(space), "config")
     with pytest.raises(MalformedInput, match=says):
-        (config.capabilities(), resizable_bars(config))
+        (config.capabilities(), config.extended())
 
 
 def test_a_list_that_leaves_what_could_be_read() -> None:
@@ -175,7 +161,7 @@ def test_mutated_config_spaces() -> None:
         try:
             config = Config(data, "config")
             seen.add(len(config.capabilities()))
-            resizable_bars(config)
+            config.extended()
         except DeviceError as error:
             seen.add(type(error))
     check({3, 0, MalformedInput, Denied} <= seen, str(seen))

@@ -1,13 +1,15 @@
 """`python -m drivers.replay`: what a trace says, and what a board that disagrees is told."""
 
+import gzip
 import json
 from base64 import b64encode
 from pathlib import Path
 
 import pytest
 
+from drivers.amd.pci.trace_player import lines, play
 from drivers.base.errors import MalformedInput
-from drivers.replay import lines, main, play
+from drivers.replay import main
 from tests.support import check
 
 
@@ -83,3 +85,15 @@ def test_the_command_plays_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixt
     check(r"X\x1b[2J reads" in capsys.readouterr().out, "names of the trace are escaped")
     check(main([str(file), "--board", "gfx1"]) == 2, "no such board")
     check("gfx1100" in capsys.readouterr().err, "those that there are")
+    check(main([str(file)]) == 2 and "--board" in capsys.readouterr().err, "it needs a board")
+
+
+def test_packed_traces_are_unpacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "trace.jsonl.gz"
+    packed = gzip.compress(access("R", 0xDE3, 1024, "NBIF.RCC_CONFIG_MEMSIZE").encode() + b"\n")
+    file.write_bytes(packed)
+    check(main([str(file), "--board", "gfx1100"]) == 0, capsys.readouterr().err)
+    for damaged in (packed[:-6], packed[:12] + b"\xff\xff" + packed[14:]):
+        file.write_bytes(damaged)
+        check(main([str(file), "--board", "gfx1100"]) == 2, "a damaged file")
+        check("cannot be read" in capsys.readouterr().err)

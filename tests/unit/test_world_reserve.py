@@ -159,8 +159,16 @@ def test_faulty_and_recorded_worlds() -> None:
     space.close()
     with pytest.raises(OutOfMemory):
         FaultyWorld(inner, 0, Fault.of_errno(errno.ENOMEM)).reserve(PAGE_BYTES)
-    with pytest.raises(Unsupported, match="not taped"):
-        RecordingWorld(inner, print).reserve(PAGE_BYTES)
+    recorded = RecordingWorld(inner, lambda line: None)
+    space = recorded.reserve(PAGES * PAGE_BYTES)
+    with pytest.raises(Unsupported, match="no contents"):
+        space.view()
+    with pytest.raises(BadArgument):
+        recorded.mmap(-1, PAGE_BYTES, within=space, at=PAGES * PAGE_BYTES)
+    region = recorded.mmap(-1, PAGE_BYTES, within=space, at=PAGE_BYTES)
+    check(region.cpu_va == space.cpu_va + PAGE_BYTES)
+    region.close()
+    space.close()
     check(inner.maps == 0)
 
 

@@ -149,11 +149,6 @@ class Device:
             self._engines = self.hardware.engines(self.host)
         return self._engines
 
-    @property
-    def has_engines(self) -> bool:
-        """Whether any queue was ever made."""
-        return self._engines is not None
-
     def buffer_at(self, va: int) -> str:
         """The buffer that an address is mapped to, in words."""
         found = self.find_mapping(va)

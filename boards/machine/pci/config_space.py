@@ -111,15 +111,6 @@ class ConfigSpace:
         """Whether a vector waits to be unmasked."""
         return bool(self._get(_MSI + 20, 4) >> vector & 1)
 
-    def msi_target(self) -> tuple[int, int]:
-        """Address and data of the message."""
-        return self._get(_MSI + 4, 8), self._get(_MSI + 12, 2)
-
-    def bar_address(self, bar: int) -> int:
-        """Where the machine put a BAR; 0: nowhere."""
-        low = self._get(_BAR0 + 4 * bar, 8 if bar < 4 else 4)
-        return low & ~0xF
-
     # How it is built
 
     def reset(self) -> None:

@@ -35,11 +35,6 @@ class Delays:
             moved = True
         return moved
 
-    @property
-    def next_s(self) -> float | None:
-        """When the next one is due, for a world that skips time; None: nothing waits."""
-        return self._waiting[0][0] if self._waiting else None
-
     def forget(self) -> None:
         """A reset: nothing of it happens."""
         self._waiting.clear()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 HEAP_SYSTEM, HEAP_VRAM_PUBLIC, HEAP_VRAM_PRIVATE = 0, 1, 2
 LINK_PCIE, LINK_XGMI = 2, 11
 LINK_ENABLED, LINK_NO_ATOMICS_32, LINK_NO_ATOMICS_64, LINK_NO_PEER_DMA = 1, 1 << 2, 1 << 3, 1 << 4
-CACHE_DATA, CACHE_INSTRUCTION, CACHE_CPU, CACHE_GPU = 1, 2, 4, 8
 _BUS_SHIFT, _SLOT_SHIFT = 8, 3
 
 
@@ -39,16 +38,6 @@ class Link:
     flags: int
     sdma_engine_mask: int
     """SDMA engines the kernel recommends for this way; 0 where it does not say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """One cache of a node; `kind` is a sum of CACHE_*."""
-
-    level: int
-    size_kib: int
-    line_bytes: int
-    kind: int
 
 
 @dataclass(frozen=True, slots=True)

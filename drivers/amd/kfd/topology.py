@@ -11,21 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drivers.amd.kfd.nodes import Cache, CpuNode, GpuNode, Link, MemoryBank, Topology
+from drivers.amd.kfd.nodes import CpuNode, GpuNode, Link, MemoryBank, Topology
 from drivers.amd.kfd.properties import Properties, malformed, number_file, read_properties
 from drivers.base.contracts import World
 from drivers.base.errors import Busy, Denied, NotFound
 from drivers.machine.text import entries, first_line
 
 ROOT = "/sys/devices/virtual/kfd/kfd/topology"
-MAX_NODES, MAX_BANKS, MAX_LINKS, MAX_CACHES = 256, 64, 512, 4096
+MAX_NODES, MAX_BANKS, MAX_LINKS = 256, 64, 512
 _ATTEMPTS = 3
 # Bounds far above any chip; they keep what is computed from them small.
 _MOST_SIMDS, _MOST_SIMDS_PER_CU, _MOST_XCCS, _MOST_ARRAYS = 1 << 16, 16, 64, 1 << 12
 _MOST_LDS_KIB, _MOST_ENGINES, _MOST_QUEUES = 1 << 10, 256, 1 << 12
 _MOST_SAVE_BYTES = 1 << 30
 _MINOR_LIMIT = 1 << 20
-_MOST_CACHE_LEVELS = 8
 _MOST_SLOTS = 1 << 10
 _WAVE_LANES = (32, 64)
 
@@ -118,22 +117,6 @@ def _links(world: World, folder: str) -> tuple[Link, ...]:
             sdma_engine_mask=found.optional("recommended_sdma_engine_id_mask"),
         )
         for found in _files(world, folder, MAX_LINKS)
-    )
-
-
-def read_caches(world: World, index: int, root: str = ROOT) -> tuple[Cache, ...]:
-    """The caches of one node; a chip has hundreds, so they are read only for who asks.
-
-    Raises: MalformedInput, NotFound, Denied.
-    """
-    return tuple(
-        Cache(
-            level=found.u32("level", 1, _MOST_CACHE_LEVELS),
-            size_kib=found.u32("size"),
-            line_bytes=found.u32("cache_line_size"),
-            kind=found.u32("type"),
-        )
-        for found in _files(world, f"{root}/nodes/{index}/caches", MAX_CACHES)
     )
 
 

@@ -83,13 +83,6 @@ class Block:
         self.write(low, value & WORD_MASK)
         self.write(high, value >> WORD_BITS)
 
-    def write_run(self, first: str, values: Sequence[int]) -> None:
-        """Consecutive registers from `first` on, of which some have no name."""
-        register = self.registers.get(first)
-        start = self._place(register)
-        for index, value in enumerate(values):
-            self.bus.write(start + index, value, f"{self.label}.{register.name}+{index}")
-
     def wait(self, name: str, mask: int, value: int, timeout_s: float) -> int:
         """Poll until `register & mask == value`; the register.
 

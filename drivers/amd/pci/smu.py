@@ -19,7 +19,7 @@ from drivers.amd.pci.mmio import MEMSIZE, Block
 from drivers.amd.pci.registers import Version
 from drivers.bare.bus import ALL_ONES
 from drivers.base.deadline import polls
-from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTimeout, Unsupported
+from drivers.base.errors import DeviceError, DeviceGone, DeviceTimeout, Unsupported
 from drivers.base.oserrors import errno_of
 
 TIMEOUT_S: Final = 10.0
@@ -38,7 +38,6 @@ _COUNT: Final = 0xFF
 _MHZ_MASK: Final = 0x7FFFFFFF
 _CLOCK_SHIFT: Final = 16
 _MOST_LEVELS: Final = 64
-_MOST_WATTS: Final = 0xFFFF
 _RETURN_TIMEOUT_S: Final = 5.0
 _DEBUG_MODE1: Final = 2
 """src: smu_v13_0.h, DEBUGSMC_MSG_Mode1Reset"""
@@ -73,8 +72,8 @@ _RDNA: Final = Dialect(
         "TestMessage": 0x1, "GetSmuVersion": 0x2, "GetDriverIfVersion": 0x3,
         "EnableAllSmuFeatures": 0x6, "SetDriverDramAddrHigh": 0xE, "SetDriverDramAddrLow": 0xF,
         "TransferTableSmu2Dram": 0x12, "SetSoftMinByFreq": 0x19, "SetSoftMaxByFreq": 0x1A,
-        "GetDpmFreqByIndex": 0x1F, "AllowGfxOff": 0x28, "DisallowGfxOff": 0x29,
-        "SetPptLimit": 0x32, "GetPptLimit": 0x33,
+        "GetDpmFreqByIndex": 0x1F,
+        "GetPptLimit": 0x33,
     },
     clocks={Clock.GFX: 0, Clock.SOC: 1, Clock.MEMORY: 2, Clock.FABRIC: 3},
     reset="debug",
@@ -86,7 +85,7 @@ _CDNA: Final = Dialect(
         "TestMessage": 0x1, "GetSmuVersion": 0x2, "GfxDriverReset": 0x3,
         "GetDriverIfVersion": 0x4, "EnableAllSmuFeatures": 0x5, "GetMetricsTable": 0x9,
         "SetDriverDramAddrHigh": 0xD, "SetDriverDramAddrLow": 0xE, "SetSoftMinByFreq": 0x13,
-        "SetSoftMaxByFreq": 0x14, "GetDpmFreqByIndex": 0x17, "SetPptLimit": 0x18,
+        "SetSoftMaxByFreq": 0x14, "GetDpmFreqByIndex": 0x17,
         "GetPptLimit": 0x19,
     },
     clocks={Clock.SOC: 2, Clock.MEMORY: 3, Clock.FABRIC: 4},
@@ -217,30 +216,9 @@ def set_clocks(gpu: BareGpu, level: int = -1) -> list[str]:
     return refused
 
 
-def free_clocks(gpu: BareGpu) -> None:
-    """Let the SMU choose all clocks again, as after boot."""
-    known = dialect(gpu)
-    for number in known.clocks.values():
-        send(gpu, "SetSoftMinByFreq", number << _CLOCK_SHIFT)
-        if known.soft_max:
-            send(gpu, "SetSoftMaxByFreq", number << _CLOCK_SHIFT | 0xFFFF)
-
-
 def power_limit_w(gpu: BareGpu) -> int:
     """The limit of the whole package, in watts."""
     return ask(gpu, "GetPptLimit")
-
-
-def set_power_limit(gpu: BareGpu, watts: int) -> None:
-    """Limit the package. Raises: BadArgument; DeviceError when the SMU does not allow it."""
-    if not 0 < watts <= _MOST_WATTS:
-        raise BadArgument(f"{watts} W is no power limit", hint="Give whole watts")
-    send(gpu, "SetPptLimit", watts)
-
-
-def allow_gfxoff(gpu: BareGpu, allow: bool) -> None:
-    """Whether an idle graphics core may lose its power, and its registers with it."""
-    send(gpu, "AllowGfxOff" if allow else "DisallowGfxOff")
 
 
 def _levels(gpu: BareGpu, clock: Clock) -> int:

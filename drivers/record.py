@@ -1,0 +1,159 @@
+"""`python -m drivers.record PROGRAM`: record what a program does to a GPU, for one who has none.
+
+Over KFD every ioctl, file, mapping and doorbell is taped, and what driver and GPU write to shared
+memory; over PCI (AMD_IFACE=PCI) every access of a register. See docs/recording.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from gzip import GzipFile
+from io import FileIO, TextIOWrapper
+from pathlib import Path
+from typing import Any, Final
+
+from drivers import taped_program as taped
+from drivers.base.contracts import Device, World
+from drivers.base.errors import BadArgument, Denied, DeviceError
+from drivers.choice import choose
+from drivers.machine.output import print_text
+from drivers.registry import open_device, this_machine
+from drivers.world.owned import open_file
+from drivers.world.recording import MAX_BYTES, Header
+from drivers.world.replay import RecordingWorld
+from drivers.world.scrub import Scrubber
+
+_PCI: Final = "PCI"
+_PACKED: Final = ".gz"
+OUTPUTS: Final = {"KFD": "recording.jsonl.gz", _PCI: "trace.jsonl"}
+"""Where recordings go when nobody says where."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    from drivers.board_option import add_board_option
+
+    parser = argparse.ArgumentParser(
+        prog="python -m drivers.record", description=(__doc__ or "").partition("\n")[0]
+    )
+    names = ", ".join(OUTPUTS.values())
+    parser.add_argument("-o", "--output", metavar="FILE", help=f"instead of {names}")
+    add_board_option(parser)
+    parser.add_argument("program", type=Path, metavar="PROGRAM")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
+    return parser
+
+
+def _new_file(path: str) -> TextIOWrapper:
+    """An empty file of this user. Raises: BadArgument; Denied for what is no file of ours."""
+    try:
+        fd, _ = open_file(path, os.O_WRONLY | os.O_CREAT)
+        raw = FileIO(fd, "w")
+        raw.truncate(0)
+    except OSError as error:
+        raise BadArgument(f"{path}: {error.strerror}", hint="name a file to write") from error
+    except Denied as error:
+        raise error.advised("name a new file") from error.__cause__
+    if not path.endswith(_PACKED):
+        return TextIOWrapper(raw, encoding="ascii")
+    packed: Any = GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+    return _Packed(packed, raw)
+
+
+class _Packed(TextIOWrapper):
+    """Text that gzip packs; its head has no name and no time of this machine."""
+
+    def __init__(self, packed: Any, raw: FileIO) -> None:
+        super().__init__(packed, encoding="ascii")
+        self._raw = raw
+
+    def close(self) -> None:
+        """Write what is left. A second close does nothing."""
+        super().close()
+        self._raw.close()
+
+
+def record_kfd(
+    world: World, environ: Mapping[str, str], program: Path, arguments: Sequence[str], path: str
+) -> int:
+    """Run a program on a device of `world` and write what it did to a file; its exit status."""
+    name = taped.device_name(environ)
+    chosen = taped.choices(environ, name)
+    scrubber = Scrubber()
+    shown = [str(scrubber.text(text.encode()), "utf-8") for text in arguments]
+    header = Header(name, program.name, taped.digest(program), tuple(shown), chosen)
+    with _new_file(path) as file:
+        written = file.write(header.line())
+
+        def line(text: str) -> None:
+            nonlocal written
+            written += file.write(text)
+
+        recorded = RecordingWorld(world, line, scrubber)
+        status = taped.run_on(
+            name, lambda: open_device(name, world=recorded, environ=chosen),
+            program, arguments, sys.stderr,
+        )  # fmt: skip
+    print_text(f"{path}: {recorded.count} operations, {os.path.getsize(path)} bytes")
+    if written > MAX_BYTES:
+        print(f"drivers.record: {written} bytes of text are more than a replay takes "
+              f"({MAX_BYTES}): record a smaller program", file=sys.stderr)  # fmt: skip
+        return status or 1
+    return status
+
+
+def record_pci(
+    name: str, opened: Callable[[], Device], program: Path, arguments: Sequence[str], path: str
+) -> int:
+    """Run a program on a device whose registers are traced; its exit status."""
+    status = taped.run_on(name, opened, program, arguments, sys.stderr)
+    print_text(f"{path}: {os.path.getsize(path)} bytes of register accesses")
+    return status
+
+
+def _record(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    name = taped.device_name(environ)
+    iface = choose(environ, name).iface
+    path = args.output or OUTPUTS[_PCI if iface == _PCI else "KFD"]
+    program, arguments = args.program, args.arguments
+    if iface != _PCI:
+        world = this_machine()
+        if args.board:
+            world, environ = _kfd_board(args.board, environ)
+        return record_kfd(world, environ, program, arguments, path)
+    if args.board:
+        from drivers.board_option import in_front_of
+
+        front = in_front_of(args.board, _PCI, os.path.abspath(path))
+        return record_pci(name, front.open, program, arguments, path)
+    trace = f"{name.partition(':')[0]}_TRACE"
+    traced = {**environ, trace: os.path.abspath(path)}
+    return record_pci(name, lambda: open_device(name, environ=traced), program, arguments, path)
+
+
+def _kfd_board(chip: str, environ: Mapping[str, str]) -> tuple[World, Mapping[str, str]]:
+    """A board's machine, and what a user would have set there, the own choices first."""
+    from drivers.board_option import in_front_of
+
+    front: Any = in_front_of(chip, "KFD")
+    own = taped.choices(environ, taped.DEFAULT)
+    compilers = {variable for variable in front.environ if variable not in ("DEV", *own)}
+    if choose({"DEV": taped.DEFAULT, **own}).compiler is None:
+        own |= {variable: front.environ[variable] for variable in compilers}
+    return front.world, {"DEV": taped.DEFAULT, **own}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line: the program's exit status, 2 where nothing could be recorded."""
+    args = _parser().parse_args(argv)
+    try:
+        return _record(args, os.environ)
+    except DeviceError as error:
+        print(f"drivers.record: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

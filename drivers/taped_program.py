@@ -1,0 +1,93 @@
+"""A program on a device that is recorded or replayed: what both commands do alike."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TextIO
+
+from drivers.base.contracts import Device
+from drivers.base.errors import NotFound
+from drivers.base.inputs import read_input
+from drivers.choice import KINDS, choose
+from drivers.machine.program import run_program
+
+DEFAULT: Final = "AMD"
+_MOST_BYTES: Final = 1 << 20
+_CHOICES: Final = ("AQL", "LLVM", "HIP", "PTX", "HANG_S")
+
+
+def device_name(environ: Mapping[str, str]) -> str:
+    """The device that the environment names, else AMD. Raises: BadChoice."""
+    choice = choose(environ)
+    kind = choice.kind or DEFAULT
+    return f"{kind}:{choice.index}" if choice.index else kind
+
+
+def choices(environ: Mapping[str, str], name: str) -> dict[str, str]:
+    """What the environment says about how a device works, to be the same in a replay.
+
+    No path, and no list of visible GPUs: those hold names of this machine. A recording comes from
+    anybody: its header is read through this, too.
+    """
+    kind = name.partition(":")[0]
+    kept = (f"{kind}_{choice}" for choice in _CHOICES)
+    return {variable: environ[variable] for variable in kept if variable in environ}
+
+
+@contextmanager
+def default(name: str) -> Iterator[None]:
+    """Inside, the environment chooses this device."""
+    saved = dict(os.environ)
+    for variable in ("GPU", "CLANG", "LLVM", *KINDS):
+        os.environ.pop(variable, None)
+    os.environ["DEV"] = name
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
+
+
+def digest(program: Path) -> str:
+    """SHA-256 of a program's text. Raises: NotFound, BadArgument, MalformedInput."""
+    return hashlib.sha256(read_input(str(program), _MOST_BYTES)).hexdigest()
+
+
+def example(name: str, sha256: str) -> Path | None:
+    """The example of this repository that has a name and a digest."""
+    found = Path(__file__).resolve().parent.parent / "examples" / Path(name).name
+    return found if found.is_file() and digest(found) == sha256 else None
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Inside, objects go when nothing refers to them, in the same order in every run."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def run_on(
+    name: str, opened: Callable[[], Device], program: Path, arguments: Sequence[str],
+    stderr: TextIO,
+) -> int:  # fmt: skip
+    """The program's exit status, `name` being the device that `opened` opens, closed at the end.
+
+    Raises: DeviceError of opening and closing; NotFound where the program is no file.
+    """
+    from tensor import engine
+
+    if not program.is_file():
+        raise NotFound(f"there is no file {str(program)!r}", hint="name a Python program")
+    with default(name), without_collector(), opened() as device, engine.adopted(name, device):
+        return run_program(program, arguments, stderr)

@@ -1,0 +1,64 @@
+"""Recordings of the AMD driver over KFD, made on a board, for several test files."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+from pathlib import Path
+
+from boards.amd.kfd.world import BoardWorld
+from boards.meet import Setup, power_on
+from drivers import taped_program as taped
+from drivers.registry import open_device
+from drivers.world.recording import Header
+from drivers.world.replay import RecordingWorld, ReplayMismatch, ReplayWorld
+from drivers.world.scrub import Scrubber
+
+PROGRAM = """
+import numpy as np
+import tensor as xp
+
+a = xp.asarray(np.arange(96, dtype=np.float32).reshape(8, 12), device="AMD")
+b = xp.ones((12, 8), dtype=xp.float32, device="AMD")
+found = [(a + a).numpy(), (a @ b).numpy(), xp.sum(a).numpy()]
+sums = np.array_equal(found[0], 2 * a.numpy())
+products = np.array_equal(found[1], np.repeat(a.numpy().sum(1), 8).reshape(8, 8))
+raise SystemExit(0 if sums and products and found[2] == 4560 else 3)
+"""
+NAMES = {b"zaphod": b"user", b"heartofgold": b"host"}
+
+
+def record(setup: Setup, program: Path) -> bytes:
+    """Run a program on a board, and power the board off. Raises: AssertionError for findings."""
+    front = power_on(setup)
+    lines: list[str] = []
+    environ = taped.choices(front.environ, "AMD")
+    header = Header("AMD", program.name, taped.digest(program), (), environ)
+    lines.append(header.line())
+    world = RecordingWorld(front.world, lines.append, Scrubber(dict(NAMES)))
+    status = run(world, environ, program)
+    findings = [str(finding) for finding in front.board.findings]
+    if isinstance(front.board, BoardWorld):
+        front.board.power_off()
+    if status or findings:
+        raise AssertionError(f"status {status}, {findings}")
+    return "".join(lines).encode()
+
+
+def run(world: RecordingWorld | ReplayWorld, environ: dict[str, str], program: Path) -> int:
+    """The exit status of a program on a taped world."""
+    opened = partial(open_device, "AMD", world=world, environ=environ)
+    return taped.run_on("AMD", opened, program, (), io.StringIO())
+
+
+def replay(data: bytes, program: Path) -> tuple[int | None, ReplayWorld]:
+    """(the program's status, the world that was played); None: the replay ended early."""
+    world = ReplayWorld(data)
+    header = world.header
+    environ = dict(header.environ) if header is not None else {}
+    try:
+        status = run(world, environ, program)
+        world.finish()
+    except ReplayMismatch:
+        return None, world
+    return status, world
