@@ -5,9 +5,9 @@ from drivers.firmware.manifest import (
     Entry,
     Manifest,
     Version,
-    amd_manifest,
     chosen_manifest,
     read_manifest,
+    shipped_manifest,
 )
 from drivers.firmware.search import Image, find, load
 
@@ -17,9 +17,9 @@ __all__ = [
     "Image",
     "Manifest",
     "Version",
-    "amd_manifest",
     "chosen_manifest",
     "find",
     "load",
     "read_manifest",
+    "shipped_manifest",
 ]

@@ -18,6 +18,7 @@ from drivers.base.errors import DeviceError
 from drivers.choice import choose
 from drivers.firmware.manifest import chosen_manifest
 from drivers.firmware.report import shown, survey
+from drivers.kinds import BEST_FIRST
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
@@ -30,7 +31,9 @@ def main(
     """What the command prints, and its exit status."""
     choice = choose(os.environ if environ is None else environ)
     machine = world or LinuxWorld()
-    manifest = chosen_manifest(machine, choice.firmware_manifest)
+    kinds = [kind for kind in BEST_FIRST if kind.firmware]
+    kind = next((kind for kind in kinds if kind.name == choice.kind), kinds[0])
+    manifest = chosen_manifest(machine, choice.firmware_manifest, kind.firmware)
     parser = argparse.ArgumentParser(prog="python -m drivers.firmware", description=__doc__)
     parser.add_argument("chips", nargs="*", metavar="CHIP", help=f"of {', '.join(manifest.chips)}")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

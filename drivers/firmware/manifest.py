@@ -119,19 +119,19 @@ def read_manifest(data: bytes, what: str) -> Manifest:
 
 
 @cache
-def amd_manifest() -> Manifest:
-    """AMD's, as it came with this program."""
-    path = files("firmware_manifests").joinpath("amd.toml")
-    return read_manifest(path.read_bytes(), "firmware_manifests/amd.toml")
+def shipped_manifest(name: str) -> Manifest:
+    """The one that came with this program for a kind of device, by its `Kind.firmware`."""
+    path = files("firmware_manifests").joinpath(f"{name}.toml")
+    return read_manifest(path.read_bytes(), f"firmware_manifests/{name}.toml")
 
 
-def chosen_manifest(world: World, path: str | None) -> Manifest:
-    """The manifest at `path` (UNBOUND_FIRMWARE_MANIFEST), or AMD's own.
+def chosen_manifest(world: World, path: str | None, name: str) -> Manifest:
+    """The manifest at `path` (UNBOUND_FIRMWARE_MANIFEST), or the one that came along as `name`.
 
     Raises: NotFound, Denied, MalformedInput.
     """
     if path is None:
-        return amd_manifest()
+        return shipped_manifest(name)
     return read_manifest(world.read(path, LIMIT_BYTES), path)
 
 

@@ -6,8 +6,8 @@ import os
 from functools import partial
 from typing import Final
 
+from drivers.amd.chips import BUS_ADDRESS_BITS, MANIFEST, Chip
 from drivers.amd.chips import CHIPS as ALL_CHIPS
-from drivers.amd.chips import Chip
 from drivers.amd.claim_chips import CHIPS, known
 from drivers.amd.firmware.assemble import FirmwareSet, assemble
 from drivers.amd.pci import boot
@@ -54,7 +54,7 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
             enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
-        session = open_session(world, claimed, reach.grade)
+        session = open_session(world, claimed, reach.grade, address_bits=BUS_ADDRESS_BITS)
         undo.add(session.close)
         gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))
@@ -96,7 +96,7 @@ def chip_of(function: PciFunction) -> Chip:
 
 def firmware_of(world: World, choice: Choice, function: PciFunction, chip: Chip) -> FirmwareSet:
     """Everything the chip needs, every byte judged before the first register is written."""
-    manifest = chosen_manifest(world, choice.firmware_manifest)
+    manifest = chosen_manifest(world, choice.firmware_manifest, MANIFEST)
     images = load(
         world,
         manifest,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from drivers.amd.chips import MANIFEST
 from drivers.amd.claim_chips import CHIPS, known
 from drivers.amd.pci.reach import REACHES, judge, told
 from drivers.base.contracts import World
@@ -71,7 +72,7 @@ class Candidate:
 
 def candidates(world: World, choice: Choice) -> list[Candidate]:
     """Every AMD GPU on PCI. Raises: MalformedInput where the bus cannot be read."""
-    manifest = chosen_manifest(world, choice.firmware_manifest)
+    manifest = chosen_manifest(world, choice.firmware_manifest, MANIFEST)
     found, number = [], 0
     for function in gpus(world):
         if function.vendor != AMD:
