@@ -166,7 +166,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse(sys.argv[1:] if argv is None else argv)
     note = pin_settings(args.threads, args.device, args.blas_core)
     if args.trace:
-        os.environ["AMD_TRACE"] = str(args.trace.absolute())
+        os.environ.pop("AMD_TRACE", None)
+        os.environ["UNBOUND_TRACE"] = str(args.trace.absolute())
     from benchmarks.context import Context
     from benchmarks.rows import ROWS
     from benchmarks.selection import select

@@ -117,8 +117,9 @@ def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[floa
         settings = {"UNBOUND_CACHE": str(Path(folder) / "cache"), "PYTHONPATH": str(ROOT)}
         queue = {"1": ["--aql"], "0": ["--pm4"]}.get(environ.get("AMD_AQL", ""), [])
         met = ["--iface", environ.get("AMD_IFACE", "KFD")]
-        if environ.get("AMD_DMA"):
-            met += ["--dma", environ["AMD_DMA"].lower()]
+        dma = environ.get("UNBOUND_DMA") or environ.get("AMD_DMA")
+        if dma:
+            met += ["--dma", dma.lower()]
         compiler = "HIP" if environ.get("AMD_HIP") else "LLVM"
         start_s, start_cpu_s = time.perf_counter(), _children_cpu_s()
         done = subprocess.run(

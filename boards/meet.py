@@ -54,7 +54,7 @@ class Setup:
     """None: what a board of the chip has by itself."""
     iface: str = "KFD"
     dma: str = ""
-    """AMD_DMA over PCI: "" for what the machine has, "vram" for a machine without an IOMMU."""
+    """UNBOUND_DMA over PCI: "" for what the machine has, "vram" for a machine without an IOMMU."""
     late: bool = False
     """Queues run late, as silicon's do, so that a driver that forgets to wait is noticed."""
     function: PciOptions = field(default_factory=PciOptions)
@@ -68,9 +68,9 @@ class Setup:
         if self.iface != IFACES[0]:
             found["AMD_IFACE"] = self.iface
         if self.dma:
-            found["AMD_DMA"] = self.dma
+            found["UNBOUND_DMA"] = self.dma
         if self.trace:
-            found["AMD_TRACE"] = self.trace
+            found["UNBOUND_TRACE"] = self.trace
         return found if self.aql is None else {**found, "AMD_AQL": str(int(self.aql))}
 
     def options(self) -> Options:

@@ -22,7 +22,7 @@ __all__ = ["Bench", "Setup", "powered", "report", "run", "run_program", "set_env
 NEVER_SILICON = "This ran on a software board and was never compared with silicon."
 _OTHER_CHOICES = (
     "GPU", "CLANG", "LLVM", "AMD_LLVM", "AMD_HIP", "AMD_AQL", "AMD_IFACE", "AMD_DMA",
-    "AMD_TRACE", "UNBOUND_FIRMWARE_MANIFEST",
+    "AMD_TRACE", "UNBOUND_DMA", "UNBOUND_TRACE", "UNBOUND_FIRMWARE_MANIFEST",
 )  # fmt: skip
 
 

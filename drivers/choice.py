@@ -12,23 +12,14 @@ from math import inf
 from posixpath import join
 
 from drivers.base.errors import BadChoice, NotFound
+from drivers.kinds import BEST_FIRST, NAMES
 
-KINDS = ("AMD", "NV", "QCOM", "METAL", "CUDA", "CL", "CPU", "WEBGPU")
+KINDS = NAMES
 """Kinds of device, as they are spelled in names ("AMD:1") and as environment variables (AMD=1)."""
-IFACES: dict[str, tuple[str, ...]] = {
-    "AMD": ("KFD", "PCI", "USB"),
-    "NV": ("NVK", "PCI"),
-    "QCOM": ("KGSL", "MSM"),
-}
-_KIND_FLAGS = {kind: kind for kind in KINDS} | {"GPU": "CL", "CLANG": "CPU", "LLVM": "CPU"}
-_COMPILER_FLAGS: dict[str, tuple[str, str]] = {
-    "AMD_LLVM": ("AMD", "LLVM"),
-    "AMD_HIP": ("AMD", "HIP"),
-    "NV_PTX": ("NV", "PTX"),
-    "CUDA_PTX": ("CUDA", "PTX"),
-    "CPU_LLVM": ("CPU", "LLVM"),
-    "LLVM": ("CPU", "LLVM"),
-    "CLANG": ("CPU", "CLANG"),
+_IFACES = {kind.name: kind.ifaces for kind in BEST_FIRST if kind.ifaces}
+_KIND_FLAGS = {flag: kind.name for kind in BEST_FIRST for flag in (kind.name, *kind.flags)}
+_COMPILER_FLAGS = {
+    flag: (kind.name, compiler) for kind in BEST_FIRST for flag, compiler in kind.compilers.items()
 }
 DMA = ("IOMMU", "VRAM", "PHYSICAL")
 _VISIBLE_AMD = {"ROCR_VISIBLE_DEVICES": False, "HIP_VISIBLE_DEVICES": True}
@@ -92,7 +83,7 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
     if name is not None:
         kind, index = split_name(name)
     compilers = _compilers(environ)
-    ifaces = {key: _one_of(environ, f"{key}_IFACE", IFACES[key]) for key in IFACES}
+    ifaces = {key: _one_of(environ, f"{key}_IFACE", _IFACES[key]) for key in _IFACES}
     return Choice(
         kind=kind,
         index=index,
@@ -103,12 +94,19 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         firmware_dir=_directory(environ, "UNBOUND_FIRMWARE"),
         firmware_files=_paths(environ, "UNBOUND_FIRMWARE_FILES"),
         aql=_flag(environ, "AMD_AQL") if environ.get("AMD_AQL") else None,
-        dma=_one_of(environ, "AMD_DMA", DMA),
+        dma=_one_of(environ, _spelling(environ, "UNBOUND_DMA", "AMD_DMA"), DMA),
         firmware_manifest=_file(environ, "UNBOUND_FIRMWARE_MANIFEST"),
         hang_s=_limit_s(environ, "AMD_HANG_S"),
-        trace=_file(environ, "AMD_TRACE"),
+        trace=_file(environ, _spelling(environ, "UNBOUND_TRACE", "AMD_TRACE")),
         visible=visible_amd(environ),
     )
+
+
+def _spelling(environ: Mapping[str, str], name: str, old: str) -> str:
+    """Which of a variable's two names is set; the old one was AMD's alone. Raises: BadChoice."""
+    if environ.get(name) and environ.get(old) and environ[name] != environ[old]:
+        raise BadChoice(f"{name} and {old} contradict each other", hint=f"Set {name} alone")
+    return name if environ.get(name) else old
 
 
 def visible_amd(environ: Mapping[str, str]) -> tuple[VisibleList, ...]:
@@ -200,7 +198,7 @@ def _device(environ: Mapping[str, str]) -> tuple[str | None, int]:
 
 def _of_iface(environ: Mapping[str, str]) -> str | None:
     """The kind whose interface is named, where no device is: AMD_IFACE=PCI means an AMD GPU."""
-    named = [kind for kind in IFACES if environ.get(f"{kind}_IFACE")]
+    named = [kind for kind in _IFACES if environ.get(f"{kind}_IFACE")]
     if len(named) > 1:
         shown = " and ".join(f"{kind}_IFACE" for kind in named)
         raise BadChoice(

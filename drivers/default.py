@@ -15,39 +15,9 @@ from drivers.base.contracts import Device, Firmware, World
 from drivers.base.errors import BadChoice, DeviceError
 from drivers.base.offer import Offer, Passed
 from drivers.choice import choose
-from drivers.registry import KINDS_BY_NAME, open_device, this_machine
+from drivers.kinds import BEST_FIRST, named, ways
+from drivers.registry import open_device, this_machine
 
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """One place of the order: a kind of device, how it is reached, and why it has this place."""
-
-    kind: str
-    iface: str
-    why: str
-
-
-BEST_FIRST: Final = (
-    Rank("AMD", "KFD", "a GPU that amdgpu shares with other programs"),
-    Rank("NV", "NVK", "a GPU that NVIDIA's kernel driver shares with other programs"),
-    Rank("QCOM", "KGSL", "an Adreno under Qualcomm's kernel driver: the GPU of its machine"),
-    Rank("QCOM", "MSM", "the same under the mainline kernel driver, where there is no KGSL"),
-    Rank("METAL", "", "the GPU of an Apple machine, which has no other interface"),
-    Rank("CUDA", "", "an NVIDIA GPU through its vendor's runtime: after our own driver of it"),
-    Rank("CL", "", "a GPU that has an OpenCL driver alone; OpenCL on processors is not offered"),
-    Rank("WEBGPU", "", "a GPU through one more layer; software adapters are not offered"),
-    Rank("CPU", "", "the processor, which every machine has"),
-)
-"""What is used when nothing is chosen: the first that offers a device; the last always does.
-
-A kind whose driver is not written yet has its place, and offers nothing.
-"""
-NAMED_ONLY: Final = {
-    ("AMD", "PCI"): "claiming may unbind it from its kernel driver; then it is reset and booted",
-    ("AMD", "USB"): "it would be reset and booted",
-    ("NV", "PCI"): "claiming may unbind it from its kernel driver; then it is reset and booted",
-}
-"""Ways to a device that are never taken unless the user names them, and why."""
 OTHERS: Final = "CPU=1, AMD=1 or DEV=AMD:1 chooses another"
 _SHOWN_REASONS: Final = 4
 
@@ -86,12 +56,11 @@ def best_first(world: World, environ: Mapping[str, str]) -> Iterator[Offer | Pas
 
     Files are read, as far as the caller iterates; nothing is opened, claimed or changed.
     """
-    for rank in BEST_FIRST:
-        offers = KINDS_BY_NAME[rank.kind].offers.get(rank.iface)
+    for kind, way in ways():
         try:
-            yield from offers(world, environ) if offers is not None else ()
+            yield from named(way.offers)(world, environ) if way.offers else ()
         except DeviceError as error:
-            yield Passed(f"{rank.kind} {rank.iface}".strip(), error.message, error.hint)
+            yield Passed(f"{kind.name} {way.name}".strip(), error.message, error.hint)
 
 
 def chosen(environ: Mapping[str, str]) -> Default | None:
@@ -131,7 +100,7 @@ def settle(
         else:
             return Default(found.name, found.title, tuple(passed))
     last = BEST_FIRST[-1]
-    return Default(last.kind, last.why, tuple(passed))
+    return Default(last.name, last.ways[0].why, tuple(passed))
 
 
 def explain(world: World, environ: Mapping[str, str]) -> Default:

@@ -17,8 +17,9 @@ from typing import Any, Final
 from drivers import taped_program as taped
 from drivers.base.errors import BadArgument, DeviceError, NotFound
 from drivers.base.inputs import read_lines
+from drivers.kinds import BEST_FIRST, BY_NAME, named
 from drivers.machine.output import print_lines
-from drivers.registry import TRACES, open_device
+from drivers.registry import open_device
 from drivers.world.recording import MAX_BYTES, MAX_LINE_BYTES, Header
 from drivers.world.replay import ReplayMismatch, ReplayWorld
 
@@ -36,7 +37,8 @@ def _parser() -> argparse.ArgumentParser:
         "program", nargs="?", type=Path,
         help="of a recording: the program that was recorded; examples are found by themselves",
     )  # fmt: skip
-    parser.add_argument("--kind", choices=sorted(TRACES), default="AMD", help="of a trace: whose")
+    traced = [kind.name for kind in BEST_FIRST if kind.plays]
+    parser.add_argument("--kind", choices=traced, default=traced[0], help="of a trace: whose")
     parser.add_argument("--board", metavar="CHIP", help="of a trace: gfx1100, gfx1201, ...")
     parser.add_argument("--vram-mib", type=int, default=1024, help="of a trace: the board's memory")
     parser.add_argument(
@@ -107,7 +109,7 @@ def _traced(args: argparse.Namespace) -> tuple[list[str], int]:
     def board() -> Any:
         return powered_on(args.board, args.vram_mib << 20, firmware=not args.any_firmware)
 
-    count, differences = TRACES[args.kind]()(args.file, board)
+    count, differences = named(BY_NAME[args.kind].plays)(args.file, board)
     shown = differences[:_MOST_SHOWN]
     if len(differences) > _MOST_SHOWN:
         shown.append(f"... and {len(differences) - _MOST_SHOWN} more")

@@ -35,7 +35,7 @@ def bare(board: PciWorld) -> Iterator[PciSession]:
     world = ForeignWorld(board)
     function = chosen(world, 0)
     with claim(world, board.state, function.address, known) as claimed:
-        session = open_session(world, claimed)
+        session = open_session(world, claimed, address_bits=44)
         try:
             yield session
         finally:

@@ -19,6 +19,13 @@ DOORBELL_BYTES = 8
 """One queue's doorbell since gfx9. # src: kfd_device.c kfd_device_info_init()"""
 NS_PER_TICK = 10
 """What queues write counts at 100 MHz. # src: the reference clock of gfx9 to gfx12 in amdgpu"""
+MANIFEST = "amd"
+"""Of firmware, in firmware_manifests."""
+BUS_ADDRESS_BITS = 44
+"""Of the addresses that a GPU's DMA has.
+
+# src: amdgpu gmc_v11_0.c, gmc_v12_0.c, gmc_v9_0.c sw_init: DMA_BIT_MASK(44), or 48
+"""
 MAX_WORKGROUP_LANES = 1024
 """# src: LLVM AMDGPUUsage, amdgpu-flat-work-group-size"""
 

@@ -11,7 +11,7 @@ from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Iface
 from drivers.amd.kfd.iface import open_kfd
 from drivers.amd.patience import HANG_S
-from drivers.base.contracts import World
+from drivers.base.contracts import Firmware, World
 from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore
 from drivers.base.undo import Undo, run_all, whole
@@ -19,6 +19,11 @@ from drivers.choice import Choice
 
 CALIBRATIONS: Final = 4
 COMPILERS: Final = ("LLVM", "HIP")
+
+
+def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> AmdDevice:
+    """As `drivers.kinds` names it; an AMD GPU brings its own command processor."""
+    return open_amd(world, choice)
 
 
 def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -> AmdDevice:

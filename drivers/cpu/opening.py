@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from drivers.base.contracts import Firmware, World
+from drivers.base.errors import NotFound
 from drivers.base.undo import Step, Undo
 from drivers.choice import Choice
 from drivers.cpu.device import CpuDevice, Run
@@ -17,6 +18,13 @@ from drivers.cpu.workers import Workers
 FIRMWARE_KIND: Final = "cpu-command-processor"
 COMPILERS: Final = ("LLVM", "CLANG")
 _PROCESSOR_ARGS: Final = 3
+
+
+def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> CpuDevice:
+    """The one CPU device. Raises: NotFound for any other number."""
+    if choice.index:
+        raise NotFound(f"there is no CPU:{choice.index}", hint="All processors are CPU:0")
+    return open_cpu(world, choice, firmware)
 
 
 def open_cpu(world: World, choice: Choice, firmware: Firmware | None) -> CpuDevice:

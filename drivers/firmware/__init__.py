@@ -6,8 +6,8 @@ from drivers.firmware.manifest import (
     Manifest,
     Version,
     chosen_manifest,
-    manifest_of,
     read_manifest,
+    shipped_manifest,
 )
 from drivers.firmware.search import Image, find, load
 
@@ -20,6 +20,6 @@ __all__ = [
     "chosen_manifest",
     "find",
     "load",
-    "manifest_of",
     "read_manifest",
+    "shipped_manifest",
 ]

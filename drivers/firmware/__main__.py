@@ -16,8 +16,9 @@ from dataclasses import asdict
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
-from drivers.firmware.manifest import chosen_manifest, packaged
+from drivers.firmware.manifest import chosen_manifest
 from drivers.firmware.report import shown, survey
+from drivers.kinds import BEST_FIRST
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
@@ -30,30 +31,23 @@ def main(
     """What the command prints, and its exit status."""
     choice = choose(os.environ if environ is None else environ)
     machine = world or LinuxWorld()
-    vendors = packaged()[:1] if choice.firmware_manifest else packaged()
-    manifests = [chosen_manifest(machine, choice.firmware_manifest, name) for name in vendors]
-    known = [arch for manifest in manifests for arch in manifest.chips]
+    kinds = [kind for kind in BEST_FIRST if kind.firmware]
+    kind = next((kind for kind in kinds if kind.name == choice.kind), kinds[0])
+    manifest = chosen_manifest(machine, choice.firmware_manifest, kind.firmware)
     parser = argparse.ArgumentParser(prog="python -m drivers.firmware", description=__doc__)
-    parser.add_argument("chips", nargs="*", metavar="CHIP", help=f"of {', '.join(known)}")
+    parser.add_argument("chips", nargs="*", metavar="CHIP", help=f"of {', '.join(manifest.chips)}")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     options = parser.parse_args(arguments)
-    unknown = [arch for arch in options.chips if arch not in known]
+    unknown = [arch for arch in options.chips if arch not in manifest.chips]
     if unknown:
-        parser.error(f"{unknown[0]!r} is not one of {', '.join(known)}")
-    asked = options.chips or known
-    found = []
-    for manifest in manifests:
-        archs = [arch for arch in asked if arch in manifest.chips]
-        chips = survey(machine, manifest, archs, choice.firmware_dir, choice.firmware_files)
-        found.append((manifest, chips))
-    every = [chip for _, chips in found for chip in chips]
-    lacking = bool(options.chips) and not all(chip.complete for chip in every)
+        parser.error(f"{unknown[0]!r} is not one of {', '.join(manifest.chips)}")
+    archs = options.chips or list(manifest.chips)
+    chips = survey(machine, manifest, archs, choice.firmware_dir, choice.firmware_files)
+    lacking = bool(options.chips) and not all(chip.complete for chip in chips)
     if options.json:
-        facts = [asdict(chip) | {"complete": chip.complete} for chip in every]
-        licences = "; ".join(manifest.licence for manifest in manifests)
-        return json.dumps({"chips": facts, "licence": licences}, indent=2), int(lacking)
-    texts = [shown(machine, manifest, chips, choice.firmware_dir) for manifest, chips in found]
-    return "\n".join(texts), int(lacking)
+        facts = [asdict(chip) | {"complete": chip.complete} for chip in chips]
+        return json.dumps({"chips": facts, "licence": manifest.licence}, indent=2), int(lacking)
+    return shown(machine, manifest, chips, choice.firmware_dir), int(lacking)
 
 
 def command(arguments: Sequence[str]) -> int:

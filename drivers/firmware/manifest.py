@@ -10,12 +10,11 @@ from importlib.resources import files
 from typing import TypeVar
 
 from drivers.base.contracts import World
-from drivers.base.errors import NotFound, Unsupported
+from drivers.base.errors import Unsupported
 from drivers.firmware.fields import LIMIT_BYTES, Pattern, Table, read_toml
 
 LARGEST_FILE_BYTES = 16 << 20
 """No firmware file is larger; src: the packages that the manifests name, largest 3.9 MB."""
-_SUFFIX = ".toml"
 _MAX_ID = 0xFFFF
 _MAX_REVISION = 0xFF
 _FILE = re.compile(r"[a-z0-9][a-z0-9_]{0,62}\.bin")
@@ -119,33 +118,20 @@ def read_manifest(data: bytes, what: str) -> Manifest:
     return manifest
 
 
-def packaged() -> list[str]:
-    """Vendors whose manifest came with this program: "amd"."""
-    names = (entry.name for entry in files("firmware_manifests").iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
-
-
 @cache
-def manifest_of(vendor: str) -> Manifest:
-    """A vendor's, as it came with this program. Raises: NotFound."""
-    if vendor not in packaged():
-        raise NotFound(
-            f"there is no firmware manifest of {vendor!r}",
-            hint=f"There are those of {', '.join(packaged())}",
-        )
-    name = f"{vendor}{_SUFFIX}"
-    return read_manifest(
-        files("firmware_manifests").joinpath(name).read_bytes(), f"firmware_manifests/{name}"
-    )
+def shipped_manifest(name: str) -> Manifest:
+    """The one that came with this program for a kind of device, by its `Kind.firmware`."""
+    path = files("firmware_manifests").joinpath(f"{name}.toml")
+    return read_manifest(path.read_bytes(), f"firmware_manifests/{name}.toml")
 
 
-def chosen_manifest(world: World, path: str | None, vendor: str) -> Manifest:
-    """The manifest at `path` (UNBOUND_FIRMWARE_MANIFEST), or the vendor's own.
+def chosen_manifest(world: World, path: str | None, name: str) -> Manifest:
+    """The manifest at `path` (UNBOUND_FIRMWARE_MANIFEST), or the one that came along as `name`.
 
     Raises: NotFound, Denied, MalformedInput.
     """
     if path is None:
-        return manifest_of(vendor)
+        return shipped_manifest(name)
     return read_manifest(world.read(path, LIMIT_BYTES), path)
 
 

@@ -146,7 +146,7 @@ class Dma:
                 "without an IOMMU nothing of the host's memory is given to the device, which could "
                 "write anywhere: rings, signals, arguments and staging lie in its own memory",
                 hint="for DMA switch VT-d or AMD-Vi on and use vfio-pci; at your own risk "
-                "AMD_DMA=physical",
+                "UNBOUND_DMA=physical",
             )
 
     def _mapped(self, cpu_va: int, nbytes: int, region: Region | None) -> DmaMemory:

@@ -21,8 +21,6 @@ from drivers.pci.dma import Dma, Grade, Iommu
 from drivers.pci.functions import PciFunction, look_at
 from drivers.pci.vfio_session import open_vfio
 
-ADDRESS_BITS = 44
-"""Bits of a bus address, where a vendor's driver names no other number."""
 _VFIO = "vfio"
 _LONGEST_NAP_S = 1e-3
 _SIZES = (1, 2, 4)
@@ -206,9 +204,12 @@ def default_grade(claim: Claimed) -> Grade:
 
 
 def open_session(
-    world: World, claim: Claimed, grade: Grade | None = None, *, address_bits: int = ADDRESS_BITS
+    world: World, claim: Claimed, grade: Grade | None = None, *, address_bits: int
 ) -> PciSession:
-    """Open a claimed function. Raises: Unsupported when the grade does not fit how it was taken."""
+    """Open a claimed function, whose bus addresses have `address_bits` bits.
+
+    Raises: Unsupported when the grade does not fit how it was taken.
+    """
     chosen = default_grade(claim) if grade is None else grade
     function = look_at(world, claim.address)
     check_grade(function, claim.method, chosen)
@@ -241,5 +242,5 @@ def check_grade(function: PciFunction, method: str, grade: Grade) -> None:
     if grade is Grade.PHYSICAL and (method == _VFIO or function.iommu_group):
         raise Unsupported(
             f"{function.address} is behind an IOMMU, which knows no physical addresses",
-            hint="leave AMD_DMA out: the IOMMU does better",
+            hint="leave UNBOUND_DMA out: the IOMMU does better",
         )

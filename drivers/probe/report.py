@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from drivers.default import NAMED_ONLY, OTHERS, Default
+from drivers.default import OTHERS, Default
+from drivers.kinds import BY_NAME
 from drivers.probe import Finding
-from drivers.registry import KINDS_BY_NAME
 
 WIDTH_CHARS = 100
 _INDENT = " " * 22
@@ -17,8 +17,7 @@ _INDENT = " " * 22
 
 def driver_written(finding: Finding) -> bool:
     """Whether this stack has a driver for the kind and its interface."""
-    kind = KINDS_BY_NAME[finding.kind]
-    return kind.factory is not None and finding.iface in kind.ifaces
+    return finding.iface in BY_NAME[finding.kind].written
 
 
 def usable(finding: Finding) -> bool:
@@ -35,7 +34,8 @@ def state(finding: Finding) -> str:
 
 def never_default(finding: Finding) -> str | None:
     """Why this way is taken only where the user names it; None where it may be the default."""
-    return NAMED_ONLY.get((finding.kind, finding.iface))
+    ways = BY_NAME[finding.kind].ways
+    return next((way.why for way in ways if way.named_only and way.name == finding.iface), None)
 
 
 def as_json(findings: Sequence[Finding], default: Default) -> str:

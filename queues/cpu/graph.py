@@ -10,7 +10,7 @@ from typing import Final
 from drivers.base.contracts import Buffer, Program, Signal
 from drivers.base.errors import BadArgument, UseAfterFree
 from queues.cpu import packets
-from queues.cpu.contracts import Follow, Owner, Ring
+from queues.cpu_contracts import Follow, Owner, Ring
 
 _NEVER: Final[tuple[Buffer | int, ...]] = (-1,)
 """The values of a graph whose words are not patched: an object that no caller can pass."""

@@ -9,8 +9,8 @@ from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signa
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.base.launches import check_param
 from queues.cpu import packets
-from queues.cpu.contracts import Owner, Ring
 from queues.cpu.graph import CpuGraph, Patch
+from queues.cpu_contracts import Owner, Ring
 
 Resolve: TypeAlias = Callable[[Buffer | int], int]
 

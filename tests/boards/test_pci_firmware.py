@@ -8,14 +8,14 @@ import pytest
 
 from boards.amd.pci import firmware_set, payload
 from drivers.amd.firmware.assemble import parse
-from drivers.firmware import manifest_of, read_manifest
+from drivers.firmware import read_manifest, shipped_manifest
 from tests.boards.bare_function import NAMES
 from tests.support import check
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_and_blocks_are_the_real_manifests(name: str) -> None:
-    real = {entry.name: entry.block for entry in manifest_of("amd").needs(name)}
+    real = {entry.name: entry.block for entry in shipped_manifest("amd").needs(name)}
     made = {file: block for file, (block, _) in firmware_set.named(name).items()}
     check(made == real, f"{made}")
 

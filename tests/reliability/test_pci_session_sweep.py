@@ -31,7 +31,7 @@ LEAST = {"group": 60, "cdev": 60, "none": 40, "physical": 60}
 def life(kernel: VfioKernel, world: World, grade: Grade, opened: list[PciSession]) -> None:
     """Open, map, give memory to the device, wait, close."""
     method = "vfio" if grade is Grade.IOMMU else "bars"
-    with open_session(world, Claimed(method), grade) as session:
+    with open_session(world, Claimed(method), grade, address_bits=44) as session:
         opened.append(session)
         session.bar(0)
         session.bar(5).read32(PAGE)
@@ -67,7 +67,12 @@ def test_every_operation_fails_once(name: str, fault: Fault) -> None:
         for session in opened:
             session.close()  # as the end of the process does; nothing, unless it had to stay open
         after(kernel, f"{fault.kind} at {fail_at}, {world.failed}: {caught!r}")
-        with open_session(kernel.world, Claimed("vfio" if grade is Grade.IOMMU else "bars"), grade):
+        with open_session(
+            kernel.world,
+            Claimed("vfio" if grade is Grade.IOMMU else "bars"),
+            grade,
+            address_bits=44,
+        ):
             check(not kernel.master, "the next one opens, with bus mastering off")
         kernel.check_empty(f"the next one after {world.failed}")
     raise AssertionError("the life has no end")

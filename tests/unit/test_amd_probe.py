@@ -16,7 +16,7 @@ from drivers.amd.kfd.iface import chosen
 from drivers.amd.probe import main
 from drivers.amd.tools.look import denied
 from drivers.base.errors import Denied, NotFound
-from drivers.registry import KINDS_BY_NAME
+from drivers.kinds import BY_NAME
 from tests.amd_trees import (
     GFX942,
     GFX1030,
@@ -68,7 +68,7 @@ def test_a_gfx1100_in_json() -> None:
 
 
 def test_what_it_calls_usable_has_a_driver() -> None:
-    check(KINDS_BY_NAME["AMD"].factory is not None and "KFD" in KINDS_BY_NAME["AMD"].ifaces)
+    check(BY_NAME["AMD"].opens and "KFD" in BY_NAME["AMD"].written)
     check(report(machine(GFX1100))["gpus"][0]["state"] == "usable")
 
 

@@ -50,7 +50,12 @@ def test_how_long_a_kernel_may_take() -> None:
 
 
 def test_what_a_bare_gpu_may_reach() -> None:
-    seen = [choose({"AMD_DMA": value}).dma for value in ("", "iommu", "vram", "PHYSICAL")]
+    values = "", "iommu", "vram", "PHYSICAL"
+    seen = [choose({"UNBOUND_DMA": value}).dma for value in values]
+    check(seen == [choose({"AMD_DMA": value}).dma for value in values], "the old spelling")
+    check(choose({"UNBOUND_DMA": "vram", "AMD_DMA": "vram"}).dma == "VRAM", "both say the same")
+    traces = [choose({name: "/a"}).trace for name in ("UNBOUND_TRACE", "AMD_TRACE")]
+    check(traces == ["/a", "/a"], f"{traces}")
     check(seen == [None, "IOMMU", "VRAM", "PHYSICAL"], str(seen))
     check(choose({}).firmware_manifest is None)
     named = {"UNBOUND_FIRMWARE_MANIFEST": "/m/amd.toml"}
@@ -120,7 +125,10 @@ def test_an_unknown_name_lists_the_names(name: str) -> None:
         ({"DEV": "AMD:1", "CPU": "1"}, ["DEV=AMD:1", "CPU=1"]),
         ({"DEV": "VOODOO"}, KINDS),
         ({"AMD_IFACE": "VFIO"}, ["KFD", "PCI", "USB"]),
-        ({"AMD_DMA": "1"}, ["IOMMU", "VRAM", "PHYSICAL"]),
+        ({"AMD_DMA": "1"}, ["AMD_DMA", "IOMMU", "VRAM", "PHYSICAL"]),
+        ({"UNBOUND_DMA": "1"}, ["UNBOUND_DMA", "IOMMU", "VRAM", "PHYSICAL"]),
+        ({"UNBOUND_DMA": "vram", "AMD_DMA": "iommu"}, ["UNBOUND_DMA and AMD_DMA"]),
+        ({"UNBOUND_TRACE": "/a", "AMD_TRACE": "/b"}, ["UNBOUND_TRACE and AMD_TRACE"]),
         ({"UNBOUND_FIRMWARE_MANIFEST": "amd.toml"}, ["'amd.toml' is not an absolute path"]),
         ({"NV_IFACE": "KFD"}, ["NVK", "PCI"]),
         ({"QCOM_IFACE": "x"}, ["KGSL", "MSM"]),

@@ -14,9 +14,10 @@ from bench import heading
 from benchmarks.context import Context
 from drivers.base.errors import BadChoice, Busy, DeviceError
 from drivers.choice import KINDS
-from drivers.default import BEST_FIRST, NAMED_ONLY, Default, explain, settle
+from drivers.default import Default, explain, settle
 from drivers.doctor import run as doctor
 from drivers.doctor.checks import CHECKS as DOCTOR_CHECKS
+from drivers.kinds import ways
 from drivers.probe.__main__ import main as probe
 from drivers.probe.kinds import CHECKS
 from tests.amd_trees import (
@@ -61,13 +62,14 @@ def default(files: Files, denied: tuple[str, ...] = (), **environ: str) -> Defau
 
 
 def test_every_way_to_a_device_has_its_place_and_a_reason() -> None:
-    ranked = [(rank.kind, rank.iface) for rank in BEST_FIRST]
-    check(len(set(ranked)) == len(ranked) and not set(ranked) & set(NAMED_ONLY))
-    check(set(ranked) | set(NAMED_ONLY) == set(CHECKS), "a way of the probe has no place")
-    check({kind for kind, _ in ranked} == set(KINDS))
-    check(all(rank.why for rank in BEST_FIRST) and all(NAMED_ONLY.values()))
+    ranked = [(kind.name, way.name) for kind, way in ways() if not way.named_only]
+    asked_for = [(kind.name, way.name) for kind, way in ways() if way.named_only]
+    every = ranked + asked_for
+    check(len(set(every)) == len(every) and set(every) == set(CHECKS), "a way of the probe")
+    check({kind for kind, _ in ranked} == set(KINDS), "a kind that is never the default")
+    check(all(way.why for _, way in ways()))
     check(ranked[-1] == ("CPU", ""), "the processor is the last resort")
-    check({iface for _, iface in NAMED_ONLY} == {"PCI", "USB"}, "these are unbound or booted")
+    check({iface for _, iface in asked_for} == {"PCI", "USB"}, "these are unbound or booted")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from drivers.firmware.__main__ import command, main
-from drivers.firmware.manifest import manifest_of
+from drivers.firmware.manifest import shipped_manifest
 from tests.fake_machine import FakeMachine
 from tests.support import check
 
@@ -19,10 +19,10 @@ SYSTEM = "/lib/firmware/amdgpu"
 def test_a_machine_without_firmware() -> None:
     text, status = main([], FakeMachine(DEBIAN), {})
     check(status == 0, "looking is no error")
-    for arch in manifest_of("amd").chips:
-        needed = len(manifest_of("amd").needs(arch))
+    for arch in shipped_manifest("amd").chips:
+        needed = len(shipped_manifest("amd").needs(arch))
         check(f"{arch} (" in text and f": 0 of {needed} files" in text, f"{arch} in {text}")
-    for name in manifest_of("amd").files:
+    for name in shipped_manifest("amd").files:
         check(f"\n  {name} " in text, f"{name} is not listed")
     check("Install firmware-amd-graphics (debian)" in text, text)
 

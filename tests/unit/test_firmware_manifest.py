@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drivers.base.errors import MalformedInput, Unsupported
-from drivers.firmware import manifest_of, read_manifest
+from drivers.firmware import read_manifest, shipped_manifest
 from drivers.firmware.fields import LIMIT_BYTES
 from drivers.firmware.manifest import chosen_manifest
 from drivers.world.linux import LinuxWorld
@@ -21,7 +21,7 @@ CHIPS = {"gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201", "gfx942"}
 
 
 def test_ours_has_every_chip_with_its_blocks() -> None:
-    manifest = manifest_of("amd")
+    manifest = shipped_manifest("amd")
     check(set(manifest.chips) == CHIPS, f"{set(manifest.chips)}")
     for arch in manifest.chips:
         blocks = [entry.block for entry in manifest.needs(arch)]
@@ -41,7 +41,7 @@ SIZES = {  # src: `ls -l` of Debian's firmware-amd-graphics 20260916-1
 
 @pytest.mark.parametrize("arch", SIZES)
 def test_sizes_of_the_latest_release(arch: str) -> None:
-    versions = [entry.versions[0] for entry in manifest_of("amd").needs(arch)]
+    versions = [entry.versions[0] for entry in shipped_manifest("amd").needs(arch)]
     check(tuple(one.nbytes for one in versions) == SIZES[arch], f"{versions}")
     check(all("20260916-1" in one.releases for one in versions), f"{versions}")
 
@@ -59,14 +59,15 @@ def test_sizes_of_the_latest_release(arch: str) -> None:
 def test_cards_that_want_other_files(
     arch: str, device: int, revision: int, changed: set[str]
 ) -> None:
-    usual = {entry.block: entry.name for entry in manifest_of("amd").needs(arch)}
-    found = {entry.block: entry.name for entry in manifest_of("amd").needs(arch, device, revision)}
+    manifest = shipped_manifest("amd")
+    usual = {entry.block: entry.name for entry in manifest.needs(arch)}
+    found = {entry.block: entry.name for entry in manifest.needs(arch, device, revision)}
     check({block for block in usual if usual[block] != found[block]} == changed, f"{found}")
 
 
 def test_unknown_chips_are_told_the_known_ones() -> None:
     with pytest.raises(Unsupported, match="gfx1201, gfx942"):
-        manifest_of("amd").needs("gfx803")
+        shipped_manifest("amd").needs("gfx803")
 
 
 def test_no_firmware_is_in_the_repository_and_the_manifest_is_packed() -> None:

@@ -12,7 +12,7 @@ from drivers.amd.firmware.assemble import assemble
 from drivers.amd.firmware.types import PspFw
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
-from drivers.firmware import Image, load, manifest_of
+from drivers.firmware import Image, load, shipped_manifest
 from drivers.world.linux import LinuxWorld
 from tests import references
 from tests.support import check
@@ -24,7 +24,7 @@ def real(arch: str) -> dict[str, Image]:
     try:
         fetched = references.find(references.FIRMWARE)
         folder = choose(os.environ).firmware_dir or (str(fetched) if fetched else None)
-        return load(LinuxWorld(), manifest_of("amd"), arch, folder=folder)
+        return load(LinuxWorld(), shipped_manifest("amd"), arch, folder=folder)
     except DeviceError as error:
         first = error.message.split(";")[0]
         pytest.skip(f"no firmware: make references: {first}, ...")

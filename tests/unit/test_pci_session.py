@@ -24,7 +24,7 @@ MASTER_ON, MASTER_OFF = "COMMAND <- 0x6", "COMMAND <- 0x2"
 
 
 def vfio(kernel: VfioKernel, grade: Grade | None = None) -> PciSession:
-    return open_session(kernel.world, Claimed("vfio"), grade)
+    return open_session(kernel.world, Claimed("vfio"), grade, address_bits=44)
 
 
 @pytest.fixture(params=[False, True], ids=["group", "cdev"])
@@ -269,7 +269,12 @@ def test_the_kernel_is_strict() -> None:
 def test_grades_that_do_not_fit(grade: Grade) -> None:
     kernel = VfioKernel(Options(driver="", group="")) if grade is Grade.IOMMU else VfioKernel()
     with pytest.raises(Unsupported):
-        open_session(kernel.world, Claimed("bars" if grade is Grade.IOMMU else "vfio"), grade)
+        open_session(
+            kernel.world,
+            Claimed("bars" if grade is Grade.IOMMU else "vfio"),
+            grade,
+            address_bits=44,
+        )
     kernel.check_empty("nothing was opened")
     check(not kernel.log)
 

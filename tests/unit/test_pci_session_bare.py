@@ -23,7 +23,7 @@ def bare(**options: Any) -> VfioKernel:
 
 
 def bars(kernel: VfioKernel, grade: Grade | None = None) -> PciSession:
-    return open_session(kernel.world, Claimed("bars"), grade)
+    return open_session(kernel.world, Claimed("bars"), grade, address_bits=44)
 
 
 def test_no_dma_without_an_iommu() -> None:

@@ -40,7 +40,7 @@ def opened(kernel: VfioKernel, world: object = None) -> PciSession:
     method = "vfio" if kernel.options.driver else "bars"
     grade = Grade.IOMMU if method == "vfio" else Grade.PHYSICAL
     chosen = world if isinstance(world, FaultyWorld) else kernel.world
-    return open_session(chosen, Claimed(method), grade)
+    return open_session(chosen, Claimed(method), grade, address_bits=44)
 
 
 @pytest.mark.parametrize("kind", GRADES)

@@ -11,7 +11,7 @@ import pytest
 import drivers
 from drivers.base.errors import BadChoice, NotFound, Unsupported
 from drivers.choice import KINDS
-from drivers.registry import KINDS_BY_NAME
+from drivers.kinds import BEST_FIRST, BY_NAME, named, ways
 from drivers.world.linux import LinuxWorld
 from tests.support import check
 
@@ -20,8 +20,21 @@ HEAVY = ["numpy", "llvmlite", "cffi", "pycparser", "drivers.cpu", "_cffi_backend
 
 
 def test_every_kind_of_the_choice_has_its_line() -> None:
-    check(set(KINDS_BY_NAME) == set(KINDS))
-    check(all(kind.title and kind.needs for kind in KINDS_BY_NAME.values()))
+    check(set(BY_NAME) == set(KINDS) and len(BY_NAME) == len(BEST_FIRST))
+    check(all(kind.title and kind.needs and kind.ways for kind in BEST_FIRST))
+
+
+def test_what_records_name_is_there() -> None:
+    for kind, way in ways():
+        check(callable(named(way.check)), f"{kind.name} {way.name}: {way.check}")
+        check(not way.offers or callable(named(way.offers)), f"{kind.name}: {way.offers}")
+        check(not (way.offers and way.named_only), f"{kind.name} {way.name}: offered, or not?")
+    for kind in BEST_FIRST:
+        known = {way.name for way in kind.ways}
+        check(bool(kind.opens) == bool(kind.written) and set(kind.written) <= known, kind.name)
+        check(not kind.opens or callable(named(kind.opens)), f"{kind.name}: {kind.opens}")
+    variables = [name for kind in BEST_FIRST for name in (kind.name, *kind.flags)]
+    check(len(set(variables)) == len(variables), f"{variables}")
 
 
 @pytest.mark.parametrize("name", ["CPU", "CPU:0", "cpu", None])
@@ -40,12 +53,12 @@ def test_the_environment_orders_the_compilers() -> None:
         check(device.compilers == ("CLANG", "LLVM"))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS_BY_NAME[kind].factory])
+@pytest.mark.parametrize("kind", [kind.name for kind in BEST_FIRST if not kind.opens])
 def test_a_kind_without_a_driver_says_so(kind: str) -> None:
     for arguments in ({"name": kind, "environ": {}}, {"name": None, "environ": {kind: "1"}}):
         with pytest.raises(Unsupported, match="no driver is written yet") as caught:
             drivers.open(**arguments)
-        check(KINDS_BY_NAME[kind].needs in str(caught.value) and "CPU" in caught.value.hint)
+        check(BY_NAME[kind].needs in str(caught.value) and "CPU" in caught.value.hint)
 
 
 def test_there_is_one_cpu_device() -> None:

@@ -6,18 +6,23 @@ units, then the most memory, then the lowest number. The numbers are those of `A
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from drivers.amd.tools.look import KFD_PATH, Gpu, Look, access, look_briefly
 from drivers.base.contracts import World
 from drivers.base.offer import Offer, Passed
-from drivers.choice import VisibleList
+from drivers.choice import VisibleList, visible_amd
 
 _WAY: Final = "AMD KFD"
 _GIB: Final = 1 << 30
 UNMASK: Final = "list it there, or unset the variable, where this process may use it"
 """What to do about a GPU that a variable hides."""
+
+
+def offered(world: World, environ: Mapping[str, str]) -> Iterator[Offer | Passed]:
+    """What may be the default device, of a machine and an environment."""
+    return kfd_offers(world, visible_amd(environ))
 
 
 def kfd_offers(world: World, visible: Sequence[VisibleList] = ()) -> Iterator[Offer | Passed]:

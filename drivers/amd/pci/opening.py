@@ -6,14 +6,14 @@ import os
 from functools import partial
 from typing import Final
 
-from drivers.amd.chips import Chip, chip_of_device
+from drivers.amd.chips import BUS_ADDRESS_BITS, MANIFEST, Chip, chip_of_device
 from drivers.amd.claim_chips import known
 from drivers.amd.firmware.assemble import FirmwareSet, assemble
 from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import VMID, Process
-from drivers.amd.pci.reach import ADDRESS_BITS, MANIFEST, REACHES, judge
+from drivers.amd.pci.reach import REACHES, judge
 from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -53,7 +53,7 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
             enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
-        session = open_session(world, claimed, reach.grade, address_bits=ADDRESS_BITS)
+        session = open_session(world, claimed, reach.grade, address_bits=BUS_ADDRESS_BITS)
         undo.add(session.close)
         gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))

@@ -13,13 +13,6 @@ from drivers.pci.dma import Grade, check_physical
 from drivers.pci.functions import PciFunction
 from drivers.pci.session import check_grade
 
-MANIFEST: Final = "amd"
-"""The firmware manifest that came with this program."""
-ADDRESS_BITS: Final = 44
-"""Bits of a bus address that every GPU here has.
-
-# src: amdgpu gmc_v11_0.c, gmc_v12_0.c, gmc_v9_0.c sw_init: DMA_BIT_MASK(44), or 48
-"""
 LEAST_HUGE_PAGES: Final = 7
 """What opening a GPU and its first copy take.
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from drivers.amd.chips import chip_of_device
+from drivers.amd.chips import MANIFEST, chip_of_device
 from drivers.amd.claim_chips import known
-from drivers.amd.pci.reach import MANIFEST, REACHES, judge, told
+from drivers.amd.pci.reach import REACHES, judge, told
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.choice import Choice

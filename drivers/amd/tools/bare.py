@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
 
+from drivers.amd.chips import BUS_ADDRESS_BITS
 from drivers.amd.claim_chips import known
 from drivers.amd.pci.boot import identify
 from drivers.amd.pci.gpu import BareGpu
@@ -77,6 +78,6 @@ def _look(
     with ExitStack() as stack:
         file = None if trace is None else stack.enter_context(TraceFile(trace, world))
         claimed = stack.enter_context(claim(world, state, function.address, known))
-        session = stack.enter_context(open_session(world, claimed))
+        session = stack.enter_context(open_session(world, claimed, address_bits=BUS_ADDRESS_BITS))
         gpu = identify(session, chip_of(function), function.device, file)
         return gpu, stack.pop_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from threading import RLock
 from typing import Any, Final, Self
 
@@ -124,17 +125,18 @@ class NullDevice:
 
     # What queues ask for
 
-    def check_launch(self, program: object, nargs: int, grid: Grid, block: Grid | None) -> None:
+    def check_launch(self, program: object, nargs: int, grid: Grid, block: Grid | None) -> int:
+        """Lanes of its workgroups."""
         if not isinstance(program, NullProgram) or program.device is not self:
             raise launches.bad_program(self.name, program)
         _, args = program.gpu_va, program.needs.args or ()
         if nargs != len(args):
-            raise BadArgument(
-                f"{program.name} takes {len(args)} arguments, not {nargs}", hint="all"
-            )
+            raise BadArgument(f"{nargs} arguments", hint=f"{program.name} takes {len(args)}")
         launches.check_grid(grid, self.limits)
-        if block is not None:
-            launches.check_block(block, program.needs.max_block, program.name)
+        if block is None:
+            return program.needs.block
+        launches.check_block(block, program.needs.max_block, program.name)
+        return prod(block)
 
     def word(self, value: Any) -> int:
         if isinstance(value, NullBuffer):

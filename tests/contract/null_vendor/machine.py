@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ CODE: Final[list[Kernel]] = []
 """What an assembler has made, by number."""
 Packet: TypeAlias = tuple[Any, ...]
 """("wait" | "signal", va, value), ("time", va), ("copy", dst, src, nbytes), ("barrier",), or
-("exec", code va, (x, y, z), addresses)."""
+("exec", code va, (x, y, z), lanes, addresses)."""
 
 
 class NullMachine:
@@ -68,11 +69,11 @@ class NullMachine:
             self._run(*rest)
         return True
 
-    def _run(self, code: int, grid: Sequence[int], addresses: Sequence[int]) -> None:
-        kernel = CODE[self.at(code, 8).cast("Q")[0]]
+    def _run(self, code: int, grid: Sequence[int], lanes: int, addresses: Sequence[int]) -> None:
+        kernel = CODE[self.at(code, CODE_BYTES).cast("Q")[0]]
         arrays = {}
         for ref, va in zip(kernel.params, addresses, strict=True):
             view = self.at(va, ref.size * ref.dtype.itemsize)
             arrays[ref] = np.frombuffer(view, storage(ref.dtype))
         for _ in range(grid[1] * grid[2]):  # its kernels look at x alone
-            GpuInterpreter(kernel, arrays, WAVE).run(grid[0])
+            GpuInterpreter(replace(kernel, block=lanes), arrays, WAVE).run(grid[0])

@@ -1,13 +1,25 @@
-"""Opening the made-up GPU, and its registration."""
+"""Opening the made-up GPU."""
 
 from __future__ import annotations
 
-from drivers.base.contracts import World
+from drivers.base.contracts import Firmware, World
+from drivers.choice import Choice
+from drivers.machine.checks import Finding, Machine
 from drivers.world.linux import LinuxWorld
 from tests.contract.null_vendor.device import NullDevice
 from tests.contract.null_vendor.machine import NullMachine
 
 
-def open_null(world: World | None = None) -> NullDevice:
+def check_machine(machine: Machine) -> Finding:
+    """It is always there."""
+    return Finding("NULL", "", ready=True, reason="made up")
+
+
+def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> NullDevice:
+    """The GPU that was chosen."""
+    return open_null(world, choice.index)
+
+
+def open_null(world: World | None = None, index: int = 0) -> NullDevice:
     """A made-up GPU of its own."""
-    return NullDevice("NULL:0", world or LinuxWorld(), NullMachine())
+    return NullDevice(f"NULL:{index}", world or LinuxWorld(), NullMachine())

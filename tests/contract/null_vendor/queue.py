@@ -60,12 +60,12 @@ class NullQueue:
     ) -> Self:
         if not self.can_exec:
             raise Unsupported("this queue only copies", hint="use compute_queue()")
-        self.device.check_launch(program, len(args), grid, block)
+        lanes = self.device.check_launch(program, len(args), grid, block)
 
         def maker(values: Sequence[Any]) -> Packet:
             given = [_given(arg, values) for arg in args]
             words = [0 if arg is OPEN else self.device.word(arg) for arg in given]
-            return ("exec", program.gpu_va, grid, words)
+            return ("exec", program.gpu_va, grid, lanes, words)
 
         return self._add(maker, args)
 

@@ -102,7 +102,7 @@ def bars_claimed_and_given_back() -> str:
         expect("the method", claimed.method, Method.BARS)
         expect("the driver while it is ours", driver(), "")
         _no_larger_bar(world, function)
-        session = open_session(world, claimed, Grade.NONE)
+        session = open_session(world, claimed, Grade.NONE, address_bits=44)
         try:
             vram = session.bar(VRAM)
             expect("VRAM", vram.nbytes, function.resources[VRAM].nbytes)
@@ -137,7 +137,7 @@ def dma_by_physical_address() -> str:
     """Without an IOMMU, when it is asked for: locked pages, bus mastering for as long as needed."""
     function, world = gpu(), LinuxWorld()
     with claim(world, open_state(os.environ), function.address, known) as claimed:
-        session = open_session(world, claimed, Grade.PHYSICAL)
+        session = open_session(world, claimed, Grade.PHYSICAL, address_bits=44)
         try:
             expect("bus mastering before there is memory", is_master(), False)
             pieces = session.dma.alloc(4 << 20).pieces
@@ -156,7 +156,7 @@ def dma_through_vfio() -> str:
     with claim(world, open_state(os.environ), function.address, known) as claimed:
         expect("the method", claimed.method, Method.VFIO)
         expect("the driver while it is ours", driver(), "vfio-pci")
-        session = open_session(world, claimed, Grade.IOMMU)
+        session = open_session(world, claimed, Grade.IOMMU, address_bits=44)
         try:
             expect("bus mastering before there is memory", is_master(), False)
             vram = session.bar(VRAM)

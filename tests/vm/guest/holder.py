@@ -18,7 +18,7 @@ def main() -> None:
     world = LinuxWorld()
     address = next(function.address for function in gpus(world) if known(function))
     claimed = claim(world, open_state(os.environ), address, known)
-    session = open_session(world, claimed, default_grade(claimed))
+    session = open_session(world, claimed, default_grade(claimed), address_bits=44)
     session.bar(0).write32(0, 1)
     print("held", flush=True)
     time.sleep(60)

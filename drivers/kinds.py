@@ -1,0 +1,161 @@
+"""Every kind of device there is: one record each, and the only place that lists them.
+
+Names, environment variables, interfaces, compilers, the order of the default device and the checks
+of `python -m drivers.probe` are read from here. What a record names as "module:function" is
+imported when it is first needed. Where a driver is not written yet, `opens` is "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to a kind of device: an interface of a kernel, a bus, or a library."""
+
+    name: str
+    """"KFD", as AMD_IFACE=KFD spells it; "" where a kind has one way."""
+    check: str
+    """"module:function" from `drivers.machine.checks.Machine` to a Finding: what is missing."""
+    why: str
+    """Why it has its place in the order of the default device; or why it is `named_only`."""
+    named_only: bool = False
+    """Whether it is taken only where the user names it: the device would be unbound or booted."""
+    offers: str = ""
+    """"module:function" from (World, environ) to what may be the default device; "": nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of device: what it is, what it needs, and how it is opened."""
+
+    name: str
+    """As in "AMD:1", AMD=1 and AMD_IFACE."""
+    title: str
+    needs: str
+    """What the machine must have."""
+    ways: tuple[Way, ...]
+    opens: str = ""
+    """"module:function" from (World, Choice, Firmware | None) to a Device."""
+    written: tuple[str, ...] = ()
+    """Names of the ways that the driver knows."""
+    compilers: Mapping[str, str] = field(default_factory=dict)
+    """Environment variable -> the compiler that it selects."""
+    flags: tuple[str, ...] = ()
+    """Other environment variables that choose the kind."""
+    firmware: str = ""
+    """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
+    plays: str = ""
+    """"module:function" from (path, a function that makes a board) to (accesses, differences):
+
+    plays a register trace back; "": its driver writes none."""
+
+    @property
+    def ifaces(self) -> tuple[str, ...]:
+        """Values of its _IFACE variable; none where there is one way."""
+        return tuple(way.name for way in self.ways if way.name)
+
+
+def named(place: str) -> Any:
+    """The object that "module:function" names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+_BOOTED: Final = "claiming may unbind it from its kernel driver; then it is reset and booted"
+
+BEST_FIRST: Final = (
+    Kind(
+        "AMD",
+        "AMD GPU",
+        "/dev/kfd of the amdgpu kernel module, or a PCI GPU that is free",
+        (
+            Way("KFD", "drivers.amd.checks:kfd", "a GPU that amdgpu shares with other programs",
+                offers="drivers.amd.kfd.offers:offered"),
+            Way("PCI", "drivers.amd.checks:pci", _BOOTED, named_only=True),
+            Way("USB", "drivers.amd.checks:usb", "it would be reset and booted", named_only=True),
+        ),
+        opens="drivers.amd.opening:open_kind",
+        written=("KFD", "PCI"),
+        compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
+        firmware="amd",
+        plays="drivers.amd.pci.trace_player:play_file",
+    ),
+    Kind(
+        "NV",
+        "NVIDIA GPU",
+        "/dev/nvidiactl (NVIDIA's open modules), or an unbound PCI GPU",
+        (
+            Way("NVK", "drivers.probe.kinds:nv_nvk",
+                "a GPU that NVIDIA's kernel driver shares with other programs"),
+            Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
+        ),
+        compilers={"NV_PTX": "PTX"},
+    ),
+    Kind(
+        "QCOM",
+        "Qualcomm Adreno GPU",
+        "/dev/kgsl-3d0, or msm on /dev/dri/renderD*",
+        (
+            Way("KGSL", "drivers.probe.kinds:qcom_kgsl",
+                "an Adreno under Qualcomm's kernel driver: the GPU of its machine"),
+            Way("MSM", "drivers.probe.kinds:qcom_msm",
+                "the same under the mainline kernel driver, where there is no KGSL"),
+        ),
+    ),
+    Kind(
+        "METAL",
+        "Apple GPU",
+        "macOS on Apple silicon",
+        (Way("", "drivers.probe.kinds:metal",
+             "the GPU of an Apple machine, which has no other interface"),),
+    ),
+    Kind(
+        "CUDA",
+        "NVIDIA GPU through CUDA",
+        "libcuda.so.1 of NVIDIA's driver",
+        (Way("", "drivers.probe.kinds:cuda",
+             "an NVIDIA GPU through its vendor's runtime: after our own driver of it"),),
+        compilers={"CUDA_PTX": "PTX"},
+    ),
+    Kind(
+        "CL",
+        "any GPU through OpenCL",
+        "libOpenCL.so.1 and a vendor file in OpenCL/vendors",
+        (Way("", "drivers.probe.kinds:opencl",
+             "a GPU that has an OpenCL driver alone; OpenCL on processors is not offered"),),
+        flags=("GPU",),
+    ),
+    Kind(
+        "WEBGPU",
+        "any GPU through WebGPU",
+        "a WebGPU library (Dawn or wgpu-native)",
+        (Way("", "drivers.probe.kinds:webgpu",
+             "a GPU through one more layer; software adapters are not offered"),),
+    ),
+    Kind(
+        "CPU",
+        "the processor itself",
+        "x86-64 or AArch64",
+        (Way("", "drivers.cpu.checks:cpu", "the processor, which every machine has"),),
+        opens="drivers.cpu.opening:open_kind",
+        written=("",),
+        compilers={"CPU_LLVM": "LLVM", "LLVM": "LLVM", "CLANG": "CLANG"},
+        flags=("CLANG", "LLVM"),
+    ),
+)  # fmt: skip
+"""In the order in which they become the default device; the last always can.
+
+A kind whose driver is not written yet has its place, and offers nothing.
+"""
+BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in BEST_FIRST}
+NAMES: Final = tuple(BY_NAME)
+
+
+def ways() -> Iterator[tuple[Kind, Way]]:
+    """Every way to a device, in that order."""
+    return ((kind, way) for kind in BEST_FIRST for way in kind.ways)

@@ -1,0 +1,78 @@
+"""What a check of a way to a device is given and reports; `drivers.kinds` lists the checks.
+
+Nothing is opened, claimed or changed by one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from drivers.base.contracts import World
+from drivers.machine.buses import PciGpu, UsbDevice, pci_gpus, render_nodes, usb_devices
+
+_GROUPS_ADVICE = "add this user to the groups render and video, then log in again"
+Packages: TypeAlias = Callable[[str], str | None]
+"""Version of an installed Python package, None when it is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One way to reach one kind of device."""
+
+    kind: str
+    iface: str
+    ready: bool
+    """The machine has all that is needed; `usable` also asks for a written driver."""
+    reason: str
+    """What was found, or exactly what is missing."""
+    advice: str = ""
+    """What to do about it."""
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the checks look at. A property raises MalformedInput when sysfs is not as expected."""
+
+    world: World
+    environ: Mapping[str, str]
+    packages: Packages
+
+    @property
+    def gpus(self) -> list[PciGpu]:
+        """GPUs on PCI."""
+        return pci_gpus(self.world)
+
+    @property
+    def usb(self) -> list[UsbDevice]:
+        """Devices on USB."""
+        return usb_devices(self.world)
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """/dev/dri/renderD* and the kernel driver behind each."""
+        return render_nodes(self.world)
+
+
+def device_node(
+    machine: Machine, kind: str, iface: str, path: str, missing: str, advice: str
+) -> Finding:
+    """A device node that must exist and be readable and writable."""
+    world = machine.world
+    if not world.exists(path):
+        return Finding(kind, iface, False, f"{path} does not exist: {missing}", advice)
+    if not world.access(path, os.R_OK | os.W_OK):
+        return Finding(kind, iface, False, f"{path} may not be opened by this user", _GROUPS_ADVICE)
+    return Finding(kind, iface, True, f"{path} can be opened")
+
+
+def module_missing(machine: Machine, vendor: int, name: str, module: str) -> tuple[str, str]:
+    """Why a kernel driver's node is not there, as far as the GPUs on PCI tell."""
+    gpus = [str(gpu) for gpu in machine.gpus if gpu.vendor == vendor]
+    if gpus:
+        return f"{'; '.join(gpus)}", f"`modprobe {module}`, and see `dmesg` for its messages"
+    missing = f"the {module} kernel module is not loaded, or there is no {name} GPU"
+    return missing, f"see `lspci -d {vendor:04x}:`; with a GPU there: `modprobe {module}`"
