@@ -31,7 +31,7 @@ class Toolchain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class TargetFamily:
     """The chips that share toolchains, a format of objects and a disassembler."""
 
     name: str
@@ -49,16 +49,16 @@ class Family:
     """(arch) -> what lowering asks of it; None: a CPU. Raises: Unsupported."""
 
 
-Loader: TypeAlias = Callable[[], Family]
+Loader: TypeAlias = Callable[[], TargetFamily]
 
 
-def _cpu() -> Family:
+def _cpu() -> TargetFamily:
     from compilers.cpu_family import FAMILY
 
     return FAMILY
 
 
-def _amd() -> Family:
+def _amd() -> TargetFamily:
     from compilers.amd_family import FAMILY
 
     return FAMILY
@@ -68,7 +68,7 @@ FAMILIES: dict[str, Loader] = {"x86_64": _cpu, "aarch64": _cpu, "gfx": _amd}
 """How names of architectures begin -> how to get the family, which is imported when it is asked."""
 
 
-def family_of(arch: str) -> Family:
+def family_of(arch: str) -> TargetFamily:
     """The family of an architecture. Raises: Unsupported."""
     for prefix, load in FAMILIES.items():
         if arch.startswith(prefix):
@@ -76,7 +76,7 @@ def family_of(arch: str) -> Family:
     raise Unsupported(f"no compiler for {arch!r}", hint=f"Known: {', '.join(FAMILIES)}")
 
 
-def every_family() -> list[Family]:
+def every_family() -> list[TargetFamily]:
     """All of them, each once."""
     return [load() for load in dict.fromkeys(FAMILIES.values())]
 

@@ -7,8 +7,8 @@ serially, begun with the running reduction of the totals of those before it:
     before   the running reduction of the totals: a lane for each row
     scan     of each segment
 
-A sort counts for each element what comes before it (compilers/lower/special.py): n times n comparisons,
-so that long rows are refused.
+A sort counts for each element what comes before it (compilers/lower/special.py): n times n
+comparisons, so that long rows are refused.
 """
 
 from __future__ import annotations
