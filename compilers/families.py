@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from compilers.family import Family, Toolchain
+from compilers.family import TargetFamily, Toolchain
 from drivers.base.errors import Unsupported
 
-Loader: TypeAlias = Callable[[], Family]
+Loader: TypeAlias = Callable[[], TargetFamily]
 
 
-def _cpu() -> Family:
+def _cpu() -> TargetFamily:
     from compilers.cpu.family import FAMILY
 
     return FAMILY
 
 
-def _amd() -> Family:
+def _amd() -> TargetFamily:
     from compilers.amd.family import FAMILY
 
     return FAMILY
@@ -31,7 +31,7 @@ FAMILIES: dict[str, Loader] = {"x86_64": _cpu, "aarch64": _cpu, "gfx": _amd}
 """How names of architectures begin -> how to get the family, which is imported when it is asked."""
 
 
-def family_of(arch: str) -> Family:
+def family_of(arch: str) -> TargetFamily:
     """The family of an architecture. Raises: Unsupported."""
     for prefix, load in FAMILIES.items():
         if arch.startswith(prefix):
@@ -39,7 +39,7 @@ def family_of(arch: str) -> Family:
     raise Unsupported(f"no compiler for {arch!r}", hint=f"Known: {', '.join(FAMILIES)}")
 
 
-def every_family() -> list[Family]:
+def every_family() -> list[TargetFamily]:
     """All of them, each once."""
     return [load() for load in dict.fromkeys(FAMILIES.values())]
 

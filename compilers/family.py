@@ -25,7 +25,7 @@ class Toolchain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class TargetFamily:
     """The chips that share toolchains, a format of objects and a disassembler."""
 
     name: str

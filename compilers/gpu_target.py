@@ -28,6 +28,7 @@ class GpuTarget:
     swaps: bool = False
     """Whether lanes of a wave exchange values: `swap`, `ballot` and what counts its bits."""
     matrix_forms: tuple[MatrixForm, ...] = ()
+    """The best of each dtype first."""
 
     @property
     def most_lanes(self) -> int:

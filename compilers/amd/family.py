@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from compilers.amd import comgr as amd_comgr
 from compilers.amd import llvm as amd_llvm
-from compilers.family import Family, Toolchain
+from compilers.family import TargetFamily, Toolchain
 from compilers.gpu_target import GpuTarget
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
@@ -82,7 +82,7 @@ def _gpu(arch: str) -> GpuTarget:
     )
 
 
-FAMILY = Family(
+FAMILY = TargetFamily(
     name="AMD",
     toolchains={
         "LLVM": Toolchain(compiler=amd_llvm, render=_llvm_ir, suffix=".ll", modules=_MODULES),

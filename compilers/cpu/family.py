@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compilers.cpu import clang, llvm
-from compilers.family import Family, Toolchain
+from compilers.family import TargetFamily, Toolchain
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
 from drivers.base.contracts import Binary
@@ -53,7 +53,7 @@ def _instructions(binary: Binary) -> Iterator[Instruction]:
     return cpu_disasm.instructions(binary)
 
 
-FAMILY = Family(
+FAMILY = TargetFamily(
     name="CPU",
     toolchains={
         "LLVM": Toolchain(compiler=llvm, render=_llvm_ir, suffix=".ll", modules=_MODULES),

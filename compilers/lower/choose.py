@@ -112,7 +112,7 @@ def _on_gpu(name: str, algorithm: Algorithm, target: Target, gpu: GpuTarget) -> 
     raise Unsupported(
         f"no kernel {name} with at most {gpu.max_block} lanes and {gpu.shared_bytes} bytes of "
         "shared memory in a workgroup",
-        hint="Realise some of its reductions with contiguous()",
+        hint="Call realize() on some of its operands before",
     )
 
 

@@ -131,6 +131,14 @@ def _order(reduction: Reduction) -> list[Var]:
     return rank_by_stride(reduction.axes, reduction.value)
 
 
+@dataclass(slots=True)
+class _Meeting:
+    """Where lanes without swaps exchange values of a dtype: two for each lane of the workgroup."""
+
+    shared: Ref
+    turns: int = 0
+
+
 class _Reductions:
     """The statements of one lane; see the module."""
 
@@ -155,8 +163,7 @@ class _Reductions:
             self.guard = ex.bounded([(place, 0, column.extent)])
         self.local: list[Ref] = []
         self.results: dict[Expr, Expr] = {}
-        self.exchanged: dict[DType, int] = {}
-        """How often lanes exchanged values of a dtype through shared memory."""
+        self.meetings: dict[DType, _Meeting] = {}
 
     @staticmethod
     def _unflatten(place: Index, axes: Sequence[Var]) -> dict[Var, Index]:
@@ -261,13 +268,14 @@ class _Reductions:
         Two halves of shared memory take turns: who stores to a half again has passed the barrier
         of the other one, before which all lanes have read the first.
         """
-        block, dtype, zero = self.team.block, acc.dtype, ix.const(0)
-        shared = next((ref for ref in self.local if ref.name == f"meet_{dtype.name}"), None)
-        if shared is None:
-            shared = Ref(f"meet_{dtype.name}", dtype, 2 * block, "shared")
+        block, zero = self.team.block, ix.const(0)
+        if acc.dtype not in self.meetings:
+            shared = Ref(f"meet_{acc.dtype.name}", acc.dtype, 2 * block, "shared")
             self.local.append(shared)
-        turn = self.exchanged[dtype] = self.exchanged.get(dtype, 0) + 1
-        half = turn % 2 * block
+            self.meetings[acc.dtype] = _Meeting(shared)
+        meeting = self.meetings[acc.dtype]
+        shared, half = meeting.shared, meeting.turns % 2 * block
+        meeting.turns += 1
         lane = cast(Expr("index", dt.int64, (), ix.var(self.lane)), dt.int32)
         other = Index({Dyn(op("xor", lane, mask), 0, block - 1): 1}, half)
         return [

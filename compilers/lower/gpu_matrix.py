@@ -126,11 +126,11 @@ class _Fragments:
         )
         count = self.down * self.right * form.sums.count
         self.acc = Ref("acc", dt.float32, count, "register")
-        self.gathered = [
-            Ref(f"{name}_part", form.dtype, number * fragment.count, "register")
-            for name, number, fragment in (("a", self.down, form.a), ("b", self.right, form.b))
-            if not fragment.whole
-        ]
+        self.gathered = {
+            operand: Ref(f"{operand.shared.name}_part", form.dtype, number * part.count, "register")
+            for operand, number, part in ((self.a, self.down, form.a), (self.b, self.right, form.b))
+            if not part.whole
+        }
         """Where operands go whose elements in a lane are not neighbours in shared memory."""
         at = ix.var(self.place.lane)
         self.within, wave = at % form.lanes, at // form.lanes
@@ -148,7 +148,8 @@ class _Fragments:
             body.append(Loop(ahead, "serial" if ahead.extent > 1 else "unroll", step))
         body += [*self._store(), Barrier(), *self._multiply(), *self._finish()]
         lanes = Loop(place.lane, "lane", tuple(body))
-        refs = (self.acc, self.a.held, self.b.held, self.a.shared, self.b.shared, *self.gathered)
+        held, shared = (self.a.held, self.b.held), (self.a.shared, self.b.shared)
+        refs = (self.acc, *held, *shared, *self.gathered.values())
         return Kernel("", (), refs, Loop(place.grid, "grid", (lanes,)), place.tile.block)
 
     def _clear(self) -> tuple[Stmt, ...]:
@@ -191,9 +192,9 @@ class _Fragments:
             line, along = fragment.place(self.within, element)
             return operand.at(first + line + part * size, k + along)
 
-        if fragment.whole:
+        held = self.gathered.get(operand)
+        if held is None:
             return [], operand.shared, [at(part, ix.const(0)) for part in range(number)]
-        (held,) = (ref for ref in self.gathered if ref.name.startswith(operand.shared.name))
         load: list[Stmt] = []
         for part in range(number):
             run, inside = Var("run", fragment.count // fragment.run), Var("v", fragment.run)

@@ -78,7 +78,7 @@ def lower_argsort(node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
 
 def rank_sort(node: Node, name: str, out: Ref, ref_of: RefOf, block: int) -> Kernel:
     """The argsort of short rows on a GPU: each lane counts what comes before its element, which is
-    its place. Longer rows are sorted by compilers/lower/gpu_sort.py.
+    its place. Longer rows are sorted by compilers/lower/gpu_sort.py, where waves exchange values.
     """
     axis, descending = node.arg
     source = _Source(node, ref_of)

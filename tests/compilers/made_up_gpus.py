@@ -34,7 +34,7 @@ GPUS = {
 }
 
 
-class Strict(GpuInterpreter):
+class StrictInterpreter(GpuInterpreter):
     """Refuses what the GPU has not."""
 
     def __init__(self, kernel: Kernel, arrays: dict[Ref, Lanes], gpu: GpuTarget) -> None:
@@ -69,7 +69,9 @@ def planned(root: Node, gpu: GpuTarget) -> tuple[Plan, list[Any]]:
     return plan(rebuild(key).roots, Target(16, UNITS, gpu=gpu)), leaves
 
 
-def interpret(root: Node, gpu: GpuTarget, interpreter: type[Strict] = Strict) -> Array:
+def interpret(
+    root: Node, gpu: GpuTarget, interpreter: type[StrictInterpreter] = StrictInterpreter
+) -> Array:
     """The root's elements; outputs start as garbage."""
     found, leaves = planned(root, gpu)
     values = [array.reshape(-1) for array in leaves]

@@ -18,7 +18,7 @@ from compilers.index import Index
 from compilers.ir import Barrier, Loop, Matrix, Store
 from compilers.matrix_form import Digit, Fragment, MatrixForm
 from tests.compilers.lowering import matmul
-from tests.compilers.made_up_gpus import GPUS, Array, Strict, interpret, planned
+from tests.compilers.made_up_gpus import GPUS, Array, StrictInterpreter, interpret, planned
 from tests.ir_interpreter import Env
 from tests.support import check
 
@@ -66,7 +66,7 @@ def of_c(lane: int, i: int) -> tuple[int, int]:
     return (lane >> 2) + (0 if i < 2 else 8), (lane % 4) * 2 + (i & 1)
 
 
-class Mma(Strict):
+class Mma(StrictInterpreter):
     """Executes mma.m16n8k16 from the document's three formulas; the form is not asked."""
 
     steps = 0
