@@ -28,7 +28,8 @@ GARBAGE, UNIT_BYTES = 0xAB, 16
 MAX_STEPS = 50_000_000
 TARGETS = {
     arch: Target(16, 48, frozenset(), wave_lanes=lanes, arch=arch)
-    for arch, lanes in (("gfx1100", 32), ("gfx1030", 32), ("gfx1201", 32), ("gfx942", 64))
+    for arch, lanes in (("gfx1100", 32), ("gfx1030", 32), ("gfx1151", 32), ("gfx1201", 32),
+                        ("gfx942", 64))
 }  # fmt: skip
 
 
