@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from compilers import cache
+from compilers.command import command_parser, run_command
 from compilers.families import every_family, family_of
 from compilers.objects.listing import disassemble, render
 from drivers.base.contracts import Binary
-from drivers.base.errors import CompileError, DeviceError, MalformedInput, NotFound
+from drivers.base.errors import MalformedInput, NotFound
 from drivers.cpu.features import read_processor
-from drivers.machine.output import print_lines
 from drivers.world.linux import LinuxWorld
 
 _INPUT_LIMIT_BYTES = 64 << 20
@@ -37,20 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.cache and not options.what:
         _parser().print_help()
         return 0
-    try:
-        return print_lines(_listing(options) if options.cache else _show(options))
-    except DeviceError as error:
-        log = f"\n{error.log}" if isinstance(error, CompileError) else ""
-        print(f"error: {error}{log}", file=sys.stderr)
-        return 1
+    return run_command(lambda: _listing(options) if options.cache else _show(options))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m compilers.disasm",
-        description="Annotated disassembly of compiled kernels.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "compilers.disasm", "Annotated disassembly of compiled kernels.", _EXAMPLES
     )
     parser.add_argument(
         "what",

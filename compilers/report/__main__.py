@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from compilers import toolchains
 from compilers.amd.rates import RATES, Rates, rates_of
+from compilers.command import command_parser, run_command
 from compilers.graph import Node
 from compilers.lower.choose import Target
 from compilers.plan.schedule import Step, plan
@@ -16,8 +17,6 @@ from compilers.report.estimate import Estimate, estimate
 from compilers.report.expression import parse_expression
 from compilers.report.product_cycles import describe_cycles, product_cycles
 from drivers.base.contracts import Binary
-from drivers.base.errors import CompileError, DeviceError
-from drivers.machine.output import print_lines
 
 NAMED = {
     "decode": (
@@ -50,20 +49,14 @@ takes libLLVM's disassembler (Debian: libllvm19)."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 after an error of ours, which is printed."""
     options = _parser().parse_args(arguments)
-    try:
-        return print_lines(_lines(options.what, options.chip))
-    except DeviceError as error:
-        log = f"\n{error.log}" if isinstance(error, CompileError) else ""
-        print(f"error: {error}{log}", file=sys.stderr)
-        return 1
+    return run_command(lambda: _lines(options.what, options.chip))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m compilers.report",
-        description="What an expression's kernels are on a GPU, by counting: an estimate.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "compilers.report.__main__",
+        "What an expression's kernels are on a GPU, by counting: an estimate.",
+        _EXAMPLES,
     )
     names = ", ".join(NAMED)
     parser.add_argument("what", help=f"an expression over made-up arrays, or one of {names}")

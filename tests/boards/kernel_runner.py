@@ -27,7 +27,9 @@ CODE_VA, ARGUMENT_VA, SCRATCH_VA = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x7F30_00
 SCRATCH_WAVES = 1024
 GARBAGE, UNIT_BYTES = 0xAB, 16
 MAX_STEPS = 50_000_000
-TARGETS = {arch: Target.gpu_of(arch, 48) for arch in ("gfx1100", "gfx1030", "gfx1201", "gfx942")}
+TARGETS = {
+    arch: Target.gpu_of(arch, 48) for arch in ("gfx1100", "gfx1030", "gfx1151", "gfx1201", "gfx942")
+}
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -152,6 +153,22 @@ def test_a_full_ring_interrupts(queue: str, monkeypatch: pytest.MonkeyPatch) -> 
             check(pace.emptied[-1] <= 1, f"without work after {pace.emptied} kernels, {before}")
         pace.clock = None
         np.testing.assert_array_equal(get(device, y), np.full(N, count, np.float32))
+
+
+def test_an_event_that_woke_another_thread_is_not_slept_past() -> None:
+    """One thread looks and is about to sleep; another one's sleep takes the event meanwhile."""
+    with slow_device("gfx1100", "PM4", Pace()) as (board, device):
+        waits = Waits(board)
+        device.sleep(0)
+        waits.events.signal(device.event_id, value=True)
+        other = threading.Thread(target=device.sleep, args=(1000,))
+        other.start()
+        other.join()
+        check(waits.slept == 0, "the event was there before the other one slept")
+        device.sleep(1000)
+        check(waits.slept == 0, "slept past the event")
+        device.sleep(1000)
+        check(waits.slept == 1, "one event ends one sleep of each")
 
 
 def test_a_sleep_that_nothing_ends_takes_two_ticks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import local
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
@@ -24,6 +25,7 @@ from drivers.amd.kfd.event import (
     MemoryExceptionData,
     ResetCause,
     ResetType,
+    SignalEventData,
     WaitEventsArgs,
     WaitResult,
 )
@@ -33,8 +35,21 @@ from drivers.base.undo import Undo, run_all
 
 _SIGNAL, _MEMORY, _HARDWARE = range(3)
 _KINDS: Final = (EventType.SIGNAL, EventType.MEMORY, EventType.HW_EXCEPTION)
+FIRST_AGE: Final = 1
+"""Of an event that was never set; 0 asks for no age. # src: kfd_events.c kfd_event_create()"""
 LONGEST_WAIT_MS: Final = 0xFFFF_FFFE
 """One more means for ever. # src: kfd_priv.h KFD_EVENT_TIMEOUT_INFINITE"""
+
+
+class Last(local):
+    """How often the signal event had been set when a thread last looked.
+
+    A thread that was not asleep yet misses an event that only woke others. The kernel lets it go on
+    at once where the age is another one by now. It ignores ages before version 1.14.
+    # src: kfd_events.c set_event(), init_event_waiter(), copy_signaled_event_data()
+    """
+
+    age = FIRST_AGE
 
 
 class Events:
@@ -48,6 +63,7 @@ class Events:
         self.event_id = ids[_SIGNAL]
         self._arrays: list[Region] = [gpu.world.mmap(-1, PAGE_BYTES)]
         """What no call of WAIT_EVENTS uses now: several threads may wait at a time."""
+        self._last = Last()
 
     @classmethod
     def open(cls, gpu: Gpu) -> Events:
@@ -82,6 +98,7 @@ class Events:
         size = EventData.SIZE
         for number, event_id in enumerate(self._ids):
             array.write(number * size, bytes(EventData(event_id=event_id).raw))
+        array.write(_SIGNAL * size, bytes(SignalEventData(last_event_age=self._last.age).raw))
         args = WaitEventsArgs(
             events_ptr=array.cpu_va,
             num_events=len(self._ids),
@@ -91,6 +108,8 @@ class Events:
         if args.wait_result != WaitResult.COMPLETE:
             return None
         entries = [EventData.of(array.read(n * size, size)).data for n in range(len(self._ids))]
+        signal = SignalEventData.of(entries[_SIGNAL][: SignalEventData.SIZE])
+        self._last.age = signal.last_event_age
         return self._trouble(entries[_MEMORY], entries[_HARDWARE])
 
     def _trouble(self, first: bytes, second: bytes) -> Trouble | None:
