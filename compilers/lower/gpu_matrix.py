@@ -21,12 +21,14 @@ from compilers.amd.matrix_forms import FORMS, SMALLEST, Form, form_of
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Ref, Stmt, Store
 from compilers.lower.contraction import Contraction
-from compilers.lower.gpu_staging import Lines, Operand
+from compilers.lower.gpu_staging import PANEL, Lines, Operand
 from compilers.lower.gpu_tiles import Machine, Placement, Tile, busiest, extent, unrolled
 from compilers.plan.algorithm import Algorithm
 
-DEPTH = 32
-"""Elements along k of a step: 64 bytes of a row in memory."""
+PANELS = {128 * 128: 2, 64 * 64: 4, 32 * 32: 4}
+"""Panels along k that a step of fragments of 32 x 32 has, by the elements of a tile. The largest
+tile has one: smaller ones are used where there is less than a workgroup for each compute unit, so
+that nobody computes while loads are on their way, and twice the loads need half as many waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,12 @@ def _choose(found: Contraction, machine: Machine, form: Form) -> Shape:
     return shape
 
 
+def _panels(shape: Shape, size: int, depth: int) -> int:
+    """Panels along k that a workgroup stages at once, of a product so deep."""
+    wanted = PANELS.get(shape.rows * shape.columns, 1) if size == max(SHAPES) else 1
+    return min(wanted, 1 << ((max(depth // PANEL, 1)).bit_length() - 1))
+
+
 def lower_matrix(
     algorithm: Algorithm, found: Contraction, operands: Narrow, machine: Machine
 ) -> Kernel:
@@ -102,7 +110,9 @@ class _Fragments:
         size = self.form.size
         self.shape = shape = _choose(found, machine, self.form)
         block = shape.waves(size) * self.form.lanes
-        self.place = Placement(algorithm, found, Tile(shape.rows, shape.columns, DEPTH, block))
+        self.panels = _panels(shape, size, extent(found.k))
+        depth = PANEL * self.panels
+        self.place = Placement(algorithm, found, Tile(shape.rows, shape.columns, depth, block))
         self.a = Operand(self.place, operands.a, "a", Lines(size, shape.wave_rows), of_rows=True)
         self.b = Operand(
             self.place, operands.b, "b", Lines(size, shape.wave_columns), of_rows=False
@@ -141,11 +151,11 @@ class _Fragments:
         return (*self.a.store(), *self.b.store())
 
     def _multiply(self) -> tuple[Stmt, ...]:
-        again = Var("kk", DEPTH // self.form.depth)
-        made = (*self._products(ix.var(again) * self.form.depth), Barrier(meet=False))
-        return unrolled({again: "unroll"}, made)
+        panel, again = Var("panel", self.panels), Var("kk", PANEL // self.form.depth)
+        once = self._products(ix.var(panel), ix.var(again) * self.form.depth)
+        return unrolled({panel: "unroll", again: "unroll"}, [*once, Barrier(meet=False)])
 
-    def _products(self, k: Index) -> Sequence[Stmt]:
+    def _products(self, panel: Index, k: Index) -> Sequence[Stmt]:
         """All fragments of the wave, for one load of each."""
         form = self.form
         line = self.within % form.size
@@ -154,8 +164,9 @@ class _Fragments:
         for row in range(self.shape.wave_rows):
             for column in range(self.shape.wave_columns):
                 slot = (row * self.shape.wave_columns + column) * form.sums
-                a_at = self.a.at(self.first_row + line + row * form.size, k + part)
-                b_at = self.b.at(self.first_column + line + column * form.size, k + part)
+                a_at = self.a.at(self.first_row + line + row * form.size, k + part, panel)
+                at = self.first_column + line + column * form.size
+                b_at = self.b.at(at, k + part, panel)
                 made.append(
                     Matrix(self.name, self.acc, slot, self.a.shared, a_at, self.b.shared, b_at)
                 )
