@@ -23,11 +23,12 @@ NARROW_VECTORS = 4
 WIDE_BYTES = 64 << 10
 """Of the accumulators of a block.
 # measured: EPYC Zen 5, x @ w of float32, w [4096, 11008]: 17 GB/s in blocks of 2,048 columns, 26 in
-# one; [4096, 4096]: 18 and 24; numpy 24 and 28."""
+# one; [4096, 4096]: 18 and 24 (four rows at once); numpy 24 and 28."""
 LEAST_COLUMNS = 2048
 """Of a block that is made for another thread."""
-ROWS_BYTES, LEAST_ROWS, MOST_ROWS = 16, 4, 8
-"""Rows at once: so many bytes of a column. # measured: float16, eight rows 27 GB/s, four 19."""
+ROWS_BYTES, LEAST_ROWS, MOST_ROWS = 24, 4, 8
+"""Rows at once: so many bytes of a column. # measured: float32, six rows 26 GB/s, four 25, eight
+23; float16, eight rows 27, four 19, twelve 22."""
 
 
 def column_axis(algorithm: Algorithm) -> Var | None:

@@ -22,13 +22,11 @@ from compilers.gpu_target import GpuTarget
 from compilers.index import Index, Var
 from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Ref, Stmt, Store
 from compilers.lower.contraction import Contraction
-from compilers.lower.gpu_staging import Lines, Operand
+from compilers.lower.gpu_staging import PANEL, Lines, Operand
 from compilers.lower.gpu_tiles import Machine, Placement, Tile, busiest, extent, unrolled
 from compilers.matrix_form import Fragment, MatrixForm
 from compilers.plan.algorithm import Algorithm
 
-DEPTH = 32
-"""Elements along k of a step: 64 bytes of a row in memory."""
 SMALLEST = 16
 """A product with fewer rows, columns or elements along K than this is left to the vector units."""
 MOST_SUMS = 128
@@ -44,6 +42,8 @@ class Shape:
     columns: int
     wave_rows: int
     wave_columns: int
+    panels: int = 1
+    """Panels along k that are staged at once."""
 
     @property
     def waves(self) -> int:
@@ -58,6 +58,11 @@ SHAPES = (
     Shape(32, 32, 16, 16),
 )
 """Largest first; a wave has at least one fragment."""
+PANELS = {128 * 128: 2, 64 * 64: 4, 32 * 32: 4}
+"""Panels of a step by the elements of a tile, where a fragment has WIDE_FORM rows. The largest tile
+has one: smaller ones are used where there is less than a workgroup for each compute unit, so that
+nobody computes while loads are on their way, and twice the loads need half as many waits."""
+WIDE_FORM = 32
 FULL = 4
 """Fragments along the columns with which nothing more fits in a lane's 256 registers where each
 part of a wave holds all of K (RDNA3): where columns are cut off, guards need registers too."""
@@ -99,8 +104,17 @@ def shapes(found: Contraction, form: MatrixForm, machine: Machine) -> Iterator[S
         full = shape.wave_columns == FULL * form.columns
         if form.copies > 1 and full and extent(found.n) % shape.columns:
             yield replace(shape, wave_columns=shape.wave_columns // 2)
-        else:
-            yield shape
+            continue
+        panels = _panels(shape, form, extent(found.k))
+        if panels > 1:
+            yield replace(shape, panels=panels)
+        yield shape
+
+
+def _panels(shape: Shape, form: MatrixForm, depth: int) -> int:
+    """Panels along k that a workgroup stages at once, of a product so deep."""
+    wanted = PANELS.get(shape.rows * shape.columns, 1) if form.rows == WIDE_FORM else 1
+    return min(wanted, 1 << (max(depth // PANEL, 1).bit_length() - 1))
 
 
 def lower_matrix(
@@ -119,7 +133,8 @@ class _Fragments:
         self.down, self.right = shape.wave_rows // form.rows, shape.wave_columns // form.columns
         """Fragments of a wave, along rows and columns."""
         block = shape.waves * form.lanes
-        self.place = Placement(algorithm, found, Tile(shape.rows, shape.columns, DEPTH, block))
+        tile = Tile(shape.rows, shape.columns, PANEL * shape.panels, block)
+        self.place = Placement(algorithm, found, tile)
         self.a = Operand(self.place, operands.a, "a", Lines(form.rows, self.down), of_rows=True)
         self.b = Operand(
             self.place, operands.b, "b", Lines(form.columns, self.right), of_rows=False
@@ -165,15 +180,17 @@ class _Fragments:
         return (*self.a.store(), *self.b.store())
 
     def _multiply(self) -> tuple[Stmt, ...]:
-        again = Var("kk", DEPTH // self.form.depth)
-        made = (*self._products(ix.var(again) * self.form.depth), Barrier(meet=False))
-        return unrolled({again: "unroll"}, made)
+        panel, again = Var("panel", self.shape.panels), Var("kk", PANEL // self.form.depth)
+        once = self._products(ix.var(panel), ix.var(again) * self.form.depth)
+        return unrolled({panel: "unroll", again: "unroll"}, [*once, Barrier(meet=False)])
 
-    def _products(self, k: Index) -> Sequence[Stmt]:
+    def _products(self, panel: Index, k: Index) -> Sequence[Stmt]:
         """All fragments of the wave, for one load of each."""
         form = self.form
-        a_load, a_from, a_at = self._operand(self.a, form.a, self.first_row, self.down, k)
-        b_load, b_from, b_at = self._operand(self.b, form.b, self.first_column, self.right, k)
+        a_load, a_from, a_at = self._operand(self.a, form.a, self.first_row, self.down, panel, k)
+        b_load, b_from, b_at = self._operand(
+            self.b, form.b, self.first_column, self.right, panel, k
+        )
         made: list[Stmt] = [*a_load, *b_load]
         for row in range(self.down):
             for column in range(self.right):
@@ -182,7 +199,13 @@ class _Fragments:
         return made
 
     def _operand(
-        self, operand: Operand, fragment: Fragment, first: Index, number: int, k: Index
+        self,
+        operand: Operand,
+        fragment: Fragment,
+        first: Index,
+        number: int,
+        panel: Index,
+        k: Index,
     ) -> tuple[list[Stmt], Ref, list[Index]]:
         """What loads a wave's fragments of an operand, and where a lane's elements of each then
         begin: where they are, or in registers that runs of neighbours are gathered in."""
@@ -190,7 +213,7 @@ class _Fragments:
 
         def at(part: int, element: Index) -> Index:
             line, along = fragment.place(self.within, element)
-            return operand.at(first + line + part * size, k + along)
+            return operand.at(first + line + part * size, k + along, panel)
 
         held = self.gathered.get(operand)
         if held is None:

@@ -5,8 +5,9 @@ side by side and 16 bytes of padding follow:
 
     line 0 | line 1 | pad | line 2 | line 3 | pad | ...
 
-so that 8 lanes that read 16 bytes of 8 neighbouring lines meet all 32 banks once, and so do 8 lanes
-that write two lines whole. docs/design-compiler.md has more.
+for 32 elements along k; what a step has more of lies behind that, panel by panel. So 8 lanes that
+read 16 bytes of 8 neighbouring lines meet all 32 banks once, and so do 8 lanes that write two lines
+whole. docs/design-compiler.md has more.
 
 What is contiguous along k in memory is copied 16 bytes at a time. Anything else is transposed on
 the way: a lane loads 8 neighbours of two rows of k and writes 8 pairs. Which line an element goes
@@ -24,6 +25,8 @@ from compilers.index import Index, Var
 from compilers.ir import Expr, If, Loop, Ref, Stmt, Store
 from compilers.lower.gpu_tiles import Placement, along_depth
 
+PANEL = 32
+"""Elements along k of a line: 64 bytes of a row in memory."""
 WIDE = 8
 """Elements of 16 bits that a lane loads at once."""
 PAIR = 2
@@ -72,51 +75,58 @@ class Operand:
         self.across = tile.rows if of_rows else tile.columns
         axes = place.found.m if of_rows else place.found.n
         self.deep = along_depth(value, place.found.k[-1], axes[-1])
-        self.span = (2 * tile.depth + PAD) * (self.across // PAIR)
-        self.shared = Ref(name, value.dtype, self.span, "shared")
-        self.tasks = self.across * tile.depth // (WIDE if self.deep else PAIR * WIDE)
+        self.span = (PAIR * PANEL + PAD) * (self.across // PAIR)
+        """Elements from panel to panel."""
+        panels = tile.depth // PANEL
+        self.shared = Ref(name, value.dtype, self.span * panels, "shared")
+        self.panel_tasks = self.across * PANEL // (WIDE if self.deep else PAIR * WIDE)
+        self.tasks = self.panel_tasks * panels
         self.rounds = -(-self.tasks // tile.block)
         held = self.rounds * (WIDE if self.deep else PAIR * WIDE)
         self.held = Ref(f"{name}_next", value.dtype, held, "register")
 
-    def at(self, line: Index, k: Index) -> Index:
-        """Where an element lies in shared memory."""
-        depth = self.place.tile.depth
-        return (line // PAIR) * (PAIR * depth + PAD) + (line % PAIR) * depth + k
+    def at(self, line: Index, k: Index, panel: Index) -> Index:
+        """Where an element of a panel lies in shared memory."""
+        inside = (line // PAIR) * (PAIR * PANEL + PAD) + (line % PAIR) * PANEL + k
+        return panel * self.span + inside
 
     def load(self, step: Index) -> tuple[Stmt, ...]:
         """From memory to registers. What does not exist is zero."""
         round_, pair, lane = self._round(), Var("j", PAIR), Var("v", WIDE)
-        task = self._task(round_)
+        task, panel = self._task(round_)
+        first = panel * PANEL
         if self.deep:
-            line, k = self._deep(task)
-            put = self._fetch(self.lines.row(line), k + ix.var(lane), step, ix.var(round_), lane)
+            line, k = self._deep(task % self.panel_tasks)
+            k = first + k + ix.var(lane)
+            put = self._fetch(self.lines.row(line), k, step, ix.var(round_), lane)
             return self._each(round_, task, [Loop(lane, "vector", (put,))])
-        row, k = self._across(task)
+        row, k = self._across(task % self.panel_tasks)
         slot = ix.var(round_) * PAIR + ix.var(pair)
-        put = self._fetch(row + ix.var(lane), k + ix.var(pair), step, slot, lane)
+        put = self._fetch(row + ix.var(lane), first + k + ix.var(pair), step, slot, lane)
         return self._each(round_, task, [Loop(pair, "unroll", (Loop(lane, "vector", (put,)),))])
 
     def store(self) -> tuple[Stmt, ...]:
         """From registers to shared memory."""
         round_, pair, lane = self._round(), Var("j", PAIR), Var("v", WIDE)
-        task = self._task(round_)
+        task, panel = self._task(round_)
         if self.deep:
-            line, k = self._deep(task)
-            slot = ix.var(round_) * WIDE + ix.var(lane)
-            put = Store(self.shared, self.at(line, k + ix.var(lane)), ex.load(self.held, slot))
+            line, k = self._deep(task % self.panel_tasks)
+            slot, to = ix.var(round_) * WIDE + ix.var(lane), self.at(line, k + ix.var(lane), panel)
+            put = Store(self.shared, to, ex.load(self.held, slot))
             return self._each(round_, task, [Loop(lane, "vector", (put,))])
-        row, k = self._across(task)
+        row, k = self._across(task % self.panel_tasks)
         slot = (ix.var(round_) * PAIR + ix.var(pair)) * WIDE + ix.var(lane)
-        to = self.at(self.lines.line(row + ix.var(lane)), k + ix.var(pair))
+        to = self.at(self.lines.line(row + ix.var(lane)), k + ix.var(pair), panel)
         put = Store(self.shared, to, ex.load(self.held, slot))
         return self._each(round_, task, [Loop(lane, "unroll", (Loop(pair, "vector", (put,)),))])
 
     def _round(self) -> Var:
         return Var("r", self.rounds)
 
-    def _task(self, round_: Var) -> Index:
-        return ix.var(round_) * self.place.tile.block + ix.var(self.place.lane)
+    def _task(self, round_: Var) -> tuple[Index, Index]:
+        """A lane's task in a round, counted through all panels, and its panel."""
+        task = ix.var(round_) * self.place.tile.block + ix.var(self.place.lane)
+        return task, task // self.panel_tasks
 
     def _each(self, round_: Var, task: Index, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         short = ex.bounded([(task, 0, self.tasks)])
@@ -124,12 +134,12 @@ class Operand:
         return (Loop(round_, "unroll", inner),)
 
     def _deep(self, task: Index) -> tuple[Index, Index]:
-        """The line and first k of a task: neighbouring lanes fill a line, then the next."""
-        per_line = self.place.tile.depth // WIDE
+        """The line and first k of a panel's task: neighbouring lanes fill a line, then the next."""
+        per_line = PANEL // WIDE
         return task // per_line, (task % per_line) * WIDE
 
     def _across(self, task: Index) -> tuple[Index, Index]:
-        """The first row and k of a task: neighbouring lanes read along the rows."""
+        """The first row and k of a panel's task: neighbouring lanes read along the rows."""
         near = min(PAIR * self.lines.fragments, self.across // WIDE)
         far = PASS_LANES // near
         pass_, wide = task // PASS_LANES, self.across // WIDE // near

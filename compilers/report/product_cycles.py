@@ -5,7 +5,9 @@ work-group processor (RDNA) or a compute unit (CDNA). Assumptions, all from
 compilers/amd/rates.py: the waves are spread evenly over the SIMDs; a matrix instruction keeps its
 SIMD for its clocks, and so does a vector instruction; every 32 banks of local memory serve one pass
 a clock (lds_banks.py), and the workgroups are spread evenly over them; loads arrive at the rate of
-the first-level caches.
+the first-level caches. The
+latency is that of memory which is as busy as what is in flight makes it (`Rates.loaded_s`), without
+what several workgroups ask for: each byte of the matrices is moved once.
 
 `least` is the matrix unit's share where no clock of local memory or of vector instructions is
 hidden behind it, `most` where all that can be is. Not in it: waiting at barriers, instruction
@@ -25,6 +27,7 @@ from compilers.report.estimate import resident_groups
 from compilers.report.lds_accesses import loop_accesses
 from compilers.report.lds_banks import BANKS
 from compilers.report.load_counts import load_bytes
+from compilers.report.traffic import asked_bytes
 from drivers.base.contracts import Binary
 from queues.amd.kernel_code import AmdCode
 
@@ -91,12 +94,16 @@ def step_cycles(work: Work, kernel: Kernel, binary: Binary, rates: Rates) -> Ste
     issue, lanes = rates.issue, AmdCode.of(binary).wave_lanes
     waves, simds = -(-kernel.block // lanes), issue.simds * issue.units_per_group
     rounds = kernel.grid / rates.groups
+    waiting = min(kernel.grid * waves / rates.units, resident_groups(binary, rates) * waves)
+    flying = waiting * lanes * work.loaded_bytes
+    moved = sum(ref.size * ref.dtype.itemsize for ref in kernel.params)
+    again = max(asked_bytes(kernel) / moved, 1)
     return StepCycles(
         matrix=work.matrix * waves / simds,
         vector=work.vector * issue.vector_clocks * waves / simds,
         lds=work.passes * BANKS / issue.lds_banks,
         memory=work.loaded_bytes * lanes * waves / (issue.load_bytes * issue.units_per_group),
-        latency=rates.latency_clocks,
+        latency=rates.loaded_s(flying / again) * rates.clock_hz,
         resident=min(resident_groups(binary, rates), ceil(rounds)),
         balance=rounds / max(ceil(rounds), 1),
     )

@@ -80,6 +80,19 @@ def test_every_tile(tile: str, arch: str) -> None:
     check(grids == {-(-130 // rows) * -(-130 // columns)}, f"{grids}")
 
 
+@pytest.mark.parametrize("tile", ["second", "third", "smallest"])
+@pytest.mark.parametrize("layout", ["nn", "tt"])
+def test_steps_of_several_panels(layout: str, tile: str) -> None:
+    """MFMA stages two or four panels of 32 along k at once; 300 is no multiple of either, and 256
+    of both."""
+    for k in (300, 256, 33)[: part(3, 1)]:
+        left, right = whole(3, 130, k), whole(4, k, 130)
+        a = half(dt.float16, left, turned=layout[0] == "t")
+        b = half(dt.float16, right, turned=layout[1] == "t")
+        found = run(matmul(a, b), "gfx942", UNITS[tile])
+        np.testing.assert_array_equal(found, left @ right, f"{k}")
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float16", "bfloat16"])
 def test_what_follows_a_product_in_its_kernel(dtype: DType, arch: str) -> None:

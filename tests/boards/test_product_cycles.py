@@ -37,12 +37,15 @@ LAYOUTS = ("x @ w", "x @ w.T", "x.T @ w")
 LEAST = {"gfx1100": 0.70, "gfx1201": 0.65, "gfx942": 0.45}
 """Of the matrix unit's clocks, where nothing is hidden behind anything; `x @ w`, float16."""
 CASES = [(arch, layout) for layout in LAYOUTS for arch in LEAST]
+SMALL = {1024: (0.24, 64, 4), 2048: (0.45, 128, 2)}
+"""Of gfx942, whose 304 units have less than a workgroup each: size -> the least share of the matrix
+unit's clocks, the side of a tile, and panels of 32 along k in a step."""
 
 
-def product(layout: str) -> Node:
+def product(layout: str, size: int = SIZE) -> Node:
     stored = np.zeros(2, np.float16)
     x, w = (
-        graph.cast(graph.buffer(part, dt.float16, (SIZE, SIZE)), dt.float32)
+        graph.cast(graph.buffer(part, dt.float16, (size, size)), dt.float32)
         for part in (stored[:1], stored[1:])
     )
     x = graph.permute(x, (1, 0)) if layout.startswith("x.T") else x
@@ -51,27 +54,28 @@ def product(layout: str) -> Node:
 
 
 @cache
-def compiled(arch: str, layout: str) -> tuple[Kernel, Binary]:
-    (step,) = steps(product(layout), rates_of(arch))
+def compiled(arch: str, layout: str, size: int = SIZE) -> tuple[Kernel, Binary]:
+    (step,) = steps(product(layout, size), rates_of(arch))
     return step.kernel, toolchains.build(step.kernel, "LLVM", arch, frozenset())
 
 
 @cache
-def counted(arch: str, layout: str) -> tuple[tuple[str, ...], int]:
+def counted(arch: str, layout: str, size: int = SIZE) -> tuple[tuple[str, ...], int]:
     """The instructions of the loop, and passes of a turn, of the first workgroup."""
-    _, binary = compiled(arch, layout)
-    arrays, tally = [np.zeros(SIZE * SIZE, np.float16) for _ in range(3)], Tally()
-    with pytest.raises(WaveFault, match="endless"):  # a few of the 127 turns are enough
-        run(binary, arrays, 1, LDS_ONLY, observer=tally.make, max_steps=TURNS * 300)
+    _, binary = compiled(arch, layout, size)
+    arrays, tally = [np.zeros(size * size, np.float16) for _ in range(3)], Tally()
+    most = TURNS * {1024: 150, 2048: 400, SIZE: 300}[size]
+    with pytest.raises(WaveFault, match="endless"):  # a few of the turns are enough
+        run(binary, arrays, 1, LDS_ONLY, observer=tally.make, max_steps=most)
     waves = binary.resources.block // AmdCode.of(binary).wave_lanes
     loop = tally.loop(waves)
     return tuple(tally.texts[pc] for pc in loop), sum(tally.of_a_turn(pc, waves) for pc in loop)
 
 
-def cycles(arch: str, layout: str) -> StepCycles:
-    texts, lds = counted(arch, layout)
+def cycles(arch: str, layout: str, size: int = SIZE) -> StepCycles:
+    texts, lds = counted(arch, layout, size)
     rates = rates_of(arch)
-    return step_cycles(work_of(texts, rates, lds), *compiled(arch, layout), rates)
+    return step_cycles(work_of(texts, rates, lds), *compiled(arch, layout, size), rates)
 
 
 @pytest.mark.parametrize("arch", LEAST)
@@ -93,6 +97,25 @@ def test_no_two_lanes_meet_at_a_bank(arch: str, layout: str) -> None:
     twice = 2 if arch == "gfx1100" else 1  # lanes 16..31 read what lanes 0..15 do
     read = waves * (wave_rows + 64) * DEPTH * 2 * twice
     check(found == (read + (rows + columns) * DEPTH * 2) // 128, f"{found} passes")
+
+
+@pytest.mark.parametrize("size", SMALL)
+def test_products_with_few_workgroups_wait_seldom(size: int) -> None:
+    """Several panels along k in a step: the loads of all of them are on their way together, and no
+    two lanes meet at a bank."""
+    least, side, panels = SMALL[size]
+    found, (texts, lds) = cycles("gfx942", "x @ w", size), counted("gfx942", "x @ w", size)
+    check(found.least >= least and found.resident == 1, f"{found.least:.1%}: {found}")
+    kernel, binary = compiled("gfx942", "x @ w", size)
+    check(kernel.grid == (size // side) ** 2 and kernel.block == 256, f"{kernel.grid}")
+    loads = sum(text.startswith("global_load_dwordx4") for text in texts)
+    check(loads == 2 * side * DEPTH * panels * 2 // (256 * 16), f"{loads} loads")
+    waits = [text for text in texts if "vmcnt(0)" in text]
+    check(len(waits) == 1, f"{waits}")
+    read = 4 * (side // 2 + side // 2) * DEPTH * 2
+    check(lds == panels * (read + 2 * side * DEPTH * 2) // 128, f"{lds} passes")
+    code = AmdCode.of(binary)
+    check(not code.vgpr_spills and not binary.resources.scratch_bytes, "spills")
 
 
 @pytest.mark.parametrize(("arch", "layout"), CASES)

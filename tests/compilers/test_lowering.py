@@ -65,7 +65,7 @@ def test_a_row_by_a_matrix_reads_whole_rows(columns, threads, blocks):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_blocks_of_columns_join_several_rows(dtype):
-    """Four or eight rows at once, and one more; two blocks, of which the second is narrower."""
+    """Six or eight rows at once, then one by one; two blocks, of which the second is narrower."""
     x, w = RNG.integers(-4, 5, (1, 9)), RNG.integers(-4, 5, (9, 4101))
     out = interpret(matmul(leaf(x.astype(dtype)), leaf(w.astype(dtype))), 64, threads=2)
     np.testing.assert_array_equal(out, x @ w)

@@ -88,7 +88,7 @@ def test_a_kernel_of_another_family_is_built(compiler: NullCompiler) -> None:
     """A kernel with workgroups is not AMD's: its target's family compiles it, once."""
     for _ in range(2):
         found = toolchains.build(_kernel(), "NULLC", "null1", frozenset())
-        check(found.image == bytes([11, 9, 3]) and found.resources["block"] == 32, f"{found}")
+        check(found.image == bytes([11, 9, 3]) and found.resources.block == 32, f"{found}")
     check(compiler.compiled == [("kernel ones\nfor null1\nend\n", "null1")], "then from the cache")
 
 
