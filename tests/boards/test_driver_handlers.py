@@ -201,6 +201,41 @@ def test_a_handler_where_the_ring_wraps(queue: str, monkeypatch: pytest.MonkeyPa
         sums.check("at the end")
 
 
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+def test_no_copy_is_patched_that_a_handler_has_just_replayed(queue: str) -> None:
+    """The GPU seems to stop behind the first replay: what a handler replays stays under way."""
+    with device_on("gfx1100", queue) as (_, device):
+        sums = Sums(device)
+        seen = patched_under_way(sums, -1)
+        check(seen > 1, f"{seen} places")
+        for at in range(1, seen + 1):
+            patched_under_way(sums, at)
+        sums.check("at the end")
+
+
+def patched_under_way(sums: Sums, at: int) -> int:
+    """Prepare a copy with a handler at place `at`, which replays; how many places there are."""
+    graph, ring, under_way = sums.graph(1), sums.device.compute, list[bool]()
+    sums.replay(graph, 0, 1)
+    sums.device.synchronize()
+    frozen = memoryview(bytearray(16)).cast("Q")
+    frozen[0] = ring.put
+
+    def handler() -> None:
+        sums.replay(graph, 3, 1)
+
+    def patch(copy: Any, given: list[int]) -> None:
+        under_way.append(not copy.done)
+
+    real, ring._cell = ring._cell, frozen
+    signal = Signal(handler, at)
+    with graph._bound.lock:
+        signal.run(lambda: graph._bound.prepare([1], patch))
+    ring._cell = real
+    check(not any(under_way), f"place {at}: a copy was patched under way")
+    return signal.seen
+
+
 def test_a_long_graph_inside_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """AQL: parts of a recording that the ring takes one by one are not mixed with it again."""
     monkeypatch.setattr(aql_ring, "PART", 4)

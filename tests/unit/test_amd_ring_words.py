@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from queues.amd.aql_launch import PACKET_BYTES, AqlLauncher
 from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
 from queues.amd.kernarg import Hidden
 from queues.amd.pm4_launch import Launcher, Target
+from tests.boards.test_driver_handlers import Signal, places
 from tests.support import check
 from tests.unit.test_amd_driver_launch import ARGUMENTS, GFX11, KERNEL, RING_VA, SCRATCH
 
@@ -142,3 +144,61 @@ def test_a_ring_asks_for_interrupts_where_it_fills_up(queue: str) -> None:
     for _ in range(3 * ring.size // words // 4):
         ring.quick(launcher, ARGUMENTS, 7)
     check(stopped < ring.asked <= stopped + ring.size // 2 + 2 * words, f"{ring.asked - stopped}")
+
+
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+@pytest.mark.parametrize("main", ["a launch", "packets"])
+def test_a_handler_launches_while_another_one_is_written(queue: str, main: str) -> None:
+    """At every place of the driver, the search for room included: both are in the ring, whole."""
+    made = Launcher(GFX11, KERNEL, SCRATCH, BLOCK, PROGRESS_VA)
+    launcher = made if queue == "PM4" else AqlLauncher(KERNEL, BLOCK)
+    packets = pm4.nop(words=80)
+
+    def fresh() -> tuple[Plain, Pm4Ring | AqlRing]:
+        return pm4_ring(GFX11) if queue == "PM4" else aql_ring()
+
+    def write(ring: Pm4Ring | AqlRing) -> None:
+        if main == "packets":
+            ring.emit(packets)
+        else:
+            ring.quick(launcher, ARGUMENTS, 7)
+
+    def launch(ring: Pm4Ring | AqlRing) -> None:
+        ring.quick(launcher, SECOND, 9)
+
+    def held(plain: Plain, ring: Pm4Ring | AqlRing) -> list[bytes]:
+        nbytes = ring.put * ring.unit_bytes
+        side = [bytes(plain.side[slot * SIDE_BYTES :][:32]) for slot in range(2)]
+        return [bytes(ring.bytes[:nbytes]), *side]
+
+    allowed = list[list[bytes]]()
+    for order in ((launch, write), (write, launch)):
+        plain, ring = fresh()
+        for work in order:
+            work(ring)
+        allowed.append(held(plain, ring))
+    places(partial(write, fresh()[1]))  # Python 3.13 traces instructions from the second call on
+    seen = 1
+    for at in range(200):
+        plain, ring = fresh()
+        ring.limit = 0
+        signal = Signal(partial(launch, ring), at)
+        signal.run(partial(write, ring))
+        if not at:  # nothing came
+            seen = signal.seen
+        elif at <= seen:
+            check(held(plain, ring) in allowed, f"place {at} of {seen}")
+    check(seen > 5, f"{seen} places")
+
+
+def test_ready_packets_go_on_at_the_front_of_the_ring() -> None:
+    plain, ring = aql_ring()
+    for before, count in ((SLOTS - 3, 8), (LAPS * SLOTS - 8, 8), (LAPS * SLOTS + 1, 8)):
+        ring.put = before
+        plain.done(before)
+        packets = memoryview(bytes(range(1, count + 1)) * PACKET_BYTES)
+        check(ring.play(packets) == before + count and plain.rung[-1] == before + count - 1)
+        for number in range(count):
+            at = (before + number) % SLOTS * PACKET_BYTES
+            data = bytes(packets[number * PACKET_BYTES :][:PACKET_BYTES])
+            check(bytes(ring.bytes[at : at + PACKET_BYTES]) == data, f"packet {number} of {before}")
