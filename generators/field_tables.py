@@ -82,6 +82,20 @@ def _packet(text: str, name: str) -> dict[str, list[int]]:
     }
 
 
+def _cache_controls(source: Source, output: str) -> str:
+    """Bit of every cache action of gfx9's ACQUIRE_MEM and RELEASE_MEM."""
+    text = source.read(f"{AMD}/amdgpu/soc15d.h")
+    acquire = re.findall(
+        r"#define\s+PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_(\w+)\(x\) \(\(x\) << (\d+)\)", text
+    )
+    release = re.findall(r"#define\s+EOP_(\w+)\s+\(1 << (\d+)\)", text)
+    tables = {"soc15": {
+        name: {label.lower(): int(bit) for label, bit in found}
+        for name, found in (("ACQUIRE_MEM", acquire), ("RELEASE_MEM", release))
+    }}  # fmt: skip
+    return _text(source, output, tables)
+
+
 def _text(source: Source, output: str, tables: Mapping[str, Mapping[str, object]]) -> str:
     """JSON with one register or packet a line."""
     first = json.dumps(json_head(NAME, output, source), indent=1).removesuffix("\n}")
@@ -99,6 +113,7 @@ def make(source: Source, output: str) -> str:
 
 OUTPUTS = {
     "tests/data/amd_registers.json": _registers, "tests/data/amd_sdma_fields.json": _sdma,
+    "tests/data/amd_cache_controls.json": _cache_controls,
 }  # fmt: skip
 GENERATOR = Generator(NAME, OUTPUTS, make)
 

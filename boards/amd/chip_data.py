@@ -40,70 +40,84 @@ class Numbers:
     """Of a processor's GPU (APU): what firmware keeps for it; a card has none."""
 
 
-# src: notes section 3 (device ids, IP versions), 1.3 (CUs, registers), the chips' data sheets
+# src: libdrm data/amdgpu.ids (device ids), amdgpu_discovery.c (IP versions), amdkfd/kfd_queue.c
+# (save areas), the chips' data sheets (CUs and how they are arranged)
 NUMBERS = {
     "gfx1100": Numbers(
-        "gfx11", 110000, 0x744C, 96, 12, 2, 8,
-        (11, 0, 0), (6, 0, 0), (3, 0, 0), (4, 3, 0), (13, 0, 0), save_vgpr_bytes=0x60000,
+        family="gfx11", target_version=110000, device_id=0x744C, cus=96, arrays=12,
+        arrays_per_engine=2, cus_per_array=8, gc=(11, 0, 0), sdma=(6, 0, 0), mmhub=(3, 0, 0),
+        nbif=(4, 3, 0), mp=(13, 0, 0), save_vgpr_bytes=0x60000,
     ),
     "gfx1101": Numbers(
-        "gfx11", 110001, 0x747E, 60, 6, 2, 10,
-        (11, 0, 3), (6, 0, 3), (3, 0, 0), (4, 3, 0), (13, 0, 10), save_vgpr_bytes=0x60000,
+        family="gfx11", target_version=110001, device_id=0x747E, cus=60, arrays=6,
+        arrays_per_engine=2, cus_per_array=10, gc=(11, 0, 3), sdma=(6, 0, 3), mmhub=(3, 0, 0),
+        nbif=(4, 3, 0), mp=(13, 0, 10), save_vgpr_bytes=0x60000,
     ),
     "gfx1102": Numbers(
-        "gfx11", 110002, 0x7480, 32, 4, 2, 8,
-        (11, 0, 2), (6, 0, 2), (3, 0, 2), (4, 3, 0), (13, 0, 7),
+        family="gfx11", target_version=110002, device_id=0x7480, cus=32, arrays=4,
+        arrays_per_engine=2, cus_per_array=8, gc=(11, 0, 2), sdma=(6, 0, 2), mmhub=(3, 0, 2),
+        nbif=(4, 3, 0), mp=(13, 0, 7),
     ),
     # Processors' GPUs. src: amdgpu_discovery.c, gmc_v11_0.c, kfd_device.c; CUs: AMD's data sheets
     "gfx1103": Numbers(
-        "gfx11", 110003, 0x15BF, 12, 2, 2, 6,
-        (11, 0, 1), (6, 0, 1), (3, 0, 1), (7, 7, 0), (13, 0, 4), sdma_engines=1, carveout_mib=512,
+        family="gfx11", target_version=110003, device_id=0x15BF, cus=12, arrays=2,
+        arrays_per_engine=2, cus_per_array=6, gc=(11, 0, 1), sdma=(6, 0, 1), mmhub=(3, 0, 1),
+        nbif=(7, 7, 0), mp=(13, 0, 4), sdma_engines=1, carveout_mib=512,
     ),
     "gfx1150": Numbers(
-        "gfx11", 110500, 0x150E, 16, 2, 2, 8,
-        (11, 5, 0), (6, 1, 0), (3, 3, 0), (7, 11, 0), (14, 0, 0), sdma_engines=1, carveout_mib=512,
+        family="gfx11", target_version=110500, device_id=0x150E, cus=16, arrays=2,
+        arrays_per_engine=2, cus_per_array=8, gc=(11, 5, 0), sdma=(6, 1, 0), mmhub=(3, 3, 0),
+        nbif=(7, 11, 0), mp=(14, 0, 0), sdma_engines=1, carveout_mib=512,
     ),
     "gfx1151": Numbers(
-        "gfx11", 110501, 0x1586, 40, 4, 2, 10,
-        (11, 5, 1), (6, 1, 1), (3, 3, 1), (7, 11, 1), (14, 0, 1), sdma_engines=1, carveout_mib=512,
-        save_vgpr_bytes=0x60000,
+        family="gfx11", target_version=110501, device_id=0x1586, cus=40, arrays=4,
+        arrays_per_engine=2, cus_per_array=10, gc=(11, 5, 1), sdma=(6, 1, 1), mmhub=(3, 3, 1),
+        nbif=(7, 11, 1), mp=(14, 0, 1), sdma_engines=1, save_vgpr_bytes=0x60000, carveout_mib=512,
     ),
     "gfx1200": Numbers(
-        "gfx12", 120000, 0x7590, 32, 4, 2, 8,
-        (12, 0, 0), (7, 0, 0), (4, 1, 0), (6, 3, 1), (14, 0, 2), save_vgpr_bytes=0x60000,
+        family="gfx12", target_version=120000, device_id=0x7590, cus=32, arrays=4,
+        arrays_per_engine=2, cus_per_array=8, gc=(12, 0, 0), sdma=(7, 0, 0), mmhub=(4, 1, 0),
+        nbif=(6, 3, 1), mp=(14, 0, 2), save_vgpr_bytes=0x60000,
     ),
     "gfx1201": Numbers(
-        "gfx12", 120001, 0x7550, 64, 8, 2, 8,
-        (12, 0, 1), (7, 0, 1), (4, 1, 0), (6, 3, 1), (14, 0, 3), save_vgpr_bytes=0x60000,
+        family="gfx12", target_version=120001, device_id=0x7550, cus=64, arrays=8,
+        arrays_per_engine=2, cus_per_array=8, gc=(12, 0, 1), sdma=(7, 0, 1), mmhub=(4, 1, 0),
+        nbif=(6, 3, 1), mp=(14, 0, 3), save_vgpr_bytes=0x60000,
     ),
     "gfx1030": Numbers(
-        "gfx10", 100300, 0x73BF, 80, 8, 2, 10,
-        (10, 3, 0), (5, 2, 0), (2, 1, 0), (3, 3, 0), (11, 0, 7), sdma_engines=4, sdma_queues=8,
+        family="gfx10", target_version=100300, device_id=0x73BF, cus=80, arrays=8,
+        arrays_per_engine=2, cus_per_array=10, gc=(10, 3, 0), sdma=(5, 2, 0), mmhub=(2, 1, 0),
+        nbif=(3, 3, 0), mp=(11, 0, 7), sdma_engines=4, sdma_queues=8,
     ),
     # MMHUB of the next two is taken for that of gfx1030: no source names it.
     "gfx1031": Numbers(
-        "gfx10", 100301, 0x73DF, 40, 4, 2, 10,
-        (10, 3, 2), (5, 2, 2), (2, 1, 0), (3, 3, 1), (11, 0, 11), sdma_queues=8,
+        family="gfx10", target_version=100301, device_id=0x73DF, cus=40, arrays=4,
+        arrays_per_engine=2, cus_per_array=10, gc=(10, 3, 2), sdma=(5, 2, 2), mmhub=(2, 1, 0),
+        nbif=(3, 3, 1), mp=(11, 0, 11), sdma_queues=8,
     ),
     "gfx1032": Numbers(
-        "gfx10", 100302, 0x73FF, 32, 4, 2, 8,
-        (10, 3, 4), (5, 2, 4), (2, 1, 0), (3, 3, 2), (11, 0, 12), sdma_queues=8,
+        family="gfx10", target_version=100302, device_id=0x73FF, cus=32, arrays=4,
+        arrays_per_engine=2, cus_per_array=8, gc=(10, 3, 4), sdma=(5, 2, 4), mmhub=(2, 1, 0),
+        nbif=(3, 3, 2), mp=(11, 0, 12), sdma_queues=8,
     ),
     # One die of an MI250. src: amdgpu_discovery.c, CHIP_ALDEBARAN; CUs: AMD's data sheet
     "gfx90a": Numbers(
-        "gfx9", 90010, 0x740C, 104, 8, 1, 13,
-        (9, 4, 2), (4, 4, 0), (9, 4, 2), (7, 4, 4), (13, 0, 2), sdma_xgmi_engines=3,
-        sdma_queues=8, simds_per_cu=4, lanes=64, save_vgpr_bytes=0x80000,
+        family="gfx9", target_version=90010, device_id=0x740C, cus=104, arrays=8,
+        arrays_per_engine=1, cus_per_array=13, gc=(9, 4, 2), sdma=(4, 4, 0), mmhub=(9, 4, 2),
+        nbif=(7, 4, 4), mp=(13, 0, 2), sdma_xgmi_engines=3, sdma_queues=8, simds_per_cu=4,
+        lanes=64, save_vgpr_bytes=0x80000,
     ),
     "gfx942": Numbers(
-        "gfx9", 90402, 0x74A1, 304, 32, 1, 10,
-        (9, 4, 3), (4, 4, 2), (1, 8, 0), (7, 9, 0), (13, 0, 6), sdma_xgmi_engines=14,
-        sdma_queues=8, simds_per_cu=4, lanes=64, xccs=8, save_vgpr_bytes=0x80000,
+        family="gfx9", target_version=90402, device_id=0x74A1, cus=304, arrays=32,
+        arrays_per_engine=1, cus_per_array=10, gc=(9, 4, 3), sdma=(4, 4, 2), mmhub=(1, 8, 0),
+        nbif=(7, 9, 0), mp=(13, 0, 6), sdma_xgmi_engines=14, sdma_queues=8, simds_per_cu=4,
+        lanes=64, xccs=8, save_vgpr_bytes=0x80000,
     ),
     "gfx950": Numbers(
-        "gfx9", 90500, 0x75A0, 256, 32, 1, 8,
-        (9, 5, 0), (4, 4, 4), (1, 8, 0), (7, 9, 0), (13, 0, 12), sdma_xgmi_engines=14,
-        sdma_queues=8, simds_per_cu=4, lanes=64, xccs=8, lds_kib=160, save_vgpr_bytes=0x80000,
+        family="gfx9", target_version=90500, device_id=0x75A0, cus=256, arrays=32,
+        arrays_per_engine=1, cus_per_array=8, gc=(9, 5, 0), sdma=(4, 4, 4), mmhub=(1, 8, 0),
+        nbif=(7, 9, 0), mp=(13, 0, 12), sdma_xgmi_engines=14, sdma_queues=8, simds_per_cu=4,
+        lanes=64, xccs=8, lds_kib=160, save_vgpr_bytes=0x80000,
     ),
 }  # fmt: skip
 """One record a chip."""

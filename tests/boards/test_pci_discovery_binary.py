@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from boards.amd.chip import chip
-from boards.amd.chip_data import CHIPS
+from boards.amd.chip_data import NUMBERS
 from boards.amd.pci import discovery_binary
 from tests.boards.bare_function import MIB, NAMES, VRAM_BYTES, Bare
 from tests.support import check
@@ -58,7 +58,7 @@ def test_blocks_and_checksums(name: str) -> None:
     binary = discovery_binary.build(chip(name))
     check(len(binary) <= 10 << 10, "src: DISCOVERY_TMR_SIZE")
     tables(binary)
-    numbers = CHIPS[name]
+    numbers = NUMBERS[name]
     count: dict[int, int] = {}
     for hw_id, _, version, _ in blocks(binary):
         count[hw_id] = count.get(hw_id, 0) + 1
@@ -85,7 +85,7 @@ def test_compute_units(name: str) -> None:
         check((words[11], engines * sh_per_se * cus_per_sh) == (64, 40), f"{words}")
         return
     engines, wgp0, wgp1, per_engine = words[0], words[1], words[2], words[16]
-    check(engines * per_engine * 2 * (wgp0 + wgp1) == CHIPS[name].cus, f"{words}")
+    check(engines * per_engine * 2 * (wgp0 + wgp1) == NUMBERS[name].cus, f"{words}")
     check(words[11] == 32, "lanes")
 
 
@@ -134,5 +134,5 @@ def test_units_that_are_fused_off_are_told_by_their_arrays(name: str, fused: int
                 bare.gpu.write(5, at, 4, 1 << 30 | engine << 16 | array << 8)
                 fuses = 4 * block.address_dw("CC_GC_SHADER_ARRAY_CONFIG")
                 active += units - (bare.gpu.read(5, fuses, 4) >> 16).bit_count()
-    check(active * (1 if wide else 2) == CHIPS[name].cus - fused, f"{active} units")
+    check(active * (1 if wide else 2) == NUMBERS[name].cus - fused, f"{active} units")
     check(bare.found() == [], "unknown registers")

@@ -45,6 +45,23 @@ def test_addresses_are_those_of_a_driver_that_runs(
     check(not wrong, f"{wrong}")
 
 
+@pytest.mark.parametrize(
+    ("hw", "versions", "name"),
+    [(HwId.OSSSYS, [(6, 0, 1), (6, 0, 2)], "IH_RB_CNTL"),
+     (HwId.HDP, [(6, 0, 1), (6, 1, 0), (6, 1, 1)], "HDP_NONSURFACE_BASE")],
+)  # fmt: skip
+def test_later_revisions_have_the_registers_of_the_first(
+    hw: HwId, versions: list[tuple[int, int, int]], name: str
+) -> None:
+    """src: Linux 6.12, amdgpu_discovery.c: one source file, and so one header, serves them."""
+    first = mmio(FakeRegisters(), maker.GFX1100).block(hw).dword(name)
+    for version in versions:
+        found = mmio(FakeRegisters(), maker.GFX1100 | {int(hw): version}).block(hw)
+        check(found.dword(name) == first, f"{hw.name} {version}")
+    with pytest.raises(Unsupported):
+        mmio(FakeRegisters(), maker.GFX1100 | {int(hw): (6, 9, 9)}).block(hw)
+
+
 def test_every_file_is_whole() -> None:
     """Fields lie in 32 bits, and no two registers have one address."""
     for hw, versions in FILES.items():

@@ -15,6 +15,7 @@ from tests.support import check
 
 DATA = Path(__file__).parents[1] / "data"
 PM4 = json.loads((DATA / "amd_pm4_fields.json").read_text())
+SOC15 = json.loads((DATA / "amd_cache_controls.json").read_text())["soc15"]
 SDMA = json.loads((DATA / "amd_sdma_fields.json").read_text())
 HEADERS = {
     "gfx942": "vega10_sdma_pkt_open.h",
@@ -93,13 +94,13 @@ def test_pm4_cache_controls_of_gfx10() -> None:
     check(not [name for name in declared if name.startswith("gl")], "no more than that")
 
 
-@pytest.mark.parametrize("name", PM4["soc15"])
+@pytest.mark.parametrize("name", SOC15)
 def test_pm4_cache_controls_of_gfx9(name: str) -> None:
     declared = {
         f.name: bits(f) for f in pm4.flavour_of("gfx942").layout(name).fields if f.word == 1
     }
     found = {}
-    for label, bit in PM4["soc15"][name].items():
+    for label, bit in SOC15[name].items():
         field = {"exec": "eop_exec"}.get(label, label.removesuffix("_en"))
         field = f"{field}_ena" if label.endswith("_action_en") else field
         found[field] = declared.pop(field)
