@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias
 
 from drivers.base import forks
 from drivers.base.contracts import Device, Firmware, World
@@ -89,17 +89,21 @@ KINDS_BY_NAME: dict[str, Kind] = {
 }
 
 
+class PlayTrace(Protocol):
+    """Plays the register trace in a file to a software GPU of a chip."""
+
+    def __call__(
+        self, path: str, chip: str, *, vram_bytes: int, any_firmware: bool
+    ) -> tuple[int, list[str]]:
+        """(accesses done, differences in words). Raises: DeviceError, ValueError."""
+
+
 def _amd_trace() -> PlayTrace:
     from drivers.amd.pci.trace_player import play_file
 
     return play_file
 
 
-PlayTrace: TypeAlias = Callable[[str, Callable[[], Any]], tuple[int, list[str]]]
-"""Plays the register trace in a file to the board that the second argument makes.
-
-Gives (accesses done, differences in words).
-"""
 TRACES: dict[str, Callable[[], PlayTrace]] = {"AMD": _amd_trace}
 """What plays the register traces of a kind of device back."""
 
