@@ -50,9 +50,8 @@ class Kind:
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
     plays: str = ""
-    """"module:function" from (path, a function that makes a board) to (accesses, differences):
-
-    plays a register trace back; "": its driver writes none."""
+    """"module:function" from (path, chip, vram_bytes=, any_firmware=) to (accesses, differences in
+    words): plays a register trace to a software GPU; "": the driver writes none."""
 
     @property
     def ifaces(self) -> tuple[str, ...]:

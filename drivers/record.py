@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from drivers import taped_program as taped
 from drivers.base.contracts import Device, World
-from drivers.base.errors import BadArgument, Denied, DeviceError
+from drivers.base.errors import BadArgument, Denied, DeviceError, Unsupported
 from drivers.choice import choose
 from drivers.machine.output import print_text
 from drivers.registry import open_device, this_machine
@@ -78,7 +78,10 @@ class _Packed(TextIOWrapper):
 def record_kfd(
     world: World, environ: Mapping[str, str], program: Path, arguments: Sequence[str], path: str
 ) -> int:
-    """Run a program on a device of `world` and write what it did to a file; its exit status."""
+    """Run a program on a device of `world` and write what it did to a file; its exit status.
+
+    Raises: DeviceError of the device; the file is complete up to there.
+    """
     name = taped.device_name(environ)
     chosen = taped.choices(environ, name)
     scrubber = Scrubber()
@@ -92,11 +95,14 @@ def record_kfd(
             written += file.write(text)
 
         recorded = RecordingWorld(world, line, scrubber)
-        status = taped.run_on(
-            name, lambda: open_device(name, world=recorded, environ=chosen),
-            program, arguments, sys.stderr,
-        )  # fmt: skip
-    print_text(f"{path}: {recorded.count} operations, {os.path.getsize(path)} bytes")
+        try:
+            status = taped.run_on(
+                name, lambda: open_device(name, world=recorded, environ=chosen),
+                program, arguments, sys.stderr,
+            )  # fmt: skip
+        finally:  # a device that cannot be opened is worth sending, too
+            file.close()
+            print_text(f"{path}: {recorded.count} operations, {os.path.getsize(path)} bytes")
     if written > MAX_BYTES:
         print(f"drivers.record: {written} bytes of text are more than a replay takes "
               f"({MAX_BYTES}): record a smaller program", file=sys.stderr)  # fmt: skip
@@ -114,7 +120,11 @@ def record_pci(
 
 
 def _record(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    if args.board:  # which has one kind of GPU
+        environ = taped.choosing(taped.DEFAULT, environ)
     name = taped.device_name(environ)
+    if name.partition(":")[0] == "CPU":
+        raise Unsupported("the CPU runs no driver to record", hint="set DEV=AMD")
     iface = choose(environ, name).iface
     path = args.output or OUTPUTS[_PCI if iface == _PCI else "KFD"]
     program, arguments = args.program, args.arguments

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from drivers import taped_program as taped
 from drivers.base.errors import BadArgument, DeviceError, NotFound
@@ -104,12 +104,10 @@ def _traced(args: argparse.Namespace) -> tuple[list[str], int]:
     """(lines to print, how many reads differ) of a trace that is played to a board."""
     if not args.board:
         raise BadArgument("a register trace is played to a board", hint="add --board CHIP")
-    from boards.amd.pci.replayed import powered_on
-
-    def board() -> Any:
-        return powered_on(args.board, args.vram_mib << 20, firmware=not args.any_firmware)
-
-    count, differences = named(BY_NAME[args.kind].plays)(args.file, board)
+    play = named(BY_NAME[args.kind].plays)
+    count, differences = play(
+        args.file, args.board, vram_bytes=args.vram_mib << 20, any_firmware=args.any_firmware
+    )
     shown = differences[:_MOST_SHOWN]
     if len(differences) > _MOST_SHOWN:
         shown.append(f"... and {len(differences) - _MOST_SHOWN} more")

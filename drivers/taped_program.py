@@ -13,6 +13,7 @@ from typing import Final, TextIO
 from drivers.base.contracts import Device
 from drivers.base.errors import NotFound
 from drivers.base.inputs import read_input
+from drivers.base.order import in_order
 from drivers.choice import KINDS, choose
 from drivers.machine.program import run_program
 
@@ -43,14 +44,24 @@ def choices(environ: Mapping[str, str], name: str) -> dict[str, str]:
 def default(name: str) -> Iterator[None]:
     """Inside, the environment chooses this device."""
     saved = dict(os.environ)
-    for variable in ("GPU", "CLANG", "LLVM", *KINDS):
-        os.environ.pop(variable, None)
-    os.environ["DEV"] = name
+    _replace(choosing(name, saved))
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(saved)
+        _replace(saved)
+
+
+def _replace(environ: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environ)
+
+
+def choosing(name: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment that chooses this device and no other."""
+    kinds = {"GPU", "CLANG", "LLVM", *KINDS}
+    return {variable: environ[variable] for variable in environ if variable not in kinds} | {
+        "DEV": name
+    }
 
 
 def digest(program: Path) -> str:
@@ -65,13 +76,17 @@ def example(name: str, sha256: str) -> Path | None:
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
-    """Inside, objects go when nothing refers to them, in the same order in every run."""
+def repeatable() -> Iterator[None]:
+    """Inside, every run does the same in the same order.
+
+    Objects go when nothing refers to them, and copies use one thread.
+    """
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with in_order():
+            yield
     finally:
         if enabled:
             gc.enable()
@@ -89,5 +104,5 @@ def run_on(
 
     if not program.is_file():
         raise NotFound(f"there is no file {str(program)!r}", hint="name a Python program")
-    with default(name), without_collector(), opened() as device, engine.adopted(name, device):
+    with default(name), repeatable(), opened() as device, engine.adopted(name, device):
         return run_program(program, arguments, stderr)

@@ -20,6 +20,7 @@ from drivers.amd.copy_ring import CopyRing
 from drivers.amd.iface import Iface, Memory, Use
 from drivers.amd.movers import LEAST_BYTES, THREADS, Job, Move, Movers
 from drivers.base import forks
+from drivers.base.order import is_in_order
 from drivers.world import native
 
 Wait: TypeAlias = Callable[[CopyRing, int], None]
@@ -124,5 +125,5 @@ class Staging:
 
 
 def threads_for(nbytes: int) -> int:
-    """How many threads a copy starts."""
-    return THREADS if nbytes >= LEAST_BYTES else 0
+    """How many threads a copy starts: none in a recording, where their order would be chance."""
+    return THREADS if nbytes >= LEAST_BYTES and not is_in_order() else 0

@@ -25,6 +25,32 @@ sums = np.array_equal(found[0], 2 * a.numpy())
 products = np.array_equal(found[1], np.repeat(a.numpy().sum(1), 8).reshape(8, 8))
 raise SystemExit(0 if sums and products and found[2] == 4560 else 3)
 """
+GRAPHS = """
+import numpy as np
+import tensor as xp
+from tensor import jit
+
+@jit
+def step(a, b):
+    return a @ b + a
+
+a = xp.asarray(np.arange(64, dtype=np.float32).reshape(8, 8), device="AMD")
+b = xp.asarray(np.eye(8, dtype=np.float32), device="AMD")
+for _ in range(12):
+    a = step(a, b)
+expected = np.arange(64, dtype=np.float32).reshape(8, 8) * 2**12
+raise SystemExit(0 if np.array_equal(a.numpy(), expected) else 3)
+"""
+"""A graph that is replayed with other arguments each time, in copies of its memory."""
+LARGE = """
+import numpy as np
+import tensor as xp
+
+x = np.full(9 << 20, 7, dtype=np.uint8)
+a = xp.asarray(x, device="AMD")
+raise SystemExit(0 if int(xp.sum(a).numpy()) == 7 * x.size else 3)
+"""
+"""A copy that several threads would share."""
 NAMES = {b"zaphod": b"user", b"heartofgold": b"host"}
 
 

@@ -46,6 +46,18 @@ def test_it_replays_without_the_board(name: str, aql: bool, program: Path) -> No
     check(world.count == data.count(b"\n") - 1 and world.count > 100, f"{world.count} operations")
 
 
+@pytest.mark.parametrize("text", [recordings.GRAPHS, recordings.LARGE], ids=["graphs", "large"])
+@pytest.mark.parametrize("setup", [Setup("gfx1100", late=True), Setup("gfx942", late=True)],
+                         ids=lambda setup: setup.chip)  # fmt: skip
+def test_queues_that_run_late(setup: Setup, text: str, program: Path) -> None:
+    """The GPU writes memory between any two operations, as silicon does."""
+    program.write_text(text)
+    data = recordings.record(setup, program)
+    check(len(data) < MOST_BYTES, f"{len(data)} bytes")
+    status, world = recordings.replay(data, program)
+    check(status == 0 and world.differ == 0, f"{status}, {world.differences}")
+
+
 def words(data: bytes) -> Iterator[int]:
     """Every number of a recording, and every 64-bit word of its bytes at any multiple of four."""
     for line in data.splitlines():
@@ -194,12 +206,18 @@ def test_unusable_recordings(
     check(capsys.readouterr().err.startswith("drivers.replay: "))
 
 
-def test_what_cannot_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     output: list[Any] = ["-o", str(tmp_path / "r"), "--board"]
     check(record.main([*output, "gfx1100", str(tmp_path / "gone.py")]) == 2)
     check("gone.py" in capsys.readouterr().err)
     check(record.main([*output, "gfx1", str(ROOT / "examples/add.py")]) == 2)
     check("gfx1100" in capsys.readouterr().err, "the boards there are")
+    monkeypatch.setenv("DEV", "CPU")
+    check(record.main([*output[:2], str(ROOT / "examples/add.py")]) == 2)
+    check("DEV=AMD" in capsys.readouterr().err, "the CPU has no driver")
+    monkeypatch.delenv("DEV")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "r")
     board = ["--board", "gfx1100", str(ROOT / "examples/add.py")]

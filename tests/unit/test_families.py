@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from compilers import amd_family, cache, cpu_family, disasm, families, toolchains
+from compilers import cache, disasm, families, toolchains
 from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
+from compilers.amd import family as amd_family
+from compilers.cpu import family as cpu_family
 from compilers.families import TargetFamily, Toolchain
 from compilers.gpu_target import GpuTarget
 from compilers.index import Var

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -139,11 +139,16 @@ def _write(function: Function, line: Line) -> None:
         function.write(line.bar, line.off, _WORD_BYTES, line.value)
 
 
-def play_file(path: str, board: Callable[[], Function]) -> tuple[int, list[str]]:
-    """(accesses done, differences) of the trace in a file, on a board that is switched on.
+def play_file(
+    path: str, chip: str, *, vram_bytes: int, any_firmware: bool
+) -> tuple[int, list[str]]:
+    """(accesses done, differences) of the trace in a file, on a board of a chip.
 
-    Raises: NotFound, MalformedInput; ValueError where the board refuses a write.
+    Raises: NotFound, MalformedInput; ValueError for an unknown chip, or where the board refuses.
     """
+    from boards.amd.pci.replayed import powered_on
+
     text = (str(line, "ascii", "replace") for line in read_lines(path, MOST_BYTES, MOST_LINE_BYTES))
-    count, differences = play(lines(text, path), board())
+    board = powered_on(chip, vram_bytes, firmware=not any_firmware)
+    count, differences = play(lines(text, path), board)
     return count, [str(difference) for difference in differences]

@@ -1,0 +1,27 @@
+"""Whether what the driver does may depend on which of its threads is first.
+
+It may, but for recordings: a replay must do the same in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_depth = 0
+
+
+@contextmanager
+def in_order() -> Iterator[None]:
+    """Inside, drivers start no threads whose order could be another one in the next run."""
+    global _depth
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+
+
+def is_in_order() -> bool:
+    """Whether somebody asked for it."""
+    return _depth > 0
