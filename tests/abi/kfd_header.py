@@ -82,10 +82,6 @@ SYSFS = {
     "HSA_IOLINK_FLAGS_NO_ATOMICS_32_BIT": nodes.LINK_NO_ATOMICS_32,
     "HSA_IOLINK_FLAGS_NO_ATOMICS_64_BIT": nodes.LINK_NO_ATOMICS_64,
     "HSA_IOLINK_FLAGS_NO_PEER_TO_PEER_DMA": nodes.LINK_NO_PEER_DMA,
-    "HSA_CACHE_TYPE_DATA": nodes.CACHE_DATA,
-    "HSA_CACHE_TYPE_INSTRUCTION": nodes.CACHE_INSTRUCTION,
-    "HSA_CACHE_TYPE_CPU": nodes.CACHE_CPU,
-    "HSA_CACHE_TYPE_HSACU": nodes.CACHE_GPU,
 }
 """Constants of the topology's files, which have a header of their own."""
 

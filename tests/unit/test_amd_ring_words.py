@@ -30,7 +30,7 @@ PROGRESS_VA, SIDE_VA = 0x7F99_0000_0FC0, 0x7E00_0000_0000
 LAPS = 3 << 40
 """Of the ring: positions of a queue that has worked for long."""
 BLOCK = (64, 1, 1)
-TWO_XCCS = Target(pm4.CHIPS["gfx942"], architected_scratch=True, xccs=2)
+TWO_XCCS = Target(pm4.flavour_of("gfx942"), architected_scratch=True, xccs=2)
 ASKS = replace(KERNEL, kernarg_bytes=36, hidden=(Hidden(28, 4, "hidden_block_count_x"),))
 SECOND = [1, 2, 3, 4]
 
