@@ -35,7 +35,7 @@ def table() -> str:
         dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
         runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
         lines.append(f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}")
-    lines.append("Met through /dev/kfd, and over PCI but for gfx10; never compared with silicon.")
+    lines.append("Over KFD, and over PCI but for gfx10; never compared with silicon.")
     return "\n".join(lines)
 
 
@@ -46,7 +46,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
                         help="compute queues of AQL packets")  # fmt: skip
     queues.add_argument("--pm4", dest="aql", action="store_false", help="... of PM4 packets")
     parser.add_argument("--compiler", choices=_COMPILERS, default=_COMPILERS[0])
-    parser.add_argument("--iface", choices=_IFACES, default=_IFACES[0], help="how it is met")
+    parser.add_argument("--iface", choices=_IFACES, default=_IFACES[0], help="the interface")
     parser.add_argument("--dma", choices=("iommu", "vram"), default="",
                         help="with PCI: a machine with an IOMMU (default), or without")  # fmt: skip
     parser.add_argument("--trace", type=Path, metavar="FILE",

@@ -230,7 +230,7 @@ def open_pci_board(name: str, *, options: MachineOptions | None = None) -> PciWo
 
 
 def pci_names() -> list[str]:
-    """Chips that can be met over PCI."""
+    """Chips that there is a board of over PCI."""
     return list(NAMES)
 
 

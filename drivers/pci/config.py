@@ -52,7 +52,7 @@ class Config:
         if self.vendor == _NOBODY:
             raise DeviceGone(
                 f"{what} reads all ones",
-                hint="the function left the bus or sleeps: check power, then look again",
+                hint="the function left the bus or sleeps: check power, then try again",
             )
 
     @classmethod
@@ -143,7 +143,7 @@ class Config:
 
 
 def same_function(config: Config, vendor: int, device: int) -> None:
-    """The function must still be the one that was looked at. Raises: MalformedInput."""
+    """The function must still be the one that was inspected. Raises: MalformedInput."""
     if (config.vendor, config.device) != (vendor, device):
         raise MalformedInput(
             f"{config.view.what} says {config.vendor:04x}:{config.device:04x}, "

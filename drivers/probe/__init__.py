@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the checks look at. A property raises MalformedInput when sysfs is not as expected."""
+    """What the checks read. A property raises MalformedInput when sysfs is not as expected."""
 
     world: World
     environ: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""One check for each way to a device: what it needs, looked for where Linux keeps it."""
+"""One check for each way to a device: what it needs, read where Linux keeps it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def amd_kfd(machine: Machine) -> Finding:
 
 
 def _module_missing(machine: Machine, vendor: int, name: str, module: str) -> tuple[str, str]:
-    """Why a kernel driver's node is not there, as far as the GPUs on PCI tell."""
+    """Why a kernel driver's node is not there, as far as the GPUs on PCI show."""
     gpus = [str(gpu) for gpu in machine.gpus if gpu.vendor == vendor]
     if gpus:
         return f"{'; '.join(gpus)}", f"`modprobe {module}`, and see `dmesg` for its messages"
@@ -116,7 +116,7 @@ def amd_pci(machine: Machine) -> Finding:
             return Finding("AMD", "PCI", True, reason, "", details)
     first = found[0]
     obstacle = first.obstacles[0]
-    advice = obstacle.advice or "python -m drivers.amd.probe --iface PCI tells more"
+    advice = obstacle.advice or "python -m drivers.amd.probe --iface PCI says more"
     return Finding("AMD", "PCI", False, f"{first.function}; {obstacle.reason}", advice, details)
 
 

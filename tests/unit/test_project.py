@@ -10,7 +10,7 @@ import pytest
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 PACKAGES = ("tensor", "compilers", "queues", "drivers", "boards", "tests", "benchmarks", "examples")
 MOST_LINES = 400
 SUSPECT = re.compile(r"^\s*assert\b|;\s*assert\b|__debug__", re.MULTILINE)
