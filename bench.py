@@ -91,7 +91,7 @@ def pin_settings(threads: int, device: str | None, blas_core: str | None) -> str
     """Settings that numpy, torch and our own CPU device read once, when they are imported.
 
     The reference is numpy at its best: an inherited OPENBLAS_CORETYPE, which can hold OpenBLAS to
-    older instructions than the processor has, is set aside. Returns what to tell the user of that.
+    older instructions than the processor has, is set aside. Returns the note for the user.
     """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)

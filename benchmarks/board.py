@@ -170,7 +170,7 @@ def cold_row(name: str, setup: Setup) -> Result:
 def run(
     setup: Setup, names: Sequence[str], show: Callable[[str], object]
 ) -> tuple[list[Result], list[str]]:
-    """Measure rows, showing each as soon as it is there; the results, and the board's findings."""
+    """Measure rows, showing each as soon as it is there; results and violations."""
     results: list[Result] = []
     device = vendor_of(setup.chip).device
     with powered(setup) as bench:

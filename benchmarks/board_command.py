@@ -29,7 +29,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _setup(args: argparse.Namespace) -> Setup:
-    """The board as the user's environment wants it met. Raises: BadChoice."""
+    """The board, with the interface that the user's environment names. Raises: BadChoice."""
     own = {name: value for name, value in os.environ.items() if name.startswith("AMD_")}
     choice = choose({**own, "DEV": "AMD"})
     return Setup(

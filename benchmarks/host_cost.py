@@ -1,6 +1,6 @@
 """What a launch costs the host: the AMD driver, through KFD or over PCI, in front of plain memory.
 
-Rings and doorbells are memory that nobody reads, and everything counts as done at once. What is
+Rings and doorbells are plain memory, and everything counts as done at once. What is
 left is the driver's own work in Python: arguments checked, packets written, the doorbell stored.
 """
 
@@ -35,7 +35,7 @@ EVERYTHING = (1 << 31) - 1
 """How far every queue has come: further than it will be given work."""
 BUFFER_BYTES = 4096
 BAR_BYTES = 1 << 20
-TITLE = "host cost of a launch; rings and doorbells are memory that nobody reads"
+TITLE = "host cost of a launch; rings and doorbells are plain memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def median_us(operation: Callable[[], object], calls: int) -> float:
 
 
 class PlainBars:
-    """BARs that are plain memory. What a doorbell's store looks like to a driver over PCI."""
+    """BARs that are plain memory. A doorbell's store as a driver over PCI makes it."""
 
     trace = None
 
@@ -89,7 +89,7 @@ class PlainBars:
 
 @contextmanager
 def alone(setup: Setup) -> Iterator[tuple[AmdDevice, PlainBars]]:
-    """A device whose queues nobody reads. Raises: ValueError for a chip that is no board."""
+    """A device whose queues are not read. Raises: ValueError for a chip that is no board."""
     bars = PlainBars()
     with power_on(setup).open() as device:
         for number, ring in enumerate((device.compute, device.copies)):

@@ -26,7 +26,7 @@ def table() -> str:
     """Every board: chip, family, compute units, what runs there."""
     lines = [f"{'board':<9}{'family':<8}{'CUs':>4}  {'queues and machine code':<54}"]
     lines += [vendor.describe(name) for vendor in VENDORS for name in vendor.names]
-    lines.append("Met through /dev/kfd, and over PCI but for gfx10; never compared with silicon.")
+    lines.append("Over KFD, and over PCI but for gfx10; never compared with silicon.")
     return "\n".join(lines)
 
 
@@ -37,7 +37,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
                         help="compute queues of AQL packets")  # fmt: skip
     queues.add_argument("--pm4", dest="aql", action="store_false", help="... of PM4 packets")
     parser.add_argument("--compiler", choices=_COMPILERS, default=_COMPILERS[0])
-    parser.add_argument("--iface", choices=_IFACES, default=_IFACES[0], help="how it is met")
+    parser.add_argument("--iface", choices=_IFACES, default=_IFACES[0], help="the interface")
     parser.add_argument("--dma", choices=("iommu", "vram"), default="",
                         help="with PCI: a machine with an IOMMU (default), or without")  # fmt: skip
     parser.add_argument("--trace", type=Path, metavar="FILE",

@@ -1,4 +1,4 @@
-"""Where software GPUs and the product meet: a machine, and the product's devices opened on it.
+"""Joins software GPUs and the product: a machine, and the product's devices opened on it.
 
 The board stands behind the product's driver as a machine does, through /dev/kfd or on the PCI bus;
 it shares no code with the driver.

@@ -1,4 +1,4 @@
-"""What a fault on a board is told with: kernel, wave, the code around it, the page walk."""
+"""The report of a fault on a board: kernel, wave, the code around it, the page walk."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def walk(device: Device, va: int) -> list[str]:
 
 
 class FaultWatch:
-    """Listens to a board's timeline and keeps a report of every fault, hang and finding in code."""
+    """Keeps a report of every fault, hang and violation in code on a board's timeline."""
 
     def __init__(self, board: BoardWorld | PciWorld, name_of: NameOf) -> None:
         self._board, self._name_of = board, name_of
         self.reports: list[str] = []
         self.notes: dict[tuple[str, int, int], str] = {}
-        """Findings in a kernel's code, one for each kind and instruction, with the code around."""
+        """Violations in a kernel's code, one for each kind and instruction, with code around."""
         self._told: set[int] = set()
 
     def __call__(self, name: str, facts: Facts) -> None:

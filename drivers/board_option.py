@@ -1,4 +1,4 @@
-"""`--board CHIP` of the command lines: they look at a software GPU instead of this machine."""
+"""`--board CHIP` of the command lines: they inspect a software GPU instead of this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_board_option(parser: argparse.ArgumentParser) -> None:
 
 
 def in_front_of(chip: str, iface: str, trace: str = "") -> Front:
-    """A board that is met through "KFD" or "PCI". Raises: NotFound with the boards there are.
+    """A board over "KFD" or "PCI". Raises: NotFound with the boards there are.
 
     `trace` is the file for every register access over PCI.
     """

@@ -18,7 +18,7 @@ class Ring(Protocol):
     name: str
     can_exec: bool
     turn: int
-    """Grows each time something begins at `depth` 0, before what that names is looked at."""
+    """Grows each time something begins at `depth` 0, before what that names is read."""
     depth: int
     """How often something runs with `lock` held: twice where a signal handler computes. What is
     inside goes by memory of its own: the ring's has the words of what the handler interrupted."""

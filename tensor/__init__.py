@@ -1,6 +1,6 @@
 """The Python array API standard (2024.12) on any device: `import tensor as xp`.
 
-Tensors are lazy values: operations build a graph, and looking at elements computes them. Functions
+Tensors are lazy values: operations build a graph, and reading elements computes them. Functions
 whose result would have a shape that depends on data (`nonzero`, `unique_*`, boolean indexing) are
 not provided; `__array_namespace_info__().capabilities()` says so. `x[mask] = value` is.
 

@@ -1,6 +1,6 @@
 """The Tensor: a lazy node of the graph and the device it lives on, with Python's operators.
 
-An operator on two tensors of one dtype, shape and device is one look-up and one node; everything
+An operator on two tensors of one dtype, shape and device is one search and one node; everything
 else goes through `tensor.ops`, which promotes and broadcasts.
 """
 
@@ -109,7 +109,7 @@ _power = _forward("pow")
 
 
 class Tensor:
-    """An n-dimensional array whose elements are computed when they are first looked at."""
+    """An n-dimensional array whose elements are computed when they are first read."""
 
     __slots__ = ("__weakref__", "_node", "device")
 

@@ -261,9 +261,9 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(query @ key.mT * scale + mask) @ value; a bool mask says what is looked at.
+    """softmax(query @ key.mT * scale + mask) @ value; a bool mask says which keys take part.
 
-    A query whose mask is False everywhere gives NaN. Queries of no elements look at all keys
+    A query whose mask is False everywhere gives NaN. Queries of no elements weigh all keys
     alike, and without any key the result is 0.
     """
     factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else scale

@@ -42,7 +42,7 @@ def _contract(a: Node, b: Node, dtype: DType, axes: Sequence[int]) -> Node:
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Matrix product over the last two axes; rank 1 counts as a row or column.
 
-    Raises: ValueError for rank 0 or sizes that do not meet.
+    Raises: ValueError for rank 0 or sizes that differ.
     """
     if x1.ndim == 0 or x2.ndim == 0:
         raise ValueError("matmul needs rank 1 or more; multiply with * instead")

@@ -1,6 +1,6 @@
 """Which dtype a result has: the standard's tables, and numpy 2's where the standard says nothing.
 
-The standard leaves mixed kinds open; here an integer that meets a float gives what numpy 2 gives
+The standard leaves mixed kinds open; here an integer with a float gives what numpy 2 gives
 (int32 with float32 is float64), and bfloat16 behaves as float16 does, except that the two of them
 meet in float32. Python scalars are weak: they take the dtype of the array beside them. A numpy
 scalar is the Python scalar of its kind: np.int8(1) is 1.
@@ -42,7 +42,7 @@ def _promote(a: DType, b: DType) -> DType:
 
 
 PROMOTE = {(a, b): _promote(a, b) for a in dt.ALL for b in dt.ALL}
-"""Every pair of dtypes and the dtype they meet in."""
+"""Every pair of dtypes and their common dtype."""
 
 
 def with_scalar(dtype: DType, value: Scalar) -> DType:

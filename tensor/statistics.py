@@ -251,7 +251,7 @@ def searchsorted(
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', not {side!r}")
     if x1.ndim != 1:
-        raise ValueError(f"searchsorted looks into rank 1, not {x1.ndim}")
+        raise ValueError(f"searchsorted searches rank 1, not {x1.ndim}")
     dtype = PROMOTE[x1.dtype, x2.dtype]
     line = x1 if sorter is None else x1[sorter]
     shape = (*x2.shape, x1.shape[0])

@@ -43,7 +43,7 @@ SAMPLE = reproduced()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("boards", "software GPUs")
     group.addoption("--board", default="", help="run tensor tests on this chip, such as gfx1100")
-    group.addoption("--iface", default="KFD", choices=("KFD", "PCI"), help="how it is met")
+    group.addoption("--iface", default="KFD", choices=("KFD", "PCI"), help="the interface")
     group.addoption("--dma", default="", choices=("iommu", "vram"), help="AMD_DMA with PCI")
     group.addoption("--aql", action="store_const", const="AQL", dest="queue", default="")
     group.addoption("--pm4", action="store_const", const="PM4", dest="queue")

@@ -137,11 +137,11 @@ DRM_IDS = {
     (12, 0, 0): (152, 0x40), (12, 0, 1): (152, 0x50),
 }  # fmt: skip
 GB_ADDR_CONFIG = {"gfx9": 0x2A114042, "gfx10": 0x444, "gfx11": 0x545, "gfx12": 0x404}
-"""Of each family's largest chip; its smaller ones have fewer pipes, which no source tells.
+"""Of each family's largest chip; its smaller ones have fewer pipes, which no source gives.
 
 src: gfx_v9_4_3.c GOLDEN_GB_ADDR_CONFIG; gc_11_0_0_default.h; Mesa ac_fake_hw_db.h (16 pipes)
 """
 VRAM_GDDR6, VRAM_HBM, VRAM_LPDDR5 = 9, 6, 12
 """src: amdgpu_drm.h AMDGPU_VRAM_TYPE_*"""
 MEMORY_BITS, MEMORY_MHZ, L2_KIB, RLC_VERSION = 384, 1249, 6144, 0x74
-"""What every board tells, whichever its chip."""
+"""What every board reports, whichever its chip."""

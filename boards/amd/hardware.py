@@ -91,11 +91,11 @@ class Options:
     xnack_mode: bool = False
     """SET_XNACK_MODE answers as with CONFIG_HSA_AMD_SVM, of which the rest is not there."""
     late: bool = False
-    """Doorbells start nothing yet: queues run when the process waits for events, sleeps or looks
+    """Doorbells start nothing yet: queues run when the process waits for events, sleeps or reads
     at the clock. What a driver reads, reuses or frees without waiting is then seen to be wrong."""
     old_save_area: bool = False
     """The kernel as it was until December 2025: a queue's save area has exactly the size that it
-    computes, which is too small for gfx1151 and which it does not tell. # src: "drm/amdkfd: relax
+    computes, which is too small for gfx1151 and not reported. # src: "drm/amdkfd: relax
     checks for over allocation of save area", "... bump minimum vgpr size for gfx1151", "... Export
     the cwsr_size and ctl_stack_size to userspace", all in stable kernels too"""
     tells_memory: bool = True

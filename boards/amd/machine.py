@@ -20,7 +20,7 @@ _PIDS = itertools.count(1000)
 _ALIVE: weakref.WeakSet[Hardware] = weakref.WeakSet()
 _CARD_BYTES = 1 << 30
 _MANY = 8
-"""Boards alive at which a new one first looks for those that nobody uses any more."""
+"""Boards alive at which a new one first frees those that are not referenced any more."""
 
 
 def _next_pid() -> int:

@@ -59,7 +59,7 @@ def _card(hardware: Hardware, name: str, options: MachineOptions) -> Card:
 
 
 def pci_names() -> list[str]:
-    """Chips that can be met over PCI."""
+    """Chips that there is a board of over PCI."""
     return list(NAMES)
 
 

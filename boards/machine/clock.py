@@ -1,4 +1,4 @@
-"""A board's time: real time, plus what nobody needed to sit through."""
+"""A board's time: real time, plus the waits that were skipped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Clock:
 
     @property
     def skipped_ns(self) -> int:
-        """How much time nobody sat through."""
+        """How much time was skipped."""
         return self._skipped_ns
 
     def give_turn(self, before_ns: int) -> None:

@@ -98,10 +98,10 @@ class FileTree:
         if isinstance(folder, Folder):
             folder.own.pop(name, None)
 
-    # Looking
+    # Reading
 
     def find(self, path: str, *, follow: bool = True) -> Node:
-        """The node at a path; a link at its end is followed unless told otherwise."""
+        """The node at a path; a link at its end is followed by default."""
         return self._walk(path, follow)[0]
 
     def real(self, path: str) -> str:

@@ -2,7 +2,7 @@
 
 Frame numbers are made up: 2 MiB pages have 512 in a row, in an order that is not that of their
 addresses; small pages have one each, scattered. Only huge pages stay where they are, so DMA to
-anything else is a finding, as is DMA to a frame that nobody has any more.
+anything else is a violation, as is DMA to a frame that was given back.
 
 src: Linux Documentation/admin-guide/mm/pagemap.rst, Documentation/admin-guide/mm/hugetlbpage.rst
 """
@@ -50,7 +50,7 @@ class Frames:
 
     @property
     def free_huge(self) -> int:
-        """Huge pages that nobody has."""
+        """Free huge pages."""
         return len(self._free)
 
     def take(self, va: int, nbytes: int, keep: object) -> list[HugePage]:
@@ -68,7 +68,7 @@ class Frames:
         return pages
 
     def give(self, pages: list[HugePage]) -> None:
-        """Frames are nobody's again."""
+        """Frames are free again."""
         for page in pages:
             del self._by_frame[page.frame]
             self._free.append(page.frame)
@@ -78,7 +78,7 @@ class Frames:
         return self._small.setdefault((pid, page), _FIRST_SMALL + _STRIDE * len(self._small))
 
     def decode(self, address: int, nbytes: int, write: bool) -> tuple[Pool, int] | None:
-        """The memory behind a physical address; None, and a finding, where nobody has it pinned."""
+        """The memory at a physical address; None, and a violation, where it is not pinned."""
         frame = address // host.PAGE_BYTES
         block = frame - (frame - _FIRST_HUGE) % FRAMES_PER_HUGE
         page = self._by_frame.get(block)

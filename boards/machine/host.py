@@ -75,7 +75,7 @@ def map_file(fd: int, offset: int, nbytes: int, *, at: int = 0, write: bool = Tr
 
 
 def map_private(fd: int, offset: int, nbytes: int, *, at: int) -> int:
-    """A copy of a memory file at an address the caller owns: stores reach nobody."""
+    """A copy of a memory file at an address the caller owns: stores go nowhere else."""
     flags = _MAP_PRIVATE | _MAP_NORESERVE | _MAP_FIXED
     return _mmap(at, nbytes, PROT_READ | PROT_WRITE, flags, fd, offset)
 

@@ -1,6 +1,6 @@
 """Memory that GPUs reach: VRAM, system memory of the driver, pages of the process.
 
-A pool is one range of host memory seen as numpy arrays. VRAM that nobody has written holds poison:
+A pool is one range of host memory seen as numpy arrays. VRAM that was never written holds poison:
 words that depend on their own place, so that reading one is noticed without shadow memory.
 """
 
@@ -24,7 +24,7 @@ _FACTOR, _SALT = np.uint32(0x9E3779B1), np.uint32(0x5EED1235)
 
 
 def poison(first: int, count: int) -> Words:
-    """What words number `first`... of VRAM hold before anybody writes them."""
+    """What words number `first`... of VRAM hold before their first write."""
     index = np.arange(first, first + count, dtype=np.uint32)
     return index * _FACTOR + _SALT
 
@@ -43,10 +43,10 @@ class Pool:
         """Whether fresh memory of this pool is undefined."""
 
     def prepare(self, off: int, nbytes: int) -> None:
-        """Before a range is looked at for the first time."""
+        """Before a range is read for the first time."""
 
     def forget(self, off: int, nbytes: int) -> None:
-        """A range has been freed: nobody's writes are in it any more."""
+        """A range has been freed: earlier writes to it are gone."""
         lines = slice(off >> LINE_SHIFT, (off + nbytes - 1 >> LINE_SHIFT) + 1)
         self.writer[lines] = 0
 
@@ -85,7 +85,7 @@ def _release(va: int, nbytes: int, fd: int) -> None:
 
 
 class Vram(FilePool):
-    """Memory of a GPU. Raw pages become poison when they are first looked at."""
+    """Memory of a GPU. Raw pages become poison when they are first read."""
 
     def __init__(self, name: str, nbytes: int) -> None:
         super().__init__(name, nbytes)
@@ -95,7 +95,7 @@ class Vram(FilePool):
         self._looks = np.zeros((nbytes >> _BLOCK_SHIFT) + 1, np.uint16)
 
     def prepare(self, off: int, nbytes: int) -> None:
-        """Poison the raw pages of a range; called when it is mapped for anybody."""
+        """Poison the raw pages of a range; called when it is mapped."""
         first, last = off >> _PAGE_SHIFT, (off + nbytes - 1 >> _PAGE_SHIFT) + 1
         raw = self._raw[first:last]
         if not raw.any():
@@ -119,7 +119,7 @@ class Vram(FilePool):
         self._raw[off >> _PAGE_SHIFT : off + nbytes - 1 + host.PAGE_BYTES >> _PAGE_SHIFT] = True
 
     def may_be_undefined(self, low: int, high: int) -> bool:
-        """Whether poison can be left; looks at a block once in a while to find out for good."""
+        """Whether poison can be left; reads a block once in a while to settle it."""
         first, last = low >> _BLOCK_SHIFT, (high - 1 >> _BLOCK_SHIFT) + 1
         suspect = self._suspect[first:last]
         if not suspect.any():

@@ -31,7 +31,7 @@ class _Map:
 
 
 class _Gone:
-    """Tells a process that a mapping is gone, without keeping the process alive."""
+    """Reports to a process that a mapping is gone, without keeping the process alive."""
 
     def __init__(self, owner: ProcessMaps[FileT], number: int) -> None:
         self._owner, self._number = weakref.ref(owner), number
@@ -43,7 +43,7 @@ class _Gone:
 
 
 def _vanish(gone: _Gone, within: Reservation | None, va: int, nbytes: int) -> None:
-    """Nobody views a mapping any more: its range is reserved space again, or nobody's."""
+    """A mapping has no view any more: its range is reserved space again, or free."""
     if within is not None:
         within.vacate(va, nbytes)
     else:

@@ -85,7 +85,7 @@ class Reservation:
 
 
 class HostRegion:
-    """Plain memory at `cpu_va`. It stays mapped while anybody holds a view of it."""
+    """Plain memory at `cpu_va`. It stays mapped while there is a view of it."""
 
     def __init__(
         self, va: int, nbytes: int, unmap: Callable[[], None], *, write: bool = True

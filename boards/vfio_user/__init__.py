@@ -1,5 +1,5 @@
 """A PCI function behind a Unix socket: the vfio-user protocol, served to a virtual machine.
 
-wire.py says what messages look like, link.py moves them with their descriptors, memory.py is the
+wire.py has the layout of messages, link.py moves them with their descriptors, memory.py is the
 client's memory, regions.py and interrupts.py are the function's two other sides, server.py answers.
 """

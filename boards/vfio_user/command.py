@@ -1,4 +1,4 @@
-"""`python -m boards vfio-user`: a board's GPU for a virtual machine, until it is told to stop."""
+"""`python -m boards vfio-user`: a board's GPU for a virtual machine, until a signal stops it."""
 
 from __future__ import annotations
 

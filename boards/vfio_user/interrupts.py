@@ -1,4 +1,4 @@
-"""Interrupts as event descriptors of the client: MSI, and an INTx line that nobody pulls."""
+"""Interrupts as event descriptors of the client: MSI, and an INTx line that is never raised."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Interrupts:
                 self._signal(source)
 
     def message(self, vector: int) -> None:
-        """The function writes an MSI; nothing happens where nobody listens."""
+        """The function writes an MSI; nothing happens where no event is set."""
         self._signal((wire.MSI, vector))
 
     def _signal(self, source: Source) -> None:
@@ -109,7 +109,7 @@ class Interrupts:
             self.sent += 1
 
     def clear(self) -> None:
-        """Nobody listens any more."""
+        """No event is set any more."""
         for index in self.vectors:
             self._clear(index)
 

@@ -128,7 +128,7 @@ def _descriptors(data: bytes) -> list[int]:
 
 
 def close_all(descriptors: list[int]) -> None:
-    """Close descriptors that nobody took."""
+    """Close descriptors that were not taken."""
     for descriptor in descriptors:
         os.close(descriptor)
     descriptors.clear()

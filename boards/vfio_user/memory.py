@@ -1,7 +1,7 @@
 """The client's memory as the function reaches it: DMA windows over files that both map.
 
 A file is mapped once, whole, however many windows show parts of it, so that one byte is one byte;
-it stays mapped for as long as anybody holds a view.
+it stays mapped for as long as there is a view.
 Windows that came without a descriptor (ROMs) exist and cannot be reached.
 """
 

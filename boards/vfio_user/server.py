@@ -17,7 +17,7 @@ from boards.vfio_user.regions import PIN, Regions, msi_vectors
 from boards.vfio_user.wire import Command, Message, refusal
 
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-3, 20e-3
-"""Engines that wait for memory are looked at this often while the client asks for nothing."""
+"""Engines that wait for memory are pumped this often while the client asks for nothing."""
 _MAX_VERSION_BYTES = 4096
 Answer: TypeAlias = tuple[bytes, list[int]]
 _NOTHING: Answer = b"", []

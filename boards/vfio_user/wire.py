@@ -80,7 +80,7 @@ SET_NONE, SET_BOOL, SET_EVENTFD, SET_MASK, SET_UNMASK, SET_TRIGGER = 1, 2, 4, 8,
 
 @dataclass(slots=True)
 class Message:
-    """A command with what came beside it. Descriptors that nobody takes are closed."""
+    """A command with what came beside it. Descriptors that are not taken are closed."""
 
     message_id: int
     command: int

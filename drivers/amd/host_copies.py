@@ -1,4 +1,4 @@
-"""Copies between the host's memory and the card, and how they meet what the two queues do."""
+"""Copies between the host's memory and the card, and their order with the two queues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HostCopies(Queues):
         super().__init__(name, iface, target, apertures, limit_bytes, hang_s)
         self._staging: Staging | None = None
         self._copied = False
-        """Whether a copy queue wrote behind the compute queue's caches, and nobody told it."""
+        """Whether a copy queue wrote behind the compute queue's caches since their last acquire."""
 
     def upload(self, memory: Memory, data: bytes) -> None:
         """Code to the card; the compute queue sees it from its next work on."""

@@ -1,4 +1,4 @@
-"""What a device asks of its GPU, whoever drives that: amdgpu through KFD, or nobody but us (PCI).
+"""What a device asks of its GPU, over KFD (amdgpu) or over PCI (an unbound GPU).
 
 Devices, queues, memory and signals know this and nothing of ioctls or registers.
 """
@@ -27,7 +27,7 @@ class Use(Enum):
     CODE = "machine code"
     HOST_CODE = "machine code that the host writes, in its own memory"
     PACKETS = "rings and other packets that a queue reads, which the host writes"
-    SHARED = "what both sides write while the other looks: signals, arguments, staging"
+    SHARED = "what both sides write while the other reads: signals, arguments, staging"
 
 
 class Memory(Protocol):
@@ -54,12 +54,12 @@ class PageFault:
     gpu_va: int
     """Of the access, or of its page."""
     kind: str
-    """"unmapped", "read-only", "no-execute", "memory" (where it is not told)."""
+    """"unmapped", "read-only", "no-execute", "memory" (where it is not known)."""
     access: str
     """"read" (also of code) or "write"."""
     imprecise: bool = False
     client: str = ""
-    """The unit that did it ("TCP", "SDMA0"), where the hardware tells."""
+    """The unit that did it ("TCP", "SDMA0"), where the hardware reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ ECC, GPU_HANG = "ECC", "GPU hang"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What the GPU, or who drives it, tells of a fault: a page fault, or another `cause`."""
+    """What the GPU, or its driver, reports of a fault: a page fault, or another `cause`."""
 
     page: PageFault | None = None
     cause: str = ""
@@ -104,7 +104,7 @@ class Plan:
 
 
 Prepare: TypeAlias = Callable[[memoryview, Memory], None]
-"""Fills the page of a queue's pointers, and its ring, before the hardware looks."""
+"""Fills the page of a queue's pointers, and its ring, before the hardware reads them."""
 
 
 class HardwareQueue(Protocol):
@@ -161,13 +161,13 @@ class Iface(Protocol):
     """Where a queue writes `event_id` before it interrupts."""
     event_id: int
     peeks: list[Callable[[int], int | None]]
-    """What tells the value of the signal at an address, of each device that may signal here."""
+    """What gives the value of the signal at an address, of each device that may signal here."""
     calibrated: bool
     """Whether `clock` is right without a measurement."""
     queues_per_engine: int
     """How many queues a copy engine has for this process."""
     opened: str
-    """How the GPU was entered, in words; "" where there is nothing to tell."""
+    """Boot path, steps, reads and writes in words; "" where there was no boot."""
     evicts: bool
     """Whether somebody else may stop all queues of this process for good."""
     gone: DeviceError | None
@@ -175,7 +175,7 @@ class Iface(Protocol):
 
     @property
     def handles(self) -> int:
-        """Memory objects that are not freed; what a leak test looks at."""
+        """Memory objects that are not freed; what a leak test compares."""
 
     @property
     def bytes_held(self) -> int:

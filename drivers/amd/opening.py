@@ -59,7 +59,7 @@ _bare: weakref.WeakSet[AmdDevice] = weakref.WeakSet()
 
 
 def _close_at_exit(device: AmdDevice) -> None:
-    """A GPU that no kernel driver looks after is left as `close` leaves it, then given back.
+    """A GPU without a kernel driver is left as `close` leaves it, then given back.
 
     What gives it back at the end of the process was registered earlier: it runs later.
     """
@@ -73,9 +73,9 @@ def _close_all() -> None:
 
 
 def _calibrate(device: AmdDevice) -> None:
-    """Let the compute queue write its time, half way between the host's looks at its clock.
+    """Let the compute queue write its time, half way between two readings of the host's clock.
 
-    The tightest of a few pairs of looks counts: the first work of a queue takes longer.
+    The tightest of a few pairs of readings counts: the first work of a queue takes longer.
     """
     now_s = device.iface.world.monotonic_s
     signal = device.new_signal()

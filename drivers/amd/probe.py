@@ -1,7 +1,7 @@
 """`python -m drivers.amd.probe [--json]`: the AMD GPUs that KFD manages. Exit status 0.
 
 Nothing is opened, claimed or changed, unless --smoke asks to test every engine of every usable GPU
-(exit status 1 when one fails). --board looks at a software GPU instead of this machine.
+(exit status 1 when one fails). --board inspects a software GPU instead of this machine.
 --iface PCI shows the AMD GPUs on PCI, and what stands between each and AMD_IFACE=PCI; --dry-run
 prints every step that claiming would take, and takes none; --smoke claims and boots them.
 """

@@ -1,6 +1,6 @@
 """`python -m drivers.amd.regs GRBM_STATUS`: registers of an AMD GPU by name, field by field.
 
-Reads a GPU that no kernel driver has and no program uses. Names may have wildcards ("CP_*STAT*").
+Reads an unbound GPU that no program uses. Names may have wildcards ("CP_*STAT*").
 With --decode VALUE --chip gfx1100 nothing is read: the value is taken apart.
 With --chip alone, names are listed. --write VALUE --yes writes, and is the only thing that does.
 """

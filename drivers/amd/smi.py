@@ -1,7 +1,7 @@
 """`python -m drivers.amd.smi [--json]`: clocks, power, temperatures, memory of AMD GPUs.
 
-A GPU that amdgpu drives is read through sysfs. One that no kernel driver has is asked itself, if
-it was booted over PCI and left again; while a program uses it, only that program can ask.
+A GPU that amdgpu drives is read through sysfs. An unbound one is read itself, if it
+was booted over PCI and left again; while a program uses it, only that program can ask.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNITS: Final = {"mhz": "MHz", "w": "W", "c": "C", "rpm": "rpm", "percent": "%",
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One GPU: what it measures, and what it does not tell."""
+    """One GPU: what it measures, and what it does not report."""
 
     function: PciFunction
     readings: Readings
@@ -64,7 +64,7 @@ def _one(
         return Line(function, readings, tuple(lacks))
     if not free or state is None:
         driver = function.driver or "nobody"
-        return Line(function, Readings(), (f"{driver} drives it, who tells nothing here",))
+        return Line(function, Readings(), (f"{driver} drives it, and reports nothing here",))
     try:
         return _ask(world, state, function, trace)
     except DeviceError as error:
@@ -95,7 +95,7 @@ def _shown(name: str, value: float) -> str:
 
 
 def as_text(lines: Sequence[Line]) -> str:
-    """A line for each GPU, and what it does not tell below."""
+    """A line for each GPU, and below it what the GPU does not report."""
     if not lines:
         return "no AMD GPU is on PCI"
     out = []

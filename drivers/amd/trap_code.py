@@ -3,7 +3,7 @@
 The kernel's own handler comes first, saves waves where that is asked for, and jumps to this one
 otherwise, with the program counter and the trap's number in ttmp0 and ttmp1 and STATUS in ttmp12.
 Waves that come here never go on: v0 to v3, which every kernel has, are free. What is stored are
-four words (ttmp0, ttmp1, the exception flags, 1), then the event's id where the kernel looks for
+four words (ttmp0, ttmp1, the exception flags, 1), then the event's id where the kernel reads
 it. The wave ends halted, in front of a loop that is never run, so that its queue can be saved and
 destroyed.
 
@@ -222,7 +222,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         _GFX12, memory_bit=4, illegal_bit=6, xnack_bit=12, trap_id=(28, 4), pad=_S_CODE_END
     ),
 }
-"""By the name of a chip's family; one without is told of a hang alone."""
+"""By the name of a chip's family; without one there is a Hang alone."""
 
 
 def assemble(handler: Handler, report_va: int, mailbox_va: int, event_id: int) -> bytes:

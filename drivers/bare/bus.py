@@ -1,4 +1,4 @@
-"""The registers of a GPU as dwords: every access counted, and told to whoever traces."""
+"""The registers of a GPU as dwords: every access counted, and reported to a trace."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RegisterBus:
         return self._read(where.data_dw, name)
 
     def write(self, dword: int, value: int, name: str = "") -> None:
-        """One register. Nothing tells whether the write arrived."""
+        """One register. There is no reply that says whether the write arrived."""
         if dword < self.size_dw:
             self._write(dword, value, name)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 
 _TRIES = 16
-"""Ranges that are looked at for one whose alignment happens to fit."""
+"""Ranges that are tried for one whose alignment happens to fit."""
 
 
 class Extents:

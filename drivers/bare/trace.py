@@ -81,7 +81,7 @@ class TraceFile:
 
 
 class TracedRegion:
-    """A region that tells of every write through it; a view is as fast, and as silent, as ever."""
+    """A region that reports every write through it; writes through a view are not reported."""
 
     def __init__(self, region: Region, written: Callable[[int, bytes], None]) -> None:
         self._region, self._written = region, written

@@ -32,7 +32,7 @@ def whole_pages(nbytes: int) -> int:
 class VramPages:
     """The part of VRAM from `first` to `last`, given out in pages.
 
-    Behind `visible` the host cannot look (a BAR that is smaller than the memory); such pages are
+    Beyond `visible` the host cannot read (a BAR that is smaller than the memory); such pages are
     given first to those who do not ask to see them.
     """
 

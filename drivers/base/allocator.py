@@ -151,7 +151,7 @@ class Allocator(Generic[T]):
         )
 
     def _release(self) -> None:
-        """Free the whole cache; the first error is raised when every block had its turn."""
+        """Free the whole cache; the first error is raised after all blocks."""
         free, self._free, self._cached = self._free, {}, 0
         errors: list[DeviceError] = []
         for blocks in free.values():

@@ -1,6 +1,6 @@
 """Giving things back: what an opening that failed has done, and everything at closing.
 
-Every step has its turn, whatever the others do; no error is lost, and Ctrl-C waits.
+Every step runs, whatever the others do; no error is lost, and Ctrl-C waits.
 """
 
 from __future__ import annotations

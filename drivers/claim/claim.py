@@ -45,7 +45,7 @@ class Plan:
 
 
 def plan(world: World, address: str, known: Known, method: Method | None = None) -> Plan:
-    """Look, and change nothing. Raises: NotFound, MalformedInput, Denied.
+    """Inspect, and change nothing. Raises: NotFound, MalformedInput, Denied.
 
     Without a `method`: VFIO where the function has an IOMMU group, its BARs alone elsewhere.
     """

@@ -1,4 +1,4 @@
-"""GPUs that this process took and lost: nothing refers to what used them, and nobody closed it.
+"""GPUs that this process took and lost: nothing refers to what used them, and it was not closed.
 
 Ctrl-C between the return of an opening and the caller's name for its result does that. The end of
 the process gives them back in any case; a claim that finds the lock taken does so before.

@@ -68,7 +68,7 @@ def record_of(world: World, function: PciFunction, method: Method, pid: int) -> 
 
 
 def is_enabled(world: World, function: PciFunction) -> bool:
-    """Whether anybody enabled the function; src: drivers/pci/pci-sysfs.c enable_show()."""
+    """Whether the function was enabled; src: drivers/pci/pci-sysfs.c enable_show()."""
     return read_text(world, f"{function.folder}/enable").strip() != "0"
 
 

@@ -1,4 +1,4 @@
-"""The rules of claiming: each looks at one thing in sysfs or /proc, and refuses with evidence.
+"""The rules of claiming: each reads one thing in sysfs or /proc, and refuses with evidence.
 
 A file that is not there is an answer; a file that cannot be read is an error, never an answer.
 Source: Linux Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-drm, sysfs-kernel-iommu_groups.
@@ -52,7 +52,7 @@ def boot_display(world: World, function: PciFunction) -> Iterator[Refusal]:
 
 
 def display(world: World, function: PciFunction) -> Iterator[Refusal]:
-    """A connector is driven, and nobody knows that nothing is behind it."""
+    """A connector is driven, and is not known to be empty."""
     for card in names_in(world, f"{function.folder}/drm"):
         for name in names_in(world, f"{function.folder}/drm/{card}"):
             if not name.startswith(f"{card}-"):
@@ -137,7 +137,7 @@ def group(world: World, function: PciFunction) -> Iterator[Refusal]:
     """Another function of its slot, or of its IOMMU group, has a driver, used or not.
 
     A reset of the GPU resets its slot's functions under their drivers. amdgpu suspends the card's
-    sound first and holds it suspended; nobody but a kernel driver can. VFIO refuses, as we do.
+    sound first and holds it suspended; only a kernel driver can. VFIO refuses, as we do.
     # src: amdgpu_device.c amdgpu_device_suspend_display_audio(); vfio_pci_core.c
     # src: vfio_pci_dev_set_hot_reset()
     """

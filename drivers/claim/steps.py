@@ -72,7 +72,7 @@ def give_back(world: World, now: PciFunction, record: Record) -> Iterator[Step]:
         if bound != ours:
             raise Busy(
                 f"{now.address} is bound to {bound}; it was bound to {record.driver or 'nothing'}",
-                hint="somebody else bound it: unbind it, then python -m drivers.doctor --restore",
+                hint="another program bound it: unbind it, then python -m drivers.doctor --restore",
             )
         yield _unbind(now.address, bound)
         bound = ""

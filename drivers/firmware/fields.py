@@ -18,7 +18,7 @@ _SHOWN_CHARS = 60
 
 
 class Table:
-    """One TOML table. Every read names its key; `done` refuses keys that nobody read.
+    """One TOML table. Every read names its key; `done` refuses keys that were not read.
 
     Raises: MalformedInput, from every method.
     """

@@ -48,7 +48,7 @@ def survey(
     folder: str | None = None,
     named: Iterable[str] = (),
 ) -> list[ChipLine]:
-    """The state of every file of these chips. Raises: BadChoice for a named file nobody takes."""
+    """The state of every file of these chips. Raises: BadChoice for a named file of no block."""
     trusted = by_name(manifest, named)
     seen: dict[str, FileLine] = {}
 
@@ -88,7 +88,7 @@ def shown(
     world: World, manifest: Manifest, chips: Iterable[ChipLine], folder: str | None = None
 ) -> str:
     """The survey as text; what to install is said once, at the end."""
-    lines = [f"Looked for in {', '.join(folders(manifest, folder))}", ""]
+    lines = [f"Searched in {', '.join(folders(manifest, folder))}", ""]
     incomplete = False
     for chip in chips:
         there = sum(line.state in (OK, UNKNOWN) for line in chip.files)

@@ -1,4 +1,4 @@
-"""Where firmware is looked for, and how a file is judged.
+"""Where firmware is searched, and how a file is judged.
 
 A file is taken when its bytes are ones that the manifest knows, from the first place that has such
 a file; the bytes that were hashed are the ones handed on. Only a file that the user names one by
@@ -102,7 +102,7 @@ def by_name(manifest: Manifest, named: Iterable[str]) -> dict[str, str]:
 
 
 def folders(manifest: Manifest, folder: str | None) -> list[str]:
-    """Where files are looked for, in order; `folder` is UNBOUND_FIRMWARE."""
+    """Where files are searched, in order; `folder` is UNBOUND_FIRMWARE."""
     system = f"{SYSTEM_FOLDER}/{manifest.folder}"
     return [system] if folder is None else [system, f"{folder}/{manifest.folder}", folder]
 

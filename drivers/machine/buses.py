@@ -1,4 +1,4 @@
-"""GPUs on PCI and USB, found by their sysfs ids. Looking at one neither wakes nor claims it."""
+"""GPUs on PCI and USB, found by their sysfs ids. Inspecting one neither wakes nor claims it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def memlock_bytes(world: World) -> int | None:
 
 
 def find_library(world: World, environ: Mapping[str, str], name: str) -> str | None:
-    """Path of a shared library, as the loader would look for it."""
+    """Path of a shared library, as the loader would find it."""
     listed = environ.get("LD_LIBRARY_PATH", "").split(":")
     return _find(world, [*listed, *_LIBRARY_FOLDERS], name, os.R_OK)
 

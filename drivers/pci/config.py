@@ -52,7 +52,7 @@ class Config:
         if self.vendor == _NOBODY:
             raise DeviceGone(
                 f"{what} reads all ones",
-                hint="the function left the bus or sleeps: check power, then look again",
+                hint="the function left the bus or sleeps: check power, then try again",
             )
 
     @classmethod

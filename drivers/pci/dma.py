@@ -175,7 +175,7 @@ class Dma:
             self._space.give(iova)
 
     def _alloc_physical(self, size: int) -> DmaMemory:
-        """Locked huge pages whose place is known, looked up twice."""
+        """Locked huge pages whose place is known, read twice."""
         with Undo() as undo:
             region = self._world.mmap(-1, size, huge=True)
             undo.add(region.close)
@@ -186,7 +186,7 @@ class Dma:
                     hint="use an IOMMU",
                 )
             if physical_pieces(self._world, region.cpu_va, size) != pieces:
-                raise Busy("locked pages moved while they were looked up", hint="use an IOMMU")
+                raise Busy("locked pages moved while they were being found", hint="use an IOMMU")
             memory = DmaMemory(self, size, pieces, region)
         self._live[memory] = 0  # if switching on fails half-way, closing isolates before it frees
         self._master_on()

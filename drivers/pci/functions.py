@@ -1,4 +1,4 @@
-"""PCI functions, enumerated through sysfs. Looking at one neither wakes nor claims it.
+"""PCI functions, enumerated through sysfs. Inspecting one neither wakes nor claims it.
 
 Source: Linux Documentation/ABI/testing/sysfs-bus-pci, Documentation/PCI/sysfs-pci.rst.
 """

@@ -1,6 +1,6 @@
 """Addresses that a device uses for host memory: which are free, never two owners at once.
 
-Behind every range one page stays unmapped, so that a device that runs over its end meets a fault.
+Behind every range one page stays unmapped, so that a device that runs over its end faults.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Physical addresses of this process's memory, as /proc/self/pagemap tells them to root.
+"""Physical addresses of this process's memory, as /proc/self/pagemap shows them to root.
 
 Source: Linux Documentation/admin-guide/mm/pagemap.rst; fs/proc/task_mmu.c.
 """

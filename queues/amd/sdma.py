@@ -29,7 +29,7 @@ RETRY_FOREVER: Final = 0xFFF
 """# src: ROCR-Runtime amd_blit_sdma.cpp, "Retry forever"; Mesa SDMA_POLL_RETRY_INDEFINITELY"""
 POLL_INTERVAL: Final = 4
 HDP_INTERVAL: Final = 10
-"""Between two looks at the flush. # src: sdma_v6_0_ring_emit_hdp_flush"""
+"""Between two polls of the flush. # src: sdma_v6_0_ring_emit_hdp_flush"""
 USER_GCR: Final = 1
 """Sub-operation of a cache request from a user queue; the kernel's rings use 0."""
 REGISTER_SHIFT: Final = 2

@@ -47,7 +47,7 @@ class CpuGraph:
     """Packets bound once. `replay` patches the words of changed Params and runs everything.
 
     What it recorded must stay alive: a buffer, program or signal that was freed since raises
-    UseAfterFree. That is looked at only when the device has freed anything since the last time.
+    UseAfterFree. That is checked only when the device has freed anything since the last time.
     """
 
     def __init__(

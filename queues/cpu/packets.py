@@ -11,7 +11,7 @@ in words, header included, in bits 32-63. Addresses are host virtual addresses.
     BARRIER    header
 
 The processor stops in front of an EXEC with HOLD, as at a WAIT. Set while the kernel runs, it ends
-the kernel between two chunks, and in loops where the kernel itself looks (word args[-1]).
+the kernel between two chunks, and in loops where the kernel itself polls (word args[-1]).
 
 A kernel is `void kernel(const uint64_t *args, uint64_t begin, uint64_t end, void *scratch)`; it
 computes the work items begin..end-1, in any order and on any thread.

@@ -16,7 +16,7 @@ SCRATCH_STRIDE: Final = 8
 THREADS: Final = 16
 """Threads that take part in a kernel, the submitting thread included."""
 SPINS: Final = 24
-"""How often a worker looks for the next kernel before it sleeps."""
+"""How often a worker polls for the next kernel before it sleeps."""
 
 JOB_ENTRY: Final = 64
 JOB_ARGS: Final = 72
@@ -24,7 +24,7 @@ JOB_GRID: Final = 80
 JOB_CHUNK: Final = 88
 
 NEXT_ITEM: Final = 128
-"""First work item that nobody has taken yet; taken with an atomic add."""
+"""First work item that is not taken yet; taken with an atomic add."""
 
 OPEN: Final = 192
 """1 while workers may join the kernel in JOB_*."""
@@ -38,7 +38,7 @@ GENERATION: Final = 320
 SLEEPERS: Final = 328
 
 STOP: Final = 384
-"""1 tells workers to return."""
+"""1: workers return."""
 
 TIMESPECS: Final = 448
 """64 bytes of time-outs for sleeping host threads."""

@@ -107,7 +107,7 @@ def test_costs_and_verdicts() -> None:
     costs = host_cost.measure(setup)
     check(len(costs) == 4 and all(cost.median_us > 0 for cost in costs), str(costs))
     text = host_cost.table(setup, costs)
-    check("rings and doorbells are memory that nobody reads" in text, text)
+    check("rings and doorbells are plain memory" in text, text)
     check(host_cost.Cost("x", 6.0, 5.0).line().endswith("goal 5 us: missed"))
     check(host_cost.Cost("x", 5.0, 5.0).met)
     found = host_cost.report(setup, costs)

@@ -54,7 +54,7 @@ def test_a_full_ring_overflows_and_is_told_to_forget_it() -> None:
         raise_one(board, queue, signal, event)
     check(board.word(IH_WPTR) & OVERFLOW, "RB_OVERFLOW in memory")
     check(board.read("OSSSYS", "IH_RB_WPTR") & OVERFLOW, "and in the register")
-    told = [text for text in board.findings() if "nobody acknowledges" in text]
+    told = [text for text in board.findings() if "unacknowledged" in text]
     check(len(told) == 1, str(board.findings()))
     for on in (0, 1, 0):  # src: ih_v6_0_get_wptr(), a rising edge
         board.fields("OSSSYS", "IH_RB_CNTL", wptr_overflow_clear=on)

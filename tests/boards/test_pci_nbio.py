@@ -146,7 +146,7 @@ def test_doorbells_need_aperture_and_routes(name: str) -> None:
     check(heard == [("GC", 6, 8, 2), ("SDMA", 0x200, 8, 3)], f"{heard}")
     check(bare.found() == [], "both were taken")
     bare.gpu.write(2, 0x18, 8, 101)
-    check(bare.found() == ["doorbell nobody listens to"], "a queue that is not there")
+    check(bare.found() == ["doorbell without a queue"], "a queue that is not there")
     bare.gpu.write(2, 0x19, 2, 1)
     check(bare.found() == ["odd doorbell"], "two bytes")
     route(bare, 2, ROUTES[2] & ~1)

@@ -312,5 +312,5 @@ def test_a_context_that_is_off() -> None:
     board.write("GC", f"GCVM_CONTEXT{VMID}_CNTL", 0)
     board.flush()
     board.submit(queue, release(0x1_0000_0000, 1))
-    check("page fault that nobody is told" in board.findings()[0], str(board.findings()))
+    check("page fault without an interrupt" in board.findings()[0], str(board.findings()))
     check(board.read("GC", "GCVM_L2_PROTECTION_FAULT_STATUS") >> 1 & 7 == RANGE, "which error")

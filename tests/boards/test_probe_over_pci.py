@@ -96,7 +96,7 @@ def test_a_board_in_place_of_this_machine() -> None:
     found = json.loads(text)
     check(status == 0 and found["board"]["findings"] == [], f"{status}: {found['board']}")
     check([gpu["chip"] for gpu in found["gpus"]] == ["gfx1100"] and found["smoke"], text)
-    check("nobody has booted it: " in text and "ours, left cleanly: " in text, text)
+    check("not booted: " in text and "left cleanly by its previous owner: " in text, text)
 
 
 def test_registers_of_a_board() -> None:

@@ -2,7 +2,7 @@
 
 Each run of the suite tries other accesses; UNBOUND_SWEEP_OFFSET chooses them. An access that is
 lost without an answer (a write) may leave nothing to see: then the boot succeeds. One loss is for
-good on a chip that nobody has booted: a stage of the bootloader that it was never told to load,
+good on a chip that is not booted: a stage of the bootloader that it never had an order to load,
 because it takes stages in order and only once. The error says to power the machine off.
 """
 
@@ -29,7 +29,7 @@ KINDS = (Kind.TIMEOUT, Kind.ONES, Kind.STUCK)
 
 
 def booted(chip: str, *, warm: bool) -> tuple[PciWorld, FirmwareSet]:
-    """A machine nobody has booted, or one that a boot of ours has left."""
+    """A machine that is not booted, or one that a boot of ours has left."""
     board = open_pci_board(chip)
     files = firmware(board)
     if warm:

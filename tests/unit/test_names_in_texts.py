@@ -16,13 +16,15 @@ import pytest
 
 from drivers.base.errors import BadChoice
 from drivers.choice import choose
+from drivers.settings import SETTINGS
+from tests.settings import TESTS
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (
     "tensor", "compilers", "queues", "drivers", "boards", "benchmarks", "examples", "generators",
 )  # fmt: skip
-DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*)")
 COMMAND = re.compile(r"python3? -m ([\w.]*\w)([^\n`;|()#]*)")
 SETTING = re.compile(r"(?<![\w$])([A-Z][A-Z0-9_]+)=([\w:]*)")
@@ -32,7 +34,6 @@ FILE = re.compile(
     r"(?<![\w/.])(?:docs|tensor|compilers|queues|drivers|boards|generators|tests)/[\w/.-]*\.(?:py|md|toml)\b"
 )
 EXTRA = re.compile(r"unbound\[(\w+)\]")
-READ = re.compile(r"""environ(?:\.\w+\(|\[)\s*["'](\w+)""")
 ADDS = re.compile(r"\badd_?(argument|option)\(")
 FORMATTED = "\0"
 """What an f-string formats, which is not known here."""
@@ -93,27 +94,10 @@ def options() -> frozenset[str]:
     return frozenset[str]().union(*map(options_of, [*named, "bench.py"]))
 
 
-class Asked(dict[str, str]):
-    """An environment in which nothing is set, and the names that were asked for."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def get(self, key: str, default: object = None) -> object:
-        self.names.add(key)
-        return "/" if key in ("HOME", "XDG_CACHE_HOME") else default
-
-
 @cache
 def variables() -> frozenset[str]:
-    """Every environment variable that is read: by the product, the bench and the tests."""
-    asked = Asked()
-    choose(asked)
-    choice = ROOT / "drivers" / "choice.py"
-    for path in [choice, ROOT / "bench.py", *(ROOT / "tests").rglob("*.py")]:
-        asked.names |= set(READ.findall(path.read_text()))
-    makefile = (ROOT / "Makefile").read_text()
-    return frozenset(asked.names | set(re.findall(r"^(\w+) [?:]=", makefile, re.MULTILINE)))
+    """Every environment variable: docs/environment.md has those that are read, and no other."""
+    return frozenset(setting.name for group in (*SETTINGS, TESTS) for setting in group.settings)
 
 
 @cache

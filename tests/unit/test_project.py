@@ -10,7 +10,7 @@ import pytest
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 PACKAGES = (
     "tensor", "compilers", "queues", "drivers", "boards", "tests", "benchmarks", "examples",
     "generators",

@@ -186,7 +186,7 @@ class AqlQueue:
         states = [signal.value(context, handle) == 0 for handle in handles if handle]
         if states and not (all(states) if every else any(states)):
             return Progress.WAITING
-        if states:  # signals come after the release of what they tell the end of
+        if states:  # signals come after the release of the work whose end they mark
             self.context.waves.settle()
         self._trace(context.name)
         self._acquire(header)

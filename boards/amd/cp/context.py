@@ -29,12 +29,12 @@ class Progress(enum.Enum):
     IDLE = "idle"
     """Everything that was submitted is done."""
     WAITING = "waiting"
-    """Parked: the same packet is looked at again."""
+    """Parked: the same packet is tried again."""
     MOVED = "moved"
 
 
 class Hung(Exception):
-    """Silicon would run for ever here; the queue makes no more progress and tells nobody."""
+    """Silicon would run for ever here; the queue makes no more progress, without a report."""
 
 
 class WaveMemory:
@@ -66,7 +66,7 @@ class WaveMemory:
             cache.share([one for other in others for one in other._caches])
         self.code.share([other.code for other in others])
         self.in_flight = False
-        """Whether a dispatch was started that nobody has waited for."""
+        """Whether a dispatch was started and not waited for."""
         self.unreleased = False
         """Whether the shared cache may hold what waves wrote: only this GPU sees it."""
         self._due: Scope | None = None
@@ -106,7 +106,7 @@ class WaveMemory:
             self.settle()
 
     def settle(self) -> None:
-        """Time has passed for others to look: releases that were due have happened."""
+        """Time has passed: releases that were due have happened."""
         if self._due is not None:
             scope, self._due = self._due, None
             for cache in self._caches:
@@ -148,7 +148,7 @@ class WaveMemory:
 
 @dataclass(slots=True)
 class Context:
-    """One queue and what is around it. `va` and `words` are the packet being looked at."""
+    """One queue and what is around it. `va` and `words` are the present packet."""
 
     spec: QueueSpec
     host: Host
@@ -226,7 +226,9 @@ class Context:
     def interrupt(self, event_id: int) -> None:
         """Wake whoever waits for the event: the host, which sees only what is written back."""
         if self.waves.unreleased:
-            self.find("unreleased", "the host is told, and stores of waves are in a cache still")
+            self.find(
+                "unreleased", "the host is signalled, and stores of waves are in a cache still"
+            )
         self.host.trace("interrupt", queue=self.spec.queue_id, event=event_id)
         self.host.interrupt(event_id)
 

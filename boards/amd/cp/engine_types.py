@@ -54,7 +54,7 @@ class Chip:
 
 
 class PacketFault(Exception):
-    """A command processor or copy engine met a packet it cannot run; the queue stops.
+    """A command processor or copy engine read a packet it cannot run; the queue stops.
 
     kind: "unknown opcode", "wrong length", "reserved bits", ...; `va` is where the packet lies,
     `words` its first dwords.
@@ -130,7 +130,7 @@ class Host(Protocol):
 
     @property
     def shared_base(self) -> int:
-        """Flat aperture of LDS, as GET_PROCESS_APERTURES told the process."""
+        """Flat aperture of LDS, as GET_PROCESS_APERTURES gave it to the process."""
 
     @property
     def private_base(self) -> int:
@@ -161,7 +161,7 @@ class QueueEngines(Protocol):
     def create(self, spec: QueueSpec, space: Space, host: Host | None = None) -> None:
         """A new queue; its space is that of the process, for engines to take agents of.
 
-        `host` is told what this queue does, where it is not the one that all share.
+        `host` gets this queue's interrupts and faults, where it is not the one that all share.
         """
 
     def destroy(self, queue_id: int) -> None:
@@ -174,7 +174,7 @@ class QueueEngines(Protocol):
         """Run what can run; whether anything moved."""
 
     def idle(self, queue_id: int) -> bool:
-        """Whether a queue has done all it was told to."""
+        """Whether a queue has done all its work."""
 
     def stopped(self, queue_id: int) -> bool:
         """Whether a fault has stopped a queue."""

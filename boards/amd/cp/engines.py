@@ -41,7 +41,7 @@ class _Running:
         self.stopped = False
         self.waiting = False
         self.rung: int | None = None
-        """A doorbell that the queue has not looked at yet."""
+        """A doorbell that the queue has not read yet."""
 
 
 class Engines:
@@ -68,7 +68,7 @@ class Engines:
     def create(self, spec: QueueSpec, space: Space, host: Host | None = None) -> None:
         """A queue that runs packets of `spec.ring_va` as `space` maps it. Raises: ValueError.
 
-        `host` is told what this queue does, where it is not the one that all share.
+        `host` gets this queue's interrupts and faults, where it is not the one that all share.
         """
         if spec.queue_id in self._queues:
             raise ValueError(f"queue {spec.queue_id} exists; destroy it first")

@@ -95,7 +95,7 @@ class Processor:
                 raise self.context.fault("reserved bits", detail)
 
     def _participates(self, stream: Stream, length: int) -> bool:
-        """Who executes the packet that ends in `length` words; whether anybody does."""
+        """Selects who executes the packet that ends in `length` words; whether any does."""
         self.state.xccs = self.state.everyone
         if not stream.masked:
             return True

@@ -26,11 +26,11 @@ _RESERVED_BOTTOM, _RESERVED_TOP = 1 << 16, (1 << 16) + (2 << 20) + (2 << 20)
 _FRAGMENT_BYTES = _PAGE << 9
 """src: gmc_v*.c amdgpu_vm_adjust_size(adev, 256 * 1024, 9, 3, 48): fragments of 2^9 pages"""
 _COUNTER_MHZ = 100
-"""The board's counter. The kernel tells 99.81 MHz of processors' GPUs (soc21_get_xclk())."""
+"""The board's counter. The kernel reports 99.81 MHz for processors' GPUs (soc21_get_xclk())."""
 _GFX_CONTEXTS = 8
 """src: gfx_v*.c max_hw_contexts"""
 _PCIE_GEN, _PCIE_LANES = 4, 16
-"""As KFD's links tell it: 32,000 MB/s."""
+"""As KFD's links report it: 32,000 MB/s."""
 
 
 def _bitmap(chip: Chip) -> dict[str, int]:

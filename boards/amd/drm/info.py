@@ -1,4 +1,4 @@
-"""AMDGPU_INFO of a render node: what the kernel tells of a GPU, its memory and its firmware.
+"""AMDGPU_INFO of a render node: what the kernel reports of a GPU, its memory and its firmware.
 
 src: Linux 6.12, amdgpu/amdgpu_kms.c amdgpu_info_ioctl(), amdgpu_firmware_info()
 """

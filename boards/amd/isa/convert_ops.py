@@ -162,7 +162,7 @@ def _exponent(a: Array) -> Array:
 def _div_scale(value: Array, denominator: Array, numerator: Array) -> tuple[Array, Array]:
     """Bring a division into range; the mask says that div_fmas must undo it."""
     # src: AMD's simulator rocjitsu, division.h, checked on gfx1100 and gfx1201: exponents decide,
-    # for zeros too. The pseudo code of the ISA manuals looks at quotients and differs.
+    # for zeros too. The pseudo code of the ISA manuals compares quotients and differs.
     kind = value.dtype.type
     scale, gap, low = _limits(kind)
     en, ed = _exponent(numerator), _exponent(denominator)

@@ -84,4 +84,4 @@ GFX10 = Family(
     counters=_COUNTERS,
     texts=TEXTS, hwregs=HWREGS, messages=MESSAGES,
 )  # fmt: skip
-"""Tried in order; the two kinds of VOP3 are told apart by their opcode."""
+"""Tried in order; the opcode distinguishes the two kinds of VOP3."""

@@ -94,4 +94,4 @@ GFX11 = Family(
     tuple(vector.DUAL), waits=_WAITS, counters=COUNTERS,
     hwregs=_HWREGS, messages=_MESSAGES,
 )  # fmt: skip
-"""Tried in order; the two kinds of VOP3 are told apart by their opcode."""
+"""Tried in order; the opcode distinguishes the two kinds of VOP3."""

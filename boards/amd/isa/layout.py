@@ -106,7 +106,7 @@ class Family:
     buffer_check: Bits | None = (28, 2)
     """Word 3 of a buffer resource: the kind of bounds check; None: it follows from the stride."""
     own_scratch: bool = False
-    """Kernels set FLAT_SCRATCH themselves, from registers that tell where the wave's memory is."""
+    """Kernels set FLAT_SCRATCH themselves, from registers that hold where the wave's memory is."""
     flat_scratch: int = -1
     """The pair of scalar registers that FLAT_SCRATCH is; -1: s_setreg writes it."""
     long_literals: bool = True

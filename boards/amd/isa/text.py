@@ -213,7 +213,7 @@ def _mubuf(inst: Instruction) -> str:
 
 @lru_cache
 def _short_names(family: Family) -> frozenset[str]:
-    """Instructions that have a short encoding: their VOP3 forms are told apart by a suffix."""
+    """Instructions that have a short encoding: a suffix distinguishes their VOP3 forms."""
     short = [layout for layout in family.layouts if layout.name in ("VOP1", "VOP2", "VOPC")]
     return frozenset(entry.name for layout in short for entry in layout.entries.values())
 

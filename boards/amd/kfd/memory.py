@@ -130,7 +130,7 @@ class Memory:
         self.settle(buffer)
 
     def settle(self, buffer: Buffer) -> None:
-        """Give a freed buffer's pages back once nobody maps them."""
+        """Give a freed buffer's pages back once they are not mapped any more."""
         if not buffer.freed or buffer.maps or buffer not in self.buffers:
             return
         self.buffers.remove(buffer)

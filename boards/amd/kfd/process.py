@@ -101,7 +101,7 @@ class Process:
     def memory_fault(self, device: Device, va: int, kind: str, access: str) -> None:
         """A page fault. src: kfd_int_process_v11.c event_interrupt_wq_v11()
 
-        The kernel tells the page alone, and a missing execute permission sets no bit. A store to
+        The kernel reports the page alone, and a missing execute permission sets no bit. A store to
         an unmapped page lacks both what makes it valid and what makes it writable.
         """
         data = k.MEMORY_EXCEPTION.make(
@@ -115,7 +115,7 @@ class Process:
         self.events.raise_all(k.EVENT_MEMORY, data)
 
     def _exception(self, spec: QueueSpec, code: int) -> None:
-        """Tell the runtime through the header of the save area.
+        """Report to the runtime through the header of the save area.
 
         src: kfd_debug.c kfd_set_dbg_ev_from_interrupt(), send_exception_work_handler()
         """

@@ -21,7 +21,7 @@ _TARGET_XCC_SHIFT = 8
 _MAX_QUEUES, _MAX_QUEUES_GFX942 = 127, 255
 _MAX_PER_PROCESS = 1024
 _MAX_ROUNDS = 1 << 20
-"""GPUs that wake each other more often than this in one go are looked at again later."""
+"""GPUs that wake each other more often than this in one go are pumped again later."""
 _PAGE = 4096
 _USER_END = 1 << 47
 _ENOTSUPP = 524

@@ -1,4 +1,4 @@
-"""The files in which the kernel tells of its GPUs: KFD's topology and amdgpu's ip_discovery."""
+"""The files in which the kernel describes its GPUs: KFD's topology and amdgpu's ip_discovery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the kernel tells of the memory of its GPUs, and whether of their save areas."""
+    """What the kernel reports of its GPUs' memory, and whether of their save areas."""
 
     bank_bytes: int
     """Of the memory bank in KFD's topology."""

@@ -1,4 +1,4 @@
-"""The World that a driver meets: files, descriptors, ioctls and mappings of one process.
+"""The World in front of a driver: files, descriptors, ioctls and mappings of one process.
 
 Duck-typed: it has the methods of the product's World and raises plain OSError with the errno that
 Linux would give.

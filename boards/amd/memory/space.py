@@ -26,10 +26,10 @@ _DWORD = 4
 
 @dataclass(slots=True)
 class Checks:
-    """What a space looks for beyond permissions."""
+    """What a space checks beyond permissions."""
 
     poison: bool = True
-    """Reads of VRAM that nobody has written."""
+    """Reads of VRAM that was never written."""
     coherence: bool = True
     """Reads of lines that another agent wrote and did not flush, or this one did not invalidate."""
 

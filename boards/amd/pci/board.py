@@ -41,7 +41,7 @@ class Board:
         self.msi_on: Callable[[], bool] = lambda: False
         self.loaded: set[str] = set()
         """Firmware that has arrived, by the PSP's names: "SMU", "RLC_G", "RS64_MEC", ...; and
-        "RLC_AUTOLOAD" once the RLC was told to start everything."""
+        "RLC_AUTOLOAD" once the RLC has the order to start everything."""
         self.mc_base = 0x80_0000_0000 if chip.family == "gfx11" else 0x100_0000_0000
         """Memory-controller address of VRAM's byte 0: where the firmware put the aperture."""
         self.partitions = 0
@@ -108,7 +108,7 @@ class Board:
         return found
 
     def host_read(self, off: int, nbytes: int) -> bytes:
-        """VRAM as the host reads it, where the access is told; all-ones where there is none."""
+        """VRAM as the host reads it through the board; all ones where there is none."""
         if off < 0 or off + nbytes > self.vram.nbytes or self.vram.is_guarded(off, nbytes):
             self.find("VRAM that the host may not reach", f"read of {off:#x}+{nbytes:#x}")
             return b"\xff" * nbytes
@@ -141,7 +141,7 @@ class Board:
             self.find("HDP flush under way", f"{name}: no register was read since the flush")
 
     def launched(self, ring: Hashable, name: str) -> None:
-        """A doorbell told of new work in a ring in VRAM: HDP must have been flushed since the last.
+        """A doorbell for new work in a ring in VRAM: HDP must have been flushed since the last.
 
         Not seen: a flush before the writes rather than after them.
         """

@@ -59,7 +59,7 @@ class Doorbells:
         self._board.hardware.tell("doorbell write", index=index, value=value, block=target)
         taken = [listener(target, index, nbytes, value) for listener in self._listeners]
         if not any(taken):
-            self._board.find("doorbell nobody listens to", where, f"{target}, value {value:#x}")
+            self._board.find("doorbell without a queue", where, f"{target}, value {value:#x}")
 
     # gfx11, gfx12: one table of routes; an entry without a range takes what no other one does
 

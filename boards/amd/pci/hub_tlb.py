@@ -51,7 +51,7 @@ class _Remembered:
 
 
 class HubTlb(Tlb):
-    """Keeps a translation until it is told to forget it, and uses it until then.
+    """Keeps a translation until it is invalidated, and uses it until then.
 
     Where memory lies behind a bus address is no part of a translation: the IOMMU is asked again
     each time that queues run.
@@ -87,7 +87,7 @@ class HubTlb(Tlb):
         offset = leaf.pa - self._vram_pa
         if offset < 0 or offset + leaf.nbytes > self._vram.nbytes:
             return None
-        if self._vram.is_guarded(offset, leaf.nbytes):  # then only the page of `va` is looked at
+        if self._vram.is_guarded(offset, leaf.nbytes):  # then only the page of `va` is read
             into = va - leaf.va & -_PAGE_BYTES
             leaf = Leaf(leaf.va + into, _PAGE_BYTES, leaf.pa + into, leaf.entry)
             offset += into

@@ -27,7 +27,7 @@ _WHILE_OFF = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a block tells the host. src: amdkfd/soc15_int.h"""
+    """What a block reports to the host. src: amdkfd/soc15_int.h"""
 
     client: int
     source: int
@@ -119,7 +119,7 @@ class Ih:
                 self._board.find("interrupt lost", f"client {entry.client:#x}: the ring is full")
                 return
             if not overflow:
-                self._board.find("interrupt ring", "it overflows: nobody acknowledges in time")
+                self._board.find("interrupt ring", "it overflows: unacknowledged entries")
             overflow = _OVERFLOW
         base = self._block.get("IH_RB_BASE") << 8 | self._block.get("IH_RB_BASE_HI") << 40
         if not self._store(base + written, self._bytes(entry), "ring"):

@@ -1,4 +1,4 @@
-"""What queues tell the host: end-of-pipe and trap interrupts, and the faults that stop them."""
+"""What queues report to the host: end-of-pipe and trap interrupts, and faults that stop them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Interrupts:
             words = (2 << 26, code << 4) if self._gfx9 else (code << 21, 2 << 6)
             self._ih.send(Entry(_GRBM_CP, _SQ, 0, vmid, 0, words))
         else:
-            self._board.find("queue stopped, and nobody is told", f"VMID {vmid}: {error}")
+            self._board.find("queue stopped without an interrupt", f"VMID {vmid}: {error}")
 
     def _page(self, vmid: int, va: int, access: str, client: int) -> None:
         on_memory_hub = self._gfx9 and client == SDMA0
@@ -66,7 +66,7 @@ class Interrupts:
         if fault is None:
             return
         if not fault.told:
-            self._board.find("page fault that nobody is told", f"VMID {vmid}: {access} {va:#x}")
+            self._board.find("page fault without an interrupt", f"VMID {vmid}: {access} {va:#x}")
             return
         who = _VMC if on_memory_hub else (_UTCL2 if self._gfx9 else _GFX)
         node = _XCD_NODES[0] if self._gfx9 and not on_memory_hub else 0

@@ -22,7 +22,7 @@ class Invalidation:
         self._hub, self._block, self._prefix = hub, block, hub.names.vm
         self._held: set[int] = set()
         self._asked: dict[int, int] = {}
-        """Engine to VMIDs that it is at work on: until somebody looks at its acknowledgement."""
+        """Engine to VMIDs that it is at work on: until its acknowledgement is read."""
         self._pending = pending
         """Of each VMID, the instances that have not forgotten it since another one did."""
         self._layout = block.table[f"{self._prefix}INVALIDATE_ENG17_REQ"]
@@ -73,7 +73,7 @@ class Invalidation:
             hub.find("invalidation", f"engine {engine} is asked to invalidate no VMID")
         left = [name for name in _EVERYTHING if not layout.get(value, name)]
         if left:
-            hub.find("invalidation", f"engine {engine} keeps what it was not told: {left[0]}")
+            hub.find("invalidation", f"engine {engine} was not given all flush bits: {left[0]}")
         elif self._range(engine) != _ALL_PAGES:
             hub.find("invalidation", f"engine {engine} has an address range that is not everything")
         else:

@@ -1,6 +1,6 @@
 """Which IP blocks each chip has and where their registers lie, in dwords from BAR5's beginning.
 
-The discovery binary tells these, and the register file is built from them.
+The discovery binary lists these, and the register file is built from them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def leave_as_amdgpu(gpu: PciGpu) -> None:
     """The GPU as it is once its kernel driver has been bound: SOS and SMU answer.
 
     Whatever somebody else left is reset first. Its page tables, queues and interrupt ring are not
-    made: nobody but amdgpu could use them.
+    made: only amdgpu could use them.
     """
     board = gpu.board
     gpu.forget()

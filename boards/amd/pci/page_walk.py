@@ -22,7 +22,7 @@ from boards.amd.memory.pages import (
 from boards.machine.arrays import Array
 
 _BLOCK = 512
-"""Entries of the last level that are looked at together, for runs of alike ones."""
+"""Entries of the last level that are read together, for runs of alike ones."""
 # src: amdgpu_vm.h AMDGPU_PTE_FRAG(x) bits 7 to 11, AMDGPU_PDE_BFS(a) from bit 59, AMDGPU_PTE_TF 56
 _FRAGMENT_SHIFT, _FRAGMENT_MASK = 7, 0x1F
 _BFS_SHIFT, _BFS_MASK = 59, 0x1F

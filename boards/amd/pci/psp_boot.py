@@ -10,7 +10,7 @@ from boards.amd.pci.register_file import Block
 _MIB_SHIFT = 20
 _ORDER = tuple(STAGES.values())
 ERROR_COMMAND, ERROR_ORDER, ERROR_ADDRESS, ERROR_IMAGE = 0x01, 0x02, 0x03, 0x04
-"""Low byte of C2PMSG_35 after a failure, which since 13.0.6 is told there (psp_v13_0.c); the
+"""Low byte of C2PMSG_35 after a failure, which since 13.0.6 is reported there (psp_v13_0.c); the
 numbers are made up."""
 _ALIVE = 0x0001
 _SOS_VERSION = 0x0036_0260

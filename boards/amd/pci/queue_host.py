@@ -64,9 +64,9 @@ class Live:
     why_not: Callable[[], str]
     """What keeps the engine that runs it from running; empty when it does."""
     polls: Callable[[], bool]
-    """Whether the engine also looks at the write pointer in memory by itself."""
+    """Whether the engine also polls the write pointer in memory by itself."""
     rung: int = -1
-    """The last write pointer it was told; -1 for none yet."""
+    """The last write pointer that reached it; -1 for none yet."""
 
 
 class Queues:
@@ -160,7 +160,7 @@ class Queues:
         return moved
 
     def _poll(self) -> None:
-        """Write pointers that moved in memory, where engines look for them."""
+        """Write pointers that moved in memory, where engines poll them."""
         for live in self.live:
             if not (live.spec.active and live.spec.wptr_va and live.polls()):
                 continue

@@ -20,7 +20,7 @@ _ONE: Key = ()
 
 @dataclass(frozen=True, slots=True)
 class _Bank:
-    """Which copy of a register a read looks at, and which ones a write reaches."""
+    """Which copy of a register a read returns, and which ones a write reaches."""
 
     read: Callable[[], Key]
     write: Callable[[], Iterable[Key]]
@@ -60,7 +60,7 @@ class Block:
         self._readers[self._known(name)] = reader
 
     def on_write(self, name: str, writer: Writer) -> None:
-        """A write is stored, and then told to `writer`."""
+        """A write is stored, and then passed to `writer`."""
         self._writers[self._known(name)] = writer
 
     def read_only(self, *names: str) -> None:
@@ -90,7 +90,7 @@ class Block:
     # What hardware sees
 
     def key(self, name: str) -> Key:
-        """The copy of a register that a read from the bus would look at now."""
+        """The copy of a register that a read from the bus would return now."""
         bank = self._banks.get(name)
         return _ONE if bank is None else bank.read()
 
@@ -159,7 +159,7 @@ class RegisterFile:
         self.holes: set[int] = set()
         """Addresses without a register that drivers write all the same, as silicon lets them."""
         self.watch: Callable[[str, str, int], None] | None = None
-        """Told ("read" or "write", "GC[0].CP_STAT", value) of every access; None: nobody."""
+        """Called with ("read" or "write", "GC[0].CP_STAT", value) at every access, or None."""
 
     def add(self, block: Block, shift_dw: int = 0) -> Block:
         """Place the registers of a block; where two blocks share an address the first has it."""

@@ -1,4 +1,4 @@
-"""The metrics table: sane values that change from one look to the next."""
+"""The metrics table: sane values that change from one reading to the next."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _ENABLES = {_READ: "READ", _WRITE: "WRITE", _EXECUTE: "EXECUTE"}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A protection fault, as the interrupt ring tells of it."""
+    """A protection fault, as the interrupt ring reports it."""
 
     vmid: int
     ring_id: int

@@ -1,7 +1,7 @@
 """A memory hub: sixteen contexts as registers, what each VMID reaches through them, their caches.
 
 A graphics hub of which there are several (one for each XCC) counts as one: walks use the first,
-and a translation is only forgotten once every one of them was told to.
+and a translation is only forgotten once every one of them was ordered to.
 """
 
 from __future__ import annotations

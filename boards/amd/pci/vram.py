@@ -1,6 +1,6 @@
 """VRAM behind a BAR that the host maps whole: poison without touching a gibibyte.
 
-The memory file is sparse. A page that is a hole has been written by nobody; it becomes poison when
+The memory file is sparse. A page that is a hole was never written; it becomes poison when
 it is first mapped for an agent of the GPU. To the host, which is not watched, fresh VRAM reads as
 zeros, except for the first `poison_bytes`, which hold poison from power-on.
 """
@@ -29,7 +29,7 @@ class Guarded:
 
 
 class PciVram(Vram):
-    """Memory of a GPU that host and GPU write without telling each other."""
+    """Memory of a GPU that host and GPU write independently."""
 
     def __init__(self, name: str, nbytes: int, poison_bytes: int = 0) -> None:
         super().__init__(name, nbytes)
@@ -76,7 +76,7 @@ class PciVram(Vram):
         return any(off < area.end and area.start < off + nbytes for area in self.guarded)
 
     def lose(self) -> None:
-        """All contents are gone: after a reset nobody can read what was there."""
+        """All contents are gone: after a reset old contents cannot be read."""
         self.guarded.clear()
         self.empty()
         self._raw[:] = True

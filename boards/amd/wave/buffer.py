@@ -90,7 +90,7 @@ def with_index_stride(bits: int, lanes: int) -> int:
 
 
 class _Place:
-    """Where an instruction's bytes are: one look-up for each dword."""
+    """Where an instruction's bytes are: one search for each dword."""
 
     def __init__(self, inst: Instruction) -> None:
         f = inst.fields

@@ -1,6 +1,6 @@
-"""Who touched which bytes of LDS, and since which barrier: races and reads of what nobody wrote.
+"""Who touched which bytes of LDS, and since which barrier: races and reads of unwritten bytes.
 
-Reads are only noted: most of them a barrier makes harmless before anybody writes again.
+Reads are only noted: most of them a barrier makes harmless before the next write.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from boards.machine.arrays import Array
 
 _NEVER, _MANY = -1, -2
 _NOTES = 64
-"""Reads that may wait to be looked at."""
+"""Reads that may wait to be checked."""
 DWORD = np.array([15], np.uint8)
 """All four bytes of a dword, a bit each."""
 Found = Callable[[str, int], None]

@@ -1,4 +1,4 @@
-"""Vector instructions that look across lanes or at packed halves."""
+"""Vector instructions that read across lanes, or packed halves."""
 
 from __future__ import annotations
 

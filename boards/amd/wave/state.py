@@ -93,12 +93,12 @@ class Waves:
     def observe_lds(
         self, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
     ) -> None:
-        """Tell the strict checks about an access to LDS bytes."""
+        """Report an access to LDS bytes to the strict checks."""
         if self.observer is not None:
             self.observer.lds(self, inst, at, index, nbytes, write=write)
 
     def mark_lds(self, at: Array, nbytes: int) -> None:
-        """Tell the strict checks about an atomic on LDS."""
+        """Report an atomic on LDS to the strict checks."""
         if self.observer is not None:
             self.observer.mark_lds(self, at, nbytes)
 

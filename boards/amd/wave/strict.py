@@ -238,7 +238,7 @@ class Observer:
             self._found("misaligned", inst, f"{int(lost.max())} bytes off", wave)
 
     def signal(self, waves: Array) -> None:
-        """Waves arrive at a barrier; accesses that nobody waited for may come after it."""
+        """Waves arrive at a barrier; accesses that were not waited for may come after it."""
         # src: LLVM AMDGPUUsage, memory model: s_barrier waits for no counter of its own.
         (counter,) = self.family.counters["lgkm"]
         late = self._lds_ticket[waves] > self._done[counter][waves]

@@ -16,7 +16,7 @@ _FAR = {
     "v_swaprel_b32": "ad", "s_movrels_b32": "a", "s_movrels_b64": "a", "s_movreld_b32": "d",
     "s_movreld_b64": "d",
 }  # fmt: skip
-"""Operands that are counted from M0: only running the instruction tells the register."""
+"""Operands that are counted from M0: only running the instruction gives the register."""
 _ANY_LANE = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _WIDE_LAST = frozenset({"v_mad_u64_u32", "v_mad_i64_i32", "v_mov_b64"})
 """The upper half of the last operand may be undefined. Compilers use the first two for a 32-bit
@@ -189,7 +189,7 @@ def _operands(inst: Instruction, reads: list[Operand], writes: list[Operand]) ->
 def _merges(inst: Instruction) -> bool:
     """Whether a mask loses the lanes that are on, to be given new ones: `old & ~exec`.
 
-    LLVM begins such masks undefined: a lane that was never on never looks at its bit.
+    LLVM begins such masks undefined: a lane that was never on never reads its bit.
     """
     if inst.meaning not in ("s_and_not1_b32", "s_and_not1_b64"):
         return False

@@ -92,7 +92,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Strict:
-    """What a strict board looks for."""
+    """What a strict board checks."""
 
     uninitialised: bool = True
     wait_counts: bool = True

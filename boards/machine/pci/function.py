@@ -15,7 +15,7 @@ class BusMaster(Protocol):
     """What the machine around the function does for it."""
 
     def decode(self, address: int, nbytes: int, write: bool) -> tuple[Pool, int] | None:
-        """The memory behind a bus address, all `nbytes` of it; None: nobody answers."""
+        """The memory behind a bus address, all `nbytes` of it; None: no answer."""
         ...
 
     def message(self, vector: int) -> None:
@@ -74,11 +74,11 @@ class PciFunction(Protocol):
     def clock(self) -> Clock: ...
 
     def read(self, bar: int, off: int, nbytes: int) -> int:
-        """A read of 1, 2, 4 or 8 bytes; all-ones where nobody answers."""
+        """A read of 1, 2, 4 or 8 bytes; all ones where nothing answers."""
         ...
 
     def write(self, bar: int, off: int, nbytes: int, value: int) -> None:
-        """A write of 1, 2, 4 or 8 bytes; lost where nobody takes it."""
+        """A write of 1, 2, 4 or 8 bytes; lost where nothing takes it."""
         ...
 
     def connect(self, bus: BusMaster) -> None:

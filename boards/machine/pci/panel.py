@@ -15,7 +15,7 @@ class Kind(StrEnum):
     """How an access goes wrong."""
 
     TIMEOUT = "timeout"
-    """ETIMEDOUT: nobody answered."""
+    """ETIMEDOUT: no answer came."""
     ONES = "ones"
     """A read gives all ones, a write is lost; the next access is well again."""
     STUCK = "stuck"
@@ -42,7 +42,7 @@ class BusPanel:
         self.reads, self.writes, self.calls = 0, 0, 0
         self.gone = False
         self.watch: Callable[[str, str, int, int], None] | None = None
-        """Told ("read" or "write" or "call", where, bytes, value) of every access."""
+        """Called with ("read" or "write" or "call", where, bytes, value) at every access."""
         self.leave: Callable[[], None] = lambda: None
         """What takes the function off the bus."""
         self.broke: list[str] = []

@@ -1,4 +1,4 @@
-"""What /proc and /sys tell of memory and processes in a machine with PCI functions."""
+"""What /proc and /sys show of memory and processes in a machine with PCI functions."""
 
 from __future__ import annotations
 

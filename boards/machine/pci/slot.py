@@ -266,7 +266,7 @@ class Slot:
         self._msi(bool(self._events))
 
     def unhook(self) -> None:
-        """No message is told to anybody."""
+        """Messages are dropped."""
         self._events.clear()
         self._msi(False)
 

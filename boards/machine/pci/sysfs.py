@@ -59,7 +59,7 @@ class PciSysfs:
 
     def _no_ids(self, data: bytes) -> None:
         """An id would bind every such function of the machine, asked for or not."""
-        self._kernel.find("write to new_id", _word(data), "it takes functions nobody named")
+        self._kernel.find("write to new_id", _word(data), "it takes functions that were not named")
         raise OSError(errno.EACCES, "new_id is not for this")
 
     # One function

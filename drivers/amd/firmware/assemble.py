@@ -90,7 +90,7 @@ def assemble(images: Mapping[str, Image], device: int = 0) -> FirmwareSet:
 
 
 def _p2s_table(smu: Firmware, sos: Part, device: int) -> list[Part]:
-    """The table that tells gfx942's SMU about its board; an old SOS takes none."""
+    """The table of gfx942's board for its SMU; an old SOS takes none."""
     wanted = _P2S_TABLE_ID_X
     if device & _P2S_VARIANT_MASK == _P2S_VARIANT_3:
         wanted = _P2S_TABLE_ID_3

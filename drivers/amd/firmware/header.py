@@ -22,7 +22,7 @@ DWORD_BYTES = 4
 class Header:
     """The fields that all files have; offsets count from the file's first byte.
 
-    The CRC is not among them: it fits no file of an SMU, nor of an RLC since gfx11; Linux looks at
+    The CRC is not among them: it fits no file of an SMU, nor of an RLC since gfx11; Linux checks
     none.
     In the others it covers everything behind this header.
     measured: all files of firmware_manifests/amd.toml in three releases, 2026-11-21

@@ -1,4 +1,4 @@
-"""How AMD's security processor tells firmware apart: the two lists of kinds it knows."""
+"""How AMD's security processor distinguishes firmware: the two lists of kinds it knows."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 `IOCTLS` is the whole table; the structs live beside their subject in `kfd_process`, `kfd_memory`,
 `kfd_queue` and `kfd_event`. Call one as `kfd_queue.CREATE_QUEUE(world, fd, CreateQueueArgs(...))`.
 
-The kernel looks at an ioctl's number alone and copies as many bytes as the caller's number says,
+The kernel reads an ioctl's number alone and copies as many bytes as the caller's number says,
 with zeros for the rest, so a struct that grew at its end is understood by older and newer kernels:
 CREATE_QUEUE was 88 bytes before KFD 1.17 and is 96 since, and both are accepted by both.
 # src: drivers/gpu/drm/amd/amdkfd/kfd_chardev.c kfd_ioctl()
@@ -46,7 +46,7 @@ IOCTLS: dict[str, Ioctl[Struct]] = {
 }
 """Every ioctl of /dev/kfd by the kernel's name."""
 BY_NUMBER: dict[int, Ioctl[Struct]] = {item.request & 0xFF: item for item in IOCTLS.values()}
-"""The same by number (the low byte of a request), which is all that the kernel looks at."""
+"""The same by number (the low byte of a request), which is all that the kernel reads."""
 
 
 def check_version(major: int, minor: int) -> None:

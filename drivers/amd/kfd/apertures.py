@@ -1,4 +1,4 @@
-"""Where the flat apertures of local and private memory are, as the kernel tells a process."""
+"""Where the flat apertures of local and private memory are, as the kernel reports to a process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOST: Final = PAGE_BYTES // ProcessDeviceApertures.SIZE
 
 
 def read_apertures(gpu: Gpu) -> Apertures:
-    """The apertures of one GPU. Raises: MalformedInput when the kernel tells none for it."""
+    """The apertures of one GPU. Raises: MalformedInput when the kernel reports none for it."""
     region = gpu.world.mmap(-1, PAGE_BYTES)
     try:
-        # With no room the kernel tells how many there are; with more room than that it refuses.
+        # With no room the kernel reports how many there are; with more room than that it refuses.
         # src: kfd_chardev.c kfd_ioctl_get_process_apertures_new()
         args = GET_PROCESS_APERTURES_NEW(gpu.world, gpu.session.fd, GetProcessAperturesNewArgs())
         args.kfd_process_device_apertures_ptr = region.cpu_va
@@ -35,6 +35,6 @@ def read_apertures(gpu: Gpu) -> Apertures:
     finally:
         region.close()
     raise MalformedInput(
-        f"GET_PROCESS_APERTURES_NEW tells nothing of GPU {gpu.gpu_id:#x}",
+        f"GET_PROCESS_APERTURES_NEW has nothing for GPU {gpu.gpu_id:#x}",
         hint="report it with `uname -r`",
     )

@@ -67,7 +67,7 @@ class Gpu:
         self.session, self.world = session, session.world
         self.gpu_id, self.render_fd = gpu_id, render_fd
         self.handles = self.bytes_held = 0
-        """Buffer objects that are allocated and not freed; what a leak test looks at."""
+        """Buffer objects that are allocated and not freed; what a leak test compares."""
 
 
 class Bo:

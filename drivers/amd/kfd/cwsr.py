@@ -46,7 +46,7 @@ SAVE_AREA_ADVICE = (
 
 
 def small_save_area(chip: Chip, node: GpuNode) -> bool:
-    """Whether the kernel may have too small a size for it: it tells none."""
+    """Whether the kernel may have too small a size for it: it reports none."""
     return chip.save_area_fixed and not node.cwsr_size
 
 
@@ -72,12 +72,12 @@ def _computed(chip: Chip, node: GpuNode) -> tuple[int, int]:
 
 
 def save_area(chip: Chip, node: GpuNode) -> SaveArea:
-    """The area of one queue: the kernel's own sizes where it tells them (6.12), else computed.
+    """The area of one queue: the kernel's own sizes where it reports them (6.12), else computed.
 
-    A kernel that tells a smaller context than the chip's registers need accepts a larger one: the
-    check was relaxed before the sizes were told. # src: "drm/amdkfd: relax checks for over
+    A kernel that reports a smaller context than the chip's registers need accepts a larger one: the
+    check was relaxed before the sizes were reported. # src: "drm/amdkfd: relax checks for over
     # src: allocation of save area" and "... bump minimum vgpr size for gfx1151", 2025
-    Raises: MalformedInput when what the kernel tells is impossible.
+    Raises: MalformedInput when the kernel's sizes are impossible.
     """
     stack, data = _computed(chip, node)
     stack = node.ctl_stack_size or stack

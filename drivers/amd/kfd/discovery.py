@@ -100,7 +100,7 @@ def _block(world: World, path: str, hw_id: HwId, die: int, instance: int) -> IpB
 Tables: TypeAlias = dict[str, tuple[IpBlock, ...]]
 """Tables that were read already, by folder: all partitions of a GPU show the same one."""
 CHECKED: Final = (HwId.GC, HwId.SDMA0)
-"""The kinds that `check_chip` looks at."""
+"""The kinds that `check_chip` reads."""
 
 
 def read_ip_blocks(

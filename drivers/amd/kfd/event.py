@@ -151,4 +151,4 @@ SET_EVENT = Ioctl("AMDKFD_IOC_SET_EVENT", "W", KFD, 0x0A, SetEventArgs)
 RESET_EVENT = Ioctl("AMDKFD_IOC_RESET_EVENT", "W", KFD, 0x0B, ResetEventArgs)
 WAIT_EVENTS = Ioctl(
     "AMDKFD_IOC_WAIT_EVENTS", "WR", KFD, 0x0C, WaitEventsArgs, counts_down="timeout"
-)  # src: kfd_events.c kfd_wait_on_events(): the time left is told when a signal interrupts
+)  # src: kfd_events.c kfd_wait_on_events(): the time left is returned when a signal interrupts

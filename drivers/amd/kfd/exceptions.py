@@ -1,9 +1,10 @@
-"""Why a wave or a packet stopped a queue of KFD, as far as the kernel tells nobody.
+"""Why a wave or a packet stopped a queue of KFD, where the kernel raises no event.
 
 Page faults come as events. An illegal instruction, a wrong address in LDS, s_trap only stop the
-wave: the kernel logs them, and tells a debugger, or a runtime whose own trap handler sends it the
-queue's number. Here that handler (`trap_code`) stores the reason and raises the device's event. A
-wrong AQL packet makes the packet processor store a code in the queue's queue_inactive_signal.
+wave. The kernel logs them, and reports them to a debugger, or to a runtime whose own trap handler
+sends it the queue's number. Here that handler (`trap_code`) stores the reason and raises the
+device's event. A wrong AQL packet makes the packet processor store a code in the queue's
+queue_inactive_signal.
 # src: Linux amdkfd/kfd_int_process_v9.c, v10.c, v11.c; kfd_debug.c kfd_set_dbg_ev_from_interrupt()
 """
 
@@ -61,7 +62,7 @@ class Exceptions:
             return cls(gpu, handler, [report, code])
 
     def watch(self, page_va: int, page: memoryview) -> None:
-        """Also look at the error code of an AQL queue, in the page of its pointers."""
+        """Also read the error code of an AQL queue, in the page of its pointers."""
         self._pages[page_va] = page
 
     def forget(self, page_va: int) -> None:
@@ -69,7 +70,7 @@ class Exceptions:
         del self._pages[page_va]
 
     def take(self) -> Trouble | None:
-        """What was reported since the last time; costs a look at memory where nothing was."""
+        """What was reported since the last time; costs a read of memory where nothing was."""
         if self._handler is not None and self._report[_DONE_OFF]:
             found = self._of_wave(self._handler)
             if found is not None:

@@ -1,4 +1,4 @@
-"""What KFD's topology tells of a machine: processors, GPUs, their memory, links and caches.
+"""What KFD's topology reports of a machine: processors, GPUs, their memory, links and caches.
 
 Source: drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show(), mem_show(), iolink_show()
 """
@@ -27,7 +27,7 @@ class MemoryBank:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How one node reaches another; bandwidths in MB/s as the kernel tells them."""
+    """How one node reaches another; bandwidths in MB/s as the kernel reports them."""
 
     kind: int
     node_from: int
@@ -74,7 +74,7 @@ class GpuNode:
     scratch_slots_per_cu: int
     """Waves with scratch memory that one compute unit runs at a time."""
     cwsr_size: int
-    """Bytes, of one XCC; 0 where the kernel does not tell (before 6.12)."""
+    """Bytes, of one XCC; 0 where the kernel does not report it (before 6.12)."""
     ctl_stack_size: int
     """The same."""
     cp_queues: int
@@ -148,4 +148,4 @@ class Topology:
     cpus: tuple[CpuNode, ...]
     gpus: tuple[GpuNode, ...]
     hidden: tuple[int, ...] = ()
-    """Nodes that this process may not look at."""
+    """Nodes that this process may not read."""

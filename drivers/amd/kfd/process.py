@@ -160,7 +160,7 @@ class CriuArgs(Struct, size=56):
 
 
 class RuntimeEnableArgs(Struct, size=16):
-    """Tell the kernel, once and before the first queue, that a runtime lives here."""
+    """Register a runtime with the kernel, once and before the first queue."""
 
     r_debug: int = u64()
     mode_mask: int = u32()

@@ -53,7 +53,7 @@ class Session:
         self.stranded: list[Region] = []
         """Addresses of memory that the kernel would not take back: nothing else may be there."""
         self.peeks: list[Callable[[int], int | None]] = []
-        """What tells the value of the signal at an address, one of each device."""
+        """What gives the value of the signal at an address, one of each device."""
         self.handlers: dict[int, list[tuple[int, int]]] = {}
         """Code and memory of the trap handlers of every GPU's devices; the last is installed."""
         self.evicted: dict[int, DeviceError] = {}
@@ -137,7 +137,7 @@ def close_session(world: World) -> None:
 
 
 def enable_runtime(session: Session) -> None:
-    """Tell a debugger that no runtime of its kind is here; forgets what an earlier one left.
+    """Report to a debugger that no runtime of its kind is here; forgets what an earlier one left.
 
     # src: kfd_chardev.c kfd_ioctl_runtime_enable(): mode 0 disables; the call a driver known to run
     # src: on silicon makes before its first queue (tinygrad ops_amd.py KFDIface).

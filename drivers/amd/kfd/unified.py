@@ -1,7 +1,7 @@
 """How much memory a processor's GPU (APU) has: what firmware keeps for it, and the machine's.
 
 Since Linux 6.10 the kernel takes what is asked for as VRAM of such a GPU from system memory (GTT),
-and KFD's topology then tells TTM's limit as the size of its bank; since 6.12 only where firmware
+and KFD's topology then reports TTM's limit as the size of its bank; since 6.12 only where firmware
 keeps less than that. Elsewhere the bank is what firmware keeps, and GTT comes on top of it.
 
 Source: drivers/gpu/drm/amd/amdgpu: amdgpu_ttm.c apu_prefer_gtt, amdgpu_amdkfd.c
@@ -31,7 +31,7 @@ def machine_limit(world: World) -> int:
 def with_machine_memory(world: World, chip: Chip, node: GpuNode) -> GpuNode:
     """The node of a GPU with all the memory it may use; a card stays as it is.
 
-    Raises: NotFound, Denied, MalformedInput where amdgpu does not tell.
+    Raises: NotFound, Denied, MalformedInput where amdgpu does not report it.
     """
     if not chip.integrated:
         return node

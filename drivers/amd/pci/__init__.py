@@ -1,1 +1,1 @@
-"""An AMD GPU that no kernel driver has: found, booted and driven over bare PCI."""
+"""An unbound AMD GPU: found, booted and driven over bare PCI."""

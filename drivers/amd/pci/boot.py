@@ -208,13 +208,13 @@ def _reset_by_kernel(gpu: BareGpu) -> bool:
 
 
 def _take_over(gpu: BareGpu, report: Report) -> None:
-    """Somebody else's state, or that of an owner of ours who died, is never trusted."""
+    """Reset: the state of another driver, or of an owner that was killed, is never trusted."""
     ownership.refuse_hive(gpu)
     alive = smu.is_alive(gpu)
     if alive:
         report.order_failed = reset(gpu)
     elif not _reset_by_kernel(gpu) and report.found is Found.FOREIGN:
-        return  # sOS runs and nobody else: whoever booted it never came to the SMU's firmware
+        return  # sOS runs alone: its boot never came to the SMU's firmware
     if psp.is_alive(gpu):
         raise DeviceError(
             f"{gpu.mmio.step}: sOS is still there (MP0.C2PMSG_81); "

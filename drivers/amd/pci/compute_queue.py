@@ -1,6 +1,6 @@
 """Compute queues: hardware queue descriptors (HQDs) of the first pipe of the micro engine.
 
-An HQD is registers behind GRBM_GFX_CNTL, which is left as it was found: on nobody.
+An HQD is registers behind GRBM_GFX_CNTL, which is left as it was found: on no queue.
 
 Source: Linux 6.12, amdgpu_amdkfd_gfx_v11.c hqd_load_v11(), hqd_destroy_v11(),
 amdgpu_amdkfd_gc_9_4_3.c kgd_gfx_v9_4_3_hqd_load()
@@ -39,7 +39,7 @@ RESET_S: Final = 1.0
 @contextmanager
 def selected(gc: Block, *, me: int = 0, pipe: int = 0, queue: int = 0, vmid: int = 0
              ) -> Iterator[None]:  # fmt: skip
-    """Point banked registers at one queue or VMID, and afterwards at nobody again."""
+    """Point banked registers at one queue or VMID, and afterwards at none again."""
     gc.set("GRBM_GFX_CNTL", meid=me, pipeid=pipe, queueid=queue, vmid=vmid)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The table of the discovery binary that tells how large the graphics core is."""
+"""The table of the discovery binary with the size of the graphics core."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _DEFAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How CONTEXT_CNTL and the L2 cache are told the shape of page tables."""
+    """The shape of page tables, for CONTEXT_CNTL and the L2 cache."""
 
     directories: int
     block_size: int
@@ -119,7 +119,7 @@ def _caches(gpu: BareGpu, hub: Block) -> None:
 
 
 def _faults(gpu: BareGpu, hub: Block) -> None:
-    """Redirect accesses that fault to a page of VRAM that nobody reads, and report them."""
+    """Redirect accesses that fault to an unused page of VRAM, and report them."""
     page = gpu.physical_base + DUMMY_PAGE.offset >> PAGE_SHIFT
     _pair(hub, "VM_L2_PROTECTION_FAULT_DEFAULT_ADDR", page)
     hub.update("VM_L2_PROTECTION_FAULT_CNTL2", active_page_migration_pte_read_retry=1)

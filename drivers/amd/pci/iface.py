@@ -1,4 +1,4 @@
-"""One GPU that no kernel driver has, as an Iface: claimed, booted, our own address space."""
+"""One unbound GPU, as an Iface: claimed, booted, our own address space."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from drivers.base.interrupts import deferred
 from drivers.base.undo import Step, Undo, run_all
 
 EVENT: Final = 1
-"""What queues write and interrupt with: there is one event, and nobody else's."""
+"""What queues write and interrupt with: there is one event, of this process alone."""
 _MS: Final = 1e-3
 
 
@@ -132,7 +132,7 @@ class PciIface:
                 self._reset()
 
     def _reset(self) -> None:
-        """Mode-1 reset: everything on the card is lost, and nobody but us had anything there."""
+        """Mode-1 reset: everything on the card is lost, all of it this process's."""
         self.gone = DeviceGone(
             f"{self.chip.name} at {self._gpu.address}: a queue would not stop, and the GPU was "
             "reset; everything in its memory is lost",
@@ -168,14 +168,14 @@ class PciIface:
         return other is self
 
     def lost(self, trouble: Trouble) -> DeviceError:
-        """Never asked where nobody else stops queues."""
+        """Never asked where no kernel driver stops queues."""
         return self.gone or DeviceGone(f"{self.chip.name} at {self._gpu.address} runs nothing")
 
     def close(self) -> None:
         """Drop the page tables, leave the GPU, give it back. A child of the process does nothing.
 
         A second close tries again to give back what is not given back yet.
-        Raises: the first error, when everything had its turn.
+        Raises: the first error, after all steps have run.
         """
         if self.memories.forked:
             return

@@ -1,6 +1,6 @@
-"""The interrupt ring: what engines tell, read from memory.
+"""The interrupt ring: what engines report, read from memory.
 
-The ring and its write pointer lie in VRAM; the hardware writes both. Looking reads no register;
+The ring and its write pointer lie in VRAM; the hardware writes both. Polling reads no register;
 what was read is acknowledged with one write. Ring 1 would take retried faults: there are none.
 
 Source: Linux 6.12, ih_v6_0.c, ih_v7_0.c, vega20_ih.c, amdgpu_ih.c

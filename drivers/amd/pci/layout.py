@@ -32,7 +32,7 @@ class Place:
 
 
 DUMMY_PAGE: Final = Place(0x0000_1000, 4 * KIB)
-"""Where accesses that fault go: nobody reads it. Below the first address that the IOMMU maps
+"""Where accesses that fault go: unused memory. Below the first address that the IOMMU maps
 (drivers/pci/iova.py), so that the same number on the bus would reach nothing either."""
 SCRATCH_PAGE: Final = Place(0x0000_2000, 4 * KIB)
 """Where accesses beyond the system aperture go."""

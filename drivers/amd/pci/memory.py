@@ -7,9 +7,9 @@
 | CODE     | VRAM, written by the host through the BAR       | read, execute       | yes      |
 | SHARED   | the host's behind an IOMMU, else VRAM (BAR)     | read, write         | no       |
 
-VRAM is zeroed when it is given out, before anybody knows its address: what its last owner, of this
-process or of a killed one, left there is gone. Large pieces are left to a copy engine while one is
-idle; everything else is written by the host, through the BAR, before it is mapped.
+VRAM is zeroed when it is given out, before its address is known to a program: what its last owner
+left there, of this process or of a killed one, is gone. Large pieces are left to a copy engine
+while one is idle; everything else is written by the host, through the BAR, before it is mapped.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class Memories:
         self._table.settle()
 
     def free(self, memory: PciMemory) -> None:
-        """What is still mapped when unmapping fails is never given to anybody else."""
+        """What is still mapped when unmapping fails is never reused."""
         if self.forked:  # a thread that is not here may hold the lock
             return
         with self.lock:

@@ -1,4 +1,4 @@
-"""Opening a GPU that no kernel driver has: firmware judged, claim, session, boot, address space."""
+"""Opening an unbound GPU: firmware judged, claim, session, boot, address space."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whose state a GPU is in, as its scratch registers and its security processor tell.
+"""Whose state a GPU is in, by its scratch registers and its security processor.
 
 SCRATCH_REG7: a magic number with the version of what we keep in VRAM; SCRATCH_REG6: whether
-somebody is inside. Both are forgotten by a reset, and by whoever else boots the GPU.
+the GPU is in use. A reset clears both, and so does another driver's boot.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ INSIDE, LEFT = 1, 2
 class Found(Enum):
     """What the GPU was found as, and hence how it is booted."""
 
-    COLD = "nobody has booted it"
-    WARM = "ours, left cleanly"
-    CRASHED = "ours, its owner died"
+    COLD = "not booted"
+    WARM = "left cleanly by its previous owner"
+    CRASHED = "previous owner exited without cleanup"
     FOREIGN = "booted by another driver"
 
 
 def look(gpu: BareGpu) -> Found:
-    """Hardware: one read, three where somebody has booted it."""
+    """Hardware: one read, three where it has been booted."""
     if not psp.is_alive(gpu):
         return Found.COLD
     block = gpu.block(HwId.GC, gpu.xccs[0])
@@ -40,19 +40,19 @@ def look(gpu: BareGpu) -> Found:
 
 
 def enter(gpu: BareGpu) -> None:
-    """Say that somebody is inside; whoever finds this and no owner knows that he died."""
+    """Mark the GPU as in use; found without an owner, the mark means that he was killed."""
     block = gpu.block(HwId.GC, gpu.xccs[0])
     block.write("SCRATCH_REG6", INSIDE)
     block.write("SCRATCH_REG7", MAGIC)
 
 
 def leave(gpu: BareGpu) -> None:
-    """Say that everything was put away: the next owner need not start from nothing."""
+    """Mark the GPU as left cleanly: the next owner boots warm."""
     gpu.block(HwId.GC, gpu.xccs[0]).write("SCRATCH_REG6", LEFT)
 
 
 def forget(gpu: BareGpu) -> None:
-    """The state is nobody's: the next boot resets the GPU first."""
+    """The state has no owner: the next boot resets the GPU first."""
     gpu.block(HwId.GC, gpu.xccs[0]).write("SCRATCH_REG7", 0)
 
 

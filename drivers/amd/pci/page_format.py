@@ -15,7 +15,7 @@ VALID: Final = 1 << 0
 SYSTEM: Final = 1 << 1
 """Memory of the host, by its address on the bus."""
 SNOOPED: Final = 1 << 2
-"""Accesses look into the host's caches."""
+"""Accesses snoop the host's caches."""
 EXECUTABLE: Final = 1 << 4
 READABLE: Final = 1 << 5
 WRITEABLE: Final = 1 << 6

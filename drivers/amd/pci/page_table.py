@@ -1,6 +1,6 @@
 """The page table of one VMID: four levels in VRAM, written through the BAR, never read back.
 
-Pages that lie together are told to the GPU as fragments, whole 2 MiB as one entry. What was
+Pages that lie together are given to the GPU as fragments, whole 2 MiB as one entry. What was
 unmapped is only gone after a flush of the translation caches; `settle` is called after one.
 """
 

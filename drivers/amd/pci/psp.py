@@ -1,4 +1,4 @@
-"""PSP: the security processor. It starts from its own firmware, then loads everybody else's.
+"""PSP: the security processor. It starts from its own firmware, then loads all others'.
 
 Source: Linux 6.12, amdgpu_psp.c (psp_hw_start(), psp_load_non_psp_fw()), psp_v13_0.c, psp_v14_0.c;
 tinygrad, ip.py (AM_PSP)
@@ -61,7 +61,7 @@ GENERATIONS: Final[dict[Version, Generation]] = {
 
 
 def is_alive(gpu: BareGpu) -> bool:
-    """Whether sOS runs, whoever started it."""
+    """Whether sOS runs."""
     return gpu.block(HwId.MP0).read("C2PMSG_81") != 0
 
 

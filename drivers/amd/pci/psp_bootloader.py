@@ -1,8 +1,18 @@
 """The security processor's bootloader: stage by stage, until sOS runs.
 
-It takes each stage once. So every stage has an address of its own, and another one is left in the
-mailbox when it has passed: that tells the next boot how far one that was killed had come. Nothing
-else could: before sOS runs there is nobody who resets the GPU.
+It takes each stage once, and before sOS runs nothing can reset the GPU. So a boot that was killed
+has to be continued where it stopped. Every stage is loaded from an address of its own, and another
+address is left in the mailbox (C2PMSG_36) when it has passed:
+
+| the mailbox holds     | bootloader | what is loaded                                       |
+|-----------------------|------------|------------------------------------------------------|
+| none of the addresses | any        | all stages                                           |
+| stage n has passed    | ready      | the stages after n                                   |
+| stage n is at work    | any        | stage n, then those after it; its command may have   |
+|                       |            | arrived, so that a refusal of it is ignored          |
+| stage n has passed    | error      | the same                                             |
+| sOS was ordered       | any        | the first stage: if it passes, a reset kept the      |
+|                       |            | mailbox, and the others follow; if not, sOS again    |
 
 Source: Linux 6.12, psp_v13_0.c, psp_v14_0.c; order: amdgpu_psp.c, psp_hw_start()
 """
@@ -58,9 +68,9 @@ def up(gpu: BareGpu, firmware: FirmwareSet, *, spl_is_kdb: bool) -> None:
 
 
 def _after(gpu: BareGpu, todo: list[tuple[int, Part]]) -> list[tuple[int, Part]]:
-    """What follows the first stage, whose command may or may not have arrived.
+    """The stages after the first one, whose command may or may not have arrived.
 
-    It is sent once more: refused where it had passed, which the next one shows.
+    It is sent once more, and refused if it had passed; the next stage shows whether it had.
     """
     if todo:
         _load(gpu, *todo[0])
@@ -68,9 +78,10 @@ def _after(gpu: BareGpu, todo: list[tuple[int, Part]]) -> list[tuple[int, Part]]
 
 
 def _afresh(gpu: BareGpu, todo: list[tuple[int, Part]]) -> list[tuple[int, Part]]:
-    """sOS was told to start and does not run: a reset that kept the mailbox came after it.
+    """sOS was ordered to start and does not run. Returns the stages that remain.
 
-    Or else the order never arrived; then the first stage is refused.
+    If a reset that kept the mailbox came after the order, the first stage passes and the others
+    remain. If the order never arrived, the first stage is refused and only sOS remains.
     """
     return todo[1:] if _load(gpu, *todo[0]) == READY else todo[-1:]
 
@@ -95,7 +106,7 @@ def _last(gpu: BareGpu) -> tuple[int, bool]:
 
 
 def _load(gpu: BareGpu, number: int, part: Part) -> int:
-    """One stage. Returns: what the bootloader says then; READY alone is success."""
+    """Load one stage. Returns the bootloader's status; READY alone is success."""
     kind, command = STAGES[number]
     block, slot = gpu.block(HwId.MP0), _slot(number)
     place(gpu, slot, part.data, kind.name)

@@ -55,7 +55,7 @@ class PspRing:
         self._fence = 0
 
     def create(self) -> None:
-        """Tell sOS where the ring is; one that is left over goes first. Raises: DeviceTimeout."""
+        """Give sOS the ring's address; one that is left over goes first. Raises: DeviceTimeout."""
         block = self._block
         if block.read("C2PMSG_71"):
             self.destroy()

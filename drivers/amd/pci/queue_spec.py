@@ -1,4 +1,4 @@
-"""What a queue of the hardware is told: the same for compute and copies."""
+"""The parameters of a hardware queue: the same for compute and copies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a cold boot leaves in VRAM for a warm one: which firmware runs, how many units there are.
 
-Nobody's page table reaches the boot's part of VRAM; a reset makes the record unreadable.
+No page table reaches the boot's part of VRAM; a reset makes the record unreadable.
 """
 
 from __future__ import annotations

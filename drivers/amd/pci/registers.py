@@ -1,7 +1,7 @@
 """Registers of AMD's IP blocks by name, as data: one text file for each version of a block.
 
 A line is `NAME SEGMENT OFFSET field:bit field:low-high ...`: the offset in dwords, hexadecimal,
-counts from that segment's base, which a chip's discovery table tells; `=NAME` stands for the fields
+counts from that segment's base, which a chip's discovery table gives; `=NAME` stands for the fields
 of an earlier register. `role OLD NEW` at the top lets names that begin with OLD be asked for as
 NEW, so that generations are asked alike. Fields whose names repeat the number of their doorbell
 entry are without it.

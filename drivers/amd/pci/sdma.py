@@ -1,4 +1,4 @@
-"""Copy engines: running firmware that tells traps, and nothing queued.
+"""Copy engines: running firmware that reports traps, and nothing queued.
 
 gfx11 and gfx12 have them in the graphics core's registers (SDMA0_*); gfx942 has sixteen, each a
 block of its own (SDMA_*).
@@ -70,7 +70,7 @@ def down(gpu: BareGpu) -> None:
 
 
 def stop_queue(engine: Engine) -> None:
-    """Off, and deaf to its doorbell: three writes."""
+    """Disable the ring and its doorbell: three writes."""
     block, queue = engine.block, engine.queue
     block.write(f"{queue}_RB_CNTL", 0)
     block.write(f"{queue}_IB_CNTL", 0)

@@ -165,7 +165,7 @@ def is_alive(gpu: BareGpu) -> bool:
 
 
 def up(gpu: BareGpu) -> int:
-    """Tell the SMU where its table is, and let it manage. Returns: its version."""
+    """Give the SMU its table's address, and let it manage. Returns: its version."""
     version = ask(gpu, "GetSmuVersion")
     if version in (0, ALL_ONES):
         raise DeviceError(

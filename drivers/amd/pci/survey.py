@@ -1,6 +1,6 @@
-"""What stands between each AMD GPU on PCI and AMD_IFACE=PCI. It only looks: no register is read.
+"""What prevents AMD_IFACE=PCI on each AMD GPU. It changes nothing and reads no register.
 
-What IP blocks a GPU has is told by the GPU alone, to whoever claimed it.
+Which IP blocks a GPU has is known from the GPU alone, once it is claimed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a topology would tell of a GPU, computed from its discovery table and its fuses."""
+"""What a topology would report of a GPU, computed from its discovery table and its fuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look at a GPU that no kernel driver has and no process uses: claimed, read, given back."""
+"""Inspection of an unbound GPU that no process uses: claimed, read, given back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drivers.pci.functions import PciFunction, gpus
 from drivers.pci.session import open_session
 
 _FREE: Final = ("", "vfio-pci")
-"""Drivers of a function that nobody drives."""
+"""Drivers of a function that counts as unbound."""
 
 
 def free_gpus(world: World) -> list[PciFunction]:
@@ -48,7 +48,7 @@ def pick(world: World, address: str | None) -> PciFunction:
     if every[0].driver not in _FREE:
         raise Unsupported(
             f"{every[0].address} belongs to its kernel driver {every[0].driver}",
-            hint="Looking would take it away: read it through that driver (python -m "
+            hint="Reading it would unbind it: read it through that driver (python -m "
             "drivers.amd.smi), or unbind it first",
         )
     return every[0]

@@ -1,4 +1,4 @@
-"""What amdgpu tells in one file: `gpu_metrics` in the folder of a PCI function.
+"""What amdgpu reports in one file: `gpu_metrics` in the folder of a PCI function.
 
 Offsets: gcc's view of Linux 6.12, include/kgd_pp_interface.h, struct gpu_metrics_v1_0 to v1_5.
 A field of all ones is one that the GPU does not have.

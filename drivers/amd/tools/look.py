@@ -39,7 +39,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: what KFD tells of it, and what stands in the way."""
+    """One GPU: what KFD reports of it, and what prevents its use."""
 
     node: GpuNode
     render: Access

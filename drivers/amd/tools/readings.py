@@ -1,4 +1,4 @@
-"""What a GPU measures about itself, whoever was asked."""
+"""What a GPU measures about itself, from its driver or from the GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """None is "this GPU, or its driver, does not tell"."""
+    """None is "not reported by this GPU or its driver"."""
 
     gfx_mhz: int | None = None
     soc_mhz: int | None = None
@@ -32,6 +32,6 @@ class Readings:
         return cls(**values)
 
     def known(self) -> dict[str, int | float]:
-        """What is told, by name."""
+        """What is reported, by name."""
         found = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in found if value is not None}

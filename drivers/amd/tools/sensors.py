@@ -1,4 +1,4 @@
-"""What amdgpu tells of a GPU in sysfs: hwmon, memory, and `gpu_metrics` for what those lack.
+"""What amdgpu reports of a GPU in sysfs: hwmon, memory, and `gpu_metrics` for what those lack.
 
 Source: Linux 6.12, Documentation/gpu/amdgpu/thermal.rst; amdgpu_pm.c
 """
@@ -49,7 +49,7 @@ def read(world: World, folder: str) -> tuple[Readings, list[str]]:
 
 
 def merged(first: Readings, second: Readings) -> Readings:
-    """What the first does not tell, the second may."""
+    """What the first does not report, the second may."""
     values = {
         field.name: getattr(second, field.name)
         for field in fields(Readings)

@@ -1,0 +1,186 @@
+"""`python -m drivers.settings`: every environment variable of the stack and the value it has now.
+
+`drivers.choice` reads them; this module describes what it reads. A test compares the two, and
+docs/environment.md is made from this table by `python -m tests.settings`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.choice import DMA, KINDS, MAX_DEVICES, MAX_LIMIT_S, MAX_THREADS
+from drivers.kinds import BY_NAME
+from drivers.machine.output import print_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One environment variable."""
+
+    name: str
+    values: str
+    text: str
+    """What it changes, and what happens where it is not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Settings of one purpose."""
+
+    title: str
+    settings: tuple[Setting, ...]
+
+
+_ONE: Final = "1 or 0"
+_PATH: Final = "an absolute path"
+_FOLDER: Final = "an absolute path; ~/ stands for HOME"
+_NOT_YET: Final = "Reserved for a device that is not written yet."
+
+
+def _kind(name: str, text: str = "") -> Setting:
+    return Setting(name, _ONE, text or _NOT_YET)
+
+
+SETTINGS: Final = (
+    Group(
+        "Which device",
+        (
+            Setting(
+                "DEV",
+                f"{', '.join(KINDS)}, or one of them with its number: AMD:1 (0 to "
+                f"{MAX_DEVICES - 1})",
+                "Chooses the default device. Where no variable chooses one, it is the best device "
+                "that a kernel driver offers; `python -m drivers.probe` names it.",
+            ),
+            _kind("CPU", "Chooses the processor."),
+            _kind("AMD", "Chooses the first AMD GPU."),
+            *(_kind(name) for name in KINDS if name not in ("CPU", "AMD")),
+            _kind("GPU", "The same as CL."),
+            Setting(
+                "AMD_IFACE",
+                " or ".join(BY_NAME["AMD"].ifaces),
+                "The interface to an AMD GPU: KFD is its kernel driver and the default, PCI takes "
+                "an unbound GPU. Without a device it also chooses AMD. USB is not written yet.",
+            ),
+            Setting("NV_IFACE", " or ".join(BY_NAME["NV"].ifaces), _NOT_YET),
+            Setting("QCOM_IFACE", " or ".join(BY_NAME["QCOM"].ifaces), _NOT_YET),
+            Setting(
+                "ROCR_VISIBLE_DEVICES",
+                "numbers and UUIDs with commas between them",
+                "Which of amdgpu's GPUs this process may use, as ROCr reads it. Set and "
+                "empty: none. Over KFD alone.",
+            ),
+            Setting(
+                "HIP_VISIBLE_DEVICES",
+                "numbers and UUIDs with commas between them",
+                "The same as HIP reads it; its numbers count what ROCR_VISIBLE_DEVICES leaves.",
+            ),
+        ),
+    ),
+    Group(
+        "Which compiler",
+        (
+            Setting("LLVM", _ONE, "Chooses the CPU; llvmlite compiles its kernels, as by default."),
+            Setting("CPU_LLVM", _ONE, "The compiler of LLVM=1, without choosing the CPU."),
+            Setting("CLANG", _ONE, "Chooses the CPU; clang compiles its kernels, from C."),
+            Setting("AMD_LLVM", _ONE, "llvmlite compiles AMD's kernels, as by default."),
+            Setting("AMD_HIP", _ONE, "COMGR compiles AMD's kernels, from HIP."),
+            Setting("NV_PTX", _ONE, _NOT_YET),
+            Setting("CUDA_PTX", _ONE, _NOT_YET),
+        ),
+    ),
+    Group(
+        "How a device works",
+        (
+            Setting(
+                "CPU_THREADS",
+                f"1 to {MAX_THREADS}",
+                "Threads of the CPU device. Not set: one for each core.",
+            ),
+            Setting(
+                "AMD_AQL",
+                _ONE,
+                "Compute queues of AMD GPUs read AQL packets (1) or PM4 (0). Not set: AQL where "
+                "several XCCs share a queue, PM4 elsewhere.",
+            ),
+            Setting(
+                "AMD_HANG_S",
+                f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
+                "After how long without progress a queue of an AMD GPU counts as hung. Not set: "
+                "60.",
+            ),
+            Setting(
+                "UNBOUND_DMA",
+                " or ".join(name.lower() for name in DMA),
+                "What a GPU over PCI may reach of the host's memory. Not set: iommu where there is "
+                "one, else vram, which is none of it. physical lets it write anywhere.",
+            ),
+            Setting("AMD_DMA", "as UNBOUND_DMA", "The older spelling of UNBOUND_DMA."),
+            Setting(
+                "UNBOUND_TRACE",
+                _PATH,
+                "A file to which every register access of a GPU over PCI is written, by name.",
+            ),
+            Setting("AMD_TRACE", _PATH, "The older spelling of UNBOUND_TRACE."),
+        ),
+    ),
+    Group(
+        "Files",
+        (
+            Setting(
+                "UNBOUND_CACHE",
+                _FOLDER,
+                "Where compiled kernels are kept. Not set: unbound in XDG_CACHE_HOME.",
+            ),
+            Setting(
+                "UNBOUND_FIRMWARE",
+                _FOLDER,
+                "A second place for firmware files, after /lib/firmware.",
+            ),
+            Setting(
+                "UNBOUND_FIRMWARE_FILES",
+                "absolute paths with colons between them",
+                "Firmware files that are used although the manifest does not know them.",
+            ),
+            Setting(
+                "UNBOUND_FIRMWARE_MANIFEST",
+                _PATH,
+                "A manifest that says which firmware files are known, in place of our own.",
+            ),
+            Setting(
+                "XDG_CACHE_HOME", _PATH, "Not set: .cache in HOME. A relative path is ignored."
+            ),
+            Setting(
+                "XDG_RUNTIME_DIR",
+                _PATH,
+                "A place of locks and records of claimed GPUs: docs/pci.md.",
+            ),
+            Setting("XDG_STATE_HOME", _PATH, "Another such place."),
+            Setting("HOME", _PATH, "The user's home: for the places above."),
+            Setting("PATH", "as the system reads it", "Where clang is."),
+            Setting(
+                "LD_LIBRARY_PATH",
+                "as the system reads it",
+                "Where the doctor searches libraries that compilers load.",
+            ),
+        ),
+    ),
+)
+
+
+def shown(environ: Mapping[str, str]) -> Iterator[str]:
+    """Lines of every setting, with its value where it has one."""
+    for group in SETTINGS:
+        yield f"{group.title}:"
+        for setting in group.settings:
+            value = f" = {environ[setting.name]}" if setting.name in environ else ""
+            yield f"  {setting.name}{value}"
+            yield f"      {setting.values}. {setting.text}"
+
+
+if __name__ == "__main__":
+    sys.exit(print_lines(shown(os.environ)))

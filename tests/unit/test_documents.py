@@ -1,0 +1,100 @@
+"""The documents: columns, an index that lists them all, names of code and errors that exist."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drivers.amd.tools import smoke
+from drivers.base import errors
+from drivers.base.errors import DeviceError
+from drivers.claim import refusal
+from drivers.world import replay
+from tests.support import check
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+COLUMNS = 100
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+ERRORS = sorted(
+    {
+        found
+        for module in (errors, refusal, replay, smoke)
+        for _, found in inspect.getmembers(module, inspect.isclass)
+        if issubclass(found, DeviceError)
+    },
+    key=lambda found: found.__name__,
+)
+
+
+def too_wide(text: str) -> Iterator[str]:
+    """Lines over the limit. One word that is longer than a line may stand alone in one."""
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.strip().removeprefix("* ").split()
+        if len(line) > COLUMNS and len(words) > 1:
+            yield f"{number}: {line[:60]}..."
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_lines_have_at_most_100_columns(document: Path) -> None:
+    found = list(too_wide(document.read_text()))
+    check(not found, "\n".join(found))
+
+
+def test_wide_lines_are_found() -> None:
+    check(len(list(too_wide("word " * 30 + "\nshort\n" + "x" * 120))) == 1)
+
+
+def test_code_that_a_document_names_is_there() -> None:
+    """`file.py::name` is a function, a class or a constant of that file."""
+    missing = []
+    named = [found for path in DOCUMENTS for found in NAMED.findall(path.read_text())]
+    for file, name in named:
+        path = ROOT / file
+        text = path.read_text() if path.is_file() else ""
+        if not re.search(rf"^\s*(?:def|class) {name}\b|^{name}\b", text, re.MULTILINE):
+            missing.append(f"{file}::{name}")
+    check(len(named) > 100, f"only {len(named)} names")
+    check(not missing, str(missing))
+
+
+def test_the_index_lists_every_document() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    linked = {(ROOT / "docs" / name).resolve() for name in re.findall(r"\]\(([^)#]+)\)", index)}
+    own = {ROOT / "README.md", ROOT / "docs" / "README.md"}
+    missing = [path.name for path in DOCUMENTS if path not in own and path not in linked]
+    check(not missing, str(missing))
+
+
+def fields(error: type[DeviceError]) -> set[str]:
+    """Attributes that its own __init__ sets, and properties."""
+    tree = ast.parse(inspect.getsource(error))
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    } | {name for name, value in vars(error).items() if isinstance(value, property)}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_every_error_has_its_section_with_its_fields(error: type[DeviceError]) -> None:
+    text = (ROOT / "docs" / "errors.md").read_text()
+    sections = dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    check(error.__name__ in sections, f"docs/errors.md has no section {error.__name__}")
+    section = sections[error.__name__]
+    missing = {name for name in fields(error) - {"args"} if f"`{name}`" not in section}
+    check(not missing, f"{error.__name__} has fields that docs/errors.md lacks: {missing}")
+
+
+def test_no_section_is_of_an_error_that_does_not_exist() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text()
+    named = set(re.findall(r"^## `(\w+)`", text, re.MULTILINE))
+    check(named == {error.__name__ for error in ERRORS}, str(named))
