@@ -29,7 +29,7 @@ from queues.amd.pm4_launch import Block, Packer, Scratch, Target, progress, word
 SLOTS: Final = 1024
 RING_BYTES: Final = SLOTS * PACKET_BYTES
 FLUSHES: Final = 2
-"""Interrupts in one lap of the ring: who waits for room wakes when so much of it is free."""
+"""Interrupts in a lap of a ring that fills up: who waits for room wakes when so much is free."""
 PART: Final = SLOTS // 4
 """Packets of a graph that are written at once."""
 MOST_ARGUMENTS_BYTES: Final = 4096
@@ -79,7 +79,7 @@ class AqlRing(Ring):
         flush = Packer(words_of(done, tell))
         self._flush = flush, jumper(target, flush.nwords)
         self._due = SLOTS // FLUSHES
-        """Position from which on the next packet is a request for an interrupt."""
+        """Position from which on a ring that fills up asks for an interrupt next."""
         self.limit = self._due
         """Position up to which packets may be written without looking at `done`."""
 

@@ -26,7 +26,7 @@ RING_BYTES: Final = 512 << 10
 STEP_OFF: Final = WORD_BYTES * 2
 """From what a ring has done to the launches that are done of the graph in it."""
 FLUSHES: Final = 2
-"""Interrupts in one lap of the ring: who waits for room wakes when so much of it is free."""
+"""Interrupts in a lap of a ring that fills up: who waits for room wakes when so much is free."""
 MOST_BYTES: Final = 32 << 10
 """Of one block. What is left of a ring in front of one that wraps is filled by a single NOP."""
 
@@ -49,7 +49,7 @@ class Pm4Ring(Ring):
         self._end = self.ring_bytes - SLACK_BYTES
         """No block ends behind this, so that every lap begins by looking at `done`."""
         self._due = self.size // FLUSHES
-        """Position from which on the next block is a request for an interrupt."""
+        """Position from which on a ring that fills up asks for an interrupt next."""
         self.limit = self._due * WORD_BYTES
         """Bytes from the ring's start that may be written without looking at `done`."""
         self._tells = _tells(target, about)
