@@ -226,6 +226,18 @@ def test_every_die_runs_a_buffer_and_a_dispatch_takes_all_of_them() -> None:
     check(r.fault().kind == "unsupported", "PRED_EXEC around a dispatch")
 
 
+def test_dies_that_share_scratch_memory_are_found() -> None:
+    """In a buffer that all dies run; each needs a COMPUTE_DISPATCH_SCRATCH_BASE of its own."""
+    r = AqlRig(which=chip("gfx942", "gfx9", (4, 4, 2), xccs=8))
+    work = Work(r, "scratch", block=64, cpu="gfx942")
+    rsrc3 = (0x22D, [work.rsrc3])  # src: gc_9_4_3_offset.h regCOMPUTE_PGM_RSRC3
+    words = work.pm4((1, 1, 1), 0x5, rsrc3=rsrc3, tmpring=(0x218, [8 | 16 << 12]))
+    r.memory.place(SCRATCH, np.zeros(1 << 20, np.uint8))
+    r.poke(DATA + 0x400, np.array(words, "<u4").tobytes())
+    r.send(buffer(DATA + 0x400, len(words)))
+    check([kind for kind, _ in r.host.findings] == ["scratch overlaps"], str(r.host.findings))
+
+
 def test_an_invalid_packet_stops_the_reader_until_it_is_valid() -> None:
     r = AqlRig()
     r.poke(WPTR, struct.pack("<Q", 1))
