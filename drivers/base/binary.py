@@ -50,8 +50,8 @@ class Resources:
     args: tuple[Arg, ...] | None = None
     """What a launch gives, in order. None: the code does not say, and takes 64-bit words."""
     vendor: bytes = b""
-    """What the family's compiler tells its own driver alone, in a format that both import from
-    `queues` (`queues.amd.kernel_code`, `queues.cpu.kernel_code`)."""
+    """What the family's compiler tells its own driver alone, in a format of `queues` that both
+    import."""
 
 
 NOTHING: Final = Resources()

@@ -130,6 +130,16 @@ def test_what_was_freed_between_building_and_submit(device: Device, program: Pro
     check((get(device, c) == -1).all(), "it ran")
 
 
+@pytest.mark.parametrize("index", [-1, 1.5, None, True, 1 << 40])
+def test_params_that_are_no_place(device: Device, program: Program, index: object) -> None:
+    a, b, _ = operands(device)
+    with refused(BadArgument):
+        device.compute_queue().exec(program, [a, b, Param(index)])
+    for pair in ((a, Param(index)), (Param(index), a)):
+        with refused(BadArgument):
+            device.copy_queue().copy(*pair, 4)
+
+
 def test_open_params_are_not_submitted(device: Device, program: Program) -> None:
     a, b, _ = operands(device)
     queue = device.compute_queue().exec(program, [a, b, Param(0)], (1, 1, 1))
