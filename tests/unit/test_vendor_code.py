@@ -7,12 +7,12 @@ import struct
 from dataclasses import replace
 
 import pytest
-from queues.amd_code import MAX_IMPLICIT, AmdCode, Implicit
-from queues.cpu_code import CpuCode
 
 from drivers.base.contracts import Binary, Resources
 from drivers.base.errors import MalformedInput
 from queues.amd.kernarg import ARG_KINDS
+from queues.amd.kernel_code import MAX_IMPLICIT, AmdCode, Implicit
+from queues.cpu.kernel_code import CpuCode
 from queues.cpu.packets import MAX_GRID
 from tests.share import part
 from tests.support import check
