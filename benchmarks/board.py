@@ -182,10 +182,10 @@ def run(
                 result = Result(name, error=f"{type(error).__name__}: {first[0]}")
             results.append(result)
             show(result.line())
-    return results, [str(finding) for finding in bench.board.findings]
+    return results, [str(violation) for violation in bench.board.violations]
 
 
-def report(setup: Setup, results: Sequence[Result], findings: Sequence[str]) -> dict[str, object]:
+def report(setup: Setup, results: Sequence[Result], violations: Sequence[str]) -> dict[str, object]:
     """What --json writes."""
     rows = [asdict(result) for result in results]
-    return {"board": setup.chip, "note": NOTE, "rows": rows, "findings": list(findings)}
+    return {"board": setup.chip, "note": NOTE, "rows": rows, "violations": list(violations)}

@@ -62,14 +62,14 @@ def _board(args: argparse.Namespace, setup: Setup) -> int:
     over = "" if setup.iface == "KFD" else f" over {setup.iface}"
     print(f"{setup.chip}{over}, {queue}, {setup.compiler}: {board.NOTE}")
     print(board.HEADER, flush=True)
-    results, findings = board.run(setup, names, lambda line: print(line, flush=True))
-    for finding in findings:
-        print(f"finding: {finding}")
+    results, violations = board.run(setup, names, lambda line: print(line, flush=True))
+    for violation in violations:
+        print(f"violation: {violation}")
     if args.json:
-        args.json.write_text(json.dumps(board.report(setup, results, findings), indent=1) + "\n")
+        args.json.write_text(json.dumps(board.report(setup, results, violations), indent=1) + "\n")
     bad = [result.name for result in results if result.failed or result.missed]
     print(
         f"{len(results)} rows in {time.perf_counter() - start_s:.0f} s"
         + (f"; wrong or too slow: {', '.join(bad)}" if bad else "")
     )
-    return int(bool(bad or findings))
+    return int(bool(bad or violations))

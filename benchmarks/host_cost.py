@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from boards.meet import Setup, power_on
+from boards.front import Setup, power_on
 from compilers.amd.smoke import BLOCK, firmware
 from drivers.amd.device import AmdDevice
 from drivers.amd.hwqueue import store64

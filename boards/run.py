@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from boards.meet import Board, OnBoard, Setup, power_on
+from boards.front import Board, OnBoard, Setup, power_on
 from boards.trace import Recorder
 from boards.trace_faults import Facts, FaultWatch
 from boards.vendors import vendor_of
@@ -75,22 +75,22 @@ def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
 
 
 def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:
-    """Print faults and findings; the exit status of the command."""
+    """Print faults and violations; the exit status of the command."""
     for text in bench.watch.reports:
         print(f"fault: {text}", file=stderr)
-    findings = bench.board.findings
-    for finding in findings:
-        print(f"finding: {finding}", file=stderr)
+    violations = bench.board.violations
+    for violation in violations:
+        print(f"violation: {violation}", file=stderr)
     for text in bench.watch.notes.values():
         print(f"code: {text}", file=stderr)
     faults = len(bench.watch.reports)
     counts = [f"{faults} fault{'s' * (faults > 1)}"] if faults else []
-    counts += [f"{len(findings)} findings"] if findings else []
-    count = ", ".join(counts) or "no findings"
+    counts += [f"{len(violations)} violations"] if violations else []
+    count = ", ".join(counts) or "no violations"
     strict = "strict" if setup.strict else "lenient"
     over = "" if setup.iface == "KFD" else f" over {setup.iface}"
     print(f"board {setup.chip}{over} ({strict}): {count}. {NEVER_SILICON}", file=stderr)
-    return status or int(bool(findings or bench.watch.reports))
+    return status or int(bool(violations or bench.watch.reports))
 
 
 def run(

@@ -24,7 +24,7 @@ KFD_PID, FIRST_GPU_PID = 1, 2
 _TICKS_PER_US = 100
 _MEMORY_TID, _WAVES_TID = 1, 1000
 _ENDS_PACKET = frozenset({"packet", "doorbell", "idle", "wait", "hang", "queue fault"})
-_INSTANTS = frozenset({"doorbell", "finding", "interrupt", "wait", "hang", "queue fault"})
+_INSTANTS = frozenset({"doorbell", "violation", "interrupt", "wait", "hang", "queue fault"})
 _NO_ARGS = frozenset({"queue", "gpu", "begin", "end"})
 _ADDRESSES = frozenset({"va", "pc", "entry"})
 

@@ -16,7 +16,7 @@ Facts = dict[str, int | str]
 NameOf = Callable[[int], Sequence[str]]
 """Names of the kernels whose code is at an address; boards know no names."""
 MOST_NOTES = 16
-"""Findings in code that are kept with the code around them."""
+"""Violations in code that are kept with the code around them."""
 MOST_INSTRUCTIONS = 1 << 16
 """Of a kernel that are decoded to find where the one at fault begins."""
 BEFORE, AFTER = 6, 3
@@ -105,20 +105,20 @@ class FaultWatch:
         self.reports: list[str] = []
         self.notes: dict[tuple[str, int, int], str] = {}
         """Violations in a kernel's code, one for each kind and instruction, with code around."""
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def __call__(self, name: str, facts: Facts) -> None:
         """One event of the timeline."""
-        if name == "finding":
+        if name == "violation":
             self._note(facts)
         elif name == "fault":
-            self._told.add(int(facts["queue"]))
+            self._reported.add(int(facts["queue"]))
             self._wave(facts)
         elif name in ("queue fault", "hang"):
             queue = int(facts["queue"])
-            if queue not in self._told:
+            if queue not in self._reported:
                 self._queue(name, facts)
-            self._told.discard(queue)
+            self._reported.discard(queue)
 
     def _device(self, queue_id: int) -> Device | None:
         process = self._board.process

@@ -22,7 +22,7 @@ class Front:
     state: StateStore | None
     environ: Mapping[str, str]
     """What a user would have set there."""
-    findings: Callable[[], list[str]]
+    violations: Callable[[], list[str]]
     """What silicon would have let pass, so far."""
     boot_once: Callable[[], None]
     """Open the GPU and leave it again."""
@@ -40,7 +40,7 @@ def in_front_of(chip: str, iface: str, trace: str = "") -> Front:
 
     `trace` is the file for every register access over PCI.
     """
-    from boards.meet import Setup, power_on
+    from boards.front import Setup, power_on
 
     try:
         front: Any = power_on(Setup(chip, iface=iface, trace=trace))  # no type in common with us
@@ -49,7 +49,7 @@ def in_front_of(chip: str, iface: str, trace: str = "") -> Front:
     board = front.board
     return Front(
         front.world, front.state, front.environ,
-        findings=lambda: [str(finding) for finding in board.findings],
+        violations=lambda: [str(violation) for violation in board.violations],
         boot_once=lambda: front.open().close(),
         open=front.open,
     )  # fmt: skip

@@ -20,7 +20,7 @@ class Way:
     name: str
     """"KFD", as AMD_IFACE=KFD spells it; "" where a kind has one way."""
     check: str
-    """"module:function" from `drivers.machine.checks.Machine` to a Finding: what is missing."""
+    """"module:function" from `drivers.machine.checks.Machine` to a Result: what is missing."""
     why: str
     """Why it has its place in the order of the default device; or why it is `named_only`."""
     named_only: bool = False

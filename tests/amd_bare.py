@@ -52,4 +52,4 @@ def identified(board: PciWorld) -> Iterator[BareGpu]:
 
 def quiet(board: PciWorld) -> None:
     """The board found nothing that silicon might take amiss."""
-    check(not board.findings, "\n".join(str(finding) for finding in board.findings))
+    check(not board.violations, "\n".join(str(violation) for violation in board.violations))

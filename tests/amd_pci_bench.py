@@ -137,9 +137,9 @@ def ring_doorbell(board: PciGpu, doorbell: int, value: int) -> None:
     board.pump()
 
 
-def findings(board: PciGpu) -> list[str]:
+def violations(board: PciGpu) -> list[str]:
     """What the board has to say, as text."""
-    return [str(finding) for finding in board.findings]
+    return [str(violation) for violation in board.violations]
 
 
 VMID = 8
@@ -228,5 +228,5 @@ class BenchQueue:
         count = self.written // unit
         self.process.write(self.spec.write_va, count.to_bytes(8, "little"))
         self.process.gpu.flush_hdp()
-        told = count - 1 if self.spec.kind == "AQL" else count
-        ring_doorbell(self.process.board, self.spec.doorbell, told)
+        reported = count - 1 if self.spec.kind == "AQL" else count
+        ring_doorbell(self.process.board, self.spec.doorbell, reported)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from boards.meet import Board, Setup, power_on
+from boards.front import Board, Setup, power_on
 from boards.run import set_environ
 from drivers.base.contracts import Device
 from tensor import engine
@@ -89,8 +89,8 @@ class BoardRun:
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         result = yield
         if self._board is not None:
-            found = [str(finding) for finding in self._board.findings]
-            self._board.hardware.forget_findings()
+            found = [str(violation) for violation in self._board.violations]
+            self._board.hardware.forget_violations()
             if found:
                 pytest.fail(f"{item.name}: the board found {found}", pytrace=False)
         return result

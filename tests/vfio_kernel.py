@@ -1,7 +1,7 @@
 """A made-up kernel with one PCI function: VFIO's container, group, device and iommufd, and sysfs.
 
 It is strict: what Linux refuses it refuses with the same errno, and what Linux forgives (memory
-freed while the device may reach it) becomes a finding. Numbers are from Linux 6.12's headers.
+freed while the device may reach it) becomes a violation. Numbers are from Linux 6.12's headers.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class VfioKernel:
         self.bars = {number: bytearray(nbytes) for number, nbytes in BAR_BYTES.items()}
         self.open_files: dict[int, File] = {}
         self.maps: dict[int, Area] = {}
-        self.findings: list[str] = []
+        self.violations: list[str] = []
         self.log: list[str] = []
         self.slept_s = 0.0
-        self.told: set[int] = set()
+        self.reported: set[int] = set()
         """Physical memory that the device has been told of, by its host address."""
         self.stuck: list[str] = []
         """Lines of /proc/self/maps that stay because somebody views a BAR."""
@@ -169,13 +169,13 @@ class VfioKernel:
         if file.kind == "device":
             file.event = None
             if self.master:
-                self.findings.append("the device was closed while it was bus master")
+                self.violations.append("the device was closed while it was bus master")
             self._command(self.command & ~4)
         users = [
             f for f in self.open_files.values() if f.space is file.space and f.kind == "device"
         ]
         if file.kind != "device" and file.space and users:
-            self.findings.append(f"{file.kind} was closed before its device")
+            self.violations.append(f"{file.kind} was closed before its device")
 
     # Config space and BARs
 
@@ -281,9 +281,9 @@ class VfioKernel:
         spaces = {id(f.space): f.space for f in self.open_files.values() if f.space is not None}
         for space in spaces.values():
             if any(va < area.end and area.va < va + size for va, size in space.mapped.values()):
-                self.findings.append(f"memory at {area.va:#x} was freed while the device has it")
-        if area.va in self.told and self.master:
-            self.findings.append("physical memory was freed while the device was bus master")
+                self.violations.append(f"memory at {area.va:#x} was freed while the device has it")
+        if area.va in self.reported and self.master:
+            self.violations.append("physical memory was freed while the device was bus master")
 
     def device_access(self, address: int, data: bytes | None, nbytes: int = 0) -> bytes:
         """The device reads or writes host memory. Raises: PermissionError where it may not."""
@@ -350,7 +350,7 @@ class VfioKernel:
 
     def check_empty(self, what: str) -> None:
         """No descriptor, mapping or permission is left, and no rule was broken."""
-        check(not self.findings, f"{what}: {self.findings}")
+        check(not self.violations, f"{what}: {self.violations}")
         check(not self.open_files, f"{what}: open {[f.kind for f in self.open_files.values()]}")
         check(not self.maps, f"{what}: {len(self.maps)} mappings")
         check(not self.master, f"{what}: still bus master")

@@ -1,4 +1,4 @@
-"""What all processes of a board share: GPUs, memory, the bus, time, findings."""
+"""What all processes of a board share: GPUs, memory, the bus, time, violations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from boards.amd.chip import SaveSizes, sizes_of
 from boards.amd.cp.engine_types import Chip, Host, QueueEngines
 from boards.amd.cp.engines import Engines
-from boards.amd.kfd.sysfs import Told, gpu_id
+from boards.amd.kfd.sysfs import Reported, gpu_id
 from boards.amd.memory.coherence import Coherence
 from boards.amd.memory.pages import FORMATS, Bus, Format
 from boards.amd.memory.space import Checks
@@ -98,7 +98,7 @@ class Options:
     computes, which is too small for gfx1151 and not reported. # src: "drm/amdkfd: relax
     checks for over allocation of save area", "... bump minimum vgpr size for gfx1151", "... Export
     the cwsr_size and ctl_stack_size to userspace", all in stable kernels too"""
-    tells_memory: bool = True
+    reports_memory: bool = True
     """Whether amdgpu's mem_info files are there to be read."""
     engines: EngineFactory = Engines
 
@@ -111,15 +111,15 @@ def prefers_gtt(chip: Chip, options: Options) -> bool:
     return chip.carveout_bytes > 0 and options.vram_bytes < options.gtt_bytes
 
 
-def told(chip: Chip, options: Options) -> Told:
+def reported(chip: Chip, options: Options) -> Reported:
     """What sysfs says of the memory of GPUs of a kind.
 
     src: amdgpu_amdkfd.c amdgpu_amdkfd_get_local_mem_info(): TTM's limit where it prefers GTT
     """
     bank = options.gtt_bytes if prefers_gtt(chip, options) else options.vram_bytes
-    return Told(
+    return Reported(
         bank, options.vram_bytes, options.gtt_bytes, options.large_bar,
-        not options.old_save_area, options.tells_memory,
+        not options.old_save_area, options.reports_memory,
     )  # fmt: skip
 
 

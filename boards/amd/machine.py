@@ -8,7 +8,7 @@ import weakref
 from dataclasses import replace
 
 from boards.amd.chip import chip, names
-from boards.amd.hardware import EngineFactory, Hardware, Options, told
+from boards.amd.hardware import EngineFactory, Hardware, Options, reported
 from boards.amd.kfd import sysfs
 from boards.amd.kfd.world import BoardWorld
 from boards.amd.memory.space import Checks
@@ -48,7 +48,7 @@ def open_board(
     if engines is not None:
         chosen.engines = engines
     chips = [chip(name)] * gpus
-    files = sysfs.files(chips, told(chips[0], chosen))
+    files = sysfs.files(chips, reported(chips[0], chosen))
     if len(_ALIVE) >= _MANY:
         gc.collect()
     hardware = Hardware(chips, chosen)
@@ -61,5 +61,5 @@ def another_process(world: BoardWorld) -> BoardWorld:
     hardware = world.hardware
     chips = [gpu.chip for gpu in hardware.gpus]
     options = hardware.options
-    files = sysfs.files(chips, told(chips[0], options))
+    files = sysfs.files(chips, reported(chips[0], options))
     return BoardWorld(hardware, files, world.name, _next_pid)

@@ -12,7 +12,7 @@ Trace = Callable[[str, dict[str, int | str]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """Something silicon would have let pass. One for each kind and place."""
 
     kind: str
@@ -24,7 +24,7 @@ class Finding:
 
 
 class Chassis:
-    """Time, lock, findings and timeline of one board.
+    """Time, lock, violations and timeline of one board.
 
     `late`: doorbells start nothing; work runs when the process waits, sleeps or reads the clock.
     """
@@ -33,22 +33,22 @@ class Chassis:
         self.clock, self.late = Clock(), late
         self.lock = RLock()
         """Held by the thread that the board works for: ioctls and doorbells come one by one."""
-        self.findings: list[Finding] = []
+        self.violations: list[Violation] = []
         self._found: set[tuple[str, str]] = set()
         self.trace: Trace | None = None
 
     def find(self, kind: str, what: str, detail: str = "") -> None:
-        """Report a finding once."""
+        """Report a violation once."""
         if (kind, what) not in self._found:
             self._found.add((kind, what))
-            self.findings.append(Finding(kind, what, detail))
+            self.violations.append(Violation(kind, what, detail))
 
-    def tell(self, name: str, **facts: int | str) -> None:
+    def event(self, name: str, **facts: int | str) -> None:
         """One event of the timeline; costs nothing when tracing is off."""
         if self.trace is not None:
             self.trace(name, facts)
 
-    def forget_findings(self) -> None:
+    def forget_violations(self) -> None:
         """Start a new list, for a test that goes on."""
-        self.findings.clear()
+        self.violations.clear()
         self._found.clear()

@@ -102,7 +102,7 @@ class Domain:
         return len(self._mappings)
 
     def decode(self, address: int, nbytes: int, write: bool) -> tuple[Pool, int] | None:
-        """The memory behind an address; None, and a finding, where the IOMMU stops the device."""
+        """The memory behind an address; None, and a violation, where the IOMMU stops the device."""
         found = next(self.inside(address, address + nbytes), None)
         why = ""
         if found is None or found.iova > address or found.end < address + nbytes:

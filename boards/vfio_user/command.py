@@ -62,7 +62,7 @@ def serve(
     finally:
         listener.close()
         path.unlink(missing_ok=True)
-    for finding in hardware.findings:
-        print(f"finding: {finding}", file=said)
-    print(f"{name}: {len(hardware.findings) or 'no'} findings", file=said, flush=True)
-    return int(bool(hardware.findings))
+    for violation in hardware.violations:
+        print(f"violation: {violation}", file=said)
+    print(f"{name}: {len(hardware.violations) or 'no'} violations", file=said, flush=True)
+    return int(bool(hardware.violations))

@@ -73,10 +73,10 @@ class AqlRing(Ring):
         self._side_bo = iface.allocate(SLOTS * SIDE_BYTES, Use.PACKETS, "arguments", host=True)
         self._side, self._side_va = self._side_bo.view(), self._side_bo.gpu_va
         self.afterwards = (self._side_bo.free,)
-        tell = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
-        tell = amd_words.once(target, tell)
+        report = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
+        report = amd_words.once(target, report)
         done = progress(target, about.progress_va, target.flavour.release_all)
-        flush = Packer(words_of(done, tell))
+        flush = Packer(words_of(done, report))
         self._flush = flush, jumper(target, flush.nwords)
         self._due = SLOTS // FLUSHES
         """Position from which on a ring that fills up asks for an interrupt next."""
@@ -173,7 +173,7 @@ class AqlRing(Ring):
         packer = Packer(words_of(words))
         self._write(packer, jumper(self.target, packer.nwords))
 
-    def _write(self, packer: Packer, jumps: Packer, *, tells: bool = False) -> int:
+    def _write(self, packer: Packer, jumps: Packer, *, reports: bool = False) -> int:
         """Packets, with the position behind them where they have a hole for it; that position."""
         count = jump_slots(self.target)
         put = self.room(count)
@@ -194,10 +194,10 @@ class AqlRing(Ring):
                 self.bytes[:rest] = packets[until_end:]
                 self.put = self.write_pointer[0] = mark
                 self.ring_doorbell(mark - 1)
-                if tells:
+                if reports:
                     self.asks(mark)
                 return mark
-        return self._write(packer, jumps, tells=tells)  # a signal handler was here meanwhile
+        return self._write(packer, jumps, reports=reports)  # a signal handler was here meanwhile
 
     def play(self, packets: memoryview) -> int:
         """At most PART packets that are ready, with one doorbell; the position behind them."""
@@ -220,7 +220,7 @@ class AqlRing(Ring):
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
-        return self._write(*self._flush, tells=True)
+        return self._write(*self._flush, reports=True)
 
     def wait_for(
         self,

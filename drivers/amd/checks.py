@@ -6,10 +6,10 @@ from drivers.amd.kfd.offers import offered
 from drivers.base.offer import Offer, Passed
 from drivers.choice import choose
 from drivers.machine.buses import AMD, USB_BRIDGES
-from drivers.machine.checks import Finding, Machine, device_node, module_missing
+from drivers.machine.checks import Machine, Result, device_node, module_missing
 
 
-def kfd(machine: Machine) -> Finding:
+def kfd(machine: Machine) -> Result:
     """AMD through the amdgpu kernel driver: what may become the default device, too."""
     missing, advice = module_missing(machine, AMD, "AMD", "amdgpu")
     node = device_node(machine, "AMD", "KFD", "/dev/kfd", missing, advice)
@@ -21,34 +21,34 @@ def kfd(machine: Machine) -> Finding:
     against = [one.reason if one.name == "AMD KFD" else str(one) for one in passed]
     reason = "; ".join([*(f"{one.name}: {one.title}" for one in offers), *against])
     advice = next((one.advice for one in passed if one.advice), "")
-    return Finding("AMD", "KFD", bool(offers), reason, advice or "python -m drivers.amd.probe")
+    return Result("AMD", "KFD", bool(offers), reason, advice or "python -m drivers.amd.probe")
 
 
-def pci(machine: Machine) -> Finding:
+def pci(machine: Machine) -> Result:
     """AMD without a kernel driver: a known chip that may be claimed, and its firmware."""
     from drivers.amd.pci.survey import candidates
 
     found = candidates(machine.world, choose(machine.environ))
     if not found:
         advice = f"see `lspci -d {AMD:04x}:`"
-        return Finding("AMD", "PCI", False, "no AMD GPU is on PCI", advice)
+        return Result("AMD", "PCI", False, "no AMD GPU is on PCI", advice)
     details = {"gpus": [str(one.function) for one in found]}
     for one in found:
         if one.ready:
             reason = f"{one.function}; {one.facts()[1]}; AMD_IFACE=PCI would claim and boot it"
-            return Finding("AMD", "PCI", True, reason, "", details)
+            return Result("AMD", "PCI", True, reason, "", details)
     first = found[0]
     obstacle = first.obstacles[0]
     advice = obstacle.advice or "python -m drivers.amd.probe --iface PCI tells more"
-    return Finding("AMD", "PCI", False, f"{first.function}; {obstacle.reason}", advice, details)
+    return Result("AMD", "PCI", False, f"{first.function}; {obstacle.reason}", advice, details)
 
 
-def usb(machine: Machine) -> Finding:
+def usb(machine: Machine) -> Result:
     """AMD behind a PCIe-over-USB bridge."""
     bridges = [usb for usb in machine.usb if (usb.vendor, usb.product) in USB_BRIDGES]
     if not bridges:
         ids = " or ".join(f"{vendor:04x}:{product:04x}" for vendor, product in sorted(USB_BRIDGES))
-        return Finding(
+        return Result(
             "AMD",
             "USB",
             False,
@@ -56,4 +56,4 @@ def usb(machine: Machine) -> Finding:
             "see `lsusb`; an ASM2464PD enclosure needs firmware that opens its PCIe side",
         )
     shown = ", ".join(str(bridge) for bridge in bridges)
-    return Finding("AMD", "USB", True, shown, "", {"bridges": shown})
+    return Result("AMD", "USB", True, shown, "", {"bridges": shown})

@@ -88,15 +88,15 @@ class AmdDevice(HostCopies):
         self._programs.add(program)
         return program
 
-    def prepare(self, kernel: Kernel, block: Block, tells: bool) -> Launcher | AqlLauncher:
+    def prepare(self, kernel: Kernel, block: Block, reports: bool) -> Launcher | AqlLauncher:
         """A launch of `kernel` that only needs its arguments."""
         if isinstance(self.compute, AqlRing):
             return (HiddenAqlLauncher if kernel.hidden else AqlLauncher)(kernel, block)
         scratch = self._scratch.now if kernel.private_bytes else Scratch()
         ring = self.compute
-        va = ring.progress_va if tells else ring.step_va
+        va = ring.progress_va if reports else ring.step_va
         kind = HiddenLauncher if kernel.hidden else Launcher
-        return kind(self.target, kernel, scratch, block, va, in_graph=not tells)
+        return kind(self.target, kernel, scratch, block, va, in_graph=not reports)
 
     def ensure_scratch(self, kernel: Kernel) -> None:
         """Enough private memory for `kernel`; every prepared launch learns where it is."""
@@ -106,13 +106,13 @@ class AmdDevice(HostCopies):
         old = self._scratch.grow(kernel.private_bytes)
         for program in list(self._programs):
             program.renew()
-        self.tell_scratch(self.compute)
+        self.set_scratch(self.compute)
         if old is not None and any(graph.scratch for graph in list(self._graphs)):
             self._old_scratch.append(old)  # a graph's packets name it
         elif old is not None:
             old.free()
 
-    def tell_scratch(self, ring: ComputeRing) -> None:
+    def set_scratch(self, ring: ComputeRing) -> None:
         """Let a queue of AQL packets know of the private memory there is."""
         if isinstance(ring, AqlRing):
             ring.set_scratch(self._scratch.now, self._scratch.lane_bytes)

@@ -72,7 +72,7 @@ class GraphMemory(ABC):
         self.recent = self._new()
         """The copy that was prepared last."""
         self.copies.append(self.recent)
-        self.tells = False
+        self.reports = False
         """Whether replays interrupt: somebody may wait for a copy."""
 
     def _new(self) -> Copy:
@@ -177,7 +177,7 @@ class GraphMemory(ABC):
         with self.lock:
             kept = not self._closed and len(self.copies) < self._most
             if kept:
-                self.tells = True
+                self.reports = True
                 self.copies.append(copy)
         if not kept:
             self._device.give_back(copy.bo)

@@ -29,7 +29,7 @@ def _prepared(item: Item) -> AnyLauncher:
     program = item.program
     if not isinstance(program, AmdProgram):
         raise BadArgument(f"{program!r} is no program")
-    return program.for_block(item.block, tells=False)
+    return program.for_block(item.block, reports=False)
 
 
 class Pm4Graph(GraphMemory):
@@ -64,7 +64,9 @@ class Pm4Graph(GraphMemory):
             at += self.size(item)
         base = pm4.indirect_buffer(ib_base=copy.gpu_va, ib_size=nwords)
         if nwords:
-            copy.packets = [self._packer.packed((), base, tells=tells) for tells in (False, True)]
+            copy.packets = [
+                self._packer.packed((), base, reports=reports) for reports in (False, True)
+            ]
 
     def _put(self, copy: Copy, item: Item, at: int, number: int) -> None:
         """Write step `number`, from 1 on."""
@@ -88,7 +90,7 @@ class Pm4Graph(GraphMemory):
             device.refresh()
         ring: Any = device.compute  # of the kind that it was recorded for
         try:
-            ring.write(packets[self.tells])
+            ring.write(packets[self.reports])
         finally:
             copy.last = ring, ring.put
 
@@ -153,7 +155,7 @@ class AqlGraph(GraphMemory):
                 ring.play(packets)
             else:
                 self._play_parts(ring, packets)
-            if self.tells:
+            if self.reports:
                 ring.flush()
         finally:
             copy.last = ring, ring.put

@@ -52,8 +52,8 @@ class Pm4Ring(Ring):
         """Position from which on a ring that fills up asks for an interrupt next."""
         self.limit = self._due * WORD_BYTES
         """Bytes from the ring's start that may be written without looking at `done`."""
-        self._tells = _tells(target, about)
-        self._flush = Packet(target, self._tells, tells=True)
+        self._reporting = _reporting(target, about)
+        self._flush = Packet(target, self._reporting, reports=True)
 
     @property
     def done(self) -> int:
@@ -155,14 +155,14 @@ class Pm4Ring(Ring):
         self.write(self.packed(words))
 
     def packed(
-        self, words: Sequence[int], outer: Sequence[int] = (), *, tells: bool = False
+        self, words: Sequence[int], outer: Sequence[int] = (), *, reports: bool = False
     ) -> Packet:
         """Packets and the progress behind them, ready for `write`; `outer` stays in the ring.
 
         With `tells` they end in what a flush does.
         """
-        done = self._tells if tells else progress(self.target, self.progress_va)
-        return Packet(self.target, words_of(words, done), outer, tells=tells)
+        done = self._reporting if reports else progress(self.target, self.progress_va)
+        return Packet(self.target, words_of(words, done), outer, reports=reports)
 
     def flush(self) -> int:
         """Everything before becomes visible to all, then an interrupt; what to wait for."""
@@ -184,7 +184,7 @@ class Pm4Ring(Ring):
             if self.put == put:
                 self.put = self.write_pointer[0] = mark
                 self.ring_doorbell(mark)
-                if packet.tells:
+                if packet.reports:
                     self.asks(mark)
                 return mark
         return self.write(packet)  # a signal handler was here meanwhile
@@ -196,15 +196,23 @@ class Pm4Ring(Ring):
 class Packet:
     """Packets whose holes are the progress behind them and, of several XCCs, the jump to them."""
 
-    __slots__ = ("inner_off", "jump", "nbytes", "nwords", "pack_into", "progress", "shared",
-                 "tells")  # fmt: skip
+    __slots__ = (
+        "inner_off",
+        "jump",
+        "nbytes",
+        "nwords",
+        "pack_into",
+        "progress",
+        "reports",
+        "shared",
+    )  # fmt: skip
 
     def __init__(
-        self, target: Target, inner: Words, outer: Sequence[int] = (), *, tells: bool = False
+        self, target: Target, inner: Words, outer: Sequence[int] = (), *, reports: bool = False
     ) -> None:
         whole = enclose(target, inner, outer=outer)
         packer = Packer(whole.made)
-        self.inner_off, self.tells = WORD_BYTES * whole.inner_at, tells
+        self.inner_off, self.reports = WORD_BYTES * whole.inner_at, reports
         """Where what is jumped to begins; whether it ends in an interrupt."""
         self.nbytes, self.nwords, self.pack_into = packer.nbytes, packer.nwords, packer.pack_into
         self.progress, self.jump = packer.slots["progress"], packer.slots.get("ib", 0)
@@ -213,7 +221,7 @@ class Packet:
         """What `pack_into` takes. Written anew right before it is packed, with the ring's lock."""
 
 
-def _tells(target: Target, about: About) -> Words:
+def _reporting(target: Target, about: About) -> Words:
     """Write every cache back, write the progress, raise the device's event."""
     done = progress(target, about.progress_va, target.flavour.release_all)
     ring = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)

@@ -279,31 +279,31 @@ def probe(
         report = probe_pci(chosen, world, settings, state)
     else:
         report = probe_kfd(chosen, world, settings)
-    findings = [] if front is None else front.findings()
+    violations = [] if front is None else front.violations()
     passed = bool(report.outcomes) and all(
         one.ok for tests in report.outcomes.values() for one in tests
     )
-    failed = bool(findings) or (chosen.smoke and not passed)
-    return (_as_json if chosen.json else _as_text)(chosen, report, findings), int(failed)
+    failed = bool(violations) or (chosen.smoke and not passed)
+    return (_as_json if chosen.json else _as_text)(chosen, report, violations), int(failed)
 
 
-def _as_json(chosen: argparse.Namespace, report: Report, findings: list[str]) -> str:
+def _as_json(chosen: argparse.Namespace, report: Report, violations: list[str]) -> str:
     facts = dict(report.facts)
     if chosen.smoke:
         facts["smoke"] = smoke_json(report.outcomes)
     if chosen.board:
-        facts["board"] = {"chip": chosen.board, "note": NOTE, "findings": findings}
+        facts["board"] = {"chip": chosen.board, "note": NOTE, "violations": violations}
     return json.dumps(facts, indent=2)
 
 
-def _as_text(chosen: argparse.Namespace, report: Report, findings: list[str]) -> str:
+def _as_text(chosen: argparse.Namespace, report: Report, violations: list[str]) -> str:
     lines = [f"board {chosen.board}: {NOTE}"] if chosen.board else []
     lines.append(report.text)
     for name, tests in report.outcomes.items():
         lines += smoke_lines(name, tests)
     if chosen.smoke and not report.outcomes:
         lines += _wrapped("-", f"no test was run: {report.idle}")
-    return "\n".join([*lines, *(f"finding: {finding}" for finding in findings)])
+    return "\n".join([*lines, *(f"violation: {violation}" for violation in violations)])
 
 
 def main(arguments: Sequence[str], world: World | None = None) -> str:

@@ -80,11 +80,11 @@ class AmdProgram:
         """Whether it is not closed."""
         return self._bo is not None
 
-    def for_block(self, block: Block, *, tells: bool = True) -> Launcher | AqlLauncher:
+    def for_block(self, block: Block, *, reports: bool = True) -> Launcher | AqlLauncher:
         """Launches with workgroups of this size; `tells` the ring when they are done."""
-        found = self._blocks.get((block, tells))
+        found = self._blocks.get((block, reports))
         if found is None:
-            found = self._blocks[block, tells] = self.device.prepare(self.kernel, block, tells)
+            found = self._blocks[block, reports] = self.device.prepare(self.kernel, block, reports)
         return found
 
     def renew(self) -> None:

@@ -109,7 +109,7 @@ class Queues(Recovery):
             hw = self.iface.open_queue(plan, prepare)
             undo.add(hw.close)
             ring = AqlRing(about, hw, self.target, self.iface)
-            self.tell_scratch(ring)
+            self.set_scratch(ring)
         return ring
 
     def _open_copies(self) -> CopyRing:
@@ -282,7 +282,7 @@ class Queues(Recovery):
         """Numbers of the last compute unit, and of the last wave of one."""
 
     @abstractmethod
-    def tell_scratch(self, ring: ComputeRing) -> None:
+    def set_scratch(self, ring: ComputeRing) -> None:
         """Let a queue know of the private memory there is."""
 
     @abstractmethod

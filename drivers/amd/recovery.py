@@ -155,19 +155,19 @@ class Recovery(Heap):
         # src: kfd_device_queue_manager.c remove_queue_mes(), kfd_hws_hang(): a queue that does not
         # stop is reset where the kernel can do that, and the whole GPU where it cannot
         """
-        told: Trouble | None = None
+        reported: Trouble | None = None
         ring.stop(error)  # first: a writer that waits for room has the lock until it hears of that
         with ring.lock:
             try:
                 ring.close()
-                told = self.iface.wait(0)
+                reported = self.iface.wait(0)
                 if ring is self.compute:
                     self.compute, self.stale, self._clean = self._open_compute(), True, -1
                 else:
                     self.copies = self._open_copies()
             except DeviceError as later:
                 error.add_note(f"and the queue could not be replaced: {later}")
-        return told
+        return reported
 
     def last_fault(self) -> None:
         """Before closing, where nothing is replaced. Raises: a fault that was not reported yet."""

@@ -108,7 +108,7 @@ class RegisterBus:
         """A register as errors name it: after the step."""
         return f"{self.step or AT_WORK}: {name}"
 
-    def _told(self, error: DeviceError, name: str) -> DeviceError:
+    def _reported(self, error: DeviceError, name: str) -> DeviceError:
         """The transport's error with step and register."""
         if isinstance(error, DeviceTimeout):
             error.register = name
@@ -119,9 +119,9 @@ class RegisterBus:
         try:
             value = self.region.read32(dword * DWORD_BYTES)
         except DeviceError as error:
-            raise self._told(error, name) from error.__cause__
+            raise self._reported(error, name) from error.__cause__
         if self.trace is not None:
-            self._tell(name, "R", dword, value)
+            self._report(name, "R", dword, value)
         return value
 
     def _write(self, dword: int, value: int, name: str) -> None:
@@ -129,11 +129,11 @@ class RegisterBus:
         try:
             self.region.write32(dword * DWORD_BYTES, value)
         except DeviceError as error:
-            raise self._told(error, name) from error.__cause__
+            raise self._reported(error, name) from error.__cause__
         if self.trace is not None:
-            self._tell(name, "W", dword, value)
+            self._report(name, "W", dword, value)
 
-    def _tell(self, name: str, op: str, dword: int, value: int) -> None:
+    def _report(self, name: str, op: str, dword: int, value: int) -> None:
         if self.trace is not None:
             now_s = self.clock.monotonic_s()
             self.trace(Access(name, op, dword, value, now_s, self.step))

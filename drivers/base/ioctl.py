@@ -221,11 +221,11 @@ class Ioctl(Generic[S]):
         args.raw[:] = given
         if len(reached) != args.SIZE:
             return
-        told = self.args.of(reached)
+        reported = self.args.of(reached)
         if self.resumes is not None:
             done, most = self.resumes
-            if getattr(args, done) <= getattr(told, done) <= getattr(args, most):
-                setattr(args, done, getattr(told, done))
+            if getattr(args, done) <= getattr(reported, done) <= getattr(args, most):
+                setattr(args, done, getattr(reported, done))
         if self.counts_down is not None:
-            left = getattr(told, self.counts_down)
+            left = getattr(reported, self.counts_down)
             setattr(args, self.counts_down, min(left, getattr(args, self.counts_down)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from drivers.cpu.features import read_processor
-from drivers.machine.checks import Finding, Machine
+from drivers.machine.checks import Machine, Result
 from drivers.machine.system import clang_description
 
 
-def cpu(machine: Machine) -> Finding:
+def cpu(machine: Machine) -> Result:
     """The processor, and the compilers that make code for it."""
     processor = read_processor(machine.world)
     wheels = {
@@ -33,5 +33,5 @@ def cpu(machine: Machine) -> Finding:
         f"compilers: {shown}"
     )
     if not compilers:
-        return Finding("CPU", "", False, reason, "pip install llvmlite, or ziglang", details)
-    return Finding("CPU", "", True, reason, "", details)
+        return Result("CPU", "", False, reason, "pip install llvmlite, or ziglang", details)
+    return Result("CPU", "", True, reason, "", details)

@@ -19,7 +19,7 @@ Packages: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Result:
     """One way to reach one kind of device."""
 
     kind: str
@@ -59,14 +59,14 @@ class Machine:
 
 def device_node(
     machine: Machine, kind: str, iface: str, path: str, missing: str, advice: str
-) -> Finding:
+) -> Result:
     """A device node that must exist and be readable and writable."""
     world = machine.world
     if not world.exists(path):
-        return Finding(kind, iface, False, f"{path} does not exist: {missing}", advice)
+        return Result(kind, iface, False, f"{path} does not exist: {missing}", advice)
     if not world.access(path, os.R_OK | os.W_OK):
-        return Finding(kind, iface, False, f"{path} may not be opened by this user", _GROUPS_ADVICE)
-    return Finding(kind, iface, True, f"{path} can be opened")
+        return Result(kind, iface, False, f"{path} may not be opened by this user", _GROUPS_ADVICE)
+    return Result(kind, iface, True, f"{path} can be opened")
 
 
 def module_missing(machine: Machine, vendor: int, name: str, module: str) -> tuple[str, str]:

@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from drivers.base.errors import DeviceError
-from drivers.machine.checks import Finding as Finding
 from drivers.machine.checks import Machine as Machine
+from drivers.machine.checks import Result as Result
 
-Check: TypeAlias = Callable[[Machine], Finding]
+Check: TypeAlias = Callable[[Machine], Result]
 
 
-def run(checks: Mapping[tuple[str, str], Check], machine: Machine) -> list[Finding]:
-    """Every check's finding; one that cannot read the machine says why, the others go on."""
-    findings = []
+def run(checks: Mapping[tuple[str, str], Check], machine: Machine) -> list[Result]:
+    """Every check's result; one that cannot read the machine says why, the others go on."""
+    results = []
     for (kind, iface), check in checks.items():
         try:
-            finding = check(machine)
+            result = check(machine)
         except DeviceError as error:
             advice = error.hint or "see python -m drivers.doctor"
-            finding = Finding(kind, iface, False, error.message, advice)
-        findings.append(finding)
-    return findings
+            result = Result(kind, iface, False, error.message, advice)
+        results.append(result)
+    return results

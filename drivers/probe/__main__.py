@@ -39,8 +39,8 @@ def main(
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     chosen = parser.parse_args(arguments)
     machine = Machine(world or LinuxWorld(), os.environ if environ is None else environ, installed)
-    default, findings = default_of(machine), run(CHECKS, machine)
-    return (as_json if chosen.json else as_table)(findings, default)
+    default, results = default_of(machine), run(CHECKS, machine)
+    return (as_json if chosen.json else as_table)(results, default)
 
 
 def default_of(machine: Machine) -> Default:

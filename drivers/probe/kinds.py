@@ -10,32 +10,32 @@ from drivers.machine.buses import NVIDIA, PCI_ROOT
 from drivers.machine.checks import device_node, module_missing
 from drivers.machine.system import find_library
 from drivers.machine.text import entries, first_line
-from drivers.probe import Check, Finding, Machine
+from drivers.probe import Check, Machine, Result
 
 ICD_FOLDER = "/etc/OpenCL/vendors"
 
 
-def _pci(machine: Machine, kind: str, vendor: int, name: str, module: str) -> Finding:
+def _pci(machine: Machine, kind: str, vendor: int, name: str, module: str) -> Result:
     """A GPU that no driver holds, with registers this user may map."""
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == vendor]
     details = {"gpus": [str(gpu) for gpu in gpus]}
     if not gpus:
-        return Finding(
+        return Result(
             kind, "PCI", False, f"no {name} GPU is on PCI", f"see `lspci -d {vendor:04x}:`"
         )
     shown = "; ".join(details["gpus"])
     free = [gpu for gpu in gpus if gpu.driver in ("", "vfio-pci")]
     if not free:
         advice = f"leave it to {module}, or unbind it first (never one that drives a display)"
-        return Finding(kind, "PCI", False, shown, advice, details)
+        return Result(kind, "PCI", False, shown, advice, details)
     path = f"{PCI_ROOT}/{free[0].address}/resource0"
     if free[0].driver == "" and not machine.world.access(path, os.R_OK | os.W_OK):
         advice = f"bind {free[0].address} to vfio-pci and give this user its /dev/vfio group"
-        return Finding(kind, "PCI", False, f"{shown}; {path} may not be opened", advice, details)
-    return Finding(kind, "PCI", True, shown, "", details)
+        return Result(kind, "PCI", False, f"{shown}; {path} may not be opened", advice, details)
+    return Result(kind, "PCI", True, shown, "", details)
 
 
-def nv_nvk(machine: Machine) -> Finding:
+def nv_nvk(machine: Machine) -> Result:
     """NVIDIA through its kernel module."""
     missing, advice = module_missing(machine, NVIDIA, "NVIDIA", "nvidia")
     first = device_node(machine, "NV", "NVK", "/dev/nvidiactl", missing, advice)
@@ -51,16 +51,16 @@ def nv_nvk(machine: Machine) -> Finding:
     )
     version = first_line(machine.world, "/proc/driver/nvidia/version")
     if uvm.ready and version:
-        return Finding("NV", "NVK", True, version, "", {"version": version})
+        return Result("NV", "NVK", True, version, "", {"version": version})
     return uvm
 
 
-def nv_pci(machine: Machine) -> Finding:
+def nv_pci(machine: Machine) -> Result:
     """NVIDIA without a kernel driver."""
     return _pci(machine, "NV", NVIDIA, "NVIDIA", "nvidia (NV_IFACE=NVK)")
 
 
-def qcom_kgsl(machine: Machine) -> Finding:
+def qcom_kgsl(machine: Machine) -> Result:
     """Adreno through Qualcomm's kernel driver."""
     return device_node(
         machine,
@@ -72,13 +72,13 @@ def qcom_kgsl(machine: Machine) -> Finding:
     )
 
 
-def qcom_msm(machine: Machine) -> Finding:
+def qcom_msm(machine: Machine) -> Result:
     """Adreno through the mainline kernel driver."""
     nodes = [path for path, driver in machine.nodes.items() if driver.startswith("msm")]
     if nodes:
         return device_node(machine, "QCOM", "MSM", nodes[0], "it went away", "look again")
     others = ", ".join(f"{path} ({driver or '?'})" for path, driver in machine.nodes.items())
-    return Finding(
+    return Result(
         "QCOM",
         "MSM",
         False,
@@ -87,60 +87,60 @@ def qcom_msm(machine: Machine) -> Finding:
     )
 
 
-def cuda(machine: Machine) -> Finding:
+def cuda(machine: Machine) -> Result:
     """NVIDIA's CUDA library."""
     path = find_library(machine.world, machine.environ, "libcuda.so.1")
     if path is None:
-        return Finding(
+        return Result(
             "CUDA", "", False, "libcuda.so.1 is not installed", "install NVIDIA's driver package"
         )
     if not machine.world.exists("/dev/nvidiactl"):
-        return Finding(
+        return Result(
             "CUDA", "", False, f"{path}, but no /dev/nvidiactl", "`modprobe nvidia nvidia-uvm`"
         )
-    return Finding("CUDA", "", True, path)
+    return Result("CUDA", "", True, path)
 
 
-def opencl(machine: Machine) -> Finding:
+def opencl(machine: Machine) -> Result:
     """An OpenCL loader, and at least one vendor's library for it."""
     path = find_library(machine.world, machine.environ, "libOpenCL.so.1")
     if path is None:
         advice = "install ocl-icd-libopencl1 and a vendor's package (pocl-opencl-icd for the CPU)"
-        return Finding("CL", "", False, "libOpenCL.so.1 is not installed", advice)
+        return Result("CL", "", False, "libOpenCL.so.1 is not installed", advice)
     vendors = [name for name in entries(machine.world, ICD_FOLDER) if name.endswith(".icd")]
     if not vendors:
         advice = "install a vendor's OpenCL package (pocl-opencl-icd for the CPU)"
-        return Finding("CL", "", False, f"{path}, but no vendor in {ICD_FOLDER}", advice)
-    return Finding("CL", "", True, f"{path}: {', '.join(vendors)}", "", {"vendors": vendors})
+        return Result("CL", "", False, f"{path}, but no vendor in {ICD_FOLDER}", advice)
+    return Result("CL", "", True, f"{path}: {', '.join(vendors)}", "", {"vendors": vendors})
 
 
-def metal(machine: Machine) -> Finding:
+def metal(machine: Machine) -> Result:
     """Apple's API, which only macOS has."""
     system = first_line(machine.world, "/proc/sys/kernel/ostype")
     if system:
-        return Finding(
+        return Result(
             "METAL", "", False, f"this is {system}; Metal is macOS", "use a Mac with Apple silicon"
         )
-    return Finding("METAL", "", True, "macOS")
+    return Result("METAL", "", True, "macOS")
 
 
-def webgpu(machine: Machine) -> Finding:
+def webgpu(machine: Machine) -> Result:
     """A library with the standard webgpu.h."""
     wgpu = machine.packages("wgpu")
     for name in ("libwgpu_native.so", "libwebgpu_dawn.so"):
         path = find_library(machine.world, machine.environ, name)
         if path:
-            return Finding("WEBGPU", "", True, path)
+            return Result("WEBGPU", "", True, path)
     if wgpu:
-        return Finding("WEBGPU", "", True, f"wgpu-native in the Python package wgpu {wgpu}")
-    return Finding(
+        return Result("WEBGPU", "", True, f"wgpu-native in the Python package wgpu {wgpu}")
+    return Result(
         "WEBGPU", "", False, "no wgpu-native or Dawn library", "pip install 'unbound[webgpu]'"
     )
 
 
 def _check(place: str) -> Check:
     """A check that is imported when it is made."""
-    return lambda machine: cast(Finding, named(place)(machine))
+    return lambda machine: cast(Result, named(place)(machine))
 
 
 CHECKS: dict[tuple[str, str], Check] = {

@@ -1,4 +1,4 @@
-"""The default device and the findings as a table for people and as JSON for programs."""
+"""The default device and the results as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -9,69 +9,69 @@ from dataclasses import asdict
 
 from drivers.default import OTHERS, Default
 from drivers.kinds import BY_NAME
-from drivers.probe import Finding
+from drivers.probe import Result
 
 WIDTH_CHARS = 100
 _INDENT = " " * 22
 
 
-def driver_written(finding: Finding) -> bool:
+def driver_written(result: Result) -> bool:
     """Whether this stack has a driver for the kind and its interface."""
-    return finding.iface in BY_NAME[finding.kind].written
+    return result.iface in BY_NAME[result.kind].written
 
 
-def usable(finding: Finding) -> bool:
+def usable(result: Result) -> bool:
     """Whether `drivers.open` can open it here and now."""
-    return finding.ready and driver_written(finding)
+    return result.ready and driver_written(result)
 
 
-def state(finding: Finding) -> str:
+def state(result: Result) -> str:
     """ "usable", or the first thing that is in the way."""
-    if usable(finding):
+    if usable(result):
         return "usable"
-    return "not usable" if driver_written(finding) else "no driver written yet"
+    return "not usable" if driver_written(result) else "no driver written yet"
 
 
-def never_default(finding: Finding) -> str | None:
+def never_default(result: Result) -> str | None:
     """Why this way is taken only where the user names it; None where it may be the default."""
-    ways = BY_NAME[finding.kind].ways
-    return next((way.why for way in ways if way.named_only and way.name == finding.iface), None)
+    ways = BY_NAME[result.kind].ways
+    return next((way.why for way in ways if way.named_only and way.name == result.iface), None)
 
 
-def as_json(findings: Sequence[Finding], default: Default) -> str:
-    """{"default": {...}, "devices": [...]}, one object for each finding."""
+def as_json(results: Sequence[Result], default: Default) -> str:
+    """{"default": {...}, "devices": [...]}, one object for each result."""
     rows = [
         {
-            "kind": finding.kind,
-            "iface": finding.iface or None,
-            "state": state(finding),
-            "usable": usable(finding),
-            "driver_written": driver_written(finding),
-            "never_default": never_default(finding),
-            "machine_ready": finding.ready,
-            "reason": finding.reason,
-            "advice": finding.advice,
-            "details": dict(finding.details),
+            "kind": result.kind,
+            "iface": result.iface or None,
+            "state": state(result),
+            "usable": usable(result),
+            "driver_written": driver_written(result),
+            "never_default": never_default(result),
+            "machine_ready": result.ready,
+            "reason": result.reason,
+            "advice": result.advice,
+            "details": dict(result.details),
         }
-        for finding in findings
+        for result in results
     ]
     return json.dumps({"default": asdict(default), "devices": rows}, indent=2)
 
 
-def as_table(findings: Sequence[Finding], default: Default) -> str:
+def as_table(results: Sequence[Result], default: Default) -> str:
     """The default device and why; then name, state and reason of each; below, what to do."""
     lines = _wrapped(f"{'default':<12}{default.name:<10}", f"{default.why}; {OTHERS}")
     for one in default.passed:
         lines += _wrapped(_INDENT, f"not {one}")
-    for finding in findings:
-        name = f"{finding.kind} {finding.iface}".strip()
-        text = finding.reason if usable(finding) else f"{state(finding)}; {finding.reason}"
-        if usable(finding) and never_default(finding):
-            text += f"; never the default: {never_default(finding)}"
-        mark = "usable" if usable(finding) else "-"
+    for result in results:
+        name = f"{result.kind} {result.iface}".strip()
+        text = result.reason if usable(result) else f"{state(result)}; {result.reason}"
+        if usable(result) and never_default(result):
+            text += f"; never the default: {never_default(result)}"
+        mark = "usable" if usable(result) else "-"
         lines += _wrapped(f"{name:<12}{mark:<10}", text)
-        if finding.advice and not usable(finding):
-            lines += _wrapped(_INDENT, f"-> {finding.advice}")
+        if result.advice and not usable(result):
+            lines += _wrapped(_INDENT, f"-> {result.advice}")
     return "\n".join(lines)
 
 

@@ -307,8 +307,8 @@ class Launcher:
         progress_va: int, *, in_graph: bool = False,
     ) -> None:  # fmt: skip
         """What is done is written to `progress_va`: the ring's position, or a graph's step."""
-        tell = step if in_graph else progress
-        packets = words_of(launch(target, kernel, scratch, block), tell(target, progress_va))
+        report = step if in_graph else progress
+        packets = words_of(launch(target, kernel, scratch, block), report(target, progress_va))
         taken = argument_words(kernel)
         count = -(-kernel.kernarg_bytes // WORD_BYTES)
         direct = replace(target, xccs=1) if in_graph else target  # a graph is a buffer already

@@ -64,9 +64,9 @@ class Bare:
         self.read("NBIF", "RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE")
 
     def found(self) -> list[str]:
-        """Kinds of findings since the last call."""
-        kinds = [finding.kind for finding in self.gpu.findings]
-        self.gpu.hardware.forget_findings()
+        """Kinds of violations since the last call."""
+        kinds = [violation.kind for violation in self.gpu.violations]
+        self.gpu.hardware.forget_violations()
         return kinds
 
     # The security processor
@@ -88,7 +88,7 @@ class Bare:
         for name, command in STAGES:
             if name in pieces:
                 self.stage(command, pieces[name])
-        check(self.read("MP0", self.psp(81)) != 0, f"SOS is dead: {self.gpu.findings}")
+        check(self.read("MP0", self.psp(81)) != 0, f"SOS is dead: {self.gpu.violations}")
 
     def create_ring(self) -> int:
         for number, value in ((69, self.mc + RING), (70, (self.mc + RING) >> 32), (71, 0x10000)):
@@ -157,7 +157,7 @@ def started(name: str, **options: object) -> Bare:
     bare.start_sos()
     check(bare.create_ring() == 0x8000_0000, "no ring")
     bare.set_up_tmr()
-    check(bare.gpu.findings == [], f"{bare.gpu.findings}")
+    check(bare.gpu.violations == [], f"{bare.gpu.violations}")
     return bare
 
 

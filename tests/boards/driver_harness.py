@@ -69,7 +69,7 @@ def device_over_pci(
     )
     with open_over_pci(board, queue, **environ) as device:
         yield board, device
-    check(not board.findings, f"findings: {[str(one) for one in board.findings[:9]]}")
+    check(not board.violations, f"violations: {[str(one) for one in board.violations[:9]]}")
     check(not any(board.baseline().values()), f"left after close: {board.baseline()}")
     check(not any(name.endswith(".claim") for name in board.state.names()), "it was not given back")
 
@@ -88,7 +88,7 @@ def device_on(
     world = ForeignWorld(board)
     with open_on(world, queue, **environ) as device:
         yield board, device
-    check(not board.findings, f"findings: {board.findings}")
+    check(not board.violations, f"violations: {board.violations}")
     left = board.baseline()
     check((left.queues, left.events, left.buffers) == (0, 0, 1), f"left after close: {left}")
     close_session(world)

@@ -70,7 +70,7 @@ class FakeHost:
         self.chip = which
         self.interrupts: list[int] = []
         self.faults: list[Exception] = []
-        self.findings: list[tuple[str, str]] = []
+        self.violations: list[tuple[str, str]] = []
         self.events: list[tuple[str, dict]] = []
         self.now = 999
 
@@ -85,7 +85,7 @@ class FakeHost:
         return self.now
 
     def find(self, kind: str, what: str) -> None:
-        self.findings.append((kind, what))
+        self.violations.append((kind, what))
 
     def trace(self, name: str, **facts) -> None:
         self.events.append((name, facts))

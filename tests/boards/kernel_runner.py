@@ -12,7 +12,7 @@ from boards.amd.wave.buffer import scratch_resource
 from boards.amd.wave.execute import MakeObserver, execute
 from boards.amd.wave.start import fit_scratch, from_descriptor
 from boards.amd.wave.strict import Observer
-from boards.amd.wave.types import LENIENT, Finding, Report, Strict
+from boards.amd.wave.types import LENIENT, Report, Strict, Violation
 from compilers import toolchains
 from compilers.graph import Node
 from compilers.lower.choose import Target
@@ -74,7 +74,7 @@ class Ran:
     """Results, and what the executor found and counted."""
 
     arrays: list[np.ndarray]
-    findings: list[Finding] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
     steps: int = 0
     binaries: list[Binary] = field(default_factory=list)
     plan: Plan | None = None
@@ -111,7 +111,7 @@ def compute(
         binary = toolchains.build(step.kernel, compiler, arch, target.features)
         ran.binaries.append(binary)
         report = run(binary, [arrays[value] for value in step.values], step.kernel.grid, strict)
-        ran.findings += report.findings
+        ran.violations += report.violations
         ran.steps += report.steps
         ran.work.append(report.wave_instructions)
     for value, root in zip(made.roots, roots, strict=True):

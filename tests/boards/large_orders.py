@@ -60,8 +60,8 @@ def lines(sizes: Sequence[int], arch: str) -> Iterator[str]:
             node, wanted = make(bits)
             ran = compute([node], arch, "LLVM", Strict())
             np.testing.assert_array_equal(ran.arrays[0], wanted)
-            if ran.findings:
-                raise AssertionError(f"{name} of 2**{bits}: {ran.findings[0]}")
+            if ran.violations:
+                raise AssertionError(f"{name} of 2**{bits}: {ran.violations[0]}")
             yield line(name, bits, ran)
 
 

@@ -149,8 +149,8 @@ class PciRig:
         self.next_va += -(-nbytes // PAGE) * PAGE + 0x10_0000
         return va, self.place(va, np.zeros(nbytes, np.uint8))
 
-    def findings(self) -> list[str]:
-        return [str(finding) for finding in self.hardware.findings]
+    def violations(self) -> list[str]:
+        return [str(violation) for violation in self.hardware.violations]
 
     def hdp(self) -> None:
         self.gpu.board.flush_hdp()

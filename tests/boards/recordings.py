@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from boards.amd.kfd.world import BoardWorld
-from boards.meet import Setup, power_on
+from boards.front import Setup, power_on
 from drivers import taped_program as taped
 from drivers.registry import open_device
 from drivers.world.recording import Header
@@ -55,7 +55,7 @@ NAMES = {b"zaphod": b"user", b"heartofgold": b"host"}
 
 
 def record(setup: Setup, program: Path) -> bytes:
-    """Run a program on a board, and power the board off. Raises: AssertionError for findings."""
+    """Run a program on a board, and power the board off. Raises: AssertionError for violations."""
     front = power_on(setup)
     lines: list[str] = []
     environ = taped.choices(front.environ, "AMD")
@@ -63,11 +63,11 @@ def record(setup: Setup, program: Path) -> bytes:
     lines.append(header.line())
     world = RecordingWorld(front.world, lines.append, Scrubber(dict(NAMES)))
     status = run(world, environ, program)
-    findings = [str(finding) for finding in front.board.findings]
+    violations = [str(violation) for violation in front.board.violations]
     if isinstance(front.board, BoardWorld):
         front.board.power_off()
-    if status or findings:
-        raise AssertionError(f"status {status}, {findings}")
+    if status or violations:
+        raise AssertionError(f"status {status}, {violations}")
     return "".join(lines).encode()
 
 

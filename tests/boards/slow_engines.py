@@ -78,4 +78,4 @@ def slow_device(
         yield board, device
         pace.clock = None
     close_session(world)
-    check(not board.findings, f"{board.findings}")
+    check(not board.violations, f"{board.violations}")

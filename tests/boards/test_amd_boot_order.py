@@ -191,9 +191,9 @@ def test_a_ring_that_is_left_over_goes_first() -> None:
         boot.start(gpu, firmware(board))
         seen.clear()
         PspRing(gpu).create()
-        told = [access.value for access in seen
+        reported = [access.value for access in seen
                 if access.op == "W" and access.name.endswith("C2PMSG_64")]  # fmt: skip
         # src: psp_gfx_if.h GFX_CTRL_CMD_ID_DESTROY_RINGS; PSP_RING_TYPE__KM << 16
-        check(told == [0x30000, 2 << 16], f"{[hex(value) for value in told]}")
+        check(reported == [0x30000, 2 << 16], f"{[hex(value) for value in reported]}")
         boot.leave(gpu)
     quiet(board)

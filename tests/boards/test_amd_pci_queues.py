@@ -22,8 +22,8 @@ from tests.amd_pci_bench import (
     Process,
     bring_up,
     brought_up,
-    findings,
     identified,
+    violations,
 )
 from tests.support import check
 
@@ -43,7 +43,7 @@ def stamp(name: str, va: int, value: int, event: int = 0) -> list[int]:
 
 
 def quiet(board: PciGpu) -> None:
-    check(not findings(board), "\n".join(findings(board)))
+    check(not violations(board), "\n".join(violations(board)))
 
 
 def troubles(gpu: BareGpu) -> list[PageFault]:
@@ -181,7 +181,7 @@ def test_unmapped_memory_is_out_of_reach_after_a_flush(name: str) -> None:
     queue.submit(pm4.write_data(dst=data, data=[2]))
     check([page.gpu_va for page in troubles(gpu)] == [data])
     check(process.read64(data) == 1, "a write through a translation that was flushed")
-    check(not any("stale" in text for text in findings(board)), f"{findings(board)}")
+    check(not any("stale" in text for text in violations(board)), f"{violations(board)}")
 
 
 def test_a_missing_flush_is_seen() -> None:
@@ -193,7 +193,7 @@ def test_a_missing_flush_is_seen() -> None:
     queue.submit(pm4.write_data(dst=data, data=[1]))
     process.unmap(data, flush=False)
     queue.submit(pm4.write_data(dst=data, data=[2]))
-    check(any("stale" in text for text in findings(board)), "the board did not notice")
+    check(any("stale" in text for text in violations(board)), "the board did not notice")
 
 
 @pytest.mark.parametrize("name", REPRESENTATIVE)
@@ -216,20 +216,20 @@ def test_the_order_of_a_queues_life() -> None:
     """The descriptor has arrived before the queue is active; banked registers are left alone."""
     board, gpu = brought_up("gfx1100")
     queue = BenchQueue(Process(board, gpu), "PM4")
-    told: list[Any] = []
-    gpu.mmio.bus.trace = told.append
+    reported: list[Any] = []
+    gpu.mmio.bus.trace = reported.append
     queue.start()
-    names = [access.name for access in told if access.op == "W"]
+    names = [access.name for access in reported if access.op == "W"]
     active = len(names) - 1 - names[::-1].index("GC.CP_HQD_ACTIVE")
     check("HDP_MEM_FLUSH" in names[:active], f"{names}")
     check(names[active + 1 :] == ["GC.GRBM_GFX_CNTL"], f"{names[active:]}")
     check(gpu.block(gfx.HwId.GC).read("GRBM_GFX_CNTL") == 0)
     board.graphics.compute.hang((1, 0, 0), for_good=False)
-    told.clear()
+    reported.clear()
     check(queue.stop())
     wanted = [("GC.CP_HQD_DEQUEUE_REQUEST", 1), ("GC.CP_HQD_DEQUEUE_REQUEST", 2),
               ("GC.SPI_COMPUTE_QUEUE_RESET", 1), ("GC.CP_HQD_DEQUEUE_REQUEST", 0)]  # fmt: skip
-    found = [(t.name, t.value) for t in told if t.op == "W" and t.name != "GC.GRBM_GFX_CNTL"]
+    found = [(t.name, t.value) for t in reported if t.op == "W" and t.name != "GC.GRBM_GFX_CNTL"]
     check(found == wanted, f"{found}")
     check(gpu.block(gfx.HwId.GC).read("GRBM_GFX_CNTL") == 0)
 

@@ -35,7 +35,7 @@ def test_a_table_and_its_json(
     check(status == 0, shown)
     check("gfx1100, AQL, LLVM: on a software board: no statement about silicon speed" in shown)
     found = json.loads(output.read_text())
-    check(found["note"] == board.NOTE and found["findings"] == [])
+    check(found["note"] == board.NOTE and found["violations"] == [])
     check([row["name"] for row in found["rows"]] == ["softmax_64x512", "add_1MiB"], str(found))
     for row in found["rows"]:
         check(

@@ -28,7 +28,7 @@ def test_every_pattern_beside_another(arch: str) -> None:
     left, right = (graph.buffer(words, dt.bfloat16, words.shape) for words in (a, b))
     roots = [graph.binary(name, left, right) for name in ("add", "sub", "mul")]
     ran = compute(roots, arch, strict=Strict())
-    check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
+    check(not ran.violations, f"{[str(violation) for violation in ran.violations[:3]]}")
     x, y = from_bfloat16(a), from_bfloat16(b)
     with np.errstate(all="ignore"):
         wanted = [x + y, x - y, x * y]

@@ -1,4 +1,4 @@
-"""`python -m boards`: the list, programs run on a board, findings, faults, exit statuses."""
+"""`python -m boards`: the list, programs run on a board, violations, faults, exit statuses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_unchanged_program_on_its_default_device() -> None:
     done = shell("run", "gfx1100", "--aql", str(ROOT / "examples" / "add.py"))
     check(done.returncode == 0, done.stderr)
     check(done.stdout == "on AMD: [1. 2. 3. 4. 5. 6. 7. 8.]\n", done.stdout)
-    check("board gfx1100 (strict): no findings" in done.stderr, done.stderr)
+    check("board gfx1100 (strict): no violations" in done.stderr, done.stderr)
     check("never compared with silicon" in done.stderr)
 
 
@@ -93,13 +93,13 @@ def test_an_exception_is_the_programs_own(tmp_path: Path) -> None:
     check("runpy" not in said, said)
 
 
-def test_a_finding_fails_the_command_and_a_lenient_board_has_none(tmp_path: Path) -> None:
+def test_a_violation_fails_the_command_and_a_lenient_board_has_none(tmp_path: Path) -> None:
     status, said = ran(tmp_path, programs.UNINITIALISED)
     check(status == 1, said)
-    check("finding: uninitialised VRAM: " in said and "never written" in said, said)
+    check("violation: uninitialised VRAM: " in said and "never written" in said, said)
     status, said = ran(tmp_path, programs.UNINITIALISED, setup=Setup("gfx1100", strict=False))
     check(status == 0, said)
-    check("(lenient): no findings" in said, said)
+    check("(lenient): no violations" in said, said)
 
 
 @pytest.mark.parametrize("chip", ["gfx1100", "gfx942"])
@@ -124,9 +124,9 @@ def test_a_fault_is_told_with_kernel_wave_code_and_page_walk(tmp_path: Path, chi
     check("page walk of 0x1000:" in report and "PDB2 at " in report, report)
 
 
-def test_a_finding_in_code_is_shown_with_the_code(tmp_path: Path) -> None:
+def test_a_violation_in_code_is_shown_with_the_code(tmp_path: Path) -> None:
     status, said = ran(tmp_path, programs.NO_WAIT)
-    check(status == 1 and "finding: wait count: " in said, said)
+    check(status == 1 and "violation: wait count: " in said, said)
     notes = [part for part in said.split("\n") if part.startswith("code: wait count: ")]
     check(notes and all(" in kernel smoke_add, wave 0" in note for note in notes), said)
     vector = said[said.index("code: wait count: v") :]

@@ -51,7 +51,7 @@ def test_signal_events() -> None:
     check(events.wait(second)[0] == COMPLETE, "an engine that runs while one waits")
     driver.device().engines.on_pump = None
     host.interrupt(77)
-    check(driver.world.findings[-1].kind == "interrupt of no event")
+    check(driver.world.violations[-1].kind == "interrupt of no event")
 
 
 def test_an_older_age_is_news() -> None:
@@ -122,7 +122,7 @@ def test_an_event_page_comes_before_the_first_signal_event() -> None:
     check(driver.call("create_event", 0, 0, 0)[5] == 1)
     fails(errno.EINVAL, driver.call, "create_event", events.page.handle, 0, 0)
     driver.device().host.interrupt(1)
-    check(driver.world.findings[-1].kind == "interrupt of no event")
+    check(driver.world.violations[-1].kind == "interrupt of no event")
 
 
 def test_page_faults_become_memory_exceptions() -> None:

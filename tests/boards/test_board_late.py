@@ -127,4 +127,4 @@ def test_the_driver_waits_where_it_has_to(queue) -> None:
         bound.close()
         device.launch(device.load(add("gfx1100")), [x, y, x, N], -(-N // 64))
         np.testing.assert_array_equal(get(device, x), expected + b)
-    check(not board.findings, str(board.findings))
+    check(not board.violations, str(board.violations))

@@ -171,7 +171,7 @@ def test_unaligned_reads_of_fresh_memory_are_reported(at: int, nbytes: int, foun
     buffer, space = driver.buffer(4096), driver.space("waves")
     space.store(np.array([buffer.va], np.uint64), np.zeros((2, 1), np.uint32), 8)
     space.load(np.array([buffer.va + at, buffer.va], np.uint64), nbytes)
-    check([f.kind for f in driver.world.findings] == ["uninitialised VRAM"] * found)
+    check([f.kind for f in driver.world.violations] == ["uninitialised VRAM"] * found)
 
 
 def test_a_write_that_faults_writes_nothing() -> None:
@@ -220,7 +220,7 @@ def test_freed_memory_is_not_reused_while_the_host_maps_it() -> None:
 
 
 def _kinds(driver: Driver) -> list[str]:
-    return [finding.kind for finding in driver.world.findings]
+    return [violation.kind for violation in driver.world.violations]
 
 
 def test_reading_vram_that_nobody_wrote_is_found_once() -> None:
@@ -229,20 +229,20 @@ def test_reading_vram_that_nobody_wrote_is_found_once() -> None:
     va = np.uint64(buffer.va) + np.arange(64, dtype=np.uint64) * np.uint64(4)
     space.store(va, np.zeros((1, 64), np.uint32), 4)
     space.load(va, 4)
-    check(not driver.world.findings)
+    check(not driver.world.violations)
     space.release()
     copier = driver.space("SDMA0")
     copier.acquire()
     copier.read(buffer.va, 4096)  # a copy engine does not use what it moves
-    check(not driver.world.findings)
+    check(not driver.world.violations)
     space.load(va + np.uint64(128), 4)
     space.load(va + np.uint64(256), 4)
-    check(_kinds(driver) == ["uninitialised VRAM"], str(driver.world.findings))
-    check(f"{buffer.va:#x}" in str(driver.world.findings[0]))
+    check(_kinds(driver) == ["uninitialised VRAM"], str(driver.world.violations))
+    check(f"{buffer.va:#x}" in str(driver.world.violations[0]))
     words(buffer.region)[:] = 1
-    driver.world.hardware.forget_findings()
+    driver.world.hardware.forget_violations()
     space.read(buffer.va, 65536)
-    check(not driver.world.findings)
+    check(not driver.world.violations)
 
 
 def test_freed_vram_is_poison_for_its_next_owner() -> None:
@@ -265,19 +265,19 @@ def test_stale_reads_between_agents() -> None:
     waves.release()
     copier.read(buffer.va + 256, 4)
     check(_kinds(driver) == ["stale read"] * 2, "a release alone is enough for nobody")
-    driver.world.hardware.forget_findings()
+    driver.world.hardware.forget_violations()
     cp.acquire()
     cp.read(buffer.va, 4096)
     waves.read(buffer.va, 4096)
-    check(not driver.world.findings)
+    check(not driver.world.violations)
     waves.write(buffer.va + 128, b"more")
     cp.acquire()
     cp.read(buffer.va, 128)
     cp.read(buffer.va + 256, 64)
-    check(not driver.world.findings, "other lines are not stale")
+    check(not driver.world.violations, "other lines are not stale")
     cp.load(np.array([buffer.va + 252, buffer.va + 160], np.uint64), 4)
     check(_kinds(driver) == ["stale read"])
-    check("waves" in driver.world.findings[0].what and "CP" in driver.world.findings[0].what)
+    check("waves" in driver.world.violations[0].what and "CP" in driver.world.violations[0].what)
 
 
 def test_elements_across_lines_are_in_both() -> None:
@@ -301,7 +301,7 @@ def test_what_was_written_to_freed_memory_is_nobodys() -> None:
     check(_entries(driver, again.va)[3] == start, "the same memory")
     again.region.write(0, bytes(4096))
     driver.space("CP").read(again.va, 4096)
-    check(not driver.world.findings)
+    check(not driver.world.violations)
 
 
 @pytest.mark.parametrize(("chip", "change"), [("gfx1201", 1 << 63), ("gfx1100", 2 | 1 << 46)])
@@ -323,7 +323,7 @@ def test_uncached_memory_needs_no_flush() -> None:
     buffer = driver.buffer(4096, GTT | WRITABLE | COHERENT | UNCACHED)
     driver.space("waves").write(buffer.va, b"word")
     check(driver.space("CP").read(buffer.va, 4) == b"word")
-    check(not driver.world.findings)
+    check(not driver.world.violations)
 
 
 def test_checks_can_be_switched_off() -> None:
@@ -334,7 +334,7 @@ def test_checks_can_be_switched_off() -> None:
     found = driver.space("CP").load(np.array([buffer.va + 1], np.uint64), 4)
     check(found.tobytes() == b"bcde")
     driver.space("CP").read(buffer.va, 4096)
-    check(not driver.world.findings)
+    check(not driver.world.violations)
 
 
 def test_two_gpus_see_one_buffer_over_the_bus() -> None:

@@ -67,10 +67,10 @@ def test_doorbells_ring_their_own_queue() -> None:
     kinds = [engines.specs[n].kind for n in range(4)]
     check(kinds == ["pm4", "aql", "sdma", "sdma"])
     check([engines.specs[n].engine for n in (2, 3)] == [0, 1])
-    check(not driver.world.findings)
+    check(not driver.world.violations)
     page.write64(0x1FF8, 1)
     page.write32(offsets[0] & 0x1FFF, 1)
-    check([finding.kind for finding in driver.world.findings] == ["doorbell"] * 2)
+    check([violation.kind for violation in driver.world.violations] == ["doorbell"] * 2)
     driver.world.panel.mute(1)
     page.write64(offsets[1] & 0x1FFF, 99)
     check((1, 99) not in engines.rung)

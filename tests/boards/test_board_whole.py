@@ -50,11 +50,11 @@ def test_a_copy_through_sdma(name) -> None:
     parts.ring.region.write(0, stream)
     parts.wptr.region.write64(0, len(stream))
     driver.doorbells(offset).write64(offset & 0x1FFF, len(stream))
-    check(signal.region.read32(0) == 0x5150, f"{driver.world.findings}")
+    check(signal.region.read32(0) == 0x5150, f"{driver.world.violations}")
     np.testing.assert_array_equal(words(target.region), np.arange(16384))
     check(parts.rptr.region.read64(0) == len(stream))
     check(events.wait(event)[0] == 0)
-    check(not driver.world.findings, str(driver.world.findings))
+    check(not driver.world.violations, str(driver.world.violations))
 
 
 def test_a_copy_from_nowhere_is_a_memory_exception() -> None:

@@ -124,7 +124,7 @@ def test_host_and_gpu_agree(chip: str, seeds: range, tmp_path: Path) -> None:
         except WaveFault as fault:
             raise AssertionError(f"{name} on {chip}: {fault}") from fault
         # Compilers read registers whose value they do not care for: not counted here.
-        found = [str(f) for f in report.findings if f.kind != "uninitialised"]
+        found = [str(f) for f in report.violations if f.kind != "uninitialised"]
         check(not found, f"{name}: {found}")
         _compare(f"{name} on {chip}", (out, fout), expected)
         different += len(np.unique(out)) > ITEMS

@@ -39,7 +39,7 @@ def test_sums_and_products(chip: str, iface: str, queue: str) -> None:
         np.testing.assert_array_equal(doubled.numpy(), np.full(1000, 999, np.float32))
         for dtype in ("float32", "float16", "bfloat16"):
             product(dtype)
-        found = [str(finding) for finding in board.findings]
+        found = [str(violation) for violation in board.violations]
         check(not found, f"the board found {found}")
 
 

@@ -103,7 +103,7 @@ def test_dispatch_completes() -> None:
     check(r.value(SIGNAL) == 0 and r.host.interrupts == [7])
     check(int.from_bytes(r.space.read(MAILBOX, 8), "little") == 7)
     check(r.read_pointer() == 1 and r.rings[1].view(np.uint16)[0] == INVALID)
-    check(r.engines.idle(1) and not r.host.findings)
+    check(r.engines.idle(1) and not r.host.violations)
     check(("acquire", "waves of queue 1") in r.log and ("release", "waves of queue 1") in r.log)
 
 
@@ -113,7 +113,7 @@ def test_a_host_is_told_at_system_scope(scope: int, found: bool) -> None:
     r.signal(SIGNAL, 1, MAILBOX, 7)
     r.send(dispatch(Work(r, "ids"), (32, 1, 1), header=KERNEL | scope << 11))
     check(r.host.interrupts == [7])
-    check([kind for kind, _ in r.host.findings] == ["unreleased"] * found)
+    check([kind for kind, _ in r.host.violations] == ["unreleased"] * found)
     check((("release", "waves of queue 1") in r.log) is (scope > 0), "other queues see it")
 
 
@@ -235,7 +235,7 @@ def test_dies_that_share_scratch_memory_are_found() -> None:
     r.memory.place(SCRATCH, np.zeros(1 << 20, np.uint8))
     r.poke(DATA + 0x400, np.array(words, "<u4").tobytes())
     r.send(buffer(DATA + 0x400, len(words)))
-    check([kind for kind, _ in r.host.findings] == ["scratch overlaps"], str(r.host.findings))
+    check([kind for kind, _ in r.host.violations] == ["scratch overlaps"], str(r.host.violations))
 
 
 def test_an_invalid_packet_stops_the_reader_until_it_is_valid() -> None:
@@ -307,31 +307,31 @@ def test_broken_dispatches(changes: dict, code: int) -> None:
     check(not work.out.any() and r.value(SIGNAL) == 1)
 
 
-def test_findings_about_a_careless_packet() -> None:
+def test_violations_about_a_careless_packet() -> None:
     r = AqlRig()
     work = Work(r, "mirror")
     r.poke(WPTR, struct.pack("<Q", 0))
     r.poke(RING, dispatch(work, (32, 1, 1), lds=0))
     r.poke(QUEUE + 24, struct.pack("<I", 3))
     r.engines.doorbell(1, 0)
-    kinds = {kind for kind, _ in r.host.findings}
+    kinds = {kind for kind, _ in r.host.violations}
     check(kinds == {"too little LDS", "amd_queue_t", "stale write index"}, str(kinds))
 
 
-def test_more_findings_about_a_careless_packet() -> None:
+def test_more_violations_about_a_careless_packet() -> None:
     r = AqlRig()
     work = Work(r, "scratch")
     r.memory.place(SCRATCH, np.zeros(1 << 20, np.uint8))
     r.poke(QUEUE + 140, struct.pack("<I", 4 | 64 << 12))
     r.poke(QUEUE + 160, struct.pack("<Q", SCRATCH))
     r.send(dispatch(work, (32, 1, 1), private=work.private - 4))
-    check([kind for kind, _ in r.host.findings] == ["too little scratch"])
+    check([kind for kind, _ in r.host.violations] == ["too little scratch"])
     r = AqlRig()
     work = Work(r, "ids")
     arguments = next(data for base, data, _ in r.memory.regions if base == ARGUMENTS)
     r.memory.place(ARGUMENTS + 0x1008, arguments)
     r.send(dispatch(work, (32, 1, 1), kernarg=ARGUMENTS + 0x1008))
-    check([kind for kind, _ in r.host.findings] == ["misaligned kernarg"])
+    check([kind for kind, _ in r.host.violations] == ["misaligned kernarg"])
     np.testing.assert_array_equal(work.out[:32], ids(1, 32))
 
 

@@ -119,8 +119,8 @@ class Machine(Driver):
         fence = [0x00000005 if self.gfx9 else 0x00030005, va + 8 & 0xFFFFFFFF, va >> 32, 1]
         return wait + copy + fence
 
-    def findings(self) -> list[str]:
-        return [finding.kind for finding in self.world.hardware.findings]
+    def violations(self) -> list[str]:
+        return [violation.kind for violation in self.world.hardware.violations]
 
 
 @pytest.mark.parametrize("name", CHIPS)
@@ -134,7 +134,7 @@ def test_a_kernel_and_a_copy_of_its_result(name: str) -> None:
     check(m.signal[0] == 1 and m.signal[2] == 1)
     expected = ids(GROUPS, BLOCK)
     np.testing.assert_array_equal(words(m.back.region)[: len(expected)], expected)
-    check(m.findings() == [], str(m.world.hardware.findings))
+    check(m.violations() == [], str(m.world.hardware.violations))
     check(compute.parts.rptr.region.read64(0) == compute.put)
     check(copies.parts.rptr.region.read64(0) == 4 * copies.put)
 
@@ -144,7 +144,7 @@ def test_a_copy_of_what_was_not_flushed_is_found() -> None:
     compute, copies = m.queue(0), m.queue(1)
     m.send(compute, m.launch("ids") + m.release(1, flush=False))
     m.send(copies, m.copy_back(), 4)
-    check("stale read" in m.findings(), str(m.world.hardware.findings))
+    check("stale read" in m.violations(), str(m.world.hardware.violations))
 
 
 def test_a_kernel_that_another_queue_overwrote_its_input_of_is_found() -> None:
@@ -153,10 +153,10 @@ def test_a_kernel_that_another_queue_overwrote_its_input_of_is_found() -> None:
     packets = m.launch("copy")
     m.out.region.write(0, bytes(PAGE))
     m.send(second, packets + m.release(1))
-    check(m.findings() == [], str(m.world.hardware.findings))
+    check(m.violations() == [], str(m.world.hardware.violations))
     m.send(first, m.launch("ids") + m.release(2))
     m.send(second, m.launch("copy")[len(ACQUIRE_NV) :] + m.release(3))
-    check("stale read" in m.findings(), "without ACQUIRE_MEM")
+    check("stale read" in m.violations(), "without ACQUIRE_MEM")
 
 
 def test_an_acquire_of_one_queue_acts_for_all() -> None:
@@ -167,7 +167,7 @@ def test_an_acquire_of_one_queue_acts_for_all() -> None:
     m.send(second, m.launch("copy") + m.release(1))
     m.send(first, m.launch("ids") + m.release(2) + FLUSH + ACQUIRE_NV)
     m.send(second, m.launch("copy")[len(ACQUIRE_NV) :] + m.release(3))
-    check(m.signal[0] == 3 and m.findings() == [], str(m.world.hardware.findings))
+    check(m.signal[0] == 3 and m.violations() == [], str(m.world.hardware.violations))
 
 
 def test_a_new_queue_finds_what_others_have_filled() -> None:
@@ -177,7 +177,7 @@ def test_a_new_queue_finds_what_others_have_filled() -> None:
     m.send(first, m.launch("ids") + m.release(1))
     second = m.queue(0)
     m.send(second, m.launch("copy")[len(ACQUIRE_NV) :] + m.release(2))
-    check("stale read" in m.findings(), "its compute units may hold older lines")
+    check("stale read" in m.violations(), "its compute units may hold older lines")
 
 
 def test_a_fault_names_the_address_and_the_next_queue_works() -> None:
@@ -213,7 +213,7 @@ def test_a_kernel_that_reads_what_the_one_before_wrote(
     again = first if acquire else first[len(ACQUIRE_NV) :]
     m.send(queue, first + between + again + m.release(1))
     check(words(m.out.region)[0] == 2)
-    check(m.signal[0] == 1 and m.findings() == found, str(m.world.hardware.findings))
+    check(m.signal[0] == 1 and m.violations() == found, str(m.world.hardware.violations))
 
 
 @pytest.mark.parametrize(("late", "waits"), [(False, True), (True, True), (False, False)])
@@ -230,7 +230,7 @@ def test_a_wait_for_an_end_of_pipe_value_is_a_wait_for_its_dispatches(
     m.send(queue, [*packets, *(wait if waits else []), *first, *m.release(2)])
     check(m.signal[0] == 2)
     expected = [] if waits and not late else ["stale read"]
-    check(m.findings() == expected, str(m.world.hardware.findings))
+    check(m.violations() == expected, str(m.world.hardware.violations))
 
 
 @pytest.mark.parametrize("name", CHIPS)
@@ -258,7 +258,7 @@ def test_an_aql_queue(name: str) -> None:
     check(m.shared.region.read64(72) == 0, "both have counted the signal down")
     check(control.region.read64(128) == 2)
     np.testing.assert_array_equal(words(m.out.region)[: GROUPS * BLOCK], 2)
-    check(m.findings() == [], str(m.world.hardware.findings))
+    check(m.violations() == [], str(m.world.hardware.violations))
 
 
 @pytest.mark.parametrize("name", CHIPS)
@@ -271,4 +271,4 @@ def test_scratch(name: str) -> None:
     expected = np.tile((item + 3) % 8 * 10 + item, GROUPS)
     np.testing.assert_array_equal(words(m.out.region)[: len(expected)], expected)
     check(m.signal[0] == 1)
-    check(m.findings() == [], str(m.findings()))
+    check(m.violations() == [], str(m.violations()))

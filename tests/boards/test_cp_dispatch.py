@@ -23,7 +23,7 @@ def test_dispatch_direct() -> None:
     r.submit(work.pm4((3, 1, 1)))
     check(not r.host.faults, str(r.host.faults))
     np.testing.assert_array_equal(work.out[:96], ids(3, 32))
-    check(not work.out[96:].any() and not r.host.findings)
+    check(not work.out[96:].any() and not r.host.violations)
     facts = next(facts for name, facts in r.host.events if name == "dispatch")
     check(facts["groups"] == 3 and facts["waves"] == 3 and facts["begin"] < facts["end"])
 
@@ -120,7 +120,7 @@ def test_an_interrupt_before_the_caches_are_written_back_is_found(written_back: 
     release = [0xC0064900, 0x514 | written_back << 21, 0x42000000, 0x10000040, 0x7F, 9, 0, 0x2A]
     r.submit(Work(r, "ids").pm4((1, 1, 1)) + release)
     check(r.host.interrupts == [0x2A] and not r.host.faults)
-    kinds = [kind for kind, _ in r.host.findings]
+    kinds = [kind for kind, _ in r.host.violations]
     check(kinds == ([] if written_back else ["unreleased"]), str(kinds))
 
 
@@ -145,12 +145,12 @@ def test_a_launch_behind_the_host_s_back_is_found() -> None:
     r = rig()
     work = Work(r, "ids")
     r.submit(work.pm4((1, 1, 1)))
-    check(not r.host.findings, "nothing was cached before")
+    check(not r.host.violations, "nothing was cached before")
     # src: nvd.h ACQUIRE_MEM with GLK_INV, GLV_INV, GL1_INV
     r.submit([0xC0065800, 0, 0xFFFFFFFF, 0xFF, 0, 0, 0xA, 0x380, *work.pm4((1, 1, 1))])
-    check(not r.host.findings)
+    check(not r.host.violations)
     r.submit(work.pm4((1, 1, 1)))
-    check([kind for kind, _ in r.host.findings] == ["no acquire"])
+    check([kind for kind, _ in r.host.violations] == ["no acquire"])
 
 
 def test_an_endless_kernel_hangs_quietly() -> None:
@@ -203,7 +203,7 @@ def test_workgroup_limits() -> None:
 def test_empty_dispatch_is_found() -> None:
     r = rig()
     r.submit(Work(r, "ids").pm4((0, 1, 1)))
-    check([kind for kind, _ in r.host.findings] == ["empty dispatch"] and not r.host.faults)
+    check([kind for kind, _ in r.host.violations] == ["empty dispatch"] and not r.host.faults)
 
 
 def test_a_chip_without_an_executor_says_so() -> None:

@@ -39,8 +39,8 @@ def judge(r: Rig) -> int:
         check(isinstance(fault, (PacketFault, MemoryFault, WaveFault)), repr(fault))
         check(str(fault))
     check(len(r.host.faults) <= 1)
-    said = {kind for kind, _ in r.host.findings}
-    check(said <= COMPLAINTS, f"{said - COMPLAINTS}: {r.host.findings}")
+    said = {kind for kind, _ in r.host.violations}
+    check(said <= COMPLAINTS, f"{said - COMPLAINTS}: {r.host.violations}")
     return len(r.host.faults)
 
 

@@ -50,7 +50,7 @@ def test_write_data_and_the_read_pointer() -> None:
     check(r.word(0x40, 8) == 0x5566778811223344)
     check(r.read_pointer() == 10 and r.engines.idle(1))
     check(r.packets() == ["NOP", "WRITE_DATA", "NOP"])
-    check(not r.host.faults and not r.host.findings)
+    check(not r.host.faults and not r.host.violations)
 
 
 def test_write_data_to_one_address() -> None:
@@ -64,7 +64,7 @@ def test_a_wait_that_cannot_end_is_found() -> None:
     equal = [0xC0053C00, 0x13, 0x10000080, 0x7F, 0x107, 0xFF, 4]
     r.put_words(0x80, [7])
     r.submit(equal)
-    check([kind for kind, _ in r.host.findings] == ["endless wait"] and r.engines.waiting(1))
+    check([kind for kind, _ in r.host.violations] == ["endless wait"] and r.engines.waiting(1))
 
 
 def test_read_pointer_wraps_and_packets_go_around_the_ring_s_end() -> None:
@@ -178,7 +178,7 @@ def test_each_cache_is_invalidated_by_its_bit(family, control, data, code) -> No
 def test_a_full_ring_is_found() -> None:
     r = rig()
     r.submit(NOP_1 * (RING_BYTES // 4))
-    check([kind for kind, _ in r.host.findings] == ["full ring"])
+    check([kind for kind, _ in r.host.violations] == ["full ring"])
 
 
 def test_chains_are_counted_from_each_buffer_of_the_ring() -> None:
@@ -251,7 +251,7 @@ def test_a_signal_that_decreases_is_found() -> None:
     r.submit(RELEASE_64)
     lower = [*RELEASE_64[:5], 8, 0, 0x2A]
     r.submit(lower)
-    check([kind for kind, _ in r.host.findings] == ["signal decreased"])
+    check([kind for kind, _ in r.host.violations] == ["signal decreased"])
 
 
 def test_a_signal_that_the_host_reset_may_start_again() -> None:
@@ -259,7 +259,7 @@ def test_a_signal_that_the_host_reset_may_start_again() -> None:
     r.submit(RELEASE_64)
     r.put_words(0x40, [0, 0])
     r.submit([*RELEASE_64[:5], 8, 0, 0x2A])
-    check(not r.host.findings)
+    check(not r.host.violations)
 
 
 def _or(words: list[int], index: int, bits: int) -> list[int]:
@@ -368,13 +368,13 @@ def test_write_pointer_rules() -> None:
     r.engines.doorbell(1, 4)
     r.submit(NOP_1)
     r.engines.doorbell(1, 5)
-    check(not r.host.findings)
+    check(not r.host.violations)
     r.space.write(RPTR - 72, (9).to_bytes(8, "little"))
     r.engines.doorbell(1, 5)
-    check(not r.host.findings, "memory may be ahead")
+    check(not r.host.violations, "memory may be ahead")
     r.space.write(RPTR - 72, (4).to_bytes(8, "little"))
     r.engines.doorbell(1, 5)
-    check([kind for kind, _ in r.host.findings] == ["stale write pointer"])
+    check([kind for kind, _ in r.host.violations] == ["stale write pointer"])
 
 
 def test_no_eop_buffer() -> None:

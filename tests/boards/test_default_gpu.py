@@ -29,7 +29,7 @@ import tensor as xp
 from benchmarks import device_rows, tensor_rows
 from benchmarks.context import Context
 from boards.amd.kfd.world import BoardWorld
-from boards.meet import Front, Setup, power_on
+from boards.front import Front, Setup, power_on
 from boards.run import set_environ
 from drivers.base.errors import DeviceError, UseAfterFree
 from drivers.probe.__main__ import main as probe
@@ -70,7 +70,7 @@ def machine(gpus: int = 1, denied: tuple[str, ...] = ()) -> Iterator[Front]:
     with engine.on_machine(front.world):
         yield front
         gc.collect()
-    check(not front.board.findings, str(front.board.findings))
+    check(not front.board.violations, str(front.board.violations))
 
 
 def board_of(front: Front) -> BoardWorld:

@@ -73,7 +73,7 @@ def test_no_copy_sleeps_on_an_interrupt_that_nobody_asked_for(queue, monkeypatch
             device.copy_out(memoryview(back), buffer)
             check(all(slow.slept) and len(slow.slept) > 0, f"out {nbytes}: {slow.slept}")
             np.testing.assert_array_equal(back, source)
-    check(not slow.board.findings, str(slow.board.findings))
+    check(not slow.board.violations, str(slow.board.violations))
 
 
 def test_every_slot_ends_in_its_progress_and_then_an_interrupt() -> None:
@@ -142,7 +142,7 @@ def test_a_copy_over_lines_that_are_not_written_back_is_reported(monkeypatch) ->
         x, y, z = put(device, A), put(device, B), device.alloc(4 * N)
         device.launch(program, [x, y, z, N], GROUPS)
         device.copy_in(z, memoryview(A).cast("B"))
-    check({one.kind for one in board.findings} == {"dirty line"}, str(board.findings))
+    check({one.kind for one in board.violations} == {"dirty line"}, str(board.violations))
 
 
 class Timeline:

@@ -148,7 +148,7 @@ def test_a_reset(what: str, kind: str) -> None:
 
 def test_a_fault_that_is_told_while_memory_is_sought() -> None:
     """The allocator gives its cache back, waits for the queues to do so, and hears of the fault."""
-    told: list[DeviceError] = []
+    reported: list[DeviceError] = []
     with device_on("gfx1100") as (_, device):
         program, x = device.load(add("gfx1100")), device.alloc(4 * N)
         device.alloc(1 << 20).free()
@@ -160,12 +160,12 @@ def test_a_fault_that_is_told_while_memory_is_sought() -> None:
             try:
                 device.alloc(2 << 20)
             except DeviceError as error:
-                told.append(error)
+                reported.append(error)
 
         thread = threading.Thread(target=seek, daemon=True)
         thread.start()
         thread.join(LONG_S)
-        check(bool(told) and isinstance(told[0], DeviceFault), f"{told}")
+        check(bool(reported) and isinstance(reported[0], DeviceFault), f"{reported}")
         device._allocator.limit_bytes = device.node.vram_bytes
         still_works(device, program)
 
@@ -227,7 +227,7 @@ def test_a_device_is_opened_again(ends: bool) -> None:
             still_works(device, device.load(add("gfx1100")))
         left = board.baseline()
         check((left.queues, left.events, left.buffers) == (0, 0, 1), f"{left}")
-    check(not board.findings, str(board.findings))
+    check(not board.violations, str(board.violations))
 
 
 def test_two_gpus_share_memory_and_signals() -> None:
@@ -245,7 +245,7 @@ def test_two_gpus_share_memory_and_signals() -> None:
         second.compute_queue().wait(ready, 1).exec(program, [x, x, y, N]).submit()
         first.copy_queue().copy(x, x, 4).signal(ready, 1).submit()
         np.testing.assert_array_equal(get(second, y), a + a)
-    check(not board.findings, str(board.findings))
+    check(not board.violations, str(board.violations))
 
 
 def test_everything_is_given_back_32_and_17_times() -> None:

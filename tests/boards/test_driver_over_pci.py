@@ -103,7 +103,7 @@ def goes_on(board: PciWorld, va: int, *, sdma: bool = False) -> None:
     # src: amdgpu_drv.c vm_fault_stop: 0 = never (default)
     """
     graphics: Any = board.gpus[0].graphics
-    graphics.compute._told.fault(VMID, MemoryFault("unmapped", "write", va), sdma=sdma)
+    graphics.compute._interrupts.fault(VMID, MemoryFault("unmapped", "write", va), sdma=sdma)
 
 
 @KINDS
@@ -210,7 +210,7 @@ def test_a_hung_queue_is_replaced(queue: str, way: str) -> None:
                 busy(device, program, x, queue)
             check("can be used" in caught.value.hint, str(caught.value))
             still_works(device, program)
-        board.hardware.forget_findings()  # that the engine was enabled while it hung
+        board.hardware.forget_violations()  # that the engine was enabled while it hung
 
 
 def busy(device: AmdDevice, program: AmdProgram, x: AmdBuffer, queue: str) -> None:
@@ -280,7 +280,7 @@ def test_the_next_owner_reads_nothing_of_the_last(killed: bool, iommu: bool) -> 
         for nbytes in (100, 40_000, 100 << 10, 8 * MIB, 100 * MIB):
             check(not np.any(get(device, device.alloc(nbytes), "uint8")), f"{nbytes} bytes")
         work(device)
-    check(not board.findings, f"{[str(one) for one in board.findings[:5]]}")
+    check(not board.violations, f"{[str(one) for one in board.violations[:5]]}")
 
 
 def test_memory_comes_back_zeroed_to_its_own_process() -> None:
@@ -304,7 +304,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone() -> None:
         work(device)
     with open_over_pci(other) as device:
         work(device)
-    check(not other.findings, f"{other.findings[:5]}")
+    check(not other.violations, f"{other.violations[:5]}")
 
 
 def test_the_kernels_driver_has_it_before_and_after() -> None:

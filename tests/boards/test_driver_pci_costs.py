@@ -64,21 +64,21 @@ def test_times_of_the_gpu_are_the_hosts(chip: str, queue: str) -> None:
 
 
 def test_the_clock_is_measured_by_the_tightest_looks() -> None:
-    looks, ticks, told = iter([0, 9, 20, 21, 30, 35, 40, 44]), iter([100, 200, 300, 400]), []
+    looks, ticks, reported = iter([0, 9, 20, 21, 30, 35, 40, 44]), iter([100, 200, 300, 400]), []
     signal = SimpleNamespace(ticks=0, close=lambda: None)
 
     def synchronize() -> None:
         signal.ticks = next(ticks)
 
     queue = SimpleNamespace(timestamp=lambda _: SimpleNamespace(submit=lambda: None))
-    clock = SimpleNamespace(calibrate=lambda *known: told.append(known))
+    clock = SimpleNamespace(calibrate=lambda *known: reported.append(known))
     world = SimpleNamespace(monotonic_s=lambda: next(looks))
     device: Any = SimpleNamespace(
         iface=SimpleNamespace(world=world, clock=clock), new_signal=lambda: signal,
         compute_queue=lambda: queue, synchronize=synchronize,
     )  # fmt: skip
     opening._calibrate(device)
-    np.testing.assert_equal(told, [(200, 20.5)])
+    np.testing.assert_equal(reported, [(200, 20.5)])
 
 
 def test_what_the_user_chooses_to_show_the_gpu() -> None:
@@ -97,7 +97,7 @@ def test_what_the_user_chooses_to_show_the_gpu() -> None:
         check(board.machine.slot(0).gpu.config.master_on, "bus mastering is off")
     with pytest.raises(NotFound, match="IOMMU"):
         open_over_pci(board, AMD_DMA="iommu")
-    check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
+    check(not board.violations and not any(board.baseline().values()), f"{board.violations[:5]}")
 
 
 def test_physical_memory_takes_few_huge_pages() -> None:
@@ -110,7 +110,7 @@ def test_physical_memory_takes_few_huge_pages() -> None:
             graph.replay()
         work(device)
     check(board.machine.frames.free_huge == 7, "huge pages are left")
-    check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
+    check(not board.violations and not any(board.baseline().values()), f"{board.violations[:5]}")
 
 
 @pytest.mark.parametrize("iommu", [True, False])
@@ -127,7 +127,7 @@ def test_a_small_window_on_the_memory(iommu: bool) -> None:
             check(not np.any(get(device, buffer, "uint8")), f"buffer {number}")
         device.copy_in(held[0], memoryview(SECRET))
         work(device)
-    check(not board.findings, f"{[str(one) for one in board.findings[:5]]}")
+    check(not board.violations, f"{[str(one) for one in board.violations[:5]]}")
 
 
 def test_large_memory_waits_for_copies_under_way() -> None:
@@ -174,8 +174,8 @@ def spy(part: Any, step: str, order: list[str], name: str) -> None:
     """Remember when a step is taken."""
     real = getattr(part, step)
 
-    def told() -> None:
+    def reported() -> None:
         order.append(name)
         real()
 
-    setattr(part, step, told)
+    setattr(part, step, reported)

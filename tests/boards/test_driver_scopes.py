@@ -36,7 +36,7 @@ def header(words: bytes, acquire: FenceScope, release: FenceScope) -> bytes:
 
 
 def kinds(board) -> set[str]:
-    return {finding.kind for finding in board.findings}
+    return {violation.kind for violation in board.violations}
 
 
 def chain(device: AmdDevice) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_a_release_that_stays_in_the_gpu_is_reported(release, found, monkeypatch
     board = open_board("gfx942")
     with open_on(ForeignWorld(board), "AQL") as device:
         chain(device)
-    check(kinds(board) == found, str(board.findings))
+    check(kinds(board) == found, str(board.violations))
 
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
@@ -105,7 +105,7 @@ def test_a_missing_acquire_of_what_the_host_brought_is_reported(chip: str, monke
         device.stale = False
         device.launch(program, [x, y, z, N], GROUPS)
         device.synchronize()
-    check(kinds(board) == {"stale read"}, str(board.findings))
+    check(kinds(board) == {"stale read"}, str(board.violations))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_dependent_kernels_need_both_scopes_between_xccs(acquire, release, found
         for _ in range(3):
             device.launch(program, [z, y, z, N], GROUPS)
         np.testing.assert_array_equal(get(device, z), A + 4 * B)
-    check(kinds(board) == found, str(board.findings))
+    check(kinds(board) == found, str(board.violations))
 
 
 @pytest.mark.parametrize(("everyone", "found"), [(False, set()), (True, {"stale read"})])
@@ -149,7 +149,7 @@ def test_kernels_of_a_pm4_queue_share_the_l2_of_one_xcc(everyone, found, monkeyp
         names = {one.name for one in decode(decoder("pm4", "gfx942"), words)}
         check("DISPATCH_DIRECT" in names and "PRED_EXEC" not in names, str(names))
     np.testing.assert_array_equal(result, A + 4 * B)
-    check(kinds(board) == found, str(board.findings))
+    check(kinds(board) == found, str(board.violations))
 
 
 @pytest.mark.parametrize(("chip", "queue"), [("gfx1100", "PM4"), ("gfx1100", "AQL"),
@@ -186,10 +186,10 @@ def test_a_signal_s_time_is_there_with_its_value(chip: str, queue: str) -> None:
             last = done.ticks
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_gpu_drops_what_it_holds_of_another_one_s_memory(told: bool, monkeypatch) -> None:
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_gpu_drops_what_it_holds_of_another_one_s_memory(reported: bool, monkeypatch) -> None:
     """Both cache lines of the first one's memory; each changes what the other has read."""
-    if not told:
+    if not reported:
         monkeypatch.setattr(Queues, "invalidate_sharers", lambda self: None)
     board = open_board("gfx1100", gpus=2)
     world = ForeignWorld(board)
@@ -205,4 +205,4 @@ def test_a_gpu_drops_what_it_holds_of_another_one_s_memory(told: bool, monkeypat
             two.launch(second, [x, y, z, N], GROUPS)
             two.synchronize()
             np.testing.assert_array_equal(get(two, z), A + (2 * turn + 1) * B)
-    check(kinds(board) == (set() if told else {"stale read"}), str(board.findings))
+    check(kinds(board) == (set() if reported else {"stale read"}), str(board.violations))

@@ -33,7 +33,7 @@ WAYS = [("gfx1100", "LLVM"), pytest.param("gfx1030", "HIP", marks=needs_comgr)]
 def run(roots: list[Node], arch: str = "gfx1100", compiler: str = "LLVM") -> list[np.ndarray]:
     """Results, after a look at what the strict checks found."""
     ran = compute(roots, arch, compiler, Strict())
-    check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
+    check(not ran.violations, f"{[str(violation) for violation in ran.violations[:3]]}")
     return ran.arrays
 
 
@@ -167,7 +167,7 @@ def test_long_reductions_keep_every_unit_busy(kind: str) -> None:
     for shape, axes, groups in cases:
         node = graph.reduce(kind, numbers(5, *shape), axes)
         ran = compute([node], strict=Strict())
-        check(not ran.findings, f"{ran.findings[:3]}")
+        check(not ran.violations, f"{ran.violations[:3]}")
         np.testing.assert_array_equal(ran.arrays[0], oracle.evaluate(node))
         check(ran.plan is not None and ran.plan.steps[0].kernel.grid >= groups, f"{shape}")
 

@@ -33,7 +33,7 @@ FLOAT32_EPSILON = 2.0**-23
 
 def run(roots: list[Node], arch: str = "gfx1100", compiler: str = "LLVM") -> Ran:
     ran = compute(roots, arch, compiler, Strict())
-    check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
+    check(not ran.violations, f"{[str(violation) for violation in ran.violations[:3]]}")
     return ran
 
 

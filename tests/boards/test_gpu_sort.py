@@ -30,7 +30,7 @@ TILE = 2048
 
 def run(node: Node, arch: str = "gfx1100", compiler: str = "LLVM") -> Ran:
     ran = compute([node], arch, compiler, Strict())
-    check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
+    check(not ran.violations, f"{[str(violation) for violation in ran.violations[:3]]}")
     return ran
 
 

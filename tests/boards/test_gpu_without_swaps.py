@@ -34,7 +34,7 @@ def target(arch: str) -> Target:
 
 def run(root: Node, arch: str) -> Array:
     ran = compute([root], arch, strict=Strict(), target=target(arch))
-    check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
+    check(not ran.violations, f"{[str(violation) for violation in ran.violations[:3]]}")
     return ran.arrays[0]
 
 
@@ -97,4 +97,7 @@ def test_a_missing_barrier_is_found(arch: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(lower, "lower_reduction", broken)
     root = graph.reduce("add", leaf(whole(3, 4100)), (1,))
     ran: Ran = compute([root], arch, strict=Strict(), target=target(arch))
-    check(any("race" in str(finding).lower() for finding in ran.findings), f"{ran.findings[:3]}")
+    check(
+        any("race" in str(violation).lower() for violation in ran.violations),
+        f"{ran.violations[:3]}",
+    )

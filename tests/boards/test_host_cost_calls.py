@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.host_cost import BUFFER_BYTES, alone
-from boards.meet import Setup
+from boards.front import Setup
 from compilers.amd.smoke import BLOCK, firmware
 from drivers.base.contracts import Param
 from tests.support import check

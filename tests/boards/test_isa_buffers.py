@@ -60,7 +60,7 @@ def test_raw_buffers_end_where_they_say(cpu: str, kind: str, dtype: str) -> None
     expected[:read], expected[read:written] = a[:read], 0
     expected[written:] = 0xEE
     np.testing.assert_array_equal(c, expected)
-    check(not report.findings, str(report.findings))
+    check(not report.violations, str(report.violations))
 
 
 _STRUCT_LOAD = "llvm.amdgcn.struct.ptr.buffer.load.i32"
@@ -155,7 +155,7 @@ def test_private_memory_of_chips_that_set_it_up_themselves(
     out = np.zeros(256, np.int32)
     report = launch(SCRATCH, [a, out], (4, 1, 1), (64, 1, 1), features=enabled, cpu=cpu)
     np.testing.assert_array_equal(out, (a & 31) * np.arange(256))
-    check(not report.findings, str(report.findings))
+    check(not report.violations, str(report.violations))
 
 
 def test_the_scratch_resource_is_what_the_runtime_describes() -> None:
@@ -181,14 +181,14 @@ def _strictly(words: list[int], user: tuple[int, ...]) -> list[tuple[str, str]]:
         _CODE_VA, (1, 1, 1), (32, 1, 1), rsrc1=0, rsrc2=len(user) << 1, user_sgprs=user
     )
     report = execute(dispatch, memory, Strict(), FAMILIES["gfx1030"])
-    return [(finding.kind, finding.what) for finding in report.findings]
+    return [(violation.kind, violation.what) for violation in report.violations]
 
 
 def test_a_buffer_load_that_nobody_waited_for_is_reported() -> None:
     bits = scratch_resource(_DATA_VA, 128, 32)
     user = tuple(bits >> 32 * i & 0xFFFFFFFF for i in range(4))
     late = ("wait count", "v1 before vmcnt")
-    check(_strictly([*_LOAD, _WAIT, _USE, _END], user) == [], "a finding without a reason")
-    check(_strictly([*_LOAD, _USE, _END], user) == [late], "no finding")
+    check(_strictly([*_LOAD, _WAIT, _USE, _END], user) == [], "a violation without a reason")
+    check(_strictly([*_LOAD, _USE, _END], user) == [late], "no violation")
     short = _strictly([*_LOAD, _WAIT, _USE, _END], user[:3])
     check(("uninitialised", "s3") in short, str(short))

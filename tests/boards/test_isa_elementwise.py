@@ -39,7 +39,7 @@ def test_a_compiled_operation_gives_what_numpy_gives(cpu: str, case: Case, featu
     check(report.waves == waves, f"{report.waves} waves, not {waves}")
     with np.errstate(all="ignore"):
         expected = case.expected(*arrays)
-    check(not report.findings, "\n".join(map(str, report.findings)))
+    check(not report.violations, "\n".join(map(str, report.violations)))
     if case.data == "angle":
         # The hardware multiplies by 1/(2 pi) in the operand's precision before its table.
         np.testing.assert_allclose(out, expected, rtol=0, atol=4 * np.finfo(out.dtype).eps)

@@ -25,7 +25,7 @@ _SIGNAL, _WAIT, _LOADCNT_DSCNT = 0xBE804EC1, 0xBF94FFFF, 0xBFC8
 
 
 def _clean(report: Report) -> None:
-    check(not report.findings, "\n".join(map(str, report.findings)))
+    check(not report.violations, "\n".join(map(str, report.violations)))
 
 
 def _row(lane: int, element: int) -> int:
@@ -316,7 +316,7 @@ def test_wait_counts_of_their_own() -> None:
     for match, counter in ((0xBFC00000, "loadcnt"), (0xBFC60000, "dscnt"), (0xBFC70000, "kmcnt")):
         loaded = _patched(programs.REDUCE, match, 0xFFFF0000)
         report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded, cpu=_CPU)
-        what = {f.what for f in report.findings if f.kind == "wait count"}
+        what = {f.what for f in report.violations if f.kind == "wait count"}
         check(any(counter in w for w in what), f"no {counter} in {what}")
 
 
@@ -339,7 +339,7 @@ def test_what_lies_between_signal_and_wait_is_not_ordered() -> None:
     before = [*_ADDRESS, *_ONLY_WAVE_0, *_STORE, _STORED, _SIGNAL, _WAIT, *_LOAD]
     _clean(_group(before, Strict()))
     between = [*_ADDRESS, _SIGNAL, *_ONLY_WAVE_0, *_STORE, _WAIT, *_LOAD]
-    kinds = {f.kind for f in _group(between, Strict()).findings}
+    kinds = {f.kind for f in _group(between, Strict()).violations}
     check("LDS race" in kinds, f"found {kinds}")
 
 

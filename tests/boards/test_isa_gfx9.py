@@ -147,7 +147,7 @@ _LOAD, _STORE = [0xDC508000, 0x01000002], [0xDC708000, 0x00000302]  # v1 = [s0];
 _USE, _END = 0x7E080301, 0xBF810000  # v_mov_b32_e32 v4, v1
 
 
-def _findings(words: list[int]) -> list[str]:
+def _violations(words: list[int]) -> list[str]:
     memory = FlatMemory()
     buffer = memory.add(np.zeros(4096, np.uint8))
     prepare = [0x7E040280, 0x7E060280]  # v_mov_b32_e32 v2, 0; v3 likewise
@@ -156,13 +156,13 @@ def _findings(words: list[int]) -> list[str]:
         _CODE_VA, (1, 1, 1), (64, 1, 1), 0xF0 << 12, 2 << 1, lanes=64, rsrc3=1,
         user_sgprs=(buffer & 0xFFFFFFFF, buffer >> 32),
     )  # fmt: skip
-    return [f.kind for f in execute(dispatch, memory, Strict(), _FAMILY).findings]
+    return [f.kind for f in execute(dispatch, memory, Strict(), _FAMILY).violations]
 
 
 @pytest.mark.parametrize(("left", "late"), [(0, False), (1, False), (2, True)])
 def test_stores_count_like_loads(left: int, late: bool) -> None:
     wait = 0xBF8C0F70 | left  # s_waitcnt vmcnt(left)
-    found = _findings([*_LOAD, *_STORE, wait, _USE])
+    found = _violations([*_LOAD, *_STORE, wait, _USE])
     check(found == (["wait count"] if late else []), str(found))
 
 
@@ -183,7 +183,7 @@ _FENCES = kernel(
 def test_fences() -> None:
     a, c = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)
     report = launch(_FENCES, [a, c], workgroup=(64, 1, 1), cpu="gfx942")
-    check(c[0] == a.sum() and not report.findings, f"{c} {report.findings}")
+    check(c[0] == a.sum() and not report.violations, f"{c} {report.violations}")
 
 
 def test_long_encodings_take_no_literal() -> None:

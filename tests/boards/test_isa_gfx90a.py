@@ -106,4 +106,4 @@ def test_division_of_integers_that_llvm_makes_of_them() -> None:
     wanted = a // b
     report = launch(_DIVIDE, [a, b], workgroup=(64, 1, 1), cpu="gfx90a")
     np.testing.assert_array_equal(a, wanted)
-    check(not report.findings, str(report.findings))
+    check(not report.violations, str(report.violations))

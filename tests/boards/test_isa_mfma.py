@@ -111,7 +111,7 @@ def test_mfma(cpu: str, shape: Mfma) -> None:
     raw_a, raw_b, a, b, c = _random(shape)
     memory = c.astype(_RESULT[shape.d])
     report = launch(program(shape), [raw_a, raw_b, memory], workgroup=(64, 1, 1), cpu=cpu)
-    check(not report.findings, "\n".join(map(str, report.findings)))
+    check(not report.violations, "\n".join(map(str, report.violations)))
     expected = _expected(shape, a, b, c)
     if shape.d == "i32":
         np.testing.assert_array_equal(memory, expected)
@@ -158,7 +158,7 @@ def test_accumulation_registers() -> None:
     memory = c.astype(np.float32)
     arguments = [raw_a, raw_b, memory]
     report = launch(accumulators(_TILES), arguments, workgroup=(64, 1, 1), cpu="gfx942")
-    check(not report.findings, "\n".join(map(str, report.findings)))
+    check(not report.violations, "\n".join(map(str, report.violations)))
     expected = [_expected(shape, a, b, part.astype(np.float64)) for part in c]
     np.testing.assert_allclose(memory, expected, rtol=1e-6, atol=1e-4)
 

@@ -17,7 +17,7 @@ WAVE64 = "-wavefrontsize32,+wavefrontsize64"
 
 
 def _clean(report: Report) -> None:
-    check(not report.findings, "\n".join(map(str, report.findings)))
+    check(not report.violations, "\n".join(map(str, report.violations)))
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ def _tiled(removed: set[int]) -> tuple[Report, float]:
 
 def test_all_barriers_and_no_race() -> None:
     report, error = _tiled(set())
-    check(not report.findings, "\n".join(map(str, report.findings)))
+    check(not report.violations, "\n".join(map(str, report.violations)))
     check(error < 1e-4, f"error {error}")
 
 
 @pytest.mark.parametrize("barrier", [0, 1], ids=["read after write", "write after read"])
 def test_one_missing_barrier_is_a_race(barrier: int) -> None:
     report, _ = _tiled({barrier})
-    check(any(f.kind == "LDS race" for f in report.findings), str(report.findings))
+    check(any(f.kind == "LDS race" for f in report.violations), str(report.violations))

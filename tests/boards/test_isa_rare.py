@@ -140,7 +140,7 @@ def test_registers_are_indexed_through_m0(cpu: str) -> None:
         for wave, n in enumerate(far.tolist()):
             target, source = (2, 10 + n) if "movrels" in name else (10 + n, 2)
             np.testing.assert_array_equal(w.vgpr[target][wave], 100 * source + np.arange(_LANES))
-        check(not report.findings, str(report.findings))
+        check(not report.violations, str(report.violations))
 
 
 def test_an_undefined_register_behind_m0_is_reported() -> None:
@@ -150,7 +150,7 @@ def test_an_undefined_register_behind_m0_is_reported() -> None:
     w.observer.define((10,), ())
     w.sgpr[family.m0] = 5
     _run(w, _find(family, "v_movrels_b32", d=2, a=VGPR + 10))
-    check([f.what for f in report.findings] == ["v15"], str(report.findings))
+    check([f.what for f in report.violations] == ["v15"], str(report.violations))
 
 
 @pytest.mark.parametrize("cpu", _CPUS)

@@ -24,8 +24,8 @@ _IDLE = 0xBF8A0000  # s_wait_idle
 _SGPRS = 2
 
 
-def _findings(words: Sequence[int], cpu: str = "gfx1100", **changes: object) -> set[str]:
-    """Kinds of findings of two waves of a workgroup; s[0:1] is the address of 4 KiB."""
+def _violations(words: Sequence[int], cpu: str = "gfx1100", **changes: object) -> set[str]:
+    """Kinds of violations of two waves of a workgroup; s[0:1] is the address of 4 KiB."""
     family = FAMILIES[cpu]
     memory = FlatMemory()
     buffer = memory.add(np.zeros(4096, np.uint8))
@@ -37,7 +37,7 @@ def _findings(words: Sequence[int], cpu: str = "gfx1100", **changes: object) -> 
         lds_bytes=256, user_sgprs=(buffer & 0xFFFFFFFF, buffer >> 32), max_steps=10_000,
     )  # fmt: skip
     report = execute(replace(dispatch, **changes), memory, Strict(), family)
-    return {f"{f.kind} {f.what}" for f in report.findings}
+    return {f"{f.kind} {f.what}" for f in report.violations}
 
 
 # v_mov_b32 v2, 1; v_and_b32 v1, 31, v0; v_lshlrev_b32 v1, 2, v1: v1 is 4 * lane in both waves
@@ -53,12 +53,12 @@ def test_a_barrier_waits_for_no_counter(wait: int, found: set[str], first: list[
     second = _LOAD if first is _STORE else _STORE
     words = [*_OWN_DWORD, *_FIRST_WAVE, *_STORE, _LDS_DONE, _BARRIER]
     words += [*_FIRST_WAVE, *first, wait, _BARRIER, *_SECOND_WAVE, *second, _LDS_DONE]
-    check(_findings(words) == found, str(_findings(words)))
+    check(_violations(words) == found, str(_violations(words)))
 
 
 def test_waves_that_write_one_dword_at_the_same_time_race() -> None:
-    check(_findings([*_OWN_DWORD, *_STORE]) == {"LDS race LDS"}, "not found")
-    check(not _findings([*_OWN_DWORD, *_STORE], workgroup=(32, 1, 1)), "one wave cannot race")
+    check(_violations([*_OWN_DWORD, *_STORE]) == {"LDS race LDS"}, "not found")
+    check(not _violations([*_OWN_DWORD, *_STORE], workgroup=(32, 1, 1)), "one wave cannot race")
 
 
 # v_lshrrev_b32 v4, 5, v0; v_lshlrev_b32 v4, 1, v4; v_add_nc_u32 v4, v4, v1: a half for each wave
@@ -78,7 +78,7 @@ _STORE_BYTE, _LOAD_BYTE = [0xD8780000, 0x00000204], [0xD8E80000, 0x03000004]
     ],
 )
 def test_bytes_of_a_dword_are_apart(words: list[int], found: set[str]) -> None:
-    check(_findings([*_OWN_HALF, *words]) == found, str(_findings([*_OWN_HALF, *words])))
+    check(_violations([*_OWN_HALF, *words]) == found, str(_violations([*_OWN_HALF, *words])))
 
 
 # v[2:3] = s[0:1]; flat_load v4; global_load v5
@@ -96,8 +96,8 @@ _USE = 0x7E0C0304  # v_mov_b32 v6, v4
 def test_flat_loads_of_gfx9_come_in_any_order(cpu: str) -> None:
     words = [*_BASE, *_TWO_LOADS[cpu]]
     late = {"wait count v4 before vmcnt"} if cpu == "gfx942" else set()
-    check(_findings([*words, _ONE_LEFT[cpu], _USE], cpu) == late, f"not {late}")
-    check(not _findings([*words, _NONE_LEFT[cpu], _USE], cpu), "0 left")
+    check(_violations([*words, _ONE_LEFT[cpu], _USE], cpu) == late, f"not {late}")
+    check(not _violations([*words, _NONE_LEFT[cpu], _USE], cpu), "0 left")
 
 
 # s_mov_b64 s[4:5], src_shared_base; v2 = 0; v3 = s5: the first bytes of LDS as an address
@@ -119,7 +119,7 @@ def test_a_flat_load_of_memory_comes_with_the_memory_counter(
 ) -> None:
     # src: AMD's own copy kernels (ROCr 5.2 and 6.1) wait for vmcnt alone where no lane reaches LDS
     first = [*_OWN_DWORD, *_STORE, _LDS_DONE]
-    found = _findings([*first, *base, *_FLAT_LOAD, wait, _USE], workgroup=(32, 1, 1))
+    found = _violations([*first, *base, *_FLAT_LOAD, wait, _USE], workgroup=(32, 1, 1))
     check(found == {f"wait count v4 before {counter}" for counter in late}, str(found))
 
 
@@ -136,27 +136,27 @@ _LDS_LOAD = [0xD8D80000, 0x04000001]  # ds_load_b32 v4, v1
 )
 def test_loads_of_one_register_keep_order_in_one_counter(loads: list[int], late: set[str]) -> None:
     prepare = [*_OWN_DWORD, *_STORE, _LDS_DONE, *_BASE]
-    found = _findings([*prepare, *loads, _NONE_LEFT["gfx1100"]], workgroup=(32, 1, 1))
+    found = _violations([*prepare, *loads, _NONE_LEFT["gfx1100"]], workgroup=(32, 1, 1))
     check({f for f in found if "vmcnt" in f or "lgkm" in f} >= late, f"{found}, not {late}")
     check(bool(found) == bool(late), str(found))
 
 
 def test_an_answer_of_a_message_is_waited_for() -> None:
     ask, use = 0xBE844C83, 0xBE860004  # s_sendmsg_rtn_b32 s4, MSG_RTN_GET_REALTIME; s6 = s4
-    check(_findings([ask, use]) == {"wait count s4 before lgkmcnt"}, "not waited for")
+    check(_violations([ask, use]) == {"wait count s4 before lgkmcnt"}, "not waited for")
     for wait in (_LDS_DONE, _IDLE):
-        check(not _findings([ask, wait, use]), "waited for")
+        check(not _violations([ask, wait, use]), "waited for")
 
 
 def test_a_scalar_load_drops_low_bits_of_its_address() -> None:
-    found = _findings([0xF4000100, 0xF8000002, _LDS_DONE])  # s_load_b32 s4, s[0:1], 0x2
+    found = _violations([0xF4000100, 0xF8000002, _LDS_DONE])  # s_load_b32 s4, s[0:1], 0x2
     check(found == {"misaligned 2 bytes off"}, str(found))
 
 
 def test_64_bit_atomics_in_lds_are_aligned_to_their_size() -> None:
     add = [0x7E020284, 0x7E040281, 0x7E060281, 0xD9000000, 0x00000201]  # v1 = 4; [v1] += v[2:3]
     with pytest.raises(WaveFault, match="unaligned LDS at 0x4"):
-        _findings(add)
+        _violations(add)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_64_bit_atomics_in_lds_are_aligned_to_their_size() -> None:
 )
 def test_registers_in_a_row_begin_where_they_must(cpu: str, words: list[int], what: str) -> None:
     with pytest.raises(WaveFault, match=f"unsupported.*wrong place: {what}"):
-        _findings(words, cpu)
+        _violations(words, cpu)
 
 
 # v_mov_b32 v3, v0; v_mov_b32_dpp v4, v3 row_shr:1 with and without bound_ctrl; v_mov_b32 v5, v4
@@ -180,11 +180,11 @@ _FETCH_OFF = [0x7E0802FA, 0xFF0D1103]
 
 def test_lanes_that_dpp_leaves_out_stay_undefined() -> None:
     copy, use = 0x7E060300, 0x7E0A0304
-    check(_findings([copy, *_SHIFTED, use]) == {"uninitialised v4"}, "lanes 0 and 16")
-    check(not _findings([copy, *_SHIFTED_BOUND, use]), "bound_ctrl writes all lanes")
+    check(_violations([copy, *_SHIFTED, use]) == {"uninitialised v4"}, "lanes 0 and 16")
+    check(not _violations([copy, *_SHIFTED_BOUND, use]), "bound_ctrl writes all lanes")
     some = [*_EVEN, copy, *_SHIFTED_BOUND]
-    check(not _findings(some), "lanes that are off give zero")
-    check(_findings([*_EVEN, copy, *_FETCH_OFF]) == {"uninitialised v3"}, "fi reads odd lanes")
+    check(not _violations(some), "lanes that are off give zero")
+    check(_violations([*_EVEN, copy, *_FETCH_OFF]) == {"uninitialised v3"}, "fi reads odd lanes")
 
 
 def _alone(words: list[int], cpu: str = "gfx1100", lanes: int = 32) -> Waves:
@@ -311,14 +311,14 @@ def test_unaligned_scratch_stays_in_its_lane(cpu: str) -> None:
 
 def test_a_wave_that_ends_does_not_hold_up_the_others() -> None:
     end, use = 0xBFB00000, 0x7E0A0304  # s_endpgm; v_mov_b32 v5, v4
-    found = _findings([*_SECOND_WAVE, end, _NOP, _BARRIER, use])
+    found = _violations([*_SECOND_WAVE, end, _NOP, _BARRIER, use])
     check(found == {"uninitialised v4"}, "nobody came past the barrier")
 
 
 def test_one_wave_may_write_a_dword_in_parts() -> None:
     second_half = [0xD87C0002, 0x00000204]  # ds_store_b16 v4, v2 offset:2
     apart = [*_FIRST_WAVE, *_STORE_HALF, *_FIRST_WAVE, *second_half, _LDS_DONE]
-    found = _findings([*_OWN_HALF, *apart, *_SECOND_WAVE, 0xD87C0000, 0x00000201])
+    found = _violations([*_OWN_HALF, *apart, *_SECOND_WAVE, 0xD87C0000, 0x00000201])
     check(found == {"LDS race LDS"}, f"{found}: the first half is still the first wave's")
 
 

@@ -26,7 +26,7 @@ def test_add_stops_at_the_end(cpu: str, features: str) -> None:
     report = launch(amd_kernels.add(), [a, b, c, 300], (2, 1, 1), (256, 1, 1), cpu=cpu,
                     features=features)  # fmt: skip
     np.testing.assert_array_equal(c[:300], (a + b)[:300])
-    check(not c[300:].any() and not report.findings, str(report.findings))
+    check(not c[300:].any() and not report.violations, str(report.violations))
 
 
 @pytest.mark.parametrize(("cpu", "features"), _BUILDS)
@@ -36,7 +36,7 @@ def test_reverse_goes_through_local_memory(cpu: str, features: str) -> None:
     report = launch(amd_kernels.reverse(), [a, c], (2, 1, 1), (256, 1, 1), cpu=cpu,
                     features=features)  # fmt: skip
     np.testing.assert_array_equal(c.reshape(2, 256), a.reshape(2, 256)[:, ::-1])
-    check(not report.findings, str(report.findings))
+    check(not report.violations, str(report.violations))
 
 
 @pytest.mark.parametrize(("cpu", "features"), _BUILDS)
@@ -48,4 +48,4 @@ def test_constants_of_the_image_and_private_memory(cpu: str, features: str) -> N
     report = launch(amd_kernels.scratch(), [c, 5], workgroup=(64, 1, 1), cpu=cpu,
                     features=features)  # fmt: skip
     np.testing.assert_array_equal(c, 25 + np.arange(64))
-    check(not report.findings, str(report.findings))
+    check(not report.violations, str(report.violations))

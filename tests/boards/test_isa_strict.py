@@ -1,4 +1,4 @@
-"""What the executor reports or stops at: faults with their place, and the strict findings."""
+"""What the executor reports or stops at: faults with their place, and the strict violations."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_a_load_used_before_its_wait_count_is_reported() -> None:
     loaded = _patched(programs.REDUCE, _WAITCNT, 0xFFFF0000)
     a, c = np.ones((2, 256), np.float32), np.zeros(2, np.float32)
     report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded)
-    kinds = {finding.kind for finding in report.findings}
+    kinds = {violation.kind for violation in report.violations}
     check("wait count" in kinds, f"found {kinds}")
-    first = next(f for f in report.findings if f.kind == "wait count")
+    first = next(f for f in report.violations if f.kind == "wait count")
     check("lgkmcnt" in first.what or "vmcnt" in first.what, first.what)
 
 
@@ -52,9 +52,9 @@ def test_a_missing_barrier_is_a_race() -> None:
     loaded = _patched(programs.REDUCE, _BARRIER, 0xFFFFFFFF)
     a, c = np.ones((2, 256), np.float32), np.zeros(2, np.float32)
     report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded)
-    check(any(f.kind == "LDS race" for f in report.findings), str(report.findings))
+    check(any(f.kind == "LDS race" for f in report.violations), str(report.violations))
     report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded, strict=LENIENT)
-    check(not report.findings)
+    check(not report.violations)
 
 
 # s_mov_b32 s4 or s5, 5; s_bfe_i64 s[6:7], s[4:5], literal: offset in 5:0, width in 22:16
@@ -78,13 +78,13 @@ def test_a_bit_field_reads_only_the_dwords_it_lies_in(
     fill = 0xBE800085 | written << 16
     extract = [0x80000000 | opcode << 23 | 6 << 16 | 0xFF << 8 | 4, control]
     report = _run([fill, *extract], Strict())
-    check({f.what for f in report.findings} == missing, str(report.findings))
+    check({f.what for f in report.violations} == missing, str(report.violations))
 
 
 def test_uninitialised_registers_are_reported() -> None:
     # v_add_f32_e32 v1, v2, v0; s_mov_b32 s5, s9
     report = _run([0x06020102, 0xBE850009], Strict())
-    found = {(f.kind, f.what) for f in report.findings}
+    found = {(f.kind, f.what) for f in report.violations}
     check(found == {("uninitialised", "v2"), ("uninitialised", "s9")}, str(found))
 
 
@@ -185,7 +185,7 @@ def _loads(words: list[int]) -> list[str]:
     strict = replace(LENIENT, wait_counts=True)
     changes = {"workgroup": (64, 1, 1), "lds_bytes": 256}
     report = _run([*words, _WAITCNT], strict, **changes)
-    return [finding.what for finding in report.findings if finding.kind == "wait count"]
+    return [violation.what for violation in report.violations if violation.kind == "wait count"]
 
 
 def test_loads_of_one_kind_keep_order_whatever_another_wave_waits_for() -> None:

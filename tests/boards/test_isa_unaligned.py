@@ -46,7 +46,7 @@ def test_lds_is_reached_at_any_byte(cpu: str) -> None:
     expected = [int.from_bytes(kept[3 + 9 * i : 11 + 9 * i].tobytes(), "little") for i in range(63)]
     report = launch(_ODD_LDS, [values], workgroup=(64, 1, 1), cpu=cpu, strict=Strict())
     np.testing.assert_array_equal(values[:63], np.array(expected, np.uint64))
-    found = [f for f in report.findings if f.kind != "unwritten LDS"]  # the last lane's last
+    found = [f for f in report.violations if f.kind != "unwritten LDS"]  # the last lane's last
     check(not found, str(found))
 
 

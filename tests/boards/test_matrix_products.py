@@ -45,7 +45,7 @@ def half(dtype: DType, values: np.ndarray, *, turned: bool = False) -> Node:
 
 def run(root: Node, arch: str, threads: int) -> np.ndarray:
     ran = compute([root], arch, "LLVM", Strict(), threads)
-    check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
+    check(not ran.violations, f"{[str(violation) for violation in ran.violations[:3]]}")
     check(not any(AmdCode.of(binary).vgpr_spills for binary in ran.binaries), "spills")
     return ran.arrays[0]
 
@@ -70,7 +70,7 @@ def test_every_tile(tile: str, arch: str) -> None:
     for turned in (False, True):
         a, b = half(dt.float16, left, turned=turned), half(dt.float16, right, turned=turned)
         ran = compute([matmul(a, b)], arch, "LLVM", Strict(), UNITS[tile])
-        check(not ran.findings, f"{[str(finding) for finding in ran.findings[:3]]}")
+        check(not ran.violations, f"{[str(violation) for violation in ran.violations[:3]]}")
         np.testing.assert_array_equal(ran.arrays[0], left @ right)
         check(ran.plan is not None, "no plan")
         grids |= {step.kernel.grid for step in ran.plan.steps} if ran.plan else set()

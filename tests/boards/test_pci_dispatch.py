@@ -18,7 +18,7 @@ def test_a_release_of_a_compute_queue_signals_and_interrupts(name: str) -> None:
     queue, (signal, offset) = board.compute(), board.buffer()
     board.flush()
     board.submit(queue, release(signal, 0x1_0000_0007, event=5, family=board.family))
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     check((board.word(offset), board.word(offset + 4)) == (7, 1), "the signal is not there")
     check(board.word(queue.pointers[1] + 128) == 8, "the read pointer was not reported")
     check(len(board.entries()) == 1, f"{len(board.entries())} interrupts")
@@ -40,7 +40,7 @@ def test_a_dispatch(name: str) -> None:
     initiator = 5 if name == "gfx942" else 0x8005
     words = work.pm4((3, 1, 1), initiator, **changes)
     board.submit(queue, [*words, *release(signal, 1, family=board.family)])
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     check(board.word(offset) == 1, "the dispatch did not end")
     table = board.last_table(OUT)
     out = board.entry(table, OUT >> 12 & 511) & 0xFFFFFFFFF000
@@ -61,7 +61,7 @@ def test_a_copy(name: str) -> None:
     packets += [destination[0] & 0xFFFFFFFF, destination[0] >> 32]
     packets += [fence, signal[0] & 0xFFFFFFFF, signal[0] >> 32, 9, 6, 77]
     board.copy(copies, packets)
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     first = destination[1] // 4
     np.testing.assert_array_equal(board.vram.words[first : first + 64], np.arange(64))
     check(board.word(signal[1]) == 9, "no fence")
@@ -79,7 +79,7 @@ def test_a_queue_of_every_die_shares_its_dispatches() -> None:
     signal, offset = board.buffer()
     board.flush()
     board.submit(queue, release(signal, 3, family="gfx9"))
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     check(board.word(offset) == 3, "no signal")
     live = board.gpu.graphics.compute.queues()[1, 0, 0]
     check(live.host.chip.xccs == 8, f"{live.host.chip.xccs} dies")
@@ -102,5 +102,5 @@ def test_queues_of_two_vmids_have_their_own_memory() -> None:
     board.root = mine
     board.submit(first, write_data(va, 1))
     board.submit(second, write_data(va, 2))
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     check((board.word(offset), board.word(theirs)) == (1, 2), "one wrote the other's memory")

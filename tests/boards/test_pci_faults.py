@@ -37,7 +37,7 @@ def made(name: str):
 def test_a_write_to_nowhere(name: str) -> None:
     board, queue = made(name)
     board.submit(queue, write_data(NOWHERE, 1))
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     found, page = status(board)
     # src: gc_11_0_0_sh_mask.h: PERMISSION_FAULTS 4:7, CID 9:17, RW 18, VMID 20:23
     check(page == NOWHERE >> 12, f"{page:#x}")
@@ -109,7 +109,7 @@ def test_a_fault_without_its_interrupt_is_found() -> None:
     board.write("GC", f"GCVM_CONTEXT{VMID}_CNTL", 7)
     board.submit(queue, write_data(NOWHERE, 1))
     check(board.entries() == [], "nobody asked for it")
-    check("page fault without an interrupt" in board.findings()[0], str(board.findings()))
+    check("page fault without an interrupt" in board.violations()[0], str(board.violations()))
     check(status(board)[1] == NOWHERE >> 12, "latched all the same")
 
 
@@ -178,13 +178,13 @@ def redirected(name: str, page: int, *, bus: bool) -> Bringup:
 def test_the_default_page_of_faults(name: str) -> None:
     """src: amdgpu_gart.c, gfxhub_v3_0.c: a page of the host where L2_CNTL says so, else VRAM."""
     board = redirected(name, 0x30_0000, bus=False)
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     check(board.vram.bytes[0x30_0018:0x30_0020].tobytes() == MARK, "not in VRAM")
     board = redirected(name, 0x1000, bus=True)
-    told = [text for text in board.findings() if "default page" in text]
-    check(len(told) == 1 and "bus address 0x1000" in told[0], str(board.findings()))
+    reported = [text for text in board.violations() if "default page" in text]
+    check(len(reported) == 1 and "bus address 0x1000" in reported[0], str(board.violations()))
     check(not board.vram.bytes[0x1000:0x2000].any(), "VRAM was written")
-    outside = redirected(name, board.vram.nbytes, bus=False).findings()
+    outside = redirected(name, board.vram.nbytes, bus=False).violations()
     check(any("default page" in text for text in outside), f"{outside}")
 
 
@@ -195,5 +195,5 @@ def test_a_default_page_that_the_bus_has() -> None:
         board.pair(block, f"{vm}L2_PROTECTION_FAULT_DEFAULT_ADDR", 0x40000, instance=instance)
         board.fields(block, f"{vm}L2_CNTL", instance, enable_default_page_out_to_system_memory=1)
     board.submit(queue, write_data(NOWHERE, 1))
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     check(board.bus.pool.bytes[:8].tobytes() == MARK, "the store is nowhere")

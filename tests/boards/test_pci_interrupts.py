@@ -45,7 +45,7 @@ def test_entries_wrap_around_and_the_pointer_is_written_back() -> None:
     check(board.read("OSSSYS", "IH_RB_WPTR") == 2 * 32, "register and memory agree")
     contexts = [board.word(IH_RING + 32 * i + 16) for i in range(4)]
     check(contexts == [5, 6, 3, 4], f"{contexts}")
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
 
 
 def test_a_full_ring_overflows_and_is_told_to_forget_it() -> None:
@@ -54,8 +54,8 @@ def test_a_full_ring_overflows_and_is_told_to_forget_it() -> None:
         raise_one(board, queue, signal, event)
     check(board.word(IH_WPTR) & OVERFLOW, "RB_OVERFLOW in memory")
     check(board.read("OSSSYS", "IH_RB_WPTR") & OVERFLOW, "and in the register")
-    told = [text for text in board.findings() if "unacknowledged" in text]
-    check(len(told) == 1, str(board.findings()))
+    reported = [text for text in board.violations() if "unacknowledged" in text]
+    check(len(reported) == 1, str(board.violations()))
     for on in (0, 1, 0):  # src: ih_v6_0_get_wptr(), a rising edge
         board.fields("OSSSYS", "IH_RB_CNTL", wptr_overflow_clear=on)
     check(not board.read("OSSSYS", "IH_RB_WPTR") & OVERFLOW, "cleared")
@@ -65,13 +65,13 @@ def test_a_ring_that_may_not_overflow_loses_entries() -> None:
     board, queue, signal = ringing(128, wptr_overflow_enable=0)
     for event in range(1, 5):
         raise_one(board, queue, signal, event)
-    check("the ring is full" in board.findings()[0], str(board.findings()))
+    check("the ring is full" in board.violations()[0], str(board.violations()))
 
 
 def test_a_ring_that_is_off_loses_entries() -> None:
     board, queue, signal = ringing(rb_enable=0)
     raise_one(board, queue, signal, 1)
-    check("interrupt lost" in board.findings()[0], str(board.findings()))
+    check("interrupt lost" in board.violations()[0], str(board.violations()))
 
 
 def test_messages_come_once_until_the_host_has_read() -> None:
@@ -94,7 +94,7 @@ def test_no_message_without_msi_or_without_leave() -> None:
     board, queue, signal = ringing(msi=True, enable_intr=0)
     raise_one(board, queue, signal, 1)
     check(board.bus.messages == 0 and len(board.entries()) == 1, "ENABLE_INTR is off")
-    check("ENABLE_INTR, and MSI is on" in board.findings()[0], str(board.findings()))
+    check("ENABLE_INTR, and MSI is on" in board.violations()[0], str(board.violations()))
 
 
 @pytest.mark.parametrize("pointer", [64, 40, 0x1000])
@@ -102,16 +102,16 @@ def test_a_read_pointer_where_nothing_was_written(pointer: int) -> None:
     board, queue, signal = ringing()
     raise_one(board, queue, signal, 1)
     board.write("OSSSYS", "IH_RB_RPTR", 32)
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     board.write("OSSSYS", "IH_RB_RPTR", pointer)
-    check("a read pointer of" in board.findings()[0], str(board.findings()))
+    check("a read pointer of" in board.violations()[0], str(board.violations()))
 
 
 @pytest.mark.parametrize("name", ["IH_RB_BASE", "IH_RB_WPTR", "IH_RB_WPTR_ADDR_HI"])
 def test_a_ring_that_moves_while_it_is_on(name: str) -> None:
     board = Bringup("gfx1100").boot()
     board.write("OSSSYS", name, 0)
-    check("while the ring is on" in board.findings()[0], str(board.findings()))
+    check("while the ring is on" in board.violations()[0], str(board.violations()))
 
 
 def test_the_read_pointer_by_doorbell() -> None:
@@ -120,7 +120,7 @@ def test_the_read_pointer_by_doorbell() -> None:
     raise_one(board, queue, signal, 1)
     board.gpu.write(2, 160, 4, 32)
     check(board.read("OSSSYS", "IH_RB_RPTR") == 32, "not taken")
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
 
 
 def test_a_ring_on_the_bus() -> None:
@@ -138,12 +138,12 @@ def test_a_ring_on_the_bus() -> None:
     check(int(words[0x4010 // 4]) == 9 and int(words[0x5000 // 4]) == 32, "entry, write pointer")
     del board.bus.mapped[0x4000_0000]
     raise_one(board, queue, signal, 10)
-    check("DMA outside mapped memory" in board.findings()[0], str(board.findings()))
+    check("DMA outside mapped memory" in board.violations()[0], str(board.violations()))
 
 
 def test_an_interrupt_that_the_pipe_does_not_enable() -> None:
     board, queue, signal = ringing()
     board.write("GC", "CP_ME1_PIPE0_INT_CNTL", 0)
     raise_one(board, queue, signal, 1)
-    check("interrupt not enabled" in board.findings()[0], str(board.findings()))
+    check("interrupt not enabled" in board.violations()[0], str(board.violations()))
     check(board.entries() == [], "an entry")

@@ -24,5 +24,5 @@ def test_late_answers_resets_and_undefined_memory(chip: str, amdgpu: bool) -> No
     board = open_pci_board(chip, options=options)
     with open_over_pci(board) as device:
         still_works(device, device.load(add(device.arch)))
-    found = [str(finding) for finding in board.findings]
+    found = [str(violation) for violation in board.violations]
     check(found == [], f"{found[:5]}")

@@ -188,7 +188,7 @@ def test_registers_that_nobody_knows_and_that_nobody_may_write() -> None:
     bare.write("NBIF", "RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE", 1)
     expected = ["unknown register"] * 2
     expected += ["register access that is no dword", "write to a read-only register"]
-    check(bare.found() == expected, "findings")
+    check(bare.found() == expected, "violations")
     check(bare.read("NBIF", "RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE") == VRAM_BYTES >> 20, "written")
 
 

@@ -47,7 +47,7 @@ def test_every_chip_starts_its_secure_os(name: str) -> None:
     bare.start_sos()
     check(bare.create_ring() == READY, "no ring")
     bare.set_up_tmr()
-    check(bare.found() == [], f"{bare.gpu.findings}")
+    check(bare.found() == [], f"{bare.gpu.violations}")
 
 
 def test_stages_have_an_order() -> None:
@@ -60,7 +60,7 @@ def test_stages_have_an_order() -> None:
     check(bare.stage(COMMANDS["SOS"], pieces["SOS"]) & 0xFF, "SOC_DRV is missing")
     check(bare.stage(0x123, pieces["SOS"]) & 0xFF, "no such command")
     check(bare.read("MP0", bare.psp(81)) == 0, "SOS lives")
-    check(bare.found() == ["PSP bootloader refused"] * 3, "findings by stage, each once")
+    check(bare.found() == ["PSP bootloader refused"] * 3, "violations by stage, each once")
 
 
 @pytest.mark.parametrize("bit", [0, 8 * 5, 8 * 9, 8 * 20, 8 * 70])
@@ -101,13 +101,13 @@ def test_a_ring_is_made_once_and_destroyed(name: str) -> None:
     bare = Bare(name)
     check(bare.create_ring() & READY == 0, "before SOS")
     bare.start_sos()
-    bare.gpu.hardware.forget_findings()
+    bare.gpu.hardware.forget_violations()
     check(bare.create_ring() == READY, "create")
     check(bare.create_ring() & 0xFFFF, "twice")
     bare.write("MP0", bare.psp(64), 0x30000)
     check(bare.read("MP0", bare.psp(71)) == 0, "it still has a size")
     check(bare.create_ring() == READY, "create again")
-    check(bare.found() == ["PSP ring that cannot be"], "findings")
+    check(bare.found() == ["PSP ring that cannot be"], "violations")
     bare.write("MP0", bare.psp(67), 0x10008 // 4)
     check(bare.found() == ["PSP write pointer that cannot be"], "half a frame")
 
@@ -130,7 +130,7 @@ def load_all(bare: Bare, without: str = "") -> list[int]:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_firmware_arrives_by_kind(name: str) -> None:
     bare = started(name)
-    check(load_all(bare) == [], f"{bare.gpu.findings}")
+    check(load_all(bare) == [], f"{bare.gpu.violations}")
     expected = "CP_MEC" if name == "gfx942" else "RS64_MEC"
     check({expected, "RLC_G"} <= bare.gpu.board.loaded, f"{bare.gpu.board.loaded}")
     status, _ = bare.submit(0x21)
@@ -151,7 +151,7 @@ def test_the_rlcs_code_comes_last() -> None:
     check(bare.load(KINDS["RLC_G"], bare.pieces("RLC")["RLC_G"]) == 0, "once more")
     check(bare.found() == [], "nothing is wrong yet")
     check(bare.load(KINDS["IMU_I"], bare.pieces("IMU")["IMU_I"]) == 0, "it is taken all the same")
-    check(bare.found() == ["firmware out of order"], f"{bare.gpu.findings}")
+    check(bare.found() == ["firmware out of order"], f"{bare.gpu.violations}")
 
 
 def test_the_graphics_block_takes_nothing_before_it_is_up() -> None:
@@ -173,18 +173,18 @@ def test_the_rlc_starts_nothing_that_has_not_arrived(missing: str) -> None:
     check(load_all(bare, without=missing) == [], "loads")
     check(bare.submit(0x21)[0] != 0, "it started")
     check("RLC_AUTOLOAD" not in bare.gpu.board.loaded, "it counts as started")
-    found = [str(finding) for finding in bare.gpu.findings]
+    found = [str(violation) for violation in bare.gpu.violations]
     check(any(missing in line for line in found), f"{found}")
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
 def test_the_rlc_starts_without_its_restore_lists(name: str) -> None:
-    """A finding alone: Linux sends the lists of any RLC header (amdgpu_rlc.c), tinygrad those of
+    """A violation alone: Linux sends the lists of any RLC header (amdgpu_rlc.c), tinygrad those of
     v2.1 alone, which no chip here has, and is known to run on gfx1100 and gfx1201."""
     bare = started(name)
     check(load_all(bare, without="RLC_RESTORE_LIST_GPM_MEM") == [], "loads")
     check(bare.submit(0x21)[0] == 0 and "RLC_AUTOLOAD" in bare.gpu.board.loaded, "it refuses")
-    check(bare.found() == ["autoload without a restore list"], f"{bare.gpu.findings}")
+    check(bare.found() == ["autoload without a restore list"], f"{bare.gpu.violations}")
     check(bare.load(KINDS["RLC_G"], bare.pieces("RLC")["RLC_G"]) != 0, "after the autoload")
 
 
@@ -201,9 +201,9 @@ def test_trusted_memory_before_the_controller_where_linux_has_it_so() -> None:
     at = bare.mc + TMR
     check(bare.submit(0x5, at & 0xFFFF_FFFF, at >> 32, size, 2, TMR, 0)[0] == 0, "SETUP_TMR")
     check(bare.load(KINDS["IMU_I"], bare.pieces("IMU")["IMU_I"]) != 0, "IMU before the SMU")
-    bare.gpu.hardware.forget_findings()
+    bare.gpu.hardware.forget_violations()
     check(bare.load(18, bare.pieces("SMU")["SMU"]) == 0, "SMU")
-    check(load_all(bare) == [] and bare.submit(0x21)[0] == 0, f"{bare.gpu.findings}")
+    check(load_all(bare) == [] and bare.submit(0x21)[0] == 0, f"{bare.gpu.violations}")
     check(bare.found() == [], "nothing is wrong")
 
 
@@ -277,7 +277,7 @@ def test_trusted_memory_is_nobodys() -> None:
 def test_commands_and_frames_that_cannot_be() -> None:
     bare = started("gfx1100")
     check(bare.submit(0x77)[0] == 0x100, "src: PSP_ERR_UNKNOWN_COMMAND")
-    check(bare.found() == ["PSP command that is not known"], "finding")
+    check(bare.found() == ["PSP command that is not known"], "violation")
     bare.put(0x10000 + 4 * bare.read("MP0", bare.psp(67)), bytes(64))
     bare.flush()
     bare.write("MP0", bare.psp(67), bare.read("MP0", bare.psp(67)) + 16)

@@ -52,7 +52,7 @@ def test_a_queue_that_is_dequeued_hears_no_doorbell() -> None:
     board.select()
     board.submit(queue, release(signal, 2))
     check(board.word(offset) == 1, "it ran")
-    check("without a queue" in board.findings()[0], str(board.findings()))
+    check("without a queue" in board.violations()[0], str(board.violations()))
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx942"])
@@ -64,27 +64,27 @@ def test_holes_between_the_registers_of_a_queue_are_written(name: str) -> None:
         hole = block.address_dw("CP_HQD_PQ_DOORBELL_CONTROL") + 1
         check(hole == block.address_dw("CP_HQD_PQ_CONTROL") - 1, "no hole")
         board.gpu.write(5, 4 * hole, 4, 0x1234)
-        check(board.findings() == [], str(board.findings()))
+        check(board.violations() == [], str(board.violations()))
         check(board.gpu.read(5, 4 * hole, 4) == 0, "nothing keeps it")
-        board.hardware.forget_findings()
+        board.hardware.forget_violations()
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
 def test_the_engine_is_reset_while_it_runs(name: str) -> None:
-    """No finding for the pulse itself: tinygrad does it on a warm boot, and is known to run."""
+    """No violation for the pulse itself: tinygrad does it on a warm boot, and is known to run."""
     board = Bringup(name).boot()
     board.fields("GC", "CP_MEC_RS64_CNTL", mec_pipe0_reset=1)
     board.fields("GC", "CP_MEC_RS64_CNTL", mec_pipe0_reset=0)
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     queue, (va, offset) = board.compute(), board.buffer()
     board.flush()
     board.submit(queue, write_data(va, 1))
-    check(board.word(offset) == 1 and board.findings() == [], str(board.findings()))
+    check(board.word(offset) == 1 and board.violations() == [], str(board.violations()))
     board.fields("GC", "CP_MEC_RS64_CNTL", mec_pipe0_reset=1)
-    check(board.findings() == [], "the pulse may end yet")
+    check(board.violations() == [], "the pulse may end yet")
     board.submit(queue, write_data(va, 2))
     check(board.word(offset) == 1, "it ran in reset")
-    check("pipe 0 is in reset" in board.findings()[0], str(board.findings()))
+    check("pipe 0 is in reset" in board.violations()[0], str(board.violations()))
 
 
 def test_a_queue_goes_on_where_another_ended() -> None:
@@ -98,7 +98,7 @@ def test_a_queue_goes_on_where_another_ended() -> None:
     board.select()
     board.submit(queue, release(signal, 2))
     check(board.word(offset) == 2, "the second release")
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
 
 
 def test_a_queue_that_waits_may_be_drained() -> None:
@@ -129,7 +129,7 @@ def test_a_queue_that_waits_may_be_drained() -> None:
 def test_queues_that_cannot_be(changes: dict[str, int], what: str) -> None:
     board = Bringup("gfx1100").boot()
     board.compute(**changes)
-    check(any(what in text for text in board.findings()), str(board.findings()))
+    check(any(what in text for text in board.violations()), str(board.violations()))
 
 
 def test_the_mqd_in_memory_is_the_one_in_registers() -> None:
@@ -139,7 +139,7 @@ def test_the_mqd_in_memory_is_the_one_in_registers() -> None:
     board.select(me=1)
     board.write("GC", "CP_HQD_PQ_BASE", queue.eop[0] >> 8)
     board.write("GC", "CP_HQD_ACTIVE", 1)
-    check("another CP_HQD_PQ_BASE" in board.findings()[0], str(board.findings()))
+    check("another CP_HQD_PQ_BASE" in board.violations()[0], str(board.violations()))
 
 
 def test_registers_of_an_active_queue_stay() -> None:
@@ -147,7 +147,7 @@ def test_registers_of_an_active_queue_stay() -> None:
     board.compute()
     board.select(me=1)
     board.write("GC", "CP_HQD_PQ_CONTROL", 0)
-    check("written while it is active" in board.findings()[0], str(board.findings()))
+    check("written while it is active" in board.violations()[0], str(board.violations()))
 
 
 def test_rings_in_vram_need_an_hdp_flush() -> None:
@@ -156,7 +156,7 @@ def test_rings_in_vram_need_an_hdp_flush() -> None:
     board.flush()
     board.submit(queue, write_data(va, 1))
     board.submit(queue, write_data(va, 2), flush=False)
-    check("doorbell without HDP flush" in board.findings()[0], str(board.findings()))
+    check("doorbell without HDP flush" in board.violations()[0], str(board.violations()))
     check(board.word(offset) == 2, "it ran")
 
 
@@ -167,7 +167,7 @@ def test_a_queue_starts_while_a_flush_of_its_mqd_is_under_way() -> None:
     board.select(me=1)
     board.gpu.board.flush_hdp()
     board.write("GC", "CP_HQD_ACTIVE", 1)
-    check("HDP flush under way" in board.findings()[0], str(board.findings()))
+    check("HDP flush under way" in board.violations()[0], str(board.violations()))
 
 
 def test_work_before_sh_mem_is_set() -> None:
@@ -178,14 +178,14 @@ def test_work_before_sh_mem_is_set() -> None:
     board.select()
     board.flush()
     board.submit(queue, write_data(va, 1))
-    check("SH_MEM_BASES of VMID 8" in board.findings()[0], str(board.findings()))
+    check("SH_MEM_BASES of VMID 8" in board.violations()[0], str(board.violations()))
 
 
 def test_a_doorbell_of_four_bytes() -> None:
     board = Bringup("gfx1100").boot()
     board.compute()
     board.gpu.write(2, 4 * COMPUTE_DOORBELL, 4, 0)
-    check("not 8" in " ".join(board.findings()), str(board.findings()))
+    check("not 8" in " ".join(board.violations()), str(board.violations()))
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
@@ -194,7 +194,7 @@ def test_the_engine_needs_an_address_to_start_at(name: str) -> None:
     board.gpu.mode1_reset()
     board.gpu.config.write(4, b"\x06\x00")
     board.write("GC", "CP_MEC_RS64_CNTL", 1 << 26)
-    check("start address" in board.findings()[0], str(board.findings()))
+    check("start address" in board.violations()[0], str(board.violations()))
 
 
 def test_a_halted_engine_runs_nothing_until_it_is_let_go() -> None:
@@ -223,7 +223,7 @@ def test_safe_mode() -> None:
     check(board.read("GC", "RLC_SAFE_MODE") & 1 == 0, "entered")
     board.write("GC", "RLC_SAFE_MODE", 1)
     check(board.read("GC", "RLC_SAFE_MODE") & 1 == 0, "left")
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     check(board.read("GC", "RLC_RLCS_BOOTLOAD_STATUS") >> 31 == 1, "BOOTLOAD_COMPLETE")
 
 
@@ -283,4 +283,4 @@ def test_copy_rings_that_change_while_they_run() -> None:
     board = Bringup("gfx1100").boot()
     copies = board.sdma()
     board.write("GC", copies.at + "RB_BASE", 0)
-    check("while the ring is enabled" in board.findings()[0], str(board.findings()))
+    check("while the ring is enabled" in board.violations()[0], str(board.violations()))

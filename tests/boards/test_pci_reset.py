@@ -47,7 +47,7 @@ def test_mode1_forgets_everything_but_where_the_bars_are(name: str) -> None:
     bare.start_sos()
     check(bare.create_ring() == 0x8000_0000, "it does not boot again")
     bare.set_up_tmr()
-    check(bare.found() == [], f"{bare.gpu.findings}")
+    check(bare.found() == [], f"{bare.gpu.violations}")
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx942"])
@@ -58,7 +58,7 @@ def test_a_reset_while_it_may_reach_the_host(name: str) -> None:
     bare.gpu.clock.skip(0.5)
     bare.gpu.pump()
     check(bare.gpu.config.read(4, 1) == b"\x02", "bus mastering goes, memory stays")
-    check(bare.found() == ["mode-1 reset with bus mastering on"], f"{bare.gpu.findings}")
+    check(bare.found() == ["mode-1 reset with bus mastering on"], f"{bare.gpu.violations}")
 
 
 def test_a_reset_that_is_due_has_happened_to_config_space_too() -> None:
@@ -72,7 +72,7 @@ def test_a_reset_that_is_due_has_happened_to_config_space_too() -> None:
     bare.gpu.config.write(4, b"\x06\x00")
     bare.gpu.pump()
     check(bare.gpu.config.read(4, 1) == b"\x06", "written after the reset")
-    check(bare.found() == [], f"{bare.gpu.findings}")
+    check(bare.found() == [], f"{bare.gpu.violations}")
 
 
 def test_a_bus_reset_forgets_config_space_too() -> None:
@@ -127,7 +127,7 @@ def test_a_reset_takes_its_time_where_it_is_told_to() -> None:
     check(bare.gpu.read(0, 0, 4) == 0xFFFF_FFFF, "VRAM too")
     bare.gpu.clock.skip(0.5)
     check(bare.read("MP0", bare.psp(35)) == 0x8000_0000, "it never comes back")
-    check(bare.found() == [], f"{bare.gpu.findings}")
+    check(bare.found() == [], f"{bare.gpu.violations}")
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201", "gfx942"])
@@ -142,4 +142,4 @@ def test_what_amdgpu_leaves_behind_is_alive(name: str) -> None:
     check(ask_for_mode1(bare) == 1, "no reset")
     bare.gpu.clock.skip(0.5)
     check(bare.read("MP0", bare.psp(81)) == 0, "SOS lives on")
-    check(bare.found() == [], f"{bare.gpu.findings}")
+    check(bare.found() == [], f"{bare.gpu.violations}")

@@ -35,7 +35,7 @@ def test_it_answers_once_it_has_firmware(name: str) -> None:
                 "gfx1201": 0x2E, "gfx942": 0x08042024}  # fmt: skip
     check(bare.smu(numbers(name)["version"]) == (OK, versions[name]), "driver interface")
     check(bare.smu(0x7777)[0] == UNKNOWN, "no such message")
-    check(bare.found() == ["SMU message that is not known"], "finding")
+    check(bare.found() == ["SMU message that is not known"], "violation")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,7 +56,7 @@ def test_clocks_have_levels_and_limits(name: str) -> None:
     check(bare.smu(n["max"], memory << 16 | levels[-1] + 1)[0] == FAILED, "too fast")
     check(bare.smu(n["max"], memory << 16 | 0xFFFF)[0] == OK, "src: smu_v13_0.c: no limit")
     check(bare.gpu.smu.limits_mhz[memory] == (levels[1], levels[-1]), "not lifted")
-    check(bare.found() == ["SMU clock limit out of range"], "findings")
+    check(bare.found() == ["SMU clock limit out of range"], "violations")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,7 +90,7 @@ def test_metrics_are_sane_and_change(name: str) -> None:
     bare.put(TABLE, b"\xee" * 4096)
     looks = []
     for _ in range(2):
-        check(bare.smu(n["table"], argument)[0] == OK, f"{bare.gpu.findings}")
+        check(bare.smu(n["table"], argument)[0] == OK, f"{bare.gpu.violations}")
         looks.append(bare.get(TABLE, 4096))
     check(looks[0] != looks[1], "nothing moves")
     check(looks[0][NBYTES[name] :] == b"\xee" * (4096 - NBYTES[name]), "it writes too much")
@@ -101,7 +101,7 @@ def test_metrics_are_sane_and_change(name: str) -> None:
     check(second == first + 1, f"{first}, {second}")
     bare.smu(n["high"], 0)
     check(bare.smu(n["table"], argument)[0] == FAILED, "into nowhere")
-    check(bare.found() == ["SMU table outside VRAM"], "finding")
+    check(bare.found() == ["SMU table outside VRAM"], "violation")
 
 
 def test_messages_on_top_of_each_other() -> None:

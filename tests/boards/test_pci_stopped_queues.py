@@ -67,7 +67,7 @@ PAGE = PageFault(0x123000, "unmapped", "read", client="TCP")
 
 
 @pytest.mark.parametrize(
-    ("entries", "kept", "told", "cleared"),
+    ("entries", "kept", "reported", "cleared"),
     [
         ([VIOLATION], None, Trouble(cause="memory violation"), 0),
         ([VIOLATION], Fault(0, PAGE, False), Trouble(cause="memory violation"), 0),
@@ -78,7 +78,7 @@ PAGE = PageFault(0x123000, "unmapped", "read", client="TCP")
 )
 def test_which_of_several_reasons_is_told(
     monkeypatch: pytest.MonkeyPatch, entries: list[ih.Entry], kept: Fault | None,
-    told: Trouble | None, cleared: int,
+    reported: Trouble | None, cleared: int,
 ) -> None:  # fmt: skip
     """A wave tells of a page fault's consequence, perhaps before the fault itself is told."""
     clears: list[object] = []
@@ -87,4 +87,4 @@ def test_which_of_several_reasons_is_told(
     monkeypatch.setattr(gmc, "clear_fault", clears.append)
     mmio = SimpleNamespace(bus=SimpleNamespace(step=""))
     gpu: Any = SimpleNamespace(gc_version=(11, 0, 0), mmio=mmio)
-    check(Process(gpu).trouble() == told and len(clears) == cleared)
+    check(Process(gpu).trouble() == reported and len(clears) == cleared)

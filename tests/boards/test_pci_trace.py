@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from boards.amd.pci.firmware_set import world_files
-from boards.meet import Setup, power_on
+from boards.front import Setup, power_on
 from drivers import replay
 from drivers.base.errors import BadArgument, BadChoice
 from drivers.choice import choose
@@ -38,8 +38,8 @@ def test_a_boot_is_played_back_without_a_difference(
     lines[number]["value"] = 0x1234
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     check(replay.main(command) == 1, "one read was another one")
-    told = capsys.readouterr().out
-    check(f"line {number + 1} (read the discovery table): MP0.C2PMSG_33" in told, told)
+    reported = capsys.readouterr().out
+    check(f"line {number + 1} (read the discovery table): MP0.C2PMSG_33" in reported, reported)
 
 
 def test_the_trace_has_every_access_by_name(tmp_path: Path) -> None:

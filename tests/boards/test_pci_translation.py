@@ -34,7 +34,7 @@ def test_a_flush_is_needed_and_enough(name: str) -> None:
     board, queue, va, old, new = remapped(name)
     board.submit(queue, write_data(va, 2))
     check((board.word(old), board.word(new)) == (2, 0), "the old translation is used still")
-    check(any("stale translation" in text for text in board.findings()), str(board.findings()))
+    check(any("stale translation" in text for text in board.violations()), str(board.violations()))
     board.flush()
     board.submit(queue, write_data(va, 3))
     check((board.word(old), board.word(new)) == (2, 3), "the new one after a flush")
@@ -45,7 +45,7 @@ def test_a_page_that_was_unmapped_is_reached_until_the_flush() -> None:
     board.map(va, 0, 4096, 0)
     board.submit(queue, write_data(va, 5))
     check(board.word(old) == 5, "freed memory was written")
-    check(len(board.findings()) == 1, str(board.findings()))
+    check(len(board.violations()) == 1, str(board.violations()))
     board.flush()
     board.submit(queue, write_data(va, 6))
     check(board.word(old) == 5 and len(board.entries()) == 1, "now it is a fault")
@@ -75,7 +75,7 @@ def test_flushes_that_do_not_flush(vmid: int, request_bits: int, word: str) -> N
     check(board.read("GC", "GCVM_INVALIDATE_ENG17_ACK") == 1 << vmid, "acknowledged")
     board.submit(queue, write_data(va, 2))
     check(board.word(old) == 2, "still the old page")
-    check(any(word in text for text in board.findings()), str(board.findings()))
+    check(any(word in text for text in board.violations()), str(board.violations()))
 
 
 def test_a_flush_that_nobody_waits_for_has_not_happened() -> None:
@@ -83,7 +83,7 @@ def test_a_flush_that_nobody_waits_for_has_not_happened() -> None:
     board.write("GC", "GCVM_INVALIDATE_ENG17_REQ", 0xF8_0000 | 1 << VMID)
     board.submit(queue, write_data(va, 2))
     check((board.word(old), board.word(new)) == (2, 0), "it was done at once")
-    check("stale translation" in board.findings()[0], str(board.findings()))
+    check("stale translation" in board.violations()[0], str(board.violations()))
     check(board.read("GC", "GCVM_INVALIDATE_ENG17_ACK") == 1 << VMID, "acknowledged")
     board.submit(queue, write_data(va, 3))
     check((board.word(old), board.word(new)) == (2, 3), "it is never done")
@@ -95,7 +95,9 @@ def test_an_engine_with_a_short_range_does_not_flush() -> None:
     board.write("GC", "GCVM_INVALIDATE_ENG3_REQ", 0xF8_0000 | 1 << VMID)
     check(board.read("GC", "GCVM_INVALIDATE_ENG3_ACK") == 1 << VMID, "acknowledged")
     board.submit(queue, write_data(va, 2))
-    check(board.word(old) == 2 and "address range" in board.findings()[0], str(board.findings()))
+    check(
+        board.word(old) == 2 and "address range" in board.violations()[0], str(board.violations())
+    )
 
 
 def test_every_hub_of_gfx942_has_to_be_told() -> None:
@@ -118,7 +120,7 @@ def test_the_semaphore_of_the_memory_hub() -> None:
     check(board.read("MMHUB", at + "SEM") == 0, "taken")
     board.write("MMHUB", at + "SEM", 0)
     board.write("MMHUB", at + "REQ", 0xF8_0100)
-    check("semaphore" in board.findings()[0], str(board.findings()))
+    check("semaphore" in board.violations()[0], str(board.violations()))
     check(board.read("MMHUB", at + "ACK") == 0x100, "acknowledged")
 
 
@@ -131,16 +133,16 @@ def test_pages_on_the_bus() -> None:
     board.flush()
     board.submit(queue, [*write_data(BUS_VA + 0x1004, 11)])
     check(int(board.bus.pool.words[0x1004 // 4]) == 11, "host memory")
-    check(board.findings() == [], str(board.findings()))
+    check(board.violations() == [], str(board.violations()))
     del board.bus.mapped[0x4000_0000]
     board.submit(queue, write_data(BUS_VA + 0x1004, 12))
     check(int(board.bus.pool.words[0x1004 // 4]) == 11, "the IOMMU has it no longer")
-    check("DMA outside mapped memory" in board.findings()[0], str(board.findings()))
+    check("DMA outside mapped memory" in board.violations()[0], str(board.violations()))
     board.submit(other, write_data(BUS_VA + 0x2000, 1))
     check(int(board.bus.pool.words[0x8000 // 4]) == 0, "read-only for the device")
     board.gpu.config.write(4, b"\x02\x00")
     board.submit(third, write_data(BUS_VA + 0x2000, 1))
-    check("bus mastering off" in " ".join(board.findings()), str(board.findings()))
+    check("bus mastering off" in " ".join(board.violations()), str(board.violations()))
 
 
 def test_vmid_0_reaches_vram_and_nothing_else() -> None:
@@ -165,7 +167,7 @@ def test_a_page_of_the_bus_is_remembered_too() -> None:
     board.submit(queue, write_data(BUS_VA, 2))
     words = board.bus.pool.words
     check((int(words[0]), int(words[1024])) == (2, 0), "the old address on the bus")
-    check("stale translation" in board.findings()[0], str(board.findings()))
+    check("stale translation" in board.violations()[0], str(board.violations()))
 
 
 def test_memory_of_the_firmware_is_nobody_elses() -> None:
@@ -174,10 +176,10 @@ def test_memory_of_the_firmware_is_nobody_elses() -> None:
     board.vram.guarded.append(Guarded(offset + 4096, offset + 8192))
     board.flush()
     board.submit(queue, write_data(va, 1))
-    check(board.word(offset) == 1 and board.findings() == [], "the page before it is free")
+    check(board.word(offset) == 1 and board.violations() == [], "the page before it is free")
     board.submit(queue, write_data(va + 4096, 1))
     check(int(board.vram.words[offset // 4 + 1024]) == 0, "written")
-    check("access refused" in " ".join(board.findings()), str(board.findings()))
+    check("access refused" in " ".join(board.violations()), str(board.violations()))
 
 
 def test_late_doorbells() -> None:
@@ -257,7 +259,7 @@ def test_a_queue_writes_through_an_unaligned_large_entry(name: str) -> None:
     )
     board.flush()
     board.submit(queue, write_data(va + 8, 77))
-    check(offset % (1 << 21) != 0 and board.word(offset + 8) == 77, str(board.findings()))
+    check(offset % (1 << 21) != 0 and board.word(offset + 8) == 77, str(board.violations()))
 
 
 def test_a_context_that_begins_elsewhere() -> None:
@@ -312,5 +314,5 @@ def test_a_context_that_is_off() -> None:
     board.write("GC", f"GCVM_CONTEXT{VMID}_CNTL", 0)
     board.flush()
     board.submit(queue, release(0x1_0000_0000, 1))
-    check("page fault without an interrupt" in board.findings()[0], str(board.findings()))
+    check("page fault without an interrupt" in board.violations()[0], str(board.violations()))
     check(board.read("GC", "GCVM_L2_PROTECTION_FAULT_STATUS") >> 1 & 7 == RANGE, "which error")

@@ -49,14 +49,14 @@ def test_huge_pages_have_frames_in_a_row() -> None:
     check(numbers[512] != numbers[511] + 1, "two huge pages are not neighbours")
     memory.write(HUGE + 5, b"x")
     check(dma(world, numbers[512] * PAGE + 5, 1, write=False) == b"x")
-    check(not world.findings)
+    check(not world.violations)
     with fails(errno.ENOMEM):
         world.mmap(-1, 3 * HUGE, huge=True)
     address = numbers[0] * PAGE
     memory.close()
     del memory
     check(dma(world, address, 1, write=False) is None, "frames that nobody has")
-    check([f.kind for f in world.findings] == ["DMA to memory that is not pinned"])
+    check([f.kind for f in world.violations] == ["DMA to memory that is not pinned"])
     check(world.machine.frames.free_huge == 4)
 
 
@@ -65,7 +65,7 @@ def test_small_pages_are_no_place_for_dma() -> None:
     memory = world.mmap(-1, 2 * PAGE)
     first, second = (entry & (1 << 55) - 1 for entry in frames(world, memory.cpu_va, 2))
     check(first and second != first + 1)
-    check(dma(world, first * PAGE, 4, write=True) is None and world.findings)
+    check(dma(world, first * PAGE, 4, write=True) is None and world.violations)
     check(frames(world, 0x1000, 1) == [0], "what is not mapped is not present")
     plain = machine(iommu=False, privileged=False)
     memory = plain.mmap(-1, HUGE, huge=True)
@@ -78,16 +78,16 @@ def test_what_a_process_without_an_iommu_may_not_leave() -> None:
     config = world.open(f"{FOLDER}/config", RDWR)
     world.pwrite(config, b"\x06\0", 4)
     world.close(config)
-    check([finding.kind for finding in world.findings] == ["bus mastering left on"])
+    check([violation.kind for violation in world.violations] == ["bus mastering left on"])
     config = world.open(f"{FOLDER}/config", RDWR)
     world.pwrite(config, b"\x02\0", 4)
     world.close(config)
-    check(registers.read32(MEMSIZE) == 256 and len(world.findings) == 1, f"{world.findings}")
+    check(registers.read32(MEMSIZE) == 256 and len(world.violations) == 1, f"{world.violations}")
     world.write(f"{FOLDER}/driver_override", b"pci-stub")
     world.write("/sys/bus/pci/drivers_probe", GPU.encode())
     check(registers.read32(MEMSIZE) == 256, "the bus does not mind")
-    told = [finding.kind for finding in world.findings][1:]
-    check(told == ["BAR access after a driver got the function"], f"{told}")
+    reported = [violation.kind for violation in world.violations][1:]
+    check(reported == ["BAR access after a driver got the function"], f"{reported}")
 
 
 def test_a_killed_process_without_an_iommu_leaves_the_gpu_as_it_was() -> None:
@@ -99,7 +99,7 @@ def test_a_killed_process_without_an_iommu_leaves_the_gpu_as_it_was() -> None:
     address = (frames(world, memory.cpu_va, 1)[0] & (1 << 55) - 1) * PAGE
     world.kill()
     check(world.machine.slot(0).word(4) == 6, "bus mastering is still on")
-    check(dma(world, address, 4, write=True) is None and len(world.findings) == 1)
+    check(dma(world, address, 4, write=True) is None and len(world.violations) == 1)
     with pytest.raises(Killed):
         world.open(f"{FOLDER}/config", 0)
     with fails(errno.EBADF):

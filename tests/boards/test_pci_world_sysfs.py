@@ -85,7 +85,7 @@ def test_drivers_are_bound_as_linux_binds_them() -> None:
     check(bound_to(world) == "vfio-pci" and world.exists("/dev/vfio/14"))
     check(world.exists("/dev/vfio/devices/vfio0") and world.listdir(f"{FOLDER}/vfio-dev"))
     world.write(f"{FOLDER}/driver_override", b"\n")
-    check(text(world, f"{FOLDER}/driver_override") == "(null)" and not world.findings)
+    check(text(world, f"{FOLDER}/driver_override") == "(null)" and not world.violations)
 
 
 def test_nobody_matches_an_override_that_no_driver_has() -> None:
@@ -103,7 +103,7 @@ def test_new_id_is_reported_and_hidden_settings_cannot_be_written() -> None:
         world.write(f"{DRIVERS}/vfio-pci/new_id", b"1002 744c")
     with fails(errno.EACCES):
         world.write("/proc/sys/vm/nr_hugepages", b"64")
-    check([finding.kind for finding in world.findings] == ["write to new_id"])
+    check([violation.kind for violation in world.violations] == ["write to new_id"])
 
 
 @pytest.mark.parametrize("chip", ["gfx1100", "gfx1201", "gfx942"])
@@ -112,8 +112,10 @@ def test_bars_through_resource_files(chip: str) -> None:
     bar = world.open(f"{FOLDER}/resource0_wc", RDWR)
     with fails(errno.EINVAL):
         world.mmap(bar, 4096)
-    check([finding.kind for finding in world.findings] == ["mapped a BAR that is not decoded"])
-    world.hardware.forget_findings()
+    check(
+        [violation.kind for violation in world.violations] == ["mapped a BAR that is not decoded"]
+    )
+    world.hardware.forget_violations()
     world.write(f"{FOLDER}/enable", b"1")
     memory = world.mmap(bar, 256 << 20)
     registers = world.mmap(world.open(f"{FOLDER}/resource5", RDWR), 512 << 10)
@@ -126,7 +128,7 @@ def test_bars_through_resource_files(chip: str) -> None:
         world.mmap(bar, (256 << 20) + 4096)
     with fails(errno.ENOTSUP):
         registers.view()
-    check(world.panel.reads == 1 and not world.findings, str(world.findings))
+    check(world.panel.reads == 1 and not world.violations, str(world.violations))
     check(any("resource0_wc" in path for path, _, _ in world.spans()))
     check(f"{GPU}/resource0_wc" in world.read("/proc/self/maps").decode())
 
@@ -136,7 +138,7 @@ def test_a_bar_of_a_bound_function_is_not_for_others() -> None:
     bar = world.open(f"{FOLDER}/resource5", RDWR)
     with fails(errno.EINVAL):
         world.mmap(bar, 4096)
-    check([f.kind for f in world.findings] == ["mapped a BAR of a driver's function"])
+    check([f.kind for f in world.violations] == ["mapped a BAR of a driver's function"])
 
 
 def test_enabling_is_counted_and_refused_while_bound() -> None:
@@ -178,7 +180,9 @@ def test_config_space_of_others_is_watched() -> None:
     config = world.open(f"{FOLDER}/config", RDWR)
     check(world.pread(config, 4, 0) == bytes.fromhex("02104c74"))
     world.pwrite(config, b"\0", 0x0C)
-    check([f.kind for f in world.findings] == ["write to the config space of a driver's function"])
+    check(
+        [f.kind for f in world.violations] == ["write to the config space of a driver's function"]
+    )
     check(world.pread(world.open(f"{FOLDER}/config", 0), 8, 4092) != b"", "reads end at the end")
     with fails(errno.EBADF):
         world.pwrite(world.open(f"{FOLDER}/config", 0), b"\0", 0x0C)

@@ -95,14 +95,14 @@ def test_regions_interrupts_and_config_space() -> None:
     before = world.pread(device, 8, CONFIG_AT + 0x10)
     world.pwrite(device, b"\xff" * 4, CONFIG_AT + 0x10)
     check(world.pread(device, 8, CONFIG_AT + 0x10) == before, "BARs are the kernel's")
-    check([f.kind for f in world.findings] == ["write to a BAR through VFIO"])
+    check([f.kind for f in world.violations] == ["write to a BAR through VFIO"])
     with fails(errno.EINVAL):
         world.ioctl(device, abi.DEVICE_RESET, 0)
     registers.close()
     world.close(device)
     check(not world.machine.slot(0).word(4) & BUS_MASTER and not world.machine.slot(0).enabled)
-    told = [finding.kind for finding in world.findings]
-    check(told == ["write to a BAR through VFIO", "bus mastering left on"], f"{told}")
+    reported = [violation.kind for violation in world.violations]
+    check(reported == ["write to a BAR through VFIO", "bus mastering left on"], f"{reported}")
 
 
 def test_config_space_through_vfio_takes_command_alone() -> None:
@@ -113,8 +113,8 @@ def test_config_space_through_vfio_takes_command_alone() -> None:
         before = world.pread(device, len(data), CONFIG_AT + at)
         world.pwrite(device, data, CONFIG_AT + at)
         check(world.pread(device, len(data), CONFIG_AT + at) == before, f"{at:#x}")
-    told = [finding.kind for finding in world.findings]
-    check(told == ["write to config space through VFIO"] * 3, f"{told}")
+    reported = [violation.kind for violation in world.violations]
+    check(reported == ["write to config space through VFIO"] * 3, f"{reported}")
 
 
 def test_base_addresses_that_a_reset_lost_come_back_with_command() -> None:
@@ -129,7 +129,7 @@ def test_base_addresses_that_a_reset_lost_come_back_with_command() -> None:
     check(not int.from_bytes(world.pread(device, 2, CONFIG_AT + 4), "little") & MEMORY, "COMMAND")
     world.pwrite(device, b"\x02\0", CONFIG_AT + 4)
     check(world.pread(device, 24, CONFIG_AT + 0x10) == before, "lost")
-    check(world.findings == [], f"{world.findings}")
+    check(world.violations == [], f"{world.violations}")
 
 
 def test_interrupts_reach_an_eventfd_until_they_are_taken_away() -> None:
@@ -171,7 +171,7 @@ def test_mappings_translate_with_their_rights() -> None:
     check(memory.read(3 * PAGE, 5) == b"\xa5" * 4 + b"\0")
     for address in (0x10_2000, 0xF_F000, 0x20_1FFF):
         check(dma(world, address, 2, write=False) is None, f"{address:#x}")
-    check({f.kind for f in world.findings} == {"IOMMU fault"} and len(world.findings) == 4)
+    check({f.kind for f in world.violations} == {"IOMMU fault"} and len(world.violations) == 4)
 
 
 def test_what_may_not_be_mapped() -> None:
@@ -209,7 +209,7 @@ def test_mappings_live_as_long_as_device_group_or_container() -> None:
     check(dma(world, 0x10_0000, 4, write=False) is not None, "the device keeps them")
     with fails(errno.EDEADLK):
         world.write(f"{DRIVERS}/vfio-pci/unbind", GPU.encode())
-    check([f.kind for f in world.findings] == ["unbind of an open VFIO device"])
+    check([f.kind for f in world.violations] == ["unbind of an open VFIO device"])
     bar = world.mmap(device, PAGE, 5 << 40)
     world.close(device)
     check(dma(world, 0x10_0000, 4, write=False) is not None, "and a mapped BAR the device")

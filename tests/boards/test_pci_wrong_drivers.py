@@ -41,20 +41,20 @@ def work(device: AmdDevice) -> None:
         device.trim()
 
 
-def told(
+def reported(
     chip: str = "gfx1100", *, iommu: bool = True, amdgpu: bool = False, forgets: bool = False
 ) -> list[str]:
     """What the board found in a device's life, and that it came to an error."""
     function = PciOptions(reset_keeps_config=not forgets)
     options = MachineOptions(iommu=iommu, amdgpu=amdgpu, vram_bytes=1 << 30, function=function)
     board = open_pci_board(chip, options=options)
-    told = []
+    reported = []
     try:
         with open_over_pci(board) as device:
             work(device)
     except DeviceError:
-        told.append(ERROR)
-    return told + [str(finding) for finding in board.findings]
+        reported.append(ERROR)
+    return reported + [str(violation) for violation in board.violations]
 
 
 def drop(value: int) -> None:
@@ -75,8 +75,8 @@ def miswrite(patch: pytest.MonkeyPatch, register: str, change: Change) -> None:
 
 def test_the_driver_without_a_mistake() -> None:
     for chip, iommu in (("gfx1100", True), ("gfx1100", False), ("gfx942", True)):
-        check(told(chip, iommu=iommu) == [], f"{chip} {iommu}")
-    check(told(amdgpu=True) == [], "after amdgpu")
+        check(reported(chip, iommu=iommu) == [], f"{chip} {iommu}")
+    check(reported(amdgpu=True) == [], "after amdgpu")
 
 
 # (chip, register, what becomes of its value, what the board says)
@@ -105,13 +105,13 @@ def test_a_register_is_written_wrong(
     monkeypatch: pytest.MonkeyPatch, chip: str, register: str, change: Change, words: str
 ) -> None:
     miswrite(monkeypatch, register, change)
-    found = told(chip, iommu=register != "HDP_MEM_FLUSH")
+    found = reported(chip, iommu=register != "HDP_MEM_FLUSH")
     check(any(words in text for text in found), f"{found[:6]}")
 
 
 def test_a_page_is_unmapped_and_nothing_is_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gmc, "flush_tlb", lambda gpu, vmid: None)
-    found = told()
+    found = reported()
     check(any("stale translation" in text for text in found), f"{found[:6]}")
 
 
@@ -122,7 +122,7 @@ def test_nobody_waits_for_a_flush(monkeypatch: pytest.MonkeyPatch) -> None:
         return value if name.endswith("_ACK") else wait(self, name, mask, value, timeout_s)
 
     monkeypatch.setattr(Block, "wait", hasty)
-    found = told()
+    found = reported()
     check(any("stale translation" in text for text in found), f"{found[:6]}")
 
 
@@ -134,7 +134,7 @@ def test_the_graphics_hub_comes_too_early(monkeypatch: pytest.MonkeyPatch) -> No
         up_graphics(gpu)
 
     monkeypatch.setattr(gmc, "up", both)
-    found = told()
+    found = reported()
     check(any("before its block is up" in text for text in found), f"{found[:6]}")
 
 
@@ -156,7 +156,7 @@ def test_the_security_processor_is_not_told(
 
     monkeypatch.setattr(PspRing, "send", sparse)
     monkeypatch.setattr(gfx, "wait_loaded", lambda gpu: None)
-    found = told(chip)
+    found = reported(chip)
     check(any(words in text for text in found), f"{found[:6]}")
 
 
@@ -174,7 +174,7 @@ def test_firmware_is_left_out(
             load(gpu, ring, number, data)
 
     monkeypatch.setattr(psp, "_load", sparse)
-    found = told(chip)
+    found = reported(chip)
     check(any(words in text for text in found), f"{found[:6]}")
 
 
@@ -186,27 +186,27 @@ def test_a_reset_with_dma_on(monkeypatch: pytest.MonkeyPatch) -> None:
         bus_master(self, True)
 
     monkeypatch.setattr(PciSession, "bus_master", always_on)
-    found = told(amdgpu=True)
+    found = reported(amdgpu=True)
     check(any("mode-1 reset with bus mastering on" in text for text in found), f"{found[:6]}")
 
 
 @pytest.mark.parametrize("iommu", [True, False])
 def test_nothing_is_put_back_after_a_reset(monkeypatch: pytest.MonkeyPatch, *, iommu: bool) -> None:
-    check(told(iommu=iommu, amdgpu=True, forgets=True) == [], "it is put back")
+    check(reported(iommu=iommu, amdgpu=True, forgets=True) == [], "it is put back")
     monkeypatch.setattr(PciSession, "after_reset", lambda self: None)
-    found = told(iommu=iommu, amdgpu=True, forgets=True)
+    found = reported(iommu=iommu, amdgpu=True, forgets=True)
     check(ERROR in found and any("memory disabled" in text for text in found), f"{found[:6]}")
 
 
 def test_bus_mastering_is_left_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PciSession, "_isolate", lambda self, done: done.append(True))
-    found = told()
+    found = reported()
     check(any("bus mastering left on" in text for text in found), f"{found[:6]}")
 
 
 def test_dma_without_bus_mastering(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PciSession, "bus_master", lambda self, on: None)
-    found = told()
+    found = reported()
     check(ERROR in found and any("unmapped" in text for text in found), f"{found[:6]}")
 
 
@@ -218,7 +218,7 @@ def test_a_flush_is_not_read_back(monkeypatch: pytest.MonkeyPatch, *, iommu: boo
         bus.write(nbio.REMAP_BYTES // 4, 0, "HDP_MEM_FLUSH")
 
     monkeypatch.setattr(nbio, "_flush_hdp", hasty)
-    found = told(iommu=iommu)
+    found = reported(iommu=iommu)
     readers = "PSP bootloader", "PSP ring", "GCHUB, invalidation", "queue 1.0.0", "queue 0 of SDMA0"
     for who in readers:
         check(any("HDP flush under way" in text and who in text for text in found), who)

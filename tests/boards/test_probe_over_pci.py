@@ -11,7 +11,7 @@ from boards.machine.pci.world import PciWorld
 from drivers.amd import regs, smi
 from drivers.amd.probe import probe
 from drivers.base.errors import NotFound
-from drivers.probe import Finding, Machine, run
+from drivers.probe import Machine, Result, run
 from drivers.probe.kinds import CHECKS
 from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState
@@ -34,7 +34,7 @@ def look(board: PciWorld, *arguments: str) -> tuple[str, int]:
     return probe(["--iface", "PCI", *arguments], world, environ(board), state)
 
 
-def finding(board: PciWorld, env: dict[str, str]) -> Finding:
+def result(board: PciWorld, env: dict[str, str]) -> Result:
     seen = Machine(ForeignWorld(board), env, {}.get)
     return run({("AMD", "PCI"): CHECKS["AMD", "PCI"]}, seen)[0]
 
@@ -58,7 +58,7 @@ def test_ready_or_not(options: dict[str, object], ready: bool, says: str) -> Non
     check("AMD:0" in text and "256 MiB" in text and max(map(len, text.splitlines())) <= 100, text)
     row = json.loads(look(board, "--json")[0])["gpus"][0]
     check((row["chip"], row["ready"], row["name"]) == ("gfx1100", ready, "AMD:0"), str(row))
-    found = finding(board, environ(board))
+    found = result(board, environ(board))
     check(found.ready == ready and (not ready or says in found.reason), str(found))
     check(ready or found.advice, "no advice")
     check(not board.machine.writes and not board.panel.count, "something was touched")
@@ -66,7 +66,7 @@ def test_ready_or_not(options: dict[str, object], ready: bool, says: str) -> Non
 
 def test_without_firmware_it_is_not_ready() -> None:
     board = machine()
-    found = finding(board, {})
+    found = result(board, {})
     check(not found.ready and "firmware" in found.reason, str(found))
     check("nstall" in found.advice, found.advice)
 
@@ -75,7 +75,7 @@ def test_the_smoke_test_boots_it_and_gives_it_back() -> None:
     board = machine(amdgpu=True)
     text, status = look(board, "--smoke")
     check(status == 0 and "SDMA0 copy" in text and "AQL kernel" in text, text)
-    check(not board.findings and not any(board.baseline().values()), f"{board.findings[:5]}")
+    check(not board.violations and not any(board.baseline().values()), f"{board.violations[:5]}")
     check(board.readlink("/sys/bus/pci/devices/0000:03:00.0/driver").endswith("amdgpu"))
 
 
@@ -94,7 +94,7 @@ def test_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_board_in_place_of_this_machine() -> None:
     text, status = probe(["--iface", "PCI", "--board", "gfx1100", "--smoke", "--json"])
     found = json.loads(text)
-    check(status == 0 and found["board"]["findings"] == [], f"{status}: {found['board']}")
+    check(status == 0 and found["board"]["violations"] == [], f"{status}: {found['board']}")
     check([gpu["chip"] for gpu in found["gpus"]] == ["gfx1100"] and found["smoke"], text)
     check("not booted: " in text and "left cleanly by its previous owner: " in text, text)
 

@@ -69,7 +69,7 @@ def test_the_total_is_the_sum_where_firmware_keeps_much() -> None:
     check(device.limits.memory_bytes == 144 * MIB, f"{device.limits.memory_bytes:#x}")
     check(not device.node.unified and device.node.gtt_bytes == 48 * MIB, str(device.node))
     device.close()
-    check(not board.findings, str(board.findings))
+    check(not board.violations, str(board.violations))
 
 
 def test_memory_comes_from_both_heaps() -> None:
@@ -92,7 +92,7 @@ def test_memory_comes_from_both_heaps() -> None:
         device.copy_out(memoryview(result).cast("B"), c)
         np.testing.assert_array_equal(result, small + small)
     device.close()
-    check(not board.findings, str(board.findings))
+    check(not board.violations, str(board.violations))
 
 
 @pytest.mark.parametrize("queue", QUEUES)
@@ -134,11 +134,11 @@ def test_copies_go_through_staging_where_memory_is_the_firmwares() -> None:
 
 
 def test_without_mem_info_the_bank_is_all_that_is_known() -> None:
-    with device_on("gfx1151", options=Options(tells_memory=False)) as (_, device):
+    with device_on("gfx1151", options=Options(reports_memory=False)) as (_, device):
         check(device.limits.memory_bytes == 1 << 30 and not device.node.unified, str(device.node))
         values = np.arange(100, dtype=np.float32)
         np.testing.assert_array_equal(get(device, put(device, values)), values)
-    (gpu,) = look(ForeignWorld(open_board("gfx1151", options=Options(tells_memory=False)))).gpus
+    (gpu,) = look(ForeignWorld(open_board("gfx1151", options=Options(reports_memory=False)))).gpus
     check(gpu.numbered and any("mem_info" in str(note) for note in gpu.notes), str(gpu.notes))
 
 
@@ -148,7 +148,7 @@ def test_a_kernel_with_too_small_a_save_area_is_refused_with_the_reason(queue: s
     with pytest.raises(Unsupported, match=r"save area of 0x.*update the kernel") as caught:
         open_on(ForeignWorld(board), queue)
     check(isinstance(caught.value.__cause__, OSError), "the kernel's own error is kept")
-    check(board.baseline().queues == 0 and not board.findings, str(board.baseline()))
+    check(board.baseline().queues == 0 and not board.violations, str(board.baseline()))
 
 
 @pytest.mark.parametrize("chip", ["gfx1103", "gfx1150", "gfx1100", "gfx90a"])

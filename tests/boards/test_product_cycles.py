@@ -122,8 +122,8 @@ def test_products_with_few_workgroups_wait_seldom(size: int) -> None:
 def test_the_report_counts_the_passes_that_a_board_sees(arch: str, layout: str) -> None:
     kernel, binary = compiled(arch, layout)
     lanes = AmdCode.of(binary).wave_lanes
-    told = sum(access.passes(lanes) for access in loop_accesses(kernel))
-    check(told == counted(arch, layout)[1], f"{told}, a board {counted(arch, layout)[1]}")
+    reported = sum(access.passes(lanes) for access in loop_accesses(kernel))
+    check(reported == counted(arch, layout)[1], f"{reported}, a board {counted(arch, layout)[1]}")
 
 
 @pytest.mark.parametrize("arch", LEAST)
@@ -153,8 +153,8 @@ def test_registers_and_shared_memory_of_large_products(arch: str) -> None:
 def test_the_report_of_a_product(arch: str) -> None:
     """LLVM's disassembly and the IR's addresses give what the board saw."""
     kernel, binary = compiled(arch, "x @ w")
-    told, seen = product_cycles(kernel, binary, rates_of(arch)), cycles(arch, "x @ w")
-    check(told == seen, f"{told}, a board {seen}")
+    reported, seen = product_cycles(kernel, binary, rates_of(arch)), cycles(arch, "x @ w")
+    check(reported == seen, f"{reported}, a board {seen}")
 
 
 @needs_libllvm
@@ -178,8 +178,8 @@ def test_two_counters_of_bank_conflicts_agree(lanes: int) -> None:
         for write in (False, True):
             at = random.integers(0, 4096 // nbytes, lanes) * nbytes
             at[random.random(lanes) < 0.2] = OFF
-            told = passes_of(at, nbytes, write=write)
-            check(told == passes(tuple(at.tolist()), nbytes, write), f"{nbytes} {write} {at}")
+            reported = passes_of(at, nbytes, write=write)
+            check(reported == passes(tuple(at.tolist()), nbytes, write), f"{nbytes} {write} {at}")
 
 
 def test_passes_of_known_patterns() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from boards.amd.chip import chip
 from boards.amd.kfd.world import BoardWorld
-from boards.meet import Setup
+from boards.front import Setup
 from drivers import record, replay
 from drivers.amd.kfd import hwqueue as kfd_hwqueue
 from drivers.world.taped_memory import END_VA, FIRST_VA
@@ -91,7 +91,7 @@ def test_it_holds_no_name_of_the_machine(program: Path, monkeypatch: pytest.Monk
     node = "/sys/devices/virtual/kfd/kfd/topology/nodes/1/"
     plain, read = BoardWorld.read, list[str]()
 
-    def tells(self: BoardWorld, path: str, limit_bytes: int = 1 << 20) -> bytes:
+    def reports(self: BoardWorld, path: str, limit_bytes: int = 1 << 20) -> bytes:
         read.append(path)
         data = plain(self, path, limit_bytes)
         if path == node + "properties":
@@ -101,7 +101,7 @@ def test_it_holds_no_name_of_the_machine(program: Path, monkeypatch: pytest.Monk
             data = b"navi31 of zaphod on heartofgold\n"
         return data
 
-    monkeypatch.setattr(BoardWorld, "read", tells)
+    monkeypatch.setattr(BoardWorld, "read", reports)
     data = recordings.record(Setup("gfx1100"), program)
     entries = [json.loads(line) for line in data.splitlines()]
     files = [bytes.fromhex(one["result"]) for one in entries if one.get("op") == "read"]
@@ -109,11 +109,11 @@ def test_it_holds_no_name_of_the_machine(program: Path, monkeypatch: pytest.Monk
     check({node + "properties", node + "name"} <= set(read), "the driver read them")
     check(b"navi31 of user on host" in texts, "and got the scrubbed name")
     check(re.search(rb"unique_id \d\n", texts), "and a number in the place of the serial number")
-    told = [
+    reported = [
         str(unique), f"{unique:x}", "602214076", "137035999084", "299792458", "zaphod",
         "heartofgold",
     ]  # fmt: skip
-    for secret in told:
+    for secret in reported:
         forms = secret.encode(), secret.encode().hex().encode()
         check(all(form not in data and form not in texts for form in forms), secret)
     here = [os.uname().nodename, str(Path.home()), str(program.parent)]
@@ -137,9 +137,9 @@ def test_a_driver_that_asks_otherwise_is_reported(
     data = recordings.record(Setup("gfx1100"), program)
     monkeypatch.setattr(kfd_hwqueue, "PRIORITY", 6)
     status, world = recordings.replay(data, program)
-    told = str(world.differences)
-    check(status is None and world.differ == 1 and told.count("operation") == 1, told)
-    check("is ioctl [" in told and "the recording has ioctl [" in told, told)
+    reported = str(world.differences)
+    check(status is None and world.differ == 1 and reported.count("operation") == 1, reported)
+    check("is ioctl [" in reported and "the recording has ioctl [" in reported, reported)
 
 
 def test_a_program_that_computes_otherwise_is_reported(program: Path) -> None:
@@ -149,8 +149,10 @@ def test_a_program_that_computes_otherwise_is_reported(program: Path) -> None:
     check(world.differ > 0, "other code")
     program.write_text(recordings.PROGRAM.replace("np.arange(96", "-np.arange(96"))
     _, world = recordings.replay(data, program)
-    told = str(world.differences)
-    check(world.differ > 0 and "is written" in told and "the recording has" in told, told)
+    reported = str(world.differences)
+    check(
+        world.differ > 0 and "is written" in reported and "the recording has" in reported, reported
+    )
 
 
 def command(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

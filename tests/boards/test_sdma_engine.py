@@ -55,7 +55,7 @@ def test_every_version_copies_fills_writes_and_signals(version: str) -> None:
     check(r.word(0x40) == 9 and r.host.interrupts == [0x2A] and r.word(0x48, 8) >= 1000)
     check(r.read_pointer() == 4 * (3 + 7 + 4 + 2 + 3 + 6) and r.engines.idle(1))
     send(r, FILL_DWORDS + WRITE_2)
-    check(r.word(0x2000, 8) == 0x5566778811223344 and not r.host.findings)
+    check(r.word(0x2000, 8) == 0x5566778811223344 and not r.host.violations)
     np.testing.assert_array_equal(r.data[0x2008:0x2014].view(np.uint32), [0xDEADBEEF] * 3)
     check(r.word(0x2014) == int.from_bytes(bytes(range(16, 20)), "little"), "five dwords only")
     send(r, FILL_ZERO)
@@ -87,7 +87,7 @@ HDP_FLUSH_OF_ROCR = [0x8, 0, 0x80000000, 0, 0, 0]
 def test_a_poll_that_compares_nothing_goes_on(version: str) -> None:
     r = rig(version)
     send(r, HDP_FLUSH_OF_ROCR + (FENCE_4 if version == "4.4" else FENCE))
-    check(r.word(0x40) == 9 and not r.host.findings, str(r.host.findings))
+    check(r.word(0x40) == 9 and not r.host.violations, str(r.host.violations))
 
 
 def test_copy_waits_for_compute_and_compute_for_copy() -> None:
@@ -215,13 +215,13 @@ def test_unmapped_source() -> None:
     check(isinstance(fault, MemoryFault) and fault.access == "read" and fault.va >> 32 == 0x55)
 
 
-def test_findings() -> None:
+def test_violations() -> None:
     r = rig()
     send(r, FENCE_4)
     send(r, [*POLL_GE_7[:3], 0, 0xFFFFFFFF, 0x00100004])
     overlap = [1, 0x63, 0, 0x10001000, 0x7F, 0x10001010, 0x7F]
     send(r, overlap)
-    kinds = [kind for kind, _ in r.host.findings]
+    kinds = [kind for kind, _ in r.host.violations]
     check(kinds == ["cached fence", "bounded poll", "overlapping copy"], str(kinds))
 
 

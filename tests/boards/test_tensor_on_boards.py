@@ -62,8 +62,8 @@ def opened(request: pytest.FixtureRequest) -> Iterator[BoardWorld]:
 def board(opened: BoardWorld) -> Iterator[BoardWorld]:
     """The board; a test fails for what it found."""
     yield opened
-    found = [str(finding) for finding in opened.findings]
-    opened.hardware.forget_findings()
+    found = [str(violation) for violation in opened.violations]
+    opened.hardware.forget_violations()
     check(not found, f"the board found {found}")
 
 

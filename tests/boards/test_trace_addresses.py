@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from boards.meet import Setup, power_on
+from boards.front import Setup, power_on
 from drivers import replay
 from tests.support import check
 

@@ -50,7 +50,7 @@ def rounded(exact: np.ndarray, dtype: DType) -> np.ndarray:
 def ran(root: Node, arch: str, compiler: str = "LLVM") -> np.ndarray:
     """A result, after a look at what the strict checks reported; bfloat16 as float32."""
     found = compute([root], arch, compiler, strict=Strict())
-    check(not found.findings, f"{[str(finding) for finding in found.findings[:3]]}")
+    check(not found.violations, f"{[str(violation) for violation in found.violations[:3]]}")
     check(found.plan is not None and len(found.plan.steps) <= 2, f"{found.plan}")
     if found.plan is not None:
         names = {ref.name for ref in found.plan.steps[0].kernel.locals if ref.space == "shared"}
@@ -184,7 +184,7 @@ def test_attention_of_one_word(arch: str) -> None:
     weights = graph.expand(graph.reshape(powers, (heads, words, 1)), shape)
     root = graph.reduce("add", graph.binary("mul", weights, leaf(values)), (1,))
     found = compute([root], arch, strict=Strict())
-    check(not found.findings, f"{[str(finding) for finding in found.findings[:3]]}")
+    check(not found.violations, f"{[str(violation) for violation in found.violations[:3]]}")
     kernels = [step.kernel for step in found.plan.steps] if found.plan else []
     made = [any(ref.name == "sums" for ref in kernel.locals) for kernel in kernels]
     check(made == [True, False, True], f"{made}")
@@ -214,7 +214,7 @@ def test_a_narrow_matrix_is_summed_in_parts() -> None:
     """64 columns are one workgroup's: 16 parts of 128 along depth, and a second kernel."""
     root, want = product(1, 2048, 64, dt.float16, along=False)
     found = compute([root], "gfx1100", strict=Strict())
-    check(not found.findings, f"{found.findings[:3]}")
+    check(not found.violations, f"{found.violations[:3]}")
     steps = found.plan.steps if found.plan else ()
     check([step.kernel.grid for step in steps][:1] == [16] and len(steps) == 2, f"{steps}")
     np.testing.assert_array_equal(found.arrays[0], rounded(want, dt.float16))

@@ -40,7 +40,7 @@ def test_a_number_is_one_of_the_gpus_that_are_left(
         drivers.open(f"AMD:{len(order)}", world=world, environ=environ)
     if order:
         close_session(world)
-    check(not board.findings, str(board.findings))
+    check(not board.violations, str(board.violations))
 
 
 def test_the_default_device_is_one_that_is_left() -> None:

@@ -74,7 +74,7 @@ def test_on_boards(arch: str, compiler: str) -> None:
     given, wanted = operands(wave)
     binary = toolchains.build(kernel(wave), compiler, arch, frozenset())
     report = launch(binary, given, 1, Strict())
-    check(not report.findings, f"{[str(finding) for finding in report.findings[:3]]}")
+    check(not report.violations, f"{[str(violation) for violation in report.violations[:3]]}")
     for found, want in zip(given, wanted, strict=True):
         np.testing.assert_array_equal(found, want)
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from boards.meet import Setup
+from boards.front import Setup
 from drivers.base.errors import DeviceError
 from drivers.registry import open_device
 from drivers.world.replay import ReplayWorld

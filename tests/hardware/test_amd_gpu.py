@@ -19,7 +19,7 @@ from boards.amd.cp.engines import Engines
 from boards.amd.hardware import Options
 from boards.amd.machine import open_board
 from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.meet import front_of
+from boards.front import front_of
 from compilers.amd.smoke import firmware
 from drivers.amd.device import AmdDevice
 from drivers.amd.opening import open_amd

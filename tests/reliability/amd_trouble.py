@@ -135,7 +135,7 @@ class Rig:
 
 @contextmanager
 def rig_on(queue: str, options: Options | None = None) -> Iterator[Rig]:
-    """A rig for "PM4", "AQL" or "SDMA"; closed at the end, its findings are the test's."""
+    """A rig for "PM4", "AQL" or "SDMA"; closed at the end, its violations are the test's."""
     engines = partial(Engines, max_steps=MAX_STEPS)
     board = open_board(CHIP, vram_bytes=256 << 20, options=options, engines=engines)
     world = ForeignWorld(board)
@@ -343,7 +343,7 @@ class Bystander:
         np.testing.assert_array_equal(get(self.rig.device, self.y), self.expected)
 
 
-def told(rig: Rig, within_s: float = inf) -> DeviceError:
+def reported(rig: Rig, within_s: float = inf) -> DeviceError:
     """The error of the wait that follows trouble, in time."""
     clock = rig.board.hardware.clock
     before_ns = clock.skipped_ns

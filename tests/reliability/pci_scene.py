@@ -48,7 +48,7 @@ def logged(chip: str, **more: Any) -> tuple[list[str], int]:
     with open_over_pci(board) as device:
         work(device)
         closing = len(log)
-    check(not board.findings, f"{board.findings}")
+    check(not board.violations, f"{board.violations}")
     return log, closing
 
 

@@ -31,7 +31,7 @@ def test_resets_end_the_process_and_say_so(name: str, queue: str) -> None:
     make, kind = KILLERS[name]
     with t.rig_on(queue) as rig:
         make(rig)
-        error = t.told(rig)
+        error = t.reported(rig)
         check(isinstance(error, DeviceFault) and error.kind == kind, f"{error!r}")
         check("new process" in error.hint, error.hint)
         x = np.zeros(N, np.float32)
@@ -62,7 +62,7 @@ def test_a_kernel_that_evicts_after_a_fault(queue: str, keep: bool) -> None:
     with t.rig_on(queue, options) as rig:
         bystander = t.Bystander(rig)
         t.unmapped_write(rig)
-        error = t.told(rig)
+        error = t.reported(rig)
         check(isinstance(error, DeviceFault) and error.gpu_va == rig.nowhere, f"{error!r}")
         for use in (
             lambda: t.still_right(rig),
@@ -101,7 +101,7 @@ def test_a_hang_that_costs_the_gpu(queue: str) -> None:
     """A kernel that cannot reset one queue resets the GPU: the hang is told, then a refusal."""
     with t.rig_on(queue, Options(queue_reset=False)) as rig:
         t.hung_engine(rig)
-        error = t.told(rig)
+        error = t.reported(rig)
         check(isinstance(error, Hang) and "start a new process" in error.hint, f"{error!r}")
         for use in (lambda: t.still_right(rig), rig.wait):
             with pytest.raises(DeviceGone, match="start a new process") as caught:
@@ -119,7 +119,7 @@ def test_on_the_kernels_own_terms_a_device_opens_again(queue: str) -> None:
     """The process outlives its files: devices come and go, a session that left stays away."""
     with t.rig_on(queue, Options(close_ends_process=False)) as rig:
         t.unmapped_write(rig)
-        t.told(rig)
+        t.reported(rig)
         t.still_right(rig)
         rig.device.close()
         before = rig.board.baseline()

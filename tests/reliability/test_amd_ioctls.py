@@ -145,10 +145,10 @@ def test_every_wrapper_with_every_errno(wrapper: Ioctl[Struct]) -> None:
 
 def test_what_an_interrupted_mapping_reached_is_kept() -> None:
     """The kernel goes on at `n_success`, unless it says more than there is."""
-    for told, expected in ((1, 1), (2, 2), (3, 0), (0xFFFFFFFF, 0)):
+    for reported, expected in ((1, 1), (2, 2), (3, 0), (0xFFFFFFFF, 0)):
         for name in ("MAP_MEMORY_TO_GPU", "UNMAP_MEMORY_FROM_GPU"):
-            answer = told.to_bytes(4, "little")
-            machine = Refusing(errno.EINTR, lambda raw, told=answer: raw[:20] + told, 1)
+            answer = reported.to_bytes(4, "little")
+            machine = Refusing(errno.EINTR, lambda raw, reported=answer: raw[:20] + reported, 1)
             wrapper = kfd_abi.IOCTLS[f"AMDKFD_IOC_{name}"]
             wrapper(machine, 3, wrapper.args(handle=5, n_devices=2))
             seen = [int.from_bytes(raw[20:], "little") for raw in machine.given]
@@ -158,9 +158,11 @@ def test_what_an_interrupted_mapping_reached_is_kept() -> None:
 
 def test_an_interrupted_wait_waits_for_the_rest() -> None:
     """A timer that interrupts more often than a wait lasts does not make it last for ever."""
-    for told, expected in ((30, 30), (0, 0), (0xFFFFFFFF, 50)):
-        answer = told.to_bytes(4, "little")
-        machine = Refusing(errno.EINTR, lambda raw, told=answer: raw[:16] + told + raw[20:], 1)
+    for reported, expected in ((30, 30), (0, 0), (0xFFFFFFFF, 50)):
+        answer = reported.to_bytes(4, "little")
+        machine = Refusing(
+            errno.EINTR, lambda raw, reported=answer: raw[:16] + reported + raw[20:], 1
+        )
         wrapper = kfd_abi.IOCTLS["AMDKFD_IOC_WAIT_EVENTS"]
         wrapper(machine, 3, wrapper.args(num_events=3, timeout=50))
         seen = [int.from_bytes(raw[16:20], "little") for raw in machine.given]
@@ -191,7 +193,7 @@ def bent(number: int, bends: list[Bend], judge: Callable[[Bend, DeviceError | No
         check(not kept or may_keep, f"{bend} left {kept}")
     life(one, world, queue_of(number))
     nothing_left(one, world, f"{NAMES[number][0]}")
-    check(not one.findings, f"{one.findings}")
+    check(not one.violations, f"{one.violations}")
 
 
 @pytest.mark.parametrize("number", USED, ids=lambda number: NAMES[number][0])

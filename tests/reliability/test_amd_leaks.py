@@ -154,7 +154,7 @@ def test_objects_come_back(make: Make, queue: str) -> None:
             check(now == before, f"{count}: {before} became {now}")
         check(len(os.listdir("/proc/self/fd")) <= fds)  # less: boards of other tests are gone
     close_session(world)
-    check(not board.findings, f"{board.findings}")
+    check(not board.violations, f"{board.violations}")
     check(not any((board.baseline().fds, board.baseline().mappings, board.baseline().gtt_bytes)))
 
 

@@ -69,7 +69,7 @@ def slow(
     for device in devices:
         device.close()
     close_session(world)
-    check(not board.findings, f"{board.findings}")
+    check(not board.violations, f"{board.violations}")
 
 
 def counter(device: AmdDevice) -> tuple[AmdBuffer, AmdBuffer]:

@@ -34,7 +34,7 @@ CHIPS = (("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx1201", "PM4"), ("gfx1030",
 @pytest.mark.parametrize("late", LATE)
 @pytest.mark.parametrize(("chip", "queue"), CHIPS)
 def test_what_the_driver_does_is_clean(chip: str, queue: str, late: bool) -> None:
-    """Copies, launches, private memory, queues of both kinds, signals, graphs: no findings."""
+    """Copies, launches, private memory, queues of both kinds, signals, graphs: no violations."""
     board = open_board(chip, vram_bytes=256 << 20, options=Options(late=late))
     world = ForeignWorld(board)
     with open_on(world, queue) as device:
@@ -56,7 +56,7 @@ def test_what_the_driver_does_is_clean(chip: str, queue: str, late: bool) -> Non
             graph.replay([z])
         np.testing.assert_array_equal(get(device, z), a + 17 * (a + 1))
     close_session(world)
-    check(not board.findings, f"{board.findings}")
+    check(not board.violations, f"{board.violations}")
     check(not any((board.baseline().buffers, board.baseline().fds)))
 
 
@@ -136,7 +136,7 @@ def test_forgotten_synchronisation(
         device.launch(program, [y, x, z, N], 1)
         get(device, z)
     close_session(world)
-    found = {finding.kind for finding in board.findings}
+    found = {violation.kind for violation in board.violations}
     check(found & kinds, f"{break_it.__name__}: {found}")
 
 
@@ -194,10 +194,10 @@ def overlapping_copy(rig: t.Rig) -> None:
 )
 def test_sabotage_is_seen(sabotage: t.Trouble, queue: str, kind: str) -> None:
     with t.rig_on(queue) as rig:
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
         sabotage(rig)
-        found = {finding.kind for finding in rig.board.findings}
-        check(found == {kind}, f"{rig.board.findings}")
+        found = {violation.kind for violation in rig.board.violations}
+        check(found == {kind}, f"{rig.board.violations}")
 
 
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
@@ -229,7 +229,7 @@ def test_memory_that_is_given_back_waits_for_its_queue(queue: str) -> None:
         rig.device.launch(program, [rig.x, rig.x, rig.big, N], 1)
         program.close()
         np.testing.assert_array_equal(get(rig.device, rig.big)[:N], np.full(N, 2, np.float32))
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
 
 
 # Back-pressure
@@ -249,7 +249,7 @@ def test_more_launches_than_the_ring_holds(queue: str) -> None:
         got = get(rig.device, counter, "int32")
         expected = [len(range(lane, count, N)) for lane in range(N)]
         np.testing.assert_array_equal(got, expected)
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
 
 
 def test_more_copies_than_the_ring_holds() -> None:
@@ -266,7 +266,7 @@ def test_more_copies_than_the_ring_holds() -> None:
             queue.submit()
         last = (ring_copies // 10 * 10 - 1) % 3
         np.testing.assert_array_equal(get(device, target)[:N], np.full(N, last, np.float32))
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
 
 
 def test_a_parked_copy_queue_that_is_full_goes_on() -> None:
@@ -282,7 +282,7 @@ def test_a_parked_copy_queue_that_is_full_goes_on() -> None:
         go.set(1)
         np.testing.assert_array_equal(get(device, rig.big)[:N], np.ones(N))
         t.still_right(rig)
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
 
 
 def fill(rig: t.Rig, count: int) -> None:

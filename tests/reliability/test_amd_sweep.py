@@ -57,7 +57,7 @@ class Boards:
         refused |= world.fault.kind != "errno" and names.startswith("AMDKFD")
         check(not kept or refused, f"{world.failed} left {kept}")
         nothing_left(one, world, world.failed)
-        check(not one.findings, f"{world.failed}: {one.findings}")
+        check(not one.violations, f"{world.failed}: {one.violations}")
         return error
 
 
@@ -68,8 +68,11 @@ def test_each_operation_fails_once(queue: str) -> None:
         count += 1
         if any(word in operation for word in MAY_PASS):
             continue
-        told = str(error) + "".join(getattr(error, "__notes__", []))
-        check(isinstance(error, DeviceError) and step(operation) in told, f"{operation}: {told}")
+        reported = str(error) + "".join(getattr(error, "__notes__", []))
+        check(
+            isinstance(error, DeviceError) and step(operation) in reported,
+            f"{operation}: {reported}",
+        )
     check(count > 200, f"{count} operations")
 
 
@@ -134,7 +137,7 @@ def test_killed_at_every_tenth_operation(queue: str) -> None:
     world = ForeignWorld(last)
     life(last, world, queue)
     nothing_left(last, world, "the life after all the kills")
-    check(not one.findings, f"{one.findings}")
+    check(not one.violations, f"{one.violations}")
 
 
 class UnpluggedWorld(FaultyWorld):
@@ -165,4 +168,4 @@ def test_unplugged_at_every_tenth_operation(queue: str) -> None:
         world.kept.clear()
         gc.collect()
         check(process.baseline() == fresh, f"unplugged at {at}: {process.baseline()}")
-    check(not one.findings, f"{one.findings}")
+    check(not one.violations, f"{one.violations}")

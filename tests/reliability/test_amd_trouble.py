@@ -113,19 +113,19 @@ def test_faults(name: str, queue: str) -> None:
         case.make(rig)
         va = rig.big.gpu_va if case.kind == "read-only" else rig.nowhere
         if case.make is t.unmapped_execute and queue == "AQL":
-            error = t.told(rig)
+            error = t.reported(rig)
             check_fault(rig, case, error, None)
             lost = rig.kernels["lost"].kernel.descriptor_va + t.FAR & -0x1000
             check(isinstance(error, DeviceFault) and error.gpu_va == lost, str(error))
         else:
-            check_fault(rig, case, t.told(rig), va)
+            check_fault(rig, case, t.reported(rig), va)
         bystander.check()
         before = t.settled(rig)
         case.make(rig)
-        let_go(t.told(rig))
+        let_go(t.reported(rig))
         after = t.settled(rig)
         check(before == after, f"{before} became {after}")
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
 
 
 @pytest.mark.parametrize(("name", "queue"), STOP_CASES)
@@ -134,7 +134,7 @@ def test_hangs(name: str, queue: str) -> None:
     with t.rig_on(queue) as rig:
         bystander = t.Bystander(rig)
         case.make(rig)
-        error = t.told(rig, within_s=1.2 * t.SHORT_S)
+        error = t.reported(rig, within_s=1.2 * t.SHORT_S)
         exception = EXCEPTIONS.get((name, queue))
         shown = case.shown[QUEUES.index(queue)]
         if exception is None:
@@ -150,10 +150,10 @@ def test_hangs(name: str, queue: str) -> None:
         bystander.check()
         before = t.settled(rig)
         case.make(rig)
-        let_go(t.told(rig))
+        let_go(t.reported(rig))
         after = t.settled(rig)
         check(before == after, f"{before} became {after}")
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
 
 
 def test_an_allocation_that_fails() -> None:
@@ -187,7 +187,7 @@ def test_a_hundred_times(make: t.Trouble, queue: str, cycles: int) -> None:
     with t.rig_on(queue) as rig:
         for cycle in range(cycles):
             make(rig)
-            error = t.told(rig)
+            error = t.reported(rig)
             check(isinstance(error, DeviceFault | Hang))
             rig.device.launch(rig.program, [rig.x, rig.x, rig.big, N], 1)
             rig.device.synchronize()
@@ -195,7 +195,7 @@ def test_a_hundred_times(make: t.Trouble, queue: str, cycles: int) -> None:
                 before = t.settled(rig)
         after = t.settled(rig)
         check(before == after, f"{before} became {after}")
-        check(not rig.board.findings, f"{rig.board.findings}")
+        check(not rig.board.violations, f"{rig.board.violations}")
 
 
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
@@ -223,5 +223,5 @@ def test_the_other_gpu_does_not_suffer(queue: str) -> None:
         bad.launch(programs[0], [z, z, z, N], 1)
         np.testing.assert_array_equal(get(bad, z), a + a)
     close_session(world)
-    check(not board.findings, f"{board.findings}")
+    check(not board.violations, f"{board.violations}")
     check(not any(astuple(board.baseline())), f"{board.baseline()}")

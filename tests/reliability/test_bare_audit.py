@@ -52,7 +52,7 @@ sys.addaudithook(hook)
 def end():
     slot = board.machine.slot(0)
     found["driver"] = board.readlink(f"/sys/bus/pci/devices/{slot.address}/driver")
-    found["findings"] = [str(one) for one in board.findings]
+    found["violations"] = [str(one) for one in board.violations]
     os.write(1, (json.dumps(found) + "\n").encode())
 
 atexit.register(end)  # before the product's own, so that it runs after them
@@ -108,7 +108,7 @@ def ran(room: Path, grade: str, way: str) -> tuple[int, dict[str, Any]]:
     )  # fmt: skip
     check(done.stdout.count("\n") == 1, f"{done.returncode}: {done.stdout}{done.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(done.stdout)
-    found["told"] = done.stderr[-2000:]
+    found["reported"] = done.stderr[-2000:]
     return done.returncode, found
 
 
@@ -117,7 +117,7 @@ def test_a_whole_program(grade: str, way: str, tmp_path: Path) -> None:
     """It starts nothing, connects to nothing, writes to its two places, gives the GPU back."""
     status, found = ran(tmp_path, grade, way)
     check(status == ENDS[grade, way], f"{status}: {found}")
-    check(found["right"] and not found["findings"], f"{found['findings']}")
+    check(found["right"] and not found["violations"], f"{found['violations']}")
     check(found["started"] == [] and found["masks"] == [], f"{found['started']} {found['masks']}")
     check(found["driver"].endswith("/amdgpu"), f"at the end {found['driver']} has the GPU")
     own = tuple(f"{tmp_path / name}/" for name in (STATE, CACHE))

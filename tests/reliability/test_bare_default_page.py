@@ -87,4 +87,4 @@ def test_a_store_to_an_unmapped_page_changes_nothing_of_the_machine(chip: str, g
         check(bool(bus.reached) is (grade != "no DMA"), f"{len(bus.reached)} accesses")
         work(device)
     check(not bus.strays(), f"{bus.strays()}")
-    check(not board.findings, f"{board.findings[:5]}")
+    check(not board.violations, f"{board.violations[:5]}")

@@ -73,7 +73,7 @@ def trouble(board: PciWorld, device: AmdDevice) -> None:
     device.launch(program, [x, 1], 1)
     with pytest.raises(Hang, match="can be used"):
         device.synchronize()
-    board.hardware.forget_findings()  # that the queue was stopped while it hung
+    board.hardware.forget_violations()  # that the queue was stopped while it hung
     work(device)
 
 
@@ -90,7 +90,7 @@ def test_without_an_iommu_bus_mastering_is_never_on(chip: str) -> None:
     with open_over_pci(board) as device:
         work(device)
     check(not master.on and not master.seen, f"{master.seen}")
-    check(not board.findings, f"{board.findings[:5]}")
+    check(not board.violations, f"{board.violations[:5]}")
 
 
 @pytest.mark.parametrize("chip", MAJORS)
@@ -128,7 +128,7 @@ def test_physical_addresses_are_asked_for_each_time() -> None:
         with pytest.raises(Unsupported, match="UNBOUND_DMA=physical"):
             device.wrap(memoryview(mmap.mmap(-1, PAGE)))
     check(not master.on and len(master.seen) == before, "once asked for is not for ever")
-    check(not board.findings, f"{board.findings[:5]}")
+    check(not board.violations, f"{board.violations[:5]}")
     changed = {path for path, _ in board.machine.writes if "/devices/" not in path}
     check(all(path.startswith("/sys/bus/pci/") for path in changed), f"settings: {changed}")
 
@@ -221,7 +221,7 @@ def test_page_tables_lead_to_live_memory_alone(chip: str, iommu: bool) -> None:
     check(not pieces_of(board, chip), "the tables map something after the end")
     on = [vmid for vmid in range(1, VMIDS) for hub in hubs(gpu) if hub.context(vmid) is not None]
     check(not on, f"contexts {on} are on after the end")
-    check(not gpu.board.bus_master_on() and not board.findings, f"{board.findings[:5]}")
+    check(not gpu.board.bus_master_on() and not board.violations, f"{board.violations[:5]}")
 
 
 @pytest.mark.parametrize("nbytes", [BIG_BYTES, BIG_BYTES + 16 * PAGE, 2 * MIB, 3 * MIB])
@@ -255,4 +255,4 @@ def test_one_byte_in_front_of_a_buffer_and_behind_it(iommu: bool, nbytes: int) -
         values = [get(device, one, "uint8") for one in near]
         check(values[1][0] == values[1][-1] == 9 and np.all(values[1][1:-1] == 7), "inside")
         check(np.all(values[0] == 7) and np.all(values[2] == 7), "a neighbour was written")
-    check(not board.findings, f"{board.findings[:5]}")
+    check(not board.violations, f"{board.violations[:5]}")

@@ -108,14 +108,14 @@ def test_killed_at_work(at_work: Work, queue: str, iommu: bool) -> None:
     original = board.readlink(driver)
     device = open_over_pci(board, queue)
     at_work(board, device)
-    check(not board.findings, f"{[str(one) for one in board.findings[:5]]}")
+    check(not board.violations, f"{[str(one) for one in board.violations[:5]]}")
     board = kill(board, device)
     board.machine.pump()  # the GPU goes on as it was, and reaches nothing of the host's
     check(
-        {one.kind for one in board.findings} <= {"DMA with bus mastering off"},
-        f"{[str(o) for o in board.findings]}",
+        {one.kind for one in board.violations} <= {"DMA with bus mastering off"},
+        f"{[str(o) for o in board.violations]}",
     )
-    board.hardware.forget_findings()
+    board.hardware.forget_violations()
     begun_s = board.monotonic_s()
     with open_over_pci(board, queue) as device:
         check(board.monotonic_s() - begun_s < LONG_S, "the next opening took too long")
@@ -127,5 +127,5 @@ def test_killed_at_work(at_work: Work, queue: str, iommu: bool) -> None:
             buffer.free()
         work(device)
     check(board.readlink(driver) == original, board.readlink(driver))
-    check(not board.findings, f"{[str(one) for one in board.findings[:5]]}")
+    check(not board.violations, f"{[str(one) for one in board.violations[:5]]}")
     check(not any(board.baseline().values()), f"{board.baseline()}")

@@ -43,7 +43,7 @@ def killed(board: PciWorld, at: int) -> PciWorld:
     except Killed as end:
         let_go(end)
     check(board.dead, f"nobody was killed at access {at}, {reproduced()}")
-    board.hardware.forget_findings()
+    board.hardware.forget_violations()
     return another_process(board)
 
 
@@ -61,7 +61,7 @@ def test_killed_at_every_20th_access(name: str) -> None:
             check(driver_of(board) == "amdgpu", f"at {at}, {reproduced()}: {outcomes}")
         life(board)
         given_back(board)
-        found = [str(finding) for finding in board.findings if finding.kind != ALREADY]
+        found = [str(violation) for violation in board.violations if violation.kind != ALREADY]
         check(not found, f"at {at}, {reproduced()}, the next life: {found}")
 
 

@@ -39,7 +39,7 @@ def life(kernel: VfioKernel, world: World, grade: Grade, opened: list[PciSession
         if grade is not Grade.NONE:
             memory = session.dma.alloc(3 * PAGE)
             if grade is Grade.PHYSICAL:
-                kernel.told.add(memory.region.cpu_va)
+                kernel.reported.add(memory.region.cpu_va)
             session.dma.alloc(HUGE)
             if grade is Grade.IOMMU:
                 memory.close()
@@ -84,7 +84,9 @@ def after(kernel: VfioKernel, what: str) -> None:
     check(not kernel.maps, f"{what}: {len(kernel.maps)} mappings")
     check(not kernel.master, f"{what}: bus master")
     at_command = "pwrite 0x7" in what or "pread 0x7" in what or "ioctl 0x00003b6c" in what
-    check(not kernel.findings or at_command, f"{what}: {kernel.findings}")
+    check(not kernel.violations or at_command, f"{what}: {kernel.violations}")
     known = "closed while it was bus master"
-    check(all(known in finding for finding in kernel.findings), f"{what}: {kernel.findings}")
-    kernel.findings.clear()
+    check(
+        all(known in violation for violation in kernel.violations), f"{what}: {kernel.violations}"
+    )
+    kernel.violations.clear()

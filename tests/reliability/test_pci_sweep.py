@@ -69,13 +69,13 @@ def test_what_an_error_has_to_name() -> None:
     broke = f"read BAR 5 {dword * 4:#x}"
     check(accessed(board, broke) == ["CP_HQD_VMID"], f"{accessed(board, broke)}")
     step = "graphics core: "
-    told = {
+    reported = {
         "GC.CP_HQD_VMID: ETIMEDOUT": "no step",
         step + "GC.CP_HQD_PQ_BASE: ETIMEDOUT": "not ['CP_HQD_VMID']",
         step + "the data is bad": "not ['CP_HQD_VMID']",
         step + "GC.CP_HQD_VMID: ETIMEDOUT": "",
     }
-    for message, missing in told.items():
+    for message, missing in reported.items():
         error = DeviceGone(message, hint="read GC.CP_HQD_VMID again")
         check(unnamed(board, Kind.TIMEOUT, broke, error) == missing, message)
     late = NotFound(step + "the index of the BAR is in its config data", hint="AMD_IFACE=PCI")

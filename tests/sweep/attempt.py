@@ -55,7 +55,7 @@ class Tries:
             problem = problem or f"the life has no access {at}"
         board.panel.heal()
         if not problem and isinstance(error, DeviceError):
-            problem = _badly_told(board, kind, broke, error)
+            problem = _badly_reported(board, kind, broke, error)
         elif not problem and kind is not Kind.GONE:
             reset = self.place.grade == "none" and board.gpus[0].function_resets > resets
             # behind an IOMMU every life begins with VFIO's reset: there it says nothing
@@ -91,7 +91,7 @@ def _broken(board: PciWorld, kind: Kind, at: int) -> tuple[BaseException | None,
     return None, ""
 
 
-def _badly_told(board: PciWorld, kind: Kind, broke: str, error: DeviceError) -> str:
+def _badly_reported(board: PciWorld, kind: Kind, broke: str, error: DeviceError) -> str:
     missing = unnamed(board, kind, broke, error)
     if missing:
         return f"the error names {missing}"
@@ -100,11 +100,11 @@ def _badly_told(board: PciWorld, kind: Kind, broke: str, error: DeviceError) -> 
 
 def _next(board: PciWorld) -> str:
     """The life after it: what is wrong with it."""
-    board.hardware.forget_findings()
+    board.hardware.forget_violations()
     try:
         life(board)
         given_back(board)
     except (Exception, AssertionError) as error:
         let_go(error)
         return f"the next life: {error!r}"
-    return f"the next life: the board complains {board.findings}" if board.findings else ""
+    return f"the next life: the board complains {board.violations}" if board.violations else ""

@@ -19,9 +19,9 @@ from drivers.base.errors import DeviceError, DeviceFault, Hang
 
 TABLES = Path(__file__).parents[2] / "drivers" / "amd" / "pci" / "registers"
 BOOT_STEPS = (
-    "look whose it is", "take over: mode-1 reset", "open doorbells", "memory hub", "find VRAM",
-    "interrupts", "load firmware", "power management", "graphics firmware", "say who is inside",
-    "graphics core", "copy engines", "one partition", "count compute units", "clocks",
+    "find the previous owner", "take over: mode-1 reset", "open doorbells", "memory hub",
+    "find VRAM", "interrupts", "load firmware", "power management", "graphics firmware",
+    "say who is inside", "graphics core", "copy engines", "one partition", "count compute units", "clocks",
 )  # fmt: skip
 STEPS = (
     *BOOT_STEPS, "open the session", "map BAR 0", "map BAR 2", "map BAR 5",

@@ -123,11 +123,11 @@ def test_the_kernels_formula_on_cards_with_fewer_units() -> None:
 
 @pytest.mark.parametrize("properties", [GFX1100, GFX942])
 def test_what_the_kernel_tells_wins(properties: dict[str, int]) -> None:
-    told = area(properties | {"ctl_stack_size": 0x9000, "cwsr_size": 0x3000000})
-    check((told.ctl_stack_bytes, told.context_bytes) == (0x9000, 0x3000000))
-    check(told.debug_bytes == area(properties).debug_bytes, "nobody tells this one")
+    reported = area(properties | {"ctl_stack_size": 0x9000, "cwsr_size": 0x3000000})
+    check((reported.ctl_stack_bytes, reported.context_bytes) == (0x9000, 0x3000000))
+    check(reported.debug_bytes == area(properties).debug_bytes, "nobody tells this one")
     xccs = properties["num_xcc"]
-    check(told.total_bytes == -(-(0x3000000 + told.debug_bytes) * xccs // 4096) * 4096)
+    check(reported.total_bytes == -(-(0x3000000 + reported.debug_bytes) * xccs // 4096) * 4096)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_larger_register_file_needs_more_than_an_old_kernel_computed() -> None
     stack, context, _, _ = kernel(GFX1151)
     check((needed.ctl_stack_bytes, needed.context_bytes) == (stack, context), str(needed))
     small = context - 40 * 0x20000  # with 0x40000 bytes of registers in each of 40 compute units
-    told = area(GFX1151 | {"ctl_stack_size": stack, "cwsr_size": small})
-    check(told == needed, f"{told.context_bytes:#x}, not {context:#x}")
+    reported = area(GFX1151 | {"ctl_stack_size": stack, "cwsr_size": small})
+    check(reported == needed, f"{reported.context_bytes:#x}, not {context:#x}")
     more = area(GFX1151 | {"ctl_stack_size": stack, "cwsr_size": context + 0x10000})
     check(more.context_bytes == context + 0x10000, "what the kernel wants")

@@ -288,10 +288,10 @@ def test_units_by_generation() -> None:
 
 def test_a_fault_from_its_interrupt_alone() -> None:
     entry = ih.decode(11, _entry(0x0A, 0, 0x20, 8, 0x45678900, 0x23))
-    told = fault.decode_entry(entry)
-    check(told.page == PageFault(0x3456_7890_0000, "read-only", "write"), f"{told}")
+    reported = fault.decode_entry(entry)
+    check(reported.page == PageFault(0x3456_7890_0000, "read-only", "write"), f"{reported}")
     older = fault.Fault(8, PageFault(0x1000, "unmapped", "read", client="TCP"), more=True)
-    check(fault.merged(entry, older) == told and fault.merged(entry, None) == told)
+    check(fault.merged(entry, older) == reported and fault.merged(entry, None) == reported)
     same = fault.Fault(8, PageFault(0x3456_7890_0000, "read-only", "write", client="CPC"), False)
     check(fault.merged(entry, same) == same)
 

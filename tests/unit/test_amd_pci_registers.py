@@ -112,14 +112,14 @@ def test_an_update_keeps_the_other_bits() -> None:
 
 
 def test_accesses_are_counted_and_told() -> None:
-    bus_registers, told = FakeRegisters({SCRATCH: 7}), list[Access]()
+    bus_registers, reported = FakeRegisters({SCRATCH: 7}), list[Access]()
     gpu = mmio(bus_registers, maker.GFX1100)
-    gpu.bus.trace = told.append
+    gpu.bus.trace = reported.append
     gpu.step = "step 1"
     block = gpu.block(HwId.GC)
     block.write("SCRATCH_REG7", block.read("SCRATCH_REG7") + 1)
     check((gpu.reads, gpu.writes) == (1, 1))
-    seen = [(one.name, one.op, one.dword, one.value, one.step) for one in told]
+    seen = [(one.name, one.op, one.dword, one.value, one.step) for one in reported]
     check(seen == [("GC.SCRATCH_REG7", "R", SCRATCH, 7, "step 1"),
                    ("GC.SCRATCH_REG7", "W", SCRATCH, 8, "step 1")], f"{seen}")  # fmt: skip
 

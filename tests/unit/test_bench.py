@@ -147,7 +147,7 @@ def test_threads_are_pinned_on_both_sides(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("inherited", "asked", "after", "told"),
+    ("inherited", "asked", "after", "reported"),
     [
         ("Haswell", None, None, True),
         ("Haswell", "Zen", "Zen", False),
@@ -155,7 +155,7 @@ def test_threads_are_pinned_on_both_sides(monkeypatch):
         (None, None, None, False),
     ],
 )
-def test_the_reference_chooses_its_own_kernels(monkeypatch, inherited, asked, after, told):
+def test_the_reference_chooses_its_own_kernels(monkeypatch, inherited, asked, after, reported):
     for variable in bench.THREAD_VARIABLES:
         monkeypatch.setenv(variable, "0")
     monkeypatch.setenv("OPENBLAS_CORETYPE", inherited or "")
@@ -163,7 +163,7 @@ def test_the_reference_chooses_its_own_kernels(monkeypatch, inherited, asked, af
         monkeypatch.delenv("OPENBLAS_CORETYPE")
     note = bench.pin_settings(1, None, asked)
     np.testing.assert_equal(bench.os.environ.get("OPENBLAS_CORETYPE"), after)
-    np.testing.assert_equal("Haswell" in note, told)
+    np.testing.assert_equal("Haswell" in note, reported)
 
 
 def test_help_and_wrong_options(capsys):

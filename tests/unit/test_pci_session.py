@@ -236,7 +236,7 @@ def test_a_device_that_is_gone(kernel: VfioKernel) -> None:
     with pytest.raises(DeviceGone):
         session.close()
     kernel.config[4:6] = b"\2\0"
-    kernel.findings.clear()
+    kernel.violations.clear()
     kernel.check_empty("everything else was given back")
 
 
@@ -262,7 +262,10 @@ def test_the_kernel_is_strict() -> None:
             with pytest.raises(MalformedInput, match="0x0 of"):
                 iommu.unmap(0x7000_0000, PAGE)
         memory.region.close()
-    check(any("was freed while" in finding for finding in kernel.findings), str(kernel.findings))
+    check(
+        any("was freed while" in violation for violation in kernel.violations),
+        str(kernel.violations),
+    )
 
 
 @pytest.mark.parametrize("grade", [Grade.IOMMU, Grade.PHYSICAL])

@@ -108,7 +108,7 @@ def test_physical_memory_stays_while_the_device_may_write() -> None:
     kernel.options.stuck_master = True
     with pytest.raises(Unsupported, match=r"COMMAND: .* is read after"):
         session.close()
-    check(len(kernel.maps) == 1 and not kernel.findings, "the memory is not given back")
+    check(len(kernel.maps) == 1 and not kernel.violations, "the memory is not given back")
     kernel.options.stuck_master = False
     session.close()
     kernel.check_empty("after the second try")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from drivers.base.errors import DeviceError
-from drivers.probe import Finding, Machine, run
+from drivers.probe import Machine, Result, run
 from drivers.probe.__main__ import main
 from drivers.probe.kinds import CHECKS
 from tests.amd_trees import GFX1036, GFX1100, machine
@@ -31,20 +31,20 @@ def probe(
     denied: tuple[str, ...] = (),
     packages: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
-) -> dict[str, Finding]:
+) -> dict[str, Result]:
     installed = {"llvmlite": "0.50.0"} if packages is None else packages
     machine = Machine(FakeMachine(files, denied), environ or {"PATH": "/usr/bin"}, installed.get)
-    findings = run(CHECKS, machine)
-    return {f"{f.kind} {f.iface}".strip(): f for f in findings}
+    results = run(CHECKS, machine)
+    return {f"{f.kind} {f.iface}".strip(): f for f in results}
 
 
 def test_without_a_gpu_only_the_cpu_is_ready() -> None:
     found = probe(X86)
-    check([name for name, finding in found.items() if finding.ready] == ["CPU"])
+    check([name for name, result in found.items() if result.ready] == ["CPU"])
     check(len(found) == 12)
-    for name, finding in found.items():
-        check(finding.reason, name)
-        check(finding.ready or finding.advice, f"{name} has no advice")
+    for name, result in found.items():
+        check(result.reason, name)
+        check(result.ready or result.advice, f"{name} has no advice")
     check("/dev/kfd does not exist" in found["AMD KFD"].reason)
     check("lspci -d 1002:" in found["AMD KFD"].advice)
 
@@ -109,9 +109,9 @@ def test_the_cpu_needs_a_compiler() -> None:
 def test_each_kind_says_what_it_found(
     name: str, files: dict[str, bytes | str], denied: tuple[str, ...], ready: bool, says: str
 ) -> None:
-    finding = probe({**X86, **files}, denied)[name]
-    check(finding.ready == ready, str(finding))
-    check(says in finding.reason, finding.reason)
+    result = probe({**X86, **files}, denied)[name]
+    check(result.ready == ready, str(result))
+    check(says in result.reason, result.reason)
 
 
 def test_an_environment_names_more_libraries() -> None:

@@ -47,8 +47,8 @@ def test_writes_are_done_again_and_reads_compared() -> None:
     count, differences = play(lines(text, "t"), board)
     check(count == 4 and board.words == {12: 5}, board.words)
     check(board.placed == [(0, 64, b"abc")], board.placed)
-    told = [str(difference) for difference in differences]
-    check(told == ["line 4 (up): GC.Y reads 0x00000000, 0x00000009 in the trace"], told)
+    reported = [str(difference) for difference in differences]
+    check(reported == ["line 4 (up): GC.Y reads 0x00000000, 0x00000009 in the trace"], reported)
 
 
 def test_of_a_register_that_is_waited_for_the_last_read_counts() -> None:
@@ -78,8 +78,8 @@ def test_the_command_plays_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixt
     check(main([str(file), "--board", "gfx1100"]) == 0, "nothing differs")
     file.write_text(access("R", 0xDE3, 1, "NBIF.RCC_CONFIG_MEMSIZE") + "\n")
     check(main([str(file), "--board", "gfx1100"]) == 1, "another size of memory")
-    told = capsys.readouterr().out
-    check("reads 0x00000400, 0x00000001 in the trace" in told, told)
+    reported = capsys.readouterr().out
+    check("reads 0x00000400, 0x00000001 in the trace" in reported, reported)
     file.write_text(access("R", 0xDE3, 1, "X\x1b[2J") + "\n")
     check(main([str(file), "--board", "gfx1100"]) == 1)
     check(r"X\x1b[2J reads" in capsys.readouterr().out, "names of the trace are escaped")

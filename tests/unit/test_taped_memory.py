@@ -111,10 +111,13 @@ def test_what_the_driver_writes_otherwise_is_reported(node: str) -> None:
     world = ReplayWorld(data)
     session(world, node, command=b"abcdefgX", number=22)
     world.finish()
-    told = " ".join(world.differences)
-    check(world.differ == 2 and "6162636465666758" in told and "6162636465666768" in told, told)
-    check("(write64)" in told and "memory 1 at 0x0" in told, told)
-    check("1600" in told and "1500" in told, told)
+    reported = " ".join(world.differences)
+    check(
+        world.differ == 2 and "6162636465666758" in reported and "6162636465666768" in reported,
+        reported,
+    )
+    check("(write64)" in reported and "memory 1 at 0x0" in reported, reported)
+    check("1600" in reported and "1500" in reported, reported)
 
 
 def test_long_writes_are_compared_by_their_digest(node: str) -> None:

@@ -59,7 +59,7 @@ def test_the_file_system_reads_back(tmp_path: Path) -> None:
 
 def verdict(console: str, board_status: int = 0, trouble: str = "") -> Outcome:
     outcome = Outcome(BOOT, trouble=trouble)
-    judge(outcome, console, board_status, "finding: something\n1 findings\n")
+    judge(outcome, console, board_status, "violation: something\n1 violations\n")
     return outcome
 
 

@@ -186,4 +186,4 @@ def judge(outcome: Outcome, console: str, board_status: int, board_said: str) ->
         last = board_said.strip().splitlines()[-1:] or [""]
         outcome.lines.append(("FAIL", f"the board: exit status {board_status}: {last[0]}"))
     else:
-        outcome.lines.append(("PASS", "the board has no findings"))
+        outcome.lines.append(("PASS", "the board has no violations"))

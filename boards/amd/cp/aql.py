@@ -83,7 +83,7 @@ class AqlQueue:
         except PacketFault as fault:
             # of a PM4 packet in a buffer that one jumps to nothing is known but a stopped queue
             if not self.in_buffer:
-                self._tell(at.ERRORS.get(fault.kind, at.INVALID_PACKET))
+                self._report(at.ERRORS.get(fault.kind, at.INVALID_PACKET))
             raise
         except NeedsScratch as needs:
             return self._starve(needs)
@@ -242,7 +242,7 @@ class AqlQueue:
     def _inactive_signal(self) -> int:
         return self.context.read_int(self.queue_va + at.QUEUE_INACTIVE_SIGNAL, 8)
 
-    def _tell(self, code: int) -> None:
+    def _report(self, code: int) -> None:
         """Store why the queue stops where its owner listens, when it does."""
         handle = self._inactive_signal() if self.queue_va else 0
         if handle:
@@ -252,6 +252,6 @@ class AqlQueue:
         """Ask the owner for scratch; it sets the signal back to 0 when there is some."""
         if not self._inactive_signal():
             raise self.context.fault("scratch", str(needs)) from needs
-        self._tell(needs.code)
+        self._report(needs.code)
         self.starved = True
         return Progress.WAITING

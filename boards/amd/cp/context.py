@@ -176,7 +176,7 @@ class Context:
         return PacketFault(kind, va=self.va, words=self.words[:8], detail=where)
 
     def find(self, kind: str, detail: str) -> None:
-        """A strict finding about the current packet, once for each kind of packet."""
+        """A strict violation about the current packet, once for each kind of packet."""
         if (kind, self.name) not in self.found:
             self.found.add((kind, self.name))
             where = f"queue {self.spec.queue_id}, {self.name} at {self.va:#x}"

@@ -146,7 +146,7 @@ class Host(Protocol):
         """The 100 MHz counter that timestamps come from."""
 
     def find(self, kind: str, what: str) -> None:
-        """A strict finding: silicon would let it pass, the board reports it once per place."""
+        """A strict violation: silicon would let it pass, the board reports it once per place."""
 
     def trace(self, name: str, **facts: int | str) -> None:
         """One event of the timeline; costs nothing when tracing is off."""

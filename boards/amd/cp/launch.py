@@ -80,11 +80,11 @@ def launch(context: Context, dispatch: Dispatch) -> None:
             raise Hung(str(fault)) from fault
         enter(context, dispatch, fault, family)
         raise
-    for finding in report.findings:
-        host.find(finding.kind, f"queue {context.spec.queue_id}, {finding}")
+    for violation in report.violations:
+        host.find(violation.kind, f"queue {context.spec.queue_id}, {violation}")
         host.trace(
-            "finding", queue=context.spec.queue_id, kind=finding.kind, what=finding.what,
-            entry=dispatch.entry, pc=finding.pc, wave=finding.wave, lanes=dispatch.lanes,
+            "violation", queue=context.spec.queue_id, kind=violation.kind, what=violation.what,
+            entry=dispatch.entry, pc=violation.pc, wave=violation.wave, lanes=dispatch.lanes,
         )  # fmt: skip
     for batch in report.batches:
         host.trace(

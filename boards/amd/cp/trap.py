@@ -56,8 +56,8 @@ def enter(context: Context, dispatch: Dispatch, fault: WaveFault, family: Family
     except WaveFault as wrong:
         context.host.find("trap handler", str(wrong))
         return
-    for finding in report.findings:
-        context.host.find("trap handler", str(finding))
+    for violation in report.violations:
+        context.host.find("trap handler", str(violation))
     if not state.halts:
         context.host.find("trap handler", "it ended the wave without s_rfe_b64")
 

@@ -177,7 +177,7 @@ class Memory:
         except OSError:  # no VRAM for another table
             self._unmap_from(buffer, device)
             raise
-        self._hardware.tell(
+        self._hardware.event(
             "map", gpu=device.gpu.index, va=buffer.va, nbytes=buffer.nbytes, kind=buffer.kind
         )
 
@@ -204,7 +204,7 @@ class Memory:
                 table.unmap(mapping.first << PAGE_SHIFT, mapping.count << PAGE_SHIFT)
             device.mappings.remove(mapping)
         buffer.on.remove(device)
-        self._hardware.tell(
+        self._hardware.event(
             "unmap", gpu=device.gpu.index, va=buffer.va, nbytes=buffer.nbytes, kind=buffer.kind
         )
 

@@ -140,7 +140,7 @@ class Process:
         """
         gpu = queue.device.gpu
         if self.hardware.options.queue_reset:
-            self._tell_of_reset(gpu, k.CAUSE_GPU_HANG)
+            self._report_reset(gpu, k.CAUSE_GPU_HANG)
         else:
             self.reset_gpu(gpu, k.CAUSE_GPU_HANG)
 
@@ -159,9 +159,9 @@ class Process:
                 for piece in buffer.pieces:
                     gpu.vram.forget(piece.start, piece.nbytes)
                     gpu.vram.prepare(piece.start, piece.nbytes)
-        self._tell_of_reset(gpu, cause)
+        self._report_reset(gpu, cause)
 
-    def _tell_of_reset(self, gpu: Gpu, cause: int) -> None:
+    def _report_reset(self, gpu: Gpu, cause: int) -> None:
         """src: kfd_events.c kfd_signal_reset_event(): of one queue it says just the same."""
         gone = k.HW_EXCEPTION.make(
             reset_type=k.RESET_WHOLE_GPU, reset_cause=cause, memory_lost=1, gpu_id=gpu.gpu_id

@@ -83,7 +83,7 @@ class Queues:
         for mapping in needs:
             mapping.queues += 1
         device.engines.create(queue.spec, device.space)
-        self._hardware.tell("create queue", gpu=device.gpu.index, queue=queue_id, kind=kind)
+        self._hardware.event("create queue", gpu=device.gpu.index, queue=queue_id, kind=kind)
         self.by_id[queue_id] = queue
         args.queue_id = queue_id
         args.doorbell_offset = (
@@ -155,7 +155,7 @@ class Queues:
         queue_id, device = queue.spec.queue_id, queue.device
         hung = queue_id in device.engines.hung
         device.engines.destroy(queue_id)
-        self._hardware.tell("destroy queue", gpu=device.gpu.index, queue=queue_id)
+        self._hardware.event("destroy queue", gpu=device.gpu.index, queue=queue_id)
         device.engines.hung.discard(queue_id)
         del self.by_id[queue_id]
         self._late.pop(queue_id, None)

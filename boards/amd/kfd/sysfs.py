@@ -16,7 +16,7 @@ Files = dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What the kernel reports of its GPUs' memory, and whether of their save areas."""
 
     bank_bytes: int
@@ -89,7 +89,7 @@ def _cpu(chips: Sequence[Chip]) -> Files:
     return files
 
 
-def _gpu(chip: Chip, index: int, count: int, told: Told) -> Files:
+def _gpu(chip: Chip, index: int, count: int, reported: Reported) -> Files:
     node = index + 1
     folder = f"{TOPOLOGY}/nodes/{node}"
     peers = [other for other in range(count) if other != index]
@@ -97,9 +97,9 @@ def _gpu(chip: Chip, index: int, count: int, told: Told) -> Files:
         "location_id": 0x300 + 0x100 * index, "drm_render_minor": FIRST_MINOR + index,
         "unique_id": chip.properties["unique_id"] + (index << 32), "p2p_links_count": len(peers),
     }  # fmt: skip
-    if not told.save_sizes:
+    if not reported.save_sizes:
         properties = {k: v for k, v in properties.items() if k not in _SAVE_SIZES}
-    heap = _HEAP_PUBLIC if told.large_bar else _HEAP_PRIVATE
+    heap = _HEAP_PUBLIC if reported.large_bar else _HEAP_PRIVATE
     cache = {
         "processor_id_low": properties["simd_id_base"], "level": 2, "size": L2_KIB,
         "cache_line_size": 128, "cache_lines_per_tag": 1, "association": 16, "latency": 0,
@@ -109,7 +109,7 @@ def _gpu(chip: Chip, index: int, count: int, told: Told) -> Files:
         f"{folder}/gpu_id": b"%d\n" % gpu_id(index),
         f"{folder}/name": b"ip discovery\n",
         f"{folder}/properties": text(properties),
-        f"{folder}/mem_banks/0/properties": _bank(heap, told.bank_bytes),
+        f"{folder}/mem_banks/0/properties": _bank(heap, reported.bank_bytes),
         f"{folder}/io_links/0/properties": _link(node, 0),
         f"{folder}/caches/0/properties": text(cache) + b"sibling_map 1,1,1,1,0,0,0,0\n",
     }
@@ -118,13 +118,13 @@ def _gpu(chip: Chip, index: int, count: int, told: Told) -> Files:
     return files
 
 
-def _memory(index: int, told: Told) -> Files:
+def _memory(index: int, reported: Reported) -> Files:
     """src: amdgpu_vram_mgr.c, amdgpu_gtt_mgr.c, their mem_info attributes; ttm_tt.c pages_limit"""
     device = f"/sys/class/drm/renderD{FIRST_MINOR + index}/device"
     return {
-        f"{device}/mem_info_vram_total": b"%d\n" % told.vram_bytes,
-        f"{device}/mem_info_gtt_total": b"%d\n" % told.gtt_bytes,
-        "/sys/module/ttm/parameters/pages_limit": b"%d\n" % (told.gtt_bytes >> _PAGE_SHIFT),
+        f"{device}/mem_info_vram_total": b"%d\n" % reported.vram_bytes,
+        f"{device}/mem_info_gtt_total": b"%d\n" % reported.gtt_bytes,
+        "/sys/module/ttm/parameters/pages_limit": b"%d\n" % (reported.gtt_bytes >> _PAGE_SHIFT),
         "/sys/module/amdgpu/parameters/gttsize": b"-1\n",
     }
 
@@ -168,7 +168,7 @@ def _discovery(chip: Chip, index: int) -> Files:
     return files
 
 
-def files(chips: Sequence[Chip], told: Told) -> Files:
+def files(chips: Sequence[Chip], reported: Reported) -> Files:
     """Every file of a machine with these GPUs, device nodes included."""
     found = {
         "/dev/kfd": b"",
@@ -178,8 +178,8 @@ def files(chips: Sequence[Chip], told: Told) -> Files:
         **_cpu(chips),
     }
     for index, chip in enumerate(chips):
-        found |= _gpu(chip, index, len(chips), told)
-        found |= _memory(index, told) if told.mem_info else {}
+        found |= _gpu(chip, index, len(chips), reported)
+        found |= _memory(index, reported) if reported.mem_info else {}
         found |= _discovery(chip, index)
         found |= _nodes(index)
     return found

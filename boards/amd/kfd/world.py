@@ -23,7 +23,7 @@ from boards.amd.kfd.process import Process
 from boards.amd.kfd.sysfs import Files, Tree
 from boards.machine import host
 from boards.machine.bare_files import BareFiles
-from boards.machine.chassis import Finding
+from boards.machine.chassis import Violation
 from boards.machine.process_maps import ProcessMaps, Region
 from boards.machine.region import Reservation
 
@@ -41,7 +41,7 @@ class File:
 
 
 class BoardWorld(ProcessMaps[File], BareFiles):
-    """A process in front of a board; `panel` breaks things, `findings` is what was noticed."""
+    """A process in front of a board; `panel` breaks things, `violations` is what was noticed."""
 
     def __init__(
         self, hardware: Hardware, files: Files, name: str, pids: Callable[[], int]
@@ -56,9 +56,9 @@ class BoardWorld(ProcessMaps[File], BareFiles):
         self.panel = Panel(hardware, self._process, self.kill)
 
     @property
-    def findings(self) -> list[Finding]:
+    def violations(self) -> list[Violation]:
         """What silicon would have let pass."""
-        return self.hardware.findings
+        return self.hardware.violations
 
     @property
     def gpus(self) -> list[Gpu]:

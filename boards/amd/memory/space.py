@@ -42,7 +42,7 @@ class Shared:
     coherence: Coherence
     checks: Checks
     find: Callable[[str, str, str], None]
-    """Reports a finding: kind, what, and details that do not make it another one."""
+    """Reports a violation: kind, what, and details that do not make it another one."""
     buffer_at: Callable[[int], str]
     """Names the buffer at an address, for messages."""
     prefix: str

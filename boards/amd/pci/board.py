@@ -98,7 +98,7 @@ class Board:
         return off if off >= 0 and off + nbytes <= self.vram.nbytes else None
 
     def dma(self, address: int, nbytes: int, *, write: bool) -> tuple[Pool, int] | None:
-        """Host memory behind a bus address; dropped, and a finding, with bus mastering off."""
+        """Host memory behind a bus address; dropped, and a violation, with bus mastering off."""
         if not self.bus_master_on():
             self.find("DMA with bus mastering off", f"{self.chip.name}", f"{address:#x}")
             return None

@@ -49,7 +49,7 @@ class Compute:
         self, board: Board, parts: Sequence[tuple[Block, Grbm, Mec]], hub: VmHub,
         queues: Queues, interrupts: Interrupts,
     ) -> None:  # fmt: skip
-        self._board, self._hub, self._queues, self._told = board, hub, queues, interrupts
+        self._board, self._hub, self._queues, self._interrupts = board, hub, queues, interrupts
         self._parts = [_Part(*part) for part in parts]
         self._active: dict[Queue, _Active] = {}
         self.stuck: set[Queue] = set()
@@ -150,7 +150,7 @@ class Compute:
         chip = replace(self._board.chip, xccs=len(active.xccs))
         host = QueueHost(
             self._board, chip, hqd.apertures,
-            partial(self._end_of_pipe, hqd), partial(self._told.fault, hqd.vmid),
+            partial(self._end_of_pipe, hqd), partial(self._interrupts.fault, hqd.vmid),
         )  # fmt: skip
         active.live = Live(
             _title(hqd), hqd.vmid, self._hub, hqd.spec(self._queues.next_id()), host,
@@ -171,7 +171,7 @@ class Compute:
         if not hqd.block.field(name, bit):
             self._board.find("interrupt not enabled", f"{name}.{bit}, and a queue raises it")
             return
-        self._told.end_of_pipe(hqd.vmid, me, pipe, queue, event_id)
+        self._interrupts.end_of_pipe(hqd.vmid, me, pipe, queue, event_id)
 
     # Doorbells
 

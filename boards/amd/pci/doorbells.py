@@ -56,7 +56,7 @@ class Doorbells:
         if not target:
             self._board.find("doorbell lost", where, "no route leads anywhere")
             return
-        self._board.hardware.tell("doorbell write", index=index, value=value, block=target)
+        self._board.hardware.event("doorbell write", index=index, value=value, block=target)
         taken = [listener(target, index, nbytes, value) for listener in self._listeners]
         if not any(taken):
             self._board.find("doorbell without a queue", where, f"{target}, value {value:#x}")

@@ -20,7 +20,7 @@ from boards.amd.pci.psp import Psp
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.register_table import Table, table
 from boards.amd.pci.smu import SmuController
-from boards.machine.chassis import Finding
+from boards.machine.chassis import Violation
 from boards.machine.clock import Clock
 from boards.machine.pci.config_space import ConfigSpace, Identity
 from boards.machine.pci.function import Bar, BusMaster
@@ -104,8 +104,8 @@ class PciGpu:
         return self.board.hardware
 
     @property
-    def findings(self) -> list[Finding]:
-        return self.board.hardware.findings
+    def violations(self) -> list[Violation]:
+        return self.board.hardware.violations
 
     @property
     def clock(self) -> Clock:

@@ -33,13 +33,15 @@ class Graphics:
         for hub in (self.gc_hub, self.mm_hub):
             invalidation.attach(hub)
         self.ih = Ih(board, board.block("OSSSYS"), self.mm_hub)
-        told = Interrupts(board, self.ih, FaultRegisters(self.gc_hub), FaultRegisters(self.mm_hub))
+        interrupts = Interrupts(
+            board, self.ih, FaultRegisters(self.gc_hub), FaultRegisters(self.mm_hub)
+        )
         self.running = Queues(board, (self.gc_hub, self.mm_hub))
         parts = [self._part(block) for block in blocks]
-        self.compute = Compute(board, parts, self.gc_hub, self.running, told)
+        self.compute = Compute(board, parts, self.gc_hub, self.running, interrupts)
         copies = board.registers.every("SDMA0") if gfx9 else blocks[:1]
         copy_hub = self.mm_hub if gfx9 else self.gc_hub
-        self.sdma = Sdma(board, copies, copy_hub, self.running, told)
+        self.sdma = Sdma(board, copies, copy_hub, self.running, interrupts)
         for number, block in enumerate(blocks):
             self._common(number, block)
         doorbells.listen(self._doorbell)

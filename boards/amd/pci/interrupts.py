@@ -65,7 +65,7 @@ class Interrupts:
         fault = registers.report(vmid, va, access, MM_SDMA0 if on_memory_hub else client)
         if fault is None:
             return
-        if not fault.told:
+        if not fault.reported:
             self._board.find("page fault without an interrupt", f"VMID {vmid}: {access} {va:#x}")
             return
         who = _VMC if on_memory_hub else (_UTCL2 if self._gfx9 else _GFX)

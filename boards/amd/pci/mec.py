@@ -57,14 +57,14 @@ class Mec:
                 self._in_reset.discard(pipe)
                 self._latched[pipe] = self._start(pipe)
         if not layout.get(value, self._halt) and not self._in_reset:
-            self._missing_is_a_finding()
+            self._missing_is_a_violation()
 
     def _start(self, pipe: int) -> int:
         """src: gfx_v11_0_config_gfx_rs64(): the address is in dwords, a register for each pipe"""
         key = COMPUTE_ME, pipe
         return self._block.get(_START, key) | self._block.get(f"{_START}_HI", key) << 32
 
-    def _missing_is_a_finding(self) -> None:
+    def _missing_is_a_violation(self) -> None:
         why = self.why_not(0)
         if why:
             self._board.find("MEC", f"{self._block} is let go, and cannot run: {why}")

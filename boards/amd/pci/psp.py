@@ -149,7 +149,7 @@ class Psp:
         self._board.loaded.add(kind)
         place = self._tmr + self._next * _SLOT_BYTES if self._tmr else 0
         self._next += 1
-        self._board.hardware.tell("firmware", kind=kind, nbytes=nbytes)
+        self._board.hardware.event("firmware", kind=kind, nbytes=nbytes)
         return 0, self._board.mc_base + place if place else 0, 0
 
     def _autoload_rlc(self, arguments: bytes) -> Answer:

@@ -49,7 +49,7 @@ class QueueHost:
         self._board.find(kind, what)
 
     def trace(self, name: str, **facts: int | str) -> None:
-        self._board.hardware.tell(name, **facts)
+        self._board.hardware.event(name, **facts)
 
 
 @dataclass(eq=False, slots=True)
@@ -102,7 +102,7 @@ class Queues:
         """From now on the queue is run."""
         self.engines(live).create(live.spec, live.hub.space(live.vmid), live.host)
         self.live.append(live)
-        self._board.hardware.tell("create queue", queue=live.spec.queue_id, kind=live.spec.kind)
+        self._board.hardware.event("create queue", queue=live.spec.queue_id, kind=live.spec.kind)
 
     def stop(self, live: Live) -> None:
         """The queue is gone, whatever it was doing."""
@@ -111,7 +111,7 @@ class Queues:
             self.engines(live).hung.discard(live.spec.queue_id)
             self.engines(live).destroy(live.spec.queue_id)
             self._late = [(other, value) for other, value in self._late if other is not live]
-            self._board.hardware.tell("destroy queue", queue=live.spec.queue_id)
+            self._board.hardware.event("destroy queue", queue=live.spec.queue_id)
 
     def ring(self, live: Live, value: int) -> None:
         """A write pointer has arrived."""

@@ -64,7 +64,7 @@ class Block:
         self._writers[self._known(name)] = writer
 
     def read_only(self, *names: str) -> None:
-        """Writes change nothing and are findings."""
+        """Writes change nothing and are violations."""
         self._read_only.update(self._known(name) for name in names)
 
     def bank(

@@ -91,9 +91,14 @@ class Sdma:
     """All copy engines of a GPU."""
 
     def __init__(
-        self, board: Board, blocks: Sequence[Block], hub: VmHub, queues: Queues, told: Interrupts
+        self,
+        board: Board,
+        blocks: Sequence[Block],
+        hub: VmHub,
+        queues: Queues,
+        interrupts: Interrupts,
     ) -> None:
-        self._board, self._hub, self._queues, self._told = board, hub, queues, told
+        self._board, self._hub, self._queues, self._interrupts = board, hub, queues, interrupts
         self._gfx9 = board.chip.family == "gfx9"
         self._rings: list[_Ring] = []
         self.stuck: set[tuple[int, int]] = set()
@@ -227,7 +232,7 @@ class Sdma:
             find("SDMA", f"{ring.title} is enabled: {problem}")
         host = QueueHost(
             self._board, self._board.chip, lambda: (0, 0), partial(self._trap, ring),
-            partial(self._told.fault, ring.vmid, sdma=True),
+            partial(self._interrupts.fault, ring.vmid, sdma=True),
         )  # fmt: skip
         ring.live = Live(
             ring.title, ring.vmid, self._hub, spec, host, lambda: self._why_not(ring),
@@ -240,7 +245,7 @@ class Sdma:
         if not ring.block.field(name, "TRAP_ENABLE"):
             self._board.find("interrupt not enabled", f"{name}.TRAP_ENABLE, and a queue raises it")
             return
-        self._told.sdma_trap(ring.vmid, ring.engine, ring.queue, event_id)
+        self._interrupts.sdma_trap(ring.vmid, ring.engine, ring.queue, event_id)
 
     def doorbell(self, index: int, nbytes: int, value: int) -> bool:
         """A store that was routed here; whether a queue listens."""

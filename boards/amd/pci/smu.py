@@ -105,7 +105,7 @@ class SmuController:
         if name is None:
             self._board.find("SMU message that is not known", f"{message:#x}")
             return UNKNOWN, 0
-        self._board.hardware.tell("smu", message=name, argument=argument)
+        self._board.hardware.event("smu", message=name, argument=argument)
         if name in _LISTENED:
             self.heard[name] = argument
             return OK, 0

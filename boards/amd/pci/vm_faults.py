@@ -31,7 +31,7 @@ class Fault:
     vmid: int
     ring_id: int
     words: tuple[int, int]
-    told: bool
+    reported: bool
     """Whether the context has its interrupt enabled."""
 
 
@@ -82,8 +82,8 @@ class FaultRegisters:
         high = page >> _LOW_BITS & 0xF | (_WRITE_FAULT if access == "write" else 0)
         words = page & (1 << _LOW_BITS) - 1, high
         # src: gmc_v11_0_vm_fault_interrupt_state() enables them all
-        told = bool(self._hub.control(vmid, f"{kind}_PROTECTION_FAULT_ENABLE_INTERRUPT"))
-        return Fault(vmid, missing << 3, words, told)
+        reported = bool(self._hub.control(vmid, f"{kind}_PROTECTION_FAULT_ENABLE_INTERRUPT"))
+        return Fault(vmid, missing << 3, words, reported)
 
     def _latch(self, vmid: int, va: int, missing: int, error: int, client: int) -> None:
         block, page = self._hub.first, va >> _PAGE_SHIFT

@@ -190,7 +190,7 @@ class VmHub:
         return made
 
     def _decode(self, address: int, nbytes: int, write: bool) -> tuple[Pool, int] | None:
-        """Where memory is on the bus, without touching it: no finding yet."""
+        """Where memory is on the bus, without touching it: no violation yet."""
         return self.board.bus.decode(address, nbytes, write) if self.board.bus_master_on() else None
 
     def invalidate(self, vmid: int) -> None:

@@ -19,7 +19,7 @@ _NOTES = 64
 DWORD = np.array([15], np.uint8)
 """All four bytes of a dword, a bit each."""
 Found = Callable[[str, int], None]
-"""Report a kind of finding and the wave, counted from the first of the chunk."""
+"""Report a kind of violation and the wave, counted from the first of the chunk."""
 
 
 class _Note(NamedTuple):

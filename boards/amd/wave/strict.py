@@ -14,7 +14,7 @@ from boards.amd.wave.lanes import dpp_sources
 from boards.amd.wave.races import DWORD, Races
 from boards.amd.wave.state import SGPRS, Waves
 from boards.amd.wave.touch import Touch
-from boards.amd.wave.types import Finding, Report, Strict
+from boards.amd.wave.types import Report, Strict, Violation
 from boards.machine.arrays import Array
 
 _NEVER = -1
@@ -228,8 +228,8 @@ class Observer:
         key = (kind, inst.pc, what)
         if key not in self._seen:
             self._seen.add(key)
-            finding = Finding(kind, inst.pc, disassemble(inst), what, wave, lane)
-            self.report.findings.append(finding)
+            violation = Violation(kind, inst.pc, disassemble(inst), what, wave, lane)
+            self.report.violations.append(violation)
 
     def misaligned(self, w: Waves, inst: Instruction, lost: Array) -> None:
         """Low bits of addresses that hardware drops, for each selected wave (n,)."""

@@ -1,4 +1,4 @@
-"""What the executor and its surroundings exchange: memory, dispatches, faults, findings."""
+"""What the executor and its surroundings exchange: memory, dispatches, faults, violations."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class WaveFault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """Something silicon would have let pass, and a strict board reports once per place.
 
     kind: "uninitialised", "wait count", "LDS race", "unwritten LDS", "misaligned".
@@ -167,6 +167,6 @@ class Report:
     steps: int = 0
     """Instructions executed, counted once for all the waves that executed them together."""
     wave_instructions: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     """How the waves were shared out over time."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from boards.machine.chassis import Chassis, Finding
+from boards.machine.chassis import Chassis, Violation
 from boards.machine.clock import Clock
 from boards.machine.pool import Pool
 
@@ -58,7 +58,7 @@ class PciFunction(Protocol):
     def chip(self) -> Named: ...
     @property
     def hardware(self) -> Chassis:
-        """Findings, clock, trace: shared by all functions of a machine."""
+        """Violations, clock, trace: shared by all functions of a machine."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class PciFunction(Protocol):
         ...
 
     @property
-    def findings(self) -> list[Finding]: ...
+    def violations(self) -> list[Violation]: ...
     @property
     def clock(self) -> Clock: ...
 

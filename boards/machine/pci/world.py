@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from boards.machine import host
-from boards.machine.chassis import Chassis, Finding
+from boards.machine.chassis import Chassis, Violation
 from boards.machine.extents import Piece
 from boards.machine.file_tree import File
 from boards.machine.frames import HUGE_BYTES, HugePage
@@ -55,13 +55,13 @@ class PciWorld(ProcessMaps[OpenFile]):
 
     @property
     def hardware(self) -> Chassis:
-        """Clock, findings, lock: of the whole machine."""
+        """Clock, violations, lock: of the whole machine."""
         return self.machine.hardware
 
     @property
-    def findings(self) -> list[Finding]:
+    def violations(self) -> list[Violation]:
         """What silicon would have let pass."""
-        return self.hardware.findings
+        return self.hardware.violations
 
     @property
     def process(self) -> None:

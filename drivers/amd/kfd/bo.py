@@ -249,8 +249,8 @@ def _map(gpu: Gpu, handle: int, gpu_ids: list[int]) -> None:
         undo.add(lambda: _unmap(gpu, handle, gpu_ids[: args.n_success]))
         MAP_MEMORY_TO_GPU(gpu.world, gpu.session.fd, args)
         if args.n_success != count:
-            told, args.n_success = args.n_success, count  # no error: all may be mapped
-            raise MalformedInput(f"MAP_MEMORY_TO_GPU mapped {told} of {count}")
+            reported, args.n_success = args.n_success, count  # no error: all may be mapped
+            raise MalformedInput(f"MAP_MEMORY_TO_GPU mapped {reported} of {count}")
 
 
 def _unmap(gpu: Gpu, handle: int, gpu_ids: list[int]) -> None:

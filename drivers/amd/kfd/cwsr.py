@@ -81,14 +81,14 @@ def save_area(chip: Chip, node: GpuNode) -> SaveArea:
     """
     stack, data = _computed(chip, node)
     stack = node.ctl_stack_size or stack
-    told = node.cwsr_size or stack + data
-    if stack % PAGE_BYTES or told % PAGE_BYTES or stack >= told:
+    reported = node.cwsr_size or stack + data
+    if stack % PAGE_BYTES or reported % PAGE_BYTES or stack >= reported:
         raise MalformedInput(
-            f"KFD node {node.index}: ctl_stack_size {stack:#x} and cwsr_size {told:#x} "
+            f"KFD node {node.index}: ctl_stack_size {stack:#x} and cwsr_size {reported:#x} "
             "are not whole pages with the stack inside",
             hint="report it with the output of `uname -r`",
         )
-    context = max(told, stack + data)
+    context = max(reported, stack + data)
     debug = _align(save_waves(chip, node) * _DEBUG_BYTES_PER_WAVE, _DEBUG_ALIGN_BYTES)
     total = _align((context + debug) * node.num_xcc, PAGE_BYTES)
     return SaveArea(stack, context, debug, total)

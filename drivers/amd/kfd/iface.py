@@ -93,11 +93,11 @@ class KfdIface(Gpu):
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HwQueue:
         """A queue of the kernel's. Nothing is left behind by a failure."""
-        engines, told = self.node.sdma_engines, None
+        engines, reported = self.node.sdma_engines, None
         if plan.kind == "AQL":
-            told = Errors(self.exceptions, self.mailbox_va, self.event_id)
+            reported = Errors(self.exceptions, self.mailbox_va, self.event_id)
         try:
-            return open_queue(self, self._doorbells, plan, self._area, engines, prepare, told)
+            return open_queue(self, self._doorbells, plan, self._area, engines, prepare, reported)
         except Unsupported as error:
             if plan.kind == "SDMA" or not small_save_area(self.chip, self.node):
                 raise

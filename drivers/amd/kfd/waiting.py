@@ -119,7 +119,7 @@ class Events:
         ours = self.gpu.gpu_id
         if ours not in (memory.gpu_id, hardware.gpu_id):
             return None
-        return told(
+        return reported(
             memory if memory.gpu_id == ours else None,
             hardware if hardware.gpu_id == ours else None,
         )
@@ -133,7 +133,7 @@ class Events:
         run_all([*steps, *(array.close for array in self._arrays)])
 
 
-def told(memory: MemoryExceptionData | None, hardware: HwExceptionData | None) -> Trouble:
+def reported(memory: MemoryExceptionData | None, hardware: HwExceptionData | None) -> Trouble:
     """The kernel's two kinds of exception, one of which is there, as the devices' vocabulary."""
     page, cause, reset = None, "", None
     if hardware is not None:

@@ -50,12 +50,12 @@ class Report:
 
     def __str__(self) -> str:
         reads, writes = sum(one.reads for one in self.done), sum(one.writes for one in self.done)
-        told = f"{self.found.value}: {len(self.done)} steps, {reads} reads, {writes} writes"
+        reported = f"{self.found.value}: {len(self.done)} steps, {reads} reads, {writes} writes"
         if self.clocks_refused:
-            told += f"; clocks refused: {', '.join(self.clocks_refused)}"
+            reported += f"; clocks refused: {', '.join(self.clocks_refused)}"
         if self.order_failed:
-            told += f"; reset by its function, since {self.order_failed}"
-        return told
+            reported += f"; reset by its function, since {self.order_failed}"
+        return reported
 
 
 def boot(
@@ -102,7 +102,7 @@ def start(gpu: BareGpu, firmware: FirmwareSet, *, fresh: bool = False,
     Raises: DeviceError naming step and register, with everything undone; the next boot resets.
     """
     bus = gpu.mmio.bus
-    bus.step = "look whose it is"
+    bus.step = "find the previous owner"
     found = ownership.look(gpu)
     known = record.read(gpu) if found is Found.WARM and not fresh else None
     if known is not None and known.firmware != record.digest_of(firmware):

@@ -86,9 +86,12 @@ def decode_entry(entry: Entry) -> Fault:
 
 def merged(entry: Entry, status: Fault | None) -> Fault:
     """The registers know more than the interrupt, if they hold the same fault."""
-    told = decode_entry(entry)
-    same = status is not None and (status.vmid, status.page.gpu_va) == (told.vmid, told.page.gpu_va)
-    return status if status is not None and same else told
+    reported = decode_entry(entry)
+    same = status is not None and (status.vmid, status.page.gpu_va) == (
+        reported.vmid,
+        reported.page.gpu_va,
+    )
+    return status if status is not None and same else reported
 
 
 def wave_error(gc: Version, entry: Entry) -> str:

@@ -143,11 +143,11 @@ def set_context(hub: Block, vmid: int, base: int, last_va: int, depth: Depth) ->
     _pair(hub, f"{name}_PAGE_TABLE_START_ADDR", 0)
     _pair(hub, f"{name}_PAGE_TABLE_END_ADDR", last_va >> PAGE_SHIFT)
     _pair(hub, f"{name}_PAGE_TABLE_BASE_ADDR", base)
-    told = {f"{kind}_protection_fault_enable_{what}": 1
+    reported = {f"{kind}_protection_fault_enable_{what}": 1
             for kind in FAULTS for what in ("interrupt", "default")}  # fmt: skip
     value = hub.encode(
         "VM_CONTEXT0_CNTL", enable_context=1, page_table_depth=depth.directories,
-        page_table_block_size=depth.block_size, **told,
+        page_table_block_size=depth.block_size, **reported,
     )  # fmt: skip
     hub.write(f"{name}_CNTL", value)
 

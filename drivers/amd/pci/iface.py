@@ -58,7 +58,7 @@ class PciIface:
         self._gpu, self._process, self._table, self._give_back = gpu, process, table, give_back
         self._slots = Slots(gpu.node.sdma_engines)
         self._mailbox: PciMemory | None = None
-        self._untold: Trouble | None = None
+        self._unreported: Trouble | None = None
         """That the GPU was reset, until somebody hears of it."""
         self._lock = self.memories.lock
         """Registers are selected and indexed by others: page tables, queues, interrupts and the
@@ -139,7 +139,7 @@ class PciIface:
             hint="close the device and open it again",
         )
         self.memories.reset = True
-        self._untold = Trouble(cause=GPU_HANG, reset=Reset(whole=True, memory_lost=True))
+        self._unreported = Trouble(cause=GPU_HANG, reset=Reset(whole=True, memory_lost=True))
         self._process.reset()
 
     def wait(self, timeout_ms: int) -> Trouble | None:
@@ -150,8 +150,8 @@ class PciIface:
         with self._lock:
             if self.gone is None:
                 return self._process.trouble()
-            told, self._untold = self._untold, None
-            return told
+            reported, self._unreported = self._unreported, None
+            return reported
 
     def publish(self) -> None:
         """One write to a register where the memory is VRAM, behind the BAR."""

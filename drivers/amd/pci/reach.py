@@ -58,6 +58,6 @@ def judge(world: World, reach: Reach, function: PciFunction, method: Method) -> 
         check_enlarge(world, function, BAR_VRAM)
 
 
-def told(dma: str | None, method: Method) -> str:
+def reported(dma: str | None, method: Method) -> str:
     """What a GPU that is taken so would reach."""
     return REACHES[dma].words or _OF_MACHINE[method]

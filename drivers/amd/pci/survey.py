@@ -12,7 +12,7 @@ from typing import Final
 
 from drivers.amd.chips import MANIFEST, chip_of_device
 from drivers.amd.claim_chips import known
-from drivers.amd.pci.reach import REACHES, judge, told
+from drivers.amd.pci.reach import REACHES, judge, reported
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.choice import Choice
@@ -99,7 +99,7 @@ def _look(
         (firmware,) = survey(world, manifest, [chip], choice.firmware_dir, choice.firmware_files)
         if not firmware.complete:
             obstacles.append(_lacking(world, manifest, firmware))
-    reach = told(choice.dma, made.method)
+    reach = reported(choice.dma, made.method)
     return Candidate(function, name, chip, made.method, tuple(obstacles), reach, firmware)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from drivers.base.contracts import Firmware, World
 from drivers.choice import Choice
-from drivers.machine.checks import Finding, Machine
+from drivers.machine.checks import Machine, Result
 from drivers.world.linux import LinuxWorld
 from tests.contract.null_vendor.device import NullDevice
 from tests.contract.null_vendor.machine import NullMachine
 
 
-def check_machine(machine: Machine) -> Finding:
+def check_machine(machine: Machine) -> Result:
     """It is always there."""
-    return Finding("NULL", "", ready=True, reason="made up")
+    return Result("NULL", "", ready=True, reason="made up")
 
 
 def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> NullDevice:
