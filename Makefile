@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
 
-.PHONY: help bench test test-all check format hardware vm sweep references probe doctor clean
+.PHONY: help bench test test-all check format hardware vm sweep references generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
@@ -14,6 +14,7 @@ help:
 	@echo "make check            ruff, mypy --strict, import-linter"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make references       kernel headers and firmware that tests compare with, from Debian"
+	@echo "make generators       data files made anew from kernel headers (docs/adding-a-chip.md)"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
@@ -61,6 +62,9 @@ hardware: $(VENV)/dev.stamp
 
 references: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.references $(ARGS)
+
+generators: $(VENV)/dev.stamp
+	$(BIN)/python -m generators $(ARGS)
 
 vm: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.vm $(ARGS)

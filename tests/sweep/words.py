@@ -21,7 +21,8 @@ TABLES = Path(__file__).parents[2] / "drivers" / "amd" / "pci" / "registers"
 BOOT_STEPS = (
     "find the previous owner", "take over: mode-1 reset", "open doorbells", "memory hub",
     "find VRAM", "interrupts", "load firmware", "power management", "graphics firmware",
-    "say who is inside", "graphics core", "copy engines", "one partition", "count compute units", "clocks",
+    "say who is inside", "graphics core", "copy engines", "one partition", "count compute units",
+    "clocks",
 )  # fmt: skip
 STEPS = (
     *BOOT_STEPS, "open the session", "map BAR 0", "map BAR 2", "map BAR 5",
