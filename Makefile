@@ -14,7 +14,7 @@ help:
 	@echo "make check            ruff, mypy --strict, import-linter"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make references       kernel headers and firmware that tests compare with, from Debian"
-	@echo "make generators       data files made anew from kernel headers (docs/adding-a-chip.md)"
+	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
