@@ -159,7 +159,7 @@ def run_row(row: Row, device: str) -> Result:
 def cold_row(name: str, setup: Setup) -> Result:
     """A matrix product in a fresh process with an empty cache."""
     side = COLD[name]
-    seconds, cpu_s, worst = fresh_matmul(setup.chip, side, setup.environ)
+    seconds, cpu_s, worst = fresh_matmul(setup.chip, side, setup.arguments)
     tolerance = 1e-5
     result = Result(name, seconds, None, COLD_GOALS_S[side], cpu_s, worst, tolerance)
     if not worst <= tolerance:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from benchmarks import board, host_cost
 from benchmarks.selection import select
 from boards.run import Setup, set_environ
+from boards.vendors import vendor_of
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
 
@@ -30,8 +31,10 @@ def command(args: argparse.Namespace) -> int:
 
 def _setup(args: argparse.Namespace) -> Setup:
     """The board, with the interface that the user's environment names. Raises: BadChoice."""
-    own = {name: value for name, value in os.environ.items() if name.startswith("AMD_")}
-    choice = choose({**own, "DEV": "AMD"})
+    device = vendor_of(args.board or DEFAULT_CHIP).device
+    kept = (f"{device}_", "UNBOUND_")
+    own = {name: value for name, value in os.environ.items() if name.startswith(kept)}
+    choice = choose({**own, "DEV": device})
     return Setup(
         args.board or DEFAULT_CHIP,
         aql=args.aql,

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measure import Case, Timer, WrongResult
@@ -104,7 +104,7 @@ print(float(np.max(np.abs(got - want)) / np.max(np.abs(want))))
 """
 
 
-def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[float, float, float]:
+def fresh_matmul(chip: str, side: int, arguments: Sequence[str]) -> tuple[float, float, float]:
     """A matrix product on a board, from process start with an empty cache.
 
     Returns seconds, seconds of processor time, and how far off the result is.
@@ -115,15 +115,9 @@ def fresh_matmul(chip: str, side: int, environ: Mapping[str, str]) -> tuple[floa
         program = Path(folder) / "matmul.py"
         program.write_text(MATMUL)
         settings = {"UNBOUND_CACHE": str(Path(folder) / "cache"), "PYTHONPATH": str(ROOT)}
-        queue = {"1": ["--aql"], "0": ["--pm4"]}.get(environ.get("AMD_AQL", ""), [])
-        met = ["--iface", environ.get("AMD_IFACE", "KFD")]
-        dma = environ.get("UNBOUND_DMA") or environ.get("AMD_DMA")
-        if dma:
-            met += ["--dma", dma.lower()]
-        compiler = "HIP" if environ.get("AMD_HIP") else "LLVM"
         start_s, start_cpu_s = time.perf_counter(), _children_cpu_s()
         done = subprocess.run(
-            [sys.executable, "-m", "boards", "run", chip, *queue, *met, "--compiler", compiler,
+            [sys.executable, "-m", "boards", "run", chip, *arguments,
              str(program), str(side)],
             env=dict(os.environ) | settings, capture_output=True, text=True,
             timeout=CHILD_TIMEOUT_S, check=False,

@@ -73,6 +73,16 @@ class Setup:
             found["UNBOUND_TRACE"] = self.trace
         return found if self.aql is None else {**found, "AMD_AQL": str(int(self.aql))}
 
+    @property
+    def arguments(self) -> list[str]:
+        """The same for `python -m boards run`."""
+        found = ["--compiler", self.compiler, "--iface", self.iface]
+        if self.dma:
+            found += ["--dma", self.dma.lower()]
+        if self.aql is not None:
+            found.append("--aql" if self.aql else "--pm4")
+        return found
+
     def options(self) -> Options:
         """How strict the board is."""
         made = Options() if self.strict else lenient()

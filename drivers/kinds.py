@@ -49,6 +49,8 @@ class Kind:
     """Other environment variables that choose the kind."""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
+    doctor: str = ""
+    """"module:function" from (World, environ) to the doctor's lines of its GPUs; "": none."""
     plays: str = ""
     """"module:function" from (path, chip, vram_bytes=, any_firmware=) to (accesses, differences in
     words): plays a register trace to a software GPU; "": the driver writes none."""
@@ -82,6 +84,7 @@ BEST_FIRST: Final = (
         written=("KFD", "PCI"),
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
         firmware="amd",
+        doctor="drivers.amd.doctor:rows",
         plays="drivers.amd.pci.trace_player:play_file",
     ),
     Kind(

@@ -10,174 +10,32 @@ import argparse
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from importlib import import_module
+from typing import Final
 
 from drivers.base.errors import DeviceError, MalformedInput, Unsupported
 from drivers.base.inputs import read_input
 from drivers.machine.output import print_lines
-from queues.amd import aql, pm4_layouts, sdma_layouts
-from queues.amd.registers import REGISTERS, Registers
-from queues.packet_layout import Field, Packet, WordLayout
+from queues.packet_layout import Packet
+from queues.packet_text import Decoder
 
 LIMIT_BYTES: Final = 16 << 20
 """Of a dump: a ring of the driver has 512 KiB."""
-TAIL_SHOWN: Final = 16
-_SET_BASES: Final = {
-    "SET_SH_REG": pm4_layouts.SH_REG_BASE,
-    "SET_UCONFIG_REG": pm4_layouts.UCONFIG_REG_BASE,
+FORMATS: Final = {
+    "pm4": "queues.amd.decode:pm4_decoder",
+    "sdma": "queues.amd.decode:sdma_decoder",
+    "aql": "queues.amd.decode:aql_decoder",
 }
-_AQL_LAYOUTS: Final = {
-    layout.name: layout for layout in (*aql.BY_TYPE.values(), *aql.BY_FORMAT.values())
-}
-_TYPE_SHIFT: Final = 30
-_TYPE2, _TYPE3 = 2, 3
-_OPCODE_MASK: Final = 0xFF
-
-
-def _fail(at: int, rule: str) -> MalformedInput:
-    return MalformedInput(f"word {at}: {rule}", hint="check the format, the chip and the start")
-
-
-class Decoder(Protocol):
-    """One packet format of one chip."""
-
-    def read(self, words: Sequence[int], at: int) -> tuple[Packet, int]:
-        """The packet at word `at`, and its length in words. Raises: MalformedInput."""
-
-    def lines(self, packet: Packet) -> list[str]:
-        """The packet as text."""
-
-
-def _text(layout: WordLayout | None, packet: Packet) -> str:
-    shown = [packet.name]
-    for name, value in packet.fields.items():
-        if value and layout is not None:
-            shown.append(f"{name}={layout.describe(name, value)}")
-    shown += [f"reserved[{word}]={bits:#x}" for word, bits in packet.reserved]
-    return f"{packet.at:6d}: {' '.join(shown)}"
-
-
-def _data(packet: Packet) -> list[str]:
-    if not any(packet.tail):
-        return []
-    more = " ..." if len(packet.tail) > TAIL_SHOWN else ""
-    return [f"        {' '.join(f'{word:08x}' for word in packet.tail[:TAIL_SHOWN])}{more}"]
-
-
-class Pm4Decoder:
-    """PM4 type-3 packets of a chip family."""
-
-    def __init__(self, flavour: pm4_layouts.Flavour) -> None:
-        self.registers: Registers = REGISTERS[flavour.name]
-        self.packets = flavour.packets
-        self.opcodes = {
-            layout.fixed >> pm4_layouts.OPCODE_SHIFT & _OPCODE_MASK: layout
-            for layout in flavour.packets.values()
-        }
-
-    def read(self, words: Sequence[int], at: int) -> tuple[Packet, int]:
-        header = words[at]
-        kind = header >> _TYPE_SHIFT
-        if kind == _TYPE2:
-            pad = header & (1 << _TYPE_SHIFT) - 1
-            return Packet(at, "TYPE2", {}, (), ((0, pad),) if pad else ()), 1
-        if kind != _TYPE3:
-            raise _fail(at, f"{header:#010x} is the header of a type-{kind} packet")
-        opcode = header >> pm4_layouts.OPCODE_SHIFT & _OPCODE_MASK
-        layout = self.opcodes.get(opcode)
-        if layout is None:
-            raise _fail(at, f"unknown opcode {opcode:#04x} in {header:#010x}")
-        count = header >> pm4_layouts.COUNT_SHIFT & pm4_layouts.COUNT_MAX
-        short = layout.name == "NOP" and count == pm4_layouts.COUNT_MAX
-        length = 1 if short else count + 2
-        if at + length > len(words):
-            raise _fail(at, f"{layout.name} of {length} words ends after the dump")
-        if length - len(layout.words) not in layout.tail_words:
-            raise _fail(at, f"{layout.name} cannot be {length} words long")
-        return layout.decode(words, at, length), length
-
-    def lines(self, packet: Packet) -> list[str]:
-        first = _text(self.packets.get(packet.name), packet)
-        base = _SET_BASES.get(packet.name)
-        if base is not None:
-            start = base + packet.fields["reg_offset"]
-            return [first, *(self._set(start + n, raw) for n, raw in enumerate(packet.tail))]
-        for name, value in packet.fields.items():
-            if "_reg_" in name or name.startswith("reg_"):
-                known = self.registers.names.get(value)
-                first += f" ({known})" if known else ""
-        if "dispatch_initiator" in packet.fields:
-            raw = packet.fields["dispatch_initiator"]
-            return [first, self._register("COMPUTE_DISPATCH_INITIATOR", raw)]
-        return [first, *_data(packet)]
-
-    def _set(self, address: int, raw: int) -> str:
-        name = self.registers.names.get(address)
-        if name is None:
-            return f"        register {address:#x} = {raw:#010x}"
-        return self._register(name, raw)
-
-    def _register(self, name: str, raw: int) -> str:
-        fields = self.registers.decode(name, raw)
-        shown = " ".join(f"{field}={value:#x}" for field, value in fields.items() if value)
-        return f"        {name} = {raw:#010x}  {shown}".rstrip()
-
-
-class SdmaDecoder:
-    """SDMA packets of an engine version."""
-
-    def __init__(self, engine: sdma_layouts.Engine) -> None:
-        self.packets = engine.packets
-        self.operations: dict[int, tuple[WordLayout, Field | None]] = {}
-        for layout in engine.packets.values():
-            counts = [field for field in layout.fields if field.name == "count"]
-            pair = (layout, counts[0] if layout.tail else None)
-            self.operations[layout.fixed & _OPCODE_MASK] = pair
-
-    def read(self, words: Sequence[int], at: int) -> tuple[Packet, int]:
-        header = words[at]
-        layout, count = self.operations.get(header & _OPCODE_MASK, (None, None))
-        if layout is None or header & layout.fixed_mask != layout.fixed:
-            raise _fail(at, f"unknown operation in {header:#010x}")
-        length = len(layout.words)
-        if at + length <= len(words) and count is not None:
-            length += count.get(words, at)
-        if at + length > len(words):
-            raise _fail(at, f"{layout.name} of {length} words ends after the dump")
-        return layout.decode(words, at, length), length
-
-    def lines(self, packet: Packet) -> list[str]:
-        return [_text(self.packets[packet.name], packet), *_data(packet)]
-
-
-class AqlDecoder:
-    """AQL packets; the same on every chip."""
-
-    def read(self, words: Sequence[int], at: int) -> tuple[Packet, int]:
-        if at + aql.PACKET_WORDS > len(words):
-            raise _fail(at, f"a packet of {aql.PACKET_BYTES} bytes ends after the dump")
-        header = words[at]
-        layout = aql.BY_TYPE.get(header & _OPCODE_MASK)
-        if header & _OPCODE_MASK == aql.PacketType.VENDOR_SPECIFIC:
-            layout = aql.BY_FORMAT.get(header >> aql.FORMAT_SHIFT)
-        if layout is None:
-            raise _fail(at, f"unknown type or vendor format in {header:#010x}")
-        return layout.decode(words, at, aql.PACKET_WORDS), aql.PACKET_WORDS
-
-    def lines(self, packet: Packet) -> list[str]:
-        return [_text(_AQL_LAYOUTS[packet.name], packet)]
+"""Name of a packet format -> "module:function" from a chip to its decoder."""
 
 
 def decoder(kind: str, chip: str) -> Decoder:
     """The decoder of "pm4", "sdma" or "aql" packets. Raises: Unsupported with the known chips."""
-    flavour = pm4_layouts.flavour_of(chip)
-    if kind == "pm4":
-        return Pm4Decoder(flavour)
-    if kind == "sdma":
-        return SdmaDecoder(sdma_layouts.engine_of(chip))
-    if kind == "aql":
-        return AqlDecoder()
-    raise Unsupported(f"no packet format {kind!r}", hint="known: pm4, sdma, aql")
+    if kind not in FORMATS:
+        raise Unsupported(f"no packet format {kind!r}", hint=f"known: {', '.join(FORMATS)}")
+    module, _, name = FORMATS[kind].partition(":")
+    made: Decoder = getattr(import_module(module), name)(chip)
+    return made
 
 
 def decode(form: Decoder, words: Sequence[int], start: int = 0) -> Iterator[Packet]:
@@ -246,7 +104,7 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
         "dump", help=f"file of little-endian 32-bit words, at most {LIMIT_BYTES >> 20} MiB"
     )
     kinds = parser.add_mutually_exclusive_group(required=True)
-    for kind in ("pm4", "sdma", "aql"):
+    for kind in FORMATS:
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind)
     parser.add_argument("--chip", default="gfx1100", help="such as gfx942, gfx1100")
     parser.add_argument("--start", type=int, default=0, help="first word (default: 0)")

@@ -7,24 +7,14 @@ something: GPUs that a killed program of ours had go back to their kernel driver
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
-
-OK, WARN, MISSING = "ok", "warn", "missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One fact: its topic, its state (ok, warn, missing), what is so, and what to do about it."""
-
-    topic: str
-    state: str
-    text: str
-    advice: str = ""
-
+from drivers.machine.lines import MISSING as MISSING
+from drivers.machine.lines import OK as OK
+from drivers.machine.lines import WARN as WARN
+from drivers.machine.lines import Line as Line
 
 Check: TypeAlias = Callable[[World, Mapping[str, str]], Iterable[Line]]
 

@@ -6,14 +6,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from drivers.amd.kfd.offers import UNMASK
-from drivers.amd.tools.look import denied, look
 from drivers.base.contracts import World
 from drivers.base.errors import MalformedInput
-from drivers.choice import choose, visible_amd
+from drivers.choice import choose
 from drivers.default import OTHERS, explain
 from drivers.doctor import MISSING, OK, WARN, Check, Line
-from drivers.doctor.amd import amd_rows
+from drivers.kinds import BEST_FIRST, named
+from drivers.machine.access import denied
 from drivers.machine.buses import pci_gpus, render_nodes
 from drivers.machine.system import current_user, group_names, memlock_bytes
 from drivers.machine.text import entries, fields, first_line, read_text, try_text
@@ -95,17 +94,9 @@ def gpus(world: World, environ: Mapping[str, str]) -> Lines:
         yield Line("gpus", state, f"{text}, {group}", advice)
     if not found:
         yield Line("gpus", MISSING, "no GPU on PCI", "the CPU device works without one")
-    yield from amd_rows(world)
-    yield from _masked(world, environ)
-
-
-def _masked(world: World, environ: Mapping[str, str]) -> Lines:
-    """AMD GPUs that a variable hides, whichever device is chosen."""
-    visible = visible_amd(environ)
-    for gpu in look(world, visible).gpus if visible else ():
-        if gpu.masked:
-            where = f"the AMD GPU at {gpu.node.pci_address}"
-            yield Line("gpus", WARN, f"{where}: {gpu.masked}", UNMASK)
+    for kind in BEST_FIRST:
+        if kind.doctor:
+            yield from named(kind.doctor)(world, environ)
 
 
 def modules(world: World, environ: Mapping[str, str]) -> Lines:

@@ -14,9 +14,9 @@ import pytest
 
 from drivers.amd.kfd.iface import chosen
 from drivers.amd.probe import main
-from drivers.amd.tools.look import denied
 from drivers.base.errors import Denied, NotFound
 from drivers.kinds import BY_NAME
+from drivers.machine.access import denied
 from tests.amd_trees import (
     GFX942,
     GFX1030,

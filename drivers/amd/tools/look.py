@@ -16,15 +16,14 @@ from drivers.amd.kfd.visible import select
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
 from drivers.choice import VisibleList
+from drivers.machine.access import denied
 from drivers.machine.buses import AMD, pci_gpus
-from drivers.machine.system import current_user, group_names
 from drivers.machine.text import hex_number
 
 KFD_PATH = "/dev/kfd"
 FIRMWARES = ("me", "pfp", "ce", "rlc", "mec", "mec2", "sdma", "sdma2", "mes", "mes_kiq", "imu",
              "smc", "sos", "vcn")  # fmt: skip
 """Those amdgpu shows as fw_version/NAME_fw_version. # src: amdgpu_ucode.c FW_VERSION_ATTR"""
-_ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +102,6 @@ def access(world: World, path: str) -> Access:
     if world.access(path, os.R_OK | os.W_OK):
         return Access(path, True, f"{path} can be opened")
     return Access(path, False, *denied(world, path))
-
-
-def denied(world: World, path: str) -> tuple[str, str]:
-    """Why this user may not open a node, and what to do: its group, by number and name."""
-    reason = f"{path} may not be opened by this user"
-    try:
-        user, names = current_user(world), group_names(world)
-        number = str(world.owning_group(path))
-    except DeviceError:
-        return reason, "add this user to the groups render and video, then log in again"
-    name = names.get(number, "")
-    group = f"its group is {number}" + (f" ({name})" if name else ", which has no name here")
-    if name in user.groups or number in user.groups:
-        return reason, f"{group}, and the user is in it: see the node's mode with `ls -l {path}`"
-    if not name or name == _ROOT:
-        return reason, (
-            f"{group}: in a container, `--group-add {number}`, the node's number outside; "
-            "else install the rules that give it to the group render, then `udevadm trigger`"
-        )
-    return reason, f"{group}, and the user is not in it: `usermod -aG {name} USER`, log in again"
 
 
 def firmware(world: World, node: GpuNode) -> dict[str, int]:

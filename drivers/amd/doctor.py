@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.kfd.cwsr import SAVE_AREA_ADVICE, small_save_area
+from drivers.amd.kfd.offers import UNMASK
 from drivers.amd.kfd.unified import machine_limit
 from drivers.amd.tools.look import Gpu, look
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput
-from drivers.doctor import OK, WARN, Line
+from drivers.choice import visible_amd
+from drivers.machine.lines import OK, WARN, Line
 from drivers.machine.text import fields, first_line, read_text
 
 TOPIC: Final = "gpus"
@@ -29,7 +31,7 @@ _KEPT_BYTES: Final = 8 << 30
 _GIB: Final = 1 << 30
 
 
-def amd_rows(world: World) -> Iterator[Line]:
+def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
     """Rows of the AMD GPUs that KFD manages; none on a machine without one."""
     for gpu in look(world).gpus:
         if gpu.chip is not None:
@@ -39,6 +41,16 @@ def amd_rows(world: World) -> Iterator[Line]:
         if gpu.chip is not None and small_save_area(gpu.chip, gpu.node):
             text = f"{_where(gpu)}: this kernel may refuse its queues, or save their waves badly"
             yield Line(TOPIC, WARN, text, SAVE_AREA_ADVICE)
+    yield from _masked(world, environ)
+
+
+def _masked(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
+    """GPUs that a variable hides, whichever device is chosen."""
+    visible = visible_amd(environ)
+    for gpu in look(world, visible).gpus if visible else ():
+        if gpu.masked:
+            where = f"the AMD GPU at {gpu.node.pci_address}"
+            yield Line(TOPIC, WARN, f"{where}: {gpu.masked}", UNMASK)
 
 
 def _where(gpu: Gpu) -> str:
