@@ -34,8 +34,8 @@ def fault(board: Any, way: str) -> None:
     if way == "KFD":
         board.panel.page_fault(NOWHERE)
     else:
-        reported = board.gpus[0].graphics.compute._reported
-        reported.fault(VMID, MemoryFault("unmapped", "read", NOWHERE))
+        interrupts = board.gpus[0].graphics.compute._interrupts
+        interrupts.fault(VMID, MemoryFault("unmapped", "read", NOWHERE))
 
 
 ASKS: list[Callable[[AmdDevice, AmdBuffer], object]] = [

@@ -67,7 +67,7 @@ def test_a_missing_page_is_not_remembered() -> None:
 
 @pytest.mark.parametrize(
     ("vmid", "request_bits", "word"),
-    [(9, 0xF8_0000, ""), (VMID, 0xE8_0000, "keeps"), (VMID, 0x78_0000, "keeps")],
+    [(9, 0xF8_0000, ""), (VMID, 0xE8_0000, "L2_PDE0"), (VMID, 0x78_0000, "L1_PTES")],
 )
 def test_flushes_that_do_not_flush(vmid: int, request_bits: int, word: str) -> None:
     board, queue, va, old, _ = remapped("gfx1100")
