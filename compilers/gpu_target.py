@@ -29,6 +29,15 @@ class GpuTarget:
     """Whether lanes of a wave exchange values: `swap`, `ballot` and what counts its bits."""
     matrix_forms: tuple[MatrixForm, ...] = ()
     """The best of each dtype first."""
+    units_per_group: int = 1
+    """Compute units that one workgroup is spread over."""
+    unit_bytes: float = 16 << 10
+    """Bytes that a compute unit has in flight at full bandwidth; by default what the fastest known
+    GPU needs."""
+    unit_cache_bytes: int | None = None
+    """First-level vector cache of a compute unit: no more is in flight there. None: not known."""
+    line_bytes: int = 128
+    """What the second-level cache fetches at once."""
 
     @property
     def most_lanes(self) -> int:

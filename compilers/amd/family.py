@@ -69,6 +69,7 @@ def _instructions(binary: Binary) -> Iterator[Instruction]:
 
 def _gpu(arch: str) -> GpuTarget:
     from compilers.amd.matrix_forms import forms_of
+    from compilers.amd.rates import in_flight
     from compilers.amd.targets import amd_target
     from drivers.amd.chips import MAX_WORKGROUP_LANES
 
@@ -79,6 +80,7 @@ def _gpu(arch: str) -> GpuTarget:
         wave_lanes=target.chip.family.wave_lanes,
         swaps=True,
         matrix_forms=forms_of(target.generation.matrix),
+        **in_flight(arch),
     )
 
 

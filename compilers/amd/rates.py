@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypedDict
 
 from compilers.amd.targets import TARGETS, amd_target
 from drivers.base.errors import Unsupported
@@ -162,3 +162,21 @@ def units_per_group(arch: str) -> int:
         return row.issue.units_per_group if row else 1
     family = RDNA4 if target.chip.family.name.startswith("RDNA") else CDNA3
     return family.units_per_group
+
+
+class InFlight(TypedDict, total=False):
+    """The fields of `GpuTarget` that say what memory needs in flight, and where it can be."""
+
+    units_per_group: int
+    unit_bytes: float
+    unit_cache_bytes: int
+    line_bytes: int
+
+
+def in_flight(arch: str) -> InFlight:
+    """What is known of a chip; one without a row keeps what is usual."""
+    found = InFlight(units_per_group=units_per_group(arch), line_bytes=LINE_BYTES)
+    row = RATES.get(arch)
+    if row is not None:
+        found |= InFlight(unit_bytes=row.needed_bytes, unit_cache_bytes=row.issue.cache_bytes)
+    return found

@@ -53,7 +53,6 @@ class Target:
     blocking: Blocking = DEFAULT_BLOCKING
     gpu: GpuTarget | None = None
     """What is asked of a GPU; None: a CPU."""
-    arch: str = ""
 
     @classmethod
     def of(cls, limits: Limits, arch: str) -> Target:
@@ -68,7 +67,7 @@ class Target:
                 wave_lanes=limits.wave_lanes if limits.wave_lanes > 1 else None,
             )
         vector_bytes, threads, features = limits.vector_bytes, limits.threads, limits.features
-        return cls(vector_bytes, threads, features, DEFAULT_BLOCKING, gpu, arch)
+        return cls(vector_bytes, threads, features, DEFAULT_BLOCKING, gpu)
 
     @classmethod
     def gpu_of(cls, arch: str, units: int) -> Target:
@@ -79,7 +78,7 @@ class Target:
         family = family_of(arch)
         if family.gpu is None:
             raise Unsupported(f"{arch} is no GPU", hint="Name a GPU's architecture")
-        return cls(GPU_VECTOR_BYTES, units, gpu=family.gpu(arch), arch=arch)
+        return cls(GPU_VECTOR_BYTES, units, gpu=family.gpu(arch))
 
     @property
     def wave_lanes(self) -> int:

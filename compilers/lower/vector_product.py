@@ -16,10 +16,11 @@ from math import ceil, prod
 from typing import Protocol
 
 from compilers import expr as ex
-from compilers.amd.rates import LINE_BYTES, RATES, units_per_group
+from compilers.gpu_target import GpuTarget
 from compilers.index import Div, Index, Mod, Var
 from compilers.ir import Expr, Load
 from compilers.plan.algorithm import Algorithm
+from drivers.base.errors import Unsupported
 
 MAX_ROWS = 8
 """More rows than these go to the matrix units."""
@@ -40,8 +41,6 @@ PLACE_SHARE = 0.6
 """Of the first-level cache's lines: those that a place is counted to have in flight, at most."""
 ROW_PLACES = 0.5
 """Of the places that workgroups can be on: those that have one, for what each row computes."""
-UNKNOWN_UNIT_BYTES = 16 << 10
-"""What a compute unit has in flight on chips without rates: what the fastest known one needs."""
 
 
 class Machine(Protocol):
@@ -54,7 +53,7 @@ class Machine(Protocol):
     @property
     def wave_lanes(self) -> int: ...
     @property
-    def arch(self) -> str: ...
+    def gpu(self) -> GpuTarget | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +177,20 @@ class Share:
     """Columns of a workgroup."""
 
 
+def _gpu(machine: Machine) -> GpuTarget:
+    if machine.gpu is None:
+        raise Unsupported("a CPU has no lanes to share a product", hint="Lower it as a reduction")
+    return machine.gpu
+
+
 def needed_bytes(machine: Machine) -> float:
     """Bytes in flight in the whole GPU that its memory needs."""
-    rates = RATES.get(machine.arch)
-    return (rates.needed_bytes if rates else UNKNOWN_UNIT_BYTES) * machine.threads
+    return _gpu(machine).unit_bytes * machine.threads
 
 
 def places(machine: Machine) -> int:
     """How many workgroups can be on compute units of their own."""
-    return max(machine.threads // units_per_group(machine.arch), 1)
+    return max(machine.threads // _gpu(machine).units_per_group, 1)
 
 
 def share(size: Sizes, machine: Machine) -> Share | None:
@@ -199,7 +203,7 @@ def share(size: Sizes, machine: Machine) -> Share | None:
 def _across(size: Sizes, width: int, machine: Machine) -> Share | None:
     """Neighbours read a line of the cache of one row, more where there are workgroups enough; the
     other lanes read other rows."""
-    near = max(LINE_BYTES // (width * size.itemsize), 1)
+    near = max(_gpu(machine).line_bytes // (width * size.itemsize), 1)
     if near * width > size.columns:
         return None
     for _ in range(machine.wave_lanes.bit_length()):
@@ -252,11 +256,10 @@ def _power(value: int) -> int:
 def wanted_places(rows: int, machine: Machine) -> int:
     """Places with a workgroup that are enough for the bandwidth: each has no more in flight than
     its first-level cache has lines, and some are needed for what is computed."""
-    everywhere, rates = places(machine), RATES.get(machine.arch)
-    if rates is None:
+    everywhere, gpu = places(machine), _gpu(machine)
+    if gpu.unit_cache_bytes is None:
         return everywhere
-    issue = rates.issue
-    lines = PLACE_SHARE * issue.cache_bytes * issue.units_per_group
+    lines = PLACE_SHARE * gpu.unit_cache_bytes * gpu.units_per_group
     return min(ceil(max(needed_bytes(machine) / lines, ROW_PLACES * rows * everywhere)), everywhere)
 
 

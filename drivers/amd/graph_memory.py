@@ -189,7 +189,11 @@ class GraphMemory(ABC):
         return next(inside, None)
 
     def close(self) -> None:
-        """Give the memory back once it is done."""
+        """Give the memory back once it is done. A replay of another thread ends first."""
+        with self.lock:
+            self._give_up()
+
+    def _give_up(self) -> None:
         self._closed = True
         copies, self.copies = self.copies, []
         for copy in copies:
@@ -199,7 +203,7 @@ class GraphMemory(ABC):
 
     def __del__(self) -> None:
         if getattr(self, "copies", None):
-            self.close()
+            self._give_up()  # no lock: a finaliser runs inside any, and nobody replays
 
 
 def lines(nbytes: int) -> int:

@@ -68,14 +68,22 @@ class Movers:
         return len(self._threads)
 
     def __enter__(self) -> Self:
-        for number in range(self._wanted):
-            thread = Thread(target=self._serve, name=f"copy {number}", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # no room for another thread: those that there are do it all
-                break
-            self._threads.append(thread)
+        try:
+            self._start()
+        except BaseException:  # a ^C: `with` leaves nothing that was not entered
+            self._stop()
+            raise
         return self
+
+    def _start(self) -> None:
+        with deferred():
+            for number in range(self._wanted):
+                thread = Thread(target=self._serve, name=f"copy {number}", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # no room for another thread: those that there are do it all
+                    break
+                self._threads.append(thread)
 
     def start(self, dst: int, src: int, nbytes: int) -> Job:
         """Copy `nbytes` between host addresses, whose memory the caller keeps alive."""
@@ -94,6 +102,9 @@ class Movers:
             job.run(self._move)
 
     def __exit__(self, *exc: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         if not self._threads:
             return
         with deferred():  # memory that a thread writes is the caller's again behind this

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -313,3 +314,17 @@ def test_a_job_that_is_done_is_not_waited_for() -> None:
         movers.DONE.wait()
     finally:
         movers.DONE._done.release()
+
+
+def test_a_ctrl_c_among_starting_threads_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, before = threading.Thread.start, threading.active_count()
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "copy 1":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), movers.Movers(lambda dst, src, count: dst, 3, 2):
+        pass
+    check(threading.active_count() == before, f"{threading.enumerate()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -167,3 +168,20 @@ def test_what_was_freed_is_refused_in_every_copy(queue: str) -> None:
         graph.close()
         with pytest.raises(UseAfterFree):
             graph.replay([inputs[1], inputs[2]])
+
+
+@pytest.mark.parametrize("queue", ["PM4", "AQL"])
+def test_a_graph_is_closed_after_a_replay_of_another_thread(queue: str) -> None:
+    with device_on("gfx1100", queue) as (_, device):
+        graph, result = chain(device, 2), device.alloc(4 * N)
+        graph.replay([ones(device, 3), result])
+        bound, closing = graph._bound, Thread(target=graph.close)
+        with bound.lock:  # as a replay has it
+            closing.start()
+            closing.join(0.05)
+            check(closing.is_alive() and len(bound.copies) == 1, "closed under a replay")
+        closing.join(10)
+        check(not closing.is_alive() and not bound.copies, "never closed")
+        holds(device, result, 5)
+        with pytest.raises(UseAfterFree):
+            graph.replay([ones(device), result])
