@@ -5,7 +5,7 @@
     store the tile; barrier; multiply
 
 Loads go to registers and are in flight while the wave multiplies. Both operands are in shared
-memory with k contiguous (compilers/lower/gpu_staging.py), so that a lane's part of a fragment is
+memory with k contiguous (compilers/lower/gpu_staging.py): a lane's part of a fragment is
 one wide read, or a read for each run of its neighbours. Each wave owns a rectangle of fragments
 of the workgroup's tile; sums are float32.
 """
@@ -60,8 +60,8 @@ SHAPES = (
 """Largest first; a wave has at least one fragment."""
 PANELS = {128 * 128: 2, 64 * 64: 4, 32 * 32: 4}
 """Panels of a step by the elements of a tile, where a fragment has WIDE_FORM rows. The largest tile
-has one: smaller ones are used where there is less than a workgroup for each compute unit, so that
-no wave computes while loads are in flight, and twice the loads need half as many waits."""
+has one. Smaller ones are used where there is less than a workgroup for each compute unit: then no
+wave computes while loads are in flight, and twice the loads need half as many waits."""
 WIDE_FORM = 32
 FULL = 4
 """Fragments along the columns that fill a lane's 256 registers where each part of a wave holds

@@ -43,7 +43,7 @@ class Lines:
 
     A wave's rows alternate between its `fragments` of `size` lines: line i of fragment j is row
     i * fragments + j. So a lane that holds column i of each fragment holds neighbours of the
-    result, and 8 neighbours that a lane transposes are 8 / fragments lines apart from the next 8.
+    result. And 8 neighbours that a lane transposes are 8 / fragments lines apart from the next 8.
     """
 
     size: int

@@ -88,7 +88,7 @@ def _until_bad(kind: str, arch: str, data: bytes) -> Iterator[Packet]:
 
 
 def jumped(device: Device, ring: Ring, packet: Packet) -> list[Packet]:
-    """The packets that a jump in the ring goes to, as far as they are known."""
+    """The packets at the target of a jump in the ring, as far as they are known."""
     va, nbytes = packet.fields["ib_base"], 4 * packet.fields["ib_size"]
     data = ring.packets_at(va, nbytes) or device.graph_packets(va, nbytes)
     return list(_until_bad("pm4", ring.arch, data))
@@ -117,7 +117,7 @@ def _unmet(packet: Packet, signal_at: SignalAt) -> bool:
 
 
 def stands_at(device: Device, ring: Ring) -> str:
-    """The ring's dump, then the packets that its first jump goes to."""
+    """The ring's dump, then the packets at the target of its first jump."""
     lines = ring.dump()
     first = next((packet for packet in packets(ring) if packet.name not in _FILLERS), None)
     if first is None or first.name not in JUMPS:

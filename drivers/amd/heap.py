@@ -158,7 +158,7 @@ class Heap(ABC):
         return made
 
     def give_back(self, home: Home) -> None:
-        """Take back what nobody refers to any more.
+        """Take back memory without references.
 
         Finalisers call this at any moment, inside any lock: it only appends.
         """
@@ -240,7 +240,7 @@ class Heap(ABC):
         raise UseAfterFree(f"{self.name} is closed", hint="open it again")
 
     def _close_memory(self) -> None:
-        """Free everything, also what nobody freed; the queues are gone."""
+        """Free everything, also buffers still allocated; the queues are gone."""
         self._state = State.CLOSED
         returned, self._returned = self._returned, deque()
         slots_or_blocks = (Block, Wrapped, tuple)

@@ -133,7 +133,7 @@ class AmdBuffer(FreedOnce):
     def host(self) -> memoryview | None:
         """The bytes of wrapped memory, or, to read, of a GPU whose memory is the machine's.
 
-        What kernels wrote is there after `synchronize`. Writing goes through `copy_in`, after which
+        Kernels' results are visible after `synchronize`. Write with `copy_in`, after which
         the GPU's caches are invalidated. None for memory on a card. Raises: UseAfterFree.
         """
         home = self._home
@@ -200,7 +200,7 @@ def host_bytes(buffer: Buffer) -> memoryview | None:
 
 
 class Wrapped:
-    """Pages of the process's own memory that the GPU reaches, and who owns them."""
+    """Pages of the process's own memory that the GPU reaches, and their owner."""
 
     __slots__ = ("bo", "cpu_va", "memory")
 

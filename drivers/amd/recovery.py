@@ -1,4 +1,4 @@
-"""Queues that a fault stopped, or that hang, are replaced; the device goes on.
+"""Queues that a fault stopped, or that hang, are replaced; the device stays usable.
 
 Two threads may see one fault: the kernel wakes all who wait (# src: kfd_events.c set_event()). The
 one that has the device's `lock` replaces what stopped. Another one waits for that, unless it

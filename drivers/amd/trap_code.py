@@ -1,7 +1,7 @@
 """Second-level trap handler: a wave that cannot continue reports why, wakes the host and halts.
 
-The kernel's handler runs first, saves waves on request, and otherwise jumps to this one, with
-the program counter and the trap's number in ttmp0 and ttmp1 and STATUS in ttmp12. Waves never
+The kernel's handler runs first, saves waves on request, and otherwise jumps to this one. At entry
+ttmp0 and ttmp1 have the program counter and the trap's number, ttmp12 has STATUS. Waves never
 return from here: v0 to v3, which every kernel has, are free. The handler stores four words
 (ttmp0, ttmp1, the exception flags, 1), then the event's id where the kernel reads it. The wave
 ends halted, before a loop that is never run, so that its queue can be saved and destroyed.

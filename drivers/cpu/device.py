@@ -132,7 +132,7 @@ class CpuDevice(Heap):
     def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
         """Run one kernel over `grid` work items after everything submitted before.
 
-        Returns when it is done, unless something before it waits for a signal. Signals are
+        Returns when it is done, unless earlier work waits for a signal. Python signals are
         handled meanwhile; what a handler raises (Ctrl-C) stops a kernel that takes long.
         Raises: BadArgument, UseAfterFree, before anything runs.
         """

@@ -88,7 +88,7 @@ class Heap(ABC):
         return CpuBuffer(device, view.nbytes, address, view, memory.readonly)
 
     def freed(self, home: Home) -> None:
-        """Take back what a buffer, signal or program held that nobody refers to any more.
+        """Take back the memory of a buffer, signal or program without references.
 
         Finalisers call this at any moment, inside any lock: it only appends.
         """
@@ -153,7 +153,7 @@ class Heap(ABC):
         raise UseAfterFree(f"{self.name} is closed", hint="open it again")
 
     def _close_memory(self) -> None:
-        """Unmap everything, also what nobody freed. Views of it stay valid until they are gone."""
+        """Unmap everything, also allocated memory. Views of it stay valid until they are gone."""
         self._closed = True
         returned = [*self._returned, *(home for home, _ in self._busy)]
         self._returned.clear()

@@ -132,7 +132,7 @@ class CpuRing:
         return None if parked.waits else partial(self._follow, parked)
 
     def _follow(self, parked: Parked) -> None:
-        """Without the lock: wait for work that takes long. Signals are handled meanwhile; what a
+        """Without the lock: wait for work that takes long. Python signals are handled; what a
         handler raises drops the work: its kernel stops, and nothing after it is run.
         """
         try:

@@ -38,7 +38,7 @@ class CpuSignal:
         self._device, self._storage = device, storage
         self._waits = 0
         self._orphaned = False
-        """`_waits` threads are inside `wait`; closed meanwhile, the last one gives it back."""
+        """`_waits` threads are inside `wait`; if it is closed then, the last one gives it back."""
         self.va = storage.cpu_va
         self._words = storage.view[: packets.SIGNAL_BYTES].cast("Q")
         for index in range(len(self._words)):

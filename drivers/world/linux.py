@@ -137,7 +137,7 @@ class LinuxWorld:
         return facts.st_rdev if device else 0
 
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
-        """ioctl(2); bytes are read and changed in place, a number goes by value."""
+        """ioctl(2); bytes are read and changed in place, a number is passed by value."""
         self._known(fd)
         return files.ioctl(fd, request, argument)
 
@@ -297,7 +297,7 @@ def _placed(
 def _huge(fd: int, nbytes: int, write: bool, within: Region | None) -> memoryview:
     """Locked anonymous memory in 2 MiB pages. Raises: OutOfMemory that names the kernel's pool.
 
-    Shared: a private page would be copied at a write after a fork, and its frame left behind.
+    Shared: a write after a fork would copy a private page and leave its frame.
     """
     if fd != -1 or within is not None or not write or nbytes % HUGE_PAGE_BYTES:
         raise BadArgument(f"{nbytes:#x} bytes in 2 MiB pages: anonymous, writable, whole pages")

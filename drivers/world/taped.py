@@ -83,7 +83,7 @@ class Reserved:
 
 
 class TapedWorld(Untaped):
-    """Turns every method of World into operations of a tape."""
+    """Maps every method of World to operations of a tape."""
 
     name = "tape"
 

@@ -43,7 +43,7 @@ class VendorFormat(IntEnum):
 
 
 class FenceScope(IntEnum):
-    """Whose writes are seen (acquire), who sees the packet's (release)."""
+    """Scope of writes made visible to the packet (acquire), and of its own (release)."""
 
     NONE, AGENT, SYSTEM = range(3)
 
