@@ -21,7 +21,7 @@ class Toolchain:
     suffix: str
     """Of a file with its source: ".ll"."""
     modules: tuple[str, ...]
-    """Files that the result of a compilation depends on: a change of one is a cache miss."""
+    """Modules that the result of a compilation depends on: a change of one is a cache miss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ Move: TypeAlias = Callable[[int, int, int], int]
 THREADS: Final = 3
 """PCIe 4.0 x16 carries some 26 GB/s, one thread copies some 10 GB/s (estimates)."""
 LEAST_BYTES: Final = 8 << 20
-"""Smallest copy that starts threads: some 0.2 ms, in which one thread copies 2 MiB."""
+"""Smallest copy that starts threads. They cost some 0.2 ms: one thread's copy of 2 MiB."""
 
 
 class Job:

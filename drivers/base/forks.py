@@ -4,10 +4,10 @@ A child has only the thread that forked. A lock that another thread held stays l
 ever, and state that thread was changing stays half changed. So there are two means:
 
 * `with postponed():` around work that a fork must not interrupt: opening a device, late imports,
-calls into a compiler's library that has locks of its own. One recursive lock for the process;
-a fork of another thread waits for it.
+  calls into a compiler's library that has locks of its own. One recursive lock for the process;
+  a fork of another thread waits for it.
 * `inherit(owner)` for objects with locks: the child calls `owner.after_fork()`, which creates
-new locks and drops work of threads that the child does not have.
+  new locks and drops work of threads that the child does not have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A World around a foreign object: the same methods, but its errors are plain OSError.
+"""A World around a foreign object with the same methods, whose errors are plain OSError.
 
 A software GPU shares no code with the driver it tests, not even error classes. Here its errno
 becomes a DeviceError, as in `LinuxWorld`.
