@@ -1,4 +1,4 @@
-"""A Binary as bytes and back. The reader trusts nothing: what is wrong raises MalformedInput."""
+"""A Binary as bytes and back. The reader trusts no field: invalid bytes raise MalformedInput."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = struct.Struct("<4sHHIIQQI")
 """magic, arch bytes, name bytes, fixups, vendor's bytes, entry, data offset, image bytes"""
 _FIXUP = struct.Struct("<QqH")
 _RESOURCES = struct.Struct("<IIQQi")
-"""block, max_block, shared_bytes, scratch_bytes, number of arguments (-1: not said)"""
+"""block, max_block, shared_bytes, scratch_bytes, number of arguments (-1: unknown)"""
 _ARG = struct.Struct("<III")
 """offset, bytes, whether it is a buffer"""
 
@@ -55,7 +55,7 @@ def _encoded(needs: Resources) -> bytes:
 
 
 class _Reader:
-    """A position in bytes that never passes their end."""
+    """A bounded position in bytes."""
 
     __slots__ = ("at", "blob")
 

@@ -1,10 +1,10 @@
 """Compiled binaries by content: in memory first, then in the user's cache directory.
 
-An entry is one file, named by the hash of everything that its contents depend on. It is written
-beside its place and moved there whole, so that a killed process leaves no half entry and concurrent
-writers need no lock. It carries its length and hash: whatever else is found in its place is a miss.
-Entries are machine code: they are only read from a directory that nobody else may write to, or
-put another one into the place of (`drivers/world/owned.py`).
+An entry is one file, named by the hash of everything that its contents depend on. It is written to
+a temporary file and renamed, so that a killed process leaves no half entry and concurrent writers
+need no lock. It has its length and hash: any other contents are a miss. Entries are machine code:
+they are only read from a directory that no other user may write to or replace
+(`drivers/world/owned.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SUFFIX = ".bin"
 MEMORY_ENTRIES = 1024
 DISK_LIMIT_BYTES = 512 << 20
 LEFTOVER_S = 3600.0
-"""A temporary file this old belongs to nobody any more: writing takes milliseconds."""
+"""A temporary file this old is abandoned: writing takes milliseconds."""
 
 _HEAD = struct.Struct("<8sQ32s")
 _TEMPORARY = ".tmp-"
@@ -87,7 +87,7 @@ class Cache:
         blob = _HEAD.pack(MAGIC, len(payload), _digest(key, payload)) + payload
         temporary = _TEMPORARY + os.urandom(8).hex()
         try:
-            if not self._tidied:  # only who writes pays for it: reading stays fast
+            if not self._tidied:  # only at a write: reading stays fast
                 self._tidied = True
                 self._tidy(folder)
             _write(folder.fd, temporary, blob)
@@ -138,10 +138,10 @@ class Cache:
             self._give_up(error)
 
     def _usable(self) -> owned.Folder | None:
-        """The directory; the first call makes and judges it, another one if it has gone since.
+        """The directory; the first call creates and checks it, a later one if it was removed.
 
-        There is no lock, which a fork could leave locked: a thread that finds no verdict comes to
-        its own, and the caller's reference keeps the descriptor open.
+        There is no lock, which a fork could leave locked: a thread that finds no result makes its
+        own check, and the caller's reference keeps the descriptor open.
         """
         if not self.directory:
             return None
@@ -156,7 +156,7 @@ class Cache:
         return folder
 
     def _give_up(self, error: OSError | Denied) -> None:
-        """Go on without a disk, and say so once; a warning may be an error that is raised."""
+        """Continue without a disk, and warn once; a warning may be configured to raise."""
         directory, self.directory = self.directory, ""
         if directory:
             warnings.warn(
@@ -174,7 +174,7 @@ class Cache:
             try:
                 facts = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
             except FileNotFoundError:
-                continue  # another process tidies too
+                continue  # another process removes entries, too
             if name.startswith(_TEMPORARY) and now_s - facts.st_mtime > LEFTOVER_S:
                 self._remove(folder, name)
             elif name.endswith(SUFFIX):

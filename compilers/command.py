@@ -21,7 +21,7 @@ def command_parser(module: str, description: str, examples: str) -> argparse.Arg
 
 
 def run_command(lines: Callable[[], Iterable[str]]) -> int:
-    """Print lines; 1 after an error of ours, which is printed with the compiler's log."""
+    """Print lines; 1 after a DeviceError, which is printed with the compiler's log."""
     try:
         return print_lines(lines())
     except DeviceError as error:

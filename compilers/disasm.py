@@ -32,7 +32,7 @@ Lines of the loop that is likely hot are marked with >."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; 1 after an error of ours, which is printed."""
+    """The command line; 1 after a DeviceError, which is printed."""
     options = _parser().parse_args(arguments)
     if not options.cache and not options.what:
         _parser().print_help()

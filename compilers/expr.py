@@ -24,7 +24,7 @@ def load(ref: Ref, index: Index, valid: Valid = ()) -> Expr:
 
 
 def identity(kind: str, dtype: DType) -> float:
-    """The value that changes nothing: -0.0 rather than 0.0, so that the sum of -0.0 is -0.0."""
+    """The neutral element: -0.0 rather than 0.0, so that the sum of -0.0 is -0.0."""
     if kind == "add":
         return -0.0 if dtype.kind == "f" else 0
     if kind == "mul":
@@ -36,7 +36,7 @@ def identity(kind: str, dtype: DType) -> float:
 
 
 def bounded(conditions: Iterable[tuple[Index, int, int]]) -> Valid:
-    """The conditions that bounds do not already prove, each once."""
+    """The conditions that bounds do not prove, each once."""
     return tuple(dict.fromkeys(
         (index, low, high) for index, low, high in conditions
         if index.low < low or index.high >= high))  # fmt: skip
@@ -90,7 +90,7 @@ class Rewriter:
 
 
 def postorder(root: Expr, known: Callable[[Expr], bool]) -> Iterator[Expr]:
-    """What is below `root` and not known, operands first, each known after its turn. Iterative."""
+    """Unknown expressions below `root`, operands first; each is known once yielded. Iterative."""
     stack, opened = [root], set[Expr]()
     while stack:  # each expression is opened once
         expr = stack.pop()

@@ -1,6 +1,6 @@
 """The families of targets, by how names of architectures begin.
 
-`FAMILIES` is the one table that a new vendor adds a line to; nothing else here, and nothing that
+`FAMILIES` is the one table that a new vendor adds a line to. No other code here, and no code that
 lowers, caches or lists kernels, names a vendor or imports its driver.
 """
 
@@ -28,7 +28,7 @@ def _amd() -> TargetFamily:
 
 
 FAMILIES: dict[str, Loader] = {"x86_64": _cpu, "aarch64": _cpu, "gfx": _amd}
-"""How names of architectures begin -> how to get the family, which is imported when it is asked."""
+"""Prefix of architecture names -> how to get the family, which is imported on demand."""
 
 
 def family_of(arch: str) -> TargetFamily:

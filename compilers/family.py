@@ -1,4 +1,4 @@
-"""What a family of targets brings to make and show code for its chips."""
+"""What a family of targets provides to make and show code for its chips."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Toolchain:
     suffix: str
     """Of a file with its source: ".ll"."""
     modules: tuple[str, ...]
-    """Those that decide what becomes of a source: a change of one is a miss in the cache."""
+    """Modules that the result of a compilation depends on: a change of one is a cache miss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class TargetFamily:
     toolchains: Mapping[str, Toolchain]
     """By the compiler's name, the default first."""
     load: Callable[[bytes, str, str], Binary]
-    """(object, kernel, arch) -> a Binary that is entered there. Raises: MalformedInput."""
+    """(object, kernel, arch) -> a Binary with that entry. Raises: MalformedInput."""
     functions: Callable[[bytes, str], list[str]]
-    """(object, arch) -> the names of what it defines. Raises: MalformedInput."""
+    """(object, arch) -> the names that it defines. Raises: MalformedInput."""
     instructions: Callable[[Binary], Iterator[Instruction]]
     """Decoded, with notes and labels that only this family knows. Raises: Unsupported, NotFound."""
     arch_of: Callable[[bytes], str | None] = lambda blob: None
-    """The chip that an object is for, where its format says it and it is this family's."""
+    """The chip that an object is for, if its format names one of this family."""
     gpu: Callable[[str], GpuTarget] | None = None
-    """(arch) -> what lowering asks of it; None: a CPU. Raises: Unsupported."""
+    """(arch) -> its GpuTarget for lowering; None: a CPU. Raises: Unsupported."""

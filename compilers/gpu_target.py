@@ -1,4 +1,4 @@
-"""What lowering asks of a GPU, of any vendor."""
+"""A GPU's parameters for lowering, of any vendor."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from compilers.matrix_form import MatrixForm
 BLOCK = 256
 """Lanes of a workgroup: some waves, so that one waits for memory while others compute."""
 LIKELY_WAVE = 32
-"""By how many lanes work is shared out where the width of a wave is not known."""
+"""Lanes that share work where the width of a wave is not known."""
 TEAM_SHARED_BYTES = 40 << 10
-"""What scans and sorts by waves need at most: a sort of rows of 64-bit keys."""
+"""Most shared memory of scans and sorts by waves: a sort of rows of 64-bit keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class GpuTarget:
     wave_lanes: int | None = None
     """None: the kernel's compiler chooses it (Adreno), or it differs from GPU to GPU (WebGPU)."""
     swaps: bool = False
-    """Whether lanes of a wave exchange values: `swap`, `ballot` and what counts its bits."""
+    """Whether lanes of a wave exchange values: `swap`, `ballot` and the counts of its bits."""
     matrix_forms: tuple[MatrixForm, ...] = ()
     """The best of each dtype first."""
     units_per_group: int = 1
@@ -56,7 +56,7 @@ class GpuTarget:
 
     @property
     def swap_lanes(self) -> int:
-        """Neighbouring lanes that surely can exchange values without shared memory; 1: none."""
+        """Neighbouring lanes that can always exchange values without shared memory; 1: none."""
         return self.wave_lanes if self.swaps and self.wave_lanes else 1
 
     @property
@@ -66,5 +66,5 @@ class GpuTarget:
         return self.swap_lanes > 1 and room
 
     def fits(self, kernel: Kernel) -> bool:
-        """Whether a workgroup of the kernel can exist here."""
+        """Whether a workgroup of the kernel fits this GPU."""
         return kernel.block <= self.max_block and kernel.shared_bytes <= self.shared_bytes

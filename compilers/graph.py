@@ -1,7 +1,7 @@
 """The lazy tensor graph: nodes, their primitives, and the constructors that infer shapes.
 
 A `Node` is (op, src, arg, dtype, shape). Ops are plain strings, so that a graph's signature hashes
-fast; the sets below say which ops exist. `tensor/` composes everything else from these.
+fast; the sets below list all ops. `tensor/` composes everything else from these.
 
     buffer    storage holds the elements, row-major         arg None
     const     one value of shape ()                         arg int | float | bool

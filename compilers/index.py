@@ -190,7 +190,7 @@ class Index:
         return result
 
     def vars(self) -> set[Var]:
-        """The loop variables it depends on, not looking inside Dyn."""
+        """The loop variables it depends on, except those inside Dyn."""
         found: set[Var] = set()
         for atom in self.terms:
             if isinstance(atom, Var):

@@ -14,7 +14,7 @@ class Instruction:
     text: str
     """Mnemonic and operands."""
     target: int | None = None
-    """Where a jump or call goes."""
+    """Target of a jump or call."""
     jump: bool = False
     note: str = ""
     label: str = ""
@@ -23,5 +23,5 @@ class Instruction:
 
     @property
     def end(self) -> int:
-        """The address behind it."""
+        """The address after it."""
         return self.address + len(self.code)

@@ -1,4 +1,4 @@
-"""The kernel IR: a typed loop nest over affine indices. Renderers print exactly this, no more.
+"""The kernel IR: a typed loop nest over affine indices. Renderers print exactly this.
 
     Kernel  -> params (global memory), locals (registers, scratch), a body of statements
     Loop    -> var in 0..extent-1; kind grid | item | lane | serial | unroll | vector
@@ -15,11 +15,11 @@ Statements run in order: a load after a store to the same ref sees the new value
 Unrolled loops are printed once per iteration with the variable replaced by its number, so that
 register arrays (space "register") are only ever indexed by constants plus the vector variable.
 
-A kernel for a GPU says how many lanes a workgroup has (`block`) and is one of two shapes:
+A kernel for a GPU has the number of lanes of a workgroup (`block`) and one of two shapes:
 
     item    the outermost loop; each lane of the launch is an iteration where there is one left
     grid    each workgroup is an iteration, and in it loops of kind "lane" (extent: `block`) are the
-            lanes: what is outside of them is done by each lane too
+            lanes: statements outside of them are executed by each lane, too
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Expr:
     idiv imod   integers: C's truncating division by a divisor that is known not to be 0 or -1
     dot2    src (a, b, c): a and b are uint32 that hold two bfloat16, the low half first;
             c + a.low * b.low + a.high * b.high in float32 (VDPBF16PS: denormals are zero)
-    swap    arg: a power of two below the wave's width; what the lane `lane ^ arg` has here. Only
+    swap    arg: a power of two below the wave's width; the value of lane `lane ^ arg`. Only
             where all lanes of the wave are
     ballot  src (bool,): bit i is what lane i has; uint32 or uint64, as wide as the wave. Only where
             all lanes of the wave are
@@ -80,7 +80,7 @@ class Expr:
 
 
 WAVE_OPS = frozenset({"ballot", "below", "among"})
-"""What a wave's lanes know of each other, of which `Expr` tells."""
+"""Ops on values of all lanes of a wave; see `Expr`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ class If:
 class Barrier:
     """Reached by all lanes of a workgroup; stores to shared memory before it are seen after it.
 
-    Where they do not `meet`, it only keeps a lane's order: what is before it is issued first. Of a
-    `wave` it is reached by those of a wave, and seen by these, which costs no instruction.
+    Without `meet` lanes do not wait: it only orders a lane's accesses before it and after it. With
+    `wave` it applies to the lanes of one wave, which costs no instruction.
     """
 
     meet: bool = True
@@ -138,7 +138,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """acc[slot..] += A B, by all lanes of a wave together; `form` says of what shape, and which
+    """acc[slot..] += A B, by all lanes of a wave together; `form` has the shape, and which
     elements of A, B and the sum each lane holds.
 
     A lane's elements of A are neighbours from a[a_index] on, in the order of the form, those of B
@@ -164,7 +164,7 @@ class Kernel:
     CPU entry: void name(const uint64_t *args, uint64_t begin, uint64_t end, void *scratch), where
     args[i] is the address of params[i].
     GPU entry (`block` > 0): a launch is `grid` workgroups of `block` lanes along x; the arguments
-    are the addresses of params, 16-byte aligned, and nothing else.
+    are only the addresses of params, 16-byte aligned.
     """
 
     name: str
@@ -173,8 +173,8 @@ class Kernel:
     body: Loop
     block: int = 0
     waves: int = 0
-    """Waves of a GPU's SIMD that are enough: registers for more of them are not held back. 0: as
-    many as there can be."""
+    """Waves of a GPU's SIMD that are enough: no registers are reserved for more. 0: as many as
+    there can be."""
 
     @property
     def grid(self) -> int:

@@ -1,4 +1,4 @@
-"""Matrix instructions as lowering sees them: shapes, and which elements each lane of a wave holds.
+"""Matrix instructions for lowering: shapes, and which elements each lane of a wave holds.
 
 D += A B with A of `rows` x `depth`, B of `depth` x `columns`. Which element of a matrix element `i`
 of lane `l` is, is written in digits of both numbers:
@@ -6,7 +6,7 @@ of lane `l` is, is written in digits of both numbers:
     number // divisor % count * stride
 
 Vendors declare their own forms (`compilers/amd/matrix_forms.py`) and how to print them; lowering
-takes them from its target and knows no instruction.
+takes them from its target and names no instruction.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
 
 
 def compile_ir(text: str, name: str, arch: str, features: frozenset[str]) -> Binary:
-    """LLVM IR to a Binary that is entered at the function `name`."""
+    """LLVM IR to a Binary with the function `name` as its entry."""
     return compile_source(text, name, "LLVM", arch, features)
 
 

@@ -18,20 +18,20 @@ class Ring(Protocol):
     name: str
     can_exec: bool
     turn: int
-    """Grows each time something begins at `depth` 0, before what that names is read."""
+    """Grows with each run that begins at `depth` 0, before its arguments are read."""
     depth: int
-    """How often something runs with `lock` held: twice where a signal handler computes. What is
-    inside goes by memory of its own: the ring's has the words of what the handler interrupted."""
+    """Nested runs with `lock` held: two where a signal handler computes. The inner one needs its
+    own memory: the ring's has the words of the run that the handler interrupted."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """One thread at a time runs something."""
+        """Held by the one thread that runs packets."""
 
     def submit(self, words: Sequence[int], keep: Sequence[object]) -> Follow | None:
-        """Run the packets now, or line them up; `keep` names what they use."""
+        """Run the packets now, or queue them; `keep` names what they use."""
 
     def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> Follow | None:
-        """Run packets that are in device memory already; what has to wait is copied first."""
+        """Run packets in device memory; those that have to wait are copied first."""
 
 
 class Owner(Protocol):

@@ -49,7 +49,7 @@ def decode(form: Decoder, words: Sequence[int], start: int = 0) -> Iterator[Pack
 
 
 def listing(form: Decoder, words: Sequence[int], start: int = 0) -> Iterator[str]:
-    """The packets as lines, one after the other; of a run of equal one-word packets the first.
+    """The packets as lines; of a run of equal one-word packets only the first.
 
     Raises: MalformedInput.
     """

@@ -1,4 +1,4 @@
-"""Which generation of AMD's graphics a chip is of: what the tables of packets are keyed by."""
+"""The generation of AMD's graphics that a chip is of: the key of the tables of packets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NAME = re.compile(r"gfx(\d{1,2})([0-9a-f])[0-9a-f]")
 
 
 def generation(chip: str) -> Generation | None:
-    """Of LLVM's name for a chip, whose last digit is the stepping; None when it is no such name."""
+    """From LLVM's name for a chip, where the last digit is the stepping; None for other names."""
     found = _NAME.fullmatch(chip)
     return (int(found[1]), int(found[2], 16)) if found else None
 
 
 def entry_of(table: Mapping[Generation, Entry], chip: str) -> Entry:
-    """What a table has for a chip's generation. Raises: Unsupported, with those that it knows."""
+    """A table's entry for a chip's generation. Raises: Unsupported, with those in the table."""
     key = generation(chip)
     if key is None or key not in table:
         known = ", ".join(f"gfx{major}{minor:x}*" for major, minor in table)

@@ -113,7 +113,7 @@ def _fields(words: Sequence[str], where: str) -> tuple[Field, ...]:
 class Packet:
     """One decoded packet: its word offset, named fields, and the words after the fixed ones.
 
-    `reserved` holds (word, bits) that are set where the layout knows no field.
+    `reserved` holds (word, bits) that are set where the layout has no field.
     """
 
     at: int
@@ -162,7 +162,7 @@ class WordLayout:
         return [*words, *tail]
 
     def decode(self, words: Sequence[int], at: int, length: int) -> Packet:
-        """Read back a packet of `length` words, which the caller has checked to be there."""
+        """Read back a packet of `length` words; the caller has checked the length."""
         values: dict[str, int] = {}
         unknown = list(words[at : at + len(self.words)])
         unknown[0] &= ~self.fixed_mask
@@ -188,7 +188,7 @@ class WordLayout:
 
 
 def replace(layout: WordLayout, words: Mapping[int, str]) -> WordLayout:
-    """The same packet with some words declared anew: how a chip differs from its family."""
+    """The same packet with some words redeclared: how a chip differs from its family."""
     changed = tuple(words.get(number, text) for number, text in enumerate(layout.words))
     return WordLayout(
         layout.name,

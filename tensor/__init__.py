@@ -1,8 +1,8 @@
 """The Python array API standard (2024.12) on any device: `import tensor as xp`.
 
 Tensors are lazy values: operations build a graph, and reading elements computes them. Functions
-whose result would have a shape that depends on data (`nonzero`, `unique_*`, boolean indexing) are
-not provided; `__array_namespace_info__().capabilities()` says so. `x[mask] = value` is.
+with a result shape that depends on data (`nonzero`, `unique_*`, boolean indexing) are not
+provided; `__array_namespace_info__().capabilities()` reports that. `x[mask] = value` is.
 
 Scalars, numpy's too, take the dtype of the tensor beside them. Other arrays and sequences are
 refused there: make tensors of them with `asarray`. An index tensor is read by the device, which

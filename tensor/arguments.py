@@ -1,4 +1,4 @@
-"""What a public function refuses because it is no tensor: one check, read from its annotations."""
+"""The check that arguments of public functions are tensors, derived from their annotations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS: dict[str, Any] = {
     "Operand": OPERAND,
     "Operand | None": (*OPERAND, NoneType),
 }
-"""What an argument may be, by the text of its annotation."""
+"""Types that an argument may have, by the text of its annotation."""
 
 
 def takes_tensors(function: Callable[P, R]) -> Callable[P, R]:
@@ -35,7 +35,7 @@ def takes_tensors(function: Callable[P, R]) -> Callable[P, R]:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     wanted = {name: _KINDS[notes[name]] for name in names if notes.get(name) in _KINDS}
     place = f"of {function.__name__.rstrip('_')}"
-    # Python's own TypeErrors say __qualname__: sum_ is xp.sum for who calls it.
+    # Python's own TypeErrors have __qualname__: sum_ is xp.sum for callers.
     function.__qualname__ = function.__qualname__.rstrip("_")
     if list(wanted) == [*names[:1]] and code.co_posonlyargcount:
         return cast("Callable[P, R]", _checks_first(function, f"{names[0]} {place}"))

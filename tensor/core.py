@@ -24,7 +24,7 @@ from tensor.promotion import Number, Scalar, from_numpy
 Operand: TypeAlias = "Tensor | Number"
 _SCALARS = (int, float, np.generic)
 _ARRAYS = (np.ndarray, list, tuple, complex)
-"""What a tensor refuses beside itself; anything else may know what to do with a tensor."""
+"""Operands that a tensor refuses; any other may implement the operator for a tensor."""
 
 
 def not_a_tensor(x: object, place: str) -> TypeError:
@@ -63,7 +63,7 @@ def _mixed(op: str, x: Tensor, other: Any, swapped: bool) -> Any:
 
 
 def _forward(op: str, swapped: bool = False) -> Callable[[Tensor, Operand], Tensor]:
-    """The special method of a binary op; `swapped`: the other operand stands first."""
+    """The special method of a binary op; `swapped`: the other operand is the first."""
     direct = ops.DIRECT[op]
     compared = dt.bool_ if op in graph.COMPARE else None
 
@@ -109,12 +109,12 @@ _power = _forward("pow")
 
 
 class Tensor:
-    """An n-dimensional array whose elements are computed when they are first read."""
+    """An n-dimensional array with elements computed when they are first read."""
 
     __slots__ = ("__weakref__", "_node", "device")
 
     __array_ufunc__ = None
-    """numpy leaves operators to us; ndarray + Tensor is refused as the standard wants."""
+    """numpy defers operators to Tensor; ndarray + Tensor is refused, as the standard requires."""
 
     def __init__(self, node: Node, device: str) -> None:
         self._node, self.device = node, device
@@ -141,7 +141,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take."""
+        """Bytes of all elements."""
         return self.size * self.dtype.itemsize
 
     def _transposed(self) -> Tensor:
@@ -331,7 +331,7 @@ class Tensor:
     __ilshift__, __irshift__ = _inplace("shl"), _inplace("shr")
     __lt__, __le__ = _forward("lt"), _forward("le")
     __gt__, __ge__ = _forward("lt", True), _forward("le", True)
-    # The standard's == compares elements, which object's own signature does not foresee.
+    # The standard's == compares elements, unlike the signature of object.
     __eq__: Any = _forward("eq")
     __ne__: Any = _forward("ne")
     __hash__: Any = None

@@ -53,10 +53,10 @@ def asarray(
 ) -> Tensor:
     """A tensor of an array, a Python number, nested sequences, or a buffer.
 
-    numpy arrays and buffers are shared with the tensor where the device sees host memory, so that
-    what is written to them later is seen by all that is computed later: pass copy=True, which
-    never shares, to keep the values of now. Python floats become float32, integers int64; numpy
-    arrays and scalars keep their dtype here, but a list of float64 becomes float32.
+    numpy arrays and buffers are shared with the tensor where the device accesses host memory, so
+    that later writes to them change what is computed after that: pass copy=True, which never
+    shares, to keep the current values. Python floats become float32, integers int64; numpy arrays
+    and scalars keep their dtype here, but a list of float64 becomes float32.
     Raises: ValueError when copy=False and a copy is needed.
     """
     if isinstance(obj, Tensor):
@@ -81,7 +81,7 @@ def _again(x: Tensor, dtype: DType | None, device: str | None, copy: bool | None
 
 
 def _from_host(obj: Any, dtype: DType | None, device: str, copy: bool | None) -> Tensor:
-    """Whatever numpy understands."""
+    """Any value that numpy converts."""
     if isinstance(obj, bytes):
         obj = memoryview(obj)
     listed = isinstance(obj, list | tuple | range)

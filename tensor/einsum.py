@@ -79,7 +79,7 @@ def _align(x: Node, labels: str, order: str) -> Node:
 
 
 def _pair(a: tuple[Node, str], b: tuple[Node, str], keep: set[str]) -> tuple[Node, str]:
-    """The product of two operands, summed over the labels that nothing after it needs."""
+    """The product of two operands, summed over the labels that no later operand needs."""
     labels = dict.fromkeys(a[1] + b[1])
     kept = "".join(c for c in labels if c in keep)
     order = kept + "".join(c for c in labels if c not in keep)
@@ -90,7 +90,7 @@ def _pair(a: tuple[Node, str], b: tuple[Node, str], keep: set[str]) -> tuple[Nod
 
 
 def einsum(subscripts: str, /, *operands: Tensor) -> Tensor:
-    """Sums of products as `subscripts` say: einsum("ij,jk->ik", a, b) is a @ b."""
+    """Sums of products by `subscripts`: einsum("ij,jk->ik", a, b) is a @ b."""
     if not operands:
         raise ValueError("einsum needs at least one operand")
     device = common_device(operands, "an operand of einsum")

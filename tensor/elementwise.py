@@ -22,7 +22,7 @@ Binary = Callable[[Operand, Operand], Tensor]
 
 
 def tensor(x: Operand, beside: Tensor) -> Tensor:
-    """A scalar as the 0-d tensor it is beside another tensor; a tensor as it is."""
+    """A scalar as the 0-d tensor that it becomes with another tensor; a tensor unchanged."""
     if isinstance(x, Tensor):
         return x
     node = ops.beside(graph.const(0, beside.dtype), as_scalar(x))[1]

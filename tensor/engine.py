@@ -32,7 +32,7 @@ from drivers.registry import this_machine
 from tensor.executable import Executable, Runtime, Storage
 
 MAX_PLANS = 4096
-"""Executables kept per device; the oldest goes first."""
+"""Executables kept per device; the oldest is evicted first."""
 
 _runtimes: dict[str, Runtime] = {}
 
@@ -51,8 +51,8 @@ _here = _Machine()
 def default_device() -> str:
     """The name of the device that the environment chooses, else of the best usable one.
 
-    It is chosen once, when first asked for; a GPU that nobody named is opened to see that it can
-    be. Raises: BadChoice.
+    It is chosen once, at first use; a GPU that the user did not name is opened to check that it
+    can be. Raises: BadChoice.
     """
     return (_here.default or default()).name
 
@@ -72,7 +72,7 @@ def default() -> Default:
 def device_name(name: str | None) -> str:
     """The one spelling of a device's name ("cpu:0" is "CPU"); None is the default device.
 
-    Raises: NotFound for a name that no device has, TypeError for what is no name.
+    Raises: NotFound for a name that no device has, TypeError for an object that is no name.
     """
     return default_device() if name is None else _spelling(name)
 
@@ -101,10 +101,10 @@ def _runtime(name: str) -> Runtime:
 
 @contextmanager
 def on_machine(world: World) -> Iterator[None]:
-    """Inside, devices are those of `world`, a board's machine for instance, and its default counts.
+    """Inside, devices and the default are those of `world`, a board's machine for instance.
 
     They are closed at the end; tensors on them must be gone by then. Devices that were open before
-    are back at the end.
+    are restored at the end.
     """
     with forks.postponed():
         before, kept = (_here.world, _here.default), dict(_runtimes)
@@ -146,7 +146,7 @@ def adopted(name: str, device: Device, compiler: str = "") -> Iterator[Runtime]:
 
 
 def device(name: str | None = None) -> Device:
-    """The opened device behind a name (None: the default device)."""
+    """The opened device of a name (None: the default device)."""
     return runtime(device_name(name)).device
 
 
@@ -168,7 +168,7 @@ def _prepare(run: Runtime, key: Signature) -> Executable:
     make_room(run.executables, MAX_PLANS)
     with forks.postponed():
         executable = run.executables.get(key)
-        if executable is None:  # no other thread has compiled it meanwhile
+        if executable is None:  # no other thread has compiled it since
             executable = run.executables[key] = run.compile(key)
     return executable
 
@@ -176,7 +176,7 @@ def _prepare(run: Runtime, key: Signature) -> Executable:
 def make_room(kept: dict[Any, Any], most: int) -> None:
     """Drop the oldest entries of a cache, so that one more makes at most `most`.
 
-    Other threads may change it meanwhile: the keys are taken in one step.
+    Other threads may change it concurrently: the keys are copied in one step.
     """
     if len(kept) >= most:
         keys = list(kept)
@@ -228,7 +228,7 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
 def from_numpy(array: NDArray[Any], name: str, dtype: dt.DType) -> Node:
     """A buffer node with the array's elements; `dtype` may name bfloat16 for uint16 bits.
 
-    A C-contiguous aligned array is shared, not copied, on devices that see host memory.
+    A C-contiguous aligned array is shared, not copied, on devices that access host memory.
     """
     target = runtime(name).device
     array = np.ascontiguousarray(array) if not array.flags.c_contiguous else array
@@ -255,7 +255,7 @@ def synchronize(name: str | None = None) -> None:
 
 
 def _after_fork() -> None:
-    """A GPU belongs to the process that opened it: a child opens it anew for its own tensors."""
+    """A GPU belongs to the process that opened it: a child opens it again for its own tensors."""
     for name in [name for name, made in _runtimes.items() if not made.device.limits.survives_fork]:
         del _runtimes[name]
 

@@ -22,7 +22,7 @@ from drivers.choice import choose
 
 
 class Storage:
-    """The elements of one realised node; the buffer goes with the last node that shows it."""
+    """The elements of one realised node; the buffer is freed with the last node that uses it."""
 
     __slots__ = ("__weakref__", "buffer", "device")
 
@@ -32,7 +32,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel of an executable: which values it names, and which are dead after it."""
+    """One kernel of an executable: the values it names, and those that are dead after it."""
 
     program: Program
     values: tuple[int, ...]
@@ -42,15 +42,15 @@ class Launch:
 
 @dataclass(slots=True)
 class Recording:
-    """What one thread launched while it was active, in order, on which storages."""
+    """Launches of one thread while it was active, in order, with their storages."""
 
     launches: list[tuple[Program, tuple[Storage, ...], int]] = field(default_factory=list)
     written: list[tuple[Storage, int]] = field(default_factory=list)
-    """What a launch filled, and of how many bytes it is."""
+    """Storage that a launch filled, and its size."""
 
 
 class _Thread(local):
-    """`token` stands for the calling thread alone; a thread's number goes to another one later."""
+    """`token` identifies only the calling thread; a thread's number is reused later."""
 
     def __init__(self) -> None:
         self.token = object()
@@ -60,7 +60,7 @@ _thread = _Thread()
 
 
 class Reuse:
-    """Memory for values that live one after the other: what is given back is taken again."""
+    """Memory for values with disjoint lifetimes: returned buffers are reused."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -166,11 +166,11 @@ class Runtime:
         self.target = Target.of(device.limits, device.arch)
         self.executables: dict[Signature, Executable] = {}
         self.recordings: dict[object, Recording] = {}
-        """What threads record now, by their tokens."""
+        """Active recordings of threads, by their tokens."""
         forks.inherit(self)
 
     def recording(self) -> Recording | None:
-        """What the calling thread records now."""
+        """Active recording of the calling thread."""
         return self.recordings.get(_thread.token)
 
     @contextmanager
@@ -183,13 +183,13 @@ class Runtime:
             self.recordings.pop(_thread.token, None)
 
     def after_fork(self) -> None:
-        """In a child: other threads' recordings have no end."""
+        """In a child: drop other threads' recordings, which would never end."""
         mine = self.recordings.get(_thread.token)
         self.recordings = {} if mine is None else {_thread.token: mine}
 
     @classmethod
     def open(cls, name: str, world: World | None = None) -> Runtime:
-        """Open the device, with the firmware that its driver may ask for."""
+        """Open the device, with the firmware that its driver may request."""
         choice = choose(os.environ, name)
         device = drivers.open(name, world=world, firmware=firmware)
         runtime = cls(name, device, choice.compiler or device.compilers[0])
@@ -209,6 +209,6 @@ class Runtime:
         return Executable(self, plan, launches)
 
     def close(self) -> None:
-        """Close the device; its buffers and programs go with it."""
+        """Close the device, with its buffers and programs."""
         self.executables.clear()
         self.device.close()

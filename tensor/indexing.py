@@ -1,8 +1,8 @@
 """x[key] and x[key] = value on nodes: integers, slices, ellipsis, None, integer arrays, masks.
 
 Basic keys become slice and reshape nodes, integer arrays one gather node. Assignment builds the
-new value of the whole array: nothing is written in place. A number outside of its axis raises where
-the host knows it; in an index tensor, which only the device reads, it means the nearest end.
+new value of the whole array, never in place. A number outside of its axis raises where the host
+knows it; in an index tensor, which only the device reads, it means the nearest end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Plan:
     arrays: list[tuple[int, Node]] = field(default_factory=list)
     """Source axis and its int64 index array."""
     adjacent: bool = True
-    """The index arrays stand side by side in the key."""
+    """The index arrays are adjacent in the key."""
 
 
 def expand_key(key: Any, rank: int) -> list[Any]:
@@ -119,7 +119,7 @@ def parse(key: Any, shape: Shape, device: str) -> Plan:
 
 
 def _entry(part: Any, plan: Plan, extent: int, device: str | None) -> Node | None:
-    """An index array; an integer becomes one when it stands beside others (`device` is given)."""
+    """An index array; an integer becomes one beside others (`device` is given)."""
     node = None if device is None else _array_index(part, extent, device)
     place = 0 if node is not None else _integer(part, extent)
     plan.dropped.append(device is None)
@@ -170,7 +170,7 @@ def _gather(view: Node, plan: Plan) -> Node:
     arrays = dict(plan.arrays)
     if any(view.shape[axis] == 0 for axis in arrays) and 0 not in shape:
         raise IndexError("an axis of size 0 has no element to index")
-    before: list[int] = []  # axes of the result that stand before the arrays'
+    before: list[int] = []  # axes of the result before the arrays'
     after: list[int] = []
     first = plan.arrays[0][0]
     for axis in range(len(view.shape)):
@@ -194,7 +194,7 @@ def _gather(view: Node, plan: Plan) -> Node:
 
 
 def _insert(x: Node, plan: Plan, before: list[int], spread: int) -> Node:
-    """Put the axes that None asked for into the result of a gather."""
+    """Insert the axes of None into the result of a gather."""
     if not plan.inserted:
         return x
     arrays = {axis for axis, _ in plan.arrays}
@@ -207,7 +207,7 @@ def _insert(x: Node, plan: Plan, before: list[int], spread: int) -> Node:
 
 
 def setitem(x: Node, key: Any, value: Node, device: str) -> Node:
-    """The array that x[key] = value leaves behind; `value` broadcasts and takes x's dtype.
+    """The array after x[key] = value; `value` broadcasts and takes x's dtype.
 
     Raises: IndexError for an index array, which would need a scatter.
     """
@@ -230,7 +230,7 @@ def setitem(x: Node, key: Any, value: Node, device: str) -> Node:
 
 
 def _fitted(value: Node, dtype: dt.DType, shape: Shape) -> Node:
-    """The value in the dtype and shape of the place it goes to. Raises: ValueError."""
+    """The value in the dtype and shape of its target. Raises: ValueError."""
     value = graph.cast(value, dtype)
     surplus = len(value.shape) - len(shape)
     if surplus > 0 and all(size == 1 for size in value.shape[:surplus]):

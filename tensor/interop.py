@@ -1,4 +1,4 @@
-"""The doors to other libraries: DLPack, the buffer protocol, numpy.
+"""Interfaces to other libraries: DLPack, the buffer protocol, numpy.
 
 numpy makes and reads the capsules; a bfloat16 tensor travels through it as uint16, with the type
 code in the capsule's header set to what the bits mean.
@@ -34,7 +34,7 @@ def _bits(x: Tensor) -> NDArray[Any]:
 
 
 def device_code(device: str) -> tuple[int, int]:
-    """DLPack's (type, number) of a device. Raises: BufferError for one it cannot reach."""
+    """DLPack's (type, number) of a device. Raises: BufferError for one without a type."""
     kind, _, number = device.partition(":")
     if kind != "CPU":
         raise BufferError(f"{device} does not export DLPack; use .to('CPU') first")
@@ -57,8 +57,8 @@ def to_capsule(
 ) -> Any:
     """A DLPack capsule: versioned when the consumer knows version 1, else legacy.
 
-    A legacy capsule cannot say read-only, so that it is always of a copy.
-    Raises: BufferError when the request cannot be met.
+    A legacy capsule has no read-only flag, so that it is always of a copy.
+    Raises: BufferError when the request is not possible.
     """
     if stream is not None:
         raise BufferError("a tensor in host memory has no stream; pass stream=None")
@@ -79,7 +79,7 @@ def to_capsule(
 
 
 class _Producer:
-    """Hands a capsule that exists already to numpy."""
+    """Passes an existing capsule to numpy."""
 
     def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
         self.capsule, self.device = capsule, device
@@ -92,9 +92,9 @@ class _Producer:
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor of whatever speaks DLPack, sharing its memory on the CPU.
+    """A tensor of any object with DLPack's protocol, sharing its memory on the CPU.
 
-    Raises: BufferError for memory that the host does not see, TypeError without the protocol.
+    Raises: BufferError for memory that the host cannot access, TypeError without the protocol.
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"{type(x).__name__} has no __dlpack__; use asarray")

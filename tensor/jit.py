@@ -1,8 +1,8 @@
-"""`jit`: run a function of tensors once, then replay what it launched as one Graph.
+"""`jit`: run a function of tensors once, then replay its launches as one Graph.
 
 The first call with given shapes, dtypes and other arguments runs the function eagerly and records
 its launches. Later calls patch the addresses of inputs and results into the recorded commands and
-ring the doorbell once: no graph is built, nothing is scheduled. Python code of the function does
+ring the doorbell once, without building or scheduling a graph. Python code of the function does
 not run again, so its other effects happen once, and values that are not tensors, and tensors that
 are not arguments, are constants. Assigning to an argument inside does not reach the caller.
 """
@@ -30,12 +30,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_CAPTURES = 256
-"""Recordings kept per function; the oldest goes first."""
+"""Recordings kept per function; the oldest is evicted first."""
 
 
 @dataclass(slots=True)
 class _Result:
-    """A tensor of the result: its node's form, and where its storage comes from."""
+    """A tensor of the result: its node's form, and the source of its storage."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -116,11 +116,11 @@ class Jit(Generic[P, R]):
         return self._first(run, key, inputs)
 
     def __reduce__(self) -> str:
-        """Its name, as of any function: pickles name it, and a copy is the function itself."""
+        """Pickled by name, as any function; a copy is the function itself."""
         return str(getattr(self, "__qualname__", type(self._function).__qualname__))
 
     def _first(self, run: Runtime, key: tuple[Any, ...], inputs: list[Tensor]) -> R:
-        """Run the function on storages that nothing else names, and keep what it launched."""
+        """Run the function on storages without other references, and keep its launches."""
         copies = [_renamed(tensor) for tensor in inputs]
         args, kwargs = _rebuild(key[0], iter(copies))
         storages: list[Storage] = [copy._node.storage for copy in copies]
@@ -153,7 +153,7 @@ def _renamed(x: Tensor) -> Tensor:
 def _capture(
     run: Runtime, recording: Recording, inputs: list[Storage], outputs: list[Tensor], template: Any
 ) -> _Capture:
-    """Bind the launches; what is neither input nor output is written to memory of the graph's."""
+    """Bind the launches; values that are neither input nor output get memory of the graph."""
     slots = {id(storage): number for number, storage in enumerate(inputs)}
     written = {id(storage): nbytes for storage, nbytes in recording.written}
     sizes: list[int] = []
@@ -178,8 +178,8 @@ def _capture(
 def _arguments(
     run: Runtime, steps: list[list[int]], written: dict[int, int], slots: dict[int, int]
 ) -> dict[int, Buffer | Param]:
-    """What each storage is in the graph. Those that no caller sees share memory where one is dead
-    before the other is made."""
+    """The graph's slot of each storage. Internal ones share memory where one is dead before the
+    other is made."""
     params: dict[int, Buffer | Param] = {name: Param(slot) for name, slot in slots.items()}
     private: dict[int, Buffer] = {}
     reuse = Reuse(run.device)
@@ -195,13 +195,13 @@ def _arguments(
 
 _FLOAT = struct.Struct("<d")
 _SLOT = object()
-"""Where a tensor stood in a nesting."""
+"""Place of a tensor in a nesting."""
 
 
 def _flatten(value: Any, found: list[Tensor]) -> Any:
     """The nesting as a hashable template; its tensors are appended to `found`.
 
-    Other values stand with their types, so that 1, 1.0 and True differ; floats, numpy's too, by
+    Other values are kept with their types, so that 1, 1.0 and True differ; floats, numpy's too, by
     their bits, so that 0.0 and -0.0 differ and NaN, which has a sign, is equal to itself.
     """
     if isinstance(value, Tensor):

@@ -151,7 +151,7 @@ def roll(
 
 
 def _join(a: Node, b: Node, axis: int) -> Node:
-    """Two nodes end to end: both padded to the whole, and a mask says whose element it is."""
+    """Two nodes end to end: both padded to the whole, and a mask selects the node."""
     n, m = a.shape[axis], b.shape[axis]
     if not m:
         return a
@@ -179,7 +179,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
         if others != around[0] or x.ndim != tensors[0].ndim:
             raise ValueError(f"shapes {tensors[0].shape} and {x.shape} do not join on axis {at}")
     nodes = [graph.cast(x._node, dtype) for x in tensors]
-    # Pairwise, so that an element is behind log(n) choices and not n.
+    # Pairwise, so that an element takes log(n) selects and not n.
     for _ in range(len(nodes).bit_length()):
         pairs = zip(nodes[::2], nodes[1::2], strict=False)
         odd = nodes[-1:] if len(nodes) % 2 else []
@@ -311,7 +311,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
 
 @takes_tensors
 def contiguous(x: Tensor, /) -> Tensor:
-    """x as the end of a kernel: computed once, whatever uses it (not in the standard)."""
+    """x as the end of a kernel: computed once for all its uses (not in the standard)."""
     return Tensor(graph.contiguous(x._node), x.device)
 
 

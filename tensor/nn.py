@@ -27,7 +27,7 @@ Pair = int | tuple[int, int]
 
 
 def _wide(x: Tensor) -> Tensor:
-    """x in the dtype that sums are taken in."""
+    """x in the dtype of its sums."""
     return _as(x, accumulator(floating(x.dtype)))
 
 
@@ -261,7 +261,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(query @ key.mT * scale + mask) @ value; a bool mask says which keys take part.
+    """softmax(query @ key.mT * scale + mask) @ value; a bool mask selects keys.
 
     A query whose mask is False everywhere gives NaN. Queries of no elements weigh all keys
     alike, and without any key the result is 0.

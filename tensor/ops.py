@@ -1,6 +1,6 @@
 """Operations on nodes of any dtype and shape: promotion, broadcasting, and the rules of bool.
 
-`graph` wants operands of one dtype and shape; this is where they become so.
+`graph` requires operands of one dtype and shape; this module converts them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tensor.promotion import PROMOTE, Number, Scalar, as_scalar, floating, with_
 
 _SEQUENCES = (tuple, list)
 _LOGICAL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
-"""What arithmetic means for bool."""
+"""Ops that stand for arithmetic of bool."""
 _FLOAT_ONLY = frozenset({"div", "atan2", "hypot", "copysign", "nextafter"})
 _KINDS = dict.fromkeys(("add", "sub", "mul", "max", "min", "floordiv", "mod", "pow"), "uif")
 _KINDS |= dict.fromkeys(_FLOAT_ONLY, "f")
@@ -97,7 +97,7 @@ def binary(op: str, a: Node, b: Node) -> Node:
 
 
 def with_value(op: str, a: Node, value: Number, swapped: bool = False) -> Node:
-    """A binary op of a node and a scalar, which stands first when `swapped`."""
+    """A binary op of a node and a scalar, which is the first operand when `swapped`."""
     value = as_scalar(value)
     if op in graph.COMPARE and a.dtype.kind in "iu" and isinstance(value, int):
         low, high = dt.limits(a.dtype)
@@ -163,7 +163,7 @@ def along(n: int, axis: int, shape: Shape) -> Node:
 
 
 def pad_with(x: Node, widths: Sequence[tuple[int, int]], value: Number) -> Node:
-    """Pad with a value; whatever is not zero is put where the mask of x is not."""
+    """Pad with a value; one other than zero is selected where the mask of x is 0."""
     padded = graph.pad(x, widths)
     if padded is x or (value == 0 and str(value)[0] != "-"):
         return padded
@@ -180,7 +180,7 @@ def slice_axis(x: Node, axis: int, start: int, count: int, step: int = 1) -> Nod
 
 def wrap_index(index: Node, extent: int) -> Node:
     """Indices that count from the end become ones that count from the start; int64."""
-    if index.dtype is dt.uint64:  # those beyond int64 would turn negative
+    if index.dtype is dt.uint64:  # those beyond int64 would become negative
         index = graph.binary("min", index, graph.const(extent, dt.uint64, index.shape))
     if index.dtype.kind == "u":
         return graph.cast(index, dt.int64)

@@ -1,8 +1,8 @@
-"""Which dtype a result has: the standard's tables, and numpy 2's where the standard says nothing.
+"""The dtype of a result: the standard's tables, and numpy 2's where the standard has none.
 
 The standard leaves mixed kinds open; here an integer with a float gives what numpy 2 gives
-(int32 with float32 is float64), and bfloat16 behaves as float16 does, except that the two of them
-meet in float32. Python scalars are weak: they take the dtype of the array beside them. A numpy
+(int32 with float32 is float64), and bfloat16 behaves as float16 does, except that both together
+give float32. Python scalars are weak: they take the dtype of the array beside them. A numpy
 scalar is the Python scalar of its kind: np.int8(1) is 1.
 """
 
@@ -18,11 +18,11 @@ from compilers.dtype import DType
 
 Scalar: TypeAlias = bool | int | float
 Number: TypeAlias = Scalar | np.generic
-"""What is taken for a scalar."""
+"""Types that count as scalars."""
 
 _NUMBERS = frozenset({bool, int, float})
 _PLAIN: dict[str, Callable[[Any], Scalar]] = {"b": bool, "i": int, "u": int, "f": float}
-"""What makes a Python number of a numpy scalar, by the kind of its dtype."""
+"""Conversion of a numpy scalar to a Python number, by the kind of its dtype."""
 
 DEFAULT_FLOAT = dt.float32
 DEFAULT_INT = dt.int64
@@ -56,7 +56,7 @@ def with_scalar(dtype: DType, value: Scalar) -> DType:
 
 
 def scalar_dtype(*values: Number) -> DType:
-    """The dtype of scalars that stand alone: the default of their widest kind."""
+    """The dtype of scalars without an array: the default of their widest kind."""
     found = [as_scalar(value) for value in values]
     if any(isinstance(value, float) for value in found):
         return DEFAULT_FLOAT
@@ -83,19 +83,19 @@ def floating(dtype: DType) -> DType:
 
 
 def accumulator(dtype: DType) -> DType:
-    """The dtype a sum or product is taken in: half precision in float32."""
+    """The dtype that a sum or product is computed in: half precision in float32."""
     return dt.float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
 
 
 def summed(dtype: DType) -> DType:
-    """The dtype of the sum or product of an array: small integers widen, as the standard says."""
+    """The dtype of the sum or product of an array: small integers widen, as in the standard."""
     if dtype.kind == "f":
         return dtype
     return dt.uint64 if dtype.kind == "u" else dt.int64
 
 
 def as_dtype(dtype: object, default: DType | None = None) -> DType:
-    """A DType from one of ours; None is `default`. Raises: TypeError naming ours."""
+    """Check a DType; None is `default`. Raises: TypeError with the names of all."""
     if isinstance(dtype, DType):
         return dtype
     if dtype is None and default is not None:
@@ -105,7 +105,7 @@ def as_dtype(dtype: object, default: DType | None = None) -> DType:
 
 
 def from_numpy(dtype: np.dtype[np.generic]) -> DType:
-    """The DType of a numpy dtype. Raises: TypeError for dtypes there are none of here."""
+    """The DType of a numpy dtype. Raises: TypeError for one without a DType."""
     found = dt.BY_NAME.get(dtype.name)
     if found is None:
         raise TypeError(

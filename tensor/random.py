@@ -36,7 +36,7 @@ WORD_MASK = (1 << WORD_BITS) - 1
 
 SPLIT_SPACE = WORD_MASK
 FOLD_SPACE = WORD_MASK - 1
-"""High counter words that no draw reaches: keys made from a key never equal what it draws."""
+"""High counter words that no draw reaches: keys made from a key never equal its draws."""
 
 Words = tuple[Tensor, Tensor]
 Shapelike = int | Sequence[int]

@@ -1,6 +1,6 @@
 """Reductions and running sums.
 
-Half precision is accumulated in float32. Sums of small integers widen as the standard says.
+Half precision is accumulated in float32. Sums of small integers widen as in the standard.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def std(
 
 
 def _first(kind: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
-    """Place of the first extreme: the smallest place whose element equals it, or is NaN."""
+    """Place of the first extreme: the smallest place with an element equal to it, or NaN."""
     node = x._node if x.dtype is not dt.bool_ else graph.cast(x._node, dt.uint8)
     if axis is None:
         node = graph.reshape(node, (x.size,))

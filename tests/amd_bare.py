@@ -22,7 +22,7 @@ __all__ = ["bare", "firmware", "identified", "open_pci_board", "quiet"]
 
 
 def firmware(board: PciWorld) -> FirmwareSet:
-    """The synthetic files of the board, judged and parsed."""
+    """The synthetic files of the board, checked and parsed."""
     world = ForeignWorld(board)
     function = chosen(world, 0)
     choice = choose({"AMD_IFACE": "PCI", "UNBOUND_FIRMWARE_MANIFEST": board.firmware}, "AMD")
@@ -51,5 +51,5 @@ def identified(board: PciWorld) -> Iterator[BareGpu]:
 
 
 def quiet(board: PciWorld) -> None:
-    """The board found nothing that silicon might take amiss."""
+    """Check that the board has no violations."""
     check(not board.violations, "\n".join(str(violation) for violation in board.violations))

@@ -14,7 +14,7 @@ declare i32 @llvm.amdgcn.workgroup.id.x()
 
 
 def attributes(lanes: int) -> str:
-    """Attributes of a kernel whose workgroups have up to `lanes` lanes."""
+    """Attributes of a kernel with workgroups of up to `lanes` lanes."""
     return (
         f'attributes #0 = {{ "amdgpu-flat-work-group-size"="1,{lanes}" '
         '"uniform-work-group-size"="true" }'
@@ -116,7 +116,7 @@ declare i32 @llvm.amdgcn.workitem.id.x()
 
 
 def pointers() -> str:
-    """k(c): c[0] = what a pointer in the image points at (an absolute address, and a slot)."""
+    """k(c): c[0] = the target of a pointer in the image (an absolute address, and a slot)."""
     return f"""
 @seven = addrspace(1) global i32 7
 @where = internal addrspace(1) global ptr addrspace(1) @seven

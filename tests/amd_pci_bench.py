@@ -61,11 +61,11 @@ class BoardRegion:
         raise NotImplementedError("a BAR of this board is not mapped")
 
     def close(self) -> None:
-        """Nothing is mapped."""
+        """No mapping to close."""
 
 
 class BoardClock:
-    """The board's time, of which sleeping takes none."""
+    """The board's time, without real sleeping."""
 
     def __init__(self, board: PciGpu) -> None:
         self._board = board
@@ -79,7 +79,7 @@ class BoardClock:
 
 
 class BoardSession:
-    """What of a PciSession the blocks' modules use."""
+    """The parts of a PciSession that the blocks' modules use."""
 
     def __init__(self, board: PciGpu, *, interrupts: bool = False) -> None:
         self.board, self.interrupts = board, interrupts
@@ -99,7 +99,7 @@ def make_board(name: str, **options: Any) -> PciGpu:
 
 
 def identified(board: PciGpu, *, interrupts: bool = False) -> BareGpu:
-    """The driver's view of it, with nothing changed yet."""
+    """The driver's view of it, before any change."""
     chip = next(chip for chip in CHIPS.values() if chip.name == board.chip.name)
     session: Any = BoardSession(board, interrupts=interrupts)
     return boot.identify(session, chip)
@@ -127,18 +127,18 @@ def bring_up(gpu: BareGpu, *, warm: bool = False) -> None:
 
 
 def ring_bytes(words: Sequence[int]) -> bytes:
-    """Packets as the ring has them."""
+    """Packets as bytes of the ring."""
     return struct.pack(f"<{len(words)}I", *words)
 
 
 def ring_doorbell(board: PciGpu, doorbell: int, value: int) -> None:
-    """A store to the doorbell BAR, and what follows from it."""
+    """A store to the doorbell BAR, and the board's reaction."""
     board.write(2, 8 * doorbell, 8, value)
     board.pump()
 
 
 def violations(board: PciGpu) -> list[str]:
-    """What the board has to say, as text."""
+    """The board's violations, as text."""
     return [str(violation) for violation in board.violations]
 
 
@@ -168,21 +168,21 @@ class Process:
         return va
 
     def unmap(self, va: int, *, flush: bool = True) -> None:
-        """Out of the page table."""
+        """Remove it from the page table."""
         self.table.unmap(va, sum(size for _, size in self.pieces[va]))
         if flush:
             gmc.flush_tlb(self.gpu, VMID)
             self.table.settle()
 
     def offset(self, va: int) -> int:
-        """Where an address is in VRAM."""
+        """The VRAM offset of an address."""
         for base, ((offset, nbytes),) in self.pieces.items():
             if base <= va < base + nbytes:
                 return offset + va - base
         raise KeyError(hex(va))
 
     def read(self, va: int, nbytes: int) -> bytes:
-        """As the host reads it."""
+        """Read it as the host."""
         return self.gpu.vram.read(self.offset(va), nbytes)
 
     def read64(self, va: int) -> int:
@@ -190,7 +190,7 @@ class Process:
         return int.from_bytes(self.read(va, 8), "little")
 
     def write(self, va: int, data: bytes) -> None:
-        """As the host writes it, through the BAR."""
+        """Write it as the host, through the BAR."""
         self.gpu.vram.write(self.offset(va), data)
 
 
@@ -208,7 +208,7 @@ class BenchQueue:
         self.module = copy_queue if kind == "SDMA" else compute_queue
 
     def start(self) -> None:
-        """Give it to the hardware. An AQL queue's amd_queue_t says where its indices are."""
+        """Give it to the hardware. An AQL queue's amd_queue_t has the place of its indices."""
         if self.spec.kind == "AQL":
             base, size = self.spec.write_va - 56, self.spec.ring_bytes // 64
             self.process.write(base + 8, struct.pack("<QQI", self.spec.ring_va, 0, size))
@@ -220,7 +220,7 @@ class BenchQueue:
         return self.module.deactivate(self.process.gpu, self.spec)
 
     def submit(self, words: Sequence[int]) -> None:
-        """Words behind the others, the write pointer in the queue's own unit, the doorbell."""
+        """Append words, then store the write pointer in the queue's unit, then the doorbell."""
         data = ring_bytes(words)
         self.process.write(self.spec.ring_va + self.written % self.spec.ring_bytes, data)
         self.written += len(data)

@@ -1,4 +1,4 @@
-"""A walker of page tables of its own: what a GPU would find at an address.
+"""An independent page table walker: the translation that a GPU would find.
 
 Written from the kernel's header amdgpu_vm.h and gmc_v*.c, not from the driver.
 """
@@ -35,7 +35,7 @@ class Found:
 
 
 class BadTableError(Exception):
-    """An entry that no walker would understand."""
+    """An invalid entry."""
 
 
 def walk(read64: Callable[[int], int], root: int, major: int, va: int) -> Found | None:

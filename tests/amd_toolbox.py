@@ -1,4 +1,4 @@
-"""What LLVM itself says about a module: the expected values of tests of code objects."""
+"""LLVM's own output for a module: the expected values of tests of code objects."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ GFX1030 = {name: value for name, value in GFX1100.items() if name not in _NEW} |
     "simd_count": 160, "array_count": 8, "cu_per_simd_array": 10, "gfx_target_version": 100300,
     "device_id": 0x73BF, "num_sdma_engines": 4, "num_sdma_queues_per_engine": 8,
 }  # fmt: skip
-"""As Linux 6.1 prints it: nothing about XCCs and save areas."""
+"""As Linux 6.1 prints it: without XCCs and save areas."""
 GFX942 = GFX1100 | {
     "simd_count": 1216, "caches_count": 626, "io_links_count": 2, "max_waves_per_simd": 8,
     "wave_front_size": 64, "array_count": 32, "simd_arrays_per_engine": 1,
@@ -150,7 +150,7 @@ CACHE = (
 
 
 def ip_files(device: str, blocks: Mapping[int, list[tuple[int, int, int]]]) -> Files:
-    """What amdgpu shows of a discovery table."""
+    """amdgpu's sysfs files of a discovery table."""
     files: Files = {f"{device}/ip_discovery/die/0/num_ips": b"50\n"}
     for hw_id, versions in blocks.items():
         for instance, version in enumerate(versions):
@@ -205,7 +205,7 @@ def machine(*gpus: Mapping[str, int], vram_bytes: int = 24 << 30) -> Files:
 
 
 def second(properties: Mapping[str, int], number: int = 1) -> dict[str, int]:
-    """The same card once more, in another slot."""
+    """A second card of the same kind, in another slot."""
     moved = {
         "location_id": properties["location_id"] + 0x300 * number,
         "drm_render_minor": properties["drm_render_minor"] + 8 * number,

@@ -2,7 +2,7 @@
 
 The board's GPU becomes the default device of the whole run, so the tests of the tensor layer run on
 it unchanged: over KFD because the machine has it and nothing is set, over PCI because DEV names it.
-A test that the board found something in has failed, whatever it computed.
+A test with a violation on the board has failed, whatever it computed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def board_as(
 
 @contextmanager
 def board_as_machine(chip: str, queue: str, compiler: str) -> Iterator[Board]:
-    """A machine with a board's GPU under its kernel driver, on which no device is chosen."""
+    """A machine with a board's GPU under its kernel driver, without a chosen device."""
     aql = queue == "AQL" if queue else None
     setup = Setup(chip, aql=aql, compiler=compiler or "LLVM", vram_bytes=VRAM_BYTES, late=True)
     set_environ(setup, os.environ)
@@ -52,13 +52,13 @@ def board_as_machine(chip: str, queue: str, compiler: str) -> Iterator[Board]:
 
 
 def check_device(device: Device, chip: str) -> None:
-    """That tests run on the board they name."""
+    """Check that tests run on the board they name."""
     if device.arch != chip or device.limits.uses_host_memory:
         raise AssertionError(f"{device} is not the board {chip}")
 
 
 class BoardRun:
-    """The plugin behind `--board`: opened with the session, asked after every test."""
+    """The plugin of `--board`: opened with the session, checked after every test."""
 
     def __init__(self, chip: str, queue: str, compiler: str, iface: str, dma: str = "") -> None:
         kind = queue or "its own kind of"

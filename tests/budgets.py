@@ -1,4 +1,4 @@
-"""`pytest --budgets`: what each family of tests costs, beside what it may cost.
+"""`pytest --budgets`: the cost of each family of tests, and its budget.
 
 Seconds of tests, added up over all processes of a run on the two cores of CI. More than that is
 printed, and no failure: machines differ. Together they keep `make test-all` within half an hour.
@@ -17,7 +17,7 @@ BUDGETS_S = {
 
 
 class Budgets:
-    """The plugin behind `--budgets`."""
+    """The plugin of `--budgets`."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()

@@ -50,7 +50,7 @@ class CCompiler:
         return done.stdout
 
     def constant(self, source: str, name: str, folder: Path, *options: str) -> bytes:
-        """The bytes of a constant that a translation unit defines; nothing is linked or run."""
+        """The bytes of a constant that a translation unit defines; it is not linked or run."""
         target = folder / "unit.o"
         self.run(source, folder, "-c", "-o", str(target), *options)
         with target.open("rb") as file:
@@ -72,7 +72,7 @@ def _quoted(header: str) -> str:
 
 
 def _zig_cache() -> str:
-    """Where `zig cc` keeps what it made; it insists on a place."""
+    """The cache directory of `zig cc`, which requires one."""
     return str(Path(tempfile.gettempdir()) / f"unbound-zig-{os.getuid()}")
 
 
@@ -107,7 +107,7 @@ def any_compiler() -> CCompiler:
 
 
 def clang_command() -> list[str]:
-    """How to start the wheel's clang, or nothing. Debian 12's own knows no gfx11."""
+    """The command of the wheel's clang, or none. Debian 12's clang has no gfx11."""
     found = COMPILERS["wheel"]
     return [found.command[0], "clang"] if found is not None else []
 

@@ -37,7 +37,7 @@ os.environ["UNBOUND_CACHE"] = kernel_cache()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job has it so
     signal.signal(signal.SIGINT, signal.default_int_handler)
 SAMPLE = reproduced()
-"""Before the workers start: all try the same."""
+"""Before the workers start, so that all use the same one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _register_reports(config: pytest.Config) -> None:
-    """What is said of a whole run, by the process that started it."""
+    """Reports on a whole run, by the process that started it."""
     lines = [line for path in config.getoption("expected_skips") for line in read(path)]
     if config.getoption("expected_skips"):
         skips = Skips(lines, part=config.getoption("share") < 1)
@@ -92,9 +92,9 @@ def _register_reports(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def earlier_objects_rest() -> None:
-    """What earlier modules left alive is not looked at again when a test collects garbage.
+    """A test's garbage collection skips objects that earlier modules left alive.
 
-    Nor is a GPU given back that they lost on a board, whose process they may have killed.
+    So it gives back no GPU that they lost on a board, where they may have killed its process.
     """
     from drivers.claim import lost
 

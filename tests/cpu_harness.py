@@ -57,7 +57,7 @@ _BODIES = {
   %new = add i64 %scaled, %in
   %at = getelementptr i64, ptr %a0, i64 %i
   store i64 %new, ptr %at""",
-    # out[i] = address of the worker's scratch block, whose a1 bytes are written
+    # out[i] = address of the worker's scratch block, of which a1 bytes are written
     "scratch": """
   call void @llvm.memset.p0.i64(ptr %scratch, i8 7, i64 %a1, i1 false)
   %va = ptrtoint ptr %scratch to i64
@@ -84,7 +84,7 @@ out:
   %new = add i64 %one, %never
   store volatile i64 %v2, ptr %scratch
   store i64 %new, ptr %at""",
-    # a1 dependent multiplications, and nothing but scratch is written
+    # a1 dependent multiplications, and only scratch is written
     "spin": """
   br label %spin
 spin:

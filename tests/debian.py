@@ -1,6 +1,6 @@
 """Debian packages without being root: apt with directories of its own, on the machine's mirror.
 
-apt checks the archive's signature and every file's hash; nothing is installed, only unpacked.
+apt checks the archive's signature and every file's hash; packages are unpacked, not installed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TIME_LIMIT_S = 300
 CONTENTS = "packages"
-"""In a folder that was fetched: from which day it is, and each package with its version."""
+"""File in a fetched folder: its day, and each package with its version."""
 
 
 class CannotRun(Exception):
-    """This machine lacks something that the virtual machine needs; the message says what."""
+    """This machine lacks a requirement of the virtual machine; the message names it."""
 
 
 def command(
     arguments: Sequence[str], environ: dict[str, str] | None = None, folder: Path | None = None
 ) -> str:
-    """Run a program. Raises: CannotRun with the end of what it said."""
+    """Run a program. Raises: CannotRun with the end of its output."""
     try:
         done = subprocess.run(
             arguments, env=environ, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
@@ -129,9 +129,9 @@ def fetched(
     component: str = "main",
     refresh: bool = False,
 ) -> list[str]:
-    """A folder with packages, whole or not there; the packages, each with version and day.
+    """A folder with packages, complete or absent; the packages, each with version and day.
 
-    Raises: CannotRun; what was there stays then.
+    Raises: CannotRun, with the old folder unchanged.
     """
     contents = folder / CONTENTS
     if refresh or not contents.exists():

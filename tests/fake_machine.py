@@ -1,4 +1,4 @@
-"""A machine made of a dictionary: what probe and doctor look at, and nothing else."""
+"""A machine made of a dictionary: only what probe and doctor inspect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pci(address: str, ids: str, kind: str = "0x030000", driver: str = "") -> dic
 class FakeMachine:
     """Files (bytes) and symbolic links (str). `denied` paths exist but may not be opened.
 
-    Everything that could change something raises AssertionError: the code under test only looks.
+    Every operation that could change state raises AssertionError: the code under test only reads.
     """
 
     name = "fake"
@@ -93,7 +93,7 @@ class FakeMachine:
         return any(name == path or name.startswith(f"{path}/") for name in self.files)
 
     def owning_group(self, path: str) -> int:
-        """Of nodes: render's in X86's /etc/group, or what `groups` says."""
+        """Group of nodes: render's in X86's /etc/group, or that in `groups`."""
         if not self.exists(path):
             raise self._fail(errno.ENOENT, f"stat {path}")
         return self.groups.get(path, RENDER_GROUP)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class FakeClock:
-    """Time passes when somebody sleeps, and a little with every look."""
+    """Time advances with each sleep, and a little with each read of the clock."""
 
     def __init__(self, tick_s: float = 1e-6) -> None:
         self.now_s, self.tick_s = 0.0, tick_s
@@ -20,7 +20,7 @@ class FakeClock:
 
 
 class FakeRegisters:
-    """BAR5. `reads` computes what a dword reads as; `writes` is called with what was written."""
+    """BAR5. `reads` computes the value of a dword; `writes` is called with written values."""
 
     cpu_va = 0
 
@@ -65,7 +65,7 @@ class FakeRegisters:
 
 
 class FakeVram:
-    """BAR0: only the pages that somebody wrote exist."""
+    """BAR0: only written pages exist."""
 
     cpu_va = 0
 

@@ -1,7 +1,7 @@
 """Runs a GPU's kernel of the IR in numpy: the lanes of a workgroup in step, groups in turn.
 
 As tests/ir_interpreter.py is: slow, obvious, without a renderer; an index that leaves its claimed
-bounds, or its memory, raises. That lanes are in step hides missing barriers; the boards find those.
+bounds, or its memory, raises. Lanes in step hide missing barriers; the boards detect those.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class GpuInterpreter(Interpreter):
                 self._body(stmt.body, {**env, stmt.var: i})
 
     def _holds(self, valid: Valid, env: Env) -> Lanes:
-        """In which of the lanes that are on; an index is not looked at where one before fails."""
+        """Active lanes where it holds; an index is not evaluated where an earlier one fails."""
         holds = self.on.copy()
         for index, low, high in valid:
             at = self._of(index, env, holds)
@@ -160,7 +160,7 @@ class GpuInterpreter(Interpreter):
         return self._compute(expr, env, memo)
 
     def _of_lanes(self, expr: Expr, value: Lanes) -> Lanes:
-        """What lanes know of each other; all of a wave are here."""
+        """Ops on values of all lanes of a wave, which are all present."""
         if expr.op == "swap":
             if not self.on.all():
                 raise ValueError("a swap that some lanes do not reach")

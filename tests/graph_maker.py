@@ -1,4 +1,4 @@
-"""Random graphs of the primitives, with how large and how exact every value of them can be.
+"""Random graphs of the primitives, with bounds of size and error for every value.
 
 Integer-valued floats below their dtype's precision are exact in any order of operations, so that
 most results compare bit for bit; others carry a bound from which a tolerance follows.

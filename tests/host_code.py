@@ -1,6 +1,6 @@
 """Host code of an object file, loaded as the CPU device loads it.
 
-Not by LLVM's MCJIT: its sections may lie further apart than code of the small model reaches, and
+Not by LLVM's MCJIT: its sections may be further apart than code of the small model reaches, and
 then it ends the process.
 """
 
@@ -18,7 +18,7 @@ _kept: list[Region] = []
 
 
 def addresses(blob: bytes, names: Sequence[str]) -> list[int]:
-    """Where functions of an x86-64 object are from now on, each with an image of its own."""
+    """Addresses of an x86-64 object's functions, each loaded in an image of its own."""
     found = []
     for name in names:
         binary = elf.load(blob, name, "x86_64")

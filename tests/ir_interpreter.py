@@ -58,7 +58,7 @@ def outside(found: Any, low: int, high: int) -> bool:
 
 
 def within(claim: Index | Dyn, found: Any) -> Any:
-    """What was found, if it is what was claimed."""
+    """The value found, checked against the claim."""
     if outside(found, claim.low, claim.high):
         raise ValueError(f"{claim} = {found} leaves {claim.low}..{claim.high}")
     return found
@@ -173,7 +173,7 @@ class Interpreter:
         return result
 
     def _load(self, expr: Expr, env: Env) -> Any:
-        """Lanes that are not valid read nothing, and their index is not even computed."""
+        """Lanes that are not valid do not read, and their index is not computed."""
         ref, holds = expr.arg.ref, self._valid(expr.arg.valid, env)
         if not some(holds):
             return 0

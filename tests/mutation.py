@@ -1,4 +1,4 @@
-"""Damage to bytes, repeatable by its seed, and what a reader of them may cost."""
+"""Damage to bytes, repeatable by its seed, and limits for a reader of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a graph of nodes means, evaluated in plain numpy, one node after another.
+"""Reference evaluation of a graph of nodes in plain numpy, one node after another.
 
-Shares nothing with the compiler but the node's fields: the differential oracle of the engine.
+Shares only the node's fields with the compiler: the differential oracle of the engine.
 bfloat16 values are held as float32 and rounded after every operation.
 """
 

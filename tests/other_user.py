@@ -38,7 +38,7 @@ def as_user(user: int, work: Callable[[], object]) -> None:
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A directory that everybody may enter and only this user may write to."""
+    """A directory that all users may enter and only this user may write to."""
     path = Path(tempfile.mkdtemp(prefix="unbound-public-"))
     path.chmod(0o755)
     yield path

@@ -1,4 +1,4 @@
-"""Packets beside the vendor's own C macros and structs, which say what their words have to be.
+"""Packets with the vendor's own C macros and structs, which define their expected words.
 
 data/amd_packets.json holds the words that gcc made of them; tests/abi compiles them again where the
 named headers are. nvd.h, soc15d.h and *_sdma_pkt_open.h: Linux 6.12, drivers/gpu/drm/amd/amdgpu;

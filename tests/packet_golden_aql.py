@@ -1,4 +1,4 @@
-"""AQL packets beside the vendor's structs."""
+"""AQL packets and the vendor's structs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PM4 packets beside the vendor's macros."""
+"""PM4 packets and the vendor's macros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SDMA packets beside the vendor's macros."""
+"""SDMA packets and the vendor's macros."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A made-up sysfs and /proc in real files, with the part of the kernel that binds drivers.
 
-Real files, so that several processes can share one machine and one of them can be killed. What a
-write does is Linux's: drivers/base/bus.c, drivers/pci/pci-sysfs.c.
+Real files, so that several processes can share one machine and one of them can be killed. Writes
+act as in Linux: drivers/base/bus.c, drivers/pci/pci-sysfs.c.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class PciTree:
             self.put(f"{BUS}/devices/{address}/drm/{name}/dev", f"226:{minor}")
 
     def node(self, path: str, number: str) -> None:
-        """A node that somebody made, anywhere."""
+        """A device node at any path."""
         self.put(f"/rdev{path}", number)
 
     def connector(self, address: str, name: str, status: str, enabled: str) -> None:
@@ -113,7 +113,7 @@ class PciTree:
 
 
 def desktop(root: Path, *, audio: str = "", group: str = "14") -> PciTree:
-    """A second GPU that may be taken: amdgpu has it, nothing uses it."""
+    """A second GPU that may be claimed: bound to amdgpu, and unused."""
     tree = PciTree(root)
     tree.function(BRIDGE, "1002:1478", "060400", "pcieport", group)
     tree.function(GPU, "1002:744c", "030000", "amdgpu", group)
@@ -127,7 +127,7 @@ def desktop(root: Path, *, audio: str = "", group: str = "14") -> PciTree:
 
 
 class TreeWorld:
-    """A World over a tree. `writes` is what was written, `denied` what this user may not touch."""
+    """A World over a tree. `writes` are all writes, `denied` the paths this user may not access."""
 
     name = "tree"
 
@@ -175,7 +175,7 @@ class TreeWorld:
         return 0
 
     def device_number(self, path: str) -> int:
-        """What lies beside the tree for the node that a link of /proc names."""
+        """The file beside the tree for the node that a link of /proc names."""
         node = self.root / "rdev" / self.readlink(path).lstrip("/")
         return os.makedev(*map(int, node.read_text().split(":"))) if node.is_file() else 0
 

@@ -17,7 +17,7 @@ import pytest
 
 LEAST_CASES = 2
 _VARIABLE = "UNBOUND_TESTS_SHARE"
-"""How modules know of the choice while they are imported, in every process of a run."""
+"""How modules read the choice during import, in every process of a run."""
 
 
 def part(whole: int, of_a_share: int) -> int:
@@ -26,7 +26,7 @@ def part(whole: int, of_a_share: int) -> int:
 
 
 class Share:
-    """The plugin behind `--share`."""
+    """The plugin of `--share`."""
 
     def __init__(self, share: float, seed: int) -> None:
         self.share, self.seed = share, seed
@@ -50,7 +50,7 @@ class Share:
             "make test-all runs all"
         )
 
-    @pytest.hookimpl(trylast=True)  # what -k and -m leave is what is shared
+    @pytest.hookimpl(trylast=True)  # the share is of what -k and -m leave
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:

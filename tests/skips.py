@@ -1,8 +1,8 @@
-"""`pytest --expected-skips=FILE`: a test that is skipped without leave fails the run, by name.
+"""`pytest --expected-skips=FILE`: a skipped test that is not listed fails the run, by name.
 
 A line of the file is `NAME: REASON`: a folder, a file, a function or one case, and how the reason
-begins. A line that no skipped test matches fails the run too: it hides the next one. After `? ` it
-may stand for nothing: some machines have what the test needs.
+begins. A line that no skipped test matches fails the run too: it would hide a later one. After `? `
+it may match none: some machines have what the test needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Line:
     always: bool = True
 
     def covers(self, nodeid: str, reason: str) -> bool:
-        """Whether a skipped test is meant."""
+        """Whether it matches a skipped test."""
         owner = nodeid == self.name or nodeid.startswith(tuple(self.name + end for end in ":[/"))
         return owner and reason.startswith(self.reason)
 
@@ -43,14 +43,14 @@ def read(path: Path) -> list[Line]:
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
 class Skips:
-    """The plugin behind `--expected-skips`. In a part of the tests, idle lines are no error."""
+    """The plugin of `--expected-skips`. In a part of the tests, unmatched lines are no error."""
 
     lines: Sequence[Line]
     part: bool = False
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     def wrong(self) -> list[str]:
-        """What is not as the file says, a line each."""
+        """Differences from the file, a line each."""
         found = [
             f"skipped, and not expected: {nodeid}: {reason}"
             for nodeid, reason in self.seen

@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""Common to all tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A made-up kernel with one PCI function: VFIO's container, group, device and iommufd, and sysfs.
 
-It is strict: what Linux refuses it refuses with the same errno, and what Linux forgives (memory
-freed while the device may reach it) becomes a violation. Numbers are from Linux 6.12's headers.
+It is strict: it refuses what Linux refuses, with the same errno, and reports a violation for what
+Linux forgives (memory freed while the device may reach it). Numbers: Linux 6.12's headers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GET_DEVICE = TYPE + 106
 
 @dataclass
 class Options:
-    """What the machine is like."""
+    """Properties of the machine."""
 
     driver: str = "vfio-pci"
     group: str = "14"
@@ -43,7 +43,7 @@ class Options:
     isolated: bool = True
     """Whether the platform remaps interrupts."""
     sparse: bool = False
-    """BAR 5 can be mapped but for its second page."""
+    """BAR 5 can be mapped except for its second page."""
     denied: tuple[str, ...] = ()
     """Paths that this user may not open."""
     page_sizes: int = 0x4020_1000
@@ -59,14 +59,14 @@ class Options:
 
 @dataclass
 class Claimed:
-    """What a session asks of a claim."""
+    """The interface of a claim to a session."""
 
     method: str
     address: str = GPU
 
 
 class VfioKernel:
-    """Methods of a World that raise OSError; `world` is it as drivers see it."""
+    """Methods of a World that raise OSError; `world` is the World for drivers."""
 
     name = "made-up"
 
@@ -88,9 +88,9 @@ class VfioKernel:
         self.log: list[str] = []
         self.slept_s = 0.0
         self.reported: set[int] = set()
-        """Physical memory that the device has been told of, by its host address."""
+        """Physical memory that was programmed into the device, by its host address."""
         self.stuck: list[str] = []
-        """Lines of /proc/self/maps that stay because somebody views a BAR."""
+        """Lines of /proc/self/maps that stay because of a view of a BAR."""
         self._next = 50
         self.world = ForeignWorld(self)
 
@@ -237,7 +237,7 @@ class VfioKernel:
         return came > 0
 
     def interrupt(self) -> bool:
-        """The device sends its message; whether anybody heard it."""
+        """The device sends its message; whether an eventfd received it."""
         for file in self.open_files.values():
             if file.kind == "device" and file.event is not None and self.master:
                 file.event.signals += 1
@@ -349,7 +349,7 @@ class VfioKernel:
         self.slept_s += seconds
 
     def check_empty(self, what: str) -> None:
-        """No descriptor, mapping or permission is left, and no rule was broken."""
+        """Check that no descriptor, mapping or permission is left, and no rule was broken."""
         check(not self.violations, f"{what}: {self.violations}")
         check(not self.open_files, f"{what}: open {[f.kind for f in self.open_files.values()]}")
         check(not self.maps, f"{what}: {len(self.maps)} mappings")

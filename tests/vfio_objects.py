@@ -1,4 +1,4 @@
-"""What the made-up VFIO kernel's descriptors and mappings are."""
+"""The made-up VFIO kernel's descriptors and mappings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class File:
     cdev: bool = False
     space: Space | None = None
     ready: bool = False
-    """Of a device: everything that has to come before its use has come."""
+    """Of a device: all steps required before its use are done."""
     container: File | None = None
     event: File | None = None
     signals: int = 0

@@ -108,7 +108,7 @@ def region_info(kernel: VfioKernel, file: File, argument: bytearray | int) -> in
     sparse = kernel.options.sparse and index == 5
     if sparse:
         body = struct.pack("=HHIIIQQQQ", 1, 1, 0, 2, 0, 0, PAGE, 2 * PAGE, size - 2 * PAGE)
-        caps = struct.pack("=HHI", 3, 1, 40) + body  # a capability that nobody asked for, first
+        caps = struct.pack("=HHI", 3, 1, 40) + body  # an unrequested capability, first
         need, off = 32 + len(caps), 0
         if argsz >= need and isinstance(argument, bytearray):
             argument[32:need], off = caps, 32
@@ -187,7 +187,7 @@ def add(kernel: VfioKernel, space: Space | None, iova: int, va: int, size: int) 
 
 
 def take(space: Space | None, iova: int, size: int) -> int:
-    """Unmap; type1v2 never splits a mapping: how much went, 0 when there was none."""
+    """Unmap; type1v2 never splits a mapping: bytes unmapped, 0 when there was none."""
     if space is None:
         raise refuse(errno.EINVAL, "no address space")
     inside = {a: n for a, (_, n) in space.mapped.items() if iova <= a and a + n <= iova + size}
@@ -294,4 +294,4 @@ REQUESTS = {
     0x81: (IOMMUFD, ioas_alloc), 0x84: (IOMMUFD, ioas_ranges), 0x85: (IOMMUFD, ioas_map),
     0x86: (IOMMUFD, ioas_unmap),
 }  # fmt: skip
-"""Number below the type ";" -> what it is a request of, and who answers it."""
+"""Number below the type ";" -> object of the request, and its handler."""

@@ -3,7 +3,7 @@
 The image is flat and position-independent; `entry` is the kernel descriptor. `resources`:
 
     max_block shared_bytes scratch_bytes     of the metadata and the descriptor
-    args                                     those that a launch gives
+    args                                     those that a launch passes
     vendor                                   the rest, as queues/amd/kernel_code.py has it
 
 Source: LLVM AMDGPUUsage, "Code Object", "Kernel Descriptor", "Relocation Records".
@@ -42,7 +42,7 @@ _FIXUP_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """What both kinds of code object come down to."""
+    """Common parts of both kinds of code object."""
 
     flags: int
     image: bytes
@@ -131,7 +131,7 @@ def _linked(blob: bytes, name: str) -> _Image:
 
 
 def _check_place(found: _Image, descriptor: Descriptor) -> None:
-    """The descriptor stands still and points at the kernel's code."""
+    """Check that the descriptor has a fixed address and points at the kernel's code."""
     for fixup in found.fixups:
         if fixup.symbol:
             raise MalformedInput(
@@ -153,7 +153,7 @@ def _check_place(found: _Image, descriptor: Descriptor) -> None:
 
 
 def _check_agreement(descriptor: Descriptor, described: KernelMetadata) -> None:
-    """What the descriptor and the metadata both say is the same."""
+    """Check that descriptor and metadata agree."""
     pairs = {
         "group_bytes": (descriptor.group_bytes, described.group_bytes),
         "private_bytes": (descriptor.private_bytes, described.private_bytes),

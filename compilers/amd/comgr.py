@@ -2,7 +2,7 @@
 
 Kernels are `extern "C" __global__`. Neither HIP's headers nor its device libraries are needed: the
 few words of the language that are macros there are defined here.
-COMGR 2.x compiles in temporary files of its own; what it leaves in memory is all we read.
+COMGR 2.x compiles in temporary files of its own; only its results in memory are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compilers.amd.comgr_abi import Library, library
 from drivers.base.errors import CompileError, Unsupported
 
 identity = abi.identity
-"""What tells one installed COMGR from another, found without loading it."""
+"""Identity of the installed COMGR, found without loading it."""
 
 SOURCE_NAME: Final = "kernel.hip"
 LOG_LIMIT_BYTES: Final = 1 << 20

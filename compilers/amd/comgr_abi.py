@@ -99,7 +99,7 @@ def find() -> str:
 
 
 def identity() -> bytes:
-    """What tells one installed COMGR from another without loading it. Raises: NotFound."""
+    """Identity of the installed COMGR, without loading it. Raises: NotFound."""
     path = find()
     facts = os.stat(path)
     return f"{os.path.basename(path)} {facts.st_size} {facts.st_mtime_ns}".encode()

@@ -1,4 +1,4 @@
-"""The kernel descriptor: 64 bytes that say how a kernel is launched.
+"""The kernel descriptor: 64 bytes with the launch state of a kernel.
 
 Source: LLVM AMDGPUUsage, "Kernel Descriptor"; llvm/Support/AMDHSAKernelDescriptor.h.
 """
@@ -21,7 +21,7 @@ _SGPR_GRANULE: Final = 16  # src: AMDGPUUsage GRANULATED_WAVEFRONT_SGPR_COUNT, g
 
 
 class Properties(Reg32):
-    """Bytes 56..59: which user SGPRs the kernel starts with, in this order, and how it runs."""
+    """Bytes 56..59: the kernel's initial user SGPRs, in this order, and its execution mode."""
 
     private_segment_buffer: int = bits(0)
     dispatch_ptr: int = bits(1)
@@ -36,7 +36,7 @@ class Properties(Reg32):
     preload_offset: int = bits(31, 23)
 
     def user_sgprs(self) -> int:
-        """SGPRs these properties ask for."""
+        """SGPRs that these properties request."""
         # src: AMDGPUUsage, "SGPR Register Set Up Order"
         return (
             4 * self.private_segment_buffer
@@ -58,7 +58,7 @@ class Descriptor:
     private_bytes: int
     kernarg_bytes: int
     code_off: int
-    """Where the code starts, from the descriptor's own address."""
+    """Offset of the code from the descriptor's address."""
     rsrc1: int
     rsrc2: int
     rsrc3: int

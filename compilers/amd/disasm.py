@@ -136,7 +136,7 @@ class Disassembler:
         return size, " ".join(text.split())
 
     def all(self, code: bytes, pc: int = 0) -> Iterator[Instruction]:
-        """Every instruction in order; what LLVM does not know is shown as a word of data."""
+        """Every instruction in order; words unknown to LLVM are shown as data."""
         at, longest = 0, 5 * _WORD_BYTES
         for _ in range(len(code) // _WORD_BYTES):
             if at >= len(code):
@@ -153,7 +153,7 @@ class Disassembler:
 
 
 def _goal(text: str, address: int) -> int | None:
-    """Where a branch goes: it counts words from the next instruction."""
+    """Target of a branch: it counts words from the next instruction."""
     found = _BRANCH.match(text)
     if found is None:
         return None

@@ -1,7 +1,7 @@
 """Which LLVM intrinsics a module for an AMD GPU may declare.
 
 LLVM ends the whole process when a chip lacks what an intrinsic needs ("Cannot select"), and has no
-library to call for the rest. So that every declaration is looked up here first, by full name.
+library to call for the rest. So every declaration is looked up here first, by full name.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
     "CDNA3": _DOT | _MFMA_940,
     "CDNA4": _DOT | _MFMA_940,
 }
-"""By chip family: what not every chip has. # src: LLVM IntrinsicsAMDGPU.td, AMDGPU.td features"""
+"""By chip family: those that not all have. # src: LLVM IntrinsicsAMDGPU.td, AMDGPU.td features"""
 
 _PREFIX, _AMD_PREFIX = "llvm.", "llvm.amdgcn."
 _TYPE: Final = re.compile(r"\.(v\d+)?(i\d+|f16|f32|f64|bf16|p\d+)$")

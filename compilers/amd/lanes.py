@@ -1,4 +1,4 @@
-"""How lanes of a wave exchange values on each AMD generation: which instruction swaps what."""
+"""How lanes of a wave exchange values: the instructions of each AMD generation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Swap:
 
 def swap(mask: int, target: AmdTarget, *, permlane: bool = True) -> Swap:
     """The cheapest way for a mask of one bit; without `permlane` where the compiler moves
-    permlanex16 behind branches. Raises: ValueError past the wave.
+    permlanex16 into branches. Raises: ValueError past the wave.
     """
     if mask & (mask - 1) or not 0 < mask < target.chip.family.wave_lanes:
         raise ValueError(f"no lane {mask} away in a wave of {target.chip.family.wave_lanes}")

@@ -128,7 +128,7 @@ class Linked:
         return [(a, b, c, d, e, f) for a, b, c, d, e, f in table.table(_SYM, 0, count, "symbols")]
 
     def _symbol_count(self) -> int:
-        """The hash table knows: the one of System V says it, GNU's where its last chain ends."""
+        """Number of symbols: a field of System V's hash table, or the end of GNU's last chain."""
         if _DT_HASH in self._tags:
             return self._part(_DT_HASH, 2 * _WORD_BYTES, "hash table").u32(_WORD_BYTES, "chains")
         start = self._part(_DT_GNU_HASH, _GNU_HEAD_BYTES, "hash table")

@@ -1,7 +1,7 @@
 """LLVM IR text to a relocatable code object for an AMD GPU, in this process, through llvmlite.
 
-What would end the process inside LLVM is refused first: unknown chips, intrinsics that a chip
-lacks, inline assembly, more local memory than there is.
+Input that would abort the process inside LLVM is refused first: unknown chips, intrinsics that a
+chip lacks, inline assembly, more local memory than there is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from compilers.amd.targets import AmdTarget
 
 identity = cpu_llvm.identity
-"""What tells one installed LLVM from another: the same llvmlite serves the CPU."""
+"""Identity of the installed LLVM: the same llvmlite serves the CPU."""
 
 _ASSEMBLY: Final = re.compile(
     r'\basm\s+(?:(?:sideeffect|alignstack|inteldialect|unwind)\s+)*"', re.ASCII
@@ -30,7 +30,7 @@ _HINT: Final = "The error's `source` holds the whole module"
 
 
 def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
-    """Optimise at O3 and assemble; no fast-math anywhere, denormals as the module asks.
+    """Optimise at O3 and assemble; no fast-math anywhere, denormals as the module sets them.
 
     Raises: CompileError with LLVM's message and the source; Unsupported; NotFound.
     """
@@ -50,14 +50,14 @@ def _compiled(llvm: Any, source: str, target: AmdTarget, triple: str, settings: 
 
 
 def _check_text(source: str) -> None:
-    if "\0" in source:  # LLVM would read up to it and be content
+    if "\0" in source:  # LLVM would stop there without an error
         raise CompileError("the module has a NUL in it", source=source, log="NUL in the text")
     if _ASSEMBLY.search(source):
         raise _refused("inline assembly needs an assembler, which llvmlite does not have", source)
 
 
 def _versioned(source: str) -> str:
-    """The module, of the code object version that the loader reads unless it says another."""
+    """The module, with the loader's code object version unless it sets another."""
     from compilers.amd.targets import CODE_OBJECT_VERSION
 
     if _VERSION_FLAG in source:

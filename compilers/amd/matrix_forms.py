@@ -1,4 +1,4 @@
-"""Matrix instructions of AMD GPUs: their forms for lowering, and what printers have to know.
+"""Matrix instructions of AMD GPUs: their forms for lowering, and how to print them.
 
 A lane's elements of A lie in one row of A and are neighbours along K, and its elements of B in one
 column of B: with B transposed in memory both are one contiguous load.
@@ -25,14 +25,14 @@ class MatrixInstruction:
     element: str
     """LLVM's type of an element of the operands."""
     times: int = 1
-    """Instructions for one load of the operands: a lane gives its elements away in order. Which K
+    """Instructions for one load of the operands: a lane passes its elements in order. Which K
     a lane holds is the same for A and B, so that the sum is over the same elements."""
     flags: int = 0
     """Further integer operands, all 0."""
 
     @property
     def each(self) -> int:
-        """Elements of A, and of B, that a lane gives to one instruction."""
+        """Elements of A, and of B, that a lane passes to one instruction."""
         return self.form.a.count // self.times
 
 
@@ -41,7 +41,7 @@ def _form(
 ) -> MatrixForm:
     """A lane holds `held` neighbours of A and B along K; parts of `size` lanes hold different ones,
     or copies where one part holds all. `chunk` neighbouring rows of the sum lie in one lane; the
-    parts take turns at them, and all lanes of a part hold the same rows of neighbouring columns."""
+    parts hold them alternately, and all lanes of a part hold the same rows of adjacent columns."""
     parts, sums = lanes // size, size * size // lanes
     operand = Fragment(
         count=held,

@@ -1,4 +1,4 @@
-"""What a code object says about its kernels: the NT_AMDGPU_METADATA note.
+"""A code object's metadata of its kernels: the NT_AMDGPU_METADATA note.
 
 Source: LLVM AMDGPUUsage, "Code Object V3 and Above Metadata".
 """
@@ -37,7 +37,7 @@ class KernelArg:
 
 @dataclass(frozen=True, slots=True)
 class KernelMetadata:
-    """What the note says about one kernel. Sizes in bytes."""
+    """The note's entry of one kernel. Sizes in bytes."""
 
     name: str
     symbol: str

@@ -1,4 +1,4 @@
-"""A bounded MessagePack reader: what code-object metadata uses, and nothing that could surprise.
+"""A bounded MessagePack reader: only the types that code-object metadata uses.
 
 Every value takes at least one byte of the input, so that time and memory are in proportion to it.
 Source: github.com/msgpack/msgpack/blob/master/spec.md.
@@ -19,7 +19,7 @@ _SIGNED: Final = {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _STRINGS: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _LISTS: Final = {0xDC: 2, 0xDD: 4}
 _MAPS: Final = {0xDE: 2, 0xDF: 4}
-"""Type byte -> bytes of the number, or of the count, behind it."""
+"""Type byte -> bytes of the number, or of the count, after it."""
 _POSITIVE_END, _MAP_END, _LIST_END, _STRING_END, _NEGATIVE = 0x80, 0x90, 0xA0, 0xC0, 0xE0
 _BYTE = 256
 
@@ -38,7 +38,7 @@ class _Reader:
         return int.from_bytes(raw, "big", signed=signed)
 
     def value(self, depth: int) -> Value:
-        """The value at the position, which moves behind it."""
+        """The value at the position, which moves past it."""
         if depth > DEPTH_LIMIT:
             raise self.view.fail(f"nested deeper than {DEPTH_LIMIT}", self.at)
         start = self.at

@@ -1,7 +1,7 @@
-"""What AMD chips do a second, as data: for estimates that are counted, never measured here.
+"""Rates of AMD chips, as data: for estimates that are counted, never measured here.
 
 A row is one product of the chip at its boost clock. Counts come from the vendor's data sheets and
-instruction set documents; `latency_s` is an assumption, and says so. Chips without a row have no
+instruction set documents; `latency_s` is an assumption, marked as one. Chips without a row have no
 estimates: add one with its sources.
 """
 
@@ -15,7 +15,7 @@ from compilers.amd.targets import TARGETS, amd_target
 from drivers.base.errors import Unsupported
 
 LINE_BYTES: Final = 128
-"""What the second-level cache fetches at once. # src: RDNA3 and CDNA3 instruction set documents,
+"""Line of the second-level cache. # src: RDNA3 and CDNA3 instruction set documents,
 "Memory": cache lines of 128 bytes"""
 NS: Final = 1e-9
 
@@ -93,7 +93,7 @@ class Rates:
     """Assumed time of a load that misses every cache while memory is busy: about twice and a half
     of what an idle GPU takes. No silicon was measured here."""
     idle_s: float
-    """Time of a load that misses every cache while nothing else is on its way."""
+    """Time of a load that misses every cache while no other load is in flight."""
     issue: Issue
 
     @property
@@ -133,7 +133,7 @@ class Rates:
 _ROWS = (
     # src: AMD product pages: compute units, boost clock, memory bandwidth of each product.
     # src: chipsandcheese.com "Latency Testing is Hard (RDNA 3 Power Saving)": 150 to 199 ns to
-    # gfx1100's Infinity Cache (vector); GDDR6 behind it is assumed at 240 ns idle, 600 ns busy.
+    # gfx1100's Infinity Cache (vector); GDDR6 beyond it is assumed at 240 ns idle, 600 ns busy.
     Rates("gfx1100", "Radeon RX 7900 XTX", 96, 2.5e9, 960e9, 600 * NS, 240 * NS, RDNA3),
     Rates("gfx1201", "Radeon RX 9070 XT", 64, 2.97e9, 640e9, 600 * NS, 240 * NS, RDNA4),
     # LPDDR5X-8000, 256 bits; assumed slower than GDDR6.

@@ -1,4 +1,4 @@
-"""AMDGPU relocations. There is nothing outside to call, so that there are no stubs.
+"""AMDGPU relocations. There are no external functions, hence no stubs.
 
 Source: LLVM AMDGPUUsage, "Relocation Records"; numbers: llvm/BinaryFormat/ELFRelocs/AMDGPU.def.
 """
@@ -61,7 +61,7 @@ def patch(image: bytearray, place: int, kind: int, value: int) -> None:
 
 
 def stub(at: int, slot: int) -> bytes:
-    """Nothing: no relocation is a call of outside code."""
+    """Empty: no relocation is a call of external code."""
     return b""
 
 

@@ -1,6 +1,6 @@
 """Kernel IR to HIP source for COMGR, without headers: the same kernels as the LLVM IR renderer's.
 
-Vectors are clang's; what a lane exchanges with others and the matrix units are its builtins.
+Vectors are clang's; exchanges between lanes and the matrix units are its builtins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compilers.render.common import MemoryAccess, Value, alignment, memory_dtype
 from compilers.render.walk import Walker
 
 ARGUMENT_ALIGN_BYTES = 4
-"""What the compiler is told of a buffer. Told more, it reads the last three dwords as four."""
+"""Declared alignment of a buffer. With a larger one clang reads the last three dwords as four."""
 PREAMBLE = (
     "typedef unsigned char u8; typedef unsigned short u16;",
     "typedef unsigned int u32; typedef unsigned long long u64;",
@@ -30,10 +30,10 @@ PREAMBLE = (
     "typedef _Float16 f16; typedef float f32; typedef double f64;",
 )
 APART = 'asm("" : "+v"(x)); return x;'
-"""A value of which the compiler knows nothing."""
+"""A value that is opaque to the compiler."""
 WORD_BYTES = 4
 NOT_EQUAL = 33
-"""A predicate of uicmp, which is what every clang has for a ballot. # src: LLVM InstrTypes.h
+"""A predicate of uicmp, the ballot that every clang has. # src: LLVM InstrTypes.h
 CmpInst::ICMP_NE; HIP amd_device_functions.h __ballot"""
 ELEMENTS = {"half": "f16", "i16": "i16"}
 """LLVM's name of a matrix operand's element -> ours."""
@@ -64,8 +64,8 @@ class HipUnit(Unit):
         return f"__builtin_bit_cast({self.type(target, value.lanes)}, {value.text})"
 
     def fragment(self, element: str, count: int) -> str:
-        """A vector that a matrix instruction takes, as it lies in memory: aligned to 16 bytes at
-        most, which is less than clang takes for granted of a longer one."""
+        """A matrix instruction's vector, as stored in memory: aligned to 16 bytes at most, which
+        is less than clang assumes for a longer one."""
         name = f"{element}x{count}_at"
         align = min(ALIGN_BYTES, count * ELEMENT_BYTES[element])
         attributes = f"__attribute__((ext_vector_type({count}), may_alias, aligned({align})))"
@@ -83,7 +83,7 @@ class HipPrinter(CPrinter):
         self.unit: HipUnit = HipUnit(frozenset({"fma"}))
         self.target, self.kernel = amd_target(arch), kernel
         self.of_lane: set[str] = set()
-        """Values that were made of the lane's number."""
+        """Values computed from the lane's number."""
         self.names = {ref: f"p{position}" for position, ref in enumerate(kernel.params)}
         for position, ref in enumerate(kernel.locals):
             name, shared = f"m{position}", ref.space == "shared"
@@ -211,7 +211,7 @@ class HipPrinter(CPrinter):
         self.lines.append("__builtin_amdgcn_sched_barrier(0);")
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
-        """Both operands are loaded whole, and their products join the accumulator."""
+        """Both operands are loaded whole, and their products are added to the accumulator."""
         found = INSTRUCTIONS[step.form.name]
         total = self.unit.fragment("f32", step.form.sums.count)
         left = self._fragment(found, step.a, a_index)
@@ -223,7 +223,7 @@ class HipPrinter(CPrinter):
             self.lines.append(f"{place} = {call};")
 
     def _fragment(self, made: MatrixInstruction, ref: Ref, index: Value) -> list[str]:
-        """What a lane gives to each instruction, of one load."""
+        """A lane's operands of each instruction, from one load."""
         count, each = made.form.a.count, made.each
         kind = self.unit.fragment(ELEMENTS[made.element], count)
         whole = f"*(const {kind} *)({self.names[ref]} + {self._position(index)})"

@@ -1,7 +1,7 @@
 """Kernel IR to LLVM IR text for an AMD GPU.
 
-Arguments are global pointers and nothing else; no hidden ones, so that a launch writes exactly what
-the kernel's IR names. Masked accesses go element by element: lanes of a GPU are not lanes of a
+Arguments are only global pointers; no hidden ones, so that a launch writes exactly the arguments in
+the kernel's IR. Masked accesses are done element by element: lanes of a GPU are not lanes of a
 vector, and a vector here is what one lane loads at once.
 """
 
@@ -26,7 +26,7 @@ from compilers.render.walk import Walker
 SPACES = {"global": 1, "shared": 3, "register": 5}
 """LLVM's address spaces. # src: LLVM AMDGPUUsage, Address Spaces"""
 ARGUMENT_ALIGN_BYTES = 4
-"""What LLVM is told of a buffer. Told more, it reads the last three dwords as four."""
+"""Declared alignment of a buffer. With a larger one LLVM reads the last three dwords as four."""
 INT32_LIMIT = 1 << 31
 WORD_BYTES = 4
 HIDDEN = (
@@ -34,7 +34,7 @@ HIDDEN = (
     " workitem-id-z heap-ptr hostcall-ptr multigrid-sync-arg default-queue completion-action"
     " lds-kernel-id"
 )
-"""What a kernel could ask the launch for and does not. # src: LLVM AMDGPUAttributes.def"""
+"""Launch state that kernels here do not request. # src: LLVM AMDGPUAttributes.def"""
 FENCE = 'fence syncscope("workgroup") {}, !mmra !1'
 
 
@@ -211,13 +211,13 @@ class AmdLlvmPrinter(LlvmPrinter):
     # control
 
     def place(self, kind: str) -> Value:
-        """The number of the workgroup or of the lane, and how far it goes."""
+        """The number of the workgroup or of the lane, and its range."""
         name, fact = ("workgroup", 3) if kind == "grid" else ("workitem", 4)
         text = self.module.call("i32", f"llvm.amdgcn.{name}.id.x")
         return self._new(f"{text}, !range !{fact}", dt.int32)
 
     def barrier(self, *, wave: bool = False) -> None:
-        if wave:  # the LDS serves a wave's accesses in order: only the compiler has to keep it
+        if wave:  # the LDS serves a wave's accesses in order: only the compiler must keep it
             self.lines.append('fence syncscope("wavefront") acq_rel')
             self.lines.append(self.module.call("void", "llvm.amdgcn.wave.barrier"))
             return
@@ -231,7 +231,7 @@ class AmdLlvmPrinter(LlvmPrinter):
         self.lines.append(self.module.call("void", name, ("i32", "0")))
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
-        """Both operands are loaded whole, and their products join the accumulator."""
+        """Both operands are loaded whole, and their products are added to the accumulator."""
         found = INSTRUCTIONS[step.form.name]
         left = self._fragment(found, step.a, a_index)
         right = self._fragment(found, step.b, b_index)
@@ -246,7 +246,7 @@ class AmdLlvmPrinter(LlvmPrinter):
         self.lines.append(f"store {total} {text}, {slot}, align {ALIGN_BYTES}")
 
     def _fragment(self, made: MatrixInstruction, ref: Ref, index: Value) -> list[tuple[str, str]]:
-        """What a lane gives to each instruction, of one load: types and values."""
+        """A lane's operands of each instruction, from one load: types and values."""
         count = made.form.a.count
         align = min(ALIGN_BYTES, count * memory_dtype(ref).itemsize)
         whole = f"<{count} x {made.element}>"
@@ -278,7 +278,7 @@ class AmdLlvmPrinter(LlvmPrinter):
         self._label(f"{body}.end")
 
     def finish(self, kernel: Kernel) -> str:
-        """The kernel, what it needs from the module, and what it asks of a launch."""
+        """The kernel, its declarations in the module, and its requests to a launch."""
         pointer = f"ptr addrspace(1) noalias nofree nonnull align {ARGUMENT_ALIGN_BYTES}"
         params = ", ".join(f"{pointer} %p{i}" for i in range(len(kernel.params)))
         block = kernel.block

@@ -1,6 +1,6 @@
-"""The AMD chips code is generated for, and what compilers and code objects say about them.
+"""The AMD chips code is generated for, and their data in compilers and code objects.
 
-An unknown CPU name ends the whole process inside LLVM, so that every name is looked up here first.
+An unknown CPU name ends the whole process inside LLVM, so every name is looked up here first.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from drivers.base.errors import Unsupported
 
 TRIPLE: Final = "amdgcn-amd-amdhsa"
 PAGE_BYTES: Final = 4096
-"""What a GPU maps at once at least; data starts at a multiple of it, behind the code."""
+"""A GPU's smallest page; data starts at a multiple of it, after the code."""
 ALIGN_BYTES: Final = 16
-"""Of the arrays that a kernel names, and what one lane loads at once.
+"""Of a kernel's arrays, and of one lane's largest load.
 # src: RDNA3 and CDNA3 documents, GLOBAL_LOAD_B128 and DS_LOAD_B128"""
 CODE_OBJECT_VERSION: Final = 500
 """Module flag `amdhsa_code_object_version`. # src: LLVM AMDGPUUsage, code object V5"""
@@ -31,7 +31,7 @@ class Generation:
     registers: str
     """Name of its register set in `queues.amd.registers`."""
     features: frozenset[str]
-    """Feature names that may be passed on to the compiler."""
+    """Feature names that may be passed to the compiler."""
     wave_lanes: tuple[int, ...]
     """Wave widths, the default first."""
     vgpr_granule: Mapping[int, int]

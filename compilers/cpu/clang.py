@@ -41,7 +41,7 @@ def find() -> list[str]:
     spec = find_spec(WHEEL)
     if spec is not None and spec.origin is not None:
         folder = os.path.dirname(spec.origin)
-        # It does not look for clang's own headers where the wheel has them.
+        # It does not search for clang's own headers where the wheel has them.
         return [os.path.join(folder, "zig"), "clang", "-isystem", f"{folder}/lib/include"]
     raise NotFound(
         "there is no clang on PATH",
@@ -50,7 +50,7 @@ def find() -> list[str]:
 
 
 def identity() -> bytes:
-    """What tells one clang from another without running it. Raises: NotFound."""
+    """Identity of the clang, without running it. Raises: NotFound."""
     path = os.path.realpath(find()[0])
     facts = os.stat(path)
     return f"{os.path.basename(path)} {facts.st_size} {facts.st_mtime_ns}".encode()

@@ -16,7 +16,7 @@ _SHOWN_BYTES = 8
 
 
 def instructions(binary: Binary) -> Iterator[Instruction]:
-    """Those of the code part, with the names of data and of what jump stubs reach.
+    """Instructions of the code part, with the names of data and of jump stubs' targets.
 
     Raises: Unsupported for an architecture that cannot be decoded.
     """
@@ -44,7 +44,7 @@ def _decode(binary: Binary, code: bytes) -> Iterator[Instruction]:
     names = {fixup.offset: fixup.symbol for fixup in binary.fixups if fixup.symbol}
     for found in _decoder(binary.arch).disasm(code, 0):
         target, jump, note = None, False, ""
-        if found.id:  # 0 is data that was skipped
+        if found.id:  # 0 is skipped data
             jump = found.group(capstone.CS_GRP_JUMP)
             for operand in found.operands:
                 if operand.type == capstone.CS_OP_IMM and (
@@ -75,7 +75,7 @@ def _data_note(binary: Binary, names: dict[int, str], place: int) -> str:
 
 
 def _stubs(binary: Binary, lines: Iterable[Instruction]) -> dict[int, str]:
-    """Jump stubs: their address -> the outside function they reach."""
+    """Jump stubs: their address -> the external function they jump to."""
     names = {fixup.offset: fixup.symbol for fixup in binary.fixups if fixup.symbol}
     if binary.arch == "x86_64":
         prefix = "address of "
@@ -95,7 +95,7 @@ def _stubs(binary: Binary, lines: Iterable[Instruction]) -> dict[int, str]:
 
 
 def _immediate(text: str) -> int:
-    """The number behind # in Arm's assembly; 0 where an offset of zero is left out."""
+    """The number after # in Arm's assembly; 0 where an offset of zero is left out."""
     return int(text.rpartition("#")[2].rstrip("]"), 0) if "#" in text else 0
 
 

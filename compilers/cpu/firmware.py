@@ -2,7 +2,7 @@
 
 `command_processor(state, words, n)` executes the `n` words of packets at `words` and returns how
 many words are done: `n`, or the offset of a WAIT that is not satisfied yet (or of a word that is
-no packet). With `words` null the caller becomes worker number `n` until it is told to stop.
+no packet). With `words` null the caller becomes worker number `n` until STOP is set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RELAX: Final = {
 }
 _TRIAL_SHIFT: Final = 6
 _TRIAL_WORTH_NS: Final = 40_000
-"""Estimated run time from which waking other threads pays."""
+"""Estimated run time from which other threads are woken."""
 
 
 def source(arch: str) -> str:
@@ -59,7 +59,7 @@ def command_processor(arch: str, features: frozenset[str] = frozenset()) -> Bina
 
 
 def firmware(kind: str, arch: str) -> Binary:
-    """A `contracts.Firmware` with what the CPU device asks for. Raises: Unsupported."""
+    """A `contracts.Firmware` with the CPU device's command processor. Raises: Unsupported."""
     if kind != FIRMWARE_KIND:
         raise Unsupported(f"no firmware of kind {kind!r}", hint=f"known: {FIRMWARE_KIND}")
     return command_processor(arch)

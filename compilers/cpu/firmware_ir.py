@@ -1,11 +1,11 @@
 """The LLVM IR of the CPU's command processor; `$NAME` is a number of queues.cpu.packets/cpu_state.
 
-How threads meet, with every atomic sequentially consistent:
+How threads synchronise, with every atomic sequentially consistent:
 * The submitting thread writes JOB_*, then OPEN = 1, then GENERATION + 1, and takes chunks itself.
-* A worker joins with ACTIVE + 1 and only then looks at OPEN; it leaves with ACTIVE - 1.
+* A worker joins with ACTIVE + 1 and only then reads OPEN; it leaves with ACTIVE - 1.
 * The submitting thread ends a kernel with OPEN = 0 and waits until ACTIVE is 0. So a worker that
   is late either sees OPEN = 0 or is waited for; JOB_* never change under a worker that runs.
-* Nothing depends on workers existing: without them the submitting thread does all the work.
+* Workers are optional: without them the submitting thread does all the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LLVM IR text to a relocatable object, in this process, through llvmlite.
 
 llvmlite costs about 0.25 s and 170 MB to import: it is imported by the first real compilation, so
-that a warm cache never pays for it.
+that a warm cache does without it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_LLVMLITE = "Install it with: pip install llvmlite"
 
 
 def identity() -> bytes:
-    """What tells one installed LLVM from another, found without importing it.
+    """Identity of the installed LLVM, found without importing it.
 
     Raises: NotFound when llvmlite is not installed.
     """
@@ -38,7 +38,7 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     Raises: CompileError with LLVM's message and the source; Unsupported; NotFound.
     """
     goal = target(arch)
-    if "\0" in source:  # LLVM would read up to it and be content
+    if "\0" in source:  # LLVM would stop there without an error
         raise CompileError("the module has a NUL in it", source=source, log="NUL in the text")
     settings = ",".join([*(f"+{name}" for name in goal.known(features)), *goal.tuning])
     with library() as llvm:
@@ -52,11 +52,11 @@ def _compiled(llvm: Any, source: str, triple: str, cpu: str, settings: str) -> b
 
 @contextmanager
 def library() -> Iterator[Any]:
-    """llvmlite's binding; what is made of it is gone when this ends, however it ends.
+    """llvmlite's binding; objects made with it are gone when this ends, also after an error.
 
-    No other thread forks meanwhile: llvmlite holds a lock of its own around every call, also of
-    finalisers. So what an exception's frames keep is dropped here, too: references decide the
-    order, and the module holds its context. Raises: NotFound.
+    No other thread forks inside: llvmlite holds a lock of its own around every call, also of
+    finalisers. So objects that an exception's frames keep are dropped here, too: references
+    decide the order, and the module holds its context. Raises: NotFound.
     """
     with forks.postponed():
         try:
@@ -74,13 +74,13 @@ def library() -> Iterator[Any]:
 
 
 def machine_for(llvm: Any, triple: str, cpu: str, settings: str) -> Any:
-    """What compiles for a processor: position-independent code at O3."""
+    """LLVM's compiler for a processor: position-independent code at O3."""
     made = llvm.Target.from_triple(triple)
     return made.create_target_machine(cpu, settings, 3, "pic", "small")
 
 
 def verified(llvm: Any, text: str, source: str, machine: Any, triple: str) -> Any:
-    """The module in `text`, for a machine. It alone holds its context, which goes after it.
+    """The module in `text`, for a machine. Only it holds its context, which is freed after it.
 
     Raises: CompileError with LLVM's message and the source.
     """

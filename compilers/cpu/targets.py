@@ -1,6 +1,6 @@
 """The architectures code is generated for on a host CPU, and the names LLVM knows there.
 
-An unknown CPU name ends the whole process inside LLVM, so that every name is looked up here first.
+An unknown CPU name ends the whole process inside LLVM, so every name is looked up here first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from drivers.base.errors import Unsupported
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One host architecture: how LLVM and ELF call it, and how its image is laid out."""
+    """One host architecture: its names in LLVM and ELF, and the layout of its image."""
 
     arch: str
     triple: str
@@ -23,9 +23,9 @@ class Target:
     levels: tuple[tuple[str, frozenset[str]], ...]
     """CPU names, best first, with the features that allow them."""
     features: frozenset[str]
-    """Feature names that may be passed on to the compiler."""
+    """Feature names that may be passed to the compiler."""
     tuning: tuple[str, ...] = ()
-    """LLVM settings always added: no reluctance to use 512-bit registers."""
+    """LLVM settings always added: 512-bit registers are used freely."""
 
     def cpu(self, features: frozenset[str]) -> str:
         """The best CPU name whose features are all present."""

@@ -33,30 +33,30 @@ from drivers.base.contracts import Limits
 from drivers.base.errors import Unsupported
 
 BLOCK_BYTES = 32 << 10
-"""What one grid item of an elementwise kernel writes: a good part of the first-level cache."""
+"""Bytes that one grid item of an elementwise kernel writes: most of the first-level cache."""
 MIN_TILED_BYTES = 256 << 10
 TILE_BYTES, TILE_ROWS, LINE_BYTES = 256, 64, 64
 """A transposition's tile: rows of so many bytes of the result."""
 GPU_VECTOR_BYTES = 16
-"""What a lane of a GPU loads at once."""
+"""Bytes that a lane of a GPU loads at once."""
 MAX_CHAINS = 8
 """Independent accumulators that hide the latency of the combining instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the lowering has to know of a device. Widths in bytes."""
+    """A device's parameters for lowering. Widths in bytes."""
 
     vector_bytes: int
     threads: int = 1
     features: frozenset[str] = frozenset()
     blocking: Blocking = DEFAULT_BLOCKING
     gpu: GpuTarget | None = None
-    """What is asked of a GPU; None: a CPU."""
+    """A GPU's parameters; None: a CPU."""
 
     @classmethod
     def of(cls, limits: Limits, arch: str) -> Target:
-        """What a device says of itself, and its family's compiler of it."""
+        """The parameters from a device's limits and its family's compiler."""
         family = family_of(arch)
         gpu = family.gpu(arch) if family.gpu else None
         if gpu is not None:
@@ -71,9 +71,9 @@ class Target:
 
     @classmethod
     def gpu_of(cls, arch: str, units: int) -> Target:
-        """A GPU with so many compute units that is not here: for estimates and tests.
+        """A GPU with so many compute units, without a device: for estimates and tests.
 
-        Raises: Unsupported for an arch that is not known, or no GPU's.
+        Raises: Unsupported for an unknown arch, or one that is no GPU's.
         """
         family = family_of(arch)
         if family.gpu is None:
@@ -82,7 +82,7 @@ class Target:
 
     @property
     def wave_lanes(self) -> int:
-        """Lanes of a GPU that work is shared out by; 1 on a CPU."""
+        """Lanes of a GPU that share work; 1 on a CPU."""
         return self.gpu.team_lanes if self.gpu else 1
 
 
@@ -103,7 +103,7 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
 
 
 def _on_gpu(name: str, algorithm: Algorithm, target: Target, gpu: GpuTarget) -> Kernel:
-    """The first way to compute it of which a workgroup can exist. Raises: Unsupported."""
+    """The first candidate whose workgroup fits the GPU. Raises: Unsupported."""
     for made in _ways(algorithm, target, gpu):
         if gpu.fits(made):
             kernel = _kernel(name, made.body, made.locals)
@@ -212,7 +212,7 @@ def _map(algorithm: Algorithm, lanes: int) -> Loop:
 def _crossed(algorithm: Algorithm, lead: Sequence[Var], last: Var) -> Var | None:
     """The axis along which a large operand is contiguous while the result is along `last`.
 
-    Such a transposition goes tile by tile: a cache line that is read is used up before it leaves.
+    Such a transposition goes tile by tile: a cache line is used completely before it is evicted.
     """
     if algorithm.out.size * algorithm.out.dtype.itemsize < MIN_TILED_BYTES:
         return None

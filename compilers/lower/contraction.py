@@ -23,7 +23,7 @@ from compilers.lower.tensorise import paired
 from compilers.plan.algorithm import Algorithm
 
 MIN_WORK = 1 << 13
-"""Fewer multiplications than this are not worth packing for."""
+"""Fewest multiplications for which operands are packed."""
 B_BLOCK_BYTES = 8 << 20
 FUSED = frozenset({"fma", "neon"})
 """Features with a fused multiply-add instruction; without one, `fma` is a slow library call."""
@@ -46,7 +46,7 @@ DEFAULT_BLOCKING = Blocking()
 
 
 class Machine(Protocol):
-    """What the blocking depends on."""
+    """The inputs of the blocking."""
 
     @property
     def vector_bytes(self) -> int: ...
@@ -69,7 +69,7 @@ class Contraction:
     n: tuple[Var, ...]
     k: tuple[Var, ...]
     multiply: str = "fma"
-    """How a product joins the accumulator: fma, mul (and add, for integers) or dot2."""
+    """How a product is added to the accumulator: fma, mul (and add, for integers) or dot2."""
 
 
 def contraction(algorithm: Algorithm) -> Contraction | None:

@@ -5,7 +5,7 @@
     rows     a team of neighbouring lanes for each row
     columns  neighbouring lanes on neighbouring columns; a team of them, a stride apart, for each
 
-A team is up to a workgroup. Each of its lanes reduces its share; the shares meet by swaps inside
+A team is up to a workgroup. Each of its lanes reduces its share; shares are combined by swaps in
 a wave, and through shared memory across waves, or between any lanes where there are no swaps.
 """
 
@@ -234,7 +234,7 @@ class _Reductions:
         return result
 
     def _meet(self, acc: Ref, kind: str, number: int) -> list[Stmt]:
-        """The shares of a team become one, in all of its lanes."""
+        """Combine the shares of a team, in all of its lanes."""
         team, zero = self.team, ix.const(0)
         here = ex.load(acc, zero)
         reach = team.size * team.stride
@@ -263,10 +263,10 @@ class _Reductions:
         return accumulate(kind, acc, ix.const(0), [Expr("swap", acc.dtype, (here,), mask)], ())
 
     def _exchanged(self, acc: Ref, kind: str, mask: int) -> list[Stmt]:
-        """The same without swaps: every lane shows its value and takes that of `lane ^ mask`.
+        """The same without swaps: every lane stores its value and loads that of `lane ^ mask`.
 
-        Two halves of shared memory take turns: who stores to a half again has passed the barrier
-        of the other one, before which all lanes have read the first.
+        Two halves of shared memory alternate: a lane that stores to a half again has passed the
+        barrier of the other one, before which all lanes have read the first.
         """
         block, zero = self.team.block, ix.const(0)
         if acc.dtype not in self.meetings:

@@ -1,4 +1,4 @@
-"""What comes before each lane: the running reduction of one value a lane, over a team of lanes."""
+"""The reduction before each lane: running, of one value per lane, over a team of lanes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ZERO = ix.const(0)
 
 
 class Prefix:
-    """Its registers: `total` is given, and `carry`, what is before the first lane; `before` is made
-    of them, and `carry` becomes what is before the next value of the first lane.
+    """Its registers: `total` and `carry`, the reduction before the first lane, are inputs; `before`
+    is computed, and `carry` becomes the reduction before the next value of the first lane.
 
     A team is a part of a wave, a wave, or a workgroup of several. Reductions commute.
     """
@@ -39,14 +39,14 @@ class Prefix:
         return Expr(ex.COMBINE[self.kind], self.dtype, (a, b))
 
     def stmts(self, number: Index) -> tuple[Stmt, ...]:
-        """`number` counts the times in a loop, where the two halves of shared memory take turns so
-        that one barrier each time is enough."""
+        """`number` counts the iterations of a loop, where the two halves of shared memory alternate
+        so that one barrier per iteration is enough."""
         return (*self._lanes(), *(self._waves(number) if self.waves > 1 else self._onto_carry()))
 
     def _lanes(self) -> tuple[Stmt, ...]:
-        """`before` is what earlier lanes of the team and wave have, `total` what all have.
+        """`before` reduces earlier lanes of the team and wave, `total` all of them.
 
-        Lanes that differ in one bit swap totals; that with the bit set comes after the other.
+        Lanes that differ in one bit swap totals; the one with the bit set comes after the other.
         """
         got, before, total = (ex.load(ref, ZERO) for ref in (self._got, self.before, self.total))
         result: list[Stmt] = [Store(self.before, ZERO, self.identity)]
@@ -61,7 +61,7 @@ class Prefix:
         return tuple(result)
 
     def _waves(self, number: Index) -> tuple[Stmt, ...]:
-        """Totals of waves meet in shared memory."""
+        """Combine totals of waves in shared memory."""
         at, half = ix.var(self.lane), number % 2 * self.waves
         first = ex.bounded([(at % self.wave, 0, 1)])
         carry, base = ex.load(self.carry, ZERO), ex.load(self._base, ZERO)

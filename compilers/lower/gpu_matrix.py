@@ -4,8 +4,8 @@
     for each step along k but the last: store the tile; barrier; load the next; multiply; barrier
     store the tile; barrier; multiply
 
-Loads go to registers and are on their way while the wave multiplies. Both operands lie in shared
-memory with k contiguous (compilers/lower/gpu_staging.py), so that a lane's part of a fragment is
+Loads go to registers and are in flight while the wave multiplies. Both operands are in shared
+memory with k contiguous (compilers/lower/gpu_staging.py): a lane's part of a fragment is
 one wide read, or a read for each run of its neighbours. Each wave owns a rectangle of fragments
 of the workgroup's tile; sums are float32.
 """
@@ -60,17 +60,17 @@ SHAPES = (
 """Largest first; a wave has at least one fragment."""
 PANELS = {128 * 128: 2, 64 * 64: 4, 32 * 32: 4}
 """Panels of a step by the elements of a tile, where a fragment has WIDE_FORM rows. The largest tile
-has one: smaller ones are used where there is less than a workgroup for each compute unit, so that
-nobody computes while loads are on their way, and twice the loads need half as many waits."""
+has one. Smaller ones are used where there is less than a workgroup for each compute unit: then no
+wave computes while loads are in flight, and twice the loads need half as many waits."""
 WIDE_FORM = 32
 FULL = 4
-"""Fragments along the columns with which nothing more fits in a lane's 256 registers where each
-part of a wave holds all of K (RDNA3): where columns are cut off, guards need registers too."""
+"""Fragments along the columns that fill a lane's 256 registers where each part of a wave holds
+all of K (RDNA3): where columns are cut off, guards need registers, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """A product whose operands a matrix unit takes as they are."""
+    """A product with operands that a matrix unit takes unconverted."""
 
     a: Expr
     b: Expr
@@ -146,7 +146,7 @@ class _Fragments:
             for operand, number, part in ((self.a, self.down, form.a), (self.b, self.right, form.b))
             if not part.whole
         }
-        """Where operands go whose elements in a lane are not neighbours in shared memory."""
+        """Registers for operands with a lane's elements apart in shared memory."""
         at = ix.var(self.place.lane)
         self.within, wave = at % form.lanes, at // form.lanes
         across = shape.columns // shape.wave_columns
@@ -207,8 +207,8 @@ class _Fragments:
         panel: Index,
         k: Index,
     ) -> tuple[list[Stmt], Ref, list[Index]]:
-        """What loads a wave's fragments of an operand, and where a lane's elements of each then
-        begin: where they are, or in registers that runs of neighbours are gathered in."""
+        """The loads of a wave's fragments of an operand, and where a lane's elements of each then
+        begin: in shared memory, or in registers that runs of neighbours are gathered in."""
         size = operand.lines.size
 
         def at(part: int, element: Index) -> Index:
@@ -228,7 +228,7 @@ class _Fragments:
         return load, held, [ix.const(part * fragment.count) for part in range(number)]
 
     def _finish(self) -> tuple[Stmt, ...]:
-        """Every sum of every fragment, where it belongs: neighbouring columns at once."""
+        """Store every sum of every fragment: neighbouring columns at once."""
         sums = self.form.sums
         row, column, at = Var("row", self.down), Var("column", self.right), Var("at", sums.count)
         element = ix.var(at)

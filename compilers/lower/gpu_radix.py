@@ -1,7 +1,7 @@
 """A workgroup's part of a radix sort: elements ranked by one digit, stably, in shared memory.
 
 Each wave counts digits in a row of its own, so that no atomic is needed: ballots find the lanes
-with equal digits, the first of them adds their number, and how many are before it is a lane's rank.
+with equal digits, the first of them adds their number, and the number before a lane is its rank.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Tile:
         )
 
     def _peers(self, digit: Index) -> Expr:
-        """The lanes of the wave whose element has the same digit."""
+        """Lanes of the wave with the same digit in their element."""
         word = dt.uint32 if self.wave == dt.uint32.bits else dt.uint64
         value = Expr("index", dt.int64, (), digit)
         peers: Expr | None = None
@@ -122,8 +122,8 @@ class Tile:
         return peers if peers is not None else ex.const((1 << word.bits) - 1, word)
 
     def offsets(self, also: Callable[[Index, Expr], Stmt] | None = None) -> tuple[Stmt, ...]:
-        """`counts` become where each wave's elements of each digit begin in the sorted tile. `also`
-        makes a statement for each digit of a lane, of where the digit begins."""
+        """`counts` become the starts, in the sorted tile, of each wave's elements of each digit.
+        `also` makes a statement for each digit of a lane, from the start of the digit."""
         prefix = self.prefix
         total, sum_ = ex.load(prefix.total, ZERO), prefix.total
         wave, digit = Var("wave", self.waves), Var("digit", self.each)
@@ -145,7 +145,7 @@ class Tile:
         )  # fmt: skip
 
     def place(self, slot: Index, shift: Expr) -> Index:
-        """Where in the sorted tile an element goes; after `offsets`."""
+        """Position of an element in the sorted tile; after `offsets`."""
         digit = self.digit(ex.load(self.key, slot), shift)
         at = ix.var(self.lane) // self.wave * self.radix + digit
         found = op("add", ex.load(self.rank, slot), ex.load(self.counts, at))

@@ -6,7 +6,7 @@
 
 Where the scanned axis is not the one that is contiguous, neighbouring lanes take neighbouring
 columns, each serially down its segment. Else a team of lanes takes a segment, 128 bits a lane at a
-time: each lane scans its own elements, totals meet by swaps inside a wave and in shared memory
+time: each lane scans its own elements, totals are combined by swaps in a wave and in shared memory
 across waves. No workgroup waits for another, and the order of additions is always the same.
 """
 
@@ -37,11 +37,11 @@ ENOUGH = 2
 MIN_COLUMNS = 8
 """Fewer contiguous columns than this are scanned as rows of elements that are apart."""
 COLUMN_DEPTH, UNROLL = 64, 8
-"""What a lane scans of a column at least, and elements that it loads before it joins them."""
+"""Fewest elements of a column that a lane scans, and loads before it adds them."""
 
 
 def split_scans(nodes: Sequence[Node], target: Target) -> None:
-    """Rewrite, in place, the scans among `nodes` whose rows are too few for the GPU."""
+    """Rewrite, in place, the scans among `nodes` with too few rows for the GPU."""
     for node in nodes:
         if node.op != "scan" or 0 in node.shape:
             continue
@@ -218,7 +218,7 @@ class _Rows:
         return Loop(self.grid, "grid", (lanes,)), [self.own, *self.prefix.refs], self.block
 
     def _round(self) -> tuple[Stmt, ...]:
-        """One chunk; where rows end inside of one, that is a branch that all lanes take."""
+        """One chunk; where rows end inside of one, a branch that is uniform over the lanes."""
         length, last = self.scan.length, self.scan.length - self.chunk + 1
         start = self.segment * self.scan.span + ix.var(self.rounds) * self.chunk
         if self.rounds.extent * self.scan.segments == 1:
@@ -230,7 +230,7 @@ class _Rows:
         return (If(whole, self._step(tight=False)), *((ragged,) if length % self.chunk else ()))
 
     def _step(self, *, tight: bool) -> tuple[Stmt, ...]:
-        """A chunk; `tight`: not all of its elements are there."""
+        """A chunk; `tight`: not all of its elements exist."""
         return (
             self._vectors(self._load, tight=tight),
             *self._within_lane(),
@@ -239,7 +239,7 @@ class _Rows:
         )
 
     def _vectors(self, make: Callable[[Index, Index, Valid], Store], *, tight: bool) -> Stmt:
-        """`make` for the lane's elements; what is not there is neither read nor written."""
+        """`make` for the lane's elements; those that do not exist are neither read nor written."""
         slot, length = Var("l", self.width), self.scan.length
         inside = ix.var(self.rounds) * self.chunk + self.member * self.width
         first = self.segment * self.scan.span + inside

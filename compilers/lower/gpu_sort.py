@@ -1,11 +1,11 @@
 """Sorting on a GPU: short rows in shared memory, by a workgroup each, longer ones digit by digit.
 
-A key is mapped to an unsigned integer in whose order it sorts. For long rows it is packed with its
-place into one word, and for each digit of eight bits, lowest first:
+A key is mapped to an unsigned integer of the same order. For long rows it is packed with its place
+into one word, and for each digit of eight bits, lowest first:
 
     digit_counts    how many elements of each tile have which digit
     scan            of the counts, digit by digit and tile by tile: where each of them begins
-    digit_scatter   each tile, sorted by the digit in shared memory, goes there in runs
+    digit_scatter   each tile, sorted by the digit in shared memory, is stored there in runs
 
 The work is the same for every element: linear in the row's length, for each digit of its key.
 """
@@ -174,8 +174,8 @@ class _Sort:
         return at, ex.bounded([(at, 0, self.length)])
 
     def load(self, slot: Index) -> Store:
-        """A lane's element; what does not exist comes after all that does, as it has the largest
-        key and the last place."""
+        """A lane's element; one that does not exist has the largest key and the last place, and
+        so sorts after all others."""
         at, guard = self.exists(self.tile.number(slot))
         value = ex.Rewriter({self.row: self.of_row, self.at: at}, guard=guard).expr(self.value)
         last = ex.const((1 << value.dtype.bits) - 1, value.dtype)

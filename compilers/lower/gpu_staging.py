@@ -5,13 +5,13 @@ side by side and 16 bytes of padding follow:
 
     line 0 | line 1 | pad | line 2 | line 3 | pad | ...
 
-for 32 elements along k; what a step has more of lies behind that, panel by panel. So 8 lanes that
-read 16 bytes of 8 neighbouring lines meet all 32 banks once, and so do 8 lanes that write two lines
-whole. docs/design-compiler.md has more.
+for 32 elements along k; further elements of a step follow, panel by panel. So 8 lanes that read 16
+bytes of 8 neighbouring lines access all 32 banks once, and so do 8 lanes that write two whole
+lines. docs/design-compiler.md has more.
 
 What is contiguous along k in memory is copied 16 bytes at a time. Anything else is transposed on
-the way: a lane loads 8 neighbours of two rows of k and writes 8 pairs. Which line an element goes
-to (`Lines`) is what keeps neighbouring lanes' pairs in different banks.
+the way: a lane loads 8 neighbours of two rows of k and writes 8 pairs. The choice of an element's
+line (`Lines`) keeps neighbouring lanes' pairs in different banks.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ PAIR = 2
 PAD = 8
 """Elements after each pair of lines."""
 PASS_LANES = 32
-"""Lanes whose stores of 4 bytes one pass of shared memory serves."""
+"""Lanes with stores of 4 bytes that one pass of shared memory serves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
     """Which line of a staged tile a row of A, or a column of B, is.
 
-    A wave's `fragments` of `size` lines take turns at its rows: line i of fragment j is row
+    A wave's rows alternate between its `fragments` of `size` lines: line i of fragment j is row
     i * fragments + j. So a lane that holds column i of each fragment holds neighbours of the
-    result, and 8 neighbours that a lane transposes are 8 / fragments lines apart from the next 8.
+    result. And 8 neighbours that a lane transposes are 8 / fragments lines apart from the next 8.
     """
 
     size: int

@@ -1,9 +1,9 @@
-"""Transpositions on a GPU: what is read along one axis and stored along another goes through tiles.
+"""Transpositions on a GPU: reads along one axis and stores along another go through tiles.
 
-A workgroup takes a square of elements. What is contiguous along the other axis is read along it, 16
-bytes a lane where elements are of 4 or 8, and put into shared memory; what is stored, and whatever
-else is read, goes along the axis of the result. Lines of the tile are an odd number of elements of
-4 bytes apart, so that two lanes at most meet in a bank.
+A workgroup takes a square of elements. Operands contiguous along the other axis are read along it,
+16 bytes a lane where elements are of 4 or 8, and put into shared memory; stores, and all other
+reads, go along the axis of the result. Lines of the tile are an odd number of elements of 4 bytes
+apart, so that at most two lanes conflict in a bank.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _Transpose:
         }
 
     def kernel(self) -> Kernel:
-        """Whole tiles, and those at the ends of both axes, in branches that all lanes take."""
+        """Whole tiles, and those at the ends of both axes, in branches uniform over the lanes."""
         rows, columns = (axis.extent // SIDE for axis in (self.axis, self.last))
         parts: list[Stmt] = [*self._tile(whole=True)] if rows and columns else []
         rest: list[Valid] = []
@@ -124,7 +124,7 @@ class _Transpose:
         return {**self.env, **here}
 
     def _guard(self, at: dict[Var, Index]) -> Valid:
-        """Whether an element is there."""
+        """Whether an element exists."""
         return ex.bounded((at[axis], 0, axis.extent) for axis in (self.axis, self.last))
 
     def _load(self, read: Expr, *, whole: bool) -> Stmt:

@@ -2,10 +2,10 @@
 
 See `compilers/lower/vector_product.py`.
 
-    for each turn: load the matrix and the rows into registers, all of it at once; multiply
+    for each iteration: load the matrix and the rows into registers, all of it at once; multiply
     swaps inside a wave and shared memory across waves join the lanes' sums; epilogue, store
 
-The last workgroup of a row of them begins where it ends with the last column: what it shares with
+The last workgroup of a row of them begins so that it ends with the last column: its overlap with
 the one before it is computed by both and stored by one, so that no load has a condition.
 """
 
@@ -39,7 +39,7 @@ def lower_vector(algorithm: Algorithm, found: VectorProduct, lanes: Share, wave:
 class _Vector:
     """The statements of one lane.
 
-    A turn of the loop is loads number `t` along depth, columns `c` and neighbours `l` of a lane;
+    An iteration has loads number `t` along depth, columns `c` and neighbours `l` of a lane;
     `l` counts columns where the matrix is contiguous across, else depth.
     """
 
@@ -90,10 +90,10 @@ class _Vector:
         first, at = Var("s", self.acc.size // self.chains), Var("l", self.chains)
         return [_loops((first, at), make(ix.var(first) * self.chains + ix.var(at)))]
 
-    # one turn
+    # one iteration
 
     def _place(self, start: Index) -> dict[Var, Index]:
-        """The axes at point (row, t, c, l) of a turn that begins at `start`."""
+        """The axes at point (row, t, c, l) of an iteration that begins at `start`."""
         share, found = self.share, self.found
         t, c, at = ix.var(self.t), ix.var(self.c), ix.var(self.l)
         if found.along:
@@ -138,7 +138,7 @@ class _Vector:
     def _load(
         self, read: Expr, env: dict[Var, Index], guard: Valid, replace: dict[Expr, Expr]
     ) -> Stmt:
-        """A read of all points of the turn that it depends on, into registers."""
+        """A read of all points of the iteration that it depends on, into registers."""
         made = self._still(ex.Rewriter(env, guard=guard).expr(read))
         used = ex.variables(made)
         loops = [var for var in (self.row, self.t, self.c, self.l) if var in used]
@@ -149,7 +149,7 @@ class _Vector:
         return _loops(loops, Store(ref, slot, made))
 
     def _still(self, read: Expr) -> Expr:
-        """A read without the variables that its place does not change with: scales of groups."""
+        """A read without the variables that its address does not depend on: scales of groups."""
         place: Index = read.arg.index
         for var in (self.t, self.c, self.l):
             split = FactTable().lanes(place, var)
@@ -157,10 +157,10 @@ class _Vector:
                 place = split[1]
         return ex.load(read.arg.ref, place, read.arg.valid)
 
-    # what the lanes' sums become
+    # from the lanes' sums to the result
 
     def _unit(self) -> int:
-        """Lanes of a wave whose sums are of the same columns, "along", or of others, "across"."""
+        """Lanes of a wave with sums of the same columns, "along", or of others, "across"."""
         return min(self.share.near, self.wave)
 
     def _sets(self) -> tuple[int, int]:

@@ -41,7 +41,7 @@ class Nest:
         return dict(self._env)
 
     def guard(self, axes: Sequence[Var]) -> Valid:
-        """What splits with a remainder leave to check for `axes`, less what bounds prove."""
+        """Conditions of splits with a remainder for `axes`, less those that bounds prove."""
         return ex.bounded((self._env[axis], 0, axis.extent) for axis in axes)
 
     def split(self, loop: Var, factor: int) -> tuple[Var, Var]:

@@ -1,8 +1,8 @@
-"""How much a CPU kernel computes, and where one that takes long looks whether to go on.
+"""How much a CPU kernel computes, and where a long one polls whether to continue.
 
 A kernel of many instructions reads the HOLD bit of its packet (queues/cpu/packets.py) between
 chunks of its grid, and in loops that are long themselves. The counts are rough: they only decide
-who looks, and how often.
+which kernels poll, and how often.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONG: Final = 1 << 28
 CHUNK: Final = 1 << 20
 """Instructions of the grid items that are taken at once."""
 POLL: Final = 1 << 16
-"""Instructions between two looks: some 20 us."""
+"""Instructions between two polls: some 20 us."""
 _SLOW: Final = ("div", "idiv", "imod", "floordiv", "mod", "sqrt")
 _WEIGHTS: Final = {"load": 4, **dict.fromkeys(_SLOW, 16), **dict.fromkeys(MATH1 | MATH2, 64)}
 
@@ -36,18 +36,18 @@ class Pace:
 
     @property
     def code(self) -> CpuCode:
-        """What a Binary says of a kernel that can be stopped."""
+        """A Binary's vendor data for a kernel that can be stopped."""
         return CpuCode(max(1, CHUNK // self._item), True) if self.long else CpuCode()
 
     def strip(self, loop: Loop) -> int:
-        """After how many iterations of a serial loop to look; 0: not in this one."""
+        """Iterations of a serial loop between two polls; 0: none in this one."""
         each = self._of(loop.body) if self.long else 0
         if each * loop.extent < POLL:
             return 0
         return max(1, POLL // each)
 
     def _of(self, body: Sequence[Stmt]) -> int:
-        """Instructions of statements; what they are made of is counted once."""
+        """Instructions of statements; shared expressions are counted once."""
         total = 0
         for statement in body:
             if id(statement) not in self._known:

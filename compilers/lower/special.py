@@ -37,7 +37,7 @@ class _Source:
         return grid, dict(zip(others, point, strict=True))
 
     def at(self, env: dict[Var, Index]) -> Index:
-        """Where in the result the element of `env` goes."""
+        """Position of the element of `env` in the result."""
         return ix.flatten(self.idx, self.node.shape).substitute(env)
 
 
@@ -83,7 +83,7 @@ def rank_sort(node: Node, name: str, out: Ref, ref_of: RefOf, block: int) -> Ker
     axis, descending = node.arg
     source = _Source(node, ref_of)
     if source.value.op not in ("load", "const", "index"):
-        raise Cut(node.src[0])  # not to be computed again for every comparison
+        raise Cut(node.src[0])  # so that it is not computed for every comparison
     item = Var("g", prod(v.extent for v in source.axes))
     extents = tuple(v.extent for v in source.axes)
     env = dict(zip(source.axes, ix.unflatten(ix.var(item), extents), strict=True))

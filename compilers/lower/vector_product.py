@@ -4,8 +4,8 @@
 
 `many` is an expression over a matrix that is contiguous along n ("across": x @ w) or along k
 ("along": x @ w.T), perhaps of integers with scales. How lanes share it is chosen by counting: a
-lane has `LOADS` loads of 16 bytes in flight, a line of the cache goes to neighbouring lanes, and
-every place for a workgroup has one. `compilers/lower/gpu_vector.py` makes the loop nest.
+lane has `LOADS` loads of 16 bytes in flight, neighbouring lanes read a cache line, and every place
+for a workgroup has one. `compilers/lower/gpu_vector.py` makes the loop nest.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LOADS = 8
 SUMS = 64
 """Products of a load of the matrix: a lane keeps as many sums, or as many elements of the rows."""
 MAX_BLOCK = 512
-"""Lanes of a workgroup: more would leave nobody to compute while they wait at the barrier."""
+"""Lanes of a workgroup: with more, no other wave computes while they wait at the barrier."""
 MIN_BLOCK = 256
 MIN_PART = 128
-"""Depth that a part has at least: what it stores and is read again is little beside it."""
+"""Least depth of a part: the traffic of its partial sums is small in comparison."""
 SAFETY = 2
-"""Bytes in flight that are aimed at, by those that bandwidth times latency needs."""
+"""Target for bytes in flight, as a multiple of bandwidth times latency."""
 PLACE_SHARE = 0.6
 """Of the first-level cache's lines: those that a place is counted to have in flight, at most."""
 ROW_PLACES = 0.5
@@ -44,7 +44,7 @@ ROW_PLACES = 0.5
 
 
 class Machine(Protocol):
-    """What the choice depends on."""
+    """The inputs of the choice."""
 
     @property
     def vector_bytes(self) -> int: ...
@@ -113,7 +113,7 @@ def vector_product(algorithm: Algorithm) -> VectorProduct | None:
 
 
 class _Merged(ex.Rewriter):
-    """Copies expressions in which i // d * d + i % d is i: what a reshape there and back leaves."""
+    """Copies expressions with i // d * d + i % d as i: the remains of a reshape and its inverse."""
 
     def index(self, index: Index) -> Index:
         made = super().index(index)
@@ -139,7 +139,7 @@ def _matrix(many: Expr, column: Var, depth: Var) -> Load | None:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the choice of shares counts with: points of the axes, bytes of a stored element."""
+    """Inputs of the choice of shares: points of the axes, bytes of a stored element."""
 
     batch: int
     rows: int
@@ -159,7 +159,7 @@ def sizes(found: VectorProduct) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How the lanes of a workgroup share columns and depth. Elements, except where said."""
+    """How the lanes of a workgroup share columns and depth. Elements, unless noted."""
 
     block: int
     """Lanes of a workgroup."""
@@ -172,7 +172,7 @@ class Share:
     turns: int
     """Loads of each column along depth in flight: single rows ("across"), or of `width`."""
     span: int
-    """Depth that the workgroup sums in one turn of the loop."""
+    """Depth that the workgroup sums in one iteration of the loop."""
     group: int
     """Columns of a workgroup."""
 

@@ -39,7 +39,7 @@ def where(condition: Expr, a: Operand, b: Operand) -> Expr:
 
 def rarely(condition: Expr, usual: Expr, other: Expr) -> Expr:
     """`other` where the condition holds, which is a branch, else `usual`. `other` may depend on
-    what these two depend on, and nothing else."""
+    only what these two depend on."""
     return Expr("rarely", usual.dtype, (condition, usual), other)
 
 

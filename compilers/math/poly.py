@@ -149,7 +149,7 @@ def log2(x: Expr) -> Expr:
 
 
 def log1p(x: Expr) -> Expr:
-    """log(1 + x), with what the sum 1 + x lost added back."""
+    """log(1 + x), with the rounding error of 1 + x added back."""
     u = op("add", x, 1.0)
     e, f, shifted = _split(u)
     of_small, of_large = op("sub", x, op("sub", u, 1.0)), op("sub", 1.0, op("sub", u, x))

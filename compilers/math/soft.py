@@ -49,11 +49,11 @@ def _fmod_single(x: Expr, y: Expr) -> Expr:
 
 
 SINGLE = {"fmod": _fmod_single}
-"""What has a way of its own for float32."""
+"""Functions with a separate implementation for float32."""
 
 
 def without_calls(root: Expr, known: Sequence[Expr]) -> Expr:
-    """`root` with every call above `known` replaced; what is shared stays shared."""
+    """`root` with every call above `known` replaced; sharing is kept."""
     done: dict[Expr, Expr] = {expr: expr for expr in known}
     stack = [(root, False)]
     while stack:

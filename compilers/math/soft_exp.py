@@ -142,7 +142,7 @@ def log10(x: Expr) -> Expr:
 
 
 def log1p(x: Expr) -> Expr:
-    """log(1 + x): what the sum 1 + x lost is added back, relative to it."""
+    """log(1 + x): the rounding error of 1 + x is added back, relative to it."""
     u = op("add", x, 1.0)
     large = op("lt", op("abs", x), 1.0)
     lost = where(large, op("sub", x, op("sub", u, 1.0)), op("sub", 1.0, op("sub", u, x)))
@@ -152,7 +152,7 @@ def log1p(x: Expr) -> Expr:
 
 
 def _two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """a + b and what its rounding lost, for |a| >= |b|."""
+    """a + b and its rounding error, for |a| >= |b|."""
     total = op("add", a, b)
     return total, op("sub", b, op("sub", total, a))
 

@@ -20,7 +20,7 @@ ERF_TERMS, ERF_POINTS, ERF_STEP = 36, 12, 0.5
 
 
 def _erf_series() -> tuple[float, ...]:
-    """erf(x) exp(x**2) / x in x**2: all terms positive, so that nothing cancels."""
+    """erf(x) exp(x**2) / x in x**2: all terms positive, without cancellation."""
     terms, value = [], 2 / sqrt(pi)
     for n in range(ERF_TERMS):
         terms.append(value)
@@ -108,7 +108,7 @@ def _erf_rest(x: Expr, decay: Expr) -> Expr:
 
 
 def erf(x: Expr) -> Expr:
-    """x exp(-x**2) times the series near 0; what the square's rounding lost is put back."""
+    """x exp(-x**2) times the series near 0; the rounding error of the square is added back."""
     size = op("abs", x)
     inside = where(op("lt", size, ERF_END), size, ERF_END)
     square = op("mul", inside, inside)

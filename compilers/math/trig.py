@@ -36,7 +36,7 @@ def _bit(quadrant: Expr, value: int) -> Expr:
 
 
 def _exact(name: str, x: Expr, result: Expr) -> Expr:
-    """The C library where the reduction is not exact; infinity and NaN give NaN by themselves."""
+    """The C library where the reduction is not exact; infinity and NaN need no special case."""
     rare = op("lt", LIMIT, op("abs", x))
     return call(name, x, rare=rare, fast=cast(result, dt.float32))
 

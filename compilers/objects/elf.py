@@ -2,7 +2,7 @@
 
     code sections | jump stubs | (next page) data sections | slots
 
-References inside the image are resolved here. A call of an outside function (sinf, memcpy) goes to
+References inside the image are resolved here. A call of an external function (sinf, memcpy) goes to
 a stub, which jumps through an eight-byte slot; the slot becomes a Fixup that the device fills in.
 
 Source: System V gABI chapter 4; the relocations are in elf_x86_64.py and elf_aarch64.py.
@@ -25,7 +25,7 @@ _SLOT_BYTES = 8
 
 
 class Machine(Protocol):
-    """What the loader asks of an architecture's relocation file."""
+    """Interface of an architecture's relocation file to the loader."""
 
     ABSOLUTE: int
     """The relocation that stores a whole 64-bit address."""
@@ -82,7 +82,7 @@ class Link:
         self.image += bytes(-len(self.image) % align)
 
     def reserve_stubs(self, relocations: list[Relocation]) -> None:
-        """A slot for every outside symbol, and a stub when it is called."""
+        """A slot for every external symbol, and a stub when it is called."""
         self._grow(16)
         for relocation in relocations:
             symbol = relocation.symbol
@@ -94,7 +94,7 @@ class Link:
                 self.image += bytes(self.machine.STUB_BYTES)
 
     def reserve_slots(self) -> None:
-        """Lay the slots out behind the data, and say what they hold."""
+        """Place the slots after the data, with a Fixup for each."""
         self._grow(_SLOT_BYTES)
         for symbol in self.slots:
             self.slots[symbol] = len(self.image)
@@ -145,7 +145,7 @@ class Link:
 
 
 def link(source: Object, machine: Machine, page_bytes: int) -> Link:
-    """Lay out and resolve an object, whatever it is entered at. Raises: MalformedInput."""
+    """Lay out and resolve an object, without an entry. Raises: MalformedInput."""
     done = Link(source, machine, page_bytes)
     loaded = source.sections()
     relocations = source.relocations({section.number for section in loaded})

@@ -1,7 +1,7 @@
 """Reading a relocatable ELF64 object within bounds: sections, symbols, relocations.
 
 pyelftools reads the headers; tables are walked as fixed records, so that an object of n bytes costs
-time and memory in proportion to n, whatever it says about itself.
+time and memory in proportion to n, whatever its headers claim.
 
 Source: System V gABI, chapter 4.
 """
@@ -48,7 +48,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name and where it is; section 0 is outside of this object."""
+    """A name and its place; section 0 is outside of this object."""
 
     name: str
     section: int
@@ -119,7 +119,7 @@ class Object:
         return self._file.sub(head["sh_offset"], head["sh_size"], f"section {number}")
 
     def sections(self) -> list[Section]:
-        """What is loaded: allocated sections with contents or zeros, without unwinding tables."""
+        """Loaded sections: allocated ones with contents or zeros, without unwinding tables."""
         found, total_bytes = [], 0
         for number, head in enumerate(self._heads):
             if not head["sh_flags"] & SH_FLAGS.SHF_ALLOC or head["sh_type"] == "SHT_NOTE":
@@ -204,7 +204,7 @@ class Object:
         raise MalformedInput(f"ELF: the object defines no {name!r}")
 
     def functions(self) -> list[str]:
-        """Names of the functions it defines, outward ones first."""
+        """Names of the functions it defines, global ones first."""
         found = [
             (record[1] >> _BIND_SHIFT == _LOCAL, self._decode(*record).name)
             for record in self._defined()

@@ -1,6 +1,6 @@
 """A Binary as annotated assembly: labels for jump targets, names for calls and data, the hot loop.
 
-Its family decodes it (compilers/families.py): what a decoder does not know is shown as bytes.
+Its family decodes it (compilers/families.py): unknown instructions are shown as bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def disassemble(binary: Binary) -> list[Instruction]:
     Raises: Unsupported for an architecture that cannot be decoded; NotFound.
     """
     lines = list(family_of(binary.arch).instructions(binary))
-    while lines and not any(lines[-1].code):  # each turn drops a line
+    while lines and not any(lines[-1].code):  # each iteration drops a line
         lines.pop()
     labels = _labels(binary, lines)
     hot = _hot_loop(lines)
@@ -40,7 +40,7 @@ def _labels(binary: Binary, lines: list[Instruction]) -> dict[int, str]:
     targets = {line.target for line in lines if line.target is not None}
     places = sorted(targets & {line.address for line in lines} - set(given))
     labels = {place: f"L{number}" for number, place in enumerate(places)}
-    entered = any(line.address == binary.entry for line in lines)  # else a descriptor is there
+    entered = any(line.address == binary.entry for line in lines)  # else it is a descriptor
     entry = binary.entry if entered or not lines else lines[0].address
     return labels | given | {entry: binary.name}
 

@@ -41,7 +41,7 @@ class Reduction:
 
 @dataclass(slots=True)
 class Algorithm:
-    """See the module. `index` is where in `out` the value of a point goes."""
+    """See the module. `index` is the position of a point's value in `out`."""
 
     out: Ref
     index: Index
@@ -97,7 +97,7 @@ class Expander:
         return known or node.op not in ELEMENTWISE or self._ref_of(node) is not None
 
     def check_recomputation(self) -> None:
-        """Raises: Cut, of what is computed at too many places."""
+        """Raises: Cut, at a node that is computed at too many places."""
         uses = ((node, idx) for node, idx, _ in self._memo)
         again = recomputed(self._root, uses, self._stored)
         if again is not None:

@@ -1,4 +1,4 @@
-"""How long the values of a list of steps are needed, and what that takes in memory."""
+"""Lifetimes of the values of a list of steps, and the memory that they take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is realised before any kernel is tried, so that no kernel grows without bound.
+"""Nodes realised before any kernel is tried, so that no kernel grows without bound.
 
 A kernel is cut where it is too deep (a chain of operations) or has too many inputs (a long concat).
 A deep one is cut where the fewest bytes are alive, and these are realised: between two convolutions
@@ -23,9 +23,9 @@ long for a kernel of 100 operations as for two of one.
 LEAST_DEPTH = 12
 """Nodes that a cut takes out of a kernel at least, where there is a choice."""
 HUGE = 1 << 60
-"""Bytes of what is not to be realised."""
+"""Bytes of a node that is not to be realised."""
 MAX_INPUTS = 32
-"""Values that a kernel reads, and slices of one: each is behind a choice of its own in a concat."""
+"""Values that a kernel reads, and slices of one: each needs its own select in a concat."""
 MAX_CONE = 4 * MAX_CHAIN
 """Nodes that are searched for one cut."""
 MAX_SHARED_COST = 48
@@ -102,7 +102,7 @@ class _Sizes:
         joined = (found for part in parts for found in part)
         self._inputs[node] = parts[0] if len(parts) == 1 else tuple(dict.fromkeys(joined))
         if node.op == "pad" and len(self._inputs[node]) == 1:
-            self._inputs[node] = (node,)  # a choice of its own, also among slices of one value
+            self._inputs[node] = (node,)  # its own select, also among slices of one value
         depth = max((self._depth[source] for source in below), default=0)
         constant = node.op not in ELEMENTWISE and not depth and not self._inputs[node]
         self._depth[node] = 0 if constant else depth + 1
@@ -139,8 +139,8 @@ class _Sizes:
         return [value for value, last in end.items() if place[value] <= best < last]
 
     def _value(self, node: Node) -> Node | None:
-        """What is realised for a later use of `node`: not a view of it, and nothing for a view of
-        what is in memory."""
+        """The node to realise for a later use of `node`: not a view of it, and none for a view of
+        memory."""
         value = shown(node, MOVEMENT, self._stored)
         return value if value.op in _OPS and not self._stored(value) else None
 
@@ -181,7 +181,7 @@ def _smallest(path: Sequence[Node]) -> Node:
 
 
 def _places(nodes: Sequence[Node]) -> list[Node]:
-    """Those of `nodes` that may be realised: no movement, and nothing inside a contraction."""
+    """Those of `nodes` that may be realised: no movement, and none inside a contraction."""
     products = _products(nodes)
     return [node for node in nodes if node.op in _OPS and node not in products]
 

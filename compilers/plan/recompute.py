@@ -1,6 +1,6 @@
-"""What costs more to compute several times than to store once.
+"""Expressions that cost more to compute several times than to store once.
 
-Fusion computes an expression wherever it is used. A stencil of a stencil asks for the inner one at
+Fusion computes an expression wherever it is used. A stencil of a stencil computes the inner one at
 every tap, so that a few fused steps do exponentially more work than the same steps one by one.
 """
 

@@ -6,7 +6,7 @@ of its only consumer when both run over the same rows. What must exist in memory
     * results, and scan, argsort, contiguous
     * a reduction, or a costly expression, that several kernels need (computed once)
     * the narrow places of what is too large for one kernel (`partition.py`)
-    * whatever does not fit the kernel being built (`Cut`)
+    * every node that does not fit the kernel being built (`Cut`)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A reduction that has too few points to keep a device busy becomes two: of parts, and of those."""
+"""A reduction with too few points to keep a device busy becomes two: of parts, then of those."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIN_SPLIT, SPLIT_PARTS = 1 << 20, 64
 GROUPS = 4
 """Workgroups for each compute unit of a GPU, so that some wait while others compute."""
 GROUP_ELEMENTS = 1 << 13
-"""What a workgroup of a GPU reduces at least: 32 elements a lane."""
+"""Fewest elements that a workgroup of a GPU reduces: 32 per lane."""
 TILE, PRODUCT_DEPTH = 1024, 1024
 """Of a matrix product: elements of the result for each workgroup, where there are few, and how many
 products a part sums for each at least."""

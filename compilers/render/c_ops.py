@@ -162,7 +162,7 @@ class Unit:
         return f"{self.helper(kind, f'{name}x{lanes}', params, body)}({', '.join(texts)})"
 
     def _dot2(self, args: Sequence[Value]) -> str:
-        """VDPBF16PS as a helper; a scalar goes through the first of four lanes."""
+        """VDPBF16PS as a helper; a scalar uses the first of four lanes."""
         lanes = args[0].lanes
         width = lanes or DOT2_LANES
         nbytes = width * dt.float32.itemsize
@@ -179,7 +179,7 @@ class Unit:
         return call if lanes else f"{call}[0]"
 
     def masked(self, op: str, dtype: DType, lanes: int) -> str:
-        """A helper that touches only the elements whose lane of the mask is set."""
+        """A helper that accesses only the elements with their lane of the mask set."""
         kind, mask = self.type(dtype, lanes), self.type(dt.bool_, lanes)
         many, reads = op in {"gather", "scatter"}, op in {"load", "gather"}
         index = f"{self.type(dt.int64, lanes if many else 0)} i"

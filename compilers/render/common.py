@@ -1,4 +1,4 @@
-"""What all renderers share: the values they name, what they must print.
+"""Common to all renderers: the values they name, what they must print.
 
 A printer (LLVM IR, C) implements `Printer`; `render_walk.Walker` drives it over a kernel.
 """
@@ -95,7 +95,7 @@ class Printer(Protocol):
 
 
 class HostPrinter:
-    """What a printer for a CPU answers to the parts of the IR that only GPUs have."""
+    """A CPU printer's errors for the parts of the IR that only GPUs have."""
 
     narrow = False
 

@@ -82,7 +82,7 @@ class Walker(Writer):
                 self._together(statement)
 
     def _together(self, statement: Barrier | Matrix) -> None:
-        """What the lanes of a GPU do together."""
+        """Statements that the lanes of a GPU execute together."""
         if isinstance(statement, Barrier):
             if not statement.meet:
                 self.printer.order()
@@ -129,7 +129,7 @@ class Walker(Writer):
             del self.counted[loop.var]
 
     def _strips(self, loop: Loop, strip: int) -> None:
-        """A long loop of short iterations: it looks whether to go on after each `strip`."""
+        """A long loop of short iterations: it polls whether to continue after each `strip`."""
         whole = loop.extent // strip
         with self._scope(loop.body), self.printer.loop(whole) as outer:
             self.printer.poll()
@@ -237,8 +237,8 @@ class Walker(Writer):
         return self.printer.load(MemoryAccess(load.ref, place, mask), self.width)
 
     def _first(self, ref: Ref, index: Index, mask: Value | None) -> Value:
-        """Where a vector begins. One that is masked off and lies outside the ref goes to its start:
-        a masked read of a page that does not exist is harmless, but takes the CPU 100 ns."""
+        """Start of a vector. For one that is masked off and outside the ref, the ref's start: a
+        masked read of a page that does not exist is harmless, but takes the CPU 100 ns."""
         where = self.number(index)
         near = self.mask(((index, 1 - self.width, ref.size),)) if mask else None
         if near is None:
@@ -259,7 +259,7 @@ class Walker(Writer):
         return self.emit("where", loaded.dtype, (mask, loaded, zero))
 
     def _load_every_other(self, ref: Ref, step: int, base: Index) -> Value:
-        """Two loads that share one element, so that nothing past the last lane is read."""
+        """Two loads that share one element, so that no element past the last lane is read."""
         width = self.width
         first = base if step > 0 else base - PAIR * (width - 1)
         low = self.printer.load(MemoryAccess(ref, self.number(first)), width)

@@ -47,7 +47,7 @@ takes libLLVM's disassembler (Debian: libllvm19)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; 1 after an error of ours, which is printed."""
+    """The command line; 1 after a DeviceError, which is printed."""
     options = _parser().parse_args(arguments)
     return run_command(lambda: _lines(options.what, options.chip))
 
@@ -87,7 +87,7 @@ def _lines(what: str, chips: Sequence[str] | None) -> Iterator[str]:
 
 
 def target_of(rates: Rates) -> Target:
-    """What the compiler knows of a chip."""
+    """The compiler's parameters of a chip."""
     return Target.gpu_of(rates.arch, rates.units)
 
 

@@ -1,12 +1,11 @@
 """How fast one GPU kernel is, by counting: waves, bytes in flight, instructions. An estimate.
 
-What the lanes ask for comes at the rate of what their waves have in flight, a latency after they
-asked; where the instructions of the waves take longer than that, at the rate of those; and never
-faster than the first-level caches give it, or have room for what is on its way. What memory moves
-is each parameter once, at most at its bandwidth: what is asked for again is taken to come from a
-cache. The slowest of these is the time, and the share is the time that memory needs of it. A kernel
-begins with one latency of idle memory: what comes after that is behind what is on its way already.
-Not in it: launches and the time between two kernels, and what banks, channels and pages lose.
+Loads complete at the rate of the waves' bytes in flight per latency, or of the waves' instructions
+where these take longer. The first-level caches bound that by their rate, and by their lines for
+loads in flight. Memory moves each parameter once, at most at its bandwidth: repeated loads are
+assumed to hit a cache. The slowest of these is the time, and the share is the part of it that
+memory needs. A kernel begins with one latency of idle memory: later loads queue after earlier ones.
+Not in it: launches and the time between two kernels, and losses by banks, channels and pages.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from drivers.base.contracts import Binary
 from queues.amd.kernel_code import AmdCode
 
 LDS_GRANULE_BYTES = 1024
-"""What local memory is given out in, at most: 512 on some chips. # src: drivers/amd/chips.py"""
+"""Largest unit of local memory allocation: 512 on some chips. # src: drivers/amd/chips.py"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Estimate:
     moved_bytes: int
     """Every parameter once: the least that the kernel moves."""
     asked_bytes: int
-    """What all lanes load, the same element again counted again."""
+    """Bytes that all lanes load, repeated elements included."""
 
     @property
     def waves_possible(self) -> float:
@@ -57,7 +56,7 @@ class Estimate:
 
     @property
     def again(self) -> float:
-        """How often what is moved is asked for: 1 where each lane loads what no other does."""
+        """Loads of each moved byte: 1 where no two lanes load the same element."""
         return max(self.asked_bytes / self.moved_bytes, 1)
 
     @property
@@ -67,7 +66,7 @@ class Estimate:
 
     @property
     def flight(self) -> float:
-        """Bytes in flight by those that bandwidth times latency needs."""
+        """Bytes in flight, divided by bandwidth times latency."""
         return self.unit_bytes / self.rates.needed_bytes
 
     @property
@@ -78,7 +77,7 @@ class Estimate:
 
     @property
     def turn_clocks(self) -> float:
-        """Clocks of one turn of the loop in all resident waves: a wave waits for its loads and then
+        """Clocks of one iteration in all resident waves: a wave waits for its loads and then
         issues its instructions; or all waves of a SIMD issue theirs, where that takes longer."""
         rates, issue, counts = self.rates, self.rates.issue, self.counts
         batches = max(counts.turn_bytes / max(counts.bytes, 1), 1)

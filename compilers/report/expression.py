@@ -5,8 +5,8 @@
     f16[1,4096] @ (i8[4096,4096] * f16[4096])
     sum(f32[1024,1024])                     sum, max and min over the last axis; exp, tanh ...
 
-Promotion is the array API's, where a float and an integer meet the float's. The same letters in
-the same shape are different arrays.
+Promotion is the array API's; an integer with a float gives the float's. The same letters in the
+same shape are different arrays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REDUCE: Final = {"sum": "add", "max": "max", "min": "min"}
 
 
 def parse_expression(text: str) -> Node:
-    """The graph of an expression. Raises: MalformedInput, which says what is not understood."""
+    """The graph of an expression. Raises: MalformedInput, naming the part in error."""
     try:
         return _node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

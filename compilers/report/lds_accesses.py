@@ -1,4 +1,4 @@
-"""What the lanes of a workgroup do to shared memory in one turn of a kernel's loop, from its IR.
+"""Shared memory accesses of a workgroup's lanes in one iteration of a kernel's loop, from its IR.
 
 Addresses are evaluated for every lane. A renderer prints one instruction for each of these
 accesses, or one for two of them, which takes the passes of both.
@@ -25,7 +25,7 @@ OFF = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """One access by all lanes of a workgroup; `addresses`: bytes, OFF where a lane does nothing."""
+    """One access by all lanes of a workgroup; `addresses`: bytes, OFF for inactive lanes."""
 
     addresses: Numbers
     nbytes: int
@@ -38,7 +38,7 @@ class Access:
 
 
 def loop_accesses(kernel: Kernel) -> list[Access]:
-    """Those of one turn of the loop that multiplies, in the first workgroup; [] without one."""
+    """Accesses of one iteration of the multiplying loop, in the first workgroup; [] for none."""
     loop = next(_multiplying(kernel.body), None)
     if loop is None:
         return []
@@ -68,7 +68,7 @@ def _matrix(stmt: Stmt) -> bool:
 
 
 class _Walk:
-    """Goes through statements with numbers for the variables: those of lanes are arrays."""
+    """Evaluates statements with numbers for the variables: those of lanes are arrays."""
 
     def __init__(self, lane: Var, bases: Mapping[Ref, int]) -> None:
         self.lane, self.block, self.bases = lane, lane.extent, bases

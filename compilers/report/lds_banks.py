@@ -5,7 +5,7 @@ for each other; lanes that want the same dword do not. Which lanes go together d
 # src: ROCm documentation, composable_kernel, "Understanding AMD GPU LDS and Bank Conflicts": of
 # CDNA3's ds_write_b128 lanes 0..7, 8..15 and so on; of ds_read_b128 lanes 0..3 with 20..23, 4..7
 # with 16..19, 8..11 with 28..31, 12..15 with 24..27, and the same 32 lanes on.
-No document says it for RDNA, nor for 8 bytes: neighbouring lanes are assumed there.
+No document has them for RDNA, nor for 8 bytes: neighbouring lanes are assumed there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a kernel's machine code has in flight: vector loads between waits, as disassembled.
+"""Loads that a kernel's machine code has in flight: vector loads between waits, as disassembled.
 
-The loop that is likely hot is walked twice, so that loads which are issued in one turn and waited
-for in the next are counted; a kernel whose loads are in no loop is walked once. Loads return in
+The loop that is likely hot is walked twice, so that loads issued in one iteration and waited for in
+the next are counted; a kernel without loads in loops is walked once. Loads return in
 order, and `s_waitcnt vmcnt(n)`, or `s_wait_loadcnt n`, waits until n are left.
 # src: LLVM AMDGPUUsage, memory model; RDNA4 instruction set document, S_WAIT_LOADCNT
 """
@@ -45,11 +45,11 @@ class LoadCounts:
     bytes: int = 0
     """Most bytes of a lane in flight at once."""
     issued: Counter[int] = field(default_factory=Counter)
-    """Bytes of a load -> how many are issued in one turn."""
+    """Bytes of a load -> how many are issued in one iteration."""
     waits: int = 0
-    """Waits for loads in one turn."""
+    """Waits for loads in one iteration."""
     vector: int = 0
-    """Vector arithmetic instructions of one turn; a dual one counts once. Two words that the
+    """Vector arithmetic instructions of one iteration; a dual one counts once. Two words that the
     disassembler does not know count as one: LLVM 19 does not know v_mov_b16 of two words."""
     matrix: Counter[str] = field(default_factory=Counter)
     """Those of the vector instructions that are a matrix unit's, by name."""
@@ -58,7 +58,7 @@ class LoadCounts:
 
     @property
     def turn_bytes(self) -> int:
-        """Bytes that a lane loads in one turn."""
+        """Bytes that a lane loads in one iteration."""
         return sum(width * count for width, count in self.issued.items())
 
 
@@ -72,7 +72,7 @@ def load_bytes(text: str) -> int:
 
 
 def loads_left(text: str) -> int | None:
-    """How many loads may still be in flight behind a wait; None where it waits for none."""
+    """How many loads may still be in flight after a wait; None where it waits for none."""
     found = _LOADCNT.match(text)
     if found is not None:
         value = int(found[2], 0)

@@ -1,16 +1,16 @@
 """Clocks of one step of a product on matrix units, by counting: where its time goes.
 
-A step is one turn of the loop along k of one workgroup, on the place that a workgroup is on: a
+A step is one iteration of the loop along k of one workgroup, on a workgroup's place: a
 work-group processor (RDNA) or a compute unit (CDNA). Assumptions, all from
 compilers/amd/rates.py: the waves are spread evenly over the SIMDs; a matrix instruction keeps its
 SIMD for its clocks, and so does a vector instruction; every 32 banks of local memory serve one pass
 a clock (lds_banks.py), and the workgroups are spread evenly over them; loads arrive at the rate of
 the first-level caches. The
-latency is that of memory which is as busy as what is in flight makes it (`Rates.loaded_s`), without
-what several workgroups ask for: each byte of the matrices is moved once.
+latency is that of memory as busy as the bytes in flight make it (`Rates.loaded_s`), without
+repeated loads of several workgroups: each byte of the matrices is moved once.
 
-`least` is the matrix unit's share where no clock of local memory or of vector instructions is
-hidden behind it, `most` where all that can be is. Not in it: waiting at barriers, instruction
+`least` is the matrix unit's share where no clock of local memory or of vector instructions
+overlaps with it, `most` where all that can do. Not in it: waiting at barriers, instruction
 fetch, misses beyond the latency, what comes before and after the loop.
 """
 
@@ -37,7 +37,7 @@ _VECTOR, _UNKNOWN = "v_", ".long"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the machine code of one wave does in a step, and all waves to local memory."""
+    """Work of one wave's machine code in a step, and of all waves on local memory."""
 
     matrix: int
     """Clocks of its matrix instructions."""
@@ -66,7 +66,7 @@ class StepCycles:
 
     @property
     def least(self) -> float:
-        """The share where matrix, vector and local memory take turns."""
+        """The share without overlap of matrix, vector and local memory."""
         alone = self.matrix + self.vector + self.lds
         waited = (self.latency + self.lds) / max(self.resident, 1)
         return self.balance * self.matrix / max(alone, waited, self.memory)

@@ -1,6 +1,6 @@
-"""Bytes that a GPU kernel's lanes ask memory for, from its loop nest.
+"""Bytes that a GPU kernel's lanes load from memory, from its loop nest.
 
-A load is asked for once in each iteration of the loops around it; in unrolled and vector loops
+A load is counted once in each iteration of the loops around it; in unrolled and vector loops
 only where it depends on their variable, since equal values are shared there.
 """
 

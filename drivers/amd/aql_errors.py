@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 SIGNAL_OFF: Final = 512
-"""Of the signal, in the page of the queue's pointers, behind amd_queue_t; a multiple of 64."""
+"""Of the signal, in the page of the queue's pointers, after amd_queue_t; a multiple of 64."""
 _HANDLE_OFF: Final = 192
 """amd_queue_t.queue_inactive_signal."""
 _USER: Final = 1
@@ -34,13 +34,13 @@ CODES: Final[Mapping[int, str]] = {
 
 
 def arm(page: memoryview, page_va: int, mailbox_va: int, event_id: int) -> None:
-    """Put the signal into the page of a queue that the hardware does not read yet."""
+    """Write the signal to the page of a queue before the hardware reads it."""
     _SIGNAL.pack_into(page, SIGNAL_OFF, _USER, 0, mailbox_va, event_id)
     struct.pack_into("=Q", page, _HANDLE_OFF, page_va + SIGNAL_OFF)
 
 
 def take(page: memoryview) -> str:
-    """Why the queue stopped; "" where it did not, or where that was said already."""
+    """Why the queue stopped; "" where it did not, or where that was reported already."""
     (code,) = struct.unpack_from("=q", page, _VALUE_OFF)
     if not code:
         return ""

@@ -1,7 +1,7 @@
 """A compute queue that reads AQL packets.
 
 Every slot of the ring has a piece of a second memory, for a kernel's arguments or for PM4 words
-that the slot's packet jumps to. All packets have the barrier bit: when the packet processor is past
+that the slot's packet jumps to. All packets have the barrier bit: once the read pointer is past
 packet n, everything before n is finished.
 """
 
@@ -29,13 +29,13 @@ from queues.amd.pm4_launch import Block, Packer, Scratch, Target, progress, word
 SLOTS: Final = 1024
 RING_BYTES: Final = SLOTS * PACKET_BYTES
 FLUSHES: Final = 2
-"""Interrupts in a lap of a ring that fills up: who waits for room wakes when so much is free."""
+"""Interrupts per lap of a ring that fills up: each wakes threads that wait for room."""
 PART: Final = SLOTS // 4
 """Packets of a graph that are written at once."""
 MOST_ARGUMENTS_BYTES: Final = 4096
 """Of one kernel."""
 SIDE_BYTES: Final = MOST_ARGUMENTS_BYTES + 64
-"""Of every slot in the second memory: a page apart, all slots would share one set of host cache."""
+"""Per slot in the second memory: a page apart, all slots would share one set of host cache."""
 # src: ROCR inc/amd_hsa_queue.h amd_queue_t, inc/hsa.h hsa_queue_t: byte offsets
 _TYPE_OFF, _BASE_OFF, _SIZE_OFF, _APERTURES_OFF, _READ_OFF_OFF = 0, 8, 24, 64, 136
 _TMPRING_OFF, _PROPERTIES_OFF = 140, 180
@@ -79,9 +79,9 @@ class AqlRing(Ring):
         flush = Packer(words_of(done, report))
         self._flush = flush, jumper(target, flush.nwords)
         self._due = SLOTS // FLUSHES
-        """Position from which on a ring that fills up asks for an interrupt next."""
+        """Position from which on a ring that fills up requests its next interrupt."""
         self.limit = self._due
-        """Position up to which packets may be written without looking at `done`."""
+        """Position up to which packets may be written without reading `done`."""
 
     def packets_at(self, va: int, nbytes: int) -> bytes:
         off = va - self._side_va
@@ -89,7 +89,7 @@ class AqlRing(Ring):
         return bytes(self._side[off : off + nbytes]) if inside else b""
 
     def set_scratch(self, scratch: Scratch, lane_bytes: int) -> None:
-        """Tell the packet processor about private memory; the queue is idle."""
+        """Write the scratch fields of amd_queue_t; the queue is idle."""
         struct.pack_into(
             "=5I2QI", self.hw.page_view, _TMPRING_OFF, scratch.tmpring, *scratch.descriptor,
             scratch.va, scratch.xcc_bytes, lane_bytes,
@@ -100,7 +100,7 @@ class AqlRing(Ring):
         return max(self._cell[0], self._read[0] - 1)
 
     def room(self, count: int) -> int:
-        """Position from which on `count` packets may be written now: `put`, once it is there.
+        """Return `put` once `count` packets may be written there.
 
         Raises: Hang when the ring stays full; the device's fault.
         """
@@ -140,7 +140,7 @@ class AqlRing(Ring):
                 self.put = self.write_pointer[0] = put + 1
                 self.ring_doorbell(put)
                 return
-        self.launch(launcher, words, grid)  # a signal handler was here meanwhile
+        self.launch(launcher, words, grid)  # retry: a signal handler ran in between
 
     def quick(self, launcher: AnyLauncher, words: Sequence[int], grid: int) -> None:
         """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
@@ -156,7 +156,7 @@ class AqlRing(Ring):
             raise too_many(grid, launcher.lanes)
         if self.put == put:
             launcher.pack_arguments(self._side, off, *words)
-            if self.put == put:  # from here to the end of packing there is no place for a handler
+            if self.put == put:  # no signal handler can run from here to the end of packing
                 values = launcher.shared
                 values[launcher.kernarg], values[launcher.grid] = self._side_va + off, items
                 launcher.pack_into(self.bytes, slot * PACKET_BYTES, *values)
@@ -164,7 +164,7 @@ class AqlRing(Ring):
                     self.put = self.write_pointer[0] = put + 1
                     self.ring_doorbell(put)
                     return
-        self.quick(launcher, words, grid)  # a signal handler was here meanwhile
+        self.quick(launcher, words, grid)  # retry: a signal handler ran in between
 
     def emit(self, words: Sequence[int]) -> None:
         """PM4 packets, which the slot's packet jumps to."""
@@ -174,7 +174,7 @@ class AqlRing(Ring):
         self._write(packer, jumper(self.target, packer.nwords))
 
     def _write(self, packer: Packer, jumps: Packer, *, reports: bool = False) -> int:
-        """Packets, with the position behind them where they have a hole for it; that position."""
+        """Write packets, with the position after them in their hole "progress"; that position."""
         count = jump_slots(self.target)
         put = self.room(count)
         slot, mark = put % SLOTS, put + count
@@ -197,10 +197,10 @@ class AqlRing(Ring):
                 if reports:
                     self.asks(mark)
                 return mark
-        return self._write(packer, jumps, reports=reports)  # a signal handler was here meanwhile
+        return self._write(packer, jumps, reports=reports)  # retry: a signal handler ran in between
 
     def play(self, packets: memoryview) -> int:
-        """At most PART packets that are ready, with one doorbell; the position behind them."""
+        """Write at most PART prepared packets with one doorbell; the position after them."""
         nbytes = packets.nbytes
         count, put = nbytes // PACKET_BYTES, self.put
         if put + count > self.limit:
@@ -216,10 +216,10 @@ class AqlRing(Ring):
             self.put = self.write_pointer[0] = mark
             self.ring_doorbell(mark - 1)
             return mark
-        return self.play(packets)  # a signal handler was here meanwhile
+        return self.play(packets)  # retry: a signal handler ran in between
 
     def flush(self) -> int:
-        """Everything before becomes visible to all, then an interrupt; what to wait for."""
+        """Release everything before to the system, then interrupt; the position to wait for."""
         return self._write(*self._flush, reports=True)
 
     def wait_for(
@@ -229,7 +229,7 @@ class AqlRing(Ring):
         steps: Callable[[], object] | None = None,
         mark: int = 0,
     ) -> Waited:
-        """As of every ring; the last packet's end is only known from a packet behind it."""
+        """As of every ring; only a later packet shows that the last one has finished."""
         if self.broken is None:
             self.ask(mark)
         return super().wait_for(reached, timeout_s, steps, mark)

@@ -1,4 +1,4 @@
-"""Checks of what a caller hands to an AMD device; all of them happen before anything runs."""
+"""Checks of a caller's arguments to an AMD device; all of them happen before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each way to an AMD GPU needs of a machine, for `python -m drivers.probe`, and its offers."""
+"""What each interface to an AMD GPU requires, for `python -m drivers.probe`, and its offers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drivers.machine.checks import Machine, Result, device_node, module_missing
 
 
 def kfd(machine: Machine) -> Result:
-    """AMD through the amdgpu kernel driver: what may become the default device, too."""
+    """AMD through the amdgpu kernel driver; may also be the default device."""
     missing, advice = module_missing(machine, AMD, "AMD", "amdgpu")
     node = device_node(machine, "AMD", "KFD", "/dev/kfd", missing, advice)
     if not node.ready:

@@ -1,4 +1,4 @@
-"""The AMD chips this stack speaks to, as data. Code asks the data, never a chip's name.
+"""The AMD chips this stack supports, as data. Code reads the data, never a chip's name.
 
 A `Family` is what one generation shares; a `Chip` adds what differs between its members.
 """
@@ -18,7 +18,7 @@ EOP_BYTES = PAGE_BYTES
 DOORBELL_BYTES = 8
 """One queue's doorbell since gfx9. # src: kfd_device.c kfd_device_info_init()"""
 NS_PER_TICK = 10
-"""What queues write counts at 100 MHz. # src: the reference clock of gfx9 to gfx12 in amdgpu"""
+"""Queues' time stamps count at 100 MHz. # src: the reference clock of gfx9 to gfx12 in amdgpu"""
 MANIFEST = "amd"
 """Of firmware, in firmware_manifests."""
 BUS_ADDRESS_BITS = 44
@@ -103,7 +103,7 @@ CDNA4_LDS_BYTES = 160 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """What a chip adds that is booted without its kernel driver."""
+    """What a chip adds when it is booted without its kernel driver."""
 
     device_ids: tuple[int, ...]
     """PCI device ids of AMD's that are this chip. # src: libdrm data/amdgpu.ids; pci.ids"""
@@ -153,7 +153,7 @@ class Chip:
     integrated: bool = False
     """Part of a processor (APU): its memory is the machine's."""
     bare: Bare | None = None
-    """None: its kernel driver keeps it."""
+    """None: not booted over PCI; its kernel driver keeps it."""
 
 
 def _versions(*versions: Version) -> frozenset[Version]:

@@ -20,7 +20,7 @@ def known(function: PciFunction) -> bool:
 
 
 def dry_run(world: World) -> str:
-    """What claiming each AMD GPU of this machine would do; nothing is done."""
+    """Dry run of claiming each AMD GPU of this machine."""
     found = [function for function in gpus(world) if function.vendor == AMD]
     if not found:
         return "no AMD GPU is on PCI: there is nothing to claim"

@@ -14,7 +14,7 @@ from queues.amd.sdma import Engine
 
 RING_BYTES: Final = 256 << 10
 MOST_BYTES: Final = 4 << 10
-"""Of packets that are written at once."""
+"""Of packets written at once."""
 _WORD_BYTES: Final = 4
 _MASK: Final = (1 << 32) - 1
 
@@ -22,7 +22,7 @@ _MASK: Final = (1 << 32) - 1
 class CopyRing(Ring):
     """Positions count bytes; a packet never wraps, the ring's tail is filled with NOPs.
 
-    A fence writes 32 bits of the position behind it, which is enough to know all of it.
+    A fence writes the low 32 bits of the position after it; `done` extends them to all of it.
     """
 
     decode_as = "sdma"
@@ -44,7 +44,7 @@ class CopyRing(Ring):
         return self._done
 
     def _room(self, nbytes: int) -> int:
-        """Position from which on `nbytes` may be written now: `put`, once its tail is filled."""
+        """Return `put`, past a filled tail, once `nbytes` may be written there."""
         if self.broken is not None:
             raise self.broken.with_traceback(None)
         put = self.put
@@ -64,9 +64,9 @@ class CopyRing(Ring):
         self.wait_free(self.put + nbytes + SLACK_BYTES - self.ring_bytes)
 
     def emit(self, packets: Iterable[Sequence[int]], *, interrupt: bool = False) -> None:
-        """Packets in order, the progress behind them, and one doorbell.
+        """Packets in order, then the progress, and one doorbell.
 
-        With `interrupt` the device's event behind that: whoever sleeps for `put` is woken.
+        With `interrupt` the device's event after that: it wakes threads that sleep for `put`.
         """
         words = array("I")
         for packet in packets:
@@ -77,7 +77,7 @@ class CopyRing(Ring):
         self._write(words, self._interrupt if interrupt else ())
 
     def copy(self, *, dst: int, src: int, nbytes: int) -> None:
-        """What `emit` makes of one copy, with an interrupt: the fast path of host copies.
+        """`emit` of one copy, with an interrupt: the fast path of host copies.
 
         At most the engine's `copy_max_bytes`.
         """
@@ -91,10 +91,10 @@ class CopyRing(Ring):
                 self.put = self.write_pointer[0] = mark
                 self.ring_doorbell(mark)
                 return
-        self.copy(dst=dst, src=src, nbytes=nbytes)  # a signal handler was here meanwhile
+        self.copy(dst=dst, src=src, nbytes=nbytes)  # retry: a signal handler ran in between
 
     def _write(self, words: array[int], behind: Sequence[int]) -> None:
-        """`behind` follows the progress: less than SLACK_BYTES, which are never overwritten."""
+        """`behind` is written after the progress: less than SLACK_BYTES, never overwritten."""
         fence = sdma.fence(self.engine, addr=self.progress_va, data=0)
         nbytes = (len(words) + len(fence) + len(behind)) * _WORD_BYTES
         put = self._room(nbytes)
@@ -106,10 +106,10 @@ class CopyRing(Ring):
             self.put = self.write_pointer[0] = mark
             self.ring_doorbell(mark)
             return
-        self._write(words, behind)  # a signal handler was here meanwhile
+        self._write(words, behind)  # retry: a signal handler ran in between
 
     def flush(self) -> int:
-        """An interrupt once everything before is done; what to wait for."""
+        """Interrupt once everything before is done; the position to wait for."""
         self.emit((), interrupt=True)
         return self.put
 

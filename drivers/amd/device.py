@@ -39,7 +39,7 @@ from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
 from queues.amd.sdma import Engine
 
 VECTOR_BYTES: Final = 16
-"""What one lane loads at most at once."""
+"""Most bytes that one lane loads at once."""
 MAX_WORD: Final = (1 << 64) - 1
 _DTYPES: Final = frozenset(
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
@@ -99,7 +99,7 @@ class AmdDevice(HostCopies):
         return kind(self.target, kernel, scratch, block, va, in_graph=not reports)
 
     def ensure_scratch(self, kernel: Kernel) -> None:
-        """Enough private memory for `kernel`; every prepared launch learns where it is."""
+        """Grow scratch for `kernel` and rebuild prepared launches."""
         if kernel.private_bytes <= self._scratch.lane_bytes:
             return
         self.synchronize()
@@ -108,12 +108,12 @@ class AmdDevice(HostCopies):
             program.renew()
         self.set_scratch(self.compute)
         if old is not None and any(graph.scratch for graph in list(self._graphs)):
-            self._old_scratch.append(old)  # a graph's packets name it
+            self._old_scratch.append(old)  # a graph's packets hold its address
         elif old is not None:
             old.free()
 
     def set_scratch(self, ring: ComputeRing) -> None:
-        """Let a queue of AQL packets know of the private memory there is."""
+        """Write the scratch that there is to an AQL queue's amd_queue_t."""
         if isinstance(ring, AqlRing):
             ring.set_scratch(self._scratch.now, self._scratch.lane_bytes)
 
@@ -123,7 +123,7 @@ class AmdDevice(HostCopies):
         return node.cus - 1, node.max_waves_per_simd * node.simd_per_cu - 1
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
-        """Programs whose code or descriptor is there."""
+        """Programs whose code or descriptor is at the address."""
         return [
             program.name
             for program in list(self._programs)
@@ -131,12 +131,12 @@ class AmdDevice(HostCopies):
         ]
 
     def graph_names(self, va: int) -> list[str]:
-        """Programs of the graph whose packets are there."""
+        """Programs of the graph whose packets are at the address."""
         found = [graph for graph in list(self._graphs) if graph.find(va) is not None]
         return [name for graph in found for name in graph.names]
 
     def graph_packets(self, va: int, nbytes: int) -> bytes:
-        """The packets of a graph that are there."""
+        """The packets of a graph at the address."""
         for graph in list(self._graphs):
             copy = graph.find(va)
             if copy is not None and va + nbytes <= copy.gpu_va + graph.nbytes:
@@ -171,16 +171,16 @@ class AmdDevice(HostCopies):
         with ring.lock:
             if self.stale:
                 self.refresh()
-            ring.quick(program.launcher, words, grid)  # the launcher is of the ring's own kind
+            ring.quick(program.launcher, words, grid)  # the launcher is of the ring's format
 
     def refresh(self) -> None:
-        """With the compute queue's lock: let it see what was written behind its caches."""
+        """With the compute queue's lock: invalidate its caches after writes that bypassed them."""
         mark = self.stale = object()
         self.compute.emit(amd_words.acquire(self.target))
         if self.stale is mark:  # a signal handler may have written since
             self.stale = False
 
-    # What queues ask for
+    # Validation for queues
 
     def argument_word(self, value: Buffer | int) -> int:
         """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
@@ -208,7 +208,7 @@ class AmdDevice(HostCopies):
         return AmdComputeQueue(self)
 
     def copy_queue(self) -> AmdCopyQueue:
-        """A builder for the copy queue, which runs beside the compute queue."""
+        """A builder for the copy queue, which runs concurrently with the compute queue."""
         self.overlap()
         return AmdCopyQueue(self)
 
@@ -264,7 +264,7 @@ class AmdDevice(HostCopies):
         """Destroy the queues, free everything; Ctrl-C waits for the end of it.
 
         A second close gives back what the first one could not, and otherwise does nothing; one
-        inside the first, of a finaliser for instance, does nothing at all.
+        inside the first, from a finaliser for instance, does nothing.
         Raises: the first error, after all steps have run; a fault not reported yet is one.
         """
         with deferred():

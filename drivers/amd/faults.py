@@ -1,4 +1,4 @@
-"""Why a queue stopped: from what GPU and ring tell to errors with names in them."""
+"""Why a queue stopped: errors that name buffer and kernel, from the GPU's report and the ring."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from queues.decode import decode, decoder, dump, words_of
 from queues.packet_layout import Packet
 
 NEAR_BYTES: Final = 16 << 20
-"""How far behind a buffer an address is still told as the buffer's."""
+"""How far past a buffer's end an address is still reported with the buffer."""
 FRONT_BYTES: Final = 64 << 10
-"""How far in front of one. Faults tell a page: one byte in front is a whole page."""
+"""How far before one. Faults report a page: an access one byte before is a whole page off."""
 _PGM_LO: Final = 0x2E0C - 0x2C00
 """COMPUTE_PGM_LO, as SET_SH_REG counts."""
 MOST_NAMES: Final = 4
 JUMPS: Final = frozenset({"INDIRECT_BUFFER", "PM4_IB"})
 _WAITS: Final = {"WAIT_REG_MEM": ("mem_poll_addr", "reference"), "POLL_REGMEM": ("addr", "value")}
-"""Where and for what a packet waits."""
+"""Fields with the address and the value that a packet waits for."""
 _FILLERS: Final = frozenset({"NOP", "TYPE2", "INVALID", "PRED_EXEC"})
 SignalAt: TypeAlias = Callable[[int], int | None]
-"""The value of the signal at an address, when one is there."""
+"""The value of the signal at an address; None without one."""
 _LOGGED: Final = (
     "a wave that stopped is in the kernel's log: `dmesg | grep 'sq_intr: error'` "
     "(type 1: illegal instruction, 2: memory violation)"
@@ -35,7 +35,7 @@ _RECOVERED: Final = "the queues were replaced and the device can be used; result
 
 
 class Device(Protocol):
-    """What is asked of a device about its own things."""
+    """Queries to a device about its buffers, programs and graphs."""
 
     name: str
 
@@ -43,19 +43,19 @@ class Device(Protocol):
         """Every allocated block."""
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
-        """Programs whose code holds an address, or whose descriptor is there."""
+        """Programs whose code contains an address, or whose descriptor is at one."""
 
     def graph_names(self, va: int) -> list[str]:
-        """Programs of the graph whose packets are there."""
+        """Programs of the graph whose packets are at an address."""
 
     def graph_packets(self, va: int, nbytes: int) -> bytes:
-        """The packets of a graph that are there."""
+        """The packets of a graph at an address."""
 
 
 def place(device: Device, va: int) -> tuple[str, str]:
-    """(buffer, where in it) of an address: in one, behind one, right in front of one, or nowhere.
+    """(buffer, where in it) of an address: in one, past its end, right before it, or nowhere.
 
-    A page in front of a buffer and behind another one is told as behind: that is the usual mistake.
+    A page between two buffers is reported as past the first one's end: the usual mistake.
     """
     best: tuple[int, str, str] | None = None
     for block in device.blocks():
@@ -76,7 +76,7 @@ def place(device: Device, va: int) -> tuple[str, str]:
 
 
 def packets(ring: Ring) -> Iterator[Packet]:
-    """What the ring has not finished; ends at the first word that is no packet."""
+    """Packets that the ring has not finished; ends at the first word that is no packet."""
     yield from _until_bad(ring.decode_as, ring.arch, ring.pending_bytes())
 
 
@@ -88,16 +88,16 @@ def _until_bad(kind: str, arch: str, data: bytes) -> Iterator[Packet]:
 
 
 def jumped(device: Device, ring: Ring, packet: Packet) -> list[Packet]:
-    """The packets that a jump in the ring goes to, as far as they are known."""
+    """The packets at the target of a jump in the ring, as far as they are known."""
     va, nbytes = packet.fields["ib_base"], 4 * packet.fields["ib_size"]
     data = ring.packets_at(va, nbytes) or device.graph_packets(va, nbytes)
     return list(_until_bad("pm4", ring.arch, data))
 
 
 def waits(device: Device, ring: Ring, signal_at: SignalAt) -> bool:
-    """Whether the ring stands at a packet that waits for a signal, which somebody may still set.
+    """Whether the ring is stopped at a packet that waits for a signal, which may still be set.
 
-    Of packets that it jumps to nobody knows which one it is at: one that waits is enough.
+    Which packet of an indirect buffer it is at is not known: one that waits is enough.
     """
     for packet in packets(ring):
         if packet.name in JUMPS:
@@ -117,7 +117,7 @@ def _unmet(packet: Packet, signal_at: SignalAt) -> bool:
 
 
 def stands_at(device: Device, ring: Ring) -> str:
-    """The ring's dump, and behind it the packets that its first jump goes to."""
+    """The ring's dump, then the packets at the target of its first jump."""
     lines = ring.dump()
     first = next((packet for packet in packets(ring) if packet.name not in _FILLERS), None)
     if first is None or first.name not in JUMPS:
@@ -150,7 +150,7 @@ def _named(device: Device, packet: Packet) -> Iterable[str]:
 
 
 def fault(device: Device, trouble: Trouble, ring: Ring) -> DeviceFault:
-    """The error for what was told; `ring` is the queue that was at work."""
+    """The error for a reported fault; `ring` is the queue that was running."""
     names = device.program_names(code_va=trouble.pc) if trouble.pc else []
     names = names or kernels(device, ring)
     if trouble.page is not None:
@@ -224,9 +224,9 @@ def _reset(device: Device, cause: str, reset: Reset, names: list[str], ring: Rin
 
 
 def hang(device: Device, ring: Ring, *, parked: bool) -> Hang:
-    """The error for a queue that does not progress, with what it stands at.
+    """The error for a queue without progress, with the packets it is stopped at.
 
-    A `parked` one waits for a signal and goes on when that comes; others are replaced.
+    A `parked` one waits for a signal and continues after that; others are replaced.
     """
     text = stands_at(device, ring)
     return Hang(
@@ -242,7 +242,7 @@ def hang(device: Device, ring: Ring, *, parked: bool) -> Hang:
 
 
 def late(device: Device, ring: Ring, timeout_s: float, *, parked: bool) -> DeviceTimeout:
-    """The error for a caller whose time is over; the queue goes on with what it has."""
+    """The error for a caller whose timeout is over; the queue continues its work."""
     return DeviceTimeout(
         f"{ring.name} is not done after {timeout_s:g} s; it is at\n{stands_at(device, ring)}\n",
         register=ring.name,
@@ -252,7 +252,7 @@ def late(device: Device, ring: Ring, timeout_s: float, *, parked: bool) -> Devic
 
 
 def unsignalled(name: str, last: int, value: int, timeout_s: float, *, busy: bool) -> DeviceTimeout:
-    """The error for a signal that did not come; whatever the queues do goes on."""
+    """The error for a signal that did not come; the queues continue their work."""
     return DeviceTimeout(
         f"a signal is at {last} after {timeout_s:g} s, not at {value}, "
         f"and {name} {'still has work' if busy else 'has no work left'}",

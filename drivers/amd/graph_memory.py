@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 ALIGN_BYTES: Final = 64
 MOST_COPIES: Final = 4
-"""So that three replays are given to the GPU while the host prepares the one behind them."""
+"""Three replays may be queued on the GPU while the host prepares the next one."""
 COPIES_BYTES: Final = 4 << 20
-"""Of all copies of one recording, unless it takes two copies more."""
+"""Of all copies of one recording, unless two copies need more."""
 _WORD64_BYTES: Final = 8
 
 
@@ -34,11 +34,11 @@ class Copy:
         self.given: list[int] = []
         """The words of all Params that are in it; empty: none yet."""
         self.packing = False
-        """Whether somebody patches or replays it now: a signal handler takes another copy."""
+        """Whether it is being patched or replayed: a signal handler takes another copy."""
         self.last: tuple[Ring | None, int] = (None, 0)
-        """The ring of its last replay, and the position behind that."""
+        """The ring of its last replay, and the position after that."""
         self.packets: Any = None
-        """What its kind of graph gives to the ring; None for nothing."""
+        """What its kind of graph writes to the ring; None for nothing."""
 
     @property
     def done(self) -> bool:
@@ -73,7 +73,7 @@ class GraphMemory(ABC):
         """The copy that was prepared last."""
         self.copies.append(self.recent)
         self.reports = False
-        """Whether replays interrupt: somebody may wait for a copy."""
+        """Whether replays interrupt: a thread may wait for a free copy."""
 
     def _new(self) -> Copy:
         """The recording once more. Raises: OutOfMemory."""
@@ -124,7 +124,7 @@ class GraphMemory(ABC):
                 return copy
         for copy in self.copies:
             last = copy.last
-            if copy.done and not copy.packing and copy.last is last:  # else: a handler was here
+            if copy.done and not copy.packing and copy.last is last:  # else: a handler ran
                 copy.packing = True
                 try:
                     patch(copy, given)
@@ -145,7 +145,7 @@ class GraphMemory(ABC):
             raise UseAfterFree("a closed graph was replayed", hint="record it again")
 
     def settle(self) -> None:
-        """No copy is free: make another one, or wait for the one that will be done first.
+        """No copy is free: make another one, or wait for the one that finishes first.
 
         Raises: Unsupported where signal handlers replay inside each other, too deep.
         """
@@ -172,7 +172,7 @@ class GraphMemory(ABC):
         try:
             copy = self._new()
         except OutOfMemory:
-            self._most = len(self.copies)  # replays take turns with what there is
+            self._most = len(self.copies)  # replays share the copies there are
             return False
         with self.lock:
             kept = not self._closed and len(self.copies) < self._most
@@ -197,7 +197,7 @@ class GraphMemory(ABC):
         self._closed = True
         copies, self.copies = self.copies, []
         for copy in copies:
-            copy.given, copy.packets = [], None  # no replay finds its words here any more
+            copy.given, copy.packets = [], None  # no replay matches its words any more
             copy.view = copy.words = memoryview(b"")
             self._device.give_back(copy.bo)
 

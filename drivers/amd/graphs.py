@@ -33,7 +33,7 @@ def _prepared(item: Item) -> AnyLauncher:
 
 
 class Pm4Graph(GraphMemory):
-    """One indirect buffer; a replay is a jump to it and the ring's progress behind that.
+    """One indirect buffer; a replay is a jump to it, then the ring's progress.
 
     Each launch in it writes its number to the ring's `step_va` when it is done.
     """
@@ -109,7 +109,7 @@ class AqlGraph(GraphMemory):
         self._launchers = {id(item): _aql(item) for item in items if item.program is not None}
         self._parts = 0
         self._partway = False
-        """Whether the ring has a part of it alone: nobody replays it now."""
+        """Whether the ring has only a part of it: it cannot be replayed now."""
         self._jumps = jump_slots(device.target)
         super().__init__(device, items)
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Home: TypeAlias = "Block | Wrapped | Memory | tuple[Memory, int]"
 """What a buffer, a program, a graph or a signal holds."""
 MOST_WAITING: Final = 64
-"""Homes given back before somebody looks whether they can be freed."""
+"""Homes given back before a check whether they can be freed."""
 
 
 class State(Enum):
-    """How far the life of a device is."""
+    """A device's life cycle."""
 
     OPEN = "it takes work"
     CLOSING = "it refuses work, and takes back what programs, graphs and buffers hold"
@@ -48,13 +48,13 @@ class Heap(ABC):
         )
         self._slots = Slots(iface)
         self.freed_mark: object = object()
-        """Another object after anything was freed: how graphs know when to look again."""
+        """Another object after anything was freed: graphs then check their references again."""
         self._returned: deque[Home] = deque()
         self._wrapped: list[Wrapped] = []
         self._overlaps = False
-        """Whether the copy queue runs beside the compute queue, or another GPU's queues do."""
+        """Whether the copy queue or another GPU's queues run beside the compute queue."""
         self._early = 0
-        """Until when the compute queue uses memory that was handed out again nevertheless."""
+        """Position until which the compute queue uses memory that was already allocated again."""
         self._peers: weakref.WeakSet[Heap] = weakref.WeakSet()
         """Other GPUs that reach memory of this one."""
         self._sharers: weakref.WeakSet[Heap] = weakref.WeakSet()
@@ -69,7 +69,7 @@ class Heap(ABC):
 
     @abstractmethod
     def quiet(self) -> None:
-        """Return once the GPU uses nothing that was given back."""
+        """Return once the GPU uses no memory that was given back."""
 
     @property
     @abstractmethod
@@ -79,16 +79,16 @@ class Heap(ABC):
     @property
     @abstractmethod
     def given(self) -> int:
-        """How much the compute queue was given so far."""
+        """Position of the last work given to the compute queue."""
 
     @property
     @abstractmethod
     def moment(self) -> Moment:
-        """The compute queue, and how much it was given so far."""
+        """The compute queue, and the position of its last work."""
 
     @abstractmethod
     def reach(self, mark: int) -> None:
-        """Return once the compute queue has done what it was given up to `mark`."""
+        """Return once the compute queue has done its work up to `mark`."""
 
     def alloc(self, nbytes: int) -> AmdBuffer:
         """Uninitialised memory on the card. Raises: OutOfMemory with the sizes; BadArgument."""
@@ -122,7 +122,7 @@ class Heap(ABC):
         return AmdBuffer(device, view.nbytes, home.bo.gpu_va, home, False)
 
     def _pages(self, address: int, nbytes: int) -> Memory:
-        """These pages as memory of the GPU: what is there already, or mapped now.
+        """These pages as memory of the GPU: an existing mapping, or a new one.
 
         Hardware: no page is mapped twice. # src: amdgpu_vm.c amdgpu_vm_bo_map(), "conflict"
         Raises: Unsupported where another buffer has some of the pages, or more than these.
@@ -158,7 +158,7 @@ class Heap(ABC):
         return made
 
     def give_back(self, home: Home) -> None:
-        """Take back what nobody refers to any more.
+        """Take back memory without references.
 
         Finalisers call this at any moment, inside any lock: it only appends.
         """
@@ -169,9 +169,9 @@ class Heap(ABC):
     def _reclaim(self) -> None:
         """Give back what was returned, unless a queue may still use it.
 
-        Work of the compute queue runs in order, and host copies wait for what used a block before:
-        what it may still use can be handed out again to later work, but not be unmapped. Not so
-        when work may overlap.
+        The compute queue runs in order, and host copies wait for what used a block before. So a
+        block in use can be allocated again for later work, but not be unmapped. Not so when work
+        may overlap.
         """
         compute_idle, copy_idle = self.idle
         returned = self._returned
@@ -191,7 +191,7 @@ class Heap(ABC):
                 returned.append(home)
 
     def overlap(self) -> None:
-        """From now on work may run beside the compute queue's: reuse memory later."""
+        """From now on work may overlap with the compute queue's: reuse memory only when idle."""
         if not self._overlaps:
             if self._early:
                 self.reach(self._early)
@@ -226,7 +226,7 @@ class Heap(ABC):
         return self._allocator.trim()
 
     def blocks(self) -> list[Block]:
-        """Every allocated block, for those who look for an address."""
+        """Every allocated block, to find the one of an address."""
         wrapped = [Block(home.bo, home.bo.gpu_va, home.bo.nbytes) for home in self._wrapped]
         return [*self._allocator.live(), *wrapped]
 
@@ -240,7 +240,7 @@ class Heap(ABC):
         raise UseAfterFree(f"{self.name} is closed", hint="open it again")
 
     def _close_memory(self) -> None:
-        """Free everything, also what nobody freed; the queues are gone."""
+        """Free everything, also buffers still allocated; the queues are gone."""
         self._state = State.CLOSED
         returned, self._returned = self._returned, deque()
         slots_or_blocks = (Block, Wrapped, tuple)

@@ -17,7 +17,7 @@ from queues.amd.pm4_launch import Target
 
 
 class HostCopies(Queues):
-    """What of the device has to do with copies."""
+    """The copy half of the device."""
 
     def __init__(
         self,
@@ -31,10 +31,10 @@ class HostCopies(Queues):
         super().__init__(name, iface, target, apertures, limit_bytes, hang_s)
         self._staging: Staging | None = None
         self._copied = False
-        """Whether a copy queue wrote behind the compute queue's caches since their last acquire."""
+        """Whether a copy queue wrote past the compute queue's caches since their last acquire."""
 
     def upload(self, memory: Memory, data: bytes) -> None:
-        """Code to the card; the compute queue sees it from its next work on."""
+        """Copy code to the card; the compute queue sees it from its next work on."""
         if not self.iface.write_code(memory, data):
             with self._stager() as staging:
                 staging.copy_in(self.copies, memory.gpu_va, memoryview(data), self.wait_ring)
@@ -79,15 +79,15 @@ class HostCopies(Queues):
 
     @property
     def moment(self) -> Moment:
-        """The compute queue, and how much it was given so far."""
+        """The compute queue, and the position of its last work."""
         ring = self.compute
         return ring, ring.put
 
     def _untouched(self, dst: Buffer) -> bool:
-        """Whether nothing queued uses a buffer, nor a cache holds lines that its last owner wrote.
+        """Whether no queued work uses a buffer, and no cache holds lines that its last owner wrote.
 
-        So it is with one allocated behind the last launch, of memory that is new, or whose former
-        users came before a flush that is done. A copy to it need not wait for the compute queue.
+        True of one allocated after the last launch, of memory that is new, or whose former users
+        came before a flush that is done. A copy to it need not wait for the compute queue.
         """
         if not isinstance(dst, AmdBuffer) or dst.others:
             return False
@@ -100,7 +100,7 @@ class HostCopies(Queues):
         return where is ring and used <= self._clean <= ring.done
 
     def _check_runs(self) -> None:
-        """Without waiting. Raises: UseAfterFree, DeviceFault, why the queue stopped."""
+        """Without waiting. Raises: UseAfterFree; DeviceFault; why the queue stopped."""
         if self._closed:
             self._refuse()
         if self.compute.broken is not None:
@@ -108,7 +108,7 @@ class HostCopies(Queues):
         self.sleep(0)
 
     def invalidate_sharers(self) -> None:
-        """Somebody has waited: what other GPUs, and the compute queue here, cache may be older."""
+        """After a wait: caches of other GPUs, and of the compute queue here, may be stale."""
         super().invalidate_sharers()
         if self._copied:
             self.stale, self._copied = True, not self.copies.idle

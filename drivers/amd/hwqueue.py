@@ -22,9 +22,9 @@ _ORDERED: Final = frozenset({"x86_64", "AMD64"})
 
 
 def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int], None]:
-    """A function that stores one 64-bit word, as fast as the region allows; errors say `name`.
+    """A function that stores one 64-bit word, as fast as the region allows; errors name `name`.
 
-    A value below the last one is dropped: a signal handler has launched just before the store.
+    A value below the last one is dropped: a signal handler launched just before the store.
     """
     last = -1
     try:
@@ -64,9 +64,9 @@ def check_order(machine: str) -> None:
 
 
 class HwQueue:
-    """A queue that the hardware reads. Everything it needs is freed with it.
+    """A queue that the hardware reads. Its memory is freed with it.
 
-    `parts` are its memory, the ring and the page first; `stop` is what ends it.
+    `parts` are its memory, the ring and the page first; `stop` destroys the queue.
     """
 
     def __init__(
@@ -99,5 +99,5 @@ class HwQueue:
 
 
 def _closed(value: int) -> None:
-    """The doorbell of a queue that is gone."""
+    """The doorbell of a destroyed queue."""
     raise UseAfterFree(f"a closed queue was rung with {value}", hint="open the device again")

@@ -1,6 +1,6 @@
-"""What a device asks of its GPU, over KFD (amdgpu) or over PCI (an unbound GPU).
+"""The interface of a device to its GPU, over KFD (amdgpu) or over PCI (an unbound GPU).
 
-Devices, queues, memory and signals know this and nothing of ioctls or registers.
+Devices, queues, memory and signals use only this: no ioctls, no registers.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PageFault:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What was reset because of trouble."""
+    """What a fault caused to be reset."""
 
     whole: bool
     """The whole GPU, not one engine."""
@@ -84,11 +84,11 @@ class Trouble:
     reset: Reset | None = None
     """None: nothing was reset."""
     pc: int = 0
-    """Where the wave was that did it; 0 where that is not known. The instruction may be earlier."""
+    """Program counter of the faulting wave, or 0 (not known). The instruction may be earlier."""
 
     @property
     def stopped(self) -> bool:
-        """Whether a compute queue says why it stopped."""
+        """Whether a compute queue reports why it stopped."""
         return self.page is None and self.reset is None and self.cause not in (ECC, GPU_HANG)
 
 
@@ -100,7 +100,7 @@ class Plan:
     kind: QueueKind
     ring_bytes: int
     engine: int | None = None
-    """The copy engine, where not any will do; those for XGMI are behind the others."""
+    """The copy engine; None: any. Those for XGMI are numbered after the others."""
 
 
 Prepare: TypeAlias = Callable[[memoryview, Memory], None]
@@ -118,10 +118,10 @@ class HardwareQueue(Protocol):
     write_pointer: memoryview
     read_pointer: memoryview
     doorbell: Callable[[int], None]
-    """Stores a write pointer, so that what was written before is seen first. Reads nothing."""
+    """Stores a write pointer, ordered after all earlier stores. Reads nothing."""
 
     def close(self) -> None:
-        """Stop the queue, with whatever it does, and free its memory."""
+        """Stop the queue and its work, and free its memory."""
 
 
 class GpuClock(Protocol):
@@ -137,7 +137,7 @@ class GpuClock(Protocol):
         """The counter now."""
 
     def calibrate(self, ticks: int, host_s: float) -> None:
-        """What a queue wrote at a moment of the host's monotonic clock."""
+        """Match `ticks` that a queue wrote to a moment of the host's monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Iface(Protocol):
     """Where a queue writes `event_id` before it interrupts."""
     event_id: int
     peeks: list[Callable[[int], int | None]]
-    """What gives the value of the signal at an address, of each device that may signal here."""
+    """Look-ups of the signal at an address, one of each device that may signal here."""
     calibrated: bool
     """Whether `clock` is right without a measurement."""
     queues_per_engine: int
@@ -169,9 +169,9 @@ class Iface(Protocol):
     opened: str
     """Boot path, steps, reads and writes in words; "" where there was no boot."""
     evicts: bool
-    """Whether somebody else may stop all queues of this process for good."""
+    """Whether the kernel driver may evict all queues of this process for good."""
     gone: DeviceError | None
-    """Why nothing runs here any more, once that is so."""
+    """Why no queue can run here any more; None while they can."""
 
     @property
     def handles(self) -> int:
@@ -191,16 +191,16 @@ class Iface(Protocol):
         """Fill memory for CODE from the host; False where a copy engine has to do it."""
 
     def publish(self) -> None:
-        """Queues that run already see what the host wrote to SHARED memory. Reads nothing."""
+        """Make the host's stores to SHARED memory visible to running queues. Reads nothing."""
 
     def zero_with(self, fill: Callable[[int, int], bool]) -> None:
-        """How a copy engine zeroes (address, bytes), once one is there; False: it is busy."""
+        """Register how a copy engine zeroes (address, bytes); it returns False while busy."""
 
     def open_queue(self, plan: Plan, prepare: Prepare | None = None) -> HardwareQueue:
-        """A queue that runs. Nothing is left behind by a failure."""
+        """A running queue. A failure frees everything."""
 
     def wait(self, timeout_ms: int) -> Trouble | None:
-        """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+        """Sleep until a queue interrupts or the timeout; the fault, when there is one."""
 
     def apertures(self) -> Apertures:
         """Of the address space that queues run in."""
@@ -209,16 +209,16 @@ class Iface(Protocol):
         """Whether memory of this one can be mapped to the other."""
 
     def lost(self, trouble: Trouble) -> DeviceError:
-        """No queue runs any more after this trouble: what everything raises from now on."""
+        """No queue runs any more after this fault: the error that all work raises from now on."""
 
     def close(self) -> None:
         """Leave the GPU; its queues are closed and its memory is freed.
 
-        A second close does what the first one could not, and otherwise nothing.
+        A second close repeats only what the first one could not do.
         """
 
 
 def signal_at(iface: Iface, va: int) -> int | None:
-    """The value of the signal at an address, when one is there."""
+    """The value of the signal at an address; None without one."""
     found = (peek(va) for peek in iface.peeks)
     return next((value for value in found if value is not None), None)

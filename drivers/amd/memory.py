@@ -23,7 +23,7 @@ LINE_BYTES: Final = 128
 
 
 Moment: TypeAlias = tuple[object, int]
-"""A compute queue, and how much it had been given. Another queue may have replaced it since."""
+"""A compute queue, and a position in it. Another queue may have replaced it since."""
 UNKNOWN: Final[Moment] = (None, 0)
 
 
@@ -35,7 +35,7 @@ class Block:
     def __init__(self, bo: Memory, gpu_va: int, nbytes: int, slab: Slab | None = None) -> None:
         self.bo, self.gpu_va, self.nbytes, self.slab = bo, gpu_va, nbytes, slab
         self.used: Moment | None = UNKNOWN if slab is not None and slab.used else None
-        """Before which its former owners used it; None: it is fresh from the kernel."""
+        """Position before which its former owners used it; None: never used."""
 
 
 class Slab:
@@ -46,7 +46,7 @@ class Slab:
     def __init__(self, bo: Memory, size: int) -> None:
         self.bo, self.size = bo, size
         self.used = False
-        """Whether some of its free blocks were handed out before."""
+        """Whether some of its free blocks were allocated before."""
         self.count = bo.nbytes // size
         self.free = list(range(self.count - 1, -1, -1))
 
@@ -54,7 +54,7 @@ class Slab:
 class Vram:
     """Raw memory of one GPU; the allocator's lock guards it.
 
-    `quiet` returns once the GPU uses nothing that was given back.
+    `quiet` returns once the GPU uses no memory that was given back.
     """
 
     def __init__(self, iface: Iface, quiet: Callable[[], object]) -> None:
@@ -126,14 +126,14 @@ class AmdBuffer(FreedOnce):
 
     @property
     def block(self) -> Block | None:
-        """What it is of the card's memory; None for wrapped memory."""
+        """Its block of the card's memory; None for wrapped memory."""
         return self._home if isinstance(self._home, Block) else None
 
     @property
     def host(self) -> memoryview | None:
         """The bytes of wrapped memory, or, to read, of a GPU whose memory is the machine's.
 
-        What kernels wrote is there after `synchronize`. Writing goes through `copy_in`, after which
+        Kernels' results are visible after `synchronize`. Write with `copy_in`, after which
         the GPU's caches are invalidated. None for memory on a card. Raises: UseAfterFree.
         """
         home = self._home
@@ -157,7 +157,7 @@ class AmdBuffer(FreedOnce):
         return home.bo.view()[off : off + self.nbytes]
 
     def host_bytes(self) -> memoryview | None:
-        """What host copies may use instead of a copy engine; None where they need one."""
+        """A view for host copies without a copy engine; None where they need one."""
         home = self._home
         if not self.device.node.unified or not isinstance(home, Block):
             return None
@@ -200,7 +200,7 @@ def host_bytes(buffer: Buffer) -> memoryview | None:
 
 
 class Wrapped:
-    """Pages of the process's own memory that the GPU reaches, and who owns them."""
+    """Pages of the process's own memory that the GPU reaches, and their owner."""
 
     __slots__ = ("bo", "cpu_va", "memory")
 

@@ -14,7 +14,7 @@ Move: TypeAlias = Callable[[int, int, int], int]
 THREADS: Final = 3
 """PCIe 4.0 x16 carries some 26 GB/s, one thread copies some 10 GB/s (estimates)."""
 LEAST_BYTES: Final = 8 << 20
-"""Of a copy that starts threads. They cost some 0.2 ms, as long as one thread copies 2 MiB."""
+"""Smallest copy that starts threads. They cost some 0.2 ms: one thread's copy of 2 MiB."""
 
 
 class Job:
@@ -40,7 +40,7 @@ class Job:
     def wait(self) -> None:
         """Return once it is copied. A second call returns at once.
 
-        A ^C may leave the lock taken: nobody waits for it once the job is finished.
+        A ^C may leave the lock taken: it is not waited for once the job is finished.
         """
         if not self.finished:
             with self._done:
@@ -107,7 +107,7 @@ class Movers:
     def _stop(self) -> None:
         if not self._threads:
             return
-        with deferred():  # memory that a thread writes is the caller's again behind this
+        with deferred():  # after this no thread writes the caller's memory
             for _ in self._threads:
                 self._jobs.put(None)
             for thread in self._threads:

@@ -29,7 +29,7 @@ def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> AmdDev
 def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -> AmdDevice:
     """Open the GPU that `choice` names; when that fails halfway, what was done is undone.
 
-    Ctrl-C waits for the next step of a boot, or for the end, and undoes it as well.
+    Ctrl-C waits for the next step of a boot, or for the end, and undoes what was done, too.
 
     `state` is where locks and records of claimed GPUs are; without, this user's own place.
     Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the interface refuses.
@@ -59,9 +59,9 @@ _bare: weakref.WeakSet[AmdDevice] = weakref.WeakSet()
 
 
 def _close_at_exit(device: AmdDevice) -> None:
-    """A GPU without a kernel driver is left as `close` leaves it, then given back.
+    """Close an unbound GPU, then give it back.
 
-    What gives it back at the end of the process was registered earlier: it runs later.
+    The exit handler that gives it back was registered earlier: it runs later.
     """
     _bare.add(device)
     atexit.unregister(_close_all)

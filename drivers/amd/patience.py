@@ -1,4 +1,4 @@
-"""How long queues are waited for: as long as something gets done, however long all of it takes."""
+"""How long queues are waited for: as long as they make progress, without a total limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ As long as amdgpu gives its own compute jobs. # src: amdgpu_drv.c lockup_timeout
 
 
 class HasQueues(Protocol):
-    """A device, for what may move."""
+    """A device whose queues may progress."""
 
     @property
     def compute(self) -> Ring:
@@ -32,18 +32,18 @@ _open: weakref.WeakSet[HasQueues] = weakref.WeakSet()
 
 
 def opened(device: HasQueues) -> None:
-    """Its queues are there: what one waits for, another one may bring."""
+    """Register its queues: one may signal what another one waits for."""
     _open.add(device)
 
 
 def progress() -> list[object]:
-    """What is another list once any queue of this process has done something."""
+    """A list that changes whenever any queue of this process progresses."""
     rings = [ring for device in list(_open) for ring in (device.compute, device.copies)]
     return [ring.steps() for ring in rings if ring.broken is None]
 
 
 class Patience:
-    """Tells queues that hang from those that wait for a signal, and from those that are slow."""
+    """Distinguishes queues that hang, that wait for a signal, and that are slow."""
 
     def __init__(self, clock: Callable[[], float], parked: Callable[[Ring], bool]) -> None:
         self._clock, self._parked = clock, parked
@@ -56,12 +56,12 @@ class Patience:
         steps: Callable[[], object] | None = None,
         mark: int = 0,
     ) -> Waited:
-        """Wait on the last of `rings`; STUCK: one of them hangs, or nothing moves anywhere.
+        """Wait on the last of `rings`; STUCK: one of them hangs, or no queue progresses.
 
         The ring is asked for an interrupt at `mark`; 0 where it is going to interrupt anyway.
 
-        A queue that waits for a signal is no hang. It is waited for while any queue of the process
-        moves, which may be about to signal, and always until the end of a time that was asked for.
+        A queue that waits for a signal is no hang. The wait lasts while any queue of the process
+        progresses, which may be about to signal, and always until the end of `timeout_s`.
         Raises: the device's fault.
         """
         if reached():

@@ -24,18 +24,18 @@ from queues.amd.pm4_launch import (
 
 RING_BYTES: Final = 512 << 10
 STEP_OFF: Final = WORD_BYTES * 2
-"""From what a ring has done to the launches that are done of the graph in it."""
+"""From the ring's progress word to the word that counts a graph's finished launches."""
 FLUSHES: Final = 2
-"""Interrupts in a lap of a ring that fills up: who waits for room wakes when so much is free."""
+"""Interrupts per lap of a ring that fills up: each wakes threads that wait for room."""
 MOST_BYTES: Final = 32 << 10
-"""Of one block. What is left of a ring in front of one that wraps is filled by a single NOP."""
+"""Of one block. A single NOP fills the ring's tail before a block that would wrap."""
 
 
 class Pm4Ring(Ring):
-    """Positions count words. Blocks are contiguous: what would wrap starts anew at the front.
+    """Positions count words. Blocks are contiguous: one that would wrap begins at offset 0.
 
-    Every block of packets ends by writing the position behind it to `progress_va`, so that what is
-    done is known to the word, and with it what of the ring and of the arguments in it is free.
+    Every block of packets ends by writing the position after it to `progress_va`. So progress is
+    known to the word, and with it which part of the ring, and of the arguments in it, is free.
     """
 
     decode_as = "pm4"
@@ -47,11 +47,11 @@ class Pm4Ring(Ring):
         self._cell = about.progress().cast("Q")
         self._cell[0] = self._cell[1] = 0
         self._end = self.ring_bytes - SLACK_BYTES
-        """No block ends behind this, so that every lap begins by looking at `done`."""
+        """No block ends after this, so that every lap begins with a read of `done`."""
         self._due = self.size // FLUSHES
-        """Position from which on a ring that fills up asks for an interrupt next."""
+        """Position from which on a ring that fills up requests its next interrupt."""
         self.limit = self._due * WORD_BYTES
-        """Bytes from the ring's start that may be written without looking at `done`."""
+        """Bytes from the ring's start that may be written without reading `done`."""
         self._reporting = _reporting(target, about)
         self._flush = Packet(target, self._reporting, reports=True)
 
@@ -64,11 +64,11 @@ class Pm4Ring(Ring):
 
     @property
     def step_va(self) -> int:
-        """Where graphs write how many of their launches are done."""
+        """Address at which graphs count their finished launches."""
         return self.progress_va + STEP_OFF
 
     def room(self, nbytes: int) -> int:
-        """Position from which on a block of `nbytes` may be written now: `put`, once it is there.
+        """Return `put` once a block of `nbytes` may be written there.
 
         Raises: Hang when the ring stays full; the device's fault; BadArgument.
         """
@@ -99,7 +99,7 @@ class Pm4Ring(Ring):
         return put
 
     def _wrap(self, put: int) -> None:
-        """Fill the ring's tail with a NOP; it goes on at the front."""
+        """Fill the ring's tail with a NOP; the next block begins at offset 0."""
         tail = self.ring_bytes - put * WORD_BYTES % self.ring_bytes
         self._wait_free(put, tail)
         padding = Packer(words_of(pm4.nop(words=tail // WORD_BYTES)))
@@ -126,7 +126,7 @@ class Pm4Ring(Ring):
                 self.put = self.write_pointer[0] = mark
                 self.ring_doorbell(mark)
                 return
-        self.launch(launcher, words, grid)  # a signal handler was here meanwhile
+        self.launch(launcher, words, grid)  # retry: a signal handler ran in between
 
     def quick(self, launcher: AnyLauncher, words: Sequence[int], grid: int) -> None:
         """A launch of `grid` workgroups in one dimension: the fast path of eager work."""
@@ -138,44 +138,44 @@ class Pm4Ring(Ring):
         if at + launcher.nbytes > self.limit:
             put = self.room(launcher.nbytes)
             at = put * WORD_BYTES % self.ring_bytes
-        if self.put == put:  # from here to the end of packing there is no place for a handler
+        if self.put == put:  # no signal handler can run from here to the end of packing
             values, mark = launcher.shared, put + launcher.nwords
             values[launcher.arguments] = words
             values[launcher.kernarg] = self.ring_va + at + launcher.arguments_off
             values[launcher.grid], values[launcher.progress] = grid, mark
             launcher.pack_into(self.bytes, at, *values)
-            if self.put == put:  # not before the words are there: a ^C may come at any call
+            if self.put == put:  # only after the words are written: a ^C may come at any call
                 self.put = self.write_pointer[0] = mark
                 self.ring_doorbell(mark)
                 return
-        self.quick(launcher, words, grid)  # a signal handler was here meanwhile
+        self.quick(launcher, words, grid)  # retry: a signal handler ran in between
 
     def emit(self, words: Sequence[int]) -> None:
-        """Packets, and the progress behind them."""
+        """Packets, then the progress."""
         self.write(self.packed(words))
 
     def packed(
         self, words: Sequence[int], outer: Sequence[int] = (), *, reports: bool = False
     ) -> Packet:
-        """Packets and the progress behind them, ready for `write`; `outer` stays in the ring.
+        """Packets, then the progress, ready for `write`; `outer` stays in the ring.
 
-        With `tells` they end in what a flush does.
+        With `reports` they end as a flush does.
         """
         done = self._reporting if reports else progress(self.target, self.progress_va)
         return Packet(self.target, words_of(words, done), outer, reports=reports)
 
     def flush(self) -> int:
-        """Everything before becomes visible to all, then an interrupt; what to wait for."""
+        """Release everything before to the system, then interrupt; the position to wait for."""
         return self.write(self._flush)
 
     def write(self, packet: Packet) -> int:
-        """Packets with the progress behind them; the position there."""
+        """Write packets, then the progress; the position after them."""
         put = self.put
         at = put * WORD_BYTES % self.ring_bytes
         if at + packet.nbytes > self.limit:
             put = self.room(packet.nbytes)
             at = put * WORD_BYTES % self.ring_bytes
-        if self.put == put:  # from here to the end of packing there is no place for a handler
+        if self.put == put:  # no signal handler can run from here to the end of packing
             values, mark = packet.shared, put + packet.nwords
             values[packet.progress] = mark
             if packet.jump:
@@ -187,14 +187,14 @@ class Pm4Ring(Ring):
                 if packet.reports:
                     self.asks(mark)
                 return mark
-        return self.write(packet)  # a signal handler was here meanwhile
+        return self.write(packet)  # retry: a signal handler ran in between
 
     def _let_go(self) -> None:
         self._cell = memoryview(bytearray(16)).cast("Q")
 
 
 class Packet:
-    """Packets whose holes are the progress behind them and, of several XCCs, the jump to them."""
+    """Packets whose holes are the progress after them and, of several XCCs, the jump to them."""
 
     __slots__ = (
         "inner_off",
@@ -213,12 +213,12 @@ class Packet:
         whole = enclose(target, inner, outer=outer)
         packer = Packer(whole.made)
         self.inner_off, self.reports = WORD_BYTES * whole.inner_at, reports
-        """Where what is jumped to begins; whether it ends in an interrupt."""
+        """Where the target of the jump begins; whether it ends in an interrupt."""
         self.nbytes, self.nwords, self.pack_into = packer.nbytes, packer.nwords, packer.pack_into
         self.progress, self.jump = packer.slots["progress"], packer.slots.get("ib", 0)
-        """Of `shared`; a jump is behind its own header, so that 0 is none."""
+        """Indices into `shared`; a jump comes after its own header, so that 0 is none."""
         self.shared = packer.template
-        """What `pack_into` takes. Written anew right before it is packed, with the ring's lock."""
+        """Arguments of `pack_into`, rewritten right before each packing, with the ring's lock."""
 
 
 def _reporting(target: Target, about: About) -> Words:

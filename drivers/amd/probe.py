@@ -39,7 +39,7 @@ _MASKED = "hidden from this process by the device cgroup"
 
 
 def state(found: Look, gpu: Gpu) -> str:
-    """ "usable", or the first thing that is in the way."""
+    """ "usable", or the first reason why it is not."""
     if gpu.masked:
         return "hidden"
     if not gpu.supported:
@@ -171,7 +171,7 @@ def _gpu_lines(found: Look, gpu: Gpu, name: str) -> list[str]:
 
 
 def as_table(found: Look) -> str:
-    """Every GPU with its facts, and what is in the way with what to do."""
+    """Every GPU with its facts, and each obstacle with what to do."""
     lines = _access_lines("KFD", found.kfd)
     if found.problem:
         lines += _wrapped("", found.problem.message)
@@ -201,7 +201,7 @@ def run_smoke(
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was seen, as text and for JSON, and what the engines did where they were tested."""
+    """What the probe found, as text and as JSON, with results of engines that were tested."""
 
     text: str
     facts: Mapping[str, object]

@@ -56,12 +56,12 @@ class AmdProgram:
         self.narrow = tuple(
             (number, mask) for number, mask in enumerate(self.masks) if mask != _ADDRESS_MASK
         )
-        """Arguments that are less than a 64-bit word, with their masks."""
+        """Arguments smaller than a 64-bit word, with their masks."""
         self._blocks: dict[tuple[Block, bool], Launcher | AqlLauncher] = {}
         self.launcher = self.for_block((kernel.block, 1, 1))
 
     def holds(self, va: int) -> bool:
-        """Whether an address, as of an instruction, is in this program's memory."""
+        """Whether an address, of an instruction for example, is in this program's memory."""
         bo = self._bo
         return bo is not None and 0 <= va - bo.gpu_va < bo.nbytes
 
@@ -81,14 +81,14 @@ class AmdProgram:
         return self._bo is not None
 
     def for_block(self, block: Block, *, reports: bool = True) -> Launcher | AqlLauncher:
-        """Launches with workgroups of this size; `tells` the ring when they are done."""
+        """Launches with workgroups of this size; with `reports`, the ring's progress after them."""
         found = self._blocks.get((block, reports))
         if found is None:
             found = self._blocks[block, reports] = self.device.prepare(self.kernel, block, reports)
         return found
 
     def renew(self) -> None:
-        """Prepare launches anew, after scratch memory moved."""
+        """Rebuild prepared launches after scratch moved."""
         self._blocks.clear()
         self.launcher = self.for_block((self.kernel.block, 1, 1))
 
@@ -112,7 +112,7 @@ class AmdProgram:
 
 
 def load(device: AmdDevice, chip: Chip, binary: Binary) -> AmdProgram:
-    """Copy the image to the card, its addresses filled in.
+    """Copy the image to the card, relocated.
 
     Raises: Unsupported for another chip or arguments that cannot be filled; MalformedInput.
     """
@@ -149,7 +149,7 @@ def _fixed(binary: Binary, base: int) -> bytes:
 
 
 def _within(binary: Binary, name: str, value: object, most: int) -> int:
-    """One of the numbers a binary comes with. Raises: MalformedInput."""
+    """One of a binary's numbers. Raises: MalformedInput."""
     if type(value) is not int or not 0 <= value <= most:
         raise MalformedInput(f"{binary.name}: {name} is {value!r:.40}, not 0 ... {most}")
     return value
@@ -192,7 +192,7 @@ def _private(binary: Binary, code: AmdCode) -> int:
 
 
 def _args(binary: Binary, code: AmdCode) -> tuple[tuple[tuple[int, int], ...], tuple[Hidden, ...]]:
-    """The arguments that a launch takes, and those that it fills by itself."""
+    """The arguments that a launch takes, and the hidden ones that it fills."""
     given = binary.resources.args
     if given is None or len(given) > MAX_ARGS:
         raise MalformedInput(f"{binary.name}: no arguments, or more than {MAX_ARGS}")

@@ -6,10 +6,9 @@ Locks, in the order in which a thread takes them:
 2. `lock`: held while a queue is replaced.
 3. Those of the rings, the compute queue's first: held while packets are written.
 
-Somebody who writes to a full ring waits with the ring's lock, and may see a fault there. Such a
-thread takes `lock` where it is free, and never waits for it: `recovery` says what it does instead.
-What is done with `lock` held takes no lock of the first kind, and stops a ring, which ends waits
-for room in it, before it takes the ring's lock.
+A thread that writes to a full ring waits with the ring's lock, and may see a fault there. It takes
+`lock` only where it is free, and never waits for it: see `recovery`. Code with `lock` held takes no
+lock of the first kind. It stops a ring, which ends waits for room, before it takes the ring's lock.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ from queues.amd.copy_queue import zero_packets
 from queues.amd.pm4_launch import Target
 
 BUSY_S: Final = 1.0
-"""How long memory that is to be zeroed waits for copies under way."""
+"""How long zeroing memory waits for copies under way."""
 
 
 class Queues(Recovery):
-    """What of the device has to do with its hardware queues."""
+    """The hardware queues of the device."""
 
     node: GpuNode
 
@@ -69,7 +68,7 @@ class Queues(Recovery):
         self._locks = RLock(), RLock()
 
     def open_queues(self) -> None:
-        """Create both. Nothing is left behind when that fails."""
+        """Create both; a failure destroys what was created."""
         with Undo() as undo:
             undo.add(self._slots.close)
             self._cells = [self._slots.take(), self._slots.take()]
@@ -118,9 +117,9 @@ class Queues(Recovery):
         return CopyRing(about, hw, sdma.engine_of(self.arch))
 
     def zero(self, va: int, nbytes: int) -> bool:
-        """Zero memory with the copy engine, behind its other work; False where that does not end.
+        """Zero memory with the copy engine, after its other work; False where that does not end.
 
-        It may wait for a signal that the caller is to give. Raises: Hang.
+        That work may wait for a signal which the caller has yet to set. Raises: Hang.
         """
         ring = self.copies
         if ring.broken is not None or self._parked(ring):
@@ -138,7 +137,7 @@ class Queues(Recovery):
 
     @contextmanager
     def engine_ring(self, number: int) -> Iterator[CopyRing]:
-        """A queue on copy engine `number`, those for XGMI behind the others, to test it."""
+        """A queue on copy engine `number`, those for XGMI after the others, to test it."""
         pool, at = cell = self._slots.take()
         name = f"copy engine {number}"
         about = replace(
@@ -217,7 +216,7 @@ class Queues(Recovery):
         return faults.unsignalled(self.name, signal.value, value, time_s, busy=bool(busy))
 
     def quiet(self) -> None:
-        """Return when everything submitted is done, by GPUs that reach this one's memory too."""
+        """Return when all submitted work is done, also of GPUs that reach this one's memory."""
         self.synchronize()
         for peer in list(self._peers):
             if isinstance(peer, Queues) and not peer._closed:
@@ -241,11 +240,11 @@ class Queues(Recovery):
         self.wait_ring(compute, mark, timeout_s)
         if not copies.idle:
             self.wait_ring(copies, copies.put, deadline_s - self.iface.world.monotonic_s())
-        self.sleep(0)  # a queue may go on after a fault, or fault when its work is done
+        self.sleep(0)  # a queue may continue after a fault, or fault when its work is done
         self.invalidate_sharers()
 
     def invalidate_sharers(self) -> None:
-        """GPUs that share memory with this one drop what they cache of it before their next work.
+        """GPUs that share memory with this one invalidate their caches before their next work.
 
         Hardware: a peer's VRAM is cached, too: only coherent and uncached memory has MTYPE_UC.
         # src: gmc_v10_0.c, gmc_v11_0.c, gmc_v12_0.c *_get_vm_pte()
@@ -255,12 +254,12 @@ class Queues(Recovery):
                 other.stale = True
 
     def close_queues(self) -> None:
-        """Destroy both queues, with whatever they still do."""
+        """Destroy both queues and their unfinished work."""
         rings = [ring for ring in (self.compute, self.copies) if not ring.gone]
         run_all(ring.close for ring in rings)
 
     def after_fork(self) -> None:
-        """In a child: its rings are the parent's own memory, its doorbells are not mapped.
+        """In a child: its rings are the parent's memory, its doorbells are not mapped.
 
         # src: kfd_doorbell.c kfd_doorbell_mmap(): VM_DONTCOPY; amdgpu_gem.c
         # src: amdgpu_gem_object_mmap() lets memory be shared
@@ -283,7 +282,7 @@ class Queues(Recovery):
 
     @abstractmethod
     def set_scratch(self, ring: ComputeRing) -> None:
-        """Let a queue know of the private memory there is."""
+        """Give a new queue the scratch that there is."""
 
     @abstractmethod
     def close(self) -> None:

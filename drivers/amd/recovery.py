@@ -1,9 +1,9 @@
-"""Queues that a fault stopped, or that hang, are replaced; the device goes on.
+"""Queues that a fault stopped, or that hang, are replaced; the device stays usable.
 
 Two threads may see one fault: the kernel wakes all who wait (# src: kfd_events.c set_event()). The
 one that has the device's `lock` replaces what stopped. Another one waits for that, unless it
 writes to a ring: it has the lock of the ring, which the first one needs. It reports the fault and
-leaves the rest to whoever has `lock`, or sleeps next; so the ring's lock is free again.
+leaves recovery to the thread that has `lock`, or sleeps next; so the ring's lock is free again.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError
 
 ANSWER_S: Final = 1.0
-"""How long an idle queue has to do next to nothing."""
+"""Deadline of an idle queue for an empty flush."""
 GRACE_S: Final = 0.02
-"""How long a queue may still finish after a fault was told, before it is replaced."""
+"""How long a queue may still finish after a fault report, before it is replaced."""
 
 COPY_CLIENT: Final = "SDMA"
-"""How the names of copy engines begin where a page fault tells its unit."""
+"""How the names of copy engines begin where a page fault reports its unit."""
 
 ComputeRing: TypeAlias = Pm4Ring | AqlRing
 
 
 class Recovery(Heap):
-    """What of a device has to do with queues that stopped."""
+    """Replacing a device's stopped queues."""
 
     name: str
     compute: ComputeRing
@@ -46,18 +46,18 @@ class Recovery(Heap):
     def __init__(self, iface: Iface, limit_bytes: int) -> None:
         super().__init__(iface, limit_bytes)
         self.lock = RLock()
-        """Held while a queue is replaced; `queues` says which locks come before and behind it."""
+        """Held while a queue is replaced; `queues` has the lock order."""
         self._writers: list[int] = []
         """Threads that have a ring's lock and wait for room in it."""
         self._left: deque[Trouble] = deque()
         """Faults that such threads have reported; their queues may still have to be replaced."""
         self.stale: object = True
-        """Whether memory was written behind the compute queue's caches since it last looked."""
+        """Whether memory was written past the compute queue's caches since their last acquire."""
         self._clean = -1
         """`put` of the compute queue when everything before was last flushed."""
 
     def _faulted(self, trouble: Trouble) -> DeviceError:
-        """The error for what the kernel told; queues that it stopped are replaced."""
+        """The error for the kernel's report; queues that it stopped are replaced."""
         if not self.lock.acquire(blocking=get_ident() not in self._writers):
             self._left.append(trouble)
             return faults.fault(self, trouble, self._suspects(trouble)[0])
@@ -69,7 +69,7 @@ class Recovery(Heap):
         return error
 
     def _recover(self, trouble: Trouble) -> DeviceError:
-        """With `lock` held: the error for what the kernel told; what stopped is replaced."""
+        """With `lock` held: the error for the kernel's report; stopped queues are replaced."""
         rings = self._suspects(trouble)
         stopped = [ring for ring in rings if self._stuck(ring)]
         error = faults.fault(self, trouble, stopped[0] if stopped else rings[0])
@@ -79,12 +79,12 @@ class Recovery(Heap):
         return error
 
     def _recover_left(self) -> None:
-        """With `lock` held: replace what stopped by faults that a writer to a ring has reported."""
+        """With `lock` held: replace queues stopped by faults that writers to a ring reported."""
         for _ in range(len(self._left)):
             self._recover(self._left.popleft())
 
     def catch_up(self) -> None:
-        """The same, unless another thread has `lock`, and does it."""
+        """The same, unless another thread has `lock` and does it."""
         if self._left and self.lock.acquire(blocking=False):
             try:
                 self._recover_left()
@@ -92,14 +92,14 @@ class Recovery(Heap):
                 self.lock.release()
 
     def _suspects(self, trouble: Trouble) -> tuple[Ring, ...]:
-        """The queues that may have done it: one, where the GPU tells whose unit it was."""
+        """The queues that may have faulted: one, where the GPU reports the unit."""
         client = trouble.page.client if trouble.page is not None else ""
         if not client and not trouble.stopped:
             return self.compute, self.copies
         return (self.copies if client.startswith(COPY_CLIENT) else self.compute,)
 
     def _look_for_eviction(self, trouble: Trouble, fault: DeviceError) -> None:
-        """Whether queues still run; when not, everything is refused from now on."""
+        """Check whether queues still run; if not, refuse all work from now on."""
         gone = self.iface.gone
         if gone is None and (not self.iface.evicts or self._runs()):
             return
@@ -109,7 +109,7 @@ class Recovery(Heap):
         fault.advised(gone.hint)
 
     def _runs(self) -> bool:
-        """Whether an idle queue, or a new one, does what it is told."""
+        """Whether an idle queue, or a new one, completes a flush."""
         idle = next((ring for ring in (self.compute, self.copies) if ring.idle), None)
         if idle is not None:
             return self._answers(idle)
@@ -117,21 +117,21 @@ class Recovery(Heap):
             return self._answers(fresh)
 
     def _answers(self, ring: Ring) -> bool:
-        """Whether an idle queue does what it is told."""
+        """Whether an idle queue completes a flush."""
         with ring.lock:
             ring.flush()
             mark = ring.put
         return any(ring.done >= mark for _ in polls(ANSWER_S, self.iface.world))
 
     def _stuck(self, ring: Ring) -> bool:
-        """Whether a queue stays where it is although it waits for no signal."""
+        """Whether a queue makes no progress although it waits for no signal."""
         before = ring.done
         if any(ring.idle or ring.done != before for _ in polls(GRACE_S, self.iface.world)):
             return False
         return not self._parked(ring)
 
     def _parked(self, ring: Ring) -> bool:
-        """Whether the queue stands at a packet that waits for a signal."""
+        """Whether the queue is stopped at a packet that waits for a signal."""
         return faults.waits(self, ring, partial(signal_at, self.iface))
 
     def _hung(self, ring: Ring) -> DeviceError:
@@ -150,13 +150,13 @@ class Recovery(Heap):
         return error
 
     def _replace(self, ring: Ring, error: DeviceError) -> Trouble | None:
-        """Destroy a queue with what it was given, and create it anew; what the kernel tells then.
+        """Destroy a queue and its work, and create a new one; what the kernel reports then.
 
         # src: kfd_device_queue_manager.c remove_queue_mes(), kfd_hws_hang(): a queue that does not
         # stop is reset where the kernel can do that, and the whole GPU where it cannot
         """
         reported: Trouble | None = None
-        ring.stop(error)  # first: a writer that waits for room has the lock until it hears of that
+        ring.stop(error)  # first: it ends a writer's wait for room, which holds the ring's lock
         with ring.lock:
             try:
                 ring.close()
@@ -171,7 +171,7 @@ class Recovery(Heap):
 
     def last_fault(self) -> None:
         """Before closing, where nothing is replaced. Raises: a fault that was not reported yet."""
-        if self.compute.broken is not None:  # reported, or everything is a parent's
+        if self.compute.broken is not None:  # reported, or the queues are the parent's
             return
         trouble = self.iface.wait(0)
         if trouble is not None:
@@ -191,12 +191,12 @@ class Recovery(Heap):
 
     @abstractmethod
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
-        """Programs whose code or descriptor is there."""
+        """Programs whose code or descriptor is at the address."""
 
     @abstractmethod
     def graph_packets(self, va: int, nbytes: int) -> bytes:
-        """The packets of a graph that are there."""
+        """The packets of a graph at the address."""
 
     @abstractmethod
     def graph_names(self, va: int) -> list[str]:
-        """Programs of the graph whose packets are there."""
+        """Programs of the graph whose packets are at the address."""

@@ -172,7 +172,7 @@ def _without_gpu(chosen: argparse.Namespace) -> str:
 
 
 def run(arguments: Sequence[str], world: World, state: StateStore | None = None) -> str:
-    """What the command prints. `state`: where claims are, if not where this user has them."""
+    """What the command prints. `state`: the claims' directory; None: this user's own."""
     chosen = _parse(arguments)
     if chosen.chip:
         return _without_gpu(chosen)

@@ -1,12 +1,12 @@
-"""What rings of all kinds share: a hardware queue, what it was given, and how far it has come.
+"""What rings of all kinds share: a hardware queue, its write position, and its progress.
 
 A ring counts what it gives the hardware (`put`) and the hardware writes back how much of that is
 done (`done`), both in units of the ring. Nothing is overwritten before it is done.
 
-Threads take turns with `lock`. A signal handler that launches comes inside, at the start of a
-function or behind a call (# src: CPython ceval.c, CHECK_EVAL_BREAKER). So whoever writes packets
-looks before each store whether `put` is still what it was, moves it and rings without a call in
-between, and starts anew where a handler was first.
+`lock` excludes other threads. A signal handler that launches interrupts at the start of a
+function or after a call (# src: CPython ceval.c, CHECK_EVAL_BREAKER). So code that writes packets
+checks before each store that `put` has not changed, and retries where a handler changed it. It
+moves `put` and rings the doorbell without a call in between.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from queues.amd.pm4_launch import Launcher
 from queues.decode import decoder, dump, words_of
 
 SPIN_S: Final = 200e-6
-"""Time for which a wait looks at memory before it sleeps.
+"""Time for which a wait polls memory before it sleeps.
 
 # src: ROCR interrupt_signal.cpp InterruptSignal::WaitRelaxed(), kMaxElapsed = 200 us
 """
 MOST_SPINS: Final = 100_000
-"""Looks in that time at most."""
+"""Most polls in that time."""
 FIRST_SLEEP_MS: Final = 1
 """The kernel makes 8 ms of it where nothing interrupts: two ticks at HZ 250.
 
@@ -40,7 +40,7 @@ FIRST_SLEEP_MS: Final = 1
 """
 LONGEST_SLEEP_MS: Final = 50
 SLACK_BYTES: Final = 64
-"""Of a ring that are never filled: full and empty look different."""
+"""Of a ring that are never filled: so full differs from empty."""
 DUMP_BYTES: Final = 1024
 DUMP_LINES: Final = 48
 _POINTER_BYTES: Final = 8
@@ -60,14 +60,14 @@ class Waited(Enum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a ring is told by its device."""
+    """What a device gives to its ring."""
 
     name: str
     arch: str
     clock: Callable[[], float]
     sleep: Sleep
     progress: Callable[[], memoryview]
-    """Eight bytes that the hardware writes how far it is to, and their GPU address.
+    """Eight bytes to which the hardware writes its progress, at `progress_va` for the GPU.
 
     Only a ring holds a view: one in the traceback of an opening that failed would keep the memory.
     """
@@ -78,16 +78,16 @@ class About:
     """Where a queue writes the event's id before it interrupts, which signals the event."""
     event_id: int
     hang_s: float
-    """How long a queue that does nothing is waited for; infinite for no limit."""
+    """How long a queue without progress is waited for; infinite for no limit."""
     wait: Callable[[tuple[Ring], Callable[[], bool]], Waited]
-    """Waits for a ring for as long as it makes sense."""
+    """Waits for a ring for as long as queues progress."""
 
 
 class Ring(ABC):
     """One queue of the device. Everything is used with `lock` held."""
 
     decode_as = ""
-    """How `queues.decode` calls what is in it."""
+    """The format of its packets, as `queues.decode` names it."""
     unit_bytes = 1
     """Bytes of ring that one step of `put` is."""
 
@@ -102,12 +102,12 @@ class Ring(ABC):
         self.afterwards: tuple[Step, ...] = ()
         """What frees memory of the ring's own, once the hardware queue is gone."""
         self.limit = 0
-        """How far packets may be written without looking at `done`."""
+        """How far packets may be written without reading `done`."""
         self.put = 0
         self.asked = 0
-        """Position of the last interrupt that the hardware was asked for."""
+        """Position of the last requested interrupt."""
         self._interrupts: deque[int] = deque()
-        """Those that may not have come yet."""
+        """Positions of interrupts that may not have come yet."""
         self.ring_bytes = hw.plan.ring_bytes
         self.size = self.ring_bytes // self.unit_bytes
         self.bytes = hw.ring_view
@@ -125,7 +125,7 @@ class Ring(ABC):
         return self.done >= self.put
 
     def steps(self) -> object:
-        """Something else once the hardware has done anything: finer than `done` within a graph."""
+        """Changes whenever the hardware progresses: finer than `done` within a graph."""
         return self.done
 
     def wait_done(self, mark: int, timeout_s: float) -> Waited:
@@ -141,7 +141,7 @@ class Ring(ABC):
     ) -> Waited:
         """Wait until `reached()`, until `timeout_s` are over, or `steps` stays the same too long.
 
-        Every step starts the ring's time anew. It sleeps only behind a request for an interrupt at
+        Every step restarts the ring's time. It sleeps only after a request for an interrupt at
         `mark`; 0 where the request is in the ring already. Raises: the device's fault.
         """
         if self.spin(reached, min(SPIN_S, timeout_s)):
@@ -180,7 +180,7 @@ class Ring(ABC):
         return False
 
     def ask(self, mark: int) -> None:
-        """Have the hardware interrupt once `mark` is done, unless it will or that is so already."""
+        """Request an interrupt once `mark` is done, unless one is requested or `mark` is done."""
         if mark <= self.asked or self.done >= mark:
             return
         with self.lock:
@@ -189,7 +189,7 @@ class Ring(ABC):
                 self.asks(self.put)
 
     def asks(self, mark: int) -> None:
-        """Packets that interrupt were given to the hardware; behind them is `mark`."""
+        """Note that packets which interrupt were written, up to `mark`."""
         interrupts, done = self._interrupts, self.done
         while interrupts and interrupts[0] <= done:
             interrupts.popleft()
@@ -200,7 +200,7 @@ class Ring(ABC):
     def wait_free(self, mark: int) -> None:
         """Return once `mark` is done, so that the ring has room. Nothing is destroyed.
 
-        It sleeps until the next interrupt behind that. Raises: Hang when that does not come; the
+        It sleeps until the next interrupt after that. Raises: Hang when that does not come; the
         device's fault.
         """
         if self.done >= mark:
@@ -217,10 +217,10 @@ class Ring(ABC):
             )
 
     def due(self, put: int, half: int) -> tuple[bool, int]:
-        """Whether to ask for an interrupt at `put` now, and where to think of it again.
+        """Whether to request an interrupt at `put` now, and the position of the next check.
 
-        Somebody may wait for room later, and is to wake once `half` of the ring is free. While the
-        hardware is closely behind nobody can; one that stops finds a request on its way.
+        A thread that waits for room later is to wake once `half` of the ring is free. While the
+        hardware keeps up no thread waits; if it stops, it finds the next check's request.
         """
         ahead = put - min(self.done, put)
         behind = ahead > half // 2
@@ -228,15 +228,15 @@ class Ring(ABC):
 
     @abstractmethod
     def flush(self) -> int:
-        """An interrupt once everything before is done; what to wait for."""
+        """Interrupt once everything before is done; the position to wait for."""
 
     @property
     def where(self) -> int:
-        """Byte of the ring where the hardware is."""
+        """Byte of the ring up to which the hardware is done."""
         return self.done * self.unit_bytes % self.ring_bytes
 
     def pending_bytes(self) -> bytes:
-        """What the hardware has not finished, at most DUMP_BYTES of it."""
+        """Bytes that the hardware has not finished, at most DUMP_BYTES of them."""
         first, last = self.done * self.unit_bytes, self.put * self.unit_bytes
         count = min(last - first, DUMP_BYTES)
         at = first % self.ring_bytes
@@ -244,13 +244,13 @@ class Ring(ABC):
         return data + bytes(self.bytes[: count - len(data)])
 
     def packets_at(self, va: int, nbytes: int) -> bytes:
-        """Packets of the ring's own that one of its packets jumps to; b"" when none are there."""
+        """Packets of the ring that one of its packets jumps to; b"" outside the ring."""
         off = va - self.ring_va
         inside = 0 <= off <= self.ring_bytes - nbytes and self.decode_as == "pm4"
         return bytes(self.bytes[off : off + nbytes]) if inside else b""
 
     def dump(self) -> str:
-        """The first of it, as packets by name."""
+        """The first unfinished packets, decoded."""
         words = words_of(self.pending_bytes())
         return dump(decoder(self.decode_as, self.arch), words, limit=DUMP_LINES)
 
@@ -261,8 +261,8 @@ class Ring(ABC):
     def close(self) -> None:
         """Destroy the hardware queue and free its memory.
 
-        A launch that a signal handler interrupted to close the ring writes to memory that nobody
-        reads, and is refused at the doorbell.
+        A launch that a signal handler interrupted to close the ring writes to unused memory, and is
+        refused at the doorbell.
         """
         self.stop(self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again"))
         self.bytes = memoryview(bytearray(self.ring_bytes))
@@ -273,7 +273,7 @@ class Ring(ABC):
         run_all([self.hw.close, *self.afterwards])
 
     def _refuse(self, value: int) -> None:
-        """The doorbell of a ring that is closed."""
+        """The doorbell of a closed ring."""
         if self.broken is not None:
             raise self.broken.with_traceback(None)
 

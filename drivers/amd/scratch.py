@@ -17,7 +17,7 @@ from queues.amd.registers import REGISTERS
 LANES: Final = 64
 """Memory is sized for waves of 64 lanes, which hold two of 32."""
 MOST_BYTES: Final = 4 << 30
-"""Of all waves together; with more private memory a lane, fewer waves run at a time."""
+"""Of all waves together; with more private memory per lane, fewer waves run at a time."""
 MOST_WAVES: Final = (1 << 12) - 1
 """COMPUTE_TMPRING_SIZE.WAVES has 12 bits."""
 _LOW: Final = (1 << 32) - 1
@@ -76,7 +76,7 @@ class ScratchMemory:
         return old
 
     def _allocate(self, wave_bytes: int) -> tuple[int, Memory]:
-        """Memory for as many waves as run, or as fit: (waves of one engine, the memory)."""
+        """Memory for all concurrent waves, or as many as fit: (waves of one engine, the memory)."""
         node, family = self._node, self._chip.family
         engines = node.engines_per_xcc
         waves = min(
@@ -106,7 +106,7 @@ class ScratchMemory:
         return va & _LOW, va >> 32 | swizzle, min(xcc_bytes, _LOW), last | stride
 
     def close(self) -> None:
-        """Free it; nothing runs."""
+        """Free it; the queues are idle."""
         bo, self._bo = self._bo, None
         if bo is not None:
             bo.free()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SLOT_BYTES: Final = 64
 POOL_BYTES: Final = 16 << 10
 TIME_OFF: Final = 8
-"""Where in a slot the time of its last change is, in ticks of the GPU's clock."""
+"""Offset in a slot of the time of its last change, in ticks of the GPU's clock."""
 MAX_VALUE: Final = (1 << 32) - 1
 """Queues compare 32 bits. # src: WAIT_REG_MEM, POLL_REGMEM: one reference word"""
 
@@ -34,7 +34,7 @@ class Slots:
         forks.inherit(self)
 
     def after_fork(self) -> None:
-        """In a child: a thread that is not here may hold the lock."""
+        """In a child: a thread of the parent may hold the lock."""
         self._lock = Lock()
 
     def take(self) -> tuple[Memory, int]:
@@ -47,7 +47,7 @@ class Slots:
             return self._free.pop()
 
     def peek(self, va: int) -> int | None:
-        """The value of the signal at an address; None when no signal of these is there."""
+        """The value of the signal at an address; None when it is none of these."""
         for pool in self._pools:
             off = va - pool.gpu_va
             if 0 <= off < pool.nbytes and off % SLOT_BYTES == 0:
@@ -56,7 +56,7 @@ class Slots:
         return None
 
     def give_back(self, slot: tuple[Memory, int]) -> None:
-        """Nobody waits on it or signals it any more."""
+        """Free a slot that is no longer waited on or signalled."""
         self._free.append(slot)
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Slots:
 
 
 class AmdSignal:
-    """A value that only grows, of at most 32 bits: as much as queues compare."""
+    """A value that only grows, of at most 32 bits: the width that queues compare."""
 
     __slots__ = ("__weakref__", "_device", "_slot", "_words", "gpu_va")
 
@@ -112,12 +112,12 @@ class AmdSignal:
 
     @property
     def ticks(self) -> int:
-        """The same as the GPU counts it; 0 for none yet."""
+        """The same in ticks of the GPU; 0 for none yet."""
         _ = self.gpu_va
         return self._words[1]
 
     def set(self, value: int) -> None:
-        """Host-side signal; parked queues go on. Raises: BadArgument when it would decrease."""
+        """Host-side signal; parked queues continue. Raises: BadArgument when it would decrease."""
         checked_value(value)
         _ = self.gpu_va
         if value < self._words[0]:
@@ -153,7 +153,7 @@ class AmdSignal:
         return True
 
     def detach(self) -> None:
-        """Keep the last value and let go of the memory: the device closes."""
+        """Keep the last value and release the memory: the device closes."""
         self._words = memoryview(bytearray(self._words)).cast("Q")
 
     def __del__(self) -> None:

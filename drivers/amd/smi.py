@@ -36,7 +36,7 @@ _UNITS: Final = {"mhz": "MHz", "w": "W", "c": "C", "rpm": "rpm", "percent": "%",
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One GPU: what it measures, and what it does not report."""
+    """One GPU: its readings, and what it does not report."""
 
     function: PciFunction
     readings: Readings
@@ -46,7 +46,7 @@ class Line:
 def look(world: World, state: StateStore | None, trace: str | None = None) -> list[Line]:
     """Every AMD GPU on PCI. `state`: where claims are; None: GPUs without driver are not asked.
 
-    `trace` is a file for the register accesses; each GPU's has its address behind the name.
+    `trace` is a file for the register accesses; each GPU's name ends in its PCI address.
     """
     free = {one.address for one in free_gpus(world)}
     return [

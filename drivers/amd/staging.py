@@ -1,7 +1,7 @@
 """Copies between host memory and the card: through pinned memory that both reach, by SDMA.
 
 The memory is cut into slots. While the engine copies some, threads fill or empty others, so that
-neither waits for the other. A slot ends in a fence and an interrupt: somebody may sleep for it.
+neither waits for the other. A slot ends in a fence and an interrupt: a thread may sleep for it.
 
 Pinning the caller's own pages instead (`Iface.wrap`) would save the host's copy. It is not done:
 KFD pins some 40 GB/s worth of pages (an estimate) and stops all queues of the process whenever the
@@ -24,18 +24,18 @@ from drivers.base.order import is_in_order
 from drivers.world import native
 
 Wait: TypeAlias = Callable[[CopyRing, int], None]
-"""Returns once the ring has done so much; raises why it does not."""
+"""Returns once the ring has done that position; raises the fault otherwise."""
 SLOT_BYTES: Final = 1 << 20
-"""40 us of PCIe 4.0 x16 at 26 GB/s: handing one to a thread and to the engine takes less."""
+"""40 us of PCIe 4.0 x16 at 26 GB/s: passing one to a thread and to the engine takes less."""
 SLOTS: Final = THREADS + 3
-"""Those that threads work on, one that the engine copies, one behind it, one to spare.
+"""One per thread, one that the engine copies, one queued after it, one to spare.
 
-All of them fit the last cache of a processor, so that host memory is read, or written, once.
+All of them fit the last-level cache, so that host memory is read, or written, once.
 """
 
 
 class Staging:
-    """The slots, and until when the engine needs each of them."""
+    """The slots, and the ring position until which the engine needs each of them."""
 
     def __init__(self, iface: Iface) -> None:
         bo = iface.allocate(SLOTS * SLOT_BYTES, Use.SHARED, "staging", host=True)
@@ -45,28 +45,28 @@ class Staging:
         self.move: Move = native.function(native.symbol("memcpy"), 3)
         self._ring: CopyRing | None = None
         self._marks = [0] * SLOTS
-        """What `_ring` has done when a slot is free again, also of a copy that ^C ended."""
+        """Position of `_ring` at which a slot is free again, also of a copy that ^C ended."""
         self.after_fork()
         forks.inherit(self)
 
     def after_fork(self) -> None:
-        """In a child: a thread that is not here may hold the lock."""
+        """In a child: a thread of the parent may hold the lock."""
         self.lock = RLock()
         self.busy = False
-        """Whether whoever has the lock is in the middle of a copy."""
+        """Whether the lock's owner is in the middle of a copy."""
 
     def _enter(self, ring: CopyRing) -> None:
         if ring is not self._ring:
             self._ring, self._marks = ring, [0] * SLOTS
 
     def _send(self, ring: CopyRing, dst: int, src: int, nbytes: int, slot: int) -> None:
-        """Let the engine copy to or from a slot."""
+        """Queue the engine's copy to or from a slot."""
         with ring.lock:
             ring.copy(dst=dst, src=src, nbytes=nbytes)
             self._marks[slot] = ring.put
 
     def copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:
-        """All of `src` to the card; returns when it is there."""
+        """Copy all of `src` to the card; returns when that is done."""
         self._enter(ring)
         host_va, nbytes = native.address_of(src), src.nbytes
         filling: deque[tuple[int, Job]] = deque()
@@ -115,15 +115,15 @@ class Staging:
                 emptying.append(movers.start(host_va + at, self._host_va + off, size))
 
     def let_go(self) -> Memory:
-        """The memory, which is not used here any more. The caller frees it."""
+        """Give up the memory, which the caller frees."""
         self._view = memoryview(b"")
         return self._bo
 
     def close(self) -> None:
-        """Free it; nothing is copied."""
+        """Free it; no copy is under way."""
         self.let_go().free()
 
 
 def threads_for(nbytes: int) -> int:
-    """How many threads a copy starts: none in a recording, where their order would be chance."""
+    """How many threads a copy starts: none in a recording, where their order would be random."""
     return THREADS if nbytes >= LEAST_BYTES and not is_in_order() else 0

@@ -1,11 +1,10 @@
-"""Machine code that a wave runs when it cannot go on: it reports why, wakes the host and halts.
+"""Second-level trap handler: a wave that cannot continue reports why, wakes the host and halts.
 
-The kernel's own handler comes first, saves waves where that is asked for, and jumps to this one
-otherwise, with the program counter and the trap's number in ttmp0 and ttmp1 and STATUS in ttmp12.
-Waves that come here never go on: v0 to v3, which every kernel has, are free. What is stored are
-four words (ttmp0, ttmp1, the exception flags, 1), then the event's id where the kernel reads
-it. The wave ends halted, in front of a loop that is never run, so that its queue can be saved and
-destroyed.
+The kernel's handler runs first, saves waves on request, and otherwise jumps to this one. At entry
+ttmp0 and ttmp1 have the program counter and the trap's number, ttmp12 has STATUS. Waves never
+return from here: v0 to v3, which every kernel has, are free. The handler stores four words
+(ttmp0, ttmp1, the exception flags, 1), then the event's id where the kernel reads it. The wave
+ends halted, before a loop that is never run, so that its queue can be saved and destroyed.
 
 # src: Linux amdkfd/cwsr_trap_handler_gfx9.asm, gfx10.asm, gfx12.asm L_FETCH_2ND_TRAP; ROCR
 # src: trap_handler.s, trap_handler_gfx12.s: registers at entry, halt, return, parked pc
@@ -22,11 +21,11 @@ from typing import Final, TypeAlias
 
 ILLEGAL, VIOLATION = "illegal instruction", "memory violation"
 PAD_WORDS: Final = 64
-"""Behind the code: instructions are fetched ahead. # src: ROCR trap_handler.s, .rept s_code_end"""
+"""After the code: instructions are prefetched. # src: ROCR trap_handler.s, .rept s_code_end"""
 
 
 class Place(Enum):
-    """A word of the code that the device knows."""
+    """A word of the code that the device fills in."""
 
     REPORT_LO, REPORT_HI, MAILBOX_LO, MAILBOX_HI, EVENT = range(5)
 
@@ -45,14 +44,14 @@ class Handler:
     """Of the exception flags: a wrong address, also of LDS."""
     illegal_bit: int
     xnack_bit: int
-    """A page fault, which the kernel reports in its own way."""
+    """A page fault, which the kernel driver reports itself."""
     trap_id: tuple[int, int]
     """First bit and bits of s_trap's number in ttmp1."""
     pad: int
-    """The instruction that fills what follows."""
+    """The padding instruction."""
 
     def reason(self, trap: int, flags: int) -> str:
-        """What ttmp1 and the exception flags say, in words; "" for a page fault."""
+        """ttmp1 and the exception flags as text; "" for a page fault."""
         first, bits = self.trap_id
         number = trap >> first & (1 << bits) - 1
         if flags >> self.illegal_bit & 1:
@@ -222,11 +221,11 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         _GFX12, memory_bit=4, illegal_bit=6, xnack_bit=12, trap_id=(28, 4), pad=_S_CODE_END
     ),
 }
-"""By the name of a chip's family; without one there is a Hang alone."""
+"""By the name of a chip's family; without one only a Hang is reported."""
 
 
 def assemble(handler: Handler, report_va: int, mailbox_va: int, event_id: int) -> bytes:
-    """The code with its addresses, and what fills the rest of what may be fetched."""
+    """The code with its addresses, then padding for instruction prefetch."""
     low = 0xFFFFFFFF
     values = {
         Place.REPORT_LO: report_va & low,

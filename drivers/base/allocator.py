@@ -45,7 +45,7 @@ def class_bytes(nbytes: int) -> int:
 
 
 class Allocator(Generic[T]):
-    """Hands out blocks `T` of `raw_alloc(nbytes)`, keeps freed ones for the next of their size.
+    """Allocates blocks `T` by `raw_alloc(nbytes)`, caches freed ones for the next of their size.
 
     `raw_alloc` aligns to 64 bytes or better and raises OutOfMemory when the device is full.
     One lock makes it safe for several threads.
@@ -120,7 +120,7 @@ class Allocator(Generic[T]):
                 blocks.append(block)
 
     def _fresh(self, size: int) -> T:
-        """Raw memory; when it does not fit, once more with the cache released."""
+        """Raw memory; where it does not fit, release the cache and try again."""
         if self._used + self._cached + size > self.limit_bytes:
             self._release()
         if self._used + self._cached + size > self.limit_bytes:

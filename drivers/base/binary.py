@@ -1,4 +1,4 @@
-"""Compiled kernels as every device loads them: an image, its fix-ups, and what it asks for."""
+"""Compiled kernels as every device loads them: an image, its relocations, its resources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fixup:
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """One argument that a launch gives: where its bytes go, and whether it is a buffer."""
+    """One argument of a launch: where its bytes go, and whether it is a buffer."""
 
     offset: int
     """Byte offset in the block of arguments, or the binding number where there is no such block."""
@@ -35,11 +35,11 @@ class Arg:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one launch of a kernel takes. Sizes in bytes; 0 where the kernel takes nothing."""
+    """The resources of one launch of a kernel. Sizes in bytes; 0 for none."""
 
     block: int = 0
-    """Lanes of a workgroup that a launch has unless it says otherwise; 0: `max_block`, or on
-    devices without lanes none."""
+    """Default lanes of a workgroup in a launch; 0: `max_block`, or on devices without lanes
+    none."""
     max_block: int = 0
     """Lanes of the largest workgroup the code was compiled for; 0: as large as the device allows.
     """
@@ -48,9 +48,9 @@ class Resources:
     scratch_bytes: int = 0
     """Private memory of each worker thread (CPU) or of each lane (GPU)."""
     args: tuple[Arg, ...] | None = None
-    """What a launch gives, in order. None: the code does not say, and takes 64-bit words."""
+    """Arguments of a launch, in order. None: the code has no list, and takes 64-bit words."""
     vendor: bytes = b""
-    """What the family's compiler tells its own driver alone, in a format of `queues` that both
+    """Private data of the family's compiler for its driver, in a format of `queues` that both
     import."""
 
 
@@ -59,7 +59,7 @@ NOTHING: Final = Resources()
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Machine code ready to load: a flat image, where to enter, and what it needs at run time."""
+    """Machine code ready to load: a flat image, its entry, and its resources."""
 
     arch: str
     """"x86_64", "gfx1100", "sm_90", ..."""
@@ -73,5 +73,5 @@ class Binary:
     resources: Resources = field(default=NOTHING)
 
     def in_blocks_of(self, lanes: int) -> Self:
-        """The same, launched with workgroups of so many lanes unless a launch says otherwise."""
+        """The same with another default number of lanes in a workgroup."""
         return replace(self, resources=replace(self.resources, block=lanes))

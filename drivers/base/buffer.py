@@ -1,4 +1,4 @@
-"""What buffers of every device share: freed once, dead afterwards, and checks of what is copied."""
+"""Common to buffers of every device: freed once, unusable afterwards, checks of copies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from drivers.base.errors import BadArgument, UseAfterFree
 class FreedOnce:
     """The attribute `gpu_va` is gone after `_end`, and reading it raises UseAfterFree.
 
-    So the paths that launch work read it and check nothing.
+    So launch paths only read it, without another check.
     """
 
     __slots__ = ("gpu_va", "nbytes")

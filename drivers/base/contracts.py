@@ -42,7 +42,7 @@ class Region(Protocol):
 
 
 class Machine(Protocol):
-    """What can be done to a machine. `fd` is a file descriptor of this one, not of the process."""
+    """Operations on a machine. `fd` is a file descriptor of this machine, not of the process."""
 
     name: str
 
@@ -56,10 +56,10 @@ class Machine(Protocol):
     def access(self, path: str, mode: int) -> bool: ...
 
     def device_number(self, path: str) -> int:
-        """Of the node that a path leads to (os.makedev); 0 for what is no device."""
+        """Device number of the node that a path leads to (os.makedev); 0 for no device."""
 
     def owning_group(self, path: str) -> int:
-        """The number of the group that what a path leads to belongs to."""
+        """Group number of the file that a path leads to."""
 
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         """Bytes are read and changed in place; a number below 2^31 is passed by value."""
@@ -74,7 +74,7 @@ class Machine(Protocol):
         """All of it, in one write. Raises: Unsupported when less is taken."""
 
     def eventfd(self) -> int:
-        """A descriptor that a kernel driver may signal, not signalled yet."""
+        """A descriptor that a kernel driver may signal; initially not signalled."""
 
     def wait_event(self, fd: int, timeout_s: float) -> bool:
         """Whether an `eventfd` was signalled within the time; if so it is reset."""
@@ -87,10 +87,10 @@ class Machine(Protocol):
         """
 
     def reserve(self, nbytes: int) -> Region:
-        """Address space that nothing can access, in which `mmap` may place mappings.
+        """Inaccessible address space, in which `mmap` may place mappings.
 
-        Only `cpu_va`, `nbytes` and `close` of the region mean anything. Its addresses are given
-        back when it is closed and everything in it is gone.
+        Only `cpu_va`, `nbytes` and `close` of the region are valid. Its addresses are given back
+        when it is closed and all mappings in it are gone.
         """
 
     def mmap(
@@ -127,16 +127,16 @@ class Machine(Protocol):
 
 
 class World(Machine, Protocol):
-    """The only door to the machine; every failure of a method is a DeviceError."""
+    """The only access to the machine; every failure of a method is a DeviceError."""
 
     kept: dict[str, object]
-    """What drivers keep for as long as this world: what a process can enter only once, say."""
+    """Objects of drivers with the lifetime of this world, such as once-per-process state."""
 
     def library(self, name: str) -> Library:
         """A shared library by its file name, "libcuda.so.1". Raises: NotFound; Unsupported."""
 
     def usb(self, bus: int, address: int, interface: int) -> Usb:
-        """Open a USB device and claim an interface; sysfs says bus and address (busnum, devnum).
+        """Open a USB device and claim an interface; sysfs has bus and address (busnum, devnum).
 
         Raises: NotFound, Denied, Busy (a kernel driver keeps it); Unsupported.
         """
@@ -150,26 +150,26 @@ class Buffer(Protocol):
 
     nbytes: int
     gpu_va: int
-    """Address the device uses, which the host may know by another one, or not at all."""
+    """Address for the device; the host's own may differ, or not exist."""
 
     @property
     def device(self) -> Device: ...
 
     @property
     def host(self) -> memoryview | None:
-        """The bytes where the host sees them, `nbytes` of them; None where it does not.
+        """Its `nbytes` bytes where the host has them mapped, else None.
 
-        What kernels wrote is there after `Device.synchronize`. Read-only unless writing in place
+        Kernels' results are visible after `Device.synchronize`. Read-only unless writing in place
         is allowed; else `copy_in` writes. Raises: UseAfterFree.
         """
 
     def view(self) -> memoryview:
-        """The same. Raises: Unsupported where the host does not see them; UseAfterFree."""
+        """The same. Raises: Unsupported where the host has no mapping; UseAfterFree."""
 
     def map_to(self, other: Device) -> int:
         """Make the memory reachable from `other`; its address there.
 
-        On its own device it is there already. Raises: Unsupported, UseAfterFree.
+        On its own device nothing is done. Raises: Unsupported, UseAfterFree.
         """
 
     def free(self) -> None: ...
@@ -198,7 +198,7 @@ Argument: TypeAlias = "Buffer | int | Param"
 class Signal(Protocol):
     """A value of `Limits.signal_bits` bits that only grows, and the time of its last change.
 
-    Narrow signals do not wrap: a program that counts further takes a new one.
+    Narrow signals do not wrap: a program that counts further creates a new one.
     """
 
     @property
@@ -211,10 +211,9 @@ class Signal(Protocol):
         """Host-side signal. Raises: BadArgument when `value` would decrease or is too wide."""
 
     def wait(self, value: int, timeout_s: float = ...) -> None:
-        """Return once `value` is reached; without `timeout_s`, as long as the device sees fit.
+        """Wait until `value` is reached; without `timeout_s`, until the device reports a hang.
 
-        Raises: DeviceTimeout when the time is over, after which everything goes on as before;
-        Hang, DeviceFault.
+        Raises: DeviceTimeout when the time is over, which stops no work; Hang, DeviceFault.
         """
 
     def close(self) -> None: ...
@@ -233,9 +232,9 @@ class CommandQueue(Protocol):
     """A builder: nothing reaches the device before `submit` or `bind`.
 
     Every queue waits, signals, writes the time and orders with barriers. Steps of one queue run in
-    order, except that a kernel may begin before the one in front of it has ended: a `barrier`, a
-    `signal` or a `timestamp` is between them where that matters.
-    A step that is refused raises and leaves the builder as it was.
+    order, except that a kernel may begin before the previous one has ended: a `barrier`, a `signal`
+    or a `timestamp` between them prevents that.
+    A step that is refused raises and leaves the builder unchanged.
     """
 
     can_exec: bool
@@ -255,8 +254,8 @@ class CommandQueue(Protocol):
         """Run `program` in `grid` workgroups of `block` lanes, along x, y and z.
 
         Without `block`: of the block it was compiled for. The CPU's work items are workgroups of
-        one lane along x. Raises: BadArgument for more than `Limits.max_grid`, `Limits.max_block`
-        or what the kernel was compiled for; Unsupported where `can_exec` is False.
+        one lane along x. Raises: BadArgument above `Limits.max_grid`, `Limits.max_block` or the
+        kernel's own maximum; Unsupported where `can_exec` is False.
         """
 
     def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self:
@@ -313,14 +312,14 @@ class Device(Protocol):
 
 
 Firmware: TypeAlias = Callable[[str, str], Binary]
-"""(kind, arch) -> Binary: how a driver is given code it runs but does not compile itself."""
+"""(kind, arch) -> Binary: source of code that a driver runs but does not compile itself."""
 
 
 class Compiler(Protocol):
     """Source text to an object; `compilers/toolchains.py` renders, links and caches around it."""
 
     def identity(self) -> bytes:
-        """Differs between two compilers that may give different code."""
+        """Differs between two compilers that may generate different code."""
 
     def compile_object(self, source: str, arch: str, features: frozenset[str]) -> bytes:
         """A relocatable ELF object, or a linked code object.

@@ -1,4 +1,4 @@
-"""Waiting that ends: every poll of a driver iterates over `polls`."""
+"""Bounded waiting: every poll of a driver iterates over `polls`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Clock(Protocol):
         """Seconds on a clock that only grows."""
 
     def sleep(self, seconds: float) -> None:
-        """Give the core away."""
+        """Yield the core."""
 
 
 def polls(timeout_s: float, clock: Clock) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a device, as one tree under `DeviceError`.
+"""All errors of devices, as one tree under `DeviceError`.
 
 Each class carries its facts as attributes, keeps an `OSError` in `__cause__`, and ends its message
 with the next thing to do.
@@ -12,7 +12,7 @@ from typing import Self
 
 
 def escaped(text: str) -> str:
-    """Text from outside as one line that a terminal only shows: what does not print is escaped."""
+    """Text from outside as one line, safe for a terminal: unprintable characters are escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -47,7 +47,7 @@ class DeviceError(Exception):
 
 @contextmanager
 def during(step: str) -> Iterator[None]:
-    """An error of the block begins with the step, once."""
+    """Prefix errors of the block with the step, once."""
     try:
         yield
     except DeviceError as error:
@@ -61,7 +61,7 @@ class NotFound(DeviceError):
 
 
 class Denied(DeviceError):
-    """The node exists, and this user may not use it."""
+    """The node exists, but this user may not use it."""
 
 
 class Busy(DeviceError):
@@ -117,9 +117,9 @@ class DeviceGone(DeviceError):
 
 
 class DeviceFault(DeviceError):
-    """The device touched what it may not: `kind`, `gpu_va`, `buffer` and `kernel` say where.
+    """The device made an invalid access: `kind`, `gpu_va`, `buffer` and `kernel` say where.
 
-    `queue` is the queue that was at work, `access` is "read" (also of code) or "write".
+    `queue` is the queue that was running, `access` is "read" (also of code) or "write".
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Hang(DeviceError):
 
 
 class CompileError(DeviceError):
-    """A compiler refused: `log` is what it said, `source` what it was given."""
+    """A compiler failed: `log` is its output, `source` its input."""
 
     def __init__(self, message: str, *, log: str = "", source: str = "", hint: str = "") -> None:
         self.log, self.source = log, source

@@ -1,13 +1,13 @@
-"""fork() beside other threads: it waits for an opening or a compilation; the child starts clean.
+"""fork() with other threads: it waits for an opening or a compilation; the child starts clean.
 
 A child has only the thread that forked. A lock that another thread held stays locked in it for
-ever, and what that thread was changing stays half changed. So there are two means:
+ever, and state that thread was changing stays half changed. So there are two means:
 
-* `with postponed():` around work that no fork may fall into: opening a device, importing modules
-  late, calls into a compiler's library that has locks of its own. One lock for the process, which a
-  thread may take again; a fork of another thread waits for it.
-* `inherit(owner)` for what has locks of its own: the child calls `owner.after_fork()`, which makes
-  them anew and forgets work of threads that are not there.
+* `with postponed():` around work that a fork must not interrupt: opening a device, late imports,
+  calls into a compiler's library that has locks of its own. One recursive lock for the process;
+  a fork of another thread waits for it.
+* `inherit(owner)` for objects with locks: the child calls `owner.after_fork()`, which creates
+  new locks and drops work of threads that the child does not have.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Protocol
 
 
 class Heir(Protocol):
-    """What a child has to put in order."""
+    """State that a child has to reset."""
 
     def after_fork(self) -> None:
-        """In a child, before anything else runs: no other thread of the parent is here."""
+        """In a child, before anything else runs: it has no other thread of the parent."""
 
 
 _lock = RLock()
 _forking = 0
-"""The thread that forks with `_lock` taken for it."""
+"""The thread for whose fork `_lock` is taken."""
 _heirs: weakref.WeakSet[Heir] = weakref.WeakSet()
 
 
 def postponed() -> AbstractContextManager[object]:
-    """Inside, no other thread of the process forks. Held for as long as one compilation takes."""
+    """Inside, no other thread of the process forks. Held for up to one compilation."""
     return _lock
 
 
@@ -60,12 +60,12 @@ def _released() -> bool:
 
 def _in_child() -> None:
     global _lock
-    if not _released():  # a signal handler raised while the fork waited: the owner is not here
+    if not _released():  # a signal handler raised while the fork waited: another thread owns it
         _lock = RLock()
     for owner in list(_heirs):
         owner.after_fork()
 
 
 os.register_at_fork(before=_before)
-for _ in range(2):  # a signal of the time of the fork may raise in a hook, which ends this hook
+for _ in range(2):  # a signal during the fork may raise in a hook, and end it
     os.register_at_fork(after_in_parent=_released, after_in_child=_in_child)

@@ -1,6 +1,6 @@
-"""Files that a user names to a command: regular ones, of bounded size.
+"""Files named on a command line: regular ones, of bounded size.
 
-A FIFO would keep the command waiting for a writer, a device such as /dev/zero has no end.
+A FIFO would block the command until there is a writer; a device such as /dev/zero has no end.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def read_input(path: str, limit_bytes: int) -> bytes:
 
 
 def read_lines(path: str, limit_bytes: int, line_bytes: int) -> Iterator[bytes]:
-    """The lines of a file, one after the other; all of them and each have their limit.
+    """The lines of a file, with a limit for each and for all of them.
 
-    A file of gzip's is unpacked, and its limits are those of what is in it. Raises: as
-    `read_input`; MalformedInput for a damaged one.
+    A gzip file is unpacked, and the limits apply to its contents. Raises: as `read_input`;
+    MalformedInput for a damaged one.
     """
     read_bytes = 0
     with _opened(path, limit_bytes) as packed, _unpacked(packed) as file:
@@ -45,7 +45,7 @@ def read_lines(path: str, limit_bytes: int, line_bytes: int) -> Iterator[bytes]:
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:
-    """The same file, or what gzip packed in it."""
+    """The same file, or the contents of a gzip file."""
     first = file.read(len(_GZIP))
     file.seek(0)
     if first != _GZIP:

@@ -2,8 +2,8 @@
 
 Python raises KeyboardInterrupt between any two instructions of the main thread: also between an
 acquisition and the note of its undo, or halfway through giving a device back. `deferred` holds
-SIGINT for a block and delivers it behind the block; `check` delivers it inside, at a safe place.
-Other threads are never interrupted: there nothing is held. No launch comes here.
+SIGINT for a block and delivers it after the block; `check` delivers it inside, at a safe place.
+Other threads are never interrupted: there nothing is held. Launches do not use this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Holder:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self.arrived = True
-        if self.depth == 0:  # just before a block, just behind it, or another handler raised there
+        if self.depth == 0:  # just before a block, just after it, or another handler raised there
             self.end()
 
     def hold(self) -> bool:
@@ -46,7 +46,7 @@ class _Holder:
         return True
 
     def release(self) -> None:
-        """At the end of the outermost block the former handler is back, and hears of SIGINT."""
+        """At the end of the outermost block: restore the former handler and deliver SIGINT."""
         self.depth -= 1
         if self.depth == 0:
             self.end()
@@ -59,9 +59,9 @@ class _Holder:
         self.deliver()
 
     def deliver(self) -> None:
-        """Let the former handler have what arrived; Python's own raises KeyboardInterrupt.
+        """Call the former handler if SIGINT arrived; Python's own raises KeyboardInterrupt.
 
-        It gets no frame: one that is kept keeps what its variables hold, such as views of BARs.
+        It gets no frame: a kept frame keeps its variables alive, such as views of BARs.
         """
         arrived, self.arrived = self.arrived, False
         if arrived and callable(self.before):
@@ -70,7 +70,7 @@ class _Holder:
             signal.raise_signal(signal.SIGINT)
 
     def after_fork(self) -> None:
-        """A child that another thread forked never comes to the end of the block."""
+        """A child that another thread forked never reaches the end of the block."""
         if self.depth and self.owner != threading.get_ident():
             self.depth = 0
             signal.signal(signal.SIGINT, self.before)
@@ -99,6 +99,6 @@ def deferred() -> Deferred:
 
 
 def check() -> None:
-    """Deliver what a block holds. For places where everything done so far has its undo."""
+    """Deliver a held SIGINT. For places where everything done so far has its undo."""
     if _holder.depth and _holder.owner == threading.get_ident() and callable(_holder.before):
         _holder.deliver()

@@ -30,7 +30,7 @@ _DIRECTIONS = {"": 0, "W": 1, "R": 2, "WR": 3}
 _SIZE_LIMIT = 1 << 14
 _RETRIED = frozenset({errno.EINTR, errno.EAGAIN})
 RETRY_S = 1.0
-"""How long EINTR and EAGAIN are retried before the caller hears of them."""
+"""How long EINTR and EAGAIN are retried before they are raised."""
 
 
 class Field:
@@ -158,9 +158,9 @@ def request_number(direction: str, group: int | str, number: int, nbytes: int) -
 class Ioctl(Generic[S]):
     """One request of one kernel driver, called as a function.
 
-    `resumes` names the member that says how far an interrupted call came, and the one that says
-    how far it can come; the call that repeats it goes on from there. `counts_down` names the time
-    that is left: an interrupted call does not wait for all of it again.
+    `resumes` names the member with the progress of an interrupted call, and the one with its
+    total; the repeated call continues from there. `counts_down` names the member with the
+    remaining time: an interrupted call does not wait for all of it again.
     """
 
     __slots__ = ("args", "counts_down", "name", "request", "resumes")
@@ -183,7 +183,7 @@ class Ioctl(Generic[S]):
         return f"Ioctl({self.name}, {self.request:#010x}, {self.args.__name__})"
 
     def __call__(self, world: World, fd: int, args: S) -> S:
-        """Do it; `args` is changed in place and returned.
+        """Call it; `args` is changed in place and returned.
 
         Raises: the translated errno (EINTR and EAGAIN only after 1 s of retries);
         MalformedInput when the answer has another size.
@@ -200,7 +200,7 @@ class Ioctl(Generic[S]):
         raise failure
 
     def _once(self, world: World, fd: int, args: S) -> DeviceError | None:
-        """Do it; the error when it may be tried again. Raises: the others."""
+        """Call it once; the error when it may be retried. Raises: all other errors."""
         try:
             world.ioctl(fd, self.request, args.raw)
         except DeviceError as error:
@@ -213,7 +213,7 @@ class Ioctl(Generic[S]):
         return None
 
     def _restore(self, args: S, given: bytes) -> None:
-        """The arguments as they were before a call that the kernel gave up, but for its progress.
+        """The arguments as they were before an interrupted call, except for its progress.
 
         # src: kfd_chardev.c kfd_ioctl() copies the struct out whatever the command returned
         """

@@ -1,4 +1,4 @@
-"""How a launch may be shaped: the same checks, in the same words, on every device.
+"""Checks of a launch's grid and block: the same, with the same messages, on every device.
 
 `grid` counts workgroups along x, y and z, `block` the lanes of one; a device without lanes has
 workgroups of one. `Device.launch` is the short form: `grid` workgroups along x, of the block that
@@ -19,7 +19,7 @@ _SIGNAL_HINT: Final = "Limits.signal_bits says how wide signals are"
 
 
 def bad_program(device: str, program: object) -> BadArgument:
-    """The error for what is no program of the device."""
+    """The error for an object that is no program of the device."""
     return BadArgument(f"{program!r} is no program of {device}", hint="load() its binary there")
 
 
@@ -72,13 +72,13 @@ def check_binary(binary: Binary, arch: str, limits: Limits) -> None:
 
 
 def check_param(param: Param) -> None:
-    """Raises: BadArgument for a Param that no list of values has."""
+    """Raises: BadArgument for a Param that no list of values can have."""
     if type(param.index) is not int or not 0 <= param.index < MAX_PARAMS:
         raise BadArgument(f"{param} is no place in a list", hint=f"Param(0 ... {MAX_PARAMS - 1})")
 
 
 def check_signal_value(value: object, limits: Limits) -> None:
-    """Raises: BadArgument for what no signal of the device can hold."""
+    """Raises: BadArgument for a value that no signal of the device can hold."""
     if type(value) is not int or not 0 <= value < 1 << limits.signal_bits:
         most = f"2**{limits.signal_bits} - 1"
         raise BadArgument(f"{value!r:.40} is no signal value: 0 ... {most}", hint=_SIGNAL_HINT)

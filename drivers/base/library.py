@@ -1,4 +1,4 @@
-"""C libraries as drivers see them: CUDA, OpenCL, Metal and WebGPU are reached through functions."""
+"""C libraries for drivers: CUDA, OpenCL, Metal and WebGPU are reached through functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device can do, in numbers that compilers and callers read."""
+"""A device's capabilities, as numbers that compilers and callers read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Limits:
     """What a device can do. Sizes in bytes.
 
     `tests/contract` runs a kernel at each of `max_block`, `shared_bytes` and `signal_bits`, and
-    sees one above refused.
+    checks that one above is refused.
     """
 
     dtypes: frozenset[str]
@@ -31,14 +31,14 @@ class Limits:
     max_block: int = 1
     """Lanes in the largest workgroup; 1 where work is not split into lanes."""
     shared_bytes: int = 0
-    """Of memory that a workgroup may share; 0 where there is none."""
+    """Shared memory of a workgroup; 0 for none."""
     wave_lanes: int = 1
     signal_bits: int = 64
     """How wide a signal's value is: at most 2**signal_bits - 1."""
     uses_host_memory: bool = False
     """Whether the device computes in any host memory: `wrap` takes all of it, `Buffer.host` is
-    always there, and a copy saves nothing. Otherwise `wrap` may ask for whole pages, or refuse."""
+    always there, and a copy saves nothing. Otherwise `wrap` may require whole pages, or refuse."""
     survives_fork: bool = False
-    """Whether a child may go on using the device; otherwise every use there raises."""
+    """Whether a child may continue to use the device; otherwise every use there raises."""
     features: frozenset[str] = frozenset()
-    """What the device reports beside its arch, as its compiler spells it: "avx512f", ..."""
+    """Features beside its arch, as the device's compiler spells them: "avx512f", ..."""

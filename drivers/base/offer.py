@@ -15,7 +15,7 @@ class Offer:
     kind: str
     index: int
     title: str
-    """What it is and how it is reached, for people."""
+    """Its description and interface, as text."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
-"""Whether what the driver does may depend on which of its threads is first.
+"""Whether the order of the driver's operations may depend on which of its threads is first.
 
-It may, but for recordings: a replay must do the same in the same order.
+It may, except in recordings: a replay must do the same in the same order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _depth = 0
 
 @contextmanager
 def in_order() -> Iterator[None]:
-    """Inside, drivers start no threads whose order could be another one in the next run."""
+    """Inside, drivers start no threads whose order could differ in the next run."""
     global _depth
     _depth += 1
     try:
@@ -23,5 +23,5 @@ def in_order() -> Iterator[None]:
 
 
 def is_in_order() -> bool:
-    """Whether somebody asked for it."""
+    """Whether a fixed order is requested."""
     return _depth > 0

@@ -63,6 +63,6 @@ def translate(error: OSError, what: str, requested_bytes: int = 0) -> DeviceErro
 
 
 def errno_of(error: BaseException) -> int:
-    """The errno that an error of ours carries in __cause__; 0 when there is none."""
+    """The errno that a DeviceError carries in __cause__; 0 when there is none."""
     cause = error.__cause__
     return cause.errno or 0 if isinstance(cause, OSError) else 0

@@ -1,4 +1,4 @@
-"""What claiming a PCI function needs of a machine beside a World: a place for locks and records.
+"""What claiming a PCI function needs in addition to a World: a store for locks and records.
 
 The real one is `drivers.world.state`; tests pass in others.
 """
@@ -16,7 +16,7 @@ class Lock(Protocol):
 
 
 class StateStore(Protocol):
-    """A private directory of this user (or of root): locks, and small files that outlive us."""
+    """A private directory of this user (or of root): locks, and small files that stay."""
 
     path: str
 
@@ -30,7 +30,7 @@ class StateStore(Protocol):
         """A whole file; None when there is none. Raises: MalformedInput when it is too long."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace a file as a whole: if we are killed it is the old one or the new one."""
+        """Replace a file atomically: after a kill it is the old one or the new one."""
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens when there is none."""

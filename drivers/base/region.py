@@ -1,4 +1,4 @@
-"""A Region over plain memory: bounds-checked, little-endian, dead after `close`."""
+"""A Region over plain memory: bounds-checked, little-endian, unusable after `close`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class MemoryRegion:
     `on_close` runs exactly once. Memory that a caller still views when the region closes stays
     mapped until the last view is gone, so that no view ever dangles.
 
-    Hardware: an aligned word is one load or store of its width, as a register needs it; copying
-    bytes may touch them twice or one by one.
+    Hardware: an aligned word is one load or store of its width, as a register needs it; a copy of
+    bytes may access them twice or one by one.
     """
 
     __slots__ = ("_doubles", "_on_close", "_view", "_words", "cpu_va", "name", "nbytes", "writable")

@@ -1,6 +1,6 @@
-"""Giving things back: what an opening that failed has done, and everything at closing.
+"""Undoing steps: those of a failed opening, and all of them at closing.
 
-Every step runs, whatever the others do; no error is lost, and Ctrl-C waits.
+Every step runs, even after errors of others; no error is lost, and Ctrl-C waits.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def _chief(errors: list[BaseException]) -> BaseException:
 
 
 def whole(make: Callable[[], T], close: Callable[[T], object]) -> T:
-    """What `make` opens: Ctrl-C meanwhile comes behind it, and closes what was opened.
+    """What `make` opens: Ctrl-C is delivered after it, and closes what was opened.
 
-    Where `make` calls `interrupts.check` it comes there, and `make` undoes what it did.
+    Where `make` calls `interrupts.check` it is delivered there, and `make` undoes its steps.
     """
     with Undo() as undo:
         with deferred():
@@ -54,13 +54,13 @@ def whole(make: Callable[[], T], close: Callable[[T], object]) -> T:
 
 
 class Undo:
-    """What was done in a `with` block, undone in reverse order when the block fails."""
+    """Steps of a `with` block, undone in reverse order when the block fails."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
 
     def add(self, step: Step) -> None:
-        """How to undo what was just done."""
+        """Add the undo of the step just done."""
         self._steps.append(step)
 
     def hand_over(self, step: Step) -> None:

@@ -17,7 +17,7 @@ def _layout(fmt: str) -> struct.Struct:
 
 
 class View:
-    """An immutable window on outside bytes; every read names itself and is checked first.
+    """An immutable window on outside bytes; every read is named, and checked first.
 
     Raises: MalformedInput, from every method, saying where and which rule.
     """
@@ -42,7 +42,7 @@ class View:
         )
 
     def sub(self, off: int, nbytes: int, what: str) -> View:
-        """A window in this window, with a name of its own."""
+        """A named window within this one."""
         self._check(off, nbytes, what)
         return View(self.data[off : off + nbytes], f"{self.what}: {what}", self.start + off)
 

@@ -1,4 +1,4 @@
-"""Checks of what a caller hands to the CPU device; all of them happen before anything runs."""
+"""Checks of a caller's arguments to the CPU device; all happen before anything runs."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class CpuDevice(Heap):
     """One CPU device; `drivers.cpu.open_cpu` makes it.
 
     Kernels run in the thread that submits them, together with the worker threads. Only work that
-    has to wait for a signal moves to an engine thread, and everything submitted to the same ring
-    lines up behind it. After a fork the child computes on one thread until `set_threads`.
+    has to wait for a signal moves to an engine thread, and later work of the same ring is queued
+    after it. After a fork the child computes on one thread until `set_threads`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class CpuDevice(Heap):
         return not (self._compute.pending or self._copy.pending)
 
     def running(self) -> list[partial[bool]]:
-        """For each ring on which a thread runs something now: whether it may still do so."""
+        """For each ring that a thread runs work on now: whether that work may still be running."""
         rings = self._compute, self._copy
         return [partial(ring.running, ring.turn) for ring in rings if ring.depth]
 
@@ -132,7 +132,7 @@ class CpuDevice(Heap):
     def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
         """Run one kernel over `grid` work items after everything submitted before.
 
-        Returns when it is done, unless something before it waits for a signal. Signals are
+        Returns when it is done, unless earlier work waits for a signal. Python signals are
         handled meanwhile; what a handler raises (Ctrl-C) stops a kernel that takes long.
         Raises: BadArgument, UseAfterFree, before anything runs.
         """
@@ -173,7 +173,7 @@ class CpuDevice(Heap):
         return CpuQueue(self, self._compute)
 
     def copy_queue(self) -> CpuQueue:
-        """A builder for the copy ring, which runs beside the compute ring."""
+        """A builder for the copy ring, which runs concurrently with the compute ring."""
         return CpuQueue(self, self._copy)
 
     def new_signal(self, value: int = 0) -> CpuSignal:
@@ -198,7 +198,7 @@ class CpuDevice(Heap):
         if dst.nbytes:
             dst.cast("B")[:] = src.view()[: dst.nbytes]
 
-    # What queues ask for
+    # Validation for queues
 
     def program_words(
         self, program: Program, nargs: int, grid: Grid, block: Grid | None
@@ -235,7 +235,7 @@ class CpuDevice(Heap):
     # Waiting and closing
 
     def run_host_packet(self, words_va: int, nwords: int) -> None:
-        """With `host_lock` held: run a thread's own SIGNAL packet, whatever the rings do."""
+        """With `host_lock` held: run a host thread's SIGNAL packet, independent of the rings."""
         self._run(self._state_va, words_va, nwords)
 
     def why_not(self, signal: CpuSignal, value: int, timeout_s: float) -> DeviceError:
@@ -264,7 +264,7 @@ class CpuDevice(Heap):
         """Stop the threads, drop parked work, unmap everything. A second close does nothing.
 
         Raises: Hang when a kernel does not return: nothing is unmapped below it, and the next
-        close tries again. The first error of unmapping, when everything had its turn.
+        close tries again. The first error of unmapping, after all steps have run.
         """
         if self._closed:
             return
@@ -278,7 +278,7 @@ class CpuDevice(Heap):
         run_all([*programs, self._close_memory, *parts, self._on_close])
 
     def after_fork(self) -> None:
-        """In a child: no thread of the parent is here, and its parked work is the parent's."""
+        """In a child: it has no thread of the parent, and parked work stays the parent's."""
         self.host_lock = RLock()
         self._allocator.after_fork()
         self._compute.after_fork()
@@ -293,5 +293,5 @@ class CpuDevice(Heap):
 
 
 def _closed(state_va: int, words_va: int, nwords: int) -> int:
-    """What the doorbell of a closed device does."""
+    """The doorbell of a closed device."""
     raise UseAfterFree("a closed device was used", hint="open it again")

@@ -1,4 +1,4 @@
-"""What the processor is and can do, from /proc as the World shows it."""
+"""Architecture and features of the processor, from the World's /proc."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _text(world: World, path: str) -> str:
 
 
 def _features(cpuinfo: str) -> tuple[str, frozenset[str]]:
-    """What every processor has: a thread may run on any of them."""
+    """Features that all processors have: a thread may run on any of them."""
     found = re.findall(r"^(flags|Features)[ \t]*:(.*)$", cpuinfo, re.MULTILINE)
     if not found:
         raise Unsupported(

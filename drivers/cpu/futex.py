@@ -39,5 +39,5 @@ class Futex:
         self._syscall(self._number, cpu_va, _FUTEX_WAIT_PRIVATE, seen, timespec_va, 0, 0)
 
     def wake(self, cpu_va: int) -> None:
-        """Wake everybody who sleeps on `cpu_va`."""
+        """Wake all sleepers on `cpu_va`."""
         self._syscall(self._number, cpu_va, _FUTEX_WAKE_PRIVATE, _EVERYBODY, 0, 0, 0)

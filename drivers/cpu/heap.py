@@ -43,10 +43,10 @@ class Heap(ABC):
             self._raw.alloc, self._raw.free, limit_bytes, name=self.name
         )
         self.freed_mark: object = object()
-        """Another object after anything was freed: how graphs know when to look again."""
+        """Another object after anything was freed: graphs then check their references again."""
         self._returned: deque[Home] = deque()
         self._busy: deque[tuple[Home, list[partial[bool]]]] = deque()
-        """What was given back while threads ran something, and whether they may still do so."""
+        """Memory given back while threads ran work, and whether that work may still be running."""
         self._closed = False
 
     @property
@@ -56,7 +56,7 @@ class Heap(ABC):
 
     @abstractmethod
     def running(self) -> list[partial[bool]]:
-        """For each ring on which a thread runs something now: whether it may still do so."""
+        """For each ring that a thread runs work on now: whether that work may still be running."""
 
     def alloc(self, nbytes: int) -> CpuBuffer:
         """Uninitialised memory. Raises: OutOfMemory with the sizes; BadArgument."""
@@ -88,7 +88,7 @@ class Heap(ABC):
         return CpuBuffer(device, view.nbytes, address, view, memory.readonly)
 
     def freed(self, home: Home) -> None:
-        """Take back what a buffer, signal or program held that nobody refers to any more.
+        """Take back the memory of a buffer, signal or program without references.
 
         Finalisers call this at any moment, inside any lock: it only appends.
         """
@@ -97,9 +97,9 @@ class Heap(ABC):
             self._returned.append(home)
 
     def released(self, home: Home) -> None:
-        """Take back what was freed by name, which other threads may be running right now.
+        """Take back what was freed explicitly, which other threads may be using right now.
 
-        The mark changes first: whoever takes a ring's lock after that finds it freed.
+        The mark changes first: a thread that takes a ring's lock after that finds it freed.
         """
         self.freed_mark = object()
         running = self.running()
@@ -111,8 +111,8 @@ class Heap(ABC):
     def _reclaim(self) -> None:
         """Give back what was freed, unless a ring may still use it.
 
-        What is counted here was freed before the rings are looked at, so that work which starts
-        meanwhile cannot name it. Several threads may be here at once.
+        The items counted here were freed before the rings are inspected, so that work which starts
+        after that cannot name them. Several threads may run this at once.
         """
         busy, returned = self._busy, self._returned
         for _ in range(len(busy)):
@@ -153,7 +153,7 @@ class Heap(ABC):
         raise UseAfterFree(f"{self.name} is closed", hint="open it again")
 
     def _close_memory(self) -> None:
-        """Unmap everything, also what nobody freed. Views of it stay valid until they are gone."""
+        """Unmap everything, also allocated memory. Views of it stay valid until they are gone."""
         self._closed = True
         returned = [*self._returned, *(home for home, _ in self._busy)]
         self._returned.clear()

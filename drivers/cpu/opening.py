@@ -1,4 +1,4 @@
-"""Opening the CPU device: what it is, its command processor, its workers."""
+"""Opening the CPU device: its features, its command processor, its workers."""
 
 from __future__ import annotations
 

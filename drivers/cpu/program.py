@@ -31,7 +31,7 @@ class CpuProgram:
         self.device, self.name = device, binary.name
         code = CpuCode.of(binary)
         self.chunk = code.chunk_items | (HOLD if code.long else 0)
-        """As a packet has it: with HOLD where the kernel takes long and can be stopped."""
+        """The packet's chunk word: with HOLD where the kernel takes long and can be stopped."""
         args = binary.resources.args
         self.nargs = ANY_NUMBER if args is None else len(args)
         """How many arguments a launch gives."""
@@ -63,7 +63,7 @@ class CpuProgram:
         return True
 
     def drop(self) -> None:
-        """Close it unless that was done; nobody runs it."""
+        """Close it unless that was done; it is not running."""
         if self._forget():
             self.device.freed(self._region)
 

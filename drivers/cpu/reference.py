@@ -32,7 +32,7 @@ class ReferenceProcessor:
         forks.inherit(self)
 
     def after_fork(self) -> None:
-        """In a child: a thread that is not here may hold the lock."""
+        """In a child: a thread of the parent may hold the lock."""
         self._lock = RLock()
         self._inside: set[int] = set()
 
@@ -60,7 +60,7 @@ class ReferenceProcessor:
     def __call__(self, state_va: int, words_va: int, nwords: int) -> int:
         """Run packets; stop at a WAIT that is not satisfied. Raises: Unsupported inside itself."""
         me = get_ident()
-        if me in self._inside:  # its window has what the signal handler interrupted
+        if me in self._inside:  # the window holds the work that the signal handler interrupted
             raise Unsupported(
                 "a signal handler computes inside the reference command processor",
                 hint="open the device with firmware, or compute outside of signal handlers",

@@ -1,5 +1,5 @@
-"""Rings: packets run in the calling thread up to a WAIT or to a kernel that takes long, and from
-there on in an engine thread. The caller waits for a long kernel, and signals are handled meanwhile.
+"""Rings: packets run in the calling thread up to a WAIT or to a kernel that takes long, then in an
+engine thread. The caller waits for a long kernel, and Python signals are handled meanwhile.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _SLICE_S: Final = 0.05
 
 @dataclass(eq=False, slots=True)
 class Parked:
-    """Packets that wait, in memory of their own; `at` is the first word not done yet."""
+    """Packets that wait, in their own memory; `at` is the first word not done yet."""
 
     memory: Buffer
     words: memoryview
     signals: dict[int, CpuSignal]
     at: int = 0
     running: bool = False
-    """Whether the command processor is at it now."""
+    """Whether the command processor runs it now."""
     dropped: bool = False
-    """Whether nobody wants the rest of it."""
+    """Whether the rest of it is cancelled."""
     waits: bool = True
-    """Whether it waits for a signal, or is behind work that does: its caller does not wait."""
+    """Whether it waits for a signal, or for work that does: its caller does not wait."""
     left: bool = False
-    """Whether the engine is through with it."""
+    """Whether the engine has finished it."""
     fault: DeviceError | None = None
     """Why it was not done."""
 
@@ -60,7 +60,7 @@ class Parked:
         return not self.dropped
 
     def drop(self) -> None:
-        """With the ring's lock: nothing of it begins any more, and a kernel that looks returns."""
+        """With the ring's lock: cancel it; no packet begins, and a kernel that polls returns."""
         self.dropped, at = True, self.at
         if at < len(self.words) and self.words[at] & packets.OPCODE_MASK == packets.EXEC:
             self.words[at + packets.EXEC_CHUNK_WORD] |= packets.HOLD
@@ -85,7 +85,7 @@ class CpuRing:
         self.pending: deque[Parked] = deque()
         self.fault: DeviceError | None = None
         self.turn = 0
-        """Grows each time something begins at `depth` 0, before what that names is looked at."""
+        """Grows with each run that begins at `depth` 0, before its arguments are read."""
         self._stopping = False
         self.after_fork()
 
@@ -94,16 +94,16 @@ class CpuRing:
         self.lock = RLock()
         self._changed = Condition(self.lock)
         self.depth = 0
-        """How often something runs with `lock` held: twice where a signal handler computes."""
+        """Nested runs with `lock` held: two where a signal handler computes."""
         self._engine: Thread | None = None
         self.pending.clear()
 
     def running(self, turn: int) -> bool:
-        """Whether what some thread ran at `turn` may not have returned yet."""
+        """Whether the run of a thread at `turn` may not have returned yet."""
         return self.turn == turn and self.depth > 0
 
     def submit(self, words: Sequence[int], keep: Sequence[object]) -> Follow | None:
-        """With `lock` held: run the packets now, or line them up."""
+        """With `lock` held: run the packets now, or queue them."""
         packed = array("Q", words)
         if self.pending:
             return self.background(memoryview(packed), keep)
@@ -117,7 +117,7 @@ class CpuRing:
         return self.doorbell(view, memory.gpu_va, keep)
 
     def doorbell(self, words: memoryview, words_va: int, keep: Sequence[object]) -> Follow | None:
-        """With `lock` held: run packets in device memory; what has to wait is copied first."""
+        """With `lock` held: run packets in device memory; any that have to wait are copied."""
         count = len(words)
         if self.pending:
             return self.background(words, keep)
@@ -127,13 +127,13 @@ class CpuRing:
         return self.background(words[done:], keep)
 
     def background(self, words: memoryview, keep: Sequence[object]) -> Follow | None:
-        """With `lock` held: leave packets to the engine; what waits for them, unless they wait."""
+        """With `lock` held: pass packets to the engine; how to wait, unless they wait, too."""
         parked = self._park(words, keep)
         return None if parked.waits else partial(self._follow, parked)
 
     def _follow(self, parked: Parked) -> None:
-        """Without the lock: wait for work that takes long. Signals are handled meanwhile; what a
-        handler raises drops the work: its kernel stops, and nothing behind it is run.
+        """Without the lock: wait for work that takes long. Python signals are handled; what a
+        handler raises drops the work: its kernel stops, and nothing after it is run.
         """
         try:
             with self.lock:
@@ -174,7 +174,7 @@ class CpuRing:
     def _serve(self) -> None:
         """The engine thread: parked lists one after the other, until the ring closes.
 
-        It outlives whatever a list raises: nobody else would do what is parked later.
+        It outlives any error of a list: work that is parked later needs it.
         """
         for parked in iter(self._next, None):
             failed: BaseException | None = None
@@ -186,7 +186,7 @@ class CpuRing:
                 self._retire(parked, failed)
 
     def _retire(self, parked: Parked, failed: BaseException | None) -> None:
-        """With `lock` held: the first list is done, or failed and with it all that is behind it."""
+        """With `lock` held: the first list is done, or has failed with all lists after it."""
         try:
             if self.pending and self.pending[0] is parked:
                 self.pending.popleft()
@@ -200,7 +200,7 @@ class CpuRing:
         self._changed.notify_all()
 
     def _reported(self, failed: BaseException) -> DeviceError:
-        """As callers see it."""
+        """The error that callers get."""
         if isinstance(failed, DeviceError):
             return failed
         fault = DeviceFault(f"{self.name}: its thread met {failed!r}", kind="engine",
@@ -209,7 +209,7 @@ class CpuRing:
         return fault
 
     def _forget(self) -> None:
-        """With `lock` held: drop everything that waits, because of `fault` where there is one."""
+        """With `lock` held: drop everything that waits; `fault`, if any, is the cause."""
         for parked in self.pending:
             parked.left = True
             if self.fault is not None:
@@ -250,7 +250,7 @@ class CpuRing:
             signal.sleep(packet.fields["value"], _SLICE_S)
 
     def _wait_behind(self) -> None:
-        """The first list waits for a signal now: nobody else waits for what is parked."""
+        """The first list waits for a signal: release all callers that wait for parked work."""
         with self.lock:
             for parked in self.pending:
                 parked.waits = True
@@ -278,8 +278,8 @@ class CpuRing:
     def _drained(self, longest_s: float) -> bool:
         """With `lock` held: wait until nothing is parked; False after so long without progress.
 
-        A packet that was done is progress, and a kernel at work, unless it was dropped and does not
-        stop.
+        A finished packet is progress, and so is a running kernel, unless it was dropped and does
+        not stop.
         """
         before = self._place()
         while not self._changed.wait_for(lambda: not self.pending, longest_s):
@@ -290,17 +290,17 @@ class CpuRing:
         return True
 
     def _place(self) -> tuple[Parked, int] | None:
-        """With `lock` held: what is next."""
+        """With `lock` held: the next list and word."""
         return (self.pending[0], self.pending[0].at) if self.pending else None
 
     def _raise_fault(self) -> None:
-        """Tell what went wrong in the background, once."""
+        """Raise a background fault, once."""
         fault, self.fault = self.fault, None
         if fault is not None:
             raise fault
 
     def hang(self, timeout_s: float) -> Hang:
-        """The error that says what this ring waits for."""
+        """The error with what this ring waits for."""
         dump = self.dump()
         return Hang(
             f"{self.name} made no progress for {timeout_s:g} s; it waits at\n{dump}\n",

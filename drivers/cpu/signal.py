@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from drivers.cpu.memory import Storage
 
 SPINS: Final = 200
-"""Looks at the value before the first sleep: a few microseconds."""
+"""Polls of the value before the first sleep: a few microseconds."""
 _LOW_WORD: Final = 0xFFFFFFFF
 _WAITERS: Final = packets.SIGNAL_WAITERS_OFF // packets.WORD_BYTES
 _TIME: Final = packets.SIGNAL_TIME_OFF // packets.WORD_BYTES
@@ -38,7 +38,7 @@ class CpuSignal:
         self._device, self._storage = device, storage
         self._waits = 0
         self._orphaned = False
-        """`_waits` threads are inside `wait`; closed meanwhile, the last one gives it back."""
+        """`_waits` threads are inside `wait`; if it is closed then, the last one gives it back."""
         self.va = storage.cpu_va
         self._words = storage.view[: packets.SIGNAL_BYTES].cast("Q")
         for index in range(len(self._words)):
@@ -122,7 +122,7 @@ class CpuSignal:
         raise self._device.why_not(self, value, timeout_s)
 
     def sleep(self, value: int, longest_s: float) -> None:
-        """Sleep until the value changes, for `longest_s` or 50 ms; not at all when it is there."""
+        """Sleep until the value changes, at most `longest_s` or 50 ms; not at all once reached."""
         words, lock = self._words, self._device.host_lock
         with lock:
             words[_WAITERS] += 1

@@ -14,7 +14,7 @@ from drivers.cpu.threads import start_thread
 from queues.cpu import state
 
 SPINS: Final = 400
-"""Looks for the next kernel before a worker sleeps: some 20 us on current processors."""
+"""Polls for the next kernel before a worker sleeps: some 20 us on current processors."""
 MIN_SCRATCH_BYTES: Final = 4096
 MAX_THREADS: Final = 1024
 JOIN_S: Final = 10.0
@@ -23,7 +23,7 @@ _PAGE_BYTES: Final = 4096
 
 
 class Workers:
-    """Worker 0 is whoever submits; the others are threads inside the command processor.
+    """Worker 0 is the submitting thread; the others run inside the command processor.
 
     They are daemon threads and hold no lock while idle: a device that is never closed does not
     keep the interpreter from exiting.
@@ -53,7 +53,7 @@ class Workers:
         return cls(world, futex, region, scratch, wanted)
 
     def _write(self, off: int, value: int) -> None:
-        """A word of the shared block: plain memory, so that telling workers cannot fail."""
+        """A word of the shared block: plain memory, so that signalling workers cannot fail."""
         self._words[off // self._words.itemsize] = value
 
     def _write_half(self, off: int, value: int) -> None:
@@ -75,17 +75,17 @@ class Workers:
         return 1 + len(self._threads)
 
     def ready_for(self, scratch_bytes: int) -> bool:
-        """Whether a program with that need can run as things are."""
+        """Whether a program with that much scratch can run without a change."""
         return self._started and scratch_bytes <= self._stride_bytes
 
     def prepare(self, scratch_bytes: int) -> None:
-        """With nothing running: threads and scratch memory for a program."""
+        """While idle: threads and scratch memory for a program."""
         if not self._started:
             self.start(self.wanted)
         self.reserve(scratch_bytes)
 
     def reserve(self, scratch_bytes: int) -> None:
-        """With nothing running: scratch blocks of at least that size. Raises: OutOfMemory."""
+        """While idle: scratch blocks of at least that size. Raises: OutOfMemory."""
         needed = -(-scratch_bytes // _PAGE_BYTES) * _PAGE_BYTES
         stride = max(self._stride_bytes, needed)
         total = stride * max(self.wanted, self.running)
@@ -101,7 +101,7 @@ class Workers:
             outgrown.close()
 
     def start(self, count: int) -> None:
-        """With nothing running: `count` threads in all.
+        """While idle: `count` threads in all.
 
         Raises: BadArgument; Hang when one does not stop; DeviceError when one does not start.
         """
@@ -120,7 +120,7 @@ class Workers:
         self._write_state(self.running)
 
     def stop(self, timeout_s: float = JOIN_S) -> None:
-        """Tell every worker to return and join it. Raises: Hang when one does not."""
+        """Set STOP, then join every worker. Raises: Hang when one does not return."""
         self._write(state.THREADS, 1)
         if not self._threads:
             return
@@ -137,7 +137,7 @@ class Workers:
         self._write(state.STOP, 0)
 
     def _call(self) -> None:
-        """Wake every worker, to look at STOP.
+        """Wake every worker to read STOP.
 
         These are plain stores: a processor with weak ordering may show a worker the generation
         before STOP, and it sleeps again. So the caller repeats this.

@@ -1,4 +1,4 @@
-"""How one operation of a world goes wrong; `drivers.world.faulty` chooses which one."""
+"""How one operation of a world fails; `drivers.world.faulty` chooses which one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL_ONES = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How an operation goes wrong.
+    """How an operation fails.
 
     "errno": it raises the error of `number`. "ones": what it reads is all ones. "zeros": all
     zero. "short": only the first half arrives. Operations without a result (write, close)
@@ -30,7 +30,7 @@ class Fault:
         return cls("errno", number)
 
     def spoil(self, data: bytes) -> bytes:
-        """What arrives in the place of `data`."""
+        """The data that is read instead of `data`."""
         if self.kind == "short":
             return data[: len(data) // 2]
         return bytes([ALL_ONES if self.kind == "ones" else 0]) * len(data)

@@ -1,11 +1,11 @@
-"""A world that fails on purpose: operation k of another world goes wrong in a chosen way.
+"""A world that fails on purpose: operation k of another world fails in a chosen way.
 
 Used as in::
 
     for fault in (Fault.of_errno(errno.EIO), Fault("ones"), Fault("short")):
         sweep(make_world, scenario, fault)
 
-`sweep` fails operation 0, then 1, ... until the scenario ends without meeting its fault.
+`sweep` fails operation 0, then 1, ... until the scenario ends without reaching its fault.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LONGEST_SWEEP = 100_000
 
 
 class FaultyWorld:
-    """Passes everything to `inner`; operation number `fail_at` meets `fault`.
+    """Passes everything to `inner`; operation number `fail_at` fails with `fault`.
 
-    Every method that touches the machine counts as one operation, and so does every access of a
-    mapped region; looking at the clock does not. A failed `close` still closes.
+    Every method that accesses the machine counts as one operation, and so does every access of a
+    mapped region; reading the clock does not. A failed `close` still closes.
     """
 
     def __init__(self, inner: World, fail_at: int, fault: Fault) -> None:
@@ -37,7 +37,7 @@ class FaultyWorld:
         self.kept: dict[str, object] = {}
         self.count = 0
         self.failed = ""
-        """The operation that met the fault; "" while none has."""
+        """The operation that failed with the fault; "" before that."""
 
     def meets(self, operation: str) -> bool:
         """Count one operation; whether it is the one that fails."""
@@ -245,8 +245,8 @@ def sweep(
 ) -> Iterator[tuple[str, DeviceError | T]]:
     """Fail operation 0, 1, 2, ... of `scenario`; yields (operation, its error or result).
 
-    Ends when a run no longer reaches its fault. Errors that are not ours are not caught: they
-    are what the caller is looking for. Raises: Unsupported when `limit` runs do not suffice.
+    Ends when a run no longer reaches its fault. Other errors than DeviceError are not caught: the
+    sweep is there to find them. Raises: Unsupported when `limit` runs do not suffice.
     """
     for fail_at in range(limit):
         world = FaultyWorld(make_world(), fail_at, fault)

@@ -12,7 +12,7 @@ _ALL_ONES = -1
 
 
 class Failing(Protocol):
-    """What counts operations and fails one of them."""
+    """Counts operations and fails one of them."""
 
     fault: Fault
 
@@ -21,7 +21,7 @@ class Failing(Protocol):
 
 
 class FaultyLibrary:
-    """A library one of whose calls fails as libraries do: by what it returns.
+    """A library of which one call fails as libraries do: by its return value.
 
     The call is not made. It returns the fault's number, -1 for "ones" and 0 (success, or a null
     handle) for "zeros" and "short".
@@ -45,13 +45,13 @@ class FaultyLibrary:
 
 
 class FaultyUsb:
-    """A USB device one of whose transfers fails."""
+    """A USB device of which one transfer fails."""
 
     def __init__(self, world: Failing, inner: Usb) -> None:
         self.world, self.inner, self.name = world, inner, inner.name
 
     def _arrived(self, operation: str, data: bytes) -> bytes:
-        """What comes of a transfer to the host."""
+        """The data of a transfer to the host."""
         if not self.world.meets(operation):
             return data
         if self.world.fault.kind == "errno":

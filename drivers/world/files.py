@@ -1,4 +1,4 @@
-"""Reads and writes at an offset, ioctls and events of descriptors: whole, or an error of ours."""
+"""Reads and writes at an offset, ioctls and events of descriptors: complete, or a DeviceError."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def poll(fd: int, timeout_s: float) -> bool:
 
 
 def _milliseconds(seconds: float) -> int:
-    """As poll(2) takes them: rounded up, at least 0."""
+    """Milliseconds for poll(2): rounded up, at least 0."""
     return math.ceil(min(max(seconds * 1000, 0), _LONGEST_WAIT_MS))
 
 

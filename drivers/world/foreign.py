@@ -1,7 +1,7 @@
-"""A World around a stranger: the same methods, but errors are plain OSError.
+"""A World around a foreign object with the same methods, whose errors are plain OSError.
 
-A software GPU shares nothing with the driver it tests, not even its errors; here its errno become
-ours, as `LinuxWorld` does it.
+A software GPU shares no code with the driver it tests, not even error classes. Here its errno
+becomes a DeviceError, as in `LinuxWorld`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _translated(what: str, nbytes: int = 0) -> Iterator[None]:
 
 
 class ForeignRegion:
-    """A region of the stranger; `inner` is its own object. Registers go a short way: no `with`."""
+    """A region of the foreign world, `inner`. Registers take a fast path: no `with`."""
 
     __slots__ = ("cpu_va", "inner", "nbytes")
 
@@ -84,14 +84,14 @@ class ForeignRegion:
 
 
 def _own(region: Region) -> Region:
-    """The stranger's object behind a region. Raises: Unsupported for any other region."""
+    """The foreign object of a region. Raises: Unsupported for any other region."""
     if not isinstance(region, ForeignRegion):
         raise Unsupported(f"{region!r} is no region of this world")
     return region.inner
 
 
 class ForeignWorld:
-    """`inner` has every method of a World and raises OSError where a machine fails."""
+    """`inner` has every method of a World and raises OSError for failures."""
 
     def __init__(self, inner: Machine, usb: Callable[[int, int, int], Usb] | None = None) -> None:
         self.inner, self.name, self._usb = inner, inner.name, usb
@@ -172,11 +172,11 @@ class ForeignWorld:
             return self.inner.poll(fd, timeout_s)
 
     def library(self, name: str) -> Library:
-        """Refused: a library of this process would reach around the machine."""
+        """Raises Unsupported: a library of this process would bypass the machine."""
         raise Unsupported(f"{self.name} has no library {name}")
 
     def usb(self, bus: int, address: int, interface: int) -> Usb:
-        """A device of the stranger's USB, where it has one."""
+        """A USB device of the foreign world, if it has one."""
         if self._usb is None:
             raise Unsupported(f"{self.name} has no USB")
         with _translated(f"open USB device {bus}-{address}"):

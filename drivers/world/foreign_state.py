@@ -1,4 +1,4 @@
-"""A StateStore around a stranger: the same methods, but errors are plain OSError.
+"""A StateStore around a foreign object with the same methods, whose errors are plain OSError.
 
 A lock that another process has is EBUSY, with that process's number as the error's `pid`.
 """

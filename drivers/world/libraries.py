@@ -15,7 +15,7 @@ _ffi: Final = _cffi_backend.FFI()
 
 
 class CLibrary:
-    """A library that is loaded."""
+    """A loaded library."""
 
     def __init__(self, name: str, handle: Any) -> None:
         self.name, self._handle = name, handle
@@ -38,7 +38,7 @@ class CLibrary:
 
 
 def load(name: str) -> CLibrary:
-    """dlopen(3) by file name or absolute path. Raises: NotFound with the loader's words."""
+    """dlopen(3) by file name or absolute path. Raises: NotFound with the loader's message."""
     if not name or "\0" in name:
         raise BadArgument(f"{name!r:.80} names no library", hint='a file name: "libcuda.so.1"')
     try:

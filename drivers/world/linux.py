@@ -28,7 +28,7 @@ from drivers.world.reserved import Reservation
 HUGE_PAGE_BYTES = 2 << 20
 PAGE_BYTES = mmap.PAGESIZE
 _LARGEST_FILE = 1 << 63
-"""From here on an offset means something to a device alone, and Python's own mmap refuses it."""
+"""From here on offsets are valid for devices only, and Python's own mmap refuses them."""
 
 
 class LinuxWorld:
@@ -106,14 +106,14 @@ class LinuxWorld:
             raise translate(error, f"list {path}") from error
 
     def readlink(self, path: str) -> str:
-        """Where a symbolic link points, as it is written."""
+        """Target of a symbolic link, as it is stored."""
         try:
             return os.readlink(path)
         except OSError as error:
             raise translate(error, f"readlink {path}") from error
 
     def exists(self, path: str) -> bool:
-        """Whether `path` names something this user can see."""
+        """Whether `path` exists for this user."""
         return os.path.exists(path)
 
     def access(self, path: str, mode: int) -> bool:
@@ -137,7 +137,7 @@ class LinuxWorld:
         return facts.st_rdev if device else 0
 
     def ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
-        """ioctl(2); bytes are read and changed in place, a number goes by value."""
+        """ioctl(2); bytes are read and changed in place, a number is passed by value."""
         self._known(fd)
         return files.ioctl(fd, request, argument)
 
@@ -174,11 +174,11 @@ class LinuxWorld:
         return files.poll(fd, timeout_s)
 
     def library(self, name: str) -> Library:
-        """dlopen(3). Raises: NotFound with the loader's words."""
+        """dlopen(3). Raises: NotFound with the loader's message."""
         return libraries.load(name)
 
     def usb(self, bus: int, address: int, interface: int) -> Usb:
-        """Refused: no driver here speaks USB yet."""
+        """Raises Unsupported: no driver here uses USB yet."""
         raise Unsupported(
             f"USB device {bus}-{address}: transfers over USB are not written yet",
             hint="connect the GPU to PCIe",
@@ -254,12 +254,12 @@ class LinuxWorld:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Give the core away for `seconds`."""
+        """Yield the core for `seconds`."""
         time.sleep(seconds)
 
 
 def _open_for_read(path: str, flags: int) -> int:
-    """Without blocking on a FIFO that nobody writes, and without taking a terminal."""
+    """Without blocking on a FIFO that has no writer, and without taking a terminal."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
@@ -285,7 +285,7 @@ def _anywhere(fd: int, nbytes: int, offset: int, write: bool) -> mmap.mmap:
 def _placed(
     fd: int, nbytes: int, offset: int, write: bool, within: Region | None, at: int
 ) -> memoryview:
-    """A mapping in a reservation, or of a device's offset that no file could have."""
+    """A mapping in a reservation, or at a device's offset beyond those of files."""
     if isinstance(within, Reservation):
         return within.place(fd, nbytes, offset, at, _prot(write))
     if within is not None:
@@ -297,7 +297,7 @@ def _placed(
 def _huge(fd: int, nbytes: int, write: bool, within: Region | None) -> memoryview:
     """Locked anonymous memory in 2 MiB pages. Raises: OutOfMemory that names the kernel's pool.
 
-    Shared: a private page would be copied at a write after a fork, and its frame left behind.
+    Shared: a write after a fork would copy a private page and leave its frame.
     """
     if fd != -1 or within is not None or not write or nbytes % HUGE_PAGE_BYTES:
         raise BadArgument(f"{nbytes:#x} bytes in 2 MiB pages: anonymous, writable, whole pages")

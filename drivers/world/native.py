@@ -27,7 +27,7 @@ MAP_HUGE = _LOCKED | _POPULATE | _HUGETLB | _2_MIB
 _FAILED = (1 << 64) - 1
 MAX_ARGUMENTS = 12
 _LIBRARIES = (None, "libm.so.6", "libm.so", "libgcc_s.so.1")
-"""Where C functions are looked for: this process (libc), then libm, then the compiler's runtime."""
+"""Where C functions are looked up: this process (libc), then libm, then the compiler's runtime."""
 
 
 @cache
@@ -106,7 +106,7 @@ def _call(name: str, signature: str) -> Any:
 def map_memory(
     address: int, nbytes: int, prot: int, flags: int, fd: int = -1, offset: int = 0
 ) -> int:
-    """mmap(2) with every argument; where it is now. Raises: the translated errno."""
+    """mmap(2) with every argument; the mapping's address. Raises: the translated errno."""
     mmap = _call("mmap", "uint64_t(*)(uint64_t, uint64_t, int, int, int, uint64_t)")
     found: int = mmap(address, nbytes, prot, flags, fd, offset)
     if found == _FAILED:

@@ -1,6 +1,6 @@
-"""Addresses of this process in the arguments of ioctls: put in place of the recording's.
+"""Addresses of this process in the arguments of ioctls, which replace the recording's.
 
-A recording holds none of them: those of anonymous memory are exchanged, any other is refused.
+A recording holds none of them: those of anonymous memory are translated, any other is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drivers.world.taped_memory import END_VA, FIRST_VA, Memories
 
 _WORD_BYTES: Final = 8
 _LOWEST: Final = 1 << 32
-"""Mappings below are those of a program that is loaded at a fixed place: no secret, and unused."""
+"""Mappings below are those of a program loaded at a fixed address: no secret, and unused."""
 _END: Final = 1 << 47
 MAPS_PATH: Final = "/proc/self/maps"
 
@@ -61,7 +61,7 @@ def _words(argument: bytearray) -> list[tuple[int, int]]:
 
 
 def _mapped(va: int) -> bool:
-    """Whether this process has something mapped at an address."""
+    """Whether this process has a mapping at an address."""
     with open(MAPS_PATH, encoding="ascii", errors="replace") as maps:
         for line in maps:
             first, _, last = line.partition(" ")[0].partition("-")

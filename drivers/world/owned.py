@@ -1,9 +1,9 @@
-"""Directories and files that nobody but root and this user can change.
+"""Directories and files that only root and this user can change.
 
-A path is walked part by part from "/". Each part is opened without following links, and what was
-opened is judged: nothing can be exchanged between the check and the use. Refused is a part that
-belongs to another user, or that others may write to, unless it is sticky as /tmp is. A link on the
-way counts if root or this user made it; its target is walked by the same rules.
+A path is walked part by part from "/". Each part is opened without following links, and the open
+descriptor is checked, so that no part can be replaced between check and use. A part is refused
+if it belongs to another user, or if others may write to it, unless it is sticky as /tmp is. A link
+is followed if root or this user made it; its target is walked by the same rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from drivers.base.errors import Denied
 
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 MOST_PARTS = 256
-"""Of a path, with those of the links on its way."""
+"""Of a path, with those of its links."""
 _PART = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ACL = "system.posix_acl_access"
@@ -26,12 +26,12 @@ _ACL = "system.posix_acl_access"
 def open_directory(path: str, *, make: bool = False) -> int:
     """A descriptor of a directory, for dir_fd= and not for reading.
 
-    `make` makes what is missing, mode 0700. The last part may not be a link.
+    `make` creates missing parts, mode 0700. The last part may not be a link.
     Raises: OSError; Denied for a part that another user could exchange.
     """
     if not path.startswith("/"):
         path = os.path.join(os.getcwd(), path)
-    os.access(path, os.F_OK)  # mounts what an automounter has on the way; O_PATH alone does not
+    os.access(path, os.F_OK)  # triggers automounts on the path; O_PATH alone does not
     left, here, parent = _parts(path), "", -1
     with ExitStack() as opened:
         for _ in range(MOST_PARTS):
@@ -56,7 +56,7 @@ def open_directory(path: str, *, make: bool = False) -> int:
 
 
 def _parts(path: str) -> list[str]:
-    """The last one first; "/" begins anew wherever it is opened."""
+    """Parts, the last one first; "/" restarts at the root."""
     parts = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     return [*parts, "/"] if path.startswith("/") else parts
 
@@ -72,7 +72,7 @@ def _opened(name: str, parent: int, *, make: bool) -> int:
     except FileNotFoundError:
         if not make:
             raise
-    with suppress(FileExistsError):  # another process was first: it is judged like any other
+    with suppress(FileExistsError):  # another process was first: it is checked like any other
         os.mkdir(name, 0o700, dir_fd=parent)
     return os.open(name, _PART, dir_fd=parent)
 
@@ -93,10 +93,10 @@ def judge(facts: os.stat_result, path: str, forbidden: int, fd: int = -1) -> Non
 
 
 def _private_group(facts: os.stat_result, fd: int) -> bool:
-    """Whether a group that may write is the user's own, with nobody else in it.
+    """Whether a group that may write is the user's own, without other members.
 
     Source: pam_umask(8), "usergroups": such users make directories of mode 0775. With an ACL the
-    bits of the group stand for more than the group: acl(5).
+    bits of the group apply to more than the group: acl(5).
     """
     user = os.geteuid()
     if user == 0 or not user == facts.st_uid == facts.st_gid:
@@ -116,14 +116,14 @@ def _private_group(facts: os.stat_result, fd: int) -> bool:
 def open_file(
     name: str, flags: int, dir_fd: int | None = None, folder: str = ""
 ) -> tuple[int, os.stat_result]:
-    """A plain file of this user, mode 0600 where it is made: no link, one name, never waited for.
+    """A plain file of this user, created with mode 0600: no link, one name, never blocking.
 
     `folder` is what errors call the directory `dir_fd`. Raises: OSError; Denied for anything else.
     """
     try:
         fd = os.open(name, flags | _FILE, 0o600, dir_fd=dir_fd)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a FIFO that nobody reads
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a FIFO without a reader
             raise _not_plain(os.path.join(folder, name)) from error
         raise
     facts = os.fstat(fd)
@@ -161,7 +161,7 @@ class Folder:
     def _facts(self) -> os.stat_result | None:
         """None where `fd` is not this directory any more.
 
-        A program that becomes a daemon closes all descriptors, and their numbers are used again.
+        A program that becomes a daemon closes all descriptors, and their numbers are reused.
         """
         try:
             facts = os.fstat(self.fd)
@@ -170,7 +170,7 @@ class Folder:
         return facts if (facts.st_dev, facts.st_ino) == self._identity else None
 
     def names(self) -> list[str]:
-        """What is in it, sorted; by a descriptor of its own, so that forked processes may list."""
+        """Its entries, sorted; by a separate descriptor, so that forked processes may list."""
         listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
         try:
             return sorted(os.listdir(listed))
@@ -178,7 +178,7 @@ class Folder:
             os.close(listed)
 
     def read(self, name: str, limit_bytes: int) -> bytes:
-        """A plain file of this user, whole, or one byte more than `limit_bytes` of it.
+        """A whole plain file of this user, or one byte more than `limit_bytes` of it.
 
         Raises: OSError; Denied for anything else, and for a file that others may write to.
         """

@@ -1,4 +1,4 @@
-"""The form of a recording: one JSON object a line, read as hostile input.
+"""The format of a recording: one JSON object per line, read as untrusted input.
 
     {"recording": 1, "device": "AMD", "program": "add.py", "sha256": "...", "arguments": [],
      "environ": {"AMD_LLVM": "1"}}
@@ -7,10 +7,10 @@
     {"op": "write64", "args": [9, 64, 13], "result": null, "wrote": [[4, 0, "00021040..."]]}
     {"op": "monotonic_s", "args": [], "result": 0.002, "became": [[3, 16320, "0d000000"]]}
 
-The first line, which says how the recording was made, may be missing. Bytes are hex text; the
-second number of an error is its errno, 0 when it has none. `wrote` is what the driver wrote to
-mapped memory before the operation, `became` what the machine had written when it returned: lists
-of [memory, offset, bytes], a memory being the result of its mmap. Long bytes of `wrote` are a
+The first line, with how the recording was made, may be missing. Bytes are hex text; the second
+number of an error is its errno, 0 when it has none. `wrote` is what the driver wrote to mapped
+memory before the operation, `became` what the machine had written when it returned: lists of
+[memory, offset, bytes], where a memory is the result of its mmap. Long bytes of `wrote` are a
 digest, since they are only compared.
 """
 
@@ -31,7 +31,7 @@ MAX_BYTES = 64 << 20
 MAX_LINE_BYTES = 16 << 20
 VERSION: Final = 1
 LONG_BYTES: Final = 1024
-"""Of one write of the driver, from which on a recording has its digest."""
+"""Size of a driver's write from which on a recording has its digest."""
 _DIGEST: Final = "sha256:"
 Change: TypeAlias = tuple[int, int, str]
 """(memory, offset, bytes as text)."""
@@ -66,7 +66,7 @@ _OPERATIONS: dict[str, str] = {
     "unmap": "NoneType",
     "unreserve": "NoneType",
 }
-"""The operations there are, with the type of their results."""
+"""All operations, with the type of their results."""
 _BITS = {
     "read32": 32, "read64": 64, "symbol": 64, "device_number": 64, "open": 31, "mmap": 31,
     "reserve": 64, "owning_group": 32, "ioctl_fd": 31, "eventfd": 31,
@@ -93,7 +93,7 @@ class Header:
     """Of the program's text."""
     arguments: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The choices that were in force."""
+    """The settings that were in force."""
 
     def line(self) -> str:
         """The header as the first line of a recording."""
@@ -107,7 +107,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One operation: what was asked, and what came back or was raised."""
+    """One operation: its arguments, and its result or error."""
 
     op: str
     args: list[Any]
@@ -116,7 +116,7 @@ class Entry:
     wrote: tuple[Change, ...] = ()
     """What the driver wrote to memory since the last operation."""
     became: tuple[Change, ...] = ()
-    """What the machine wrote there until this one returned."""
+    """What the machine wrote to it until this one returned."""
 
     def line(self) -> str:
         """The entry as one line of a recording."""

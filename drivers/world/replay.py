@@ -1,9 +1,9 @@
 """Record what a world does, and play it back strictly: the same operations, in the same order.
 
-The clock is recorded, so that waiting takes the same turns. What a replayed driver writes to memory
-otherwise than then is a difference, and the replay goes on; another operation ends it. Machine code
-cannot be played back: `function` is refused. One thread at a time: the order of several is no
-driver's.
+The clock is recorded, so that waits poll equally often. Memory that a replayed driver writes
+differently is a difference, and the replay continues; a different operation ends it. Machine code
+cannot be played back: `function` is refused. One thread at a time: the order of several threads
+is not the driver's.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from drivers.world.scrub import Scrubber
 from drivers.world.taped import Tape, TapedWorld
 
 _GIVES_WORK: Final = frozenset({"ioctl", "write32", "write64", "write_bytes"})
-"""Before which the machine gets all memory that the driver wrote."""
+"""Operations before which the machine gets all memory that the driver wrote."""
 _CLOCK_DIGITS: Final = 7
 MOST_DIFFERENCES: Final = 1000
-"""Kept in words; the others are counted."""
+"""Most differences kept as text; the others are counted."""
 _SHOWN_CHARS: Final = 64
 
 
@@ -39,7 +39,7 @@ class ReplayMismatch(DeviceError):
 
 
 def _nothing() -> None:
-    """What a recording does in the place of a replay."""
+    """The default for recordings, which play nothing back."""
 
 
 class _Recorder(Tape):
@@ -116,7 +116,7 @@ class _Player(Tape):
 
     def _note(self, at: int, op: str, then: dict[tuple[int, int], str],
               now: dict[tuple[int, int], str]) -> None:  # fmt: skip
-        """What the driver wrote otherwise before an operation."""
+        """What the driver wrote differently before an operation."""
         for place in sorted({*then, *now}):
             before, after = then.get(place, "nothing"), now.get(place, "nothing")
             if before == after:
@@ -144,9 +144,9 @@ def _around(text: str, other: str) -> str:
 
 
 class RecordingWorld(TapedWorld):
-    """Does everything on `inner` and writes one line for each operation.
+    """Runs everything on `inner` and writes one line for each operation.
 
-    The driver sees what is on the tape: `scrubber` takes serial numbers out of files that it reads.
+    The driver sees what is on the tape: `scrubber` removes serial numbers from files that it reads.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class ReplayWorld(TapedWorld):
 
     @property
     def differences(self) -> list[str]:
-        """What the driver did otherwise than then; at most the first MOST_DIFFERENCES."""
+        """What the driver did differently from the recording; the first MOST_DIFFERENCES."""
         return [*self._player.differences, *(stop.message for stop in self._stops())]
 
     def _stops(self) -> list[ReplayMismatch]:
@@ -207,8 +207,8 @@ class ReplayWorld(TapedWorld):
         return self._player.differ + len(self._stops())
 
     def finish(self) -> None:
-        """Raises: ReplayMismatch when operations of the recording were not asked for; what stopped
-        the replay before.
+        """Raises: ReplayMismatch when operations of the recording were not used; the error that
+        stopped the replay before.
         """
         player = self._player
         if player.stopped is None and player.position < len(player.entries):

@@ -1,7 +1,7 @@
-"""Address space that this process holds and nothing can access, and mappings placed in it.
+"""Inaccessible address space that this process reserves, and mappings placed in it.
 
-A GPU that shares the process's addresses needs memory at a place that was chosen before the memory
-existed. MAP_FIXED replaces whatever lies there, so it is used inside our own reservations alone.
+A GPU that shares the process's addresses needs memory at an address chosen before the memory
+exists. MAP_FIXED replaces whatever is mapped there, so it is used only in our own reservations.
 Like every mapping, one in a reservation stays until the last view of it is gone.
 """
 
@@ -19,20 +19,20 @@ _EMPTY = native.MAP_PRIVATE | native.MAP_ANONYMOUS | native.MAP_NORESERVE
 
 
 class Reservation:
-    """A Region without contents: `cpu_va`, `nbytes` and `close` are all there is to it."""
+    """A Region without contents: only `cpu_va`, `nbytes` and `close` are valid."""
 
     def __init__(self, nbytes: int, on_close: Callable[[], None]) -> None:
         self.nbytes = nbytes
         self.cpu_va = native.map_memory(0, nbytes, 0, _EMPTY)
         self._on_close = on_close
         self._pieces: dict[int, int] = {}
-        """Bytes of every mapping inside, by where it starts."""
+        """Bytes of every mapping inside, by start address."""
         self._closed = False
         self.after_fork()
         forks.inherit(self)
 
     def after_fork(self) -> None:
-        """In a child: a thread that is not here may hold the lock."""
+        """In a child: a thread of the parent may hold the lock."""
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class Reservation:
                 )
 
     def _gone(self, at: int) -> None:
-        """The last view of a mapping is gone: reserved space again, or nothing at all."""
+        """The last view of a mapping is gone: reserve its space again, or unmap everything."""
         with self._lock:
             nbytes = self._pieces[at]
             native.map_memory(self.cpu_va + at, nbytes, 0, _EMPTY | native.MAP_FIXED)

@@ -1,8 +1,8 @@
-"""What tells one machine from another, taken out of what a recording holds.
+"""Removal of a machine's identifiers from a recording.
 
 Identifiers of GPUs become small numbers in the order in which they appear: equal ones stay equal.
-Files that hold nothing but an identifier become zeros. Names of the user and of the host become
-"user" and "host" in the text of files.
+Files that hold only an identifier become zeros. Names of the user and of the host become "user"
+and "host" in the text of files.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _EXTENDED_AT, _HEADER_BYTES, _SERIAL_CAPABILITY, _SERIAL_BYTES = 0x100, 4, 0x000
 """# src: include/uapi/linux/pci_regs.h PCI_EXT_CAP_ID_DSN, PCI_EXT_CAP_DSN_SIZEOF 12"""
 _MOST_CAPABILITIES: Final = 480
 _COMMON: Final = frozenset({"root", "user", "host", "localhost", "kfd", "amd", "gpu"})
-"""Names that tell nobody from anybody."""
+"""Names too common to identify a user or host."""
 _LEAST_CHARS: Final = 3
 
 
 def _names() -> dict[bytes, bytes]:
-    """What stands for the names of this user and of this host."""
+    """Replacements for the names of this user and of this host."""
     found: dict[bytes, bytes] = {}
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # no such user, and no variable that says so
+    except (KeyError, OSError):  # no such user, and no variable with a name
         user = ""
     for name, shown in ((user, b"user"), (os.uname().nodename, b"host")):
         if len(name) >= _LEAST_CHARS and name.lower() not in _COMMON:
@@ -47,13 +47,13 @@ def _names() -> dict[bytes, bytes]:
 
 @dataclass
 class Scrubber:
-    """`file` is what a recording has in the place of a file's content."""
+    """`file` returns what a recording has instead of a file's content."""
 
     names: dict[bytes, bytes] = field(default_factory=_names)
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def file(self, path: str, data: bytes) -> bytes:
-        """The content of a file without what tells this machine from another."""
+        """The content of a file without identifiers of this machine."""
         name = path.rpartition("/")[2]
         if name == _CONFIG:
             return _without_serial(data)

@@ -1,6 +1,6 @@
 """A private directory for locks and records: owned by this user, mode 0700, no links followed.
 
-Everything goes through a descriptor of the directory, so that nobody can exchange it on the way.
+All access is through a descriptor of the directory, so that it cannot be replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from drivers.world import owned
 LIMIT_BYTES = 1 << 16
 FOLDER = "unbound"
 ROOT_FOLDER = "/run"
-"""Where root's directory is, whatever the environment says: empty after a boot, as bindings are."""
+"""Root's directory, independent of the environment: empty after a boot, as bindings are."""
 OWNER_WAIT_S = 0.05
-"""How long a loser waits for the winner to have written its number."""
+"""How long a process without the lock waits until its owner has written its number."""
 _PID_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9_:.-]{1,100}").fullmatch
 _PID = re.compile(rb"([1-9][0-9]{0,9})\n").fullmatch
@@ -50,7 +50,7 @@ class LinuxState:
     def open(cls, base: str, *, make: bool = True) -> LinuxState:
         """Open or make the directory. Raises: Denied when others could write to it or to `base`.
 
-        NotFound without `base`, and without the directory unless it may `make` that.
+        NotFound without `base`, and without the directory unless `make` creates it.
         """
         path = f"{base}/{FOLDER}"
         with _translated(f"open {base}"):
@@ -59,7 +59,7 @@ class LinuxState:
             owned.judge(os.fstat(parent), base, owned.OTHERS_WRITE)
             with _translated(f"make {path}"):
                 if make:
-                    with suppress(FileExistsError):  # made earlier: what it is gets looked at below
+                    with suppress(FileExistsError):  # made earlier: it is checked below
                         os.mkdir(FOLDER, 0o700, dir_fd=parent)
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                 fd = os.open(FOLDER, flags, dir_fd=parent)
@@ -85,7 +85,7 @@ class LinuxState:
             return owned.open_file(name, flags, self._fd, self.path)[0]
 
     def lock(self, name: str) -> LinuxLock:
-        """flock(2). Raises: Busy with the pid, soon after the winner has it."""
+        """flock(2). Raises: Busy with the owner's pid, once that is written."""
         if name in self._held:
             raise Busy(f"{name} is held by this process", pid=os.getpid(), hint="close it first")
         fd = self._file(name, os.O_RDWR | os.O_CREAT)
@@ -108,11 +108,11 @@ class LinuxState:
         return LinuxLock(self, name, fd)
 
     def forget(self, name: str) -> None:
-        """A lock of this process is released."""
+        """Forget a lock of this process that was released."""
         self._held.discard(name)
 
     def names(self) -> list[str]:
-        """What is there, sorted; half-written files are left out."""
+        """Names of its files, sorted, without half-written ones."""
         with _translated(f"list {self.path}"):
             return sorted(n for n in os.listdir(self._fd) if not n.endswith(_TEMPORARY))
 
@@ -128,10 +128,10 @@ class LinuxState:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """A new file in the place of the old one.
+        """Replace the old file by a new one.
 
-        It outlives this process, however that ends. It need not outlive the machine's power, which
-        takes the drivers' bindings with it; so nothing waits for the disk.
+        It outlives this process, however that ends. It need not survive a power loss, which resets
+        the drivers' bindings, too; so there is no fsync.
         """
         temporary = _checked(name) + _TEMPORARY
         self.remove(temporary)
@@ -149,13 +149,13 @@ class LinuxState:
 
 
 class LinuxLock:
-    """A lock of a LinuxState. The kernel lets it go when the process dies."""
+    """A lock of a LinuxState. The kernel releases it when the process dies."""
 
     def __init__(self, state: LinuxState, name: str, fd: int) -> None:
         self._state, self._name, self._fd = state, name, fd
 
     def release(self) -> None:
-        """Let go; the number of the owner goes first, so that no loser reads a stale one."""
+        """Release; the owner's number is erased first, so that no process reads a stale one."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
@@ -180,7 +180,7 @@ class _Clock:
 def _owner(fd: int) -> int | None:
     """The process that holds a lock, once it has written its number; None when it does not.
 
-    A number of a process that is gone was left by a killed owner and is not the new owner's.
+    The number of a dead process was left by a killed owner and is not the new owner's.
     """
     for _ in polls(OWNER_WAIT_S, _Clock()):
         found = _PID(os.pread(fd, _PID_BYTES, 0))

@@ -1,7 +1,7 @@
 """A World whose every method is an operation of a tape, recorded or replayed.
 
-Addresses are the recording's own: those of reservations are numbers that nothing is mapped at in
-this process, those of anonymous memory are put in place of the real ones where an ioctl has them.
+Addresses are the recording's own: at those of reservations nothing is mapped in this process;
+those of anonymous memory replace the real ones in the arguments of ioctls.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from drivers.world.untaped import Untaped
 
 
 def _nothing() -> None:
-    """What a replay does in the place of the machine."""
+    """What a replay does instead of the machine."""
 
 
 class Tape(ABC):
-    """Where operations go: `run` does or replays one."""
+    """Executes operations: `run` does or replays one."""
 
     def __init__(self) -> None:
         self.memories = Memories()
@@ -30,18 +30,18 @@ class Tape(ABC):
     @property
     @abstractmethod
     def where(self) -> str:
-        """What an error calls the last operation."""
+        """The last operation's name in errors."""
 
     @abstractmethod
     def run(
         self, op: str, args: list[Any], call: Callable[[], Any],
         play: Callable[[], object] = _nothing,
     ) -> Any:  # fmt: skip
-        """`call` does it on the machine; `play` is what a replay does in its place."""
+        """`call` does it on the machine; `play` is what a replay does instead."""
 
 
 class Reserved:
-    """Addresses of the recording. Only `cpu_va`, `nbytes` and `close` mean anything."""
+    """Addresses of the recording. Only `cpu_va`, `nbytes` and `close` are valid."""
 
     def __init__(self, nbytes: int, cpu_va: int, on_close: Callable[[], object]) -> None:
         self.nbytes, self.cpu_va = nbytes, cpu_va
@@ -83,7 +83,7 @@ class Reserved:
 
 
 class TapedWorld(Untaped):
-    """Turns every method of World into operations of a tape."""
+    """Maps every method of World to operations of a tape."""
 
     name = "tape"
 
@@ -91,7 +91,7 @@ class TapedWorld(Untaped):
         self._tape, self._inner = tape, inner
         self.kept: dict[str, object] = {}
         self._regions: list[Region | None] = []
-        """What is behind the mappings, in the order in which they were made; None in a replay."""
+        """The machine's regions, in the order of their mapping; None in a replay."""
         self._addresses = Addresses()
 
     @property
@@ -255,7 +255,7 @@ class TapedWorld(Untaped):
     def _memory(
         self, number: int, nbytes: int, va: int, inner: Region | None, anonymous: bool, write: bool
     ) -> TapedMemory:
-        """What the driver gets of a mapping that is memory."""
+        """The driver's region for a mapping that is memory."""
         memories, tape = self._tape.memories, self._tape
 
         def close() -> None:
@@ -276,7 +276,7 @@ class TapedWorld(Untaped):
         return memory
 
     def protect(self, region: Region, *, write: bool, execute: bool) -> None:
-        """Refused for memory of a tape: code of the processor cannot be played back."""
+        """Raises Unsupported for memory of a tape: CPU code cannot be played back."""
         raise Unsupported(
             "code of the processor is not taped", hint="record a device that is not the CPU"
         )
@@ -353,7 +353,7 @@ class _TapedRegion:
         self._tape.run("write_bytes", args, lambda: self._inner().write(off, copy))
 
     def view(self) -> NoReturn:
-        """Refused: accesses through a view could not be recorded."""
+        """Raises Unsupported: accesses through a view could not be recorded."""
         raise Unsupported("a recorded mapping has no view", hint="use read and write")
 
     def close(self) -> None:

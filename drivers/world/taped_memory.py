@@ -1,12 +1,12 @@
-"""Memory that host and machine share, on a tape: who wrote what between two operations.
+"""Memory that host and machine share, on a tape: each side's writes between two operations.
 
 The driver gets memory of its own (`shown`), the machine keeps the real one. Before an operation
-what the driver wrote goes to the machine; after it what the machine wrote goes to the driver. So a
-driver that polls memory sees it change at operations alone (a look at the clock is one), and a
+the driver's writes are copied to the machine; after it the machine's are copied to the driver. So
+a driver that polls memory sees it change only at operations (reading the clock is one), and a
 replay can do the same. Anonymous memory is shown as it is: only the kernel writes it, in an ioctl.
 
-Words of 64 bits are compared and copied. What says that other memory is ready (progress, signals)
-lies in small memory: it is read before, and written after, what is large.
+Words of 64 bits are compared and copied. Words that report other memory as ready (progress,
+signals) are in small memory: it is read before, and written after, large memory.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from drivers.base.region import MemoryRegion
 from drivers.world.recording import Change, unhex, wrote
 
 SMALL_BYTES: Final = 64 << 10
-"""Memory up to this size is looked at in every operation, larger memory only where it matters."""
+"""Memory up to this size is compared in every operation, larger memory only where it matters."""
 FIRST_VA: Final = 1 << 44
-"""Where the addresses of a recording begin: the same in every process, unlike the machine's own.
+"""First address of a recording: the same in every process, unlike the machine's own.
 
 Linux puts no mapping of a 64-bit process there by itself, and the GPUs of KFD reach it: up to
 2^47. # src: kfd_flat_memory.c kfd_init_apertures_v9(): gpuvm_base, gpuvm_limit
 """
 END_VA: Final = 1 << 46
 ALIGN_BYTES: Final = 2 << 20
-"""As the largest page of a GPU, so that what is aligned in one run is aligned in all."""
+"""The largest page of a GPU, so that memory aligned in one run is aligned in all."""
 _WORD_BYTES: Final = 8
 
 
 class Addresses:
-    """Gives out the addresses of a recording; none is given out twice."""
+    """Allocates the addresses of a recording; none is reused."""
 
     def __init__(self) -> None:
         self._next = FIRST_VA
 
     def take(self, nbytes: int) -> int:
-        """Room for so many bytes."""
+        """An address with room for `nbytes`."""
         found = self._next
         self._next += -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES + ALIGN_BYTES
         return found
@@ -50,7 +50,7 @@ class Addresses:
 class TapedMemory(MemoryRegion):
     """A mapping that the driver sees through `shown`; `real` is the machine's, where there is one.
 
-    `real_va` is where anonymous memory is in this process, 0 for all other memory.
+    `real_va` is the address of anonymous memory in this process, 0 for all other memory.
     """
 
     def __init__(
@@ -69,15 +69,15 @@ class TapedMemory(MemoryRegion):
         kind = f"u{self.unit}"
         self._shown = np.frombuffer(memory, kind)
         self._base = np.zeros_like(self._shown)
-        """What both sides had after the last operation."""
+        """Contents on both sides after the last operation."""
         self._real = np.frombuffer(real, kind) if real is not None else self._shown
 
     def let_go(self) -> None:
-        """Nothing is compared any more, and no view of the machine's memory is held."""
+        """Stop comparing, and drop the view of the machine's memory."""
         self._real = self._shown = self._base = np.zeros(0, "u1")
 
     def driver_wrote(self) -> list[Change]:
-        """What the driver wrote since the last operation, now the machine's."""
+        """Copy the driver's writes since the last operation to the machine."""
         at = np.flatnonzero(self._shown != self._base)
         if not at.size:
             return []
@@ -88,7 +88,7 @@ class TapedMemory(MemoryRegion):
         return [wrote(self.number, off, data) for off, data in self._runs(at, values)]
 
     def machine_wrote(self) -> list[Change]:
-        """What the machine wrote since the last operation, now the driver's."""
+        """Copy the machine's writes since the last operation to the driver."""
         at = np.flatnonzero(self._real != self._base)
         if not at.size:
             return []
@@ -99,7 +99,7 @@ class TapedMemory(MemoryRegion):
         return [(self.number, off, data.hex()) for off, data in self._runs(at, values)]
 
     def _runs(self, at: Any, values: Any) -> Iterator[tuple[int, bytes]]:
-        """(byte, bytes) of neighbours."""
+        """(byte, bytes) of adjacent words."""
         cuts = np.flatnonzero(np.diff(at) > 1) + 1
         for places, words in zip(np.split(at, cuts), np.split(values, cuts), strict=True):
             yield int(places[0]) * self.unit, words.tobytes()
@@ -126,17 +126,17 @@ class Memories:
         """The smallest first."""
 
     def add(self, memory: TapedMemory) -> None:
-        """From the next operation on."""
+        """Compare it from the next operation on."""
         self._all.append(memory)
         self._all.sort(key=lambda one: (one.nbytes, one.number))
 
     def drop(self, memory: TapedMemory) -> None:
-        """It is unmapped."""
+        """Remove unmapped memory."""
         self._all = [one for one in self._all if one is not memory]
         memory.let_go()
 
     def driver_wrote(self, *, wide: bool) -> tuple[Change, ...]:
-        """What the driver wrote; without `wide` to small memory alone."""
+        """What the driver wrote; without `wide` only to small memory."""
         found: list[Change] = []
         for memory in reversed(self._all):
             if wide or memory.nbytes <= SMALL_BYTES:
@@ -161,7 +161,7 @@ class Memories:
             memory.become(off, unhex(text), where)
 
     def real(self, va: int) -> int:
-        """Where anonymous memory really is that has an address of the recording; 0: none has."""
+        """The real address of anonymous memory at an address of the recording; 0 for none."""
         for memory in self._all:
             if memory.real_va and memory.cpu_va <= va < memory.cpu_va + memory.nbytes:
                 return memory.real_va + va - memory.cpu_va

@@ -1,4 +1,4 @@
-"""What recordings do not hold: polls, libraries and USB, which no recorded driver uses yet."""
+"""Operations that cannot be recorded: polls, libraries, USB; no recorded driver uses them yet."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class VendorFormat(IntEnum):
 
 
 class FenceScope(IntEnum):
-    """Whose writes are seen (acquire), who sees the packet's (release)."""
+    """Scope of writes made visible to the packet (acquire), and of its own (release)."""
 
     NONE, AGENT, SYSTEM = range(3)
 
@@ -115,7 +115,7 @@ def _header(barrier: int, acquire: FenceScope, release: FenceScope, signal: int)
 
 
 def invalid() -> list[int]:
-    """An empty slot: the packet processor stops in front of it."""
+    """An empty slot: the packet processor stops before it."""
     return INVALID.encode({})
 
 
@@ -132,7 +132,7 @@ def kernel_dispatch(
     acquire: FenceScope = FenceScope.SYSTEM,
     release: FenceScope = FenceScope.SYSTEM,
 ) -> list[int]:
-    """Run the kernel whose descriptor is at `kernel_object`.
+    """Run the kernel with its descriptor at `kernel_object`.
 
     Units: `grid_size` counts work items, not workgroups; segments are bytes, private ones per lane.
     """

@@ -1,8 +1,8 @@
-"""One kernel launch as an AQL packet, built once: grid and arguments' address are written anew.
+"""One kernel launch as an AQL packet, built once: grid and arguments' address are patched.
 
 Kernels of one queue see each other's results: agent scope, which on a GPU of several L2s also
-writes back what another XCC is to read. What the host, a copy engine or another GPU reads or wrote
-takes system scope: that of `jump`.
+writes back what another XCC is to read. Data of the host, a copy engine or another GPU needs
+system scope: that of `jump`.
 # src: LLVM AMDGPUUsage.rst, "Memory Model GFX942": lines of local memory (RW, snooped) that another
 # src: L2 wrote back are dropped by probes; gmc_v9_0.c gmc_v9_0_get_coherence_flags() maps it so, as
 # src: pci/page_format.py does; ROCm clr rocvirtual.cpp kBarrierPacketReleaseHeader ends a stream
@@ -52,7 +52,7 @@ class AqlLauncher:
         made.add(words, [*grid, ("kernarg", _KERNARG_WORD, 2)])
         packer = Packer(made, {"grid_y": block[1], "grid_z": block[2]})
         self.pack_into, self.shared = packer.pack_into, packer.template
-        """`shared`: what a ring's quick launches pack, of one row of workgroups. They write it anew
+        """`shared`: what a ring's quick launches pack, of one row of workgroups. They rewrite it
         right before, with the ring's lock."""
         self.grid, self.kernarg = packer.slots["grid_x"], packer.slots["kernarg"]
 
@@ -86,8 +86,8 @@ def jump_slots(target: Target) -> int:
 def jump(target: Target, ib_va: int, nwords: int) -> bytes:
     """The packets that run `nwords` PM4 words which lie at `ib_va`.
 
-    Of several XCCs each has an L2, and a RELEASE_MEM that one of them runs for all (`once`) writes
-    its own back: a packet in front lets all do so. The next packet, with its barrier bit, waits.
+    Each of several XCCs has an L2, and a RELEASE_MEM that one of them runs (`once`) writes back
+    only its own: a packet before it makes all do so. The next packet, with its barrier bit, waits.
     """
     packets = [aql.pm4_ib(ib_base=ib_va, ib_size=nwords)]
     if target.xccs > 1:
@@ -96,7 +96,7 @@ def jump(target: Target, ib_va: int, nwords: int) -> bytes:
 
 
 def jumper(target: Target, nwords: int) -> Packer:
-    """The same packets with the address as their hole "ib"."""
+    """The same packets with a hole "ib" for the address."""
     data = jump(target, 0, nwords)
     made, last = Words(), len(data) // WORD_BYTES - aql.PACKET_WORDS
     made.add(

@@ -1,4 +1,4 @@
-"""AMD's compute queue: a builder of launches and PM4 words for a ring, whatever its format."""
+"""AMD's compute queue: a builder of launches and PM4 words for a ring of either format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from queues.amd.graph import AmdGraph, Patch
 class AmdComputeQueue:
     """Collects steps; nothing runs before `submit` or `bind`.
 
-    Every argument is checked when it is added, so that a list that is submitted is sound.
+    Every argument is checked when it is added, so that a submitted list is valid.
     """
 
     can_exec, can_copy = True, False
@@ -36,7 +36,7 @@ class AmdComputeQueue:
         return self
 
     def wait(self, signal: Signal, value: int) -> Self:
-        """Go on when `signal` has reached `value`, and see what was written before that."""
+        """Wait until `signal` has reached `value`; later steps see what was written before that."""
         va, owner = self._owner.signal_word(signal), self._owner
         self._keep.append(signal)
         return self._words(amd_words.wait(owner.target, va=va, value=owner.signal_value(value)))
@@ -62,7 +62,7 @@ class AmdComputeQueue:
         return self._words(amd_words.timestamp(self._owner.target, va=va))
 
     def barrier(self) -> Self:
-        """Order what comes before and after."""
+        """Finish all steps before this one before any later step begins."""
         return self._words(amd_words.barrier(self._owner.target))
 
     def exec(

@@ -36,7 +36,7 @@ class Copy(Protocol):
     given: list[int]
     """The words of all Params that are in it; empty: none yet."""
     packing: bool
-    """Whether somebody patches or replays it now."""
+    """Whether it is being patched or replayed."""
 
 
 class Bound(Protocol):
@@ -58,7 +58,7 @@ class Bound(Protocol):
         """
 
     def settle(self) -> None:
-        """Return once it is worth while to try again."""
+        """Return once a copy may be free."""
 
     def play(self, copy: Any) -> None:
         """With the lock held: run it, with `packing` True. Raises: UseAfterFree."""
@@ -87,7 +87,7 @@ class Owner(Protocol):
 
 
 class ComputeOwner(Owner, Protocol):
-    """What a compute queue needs beside that."""
+    """What a compute queue needs in addition."""
 
     target: Target
 
@@ -110,7 +110,7 @@ class ComputeOwner(Owner, Protocol):
 
 
 class CopyOwner(Owner, Protocol):
-    """What a copy queue needs beside that."""
+    """What a copy queue needs in addition."""
 
     @property
     def engine(self) -> Engine:

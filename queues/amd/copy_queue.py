@@ -15,7 +15,7 @@ from queues.amd.pm4_launch import WORD_BYTES, Packer, Words
 from queues.amd.sdma import Engine
 
 TIME_OFF = 8
-"""Where a signal's time is, behind its value."""
+"""Offset of a signal's time from its value."""
 
 
 def copy_packets(engine: Engine, *, dst: int, src: int, nbytes: int) -> Iterator[list[int]]:
@@ -34,7 +34,7 @@ def zero_packets(engine: Engine, *, dst: int, nbytes: int) -> Iterator[list[int]
 
 
 class ReadyCopy:
-    """One copy, the progress behind it and an interrupt, built once: only numbers are written anew.
+    """One copy, then the progress and an interrupt, built once: only numbers are patched.
 
     `packer.pack_into(memory, at, *values(...))` writes it.
     """
@@ -65,7 +65,7 @@ class ReadyCopy:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy with an open side."""
+    """A copy with a Param as its source or destination."""
 
     dst: Buffer | Param
     src: Buffer | Param
@@ -87,7 +87,7 @@ class AmdCopyQueue:
         self._mark = self._owner.freed_mark
 
     def wait(self, signal: Signal, value: int) -> Self:
-        """Go on when `signal` has reached `value`."""
+        """Wait until `signal` has reached `value`."""
         va, owner = self._owner.signal_word(signal), self._owner
         self._packets.append(sdma.poll_mem(owner.engine, addr=va, value=owner.signal_value(value)))
         self._keep.append(signal)
@@ -113,7 +113,7 @@ class AmdCopyQueue:
         return self
 
     def barrier(self) -> Self:
-        """Order what comes before and after; an SDMA ring does so by itself."""
+        """A NOP: an SDMA ring runs its packets in order."""
         self._packets.append(sdma.nop())
         return self
 
@@ -181,7 +181,7 @@ def _packets(owner: CopyOwner, copy: Copy, values: Sequence[Buffer | int]) -> li
 
 
 class AmdCopyGraph:
-    """Packets kept ready. A replay writes them to the ring, with the copies that were left open.
+    """Packets kept ready. A replay writes them to the ring, with its copies that take a Param.
 
     KFD's SDMA queues take indirect buffers, but a copy is a few words, so there is nothing to gain.
     """
@@ -211,5 +211,5 @@ class AmdCopyGraph:
         self._owner.run_copies(ready, lambda: self._owner.check_alive([*self._keep, *values]))
 
     def close(self) -> None:
-        """Forget it. A second close does nothing."""
+        """Drop its packets. A second close does nothing."""
         self._closed, self._packets, self._keep = True, (), ()

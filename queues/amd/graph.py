@@ -15,10 +15,10 @@ from queues.amd.contracts import Bound, ComputeOwner, Copy, Item
 _NEVER: Final[tuple[Any, ...]] = (object(),)
 """The values of a graph that was not replayed yet: an object that no caller can pass."""
 MOST_TRIES: Final = 10_000
-"""To find a copy that is free, where other threads replay the same graph."""
+"""Attempts to find a free copy, where other threads replay the same graph."""
 _TRIES: Final = range(MOST_TRIES)
 LEAST_ROW: Final = 16
-"""Words the same distance apart that are stored faster together than one by one."""
+"""Fewest words at equal distances that are stored faster together than one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Places:
     __slots__ = ("rows", "single")
 
     def __init__(self, words: Sequence[int]) -> None:
-        """`words` in an order in which those of a row follow each other."""
+        """`words` ordered so that those of a row are adjacent."""
         self.single: list[int] = []
         self.rows: list[tuple[slice, int]] = []
         """(the words, how many)."""
@@ -69,8 +69,8 @@ _Last: TypeAlias = tuple[tuple[Any, ...], list[int], object]
 class AmdGraph:
     """Steps bound once. `replay` patches the arguments of changed Params and runs everything.
 
-    Arguments that change are written to a copy of the recording that no replay under way uses;
-    there are a few, so that the next replay is prepared while the GPU is at the last ones. What it
+    Arguments that change are written to a copy of the recording that no replay under way uses.
+    There are a few, so that the next replay is prepared while the GPU runs the last ones. What it
     recorded must stay alive: a buffer, program or signal that was freed since raises UseAfterFree.
     """
 
@@ -103,7 +103,7 @@ class AmdGraph:
         """Patch what changed and run; `values[i]` fills `Param(i)`.
 
         Raises: BadArgument, UseAfterFree, before anything runs; Unsupported in a signal handler
-        that interrupted a replay of it, where it needs what that one uses.
+        that interrupted a replay of it, where both need the same copy.
         """
         bound = self._bound
         if bound is None:
@@ -122,7 +122,7 @@ class AmdGraph:
                 ready = recent.given is given and not recent.packing
                 copy = recent if ready else bound.prepare(given, self._patch)
                 if copy is not None and copy.given is given and not copy.packing:
-                    copy.packing = True  # no place for a handler since it was False
+                    copy.packing = True  # no handler can run since it was False
                     try:
                         bound.play(copy)
                     finally:
@@ -135,7 +135,7 @@ class AmdGraph:
         )
 
     def _checked(self, values: Sequence[Buffer | int]) -> list[int]:
-        """The words of these values; nothing named was freed."""
+        """The words of these values, checked that nothing they name was freed."""
         owner = self._owner
         now = owner.freed_mark
         if values is None or len(values) != len(self._places):

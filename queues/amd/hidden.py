@@ -1,4 +1,4 @@
-"""Launches of kernels that ask how they are launched: the grid is among their arguments, too."""
+"""Launches of kernels with hidden arguments: the grid is among their arguments, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queues.amd.pm4_launch import WORD_BYTES, Block, Kernel, Launcher, Packer, W
 
 
 def _count(packer: Packer, values: list[bytes | int], grid: Block) -> None:
-    """Put the numbers of workgroups in their holes."""
+    """Write the numbers of workgroups to their holes."""
     for axis, groups in enumerate(grid):
         slot = packer.slots.get(f"count{axis}")
         if slot is not None:
@@ -25,7 +25,7 @@ class HiddenLauncher(Launcher):
     def values(
         self, words: Sequence[int], kernarg_va: int, grid: Block, done: int
     ) -> list[bytes | int]:
-        """What `pack_into` takes, arguments already checked."""
+        """Arguments of `pack_into`; those of the kernel are already checked."""
         values = super().values(words, kernarg_va, grid, done)
         _count(self._packer, values, grid)
         return values

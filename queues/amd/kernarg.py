@@ -1,8 +1,8 @@
-"""The kernarg segment behind a kernel's own arguments: how a launch is shaped, for code that asks.
+"""The hidden arguments of a kernarg segment, after a kernel's own: grid and workgroup sizes.
 
 Code object 5 appends 256 bytes of implicit arguments, and its metadata lists those that a kernel
-may read: with -O1 or more those that it does read, unless clang cannot see which these are. Grids
-here are whole workgroups from 0 on, in three dimensions; what is listed and needs a service of a
+may read: with -O1 or more those that it does read, unless clang cannot determine them. Grids here
+are whole workgroups from 0 on, in three dimensions. A listed argument that needs a service of a
 host runtime is refused.
 
 Source: LLVM AMDGPUUsage, "Code Object V5 Metadata"; clr rocvirtual.cpp fills them in the same way.
@@ -32,7 +32,7 @@ BUFFER: Final = "global_buffer"
 GIVEN: Final = ("by_value", BUFFER)
 """Kinds that a launch takes from its caller."""
 _DIMENSIONS: Final = 3
-"""Of every launch, as AQL packets say, too."""
+"""Of every launch, also in AQL packets."""
 _COUNTS: Final = {f"hidden_block_count_{axis}": number for number, axis in enumerate("xyz")}
 _SIZES: Final = {f"hidden_group_size_{axis}": number for number, axis in enumerate("xyz")}
 _ZERO: Final = frozenset(
@@ -79,7 +79,7 @@ def check(name: str, number: int, kind: str) -> None:
 
 
 def check_place(name: str, hidden: Sequence[Hidden], start: int, end: int) -> None:
-    """Raises: MalformedInput for what is not between the own arguments and the segment's end."""
+    """Raises: MalformedInput for one that is not between own arguments and segment's end."""
     at = start
     for one in hidden:
         count = one.kind in _COUNTS
@@ -93,7 +93,7 @@ def check_place(name: str, hidden: Sequence[Hidden], start: int, end: int) -> No
 def appended(
     hidden: Sequence[Hidden], block: Sequence[int], own: int, count: int
 ) -> tuple[list[int], dict[int, tuple[str, int]]]:
-    """The words behind the first `own` of a segment of `count`, and the holes in them.
+    """The words after the first `own` of a segment of `count`, and the holes in them.
 
     Every number of workgroups is a hole of one word: "count0", "count1" or "count2".
     """

@@ -1,7 +1,7 @@
-"""What AMD's compilers tell AMD's driver of a kernel: `Resources.vendor` of its Binary.
+"""What AMD's compilers pass to AMD's driver with a kernel: `Resources.vendor` of its Binary.
 
 The words of the kernel descriptor that launch packets repeat, where the instructions are, how many
-registers they take, and the implicit arguments that a launch fills by itself.
+registers they take, and the implicit arguments that the driver fills.
 
 Source: LLVM AMDGPUUsage, "Kernel Descriptor", "Code Object V5 Metadata".
 """
@@ -23,10 +23,10 @@ MAX_IMPLICIT: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Implicit:
-    """One argument that the caller of a launch does not give. Offsets and sizes in bytes."""
+    """One argument that the driver fills. Offsets and sizes in bytes."""
 
     number: int
-    """Which argument of the kernel it is, the caller's included."""
+    """Its position among all arguments, the caller's included."""
     nbytes: int
     offset: int
     kind: str
@@ -43,7 +43,7 @@ class AmdCode:
     properties: int
     preload: int
     code_offset: int
-    """Where the instructions are in the image."""
+    """Offset of the instructions in the image."""
     code_bytes: int
     kernarg_bytes: int
     kernarg_align_bytes: int
@@ -54,7 +54,7 @@ class AmdCode:
     vgpr_spills: int
     sgpr_spills: int
     dynamic_stack: bool
-    """Whether how much private memory it takes is not known."""
+    """Whether its private memory has no known size."""
     implicit: tuple[Implicit, ...] = ()
 
     def encode(self) -> bytes:
@@ -71,7 +71,7 @@ class AmdCode:
 
     @classmethod
     def of(cls, binary: Binary) -> Self:
-        """What a compiler wrote of this kernel. Raises: MalformedInput."""
+        """The record that a compiler wrote for this kernel. Raises: MalformedInput."""
         blob = binary.resources.vendor
         if len(blob) < _HEAD.size:
             raise MalformedInput(f"{binary.name}: no AMD code, {len(blob)} bytes about it")

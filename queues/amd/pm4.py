@@ -57,7 +57,7 @@ def encode(layout: WordLayout, values: Mapping[str, int], tail: Sequence[int] = 
 
 
 def nop(*, words: int = 1) -> list[int]:
-    """Nothing, `words` long."""
+    """A packet of `words` words without effect."""
     if not 1 <= words <= layouts.COUNT_MAX:
         raise BadArgument(f"a NOP is 1 to {layouts.COUNT_MAX} words long, not {words}")
     return encode(layouts.NOP, {}, [0] * (words - 1))
@@ -70,7 +70,7 @@ def dispatch_direct(*, dim_x: int, dim_y: int, dim_z: int, dispatch_initiator: i
 
 
 def dispatch_indirect(*, addr: int, dispatch_initiator: int) -> list[int]:
-    """Start as many workgroups as the three words at `addr` say."""
+    """Start as many workgroups as the three words at `addr` give."""
     values = {"addr": addr, "dispatch_initiator": dispatch_initiator}
     return encode(layouts.DISPATCH_INDIRECT, values)
 
@@ -85,7 +85,7 @@ def atomic_mem(
     loop_interval: int = 0,
     cache_policy: CachePolicy = CachePolicy.LRU,
 ) -> list[int]:
-    """Change memory in one step; COPY_DATA's ATOMIC_RETURN_DATA has what was there before."""
+    """Change memory atomically; COPY_DATA's ATOMIC_RETURN_DATA has the old value."""
     if addr % atomic.nbytes:
         raise BadArgument(f"{atomic.name} at {addr:#x} is not aligned")
     values = {"atomic": atomic, "command": command, "cache_policy": cache_policy, "addr": addr}
@@ -174,7 +174,7 @@ def indirect_buffer(
     vmid: int = 0,
     cache_policy: CachePolicy = CachePolicy.LRU,
 ) -> list[int]:
-    """Run `ib_size` words at `ib_base`, then go on here (`chain=1`: do not come back)."""
+    """Run `ib_size` words at `ib_base`, then continue here (`chain=1`: do not return)."""
     values = {"ib_base": ib_base, "ib_size": ib_size, "chain": chain, "valid": 1, "vmid": vmid}
     return encode(layouts.INDIRECT_BUFFER, values | {"cache_policy": cache_policy})
 

@@ -1,11 +1,11 @@
-"""One kernel launch as PM4 words, built once: only arguments, grid and progress are written anew.
+"""One kernel launch as PM4 words, built once: only arguments, grid and progress are patched.
 
 A launch is one contiguous block of a ring or of an indirect buffer::
 
     NOP with the kernel's arguments as its data | ACQUIRE_MEM | SET_SH_REG ... | DISPATCH_DIRECT
     | EVENT_WRITE (wait for the waves) | RELEASE_MEM of the ring's progress
 
-The arguments lie in the NOP, so a block of ring that is free again frees its arguments too.
+The arguments are in the NOP, so that freeing a block of ring frees its arguments, too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Kernel:
     args: tuple[tuple[int, int], ...]
     """(offset, bytes) of every argument that a launch takes."""
     hidden: tuple[Hidden, ...] = ()
-    """Those behind them that say how the launch is shaped."""
+    """The hidden ones after them, with the shape of the launch."""
 
     @property
     def wave32(self) -> int:
@@ -75,11 +75,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Private memory of all waves that run at a time, as registers want it."""
+    """Private memory of all concurrent waves, as register values."""
 
     va: int = 0
     xcc_bytes: int = 0
-    """Bytes of one XCC's part; the parts lie one behind the other."""
+    """Bytes of one XCC's part; the parts are contiguous."""
     tmpring: int = 0
     """COMPUTE_TMPRING_SIZE."""
     descriptor: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -231,7 +231,7 @@ def progress(target: Target, addr: int, caches: Mapping[str, int] | None = None)
         target.flavour, addr=addr, data_sel=DataSel.SEND_64_BIT_DATA, caches=caches
     )
     made = Words()
-    if target.xccs > 1:  # one of them tells for all
+    if target.xccs > 1:  # one of them writes it for all
         made.add(pm4.pred_exec(target.flavour, virtual_xcc_id_select=1, exec_count=len(words)))
     made.add(words, [("progress", target.flavour.layout("RELEASE_MEM").word("data"), 2)])
     return made
@@ -261,8 +261,8 @@ def enclose(
 ) -> Enclosed:
     """Packets as blocks of a ring, with room for `arguments` words in a NOP before them.
 
-    Several XCCs only heed PRED_EXEC in an indirect buffer; for them the packets lie in the NOP too
-    and `outer` is followed by a jump to them, whose address is the hole "ib".
+    Several XCCs execute PRED_EXEC only in an indirect buffer. For them the packets are in the NOP,
+    too, and `outer` is followed by a jump to them, with its address as the hole "ib".
     # src: tinygrad ops_amd.py AMDComputeQueue._submit(), known to run on silicon
     """
     made, several = Words(), target.xccs > 1
@@ -285,7 +285,7 @@ def enclose(
 
 
 def words_of(*parts: Words | Sequence[int]) -> Words:
-    """Packets one behind the other."""
+    """Packets in sequence."""
     made = Words()
     for part in parts:
         if isinstance(part, Words):
@@ -306,7 +306,7 @@ class Launcher:
         self, target: Target, kernel: Kernel, scratch: Scratch, block: Block,
         progress_va: int, *, in_graph: bool = False,
     ) -> None:  # fmt: skip
-        """What is done is written to `progress_va`: the ring's position, or a graph's step."""
+        """Progress is written to `progress_va`: the ring's position, or a graph's step."""
         report = step if in_graph else progress
         packets = words_of(launch(target, kernel, scratch, block), report(target, progress_va))
         taken = argument_words(kernel)
@@ -329,18 +329,18 @@ class Launcher:
         first = packer.slots.get("arg0", 1)
         self.arguments = slice(first, first + len(taken))
         self.kernarg = packer.slots.get("kernarg", 0)
-        """0: no hole; every hole has words in front of it."""
+        """0: no hole; every hole has words before it."""
         self._ib, self._ib_off = packer.slots.get("ib", 0), WORD_BYTES * whole.inner_at
         self.progress, self.grid = packer.slots["progress"], packer.slots["grid_x"]
         self.quick = self.kernarg > 0 and not self._ib
-        """Whether a ring may pack `shared` itself, for one row of workgroups. It writes arguments,
-        kernarg, grid and progress anew right before, with its lock."""
+        """Whether a ring may pack `shared` itself, for one row of workgroups. It rewrites
+        arguments, kernarg, grid and progress right before, with its lock."""
         self.shared = packer.template
 
     def values(
         self, words: Sequence[int], kernarg_va: int, grid: Block, done: int
     ) -> list[bytes | int]:
-        """What `pack_into` takes, arguments already checked."""
+        """Arguments of `pack_into`; those of the kernel are already checked."""
         values = self.shared.copy()
         values[self.arguments] = words
         if self.kernarg:
@@ -354,9 +354,9 @@ class Launcher:
 
 
 def argument_words(kernel: Kernel) -> list[int]:
-    """How many words each argument takes, padding behind it included: one or two.
+    """How many words each argument takes, with the padding after it: one or two.
 
-    Raises: Unsupported for arguments that are not words of 32 or 64 bits, one behind the other.
+    Raises: Unsupported for arguments that are not contiguous words of 32 or 64 bits.
     """
     starts = [offset for offset, _ in kernel.args]
     ends = [*starts[1:], sum(kernel.args[-1]) if kernel.args else 0]

@@ -123,7 +123,7 @@ class Atomic(IntEnum):
 
 
 class AtomicCommand(IntEnum):
-    """How ATOMIC_MEM goes on."""
+    """Whether ATOMIC_MEM repeats, and what the engine waits for."""
 
     SINGLE_PASS_ATOMIC, LOOP_UNTIL_COMPARE_SATISFIED = range(2)
     WAIT_FOR_WRITE_CONFIRMATION, SEND_AND_CONTINUE = 2, 3
@@ -267,7 +267,7 @@ _NAMED_ONLY: Final = {
     0xA0: "SET_RESOURCES", 0xA1: "MAP_PROCESS", 0xA2: "MAP_QUEUES", 0xA3: "UNMAP_QUEUES",
     0xA4: "QUERY_STATUS", 0xA5: "RUN_LIST",
 }  # fmt: skip
-"""Opcodes that no user queue here is sent: a dump shows their name and words."""
+"""Opcodes never sent here to a user queue: a dump shows their name and words."""
 _COMMON: Final = (
     *(NOP, DISPATCH_DIRECT, DISPATCH_INDIRECT, ATOMIC_MEM, WRITE_DATA, WAIT_REG_MEM, COPY_DATA),
     *(INDIRECT_BUFFER, EVENT_WRITE, SET_SH_REG, SET_UCONFIG_REG),

@@ -37,7 +37,7 @@ REGISTER_SHIFT: Final = 2
 
 
 def nop(*, words: int = 1) -> list[int]:
-    """Nothing, `words` long; the engine finishes pending copies first."""
+    """A packet of `words` words without effect; the engine finishes pending copies first."""
     if words < 1:
         raise BadArgument(f"a NOP cannot be {words} words long")
     return layouts.NOP.encode({"count": words - 1}, [0] * (words - 1))
@@ -146,7 +146,7 @@ def atomic(
     loop: int = 0,
     loop_interval: int = 0,
 ) -> list[int]:
-    """Change memory in one step (`loop=1`: repeat until the comparison held)."""
+    """Change memory atomically (`loop=1`: repeat until the comparison held)."""
     if addr % atomic_op.nbytes:
         raise BadArgument(f"{atomic_op.name} at {addr:#x} is not aligned")
     values = {"atomic_op": atomic_op, "addr": addr, "src_data": src_data, "cmp_data": cmp_data}
@@ -155,14 +155,14 @@ def atomic(
 
 
 def indirect_padding(*, at: int) -> int:
-    """Words of NOP before an INDIRECT at word `at` of a ring, so that it ends where it must."""
+    """Words of NOP before an INDIRECT at word `at` of a ring, to align its end."""
     return -(at + INDIRECT_WORDS) % layouts.INDIRECT_END_WORDS
 
 
 def indirect(
     engine: Engine, *, ib_base: int, ib_size: int, csa_addr: int = 0, vmid: int = 0
 ) -> list[int]:
-    """Run `ib_size` words (a multiple of 8) at `ib_base` (a multiple of 32), then go on here."""
+    """Run `ib_size` words (a multiple of 8) at `ib_base` (a multiple of 32), then continue here."""
     if ib_size % layouts.INDIRECT_END_WORDS:
         raise BadArgument(f"an SDMA buffer of {ib_size} words does not end at a multiple of 8")
     values = {"ib_base": ib_base, "ib_size": ib_size, "csa_addr": csa_addr, "vmid": vmid}

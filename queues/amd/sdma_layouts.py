@@ -57,7 +57,7 @@ def _packet(
     return WordLayout(name, fixed, identity, words, tail, tail_words, ENUMS)
 
 
-# The word counts of NOP and WRITE are fields; decoding takes the data words that they promise.
+# The word counts of NOP and WRITE are fields; decoding takes the data words that they count.
 NOP: Final = _packet("NOP", 0, "count 29:16", tail="data", tail_words=range(0x4000))
 COPY_4: Final = _packet(
     "COPY_LINEAR",

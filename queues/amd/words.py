@@ -1,4 +1,4 @@
-"""What a compute queue does beside launches, as PM4 words: wait, signal, time stamps, barriers."""
+"""Steps of a compute queue other than launches, as PM4 words: wait, signal, time, barrier."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from queues.amd.pm4_launch import Target
 
 FIRST_XCC: Final = 1
 LATE_STAMPS: Final = frozenset({"gfx9"})
-"""Families where a RELEASE_MEM's clock may reach memory behind what a later one writes.
+"""Families where a RELEASE_MEM's clock may reach memory after what a later one writes.
 
 # src: tinygrad ops_amd.py AMDComputeQueue.timestamp(): acquire_mem(), "ensure timestamp is written"
 """
 TIME_OFF: Final = 8
-"""Where a signal's time is, behind its value."""
+"""Offset of a signal's time from its value."""
 
 
 def once(target: Target, words: list[int]) -> list[int]:
-    """What one XCC does for all of them: the first. Works in indirect buffers alone."""
+    """Packets that only the first XCC runs, for all. Works only in indirect buffers."""
     if target.xccs == 1:
         return words
     select = pm4.pred_exec(target.flavour, virtual_xcc_id_select=FIRST_XCC, exec_count=len(words))
@@ -27,7 +27,7 @@ def once(target: Target, words: list[int]) -> list[int]:
 
 
 def acquire(target: Target) -> list[int]:
-    """See everything that others wrote, code too."""
+    """Invalidate caches to see all writes of others, also to code."""
     return pm4.acquire_mem(target.flavour, caches=target.flavour.acquire_all)
 
 
@@ -37,12 +37,12 @@ def wait(target: Target, *, va: int, value: int) -> list[int]:
 
 
 def barrier(target: Target) -> list[int]:
-    """Everything before is done, and seen by what comes after."""
+    """Finish everything before, visible to everything after."""
     return [*pm4.event_write(), *acquire(target)]
 
 
 def timestamp(target: Target, *, va: int) -> list[int]:
-    """The clock into the signal's time, when everything before is done."""
+    """Write the clock to the signal's time when everything before is done."""
     return once(
         target,
         pm4.release_mem(
@@ -66,7 +66,7 @@ def notify(target: Target, *, mailbox_va: int, event_id: int) -> list[int]:
 def signal(target: Target, *, va: int, value: int, mailbox_va: int, event_id: int) -> list[int]:
     """When everything before is done and visible: time and value of the signal, an interrupt.
 
-    Whoever sees the value sees the time, too.
+    A reader that sees the value sees the time, too.
     """
     done = pm4.release_mem(
         target.flavour,

@@ -107,7 +107,7 @@ class CpuGraph:
         self._values = new
 
     def _apart(self, values: Sequence[Buffer | int]) -> Follow | None:
-        """Inside a signal handler that may have interrupted a replay of this graph: run a copy."""
+        """In a signal handler that may have interrupted a replay of this graph: run a copy."""
         given = self._counted(values)
         words = array("Q", self._words)
         for slot, value in zip(self._slots, given, strict=True):

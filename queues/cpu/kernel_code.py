@@ -1,6 +1,6 @@
-"""What the CPU's compilers tell its driver of a kernel: `Resources.vendor` of its Binary.
+"""What the CPU's compilers pass to its driver with a kernel: `Resources.vendor` of its Binary.
 
-A kernel that takes long looks between chunks of its grid whether to go on
+A kernel that takes long checks between chunks of its grid whether to continue
 (`compilers/lower/pace.py`); the others have no such bytes.
 """
 
@@ -22,18 +22,18 @@ class CpuCode:
     """How a kernel takes its grid."""
 
     chunk_items: int = 0
-    """Grid items taken at once; 0: as many as the command processor finds best."""
+    """Grid items taken at once; 0: chosen by the command processor."""
     long: bool = False
     """Whether it can be stopped between them."""
 
     def encode(self) -> bytes:
-        """The bytes of `Resources.vendor`; none where there is nothing to say."""
+        """The bytes of `Resources.vendor`; empty for the defaults."""
         said = self.chunk_items or self.long
         return _FORMAT.pack(self.chunk_items, self.long) if said else b""
 
     @classmethod
     def of(cls, binary: Binary) -> Self:
-        """What a compiler wrote of this kernel. Raises: MalformedInput."""
+        """The record that a compiler wrote for this kernel. Raises: MalformedInput."""
         blob = binary.resources.vendor
         if not blob:
             return cls()

@@ -10,8 +10,8 @@ in words, header included, in bits 32-63. Addresses are host virtual addresses.
     TIMESTAMP  header, signal                                (nanoseconds into the time stamp)
     BARRIER    header
 
-The processor stops in front of an EXEC with HOLD, as at a WAIT. Set while the kernel runs, it ends
-the kernel between two chunks, and in loops where the kernel itself polls (word args[-1]).
+The processor stops before an EXEC with HOLD, as at a WAIT. Set while the kernel runs, it ends the
+kernel between two chunks, and in loops where the kernel itself polls (word args[-1]).
 
 A kernel is `void kernel(const uint64_t *args, uint64_t begin, uint64_t end, void *scratch)`; it
 computes the work items begin..end-1, in any order and on any thread.
@@ -37,7 +37,7 @@ LENGTH_SHIFT: Final = 32
 OPCODE_MASK: Final = 0xFF
 EXEC_CHUNK_WORD: Final = 3
 HOLD: Final = 1 << 63
-"""Of that word: the kernel is not to begin here, or not to go on."""
+"""Of that word: the kernel must not begin, or not continue."""
 EXEC_ARGS_WORD: Final = 4
 """Word of an EXEC packet at which the arguments begin."""
 COPY_DST_WORD: Final = 1
@@ -87,7 +87,7 @@ def wait_packet(*, signal: int, value: int) -> list[int]:
 
 
 def signal_packet(*, signal: int, value: int) -> list[int]:
-    """Set the signal and its time stamp, wake who sleeps on it. A smaller value is ignored."""
+    """Set the signal and its time stamp, wake its sleepers. A smaller value is ignored."""
     return _packet(SIGNAL, signal, value)
 
 

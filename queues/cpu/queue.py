@@ -1,4 +1,4 @@
-"""The CPU's command queue: a builder of packets, and what it takes to submit or record them."""
+"""The CPU's command queue: a builder of packets, which submits or records them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Resolve: TypeAlias = Callable[[Buffer | int], int]
 class CpuQueue:
     """Collects packets; nothing runs before `submit` or `bind`.
 
-    Every argument is checked when it is added, so that a list that is submitted is sound.
+    Every argument is checked when it is added, so that a submitted list is valid.
     """
 
     can_copy = True
@@ -34,7 +34,7 @@ class CpuQueue:
         self._mark = self._owner.freed_mark
 
     def wait(self, signal: Signal, value: int) -> Self:
-        """Go on when `signal` has reached `value`."""
+        """Wait until `signal` has reached `value`."""
         va = self._owner.signal_word(signal)
         self._words += packets.wait_packet(signal=va, value=_uint64(value))
         self._keep.append(signal)
@@ -54,7 +54,7 @@ class CpuQueue:
         return self
 
     def barrier(self) -> Self:
-        """Order what comes before and after."""
+        """Finish all packets before this one before any later packet begins."""
         self._words += packets.barrier_packet()
         return self
 
@@ -96,9 +96,9 @@ class CpuQueue:
         return resolve
 
     def _arguments(self, first: int, values: Sequence[tuple[Argument, Resolve]]) -> list[int]:
-        """The words from word `first` of the next packet on; 0 and a patch for what is left open.
+        """The words from word `first` of the next packet on; 0 and a patch for each Param.
 
-        Nothing is remembered of a packet that is refused.
+        A refused packet leaves no patches.
         """
         words: list[int] = []
         keep: list[Buffer | Program | Signal] = []
@@ -117,7 +117,7 @@ class CpuQueue:
         return words
 
     def submit(self) -> None:
-        """Run now; from the first WAIT that is not satisfied on, in the background, in order.
+        """Run now; from the first unsatisfied WAIT on, in the background, in order.
 
         Raises: BadArgument; UseAfterFree when something it names was freed since.
         """

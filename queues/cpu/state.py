@@ -1,6 +1,6 @@
 """The block of memory that the CPU device shares with its command processor and workers.
 
-Byte offsets; a line that different threads write has its 64 bytes for itself.
+Byte offsets; words that different threads write are in separate 64-byte lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ JOB_GRID: Final = 80
 JOB_CHUNK: Final = 88
 
 NEXT_ITEM: Final = 128
-"""First work item that is not taken yet; taken with an atomic add."""
+"""First work item not taken yet; advanced with an atomic add."""
 
 OPEN: Final = 192
 """1 while workers may join the kernel in JOB_*."""
