@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import NoReturn
 
 from drivers.base import forks
-from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
+from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.world import native
+from drivers.world.no_contents import NoContents
 
 _EMPTY = native.MAP_PRIVATE | native.MAP_ANONYMOUS | native.MAP_NORESERVE
 
 
-class Reservation:
+class Reservation(NoContents):
     """A Region without contents: only `cpu_va`, `nbytes` and `close` are valid."""
 
     def __init__(self, nbytes: int, on_close: Callable[[], None]) -> None:
@@ -80,27 +80,3 @@ class Reservation:
         self._on_close()
         if empty:
             native.unmap_memory(self.cpu_va, self.nbytes)
-
-    def _refuse(self, *arguments: object) -> NoReturn:
-        raise Unsupported(f"{self!r} has no contents", hint="map memory within it")
-
-    def read32(self, off: int) -> int:
-        self._refuse(off)
-
-    def write32(self, off: int, value: int) -> None:
-        self._refuse(off, value)
-
-    def read64(self, off: int) -> int:
-        self._refuse(off)
-
-    def write64(self, off: int, value: int) -> None:
-        self._refuse(off, value)
-
-    def read(self, off: int, nbytes: int) -> bytes:
-        self._refuse(off, nbytes)
-
-    def write(self, off: int, data: bytes | memoryview) -> None:
-        self._refuse(off, data)
-
-    def view(self) -> memoryview:
-        self._refuse()

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, MalformedInput, Unsupported
+from drivers.world.no_contents import NoContents
 from drivers.world.recording import unhex
 from drivers.world.taped_memory import Addresses, Memories, TapedMemory
 from drivers.world.untaped import Untaped
@@ -40,7 +41,7 @@ class Tape(ABC):
         """`call` does it on the machine; `play` is what a replay does instead."""
 
 
-class Reserved:
+class Reserved(NoContents):
     """Addresses of the recording. Only `cpu_va`, `nbytes` and `close` are valid."""
 
     def __init__(self, nbytes: int, cpu_va: int, on_close: Callable[[], object]) -> None:
@@ -56,30 +57,6 @@ class Reserved:
         if not self._closed:
             self._closed = True
             self._on_close()
-
-    def _refuse(self, *arguments: object) -> NoReturn:
-        raise Unsupported(f"{self!r} has no contents", hint="map memory within it")
-
-    def read32(self, off: int) -> int:
-        self._refuse(off)
-
-    def write32(self, off: int, value: int) -> None:
-        self._refuse(off, value)
-
-    def read64(self, off: int) -> int:
-        self._refuse(off)
-
-    def write64(self, off: int, value: int) -> None:
-        self._refuse(off, value)
-
-    def read(self, off: int, nbytes: int) -> bytes:
-        self._refuse(off, nbytes)
-
-    def write(self, off: int, data: bytes | memoryview) -> None:
-        self._refuse(off, data)
-
-    def view(self) -> memoryview:
-        self._refuse()
 
 
 class TapedWorld(Untaped):
