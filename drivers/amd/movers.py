@@ -68,6 +68,8 @@ class Movers:
         return len(self._threads)
 
     def __enter__(self) -> Self:
+        if not self._wanted:
+            return self
         try:
             self._start()
         except BaseException:  # a ^C: `with` leaves nothing that was not entered
