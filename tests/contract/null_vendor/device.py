@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from threading import RLock
 from typing import Any, Final, Self
@@ -65,6 +65,7 @@ class NullDevice:
         self._waiting: list[Block] = []
         """Given back while packets may name it."""
         self._refused = ""
+        self.freed_mark = object()
         forks.inherit(self)
 
     def after_fork(self) -> None:
@@ -81,9 +82,10 @@ class NullDevice:
             while self._waiting and not any(self.machine.rings):
                 self._memory.free(self._waiting.pop())
 
-    def push(self, ring: int, packets: Sequence[Packet]) -> None:
+    def push(self, ring: int, packets: Sequence[Packet], check: Callable[[], None]) -> None:
         with self._lock:
             self._check()
+            check()
             self.machine.rings[ring].extend(packets)
             self.pump()
 
@@ -94,6 +96,7 @@ class NullDevice:
 
     def give_back(self, block: Block) -> None:
         """Finalisers call this at any moment: it only appends."""
+        self.freed_mark = object()
         self._waiting.append(block)
 
     def alloc(self, nbytes: int) -> NullBuffer:
@@ -118,12 +121,17 @@ class NullDevice:
         self.compute_queue().exec(program, args, (grid, 1, 1)).submit()
 
     def compute_queue(self) -> NullQueue:
-        return NullQueue(self, COMPUTE, can_exec=True, can_copy=True)
+        return NullQueue(self, COMPUTE, "its compute queue", can_exec=True)
 
     def copy_queue(self) -> NullQueue:
-        return NullQueue(self, COPY, can_exec=False, can_copy=True)
+        return NullQueue(self, COPY, "its copy queue", can_exec=False)
 
     # What queues ask for
+
+    def check_alive(self, things: Sequence[object]) -> None:
+        for thing in things:
+            if isinstance(thing, Held):
+                _ = thing.gpu_va
 
     def check_launch(self, program: object, nargs: int, grid: Grid, block: Grid | None) -> int:
         """Lanes of its workgroups."""

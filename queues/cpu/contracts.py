@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from drivers.base.contracts import Buffer, Grid, Program, Signal
+from queues.builder import Owner
 
 Follow: TypeAlias = Callable[[], None]
 """Waits for a kernel that takes long; called with the ring's lock free."""
@@ -34,11 +35,8 @@ class Ring(Protocol):
         """Run packets in device memory; those that have to wait are copied first."""
 
 
-class Owner(Protocol):
+class CpuOwner(Owner, Protocol):
     """The device side: validation of what a packet names, and memory for graphs."""
-
-    freed_mark: object
-    """Replaced by another object whenever anything of this device is freed or closed."""
 
     def alloc(self, nbytes: int) -> Buffer:
         """Device memory."""
@@ -53,9 +51,6 @@ class Owner(Protocol):
 
     def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
         """The address of a buffer that `nbytes` are copied from or to."""
-
-    def check_alive(self, things: Sequence[object]) -> None:
-        """Raises: UseAfterFree when one of the buffers, programs or signals is gone."""
 
     def signal_word(self, signal: Signal) -> int:
         """The address of a live signal of this device. Raises: BadArgument, UseAfterFree."""
