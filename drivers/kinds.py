@@ -51,6 +51,8 @@ class Kind:
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
     doctor: str = ""
     """"module:function" from (World, environ) to the doctor's lines of its GPUs; "": none."""
+    packets: Mapping[str, str] = field(default_factory=dict)
+    """Packet formats of `python -m queues.decode` -> "module:function" from a chip to a decoder."""
     plays: str = ""
     """"module:function" from (path, chip, vram_bytes=, any_firmware=) to (accesses, differences in
     words): plays a register trace to a software GPU; "": the driver writes none."""
@@ -85,6 +87,11 @@ BEST_FIRST: Final = (
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
         firmware="amd",
         doctor="drivers.amd.doctor:rows",
+        packets={
+            "pm4": "queues.amd.decode:pm4_decoder",
+            "sdma": "queues.amd.decode:sdma_decoder",
+            "aql": "queues.amd.decode:aql_decoder",
+        },
         plays="drivers.amd.pci.trace_player:play_file",
     ),
     Kind(

@@ -5,8 +5,8 @@ each replay runs a list of its own, so that threads and signal handlers may repl
 once. A device whose recordings are in memory that its hardware reads brings a graph of its own on
 `Recording`: it changes only what differs from the last replay, recognises values by identity, and
 checks what was freed only where the owner's `freed_mark` is another object than then. It decides
-how a signal handler replays what it has interrupted (`queues/cpu/graph.py` runs a copy,
-`queues/amd/graph.py` has several).
+how a signal handler replays what it has interrupted: by a copy made then (`queues/cpu/graph.py`),
+or with several copies in memory.
 """
 
 from __future__ import annotations

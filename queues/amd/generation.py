@@ -1,4 +1,4 @@
-"""The generation of AMD's graphics that a chip is of: the key of the tables of packets."""
+"""The generation of graphics that a chip is of: the key of the tables of packets."""
 
 from __future__ import annotations
 
