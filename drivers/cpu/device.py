@@ -24,7 +24,7 @@ from drivers.cpu import arguments
 from drivers.cpu.features import Processor
 from drivers.cpu.heap import Heap
 from drivers.cpu.memory import CpuBuffer
-from drivers.cpu.program import MAX_SCRATCH_BYTES, CpuProgram
+from drivers.cpu.program import MAX_SCRATCH_BYTES, QUICK_ARGS, CpuProgram
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.workers import Workers
@@ -36,14 +36,13 @@ Run = Callable[[int, int, int], int]
 
 DRAIN_S: Final = 10.0
 """How long loading a program or changing the threads waits for parked work."""
-_QUICK_ARGS: Final = 64
 _HEADER_WORDS: Final = packets.EXEC_ARGS_WORD
 _MAX_GRID: Final = packets.MAX_GRID
 _PACKERS: Final = tuple(
-    struct.Struct(f"={_HEADER_WORDS + nargs}Q").pack_into for nargs in range(_QUICK_ARGS)
+    struct.Struct(f"={_HEADER_WORDS + nargs}Q").pack_into for nargs in range(QUICK_ARGS)
 )
 _HEADERS: Final = tuple(
-    packets.exec_packet(entry=0, grid=0, args=[0] * nargs)[0] for nargs in range(_QUICK_ARGS)
+    packets.exec_packet(entry=0, grid=0, args=[0] * nargs)[0] for nargs in range(QUICK_ARGS)
 )
 
 
@@ -151,16 +150,18 @@ class CpuDevice(Heap):
                     else arguments.word(self, arg)
                     for arg in args
                 ]
-                nargs, entry, chunk = len(words), program.gpu_va, program.chunk
-                if nargs != program.nargs:
-                    arguments.check_count(program, nargs)
-                if nargs < _QUICK_ARGS and not ring.pending and not outer:
-                    _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
+                nargs = len(words)
+                if nargs in program.quick and not ring.pending and not outer:
+                    _PACKERS[nargs](
+                        self._bytes, 0, _HEADERS[nargs], program.gpu_va, grid, program.chunk, *words
+                    )
                     count = _HEADER_WORDS + nargs
                     if not ring.pending and self._run(self._state_va, ring.va, count) == count:
                         return
                     follow = ring.background(ring.words[:count], ())
                 else:
+                    entry, chunk = program.gpu_va, program.chunk
+                    arguments.check_count(program, nargs)
                     packet = packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words)
                     follow = ring.submit(packet, ())
             finally:
