@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 from drivers.base.contracts import Argument, Buffer, Graph, Grid, Param, Program, Signal
@@ -61,10 +62,8 @@ class Built(Generic[Step]):
 
     __slots__ = ("keep", "mark", "owner", "patches", "steps")
 
-    def __init__(self, owner: Owner, steps: Iterable[Step] = (), keep: Iterable[Kept] = ()) -> None:
-        self.owner = owner
-        self.steps: list[Step] = [*steps]
-        self.keep: list[Kept] = [*keep]
+    def __init__(self, owner: Owner, steps: list[Step], keep: list[Kept]) -> None:
+        self.owner, self.steps, self.keep = owner, steps, keep
         self.patches: list[Patch] = []
         self.mark = owner.freed_mark
         """The owner's when it was begun, before anything was named; another object: look always."""
@@ -152,7 +151,7 @@ class Builder(Generic[Step]):
     ) -> None:
         self._commands, self._kernels, self._copies = commands, kernels, copies
         self.can_exec, self.can_copy = kernels is not None, copies is not None
-        self._built: Built[Step] = Built(commands.owner)
+        self._built: Built[Step] = Built(commands.owner, [], [])
 
     def wait(self, signal: Signal, value: int) -> Self:
         """Wait until `signal` has reached `value`; later steps see what was written before that."""
@@ -181,8 +180,7 @@ class Builder(Generic[Step]):
         kernels = self._kernels
         if kernels is None:
             raise Unsupported(f"{self._commands.name} only copies", hint="use compute_queue()")
-        resolve = kernels.argument_word
-        words, keep, patches = self._arguments([(arg, resolve) for arg in args])
+        words, keep, patches = self._arguments(args, repeat(kernels.argument_word))
         step = kernels.launch(program, words, grid, block)
         return self._add(step, [program, *keep], patches)
 
@@ -196,20 +194,19 @@ class Builder(Generic[Step]):
             )
         if type(nbytes) is not int or nbytes < 0:
             raise BadArgument(f"cannot copy {nbytes!r} bytes", hint="pass an int, 0 or more")
-        sides = [(dst, partial(_side, copies, nbytes, True))]
-        sides.append((src, partial(_side, copies, nbytes, False)))
-        (dst_va, src_va), keep, patches = self._arguments(sides)
+        checks = partial(_side, copies, nbytes, True), partial(_side, copies, nbytes, False)
+        (dst_va, src_va), keep, patches = self._arguments((dst, src), checks)
         return self._add(copies.copy(dst_va, src_va, nbytes), keep, patches)
 
     def _arguments(
-        self, values: Iterable[tuple[Argument, Resolve]]
+        self, values: Iterable[Argument], resolves: Iterable[Resolve]
     ) -> tuple[list[int], list[Kept], list[Patch]]:
         """Their words, what they name, and the open ones: 0 and a patch for each Param."""
         words: list[int] = []
         keep: list[Kept] = []
         patches: list[Patch] = []
         step = len(self._built.steps)
-        for number, (value, resolve) in enumerate(values):
+        for number, (value, resolve) in enumerate(zip(values, resolves, strict=False)):
             if isinstance(value, Param):
                 check_param(value)
                 patches.append(Patch(value.index, step, number, resolve))
@@ -229,7 +226,7 @@ class Builder(Generic[Step]):
 
     def _taken(self) -> Built[Step]:
         """What was built; the builder is empty afterwards."""
-        built, self._built = self._built, Built(self._commands.owner)
+        built, self._built = self._built, Built(self._commands.owner, [], [])
         return built
 
     def submit(self) -> None:

@@ -77,10 +77,10 @@ class StepGraph(Recording[Step]):
     def replay(self, values: Sequence[Buffer | int] = ()) -> None:
         """Run it; `values[i]` fills `Param(i)`. Raises: BadArgument, UseAfterFree."""
         commands = self._commands
-        run = Built(commands.owner, self._steps, self._keep)
+        run = Built(commands.owner, self._steps.copy(), self._keep.copy())
         run.mark = NEVER
-        given = self._counted(values)  # last: another thread may be closing it
-        run.keep += (value for value in given if not isinstance(value, int))
+        given = self._counted(values)  # after the copies: another thread may be closing it
+        run.keep += [value for value in given if not isinstance(value, int)]
         for patches, value in zip(self._params, given, strict=True):
             for patch in patches:
                 word = patch.resolve(value)

@@ -29,7 +29,7 @@ from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.workers import Workers
 from queues.cpu import packets
-from queues.cpu.queue import CpuQueue
+from queues.cpu.queue import CpuCommands, CpuQueue
 
 Run = Callable[[int, int, int], int]
 """(state address, packets' address, words) -> words done."""
@@ -75,6 +75,7 @@ class CpuDevice(Heap):
         self._compute = self._ring("compute", rings[0], can_exec=True)
         self._copy = self._ring("copy", rings[1], can_exec=False)
         self._bytes = self._compute.words.cast("B")
+        self._commands = CpuCommands(self, self._compute), CpuCommands(self, self._copy)
         self._programs: weakref.WeakSet[CpuProgram] = weakref.WeakSet()
         forks.inherit(self)
 
@@ -171,11 +172,11 @@ class CpuDevice(Heap):
 
     def compute_queue(self) -> CpuQueue:
         """A builder for the compute ring."""
-        return CpuQueue(self, self._compute)
+        return CpuQueue(self._commands[0])
 
     def copy_queue(self) -> CpuQueue:
         """A builder for the copy ring, which runs concurrently with the compute ring."""
-        return CpuQueue(self, self._copy)
+        return CpuQueue(self._commands[1])
 
     def new_signal(self, value: int = 0) -> CpuSignal:
         """A signal at `value`."""

@@ -90,7 +90,10 @@ class CopyCommands:
 
     def __init__(self, owner: CopyOwner) -> None:
         self.owner, self.copy_word = owner, owner.copy_word
-        self.name = f"{owner.name}'s copy queue"
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner.name}'s copy queue"
 
     def wait(self, signal: Signal, value: int) -> CopyStep:
         va, owner = self.owner.signal_word(signal), self.owner

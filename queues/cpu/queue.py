@@ -14,10 +14,11 @@ from queues.cpu.packets import Words
 
 
 class CpuCommands:
-    """Its packets for one ring."""
+    """Its packets for one ring; they serve all queues of that ring."""
 
     def __init__(self, owner: CpuOwner, ring: Ring) -> None:
         self.owner, self._ring, self.name = owner, ring, ring.name
+        self.can_exec = ring.can_exec
         self.argument_word, self.copy_word = owner.argument_word, owner.copy_word
 
     def wait(self, signal: Signal, value: int) -> Words:
@@ -65,9 +66,8 @@ class CpuCommands:
 class CpuQueue(Builder[Words]):
     """A builder for one ring of the CPU."""
 
-    def __init__(self, owner: CpuOwner, ring: Ring) -> None:
-        commands = CpuCommands(owner, ring)
-        kernels = commands if ring.can_exec else None
+    def __init__(self, commands: CpuCommands) -> None:
+        kernels = commands if commands.can_exec else None
         super().__init__(commands, kernels=kernels, copies=commands)
 
 
