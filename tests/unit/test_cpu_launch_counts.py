@@ -1,4 +1,4 @@
-"""How many arguments a launch of the CPU takes: given by the binary, or by nobody; neither costs."""
+"""How many arguments a launch of the CPU takes: given by the binary or not, it costs the same."""
 
 from __future__ import annotations
 
