@@ -47,6 +47,15 @@ class Kind:
     """Environment variable -> the compiler that it selects."""
     flags: tuple[str, ...] = ()
     """Other environment variables that choose the kind."""
+    older: Mapping[str, str] = field(default_factory=dict)
+    """Other spellings of variables, from when they were this kind's alone: name -> older name."""
+    aql: str = ""
+    """Variable that says whether its compute queues read AQL packets; "": they never do."""
+    hang_s: str = ""
+    """Variable with the time without progress after which its queues count as hung; "": none."""
+    visible: Mapping[str, bool] = field(default_factory=dict)
+    """Variables that list its GPUs that a process may use, in the order in which they apply, and
+    whether repeated entries are read over."""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
     doctor: str = ""
@@ -85,6 +94,10 @@ BEST_FIRST: Final = (
         opens="drivers.amd.opening:open_kind",
         written=("KFD", "PCI"),
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
+        older={"UNBOUND_DMA": "AMD_DMA", "UNBOUND_TRACE": "AMD_TRACE"},
+        aql="AMD_AQL",
+        hang_s="AMD_HANG_S",
+        visible={"ROCR_VISIBLE_DEVICES": False, "HIP_VISIBLE_DEVICES": True},
         firmware="amd",
         doctor="drivers.amd.doctor:rows",
         packets={

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from drivers.base.contracts import Argument, Buffer, Graph, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported
@@ -30,8 +30,11 @@ from drivers.base.launches import check_param
 Step = TypeVar("Step")
 Step_co = TypeVar("Step_co", covariant=True)
 Kept: TypeAlias = Buffer | Program | Signal
-Resolve: TypeAlias = Callable[[Buffer | int], int]
-"""From a value to its 64-bit word. Raises: BadArgument, UseAfterFree."""
+Word: TypeAlias = Any
+"""What a step has of a value: the 64-bit word where kernels are given addresses, a handle where a
+library wants handles; 0 while the argument is open."""
+Resolve: TypeAlias = Callable[[Buffer | int], Word]
+"""From a value to its word. Raises: BadArgument, UseAfterFree."""
 
 
 class Owner(Protocol):
@@ -110,13 +113,13 @@ class Commands(Protocol[Step]):
 class Kernels(Protocol[Step_co]):
     """What a queue needs in addition to run kernels."""
 
-    def argument_word(self, value: Buffer | int) -> int:
-        """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
+    def argument_word(self, value: Buffer | int) -> Word:
+        """Of a kernel argument. Raises: BadArgument, UseAfterFree."""
 
     def launch(
-        self, program: Program, words: Sequence[int], grid: Grid, block: Grid | None
+        self, program: Program, words: Sequence[Word], grid: Grid, block: Grid | None
     ) -> Step_co:
-        """A launch, its program, sizes and number of arguments checked; 0 for an open argument.
+        """A launch, its program, sizes and number of arguments checked.
 
         Raises: BadArgument, UseAfterFree.
         """
@@ -125,14 +128,14 @@ class Kernels(Protocol[Step_co]):
 class Copies(Protocol[Step_co]):
     """What a queue needs in addition to copy."""
 
-    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
-        """The address of a buffer that `nbytes` are copied to (`write`) or from.
+    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> Word:
+        """Of a buffer that `nbytes` are copied to (`write`) or from.
 
         Raises: BadArgument, UseAfterFree.
         """
 
-    def copy(self, dst: int, src: int, nbytes: int) -> Step_co:
-        """A copy between two addresses; 0 for an open side."""
+    def copy(self, dst: Word, src: Word, nbytes: int) -> Step_co:
+        """A copy between two of these."""
 
 
 class Builder(Generic[Step]):
@@ -200,9 +203,9 @@ class Builder(Generic[Step]):
 
     def _arguments(
         self, values: Iterable[Argument], resolves: Iterable[Resolve]
-    ) -> tuple[list[int], list[Kept], list[Patch]]:
+    ) -> tuple[list[Word], list[Kept], list[Patch]]:
         """Their words, what they name, and the open ones: 0 and a patch for each Param."""
-        words: list[int] = []
+        words: list[Word] = []
         keep: list[Kept] = []
         patches: list[Patch] = []
         step = len(self._built.steps)
@@ -245,8 +248,8 @@ class Builder(Generic[Step]):
         return self._commands.bind(self._taken())
 
 
-def _side(copies: Copies[object], nbytes: int, write: bool, value: Buffer | int) -> int:
-    """The address of one side of a copy, now or when a graph is replayed."""
+def _side(copies: Copies[object], nbytes: int, write: bool, value: Buffer | int) -> Word:
+    """The word of one side of a copy, now or when a graph is replayed."""
     if isinstance(value, int):
         raise BadArgument(f"{value} is no buffer to copy", hint="pass a Buffer")
     return copies.copy_word(value, nbytes, write=write)

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Protocol
 
 from drivers.base.contracts import Buffer
 from drivers.base.errors import BadArgument, UseAfterFree
-from queues.builder import Built, Commands, Kept, Patch, Step
+from queues.builder import Built, Commands, Kept, Patch, Step, Word
 
 NEVER: Final[tuple[Any, ...]] = (object(),)
 """The values of a graph that was not replayed yet: an object that no caller can pass."""
@@ -63,7 +63,7 @@ class Recording(Generic[Step]):
 class Fills(Commands[Step], Protocol[Step]):
     """What `StepGraph` needs in addition."""
 
-    def fill(self, step: Step, number: int, word: int) -> Step:
+    def fill(self, step: Step, number: int, word: Word) -> Step:
         """A step like this one, with argument `number` filled in."""
 
 

@@ -28,7 +28,7 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
 from drivers.board_option import NOTE, add_board_option, in_front_of
-from drivers.choice import VisibleList, choose, visible_amd
+from drivers.choice import VisibleList, choose, visible_lists
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
@@ -214,7 +214,7 @@ def probe_kfd(
     chosen: argparse.Namespace, world: World, environ: Mapping[str, str] | None = None
 ) -> Report:
     """The GPUs that KFD manages; with --smoke usable ones are tested."""
-    visible = visible_amd(environ or {})
+    visible = visible_lists(environ or {}, "AMD")
     found = look(world, visible)
     outcomes = run_smoke(world, found, visible) if chosen.smoke else {}
     return Report(as_table(found), as_facts(found), outcomes, "there is no usable GPU")
