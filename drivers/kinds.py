@@ -56,6 +56,9 @@ class Kind:
     visible: Mapping[str, bool] = field(default_factory=dict)
     """Variables that list its GPUs that a process may use, in the order in which they apply, and
     whether repeated entries are read over."""
+    dlpack: int = 0
+    """DLPack's device type of its memory; 0: its tensors are not exported.
+    # src: dmlc/dlpack include/dlpack/dlpack.h, DLDeviceType"""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
     doctor: str = ""
@@ -168,6 +171,7 @@ BEST_FIRST: Final = (
         written=("",),
         compilers={"CPU_LLVM": "LLVM", "LLVM": "LLVM", "CLANG": "CLANG"},
         flags=("CLANG", "LLVM"),
+        dlpack=1,
     ),
 )  # fmt: skip
 """In the order in which they become the default device; the last always can.
