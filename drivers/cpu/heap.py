@@ -5,16 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from drivers.base.allocator import Allocator, Statistics
 from drivers.base.buffer import checked_size
-from drivers.base.contracts import World
+from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.base.undo import run_all
-from drivers.cpu.memory import CpuBuffer, Home, HostMemory, Owner, Storage
+from drivers.cpu.memory import CpuBuffer, HostMemory, Storage
 from drivers.world import native
 
+if TYPE_CHECKING:
+    from drivers.cpu.device import CpuDevice
+
+Home: TypeAlias = "Storage | Region | memoryview"
+"""What a buffer, signal or program holds."""
 T = TypeVar("T")
 
 
@@ -26,8 +31,8 @@ def _taken(queue: deque[T]) -> T | None:
         return None
 
 
-class Heap(Owner, ABC):
-    """The memory half of a device. What is freed is given back when no parked work may use it."""
+class Heap(ABC):
+    """Memory of one device. What is freed is given back as soon as no parked work may use it."""
 
     name: str
     world: World
@@ -56,7 +61,7 @@ class Heap(Owner, ABC):
     def alloc(self, nbytes: int) -> CpuBuffer:
         """Uninitialised memory. Raises: OutOfMemory with the sizes; BadArgument."""
         storage = self.storage(checked_size(nbytes))
-        return CpuBuffer(self, nbytes, storage.cpu_va, storage, False)
+        return CpuBuffer(cast("CpuDevice", self), nbytes, storage.cpu_va, storage, False)
 
     def storage(self, nbytes: int) -> Storage:
         """A raw block, from the cache where it has one. Raises: OutOfMemory, UseAfterFree."""
@@ -79,7 +84,8 @@ class Heap(Owner, ABC):
             return self.alloc(0)
         view = memory.cast("B")
         address = native.address_of(view)
-        return CpuBuffer(self, view.nbytes, address, view, memory.readonly)
+        device = cast("CpuDevice", self)
+        return CpuBuffer(device, view.nbytes, address, view, memory.readonly)
 
     def freed(self, home: Home) -> None:
         """Take back the memory of a buffer, signal or program without references.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Device, Region, World
 from drivers.base.errors import Unsupported
 from drivers.base.undo import run_all
+
+if TYPE_CHECKING:
+    from drivers.cpu.device import CpuDevice
 
 SLAB_BYTES: Final = 256 << 10
 LARGE_BYTES: Final = 64 << 10
@@ -76,20 +79,6 @@ class HostMemory:
         run_all(region.close for region in regions)
 
 
-Home: TypeAlias = Storage | Region | memoryview
-"""What a buffer, signal or program holds."""
-
-
-class Owner(Device, Protocol):
-    """The device, as what is allocated on it knows it: where memory goes back to."""
-
-    def freed(self, home: Home) -> None:
-        """Take back what has no references any more; finalisers call this at any moment."""
-
-    def released(self, home: Home) -> None:
-        """Take back what was freed explicitly, which other threads may be using right now."""
-
-
 class CpuBuffer(FreedOnce):
     """Memory of the CPU device, or wrapped host memory. `gpu_va` is its host address.
 
@@ -100,7 +89,7 @@ class CpuBuffer(FreedOnce):
 
     def __init__(
         self,
-        device: Owner,
+        device: CpuDevice,
         nbytes: int,
         gpu_va: int,
         home: Storage | memoryview,

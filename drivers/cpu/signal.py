@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from drivers.base.contracts import World
-from drivers.base.errors import BadArgument, DeviceError, UseAfterFree
-from drivers.cpu import memory
-from drivers.cpu.futex import Futex
-from drivers.cpu.memory import Storage
+from drivers.base.errors import BadArgument, UseAfterFree
 from queues.cpu import packets
+
+if TYPE_CHECKING:
+    from drivers.cpu.device import CpuDevice
+    from drivers.cpu.memory import Storage
 
 SPINS: Final = 200
 """Polls of the value before the first sleep: a few microseconds."""
@@ -19,23 +18,6 @@ _WAITERS: Final = packets.SIGNAL_WAITERS_OFF // packets.WORD_BYTES
 _TIME: Final = packets.SIGNAL_TIME_OFF // packets.WORD_BYTES
 _PACKET: Final = 4
 """Word of the signal's line at which the host's own SIGNAL packet is built."""
-
-
-class Owner(memory.Owner, Protocol):
-    """What a signal needs of its device in addition."""
-
-    world: World
-    futex: Futex
-
-    @property
-    def host_lock(self) -> AbstractContextManager[object]:
-        """Held by a host thread that changes a signal or how it is used; for microseconds."""
-
-    def run_host_packet(self, words_va: int, nwords: int) -> None:
-        """With `host_lock` held: run a host thread's SIGNAL packet, independent of the rings."""
-
-    def why_not(self, signal: CpuSignal, value: int, timeout_s: float) -> DeviceError:
-        """The error for a signal that was not reached: what a queue waits for, if one does."""
 
 
 class CpuSignal:
@@ -52,7 +34,7 @@ class CpuSignal:
         "va",
     )
 
-    def __init__(self, device: Owner, storage: Storage, value: int) -> None:
+    def __init__(self, device: CpuDevice, storage: Storage, value: int) -> None:
         self._device, self._storage = device, storage
         self._waits = 0
         self._orphaned = False
@@ -73,7 +55,7 @@ class CpuSignal:
         return f"CpuSignal({self._words[0]})"
 
     @property
-    def device(self) -> Owner:
+    def device(self) -> CpuDevice:
         """The device it belongs to."""
         return self._device
 
