@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from drivers.base.contracts import Argument, Buffer, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.base.launches import check_param, check_signal_value
+from drivers.gpu import arguments
 from tests.contract.null_vendor.machine import Packet
 
 if TYPE_CHECKING:
@@ -39,14 +40,14 @@ class NullQueue:
 
     def wait(self, signal: Signal, value: int) -> Self:
         check_signal_value(value, self.device.limits)
-        return self._add(lambda _: ("wait", self.device.signal_va(signal), value))
+        return self._add(lambda _: ("wait", arguments.signal_va(self.device, signal), value))
 
     def signal(self, signal: Signal, value: int) -> Self:
         check_signal_value(value, self.device.limits)
-        return self._add(lambda _: ("signal", self.device.signal_va(signal), value))
+        return self._add(lambda _: ("signal", arguments.signal_va(self.device, signal), value))
 
     def timestamp(self, signal: Signal) -> Self:
-        return self._add(lambda _: ("time", self.device.signal_va(signal)))
+        return self._add(lambda _: ("time", arguments.signal_va(self.device, signal)))
 
     def barrier(self) -> Self:
         return self._add(lambda _: ("barrier",))
@@ -64,7 +65,7 @@ class NullQueue:
 
         def maker(values: Sequence[Any]) -> Packet:
             given = [_given(arg, values) for arg in args]
-            words = [0 if arg is OPEN else self.device.word(arg) for arg in given]
+            words = [0 if arg is OPEN else arguments.word(self.device, arg) for arg in given]
             return ("exec", program.gpu_va, grid, lanes, words)
 
         return self._add(maker, args)
@@ -77,10 +78,13 @@ class NullQueue:
 
         def maker(values: Sequence[Any]) -> Packet:
             given = [_given(side, values) for side in (dst, src)]
-            ends = [0 if side is OPEN else self.device.copy_va(side, nbytes) for side in given]
-            return ("copy", *ends, nbytes)
+            return ("copy", *map(self._end, given, (nbytes, nbytes), (True, False)), nbytes)
 
         return self._add(maker, (dst, src))
+
+    def _end(self, side: Any, nbytes: int, write: bool) -> int:
+        """The address that a copy reads or writes."""
+        return 0 if side is OPEN else arguments.copy_va(self.device, side, nbytes, write=write)
 
     def submit(self) -> None:
         if self._params:
