@@ -15,13 +15,12 @@ from math import inf
 from typing import Final, Self
 
 from drivers.amd.arguments import MAX_GRID, bad_count, launch_item
-from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
 from drivers.amd.compute_ring import AmdComputeRing
 from drivers.amd.faults import AmdReporter
 from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
 from drivers.amd.iface import Apertures, Iface
-from drivers.amd.kfd.nodes import GpuNode
+from drivers.amd.limits import limits_of
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.pair import AmdPair, AmdRecovery, AmdTransfers, AmdWaits
 from drivers.amd.pm4_ring import Pm4Ring
@@ -31,12 +30,12 @@ from drivers.amd.queue_maker import QueueMaker
 from drivers.amd.recordings import Recordings
 from drivers.amd.scratch import ScratchMemory
 from drivers.amd.sdma_ring import SdmaRing
-from drivers.amd.signal import MAX_VALUE, AmdSignal, checked_value
+from drivers.amd.signal import AmdSignal, checked_value
 from drivers.amd.zeroing import zero
 from drivers.base import forks, launches
 from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size
-from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
+from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
 from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
@@ -57,12 +56,7 @@ HANG_S: Final = 60.0
 
 As long as amdgpu gives its own compute jobs. # src: amdgpu_drv.c lockup_timeout, "for compute"
 """
-VECTOR_BYTES: Final = 16
-"""Most bytes that one lane loads at once."""
 MAX_WORD: Final = (1 << 64) - 1
-_DTYPES: Final = frozenset(
-    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-) | {"bool", "float16", "bfloat16", "float32", "float64"}
 
 
 class AmdDevice:
@@ -80,7 +74,7 @@ class AmdDevice:
         node, chip = iface.node, iface.chip
         self.name, self.iface, self.node, self.chip = name, iface, node, chip
         self.arch, self.compilers, self.clock = chip.name, compilers, iface.clock
-        self.hang_s, self.limits = hang_s, _limits(chip, node)
+        self.hang_s, self.limits = hang_s, limits_of(chip, node)
         self.mailbox_va, self.event_id = iface.mailbox_va, iface.event_id
         self.freed_mark: object = object()
         """Another object after anything was freed: graphs then check their references again."""
@@ -94,7 +88,7 @@ class AmdDevice:
         self.pair, self.scratch, self.recordings = AmdPair(), ScratchMemory(iface), Recordings()
         self.programs = Programs(self.target, self.pair, self.scratch, self.recordings)
         reporter = AmdReporter(
-            name, self.pair, self.programs, self.recordings,
+            name, self.target, self.pair, self.programs, self.recordings,
             lambda: self.heap.blocks(), partial(signal_at, iface),
         )  # fmt: skip
         self.maker = QueueMaker(
@@ -384,17 +378,3 @@ class AmdDevice:
             if not isinstance(error, BaseException):
                 raise
             error.add_note(f"and a fault was reported at close: {fault}")
-
-
-def _limits(chip: Chip, node: GpuNode) -> Limits:
-    return Limits(
-        dtypes=_DTYPES,
-        memory_bytes=node.memory_bytes,
-        threads=node.cus,
-        vector_bytes=VECTOR_BYTES,
-        max_grid=(MAX_GRID, MAX_GRID, MAX_GRID),
-        max_block=MAX_WORKGROUP_LANES,
-        shared_bytes=chip.lds_bytes,
-        wave_lanes=chip.family.wave_lanes,
-        signal_bits=MAX_VALUE.bit_length(),
-    )

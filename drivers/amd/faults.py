@@ -13,12 +13,11 @@ from drivers.gpu.blocks import Block
 from drivers.gpu.faults import RECOVERED, kernels_named, page_fault, uncorrectable, was_reset
 from drivers.gpu.incident import Incident
 from drivers.gpu.ring import DUMP_BYTES, DUMP_LINES, Ring
-from queues.amd.pm4_launch import PGM_SHIFT
+from queues.amd.pm4_launch import PGM_SHIFT, Target
+from queues.amd.pm4_layouts import SH_REG_BASE
 from queues.decode import decode, decoder, dump, words_of
 from queues.packet_layout import Packet
 
-_PGM_LO: Final = 0x2E0C - 0x2C00
-"""COMPUTE_PGM_LO, as SET_SH_REG counts."""
 MOST_NAMES: Final = 4
 JUMPS: Final = frozenset({"INDIRECT_BUFFER", "PM4_IB"})
 _WAITS: Final = {"WAIT_REG_MEM": ("mem_poll_addr", "reference"), "POLL_REGMEM": ("addr", "value")}
@@ -47,11 +46,10 @@ def _until_bad(kind: str, arch: str, data: bytes) -> Iterator[Packet]:
         return
 
 
-def jumped(recordings: Recordings, ring: Ring, packet: Packet) -> list[Packet]:
-    """The packets at the target of a jump in the ring, as far as they are known."""
+def jumped(recordings: Recordings, ring: Ring, packet: Packet) -> tuple[int, bytes]:
+    """(address, packets) at the target of a jump in the ring; b"" where they are not known."""
     va, nbytes = packet.fields["ib_base"], 4 * packet.fields["ib_size"]
-    data = ring.packets_at(va, nbytes) or recordings.packets(va, nbytes)
-    return list(_until_bad("pm4", ring.arch, data))
+    return va, ring.packets_at(va, nbytes) or recordings.packets(va, nbytes)
 
 
 def waits(recordings: Recordings, ring: Ring, signal_at: SignalAt) -> bool:
@@ -61,7 +59,9 @@ def waits(recordings: Recordings, ring: Ring, signal_at: SignalAt) -> bool:
     """
     for packet in packets(ring):
         if packet.name in JUMPS:
-            return any(_unmet(inner, signal_at) for inner in jumped(recordings, ring, packet))
+            _, data = jumped(recordings, ring, packet)
+            inside = list(_until_bad("pm4", ring.arch, data))
+            return any(_unmet(inner, signal_at) for inner in inside)
         if packet.name not in _FILLERS:
             return _unmet(packet, signal_at)
     return False
@@ -82,8 +82,7 @@ def stands_at(recordings: Recordings, ring: Ring) -> str:
     first = next((packet for packet in packets(ring) if packet.name not in _FILLERS), None)
     if first is None or first.name not in JUMPS:
         return lines
-    va, nbytes = first.fields["ib_base"], 4 * first.fields["ib_size"]
-    data = ring.packets_at(va, nbytes) or recordings.packets(va, nbytes)
+    va, data = jumped(recordings, ring, first)
     inner = dump(decoder("pm4", ring.arch), words_of(data[:DUMP_BYTES]), limit=DUMP_LINES)
     return f"{lines}\n  at {va:#x}:\n{inner}" if data else lines
 
@@ -105,6 +104,7 @@ class AmdReporter:
     def __init__(
         self,
         name: str,
+        target: Target,
         pair: AmdPair,
         programs: Programs,
         recordings: Recordings,
@@ -113,6 +113,8 @@ class AmdReporter:
     ) -> None:
         self._name, self._pair, self._programs, self._recordings = name, pair, programs, recordings
         self._blocks, self._signal_at = blocks, signal_at
+        self._pgm_lo = target.registers.addresses["COMPUTE_PGM_LO"] - SH_REG_BASE
+        """As SET_SH_REG counts."""
 
     def suspects(self, incident: Incident) -> tuple[Ring, ...]:
         """The queues that may have faulted: one, where the GPU reports the unit."""
@@ -136,7 +138,7 @@ class AmdReporter:
         return found[:MOST_NAMES]
 
     def _named(self, packet: Packet) -> Iterable[str]:
-        if packet.name == "SET_SH_REG" and packet.fields["reg_offset"] == _PGM_LO:
+        if packet.name == "SET_SH_REG" and packet.fields["reg_offset"] == self._pgm_lo:
             low, high = packet.tail[:2]
             return self._programs.names(code_va=(high << 32 | low) << PGM_SHIFT)
         if packet.name == "KERNEL_DISPATCH":

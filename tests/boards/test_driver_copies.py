@@ -14,11 +14,11 @@ import pytest
 
 from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options, open_board
-from drivers.amd.device import AmdDevice
 from drivers.amd.sdma_ring import SdmaRing
 from drivers.base.errors import Hang
 from drivers.gpu import movers
 from drivers.gpu.staging import SLOT_BYTES, Staging
+from drivers.gpu.transfers import Transfers
 from drivers.world.foreign import ForeignWorld
 from queues.decode import decode, decoder, words_of
 from tests.boards.driver_harness import QUEUES, add, device_on, get, open_on, put
@@ -136,7 +136,7 @@ def test_memory_that_was_used_before_waits_for_its_last_use_and_a_flush(queue: s
 
 def test_a_copy_over_lines_that_are_not_written_back_is_reported(monkeypatch) -> None:
     """A driver that waits for nothing: the board has the L2's older lines overwrite the copy."""
-    monkeypatch.setattr(AmdDevice, "_untouched", lambda self, dst: True)
+    monkeypatch.setattr(Transfers, "_untouched", lambda self, dst: True)
     board = open_board("gfx1100")
     with open_on(ForeignWorld(board)) as device:
         program = device.load(add("gfx1100"))
