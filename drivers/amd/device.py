@@ -37,11 +37,11 @@ from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
 from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
+from drivers.base.life import Life
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
-from drivers.gpu.life import Life
 from drivers.gpu.owner import Owner, SignalValue
 from drivers.gpu.slots import Slots
 from queues.amd.compute_queue import AmdComputeQueue

@@ -8,11 +8,11 @@ from typing import Protocol, TypeAlias
 
 from drivers.base.allocator import Allocator, Statistics
 from drivers.base.errors import BadArgument, Unsupported
+from drivers.base.life import Life, State
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import run_all
 from drivers.gpu.blocks import Block, Moment, Vram, Wrapped
 from drivers.gpu.iface import GpuIface, Memory
-from drivers.gpu.life import Life, State
 from drivers.gpu.slots import Slot, Slots
 from drivers.world import native
 

@@ -8,9 +8,9 @@ from typing import Generic
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
+from drivers.base.life import Life
 from drivers.gpu.blocks import Moment
 from drivers.gpu.faults import unsignalled
-from drivers.gpu.life import Life
 from drivers.gpu.owner import SignalValue
 from drivers.gpu.pair import C, M, RingPair
 from drivers.gpu.patience import progress

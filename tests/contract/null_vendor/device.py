@@ -12,11 +12,11 @@ from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, World
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, DeviceError, Hang, MalformedInput, UseAfterFree
+from drivers.base.life import Life
 from drivers.gpu import arguments
 from drivers.gpu.buffer import GpuBuffer
 from drivers.gpu.faults import unsignalled
 from drivers.gpu.heap import Heap
-from drivers.gpu.life import Life
 from drivers.gpu.signal import GpuSignal
 from drivers.gpu.slots import Slots
 from tests.contract.null_vendor.compiler import ARCH
