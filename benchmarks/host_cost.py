@@ -19,13 +19,13 @@ from typing import Any
 from boards.front import Setup, power_on
 from compilers.amd.smoke import BLOCK, firmware
 from drivers.amd.device import AmdDevice
-from drivers.amd.hwqueue import store64
 from drivers.amd.iface import Iface
 from drivers.amd.pci.hardware_queue import BAR_REGISTERS, DOORBELL_BAR, DOORBELL_BYTES, ringer
-from drivers.amd.ring import Ring
-from drivers.amd.staging import Staging
 from drivers.base.contracts import Param
 from drivers.base.region import MemoryRegion
+from drivers.gpu.doorbell import store64
+from drivers.gpu.ring import Ring
+from drivers.gpu.staging import Staging
 
 LAUNCH_GOAL_US, REPLAY_GOAL_US, COPY_GOAL_US = 5.0, 0.5, 15.0
 KERNELS = 100

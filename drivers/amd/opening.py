@@ -7,10 +7,9 @@ import weakref
 from functools import partial
 from typing import Final
 
-from drivers.amd.device import AmdDevice
+from drivers.amd.device import HANG_S, AmdDevice
 from drivers.amd.iface import Iface
 from drivers.amd.kfd.iface import open_kfd
-from drivers.amd.patience import HANG_S
 from drivers.base.contracts import Firmware, World
 from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.base.undo import Undo
+from drivers.cpu.owner import Owner
 from queues.cpu.kernel_code import CpuCode
 from queues.cpu.packets import HOLD
-
-if TYPE_CHECKING:
-    from drivers.cpu.device import CpuDevice
 
 PAGE_BYTES: Final = 4096
 MAX_IMAGE_BYTES: Final = 256 << 20
@@ -29,7 +27,7 @@ class CpuProgram:
 
     __slots__ = ("__weakref__", "_region", "chunk", "device", "gpu_va", "name", "nargs", "quick")
 
-    def __init__(self, device: CpuDevice, binary: Binary) -> None:
+    def __init__(self, device: Owner, binary: Binary) -> None:
         self.device, self.name = device, binary.name
         code = CpuCode.of(binary)
         self.chunk = code.chunk_items | (HOLD if code.long else 0)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from drivers.amd import aql_ring, queues
-from drivers.amd.iface import Trouble
 from drivers.base.errors import DeviceError, DeviceFault
+from drivers.gpu.incident import Incident
 from queues.amd.aql_launch import PACKET_BYTES
 from tests.boards.driver_harness import get, put
 from tests.reliability import amd_trouble as t
@@ -36,19 +36,19 @@ class Scene:
         self.threads: dict[str, Thread] = {}
         self.full, self.recovering = Event(), Event()
         t.unmapped_write(rig)
-        self.real, self.stuck = rig.device.iface.wait, rig.device._stuck
+        self.real, self.stuck = rig.device.iface.wait, rig.device.recovery.stuck
         trouble = self.real(0)
-        check(isinstance(trouble, Trouble), "no fault")
+        check(isinstance(trouble, Incident), "no fault")
         self.trouble = trouble
         self.untold = {"writer", "waiter"}
         monkeypatch.setattr(rig.device.iface, "wait", self.wait)
-        monkeypatch.setattr(rig.device, "_stuck", self.looks)
+        monkeypatch.setattr(rig.device.recovery, "stuck", self.looks)
 
     def here(self, name: str) -> bool:
         thread = self.threads.get(name)
         return thread is not None and thread.ident == get_ident()
 
-    def wait(self, timeout_ms: int) -> Trouble | None:
+    def wait(self, timeout_ms: int) -> Incident | None:
         """A sleep. The writer's ends when somebody has begun to replace the queue."""
         if self.here("writer"):
             self.full.set()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from drivers.amd.iface import Use
 from drivers.amd.pci.memory import Memories, PciMemory
 from drivers.amd.pci.page_table import PageTable
 from drivers.bare.address_space import AddressSpace
 from drivers.bare.vram import VramPages
 from drivers.base.errors import BadArgument, DeviceTimeout, OutOfMemory, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
+from drivers.gpu.iface import Use
 from drivers.pci.dma import Grade
 from tests.amd_table_walker import Found, walk
 from tests.support import check

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
-from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
-from drivers.amd.iface import Plan, Prepare, Use
+from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue
+from drivers.amd.iface import Plan, Prepare
 from drivers.amd.pci.compute_queue import SLOTS
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.memory import PciMemory
@@ -18,6 +18,8 @@ from drivers.amd.pci.process import VMID
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.base.errors import Busy, Unsupported
 from drivers.base.undo import Undo, run_all
+from drivers.gpu.doorbell import store64
+from drivers.gpu.iface import Use
 
 DOORBELL_BAR: Final = 2
 BAR_REGISTERS: Final = 5

@@ -7,18 +7,7 @@ from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
 from drivers.amd.hwqueue import HwQueue
-from drivers.amd.iface import (
-    GPU_HANG,
-    Apertures,
-    GpuClock,
-    Iface,
-    Memory,
-    Plan,
-    Prepare,
-    Reset,
-    Trouble,
-    Use,
-)
+from drivers.amd.iface import Apertures, Plan, Prepare
 from drivers.amd.pci.clock import MeasuredClock
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hardware_queue import Slots, open_queue
@@ -30,6 +19,8 @@ from drivers.bare.address_space import AddressSpace
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred
 from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
+from drivers.gpu.incident import GPU_HANG, Incident, Reset
 
 EVENT: Final = 1
 """What queues write and interrupt with: there is one event, of this process alone."""
@@ -58,7 +49,7 @@ class PciIface:
         self._gpu, self._process, self._table, self._give_back = gpu, process, table, give_back
         self._slots = Slots(gpu.node.sdma_engines)
         self._mailbox: PciMemory | None = None
-        self._unreported: Trouble | None = None
+        self._unreported: Incident | None = None
         """That the GPU was reset, until somebody hears of it."""
         self._lock = self.memories.lock
         """Registers are selected and indexed by others: page tables, queues, interrupts and the
@@ -139,10 +130,10 @@ class PciIface:
             hint="close the device and open it again",
         )
         self.memories.reset = True
-        self._unreported = Trouble(cause=GPU_HANG, reset=Reset(whole=True, memory_lost=True))
+        self._unreported = Incident(cause=GPU_HANG, reset=Reset(whole=True, memory_lost=True))
         self._process.reset()
 
-    def wait(self, timeout_ms: int) -> Trouble | None:
+    def wait(self, timeout_ms: int) -> Incident | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
         self.memories.check_process()
         if timeout_ms > 0 and self.gone is None:
@@ -163,11 +154,11 @@ class PciIface:
         """As the boot set them for every VMID."""
         return Apertures(LDS_BASE, SCRATCH_BASE)
 
-    def shares(self, other: Iface) -> bool:
+    def shares(self, other: GpuIface) -> bool:
         """No other GPU reaches this one's memory."""
         return other is self
 
-    def lost(self, trouble: Trouble) -> DeviceError:
+    def lost(self, incident: Incident) -> DeviceError:
         """Never asked where no kernel driver stops queues."""
         return self.gone or DeviceGone(f"{self.chip.name} at {self._gpu.address} runs nothing")
 

@@ -21,7 +21,6 @@ from threading import RLock
 from typing import Final, TypeAlias
 
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.iface import Iface, Use
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.page_table import PageTable
 from drivers.bare.address_space import AddressSpace
@@ -31,6 +30,7 @@ from drivers.base import forks
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred
 from drivers.base.undo import Undo, whole
+from drivers.gpu.iface import GpuIface, Use
 from drivers.pci.dma import Dma, DmaMemory, Grade
 
 ZEROS: Final = bytes(2 << 20)
@@ -87,7 +87,7 @@ class PciMemory:
             raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it out")
         return self.seen
 
-    def map_to(self, other: Iface) -> None:
+    def map_to(self, other: GpuIface) -> None:
         """Raises: Unsupported; one GPU's page tables say nothing of another's."""
         raise Unsupported(
             f"{self!r} cannot be mapped to a second GPU over PCI",

@@ -18,7 +18,7 @@ from tests.gpu_interpreter import GpuInterpreter
 from tests.ir_interpreter import storage
 
 BASE: Final = 0x40_0000_0000
-MEMORY_BYTES: Final = 1 << 20
+MEMORY_BYTES: Final = 1 << 26
 WAVE: Final = 8
 CODE_BYTES: Final = 8
 CODE: Final[list[Kernel]] = []

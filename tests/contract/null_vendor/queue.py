@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from drivers.base.contracts import Buffer, Grid, Program, Signal
+from drivers.base.contracts import Grid, Program, Signal
 from drivers.base.launches import check_signal_value
+from drivers.gpu import arguments
 from queues.builder import Builder, Built
 from queues.graph import StepGraph
 from tests.contract.null_vendor.machine import Packet
@@ -20,18 +22,19 @@ class NullCommands:
 
     def __init__(self, device: NullDevice, ring: int, name: str) -> None:
         self.owner, self.ring, self.name = device, ring, name
-        self.argument_word = device.word
+        self.argument_word = partial(arguments.word, device)
+        self.copy_word = partial(arguments.copy_va, device)
 
     def wait(self, signal: Signal, value: int) -> Packet:
         check_signal_value(value, self.owner.limits)
-        return "wait", self.owner.signal_va(signal), value
+        return "wait", arguments.signal_va(self.owner, signal), value
 
     def signal(self, signal: Signal, value: int) -> Packet:
         check_signal_value(value, self.owner.limits)
-        return "signal", self.owner.signal_va(signal), value
+        return "signal", arguments.signal_va(self.owner, signal), value
 
     def timestamp(self, signal: Signal) -> Packet:
-        return "time", self.owner.signal_va(signal)
+        return "time", arguments.signal_va(self.owner, signal)
 
     def barrier(self) -> Packet:
         return ("barrier",)
@@ -41,9 +44,6 @@ class NullCommands:
     ) -> Packet:
         lanes = self.owner.check_launch(program, len(words), grid, block)
         return "exec", program.gpu_va, grid, lanes, [*words]
-
-    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
-        return self.owner.copy_va(value, nbytes)
 
     def copy(self, dst: int, src: int, nbytes: int) -> Packet:
         return "copy", [dst, src], nbytes

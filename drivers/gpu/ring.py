@@ -19,11 +19,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from drivers.amd.iface import HardwareQueue
-from drivers.base.errors import BadArgument, DeviceError, Hang, UseAfterFree
+from drivers.base.errors import DeviceError, Hang, UseAfterFree
 from drivers.base.undo import Step, run_all
-from queues.amd.aql_launch import AqlLauncher
-from queues.amd.pm4_launch import Launcher
+from drivers.gpu.iface import HardwareQueue
 from queues.decode import decoder, dump, words_of
 
 SPIN_S: Final = 200e-6
@@ -45,8 +43,7 @@ DUMP_BYTES: Final = 1024
 DUMP_LINES: Final = 48
 _POINTER_BYTES: Final = 8
 
-AnyLauncher: TypeAlias = Launcher | AqlLauncher
-Sleep = Callable[[int], None]
+Sleep: TypeAlias = Callable[[int], None]
 """Sleeps until a queue interrupts, at most so many milliseconds; raises the device's fault."""
 
 
@@ -59,7 +56,7 @@ class Waited(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class RingParts:
     """What a device gives to its ring."""
 
     name: str
@@ -74,9 +71,6 @@ class About:
     progress_va: int
     lock: AbstractContextManager[object]
     """Also of the ring that replaces this one."""
-    mailbox_va: int
-    """Where a queue writes the event's id before it interrupts, which signals the event."""
-    event_id: int
     hang_s: float
     """How long a queue without progress is waited for; infinite for no limit."""
     wait: Callable[[tuple[Ring], Callable[[], bool]], Waited]
@@ -91,10 +85,10 @@ class Ring(ABC):
     unit_bytes = 1
     """Bytes of ring that one step of `put` is."""
 
-    def __init__(self, about: About, hw: HardwareQueue) -> None:
-        self.name, self.arch, self.hw, self.clock = about.name, about.arch, hw, about.clock
-        self.progress_va, self.sleep = about.progress_va, about.sleep
-        self.lock, self.hang_s, self._wait = about.lock, about.hang_s, about.wait
+    def __init__(self, parts: RingParts, hw: HardwareQueue) -> None:
+        self.name, self.arch, self.hw, self.clock = parts.name, parts.arch, hw, parts.clock
+        self.progress_va, self.sleep = parts.progress_va, parts.sleep
+        self.lock, self.hang_s, self._wait = parts.lock, parts.hang_s, parts.wait
         self.broken: DeviceError | None = None
         """Why the hardware stopped here; work is refused until the device replaced the ring."""
         self.gone = False
@@ -108,7 +102,7 @@ class Ring(ABC):
         """Position of the last requested interrupt."""
         self._interrupts: deque[int] = deque()
         """Positions of interrupts that may not have come yet."""
-        self.ring_bytes = hw.plan.ring_bytes
+        self.ring_bytes = hw.ring_view.nbytes
         self.size = self.ring_bytes // self.unit_bytes
         self.bytes = hw.ring_view
         self.ring_va = hw.ring.gpu_va
@@ -244,10 +238,8 @@ class Ring(ABC):
         return data + bytes(self.bytes[: count - len(data)])
 
     def packets_at(self, va: int, nbytes: int) -> bytes:
-        """Packets of the ring that one of its packets jumps to; b"" outside the ring."""
-        off = va - self.ring_va
-        inside = 0 <= off <= self.ring_bytes - nbytes and self.decode_as == "pm4"
-        return bytes(self.bytes[off : off + nbytes]) if inside else b""
+        """Packets that one of the ring's packets jumps to, where the ring has them; or b""."""
+        return b""
 
     def dump(self) -> str:
         """The first unfinished packets, decoded."""
@@ -282,6 +274,31 @@ class Ring(ABC):
         """Drop views of the hardware queue's memory."""
 
 
-def wrong_kind(name: str) -> BadArgument:
-    """The error for a launch prepared for a queue of another format."""
-    return BadArgument(f"{name} reads packets of another format", hint="load the program again")
+class ComputeRing(Ring):
+    """The queue of kernels, with what its caches may not have seen."""
+
+    def __init__(self, parts: RingParts, hw: HardwareQueue) -> None:
+        super().__init__(parts, hw)
+        self.stale: object = True
+        """Whether memory was written past its caches since their last acquire."""
+        self.clean = -1
+        """`put` when everything before was last flushed."""
+
+    def refresh(self) -> None:
+        """Invalidate its caches after writes that bypassed them."""
+        mark = self.stale = object()
+        self.acquire()
+        if self.stale is mark:  # a signal handler may have written since
+            self.stale = False
+
+    @abstractmethod
+    def acquire(self) -> None:
+        """Packets that invalidate its caches, for all later work."""
+
+
+class CopyRing(Ring):
+    """A queue of a copy engine."""
+
+    @abstractmethod
+    def copy(self, *, dst: int, src: int, nbytes: int) -> None:
+        """Copy between GPU addresses, then write the progress and interrupt."""

@@ -5,15 +5,9 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
-from drivers.amd.ring import Ring, Waited
-
-HANG_S: Final = 60.0
-"""How long one kernel may take before its queue counts as hung, where AMD_HANG_S does not say.
-
-As long as amdgpu gives its own compute jobs. # src: amdgpu_drv.c lockup_timeout, "for compute"
-"""
+from drivers.gpu.ring import Ring, Waited
 
 
 class HasQueues(Protocol):

@@ -1,12 +1,12 @@
-"""Copies between host memory and the card: through pinned memory that both reach, by SDMA.
+"""Copies between host memory and the card: through pinned memory that both reach, by a copy engine.
 
 The memory is cut into slots. While the engine copies some, threads fill or empty others, so that
 neither waits for the other. A slot ends in a fence and an interrupt: a thread may sleep for it.
 
-Pinning the caller's own pages instead (`Iface.wrap`) would save the host's copy. It is not done:
-KFD pins some 40 GB/s worth of pages (an estimate) and stops all queues of the process whenever the
-kernel moves one of them; it refuses read-only memory, pages that are wrapped already and, over PCI
-without an IOMMU, everything. # src: amdgpu_amdkfd_gpuvm.c amdgpu_amdkfd_evict_userptr()
+Pinning the caller's own pages instead (`GpuIface.wrap`) would save the host's copy. It is not done:
+a kernel driver may stop all queues of the process whenever the kernel moves one of the pages, and
+refuses read-only memory and pages that are wrapped already; an unbound GPU without an IOMMU reaches
+none of them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Final, TypeAlias
 
-from drivers.amd.copy_ring import CopyRing
-from drivers.amd.iface import Iface, Memory, Use
-from drivers.amd.movers import LEAST_BYTES, THREADS, Job, Move, Movers
 from drivers.base import forks
 from drivers.base.order import is_in_order
+from drivers.gpu.iface import GpuIface, Memory, Use
+from drivers.gpu.movers import LEAST_BYTES, THREADS, Job, Move, Movers
+from drivers.gpu.ring import CopyRing
 from drivers.world import native
 
 Wait: TypeAlias = Callable[[CopyRing, int], None]
@@ -37,7 +37,7 @@ All of them fit the last-level cache, so that host memory is read, or written, o
 class Staging:
     """The slots, and the ring position until which the engine needs each of them."""
 
-    def __init__(self, iface: Iface) -> None:
+    def __init__(self, iface: GpuIface) -> None:
         bo = iface.allocate(SLOTS * SLOT_BYTES, Use.SHARED, "staging", host=True)
         self._bo: Memory = bo
         self._view, self._va = bo.view(), bo.gpu_va

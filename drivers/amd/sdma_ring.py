@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from drivers.amd.iface import HardwareQueue
-from drivers.amd.ring import SLACK_BYTES, About, Ring
+from drivers.amd.iface import HardwareQueue, Mailbox
+from drivers.gpu.ring import SLACK_BYTES, CopyRing, RingParts
 from queues.amd import sdma
 from queues.amd.copy_queue import ReadyCopy
 from queues.amd.sdma import Engine
@@ -19,7 +19,7 @@ _WORD_BYTES: Final = 4
 _MASK: Final = (1 << 32) - 1
 
 
-class CopyRing(Ring):
+class SdmaRing(CopyRing):
     """Positions count bytes; a packet never wraps, the ring's tail is filled with NOPs.
 
     A fence writes the low 32 bits of the position after it; `done` extends them to all of it.
@@ -28,15 +28,17 @@ class CopyRing(Ring):
     decode_as = "sdma"
     unit_bytes = 1
 
-    def __init__(self, about: About, hw: HardwareQueue, engine: Engine) -> None:
-        super().__init__(about, hw)
+    def __init__(
+        self, parts: RingParts, hw: HardwareQueue, engine: Engine, mailbox: Mailbox
+    ) -> None:
+        super().__init__(parts, hw)
         self.engine = engine
-        self._cell = about.progress().cast("I")
+        self._cell = parts.progress().cast("I")
         self._cell[0] = 0
         self._done = 0
-        event = sdma.fence(engine, addr=about.mailbox_va, data=about.event_id)
-        self._interrupt = [*event, *sdma.trap(int_context=about.event_id)]
-        self._ready = ReadyCopy(engine, about.progress_va, self._interrupt)
+        event = sdma.fence(engine, addr=mailbox.va, data=mailbox.event_id)
+        self._interrupt = [*event, *sdma.trap(int_context=mailbox.event_id)]
+        self._ready = ReadyCopy(engine, parts.progress_va, self._interrupt)
 
     @property
     def done(self) -> int:
@@ -111,9 +113,6 @@ class CopyRing(Ring):
     def flush(self) -> int:
         """Interrupt once everything before is done; the position to wait for."""
         self.emit((), interrupt=True)
-        return self.put
-
-    def settled(self) -> int:
         return self.put
 
     def _let_go(self) -> None:
