@@ -101,7 +101,7 @@ def _doorbell(iface: Iface, ring: Ring, bars: PlainBars, number: int) -> Callabl
     """The driver's own way to ring, but of plain memory."""
     if iface.name == "KFD":
         return store64(bars.bar(DOORBELL_BAR), number * DOORBELL_BYTES)
-    bare: Any = SimpleNamespace(session=bars, mmio=SimpleNamespace(bus=bars), flush_hdp=None)
+    bare: Any = SimpleNamespace(session=bars, mmio=SimpleNamespace(bus=bars), flush_writes=None)
     memory: Any = ring.hw.ring
     return ringer(bare, number, memory)
 

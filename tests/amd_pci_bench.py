@@ -18,7 +18,7 @@ from drivers.amd.chips import CHIPS
 from drivers.amd.iface import QueueKind
 from drivers.amd.pci import boot, compute_queue, copy_queue, gfx, gmc, ih, nbio, sdma
 from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.address_space import AddressSpace
 from tests.support import check
@@ -151,7 +151,7 @@ class Process:
 
     def __init__(self, board: PciGpu, gpu: BareGpu) -> None:
         self.board, self.gpu = board, gpu
-        self.table = PageTable(gpu, VMID)
+        self.table = page_table(gpu, VMID)
         self.space = AddressSpace()
         self.pieces: dict[int, tuple[tuple[int, int], ...]] = {}
         gmc.enable_context(gpu, VMID, self.table)
@@ -227,6 +227,6 @@ class BenchQueue:
         unit = {"PM4": 4, "SDMA": 1, "AQL": 64}[self.spec.kind]
         count = self.written // unit
         self.process.write(self.spec.write_va, count.to_bytes(8, "little"))
-        self.process.gpu.flush_hdp()
+        self.process.gpu.flush_writes()
         reported = count - 1 if self.spec.kind == "AQL" else count
         ring_doorbell(self.process.board, self.spec.doorbell, reported)

@@ -31,7 +31,7 @@ def gpu(order: list[str], *, trapped: bool = False, trace: object = None) -> Any
     return SimpleNamespace(
         session=SimpleNamespace(bar=bars.__getitem__),
         mmio=SimpleNamespace(bus=SimpleNamespace(trace=trace)),
-        flush_hdp=lambda: order.append("flush"),
+        flush_writes=lambda: order.append("flush"),
         bars=bars,
     )
 

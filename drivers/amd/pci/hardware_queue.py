@@ -11,11 +11,11 @@ from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
 from drivers.amd.iface import Plan, Prepare, Use
 from drivers.amd.pci.compute_queue import SLOTS
 from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.memory import PciMemory
 from drivers.amd.pci.mmio import MEMSIZE
 from drivers.amd.pci.nbio import REMAP_BYTES, SDMA_DOORBELL, SDMA_DOORBELL_STRIDE
 from drivers.amd.pci.process import VMID
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.bare.memory import PciMemory
 from drivers.base.errors import Busy, Unsupported
 from drivers.base.undo import Undo, run_all
 
@@ -136,7 +136,7 @@ def ringer(
     store = store64(gpu.session.bar(DOORBELL_BAR), index * DOORBELL_BYTES, name)
     if not ring.on_card:
         return store
-    flush = gpu.flush_hdp
+    flush = gpu.flush_writes
     try:
         words = gpu.session.bar(BAR_REGISTERS).view().cast("I")
     except Unsupported:  # registers that are not memory

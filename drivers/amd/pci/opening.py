@@ -11,7 +11,7 @@ from drivers.amd.claim_chips import known
 from drivers.amd.firmware.assemble import FirmwareSet, assemble
 from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
-from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.process import VMID, Process
 from drivers.amd.pci.reach import REACHES, judge
 from drivers.bare.trace import TraceFile
@@ -57,7 +57,7 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         undo.add(session.close)
         gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))
-        table = PageTable(gpu, VMID)
+        table = page_table(gpu, VMID)
         closing = [] if trace is None else [trace.close]
         give_back = partial(run_all, [session.close, claimed.close, *closing])
         iface = PciIface(gpu, Process(gpu), table, give_back, str(report))
