@@ -40,7 +40,8 @@ class Kind:
     """What the machine must have."""
     ways: tuple[Way, ...]
     opens: str = ""
-    """"module:function" from (World, Choice, Firmware | None) to a Device."""
+    """"module:function" from (World, Choice, Firmware | None) to a Device. One of a kind that is
+    opened over PCI takes `state=`, too: where locks and records of claimed GPUs are."""
     written: tuple[str, ...] = ()
     """Names of the ways that the driver knows."""
     compilers: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +55,10 @@ class Kind:
     plays: str = ""
     """"module:function" from (path, chip, vram_bytes=, any_firmware=) to (accesses, differences in
     words): plays a register trace to a software GPU; "": the driver writes none."""
+    smoke: str = ""
+    """"module:function" from ("smoke", arch) to a Binary: c[i] = a[i] + b[i] for i < n."""
+    unread: str = ""
+    """"module:function" from a device to a `benchmarks.host_cost.Unread`; "": not measured so."""
 
     @property
     def ifaces(self) -> tuple[str, ...]:
@@ -86,6 +91,8 @@ BEST_FIRST: Final = (
         firmware="amd",
         doctor="drivers.amd.doctor:rows",
         plays="drivers.amd.pci.trace_player:play_file",
+        smoke="compilers.amd.smoke:firmware",
+        unread="drivers.amd.tools.unread:leave_unread",
     ),
     Kind(
         "NV",

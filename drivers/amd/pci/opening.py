@@ -13,7 +13,8 @@ from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.process import VMID, Process
-from drivers.amd.pci.reach import REACHES, judge
+from drivers.amd.pci.survey import NEEDS
+from drivers.bare.reach import REACHES, judge
 from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -48,11 +49,11 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         if trace is not None:
             undo.add(trace.close)
         places = open_state(os.environ) if state is None else state
-        fits = partial(judge, world, reach)
+        fits = partial(judge, world, reach, NEEDS)
         claimed = claim(world, places, function.address, known, reach.method, fits)
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
-            enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
+            enlarge(world, look_at(world, function.address), NEEDS.vram_bar)
         session = open_session(world, claimed, reach.grade, address_bits=BUS_ADDRESS_BITS)
         undo.add(session.close)
         gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
