@@ -68,7 +68,7 @@ class Vendor:
     """What boards of one vendor are called, and how they are made."""
 
     device: str
-    """The kind of device that the product opens on one: "AMD"."""
+    """The kind of device that the product opens on one."""
     names: Sequence[str]
     """Chips."""
     pci_names: Sequence[str]

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
+from drivers.base.kernel_driver import KernelDriver
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -50,6 +52,8 @@ class Kind:
     """Other environment variables that choose the kind."""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
+    kernel: KernelDriver | None = None
+    """The kernel driver of its GPUs, for the doctor and the rules of claiming."""
     doctor: str = ""
     """"module:function" from (World, environ) to the doctor's lines of its GPUs; "": none."""
     plays: str = ""
@@ -89,6 +93,12 @@ BEST_FIRST: Final = (
         written=("KFD", "PCI"),
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
         firmware="amd",
+        kernel=KernelDriver(
+            "amdgpu",
+            nodes={"/dev/kfd": "AMD compute: `modprobe amdgpu` on a machine with an AMD GPU"},
+            shared=("kfd",),
+            firmware="amdgpu",
+        ),
         doctor="drivers.amd.doctor:rows",
         plays="drivers.amd.pci.trace_player:play_file",
         smoke="compilers.amd.smoke:firmware",
@@ -104,6 +114,17 @@ BEST_FIRST: Final = (
             Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
         ),
         compilers={"NV_PTX": "PTX"},
+        kernel=KernelDriver(
+            "nvidia",
+            modules=("nvidia_uvm",),
+            nodes={
+                "/dev/nvidiactl": "NVIDIA: `modprobe nvidia` on a machine with an NVIDIA GPU",
+                "/dev/nvidia-uvm": "NVIDIA memory: `modprobe nvidia-uvm`",
+            },
+            shared=("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"),
+            numbered="nvidia",
+            firmware="nvidia",
+        ),
     ),
     Kind(
         "QCOM",
@@ -114,6 +135,11 @@ BEST_FIRST: Final = (
                 "an Adreno under Qualcomm's kernel driver: the GPU of its machine"),
             Way("MSM", "drivers.probe.kinds:qcom_msm",
                 "the same under the mainline kernel driver, where there is no KGSL"),
+        ),
+        kernel=KernelDriver(
+            "msm",
+            nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},
+            firmware="qcom",
         ),
     ),
     Kind(
@@ -163,6 +189,11 @@ A kind whose driver is not written yet has its place, and offers nothing.
 """
 BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in BEST_FIRST}
 NAMES: Final = tuple(BY_NAME)
+
+
+def kernel_drivers() -> Iterator[KernelDriver]:
+    """Those of GPUs, in the same order."""
+    return (kind.kernel for kind in BEST_FIRST if kind.kernel is not None)
 
 
 def ways() -> Iterator[tuple[Kind, Way]]:

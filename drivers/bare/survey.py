@@ -30,7 +30,7 @@ class Booted:
     """Which GPUs a driver boots, and what they need."""
 
     kind: str
-    """As names of devices begin: "AMD" of "AMD:0"."""
+    """As names of devices begin: "NV" of "NV:0"."""
     vendor: int
     """Of PCI."""
     known: Callable[[PciFunction], bool]
@@ -56,7 +56,7 @@ class Candidate:
 
     function: PciFunction
     name: str
-    """"AMD:0", as the driver over PCI counts them; "-" for one that is not known."""
+    """"NV:0", as the driver over PCI counts them; "-" for one that is not known."""
     chip: str
     method: Method | None
     obstacles: tuple[Obstacle, ...]
