@@ -36,7 +36,9 @@ class OnBoard(Device, Protocol):
 def environ_of(setup: Setup) -> dict[str, str]:
     """What a user would set: the board's GPU is the default device. Raises: ValueError."""
     vendor = vendor_of(setup.chip)
-    found = {"DEV": vendor.device, f"{vendor.device}_{setup.compiler}": "1"}
+    found = {"DEV": vendor.device}
+    if setup.compiler in vendor.compilers:
+        found[f"{vendor.device}_{setup.compiler}"] = "1"
     if setup.iface not in ("", vendor.ifaces[0]):
         found[f"{vendor.device}_IFACE"] = setup.iface
     if setup.dma:
@@ -61,8 +63,8 @@ class Front:
         """The product's device on a GPU of the board. Raises: DeviceError."""
         kind = vendor_of(self.board.gpus[0].chip.name).device
         choice = choose({**self.environ, "DEV": f"{kind}:{index}"})
-        opened = named(BY_NAME[kind].opens)(self.world, choice, None, state=self.state)
-        return cast(OnBoard, opened)
+        more = {} if self.state is None else {"state": self.state}
+        return cast(OnBoard, named(BY_NAME[kind].opens)(self.world, choice, None, **more))
 
 
 class WholeMachine(ForeignWorld):

@@ -59,6 +59,7 @@ def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
     board = front.board
     devices: list[OnBoard] = []
     vendor = vendor_of(setup.chip)
+    compiler = setup.compiler if setup.compiler in vendor.compilers else ""
 
     def names(code_va: int) -> list[str]:
         return [name for device in devices for name in device.program_names(code_va=code_va)]
@@ -72,7 +73,7 @@ def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
             device = front.open(index)
             stack.enter_context(device)
             devices.append(device)
-            stack.enter_context(engine.adopted(f"{vendor.device}:{index}", device, setup.compiler))
+            stack.enter_context(engine.adopted(f"{vendor.device}:{index}", device, compiler))
         yield bench
         gc.collect()
 

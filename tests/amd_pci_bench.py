@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from boards.amd.chip import chip as board_chip
@@ -21,6 +22,7 @@ from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.address_space import AddressSpace
+from drivers.bare.page_format import Rights
 from tests.support import check
 
 MIB = 1 << 20
@@ -161,8 +163,8 @@ class Process:
         va = self.space.take(nbytes)
         pieces = self.gpu.pages.alloc(nbytes, visible=True, whole=True)
         self.gpu.vram.write(pieces[0][0], bytes(pieces[0][1]))
-        asked = {"writable": True, "executable": False, "uncached": True, **rights}
-        self.table.map(va, pieces, system=False, **asked)
+        asked = replace(Rights(writable=True, executable=False, uncached=True), **rights)
+        self.table.map(va, pieces, asked, system=False)
         gmc.flush_tlb(self.gpu, VMID)
         self.pieces[va] = pieces
         return va
