@@ -80,7 +80,7 @@ def device_name(name: str | None) -> str:
 @cache
 def _spelling(name: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a device is a name such as 'CPU' or 'AMD:1', not {name!r}")
+        raise TypeError(f"a device is a name such as 'CPU' or 'CL:1', not {name!r}")
     kind, index = split_name(name)
     return f"{kind}:{index}" if index else kind
 
@@ -125,7 +125,7 @@ def on_machine(world: World) -> Iterator[None]:
 
 @contextmanager
 def adopted(name: str, device: Device, compiler: str = "") -> Iterator[Runtime]:
-    """Inside, `name` ("AMD", "AMD:1") stands for an opened device: one of a board, for instance.
+    """Inside, `name` ("CL", "CL:1") stands for an opened device: one of a board, for instance.
 
     `compiler` "" is the device's first. The device stays its owner's to close, and tensors on it
     must be gone by then. Raises: BadArgument where the name stands for a device already.

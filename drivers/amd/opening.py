@@ -20,9 +20,11 @@ CALIBRATIONS: Final = 4
 COMPILERS: Final = ("LLVM", "HIP")
 
 
-def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> AmdDevice:
+def open_kind(
+    world: World, choice: Choice, firmware: Firmware | None, *, state: StateStore | None = None
+) -> AmdDevice:
     """As `drivers.kinds` names it; an AMD GPU brings its own command processor."""
-    return open_amd(world, choice)
+    return open_amd(world, choice, state=state)
 
 
 def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -> AmdDevice:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.chips import NS_PER_TICK, PAGE_BYTES
 from drivers.amd.hwqueue import HwQueue
 from drivers.amd.iface import Apertures, Plan, Prepare
-from drivers.amd.pci.clock import MeasuredClock
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hardware_queue import Slots, open_queue
-from drivers.amd.pci.memory import Memories, PciMemory
-from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import LDS_BASE, SCRATCH_BASE, Process
+from drivers.amd.pci.purposes import PURPOSES
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.address_space import AddressSpace
+from drivers.bare.clock import MeasuredClock
+from drivers.bare.memory import SHARED, Memories, PciMemory
+from drivers.bare.page_table import PageTable
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred
 from drivers.base.undo import Step, Undo, run_all
@@ -42,7 +43,7 @@ class PciIface:
         self.opened = opened
         self.world, self.node, self.chip = gpu.session.world, gpu.node, gpu.chip
         self.event_id = EVENT
-        self.clock: GpuClock = MeasuredClock(self.world)
+        self.clock: GpuClock = MeasuredClock(self.world, NS_PER_TICK)
         self.peeks: list[Callable[[int], int | None]] = []
         self.gone: DeviceError | None = None
         self.memories = Memories(gpu, table, AddressSpace(), gpu.session.dma, process.flush_tlb)
@@ -61,7 +62,7 @@ class PciIface:
         with Undo() as undo:
             self._process.enter(self._table)
             undo.add(self._process.leave)
-            self._mailbox = self.memories.allocate(PAGE_BYTES, Use.SHARED, "mailbox", host=True)
+            self._mailbox = self.memories.allocate(PAGE_BYTES, SHARED, "mailbox", host=True)
             self.mailbox_va = self._mailbox.gpu_va
 
     @property
@@ -85,7 +86,7 @@ class PciIface:
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
         """Zeroed memory for one use. Raises: OutOfMemory."""
         self._check()
-        return self.memories.allocate(nbytes, use, name, host=host)
+        return self.memories.allocate(nbytes, PURPOSES[use], name, host=host)
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> PciMemory:
         """Whole pages of this process's own memory. Raises: Unsupported without an IOMMU."""

@@ -9,8 +9,8 @@ from typing import Final
 from drivers.amd.pci import boot, compute_queue, copy_queue, fault, gmc, ih, ownership
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.ih import Cause
-from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.bare.page_table import PageTable
 from drivers.base.errors import during
 from drivers.gpu.incident import Incident
 

@@ -1,12 +1,5 @@
 """Memory of a bare GPU: pages of VRAM or of the host, zeroed, mapped with the least rights.
 
-| use      | where                                           | rights              | caches   |
-|----------|-------------------------------------------------|---------------------|----------|
-| DEVICE   | VRAM                                            | read, write         | yes      |
-| CONSTANT | VRAM                                            | read                | yes      |
-| CODE     | VRAM, written by the host through the BAR       | read, execute       | yes      |
-| SHARED   | the host's behind an IOMMU, else VRAM (BAR)     | read, write         | no       |
-
 VRAM is zeroed when it is given out, before its address is known to a program: what its last owner
 left there, of this process or of a killed one, is gone. Large pieces are left to a copy engine
 while one is idle; everything else is written by the host, through the BAR, before it is mapped.
@@ -20,17 +13,17 @@ from functools import partial
 from threading import RLock
 from typing import Final, TypeAlias
 
-from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.page_table import PageTable
 from drivers.bare.address_space import AddressSpace
+from drivers.bare.card import Card
 from drivers.bare.host_pages import HostPages, HostPiece
+from drivers.bare.page_format import Rights
+from drivers.bare.page_table import PageTable
 from drivers.bare.vram import Piece, whole_pages
 from drivers.base import forks
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred
+from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Undo, whole
-from drivers.gpu.iface import GpuIface, Use
 from drivers.pci.dma import Dma, DmaMemory, Grade
 
 ZEROS: Final = bytes(2 << 20)
@@ -41,23 +34,20 @@ Fill: TypeAlias = Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
-    """What a page-table entry allows."""
+class Purpose:
+    """What memory is given out for."""
 
-    writable: bool
-    executable: bool
-    uncached: bool
+    rights: Rights
+    of_host: bool = False
+    """The host's memory where the GPU may reach it; else VRAM that the host sees."""
+    host_writes: bool = False
+    """The host sees it, through the BAR, whoever asks for it."""
+    engine_zeroes: bool = False
+    """A copy engine zeroes large pieces while it is idle, in place of the host."""
 
 
-RIGHTS: Final = {
-    Use.DEVICE: Rights(writable=True, executable=False, uncached=False),
-    Use.CONSTANT: Rights(writable=False, executable=False, uncached=False),
-    Use.CODE: Rights(writable=False, executable=True, uncached=False),
-    Use.SHARED: Rights(writable=True, executable=False, uncached=True),
-    Use.PACKETS: Rights(writable=True, executable=False, uncached=True),
-}
-_OF_HOST: Final = (Use.SHARED, Use.PACKETS)
-"""Host memory, where the GPU may reach it."""
+SHARED: Final = Purpose(Rights(writable=True, executable=False, uncached=True), of_host=True)
+"""What both sides write while the other reads."""
 
 
 class PciMemory:
@@ -78,7 +68,7 @@ class PciMemory:
 
     @property
     def on_card(self) -> bool:
-        """Whether it is VRAM, so that the GPU sees the host's writes only after an HDP flush."""
+        """Whether it is VRAM, so that the GPU sees the host's writes only after a flush."""
         return self.memory is None
 
     def view(self) -> memoryview:
@@ -87,7 +77,7 @@ class PciMemory:
             raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it out")
         return self.seen
 
-    def map_to(self, other: GpuIface) -> None:
+    def map_to(self, other: object) -> None:
         """Raises: Unsupported; one GPU's page tables say nothing of another's."""
         raise Unsupported(
             f"{self!r} cannot be mapped to a second GPU over PCI",
@@ -109,13 +99,13 @@ class Memories:
 
     def __init__(
         self,
-        gpu: BareGpu,
+        card: Card,
         table: PageTable,
         addresses: AddressSpace,
         dma: Dma,
         flush_tlb: Callable[[], None],
     ) -> None:
-        self._gpu, self._table, self._addresses, self._dma = gpu, table, addresses, dma
+        self._card, self._table, self._addresses, self._dma = card, table, addresses, dma
         self._host, self._flush_tlb = HostPages(dma), flush_tlb
         self.lock = RLock()
         self.handles = self.bytes_held = 0
@@ -130,34 +120,37 @@ class Memories:
         """The GPU is the parent's: a child touches no register and frees nothing."""
         self.forked = True
 
-    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
-        """Zeroed memory for one use, as a whole: Ctrl-C comes behind it, and frees it.
+    def allocate(
+        self, nbytes: int, purpose: Purpose, name: str, *, host: bool = False
+    ) -> PciMemory:
+        """Zeroed memory, as a whole: Ctrl-C comes behind it, and frees it.
 
         Raises: OutOfMemory, with nothing done.
         """
-        return whole(partial(self._allocate, nbytes, use, name, host), PciMemory.free)
+        return whole(partial(self._allocate, nbytes, purpose, name, host), PciMemory.free)
 
-    def _allocate(self, nbytes: int, use: Use, name: str, host: bool) -> PciMemory:
+    def _allocate(self, nbytes: int, purpose: Purpose, name: str, host: bool) -> PciMemory:
         nbytes = whole_pages(nbytes)
         self.check_process()
-        if self.fill is not None and use is Use.DEVICE and not host and nbytes >= ENGINE_BYTES:
-            filled = self._filled(self.fill, nbytes, name)
+        by_engine = purpose.engine_zeroes and not host and nbytes >= ENGINE_BYTES
+        if self.fill is not None and by_engine:
+            filled = self._filled(self.fill, nbytes, purpose.rights, name)
             if filled is not None:
                 return filled
         with self.lock:
-            if use in _OF_HOST and self._dma.grade is not Grade.NONE:
-                return self._of_host(nbytes, name)
-            return self._of_card(nbytes, use, name, host=host or use is Use.CODE)
+            if purpose.of_host and self._dma.grade is not Grade.NONE:
+                return self._of_host(nbytes, purpose.rights, name)
+            return self._of_card(nbytes, purpose.rights, name, host=host or purpose.host_writes)
 
-    def _filled(self, fill: Fill, nbytes: int, name: str) -> PciMemory | None:
+    def _filled(self, fill: Fill, nbytes: int, rights: Rights, name: str) -> PciMemory | None:
         """Memory that a copy engine zeroed, also what the host cannot see; None where it is busy.
 
         The lock is not held meanwhile: the engine's ring has one of its own.
         """
         with self.lock, Undo() as undo:
-            pieces = self._gpu.pages.alloc(nbytes)
-            undo.add(partial(self._gpu.pages.free, pieces))
-            va = self._map(undo, nbytes, pieces, RIGHTS[Use.DEVICE], system=False)
+            pieces = self._card.pages.alloc(nbytes)
+            undo.add(partial(self._card.pages.free, pieces))
+            va = self._map(undo, nbytes, pieces, rights, system=False)
             memory = self._made(name, nbytes, va, pieces, None, None)
         with Undo() as undo:
             undo.add(memory.free)
@@ -175,24 +168,24 @@ class Memories:
                 hint="open a device in the parent alone, or after the fork",
             )
 
-    def _of_card(self, nbytes: int, use: Use, name: str, *, host: bool) -> PciMemory:
-        gpu = self._gpu
+    def _of_card(self, nbytes: int, rights: Rights, name: str, *, host: bool) -> PciMemory:
+        card = self._card
         with Undo() as undo:
-            pieces = gpu.pages.alloc(nbytes, visible=True, whole=host)
-            undo.add(partial(gpu.pages.free, pieces))
+            pieces = card.pages.alloc(nbytes, visible=True, whole=host)
+            undo.add(partial(card.pages.free, pieces))
             self._zero(pieces)
-            va = self._map(undo, nbytes, pieces, RIGHTS[use], system=False)
+            va = self._map(undo, nbytes, pieces, rights, system=False)
             seen = None
             if host:
                 ((offset, _),) = pieces
-                seen = gpu.vram.view()[offset : offset + nbytes]
+                seen = card.vram.view()[offset : offset + nbytes]
             return self._made(name, nbytes, va, pieces, None, seen)
 
-    def _of_host(self, nbytes: int, name: str) -> PciMemory:
+    def _of_host(self, nbytes: int, rights: Rights, name: str) -> PciMemory:
         with Undo() as undo:
             memory = self._host.alloc(nbytes)
             undo.add(memory.close)
-            va = self._map(undo, nbytes, memory.pieces, RIGHTS[Use.SHARED], system=True)
+            va = self._map(undo, nbytes, memory.pieces, rights, system=True)
             return self._made(name, nbytes, va, (), memory, memory.view())
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> PciMemory:
@@ -208,7 +201,7 @@ class Memories:
         with self.lock, Undo() as undo:
             memory = self._dma.map(cpu_va, nbytes)
             undo.add(memory.close)
-            va = self._map(undo, nbytes, memory.pieces, RIGHTS[Use.SHARED], system=True)
+            va = self._map(undo, nbytes, memory.pieces, SHARED.rights, system=True)
             return self._made(name, nbytes, va, (), memory, None)
 
     def _map(
@@ -217,14 +210,7 @@ class Memories:
         """Addresses that lead to the pieces."""
         va = self._addresses.take(nbytes)
         undo.add(partial(self._addresses.give, va))
-        self._table.map(
-            va,
-            pieces,
-            system=system,
-            writable=rights.writable,
-            executable=rights.executable,
-            uncached=rights.uncached,
-        )
+        self._table.map(va, pieces, rights, system=system)
         undo.add(partial(self._unmap, va, nbytes))
         return va
 
@@ -241,7 +227,7 @@ class Memories:
         for offset, nbytes in pieces:
             for at in range(0, nbytes, len(ZEROS)):
                 part = min(len(ZEROS), nbytes - at)
-                self._gpu.vram.write(offset + at, memoryview(ZEROS)[:part])
+                self._card.vram.write(offset + at, memoryview(ZEROS)[:part])
 
     def _unmap(self, va: int, nbytes: int) -> None:
         """Nothing on the GPU knows of the pages any more when this returns."""
@@ -261,20 +247,19 @@ class Memories:
                 self._addresses.give(memory.gpu_va)
                 self._addresses.settle()
             if memory.memory is None:
-                self._gpu.pages.free(memory.pieces)
+                self._card.pages.free(memory.pieces)
             else:
                 memory.memory.close()
 
     def publish(self) -> None:
         """Queues see what the host wrote to SHARED memory. Host memory is snooped: nothing to do.
 
-        Hardware: no flush the other way; the HDPs of these chips keep nothing that was read.
-        # src: hdp_v4_0_invalidate_hdp() leaves 4.4.2 out; hdp_v6_0.c, hdp_v7_0.c have none
+        No flush the other way: a GPU whose BAR keeps what was read would need one.
         """
         if self._dma.grade is Grade.NONE:
-            self._gpu.flush_hdp()
+            self._card.flush_writes()
 
     def write_code(self, memory: PciMemory, data: bytes) -> None:
         """Machine code, which the GPU itself may not write."""
         memory.view()[: len(data)] = data
-        self._gpu.flush_hdp()
+        self._card.flush_writes()

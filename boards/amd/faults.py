@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from boards.amd.isa.decode import UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
@@ -10,11 +10,9 @@ from boards.amd.isa.text import disassemble
 from boards.amd.kfd.device import Device
 from boards.amd.kfd.world import BoardWorld
 from boards.amd.memory.pages import SYSTEM
+from boards.machine.chassis import Facts, NameOf
 from boards.machine.pci.world import PciWorld
 
-Facts = dict[str, int | str]
-NameOf = Callable[[int], Sequence[str]]
-"""Names of the kernels whose code is at an address; boards know no names."""
 MOST_NOTES = 16
 """Violations in code that are kept with the code around them."""
 MOST_INSTRUCTIONS = 1 << 16

@@ -1,11 +1,10 @@
-"""AMD_DMA: how a GPU is taken, and what it may then reach of the host's memory."""
+"""UNBOUND_DMA: how a GPU is taken, and what it may then reach of the host's memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from drivers.amd.pci.boot import BAR_VRAM
 from drivers.base.contracts import World
 from drivers.claim.record import Method
 from drivers.pci.bars import check_enlarge
@@ -13,11 +12,15 @@ from drivers.pci.dma import Grade, check_physical
 from drivers.pci.functions import PciFunction
 from drivers.pci.session import check_grade
 
-LEAST_HUGE_PAGES: Final = 7
-"""What opening a GPU and its first copy take.
 
-# measured: on boards (gfx1100, gfx942), 4 with a PM4 queue, 7 with an AQL queue
-"""
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a driver's opening takes of the machine."""
+
+    vram_bar: int
+    """The BAR that is made as large as VRAM."""
+    huge_pages: int
+    """Pages of 2 MiB that opening a GPU and its first copy take, with physical addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +35,19 @@ class Reach:
 REACHES: Final = {
     None: Reach(None, None, ""),
     "IOMMU": Reach(Method.VFIO, Grade.IOMMU, ""),
-    "VRAM": Reach(None, Grade.NONE, "AMD_DMA=vram: no DMA, everything lies in its own memory"),
+    "VRAM": Reach(None, Grade.NONE, "UNBOUND_DMA=vram: no DMA, everything lies in its own memory"),
     "PHYSICAL": Reach(
-        Method.BARS, Grade.PHYSICAL, "AMD_DMA=physical: DMA to addresses that no IOMMU guards"
+        Method.BARS, Grade.PHYSICAL, "UNBOUND_DMA=physical: DMA to addresses that no IOMMU guards"
     ),
 }
-"""By what AMD_DMA says."""
+"""By what UNBOUND_DMA says."""
 _OF_MACHINE: Final = {
     Method.VFIO: "through vfio-pci: DMA where the IOMMU lets it",
-    Method.BARS: "no IOMMU: no DMA, everything lies in its own memory (AMD_DMA=vram)",
+    Method.BARS: "no IOMMU: no DMA, everything lies in its own memory (UNBOUND_DMA=vram)",
 }
 
 
-def judge(world: World, reach: Reach, function: PciFunction, method: Method) -> None:
+def judge(world: World, reach: Reach, needs: Needs, function: PciFunction, method: Method) -> None:
     """What would stop an opening after the first write to the machine stops it here.
 
     Raises: Unsupported for a grade that the machine does not have; OutOfMemory, Busy or Denied for
@@ -53,9 +56,9 @@ def judge(world: World, reach: Reach, function: PciFunction, method: Method) -> 
     if reach.grade is not None:
         check_grade(function, method, reach.grade)
     if reach.grade is Grade.PHYSICAL:
-        check_physical(world, LEAST_HUGE_PAGES)
+        check_physical(world, needs.huge_pages)
     if method is Method.BARS:
-        check_enlarge(world, function, BAR_VRAM)
+        check_enlarge(world, function, needs.vram_bar)
 
 
 def reported(dma: str | None, method: Method) -> str:

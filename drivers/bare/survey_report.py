@@ -1,4 +1,4 @@
-"""What `python -m drivers.amd.probe --iface PCI` prints."""
+"""What a probe prints of the GPUs that a driver would boot, as text and for JSON."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from drivers.amd.pci.survey import Candidate
+from drivers.bare.survey import Candidate
 
 WIDTH_CHARS: Final = 100
 _INDENT: Final = " " * 12
-NONE: Final = "no AMD GPU is on PCI: see `lspci -d 1002:`"
 
 
-def pci_table(found: Sequence[Candidate]) -> str:
-    """Every GPU with its facts, and what is in the way with what to do."""
+def pci_table(found: Sequence[Candidate], none: str) -> str:
+    """Every GPU with its facts, and what is in the way with what to do; `none` without a GPU."""
     lines: list[str] = []
     for one in found:
         state = "would be claimed and booted" if one.ready else "would be left as it is"
@@ -25,7 +24,7 @@ def pci_table(found: Sequence[Candidate]) -> str:
         for obstacle in one.obstacles:
             lines += _wrapped("", obstacle.reason)
             lines += _wrapped("", f"-> {obstacle.advice}") if obstacle.advice else []
-    return "\n".join(lines or [NONE])
+    return "\n".join(lines or [none])
 
 
 def pci_facts(found: Sequence[Candidate]) -> dict[str, object]:
