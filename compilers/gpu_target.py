@@ -25,6 +25,10 @@ class GpuTarget:
     """Of a workgroup."""
     wave_lanes: int | None = None
     """None: the kernel's compiler chooses it (Adreno), or it differs from GPU to GPU (WebGPU)."""
+    max_groups: int | None = None
+    """Workgroups of the largest launch along x. A kernel of more has them work in turns."""
+    vectors: bool = False
+    """Whether it is a CPU, whose workgroups are best of one lane; see `Limits.schedule`."""
     swaps: bool = False
     """Whether lanes of a wave exchange values: `swap`, `ballot` and the counts of its bits."""
     matrix_forms: tuple[MatrixForm, ...] = ()
