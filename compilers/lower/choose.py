@@ -62,9 +62,11 @@ class Target:
     store_bytes: int = 1
     dtypes: frozenset[str] = frozenset(dt.BY_NAME)
     """Names of the dtypes that kernels have."""
+    device: str = ""
+    """Its name, for errors."""
 
     @classmethod
-    def of(cls, limits: Limits, arch: str) -> Target:
+    def of(cls, limits: Limits, arch: str, device: str = "") -> Target:
         """The parameters from a device's limits and its family's compiler."""
         family = family_of(arch)
         gpu = family.gpu(arch) if family.gpu else None
@@ -76,6 +78,7 @@ class Target:
                 wave_lanes=limits.wave_lanes if limits.wave_lanes > 1 else None,
                 max_groups=limits.max_grid[0],
                 vectors=limits.schedule == VECTORS,
+                wide_integers=dt.int64.name in limits.dtypes,
             )
             gpu = family.offered(gpu, limits)
         return cls(
@@ -86,6 +89,7 @@ class Target:
             max_params=limits.max_params,
             store_bytes=limits.store_bytes,
             dtypes=limits.dtypes,
+            device=device,
         )
 
     @classmethod
@@ -174,7 +178,9 @@ def _ways(algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
         for shape in gpu_product.shapes(found, target):
             yield gpu_product.lower_product(algorithm, found, target, shape)
     if algorithm.reductions:
-        yield lower_reduction(algorithm, lanes, gpu)
+        for halvings in range(gpu.block.bit_length() if gpu.swap_lanes == 1 else 1):
+            smaller = replace(gpu, max_block=gpu.max_block >> halvings)
+            yield lower_reduction(algorithm, lanes, smaller)
         return
     turned = crossed(algorithm, target.threads)
     if turned:

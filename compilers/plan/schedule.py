@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from compilers import dtype as dt
 from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, toposort
 from compilers.ir import Kernel, Ref
 from compilers.lower.choose import Target, lower
@@ -24,8 +25,11 @@ from compilers.lower.gpu_scan import lower_gpu_scan, split_scans
 from compilers.lower.gpu_sort import SORTS, lower_sort, split_sorts
 from compilers.lower.one_lane import on_one_lane
 from compilers.lower.special import RefOf, lower_argsort, lower_scan, rank_sort
+from compilers.lower.turns import in_turns
 from compilers.lower.vector_product import vector_product
+from compilers.lower.words import without_int64
 from compilers.plan.algorithm import Algorithm, Cut, algorithm
+from compilers.plan.dtypes import check_graph
 from compilers.plan.gathers import flatten_gathers
 from compilers.plan.liveness import last_uses, peak_bytes
 from compilers.plan.partition import cut_by_sharing, cut_by_size, most_inputs, nbytes
@@ -72,7 +76,10 @@ class Plan:
 
 
 def plan(roots: Sequence[Node], target: Target) -> Plan:
-    """Schedule fresh nodes (from `signature.rebuild`), leaves numbered by their `arg`."""
+    """Schedule fresh nodes (from `signature.rebuild`), leaves numbered by their `arg`.
+
+    Raises: Unsupported for a dtype that the device lacks, and for what fits no workgroup.
+    """
     return _Scheduler(roots, target).plan()
 
 
@@ -81,6 +88,7 @@ class _Scheduler:
         self.target = target
         self.most = most_inputs(target.max_params)
         """Inputs of a kernel."""
+        check_graph(roots, target.dtypes, target.device)
         gpu = target.lanes
         if gpu is not None and gpu.teams:
             split_sorts(toposort(roots))
@@ -131,7 +139,7 @@ class _Scheduler:
         for _ in range(len(self.order) + 1):
             refs: dict[Node, Ref] = {node: _ref("out", node, 0)}
             try:
-                kernel = self._lower(node, refs)
+                kernel = self._fitted(self._lower(node, refs))
             except Cut as cut:
                 self.realised.add(self._with_epilogue(cut.node, node))
                 if len(refs) > self.most:
@@ -142,6 +150,13 @@ class _Scheduler:
             by_ref = {ref: operand for operand, ref in refs.items()}
             return kernel, [by_ref[ref] for ref in kernel.params]
         raise ValueError(f"{node} does not fit a kernel, whatever is cut off it")
+
+    def _fitted(self, kernel: Kernel) -> Kernel:
+        """The kernel within the limits of a launch."""
+        gpu = self.target.gpu
+        if dt.int64.name not in self.target.dtypes:
+            kernel = without_int64(kernel)
+        return in_turns(kernel, gpu.max_groups) if gpu and gpu.max_groups else kernel
 
     def _narrowed(self, node: Node) -> bool:
         """Cut a kernel with too many inputs, some of which were realised after it was measured.
