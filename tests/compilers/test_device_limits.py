@@ -114,7 +114,8 @@ X = RANDOM.integers(-9, 9, (6, 20)).astype(np.float32)
 PLACES = np.array([3, -1, 0, 5])
 PROGRAMS: dict[str, tuple[Callable[[Any], Any], Array]] = {
     "sum of twelve": (
-        lambda x: sum((put(X + n) * x for n in range(12)), x), sum(((X + n) * X for n in range(12)), X)
+        lambda x: sum((put(X + n) * x for n in range(12)), x),
+        sum(((X + n) * X for n in range(12)), X),
     ),
     "many workgroups": (
         lambda x: xp.reshape(xp.stack([x] * 4) + 1, (-1,)), np.tile(X.ravel(), 4) + 1
