@@ -129,7 +129,7 @@ class CPrinter(HostPrinter):
         self.count += 1
         name, kind = f"v{self.count}", self.unit.type(usual.dtype, usual.lanes)
         self.lines.append(f"{kind} {name} = {usual.text};")
-        parts = [f"{condition.text}[{lane}]" for lane in range(condition.lanes)]
+        parts = [self.unit.lane(condition, lane) for lane in range(condition.lanes)]
         with self.branch(Value(" | ".join(parts) or condition.text, dt.bool_)):
             chosen = self.emit("where", usual.dtype, [condition, other(), usual], "")
             self.lines.append(f"{name} = {chosen.text};")
