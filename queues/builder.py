@@ -18,10 +18,9 @@ steps are run, and does so before the first one begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from drivers.base.contracts import Argument, Buffer, Graph, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported
@@ -47,8 +46,7 @@ class Owner(Protocol):
         """Raises: UseAfterFree when one of the buffers, programs or signals is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """Argument `number` of step `step` is `resolve(values[param])`.
 
     Of a copy, the destination is argument 0 and the source argument 1.

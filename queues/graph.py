@@ -2,11 +2,13 @@
 
 `StepGraph` is a whole graph for any `Commands` that can fill an argument into a step (`Fills`):
 each replay runs a list of its own, so that threads and signal handlers may replay one graph at
-once. A device whose recordings are in memory that its hardware reads brings a graph of its own on
-`Recording`: it changes only what differs from the last replay, recognises values by identity, and
-checks what was freed only where the owner's `freed_mark` is another object than then. It decides
-how a signal handler replays what it has interrupted: by a copy made then (`queues/cpu/graph.py`),
-or with several copies in memory.
+once. It suits a library that is called for each step, or whose command buffers run once (WebGPU).
+
+A device whose recordings are in memory that its hardware reads, or in command buffers that can be
+updated (OpenCL's cl_khr_command_buffer), brings a graph of its own on `Recording`. It changes only
+what differs from the last replay, recognises values by identity, and checks what was freed only
+where the owner's `freed_mark` is another object than then. It decides how a signal handler replays
+what it has interrupted: by a copy made then (`queues/cpu/graph.py`), or with several copies.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from drivers.base.contracts import Signal
+from drivers.base.errors import MalformedInput
 from queues.amd import sdma
 from queues.amd.contracts import CopyOwner
 from queues.amd.pm4_launch import WORD_BYTES, Packer, Words
@@ -122,7 +123,7 @@ class CopyCommands:
 
     def fill(self, step: CopyStep, number: int, word: int) -> CopyStep:
         if not isinstance(step, Copy):
-            return step
+            raise MalformedInput(f"{step!r:.80} has no argument {number}")
         sides = [*step.sides]
         sides[number] = word
         return Copy(step.engine, sides, step.nbytes)

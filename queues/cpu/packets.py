@@ -41,8 +41,6 @@ HOLD: Final = 1 << 63
 """Of that word: the kernel must not begin, or not continue."""
 EXEC_ARGS_WORD: Final = 4
 """Word of an EXEC packet at which the arguments begin."""
-COPY_SIDES_WORD: Final = 1
-"""Word of a COPY packet at which destination and source begin."""
 MAX_WORD: Final = (1 << 64) - 1
 MAX_GRID: Final = 1 << 48
 """More work items than this are refused: the chunk counter must never overflow."""
@@ -63,7 +61,8 @@ _FIELDS: Final[dict[int, tuple[str, tuple[str, ...]]]] = {
     BARRIER: ("BARRIER", ()),
 }
 OPCODES: Final = frozenset(_FIELDS)
-_ARGUMENTS_WORD: Final = {EXEC: EXEC_ARGS_WORD, COPY: COPY_SIDES_WORD}
+_ARGUMENTS: Final = {EXEC: slice(EXEC_ARGS_WORD, None), COPY: slice(1, 3)}
+"""Words that may be patched: a kernel's arguments; destination and source."""
 Words: TypeAlias = list[int]
 """One packet."""
 
@@ -115,10 +114,10 @@ def place(packet: Words, number: int) -> int:
 
     Raises: MalformedInput for a packet without arguments.
     """
-    first = _ARGUMENTS_WORD.get(packet[0] & OPCODE_MASK)
-    if first is None or not first <= first + number < len(packet):
+    words = range(len(packet))[_ARGUMENTS.get(packet[0] & OPCODE_MASK, slice(0))]
+    if not 0 <= number < len(words):
         raise MalformedInput(f"no argument {number} in a packet {packet[0]:#x}")
-    return first + number
+    return words[number]
 
 
 @dataclass(frozen=True, slots=True)
