@@ -62,7 +62,12 @@ class PageTable:
         self._card, self._levels = card, made.levels
         self._last = len(self._levels) - 1
         self._mapping = [number for number, level in enumerate(self._levels) if level.maps]
-        self.page_bytes = 1 << self._levels[-1].shift
+        self._upper = self._mapping[:-1]
+        self._shifts = tuple(level.shift for level in self._levels)
+        self._spans = tuple(level.entries << level.shift for level in self._levels)
+        """Addresses that a table of each level covers."""
+        self._page_shift = self._shifts[-1]
+        self.page_bytes = 1 << self._page_shift
         self._root = _Table(root_offset, 0)
         self._clear(self._root)
         self._starts: list[int] = []
@@ -118,26 +123,24 @@ class PageTable:
                     break
                 run = self._longest(va, address, end - va)
                 yield run
-                step = run.count << self._levels[run.level].shift
+                step = run.count << self._shifts[run.level]
                 va, address = va + step, address + step
 
     def _longest(self, va: int, address: int, nbytes: int) -> _Run:
-        both, last = va | address, self._levels[-1]
-        for number in self._mapping[:-1]:
-            level = self._levels[number]
-            size = 1 << level.shift
-            if not both & size - 1 and nbytes >= size:
-                left = level.entries - self._index(va, number)
-                count = min(left, nbytes // size)
-                return _Run(va, address, count, number, level.shift - last.shift)
-        number = both >> last.shift
-        pages = min(number & -number or last.entries, nbytes >> last.shift, last.entries)
+        both, page_shift = va | address, self._page_shift
+        for number in self._upper:
+            shift = self._shifts[number]
+            if nbytes >> shift and not both & (1 << shift) - 1:
+                left = self._levels[number].entries - self._index(va, number)
+                count = min(left, nbytes >> shift)
+                return _Run(va, address, count, number, shift - page_shift)
+        number, most = both >> page_shift, self._levels[-1].entries
+        pages = min(number & -number or most, nbytes >> page_shift, most)
         log2_pages = pages.bit_length() - 1
         return _Run(va, address, 1 << log2_pages, self._last, log2_pages)
 
     def _same_table(self, run: _Run) -> tuple[int, int]:
-        level = self._levels[run.level]
-        return run.level, run.va // (level.entries << level.shift)
+        return run.level, run.va // self._spans[run.level]
 
     def _index(self, va: int, level: int) -> int:
         """Which entry of a table covers an address."""
@@ -146,12 +149,12 @@ class PageTable:
 
     def _fill(self, level: int, flags: int, runs: tuple[_Run, ...]) -> int:
         """Entries of one table, with one write; the address behind them."""
-        step_bytes = 1 << self._levels[level].shift
-        table, step = self._table(runs[0].va, level), step_bytes >> self.format.address_shift
+        made, step_bytes = self.format, 1 << self._shifts[level]
+        shift, together = made.address_shift, made.together
+        table, step = self._table(runs[0].va, level), step_bytes >> shift
         entries = []
         for run in runs:
-            first = run.address >> self.format.address_shift
-            first |= flags | self.format.together(level, run.log2_pages)
+            first = run.address >> shift | flags | together(level, run.log2_pages)
             entries.append(range(first, first + run.count * step, step))
         self._write(table, runs[0].va, chain.from_iterable(entries))
         count = sum(run.count for run in runs)
