@@ -82,6 +82,22 @@ class Unit:
         )
         return name
 
+    def literal(self, value: float, dtype: DType) -> str:
+        """A constant."""
+        return literal_text(value, dtype)
+
+    def numbers(self, dtype: DType, lanes: int) -> str:
+        """The vector 0, 1, 2, ..."""
+        return f"(({self.type(dtype, lanes)}){{{', '.join(map(str, range(lanes)))}}})"
+
+    def splat(self, value: Value, lanes: int) -> str:
+        """A scalar in every lane."""
+        return f"({self.type(value.dtype, lanes)})({value.text})"
+
+    def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> str:
+        """Lanes of a, then of b, by their numbers."""
+        return f"__builtin_shufflevector({a.text}, {b.text}, {', '.join(map(str, order))})"
+
     def lane(self, value: Value, lane: int) -> str:
         """One element of a vector."""
         return f"{value.text}[{lane}]"
