@@ -78,9 +78,9 @@ class AqlRing(AmdComputeRing):
         self._cell = parts.progress().cast("Q")
         self._cell[0] = 0
         self._read = hw.read_pointer
-        self._side_bo = iface.allocate(SLOTS * SIDE_BYTES, Use.PACKETS, "arguments", host=True)
-        self._side, self._side_va = self._side_bo.view(), self._side_bo.gpu_va
-        self.afterwards = (self._side_bo.free,)
+        side = iface.allocate(SLOTS * SIDE_BYTES, Use.PACKETS, "arguments", host=True)
+        self._side, self._side_va = side.view(), side.gpu_va
+        self.afterwards = (side.free,)
         report = amd_words.notify(target, mailbox_va=mailbox.va, event_id=mailbox.event_id)
         report = amd_words.once(target, report)
         done = progress(target, parts.progress_va, target.flavour.release_all)

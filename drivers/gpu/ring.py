@@ -103,7 +103,6 @@ class Ring(ABC):
         self._interrupts: deque[int] = deque()
         """Positions of interrupts that may not have come yet."""
         self.ring_bytes = hw.ring_view.nbytes
-        self.size = self.ring_bytes // self.unit_bytes
         self.bytes = hw.ring_view
         self.ring_va = hw.ring.gpu_va
         self.write_pointer, self.ring_doorbell = hw.write_pointer, hw.doorbell
@@ -112,6 +111,11 @@ class Ring(ABC):
     @abstractmethod
     def done(self) -> int:
         """How much of `put` the hardware has finished."""
+
+    @property
+    def size(self) -> int:
+        """Units of the whole ring."""
+        return self.ring_bytes // self.unit_bytes
 
     @property
     def idle(self) -> bool:

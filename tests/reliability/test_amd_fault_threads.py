@@ -140,12 +140,12 @@ def test_a_writer_that_cannot_recover_leaves_that_to_the_next_one(
     with t.rig_on(queue) as rig:
         scene, before = Scene(rig, monkeypatch), rig.ring
         scene.recovering.set()
-        with rig.device.lock:
+        with rig.device.pair.lock:
             scene.start("writer", scene.write)
             error = scene.join("writer")
         check(isinstance(error, DeviceFault), f"{error!r}")
         check(rig.ring is before, "replaced without the lock")
         scene.threads.clear()
-        rig.device.sleep(0)
+        rig.device.recovery.sleep(0)
         check(rig.ring is not before and before.gone, "the queue was not replaced")
         scene.goes_on()
