@@ -7,7 +7,6 @@ the kinds of device name in their records (`drivers/kinds.py`).
 
 from __future__ import annotations
 
-import argparse
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -99,6 +98,8 @@ def words_of(data: bytes) -> Sequence[int]:
 
 def main(arguments: Sequence[str]) -> Iterator[str]:
     """The lines that the command prints. Raises: DeviceError where the dump ends badly."""
+    import argparse  # of the command alone: rings import this file
+
     parser = argparse.ArgumentParser(prog="python -m queues.decode", description=__doc__)
     parser.add_argument(
         "dump", help=f"file of little-endian 32-bit words, at most {LIMIT_BYTES >> 20} MiB"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from drivers.amd.arguments import MAX_GRID, bad_count, launch_item
 from drivers.amd.compute_ring import AmdComputeRing
@@ -42,7 +42,6 @@ from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
-from drivers.gpu.owner import Owner, SignalValue
 from drivers.gpu.slots import Slots
 from queues.amd.compute_queue import AmdComputeQueue
 from queues.amd.contracts import Item
@@ -50,6 +49,9 @@ from queues.amd.copy_queue import AmdCopyQueue
 from queues.amd.pm4 import flavour_of
 from queues.amd.pm4_launch import Target
 from queues.amd.sdma import Engine
+
+if TYPE_CHECKING:
+    from drivers.gpu.owner import Owner, SignalValue
 
 HANG_S: Final = 60.0
 """How long one kernel may take before its queue counts as hung, where AMD_HANG_S does not say.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from drivers.base.errors import BadArgument
 from drivers.cpu.buffer import CpuBuffer
-from drivers.cpu.owner import Owner
 from drivers.cpu.program import ANY_NUMBER, CpuProgram
 from queues.cpu import packets
+
+if TYPE_CHECKING:
+    from drivers.cpu.owner import Owner
 
 _SIGNED_MIN = -(1 << 63)
 

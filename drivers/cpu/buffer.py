@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Device
 from drivers.base.errors import Unsupported
 from drivers.cpu.memory import Storage
-from drivers.cpu.owner import Owner
+
+if TYPE_CHECKING:
+    from drivers.cpu.owner import Owner
 
 
 class CpuBuffer(FreedOnce):

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import RLock
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from drivers.base import forks, launches
 from drivers.base.allocator import Statistics
@@ -26,7 +26,6 @@ from drivers.cpu import arguments
 from drivers.cpu.buffer import CpuBuffer
 from drivers.cpu.features import Processor
 from drivers.cpu.heap import Allocation, HostHeap
-from drivers.cpu.owner import SignalValue
 from drivers.cpu.program import MAX_SCRATCH_BYTES, QUICK_ARGS, CpuProgram
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
@@ -34,6 +33,9 @@ from drivers.cpu.workers import Workers
 from drivers.world import native
 from queues.cpu import packets
 from queues.cpu.queue import CpuCommands, CpuQueue
+
+if TYPE_CHECKING:
+    from drivers.cpu.owner import SignalValue
 
 Run = Callable[[int, int, int], int]
 """(state address, packets' address, words) -> words done."""

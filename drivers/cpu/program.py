@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from drivers.base.contracts import Binary, Region, World
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
 from drivers.base.undo import Undo
-from drivers.cpu.owner import Owner
 from queues.cpu.kernel_code import CpuCode
 from queues.cpu.packets import HOLD
+
+if TYPE_CHECKING:
+    from drivers.cpu.owner import Owner
 
 PAGE_BYTES: Final = 4096
 MAX_IMAGE_BYTES: Final = 256 << 20

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.cpu.memory import Storage
-from drivers.cpu.owner import Owner
 from queues.cpu import packets
+
+if TYPE_CHECKING:
+    from drivers.cpu.owner import Owner
 
 SPINS: Final = 200
 """Polls of the value before the first sleep: a few microseconds."""

@@ -5,12 +5,14 @@ Every function answers the 64-bit word that a packet needs. Raises: BadArgument,
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.gpu.buffer import GpuBuffer
-from drivers.gpu.owner import Owner
 from drivers.gpu.signal import GpuSignal
+
+if TYPE_CHECKING:
+    from drivers.gpu.owner import Owner
 
 _SIGNED_MIN: Final = -(1 << 63)
 U64_MAX: Final = (1 << 64) - 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Buffer, Device
 from drivers.base.errors import Unsupported
 from drivers.gpu.blocks import Block, Wrapped
-from drivers.gpu.owner import Owner
+
+if TYPE_CHECKING:
+    from drivers.gpu.owner import Owner
 
 
 class GpuBuffer(FreedOnce):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.gpu.iface import Memory
-from drivers.gpu.owner import Owner
 from drivers.gpu.slots import Slot, Slots
+
+if TYPE_CHECKING:
+    from drivers.gpu.owner import Owner
 
 
 class GpuSignal:

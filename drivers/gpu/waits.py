@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.life import Life
 from drivers.gpu.blocks import Moment
 from drivers.gpu.faults import unsignalled
-from drivers.gpu.owner import SignalValue
 from drivers.gpu.pair import C, M, RingPair
 from drivers.gpu.patience import progress
 from drivers.gpu.recovery import Recovery, Reporter
 from drivers.gpu.ring import Ring, Waited
+
+if TYPE_CHECKING:
+    from drivers.gpu.owner import SignalValue
 
 
 class Waits(Generic[C, M]):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.amd import aql_ring, queues
+from drivers.amd import aql_ring, queue_maker
 from drivers.base.errors import DeviceError, DeviceFault
 from drivers.gpu.incident import Incident
 from queues.amd.aql_launch import PACKET_BYTES
@@ -104,9 +104,9 @@ class Scene:
 @pytest.fixture(autouse=True)
 def small_rings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings that a few launches fill."""
-    monkeypatch.setattr(queues, "RING_BYTES", 64 << 10)
-    monkeypatch.setattr(queues, "COPY_RING_BYTES", 4 << 10)
-    monkeypatch.setattr(queues, "AQL_RING_BYTES", 64 * PACKET_BYTES)
+    monkeypatch.setattr(queue_maker, "RING_BYTES", 64 << 10)
+    monkeypatch.setattr(queue_maker, "COPY_RING_BYTES", 4 << 10)
+    monkeypatch.setattr(queue_maker, "AQL_RING_BYTES", 64 * PACKET_BYTES)
     monkeypatch.setattr(aql_ring, "SLOTS", 64)
 
 
