@@ -25,6 +25,8 @@ class GpuTarget:
     """Of a workgroup."""
     wave_lanes: int | None = None
     """None: the kernel's compiler chooses it (Adreno), or it differs from GPU to GPU (WebGPU)."""
+    vector_lanes: int | None = None
+    """Most elements of a vector in its language: 4 of MSL and WGSL, 16 of OpenCL C. None: any."""
     max_groups: int | None = None
     """Workgroups of the largest launch along x. A kernel of more has them work in turns."""
     vectors: bool = False

@@ -103,6 +103,11 @@ class Target:
             raise Unsupported(f"{arch} is no GPU", hint="Name a GPU's architecture")
         return cls(GPU_VECTOR_BYTES, units, gpu=family.gpu(arch))
 
+    def width(self, itemsize: int) -> int:
+        """Elements of a vector."""
+        most = self.gpu.vector_lanes if self.gpu else None
+        return max(min(self.vector_bytes // itemsize, most or self.vector_bytes), 1)
+
     @property
     def lanes(self) -> GpuTarget | None:
         """The GPU, where lanes of workgroups share work; None where vectors do it, as on a CPU."""
@@ -122,7 +127,7 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
         return next(_on_cpu(name, algorithm, target))
     for kernel in _by_vectors(name, algorithm, target) if gpu.vectors else _ways(algorithm, target):
         if gpu.fits(kernel):
-            found = _kernel(name, kernel.body, kernel.locals)
+            found = named(name, kernel.body, kernel.locals)
             return replace(found, block=kernel.block, waves=kernel.waves)
     raise Unsupported(
         f"no kernel {name} with at most {gpu.max_block} lanes and {gpu.shared_bytes} bytes of "
@@ -134,15 +139,15 @@ def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
 def _on_cpu(name: str, algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
     """A CPU's kernel, then those that need less scratch."""
     if contraction(algorithm) is not None:
-        yield _kernel(name, *lower_contraction(algorithm, target))
+        yield named(name, *lower_contraction(algorithm, target))
     lanes = _lanes(algorithm, target)
     if not algorithm.reductions:
-        yield _kernel(name, _map(algorithm, lanes), ())
+        yield named(name, _map(algorithm, lanes), ())
         return
     column = column_axis(algorithm)
     if column is not None:
-        yield _kernel(name, *lower_columns(algorithm, column, lanes, target.threads))
-    yield _kernel(name, *_rows(algorithm, lanes))
+        yield named(name, *lower_columns(algorithm, column, lanes, target.threads))
+    yield named(name, *_rows(algorithm, lanes))
 
 
 def _by_vectors(name: str, algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
@@ -188,7 +193,8 @@ def _ways(algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
     yield lower_map(algorithm, lanes, gpu)
 
 
-def _kernel(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:
+def named(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:
+    """A kernel with the parameters that its statements name."""
     refs = sorted(_global_refs(body), key=lambda ref: ref.slot)
     return Kernel(name, tuple(refs), tuple(local), body)
 
@@ -215,7 +221,7 @@ def _lanes(algorithm: Algorithm, target: Target) -> int:
         ),
         default=1,
     )
-    return max(target.vector_bytes // max(widest, algorithm.out.dtype.itemsize), 1)
+    return target.width(max(widest, algorithm.out.dtype.itemsize))
 
 
 # --- map ---------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class Machine(Protocol):
 
     @property
     def vector_bytes(self) -> int: ...
+    def width(self, itemsize: int) -> int: ...
     @property
     def threads(self) -> int: ...
     @property
@@ -123,7 +124,7 @@ def tiles(found: Contraction, machine: Machine, itemsize: int, splittable: bool)
     """Whole panels, and blocks of equal size rather than full ones and a remainder."""
     rows, columns, depth = _extent(found.m), _extent(found.n), _extent(found.k)
     most, wide = machine.blocking, machine.vector_bytes >= 64
-    lanes = max(min(machine.vector_bytes // itemsize, 1 << (columns - 1).bit_length()), 1)
+    lanes = max(min(machine.width(itemsize), 1 << (columns - 1).bit_length()), 1)
     vectors = 2 if columns > lanes else 1
     mr = min(rows, 12 if wide else 6)
     nr = lanes * vectors

@@ -24,7 +24,6 @@ from compilers.lower.gpu_tiles import (
     busiest,
     stage,
     unrolled,
-    width_of,
 )
 from compilers.plan.algorithm import Algorithm
 
@@ -77,7 +76,7 @@ class _Product:
         self.tile = tile = self.shape.tile
         self.place = Placement(algorithm, found, tile)
         self.dtype = algorithm.reductions[0].result.dtype
-        self.vector_bytes = machine.vector_bytes
+        self.width = machine.width
         a, b = (
             Staged(Ref(name, value.dtype, tile.depth * (size + GROUP), "shared"), 1, size + GROUP)
             for name, value, size in (("a", found.a, tile.rows), ("b", found.b, tile.columns))
@@ -96,7 +95,7 @@ class _Product:
         body: list[Stmt] = [*self._each(_Product._clear)]
         fill: list[Stmt] = []
         for value, staged, of_rows in ((found.a, self.a, True), (found.b, self.b, False)):
-            width = width_of(value.dtype, self.vector_bytes)
+            width = self.width(value.dtype.itemsize)
             fill += stage(place, value, staged, width, of_rows=of_rows)
         step = (*fill, Barrier(), *self._multiply(), Barrier())
         body.append(Loop(place.steps, "serial" if place.steps.extent > 1 else "unroll", step))

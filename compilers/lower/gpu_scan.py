@@ -76,7 +76,7 @@ def _span(node: Node, target: Target) -> int:
 
 def _width(node: Node, target: Target) -> int:
     """Elements that a lane loads at once, unless its row is shorter."""
-    return max(target.vector_bytes // node.dtype.itemsize, 1)
+    return target.width(node.dtype.itemsize)
 
 
 def lower_gpu_scan(
@@ -181,7 +181,7 @@ class _Scan:
             default=1,
         )
         size = max(widest, self.dtype.itemsize)
-        width = max(target.vector_bytes // size, 1)
+        width = target.width(size)
         return _Rows(self, width if width <= self.length else 1, target.wave_lanes).made()
 
 

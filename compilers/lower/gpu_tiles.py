@@ -9,7 +9,6 @@ from typing import Protocol
 
 from compilers import expr as ex
 from compilers import index as ix
-from compilers.dtype import DType
 from compilers.index import Index, Var
 from compilers.ir import Expr, If, Loop, Ref, Stmt, Store, Valid
 from compilers.lower.contraction import Contraction
@@ -22,8 +21,7 @@ BUSY = 2
 class Machine(Protocol):
     """What products depend on."""
 
-    @property
-    def vector_bytes(self) -> int: ...
+    def width(self, itemsize: int) -> int: ...
     @property
     def threads(self) -> int: ...
 
@@ -142,11 +140,6 @@ def along_depth(value: Expr, deep: Var, across: Var) -> bool:
     """Whether more reads of the operand are contiguous along k than along the other axis."""
     reads = [read.index.terms for read in ex.loads(value)]
     return sum(t.get(deep) == 1 for t in reads) >= sum(t.get(across) == 1 for t in reads)
-
-
-def width_of(dtype: DType, vector_bytes: int) -> int:
-    """Elements that a lane loads at once."""
-    return max(vector_bytes // dtype.itemsize, 1)
 
 
 def unrolled(loops: Mapping[Var, str], body: Sequence[Stmt]) -> tuple[Stmt, ...]:

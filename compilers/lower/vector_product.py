@@ -48,6 +48,7 @@ class Machine(Protocol):
 
     @property
     def vector_bytes(self) -> int: ...
+    def width(self, itemsize: int) -> int: ...
     @property
     def threads(self) -> int: ...
     @property
@@ -195,7 +196,7 @@ def places(machine: Machine) -> int:
 
 def share(size: Sizes, machine: Machine) -> Share | None:
     """The lanes' shares, or None where the matrix is too narrow for them."""
-    width = max(machine.vector_bytes // size.itemsize, 1)
+    width = machine.width(size.itemsize)
     width = min(width, _power(SUMS // size.rows))
     return _along(size, width, machine) if size.along else _across(size, width, machine)
 

@@ -12,18 +12,19 @@ of its only consumer when both run over the same rows. What must exist in memory
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from compilers import dtype as dt
 from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, toposort
 from compilers.ir import Kernel, Ref
-from compilers.lower.choose import Target, lower
+from compilers.lower.choose import Target, lower, named
 from compilers.lower.contraction import contraction
 from compilers.lower.gpu_lane_scan import check_rank_sort, lower_lane_scan, split_lane_scans
 from compilers.lower.gpu_scan import lower_gpu_scan, split_scans
 from compilers.lower.gpu_sort import SORTS, lower_sort, split_sorts
 from compilers.lower.one_lane import on_one_lane
+from compilers.lower.packed import WORD, pack, packed_map, unpacked
 from compilers.lower.special import RefOf, lower_argsort, lower_scan, rank_sort
 from compilers.lower.turns import in_turns
 from compilers.lower.vector_product import vector_product
@@ -100,6 +101,8 @@ class _Scheduler:
         split_long_reductions(toposort(self.roots), target)
         flatten_gathers(toposort(self.roots), self.most)
         self.order = toposort(self.roots)
+        self.packed = set[Node]()
+        """What is stored in whole words by the kernel that computes it."""
         self.realised = {root for root in self.roots if root.op != "buffer"}
         self.realised.update(node for node in self.order if node.op in REALISED)
         self.users: dict[Node, list[Node]] = {node: [] for node in self.order}
@@ -115,9 +118,28 @@ class _Scheduler:
         for node in reversed(self.order):
             if node in needed:
                 kernel, operands = self._build(node)
-                built.append((node, kernel, operands))
+                built += self._stored(node, kernel, operands)
                 needed.update(operand for operand in operands if operand.op != "buffer")
         return self._number(built[::-1])
+
+    def _stored(
+        self, node: Node, kernel: Kernel, operands: list[Node]
+    ) -> list[tuple[Node, Kernel, list[Node]]]:
+        """The kernel; where it stores single elements that a device cannot store, one that stores
+        words, after the one that packs them."""
+        out, gpu = kernel.params[0], self.target.gpu
+        per_word = self._per_word(node)
+        if per_word == 1 or gpu is None or node in self.packed:
+            return [(node, kernel, operands)]
+        wide, ref = unpacked(kernel, out)
+        words = Node("words", (), None, WORD, node.shape)
+        last = self._fitted(pack(f"pack_{kernel.name}", out, replace(ref, slot=1), gpu, per_word))
+        inputs = [words if operand is node else operand for operand in operands]
+        return [(node, last, [node, words]), (words, wide, inputs)]
+
+    def _per_word(self, node: Node) -> int:
+        """Elements of the smallest store."""
+        return max(self.target.store_bytes // node.dtype.itemsize, 1)
 
     def _number(self, built: Sequence[tuple[Node, Kernel, list[Node]]]) -> Plan:
         """Give every value its number and every kernel its operands."""
@@ -202,6 +224,11 @@ class _Scheduler:
             return self._argsort(node, name, out, ref_of)
         found = algorithm(node, refs[node], ref_of)
         _check_fusion(node, found, self.target)
+        per_word = self._per_word(node)
+        if per_word > 1 and not found.reductions and self.target.gpu is not None:
+            self.packed.add(node)
+            made = packed_map(found, self.target.gpu, per_word)
+            return replace(named(name, made.body, ()), block=made.block)
         return lower(name, found, self.target)
 
     def _scan(self, node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:

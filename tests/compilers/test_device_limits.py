@@ -65,7 +65,7 @@ FAMILY = TargetFamily(
     gpu=lambda arch: GpuTarget(max_block=64, shared_bytes=1 << 10),
 )
 WEBGPU = replace(
-    NullDevice.limits, dtypes=frozenset({"int32", "uint32", "float32", "bool"}), wave_lanes=0,
+    NullDevice.limits, dtypes=frozenset({"int32", "uint32", "float32", "bool", "uint8"}), wave_lanes=0,
     max_params=4, max_grid=(5, 1, 1), store_bytes=4,
 )  # fmt: skip
 """The least of everything that WebGPU may lack."""
@@ -120,6 +120,8 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Array]] = {
     "many workgroups": (
         lambda x: xp.reshape(xp.stack([x] * 4) + 1, (-1,)), np.tile(X.ravel(), 4) + 1
     ),
+    "a mask": (lambda x: x > 0, X > 0),
+    "masks of rows": (lambda x: xp.any(x > 7, axis=1), (X > 7).any(1)),
     "sums of rows": (lambda x: xp.sum(x, axis=1), X.sum(1)),
     "sums of columns": (lambda x: xp.sum(x, axis=0), X.sum(0)),
     "product": (lambda x: x @ xp.permute_dims(x, (1, 0)), X @ X.T),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -173,6 +174,22 @@ def test_every_kind_of_kernel(name: str, gpu: str) -> None:
     np.testing.assert_array_equal(interpret(root, GPUS[gpu]), want)
 
 
+MANY = ("elementwise", "short_rows", "wide_columns", "several_reductions", "transposition",
+        "sort_of_columns")  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("name", MANY)
+def test_more_work_than_workgroups(name: str, most: int) -> None:
+    """Workgroups work in turns; one or two instead of WebGPU's 65535."""
+    root, want = KINDS[name]()
+    gpu = GpuTarget(max_block=64, shared_bytes=16 << 10, max_groups=most)
+    free = [step.kernel.grid for step in planned(root, replace(gpu, max_groups=None))[0].steps]
+    few = [step.kernel.grid for step in planned(root, gpu)[0].steps]
+    check(max(free) > 1 and max(few) <= most, f"{free} workgroups, {few} in turns")
+    np.testing.assert_array_equal(interpret(root, gpu), want)
+
+
 @pytest.mark.parametrize("gpu", GPUS)
 def test_softmax(gpu: str) -> None:
     x = RANDOM.normal(size=(3, 500)).astype(np.float32)
@@ -194,7 +211,7 @@ def test_what_sorts_by_waves_share_is_what_teams_ask_for(length: int, dtype: str
 
 
 def test_what_fits_no_workgroup_is_refused() -> None:
-    gpu = GpuTarget(max_block=64, shared_bytes=4)
+    gpu = GpuTarget(max_block=64, shared_bytes=4, wave_lanes=32, swaps=True)
     root = graph.reduce("add", leaf(np.zeros((2, 5000), np.float32)), (1,))
     key, _ = signature([root])
     with pytest.raises(Unsupported, match="64 lanes and 4 bytes of shared memory"):
