@@ -22,6 +22,7 @@ _COMPILER_FLAGS = {
     flag: (kind.name, compiler) for kind in BEST_FIRST for flag, compiler in kind.compilers.items()
 }
 DMA = ("IOMMU", "VRAM", "PHYSICAL")
+CL_MEMORY = ("FINE", "COARSE", "BUFFER")
 _VISIBLE_AMD = {"ROCR_VISIBLE_DEVICES": False, "HIP_VISIBLE_DEVICES": True}
 """In the order in which they apply, and whether repeated entries are read over."""
 MAX_DEVICES = 256
@@ -72,6 +73,12 @@ class Choice:
     """Where every register access of a GPU over PCI is written to, by name."""
     visible: tuple[VisibleList, ...] = ()
     """Which of amdgpu's GPUs are left to this process."""
+    cl_device: str | None = None
+    """Which OpenCL device is CL:0: its number, or a part of its or its platform's name."""
+    cl_memory: str | None = None
+    """FINE, COARSE or BUFFER; None: the best that the device has."""
+    cl_lanes: bool = False
+    """Whether OpenCL on a processor gets kernels with lanes, as a GPU does."""
 
 
 def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
@@ -99,6 +106,9 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         hang_s=_limit_s(environ, "AMD_HANG_S"),
         trace=_file(environ, _spelling(environ, "UNBOUND_TRACE", "AMD_TRACE")),
         visible=visible_amd(environ),
+        cl_device=environ.get("CL_DEVICE", "") or None,
+        cl_memory=_one_of(environ, "CL_MEMORY", CL_MEMORY),
+        cl_lanes=_flag(environ, "CL_LANES"),
     )
 
 

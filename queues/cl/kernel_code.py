@@ -1,0 +1,48 @@
+"""An OpenCL kernel as it is kept: what the driver made of it, and what a launch needs."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final, Self
+
+from drivers.base.errors import MalformedInput
+
+_HEAD: Final = struct.Struct("<4sIIIII")
+_MAGIC: Final = b"UCL1"
+MAX_ARGS: Final = 1024
+PROCESSOR: Final = "opencl-cpu"
+"""How names of architectures begin whose kernels have a processor's shape."""
+LANES: Final = "opencl-gpu"
+ENTRY: Final = "k_"
+"""Before a kernel's name, which could be a function of OpenCL C."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClCode:
+    """One kernel."""
+
+    program: bytes
+    """What clGetProgramInfo gave for its device; the source where a driver gives nothing."""
+    is_source: bool
+    nargs: int
+    """Buffers that a launch names."""
+    block: int
+    """Lanes of its workgroups; 0: one, and each work item takes a range of the grid."""
+    max_block: int
+    shared_bytes: int
+
+    def encode(self) -> bytes:
+        """The image of a Binary."""
+        numbers = self.is_source, self.nargs, self.block, self.max_block, self.shared_bytes
+        return _HEAD.pack(_MAGIC, *numbers) + self.program
+
+    @classmethod
+    def decode(cls, image: bytes) -> Self:
+        """Raises: MalformedInput."""
+        if len(image) <= _HEAD.size:
+            raise MalformedInput(f"{len(image)} bytes are no OpenCL kernel", hint="compile it anew")
+        magic, source, nargs, block, most, shared = _HEAD.unpack_from(image)
+        if magic != _MAGIC or source > 1 or nargs > MAX_ARGS:
+            raise MalformedInput(f"{image[:16]!r} begins no OpenCL kernel", hint="compile it anew")
+        return cls(image[_HEAD.size :], bool(source), nargs, block, most, shared)
