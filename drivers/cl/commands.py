@@ -101,7 +101,7 @@ def start(ring: Ring, handle: int, whole: int, local: int) -> None:
     status = call(ring.handle, handle, DIMENSIONS, 0, whole, local, 0, 0, 0)
     if status & _BITS32:
         raise error_of("clEnqueueNDRangeKernel", signed(status))
-    ring.busy = True
+    ring.enqueued += 1
 
 
 def items(device: ClDevice, program: ClProgram, grid: Grid) -> Grid:
@@ -122,7 +122,8 @@ class Transfer:
     def __call__(self) -> bool:
         if not self.nbytes or self.dst is self.src:
             return True
-        api, queue, self.ring.busy = self.ring.api, self.ring.handle, True
+        api, queue = self.ring.api, self.ring.handle
+        self.ring.enqueued += 1
         if self.dst.handle:
             handles = self.src.handle, self.dst.handle
             api.do("clEnqueueCopyBuffer", queue, *handles, 0, 0, self.nbytes, 0, 0, 0)
@@ -160,7 +161,7 @@ class Flag:
 
     def __call__(self) -> bool:
         self.signal.coming(self.ring.marker(), self.value)
-        self.ring.busy = True
+        self.ring.enqueued += 1
         return True
 
 

@@ -281,14 +281,11 @@ class ClDevice:
         with self.lock:
             if not ring.busy:
                 return
-            event = ring.marker()
+            event, upto = ring.marker(), ring.enqueued
             ring.flush()
-            ring.busy = False
-        try:
-            ring.finished(event, self.world, timeout_s)
-        except BaseException:
-            ring.busy = True
-            raise
+        ring.finished(event, self.world, timeout_s)
+        with self.lock:
+            ring.done = max(ring.done, upto)
 
     def close(self) -> None:
         """Drop work that waits, end what runs, release everything. A second close does nothing.

@@ -23,8 +23,13 @@ class Ring:
     def __init__(self, api: Api, handle: int, name: str) -> None:
         self.api, self.handle, self.name = api, handle, name
         self.pending: deque[Command] = deque()
-        self.busy = False
+        self.enqueued = self.done = 0
+        """Commands that change memory: how many there were, and how many are known to be done."""
+
+    @property
+    def busy(self) -> bool:
         """Whether something was enqueued that is not known to be done."""
+        return self.enqueued != self.done
 
     def advance(self) -> bool:
         """Enqueue what can be; whether that was anything. A command that fails drops the rest."""
