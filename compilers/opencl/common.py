@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, isnan
+from math import copysign, isfinite, isnan
 from typing import Final
 
 from compilers import dtype as dt
@@ -67,8 +67,7 @@ def literal(value: float, dtype: DType) -> str:
     """A constant; a float's has no double in it, which a device may not have."""
     if dtype is not dt.float32:
         return literal_text(value, dtype)
-    if isnan(value):
-        return '(f32)__builtin_nanf("")'
     if isfinite(value):
         return f"(f32){float(value).hex()}f"
-    return f"(f32){'-' if value < 0 else ''}__builtin_inff()"
+    special = '__builtin_nanf("")' if isnan(value) else "__builtin_inff()"
+    return f"(f32){'-' if copysign(1, value) < 0 else ''}{special}"

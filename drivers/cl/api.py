@@ -132,4 +132,3 @@ class Api:
                 return {}
             found[name] = self.world.function(address, call.nargs)
         return found
-

@@ -31,14 +31,23 @@ def buffer_block(device: ClDevice, value: Any, values: Sequence[Any]) -> Block:
         if not values:
             return OPEN
         value = values[value.index]
-    if type(value) is not ClBuffer or value.device is not device:
+    if not isinstance(value, ClBuffer) or value.device is not device:
         raise not_its("buffer", value, device.name, "copy it there; kernels take buffers alone")
     return value.block
 
 
+def side_block(device: ClDevice, value: Any, nbytes: int, values: Sequence[Any]) -> Block:
+    """One side of a copy. Raises: BadArgument, UseAfterFree."""
+    block = buffer_block(device, value, values)
+    given = values[value.index] if isinstance(value, Param) and values else value
+    if block is not OPEN and nbytes > given.nbytes:
+        raise BadArgument(f"{nbytes} bytes are outside of {given.nbytes}", hint="copy less")
+    return block
+
+
 def checked_program(device: ClDevice, program: object, nargs: int) -> ClProgram:
     """Raises: BadArgument, UseAfterFree."""
-    if type(program) is not ClProgram or program.device is not device:
+    if not isinstance(program, ClProgram) or program.device is not device:
         raise launches.bad_program(device.name, program)
     _ = program.kernel
     if nargs != program.nargs:
@@ -48,7 +57,7 @@ def checked_program(device: ClDevice, program: object, nargs: int) -> ClProgram:
 
 def checked_signal(device: ClDevice, signal: object) -> ClSignal:
     """Raises: BadArgument, UseAfterFree."""
-    if type(signal) is not ClSignal or signal.device is not device:
+    if not isinstance(signal, ClSignal) or signal.device is not device:
         raise not_its("signal", signal, device.name, "use new_signal()")
     signal.check()
     return signal
@@ -67,7 +76,9 @@ class Launch:
     block: Grid
 
     def __call__(self) -> bool:
-        enqueue(self.device, self.ring, self.program, self.kernel, self.blocks, self.grid, self.block)
+        enqueue(
+            self.device, self.ring, self.program, self.kernel, self.blocks, self.grid, self.block
+        )
         return True
 
 
@@ -193,18 +204,10 @@ def command(
         used = kernel or program.kernel
         return Launch(device, ring, program, used, blocks, step.grid, block)
     if isinstance(step, Copy):
-        ends = [buffer_block(device, side, values) for side in (step.dst, step.src)]
-        for side, place in zip(ends, (step.dst, step.src), strict=True):
-            given = values[place.index] if isinstance(place, Param) and values else place
-            if side is not OPEN and step.nbytes > given.nbytes:
-                raise BadArgument(
-                    f"{step.nbytes} bytes are outside of {given.nbytes}", hint="copy less"
-                )
-        return Transfer(ring, ends[0], ends[1], step.nbytes)
+        dst, src = (side_block(device, side, step.nbytes, values) for side in (step.dst, step.src))
+        return Transfer(ring, dst, src, step.nbytes)
     if isinstance(step, Wait):
         return Gate(ring, checked_signal(device, step.signal), step.value)
     if isinstance(step, Mark):
         return Flag(ring, checked_signal(device, step.signal), step.value)
     return Fence()
-
-

@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from threading import RLock
 from typing import Any, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Allocator
+from drivers.base.allocator import Allocator, Statistics
 from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
@@ -37,13 +38,12 @@ COMPILERS: Final = ("OPENCL",)
 class ClDevice:
     """One device of one platform; `drivers.cl.opening` makes it."""
 
-    compilers = COMPILERS
-
     def __init__(
         self, name: str, world: World, facts: Facts, builder: Builder, raw: RawMemory,
         rings: tuple[Ring, Ring], release: Undoing,
     ) -> None:  # fmt: skip
         self.name, self.world, self.facts = name, world, facts
+        self.compilers: tuple[str, ...] = COMPILERS
         self.arch, self.limits, self.units = facts.arch, facts.limits, facts.units
         self.api, self.raw, self.memory_kind = facts.found.api, raw, raw.kind
         self.hidden_args = HIDDEN_ARGS if facts.processor else 0
@@ -77,6 +77,13 @@ class ClDevice:
 
     # Memory
 
+    @property
+    def statistics(self) -> Statistics:
+        """Of its allocator, with what was given back counted as such."""
+        with self.lock:
+            self._collect()
+            return self._memory.statistics
+
     def alloc(self, nbytes: int) -> ClBuffer:
         checked_size(nbytes)
         with self.lock:
@@ -95,13 +102,13 @@ class ClDevice:
     def drop_program(self, program: int, kernel: int) -> None:
         """The same for a program."""
         self.freed_mark = object()
-        self._dropped.append(lambda: self.api.do("clReleaseKernel", kernel))
-        self._dropped.append(lambda: self.api.do("clReleaseProgram", program))
+        self._dropped.append(partial(self.api.do, "clReleaseKernel", kernel))
+        self._dropped.append(partial(self.api.do, "clReleaseProgram", program))
 
     def drop_kernels(self, kernels: Sequence[int]) -> None:
         """The same for kernel objects of a graph."""
         for kernel in kernels:
-            self._dropped.append(lambda kernel=kernel: self.api.do("clReleaseKernel", kernel))
+            self._dropped.append(partial(self.api.do, "clReleaseKernel", kernel))
 
     def drop_events(self, events: Sequence[Event]) -> None:
         """The same for markers."""
@@ -158,7 +165,7 @@ class ClDevice:
             return program
 
     def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
-        if type(program) is not ClProgram or program.device is not self:
+        if not isinstance(program, ClProgram) or program.device is not self:
             raise launches.bad_program(self.name, program)
         if type(grid) is not int or not 0 < grid <= self.limits.max_grid[0]:
             raise launches.bad_grid(grid, self.limits)
@@ -228,7 +235,7 @@ class ClDevice:
     # Copies, waiting and closing
 
     def _end(self, value: Any, nbytes: int) -> Block:
-        if type(value) is not ClBuffer or value.device is not self:
+        if not isinstance(value, ClBuffer) or value.device is not self:
             raise not_its("buffer", value, self.name, "copy it there")
         block = value.block
         if nbytes > value.nbytes:
@@ -300,22 +307,20 @@ class ClDevice:
                 ring.pending.clear()
                 self._drain(ring, PATIENCE_S)
             self._builder.withdraw()
-            closing = [one.close for one in (*self._programs, *self._signals) if not one.closed]
-            run_all([*closing, self._collect, self._close_memory, self._close_queues])
+            programs = [one.close for one in self._programs if not one.closed]
+            signals = [one.close for one in self._signals if not one.closed]
+            run_all([*programs, *signals, self._collect, self._close_memory, self._close_queues])
             self._refused = "is closed"
 
     def _close_memory(self) -> None:
         """All memory, used or not; what the host still sees stays until it does not."""
         live = self._memory.live()
-        run_all([*(lambda block=block: self._memory.free(block) for block in live),
-                 self._memory.trim])  # fmt: skip
+        frees = [partial(self._memory.free, block) for block in live]
+        run_all([*frees, self._memory.trim])
 
     def _close_queues(self) -> None:
-        queues = [
-            lambda ring=ring: self.api.do("clReleaseCommandQueue", ring.handle)
-            for ring in self.rings
-        ]
-        run_all([*queues, lambda: self.raw.close(self._release)])
+        queues = [partial(self.api.do, "clReleaseCommandQueue", ring.handle) for ring in self.rings]
+        run_all([*queues, partial(self.raw.close, self._release)])
 
     def __enter__(self) -> Self:
         return self

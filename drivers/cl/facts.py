@@ -21,9 +21,8 @@ floats where it generates AVX2, Intel's runtime says 1."""
 LANE_VECTOR_BYTES: Final = 16
 HASH_CHARS: Final = 12
 _OLDEST: Final = (1, 2)
-_ALWAYS: Final = frozenset(
-    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32".split()
-)
+_INTEGERS: Final = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_ALWAYS: Final = frozenset({"bool", "float16", "bfloat16", "float32", *_INTEGERS})
 """The compiler computes with 16-bit floats as bits and float32: no device lacks them."""
 
 

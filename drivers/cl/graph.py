@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 class Prepared:
     """One recording."""
 
-    def __init__(
-        self, device: ClDevice, ring: Ring, steps: Sequence[Step], params: int
-    ) -> None:
+    def __init__(self, device: ClDevice, ring: Ring, steps: Sequence[Step], params: int) -> None:
         self._device, self._ring, self._steps, self._params = device, ring, steps, params
         self._kernels: list[Kernel | None] = []
         with Undo() as undo:
@@ -84,5 +82,3 @@ class Prepared:
 
     def __del__(self) -> None:
         self._drop()
-
-

@@ -1,20 +1,19 @@
 """Memory of an OpenCL context: shared virtual memory where the host may see it, else cl_mem.
 
-    FINE     clSVMAlloc, fine grain: kernels and host see one address at any time
-    COARSE   clSVMAlloc: one address, which the host reaches by copies
-    BUFFER   clCreateBuffer: OpenCL gives no address, so that `gpu_va` is a number of this driver,
-             which only tells buffers apart
+FINE     clSVMAlloc, fine grain: kernels and host see one address at any time
+COARSE   clSVMAlloc: one address, which the host reaches by copies
+BUFFER   clCreateBuffer: OpenCL gives no address, so that `gpu_va` is a number of this driver,
+         which only tells buffers apart
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Device
-from drivers.base.errors import OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.errors import OutOfMemory, Unsupported
 from drivers.base.undo import Step
 from drivers.cl import abi
 from drivers.cl.api import Api
@@ -162,6 +161,8 @@ class ClBuffer(FreedOnce):
         self.device.give_back(self._block)
 
     def __del__(self) -> None:
-        with suppress(UseAfterFree, AttributeError):
-            self.free()
-
+        try:
+            del self.gpu_va
+        except AttributeError:
+            return  # freed by name
+        self.device.give_back(self._block)

@@ -32,8 +32,9 @@ def open_cl(name: str, world: World, facts: Facts, memory: str | None = None) ->
     with Undo() as undo:
         context = api.make("clCreateContext", 0, 1, devices.at, 0, 0)
         undo.add(lambda: api.do("clReleaseContext", context))
-        rings = _ring(undo, api, facts, context, f"{name} compute"), _ring(
-            undo, api, facts, context, f"{name} copy"
+        rings = (
+            _ring(undo, api, facts, context, f"{name} compute"),
+            _ring(undo, api, facts, context, f"{name} copy"),
         )
         builder = Builder(api, context, device, facts.arch, facts.options)
         raw = RawMemory(api, context, memory or best_kind(facts.svm), facts.max_alloc_bytes)

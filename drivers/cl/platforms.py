@@ -76,16 +76,16 @@ def _add(api: Api, platform: int, seen: set[tuple[str, str]], found: list[Found]
     devices = api.objects(
         "clGetDeviceIDs", platform, abi.DEVICE_TYPE_ALL, none=abi.DEVICE_NOT_FOUND
     )
-    for device in devices:
-        found.append(
-            Found(
-                api=api, platform=platform, device=device,
-                platform_name=name, platform_version=version,
-                name=api.text("clGetDeviceInfo", device, abi.DEVICE_NAME),
-                driver=api.text("clGetDeviceInfo", device, abi.DRIVER_VERSION),
-                available=bool(api.number("clGetDeviceInfo", device, abi.DEVICE_AVAILABLE)),
-            )
-        )  # fmt: skip
+    found += [
+        Found(
+            api=api, platform=platform, device=device,
+            platform_name=name, platform_version=version,
+            name=api.text("clGetDeviceInfo", device, abi.DEVICE_NAME),
+            driver=api.text("clGetDeviceInfo", device, abi.DRIVER_VERSION),
+            available=bool(api.number("clGetDeviceInfo", device, abi.DEVICE_AVAILABLE)),
+        )
+        for device in devices
+    ]  # fmt: skip
 
 
 def choose(world: World, index: int, wanted: str | None) -> Found:
@@ -102,7 +102,7 @@ def choose(world: World, index: int, wanted: str | None) -> Found:
     if wanted:
         left = [one for number, one in enumerate(found) if _is(one, number, wanted)]
         if not left:
-            raise BadChoice(f"CL_DEVICE={ascii(wanted)} is none of {shown}", hint="Choose one")
+            raise BadChoice(f"CL_DEVICE={wanted!a} is none of {shown}", hint="Choose one")
     if index >= len(left):
         raise NotFound(f"there is no CL:{index}", hint=f"There is {shown}")
     if not left[index].available:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.contracts import Grid
@@ -82,13 +81,23 @@ class ClProgram:
         self, device: ClDevice, name: str, handles: tuple[int, int], nargs: int, block: int,
         max_block: int, scratch_bytes: int,
     ) -> None:  # fmt: skip
+        self._kernel: Kernel | None = None
         self.device, self.name, self.nargs = device, name, nargs
         self.block, self.max_block, self.scratch_bytes = block, max_block, scratch_bytes
         self._program, handle = handles
-        self._kernel: Kernel | None = Kernel(device.api, handle, nargs + device.hidden_args)
+        self._kernel = Kernel(device.api, handle, nargs + device.hidden_args)
+        self.gpu_va = handle
 
     def __repr__(self) -> str:
         return f"ClProgram({self.name})"
+
+    def __getattr__(self, name: str) -> int:
+        if name == "gpu_va":
+            raise self._gone()
+        raise AttributeError(name)
+
+    def _gone(self) -> UseAfterFree:
+        return UseAfterFree(f"{self.name} was used after close()", hint="load it again")
 
     @property
     def closed(self) -> bool:
@@ -99,12 +108,8 @@ class ClProgram:
     def kernel(self) -> Kernel:
         """Raises: UseAfterFree."""
         if self._kernel is None:
-            raise UseAfterFree(f"{self.name} was used after close()", hint="load it again")
+            raise self._gone()
         return self._kernel
-
-    @property
-    def gpu_va(self) -> int:
-        return self.kernel.handle
 
     @property
     def program(self) -> int:
@@ -114,8 +119,9 @@ class ClProgram:
     def close(self) -> None:
         handle = self.kernel.handle
         self._kernel = None
+        del self.gpu_va
         self.device.drop_program(self._program, handle)
 
     def __del__(self) -> None:
-        with suppress(UseAfterFree, AttributeError):
+        if not self.closed:
             self.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.deadline import polls
@@ -128,5 +127,5 @@ class ClSignal:
         self._coming.clear()
 
     def __del__(self) -> None:
-        with suppress(UseAfterFree, AttributeError):
+        if not self.closed:
             self.close()

@@ -14,6 +14,7 @@ from compilers import expr as ex
 from compilers import index as ix
 from compilers.amd import family as amd_family
 from compilers.cpu import family as cpu_family
+from compilers.opencl import family as opencl_family
 from compilers.families import TargetFamily, Toolchain
 from compilers.gpu_target import GpuTarget
 from compilers.index import Var
@@ -136,7 +137,8 @@ def test_a_device_says_how_large_its_workgroups_are(compiler: NullCompiler) -> N
 
 def test_every_family_is_complete() -> None:
     found = families.every_family()
-    check(found == [cpu_family.FAMILY, amd_family.FAMILY], "each once")
+    known = [cpu_family.FAMILY, amd_family.FAMILY, opencl_family.PROCESSOR]
+    check(found == known, "each once")
     for family in found:
         for toolchain in family.toolchains.values():
             check(toolchain.suffix.startswith("."), toolchain.suffix)
