@@ -60,6 +60,7 @@ class ClDevice:
         """What finalisers gave back: they only append, and `_collect` empties both."""
         self._programs: weakref.WeakSet[ClProgram] = weakref.WeakSet()
         self._signals: weakref.WeakSet[ClSignal] = weakref.WeakSet()
+        self._graphs: weakref.WeakSet[Prepared] = weakref.WeakSet()
         self._refused = ""
         forks.inherit(self)
 
@@ -219,7 +220,9 @@ class ClDevice:
         """Prepare steps for being run often."""
         with self.lock:
             self.check_open()
-            return Prepared(self, ring, steps, params)
+            made = Prepared(self, ring, steps, params)
+            self._graphs.add(made)
+            return made
 
     def pump(self) -> None:
         """With the lock held: enqueue what no longer waits."""
@@ -309,7 +312,17 @@ class ClDevice:
             self._builder.withdraw()
             programs = [one.close for one in self._programs if not one.closed]
             signals = [one.close for one in self._signals if not one.closed]
-            run_all([*programs, *signals, self._collect, self._close_memory, self._close_queues])
+            graphs = [one.close for one in self._graphs]
+            run_all(
+                [
+                    *graphs,
+                    *programs,
+                    *signals,
+                    self._collect,
+                    self._close_memory,
+                    self._close_queues,
+                ]
+            )
             self._refused = "is closed"
 
     def _close_memory(self) -> None:

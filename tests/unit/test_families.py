@@ -14,7 +14,6 @@ from compilers import expr as ex
 from compilers import index as ix
 from compilers.amd import family as amd_family
 from compilers.cpu import family as cpu_family
-from compilers.opencl import family as opencl_family
 from compilers.families import TargetFamily, Toolchain
 from compilers.gpu_target import GpuTarget
 from compilers.index import Var
@@ -22,6 +21,7 @@ from compilers.instruction import Instruction
 from compilers.ir import Kernel, Loop, Ref, Store
 from compilers.lower.choose import Target
 from compilers.objects import listing
+from compilers.opencl import family as opencl_family
 from drivers.base.contracts import Binary, Limits
 from drivers.base.errors import MalformedInput, Unsupported
 from tests.support import check
