@@ -69,9 +69,11 @@ class Builder:
         call = "clBuildProgram"
         status = signed(self.api.functions[call](program, 1, devices.at, self._options.at, 0, 0))
         if status in abi.BUILD_FAILED:
-            log = self.api.text(
-                "clGetProgramBuildInfo", program, self.device, abi.PROGRAM_BUILD_LOG
-            )
+            try:
+                about = program, self.device, abi.PROGRAM_BUILD_LOG
+                log = self.api.text("clGetProgramBuildInfo", *about)
+            except DeviceError as error:  # the build's own failure is the one to report
+                log = f"no build log: {error.message}"
             raise CompileError(
                 f"the OpenCL driver rejects the kernel: {log.partition(chr(10))[0]:.300}",
                 log=log, source=source, hint="The error's `log` and `source` hold the rest",
