@@ -33,11 +33,18 @@ def _opencl_cpu() -> TargetFamily:
     return PROCESSOR
 
 
+def _opencl_gpu() -> TargetFamily:
+    from compilers.opencl.family import GPU
+
+    return GPU
+
+
 FAMILIES: dict[str, Loader] = {
     "x86_64": _cpu,
     "aarch64": _cpu,
     "gfx": _amd,
     "opencl-cpu": _opencl_cpu,
+    "opencl-gpu": _opencl_gpu,
 }
 """Prefix of architecture names -> how to get the family, which is imported on demand."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from compilers.family import TargetFamily, Toolchain
+from compilers.gpu_target import GpuTarget
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
 from compilers.opencl import compiler
@@ -24,6 +25,17 @@ def _processor_source(kernel: Kernel, arch: str, features: frozenset[str]) -> st
     from compilers.opencl import render_host
 
     return render_host.render(kernel, features)
+
+
+def _lanes_source(kernel: Kernel, arch: str, features: frozenset[str]) -> str:
+    from compilers.opencl import render_lanes
+
+    return render_lanes.render(kernel, features)
+
+
+def _gpu(arch: str) -> GpuTarget:
+    """Nothing is known of a chip by its name: `Target.of` takes what the device says."""
+    return GpuTarget(max_block=LEAST_BLOCK, shared_bytes=LEAST_SHARED_BYTES)
 
 
 def _load(blob: bytes, name: str, arch: str) -> Binary:
@@ -53,6 +65,9 @@ def _no_listing(binary: Binary) -> NoReturn:
     )
 
 
+LEAST_BLOCK = 256
+LEAST_SHARED_BYTES = 32 << 10
+"""# src: OpenCL API 3.0, CL_DEVICE_LOCAL_MEM_SIZE of a full profile"""
 PROCESSOR = TargetFamily(
     name="OpenCL on processors",
     toolchains={
@@ -63,4 +78,14 @@ PROCESSOR = TargetFamily(
     load=_load,
     functions=_functions,
     instructions=_instructions,
+)
+GPU = TargetFamily(
+    name="OpenCL",
+    toolchains={
+        "OPENCL": Toolchain(compiler=compiler, render=_lanes_source, suffix=".cl", modules=_MODULES)
+    },
+    load=_load,
+    functions=_functions,
+    instructions=_instructions,
+    gpu=_gpu,
 )

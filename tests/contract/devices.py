@@ -88,5 +88,9 @@ DEVICES: Final = (
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
+    Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),
+    Entry(
+        "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
+    ),
     Entry("null vendor", _null, build=assemble),
 )

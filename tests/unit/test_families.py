@@ -138,6 +138,7 @@ def test_a_device_says_how_large_its_workgroups_are(compiler: NullCompiler) -> N
 def test_every_family_is_complete() -> None:
     found = families.every_family()
     known = [cpu_family.FAMILY, amd_family.FAMILY, opencl_family.PROCESSOR]
+    known.append(opencl_family.GPU)
     check(found == known, "each once")
     for family in found:
         for toolchain in family.toolchains.values():
