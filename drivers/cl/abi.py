@@ -84,6 +84,7 @@ SVM_CALLS: Final = {
     "clSVMFree": Call(127, "v:aa"),
     "clEnqueueSVMMemcpy": Call(129, "i:auaaauaa"),
     "clSetKernelArgSVMPointer": Call(134, "i:aua"),
+    "clSetKernelExecInfo": Call(135, "i:auaa"),
 }
 """Of OpenCL 2.0: shared virtual memory."""
 COMMAND_BUFFER_CALLS: Final = {
@@ -134,6 +135,7 @@ PROGRAM_BUILD_LOG: Final = 0x1183
 KERNEL_NUM_ARGS: Final = 0x1191
 KERNEL_LOCAL_MEM_SIZE: Final = 0x11B2
 KERNEL_WORK_GROUP_SIZE: Final = 0x11B0
+KERNEL_EXEC_INFO_SVM_PTRS: Final = 0x11B6
 EVENT_COMMAND_EXECUTION_STATUS: Final = 0x11D3
 PROFILING_COMMAND_END: Final = 0x1283
 COMPLETE: Final = 0

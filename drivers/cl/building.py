@@ -102,8 +102,8 @@ class Builder:
             )
         binary = self._binary(program)
         return ClCode(
-            program=binary or source.encode(),
-            is_source=not binary,
+            program=binary,
+            source=source.encode(),
             nargs=nargs if lanes else nargs - HIDDEN_ARGS,
             block=block,
             max_block=block if lanes else 1,
@@ -132,15 +132,15 @@ class Builder:
         with Undo() as undo:
             program = self._restored(code, name)
             undo.add(lambda: api.do("clReleaseProgram", program))
-            self._compile(program, code.program.decode(errors="replace") if code.is_source else "")
+            self._compile(program, code.source.decode(errors="replace"))
             entry = Text(name.encode())
             kernel = api.make("clCreateKernel", program, entry.at)
         return program, kernel
 
     def _restored(self, code: ClCode, name: str) -> int:
-        image = bytearray(code.program)
+        image = bytearray(code.program or code.source)
         places, sizes = Words([address_of(image)]), Words([len(image)])
-        if code.is_source:
+        if not code.program:
             call = "clCreateProgramWithSource"
             return self.api.make(call, self.context, 1, places.at, sizes.at)
         devices, status = Words([self.device]), Words([0])

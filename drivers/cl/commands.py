@@ -130,6 +130,11 @@ class Transfer:
     src: Block
     nbytes: int
 
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Its memory."""
+        return self.dst, self.src
+
     def __call__(self) -> bool:
         if not self.nbytes or self.dst is self.src:
             return True

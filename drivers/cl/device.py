@@ -50,7 +50,7 @@ class ClDevice:
         self.lock = RLock()
         self.freed_mark: object = object()
         """Another object whenever something was freed."""
-        self._builder, self._release = builder, release
+        self.builder, self._release = builder, release
         self._compute, self._copy = self.rings = rings
         self._memory = Allocator(raw.alloc, self._free_raw, self.limits.memory_bytes, name=name)
         self._scratch: list[Block] = []
@@ -157,10 +157,10 @@ class ClDevice:
                     f"{binary.name}: {needs.scratch_bytes} bytes of scratch", hint="compile it"
                 )
             self._collect()
-            handles = self._builder.kernel(code, ENTRY + binary.name)
+            handles = self.builder.kernel(code, ENTRY + binary.name)
             program = ClProgram(
                 self, binary.name, handles, code.nargs, needs.block or code.block,
-                code.max_block, needs.scratch_bytes,
+                code.max_block, needs.scratch_bytes, code.source,
             )  # fmt: skip
             self._programs.add(program)
             return program
@@ -286,6 +286,10 @@ class ClDevice:
         for ring in self.rings:
             self._drain(ring, timeout_s)
 
+    def finish(self, ring: Ring) -> None:
+        """Wait until everything enqueued is done."""
+        self._drain(ring, PATIENCE_S)
+
     def _drain(self, ring: Ring, timeout_s: float) -> None:
         """Wait for what was enqueued. Raises: Hang, DeviceFault."""
         with self.lock:
@@ -309,7 +313,7 @@ class ClDevice:
             for ring in self.rings:
                 ring.pending.clear()
                 self._drain(ring, PATIENCE_S)
-            self._builder.withdraw()
+            self.builder.withdraw()
             programs = [one.close for one in self._programs if not one.closed]
             signals = [one.close for one in self._signals if not one.closed]
             graphs = [one.close for one in self._graphs]

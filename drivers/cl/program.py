@@ -79,11 +79,12 @@ class ClProgram:
 
     def __init__(
         self, device: ClDevice, name: str, handles: tuple[int, int], nargs: int, block: int,
-        max_block: int, scratch_bytes: int,
+        max_block: int, scratch_bytes: int, source: bytes,
     ) -> None:  # fmt: skip
         self._kernel: Kernel | None = None
         self.device, self.name, self.nargs = device, name, nargs
         self.block, self.max_block, self.scratch_bytes = block, max_block, scratch_bytes
+        self.source = source
         self._program, handle = handles
         self._kernel = Kernel(device.api, handle, nargs + device.hidden_args)
         self.gpu_va = handle

@@ -8,8 +8,8 @@ from typing import Final, Self
 
 from drivers.base.errors import MalformedInput
 
-_HEAD: Final = struct.Struct("<4sIIIII")
-_MAGIC: Final = b"UCL1"
+_HEAD: Final = struct.Struct("<4sIIIIII")
+_MAGIC: Final = b"UCL2"
 MAX_ARGS: Final = 1024
 PROCESSOR: Final = "opencl-cpu"
 """How names of architectures begin whose kernels have a processor's shape."""
@@ -23,8 +23,8 @@ class ClCode:
     """One kernel."""
 
     program: bytes
-    """What clGetProgramInfo gave for its device; the source where a driver gives nothing."""
-    is_source: bool
+    """What clGetProgramInfo gave for its device; b"" where a driver gives nothing."""
+    source: bytes
     nargs: int
     """Buffers that a launch names."""
     block: int
@@ -34,15 +34,17 @@ class ClCode:
 
     def encode(self) -> bytes:
         """The image of a Binary."""
-        numbers = self.is_source, self.nargs, self.block, self.max_block, self.shared_bytes
-        return _HEAD.pack(_MAGIC, *numbers) + self.program
+        numbers = self.nargs, self.block, self.max_block, self.shared_bytes
+        head = _HEAD.pack(_MAGIC, len(self.source), len(self.program), *numbers)
+        return head + self.source + self.program
 
     @classmethod
     def decode(cls, image: bytes) -> Self:
         """Raises: MalformedInput."""
         if len(image) <= _HEAD.size:
             raise MalformedInput(f"{len(image)} bytes are no OpenCL kernel", hint="compile it anew")
-        magic, source, nargs, block, most, shared = _HEAD.unpack_from(image)
-        if magic != _MAGIC or source > 1 or nargs > MAX_ARGS:
+        magic, source, program, *numbers = _HEAD.unpack_from(image)
+        if magic != _MAGIC or _HEAD.size + source + program != len(image) or numbers[0] > MAX_ARGS:
             raise MalformedInput(f"{image[:16]!r} begins no OpenCL kernel", hint="compile it anew")
-        return cls(image[_HEAD.size :], bool(source), nargs, block, most, shared)
+        rest = image[_HEAD.size :]
+        return cls(rest[source:], rest[:source], *numbers)
