@@ -16,7 +16,8 @@ import numpy.typing as npt
 from benchmarks.measure import WrongResult
 from benchmarks.process import fresh_matmul
 from benchmarks.tensor_rows import LAYERNORM_EPS, numpy_layernorm, numpy_softmax
-from boards.run import Setup, powered
+from boards.run import powered
+from boards.setup import Setup
 from boards.vendors import vendor_of
 from drivers.base.errors import DeviceError
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from benchmarks import board, host_cost
 from benchmarks.selection import select
-from boards.run import Setup, set_environ
-from boards.vendors import vendor_of
+from boards.run import set_environ
+from boards.setup import Setup
+from boards.vendors import over, vendor_of
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
 
@@ -39,7 +40,7 @@ def _setup(args: argparse.Namespace) -> Setup:
         args.board or DEFAULT_CHIP,
         aql=args.aql,
         compiler=args.compiler,
-        iface=choice.iface or "KFD",
+        iface=choice.iface or "",
         dma=choice.dma or "",
         trace=choice.trace or "",
     )
@@ -62,8 +63,7 @@ def _board(args: argparse.Namespace, setup: Setup) -> int:
     set_environ(setup, os.environ)
     start_s = time.perf_counter()
     queue = {None: "its own kind of queue", True: "AQL", False: "PM4"}[setup.aql]
-    over = "" if setup.iface == "KFD" else f" over {setup.iface}"
-    print(f"{setup.chip}{over}, {queue}, {setup.compiler}: {board.NOTE}")
+    print(f"{setup.chip}{over(setup)}, {queue}, {setup.compiler}: {board.NOTE}")
     print(board.HEADER, flush=True)
     results, violations = board.run(setup, names, lambda line: print(line, flush=True))
     for violation in violations:

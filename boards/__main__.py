@@ -17,16 +17,14 @@ from pathlib import Path
 from boards.vendors import VENDORS, names, vendor_of
 
 _MIB = 1 << 20
-_COMPILERS = ("LLVM", "HIP")
-_IFACES = ("KFD", "PCI")
 _OPERANDS = "operands"
 
 
 def table() -> str:
     """Every board: chip, family, compute units, what runs there."""
     lines = [f"{'board':<9}{'family':<8}{'CUs':>4}  {'queues and machine code':<54}"]
-    lines += [vendor.describe(name) for vendor in VENDORS for name in vendor.names]
-    lines.append("Over KFD, and over PCI but for gfx10; never compared with silicon.")
+    for vendor in VENDORS:
+        lines += [*map(vendor.describe, vendor.names), vendor.note]
     return "\n".join(lines)
 
 
@@ -36,13 +34,15 @@ def _options(parser: argparse.ArgumentParser) -> None:
     queues.add_argument("--aql", dest="aql", action="store_true", default=None,
                         help="compute queues of AQL packets")  # fmt: skip
     queues.add_argument("--pm4", dest="aql", action="store_false", help="... of PM4 packets")
-    parser.add_argument("--compiler", choices=_COMPILERS, default=_COMPILERS[0])
-    parser.add_argument("--iface", choices=_IFACES, default=_IFACES[0], help="the interface")
+    compilers = list(dict.fromkeys(name for vendor in VENDORS for name in vendor.compilers))
+    parser.add_argument("--compiler", choices=compilers, default=compilers[0])
+    ifaces = list(dict.fromkeys(name for vendor in VENDORS for name in vendor.ifaces))
+    parser.add_argument("--iface", choices=ifaces, default="", help="the interface")
     parser.add_argument("--dma", choices=("iommu", "vram"), default="",
                         help="with PCI: a machine with an IOMMU (default), or without")  # fmt: skip
     parser.add_argument("--trace", type=Path, metavar="FILE",
                         help="with PCI: every register access, by name")  # fmt: skip
-    parser.add_argument("--gpus", type=int, default=1, metavar="N", help="AMD:0 ... AMD:N-1")
+    parser.add_argument("--gpus", type=int, default=1, metavar="N", help="devices 0 ... N-1")
     parser.add_argument("--vram-mib", type=int, default=1024, metavar="N", help="of each GPU")
     rules = parser.add_mutually_exclusive_group()
     rules.add_argument("--strict", dest="strict", action="store_true", default=True,

@@ -1,35 +1,28 @@
 """Joins software GPUs and the product: a machine, and the product's devices opened on it.
 
-The board stands behind the product's driver as a machine does, through /dev/kfd or on the PCI bus;
-it shares no code with the driver.
+The board stands behind the product's driver as a machine does, through a kernel driver's interface
+or on the PCI bus; it shares no code with the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
-from boards.amd.cp.engines import Engines
-from boards.amd.kfd.world import BoardWorld
-from boards.amd.machine import Checks, Options, open_board
-from boards.amd.pci.options import PciOptions
-from boards.amd.pci_machine import MachineOptions, open_pci_board
-from boards.amd.wave.types import LENIENT
 from boards.machine.pci.world import PciWorld
-from drivers.amd.device import AmdDevice
-from drivers.amd.opening import open_amd
+from boards.setup import Setup
+from boards.vendors import Board, Powered, vendor_of
 from drivers.base.contracts import Device, Machine, Region, World
 from drivers.base.pci import StateStore
 from drivers.base.region import MemoryRegion
 from drivers.choice import choose
+from drivers.kinds import BY_NAME, named
 from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState
 from drivers.world.linux import LinuxWorld
 
-IFACES = ("KFD", "PCI")
-Board = BoardWorld | PciWorld
-_CARD_BYTES = 1 << 30
+__all__ = ["Board", "Front", "OnBoard", "Setup", "environ_of", "front_of", "power_on", "powered_on"]
 
 
 class OnBoard(Device, Protocol):
@@ -40,61 +33,21 @@ class OnBoard(Device, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Which board, and how the product uses it."""
-
-    chip: str
-    gpus: int = 1
-    aql: bool | None = None
-    """What compute queues read; None for what the chip does best."""
-    compiler: str = "LLVM"
-    strict: bool = True
-    vram_bytes: int | None = None
-    """None: what a board of the chip has by itself."""
-    iface: str = "KFD"
-    dma: str = ""
-    """UNBOUND_DMA over PCI: "" for what the machine has, "vram" for a machine without an IOMMU."""
-    late: bool = False
-    """Queues run late, as silicon's do, so that a driver that forgets to wait is noticed."""
-    function: PciOptions = field(default_factory=PciOptions)
-    trace: str = ""
-    """File for every register access over PCI."""
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """What a user would set: the board's GPU is the default device."""
-        found = {"DEV": "AMD", f"AMD_{self.compiler}": "1"}
-        if self.iface != IFACES[0]:
-            found["AMD_IFACE"] = self.iface
-        if self.dma:
-            found["UNBOUND_DMA"] = self.dma
-        if self.trace:
-            found["UNBOUND_TRACE"] = self.trace
-        return found if self.aql is None else {**found, "AMD_AQL": str(int(self.aql))}
-
-    @property
-    def arguments(self) -> list[str]:
-        """The same for `python -m boards run`."""
-        found = ["--compiler", self.compiler, "--iface", self.iface]
-        if self.dma:
-            found += ["--dma", self.dma.lower()]
-        if self.aql is not None:
-            found.append("--aql" if self.aql else "--pm4")
-        return found
-
-    def options(self) -> Options:
-        """How strict the board is."""
-        made = Options() if self.strict else lenient()
-        return replace(made, late=self.late)
-
-
-def lenient() -> Options:
-    """A board that only refuses what silicon refuses."""
-    return Options(
-        checks=Checks(poison=False, coherence=False),
-        engines=lambda host: Engines(host, LENIENT),
-    )
+def environ_of(setup: Setup) -> dict[str, str]:
+    """What a user would set: the board's GPU is the default device. Raises: ValueError."""
+    vendor = vendor_of(setup.chip)
+    found = {"DEV": vendor.device}
+    if setup.compiler in vendor.compilers:
+        found[f"{vendor.device}_{setup.compiler}"] = "1"
+    if setup.iface not in ("", vendor.ifaces[0]):
+        found[f"{vendor.device}_IFACE"] = setup.iface
+    if setup.dma:
+        found["UNBOUND_DMA"] = setup.dma
+    if setup.trace:
+        found["UNBOUND_TRACE"] = setup.trace
+    if setup.aql is not None and vendor.aql:
+        found[vendor.aql] = str(int(setup.aql))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +59,12 @@ class Front:
     state: StateStore | None
     environ: Mapping[str, str]
 
-    def open(self, index: int = 0) -> AmdDevice:
+    def open(self, index: int = 0) -> OnBoard:
         """The product's device on a GPU of the board. Raises: DeviceError."""
-        choice = choose({**self.environ, "DEV": f"AMD:{index}"})
-        return open_amd(self.world, choice, state=self.state)
+        kind = vendor_of(self.board.gpus[0].chip.name).device
+        choice = choose({**self.environ, "DEV": f"{kind}:{index}"})
+        more = {} if self.state is None else {"state": self.state}
+        return cast(OnBoard, named(BY_NAME[kind].opens)(self.world, choice, None, **more))
 
 
 class WholeMachine(ForeignWorld):
@@ -139,7 +94,7 @@ class WholeMachine(ForeignWorld):
 def front_of(board: Board, environ: Mapping[str, str]) -> Front:
     """A process that has started, with an environment."""
     machine: Any = board  # it has a machine's methods, but no type in common with us
-    if isinstance(board, BoardWorld):
+    if not isinstance(board, PciWorld):
         return Front(board, WholeMachine(machine), None, environ)
     world = ForeignWorld(machine)
     own: Any = board.state
@@ -149,21 +104,9 @@ def front_of(board: Board, environ: Mapping[str, str]) -> Front:
 
 def power_on(setup: Setup) -> Front:
     """A machine with the GPUs that `setup` names. Raises: ValueError."""
-    make: Callable[[Setup], Board] = _over_pci if setup.iface == "PCI" else _over_kfd
-    return front_of(make(setup), setup.environ)
+    return front_of(vendor_of(setup.chip).power_on(setup), environ_of(setup))
 
 
-def _over_kfd(setup: Setup) -> Board:
-    options = setup.options()
-    return open_board(setup.chip, gpus=setup.gpus, vram_bytes=setup.vram_bytes, options=options)
-
-
-def _over_pci(setup: Setup) -> Board:
-    options = MachineOptions(
-        gpus=setup.gpus,
-        vram_bytes=setup.vram_bytes or _CARD_BYTES,
-        iommu=setup.dma.upper() in ("", "IOMMU"),
-        function=setup.function,
-        strictness=setup.options(),
-    )
-    return open_pci_board(setup.chip, options=options)
+def powered_on(chip: str, vram_bytes: int, *, any_firmware: bool) -> Powered:
+    """One GPU alone, for accesses that were recorded. Raises: ValueError for an unknown chip."""
+    return vendor_of(chip).powered_on(chip, vram_bytes, not any_firmware)

@@ -10,20 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from boards.front import Board, OnBoard, Setup, power_on
+from boards.front import OnBoard, environ_of, power_on
+from boards.machine.chassis import Facts
+from boards.setup import Setup
 from boards.trace import Recorder
-from boards.trace_faults import Facts, FaultWatch
-from boards.vendors import vendor_of
-from drivers.choice import KINDS
+from boards.vendors import Board, Watch, over, vendor_of
+from drivers.kinds import BEST_FIRST, BY_NAME, NAMES
 from drivers.machine.program import run_program
 from tensor import engine
 
 __all__ = ["Bench", "Setup", "powered", "report", "run", "run_program", "set_environ"]
 NEVER_SILICON = "This ran on a software board and was never compared with silicon."
-_OTHER_CHOICES = (
-    "GPU", "CLANG", "LLVM", "AMD_LLVM", "AMD_HIP", "AMD_AQL", "AMD_IFACE", "AMD_DMA",
-    "AMD_TRACE", "UNBOUND_DMA", "UNBOUND_TRACE", "UNBOUND_FIRMWARE_MANIFEST",
-)  # fmt: skip
+_OF_ANY_KIND = ("UNBOUND_DMA", "UNBOUND_TRACE", "UNBOUND_FIRMWARE_MANIFEST")
+_OF_ONE_KIND = ("IFACE", "DMA", "TRACE")
 
 
 @dataclass(slots=True)
@@ -31,7 +30,7 @@ class Bench:
     """A board with the product's devices in front of it."""
 
     board: Board
-    watch: FaultWatch
+    watch: Watch
     recorder: Recorder | None = None
     devices: list[OnBoard] = field(default_factory=list)
 
@@ -44,23 +43,28 @@ class Bench:
 
 def set_environ(setup: Setup, environ: MutableMapping[str, str]) -> None:
     """Make the board's GPU the default device; other choices are set aside."""
-    for name in (*KINDS, *_OTHER_CHOICES):
+    vendor = vendor_of(setup.chip)
+    others = [*NAMES, *(flag for kind in BEST_FIRST for flag in kind.flags), *_OF_ANY_KIND]
+    others += [vendor.aql, *BY_NAME[vendor.device].compilers]
+    others += [f"{vendor.device}_{choice}" for choice in _OF_ONE_KIND]
+    for name in others:
         environ.pop(name, None)
-    environ.update(setup.environ)
+    environ.update(environ_of(setup))
 
 
 @contextmanager
 def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
-    """A board whose GPUs are AMD:0, AMD:1, ... of the tensor layer inside. Raises: ValueError."""
+    """A board whose GPUs are devices 0, 1, ... of their kind inside. Raises: ValueError."""
     front = power_on(setup)
     board = front.board
     devices: list[OnBoard] = []
-    kind = vendor_of(setup.chip).device
+    vendor = vendor_of(setup.chip)
+    compiler = setup.compiler if setup.compiler in vendor.compilers else ""
 
     def names(code_va: int) -> list[str]:
         return [name for device in devices for name in device.program_names(code_va=code_va)]
 
-    bench = Bench(board, FaultWatch(board, names), devices=devices)
+    bench = Bench(board, vendor.watch(board, names), devices=devices)
     if record:
         bench.recorder = Recorder(board, names)
     board.hardware.trace = bench.hear
@@ -69,7 +73,7 @@ def powered(setup: Setup, *, record: bool = False) -> Iterator[Bench]:
             device = front.open(index)
             stack.enter_context(device)
             devices.append(device)
-            stack.enter_context(engine.adopted(f"{kind}:{index}", device, setup.compiler))
+            stack.enter_context(engine.adopted(f"{vendor.device}:{index}", device, compiler))
         yield bench
         gc.collect()
 
@@ -88,8 +92,7 @@ def report(bench: Bench, setup: Setup, status: int, stderr: TextIO) -> int:
     counts += [f"{len(violations)} violations"] if violations else []
     count = ", ".join(counts) or "no violations"
     strict = "strict" if setup.strict else "lenient"
-    over = "" if setup.iface == "KFD" else f" over {setup.iface}"
-    print(f"board {setup.chip}{over} ({strict}): {count}. {NEVER_SILICON}", file=stderr)
+    print(f"board {setup.chip}{over(setup)} ({strict}): {count}. {NEVER_SILICON}", file=stderr)
     return status or int(bool(violations or bench.watch.reports))
 
 

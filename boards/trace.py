@@ -15,12 +15,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from boards.amd.kfd.world import BoardWorld
-from boards.machine.pci.world import PciWorld
-from boards.trace_faults import Facts, NameOf
+from boards.machine.chassis import Facts, NameOf
+from boards.vendors import Board, vendor_of
 
 Event: TypeAlias = dict[str, object]
-KFD_PID, FIRST_GPU_PID = 1, 2
+KERNEL_PID, FIRST_GPU_PID = 1, 2
 _TICKS_PER_US = 100
 _MEMORY_TID, _WAVES_TID = 1, 1000
 _ENDS_PACKET = frozenset({"packet", "doorbell", "idle", "wait", "hang", "queue fault"})
@@ -41,9 +40,10 @@ def _shown(facts: Facts) -> dict[str, int | str]:
 class Recorder:
     """Listens to a board and keeps what it heard; `document` is the trace so far."""
 
-    def __init__(self, board: BoardWorld | PciWorld, name_of: NameOf) -> None:
+    def __init__(self, board: Board, name_of: NameOf) -> None:
         self._clock, self._name_of = board.hardware.clock, name_of
         self._chips = [gpu.chip.name for gpu in board.gpus]
+        self._kernel = vendor_of(self._chips[0]).kernel
         self._start = self._clock.ticks()
         self._events: list[Event] = []
         self._pids: dict[int, int] = {}
@@ -102,7 +102,7 @@ class Recorder:
         """One end of something that lives longer than its neighbours on the kernel's track."""
         self._events.append({
             "name": name, "ph": ph, "cat": cat, "id": hex(number), "ts": self._us(now),
-            "pid": KFD_PID, "tid": _MEMORY_TID, "args": args,
+            "pid": KERNEL_PID, "tid": _MEMORY_TID, "args": args,
         })  # fmt: skip
 
     def _memory(self, now: int, name: str, facts: Facts) -> None:
@@ -113,7 +113,7 @@ class Recorder:
         self._span(ph, what, number, now, "memory", _shown(facts))
         self._mapped[kind] = self._mapped.get(kind, 0) + sign * nbytes
         self._events.append({
-            "name": "mapped bytes", "ph": "C", "ts": self._us(now), "pid": KFD_PID,
+            "name": "mapped bytes", "ph": "C", "ts": self._us(now), "pid": KERNEL_PID,
             "tid": _MEMORY_TID, "args": dict(self._mapped),
         })  # fmt: skip
 
@@ -145,8 +145,9 @@ class Recorder:
     def document(self) -> dict[str, object]:
         """The whole trace as one JSON object."""
         self._end_packet(self._clock.ticks())
-        names: list[Event] = [_named("process_name", KFD_PID, 0, "kernel driver (KFD)")]
-        names.append(_named("thread_name", KFD_PID, _MEMORY_TID, "memory and queues"))
+        driver = f"kernel driver ({self._kernel})"
+        names: list[Event] = [_named("process_name", KERNEL_PID, 0, driver)]
+        names.append(_named("thread_name", KERNEL_PID, _MEMORY_TID, "memory and queues"))
         for number, chip in enumerate(self._chips):
             shown = f"GPU {number}: {chip}, software board"
             names.append(_named("process_name", FIRST_GPU_PID + number, 0, shown))

@@ -2,31 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from boards.amd import registration as amd
-from boards.machine.chassis import Chassis
-from boards.machine.pci.function import PciFunction
+from boards.machine.chassis import Chassis, Facts, NameOf, Violation
+from boards.machine.pci.function import Named, PciFunction
+from boards.setup import Setup
+
+
+class Gpu(Protocol):
+    """One GPU of a board."""
+
+    @property
+    def chip(self) -> Named: ...
+
+
+class Board(Protocol):
+    """A process in front of a machine with GPUs, whatever the vendor and the interface."""
+
+    @property
+    def hardware(self) -> Chassis: ...
+    @property
+    def gpus(self) -> Sequence[Gpu]: ...
+    @property
+    def violations(self) -> list[Violation]:
+        """What silicon would have let pass."""
+        ...
+
+
+class Watch(Protocol):
+    """Keeps a report of every fault, hang and violation in code on a board's timeline."""
+
+    reports: list[str]
+
+    @property
+    def notes(self) -> Mapping[tuple[str, int, int], str]:
+        """Violations in a kernel's code, one for each kind and instruction, with code around."""
+        ...
+
+    def __call__(self, name: str, facts: Facts) -> None:
+        """One event of the timeline."""
+        ...
+
+
+class Powered(Protocol):
+    """One function without a machine around it, for accesses that were recorded."""
+
+    def read(self, bar: int, off: int, nbytes: int) -> int:
+        """A read of 4 bytes."""
+        ...
+
+    def write(self, bar: int, off: int, nbytes: int, value: int) -> None:
+        """A write of 4 bytes."""
+        ...
+
+    def place(self, bar: int, off: int, data: bytes) -> None:
+        """Bytes written to a memory BAR."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """What boards of one vendor are called, and how one is made."""
+    """What boards of one vendor are called, and how they are made."""
 
     device: str
-    """The kind of device that the product opens on one: "AMD"."""
+    """The kind of device that the product opens on one."""
     names: Sequence[str]
     """Chips."""
     pci_names: Sequence[str]
     """Those that there are over PCI, too."""
+    ifaces: Sequence[str]
+    """The interfaces that its boards have, the one that is used by default first."""
+    compilers: Sequence[str]
+    """Those that make code for its boards, the default first."""
+    kernel: str
+    """How its kernel driver's interface is called in timelines."""
+    aql: str
+    """The environment variable that chooses AQL packets; "": there is no choice."""
+    note: str
+    """What the list of boards says below its boards."""
     describe: Callable[[str], str]
     """A chip's row of `python -m boards`."""
     function: Callable[[str, int], tuple[Chassis, PciFunction]]
     """(chip, bytes of its memory) -> the GPU as a PCI function, for a virtual machine."""
+    powered_on: Callable[[str, int, bool], Powered]
+    """(chip, bytes of its memory, whether it judges firmware) -> the function alone."""
+    power_on: Callable[[Setup], Board]
+    """A machine with GPUs, and a process in front of it. Raises: ValueError."""
+    watch: Callable[[Board, NameOf], Watch]
+    """What reports the faults of one of these boards."""
 
 
-VENDORS = (Vendor("AMD", amd.NAMES, amd.PCI_NAMES, amd.describe, amd.function),)
+VENDORS = (
+    Vendor(
+        device="AMD",
+        names=amd.NAMES,
+        pci_names=amd.PCI_NAMES,
+        ifaces=("KFD", "PCI"),
+        compilers=("LLVM", "HIP"),
+        kernel="KFD",
+        aql="AMD_AQL",
+        note="Over KFD, and over PCI but for gfx10; never compared with silicon.",
+        describe=amd.describe,
+        function=amd.function,
+        powered_on=amd.alone,
+        power_on=amd.power_on,
+        watch=amd.watch,
+    ),
+)
 
 
 def names() -> list[str]:
@@ -40,3 +125,14 @@ def vendor_of(chip: str) -> Vendor:
         if chip in vendor.names:
             return vendor
     raise ValueError(f"no board {chip!r}: there are {', '.join(names())}")
+
+
+def iface_of(setup: Setup) -> str:
+    """The interface that a setup means. Raises: ValueError for an unknown chip."""
+    return setup.iface or vendor_of(setup.chip).ifaces[0]
+
+
+def over(setup: Setup) -> str:
+    """How headings name an interface that is not the default."""
+    iface = iface_of(setup)
+    return "" if iface == vendor_of(setup.chip).ifaces[0] else f" over {iface}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from compilers.gpu_target import GpuTarget
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
-from drivers.base.contracts import Binary, Compiler
+from drivers.base.contracts import Binary, Compiler, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +41,6 @@ class TargetFamily:
     """The chip that an object is for, if its format names one of this family."""
     gpu: Callable[[str], GpuTarget] | None = None
     """(arch) -> its GpuTarget for lowering; None: a CPU. Raises: Unsupported."""
+    offered: Callable[[GpuTarget, Limits], GpuTarget] = lambda gpu, limits: gpu
+    """(what the architecture has, within the device's sizes; the limits of the device) -> what its
+    compiler offers there: swaps and matrix forms that depend on `Limits.features`, for instance."""

@@ -25,8 +25,14 @@ class GpuTarget:
     """Of a workgroup."""
     wave_lanes: int | None = None
     """None: the kernel's compiler chooses it (Adreno), or it differs from GPU to GPU (WebGPU)."""
+    max_groups: int | None = None
+    """Workgroups of the largest launch along x. A kernel of more has them work in turns."""
+    vectors: bool = False
+    """Whether it is a CPU, whose workgroups are best of one lane; see `Limits.schedule`."""
     swaps: bool = False
     """Whether lanes of a wave exchange values: `swap`, `ballot` and the counts of its bits."""
+    wide_integers: bool = True
+    """Whether kernels have integers of 64 bits."""
     matrix_forms: tuple[MatrixForm, ...] = ()
     """The best of each dtype first."""
     units_per_group: int = 1
@@ -63,7 +69,7 @@ class GpuTarget:
     def teams(self) -> bool:
         """Whether scans and sorts may work by waves, in workgroups of `BLOCK` lanes."""
         room = self.max_block >= BLOCK and self.shared_bytes >= TEAM_SHARED_BYTES
-        return self.swap_lanes > 1 and room
+        return self.swap_lanes > 1 and room and self.wide_integers
 
     def fits(self, kernel: Kernel) -> bool:
         """Whether a workgroup of the kernel fits this GPU."""

@@ -58,7 +58,7 @@ class Ref:
 class Expr:
     """A value. Shared objects are shared values; identity is equality.
 
-    const   arg: Python number          index   arg: Index, dtype int64
+    const   arg: Python number          index   arg: Index, dtype int64, or int32 if it fits
     load    arg: Load                   valid   arg: Valid, dtype bool
     cast bitcast, the UNARY and BINARY ops and `where` of compilers.graph, and
     fma     src (a, b, c): a * b + c with one rounding

@@ -5,8 +5,8 @@ of lane `l` is, is written in digits of both numbers:
 
     number // divisor % count * stride
 
-Vendors declare their own forms (`compilers/amd/matrix_forms.py`) and how to print them; lowering
-takes them from its target and names no instruction.
+A family of targets declares its forms and how to print them; lowering takes them from its target
+and names no instruction.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from drivers.bare.trace_player import Function
 from drivers.base.contracts import Device, World
 from drivers.base.errors import NotFound
 from drivers.base.pci import StateStore
@@ -53,3 +54,10 @@ def in_front_of(chip: str, iface: str, trace: str = "") -> Front:
         boot_once=lambda: front.open().close(),
         open=front.open,
     )  # fmt: skip
+
+
+def powered_on(chip: str, vram_bytes: int, *, any_firmware: bool) -> Function:
+    """A board's GPU without a machine. Raises: ValueError for an unknown chip."""
+    from boards import front
+
+    return front.powered_on(chip, vram_bytes, any_firmware=any_firmware)

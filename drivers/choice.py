@@ -1,18 +1,21 @@
 """Every environment variable of the stack, read in this one module and nowhere else.
 
+Names that belong to one kind of device come from its record in `drivers/kinds.py`; their values
+are of the chosen kind, and of the first kind that has one where none is chosen. All are checked.
 A wrong value is an error that lists the right ones; two values that contradict each other are an
 error that names both. Nothing here touches the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from posixpath import join
+from typing import TypeVar
 
 from drivers.base.errors import BadChoice, NotFound
-from drivers.kinds import BEST_FIRST, NAMES
+from drivers.kinds import BEST_FIRST, BY_NAME, NAMES, Kind
 
 KINDS = NAMES
 """Kinds of device, as they are spelled in names ("AMD:1") and as environment variables (AMD=1)."""
@@ -23,12 +26,11 @@ _COMPILER_FLAGS = {
 }
 DMA = ("IOMMU", "VRAM", "PHYSICAL")
 CL_MEMORY = ("FINE", "COARSE", "BUFFER")
-_VISIBLE_AMD = {"ROCR_VISIBLE_DEVICES": False, "HIP_VISIBLE_DEVICES": True}
-"""In the order in which they apply, and whether repeated entries are read over."""
 MAX_DEVICES = 256
 MAX_THREADS = 1024
 MAX_LIMIT_S = 100_000_000
 _SHOWN_CHARS = 40
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Choice:
     firmware_files: tuple[str, ...] = ()
     """Firmware files that the user vouches for, one by one: they need not be known ones."""
     aql: bool | None = None
-    """Whether AMD's compute queues read AQL packets; None for what the chip does best."""
+    """Whether compute queues read AQL packets; None for what the chip does best."""
     dma: str | None = None
     """What a GPU over PCI may reach of the host's memory: IOMMU, VRAM (nothing) or PHYSICAL.
 
@@ -68,11 +70,11 @@ class Choice:
     firmware_manifest: str | None = None
     """A manifest that says which firmware files are known, in place of the one that comes along."""
     hang_s: float | None = None
-    """After how long without progress a queue of an AMD GPU counts as hung; infinite for never."""
+    """After how long without progress a queue counts as hung; infinite for never."""
     trace: str | None = None
     """Where every register access of a GPU over PCI is written to, by name."""
     visible: tuple[VisibleList, ...] = ()
-    """Which of amdgpu's GPUs are left to this process."""
+    """Which GPUs of their kernel driver are left to this process."""
     cl_device: str | None = None
     """Which OpenCL device is CL:0: its number, or a part of its or its platform's name."""
     cl_memory: str | None = None
@@ -100,30 +102,40 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         cache_dir=_cache_dir(environ),
         firmware_dir=_directory(environ, "UNBOUND_FIRMWARE"),
         firmware_files=_paths(environ, "UNBOUND_FIRMWARE_FILES"),
-        aql=_flag(environ, "AMD_AQL") if environ.get("AMD_AQL") else None,
-        dma=_one_of(environ, _spelling(environ, "UNBOUND_DMA", "AMD_DMA"), DMA),
+        aql=_of_kind(kind, lambda known: _switch(environ, known.aql)),
+        dma=_one_of(environ, _spelling(environ, "UNBOUND_DMA"), DMA),
         firmware_manifest=_file(environ, "UNBOUND_FIRMWARE_MANIFEST"),
-        hang_s=_limit_s(environ, "AMD_HANG_S"),
-        trace=_file(environ, _spelling(environ, "UNBOUND_TRACE", "AMD_TRACE")),
-        visible=visible_amd(environ),
+        hang_s=_of_kind(kind, lambda known: _limit_s(environ, known.hang_s)),
+        trace=_file(environ, _spelling(environ, "UNBOUND_TRACE")),
+        visible=_of_kind(kind, lambda known: visible_lists(environ, known.name) or None) or (),
         cl_device=environ.get("CL_DEVICE", "") or None,
         cl_memory=_one_of(environ, "CL_MEMORY", CL_MEMORY),
         cl_lanes=_flag(environ, "CL_LANES"),
     )
 
 
-def _spelling(environ: Mapping[str, str], name: str, old: str) -> str:
-    """Which of a variable's two names is set; the old one was AMD's alone. Raises: BadChoice."""
-    if environ.get(name) and environ.get(old) and environ[name] != environ[old]:
-        raise BadChoice(f"{name} and {old} contradict each other", hint=f"Set {name} alone")
-    return name if environ.get(name) else old
+def _of_kind(kind: str | None, read: Callable[[Kind], T | None]) -> T | None:
+    """What is read for the chosen kind; without one, for the first that has something."""
+    found = {known.name: read(known) for known in BEST_FIRST}
+    if kind is not None:
+        return found[kind]
+    return next((value for value in found.values() if value is not None), None)
 
 
-def visible_amd(environ: Mapping[str, str]) -> tuple[VisibleList, ...]:
-    """The lists of visible AMD GPUs that are set; each counts what the one before it leaves."""
+def _spelling(environ: Mapping[str, str], name: str) -> str:
+    """Which of a variable's names is set. Raises: BadChoice where two say different things."""
+    older = (kind.older[name] for kind in BEST_FIRST if name in kind.older)
+    given = [one for one in (name, *older) if environ.get(one)]
+    if len({environ[one] for one in given}) > 1:
+        raise BadChoice(f"{' and '.join(given)} contradict each other", hint=f"Set {name} alone")
+    return given[0] if given else name
+
+
+def visible_lists(environ: Mapping[str, str], kind: str) -> tuple[VisibleList, ...]:
+    """The lists of a kind's visible GPUs that are set; each counts what the one before leaves."""
     return tuple(
         VisibleList(name, _entries(environ[name]), skips_repeats)
-        for name, skips_repeats in _VISIBLE_AMD.items()
+        for name, skips_repeats in BY_NAME[kind].visible.items()
         if name in environ
     )
 
@@ -173,6 +185,11 @@ def _flag(environ: Mapping[str, str], name: str) -> bool:
             hint=f"Set {name}=1, or {name}=0, or unset it",
         )
     return value == "1"
+
+
+def _switch(environ: Mapping[str, str], name: str) -> bool | None:
+    """On or off; None where it is neither, and for no variable."""
+    return _flag(environ, name) if name and environ.get(name) else None
 
 
 def _one_of(environ: Mapping[str, str], name: str, values: tuple[str, ...]) -> str | None:
@@ -246,8 +263,8 @@ def _threads(environ: Mapping[str, str]) -> int | None:
 
 
 def _limit_s(environ: Mapping[str, str], name: str) -> float | None:
-    """Seconds, with or without decimals; infinite for 0, which is no limit."""
-    value = environ.get(name, "")
+    """Seconds, with or without decimals; infinite for 0 (no limit). None for no variable."""
+    value = environ.get(name, "") if name else ""
     if not value:
         return None
     whole, _, rest = value.partition(".")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
+from drivers.base.kernel_driver import KernelDriver
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -40,20 +42,41 @@ class Kind:
     """What the machine must have."""
     ways: tuple[Way, ...]
     opens: str = ""
-    """"module:function" from (World, Choice, Firmware | None) to a Device."""
+    """"module:function" from (World, Choice, Firmware | None) to a Device. One of a kind that is
+    opened over PCI takes `state=`, too: where locks and records of claimed GPUs are."""
     written: tuple[str, ...] = ()
     """Names of the ways that the driver knows."""
     compilers: Mapping[str, str] = field(default_factory=dict)
     """Environment variable -> the compiler that it selects."""
     flags: tuple[str, ...] = ()
     """Other environment variables that choose the kind."""
+    older: Mapping[str, str] = field(default_factory=dict)
+    """Other spellings of variables, from when they were this kind's alone: name -> older name."""
+    aql: str = ""
+    """Variable that says whether its compute queues read AQL packets; "": they never do."""
+    hang_s: str = ""
+    """Variable with the time without progress after which its queues count as hung; "": none."""
+    visible: Mapping[str, bool] = field(default_factory=dict)
+    """Variables that list its GPUs that a process may use, in the order in which they apply, and
+    whether repeated entries are read over."""
+    dlpack: int = 0
+    """DLPack's device type of its memory; 0: its tensors are not exported.
+    # src: dmlc/dlpack include/dlpack/dlpack.h, DLDeviceType"""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
+    kernel: KernelDriver | None = None
+    """The kernel driver of its GPUs, for the doctor and the rules of claiming."""
     doctor: str = ""
     """"module:function" from (World, environ) to the doctor's lines of its GPUs; "": none."""
+    packets: Mapping[str, str] = field(default_factory=dict)
+    """Packet formats of `python -m queues.decode` -> "module:function" from a chip to a decoder."""
     plays: str = ""
     """"module:function" from (path, chip, vram_bytes=, any_firmware=) to (accesses, differences in
     words): plays a register trace to a software GPU; "": the driver writes none."""
+    smoke: str = ""
+    """"module:function" from ("smoke", arch) to a Binary: c[i] = a[i] + b[i] for i < n."""
+    unread: str = ""
+    """"module:function" from a device to a `benchmarks.host_cost.Unread`; "": not measured so."""
 
     @property
     def ifaces(self) -> tuple[str, ...]:
@@ -83,9 +106,26 @@ BEST_FIRST: Final = (
         opens="drivers.amd.opening:open_kind",
         written=("KFD", "PCI"),
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
+        older={"UNBOUND_DMA": "AMD_DMA", "UNBOUND_TRACE": "AMD_TRACE"},
+        aql="AMD_AQL",
+        hang_s="AMD_HANG_S",
+        visible={"ROCR_VISIBLE_DEVICES": False, "HIP_VISIBLE_DEVICES": True},
         firmware="amd",
+        kernel=KernelDriver(
+            "amdgpu",
+            nodes={"/dev/kfd": "AMD compute: `modprobe amdgpu` on a machine with an AMD GPU"},
+            shared=("kfd",),
+            firmware="amdgpu",
+        ),
         doctor="drivers.amd.doctor:rows",
+        packets={
+            "pm4": "queues.amd.decode:pm4_decoder",
+            "sdma": "queues.amd.decode:sdma_decoder",
+            "aql": "queues.amd.decode:aql_decoder",
+        },
         plays="drivers.amd.pci.trace_player:play_file",
+        smoke="compilers.amd.smoke:firmware",
+        unread="drivers.amd.tools.unread:leave_unread",
     ),
     Kind(
         "NV",
@@ -97,6 +137,17 @@ BEST_FIRST: Final = (
             Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
         ),
         compilers={"NV_PTX": "PTX"},
+        kernel=KernelDriver(
+            "nvidia",
+            modules=("nvidia_uvm",),
+            nodes={
+                "/dev/nvidiactl": "NVIDIA: `modprobe nvidia` on a machine with an NVIDIA GPU",
+                "/dev/nvidia-uvm": "NVIDIA memory: `modprobe nvidia-uvm`",
+            },
+            shared=("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"),
+            numbered="nvidia",
+            firmware="nvidia",
+        ),
     ),
     Kind(
         "QCOM",
@@ -107,6 +158,11 @@ BEST_FIRST: Final = (
                 "an Adreno under Qualcomm's kernel driver: the GPU of its machine"),
             Way("MSM", "drivers.probe.kinds:qcom_msm",
                 "the same under the mainline kernel driver, where there is no KGSL"),
+        ),
+        kernel=KernelDriver(
+            "msm",
+            nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},
+            firmware="qcom",
         ),
     ),
     Kind(
@@ -150,6 +206,7 @@ BEST_FIRST: Final = (
         written=("",),
         compilers={"CPU_LLVM": "LLVM", "LLVM": "LLVM", "CLANG": "CLANG"},
         flags=("CLANG", "LLVM"),
+        dlpack=1,
     ),
 )  # fmt: skip
 """In the order in which they become the default device; the last always can.
@@ -158,6 +215,11 @@ A kind whose driver is not written yet has its place, and offers nothing.
 """
 BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in BEST_FIRST}
 NAMES: Final = tuple(BY_NAME)
+
+
+def kernel_drivers() -> Iterator[KernelDriver]:
+    """Those of GPUs, in the same order."""
+    return (kind.kernel for kind in BEST_FIRST if kind.kernel is not None)
 
 
 def ways() -> Iterator[tuple[Kind, Way]]:

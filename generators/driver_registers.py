@@ -1,7 +1,7 @@
 """The driver's register files, from the kernel's register headers: fields as their masks say.
 
 A reading of its own: `board_registers` makes the board's files in another way, and a test compares
-the two. A line is `NAME SEGMENT OFFSET field:low-high ...` (see drivers/amd/pci/registers.py).
+the two. A line is `NAME SEGMENT OFFSET field:low-high ...` (see drivers/bare/registers.py).
 """
 
 from __future__ import annotations

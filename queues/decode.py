@@ -1,40 +1,39 @@
-"""`python -m queues.decode DUMP --pm4|--sdma|--aql [--chip gfx1100]`: packets by name and field.
+"""`python -m queues.decode DUMP --FORMAT [--chip NAME]`: packets by name and field.
 
 Reads a ring or an indirect buffer as 32-bit little-endian words. Fields that are 0 are not
-printed; bits where the vendor has no field are, as `reserved[word]`.
+printed; bits where the vendor has no field are, as `reserved[word]`. The formats are those that
+the kinds of device name in their records (`drivers/kinds.py`).
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import Final
 
 from drivers.base.errors import DeviceError, MalformedInput, Unsupported
 from drivers.base.inputs import read_input
+from drivers.kinds import BEST_FIRST, named
 from drivers.machine.output import print_lines
 from queues.packet_layout import Packet
 from queues.packet_text import Decoder
 
 LIMIT_BYTES: Final = 16 << 20
 """Of a dump: a ring of the driver has 512 KiB."""
-FORMATS: Final = {
-    "pm4": "queues.amd.decode:pm4_decoder",
-    "sdma": "queues.amd.decode:sdma_decoder",
-    "aql": "queues.amd.decode:aql_decoder",
-}
+FORMATS: Final = {name: place for kind in BEST_FIRST for name, place in kind.packets.items()}
 """Name of a packet format -> "module:function" from a chip to its decoder."""
 
 
-def decoder(kind: str, chip: str) -> Decoder:
-    """The decoder of "pm4", "sdma" or "aql" packets. Raises: Unsupported with the known chips."""
+def decoder(kind: str, chip: str = "") -> Decoder:
+    """The decoder of a format such as "pm4"; without a chip, of the one that its vendor names.
+
+    Raises: Unsupported with the known formats or chips.
+    """
     if kind not in FORMATS:
         raise Unsupported(f"no packet format {kind!r}", hint=f"known: {', '.join(FORMATS)}")
-    module, _, name = FORMATS[kind].partition(":")
-    made: Decoder = getattr(import_module(module), name)(chip)
+    make = named(FORMATS[kind])
+    made: Decoder = make(chip) if chip else make()
     return made
 
 
@@ -99,6 +98,8 @@ def words_of(data: bytes) -> Sequence[int]:
 
 def main(arguments: Sequence[str]) -> Iterator[str]:
     """The lines that the command prints. Raises: DeviceError where the dump ends badly."""
+    import argparse  # of the command alone: rings import this file
+
     parser = argparse.ArgumentParser(prog="python -m queues.decode", description=__doc__)
     parser.add_argument(
         "dump", help=f"file of little-endian 32-bit words, at most {LIMIT_BYTES >> 20} MiB"
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
     kinds = parser.add_mutually_exclusive_group(required=True)
     for kind in FORMATS:
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind)
-    parser.add_argument("--chip", default="gfx1100", help="such as gfx942, gfx1100")
+    parser.add_argument("--chip", default="", help="of the packets (default: the format's own)")
     parser.add_argument("--start", type=int, default=0, help="first word (default: 0)")
     chosen = parser.parse_args(arguments)
     if chosen.start < 0:

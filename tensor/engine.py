@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from compilers import dtype as dt
 from compilers import graph
 from compilers.graph import Node
+from compilers.plan.dtypes import check_dtype
 from compilers.plan.signature import Signature, signature
 from drivers.base import forks
 from drivers.base.contracts import Buffer, Device, World
@@ -80,7 +81,7 @@ def device_name(name: str | None) -> str:
 @cache
 def _spelling(name: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a device is a name such as 'CPU' or 'AMD:1', not {name!r}")
+        raise TypeError(f"a device is a name such as 'CPU' or 'CL:1', not {name!r}")
     kind, index = split_name(name)
     return f"{kind}:{index}" if index else kind
 
@@ -125,7 +126,7 @@ def on_machine(world: World) -> Iterator[None]:
 
 @contextmanager
 def adopted(name: str, device: Device, compiler: str = "") -> Iterator[Runtime]:
-    """Inside, `name` ("AMD", "AMD:1") stands for an opened device: one of a board, for instance.
+    """Inside, `name` ("CL", "CL:1") stands for an opened device: one of a board, for instance.
 
     `compiler` "" is the device's first. The device stays its owner's to close, and tensors on it
     must be gone by then. Raises: BadArgument where the name stands for a device already.
@@ -229,8 +230,10 @@ def from_numpy(array: NDArray[Any], name: str, dtype: dt.DType) -> Node:
     """A buffer node with the array's elements; `dtype` may name bfloat16 for uint16 bits.
 
     A C-contiguous aligned array is shared, not copied, on devices that access host memory.
+    Raises: Unsupported for a dtype that the device lacks.
     """
     target = runtime(name).device
+    check_dtype(dtype, target.limits.dtypes, name)
     array = np.ascontiguousarray(array) if not array.flags.c_contiguous else array
     shape = array.shape
     if not array.size:
@@ -241,6 +244,19 @@ def from_numpy(array: NDArray[Any], name: str, dtype: dt.DType) -> Node:
     held: Buffer = target.alloc(array.nbytes)
     target.copy_in(held, raw)
     return graph.buffer(Storage(held, name), dtype, shape)
+
+
+def positions(array: NDArray[np.int64], name: str) -> Node:
+    """Positions along an axis as a buffer node: of int64, or of int32 on a device without it.
+
+    Raises: Unsupported for positions above int32 there.
+    """
+    wide = dt.int64.name in runtime(name).device.limits.dtypes
+    largest = array.max(initial=0)
+    if not wide and largest > dt.limits(dt.int32)[1]:
+        raise Unsupported(f"{name} has no int64 for position {largest}", hint="Use the CPU")
+    dtype = dt.int64 if wide else dt.int32
+    return from_numpy(np.asarray(array, dtype.name, order="C"), name, dtype)
 
 
 def copy(node: Node, source: str, target: str) -> Node:

@@ -163,7 +163,7 @@ class Runtime:
 
     def __init__(self, name: str, device: Device, compiler: str) -> None:
         self.name, self.device, self.compiler = name, device, compiler
-        self.target = Target.of(device.limits, device.arch)
+        self.target = Target.of(device.limits, device.arch, name)
         self.executables: dict[Signature, Executable] = {}
         self.recordings: dict[object, Recording] = {}
         """Active recordings of threads, by their tokens."""

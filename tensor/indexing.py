@@ -87,7 +87,7 @@ def host_index(array: np.ndarray[Any, Any], extent: int, device: str) -> Node:
         raise IndexError(f"index {array[bad][0]} is out of range for an axis of size {extent}")
     array = array.astype(np.int64)
     whole = np.where(array < 0, array + extent, array)
-    return engine.from_numpy(np.asarray(whole, order="C"), device, dt.int64)
+    return graph.cast(engine.positions(whole, device), dt.int64)
 
 
 def parse(key: Any, shape: Shape, device: str) -> Plan:

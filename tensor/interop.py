@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compilers import dtype as dt
+from drivers.choice import split_name
+from drivers.kinds import BEST_FIRST, BY_NAME
 from tensor import engine
 from tensor.core import Tensor, wrap
 from tensor.creation import asarray
 
-CPU = 1
-"""DLPack's device type of host memory."""
+HOST = 1
+"""DLPack's device type of host memory: kDLCPU."""
 # src: dmlc/dlpack include/dlpack/dlpack.h, DLDataTypeCode
 UINT_CODE, BFLOAT_CODE = 1, 4
 # src: dlpack.h: DLTensor is {void *data; DLDevice; i32 ndim; DLDataType{u8 code, u8 bits}; ...}
@@ -35,10 +37,12 @@ def _bits(x: Tensor) -> NDArray[Any]:
 
 def device_code(device: str) -> tuple[int, int]:
     """DLPack's (type, number) of a device. Raises: BufferError for one without a type."""
-    kind, _, number = device.partition(":")
-    if kind != "CPU":
-        raise BufferError(f"{device} does not export DLPack; use .to('CPU') first")
-    return CPU, int(number or 0)
+    kind, number = split_name(device)
+    code = BY_NAME[kind].dlpack
+    if not code:
+        host = next(known.name for known in BEST_FIRST if known.dlpack == HOST)
+        raise BufferError(f"{device} does not export DLPack; use .to({host!r}) first")
+    return code, number
 
 
 def to_memoryview(x: Tensor) -> memoryview:
@@ -62,7 +66,7 @@ def to_capsule(
     """
     if stream is not None:
         raise BufferError("a tensor in host memory has no stream; pass stream=None")
-    if dl_device is not None and dl_device[0] != CPU:
+    if dl_device is not None and dl_device[0] != HOST:
         raise BufferError(f"device {dl_device} cannot see this tensor; only (1, 0) can")
     device_code(x.device)
     versioned = max_version is not None and max_version[0] >= 1
@@ -101,7 +105,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
     where = x.__dlpack_device__()
-    if where[0] != CPU:
+    if where[0] != HOST:
         raise BufferError(f"DLPack device type {int(where[0])} is not host memory; copy it there")
     try:
         capsule = x.__dlpack__(max_version=(1, 1), copy=copy)
@@ -110,7 +114,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
             raise
         capsule = x.__dlpack__()
     bfloat = _set_code(capsule, BFLOAT_CODE, UINT_CODE)
-    array: NDArray[Any] = np.from_dlpack(_Producer(capsule, (CPU, 0)))
+    array: NDArray[Any] = np.from_dlpack(_Producer(capsule, (HOST, 0)))
     target = engine.device_name(device)
     return wrap(np.asarray(array, order="C"), target, dt.bfloat16 if bfloat else None)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from boards.amd.chip import chip as board_chip
@@ -18,9 +19,10 @@ from drivers.amd.chips import CHIPS
 from drivers.amd.iface import QueueKind
 from drivers.amd.pci import boot, compute_queue, copy_queue, gfx, gmc, ih, nbio, sdma
 from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.address_space import AddressSpace
+from drivers.bare.page_format import Rights
 from tests.support import check
 
 MIB = 1 << 20
@@ -151,7 +153,7 @@ class Process:
 
     def __init__(self, board: PciGpu, gpu: BareGpu) -> None:
         self.board, self.gpu = board, gpu
-        self.table = PageTable(gpu, VMID)
+        self.table = page_table(gpu, VMID)
         self.space = AddressSpace()
         self.pieces: dict[int, tuple[tuple[int, int], ...]] = {}
         gmc.enable_context(gpu, VMID, self.table)
@@ -161,8 +163,8 @@ class Process:
         va = self.space.take(nbytes)
         pieces = self.gpu.pages.alloc(nbytes, visible=True, whole=True)
         self.gpu.vram.write(pieces[0][0], bytes(pieces[0][1]))
-        asked = {"writable": True, "executable": False, "uncached": True, **rights}
-        self.table.map(va, pieces, system=False, **asked)
+        asked = replace(Rights(writable=True, executable=False, uncached=True), **rights)
+        self.table.map(va, pieces, asked, system=False)
         gmc.flush_tlb(self.gpu, VMID)
         self.pieces[va] = pieces
         return va
@@ -227,6 +229,6 @@ class BenchQueue:
         unit = {"PM4": 4, "SDMA": 1, "AQL": 64}[self.spec.kind]
         count = self.written // unit
         self.process.write(self.spec.write_va, count.to_bytes(8, "little"))
-        self.process.gpu.flush_hdp()
+        self.process.gpu.flush_writes()
         reported = count - 1 if self.spec.kind == "AQL" else count
         ring_doorbell(self.process.board, self.spec.doorbell, reported)

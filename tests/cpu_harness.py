@@ -13,7 +13,7 @@ from compilers.cpu.firmware import firmware
 from compilers.toolchains import compile_ir
 from drivers.base.contracts import Binary, Resources
 from drivers.cpu import CpuDevice
-from drivers.cpu.memory import CpuBuffer
+from drivers.cpu.buffer import CpuBuffer
 from drivers.world.linux import LinuxWorld
 from queues.cpu.kernel_code import CpuCode
 

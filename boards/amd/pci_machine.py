@@ -64,5 +64,7 @@ def pci_names() -> list[str]:
 
 
 def another_process(world: PciWorld) -> PciWorld:
-    """A second process of the same machine."""
+    """A second process of the same machine. Raises: TypeError for another kind of machine."""
+    if not isinstance(world.machine, PciMachine):
+        raise TypeError(f"{world.machine!r} starts no processes")
     return world.machine.start()

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from boards.amd.chip import chip, names
+from boards.amd.faults import FaultWatch
 from boards.amd.hardware import Hardware, Options
 from boards.amd.isa.families import BORROWED
+from boards.amd.kfd.world import BoardWorld
 from boards.amd.pci.firmware_set import NAMES as _PCI_NAMES
 from boards.amd.pci.gpu import PciGpu, open_function
 from boards.amd.pci.options import PciOptions
+from boards.amd.pci.replayed import PoweredOn, powered_on
+from boards.amd.powering import power_on
+from boards.machine.chassis import NameOf
+from boards.machine.pci.world import PciWorld
+
+__all__ = ["NAMES", "PCI_NAMES", "alone", "describe", "function", "power_on", "watch"]
 
 NAMES, PCI_NAMES = tuple(names()), tuple(_PCI_NAMES)
 
@@ -28,3 +36,15 @@ def function(name: str, vram_bytes: int) -> tuple[Hardware, PciGpu]:
     """A GPU on a bus of its own, with default strictness."""
     hardware = Hardware([], Options())
     return hardware, open_function(hardware, name, vram_bytes=vram_bytes, options=PciOptions())
+
+
+def alone(name: str, vram_bytes: int, firmware: bool) -> PoweredOn:
+    """A function without a machine. Raises: ValueError for an unknown chip."""
+    return powered_on(name, vram_bytes, firmware=firmware)
+
+
+def watch(board: object, name_of: NameOf) -> FaultWatch:
+    """Reports of a board's faults. Raises: TypeError for a board of another vendor."""
+    if not isinstance(board, (BoardWorld, PciWorld)):
+        raise TypeError(f"{board!r} is no board of AMD's")
+    return FaultWatch(board, name_of)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import RLock
+from typing import TypeAlias
 
 from boards.machine.clock import Clock
 
-Trace = Callable[[str, dict[str, int | str]], None]
+Facts: TypeAlias = dict[str, int | str]
+"""What is known of an event of the timeline."""
+Trace: TypeAlias = Callable[[str, Facts], None]
+NameOf: TypeAlias = Callable[[int], Sequence[str]]
+"""Names of the kernels whose code is at an address; boards know no names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from boards.machine import host
 from boards.machine.pinned import Pin, Pinner
 from boards.machine.pool import Pool
 
-# src: x86's MSI window and the usual 48-bit aperture of VT-d and AMD-Vi, as IOVA ranges show them
+# src: x86's MSI window and the usual 48-bit aperture of x86 IOMMUs, as IOVA ranges show them
 APERTURE = ((0, 0xFEDF_FFFF), (0xFEF0_0000, (1 << 48) - 1))
 ENTRY_LIMIT = 65535
 """src: vfio_iommu_type1.c dma_entry_limit"""

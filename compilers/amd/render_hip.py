@@ -5,8 +5,8 @@ Vectors are clang's; exchanges between lanes and the matrix units are its builti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 
 from compilers import dtype as dt
 from compilers.amd.lanes import swap
@@ -16,9 +16,9 @@ from compilers.dtype import DType
 from compilers.ir import WAVE_OPS, Kernel, Matrix, Ref
 from compilers.math.build import UNSIGNED
 from compilers.math.expand import Expander
-from compilers.render.c import CPrinter
+from compilers.render.c_gpu import Dialect, GpuPrinter
 from compilers.render.c_ops import Unit
-from compilers.render.common import MemoryAccess, Value, alignment, memory_dtype
+from compilers.render.common import Value, memory_dtype
 from compilers.render.walk import Walker
 
 ARGUMENT_ALIGN_BYTES = 4
@@ -73,36 +73,48 @@ class HipUnit(Unit):
         return name
 
 
-class HipPrinter(CPrinter):
-    """Prints one constant per value, for one lane."""
+HIP = Dialect(
+    name="HIP",
+    entry='extern "C" __global__ {attributes} void {{name}}({{params}})',
+    param="{kind} *__restrict__ a{i}",
+    group="__builtin_amdgcn_workgroup_id_x()",
+    lane="__builtin_amdgcn_workitem_id_x()",
+    assume="__builtin_assume({});",
+    barrier=("__syncthreads();",),
+    wave_barrier=(
+        '__builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");',
+        "__builtin_amdgcn_wave_barrier();",
+    ),
+    order=("__builtin_amdgcn_sched_barrier(0);",),
+    shared="__shared__ ",
+    align_bytes=ALIGN_BYTES,
+)
 
-    narrow = True
+
+def _dialect(kernel: Kernel) -> Dialect:
+    """With the size of the kernel's workgroups, and how many waves are enough."""
+    size = f"__attribute__((amdgpu_flat_work_group_size({kernel.block}, {kernel.block})))"
+    if kernel.waves:
+        size += f" __attribute__((amdgpu_waves_per_eu(1, {kernel.waves})))"
+    return replace(HIP, entry=HIP.entry.format(attributes=size))
+
+
+class HipPrinter(GpuPrinter):
+    """A lane's kernel with the exchanges, matrix units and arguments of AMD's GPUs."""
+
+    unit: HipUnit
 
     def __init__(self, kernel: Kernel, arch: str) -> None:
-        super().__init__(Kernel(kernel.name, (), (), kernel.body), frozenset({"fma"}))
-        self.unit: HipUnit = HipUnit(frozenset({"fma"}))
-        self.target, self.kernel = amd_target(arch), kernel
+        super().__init__(kernel, _dialect(kernel), HipUnit(frozenset({"fma"})))
+        self.target = amd_target(arch)
         self.of_lane: set[str] = set()
         """Values computed from the lane's number."""
-        self.names = {ref: f"p{position}" for position, ref in enumerate(kernel.params)}
-        for position, ref in enumerate(kernel.locals):
-            name, shared = f"m{position}", ref.space == "shared"
-            self.names[ref] = name
-            kind = self.unit.memory(memory_dtype(ref))
-            self.lines.append(
-                f"{'__shared__ ' if shared else ''}{kind} {name}[{max(ref.size, 1)}] "
-                f"__attribute__((aligned({ALIGN_BYTES})));"
-            )
 
     # values
 
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
-        if op == "swap":
-            return self._swap(args[0], int(name))
-        if op in WAVE_OPS:
-            return self._new(f"({self.unit.type(dtype)}){self._of_wave(op, args[0])}", dtype)
         result = super().emit(op, dtype, args, name)
-        if not any(arg.text in self.of_lane for arg in args):
+        if op in ("swap", *WAVE_OPS) or not any(arg.text in self.of_lane for arg in args):
             return result
         if op == "imod" and dtype.itemsize == WORD_BYTES and not result.lanes:
             # measured: COMGR 2.4 (LLVM 15), gfx1030: it makes `lane | 32` of `lane % 32 + 32`, then
@@ -113,7 +125,7 @@ class HipPrinter(CPrinter):
         self.of_lane.add(result.text)
         return result
 
-    def _of_wave(self, op: str, value: Value) -> str:
+    def of_wave(self, op: str, value: Value) -> str:
         """ballot; below and among count the bits of one."""
         if op == "ballot":
             return f"__builtin_amdgcn_uicmp((u32){value.text}, 0u, {NOT_EQUAL})"
@@ -124,7 +136,7 @@ class HipPrinter(CPrinter):
             return low
         return f"__builtin_amdgcn_mbcnt_hi((u32)({value.text} >> 32), {low})"
 
-    def _swap(self, value: Value, mask: int) -> Value:
+    def swapped(self, value: Value, mask: int) -> Value:
         """The value of the lane `lane ^ mask`, moved as one or two dwords."""
         unsigned = UNSIGNED[value.dtype.itemsize]
         word = super().emit("bitcast", unsigned, [value], "")
@@ -150,65 +162,13 @@ class HipPrinter(CPrinter):
             text = f"ds_bpermute(({lane} ^ {mask}u) << 2, {word})"
         return self._new(f"(u32)__builtin_amdgcn_{text}", dt.uint32).text
 
-    # memory
-
-    def _element(self, ref: Ref, index: str) -> str:
-        return f"{self.names[ref]}[{index}]"
-
-    def _position(self, index: Value) -> str:
-        return index.text if index.dtype is dt.int64 else f"(u32)({index.text})"
-
-    def load(self, access: MemoryAccess, lanes: int) -> Value:
-        ref, index, mask = access.ref, access.index, access.mask
-        dtype = memory_dtype(ref)
-        if not index.lanes and not mask:
-            kind = self.unit.memory(dtype, lanes, alignment(dtype, lanes, access.unit, ALIGN_BYTES))
-            place = f"({self.names[ref]} + {self._position(index)})"
-            return self._new(f"*(const {kind} *){place}", dtype, lanes)
-        kind = self.unit.type(dtype, lanes)
-        parts = []
-        for lane in range(lanes):
-            at = f"{index.text}[{lane}]" if index.lanes else f"{index.text} + {lane}"
-            wanted = mask and f"{mask.text}[{lane}]"
-            place = f"{wanted} ? {at} : 0" if wanted else at
-            found = self._new(self._element(ref, place), dtype).text
-            parts.append(f"({wanted} ? {found} : ({self.unit.type(dtype)})0)" if wanted else found)
-        return self._new(f"{kind}{{{', '.join(parts)}}}", dtype, lanes)
-
-    def store(self, access: MemoryAccess, value: Value) -> None:
-        ref, index, mask = access.ref, access.index, access.mask
-        if not index.lanes and not mask:
-            align = alignment(value.dtype, value.lanes, access.unit, ALIGN_BYTES)
-            kind = self.unit.memory(value.dtype, value.lanes, align)
-            place = f"({self.names[ref]} + {self._position(index)})"
-            self.lines.append(f"*({kind} *){place} = {value.text};")
-            return
-        for lane in range(value.lanes):
-            at = f"{index.text}[{lane}]" if index.lanes else f"{index.text} + {lane}"
-            guard = f"if ({mask.text}[{lane}]) " if mask else ""
-            self.lines.append(f"{guard}{self._element(ref, at)} = {value.text}[{lane}];")
-
     # control
 
     def place(self, kind: str) -> Value:
-        """The number of the workgroup or of the lane."""
-        name = "workgroup" if kind == "grid" else "workitem"
-        count = self.kernel.grid if kind == "grid" else self.kernel.block
-        value = self._new(f"(i32)__builtin_amdgcn_{name}_id_x()", dt.int32)
-        self.lines.append(f"__builtin_assume({value.text} >= 0 && {value.text} < {count}ll);")
+        value = super().place(kind)
         if kind == "lane":
             self.of_lane.add(value.text)
         return value
-
-    def barrier(self, *, wave: bool = False) -> None:
-        if wave:
-            self.lines.append('__builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");')
-            self.lines.append("__builtin_amdgcn_wave_barrier();")
-            return
-        self.lines.append("__syncthreads();")
-
-    def order(self) -> None:
-        self.lines.append("__builtin_amdgcn_sched_barrier(0);")
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
         """Both operands are loaded whole, and their products are added to the accumulator."""
@@ -235,30 +195,10 @@ class HipPrinter(CPrinter):
             for order in orders
         ]
 
-    @contextmanager
-    def loop(self, extent: int | None) -> Iterator[Value]:
-        self.count += 1
-        name = f"at{self.count}"
-        self.lines.append(f"for (i32 {name} = 0; {name} < {extent}; {name}++) {{")
-        yield Value(name, dt.int32)
-        self.lines.append("}")
-
-    def finish(self, kernel: Kernel) -> str:
-        """Types, helpers and the kernel."""
+    def opening(self, kernel: Kernel) -> list[str]:
+        """Buffers, with their alignment."""
         kinds = [self.unit.memory(memory_dtype(ref)) for ref in kernel.params]
-        params = ", ".join(f"{kind} *__restrict__ a{i}" for i, kind in enumerate(kinds))
-        aligned = [
+        return [
             f"{kind} *p{i} = ({kind} *)__builtin_assume_aligned(a{i}, {ARGUMENT_ALIGN_BYTES});"
             for i, kind in enumerate(kinds)
         ]
-        size = f"__attribute__((amdgpu_flat_work_group_size({kernel.block}, {kernel.block})))"
-        if kernel.waves:
-            size += f" __attribute__((amdgpu_waves_per_eu(1, {kernel.waves})))"
-        lines = [
-            *self.unit.header(),
-            f'extern "C" __global__ {size} void {kernel.name}({params}) {{',
-            *aligned,
-            *self.lines,
-            "}",
-        ]
-        return "\n".join(lines) + "\n"

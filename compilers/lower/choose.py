@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import prod
 
+from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
 from compilers.families import family_of
@@ -25,12 +27,14 @@ from compilers.lower.contraction import DEFAULT_BLOCKING, Blocking, contraction,
 from compilers.lower.gpu import lower_map, lower_reduction
 from compilers.lower.gpu_transpose import crossed, lower_transpose
 from compilers.lower.gpu_vector import lower_vector
+from compilers.lower.one_lane import blocking_within, on_one_lane
 from compilers.lower.sweep import accumulate, fill, serial, store, sweep, vector
 from compilers.lower.vector_product import share, sizes, vector_product
 from compilers.plan.algorithm import Algorithm, Reduction
 from compilers.plan.coalesce import coalesce, rank_by_stride
 from drivers.base.contracts import Limits
 from drivers.base.errors import Unsupported
+from drivers.base.limits import VECTORS
 
 BLOCK_BYTES = 32 << 10
 """Bytes that one grid item of an elementwise kernel writes: most of the first-level cache."""
@@ -53,9 +57,16 @@ class Target:
     blocking: Blocking = DEFAULT_BLOCKING
     gpu: GpuTarget | None = None
     """A GPU's parameters; None: a CPU."""
+    max_params: int | None = None
+    """Most buffers of a kernel, as `store_bytes` is of `Limits`."""
+    store_bytes: int = 1
+    dtypes: frozenset[str] = frozenset(dt.BY_NAME)
+    """Names of the dtypes that kernels have."""
+    device: str = ""
+    """Its name, for errors."""
 
     @classmethod
-    def of(cls, limits: Limits, arch: str) -> Target:
+    def of(cls, limits: Limits, arch: str, device: str = "") -> Target:
         """The parameters from a device's limits and its family's compiler."""
         family = family_of(arch)
         gpu = family.gpu(arch) if family.gpu else None
@@ -65,9 +76,21 @@ class Target:
                 max_block=limits.max_block,
                 shared_bytes=limits.shared_bytes,
                 wave_lanes=limits.wave_lanes if limits.wave_lanes > 1 else None,
+                max_groups=limits.max_grid[0],
+                vectors=limits.schedule == VECTORS,
+                wide_integers=dt.int64.name in limits.dtypes,
             )
-        vector_bytes, threads, features = limits.vector_bytes, limits.threads, limits.features
-        return cls(vector_bytes, threads, features, DEFAULT_BLOCKING, gpu)
+            gpu = family.offered(gpu, limits)
+        return cls(
+            limits.vector_bytes,
+            limits.threads,
+            limits.features,
+            gpu=gpu,
+            max_params=limits.max_params,
+            store_bytes=limits.store_bytes,
+            dtypes=limits.dtypes,
+            device=device,
+        )
 
     @classmethod
     def gpu_of(cls, arch: str, units: int) -> Target:
@@ -81,6 +104,11 @@ class Target:
         return cls(GPU_VECTOR_BYTES, units, gpu=family.gpu(arch))
 
     @property
+    def lanes(self) -> GpuTarget | None:
+        """The GPU, where lanes of workgroups share work; None where vectors do it, as on a CPU."""
+        return None if self.gpu is None or self.gpu.vectors else self.gpu
+
+    @property
     def wave_lanes(self) -> int:
         """Lanes of a GPU that share work; 1 on a CPU."""
         return self.gpu.team_lanes if self.gpu else 1
@@ -89,25 +117,13 @@ class Target:
 def lower(name: str, algorithm: Algorithm, target: Target) -> Kernel:
     """The kernel of an algorithm, in the shape that suits its memory accesses."""
     algorithm = coalesce(algorithm)
-    if target.gpu is not None:
-        return _on_gpu(name, algorithm, target, target.gpu)
-    if contraction(algorithm) is not None:
-        return _kernel(name, *lower_contraction(algorithm, target))
-    lanes = _lanes(algorithm, target)
-    if not algorithm.reductions:
-        return _kernel(name, _map(algorithm, lanes), ())
-    column = column_axis(algorithm)
-    if column is not None:
-        return _kernel(name, *lower_columns(algorithm, column, lanes, target.threads))
-    return _kernel(name, *_rows(algorithm, lanes))
-
-
-def _on_gpu(name: str, algorithm: Algorithm, target: Target, gpu: GpuTarget) -> Kernel:
-    """The first candidate whose workgroup fits the GPU. Raises: Unsupported."""
-    for made in _ways(algorithm, target, gpu):
-        if gpu.fits(made):
-            kernel = _kernel(name, made.body, made.locals)
-            return replace(kernel, block=made.block, waves=made.waves)
+    gpu = target.gpu
+    if gpu is None:
+        return next(_on_cpu(name, algorithm, target))
+    for kernel in _by_vectors(name, algorithm, target) if gpu.vectors else _ways(algorithm, target):
+        if gpu.fits(kernel):
+            found = _kernel(name, kernel.body, kernel.locals)
+            return replace(found, block=kernel.block, waves=kernel.waves)
     raise Unsupported(
         f"no kernel {name} with at most {gpu.max_block} lanes and {gpu.shared_bytes} bytes of "
         "shared memory in a workgroup",
@@ -115,8 +131,39 @@ def _on_gpu(name: str, algorithm: Algorithm, target: Target, gpu: GpuTarget) -> 
     )
 
 
-def _ways(algorithm: Algorithm, target: Target, gpu: GpuTarget) -> Iterator[Kernel]:
-    """Kernels without a name and parameters, the best first."""
+def _on_cpu(name: str, algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
+    """A CPU's kernel, then those that need less scratch."""
+    if contraction(algorithm) is not None:
+        yield _kernel(name, *lower_contraction(algorithm, target))
+    lanes = _lanes(algorithm, target)
+    if not algorithm.reductions:
+        yield _kernel(name, _map(algorithm, lanes), ())
+        return
+    column = column_axis(algorithm)
+    if column is not None:
+        yield _kernel(name, *lower_columns(algorithm, column, lanes, target.threads))
+    yield _kernel(name, *_rows(algorithm, lanes))
+
+
+def _by_vectors(name: str, algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
+    """A CPU's kernels for workgroups of one lane; a product that needs more than the shared memory
+    for that is shared by lanes after all."""
+    found, gpu = contraction(algorithm), target.gpu
+    if found is not None and gpu is not None:
+        blocking = blocking_within(gpu.shared_bytes, found.a.dtype.itemsize)
+        if blocking is not None:
+            packed = replace(target, blocking=blocking)
+            yield on_one_lane(next(_on_cpu(name, algorithm, packed)))
+        yield from _ways(algorithm, target)
+    ways = _on_cpu(name, algorithm, target)
+    yield from map(on_one_lane, islice(ways, int(found is not None), None))
+
+
+def _ways(algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
+    """A GPU's kernels without a name and parameters, the best first."""
+    gpu = target.gpu
+    if gpu is None:
+        return
     lanes = _lanes(algorithm, target)
     vector = vector_product(algorithm) if gpu.swap_lanes > 1 else None
     lanes_of = share(sizes(vector), target) if vector else None
@@ -131,7 +178,9 @@ def _ways(algorithm: Algorithm, target: Target, gpu: GpuTarget) -> Iterator[Kern
         for shape in gpu_product.shapes(found, target):
             yield gpu_product.lower_product(algorithm, found, target, shape)
     if algorithm.reductions:
-        yield lower_reduction(algorithm, lanes, gpu)
+        for halvings in range(gpu.block.bit_length() if gpu.swap_lanes == 1 else 1):
+            smaller = replace(gpu, max_block=gpu.max_block >> halvings)
+            yield lower_reduction(algorithm, lanes, smaller)
         return
     turned = crossed(algorithm, target.threads)
     if turned:

@@ -152,7 +152,11 @@ def lower_contraction(algorithm: Algorithm, machine: Machine) -> tuple[Loop, lis
         raise ValueError("not a contraction")
     if not machine.features & FUSED:
         found = replace(found, multiply="mul")
-    return _Product(algorithm, paired(found, machine.features) or found, machine).lower()
+    pairs = paired((found.a, found.b), found.k, machine.features)
+    if pairs is not None:
+        a, b, axis = pairs
+        found = replace(found, a=a, b=b, k=(axis,), multiply="dot2")
+    return _Product(algorithm, found, machine).lower()
 
 
 class _Product:

@@ -65,7 +65,7 @@ wave computes while loads are in flight, and twice the loads need half as many w
 WIDE_FORM = 32
 FULL = 4
 """Fragments along the columns that fill a lane's 256 registers where each part of a wave holds
-all of K (RDNA3): where columns are cut off, guards need registers, too."""
+all of K (`MatrixForm.copies`): where columns are cut off, guards need registers, too."""
 
 
 @dataclass(frozen=True, slots=True)

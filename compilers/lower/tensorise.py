@@ -8,9 +8,8 @@ Denormal inputs and results count as zero, as the instruction defines it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from compilers import dtype as dt
 from compilers import expr as ex
@@ -18,21 +17,20 @@ from compilers import index as ix
 from compilers.index import Var
 from compilers.ir import Expr
 
-if TYPE_CHECKING:
-    from compilers.lower.contraction import Contraction
 
-
-def paired(found: Contraction, features: frozenset[str]) -> Contraction | None:
-    """The contraction over packed pairs, when both operands are bfloat16 and the CPU has dot2."""
+def paired(
+    operands: Sequence[Expr], axes: tuple[Var, ...], features: frozenset[str]
+) -> tuple[Expr, Expr, Var] | None:
+    """Both operands of a product over `axes` as packed pairs, and the axis that counts the pairs;
+    None unless they are bfloat16 and the CPU has dot2."""
     if "avx512bf16" not in features:
         return None
-    a, b = _narrow(found.a), _narrow(found.b)
+    a, b = map(_narrow, operands)
     if a is None or b is None:
         return None
-    depth = prod(axis.extent for axis in found.k)
+    depth = prod(axis.extent for axis in axes)
     pairs = Var("pairs", -(-depth // 2))
-    packed = (_pack(operand, found.k, pairs, depth) for operand in (a, b))
-    return replace(found, a=next(packed), b=next(packed), k=(pairs,), multiply="dot2")
+    return _pack(a, axes, pairs, depth), _pack(b, axes, pairs, depth), pairs
 
 
 def _narrow(operand: Expr) -> Expr | None:

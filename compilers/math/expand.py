@@ -33,11 +33,20 @@ FLOATS = frozenset({"div", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint
 class Expander:
     """Rewrites expressions, sharing what is shared; `features` are the target's.
 
-    `soft`: where there is no C library, its functions are rewritten too.
+    `soft`: where there is no C library, its functions are rewritten too. `natives`: functions of
+    float32 that the printer prints instead. `short_nans`: see `SHORT_NAN`.
     """
 
-    def __init__(self, features: frozenset[str], *, native_half: bool, soft: bool = False) -> None:
-        self.soft = soft
+    def __init__(
+        self,
+        features: frozenset[str],
+        *,
+        native_half: bool,
+        soft: bool = False,
+        natives: frozenset[str] = frozenset(),
+        short_nans: bool = True,
+    ) -> None:
+        self.soft, self.natives, self.short_nans = soft, natives, short_nans
         self.fused, self.native = "fma" in features, native_half
         self.dot2 = {"avx512bf16", "avx512vl"} <= features
         self._found: dict[Expr, Expr] = {}
@@ -89,7 +98,7 @@ class Expander:
         if expr.op in {"max", "min"} and expr.dtype is dt.float16:
             wide.reverse()  # of equal float16 operands numpy takes the first
         result = self._plain(expr.op, wide)
-        if expr.dtype is dt.bfloat16 and expr.op in SHORT_NAN:
+        if self.short_nans and expr.dtype is dt.bfloat16 and expr.op in SHORT_NAN:
             return narrow(result, expr.dtype, native=self.native, short_nan=True)
         return self._cast(result, result.dtype, expr.dtype)
 
@@ -98,7 +107,7 @@ class Expander:
         if dtype is dt.bool_:
             found = bool_op(name, src)
         elif dtype.kind == "f":
-            if name in FLOATS:
+            if name in FLOATS or (dtype is dt.float32 and name in self.natives):
                 return op(name, *src)
             fast = FAST.get(name) if dtype is dt.float32 else None
             found = fast(src[0]) if fast else float_op(name, src)

@@ -16,10 +16,11 @@ U32 = dt.uint32
 F16_EXPONENT_BIAS_GAP = 112
 """float32's exponent bias less float16's."""
 SHORT_NAN = frozenset({"add", "sub", "mul", "div", "sqrt"})
-"""Operations on float32 values that were bfloat16 whose NaN results have 16 zeros at the end: each
-is an operand's NaN made quiet, or the default one.
-# src: IEEE 754-2019 6.2.3; default NaN: Intel SDM vol. 1 4.8.3.7 (0xFFC00000), Arm DDI 0487 FPCR.DN
-# and AMD instruction set documents (0x7FC00000)"""
+"""Operations on float32 values that were bfloat16 whose NaN results have 16 zeros at the end, where
+each is an operand's NaN made quiet, or a default one like 0x7FC00000. A printer for other machines
+says so (`Expander(short_nans=False)`): NVIDIA's default NaN is 0x7FFFFFFF.
+# src: IEEE 754-2019 6.2.3; default NaN: Intel SDM vol. 1 4.8.3.7, Arm DDI 0487 FPCR.DN, GPUs'
+# instruction set documents; PTX ISA 8.5, 9.7.3"""
 
 
 def widen(x: Expr, dtype: DType, *, native: bool) -> Expr:

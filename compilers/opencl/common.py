@@ -10,6 +10,7 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.render.c_ops import EACH, Unit, literal_text
 from compilers.render.common import Value
+from queues.cl.kernel_code import DOUBLE as DOUBLE
 from queues.cl.kernel_code import ENTRY as ENTRY
 
 PREAMBLE: Final = (
@@ -17,7 +18,7 @@ PREAMBLE: Final = (
     "typedef uchar u8; typedef ushort u16; typedef uint u32; typedef ulong u64;",
     "typedef char i8; typedef short i16; typedef int i32; typedef long i64; typedef float f32;",
 )
-DOUBLE: Final = (
+_DOUBLE_TYPE: Final = (
     "#ifdef cl_khr_fp64",
     "#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     "typedef double f64;",
@@ -33,7 +34,11 @@ class ClUnit(Unit):
 
     def header(self) -> list[str]:
         """Types and helpers."""
-        return [*PREAMBLE, *DOUBLE, *self.declared.values()]
+        return [*PREAMBLE, *_DOUBLE_TYPE, *self.declared.values()]
+
+    def literal(self, value: float, dtype: DType) -> str:
+        """A constant; a float's has no double in it, which a device may not have."""
+        return literal(value, dtype)
 
     def masked_in(self, space: str, op: str, dtype: DType, lanes: int) -> str:
         """A helper that accesses only the elements with their lane of the mask set."""

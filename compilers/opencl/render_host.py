@@ -10,7 +10,7 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
 from compilers.math.expand import Expander
-from compilers.opencl.common import ENTRY, SPACES, ClUnit, literal
+from compilers.opencl.common import ENTRY, SPACES, ClUnit
 from compilers.render.c import CPrinter
 from compilers.render.common import CACHE_LINE, MemoryAccess, Value, memory_dtype
 from compilers.render.walk import Walker
@@ -40,9 +40,6 @@ class HostClPrinter(CPrinter):
                 if ref.space == "register"
                 else f"{kind} *const {name} = ({kind} *)(scratch + {ref.slot});"
             )
-
-    def literal(self, value: float, dtype: DType) -> Value:
-        return Value(literal(value, dtype), dtype)
 
     def _place(self, ref: Ref, dtype: DType, lanes: int, align: int, index: str) -> str:
         kind = f"{SPACES[ref.space]}{self.unit.memory(dtype, lanes, align)}"

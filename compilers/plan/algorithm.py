@@ -14,7 +14,6 @@ from itertools import accumulate
 from operator import mul
 from typing import TypeAlias
 
-from compilers import dtype as dt
 from compilers import expr as ex
 from compilers import index as ix
 from compilers.graph import ELEMENTWISE, MOVEMENT, Node, postorder
@@ -134,7 +133,7 @@ class Expander:
         return self.value(node.src[0], idx, valid)
 
     def _iota(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
-        return Expr("index", dt.int64, (), idx[0])
+        return Expr("index", node.dtype, (), idx[0])
 
     def _reshape(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:
         source = node.src[0]
@@ -183,8 +182,9 @@ class Expander:
         if value.op == "index" and value.arg.low >= 0 and value.arg.high < extent:
             position: Index = value.arg
             return position
-        zero, last = ex.const(0, dt.int64), ex.const(extent - 1, dt.int64)
-        inside = Expr("min", dt.int64, (Expr("max", dt.int64, (value, zero)), last))
+        dtype = value.dtype
+        zero, last = ex.const(0, dtype), ex.const(extent - 1, dtype)
+        inside = Expr("min", dtype, (Expr("max", dtype, (value, zero)), last))
         return Index({Dyn(inside, 0, extent - 1): 1}, 0)
 
     def _reduce(self, node: Node, idx: tuple[Index, ...], valid: Valid) -> Expr:

@@ -25,7 +25,8 @@ LEAST_DEPTH = 12
 HUGE = 1 << 60
 """Bytes of a node that is not to be realised."""
 MAX_INPUTS = 32
-"""Values that a kernel reads, and slices of one: each needs its own select in a concat."""
+"""Values that a kernel reads, and slices of one: each needs its own select in a concat. A device
+with `Limits.max_params` may have fewer."""
 MAX_CONE = 4 * MAX_CHAIN
 """Nodes that are searched for one cut."""
 MAX_SHARED_COST = 48
@@ -34,9 +35,14 @@ REDUCTION_COST = 8
 _OPS = ELEMENTWISE | {"reduce", "gather"}
 
 
-def cut_by_size(order: Sequence[Node], realised: set[Node]) -> None:
-    """Realise what would make a kernel too deep or give it too many inputs."""
-    sizes = _Sizes(order, realised)
+def most_inputs(max_params: int | None) -> int:
+    """Inputs of a kernel on a device with that limit."""
+    return MAX_INPUTS if max_params is None else min(MAX_INPUTS, max_params - 1)
+
+
+def cut_by_size(order: Sequence[Node], realised: set[Node], most: int = MAX_INPUTS) -> None:
+    """Realise what would make a kernel too deep or give it more than `most` inputs."""
+    sizes = _Sizes(order, realised, most)
     for node in order:
         sizes.add(node)
 
@@ -67,7 +73,8 @@ def nbytes(node: Node) -> int:
 class _Sizes:
     """Depth and inputs of what a kernel ending at each node would compute."""
 
-    def __init__(self, order: Sequence[Node], realised: set[Node]) -> None:
+    def __init__(self, order: Sequence[Node], realised: set[Node], most: int) -> None:
+        self._most = most
         self._number = {node: number for number, node in enumerate(order)}
         self._last_user = {source: n for n, node in enumerate(order) for source in node.src}
         self._realised = realised
@@ -86,7 +93,7 @@ class _Sizes:
                 self._cut(cone, places)
                 if node in places:
                     return
-            elif len(self._inputs[node]) > MAX_INPUTS:
+            elif len(self._inputs[node]) > self._most:
                 path = self._widest_path(node)
                 self._cut([*path, node], [_smallest(path)])
             else:
@@ -160,8 +167,11 @@ class _Sizes:
         return path[::-1]
 
     def _widest_path(self, node: Node) -> list[Node]:
-        """Down from the source with most inputs, as long as it keeps more than half of them."""
+        """Down from the source with most inputs, as long as it keeps more than half of them; from
+        an operand where that is the product inside a contraction."""
         open_ = [source for source in node.src if not self._stored(source)]
+        if open_ and open_[0] in _products([node]):
+            open_ = [s for s in open_[0].src if not self._stored(s)] or open_
         if not open_:
             return [node]
         path = [max(open_, key=lambda source: len(self._inputs[source]))]

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from compilers import dtype as dt
 from compilers.graph import ELEMENTWISE, REALISED, Node, postorder, shown, toposort
 from compilers.ir import Kernel, Ref
 from compilers.lower.choose import Target, lower
@@ -22,11 +23,16 @@ from compilers.lower.contraction import contraction
 from compilers.lower.gpu_lane_scan import check_rank_sort, lower_lane_scan, split_lane_scans
 from compilers.lower.gpu_scan import lower_gpu_scan, split_scans
 from compilers.lower.gpu_sort import SORTS, lower_sort, split_sorts
-from compilers.lower.special import lower_argsort, lower_scan, rank_sort
+from compilers.lower.one_lane import on_one_lane
+from compilers.lower.special import RefOf, lower_argsort, lower_scan, rank_sort
+from compilers.lower.turns import in_turns
 from compilers.lower.vector_product import vector_product
+from compilers.lower.words import without_int64
 from compilers.plan.algorithm import Algorithm, Cut, algorithm
+from compilers.plan.dtypes import check_graph
+from compilers.plan.gathers import flatten_gathers
 from compilers.plan.liveness import last_uses, peak_bytes
-from compilers.plan.partition import MAX_INPUTS, cut_by_sharing, cut_by_size, nbytes
+from compilers.plan.partition import cut_by_sharing, cut_by_size, most_inputs, nbytes
 from compilers.plan.split import split_long_reductions
 
 MAX_SINGLE_ROW = 1 << 15
@@ -70,14 +76,20 @@ class Plan:
 
 
 def plan(roots: Sequence[Node], target: Target) -> Plan:
-    """Schedule fresh nodes (from `signature.rebuild`), leaves numbered by their `arg`."""
+    """Schedule fresh nodes (from `signature.rebuild`), leaves numbered by their `arg`.
+
+    Raises: Unsupported for a dtype that the device lacks, and for what fits no workgroup.
+    """
     return _Scheduler(roots, target).plan()
 
 
 class _Scheduler:
     def __init__(self, roots: Sequence[Node], target: Target) -> None:
         self.target = target
-        gpu = target.gpu
+        self.most = most_inputs(target.max_params)
+        """Inputs of a kernel."""
+        check_graph(roots, target.dtypes, target.device)
+        gpu = target.lanes
         if gpu is not None and gpu.teams:
             split_sorts(toposort(roots))
         self.roots = [shown(root, ("reshape", "contiguous")) for root in roots]
@@ -86,6 +98,7 @@ class _Scheduler:
         elif gpu is not None:
             split_lane_scans(toposort(self.roots))
         split_long_reductions(toposort(self.roots), target)
+        flatten_gathers(toposort(self.roots), self.most)
         self.order = toposort(self.roots)
         self.realised = {root for root in self.roots if root.op != "buffer"}
         self.realised.update(node for node in self.order if node.op in REALISED)
@@ -93,7 +106,7 @@ class _Scheduler:
         for node in self.order:
             for source in dict.fromkeys(node.src):
                 self.users[source].append(node)
-        cut_by_size(self.order, self.realised)
+        cut_by_size(self.order, self.realised, self.most)
         cut_by_sharing(self.order, self.realised)
 
     def plan(self) -> Plan:
@@ -126,17 +139,24 @@ class _Scheduler:
         for _ in range(len(self.order) + 1):
             refs: dict[Node, Ref] = {node: _ref("out", node, 0)}
             try:
-                kernel = self._lower(node, refs)
+                kernel = self._fitted(self._lower(node, refs))
             except Cut as cut:
                 self.realised.add(self._with_epilogue(cut.node, node))
-                if len(refs) > MAX_INPUTS:
+                if len(refs) > self.most:
                     self._narrowed(node)
                 continue
-            if len(kernel.params) > 1 + MAX_INPUTS and self._narrowed(node):
+            if len(kernel.params) > 1 + self.most and self._narrowed(node):
                 continue
             by_ref = {ref: operand for operand, ref in refs.items()}
             return kernel, [by_ref[ref] for ref in kernel.params]
         raise ValueError(f"{node} does not fit a kernel, whatever is cut off it")
+
+    def _fitted(self, kernel: Kernel) -> Kernel:
+        """The kernel within the limits of a launch."""
+        gpu = self.target.gpu
+        if dt.int64.name not in self.target.dtypes:
+            kernel = without_int64(kernel)
+        return in_turns(kernel, gpu.max_groups) if gpu and gpu.max_groups else kernel
 
     def _narrowed(self, node: Node) -> bool:
         """Cut a kernel with too many inputs, some of which were realised after it was measured.
@@ -147,7 +167,7 @@ class _Scheduler:
 
         known = len(self.realised)
         inside = [below for below in postorder([node], stored) if not stored(below)]
-        cut_by_size(inside, self.realised)
+        cut_by_size(inside, self.realised, self.most)
         return len(self.realised) > known
 
     def _with_epilogue(self, node: Node, root: Node) -> Node:
@@ -173,23 +193,37 @@ class _Scheduler:
             return refs[source]
 
         name = "_".join([node.op, *map(str, node.shape or ("scalar",))])
-        gpu, out = self.target.gpu, refs[node]
+        out = refs[node]
         if node.op in SORTS:
             return lower_sort(node, name, out, ref_of, self.target)
-        if node.op == "scan" and gpu is None:
-            return lower_scan(node, name, out, ref_of)
-        if node.op == "scan" and gpu is not None:
-            if gpu.teams:
-                return lower_gpu_scan(node, name, out, ref_of, self.target)
-            return lower_lane_scan(node, name, out, ref_of, gpu.block)
-        if node.op == "argsort" and gpu is None:
-            return lower_argsort(node, name, out, ref_of)
-        if node.op == "argsort" and gpu is not None:
-            check_rank_sort(node)
-            return rank_sort(node, name, out, ref_of, gpu.block)
+        if node.op == "scan":
+            return self._scan(node, name, out, ref_of)
+        if node.op == "argsort":
+            return self._argsort(node, name, out, ref_of)
         found = algorithm(node, refs[node], ref_of)
         _check_fusion(node, found, self.target)
         return lower(name, found, self.target)
+
+    def _scan(self, node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
+        gpu = self.target.lanes
+        if gpu is None:
+            kernel = lower_scan(node, name, out, ref_of)
+            return on_one_lane(kernel) if self.target.gpu is not None else kernel
+        if gpu.teams:
+            return lower_gpu_scan(node, name, out, ref_of, self.target)
+        return lower_lane_scan(node, name, out, ref_of, gpu.block)
+
+    def _argsort(self, node: Node, name: str, out: Ref, ref_of: RefOf) -> Kernel:
+        gpu = self.target.gpu
+        if self.target.lanes is None:
+            kernel = lower_argsort(node, name, out, ref_of)
+            if gpu is None:
+                return kernel
+            kernel = on_one_lane(kernel)
+            if gpu.fits(kernel):
+                return kernel
+        check_rank_sort(node)
+        return rank_sort(node, name, out, ref_of, gpu.block if gpu else 1)
 
 
 def _ref(name: str, node: Node, slot: int) -> Ref:
@@ -199,7 +233,8 @@ def _ref(name: str, node: Node, slot: int) -> Ref:
 def _check_fusion(node: Node, found: Algorithm, target: Target) -> None:
     """Cut reductions that are worth a kernel of their own. Raises: Cut."""
     points = prod(axis.extent for axis in found.outer)
-    few = points < (target.threads if target.gpu is not None else 2)
+    gpu = target.lanes is not None
+    few = points < (target.threads if gpu else 2)
     for reduction in found.reductions:
         if reduction.node is node:
             continue
@@ -212,6 +247,5 @@ def _check_fusion(node: Node, found: Algorithm, target: Target) -> None:
             alone = Algorithm(
                 found.out, found.index, found.outer, (), reduction.result, [reduction]
             )
-            gpu = target.gpu is not None
             if contraction(alone) is not None or (gpu and vector_product(alone) is not None):
                 raise Cut(reduction.node)

@@ -40,7 +40,7 @@ def split_long_reductions(nodes: Sequence[Node], target: Target) -> None:
 
 def _most_parts(node: Node, target: Target) -> int:
     """Into how many parts at most; 1 where the points alone are enough."""
-    gpu, units = target.gpu, target.threads
+    gpu, units = target.lanes, target.threads
     source, points = node.src[0], prod(node.shape)
     size = prod(source.shape)
     if gpu is None:

@@ -9,7 +9,7 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
 from compilers.math.expand import Expander
-from compilers.render.c_ops import Unit, literal_text
+from compilers.render.c_ops import Unit
 from compilers.render.common import CACHE_LINE, HostPrinter, MemoryAccess, Value, memory_dtype
 from compilers.render.walk import Walker
 
@@ -49,24 +49,20 @@ class CPrinter(HostPrinter):
     # values
 
     def literal(self, value: float, dtype: DType) -> Value:
-        return Value(literal_text(value, dtype), dtype)
+        return Value(self.unit.literal(value, dtype), dtype)
 
     def iota(self, lanes: int, dtype: DType) -> Value:
-        numbers = ", ".join(map(str, range(lanes)))
-        return Value(f"(({self.unit.type(dtype, lanes)}){{{numbers}}})", dtype, lanes)
+        return Value(self.unit.numbers(dtype, lanes), dtype, lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
-        text = f"({self.unit.type(value.dtype, lanes)})({value.text})"
-        return self._new(text, value.dtype, lanes)
+        return self._new(self.unit.splat(value, lanes), value.dtype, lanes)
 
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
         text = self.unit.operation(op, dtype, args, name)
         return self._new(text, dtype, args[0].lanes)
 
     def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
-        places = ", ".join(map(str, order))
-        text = f"__builtin_shufflevector({a.text}, {b.text}, {places})"
-        return self._new(text, a.dtype, len(order))
+        return self._new(self.unit.shuffle(a, b, order), a.dtype, len(order))
 
     # memory
 
@@ -129,7 +125,7 @@ class CPrinter(HostPrinter):
         self.count += 1
         name, kind = f"v{self.count}", self.unit.type(usual.dtype, usual.lanes)
         self.lines.append(f"{kind} {name} = {usual.text};")
-        parts = [f"{condition.text}[{lane}]" for lane in range(condition.lanes)]
+        parts = [self.unit.lane(condition, lane) for lane in range(condition.lanes)]
         with self.branch(Value(" | ".join(parts) or condition.text, dt.bool_)):
             chosen = self.emit("where", usual.dtype, [condition, other(), usual], "")
             self.lines.append(f"{name} = {chosen.text};")

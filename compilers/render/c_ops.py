@@ -82,6 +82,39 @@ class Unit:
         )
         return name
 
+    def literal(self, value: float, dtype: DType) -> str:
+        """A constant."""
+        return literal_text(value, dtype)
+
+    def numbers(self, dtype: DType, lanes: int) -> str:
+        """The vector 0, 1, 2, ..."""
+        return f"(({self.type(dtype, lanes)}){{{', '.join(map(str, range(lanes)))}}})"
+
+    def splat(self, value: Value, lanes: int) -> str:
+        """A scalar in every lane."""
+        return f"({self.type(value.dtype, lanes)})({value.text})"
+
+    def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> str:
+        """Lanes of a, then of b, by their numbers."""
+        return f"__builtin_shufflevector({a.text}, {b.text}, {', '.join(map(str, order))})"
+
+    def lane(self, value: Value, lane: int) -> str:
+        """One element of a vector."""
+        return f"{value.text}[{lane}]"
+
+    def vector_of(self, dtype: DType, parts: Sequence[str]) -> str:
+        """A vector of elements."""
+        return f"{self.type(dtype, len(parts))}{{{', '.join(parts)}}}"
+
+    def read(self, dtype: DType, lanes: int, align: int, space: str, place: str) -> str:
+        """What lies at a pointer that is aligned to so many bytes; `space` names its memory."""
+        return f"*(const {space}{self.memory(dtype, lanes, align)} *){place}"
+
+    def write(self, value: Value, align: int, space: str, place: str) -> str:
+        """The statement that stores a value there."""
+        kind = f"{space}{self.memory(value.dtype, value.lanes, align)}"
+        return f"*({kind} *){place} = {value.text};"
+
     def helper(self, result: str, name: str, params: str, body: str) -> str:
         """Declare a static function once."""
         self.declared.setdefault(

@@ -177,7 +177,7 @@ class Walker(Writer):
         if expr.op == "const":
             return self.printer.literal(expr.arg, expr.dtype)
         if expr.op == "index":
-            return self.emit("cast", dt.int64, (self.number(expr.arg.substitute(self.unrolled)),))
+            return self.emit("cast", expr.dtype, (self.number(expr.arg.substitute(self.unrolled)),))
         if expr.op == "valid":
             mask = self.mask(expr.arg)
             return mask or self.printer.literal(mask is None, dt.bool_)

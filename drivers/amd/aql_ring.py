@@ -11,9 +11,11 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from drivers.amd.iface import HardwareQueue, Iface, Memory, Use
-from drivers.amd.ring import About, AnyLauncher, Ring, Waited, wrong_kind
+from drivers.amd.compute_ring import AmdComputeRing, AnyLauncher, wrong_kind
+from drivers.amd.iface import HardwareQueue, Iface, Mailbox
 from drivers.base.errors import BadArgument
+from drivers.gpu.iface import Memory, Use
+from drivers.gpu.ring import RingParts, Waited
 from queues.amd import words as amd_words
 from queues.amd.aql_launch import (
     EMPTY_SLOT,
@@ -58,24 +60,30 @@ def prepare_page(page: memoryview, ring: Memory, hardware: Sequence[int]) -> Non
     ring.view()[:RING_BYTES] = EMPTY_SLOT * SLOTS
 
 
-class AqlRing(Ring):
+class AqlRing(AmdComputeRing):
     """Positions count packets."""
 
     decode_as = "aql"
     unit_bytes = PACKET_BYTES
 
-    def __init__(self, about: About, hw: HardwareQueue, target: Target, iface: Iface) -> None:
-        super().__init__(about, hw)
-        self.target = target
-        self._cell = about.progress().cast("Q")
+    def __init__(
+        self,
+        parts: RingParts,
+        hw: HardwareQueue,
+        target: Target,
+        mailbox: Mailbox,
+        iface: Iface,
+    ) -> None:
+        super().__init__(parts, hw, target)
+        self._cell = parts.progress().cast("Q")
         self._cell[0] = 0
         self._read = hw.read_pointer
         self._side_bo = iface.allocate(SLOTS * SIDE_BYTES, Use.PACKETS, "arguments", host=True)
         self._side, self._side_va = self._side_bo.view(), self._side_bo.gpu_va
         self.afterwards = (self._side_bo.free,)
-        report = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
+        report = amd_words.notify(target, mailbox_va=mailbox.va, event_id=mailbox.event_id)
         report = amd_words.once(target, report)
-        done = progress(target, about.progress_va, target.flavour.release_all)
+        done = progress(target, parts.progress_va, target.flavour.release_all)
         flush = Packer(words_of(done, report))
         self._flush = flush, jumper(target, flush.nwords)
         self._due = SLOTS // FLUSHES

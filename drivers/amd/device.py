@@ -1,52 +1,67 @@
-"""An AMD GPU: kernels on its compute queue, copies on its SDMA engine."""
+"""An AMD GPU: kernels on its compute queue, copies on its SDMA engine.
+
+The device composes what `drivers/gpu` has for every vendor with AMD's queues, programs and graphs:
+
+    slots  pair <- recovery <- waits <- heap, transfers      (drivers/gpu)
+    maker, reporter <- recovery      programs, recordings <- reporter
+"""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
-from typing import Final, Self
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Final, Self
 
-from drivers.amd import arguments
-from drivers.amd.aql_ring import AqlRing
-from drivers.amd.arguments import MAX_GRID
-from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
+from drivers.amd.arguments import MAX_GRID, bad_count, launch_item
+from drivers.amd.compute_ring import AmdComputeRing
+from drivers.amd.faults import AmdReporter
 from drivers.amd.graph_memory import GraphMemory
 from drivers.amd.graphs import AqlGraph, Pm4Graph
-from drivers.amd.heap import State
-from drivers.amd.host_copies import HostCopies
-from drivers.amd.iface import Apertures, Iface, Memory
-from drivers.amd.kfd.nodes import GpuNode
+from drivers.amd.iface import Apertures, Iface
+from drivers.amd.limits import limits_of
 from drivers.amd.memory import AmdBuffer
-from drivers.amd.patience import HANG_S
+from drivers.amd.pair import AmdPair, AmdRecovery, AmdTransfers, AmdWaits
 from drivers.amd.pm4_ring import Pm4Ring
-from drivers.amd.program import AmdProgram, load
-from drivers.amd.recovery import ComputeRing
+from drivers.amd.program import AmdProgram
+from drivers.amd.programs import Programs
+from drivers.amd.queue_maker import QueueMaker
+from drivers.amd.recordings import Recordings
 from drivers.amd.scratch import ScratchMemory
-from drivers.amd.signal import MAX_VALUE, AmdSignal, checked_value
-from drivers.base import launches
-from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, Signal
-from drivers.base.errors import DeviceFault
-from drivers.base.interrupts import deferred
-from drivers.base.undo import run_all
-from queues.amd import words as amd_words
-from queues.amd.aql_launch import AqlLauncher
+from drivers.amd.sdma_ring import SdmaRing
+from drivers.amd.signal import AmdSignal, checked_value
+from drivers.amd.zeroing import zero
+from drivers.base import forks, launches
+from drivers.base.allocator import Statistics
+from drivers.base.buffer import checked_size
+from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
+from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
+from drivers.base.life import Life
+from drivers.base.undo import Step, Undo
+from drivers.gpu import arguments
+from drivers.gpu.heap import Allocation, Heap
+from drivers.gpu.iface import Memory, signal_at
+from drivers.gpu.slots import Slots
 from queues.amd.compute_queue import AmdComputeQueue
 from queues.amd.contracts import Item
 from queues.amd.copy_queue import AmdCopyQueue
-from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
 from queues.amd.pm4 import flavour_of
-from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
+from queues.amd.pm4_launch import Target
 from queues.amd.sdma import Engine
 
-VECTOR_BYTES: Final = 16
-"""Most bytes that one lane loads at once."""
+if TYPE_CHECKING:
+    from drivers.gpu.owner import Owner, SignalValue
+
+HANG_S: Final = 60.0
+"""How long one kernel may take before its queue counts as hung, where AMD_HANG_S does not say.
+
+As long as amdgpu gives its own compute jobs. # src: amdgpu_drv.c lockup_timeout, "for compute"
+"""
 MAX_WORD: Final = (1 << 64) - 1
-_DTYPES: Final = frozenset(
-    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-) | {"bool", "float16", "bfloat16", "float32", "float64"}
 
 
-class AmdDevice(HostCopies):
+class AmdDevice:
     """One GPU; `drivers.amd.opening.open_amd` makes it."""
 
     def __init__(
@@ -57,93 +72,127 @@ class AmdDevice(HostCopies):
         compilers: tuple[str, ...],
         hang_s: float = HANG_S,
     ) -> None:
-        self.node, self.compilers = iface.node, compilers
+        """With `apertures` the compute queue reads AQL packets, else PM4."""
         node, chip = iface.node, iface.chip
+        self.name, self.iface, self.node, self.chip = name, iface, node, chip
+        self.arch, self.compilers, self.clock = chip.name, compilers, iface.clock
+        self.hang_s, self.limits = hang_s, limits_of(chip, node)
+        self.mailbox_va, self.event_id = iface.mailbox_va, iface.event_id
+        self.freed_mark: object = object()
+        """Another object after anything was freed: graphs then check their references again."""
         # src: Linux 3c8bdb51be0e "Add PM4 target XCC": one XCC alone processes a PM4 queue, so its
         # src: kernels share one L2; an AQL queue is processed by all
         xccs = node.num_xcc if apertures is not None else 1
-        target = Target(
+        self.target = Target(
             flavour_of(chip.name), chip.family.architected_scratch, chip.privileged, xccs
         )
-        super().__init__(name, iface, target, apertures, node.memory_bytes, hang_s)
-        self.limits = _limits(chip, node)
-        self._scratch = ScratchMemory(iface)
-        self._programs: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
-        self.mailbox_va, self.event_id = iface.mailbox_va, iface.event_id
-        self._graphs: weakref.WeakSet[GraphMemory] = weakref.WeakSet()
-        self._old_scratch: list[Memory] = []
+        self.life, self.slots = Life(name), Slots(iface)
+        self.pair, self.scratch, self.recordings = AmdPair(), ScratchMemory(iface), Recordings()
+        self.programs = Programs(self.target, self.pair, self.scratch, self.recordings)
+        reporter = AmdReporter(
+            name, self.target, self.pair, self.programs, self.recordings,
+            lambda: self.heap.blocks(), partial(signal_at, iface),
+        )  # fmt: skip
+        self.maker = QueueMaker(
+            name, iface, self.target, apertures, self.pair, self.slots, self.scratch, hang_s
+        )
+        self.recovery = AmdRecovery(iface, self.pair, self.maker, reporter)
+        self.waits = AmdWaits(self.life, iface.world, self.pair, self.recovery, reporter, hang_s)
+        self.heap = Heap(
+            self.life, iface, self.slots, self.waits, node.memory_bytes, unified=node.unified
+        )
+        self.transfers = AmdTransfers(iface, self.pair, self.waits, self.give_back)
+
+    def open_queues(self) -> None:
+        """Create both queues; a failure destroys what was created."""
+        with Undo() as undo:
+            undo.add(self.slots.close)
+            self.maker.take_cells()
+            self.recovery.open()
+            self.iface.zero_with(partial(zero, self.pair, self.recovery, self.waits))
+            forks.inherit(self)
 
     def __repr__(self) -> str:
         return f"AmdDevice({self.name}, {self.arch})"
 
-    # Programs
-
-    def load(self, binary: Binary) -> AmdProgram:
-        """Copy a kernel to the card. Raises: Unsupported, MalformedInput, OutOfMemory."""
-        if self._closed:
-            self._refuse()
-        if self._returned:
-            self._reclaim()
-        program = load(self, self.chip, binary)
-        self._programs.add(program)
-        return program
-
-    def prepare(self, kernel: Kernel, block: Block, reports: bool) -> Launcher | AqlLauncher:
-        """A launch of `kernel` that only needs its arguments."""
-        if isinstance(self.compute, AqlRing):
-            return (HiddenAqlLauncher if kernel.hidden else AqlLauncher)(kernel, block)
-        scratch = self._scratch.now if kernel.private_bytes else Scratch()
-        ring = self.compute
-        va = ring.progress_va if reports else ring.step_va
-        kind = HiddenLauncher if kernel.hidden else Launcher
-        return kind(self.target, kernel, scratch, block, va, in_graph=not reports)
-
-    def ensure_scratch(self, kernel: Kernel) -> None:
-        """Grow scratch for `kernel` and rebuild prepared launches."""
-        if kernel.private_bytes <= self._scratch.lane_bytes:
-            return
-        self.synchronize()
-        old = self._scratch.grow(kernel.private_bytes)
-        for program in list(self._programs):
-            program.renew()
-        self.set_scratch(self.compute)
-        if old is not None and any(graph.scratch for graph in list(self._graphs)):
-            self._old_scratch.append(old)  # a graph's packets hold its address
-        elif old is not None:
-            old.free()
-
-    def set_scratch(self, ring: ComputeRing) -> None:
-        """Write the scratch that there is to an AQL queue's amd_queue_t."""
-        if isinstance(ring, AqlRing):
-            ring.set_scratch(self._scratch.now, self._scratch.lane_bytes)
+    @property
+    def compute(self) -> AmdComputeRing:
+        """The queue of kernels; another one after a fault."""
+        return self.pair.compute
 
     @property
-    def last_cu_and_wave(self) -> tuple[int, int]:
-        node = self.node
-        return node.cus - 1, node.max_waves_per_simd * node.simd_per_cu - 1
+    def copies(self) -> SdmaRing:
+        """The queue of copies; another one after a fault."""
+        return self.pair.copies
 
     def program_names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
         """Programs whose code or descriptor is at the address."""
-        return [
-            program.name
-            for program in list(self._programs)
-            if program.holds(code_va) or descriptor_va == program.kernel.descriptor_va
-        ]
+        return self.programs.names(code_va=code_va, descriptor_va=descriptor_va)
 
-    def graph_names(self, va: int) -> list[str]:
-        """Programs of the graph whose packets are at the address."""
-        found = [graph for graph in list(self._graphs) if graph.find(va) is not None]
-        return [name for graph in found for name in graph.names]
+    def engine_ring(self, number: int) -> AbstractContextManager[SdmaRing]:
+        """A queue on copy engine `number`, those for XGMI after the others, to test it."""
+        return self.maker.engine_ring(number, self.recovery)
 
-    def graph_packets(self, va: int, nbytes: int) -> bytes:
-        """The packets of a graph at the address."""
-        for graph in list(self._graphs):
-            copy = graph.find(va)
-            if copy is not None and va + nbytes <= copy.gpu_va + graph.nbytes:
-                return bytes(copy.view[va - copy.gpu_va :][:nbytes])
-        return b""
+    # Memory
 
-    # Work
+    def alloc(self, nbytes: int) -> AmdBuffer:
+        """Uninitialised memory on the card. Raises: OutOfMemory with the sizes; BadArgument."""
+        return AmdBuffer(self, nbytes, self.heap.block(checked_size(nbytes)))
+
+    def wrap(self, memory: memoryview) -> AmdBuffer:
+        """Whole pages of host memory as a buffer, without a copy; kept alive until it is freed.
+
+        Raises: Unsupported for memory that does not begin and end with a page; BadArgument.
+        """
+        wrapped = self.heap.wrap(memory)
+        return AmdBuffer(self, wrapped.memory.nbytes, wrapped)
+
+    def new_signal(self, value: int = 0) -> AmdSignal:
+        """A signal at `value`."""
+        checked_value(value)
+        self.life.check()
+        return AmdSignal(self, self.slots, value)
+
+    def give_back(self, held: Allocation) -> None:
+        """Take back memory without references.
+
+        Finalisers call this at any moment, inside any lock: it only appends.
+        """
+        self.freed_mark = object()
+        self.heap.give_back(held)
+
+    def trim(self) -> int:
+        """Give cached memory back; how many bytes."""
+        return self.heap.trim()
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the allocator holds and did."""
+        return self.heap.statistics
+
+    def share_with(self, other: Owner) -> None:
+        """From now on `other` reaches memory of this device."""
+        self.heap.overlap()
+        self.heap.reached_by(other.heap)
+        if isinstance(other, AmdDevice):
+            self.pair.share_with(other.pair)
+
+    @property
+    def refusal(self) -> DeviceError | None:
+        """Why it takes no work any more; None while it does."""
+        return self.compute.broken
+
+    # Programs and work
+
+    def load(self, binary: Binary) -> AmdProgram:
+        """Copy a kernel to the card. Raises: Unsupported, MalformedInput, OutOfMemory."""
+        self.life.check()
+        self.heap.take_back()
+        return self.programs.load(self, binary)
+
+    def upload(self, memory: Memory, data: bytes) -> None:
+        """Copy code to the card; the compute queue sees it from its next work on."""
+        self.transfers.upload(memory, data)
 
     def launch(self, program: Program, args: Sequence[Buffer | int], grid: int) -> None:
         """Run one kernel over `grid` workgroups after everything submitted before.
@@ -162,23 +211,16 @@ class AmdDevice(HostCopies):
             else arguments.word(self, arg)
             for arg in args
         ]
-        if len(words) != len(program.masks):
-            raise arguments.bad_count(program, len(words))
+        if len(words) != program.count:
+            raise bad_count(program, len(words))
         for number, mask in program.narrow:
             words[number] &= mask
         _ = program.gpu_va
-        ring = self.compute
+        ring = self.pair.compute
         with ring.lock:
-            if self.stale:
-                self.refresh()
+            if ring.stale:
+                ring.refresh()
             ring.quick(program.launcher, words, grid)  # the launcher is of the ring's format
-
-    def refresh(self) -> None:
-        """With the compute queue's lock: invalidate its caches after writes that bypassed them."""
-        mark = self.stale = object()
-        self.compute.emit(amd_words.acquire(self.target))
-        if self.stale is mark:  # a signal handler may have written since
-            self.stale = False
 
     # Validation for queues
 
@@ -203,51 +245,6 @@ class AmdDevice(HostCopies):
         """A value that queues can compare. Raises: BadArgument."""
         return checked_value(value)
 
-    def compute_queue(self) -> AmdComputeQueue:
-        """A builder for the compute queue."""
-        return AmdComputeQueue(self)
-
-    def copy_queue(self) -> AmdCopyQueue:
-        """A builder for the copy queue, which runs concurrently with the compute queue."""
-        self.overlap()
-        return AmdCopyQueue(self)
-
-    @property
-    def engine(self) -> Engine:
-        """The version of the copy engine."""
-        return self.copies.engine
-
-    def launch_item(
-        self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
-    ) -> Item:
-        """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
-        return arguments.launch_item(self, program, values, grid, block)
-
-    def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
-        """Give steps to the compute queue, in order."""
-        ring = self.compute
-        with ring.lock:
-            check()
-            if self.stale:
-                self.refresh()
-            for item in items:
-                if isinstance(item.program, AmdProgram):
-                    launcher = item.program.for_block(item.block)
-                    ring.launch(launcher, item.values, item.grid)
-                else:
-                    ring.emit(item.words)
-
-    def bind(self, items: Sequence[Item]) -> GraphMemory:
-        """Write steps to memory once. Raises: OutOfMemory, Unsupported."""
-        if self._returned:
-            self._reclaim()
-        if self._closed:
-            self._refuse()
-        ring = self.compute
-        made = Pm4Graph(self, items, ring) if isinstance(ring, Pm4Ring) else AqlGraph(self, items)
-        self._graphs.add(made)
-        return made
-
     def signal_word(self, signal: Signal) -> int:
         """The address of a live signal. Raises: BadArgument, UseAfterFree."""
         return arguments.signal_va(self, signal)
@@ -258,6 +255,102 @@ class AmdDevice(HostCopies):
             if isinstance(thing, AmdBuffer | AmdProgram | AmdSignal):
                 _ = thing.gpu_va
 
+    def launch_item(
+        self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
+    ) -> Item:
+        """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
+        return launch_item(self, program, values, grid, block)
+
+    # Queues and graphs
+
+    def compute_queue(self) -> AmdComputeQueue:
+        """A builder for the compute queue."""
+        return AmdComputeQueue(self)
+
+    def copy_queue(self) -> AmdCopyQueue:
+        """A builder for the copy queue, which runs concurrently with the compute queue."""
+        self.heap.overlap()
+        return AmdCopyQueue(self)
+
+    @property
+    def engine(self) -> Engine:
+        """The version of the copy engine."""
+        return self.copies.engine
+
+    def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
+        """Give steps to the compute queue, in order."""
+        ring = self.compute
+        with ring.lock:
+            check()
+            if ring.stale:
+                ring.refresh()
+            for item in items:
+                if isinstance(item.program, AmdProgram):
+                    launcher = item.program.for_block(item.block)
+                    ring.launch(launcher, item.values, item.grid)
+                else:
+                    ring.emit(item.words)
+
+    def run_copies(self, packets: Iterable[Sequence[int]], check: Callable[[], None]) -> None:
+        """Give packets to the copy queue, in order."""
+        ring = self.copies
+        with ring.lock:
+            check()
+            self.pair.copied = True
+            ring.emit(packets)
+
+    def bind(self, items: Sequence[Item]) -> GraphMemory:
+        """Write steps to memory once. Raises: OutOfMemory, Unsupported."""
+        self.heap.take_back()
+        self.life.check()
+        ring = self.compute
+        made: GraphMemory
+        if isinstance(ring, Pm4Ring):
+            made = Pm4Graph(self, items, ring)
+        else:
+            made = AqlGraph(self, items, self.target)
+        self.recordings.add(made)
+        return made
+
+    # Copies, waiting, forks
+
+    def copy_in(self, dst: Buffer, src: memoryview) -> None:
+        """Copy host memory to the start of `dst`, after everything submitted before."""
+        self.transfers.copy_in(dst, self.copy_word(dst, src.nbytes, write=True), src)
+
+    def copy_out(self, dst: memoryview, src: Buffer) -> None:
+        """Copy the start of `src` to host memory, after everything submitted before."""
+        va = self.copy_word(src, dst.nbytes, write=False)
+        arguments.check_destination(dst)
+        self.transfers.copy_out(dst, src, va)
+
+    def wait_until(
+        self, signal: SignalValue, reached: Callable[[], bool], value: int, timeout_s: float
+    ) -> None:
+        """Return once `reached()`. Raises: DeviceTimeout, Hang, DeviceFault."""
+        self.waits.wait_until(signal, reached, value, timeout_s)
+
+    def synchronize(self, timeout_s: float = inf) -> None:
+        """Return when everything submitted is done and visible, however long that takes.
+
+        Raises: DeviceTimeout after `timeout_s`, which stops nothing; Hang, DeviceFault.
+        """
+        self.waits.synchronize(timeout_s)
+
+    def after_fork(self) -> None:
+        """In a child: its rings are the parent's memory, its doorbells are not mapped.
+
+        # src: kfd_doorbell.c kfd_doorbell_mmap(): VM_DONTCOPY; amdgpu_gem.c
+        # src: amdgpu_gem_object_mmap() lets memory be shared
+        """
+        gone = UseAfterFree(
+            f"{self.name} belongs to the process that this one was forked from",
+            hint="open a device of its own in every process, after the fork",
+        )
+        self.heap.after_fork()
+        self.recovery.after_fork()
+        self.pair.after_fork(gone)
+
     # Closing
 
     def close(self) -> None:
@@ -267,21 +360,14 @@ class AmdDevice(HostCopies):
         inside the first, from a finaliser for instance, does nothing.
         Raises: the first error, after all steps have run; a fault not reported yet is one.
         """
-        with deferred():
-            if self._state is State.OPEN:
-                self._close()
-            elif self._state is State.CLOSED:
-                self.iface.close()
+        self.life.close(self._parts, self.iface.close)
 
-    def _close(self) -> None:
-        self._state = State.CLOSING
-        parts = [self.last_fault, self.close_queues, self._scratch.close]
-        if self._staging is not None:
-            parts.append(self._staging.close)
-        parts += [bo.free for bo in self._old_scratch]
-        parts += [graph.close for graph in list(self._graphs)]
-        programs = [program.close for program in list(self._programs) if program.alive]
-        run_all([*parts, *programs, self._close_memory, self.iface.close])
+    def _parts(self) -> list[Step]:
+        """What closing does, in order."""
+        first: list[Step] = [self.recovery.last_fault, self.pair.close, self.scratch.close]
+        first += [self.transfers.close, *self.programs.old_scratch]
+        held = [*self.recordings.closers, *self.programs.closers]
+        return [*first, *held, self.heap.close, self.iface.close]
 
     def __enter__(self) -> Self:
         return self
@@ -294,17 +380,3 @@ class AmdDevice(HostCopies):
             if not isinstance(error, BaseException):
                 raise
             error.add_note(f"and a fault was reported at close: {fault}")
-
-
-def _limits(chip: Chip, node: GpuNode) -> Limits:
-    return Limits(
-        dtypes=_DTYPES,
-        memory_bytes=node.memory_bytes,
-        threads=node.cus,
-        vector_bytes=VECTOR_BYTES,
-        max_grid=(MAX_GRID, MAX_GRID, MAX_GRID),
-        max_block=MAX_WORKGROUP_LANES,
-        shared_bytes=chip.lds_bytes,
-        wave_lanes=chip.family.wave_lanes,
-        signal_bits=MAX_VALUE.bit_length(),
-    )

@@ -12,7 +12,7 @@ from drivers.amd.kfd.unified import machine_limit
 from drivers.amd.tools.look import Gpu, look
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput
-from drivers.choice import visible_amd
+from drivers.choice import visible_lists
 from drivers.machine.lines import OK, WARN, Line
 from drivers.machine.text import fields, first_line, read_text
 
@@ -46,7 +46,7 @@ def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
 
 def _masked(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
     """GPUs that a variable hides, whichever device is chosen."""
-    visible = visible_amd(environ)
+    visible = visible_lists(environ, "AMD")
     for gpu in look(world, visible).gpus if visible else ():
         if gpu.masked:
             where = f"the AMD GPU at {gpu.node.pci_address}"

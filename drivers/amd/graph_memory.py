@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-from drivers.amd.iface import Memory, Use
+from drivers.amd.iface import Iface
+from drivers.amd.pair import AmdPair, AmdWaits
 from drivers.amd.program import AmdProgram
-from drivers.amd.ring import Ring
 from drivers.base.errors import BadArgument, OutOfMemory, Unsupported, UseAfterFree
+from drivers.gpu.iface import Memory, Use
+from drivers.gpu.ring import Ring
 from queues.amd.contracts import Item
-
-if TYPE_CHECKING:
-    from drivers.amd.device import AmdDevice
 
 ALIGN_BYTES: Final = 64
 MOST_COPIES: Final = 4
@@ -21,6 +20,17 @@ MOST_COPIES: Final = 4
 COPIES_BYTES: Final = 4 << 20
 """Of all copies of one recording, unless two copies need more."""
 _WORD64_BYTES: Final = 8
+
+
+class Owner(Protocol):
+    """The device of a recording."""
+
+    iface: Iface
+    pair: AmdPair
+    waits: AmdWaits
+
+    def give_back(self, held: Memory) -> None:
+        """Take back memory without references."""
 
 
 class Copy:
@@ -50,9 +60,9 @@ class Copy:
 class GraphMemory(ABC):
     """What PM4 and AQL recordings share: their copies, and where each step's arguments are."""
 
-    def __init__(self, device: AmdDevice, items: Sequence[Item]) -> None:
-        self._device, self._items = device, items
-        self.lock = device.compute.lock
+    def __init__(self, device: Owner, items: Sequence[Item]) -> None:
+        self._device, self._pair, self._items = device, device.pair, items
+        self.lock = device.pair.compute.lock
         self.nbytes = sum(self.size(item) for item in items)
         """Of one copy."""
         self._most = max(2, min(MOST_COPIES, COPIES_BYTES // max(self.nbytes, 1)))
@@ -165,7 +175,7 @@ class GraphMemory(ABC):
         pending = [copy.last for copy in waiting if not copy.done]
         ring, mark = min(pending, key=lambda last: last[1], default=(None, 0))
         if ring is not None and len(pending) == len(waiting):
-            self._device.wait_ring(ring, mark)
+            self._device.waits.wait_ring(ring, mark)
 
     def _grow(self) -> bool:
         """One copy more, where there is memory."""

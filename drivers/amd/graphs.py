@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from drivers.amd.aql_ring import PART, AqlRing
-from drivers.amd.graph_memory import Copy, GraphMemory, lines
+from drivers.amd.compute_ring import AnyLauncher
+from drivers.amd.graph_memory import Copy, GraphMemory, Owner, lines
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram
-from drivers.amd.ring import AnyLauncher
 from drivers.base.errors import BadArgument, Unsupported
 from queues.amd import pm4
 from queues.amd.aql_launch import PACKET_BYTES, AqlLauncher, jump, jump_slots
 from queues.amd.contracts import Item
-from queues.amd.pm4_launch import WORD_BYTES, Launcher
-
-if TYPE_CHECKING:
-    from drivers.amd.device import AmdDevice
+from queues.amd.pm4_launch import WORD_BYTES, Launcher, Target
 
 MAX_IB_WORDS: Final = (1 << 20) - 1
 """INDIRECT_BUFFER's size has 20 bits."""
@@ -38,7 +35,7 @@ class Pm4Graph(GraphMemory):
     Each launch in it writes its number to the ring's `step_va` when it is done.
     """
 
-    def __init__(self, device: AmdDevice, items: Sequence[Item], ring: Pm4Ring) -> None:
+    def __init__(self, device: Owner, items: Sequence[Item], ring: Pm4Ring) -> None:
         self._packer = ring
         self._launchers = {id(item): _pm4(item) for item in items if item.program is not None}
         super().__init__(device, items)
@@ -82,13 +79,13 @@ class Pm4Graph(GraphMemory):
         launcher.pack_into(copy.view, at, *values)
 
     def play(self, copy: Copy) -> None:
-        device, packets = self._device, copy.packets
+        packets = copy.packets
         if packets is None:
             self.check_open()
             return
-        if device.stale:
-            device.refresh()
-        ring: Any = device.compute  # of the kind that it was recorded for
+        ring: Any = self._pair.compute  # of the kind that it was recorded for
+        if ring.stale:
+            ring.refresh()
         try:
             ring.write(packets[self.reports])
         finally:
@@ -105,12 +102,13 @@ def _pm4(item: Item) -> Launcher:
 class AqlGraph(GraphMemory):
     """Packets kept ready; arguments, and PM4 words, in the memory they point at."""
 
-    def __init__(self, device: AmdDevice, items: Sequence[Item]) -> None:
+    def __init__(self, device: Owner, items: Sequence[Item], target: Target) -> None:
         self._launchers = {id(item): _aql(item) for item in items if item.program is not None}
         self._parts = 0
         self._partway = False
         """Whether the ring has only a part of it: it cannot be replayed now."""
-        self._jumps = jump_slots(device.target)
+        self._target = target
+        self._jumps = jump_slots(target)
         super().__init__(device, items)
 
     def size(self, item: Item) -> int:
@@ -133,7 +131,7 @@ class AqlGraph(GraphMemory):
     def _put(self, copy: Copy, item: Item, at: int, packet: memoryview) -> None:
         if item.program is None:
             struct.pack_into(f"={len(item.words)}I", copy.view, at, *item.words)
-            jumps = jump(self._device.target, copy.gpu_va + at, len(item.words))
+            jumps = jump(self._target, copy.gpu_va + at, len(item.words))
             packet[: len(jumps)] = jumps
             return
         launcher = self._launchers[id(item)]
@@ -143,13 +141,13 @@ class AqlGraph(GraphMemory):
 
     def play(self, copy: Copy) -> None:
         """Raises: Unsupported in a signal handler that came between the parts of a long one."""
-        device, packets = self._device, copy.packets
+        packets = copy.packets
         if packets is None:
             self.check_open()
             return
-        if device.stale:
-            device.refresh()
-        ring: Any = device.compute  # of the kind that it was recorded for
+        ring: Any = self._pair.compute  # of the kind that it was recorded for
+        if ring.stale:
+            ring.refresh()
         try:
             if self._parts == 1:
                 ring.play(packets)

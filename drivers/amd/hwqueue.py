@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.iface import Memory, Plan
-from drivers.base.contracts import Region
-from drivers.base.errors import Unsupported, UseAfterFree, during
+from drivers.amd.iface import Plan
+from drivers.base.errors import UseAfterFree
 from drivers.base.undo import run_all
+from drivers.gpu.iface import Memory
 
 WRITE_OFF: Final = 56
 """amd_queue_t.write_dispatch_id in the page of the pointers. # src: ROCR inc/amd_hsa_queue.h"""
 READ_OFF: Final = 128
 """amd_queue_t.read_dispatch_id."""
 _WORD_BYTES: Final = 8
-_ORDERED: Final = frozenset({"x86_64", "AMD64"})
-"""What `platform.machine()` calls x86-64."""
-
-
-def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int], None]:
-    """A function that stores one 64-bit word, as fast as the region allows; errors name `name`.
-
-    A value below the last one is dropped: a signal handler launched just before the store.
-    """
-    last = -1
-    try:
-        words = region.view().cast("Q")
-    except Unsupported:  # registers that are not memory
-
-        def write(value: int) -> None:
-            nonlocal last
-            if value > last:
-                last = value
-                with during(name):
-                    region.write64(off, last)
-
-        return write
-    check_order(platform.machine())
-    place = words[off // _WORD_BYTES : off // _WORD_BYTES + 1]
-
-    def store(value: int) -> None:
-        nonlocal last
-        if value > last:
-            place[0] = last = value
-
-    return store
-
-
-def check_order(machine: str) -> None:
-    """Packets, write pointer and doorbell must be seen in the order in which they are stored.
-
-    Raises: Unsupported for processors that promise no such order.
-    # src: Intel SDM 3A, 9.2.2: stores to write-back memory, then to uncached memory, stay in order
-    """
-    if machine not in _ORDERED:
-        raise Unsupported(
-            f"doorbells on {machine}: stores may reach the GPU in another order",
-            hint="use an x86-64 machine",
-        )
 
 
 class HwQueue:

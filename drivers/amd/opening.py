@@ -7,10 +7,9 @@ import weakref
 from functools import partial
 from typing import Final
 
-from drivers.amd.device import AmdDevice
+from drivers.amd.device import HANG_S, AmdDevice
 from drivers.amd.iface import Iface
 from drivers.amd.kfd.iface import open_kfd
-from drivers.amd.patience import HANG_S
 from drivers.base.contracts import Firmware, World
 from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore
@@ -21,9 +20,11 @@ CALIBRATIONS: Final = 4
 COMPILERS: Final = ("LLVM", "HIP")
 
 
-def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> AmdDevice:
+def open_kind(
+    world: World, choice: Choice, firmware: Firmware | None, *, state: StateStore | None = None
+) -> AmdDevice:
     """As `drivers.kinds` names it; an AMD GPU brings its own command processor."""
-    return open_amd(world, choice)
+    return open_amd(world, choice, state=state)
 
 
 def open_amd(world: World, choice: Choice, *, state: StateStore | None = None) -> AmdDevice:

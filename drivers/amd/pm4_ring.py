@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from drivers.amd.iface import HardwareQueue
-from drivers.amd.ring import SLACK_BYTES, About, AnyLauncher, Ring, wrong_kind
+from drivers.amd.compute_ring import AmdComputeRing, AnyLauncher, wrong_kind
+from drivers.amd.iface import HardwareQueue, Mailbox
 from drivers.base.errors import BadArgument
+from drivers.gpu.ring import SLACK_BYTES, RingParts
 from queues.amd import pm4
 from queues.amd import words as amd_words
 from queues.amd.pm4_launch import (
@@ -31,7 +32,7 @@ MOST_BYTES: Final = 32 << 10
 """Of one block. A single NOP fills the ring's tail before a block that would wrap."""
 
 
-class Pm4Ring(Ring):
+class Pm4Ring(AmdComputeRing):
     """Positions count words. Blocks are contiguous: one that would wrap begins at offset 0.
 
     Every block of packets ends by writing the position after it to `progress_va`. So progress is
@@ -41,10 +42,11 @@ class Pm4Ring(Ring):
     decode_as = "pm4"
     unit_bytes = WORD_BYTES
 
-    def __init__(self, about: About, hw: HardwareQueue, target: Target) -> None:
-        super().__init__(about, hw)
-        self.target = target
-        self._cell = about.progress().cast("Q")
+    def __init__(
+        self, parts: RingParts, hw: HardwareQueue, target: Target, mailbox: Mailbox
+    ) -> None:
+        super().__init__(parts, hw, target)
+        self._cell = parts.progress().cast("Q")
         self._cell[0] = self._cell[1] = 0
         self._end = self.ring_bytes - SLACK_BYTES
         """No block ends after this, so that every lap begins with a read of `done`."""
@@ -52,7 +54,7 @@ class Pm4Ring(Ring):
         """Position from which on a ring that fills up requests its next interrupt."""
         self.limit = self._due * WORD_BYTES
         """Bytes from the ring's start that may be written without reading `done`."""
-        self._reporting = _reporting(target, about)
+        self._reporting = _reporting(target, parts.progress_va, mailbox)
         self._flush = Packet(target, self._reporting, reports=True)
 
     @property
@@ -189,6 +191,11 @@ class Pm4Ring(Ring):
                 return mark
         return self.write(packet)  # retry: a signal handler ran in between
 
+    def packets_at(self, va: int, nbytes: int) -> bytes:
+        off = va - self.ring_va
+        inside = 0 <= off <= self.ring_bytes - nbytes
+        return bytes(self.bytes[off : off + nbytes]) if inside else b""
+
     def _let_go(self) -> None:
         self._cell = memoryview(bytearray(16)).cast("Q")
 
@@ -221,8 +228,8 @@ class Packet:
         """Arguments of `pack_into`, rewritten right before each packing, with the ring's lock."""
 
 
-def _reporting(target: Target, about: About) -> Words:
+def _reporting(target: Target, progress_va: int, mailbox: Mailbox) -> Words:
     """Write every cache back, write the progress, raise the device's event."""
-    done = progress(target, about.progress_va, target.flavour.release_all)
-    ring = amd_words.notify(target, mailbox_va=about.mailbox_va, event_id=about.event_id)
+    done = progress(target, progress_va, target.flavour.release_all)
+    ring = amd_words.notify(target, mailbox_va=mailbox.va, event_id=mailbox.event_id)
     return words_of(done, amd_words.once(target, ring))

@@ -19,16 +19,17 @@ from dataclasses import asdict, dataclass, replace
 from drivers.amd.claim_chips import dry_run
 from drivers.amd.kfd.discovery import HwId
 from drivers.amd.kfd.offers import UNMASK
-from drivers.amd.pci.survey import Candidate, candidates
-from drivers.amd.pci.survey_report import pci_facts, pci_table
+from drivers.amd.pci.survey import NONE, candidates
 from drivers.amd.tools.look import Access, Gpu, Look, look
 from drivers.amd.tools.smoke import Outcome, smoke
 from drivers.amd.tools.smoke_report import smoke_json, smoke_lines
+from drivers.bare.survey import Candidate
+from drivers.bare.survey_report import pci_facts, pci_table
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
 from drivers.board_option import NOTE, add_board_option, in_front_of
-from drivers.choice import VisibleList, choose, visible_amd
+from drivers.choice import VisibleList, choose, visible_lists
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
@@ -214,7 +215,7 @@ def probe_kfd(
     chosen: argparse.Namespace, world: World, environ: Mapping[str, str] | None = None
 ) -> Report:
     """The GPUs that KFD manages; with --smoke usable ones are tested."""
-    visible = visible_amd(environ or {})
+    visible = visible_lists(environ or {}, "AMD")
     found = look(world, visible)
     outcomes = run_smoke(world, found, visible) if chosen.smoke else {}
     return Report(as_table(found), as_facts(found), outcomes, "there is no usable GPU")
@@ -231,7 +232,7 @@ def probe_pci(
     found = candidates(world, choose(environ))
     ready = [one for one in found if one.ready and chosen.smoke]
     outcomes = {one.name: list(_smoke_pci(world, environ, one, state)) for one in ready}
-    return Report(pci_table(found), pci_facts(found), outcomes, idle)
+    return Report(pci_table(found, NONE), pci_facts(found), outcomes, idle)
 
 
 def _smoke_pci(

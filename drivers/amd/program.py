@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias
 
 from drivers.amd.aql_ring import MOST_ARGUMENTS_BYTES
 from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
-from drivers.amd.iface import Memory, Use
-from drivers.base.contracts import Binary
+from drivers.amd.iface import Iface
+from drivers.base.contracts import Binary, Limits
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
 from drivers.base.launches import check_binary
 from drivers.base.undo import Undo
+from drivers.gpu.iface import Memory, Use
 from queues.amd import kernarg as amd_kernarg
 from queues.amd.aql_launch import AqlLauncher
 from queues.amd.kernarg import Hidden
 from queues.amd.kernel_code import AmdCode
 from queues.amd.pm4_launch import Block, Kernel, Launcher
-
-if TYPE_CHECKING:
-    from drivers.amd.device import AmdDevice
 
 MAX_IMAGE_BYTES: Final = 256 << 20
 MAX_ARGS: Final = 512
@@ -32,6 +31,27 @@ _LDS_SHIFT, _LDS_MAX = 15, (1 << 9) - 1
 """COMPUTE_PGM_RSRC2.LDS_SIZE, which the descriptor leaves open. # src: LLVM AMDGPUUsage"""
 
 
+class Owner(Protocol):
+    """The device of a program."""
+
+    name: str
+    iface: Iface
+    limits: Limits
+
+    def give_back(self, held: Memory) -> None:
+        """Take back memory without references."""
+
+    def upload(self, memory: Memory, data: bytes) -> None:
+        """Copy code to the card."""
+
+    def synchronize(self) -> None:
+        """Return when everything submitted is done."""
+
+
+Prepare: TypeAlias = Callable[[Kernel, Block, bool], Launcher | AqlLauncher]
+"""A launch of a kernel with workgroups of a size; whether it reports the ring's progress."""
+
+
 class AmdProgram:
     """A kernel on the card. `gpu_va` is its descriptor; gone after `close`."""
 
@@ -39,6 +59,8 @@ class AmdProgram:
         "__weakref__",
         "_blocks",
         "_bo",
+        "_prepare",
+        "count",
         "device",
         "gpu_va",
         "kernel",
@@ -48,11 +70,16 @@ class AmdProgram:
         "narrow",
     )  # fmt: skip
 
-    def __init__(self, device: AmdDevice, binary: Binary, kernel: Kernel, bo: Memory) -> None:
+    def __init__(
+        self, device: Owner, binary: Binary, kernel: Kernel, bo: Memory, prepare: Prepare
+    ) -> None:
         self.device, self.name, self.kernel = device, binary.name, kernel
+        self._prepare = prepare
         self._bo: Memory | None = bo
         self.gpu_va = kernel.descriptor_va
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in kernel.args)
+        self.count = len(self.masks)
+        """How many arguments a launch takes."""
         self.narrow = tuple(
             (number, mask) for number, mask in enumerate(self.masks) if mask != _ADDRESS_MASK
         )
@@ -84,7 +111,7 @@ class AmdProgram:
         """Launches with workgroups of this size; with `reports`, the ring's progress after them."""
         found = self._blocks.get((block, reports))
         if found is None:
-            found = self._blocks[block, reports] = self.device.prepare(self.kernel, block, reports)
+            found = self._blocks[block, reports] = self._prepare(self.kernel, block, reports)
         return found
 
     def renew(self) -> None:
@@ -111,19 +138,22 @@ class AmdProgram:
         self._forget()
 
 
-def load(device: AmdDevice, chip: Chip, binary: Binary) -> AmdProgram:
+def load(
+    device: Owner, binary: Binary, ensure_scratch: Callable[[Kernel], object], prepare: Prepare
+) -> AmdProgram:
     """Copy the image to the card, relocated.
 
     Raises: Unsupported for another chip or arguments that cannot be filled; MalformedInput.
     """
-    check_binary(binary, chip.name, device.limits)
+    iface = device.iface
+    check_binary(binary, iface.chip.name, device.limits)
     _check(binary)
     with Undo() as undo:
-        bo = device.iface.allocate(len(binary.image), Use.CODE, f"code of {binary.name}")
+        bo = iface.allocate(len(binary.image), Use.CODE, f"code of {binary.name}")
         undo.add(bo.free)
-        kernel = _kernel(chip, binary, bo.gpu_va)
-        device.ensure_scratch(kernel)
-        program = AmdProgram(device, binary, kernel, bo)
+        kernel = _kernel(iface.chip, binary, bo.gpu_va)
+        ensure_scratch(kernel)
+        program = AmdProgram(device, binary, kernel, bo, prepare)
         undo.hand_over(program.close)
         device.upload(bo, _fixed(binary, bo.gpu_va))
     return program

@@ -19,8 +19,9 @@ from typing import Final
 from drivers.amd.chips import CHIPS, Bare, Chip
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.registers import FILES, Register, RegisterFile, Version, load
+from drivers.amd.pci.registers import FILES, Version, load
 from drivers.amd.tools.bare import looked_at, pick
+from drivers.bare.registers import Register, RegisterFile
 from drivers.base.contracts import World
 from drivers.base.errors import BadArgument, DeviceError, NotFound
 from drivers.base.pci import StateStore

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from drivers.amd.chips import Chip
-from drivers.amd.iface import Iface, Memory, Use
+from drivers.amd.iface import Iface
 from drivers.base.errors import OutOfMemory, Unsupported
+from drivers.gpu.iface import Memory, Use
 from queues.amd.pm4 import flavour_of
 from queues.amd.pm4_launch import Scratch
 from queues.amd.registers import REGISTERS

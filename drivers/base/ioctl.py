@@ -2,12 +2,13 @@
 
 Used as in::
 
-    class VersionArgs(Struct, size=8):
-        major: int = u32()
-        minor: int = u32()
+    class RawInfo(Struct, size=8):
+        bustype: int = u32()
+        vendor: int = u16()
+        product: int = u16()
 
-    GET_VERSION = Ioctl("AMDKFD_IOC_GET_VERSION", "R", "K", 0x01, VersionArgs)
-    version = GET_VERSION(world, fd, VersionArgs())
+    RAW_INFO = Ioctl("HIDIOCGRAWINFO", "R", "H", 0x03, RawInfo)
+    info = RAW_INFO(world, fd, RawInfo())
 
 A wrong `size` is an error when the class is made; tests/abi compares number, size and offsets
 with the kernel's own headers.

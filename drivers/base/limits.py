@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Grid: TypeAlias = tuple[int, int, int]
+LANES: Final = "lanes"
+VECTORS: Final = "vectors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,9 @@ class Limits:
     """
 
     dtypes: frozenset[str]
-    """Names of the dtypes kernels may load and store: "float32", "bfloat16", ..."""
+    """Names of the dtypes that tensors may have and kernels load, compute with and store:
+    "float32", "bfloat16", ... Others are refused before anything is compiled; int64 only where it
+    is stored, or a value may leave int32 (`compilers/plan/dtypes.py`)."""
     memory_bytes: int
     threads: int = 1
     """Host threads (CPU) or compute units that run workgroups at the same time."""
@@ -33,6 +37,18 @@ class Limits:
     shared_bytes: int = 0
     """Shared memory of a workgroup; 0 for none."""
     wave_lanes: int = 1
+    """Lanes that run in step; 0 or 1: not known, or different from kernel to kernel."""
+    max_params: int | None = None
+    """Most buffers that a kernel may name, its result included, at least 4: WebGPU has so many
+    storage bindings. Graphs are cut into kernels that fit. None: as many as a kernel ever takes."""
+    store_bytes: int = 1
+    """Size of the smallest store that two lanes may do side by side: 4 where memory is written in
+    words. Smaller elements are then stored a whole word at a time, by one lane; a buffer must be
+    whole words."""
+    schedule: str = LANES
+    """How workgroups compute: `LANES`, many lanes of narrow vectors that share memory; or
+    `VECTORS`, one lane a workgroup with vectors of `vector_bytes`, packed operands in the shared
+    memory, as many workgroups as `threads` at a time: a CPU behind a GPU's interface."""
     signal_bits: int = 64
     """How wide a signal's value is: at most 2**signal_bits - 1."""
     uses_host_memory: bool = False

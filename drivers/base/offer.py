@@ -19,7 +19,7 @@ class Offer:
 
     @property
     def name(self) -> str:
-        """As `drivers.open` takes it: "AMD", "AMD:1"."""
+        """As `drivers.open` takes it: "CL", "CL:1"."""
         return f"{self.kind}:{self.index}" if self.index else self.kind
 
 
@@ -28,7 +28,7 @@ class Passed:
     """A device, or a whole interface, that is passed over as the default, and why."""
 
     name: str
-    """A device's name or place, or a kind with its interface ("AMD KFD")."""
+    """A device's name or place, or a kind with its interface ("NV PCI")."""
     reason: str
     advice: str = ""
     failed: bool = False

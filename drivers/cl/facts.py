@@ -10,7 +10,7 @@ from drivers.base.contracts import Limits
 from drivers.base.errors import Unsupported
 from drivers.cl import abi
 from drivers.cl.platforms import Found
-from queues.cl.kernel_code import LANES, PROCESSOR
+from queues.cl.kernel_code import DOUBLE, LANES, PROCESSOR
 
 MAX_GRID: Final = ((1 << 31) - 1, 65535, 65535)
 """Workgroups; global sizes stay below 2^32 along y and z, and below 2^64 along x."""
@@ -79,7 +79,7 @@ def read_facts(found: Found, lanes: bool) -> Facts:
         max_block=1 if processor else number(abi.DEVICE_MAX_WORK_GROUP_SIZE),
         shared_bytes=0 if processor else number(abi.DEVICE_LOCAL_MEM_SIZE),
         signal_bits=SIGNAL_BITS,
-        features=frozenset({"fma"} if fma else ()),
+        features=frozenset({"fma"} if fma else ()) | frozenset({DOUBLE} if doubles else ()),
     )
     known = [found.platform_name, found.platform_version, found.name, found.driver,
              text(abi.DEVICE_VERSION), *sorted(extensions), repr(limits)]  # fmt: skip

@@ -176,7 +176,7 @@ def _prepared(world: World, made: Plan) -> None:
         if not made.function.iommu_group:
             raise NotFound(
                 f"{made.function.address} is in no IOMMU group",
-                hint="switch VT-d or AMD-Vi on in the firmware setup",
+                hint="switch the IOMMU (VT-d) on in the firmware setup",
             )
         if not world.exists(f"{DRIVERS}/{VFIO}"):
             raise NotFound(f"the driver {VFIO} is not loaded", hint="as root: modprobe vfio-pci")

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 
 from drivers.base.contracts import World
 from drivers.base.errors import Denied, DeviceError
+from drivers.base.kernel_driver import KernelDriver
 from drivers.base.oserrors import errno_of
+from drivers.kinds import kernel_drivers
 from drivers.pci.functions import PciFunction
 from drivers.pci.strict import device_number, linked_name, names_in
 
-_SHARED = {
-    "amdgpu": ("kfd",),
-    "nvidia": ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"),
-}
-"""Nodes in /dev through which any GPU of a driver may be used: who holds one may use this GPU."""
-_NUMBERED = {"nvidia": "nvidia"}
-"""Drivers whose nodes are not below the function in sysfs: any /dev/nvidia0, 1, ... counts."""
+_DRIVERS = {driver.name: driver for driver in kernel_drivers()}
+_UNKNOWN = KernelDriver("")
 _NODE_FOLDERS = frozenset({"dev", "dri"})
 """Where nodes are, in this mount namespace (/dev, /dev/dri) or in another one."""
 _MAPS_BYTES = 1 << 26
@@ -75,7 +72,7 @@ def nodes_of(world: World, function: PciFunction) -> Nodes:
         paths |= {f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}"}
         files.append(f"/sys/class/vfio/{group}/dev")
     numbers = frozenset(filter(None, (device_number(world, file) for file in files)))
-    numbered = _NUMBERED.get(function.driver, "")
+    numbered = _DRIVERS.get(function.driver, _UNKNOWN).numbered
     return Nodes(frozenset(nodes), frozenset(paths), function.address, numbered, numbers)
 
 
@@ -94,7 +91,7 @@ def _nodes(world: World, function: PciFunction) -> Iterator[tuple[str, str]]:
                 inside = f"{folder}/drm/{card}/{connector}"
                 channels = [one for one in names_in(world, inside) if one.startswith("drm_dp_aux")]
                 yield from ((name, f"{inside}/{name}/dev") for name in channels)
-    for name in _SHARED.get(function.driver, ()):
+    for name in _DRIVERS.get(function.driver, _UNKNOWN).shared:
         yield name, f"/sys/class/{name}/{name}/dev"
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from drivers.base.errors import BadArgument
-from drivers.cpu.memory import CpuBuffer
+from drivers.cpu.buffer import CpuBuffer
 from drivers.cpu.program import ANY_NUMBER, CpuProgram
 from queues.cpu import packets
 
 if TYPE_CHECKING:
-    from drivers.cpu.device import CpuDevice
+    from drivers.cpu.owner import Owner
 
 _SIGNED_MIN = -(1 << 63)
 
@@ -24,7 +24,7 @@ def check_count(program: CpuProgram, nargs: int) -> None:
         raise BadArgument(f"{nargs} arguments", hint=f"pass {packets.MAX_ARGS} or fewer")
 
 
-def word(device: CpuDevice, value: object) -> int:
+def word(device: Owner, value: object) -> int:
     """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
     if isinstance(value, CpuBuffer):
         if value.device is not device:
@@ -40,7 +40,7 @@ def word(device: CpuDevice, value: object) -> int:
     )
 
 
-def copy_va(device: CpuDevice, buffer: object, nbytes: int, *, write: bool) -> int:
+def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
     """The address of a buffer that `nbytes` fit in. Raises: BadArgument, UseAfterFree."""
     if not isinstance(buffer, CpuBuffer):
         raise BadArgument(f"{buffer!r} is no buffer to copy", hint="pass a buffer")

@@ -7,10 +7,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import RLock
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.buffer import flat
+from drivers.base.allocator import Statistics
+from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Region, Signal, World
 from drivers.base.errors import (
     BadArgument,
@@ -19,35 +20,39 @@ from drivers.base.errors import (
     MalformedInput,
     UseAfterFree,
 )
+from drivers.base.life import Life
 from drivers.base.undo import Step, run_all
 from drivers.cpu import arguments
+from drivers.cpu.buffer import CpuBuffer
 from drivers.cpu.features import Processor
-from drivers.cpu.heap import Heap
-from drivers.cpu.memory import CpuBuffer
-from drivers.cpu.program import MAX_SCRATCH_BYTES, CpuProgram
+from drivers.cpu.heap import Allocation, HostHeap
+from drivers.cpu.program import MAX_SCRATCH_BYTES, QUICK_ARGS, CpuProgram
 from drivers.cpu.ring import RING_BYTES, CpuRing
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.workers import Workers
+from drivers.world import native
 from queues.cpu import packets
-from queues.cpu.queue import CpuQueue
+from queues.cpu.queue import CpuCommands, CpuQueue
+
+if TYPE_CHECKING:
+    from drivers.cpu.owner import SignalValue
 
 Run = Callable[[int, int, int], int]
 """(state address, packets' address, words) -> words done."""
 
 DRAIN_S: Final = 10.0
 """How long loading a program or changing the threads waits for parked work."""
-_QUICK_ARGS: Final = 64
 _HEADER_WORDS: Final = packets.EXEC_ARGS_WORD
 _MAX_GRID: Final = packets.MAX_GRID
 _PACKERS: Final = tuple(
-    struct.Struct(f"={_HEADER_WORDS + nargs}Q").pack_into for nargs in range(_QUICK_ARGS)
+    struct.Struct(f"={_HEADER_WORDS + nargs}Q").pack_into for nargs in range(QUICK_ARGS)
 )
 _HEADERS: Final = tuple(
-    packets.exec_packet(entry=0, grid=0, args=[0] * nargs)[0] for nargs in range(_QUICK_ARGS)
+    packets.exec_packet(entry=0, grid=0, args=[0] * nargs)[0] for nargs in range(QUICK_ARGS)
 )
 
 
-class CpuDevice(Heap):
+class CpuDevice:
     """One CPU device; `drivers.cpu.open_cpu` makes it.
 
     Kernels run in the thread that submits them, together with the worker threads. Only work that
@@ -68,7 +73,10 @@ class CpuDevice(Heap):
     ) -> None:
         self.name, self.world, self.compilers = name, world, compilers
         self.arch, self.limits = processor.arch, processor.limits
-        super().__init__(self.limits.memory_bytes)
+        self.life = Life(name)
+        self.heap = HostHeap(self.life, world, self.limits.memory_bytes, self)
+        self.freed_mark: object = object()
+        """Another object after anything was freed: graphs then check their references again."""
         self.futex, self._workers, self._on_close = workers.futex, workers, on_close
         self.host_lock = RLock()
         """Held by a host thread that changes a signal or how it is used; for microseconds."""
@@ -76,6 +84,7 @@ class CpuDevice(Heap):
         self._compute = self._ring("compute", rings[0], can_exec=True)
         self._copy = self._ring("copy", rings[1], can_exec=False)
         self._bytes = self._compute.words.cast("B")
+        self._commands = CpuCommands(self, self._compute), CpuCommands(self, self._copy)
         self._programs: weakref.WeakSet[CpuProgram] = weakref.WeakSet()
         forks.inherit(self)
 
@@ -96,14 +105,57 @@ class CpuDevice(Heap):
         rings = self._compute, self._copy
         return [partial(ring.running, ring.turn) for ring in rings if ring.depth]
 
+    # Memory
+
+    def alloc(self, nbytes: int) -> CpuBuffer:
+        """Uninitialised memory. Raises: OutOfMemory with the sizes; BadArgument."""
+        storage = self.heap.storage(checked_size(nbytes))
+        return CpuBuffer(self, nbytes, storage.cpu_va, storage, False)
+
+    def wrap(self, memory: memoryview) -> CpuBuffer:
+        """Host memory as a buffer, without a copy; it is kept alive until the buffer is freed.
+
+        Raises: BadArgument when it is not contiguous.
+        """
+        if not isinstance(memory, memoryview) or not memory.c_contiguous:
+            raise BadArgument("only a C-contiguous memoryview can be wrapped", hint="copy it first")
+        self.life.check()
+        if not memory.nbytes:
+            return self.alloc(0)
+        view = memory.cast("B")
+        return CpuBuffer(self, view.nbytes, native.address_of(view), view, memory.readonly)
+
+    def freed(self, held: Allocation) -> None:
+        """Take back the memory of a buffer, signal or program without references.
+
+        Finalisers call this at any moment, inside any lock: it only appends.
+        """
+        self.freed_mark = object()
+        self.heap.freed(held)
+
+    def released(self, held: Allocation) -> None:
+        """Take back what was freed explicitly, which other threads may be using right now.
+
+        The mark changes first: a thread that takes a ring's lock after that finds it freed.
+        """
+        self.freed_mark = object()
+        self.heap.released(held)
+
+    def trim(self) -> int:
+        """Give cached memory back to the system; how many bytes."""
+        return self.heap.trim()
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the allocator holds and did."""
+        return self.heap.statistics
+
     # Programs and threads
 
     def load(self, binary: Binary) -> CpuProgram:
         """Map machine code. Raises: Unsupported, MalformedInput, NotFound (a missing symbol)."""
-        if self._returned:
-            self._reclaim()
-        if self._closed:
-            self._refuse()
+        self.heap.take_back()
+        self.life.check()
         launches.check_binary(binary, self.arch, self.limits)
         scratch_bytes = binary.resources.scratch_bytes
         if not 0 <= scratch_bytes <= MAX_SCRATCH_BYTES:
@@ -117,8 +169,7 @@ class CpuDevice(Heap):
 
     def set_threads(self, count: int) -> None:
         """How many threads compute, the submitting one included. Raises: BadArgument, Hang."""
-        if self._closed:
-            self._refuse()
+        self.life.check()
         with self._compute.quiet(DRAIN_S):
             self._workers.start(count)
 
@@ -151,16 +202,18 @@ class CpuDevice(Heap):
                     else arguments.word(self, arg)
                     for arg in args
                 ]
-                nargs, entry, chunk = len(words), program.gpu_va, program.chunk
-                if nargs != program.nargs:
-                    arguments.check_count(program, nargs)
-                if nargs < _QUICK_ARGS and not ring.pending and not outer:
-                    _PACKERS[nargs](self._bytes, 0, _HEADERS[nargs], entry, grid, chunk, *words)
+                nargs = len(words)
+                if nargs in program.quick and not ring.pending and not outer:
+                    _PACKERS[nargs](
+                        self._bytes, 0, _HEADERS[nargs], program.gpu_va, grid, program.chunk, *words
+                    )
                     count = _HEADER_WORDS + nargs
                     if not ring.pending and self._run(self._state_va, ring.va, count) == count:
                         return
                     follow = ring.background(ring.words[:count], ())
                 else:
+                    entry, chunk = program.gpu_va, program.chunk
+                    arguments.check_count(program, nargs)
                     packet = packets.exec_packet(entry=entry, grid=grid, chunk=chunk, args=words)
                     follow = ring.submit(packet, ())
             finally:
@@ -170,16 +223,16 @@ class CpuDevice(Heap):
 
     def compute_queue(self) -> CpuQueue:
         """A builder for the compute ring."""
-        return CpuQueue(self, self._compute)
+        return CpuQueue(self._commands[0])
 
     def copy_queue(self) -> CpuQueue:
         """A builder for the copy ring, which runs concurrently with the compute ring."""
-        return CpuQueue(self, self._copy)
+        return CpuQueue(self._commands[1])
 
     def new_signal(self, value: int = 0) -> CpuSignal:
         """A signal at `value`."""
         launches.check_signal_value(value, self.limits)
-        return CpuSignal(self, self.storage(packets.SIGNAL_BYTES), value)
+        return CpuSignal(self, self.heap.storage(packets.SIGNAL_BYTES), value)
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""
@@ -238,7 +291,7 @@ class CpuDevice(Heap):
         """With `host_lock` held: run a host thread's SIGNAL packet, independent of the rings."""
         self._run(self._state_va, words_va, nwords)
 
-    def why_not(self, signal: CpuSignal, value: int, timeout_s: float) -> DeviceError:
+    def why_not(self, signal: SignalValue, value: int, timeout_s: float) -> DeviceError:
         """The error for a signal that was not reached: what a queue waits for, if one does."""
         for ring in (self._compute, self._copy):
             if ring.pending:
@@ -255,8 +308,7 @@ class CpuDevice(Heap):
 
     def synchronize(self, timeout_s: float = DRAIN_S) -> None:
         """Return when everything submitted is done. Raises: Hang, DeviceFault, UseAfterFree."""
-        if self._closed:
-            self._refuse()
+        self.life.check()
         self._compute.drain(timeout_s)
         self._copy.drain(timeout_s)
 
@@ -266,7 +318,7 @@ class CpuDevice(Heap):
         Raises: Hang when a kernel does not return: nothing is unmapped below it, and the next
         close tries again. The first error of unmapping, after all steps have run.
         """
-        if self._closed:
+        if not self.life.open:
             return
         with self.host_lock:
             self._run = _closed
@@ -275,12 +327,12 @@ class CpuDevice(Heap):
         self._bytes = memoryview(bytearray(RING_BYTES))
         programs = [program.drop for program in list(self._programs)]
         parts = [part.close for part in (self._compute, self._copy, self._workers)]
-        run_all([*programs, self._close_memory, *parts, self._on_close])
+        run_all([*programs, self.heap.close, *parts, self._on_close])
 
     def after_fork(self) -> None:
         """In a child: it has no thread of the parent, and parked work stays the parent's."""
         self.host_lock = RLock()
-        self._allocator.after_fork()
+        self.heap.after_fork()
         self._compute.after_fork()
         self._copy.after_fork()
         self._workers.after_fork()

@@ -1,24 +1,18 @@
-"""The memory half of the CPU device: allocation, wrapping, and giving back when work is done."""
+"""Memory of the CPU device: given back to its allocator when no work may use it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import Protocol, TypeAlias, TypeVar
 
 from drivers.base.allocator import Allocator, Statistics
-from drivers.base.buffer import checked_size
 from drivers.base.contracts import Region, World
-from drivers.base.errors import BadArgument, UseAfterFree
+from drivers.base.life import Life, State
 from drivers.base.undo import run_all
-from drivers.cpu.memory import CpuBuffer, HostMemory, Storage
-from drivers.world import native
+from drivers.cpu.memory import HostMemory, Storage
 
-if TYPE_CHECKING:
-    from drivers.cpu.device import CpuDevice
-
-Home: TypeAlias = "Storage | Region | memoryview"
+Allocation: TypeAlias = "Storage | Region | memoryview"
 """What a buffer, signal or program holds."""
 T = TypeVar("T")
 
@@ -31,82 +25,61 @@ def _taken(queue: deque[T]) -> T | None:
         return None
 
 
-class Heap(ABC):
-    """Memory of one device. What is freed is given back as soon as no parked work may use it."""
-
-    name: str
-    world: World
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._raw = HostMemory(self.world)
-        self._allocator: Allocator[Storage] = Allocator(
-            self._raw.alloc, self._raw.free, limit_bytes, name=self.name
-        )
-        self.freed_mark: object = object()
-        """Another object after anything was freed: graphs then check their references again."""
-        self._returned: deque[Home] = deque()
-        self._busy: deque[tuple[Home, list[partial[bool]]]] = deque()
-        """Memory given back while threads ran work, and whether that work may still be running."""
-        self._closed = False
+class Work(Protocol):
+    """What may use the memory."""
 
     @property
-    @abstractmethod
     def idle(self) -> bool:
         """Whether no work is parked."""
 
-    @abstractmethod
     def running(self) -> list[partial[bool]]:
         """For each ring that a thread runs work on now: whether that work may still be running."""
 
-    def alloc(self, nbytes: int) -> CpuBuffer:
-        """Uninitialised memory. Raises: OutOfMemory with the sizes; BadArgument."""
-        storage = self.storage(checked_size(nbytes))
-        return CpuBuffer(cast("CpuDevice", self), nbytes, storage.cpu_va, storage, False)
+
+class HostHeap:
+    """What is freed is given back as soon as no parked work may use it."""
+
+    def __init__(self, life: Life, world: World, limit_bytes: int, work: Work) -> None:
+        self._life, self._work = life, work
+        self._raw = HostMemory(world)
+        self.allocator: Allocator[Storage] = Allocator(
+            self._raw.alloc, self._raw.free, limit_bytes, name=life.name
+        )
+        self._returned: deque[Allocation] = deque()
+        self._busy: deque[tuple[Allocation, list[partial[bool]]]] = deque()
+        """Memory given back while threads ran work, and whether that work may still be running."""
 
     def storage(self, nbytes: int) -> Storage:
         """A raw block, from the cache where it has one. Raises: OutOfMemory, UseAfterFree."""
+        self.take_back()
+        self._life.check()
+        return self.allocator.alloc(nbytes)
+
+    def take_back(self) -> None:
+        """Reclaim what was given back, if anything was."""
         if self._returned or self._busy:
             self._reclaim()
-        if self._closed:
-            self._refuse()
-        return self._allocator.alloc(nbytes)
 
-    def wrap(self, memory: memoryview) -> CpuBuffer:
-        """Host memory as a buffer, without a copy; it is kept alive until the buffer is freed.
+    @property
+    def _closed(self) -> bool:
+        """Whether its memory is gone."""
+        return self._life.state is State.CLOSED
 
-        Raises: BadArgument when it is not contiguous.
-        """
-        if not isinstance(memory, memoryview) or not memory.c_contiguous:
-            raise BadArgument("only a C-contiguous memoryview can be wrapped", hint="copy it first")
-        if self._closed:
-            self._refuse()
-        if not memory.nbytes:
-            return self.alloc(0)
-        view = memory.cast("B")
-        address = native.address_of(view)
-        device = cast("CpuDevice", self)
-        return CpuBuffer(device, view.nbytes, address, view, memory.readonly)
-
-    def freed(self, home: Home) -> None:
+    def freed(self, held: Allocation) -> None:
         """Take back the memory of a buffer, signal or program without references.
 
         Finalisers call this at any moment, inside any lock: it only appends.
         """
-        self.freed_mark = object()
         if not self._closed:
-            self._returned.append(home)
+            self._returned.append(held)
 
-    def released(self, home: Home) -> None:
-        """Take back what was freed explicitly, which other threads may be using right now.
-
-        The mark changes first: a thread that takes a ring's lock after that finds it freed.
-        """
-        self.freed_mark = object()
-        running = self.running()
+    def released(self, held: Allocation) -> None:
+        """Take back what was freed explicitly, which other threads may be using right now."""
+        running = self._work.running()
         if running and not self._closed:
-            self._busy.append((home, running))
+            self._busy.append((held, running))
         else:
-            self.freed(home)
+            self.freed(held)
 
     def _reclaim(self) -> None:
         """Give back what was freed, unless a ring may still use it.
@@ -124,38 +97,39 @@ class Heap(ABC):
             else:
                 returned.append(entry[0])
         count = len(returned)
-        if not self.idle:
+        if not self._work.idle:
             return
         for _ in range(count):
-            home = _taken(returned)
-            if home is None:
+            held = _taken(returned)
+            if held is None:
                 break
-            self._give_back(home)
+            self._give_back(held)
 
-    def _give_back(self, home: Home) -> None:
-        if isinstance(home, Storage):
-            self._allocator.free(home)
-        elif not isinstance(home, memoryview):
-            home.close()
+    def _give_back(self, held: Allocation) -> None:
+        if isinstance(held, Storage):
+            self.allocator.free(held)
+        elif not isinstance(held, memoryview):
+            held.close()
 
     def trim(self) -> int:
         """Give cached memory back to the system; how many bytes."""
         self._reclaim()
-        return self._allocator.trim()
+        return self.allocator.trim()
 
     @property
     def statistics(self) -> Statistics:
         """What the allocator holds and did."""
         self._reclaim()
-        return self._allocator.statistics
+        return self.allocator.statistics
 
-    def _refuse(self) -> None:
-        raise UseAfterFree(f"{self.name} is closed", hint="open it again")
+    def after_fork(self) -> None:
+        """In a child: a thread of the parent may hold the allocator's lock."""
+        self.allocator.after_fork()
 
-    def _close_memory(self) -> None:
+    def close(self) -> None:
         """Unmap everything, also allocated memory. Views of it stay valid until they are gone."""
-        self._closed = True
-        returned = [*self._returned, *(home for home, _ in self._busy)]
+        self._life.state = State.CLOSED
+        returned = [*self._returned, *(held for held, _ in self._busy)]
         self._returned.clear()
         self._busy.clear()
-        run_all([*(partial(self._give_back, home) for home in returned), self._raw.close])
+        run_all([*(partial(self._give_back, held) for held in returned), self._raw.close])

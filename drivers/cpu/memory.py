@@ -1,16 +1,11 @@
-"""Host memory as device memory: mappings for large blocks, slabs for small ones, buffers."""
+"""Host memory as device memory: mappings for large blocks, slabs for small ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from drivers.base.buffer import FreedOnce
-from drivers.base.contracts import Device, Region, World
-from drivers.base.errors import Unsupported
+from drivers.base.contracts import Region, World
 from drivers.base.undo import run_all
-
-if TYPE_CHECKING:
-    from drivers.cpu.device import CpuDevice
 
 SLAB_BYTES: Final = 256 << 10
 LARGE_BYTES: Final = 64 << 10
@@ -77,61 +72,3 @@ class HostMemory:
         regions += self._large.values()
         self._slabs, self._large = {}, {}
         run_all(region.close for region in regions)
-
-
-class CpuBuffer(FreedOnce):
-    """Memory of the CPU device, or wrapped host memory. `gpu_va` is its host address.
-
-    A buffer that is dropped without `free` is freed by its finaliser.
-    """
-
-    __slots__ = ("__weakref__", "_home", "device", "readonly")
-
-    def __init__(
-        self,
-        device: CpuDevice,
-        nbytes: int,
-        gpu_va: int,
-        home: Storage | memoryview,
-        readonly: bool,
-    ) -> None:
-        self._home: Storage | memoryview | None = home
-        super().__init__(gpu_va, nbytes)
-        self.device, self.readonly = device, readonly
-
-    def __repr__(self) -> str:
-        return f"CpuBuffer({self.nbytes} bytes{', read-only' if self.readonly else ''})"
-
-    @property
-    def host(self) -> memoryview:
-        """The bytes themselves; read-only for wrapped read-only memory."""
-        home = self._home
-        if home is None:
-            raise self._gone()
-        view = (home.view if isinstance(home, Storage) else home)[: self.nbytes]
-        return view.toreadonly() if self.readonly else view
-
-    def view(self) -> memoryview:
-        """The same."""
-        return self.host
-
-    def map_to(self, other: Device) -> int:
-        """CPU devices share one address space. Raises: Unsupported for any other device."""
-        if not isinstance(other, type(self.device)):
-            raise Unsupported(
-                f"memory of {self.device.name} cannot be mapped to {other.name}",
-                hint="copy it through the host",
-            )
-        return self.gpu_va
-
-    def free(self) -> None:
-        """Give the memory back once parked work is done. Raises: UseAfterFree the second time."""
-        self._end()
-        home, self._home = self._home, None
-        if home is not None:
-            self.device.released(home)
-
-    def __del__(self) -> None:
-        home, self._home = self._home, None
-        if home is not None:
-            self.device.freed(home)

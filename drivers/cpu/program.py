@@ -12,12 +12,14 @@ from queues.cpu.kernel_code import CpuCode
 from queues.cpu.packets import HOLD
 
 if TYPE_CHECKING:
-    from drivers.cpu.device import CpuDevice
+    from drivers.cpu.owner import Owner
 
 PAGE_BYTES: Final = 4096
 MAX_IMAGE_BYTES: Final = 256 << 20
 MAX_SCRATCH_BYTES: Final = 1 << 40
 ANY_NUMBER: Final = -1
+QUICK_ARGS: Final = 64
+"""A launch of fewer arguments than these is packed into the ring's memory at once."""
 _ADDRESS_BYTES: Final = 8
 _ADDRESS_MASK: Final = (1 << 64) - 1
 
@@ -25,9 +27,9 @@ _ADDRESS_MASK: Final = (1 << 64) - 1
 class CpuProgram:
     """Code in executable memory. `gpu_va` is its entry; gone after `close`."""
 
-    __slots__ = ("__weakref__", "_region", "chunk", "device", "gpu_va", "name", "nargs")
+    __slots__ = ("__weakref__", "_region", "chunk", "device", "gpu_va", "name", "nargs", "quick")
 
-    def __init__(self, device: CpuDevice, binary: Binary) -> None:
+    def __init__(self, device: Owner, binary: Binary) -> None:
         self.device, self.name = device, binary.name
         code = CpuCode.of(binary)
         self.chunk = code.chunk_items | (HOLD if code.long else 0)
@@ -35,6 +37,9 @@ class CpuProgram:
         args = binary.resources.args
         self.nargs = ANY_NUMBER if args is None else len(args)
         """How many arguments a launch gives."""
+        first, end = (0, QUICK_ARGS) if args is None else (len(args), len(args) + 1)
+        self.quick = range(first, min(end, QUICK_ARGS))
+        """Numbers of arguments that are right, and fit the ring's memory, without another check."""
         self._region = map_image(device.world, binary, device.arch)
         self.gpu_va = self._region.cpu_va + binary.entry
 

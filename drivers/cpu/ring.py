@@ -18,7 +18,7 @@ from drivers.base.errors import DeviceError, DeviceFault, Hang, UseAfterFree
 from drivers.cpu.signal import CpuSignal
 from drivers.cpu.threads import start_thread
 from queues.cpu import packets
-from queues.cpu_contracts import Follow
+from queues.cpu.contracts import Follow
 
 RING_BYTES: Final = 64 << 10
 JOIN_S: Final = 10.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.errors import BadArgument, UseAfterFree
+from drivers.cpu.memory import Storage
 from queues.cpu import packets
 
 if TYPE_CHECKING:
-    from drivers.cpu.device import CpuDevice
-    from drivers.cpu.memory import Storage
+    from drivers.cpu.owner import Owner
 
 SPINS: Final = 200
 """Polls of the value before the first sleep: a few microseconds."""
@@ -34,7 +34,7 @@ class CpuSignal:
         "va",
     )
 
-    def __init__(self, device: CpuDevice, storage: Storage, value: int) -> None:
+    def __init__(self, device: Owner, storage: Storage, value: int) -> None:
         self._device, self._storage = device, storage
         self._waits = 0
         self._orphaned = False
@@ -55,7 +55,7 @@ class CpuSignal:
         return f"CpuSignal({self._words[0]})"
 
     @property
-    def device(self) -> CpuDevice:
+    def device(self) -> Owner:
         """The device it belongs to."""
         return self._device
 

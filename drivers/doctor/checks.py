@@ -11,7 +11,7 @@ from drivers.base.errors import MalformedInput
 from drivers.choice import choose
 from drivers.default import OTHERS, explain
 from drivers.doctor import MISSING, OK, WARN, Check, Line
-from drivers.kinds import BEST_FIRST, named
+from drivers.kinds import BEST_FIRST, kernel_drivers, named
 from drivers.machine.access import denied
 from drivers.machine.buses import pci_gpus, render_nodes
 from drivers.machine.system import current_user, group_names, memlock_bytes
@@ -19,10 +19,7 @@ from drivers.machine.text import entries, fields, first_line, read_text, try_tex
 
 Lines = Iterator[Line]
 _NODES = {
-    "/dev/kfd": "AMD compute: `modprobe amdgpu` on a machine with an AMD GPU",
-    "/dev/nvidiactl": "NVIDIA: `modprobe nvidia` on a machine with an NVIDIA GPU",
-    "/dev/nvidia-uvm": "NVIDIA memory: `modprobe nvidia-uvm`",
-    "/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only",
+    **{path: advice for driver in kernel_drivers() for path, advice in driver.nodes.items()},
     "/dev/vfio/vfio": "GPUs without a kernel driver: `modprobe vfio-pci`",
 }
 _GROUPS = {
@@ -30,9 +27,11 @@ _GROUPS = {
     "video": "/dev/dri/card* and some /dev/nvidia*",
     "plugdev": "USB enclosures",
 }
-_MODULES = ("amdgpu", "nvidia", "nvidia_uvm", "msm", "vfio_pci")
+_MODULES = (
+    *(name for driver in kernel_drivers() for name in (driver.name, *driver.modules)), "vfio_pci",
+)  # fmt: skip
 _FIRMWARE = ("/lib/firmware", "/usr/lib/firmware")
-_FIRMWARE_FAMILIES = ("amdgpu", "nvidia", "qcom")
+_FIRMWARE_FAMILIES = tuple(driver.firmware for driver in kernel_drivers() if driver.firmware)
 _PINNED_BYTES = 1 << 30
 _MIB = 1 << 20
 
@@ -80,7 +79,7 @@ def iommu(world: World, environ: Mapping[str, str]) -> Lines:
         shown = ", ".join(units[:4]) or "no unit listed"
         yield Line("iommu", OK, f"{count} IOMMU groups ({shown})")
     else:
-        advice = "for PCI and VFIO: switch VT-d or AMD-Vi on in the firmware setup"
+        advice = "for PCI and VFIO: switch the IOMMU (VT-d) on in the firmware setup"
         yield Line("iommu", MISSING, "no IOMMU groups: no DMA to host memory over PCI", advice)
 
 

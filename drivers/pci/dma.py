@@ -145,7 +145,7 @@ class Dma:
             raise Unsupported(
                 "without an IOMMU nothing of the host's memory is given to the device, which could "
                 "write anywhere: rings, signals, arguments and staging lie in its own memory",
-                hint="for DMA switch VT-d or AMD-Vi on and use vfio-pci; at your own risk "
+                hint="for DMA switch the IOMMU (VT-d) on and use vfio-pci; at your own risk "
                 "UNBOUND_DMA=physical",
             )
 

@@ -237,7 +237,7 @@ def check_grade(function: PciFunction, method: str, grade: Grade) -> None:
     if grade is Grade.IOMMU and method != _VFIO:
         raise Unsupported(
             f"{function.address} was taken without an IOMMU",
-            hint="switch VT-d or AMD-Vi on, load vfio-pci, and open it again",
+            hint="switch the IOMMU (VT-d) on, load vfio-pci, and open it again",
         )
     if grade is Grade.PHYSICAL and (method == _VFIO or function.iommu_group):
         raise Unsupported(

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from drivers.base.contracts import Buffer, Grid, Program, Signal
 from queues.amd.pm4_launch import Block, Target
 from queues.amd.sdma import Engine
+from queues.builder import Owner
 
 
 class Item:
@@ -67,12 +68,10 @@ class Bound(Protocol):
         """Give the memory back once it is done."""
 
 
-class Owner(Protocol):
+class AmdOwner(Owner, Protocol):
     """The device side: validation of what a packet names."""
 
     name: str
-    freed_mark: object
-    """Replaced by another object whenever anything of this device is freed or closed."""
     mailbox_va: int
     event_id: int
 
@@ -82,11 +81,8 @@ class Owner(Protocol):
     def signal_value(self, value: int) -> int:
         """A value that queues can compare. Raises: BadArgument."""
 
-    def check_alive(self, things: Sequence[object]) -> None:
-        """Raises: UseAfterFree when one of the buffers, programs or signals is gone."""
 
-
-class ComputeOwner(Owner, Protocol):
+class ComputeOwner(AmdOwner, Protocol):
     """What a compute queue needs in addition."""
 
     target: Target
@@ -109,7 +105,7 @@ class ComputeOwner(Owner, Protocol):
         """Write the steps to memory once."""
 
 
-class CopyOwner(Owner, Protocol):
+class CopyOwner(AmdOwner, Protocol):
     """What a copy queue needs in addition."""
 
     @property

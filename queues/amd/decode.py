@@ -20,6 +20,8 @@ _AQL_LAYOUTS: Final = {
 _TYPE_SHIFT: Final = 30
 _TYPE2, _TYPE3 = 2, 3
 _OPCODE_MASK: Final = 0xFF
+_USUAL: Final = "gfx1100"
+"""The chip of a dump of which nothing else is said."""
 
 
 class Pm4Decoder:
@@ -126,18 +128,18 @@ class AqlDecoder:
         return [text(_AQL_LAYOUTS[packet.name], packet)]
 
 
-def pm4_decoder(chip: str) -> Decoder:
+def pm4_decoder(chip: str = _USUAL) -> Decoder:
     """Of a chip's compute queues. Raises: Unsupported with the known chips."""
     return Pm4Decoder(pm4_layouts.flavour_of(chip))
 
 
-def sdma_decoder(chip: str) -> Decoder:
+def sdma_decoder(chip: str = _USUAL) -> Decoder:
     """Of a chip's copy engines. Raises: Unsupported with the known chips."""
     pm4_layouts.flavour_of(chip)
     return SdmaDecoder(sdma_layouts.engine_of(chip))
 
 
-def aql_decoder(chip: str) -> Decoder:
+def aql_decoder(chip: str = _USUAL) -> Decoder:
     """The same for every known chip. Raises: Unsupported with the known chips."""
     pm4_layouts.flavour_of(chip)
     return AqlDecoder()

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import is_
 from typing import Any, Final, TypeAlias
 
-from drivers.base.contracts import Buffer, Program, Signal
-from drivers.base.errors import BadArgument, DeviceTimeout, UseAfterFree
+from drivers.base.contracts import Buffer
+from drivers.base.errors import DeviceTimeout
 from queues.amd.contracts import Bound, ComputeOwner, Copy, Item
+from queues.builder import Built, Patch
+from queues.graph import NEVER, Recording, closed, wrong_count
 
-_NEVER: Final[tuple[Any, ...]] = (object(),)
-"""The values of a graph that was not replayed yet: an object that no caller can pass."""
 MOST_TRIES: Final = 10_000
 """Attempts to find a free copy, where other threads replay the same graph."""
 _TRIES: Final = range(MOST_TRIES)
 LEAST_ROW: Final = 16
 """Fewest words at equal distances that are stored faster together than one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Argument `number` of step `item` is `values[param]`."""
-
-    param: int
-    item: int
-    number: int
 
 
 class Places:
@@ -66,38 +56,24 @@ _Last: TypeAlias = tuple[tuple[Any, ...], list[int], object]
 """Values of a replay, their words, and the owner's `freed_mark` when all of them were alive."""
 
 
-class AmdGraph:
+class AmdGraph(Recording[Item]):
     """Steps bound once. `replay` patches the arguments of changed Params and runs everything.
 
     Arguments that change are written to a copy of the recording that no replay under way uses.
-    There are a few, so that the next replay is prepared while the GPU runs the last ones. What it
-    recorded must stay alive: a buffer, program or signal that was freed since raises UseAfterFree.
+    There are a few, so that the next replay is prepared while the GPU runs the last ones.
     """
 
-    def __init__(
-        self,
-        owner: ComputeOwner,
-        items: Sequence[Item],
-        keep: Sequence[Buffer | Program | Signal],
-        patches: Sequence[Patch],
-    ) -> None:
+    def __init__(self, owner: ComputeOwner, built: Built[Item]) -> None:
+        super().__init__(built)
         self._owner = owner
-        self._keep = [*{id(thing): thing for thing in keep}.values()]
-        self._names = [item.program.name for item in items if item.program is not None]
-        self._bound: Bound | None = owner.bind(items)
-        filled: list[list[int]] = [
-            [] for _ in range(max((patch.param + 1 for patch in patches), default=0))
+        bound = owner.bind(built.steps)
+        self._bound: Bound | None = bound
+        self._places = [
+            Places([bound.place(patch.step, patch.number) for patch in sorted(patches, key=_row)])
+            for patches in self._params
         ]
-        for patch in sorted(patches, key=lambda patch: (patch.number, patch.item)):
-            filled[patch.param].append(self._bound.place(patch.item, patch.number))
-        self._places = [Places(words) for words in filled]
         """Of every Param."""
-        self._last: _Last = (_NEVER if patches else (), [], None)
-
-    @property
-    def names(self) -> list[str]:
-        """The kernels in it."""
-        return self._names
+        self._last: _Last = (NEVER if built.patches else (), [], None)
 
     def replay(self, values: Sequence[Buffer | int] = ()) -> None:
         """Patch what changed and run; `values[i]` fills `Param(i)`.
@@ -107,7 +83,7 @@ class AmdGraph:
         """
         bound = self._bound
         if bound is None:
-            raise UseAfterFree("a closed graph was replayed", hint="record it again")
+            raise closed()
         for _ in _TRIES:
             with bound.lock:
                 known, given, mark = self._last
@@ -139,9 +115,7 @@ class AmdGraph:
         owner = self._owner
         now = owner.freed_mark
         if values is None or len(values) != len(self._places):
-            raise BadArgument(
-                f"{values!r:.200} for {len(self._places)} Params", hint="pass one value for each"
-            )
+            raise wrong_count(values, len(self._places))
         if now is not self._last[2]:
             owner.check_alive(self._keep)
         new = tuple(values)
@@ -160,6 +134,12 @@ class AmdGraph:
     def close(self) -> None:
         """Give its memory back once it is done. A second close does nothing."""
         bound, self._bound = self._bound, None
-        self._keep, self._last = [], (_NEVER, [], None)
+        super().close()
+        self._last = NEVER, [], None
         if bound is not None:
             bound.close()
+
+
+def _row(patch: Patch) -> tuple[int, int]:
+    """The order in which the words of a row are adjacent."""
+    return patch.number, patch.step

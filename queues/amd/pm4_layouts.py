@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Final
 
 from drivers.base.errors import Unsupported
-from queues.generation import Generation, entry_of
+from queues.amd.generation import Generation, entry_of
 from queues.packet_layout import WordLayout, replace
 
 TYPE3: Final = 3 << 30

@@ -13,8 +13,8 @@ from enum import IntEnum
 from typing import Final
 
 from drivers.base.errors import Unsupported
+from queues.amd.generation import Generation, entry_of
 from queues.amd.pm4_layouts import Atomic, Compare
-from queues.generation import Generation, entry_of
 from queues.packet_layout import WordLayout, replace
 
 IDENTITY_MASK: Final = 0xFFFF

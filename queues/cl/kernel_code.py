@@ -14,6 +14,8 @@ MAX_ARGS: Final = 1024
 PROCESSOR: Final = "opencl-cpu"
 """How names of architectures begin whose kernels have a processor's shape."""
 LANES: Final = "opencl-gpu"
+DOUBLE: Final = "fp64"
+"""The feature of devices that compute in float64."""
 ENTRY: Final = "k_"
 """Before a kernel's name, which could be a function of OpenCL C."""
 

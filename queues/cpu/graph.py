@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from itertools import accumulate
 
-from drivers.base.contracts import Buffer, Program, Signal
-from drivers.base.errors import BadArgument, UseAfterFree
+from drivers.base.contracts import Buffer
+from queues.builder import Built, Patch, Resolve
 from queues.cpu import packets
-from queues.cpu_contracts import Follow, Owner, Ring
-
-_NEVER: Final[tuple[Buffer | int, ...]] = (-1,)
-"""The values of a graph whose words are not patched: an object that no caller can pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Word `at` of the list is `resolve(values[param])`."""
-
-    param: int
-    at: int
-    resolve: Callable[[Buffer | int], int]
+from queues.cpu.contracts import CpuOwner, Follow, Ring
+from queues.cpu.packets import Words
+from queues.graph import NEVER, Recording
 
 
 class _Slot:
@@ -30,9 +19,12 @@ class _Slot:
 
     __slots__ = ("checks", "places")
 
-    def __init__(self) -> None:
-        self.places: list[int] = []
-        self.checks: list[Callable[[Buffer | int], int]] = []
+    def __init__(self, patches: Sequence[Patch], places: list[int]) -> None:
+        self.places = places
+        self.checks: list[Resolve] = []
+        for patch in patches:
+            if patch.resolve not in self.checks:
+                self.checks.append(patch.resolve)
 
     def fill(self, words: memoryview | array[int], value: Buffer | int) -> None:
         """Write the word of `value` wherever it belongs."""
@@ -43,35 +35,29 @@ class _Slot:
             words[at] = word
 
 
-class CpuGraph:
+class CpuGraph(Recording[Words]):
     """Packets bound once. `replay` patches the words of changed Params and runs everything.
 
-    What it recorded must stay alive: a buffer, program or signal that was freed since raises
-    UseAfterFree. That is checked only when the device has freed anything since the last time.
+    What was freed is looked for only when the device has freed anything since the last time.
     """
 
-    def __init__(
-        self,
-        owner: Owner,
-        ring: Ring,
-        words: Sequence[int],
-        keep: Sequence[Buffer | Program | Signal],
-        patches: Sequence[Patch],
-    ) -> None:
+    def __init__(self, owner: CpuOwner, ring: Ring, built: Built[Words]) -> None:
+        super().__init__(built)
         self._owner, self._ring = owner, ring
-        self._keep = [*{id(thing): thing for thing in keep}.values()]
-        self._slots = [_Slot() for _ in range(max((p.param + 1 for p in patches), default=0))]
-        for patch in patches:
-            slot = self._slots[patch.param]
-            slot.places.append(patch.at)
-            if patch.resolve not in slot.checks:
-                slot.checks.append(patch.resolve)
-        nbytes = len(words) * packets.WORD_BYTES
+        starts = [*accumulate(map(len, built.steps), initial=0)]
+        self._slots = [
+            _Slot(
+                patches,
+                [starts[p.step] + packets.place(built.steps[p.step], p.number) for p in patches],
+            )
+            for patches in self._params
+        ]
+        nbytes = starts[-1] * packets.WORD_BYTES
         self._memory: Buffer | None = owner.alloc(nbytes)
         self._va = self._memory.gpu_va
         self._words = self._memory.view()[:nbytes].cast("Q")
-        self._words[:] = array("Q", words)
-        self._values: tuple[Buffer | int, ...] = _NEVER if self._slots else ()
+        self._words[:] = array("Q", packets.joined(built.steps))
+        self._values: tuple[Buffer | int, ...] = NEVER if self._slots else ()
         self._mark: object = None
 
     def replay(self, values: Sequence[Buffer | int] = ()) -> None:
@@ -100,9 +86,9 @@ class CpuGraph:
     def _patch(self, values: Sequence[Buffer | int]) -> None:
         """Write the words of every Param whose value is another object than last time."""
         new, old = self._counted(values), self._values
-        self._values = _NEVER
+        self._values = NEVER
         for index, value in enumerate(new):
-            if old is _NEVER or old[index] is not value:
+            if old is NEVER or old[index] is not value:
                 self._slots[index].fill(self._words, value)
         self._values = new
 
@@ -115,15 +101,6 @@ class CpuGraph:
         self._owner.check_alive([*self._keep, *given])
         return self._ring.submit(words, self._keep)
 
-    def _counted(self, values: Sequence[Buffer | int]) -> tuple[Buffer | int, ...]:
-        if self._memory is None:
-            raise UseAfterFree("a closed graph was replayed", hint="record it again")
-        if values is None or len(values) != len(self._slots):
-            raise BadArgument(
-                f"{values!r:.200} for {len(self._slots)} Params", hint="pass one value for each"
-            )
-        return tuple(values)
-
     def _check_alive(self) -> None:
         """Touch the address of everything named. Raises: UseAfterFree."""
         mark = self._owner.freed_mark
@@ -135,8 +112,9 @@ class CpuGraph:
     def close(self) -> None:
         """Give the packets' memory back. A second close does nothing."""
         with self._ring.lock:
+            super().close()
             memory, self._memory = self._memory, None
-            self._keep, self._values, self._mark = [], _NEVER, None
+            self._values, self._mark = NEVER, None
             self._words = memoryview(b"").cast("Q")
         if memory is not None:
             memory.free()

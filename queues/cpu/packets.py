@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
 from drivers.base.errors import MalformedInput
 
@@ -40,8 +41,6 @@ HOLD: Final = 1 << 63
 """Of that word: the kernel must not begin, or not continue."""
 EXEC_ARGS_WORD: Final = 4
 """Word of an EXEC packet at which the arguments begin."""
-COPY_DST_WORD: Final = 1
-COPY_SRC_WORD: Final = 2
 MAX_WORD: Final = (1 << 64) - 1
 MAX_GRID: Final = 1 << 48
 """More work items than this are refused: the chunk counter must never overflow."""
@@ -62,43 +61,63 @@ _FIELDS: Final[dict[int, tuple[str, tuple[str, ...]]]] = {
     BARRIER: ("BARRIER", ()),
 }
 OPCODES: Final = frozenset(_FIELDS)
+_ARGUMENTS: Final = {EXEC: slice(EXEC_ARGS_WORD, None), COPY: slice(1, 3)}
+"""Words that may be patched: a kernel's arguments; destination and source."""
+Words: TypeAlias = list[int]
+"""One packet."""
 
 
-def _packet(opcode: int, *words: int) -> list[int]:
+def _packet(opcode: int, *words: int) -> Words:
     for word in words:
         if not 0 <= word <= MAX_WORD:
             raise MalformedInput(f"packet word {word:#x} does not fit 64 bits")
     return [opcode | (len(words) + 1) << LENGTH_SHIFT, *words]
 
 
-def exec_packet(*, entry: int, grid: int, chunk: int = 0, args: Sequence[int] = ()) -> list[int]:
+def exec_packet(*, entry: int, grid: int, chunk: int = 0, args: Sequence[int] = ()) -> Words:
     """Run a kernel over `grid` work items; `args` are addresses or integers."""
     return _packet(EXEC, entry, grid, chunk, *args)
 
 
-def copy_packet(*, dst: int, src: int, nbytes: int) -> list[int]:
+def copy_packet(*, dst: int, src: int, nbytes: int) -> Words:
     """Copy `nbytes`; the ranges may overlap."""
     return _packet(COPY, dst, src, nbytes)
 
 
-def wait_packet(*, signal: int, value: int) -> list[int]:
+def wait_packet(*, signal: int, value: int) -> Words:
     """Stop here until the signal at address `signal` has reached `value`."""
     return _packet(WAIT, signal, value)
 
 
-def signal_packet(*, signal: int, value: int) -> list[int]:
+def signal_packet(*, signal: int, value: int) -> Words:
     """Set the signal and its time stamp, wake its sleepers. A smaller value is ignored."""
     return _packet(SIGNAL, signal, value)
 
 
-def timestamp_packet(*, signal: int) -> list[int]:
+def timestamp_packet(*, signal: int) -> Words:
     """Write the monotonic time in ns to the signal's time stamp."""
     return _packet(TIMESTAMP, signal)
 
 
-def barrier_packet() -> list[int]:
+def barrier_packet() -> Words:
     """Order the packets before and after; the CPU runs packets in order, so this costs nothing."""
     return _packet(BARRIER)
+
+
+def joined(steps: Sequence[Words]) -> Words:
+    """A list of packets, as the processor reads it."""
+    return [*chain.from_iterable(steps)]
+
+
+def place(packet: Words, number: int) -> int:
+    """Word of argument `number` of an EXEC packet; of a COPY: 0 is its destination, 1 its source.
+
+    Raises: MalformedInput for a packet without arguments.
+    """
+    words = range(len(packet))[_ARGUMENTS.get(packet[0] & OPCODE_MASK, slice(0))]
+    if not 0 <= number < len(words):
+        raise MalformedInput(f"no argument {number} in a packet {packet[0]:#x}")
+    return words[number]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ import random
 import sys
 from collections.abc import Iterator
 
+from boards.amd.isa.decode import Family
 from boards.amd.isa.families import FAMILIES
-from boards.amd.isa.layout import Encoding, Family
+from boards.amd.isa.layout import Encoding
 from tests.abi.llvm_disassembler import Disassembler, open_disassembler
 
 _TRIES = 24

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from boards.amd.isa.decode import UnknownInstruction, decode
+from boards.amd.isa.decode import Family, UnknownInstruction, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.isa.layout import Encoding, Family
+from boards.amd.isa.layout import Encoding
 from boards.amd.isa.text import disassemble
 from tests import amd_kernels
 from tests.abi.llvm_disassembler import WAVE64, Disassembler, open_disassembler

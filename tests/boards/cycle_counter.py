@@ -13,8 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from boards.amd.isa.decode import Instruction
-from boards.amd.isa.layout import Family
+from boards.amd.isa.decode import Family, Instruction
 from boards.amd.isa.text import disassemble
 from boards.amd.wave.state import Waves
 from boards.amd.wave.strict import Observer

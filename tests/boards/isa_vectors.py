@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boards.amd.isa.decode import VGPR, decode
+from boards.amd.isa.decode import VGPR, Family, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.isa.layout import Encoding, Family
+from boards.amd.isa.layout import Encoding
 from boards.amd.isa.table import MASK, Entry
 from boards.amd.wave.execute import bind
 from boards.amd.wave.state import EXEC, VCC, Waves, unpack_bits

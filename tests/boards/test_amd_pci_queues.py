@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from boards.amd.pci.gpu import PciGpu
-from drivers.amd.iface import PageFault
 from drivers.amd.pci import fault, gfx, gmc, ih, sdma
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.ih import Cause
 from drivers.base.errors import BadArgument, Busy, DeviceTimeout, Unsupported
+from drivers.gpu.incident import PageFault
 from queues.amd import aql, pm4
 from queues.amd import sdma as copies
 from tests.amd_pci_bench import (

@@ -78,7 +78,8 @@ def test_off_by_is_relative_to_the_largest() -> None:
 def test_nobody_reads_the_ring_but_the_launch_is_in_it(aql: bool, iface: str, dma: str) -> None:
     """What is measured writes whole packets and rings: the words are decoded from the ring."""
     setup = Setup("gfx1100", aql=aql, iface=iface, dma=dma)
-    with host_cost.alone(setup) as (device, bars):
+    with host_cost.alone(setup) as (device, unread):
+        bars = unread.bars
         bars.memory[BAR_REGISTERS][:] = b"\xff" * len(bars.memory[BAR_REGISTERS])
         program = device.load(firmware("smoke", device.arch))
         buffers = [device.alloc(host_cost.BUFFER_BYTES) for _ in range(3)]

@@ -13,7 +13,7 @@ import pytest
 
 from boards import __main__ as command
 from boards.run import Setup, run
-from boards.trace import FIRST_GPU_PID, KFD_PID
+from boards.trace import FIRST_GPU_PID, KERNEL_PID
 from tests.boards import command_programs as programs
 from tests.support import check
 
@@ -126,7 +126,7 @@ def test_memory_is_mapped_and_unmapped(tmp_path: Path) -> None:
     document = traced(tmp_path, programs.ADD, "1000000", setup=Setup("gfx1100"))
     spans = named(document, "b", r"VRAM .* bytes on GPU 0")
     check(any(int(e["args"]["nbytes"]) >= 4_000_000 for e in spans), "the operand's buffer")
-    check(all(e["pid"] == KFD_PID and int(e["args"]["va"], 16) for e in spans))
+    check(all(e["pid"] == KERNEL_PID and int(e["args"]["va"], 16) for e in spans))
     mapped = [e["args"].get("VRAM", 0) for e in named(document, "C", "mapped bytes")]
     check(max(mapped) >= 8_000_000 and mapped[-1] == 0, str(mapped))
     check(len(named(document, "b", r"queue \d+")) == len(named(document, "e", r"queue \d+")) == 2)

@@ -143,7 +143,7 @@ def test_a_full_ring_waits_and_overwrites_nothing(queue: str) -> None:
         device.compute_queue().wait(go, 1).submit()
         full = launch_until_full(device, program, out)
         check(("WAIT_REG_MEM" if queue == "PM4" else "PM4_IB") in full.dump, full.dump)
-        check(not device.idle[0])
+        check(not device.compute.idle)
         go.set(1)
         for extra in range(40):
             device.launch(program, [out[extra % 4], extra % 4], 1)

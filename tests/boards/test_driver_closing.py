@@ -26,8 +26,8 @@ def test_what_a_closing_device_takes(
             "synchronize": device.synchronize,
             "copy_in": lambda: device.copy_in(kept, memoryview(b"abcd")),
         }
-        plain = device._scratch.close
-        freed = device._close_memory
+        plain = device.scratch.close
+        freed = device.heap.close
 
         def middle() -> None:
             plain()
@@ -43,8 +43,8 @@ def test_what_a_closing_device_takes(
             steps.append("memory")
             freed()
 
-        monkeypatch.setattr(device._scratch, "close", middle)
-        monkeypatch.setattr(device, "_close_memory", memory)
+        monkeypatch.setattr(device.scratch, "close", middle)
+        monkeypatch.setattr(device.heap, "close", memory)
         device.close()
         check(refused == [*attempts], str(refused))
         check(steps == ["scratch", "memory"], f"the inner close did nothing: {steps}")

@@ -14,11 +14,11 @@ import pytest
 
 from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options, open_board
-from drivers.amd import movers
-from drivers.amd.copy_ring import CopyRing
-from drivers.amd.device import AmdDevice
-from drivers.amd.staging import SLOT_BYTES, Staging
+from drivers.amd.sdma_ring import SdmaRing
 from drivers.base.errors import Hang
+from drivers.gpu import movers
+from drivers.gpu.staging import SLOT_BYTES, Staging
+from drivers.gpu.transfers import Transfers
 from drivers.world.foreign import ForeignWorld
 from queues.decode import decode, decoder, words_of
 from tests.boards.driver_harness import QUEUES, add, device_on, get, open_on, put
@@ -123,20 +123,20 @@ def test_memory_that_was_used_before_waits_for_its_last_use_and_a_flush(queue: s
         z.free()
         w = device.alloc(4 * N)
         check(w.gpu_va == va, "it is handed out again at once")
-        flushes = device._clean
+        flushes = device.compute.clean
         device.copy_in(w, memoryview(B).cast("B"))
-        check(device._clean != flushes, "what the kernel wrote there is written back before")
+        check(device.compute.clean != flushes, "what the kernel wrote there is written back before")
         w.free()
         del w
         again = put(device, A)  # its last use came before the flush
-        check(again.gpu_va == va and device._clean == device.compute.put)
+        check(again.gpu_va == va and device.compute.clean == device.compute.put)
         device.launch(program, [again, y, again, N], GROUPS)
         np.testing.assert_array_equal(get(device, again), A + B)
 
 
 def test_a_copy_over_lines_that_are_not_written_back_is_reported(monkeypatch) -> None:
     """A driver that waits for nothing: the board has the L2's older lines overwrite the copy."""
-    monkeypatch.setattr(AmdDevice, "_untouched", lambda self, dst: True)
+    monkeypatch.setattr(Transfers, "_untouched", lambda self, dst: True)
     board = open_board("gfx1100")
     with open_on(ForeignWorld(board)) as device:
         program = device.load(add("gfx1100"))
@@ -171,7 +171,7 @@ class Timeline:
         self.board.sleep(nbytes / self.host)
         return dst
 
-    def _wait(self, ring: CopyRing, mark: int) -> None:
+    def _wait(self, ring: SdmaRing, mark: int) -> None:
         for _ in range(100_000):
             if ring.done >= mark:
                 return
@@ -232,7 +232,7 @@ def test_large_copies_have_threads_of_their_own(direction, monkeypatch) -> None:
     with device_on("gfx1100") as (_, device):
         source, back = data(nbytes), np.empty(nbytes, np.uint8)
         buffer = put(device, source)
-        staging = device._staging
+        staging = device.transfers.staging
         who, inner, meeting = set(), staging.move, threading.Barrier(movers.THREADS)
 
         def move(dst: int, src: int, count: int) -> int:
@@ -259,17 +259,17 @@ def test_a_copy_that_is_given_up_leaves_nothing_to_the_next_one(nbytes: int, mon
     with device_on("gfx1100", options=Options(late=True)) as (_, device):
         source, back = data(nbytes), np.empty(nbytes, np.uint8)
         buffer, other = put(device, source), device.alloc(nbytes)
-        staging, inner = device._staging, device._staging.move
+        staging, inner = device.transfers.staging, device.transfers.staging.move
         left = [2]
 
         def move(dst: int, src: int, count: int) -> int:
             left[0] -= 1
             return inner(dst, src, count)
 
-        def wait(ring: CopyRing, mark: int) -> None:
+        def wait(ring: SdmaRing, mark: int) -> None:
             if left[0] <= 0:
                 raise KeyboardInterrupt
-            device.wait_ring(ring, mark)
+            device.waits.wait_ring(ring, mark)
 
         staging.move = move
         with pytest.raises(KeyboardInterrupt):
@@ -289,7 +289,7 @@ def test_a_signal_handler_copies_in_the_middle_of_a_copy() -> None:
     with device_on("gfx1100") as (_, device):
         source, back, own = data(nbytes), np.empty(nbytes, np.uint8), data(2 * MIB)
         buffer, other = device.alloc(nbytes), put(device, own)
-        staging, inner, calls = device._staging, device._staging.move, []
+        staging, inner, calls = device.transfers.staging, device.transfers.staging.move, []
 
         def move(dst: int, src: int, count: int) -> int:
             staging.move = inner

@@ -154,7 +154,7 @@ def test_a_fault_that_is_told_while_memory_is_sought() -> None:
         device.alloc(1 << 20).free()
         device.alloc(4 * N).free()  # looks for what can be reused
         device.launch(program, [0x10000, x, x, N], 1)
-        device._allocator.limit_bytes = 0
+        device.heap.allocator.limit_bytes = 0
 
         def seek() -> None:
             try:
@@ -166,7 +166,7 @@ def test_a_fault_that_is_told_while_memory_is_sought() -> None:
         thread.start()
         thread.join(LONG_S)
         check(bool(reported) and isinstance(reported[0], DeviceFault), f"{reported}")
-        device._allocator.limit_bytes = device.node.vram_bytes
+        device.heap.allocator.limit_bytes = device.node.vram_bytes
         still_works(device, program)
 
 

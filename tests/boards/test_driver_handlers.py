@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.amd import aql_ring, queues
+from drivers.amd import aql_ring, queue_maker
 from drivers.amd.device import AmdDevice
 from drivers.base.contracts import Param
 from drivers.base.errors import Unsupported
@@ -31,7 +31,7 @@ KINDS = pytest.mark.parametrize(
     [("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx942", "PM4"), ("gfx942", "AQL")],
 )
 CALLS = ("CALL", "CALL_FUNCTION_EX", "CALL_KW")
-INSIDE = ("/drivers/amd/", "/queues/amd_")
+INSIDE = ("/drivers/amd/", "/drivers/gpu/", "/queues/")
 Work = Callable[[], object]
 
 
@@ -152,7 +152,7 @@ def test_a_handler_that_computes(chip: str, queue: str) -> None:
 
 def test_a_handler_that_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inside copies and lists of them, in a ring that wraps: both."""
-    monkeypatch.setattr(queues, "COPY_RING_BYTES", 4 << 10)
+    monkeypatch.setattr(queue_maker, "COPY_RING_BYTES", 4 << 10)
     with device_on("gfx1100") as (_, device):
         source = np.arange(N, dtype=np.float32)
         kept = put(device, source)
@@ -184,8 +184,8 @@ def test_a_handler_that_copies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
 def test_a_handler_where_the_ring_wraps(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings that hold some thirty launches: flushes, the tail and the front are met again."""
-    monkeypatch.setattr(queues, "RING_BYTES", 16 << 10)
-    monkeypatch.setattr(queues, "AQL_RING_BYTES", 64 * PACKET_BYTES)
+    monkeypatch.setattr(queue_maker, "RING_BYTES", 16 << 10)
+    monkeypatch.setattr(queue_maker, "AQL_RING_BYTES", 64 * PACKET_BYTES)
     monkeypatch.setattr(aql_ring, "SLOTS", 64)
     with device_on("gfx1100", queue) as (_, device):
         sums = Sums(device)
@@ -266,7 +266,7 @@ def test_a_handler_that_closes_the_ring(queue: str) -> None:
         for at in range(1, places(lambda: sums.launch(0)) + 1, part(1, 3)):
             before = device.compute
             try:
-                Signal(lambda: device._replace(device.compute, error), at).run(
+                Signal(lambda: device.recovery.replace(device.compute, error), at).run(
                     lambda: sums.launch(0)
                 )
             except Unsupported:

@@ -18,7 +18,6 @@ from boards.amd.pci_machine import MachineOptions, another_process, open_pci_boa
 from boards.amd.wave.types import MemoryFault
 from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
-from drivers.amd.iface import Use
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.pci import compute_queue
 from drivers.amd.program import AmdProgram
@@ -31,6 +30,7 @@ from drivers.base.errors import (
     Unsupported,
     UseAfterFree,
 )
+from drivers.gpu.iface import Use
 from queues.amd.kernel_code import AmdCode
 from tests.boards.driver_harness import (
     add,
@@ -181,7 +181,7 @@ def test_data_is_not_executed(chip: str) -> None:
         data = device.alloc(BIG_BYTES)
         device.copy_in(data, memoryview(image))
         code = data.gpu_va + AmdCode.of(add(chip)).code_offset
-        launcher = device.prepare(replace(program.kernel, code_va=code), (64, 1, 1), True)
+        launcher = device.programs.prepare(replace(program.kernel, code_va=code), (64, 1, 1), True)
         device.compute.quick(launcher, [data.gpu_va] * 3 + [N], 1)
         with pytest.raises(DeviceFault) as caught:
             device.synchronize()

@@ -14,11 +14,11 @@ import pytest
 
 from boards.amd.machine import Options, open_board
 from drivers.amd.device import AmdDevice
-from drivers.amd.hwqueue import check_order
 from drivers.amd.kfd.event import WAIT_EVENTS
 from drivers.amd.kfd.session import close_session
 from drivers.amd.kfd.waiting import Events
 from drivers.base.errors import DeviceFault, Unsupported, UseAfterFree
+from drivers.gpu.doorbell import check_order
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import add, device_on, get, open_on, put
 from tests.support import check
@@ -211,7 +211,8 @@ def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
         ring, held, go = bytes(device.compute.bytes), threading.Event(), threading.Event()
 
         def hold() -> None:
-            locks = device.compute.lock, device.copies.lock, device.lock, device._allocator._lock
+            pair, heap = device.pair, device.heap
+            locks = pair.compute.lock, pair.copies.lock, pair.lock, heap.allocator._lock
             with locks[0], locks[1], locks[2], locks[3]:
                 held.set()
                 go.wait(LONG_S)

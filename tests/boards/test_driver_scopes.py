@@ -14,8 +14,8 @@ from boards.amd.cp.engines import Engines
 from boards.amd.machine import Options, open_board
 from drivers.amd import aql_ring, graphs
 from drivers.amd.device import AmdDevice
-from drivers.amd.queues import Queues
 from drivers.base.contracts import Param
+from drivers.gpu.pair import RingPair
 from drivers.world.foreign import ForeignWorld
 from queues.amd import aql
 from queues.amd import aql_launch as amd_aql
@@ -102,7 +102,7 @@ def test_a_missing_acquire_of_what_the_host_brought_is_reported(chip: str, monke
         x, y, z = put(device, A), put(device, B), device.alloc(4 * N)
         device.launch(program, [x, y, z, N], GROUPS)
         device.copy_in(x, memoryview(B).cast("B"))
-        device.stale = False
+        device.compute.stale = False
         device.launch(program, [x, y, z, N], GROUPS)
         device.synchronize()
     check(kinds(board) == {"stale read"}, str(board.violations))
@@ -190,7 +190,7 @@ def test_a_signal_s_time_is_there_with_its_value(chip: str, queue: str) -> None:
 def test_a_gpu_drops_what_it_holds_of_another_one_s_memory(reported: bool, monkeypatch) -> None:
     """Both cache lines of the first one's memory; each changes what the other has read."""
     if not reported:
-        monkeypatch.setattr(Queues, "invalidate_sharers", lambda self: None)
+        monkeypatch.setattr(RingPair, "invalidate_sharers", lambda self: None)
     board = open_board("gfx1100", gpus=2)
     world = ForeignWorld(board)
     with open_on(world) as one, open_on(world, index=1) as two:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from boards.amd.kfd.world import BoardWorld
-from drivers.amd import aql_ring, queues
+from drivers.amd import aql_ring, queue_maker
 from drivers.amd.device import AmdDevice
-from drivers.amd.ring import Ring, Waited
 from drivers.base.contracts import Param
+from drivers.gpu.ring import Ring, Waited
 from queues.amd.aql_launch import PACKET_BYTES
 from tests.boards.driver_harness import add, get, put
 from tests.boards.slow_engines import Pace, slow_device
@@ -137,8 +137,8 @@ def test_waits_end_with_an_interrupt(
 @pytest.mark.parametrize("queue", ["PM4", "AQL"])
 def test_a_full_ring_interrupts(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More launches than a small ring holds: one that finds no room sleeps until half of it is."""
-    monkeypatch.setattr(queues, "RING_BYTES", 32 << 10)
-    monkeypatch.setattr(queues, "AQL_RING_BYTES", 64 * PACKET_BYTES)
+    monkeypatch.setattr(queue_maker, "RING_BYTES", 32 << 10)
+    monkeypatch.setattr(queue_maker, "AQL_RING_BYTES", 64 * PACKET_BYTES)
     monkeypatch.setattr(aql_ring, "SLOTS", 64)
     pace, count = Pace(kernel_s=WORK_S), 250
     with slow_device("gfx1100", queue, pace) as (board, device):
@@ -159,15 +159,15 @@ def test_an_event_that_woke_another_thread_is_not_slept_past() -> None:
     """One thread looks and is about to sleep; another one's sleep takes the event meanwhile."""
     with slow_device("gfx1100", "PM4", Pace()) as (board, device):
         waits = Waits(board)
-        device.sleep(0)
+        device.recovery.sleep(0)
         waits.events.signal(device.event_id, value=True)
-        other = threading.Thread(target=device.sleep, args=(1000,))
+        other = threading.Thread(target=device.recovery.sleep, args=(1000,))
         other.start()
         other.join()
         check(waits.slept == 0, "the event was there before the other one slept")
-        device.sleep(1000)
+        device.recovery.sleep(1000)
         check(waits.slept == 0, "slept past the event")
-        device.sleep(1000)
+        device.recovery.sleep(1000)
         check(waits.slept == 1, "one event ends one sleep of each")
 
 
@@ -176,7 +176,7 @@ def test_a_sleep_that_nothing_ends_takes_two_ticks() -> None:
     with slow_device("gfx1100", "PM4", Pace()) as (board, device):
         for asked_ms, taken_ms in ((1, 8), (4, 8), (5, 12), (50, 56)):
             before_ns = board.hardware.clock.skipped_ns
-            device.sleep(asked_ms)
+            device.recovery.sleep(asked_ms)
             taken_ns = board.hardware.clock.skipped_ns - before_ns
             check(taken_ns <= taken_ms * 1e6, f"{asked_ms} ms took {taken_ns} ns")
             check(taken_ns > (taken_ms - 1) * 1e6, f"{asked_ms} ms took {taken_ns} ns")

@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from boards.amd.isa.decode import VGPR, Instruction, decode
+from boards.amd.isa.decode import VGPR, Family, Instruction, decode
 from boards.amd.isa.families import FAMILIES
-from boards.amd.isa.layout import Family
 from boards.amd.isa.rare_ops import two_over_pi
 from boards.amd.wave.execute import bind
 from boards.amd.wave.state import EXEC, Waves

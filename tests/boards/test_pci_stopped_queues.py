@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.amd.iface import PageFault, Trouble
 from drivers.amd.pci import gmc, ih
 from drivers.amd.pci.fault import Fault
 from drivers.amd.pci.process import Process
 from drivers.base.errors import DeviceFault
+from drivers.gpu.incident import Incident, PageFault
 from queues.amd.kernel_code import AmdCode
 from tests.boards.driver_harness import add, device_on, put
 from tests.boards.test_driver_faults import N, still_works
@@ -69,16 +69,16 @@ PAGE = PageFault(0x123000, "unmapped", "read", client="TCP")
 @pytest.mark.parametrize(
     ("entries", "kept", "reported", "cleared"),
     [
-        ([VIOLATION], None, Trouble(cause="memory violation"), 0),
-        ([VIOLATION], Fault(0, PAGE, False), Trouble(cause="memory violation"), 0),
-        ([VIOLATION], Fault(8, PAGE, False), Trouble(page=PAGE), 1),
+        ([VIOLATION], None, Incident(cause="memory violation"), 0),
+        ([VIOLATION], Fault(0, PAGE, False), Incident(cause="memory violation"), 0),
+        ([VIOLATION], Fault(8, PAGE, False), Incident(page=PAGE), 1),
         ([_entry(181, 0, 0)], Fault(8, PAGE, False), None, 0),
         ([_entry(239, 1 << 21, 1 << 6)], None, None, 0),
     ],
 )
 def test_which_of_several_reasons_is_told(
     monkeypatch: pytest.MonkeyPatch, entries: list[ih.Entry], kept: Fault | None,
-    reported: Trouble | None, cleared: int,
+    reported: Incident | None, cleared: int,
 ) -> None:  # fmt: skip
     """A wave tells of a page fault's consequence, perhaps before the fault itself is told."""
     clears: list[object] = []

@@ -13,9 +13,9 @@ from boards.amd.pci_machine import MachineOptions, open_pci_board
 from drivers.amd.device import AmdDevice
 from drivers.amd.pci import gfx, gmc, nbio, psp
 from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.mmio import Block
 from drivers.amd.pci.psp_ring import Command, PspRing
 from drivers.bare.bus import RegisterBus
+from drivers.bare.mmio import Block
 from drivers.base.errors import DeviceError
 from drivers.pci.session import PciSession
 from tests.boards.driver_harness import add, get, open_over_pci, put

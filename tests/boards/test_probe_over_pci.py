@@ -118,7 +118,11 @@ def test_sensors_of_a_board(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("dma", "says"),
-    [("vram", "AMD_DMA=vram: no DMA"), ("iommu", "DMA where the IOMMU lets it"), ("", "the IOMMU")],
+    [
+        ("vram", "UNBOUND_DMA=vram: no DMA"),
+        ("iommu", "DMA where the IOMMU lets it"),
+        ("", "the IOMMU"),
+    ],
 )
 def test_what_a_gpu_would_reach_is_what_was_asked_for(dma: str, says: str) -> None:
     board = machine()

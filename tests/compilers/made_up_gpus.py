@@ -27,6 +27,8 @@ GPUS = {
     "webgpu": GpuTarget(max_block=256, shared_bytes=16 << 10),
     # src: the same document's compatibility mode: 128 lanes
     "compatibility": GpuTarget(max_block=128, shared_bytes=16 << 10),
+    # three instead of WebGPU's 65535 (maxComputeWorkgroupsPerDimension)
+    "few workgroups": GpuTarget(max_block=64, shared_bytes=16 << 10, max_groups=3),
     "waves that do not swap": GpuTarget(max_block=512, shared_bytes=32 << 10, wave_lanes=64),
     "small waves": GpuTarget(max_block=128, shared_bytes=16 << 10, wave_lanes=16, swaps=True),
     # src: CUDA C++ programming guide, compute capabilities: 1024 threads, 48 KiB without opting in
@@ -42,6 +44,8 @@ class StrictInterpreter(GpuInterpreter):
         self.gpu = gpu
         if kernel.block > gpu.max_block or kernel.block % self.wave:
             raise ValueError(f"{kernel.name}: a workgroup of {kernel.block} lanes")
+        if gpu.max_groups and kernel.grid > gpu.max_groups:
+            raise ValueError(f"{kernel.name}: {kernel.grid} workgroups")
         shared = sum(self.memory[ref].nbytes for ref in kernel.locals if ref.space == "shared")
         if shared > gpu.shared_bytes:
             raise ValueError(f"{kernel.name}: {shared} bytes of shared memory")

@@ -194,10 +194,10 @@ def test_what_sorts_by_waves_share_is_what_teams_ask_for(length: int, dtype: str
 
 
 def test_what_fits_no_workgroup_is_refused() -> None:
-    gpu = GpuTarget(max_block=64, shared_bytes=64)
+    gpu = GpuTarget(max_block=64, shared_bytes=4)
     root = graph.reduce("add", leaf(np.zeros((2, 5000), np.float32)), (1,))
     key, _ = signature([root])
-    with pytest.raises(Unsupported, match="64 lanes and 64 bytes of shared memory"):
+    with pytest.raises(Unsupported, match="64 lanes and 4 bytes of shared memory"):
         plan(rebuild(key).roots, Target(16, 4, gpu=gpu))
 
 

@@ -55,6 +55,28 @@ def test_a_copy_graph(device: Device) -> None:
     graph.close()
 
 
+def test_one_param_in_many_places(device: Device, program: Program) -> None:
+    queue, grid = device.compute_queue(), (whole(device), 1, 1)
+    queue.exec(program, [Param(1), Param(1), Param(0)], grid).barrier()
+    graph = queue.exec(program, [Param(1), Param(0), Param(2)], grid).bind()
+    a, b, c = operands(device)
+    for x in (a, b):
+        given = get(device, x)
+        graph.replay([c, x, c])
+        np.testing.assert_array_equal(get(device, c), 3 * given + 4 * given)
+    graph.close()
+
+
+def test_a_fixed_side_of_an_open_copy_is_checked_when_it_is_added(device: Device) -> None:
+    small = device.alloc(4)
+    for pair in ((Param(0), small), (small, Param(0)), (Param(0), 5), (None, Param(0))):
+        with refused(BadArgument):
+            device.copy_queue().copy(*pair, 8)
+    small.free()
+    with refused(UseAfterFree):
+        device.copy_queue().copy(Param(0), small, 4)
+
+
 def test_wrong_values(device: Device, program: Program) -> None:
     a, b, c = operands(device)
     graph = device.compute_queue().exec(program, OPEN, (whole(device), 1, 1)).bind()

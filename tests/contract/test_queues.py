@@ -66,6 +66,8 @@ def test_what_a_queue_refuses_it_forgets(device: Device, program: Program) -> No
         lambda: queue.signal(c, 1),
         lambda: queue.timestamp(None),
         lambda: queue.exec(program, [a, b, Param(-1)]),
+        lambda: queue.exec(program, [Param(0), Param(1), 1.5]),
+        lambda: queue.exec(program, [Param(0)]),
     )
     for call in wrong:
         with refused(BadArgument):

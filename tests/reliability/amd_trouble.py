@@ -17,13 +17,14 @@ from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
 from drivers.amd.aql_ring import AqlRing
 from drivers.amd.device import AmdDevice
-from drivers.amd.iface import Use
 from drivers.amd.kfd.session import close_session
-from drivers.amd.memory import AmdBuffer, Wrapped
+from drivers.amd.memory import AmdBuffer
 from drivers.amd.program import AmdProgram
-from drivers.amd.ring import Ring
 from drivers.base.contracts import Binary
 from drivers.base.errors import DeviceError, DeviceFault, Hang
+from drivers.gpu.blocks import Wrapped
+from drivers.gpu.iface import Use
+from drivers.gpu.ring import Ring
 from drivers.world.foreign import ForeignWorld
 from queues.amd import aql, pm4, sdma
 from queues.amd.aql_launch import PACKET_FORMAT
@@ -229,7 +230,7 @@ def unmapped_execute(rig: Rig) -> None:
         rig.run("lost", rig.x, rig.x, rig.x, N)
         return
     lost = replace(rig.program.kernel, code_va=rig.nowhere)
-    launcher = rig.device.prepare(lost, (64, 1, 1), True)
+    launcher = rig.device.programs.prepare(lost, (64, 1, 1), True)
     with rig.ring.lock:
         rig.device.compute.quick(launcher, [rig.x.gpu_va] * 3 + [N], 1)
 
@@ -238,9 +239,9 @@ def constants(rig: Rig) -> AmdBuffer:
     """A buffer that the GPU may only read."""
     device = rig.device
     bo = device.iface.allocate(4096, Use.CONSTANT, "constants")
-    home = Wrapped(bo, memoryview(b""), 0)
-    device._wrapped.append(home)
-    return AmdBuffer(device, 4096, bo.gpu_va, home, True)
+    wrapped = Wrapped(bo, memoryview(b""), 0)
+    device.heap.wrapped.append(wrapped)
+    return AmdBuffer(device, 4096, wrapped, readonly=True)
 
 
 def readonly_write(rig: Rig) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.amd import aql_ring, queues
-from drivers.amd.iface import Trouble
+from drivers.amd import aql_ring, queue_maker
 from drivers.base.errors import DeviceError, DeviceFault
+from drivers.gpu.incident import Incident
 from queues.amd.aql_launch import PACKET_BYTES
 from tests.boards.driver_harness import get, put
 from tests.reliability import amd_trouble as t
@@ -36,19 +36,19 @@ class Scene:
         self.threads: dict[str, Thread] = {}
         self.full, self.recovering = Event(), Event()
         t.unmapped_write(rig)
-        self.real, self.stuck = rig.device.iface.wait, rig.device._stuck
+        self.real, self.stuck = rig.device.iface.wait, rig.device.recovery.stuck
         trouble = self.real(0)
-        check(isinstance(trouble, Trouble), "no fault")
+        check(isinstance(trouble, Incident), "no fault")
         self.trouble = trouble
         self.untold = {"writer", "waiter"}
         monkeypatch.setattr(rig.device.iface, "wait", self.wait)
-        monkeypatch.setattr(rig.device, "_stuck", self.looks)
+        monkeypatch.setattr(rig.device.recovery, "stuck", self.looks)
 
     def here(self, name: str) -> bool:
         thread = self.threads.get(name)
         return thread is not None and thread.ident == get_ident()
 
-    def wait(self, timeout_ms: int) -> Trouble | None:
+    def wait(self, timeout_ms: int) -> Incident | None:
         """A sleep. The writer's ends when somebody has begun to replace the queue."""
         if self.here("writer"):
             self.full.set()
@@ -104,9 +104,9 @@ class Scene:
 @pytest.fixture(autouse=True)
 def small_rings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings that a few launches fill."""
-    monkeypatch.setattr(queues, "RING_BYTES", 64 << 10)
-    monkeypatch.setattr(queues, "COPY_RING_BYTES", 4 << 10)
-    monkeypatch.setattr(queues, "AQL_RING_BYTES", 64 * PACKET_BYTES)
+    monkeypatch.setattr(queue_maker, "RING_BYTES", 64 << 10)
+    monkeypatch.setattr(queue_maker, "COPY_RING_BYTES", 4 << 10)
+    monkeypatch.setattr(queue_maker, "AQL_RING_BYTES", 64 * PACKET_BYTES)
     monkeypatch.setattr(aql_ring, "SLOTS", 64)
 
 

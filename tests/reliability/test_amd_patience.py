@@ -15,10 +15,9 @@ from boards.amd.cp.engines import Engines, _Running
 from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
 from boards.machine import clock
-from drivers.amd.device import AmdDevice
+from drivers.amd.device import HANG_S, AmdDevice
 from drivers.amd.kfd.session import close_session
 from drivers.amd.memory import AmdBuffer
-from drivers.amd.patience import HANG_S
 from drivers.base.errors import DeviceError, DeviceTimeout, Hang
 from drivers.world.foreign import ForeignWorld
 from tests.boards.driver_harness import add, get, open_on, put
@@ -195,5 +194,5 @@ def test_a_queue_that_waits_for_another_one_at_work() -> None:
         steps.signal(done, 1).submit()
         second.synchronize()
         check(copied.value == 1, "the second GPU did not wait")
-        first.wait_ring(first.copies, first.copies.put)
+        first.waits.wait_ring(first.copies, first.copies.put)
         holds(first, z, 8)

@@ -204,9 +204,9 @@ def test_sabotage_is_seen(sabotage: t.Trouble, queue: str, kind: str) -> None:
 def test_memory_freed_while_a_queue_uses_it(queue: str) -> None:
     """Were it not waited for, the kernel would find nothing: the board has no mercy."""
     with t.rig_on(queue, Options(late=True)) as rig:
-        bo = rig.big._home.bo
+        bo = rig.big._held.bo
         rig.device.launch(rig.program, [rig.x, rig.x, rig.big, N], 1)
-        rig.device._raw._large.pop(rig.big.gpu_va)
+        rig.device.heap.raw._large.pop(rig.big.gpu_va)
         va = rig.big.gpu_va
         bo.free()
         with pytest.raises(DeviceFault) as caught:

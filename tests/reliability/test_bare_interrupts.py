@@ -26,9 +26,9 @@ import pytest
 import drivers
 from boards.machine.pci.world import PciWorld
 from drivers.amd.device import AmdDevice
-from drivers.amd.iface import Use
 from drivers.base.errors import DeviceError
 from drivers.claim.record import lock_name
+from drivers.gpu.iface import Use
 from tests.boards.driver_harness import open_over_pci
 from tests.reliability.pci_scene import GPU, driver_of, given_back, life, machine, work
 from tests.support import check

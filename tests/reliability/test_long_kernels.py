@@ -122,14 +122,14 @@ print([True])
 INSIDE = """
 from drivers.cpu.device import CpuDevice
 from drivers.cpu.ring import CpuRing
-from queues.cpu.queue import CpuQueue
+from queues.cpu.queue import CpuCommands
 from queues.cpu.graph import CpuGraph
 from tensor import engine
 
 places = {
     part.__code__ for part in (
         CpuDevice.launch, CpuRing.submit, CpuRing.doorbell, CpuRing.background, CpuRing._park,
-        CpuQueue.submit, CpuGraph.replay, CpuGraph._patch,
+        CpuCommands.run, CpuGraph.replay, CpuGraph._patch,
     )
 }
 rows = xp.asarray(np.ones((700, 700), np.float32))

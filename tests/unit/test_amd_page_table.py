@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.page_table import base_of, page_table
+from drivers.bare.page_format import Rights
+from drivers.bare.page_table import PageTable
 from drivers.bare.vram import VramPages
 from drivers.base.errors import BadArgument, OutOfMemory
 from tests.amd_table_walker import Found, walk
@@ -21,7 +23,7 @@ MAJORS = (9, 11, 12)
 VERSIONS = {9: (9, 4, 3), 11: (11, 0, 0), 12: (12, 0, 1)}
 MTYPE_LOCAL = {9: 1, 11: 0, 12: 0}
 MTYPE_HOST = {9: 3, 11: 0, 12: 0}
-RIGHTS = {"system": False, "writable": True, "executable": False, "uncached": False}
+RIGHTS = Rights(writable=True, executable=False, uncached=False)
 VA = 1 << 45
 
 
@@ -44,7 +46,7 @@ def make(major: int, *, first: int = 32 * MIB, last: int = 40 * MIB, base: int =
     """A GPU as far as page tables see it."""
     vram = Vram(40 * MIB)
 
-    def flush_hdp() -> None:
+    def flush_writes() -> None:
         vram.dirty = False
 
     return SimpleNamespace(
@@ -52,22 +54,22 @@ def make(major: int, *, first: int = 32 * MIB, last: int = 40 * MIB, base: int =
         pages=VramPages(first, last),
         gc_version=VERSIONS[major],
         physical_base=base,
-        flush_hdp=flush_hdp,
+        flush_writes=flush_writes,
     )
 
 
 def look(gpu: Any, major: int, table: PageTable, va: int) -> Found | None:
     check(not gpu.vram.dirty, "a change that the GPU need not see yet")
-    check(table.base & 1, "the root is not valid")
+    check(base_of(table) & 1, "the root is not valid")
     base = gpu.physical_base
-    return walk(lambda pa: gpu.vram.read64(pa - base), table.base & ~1, major, va)
+    return walk(lambda pa: gpu.vram.read64(pa - base), base_of(table) & ~1, major, va)
 
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_page_sizes(major: int) -> None:
     gpu = make(major)
-    table = PageTable(gpu, 8)
-    table.map(VA, [(HUGE, 2 * HUGE), (7 * HUGE + BIG, BIG), (PAGE, PAGE)], **RIGHTS)
+    table = page_table(gpu, 8)
+    table.map(VA, [(HUGE, 2 * HUGE), (7 * HUGE + BIG, BIG), (PAGE, PAGE)], RIGHTS, system=False)
     huge = look(gpu, major, table, VA + HUGE + 123)
     check(huge == Found(2 * HUGE + 123, False, True, False, MTYPE_LOCAL[major], 9, HUGE))
     big = look(gpu, major, table, VA + 2 * HUGE + 5 * PAGE)
@@ -86,9 +88,9 @@ def test_page_sizes(major: int) -> None:
 @pytest.mark.parametrize("uncached", [False, True])
 def test_rights(major: int, system: bool, writable: bool, executable: bool, uncached: bool) -> None:
     gpu = make(major, base=1 << 40)
-    table = PageTable(gpu, 3)
-    table.map(VA, [(1 << 37, HUGE), (5 * PAGE, PAGE)], system=system, writable=writable,
-              executable=executable, uncached=uncached)  # fmt: skip
+    table = page_table(gpu, 3)
+    rights = Rights(writable=writable, executable=executable, uncached=uncached)
+    table.map(VA, [(1 << 37, HUGE), (5 * PAGE, PAGE)], rights, system=system)
     mtype = 3 if uncached else (MTYPE_HOST if system else MTYPE_LOCAL)[major]
     offset = 0 if system else 1 << 40
     for va, pa, fragment, size in ((VA, 1 << 37, 9, HUGE), (VA + HUGE, 5 * PAGE, 0, PAGE)):
@@ -98,9 +100,9 @@ def test_rights(major: int, system: bool, writable: bool, executable: bool, unca
 
 def test_empty_tables_are_given_back_after_a_flush() -> None:
     gpu = make(11)
-    table = PageTable(gpu, 8)
+    table = page_table(gpu, 8)
     for offset in (0, HUGE * 512, HUGE * 512 * 512):
-        table.map(VA + offset, [(PAGE, 3 * PAGE)], **RIGHTS)
+        table.map(VA + offset, [(PAGE, 3 * PAGE)], RIGHTS, system=False)
     check(table.tables == 8, f"{table.tables} tables for three ranges in two roots")
     used = gpu.pages.used_bytes
     for offset in (0, HUGE * 512, HUGE * 512 * 512):
@@ -113,13 +115,13 @@ def test_empty_tables_are_given_back_after_a_flush() -> None:
 
 def test_no_memory_for_tables_leaves_nothing() -> None:
     gpu = make(12, last=32 * MIB + 4 * PAGE)
-    table = PageTable(gpu, 8)
-    table.map(VA, [(0, PAGE)], **RIGHTS)
+    table = page_table(gpu, 8)
+    table.map(VA, [(0, PAGE)], RIGHTS, system=False)
     with pytest.raises(OutOfMemory):
-        table.map(VA + HUGE - PAGE, [(0, HUGE * 512)], **RIGHTS)
+        table.map(VA + HUGE - PAGE, [(0, HUGE * 512)], RIGHTS, system=False)
     table.settle()
     with pytest.raises(OutOfMemory):
-        table.map(VA + HUGE * 512, [(PAGE, PAGE)], **RIGHTS)
+        table.map(VA + HUGE * 512, [(PAGE, PAGE)], RIGHTS, system=False)
     check(look(gpu, 12, table, VA + HUGE - PAGE) is None)
     table.settle()
     check(gpu.pages.used_bytes == 3 * PAGE, f"{gpu.pages.used_bytes}")
@@ -144,11 +146,11 @@ def test_no_memory_for_tables_leaves_nothing() -> None:
 )
 def test_refused(va: int, pieces: list[tuple[int, int]]) -> None:
     gpu = make(11)
-    table = PageTable(gpu, 8)
-    table.map(VA + 10 * PAGE, [(0, 16 * PAGE)], **RIGHTS)
+    table = page_table(gpu, 8)
+    table.map(VA + 10 * PAGE, [(0, 16 * PAGE)], RIGHTS, system=False)
     before = bytes(gpu.vram.data)
     with pytest.raises(BadArgument):
-        table.map(va, pieces, **RIGHTS)
+        table.map(va, pieces, RIGHTS, system=False)
     for wrong in ((VA + 10 * PAGE, 15 * PAGE), (VA + 11 * PAGE, PAGE)):
         with pytest.raises(BadArgument):
             table.unmap(*wrong)
@@ -159,7 +161,7 @@ def test_refused(va: int, pieces: list[tuple[int, int]]) -> None:
 def test_random_maps_and_unmaps(major: int) -> None:
     rng = random.Random(major)
     gpu = make(major)
-    table = PageTable(gpu, 8)
+    table = page_table(gpu, 8)
     live: dict[int, list[tuple[int, int]]] = {}
     for _ in range(300):
         if live and rng.random() < 0.45:
@@ -191,9 +193,9 @@ def _map_some(rng: random.Random, table: PageTable, live: dict[int, list[tuple[i
     )
     if overlaps:
         with pytest.raises(BadArgument):
-            table.map(va, sized, **RIGHTS)
+            table.map(va, sized, RIGHTS, system=False)
         return
-    table.map(va, sized, **RIGHTS)
+    table.map(va, sized, RIGHTS, system=False)
     live[va] = sized
 
 

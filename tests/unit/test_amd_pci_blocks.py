@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from drivers.amd.iface import PageFault
 from drivers.amd.pci import compute_queue, copy_queue, fault, ih, mqd, sdma
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ih import Cause
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.amd.pci.registers import load
+from drivers.gpu.incident import PageFault
 from tests.amd_pci_bench import PAGE, Process, bring_up, identified, make_board
 from tests.support import check
 

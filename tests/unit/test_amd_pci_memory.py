@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from drivers.amd.iface import Use
-from drivers.amd.pci.memory import Memories, PciMemory
-from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.page_table import base_of, page_table
+from drivers.amd.pci.purposes import PURPOSES
 from drivers.bare.address_space import AddressSpace
+from drivers.bare.memory import Memories, PciMemory
 from drivers.bare.vram import VramPages
 from drivers.base.errors import BadArgument, DeviceTimeout, OutOfMemory, Unsupported, UseAfterFree
 from drivers.base.region import MemoryRegion
+from drivers.gpu.iface import Use
 from drivers.pci.dma import Grade
 from tests.amd_table_walker import Found, walk
 from tests.support import check
@@ -65,9 +66,9 @@ class Bench:
         self.on_flush: Callable[[], None] = lambda: None
         self.gpu: Any = SimpleNamespace(
             vram=self.vram, pages=self.pages, gc_version=(11, 0, 0), physical_base=0,
-            flush_hdp=lambda: None,
+            flush_writes=lambda: None,
         )  # fmt: skip
-        self.table = PageTable(self.gpu, 8)
+        self.table = page_table(self.gpu, 8)
         self.dma: Any = FakeDma(grade)
         self.memories = Memories(self.gpu, self.table, AddressSpace(), self.dma, self.flush)
 
@@ -76,7 +77,7 @@ class Bench:
         self.on_flush()
 
     def found(self, va: int) -> Found | None:
-        return walk(self.vram.read64, self.table.base & ~1, 11, va)
+        return walk(self.vram.read64, base_of(self.table) & ~1, 11, va)
 
     def bytes_at(self, memory: PciMemory) -> bytes:
         """What the GPU would read, page by page."""
@@ -92,7 +93,7 @@ def test_what_was_there_is_gone() -> None:
     bench = Bench()
     for use in (Use.DEVICE, Use.CODE, Use.SHARED, Use.CONSTANT):
         for nbytes in (1, PAGE + 1, 2 * MIB):
-            memory = bench.memories.allocate(nbytes, use, "m", host=use is Use.SHARED)
+            memory = bench.memories.allocate(nbytes, PURPOSES[use], "m", host=use is Use.SHARED)
             check(memory.nbytes == -(-nbytes // PAGE) * PAGE)
             check(not any(bench.bytes_at(memory)), f"{use} {nbytes}")
             memory.free()
@@ -109,7 +110,7 @@ def test_what_was_there_is_gone() -> None:
 )
 def test_rights_and_guards(use: Use, rights: tuple[bool, bool], uncached: bool) -> None:
     bench = Bench()
-    neighbours = [bench.memories.allocate(3 * PAGE, use, "m") for _ in range(3)]
+    neighbours = [bench.memories.allocate(3 * PAGE, PURPOSES[use], "m") for _ in range(3)]
     for memory in neighbours:
         for at in range(0, memory.nbytes, PAGE):
             page = bench.found(memory.gpu_va + at)
@@ -121,7 +122,7 @@ def test_rights_and_guards(use: Use, rights: tuple[bool, bool], uncached: bool) 
 
 def test_host_memory_behind_an_iommu() -> None:
     bench = Bench(Grade.IOMMU)
-    memory = bench.memories.allocate(5 * PAGE, Use.SHARED, "ring", host=True)
+    memory = bench.memories.allocate(5 * PAGE, PURPOSES[Use.SHARED], "ring", host=True)
     found = [bench.found(memory.gpu_va + at) for at in range(0, 5 * PAGE, PAGE)]
     places = [page.address if page and page.system else 0 for page in found]
     check(places == [BUS, BUS + PAGE, BUS + 4 * PAGE, BUS + 5 * PAGE, BUS + 8 * PAGE], f"{places}")
@@ -147,7 +148,7 @@ def test_huge_pages_of_the_host_are_shared() -> None:
             alive.pop(rng.randrange(len(alive))).free()
             continue
         size = rng.choice((PAGE, 3 * PAGE, 64 << 10, 512 << 10, MIB))
-        memory = bench.memories.allocate(size, Use.SHARED, "m", host=True)
+        memory = bench.memories.allocate(size, PURPOSES[Use.SHARED], "m", host=True)
         check(not memory.on_card and not any(memory.view()), f"step {step}: not zeroed")
         memory.view()[:] = bytes([step % 255 + 1]) * size
         alive.append(memory)
@@ -167,28 +168,28 @@ def test_huge_pages_of_the_host_are_shared() -> None:
 
 def test_without_an_iommu_the_host_writes_into_vram() -> None:
     bench = Bench(Grade.NONE)
-    memory = bench.memories.allocate(PAGE, Use.SHARED, "ring", host=True)
+    memory = bench.memories.allocate(PAGE, PURPOSES[Use.SHARED], "ring", host=True)
     memory.view()[:4] = b"ring"
     check(memory.on_card and bench.bytes_at(memory)[:4] == b"ring" and not bench.dma.live)
-    code = bench.memories.allocate(8, Use.CODE, "k")
+    code = bench.memories.allocate(8, PURPOSES[Use.CODE], "k")
     bench.memories.write_code(code, b"\x01\x02\x03")
     check(bench.bytes_at(code)[:4] == b"\x01\x02\x03\0")
     with pytest.raises(Unsupported, match="not mapped for the host"):
-        bench.memories.allocate(PAGE, Use.DEVICE, "data").view()
+        bench.memories.allocate(PAGE, PURPOSES[Use.DEVICE], "data").view()
 
 
 def test_what_the_host_wrote_is_flushed_behind_it() -> None:
     bench = Bench()
     seen: list[bytes] = []
-    code = bench.memories.allocate(PAGE, Use.CODE, "k")
-    bench.gpu.flush_hdp = lambda: seen.append(bench.bytes_at(code)[:2])
+    code = bench.memories.allocate(PAGE, PURPOSES[Use.CODE], "k")
+    bench.gpu.flush_writes = lambda: seen.append(bench.bytes_at(code)[:2])
     bench.memories.write_code(code, b"\x01\x02")
     check(seen == [b"\x01\x02"], f"{seen}")
 
 
 def test_freed_pages_are_forgotten_before_anybody_has_them() -> None:
     bench = Bench()
-    memory = bench.memories.allocate(MIB, Use.DEVICE, "m")
+    memory = bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "m")
     used = bench.pages.used_bytes
     seen: list[tuple[bool, int]] = []
     bench.on_flush = lambda: seen.append((bench.found(memory.gpu_va) is None, used))
@@ -198,7 +199,7 @@ def test_freed_pages_are_forgotten_before_anybody_has_them() -> None:
     check(bench.pages.used_bytes == 0 and bench.memories.handles == 0)
     with pytest.raises(UseAfterFree):
         memory.free()
-    again = bench.memories.allocate(MIB, Use.DEVICE, "m")
+    again = bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "m")
     check(bench.found(again.gpu_va) is not None)
     check(again.gpu_va == va or bench.found(va) is None)
 
@@ -206,7 +207,7 @@ def test_freed_pages_are_forgotten_before_anybody_has_them() -> None:
 def test_what_the_gpu_may_still_reach_stays() -> None:
     """The flush fails: pages and addresses are nobody's any more."""
     bench = Bench()
-    memory = bench.memories.allocate(MIB, Use.DEVICE, "m")
+    memory = bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "m")
     place = bench.found(memory.gpu_va)
 
     def fail() -> None:
@@ -218,7 +219,7 @@ def test_what_the_gpu_may_still_reach_stays() -> None:
     bench.on_flush = lambda: None
     first = place.address if place else 0
     for _ in range(5):
-        other = bench.memories.allocate(MIB, Use.DEVICE, "m")
+        other = bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "m")
         page = bench.found(other.gpu_va)
         check(page is not None and not first <= page.address < first + MIB, f"{page}")
 
@@ -228,11 +229,13 @@ def test_too_much_undoes_what_was_done() -> None:
     for use in (Use.DEVICE, Use.SHARED):
         before = bench.pages.used_bytes
         with pytest.raises(OutOfMemory):
-            bench.memories.allocate(9 * MIB, use, "m", host=True)
+            bench.memories.allocate(9 * MIB, PURPOSES[use], "m", host=True)
         check(bench.pages.used_bytes == before and bench.memories.handles == 0)
-    full = [bench.memories.allocate(MIB, Use.DEVICE, "m") for _ in range(7)]
+    full = [bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "m") for _ in range(7)]
     with pytest.raises(OutOfMemory):
-        bench.memories.allocate(LAST - FIRST - bench.pages.used_bytes, Use.DEVICE, "with tables")
+        bench.memories.allocate(
+            LAST - FIRST - bench.pages.used_bytes, PURPOSES[Use.DEVICE], "with tables"
+        )
     for memory in full:
         memory.free()
     check(bench.pages.used_bytes == 0 and bench.memories.bytes_held == 0)
@@ -247,7 +250,7 @@ def test_any_order() -> None:
             alive.pop(rng.randrange(len(alive))).free()
             continue
         size = rng.choice((1, PAGE, 3 * PAGE, 64 << 10, 300_000))
-        memory = bench.memories.allocate(size, Use.SHARED, "m", host=True)
+        memory = bench.memories.allocate(size, PURPOSES[Use.SHARED], "m", host=True)
         check(not any(memory.view()), f"step {step}: not zeroed")
         memory.view()[:] = bytes([step % 255 + 1]) * memory.nbytes
         alive.append(memory)
@@ -260,11 +263,11 @@ def test_any_order() -> None:
 
 def test_a_child_frees_nothing_and_gets_nothing() -> None:
     bench = Bench(Grade.IOMMU)
-    memory = bench.memories.allocate(PAGE, Use.SHARED, "m", host=True)
+    memory = bench.memories.allocate(PAGE, PURPOSES[Use.SHARED], "m", host=True)
     flushes = bench.flushes
     bench.memories.forked = True
     with pytest.raises(UseAfterFree, match="forked"):
-        bench.memories.allocate(PAGE, Use.DEVICE, "m")
+        bench.memories.allocate(PAGE, PURPOSES[Use.DEVICE], "m")
     with pytest.raises(UseAfterFree, match="forked"):
         bench.memories.wrap(0x7000_0000, PAGE, "m")
     memory.free()
@@ -274,7 +277,7 @@ def test_a_child_frees_nothing_and_gets_nothing() -> None:
 def test_a_child_waits_for_no_thread_of_its_parent() -> None:
     """A thread that the child does not have held the lock when it was forked."""
     bench = Bench()
-    memory = bench.memories.allocate(PAGE, Use.DEVICE, "m")
+    memory = bench.memories.allocate(PAGE, PURPOSES[Use.DEVICE], "m")
     bench.memories.forked = True
     child = threading.Thread(target=memory.free, daemon=True)
     with bench.memories.lock:
@@ -285,8 +288,8 @@ def test_a_child_waits_for_no_thread_of_its_parent() -> None:
 
 def test_after_a_reset_no_table_is_written() -> None:
     bench = Bench(Grade.IOMMU)
-    shared = bench.memories.allocate(PAGE, Use.SHARED, "m", host=True)
-    data = bench.memories.allocate(PAGE, Use.DEVICE, "m")
+    shared = bench.memories.allocate(PAGE, PURPOSES[Use.SHARED], "m", host=True)
+    data = bench.memories.allocate(PAGE, PURPOSES[Use.DEVICE], "m")
     bench.memories.reset = True
     flushes, vram = bench.flushes, bytes(bench.vram.view())
     shared.free()
@@ -310,12 +313,12 @@ def test_a_copy_engine_zeroes_what_is_large() -> None:
         return True
 
     bench.memories.fill = fill
-    large = bench.memories.allocate(MIB, Use.DEVICE, "large")
-    small = bench.memories.allocate(PAGE, Use.DEVICE, "small")
-    code = bench.memories.allocate(MIB, Use.CODE, "code")
+    large = bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "large")
+    small = bench.memories.allocate(PAGE, PURPOSES[Use.DEVICE], "small")
+    code = bench.memories.allocate(MIB, PURPOSES[Use.CODE], "code")
     check(filled == [(large.gpu_va, MIB)], f"{filled}")
     idle[0] = False
-    busy = bench.memories.allocate(MIB, Use.DEVICE, "while it is busy")
+    busy = bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "while it is busy")
     for memory in (large, small, code, busy):
         check(not any(bench.bytes_at(memory)), memory.name)
         memory.free()
@@ -330,5 +333,5 @@ def test_an_engine_that_fails_leaves_nothing() -> None:
 
     bench.memories.fill = fill
     with pytest.raises(DeviceTimeout):
-        bench.memories.allocate(MIB, Use.DEVICE, "m")
+        bench.memories.allocate(MIB, PURPOSES[Use.DEVICE], "m")
     check((bench.pages.used_bytes, bench.memories.handles) == (0, 0))

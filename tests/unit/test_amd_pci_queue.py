@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -23,26 +22,25 @@ class Trapped(MemoryRegion):
         raise Unsupported("registers")
 
 
-def gpu(order: list[str], *, trapped: bool = False, trace: object = None) -> Any:
-    """As much of a GPU as ringing a doorbell takes."""
-    kind = Trapped if trapped else MemoryRegion
-    registers = kind(bytearray(b"\xff" * (1 << 20)))
-    bars = {2: MemoryRegion(bytearray(4096)), 5: registers}
-    return SimpleNamespace(
-        session=SimpleNamespace(bar=bars.__getitem__),
-        mmio=SimpleNamespace(bus=SimpleNamespace(trace=trace)),
-        flush_hdp=lambda: order.append("flush"),
-        bars=bars,
-    )
+class PlainBars:
+    """Doorbells and registers of a GPU."""
+
+    def __init__(self, *, trapped: bool) -> None:
+        kind = Trapped if trapped else MemoryRegion
+        registers = kind(bytearray(b"\xff" * (1 << 20)))
+        self.bars = {2: MemoryRegion(bytearray(4096)), 5: registers}
+
+    def bar(self, number: int) -> MemoryRegion:
+        return self.bars[number]
 
 
 @pytest.mark.parametrize("on_card", [False, True])
 @pytest.mark.parametrize("way", ["memory", "trapped", "traced"])
 def test_a_ring_in_vram_is_flushed_first(on_card: bool, way: str) -> None:
     order: list[str] = []
-    made = gpu(order, trapped=way == "trapped", trace=print if way == "traced" else None)
-    ring: Any = SimpleNamespace(on_card=on_card)
-    doorbell = ringer(made, 3, ring)
+    made = PlainBars(trapped=way == "trapped")
+    flush = partial(order.append, "flush") if on_card else None
+    doorbell = ringer(made, 3, "queue", flush, traced=way == "traced")
     doorbell(0x1_0000_0005)
     check(made.bars[2].read64(0x18) == 0x1_0000_0005, "the doorbell")
     check(order == ["flush"] * (on_card and way != "memory"), f"{order}")

@@ -14,9 +14,10 @@ import pytest
 
 from drivers.amd.aql_ring import RING_BYTES as AQL_RING_BYTES
 from drivers.amd.aql_ring import SIDE_BYTES, SLOTS, AqlRing
+from drivers.amd.iface import Mailbox
 from drivers.amd.pm4_ring import RING_BYTES, Pm4Ring
-from drivers.amd.ring import About, Waited
 from drivers.base.errors import BadArgument
+from drivers.gpu.ring import RingParts, Waited
 from queues.amd import pm4
 from queues.amd.aql_launch import PACKET_BYTES, AqlLauncher
 from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
@@ -29,6 +30,7 @@ from tests.unit.test_amd_driver_launch import ARGUMENTS, GFX11, KERNEL, RING_VA,
 PROGRESS_VA, SIDE_VA = 0x7F99_0000_0FC0, 0x7E00_0000_0000
 LAPS = 3 << 40
 """Of the ring: positions of a queue that has worked for long."""
+MAILBOX = Mailbox(0, 0)
 BLOCK = (64, 1, 1)
 TWO_XCCS = Target(pm4.flavour_of("gfx942"), architected_scratch=True, xccs=2)
 ASKS = replace(KERNEL, kernarg_bytes=36, hidden=(Hidden(28, 4, "hidden_block_count_x"),))
@@ -42,7 +44,6 @@ class Plain:
         self.progress, self.rung = memoryview(bytearray(64)), list[int]()
         self.side = memoryview(bytearray(SLOTS * SIDE_BYTES))
         self.hw: Any = SimpleNamespace(
-            plan=SimpleNamespace(ring_bytes=ring_bytes),
             ring=SimpleNamespace(gpu_va=RING_VA),
             ring_view=memoryview(bytearray(ring_bytes)),
             write_pointer=memoryview(bytearray(8)).cast("Q"),
@@ -51,10 +52,10 @@ class Plain:
         )
         side = SimpleNamespace(view=lambda: self.side, gpu_va=SIDE_VA, free=None)
         self.iface: Any = SimpleNamespace(allocate=lambda *args, **kw: side)
-        self.about = About(
+        self.parts = RingParts(
             name="ring", arch="gfx1100", clock=lambda: 0.0, sleep=lambda ms: None,
             progress=lambda: self.progress, progress_va=PROGRESS_VA, lock=nullcontext(),
-            mailbox_va=0, event_id=0, hang_s=1.0, wait=lambda rings, reached: Waited.STUCK,
+            hang_s=1.0, wait=lambda rings, reached: Waited.STUCK,
         )  # fmt: skip
 
     def done(self, position: int) -> None:
@@ -64,12 +65,12 @@ class Plain:
 
 def pm4_ring(target: Target) -> tuple[Plain, Pm4Ring]:
     plain = Plain(RING_BYTES)
-    return plain, Pm4Ring(plain.about, plain.hw, target)
+    return plain, Pm4Ring(plain.parts, plain.hw, target, MAILBOX)
 
 
 def aql_ring() -> tuple[Plain, AqlRing]:
     plain = Plain(AQL_RING_BYTES)
-    return plain, AqlRing(plain.about, plain.hw, GFX11, plain.iface)
+    return plain, AqlRing(plain.parts, plain.hw, GFX11, MAILBOX, plain.iface)
 
 
 @pytest.mark.parametrize("target", [GFX11, TWO_XCCS], ids=["one XCC", "two XCCs"])

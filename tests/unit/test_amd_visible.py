@@ -11,7 +11,7 @@ import pytest
 
 from drivers.amd.kfd.visible import select
 from drivers.amd.probe import probe as amd_probe
-from drivers.choice import choose, visible_amd
+from drivers.choice import choose, visible_lists
 from drivers.default import explain, settle
 from drivers.doctor import run as doctor
 from drivers.doctor.checks import CHECKS
@@ -25,7 +25,7 @@ ROCR, HIP = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
 
 
 def left(**environ: str) -> list[int]:
-    shown, hidden = select(IDS, visible_amd(environ))
+    shown, hidden = select(IDS, visible_lists(environ, "AMD"))
     check(sorted([*shown, *hidden]) == list(range(len(IDS))), f"{shown} {hidden}")
     return shown
 

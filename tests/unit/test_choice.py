@@ -44,6 +44,20 @@ def test_the_format_of_amds_queues() -> None:
         choose({"AMD_AQL": "yes"})
 
 
+def test_what_one_kind_reads_is_not_another_kinds() -> None:
+    environ = {"AMD_AQL": "1", "AMD_HANG_S": "9", "ROCR_VISIBLE_DEVICES": "1"}
+    for name, seen in (
+        ("AMD:1", (True, 9.0, 1)),
+        ("CPU", (None, None, 0)),
+        ("NV", (None, None, 0)),
+    ):
+        choice = choose(environ, name)
+        check((choice.aql, choice.hang_s, len(choice.visible)) == seen, f"{name}: {choice}")
+    for name, value in (("AMD_AQL", "2"), ("AMD_HANG_S", "x")):
+        with pytest.raises(BadChoice, match=name):
+            choose({name: value}, "CPU")
+
+
 def test_how_long_a_kernel_may_take() -> None:
     seen = [choose({"AMD_HANG_S": value}).hang_s for value in ("", "90", "0.25", "0", "0.0")]
     check(seen == [None, 90.0, 0.25, inf, inf], str(seen))

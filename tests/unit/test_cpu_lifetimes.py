@@ -171,7 +171,7 @@ def test_waiting_for_ever(device: CpuDevice, timeout_s: float) -> None:
 
 def test_a_child_does_not_wait_for_locks_of_its_parents_threads(device: CpuDevice) -> None:
     gate = device.new_signal()
-    with device._allocator._lock, device._compute.lock:
+    with device.heap.allocator._lock, device._compute.lock:
         child = os.fork()
         if child == 0:
             signal.alarm(20)

@@ -73,3 +73,15 @@ def test_a_dump_never_raises(words: list[int]) -> None:
 def test_a_dump_is_bounded() -> None:
     text = packets.dump(packets.barrier_packet() * 100, limit=5)
     np.testing.assert_equal(len(text.splitlines()), 6)
+
+
+def test_where_arguments_are() -> None:
+    launch = packets.exec_packet(entry=1, grid=2, args=[11, 12, 13])
+    copy = packets.copy_packet(dst=21, src=22, nbytes=23)
+    check([launch[packets.place(launch, number)] for number in range(3)] == [11, 12, 13])
+    check([copy[packets.place(copy, number)] for number in range(2)] == [21, 22])
+    wrong = [(launch, 3), (launch, -1), (copy, 2), (packets.barrier_packet(), 0)]
+    for packet, number in [*wrong, (packets.signal_packet(signal=1, value=2), 0)]:
+        with pytest.raises(MalformedInput):
+            packets.place(packet, number)
+    check(packets.joined([copy, launch]) == [*copy, *launch])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from compilers.objects import listing
 from compilers.opencl import family as opencl_family
 from drivers.base.contracts import Binary, Limits
 from drivers.base.errors import MalformedInput, Unsupported
+from drivers.base.limits import VECTORS
 from tests.support import check
 
 MAGIC = b"NULL"
@@ -129,10 +131,43 @@ def test_unknown_names_are_refused(compiler: NullCompiler) -> None:
 
 def test_a_device_says_how_large_its_workgroups_are(compiler: NullCompiler) -> None:
     """The family knows the chip, the device what of it may be used."""
-    limits = Limits(frozenset(), 0, threads=3, max_block=128, shared_bytes=999, wave_lanes=1)
-    gpu = Target.of(limits, "null1").gpu
-    check(gpu == GpuTarget(max_block=128, shared_bytes=999), "waves of one lane are unknown ones")
+    limits = Limits(
+        frozenset({"float32"}), 0, threads=3, max_block=128, shared_bytes=999, wave_lanes=1,
+        max_grid=(65535, 1, 1), max_params=8, store_bytes=4, features=frozenset({"subgroups"}),
+    )  # fmt: skip
+    target = Target.of(limits, "null1")
+    want = GpuTarget(max_block=128, shared_bytes=999, max_groups=65535)
+    check(target.gpu == want and target.lanes == want, "waves of one lane are unknown ones")
+    found = target.max_params, target.store_bytes, target.dtypes
+    check(found == (8, 4, {"float32"}), f"{found}")
+    for width in (0, 32):
+        gpu = Target.of(replace(limits, wave_lanes=width), "null1").gpu
+        check(gpu == replace(want, wave_lanes=width or None), f"{gpu}")
     check(Target.of(limits, "x86_64").gpu is None, "a CPU has no workgroups")
+
+
+def test_a_family_says_what_its_compiler_offers_on_a_device(
+    compiler: NullCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Swaps where a feature is there, which the device says, not the architecture."""
+
+    def offered(gpu: GpuTarget, limits: Limits) -> GpuTarget:
+        return replace(gpu, swaps="subgroups" in limits.features)
+
+    family = replace(families.family_of("null1"), offered=offered)
+    monkeypatch.setitem(families.FAMILIES, "null", lambda: family)
+    limits = Limits(frozenset(), 0, max_block=128, wave_lanes=16)
+    for features, lanes in ((frozenset[str](), 1), (frozenset({"subgroups"}), 16)):
+        gpu = Target.of(replace(limits, features=features), "null1").lanes
+        check(gpu is not None and gpu.swap_lanes == lanes, f"{gpu}")
+
+
+def test_a_cpu_behind_a_gpus_interface(compiler: NullCompiler) -> None:
+    """It has workgroups, which vectors compute for."""
+    limits = Limits(frozenset(), 0, max_block=128, schedule=VECTORS)
+    target = Target.of(limits, "null1")
+    check(target.gpu is not None and target.gpu.vectors, "the family's GPU")
+    check(target.lanes is None, "no lanes share work")
 
 
 def test_every_family_is_complete() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drivers import replay
-from drivers.amd.pci import trace_player
+from drivers.bare import trace_player
 from drivers.base.errors import BadArgument, DeviceError, MalformedInput, NotFound
 from drivers.base.inputs import read_input, read_lines
 from queues import decode

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.amd.pci.trace_player import lines, play
+from drivers.bare.trace_player import lines, play
 from drivers.base.errors import MalformedInput
 from drivers.replay import main
 from tests.support import check
@@ -44,7 +44,7 @@ def test_writes_are_done_again_and_reads_compared() -> None:
     board = Board()
     memory = json.dumps({"op": "W", "bar": 0, "offset": 64, "data": b64encode(b"abc").decode()})
     text = [access("W", 3, 5), memory, access("R", 3, 5), access("R", 4, 9, "GC.Y")]
-    count, differences = play(lines(text, "t"), board)
+    count, differences = play(lines(text, "t", 5), board)
     check(count == 4 and board.words == {12: 5}, board.words)
     check(board.placed == [(0, 64, b"abc")], board.placed)
     reported = [str(difference) for difference in differences]
@@ -53,9 +53,9 @@ def test_writes_are_done_again_and_reads_compared() -> None:
 
 def test_of_a_register_that_is_waited_for_the_last_read_counts() -> None:
     waited = [access("R", 7, 0), access("R", 7, 0), access("R", 7, 3), access("R", 3, 0)]
-    check(play(lines(waited, "t"), Board())[1] == [], "the board reached it")
+    check(play(lines(waited, "t", 5), Board())[1] == [], "the board reached it")
     late = [*waited[:2], access("R", 7, 9), access("W", 3, 1)]
-    found = play(lines(late, "t"), Board())[1]
+    found = play(lines(late, "t", 5), Board())[1]
     check([(d.line.number, d.found) for d in found] == [(3, 3)], found)
 
 
@@ -69,7 +69,7 @@ def test_of_a_register_that_is_waited_for_the_last_read_counts() -> None:
 )  # fmt: skip
 def test_a_line_that_is_no_access_is_named(line: str) -> None:
     with pytest.raises(MalformedInput, match="line 2"):
-        list(lines([access("R", 1, 0), line], "trace"))
+        list(lines([access("R", 1, 0), line], "trace", 5))
 
 
 def test_the_command_plays_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensor as xp
+from tensor.interop import device_code
 from tests.support import check
 
 DTYPES = [
@@ -117,6 +118,13 @@ class Forward:
 
     def __dlpack_device__(self):
         return self.x.__dlpack_device__()
+
+
+@pytest.mark.parametrize("device", ["AMD", "AMD:1", "NV", "CL:2"])
+def test_a_device_whose_memory_is_not_exported(device):
+    with pytest.raises(BufferError, match=rf"{device} does not export DLPack; use .to\('CPU'\)"):
+        device_code(device)
+    np.testing.assert_equal(device_code("CPU"), (1, 0))
 
 
 @pytest.mark.host_memory

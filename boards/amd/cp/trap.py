@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from boards.amd.cp.context import Context
-from boards.amd.isa.layout import Family
+from boards.amd.isa.decode import Family
 from boards.amd.wave.execute import execute
 from boards.amd.wave.trap import TTMP
 from boards.amd.wave.types import Dispatch, Privileged, WaveFault

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from boards.amd.isa.layout import Encoding, Family
+from boards.amd.isa.layout import Encoding, FamilyOf
 from boards.amd.isa.table import Entry, lane_dwords
 
 VGPR = 256
@@ -122,6 +122,9 @@ class Instruction:
 
     def operand(self, field_name: str) -> Operand | None:
         return next((o for o in self.operands if o.field == field_name), None)
+
+
+Family: TypeAlias = FamilyOf[Instruction]
 
 
 def decode(family: Family, words: Sequence[int], pc: int, lanes: int = 0) -> Instruction:

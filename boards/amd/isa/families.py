@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from boards.amd.isa.decode import Family
 from boards.amd.isa.gfx9 import GFX942, GFX950
 from boards.amd.isa.gfx10 import GFX10
 from boards.amd.isa.gfx11 import GFX11
 from boards.amd.isa.gfx12 import GFX12
 from boards.amd.isa.gfx90a import GFX90A
 from boards.amd.isa.gfx115 import GFX115
-from boards.amd.isa.layout import Family
 
 FAMILIES: dict[str, Family] = {
     "gfx90a": GFX90A,

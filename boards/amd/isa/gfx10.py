@@ -8,9 +8,10 @@ from __future__ import annotations
 from boards.amd.isa import gfx10_memory as memory
 from boards.amd.isa import gfx10_scalar as scalar
 from boards.amd.isa import gfx10_vector as vector
+from boards.amd.isa.decode import Family
 from boards.amd.isa.gfx10_names import meanings
 from boards.amd.isa.gfx10_text import HWREGS, MESSAGES, TEXTS
-from boards.amd.isa.layout import WIDE_RESULTS, Encoding, Family, Waits
+from boards.amd.isa.layout import WIDE_RESULTS, Encoding, FamilyOf, Waits
 from boards.amd.isa.long_forms import vop3
 
 _SCALAR = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
@@ -52,7 +53,7 @@ _TABLES = (
     vector.VOP2, vector.VOPC, vector.VOP3, vector.VOP3P, memory.DS, memory.FLAT, memory.MUBUF,
 )  # fmt: skip
 
-GFX10 = Family(
+GFX10: Family = FamilyOf(
     "gfx10",
     (
         Encoding("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from boards.amd.isa import gfx11_memory as memory
 from boards.amd.isa import gfx11_scalar as scalar
 from boards.amd.isa import gfx11_vector as vector
-from boards.amd.isa.layout import Encoding, Family, Waits
+from boards.amd.isa.decode import Family
+from boards.amd.isa.layout import Encoding, FamilyOf, Waits
 from boards.amd.isa.long_forms import vop3
 
 SCALAR_FIELDS = {"d": (16, 7), "b": (8, 8), "a": (0, 8)}
@@ -64,7 +65,7 @@ _MESSAGES = {
 _PLAIN, _CARRY = vop3(vector.VOP3, vector.VOPC, vector.VOP2, vector.VOP1)
 VOP3SD_FIELDS = {"d": (0, 8), "s": (8, 7), "clamp": (15, 1), "omod": (59, 2), **VOP3_SOURCES}
 
-GFX11 = Family(
+GFX11: Family = FamilyOf(
     "gfx11",
     (
         Encoding("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),

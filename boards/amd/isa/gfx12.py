@@ -8,6 +8,7 @@ from __future__ import annotations
 from boards.amd.isa import gfx12_memory as memory
 from boards.amd.isa import gfx12_scalar as scalar
 from boards.amd.isa import gfx12_vector as vector
+from boards.amd.isa.decode import Family
 from boards.amd.isa.gfx11 import (
     SCALAR_FIELDS,
     VOP3_FIELDS,
@@ -17,7 +18,7 @@ from boards.amd.isa.gfx11 import (
 )
 from boards.amd.isa.gfx12_names import HWREGS, MESSAGES, meanings
 from boards.amd.isa.gfx12_text import TEXTS, flags, op_sel
-from boards.amd.isa.layout import Encoding, Family, Waits
+from boards.amd.isa.layout import Encoding, FamilyOf, Waits
 from boards.amd.isa.long_forms import vop3
 from boards.amd.isa.table import Entries
 
@@ -76,7 +77,7 @@ _TABLES = (
     vector.VOP3, vector.VOP3P,
 )  # fmt: skip
 
-GFX12 = Family(
+GFX12: Family = FamilyOf(
     "gfx12",
     (
         Encoding("SOPP", 0xFF800000, 0xBF800000, 1, (16, 7), {"i": (0, 16)}, scalar.SOPP),

@@ -11,6 +11,7 @@ from boards.amd.isa import gfx9_matrix as matrix
 from boards.amd.isa import gfx9_memory as memory
 from boards.amd.isa import gfx9_scalar as scalar
 from boards.amd.isa import gfx9_vector as vector
+from boards.amd.isa.decode import Family
 from boards.amd.isa.gfx9_names import ZEROING, meanings
 from boards.amd.isa.gfx9_text import HWREGS, MESSAGES, REGISTERS, TEXTS, cache_controls
 from boards.amd.isa.layout import (
@@ -20,7 +21,7 @@ from boards.amd.isa.layout import (
     PLAIN_NAMES,
     WIDE_RESULTS,
     Encoding,
-    Family,
+    FamilyOf,
 )
 from boards.amd.isa.long_forms import vop3
 
@@ -97,7 +98,7 @@ _TABLES = (
     vector.VOP2, vector.VOP3, vector.VOPC, vector.VOP3P, memory.DS, memory.FLAT, memory.MUBUF,
 )  # fmt: skip
 
-GFX942 = Family(
+GFX942: Family = FamilyOf(
     "gfx942",
     _LAYOUTS,
     meanings=meanings(*_TABLES),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from boards.amd.isa.table import Entry
 
-if TYPE_CHECKING:
-    from boards.amd.isa.decode import Instruction
-
+Printed = TypeVar("Printed")
+"""A decoded instruction."""
 Bits = tuple[int, int]
 """Lowest bit and width, over the little-endian dwords of the instruction."""
 Pieces = tuple[Bits, ...]
@@ -80,7 +79,7 @@ DPP_SHARE, DPP_XMASK = frozenset(range(0x150, 0x160)), frozenset(range(0x160, 0x
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Family:
+class FamilyOf(Generic[Printed]):
     """A family of chips: its encodings, most specific first, and what differs between families."""
 
     name: str
@@ -138,11 +137,11 @@ class Family:
     """Kinds of access that return in any order: among them only a wait for 0 says anything."""
     permute_lanes: int = 32
     """Lanes among which ds_permute and ds_bpermute reach."""
-    texts: Mapping[str, Callable[[Instruction], str | None]] = field(default_factory=dict)
+    texts: Mapping[str, Callable[[Printed], str | None]] = field(default_factory=dict)
     """Encoding -> its text where that differs from gfx11's; None: as gfx11."""
-    op_sel: Callable[[Instruction], str | None] | None = None
+    op_sel: Callable[[Printed], str | None] | None = None
     """The text of op_sel in VOP3 where an instruction has its own; None: as gfx11."""
-    flags: Callable[[Instruction], str] | None = None
+    flags: Callable[[Printed], str] | None = None
     """The text of a memory instruction's cache controls, where it is not gfx11's."""
     hwregs: Mapping[int, str] = field(default_factory=dict)
     registers: Mapping[tuple[int, int], str] = field(default_factory=dict)

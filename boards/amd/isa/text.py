@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from boards.amd.isa import text_special as special
-from boards.amd.isa.decode import ACC, LITERAL, VGPR, Dpp, Instruction, Operand
-from boards.amd.isa.layout import Family
+from boards.amd.isa.decode import ACC, LITERAL, VGPR, Dpp, Family, Instruction, Operand
 
 _SGPRS = 106
 _TTMP, _TTMPS = 108, 16

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa.decode import VGPR, Instruction, Operand
-from boards.amd.isa.layout import Bits, Family
+from boards.amd.isa.decode import VGPR, Family, Instruction, Operand
+from boards.amd.isa.layout import Bits
 from boards.amd.wave.atomics import apply_atomic
 from boards.amd.wave.memory import Lanes, guarded, merge_half, narrow, require_aligned
 from boards.amd.wave.operands import UnsupportedOperand

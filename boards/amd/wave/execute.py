@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa.decode import Instruction, UnknownInstruction, decode
+from boards.amd.isa.decode import Family, Instruction, UnknownInstruction, decode
 from boards.amd.isa.gfx11 import GFX11
-from boards.amd.isa.layout import Family, all_ones, gather
+from boards.amd.isa.layout import all_ones, gather
 from boards.amd.isa.text import disassemble
 from boards.amd.wave.barrier import Barriers
 from boards.amd.wave.buffer import bind_buffer, bind_scalar_buffer

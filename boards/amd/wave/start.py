@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from boards.amd.isa.layout import Family
+from boards.amd.isa.decode import Family
 from boards.amd.wave.buffer import with_index_stride
 from boards.amd.wave.state import EXEC, Waves, pack_bits
 from boards.amd.wave.types import Dispatch

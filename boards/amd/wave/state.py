@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from boards.amd.isa.decode import Instruction
 from boards.amd.wave.types import Memory, Privileged, Unmapped
 from boards.machine.arrays import Array, Words
-
-if TYPE_CHECKING:
-    from boards.amd.isa.decode import Instruction
-    from boards.amd.wave.strict import Observer
 
 SGPRS = 128
 VCC, EXEC = 106, 126
@@ -44,6 +41,40 @@ def _registers(vgprs: int, accumulators: int, count: int, lanes: int) -> Words:
     rows[:vgprs] = _POISON
     rows[ACCUMULATORS:] = _POISON
     return rows
+
+
+class Witness(Protocol):
+    """What instructions report to the strict checks; `w` has the waves that execute selected."""
+
+    def far_read(self, w: Waves, inst: Instruction, registers: Array) -> None:
+        """Vector registers that each selected wave (n,) reads through M0."""
+        ...
+
+    def far_write(self, w: Waves, registers: Array) -> None:
+        """Vector registers that each selected wave (n,) wrote through M0."""
+        ...
+
+    def far_scalar_write(self, w: Waves, registers: Array) -> None:
+        """Scalar registers that each selected wave (n,) wrote through M0."""
+        ...
+
+    def wait(self, w: Waves, counter: str, count: int) -> None:
+        """At most `count` operations of a counter are left."""
+        ...
+
+    def misaligned(self, w: Waves, inst: Instruction, lost: Array) -> None:
+        """Low bits of addresses that hardware drops, for each selected wave (n,)."""
+        ...
+
+    def mark_lds(self, w: Waves, at: Array, nbytes: int) -> None:
+        """Dwords that an atomic wrote."""
+        ...
+
+    def lds(
+        self, w: Waves, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
+    ) -> None:
+        """An ordinary access to LDS bytes `at` by lanes at flat positions `index`."""
+        ...
 
 
 class Waves:
@@ -82,7 +113,7 @@ class Waves:
         self.steps = 0
         self._positions: Array | None = None
         self._positions_of: Array | None = None
-        self.observer: Observer | None = None
+        self.observer: Witness | None = None
         self.privileged: Privileged | None = None
         """The state of a trap handler, where the waves are one."""
         self.memory: Memory = Unmapped()

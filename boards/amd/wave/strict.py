@@ -6,8 +6,7 @@ from collections.abc import Set
 
 import numpy as np
 
-from boards.amd.isa.decode import Dpp, Instruction
-from boards.amd.isa.layout import Family
+from boards.amd.isa.decode import Dpp, Family, Instruction
 from boards.amd.isa.text import disassemble
 from boards.amd.wave.dpp import written_lanes
 from boards.amd.wave.lanes import dpp_sources

@@ -12,7 +12,7 @@ MEMORY, MASTER, INTX_OFF = 1 << 1, 1 << 2, 1 << 10
 _STATUS_CAPABILITIES = 1 << 4
 _MEM_64, _MEM_PREFETCH = 0x4, 0x8
 _PM, _EXPRESS, _MSI, _VENDOR, _REBAR = 0x50, 0x64, 0xA0, 0x100, 0x200
-"""Where the functions here have them, as AMD's GPUs do."""
+"""Where the functions here have them, as lspci shows them of a discrete GPU."""
 _EXPRESS_BYTES, _FLR_CAPABLE, _FLR = 60, 1 << 28, 1 << 15
 MSI_ENABLE = 1
 _REBAR_SIZE = 0x3F << 8

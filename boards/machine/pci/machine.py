@@ -194,13 +194,13 @@ class PciMachine:
         self._proc.processes[world.pid] = world
         return world
 
-    def state_of(self, world: PciWorld) -> BoardState:
+    def state_of(self, pid: int) -> BoardState:
         """The directory of locks and records as a process sees it."""
-        return BoardState(self._shared, world.pid)
+        return BoardState(self._shared, pid)
 
-    def buried(self, world: PciWorld) -> None:
+    def buried(self, pid: int) -> None:
         """A process is gone."""
-        self._proc.processes.pop(world.pid, None)
+        self._proc.processes.pop(pid, None)
 
     def wrote(self, path: str, data: bytes) -> None:
         """A process writes to a file."""

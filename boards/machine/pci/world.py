@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from boards.machine import host
 from boards.machine.chassis import Chassis, Violation
@@ -21,14 +21,12 @@ from boards.machine.frames import HUGE_BYTES, HugePage
 from boards.machine.open_files import Argument, EventFile, OpenFile
 from boards.machine.pci.function import PciFunction
 from boards.machine.pci.panel import BusPanel, Killed
+from boards.machine.pci.surroundings import Surroundings
 from boards.machine.pinned import Pin
 from boards.machine.pool import Pool
 from boards.machine.process_maps import ProcessMaps, Region
 from boards.machine.region import HostRegion, Reservation
-
-if TYPE_CHECKING:
-    from boards.machine.pci.machine import PciMachine
-    from boards.machine.state import BoardState
+from boards.machine.state import BoardState
 
 _SELF = "/proc/self"
 _P = ParamSpec("_P")
@@ -38,7 +36,7 @@ _T = TypeVar("_T")
 class PciWorld(ProcessMaps[OpenFile]):
     """One process. `machine` is what it shares with others, `panel` breaks its bus."""
 
-    def __init__(self, machine: PciMachine, pid: int, name: str) -> None:
+    def __init__(self, machine: Surroundings, pid: int, name: str) -> None:
         super().__init__()
         self.machine, self.pid, self.name = machine, pid, name
         self.dead = False
@@ -49,7 +47,7 @@ class PciWorld(ProcessMaps[OpenFile]):
         self._memory: dict[int, HostRegion] = {}
         self._next_span = 0
         self.huge: dict[int, HugePage] = {}
-        self.state: BoardState = machine.state_of(self)
+        self.state: BoardState = machine.state_of(pid)
 
     # For tests
 
@@ -69,7 +67,7 @@ class PciWorld(ProcessMaps[OpenFile]):
         return None
 
     @property
-    def gpus(self) -> list[PciFunction]:
+    def gpus(self) -> Sequence[PciFunction]:
         """The machine's GPUs."""
         return self.machine.gpus
 
@@ -140,7 +138,7 @@ class PciWorld(ProcessMaps[OpenFile]):
         self.state.die()
         self.machine.frames.give(list(self.huge.values()))
         self.huge.clear()
-        self.machine.buried(self)
+        self.machine.buried(self.pid)
 
     def blind(self, fd: int, ones: int) -> None:
         """Memory of a function that left the bus reads as `ones`, a file of all ones."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.iface import Iface, Use
 from drivers.amd.kfd.memory import (
     ALLOC_MEMORY_OF_GPU,
     FREE_MEMORY_OF_GPU,
@@ -33,6 +32,7 @@ from drivers.base.errors import (
     UseAfterFree,
 )
 from drivers.base.undo import Undo, run_all
+from drivers.gpu.iface import GpuIface, Use
 
 HUGE_BYTES: Final = 2 << 20
 """Memory of this size is placed at a multiple of it, so that one page-table entry covers it."""
@@ -94,9 +94,11 @@ class Bo:
             raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it out")
         return self.region.view()
 
-    def map_to(self, other: Iface) -> None:
+    def map_to(self, other: GpuIface) -> None:
         """Also into the page tables of another GPU of the session, at the same address."""
-        self.map_to_gpu(other.node.gpu_id)
+        if not isinstance(other, Gpu):
+            raise Unsupported(f"{self!r} cannot be mapped to {other!r}", hint="copy it there")
+        self.map_to_gpu(other.gpu_id)
 
     def map_to_gpu(self, gpu_id: int) -> None:
         """The same, of the GPU with this number."""

@@ -16,11 +16,12 @@ from typing import Final
 
 from drivers.amd import aql_errors
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.iface import Trouble, Use
 from drivers.amd.kfd.bo import Bo, Gpu, allocate
 from drivers.amd.kfd.process import SET_TRAP_HANDLER, SetTrapHandlerArgs
 from drivers.amd.trap_code import HANDLERS, Handler, assemble
 from drivers.base.undo import Undo, run_all
+from drivers.gpu.iface import Use
+from drivers.gpu.incident import Incident
 
 _REPORT: Final = struct.Struct("=4I")
 """ttmp0, ttmp1, exception flags, 1."""
@@ -69,7 +70,7 @@ class Exceptions:
         """The queue with this page is gone."""
         del self._pages[page_va]
 
-    def take(self) -> Trouble | None:
+    def take(self) -> Incident | None:
         """What was reported since the last time; costs a read of memory where nothing was."""
         if self._handler is not None and self._report[_DONE_OFF]:
             found = self._of_wave(self._handler)
@@ -78,16 +79,16 @@ class Exceptions:
         for page in list(self._pages.values()):
             reason = aql_errors.take(page)
             if reason:
-                return Trouble(cause=reason)
+                return Incident(cause=reason)
         return None
 
-    def _of_wave(self, handler: Handler) -> Trouble | None:
+    def _of_wave(self, handler: Handler) -> Incident | None:
         """What the handler stored, for one of the threads that wait."""
         with self._gpu.session.lock:
             low, high, flags, done = _REPORT.unpack(self._report)
             self._report[:] = bytes(_REPORT.size)
         reason = handler.reason(high, flags) if done else ""
-        return Trouble(cause=reason, pc=(high << 32 | low) & _PC_MASK) if reason else None
+        return Incident(cause=reason, pc=(high << 32 | low) & _PC_MASK) if reason else None
 
     def close(self) -> None:
         """Remove the handler; every queue of the device is gone.

@@ -13,8 +13,8 @@ from typing import Final
 
 from drivers.amd import aql_errors
 from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
-from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
-from drivers.amd.iface import Plan, Prepare, Use
+from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue
+from drivers.amd.iface import Plan, Prepare
 from drivers.amd.kfd.bo import Bo, Gpu, allocate
 from drivers.amd.kfd.cwsr import SaveArea
 from drivers.amd.kfd.exceptions import Exceptions
@@ -31,6 +31,8 @@ from drivers.amd.kfd.queue import (
 from drivers.base.contracts import Region
 from drivers.base.errors import MalformedInput
 from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.doorbell import store64
+from drivers.gpu.iface import Use
 
 DOORBELL_SLICE_BYTES: Final = 2 * PAGE_BYTES
 """A process's doorbells of one GPU. # src: kfd_doorbell.c kfd_doorbell_process_slice(), gfx9+"""

@@ -7,7 +7,7 @@ from typing import Final
 
 from drivers.amd.chips import Chip
 from drivers.amd.hwqueue import HwQueue
-from drivers.amd.iface import Apertures, GpuClock, Iface, Memory, Plan, Prepare, Trouble, Use
+from drivers.amd.iface import Apertures, Plan, Prepare
 from drivers.amd.kfd.apertures import read_apertures
 from drivers.amd.kfd.bo import Bo, Gpu, allocate, wrap
 from drivers.amd.kfd.clock import read_clock
@@ -30,6 +30,8 @@ from drivers.base.errors import (
 )
 from drivers.base.undo import Undo, run_all
 from drivers.choice import VisibleList
+from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
+from drivers.gpu.incident import Incident
 
 _SHOWN: Final = 4
 """Hidden GPUs that an error names."""
@@ -107,7 +109,7 @@ class KfdIface(Gpu):
                 hint=SAVE_AREA_ADVICE,
             ) from (error.__cause__ or error)
 
-    def wait(self, timeout_ms: int) -> Trouble | None:
+    def wait(self, timeout_ms: int) -> Incident | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
         return self.events.wait(timeout_ms) or self.exceptions.take()
 
@@ -115,18 +117,18 @@ class KfdIface(Gpu):
         """As the kernel tells this process."""
         return read_apertures(self)
 
-    def shares(self, other: Iface) -> bool:
+    def shares(self, other: GpuIface) -> bool:
         """Whether the other GPU is one of the same session."""
         return isinstance(other, KfdIface) and other.session is self.session
 
-    def lost(self, trouble: Trouble) -> DeviceError:
+    def lost(self, incident: Incident) -> DeviceError:
         """The kernel stopped all queues for good; this process is refused the GPU from now on.
 
         # src: kfd_int_process_v11.c, kfd_dqm_evict_pasid(); amdgpu_drv.c no_queue_eviction...
         # src: kfd_device.c kgd2kfd_pre_reset(), and the comment above kgd2kfd_post_reset()
         """
         where = f"{self.chip.name} at {self.node.pci_address}"
-        if trouble.reset is not None:
+        if incident.reset is not None:
             gone = DeviceGone(
                 f"{where}: after its reset the GPU runs no queue of this process any more",
                 hint="start a new process",

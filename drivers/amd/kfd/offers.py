@@ -12,7 +12,7 @@ from typing import Final
 from drivers.amd.tools.look import KFD_PATH, Gpu, Look, access, look_briefly
 from drivers.base.contracts import World
 from drivers.base.offer import Offer, Passed
-from drivers.choice import VisibleList, visible_amd
+from drivers.choice import VisibleList, visible_lists
 
 _WAY: Final = "AMD KFD"
 _GIB: Final = 1 << 30
@@ -22,7 +22,7 @@ UNMASK: Final = "list it there, or unset the variable, where this process may us
 
 def offered(world: World, environ: Mapping[str, str]) -> Iterator[Offer | Passed]:
     """What may be the default device, of a machine and an environment."""
-    return kfd_offers(world, visible_amd(environ))
+    return kfd_offers(world, visible_lists(environ, "AMD"))
 
 
 def kfd_offers(world: World, visible: Sequence[VisibleList] = ()) -> Iterator[Offer | Passed]:

@@ -7,7 +7,6 @@ from threading import local
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
-from drivers.amd.iface import ECC, GPU_HANG, PageFault, Reset, Trouble, Use
 from drivers.amd.kfd.bo import Bo, Gpu, allocate
 from drivers.amd.kfd.event import (
     CREATE_EVENT,
@@ -32,6 +31,8 @@ from drivers.amd.kfd.event import (
 from drivers.base.contracts import Region
 from drivers.base.errors import MalformedInput
 from drivers.base.undo import Undo, run_all
+from drivers.gpu.iface import Use
+from drivers.gpu.incident import ECC, GPU_HANG, Incident, PageFault, Reset
 
 _SIGNAL, _MEMORY, _HARDWARE = range(3)
 _KINDS: Final = (EventType.SIGNAL, EventType.MEMORY, EventType.HW_EXCEPTION)
@@ -83,7 +84,7 @@ class Events:
             mailbox_va = page.gpu_va + first.event_slot_index * SIGNAL_SLOT_BYTES
             return cls(gpu, tuple(ids), mailbox_va)
 
-    def wait(self, timeout_ms: int) -> Trouble | None:
+    def wait(self, timeout_ms: int) -> Incident | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
         try:
             array = self._arrays.pop()
@@ -94,7 +95,7 @@ class Events:
         finally:
             self._arrays.append(array)
 
-    def _wait(self, array: Region, timeout_ms: int) -> Trouble | None:
+    def _wait(self, array: Region, timeout_ms: int) -> Incident | None:
         size = EventData.SIZE
         for number, event_id in enumerate(self._ids):
             array.write(number * size, bytes(EventData(event_id=event_id).raw))
@@ -112,7 +113,7 @@ class Events:
         self._last.age = signal.last_event_age
         return self._trouble(entries[_MEMORY], entries[_HARDWARE])
 
-    def _trouble(self, first: bytes, second: bytes) -> Trouble | None:
+    def _trouble(self, first: bytes, second: bytes) -> Incident | None:
         """The exceptions among what happened that are this GPU's own."""
         memory = MemoryExceptionData.of(first[: MemoryExceptionData.SIZE])
         hardware = HwExceptionData.of(second[: HwExceptionData.SIZE])
@@ -133,7 +134,7 @@ class Events:
         run_all([*steps, *(array.close for array in self._arrays)])
 
 
-def reported(memory: MemoryExceptionData | None, hardware: HwExceptionData | None) -> Trouble:
+def reported(memory: MemoryExceptionData | None, hardware: HwExceptionData | None) -> Incident:
     """The kernel's two kinds of exception, one of which is there, as the devices' vocabulary."""
     page, cause, reset = None, "", None
     if hardware is not None:
@@ -144,7 +145,7 @@ def reported(memory: MemoryExceptionData | None, hardware: HwExceptionData | Non
         cause = ECC if memory.error_type != MemoryErrorType.GPU_HANG else GPU_HANG
     elif memory is not None:
         page = _page_fault(memory)
-    return Trouble(page, cause, reset)
+    return Incident(page, cause, reset)
 
 
 def _page_fault(data: MemoryExceptionData) -> PageFault:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci import mqd
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.layout import MQDS, Place
-from drivers.amd.pci.mmio import Block
+from drivers.amd.pci.layout import MQDS
 from drivers.amd.pci.queue_spec import QueueSpec
-from drivers.amd.pci.registers import RegisterFile
+from drivers.bare.mmio import Block
+from drivers.bare.place import Place
+from drivers.bare.registers import RegisterFile
 from drivers.base.errors import BadArgument, Busy, DeviceTimeout
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def activate(gpu: BareGpu, spec: QueueSpec) -> None:
         image = mqd.words(gc, major, spec, gpu.mc_address(place), xcc, len(found))
         gpu.vram.write(place.offset, image.tobytes())
         images.append(image)
-    gpu.flush_hdp()
+    gpu.flush_writes()
     if any(_is_active(gc, spec.slot) for gc in found):
         raise Busy(
             f"{gpu.address}: compute queue {spec.slot} is in use: CP_HQD_ACTIVE is set",

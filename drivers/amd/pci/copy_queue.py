@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci import sdma
-from drivers.amd.pci.mmio import Block
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.amd.pci.sdma import GFX9, Engine
+from drivers.bare.mmio import Block
 from drivers.base.errors import BadArgument, Busy, DeviceTimeout, Unsupported
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from drivers.amd.iface import ECC, PageFault, Trouble
 from drivers.amd.pci.ih import Cause, Entry
 from drivers.amd.pci.registers import Version
+from drivers.gpu.incident import ECC, Incident, PageFault
 
 # PERMISSION_FAULTS says which bits the entry lacked. # src: kernel.org, GPU Debugging (amdgpu)
 LACKS_VALID, LACKS_READ, LACKS_WRITE, LACKS_EXECUTE = 1, 2, 4, 8
@@ -116,6 +116,6 @@ def stopped(gc: Version, entry: Entry) -> str:
     return entry.cause.value if entry.cause in (Cause.BAD_PACKET, Cause.BAD_INSTRUCTION) else ""
 
 
-def trouble(fault: Fault) -> Trouble:
+def trouble(fault: Fault) -> Incident:
     """As the device hears of it."""
-    return Trouble(page=fault.page)
+    return Incident(page=fault.page)

@@ -13,8 +13,8 @@ from drivers.amd.pci import compute_queue, gmc
 from drivers.amd.pci.compute_queue import selected
 from drivers.amd.pci.hub import VMIDS
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.mmio import Block
-from drivers.amd.pci.registers import WORD_BITS, WORD_MASK
+from drivers.bare.mmio import Block
+from drivers.bare.registers import WORD_BITS, WORD_MASK
 from drivers.base.errors import DeviceError
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from drivers.amd.pci import hdp
 from drivers.amd.pci import hub as vm_hub
 from drivers.amd.pci.fault import Fault, decode_status
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.mmio import Block
+from drivers.amd.pci.page_table import base_of
 from drivers.bare.address_space import LAST_VA
+from drivers.bare.mmio import Block
 
 if TYPE_CHECKING:
     from drivers.amd.pci.gpu import BareGpu
-    from drivers.amd.pci.page_table import PageTable
+    from drivers.bare.page_table import PageTable
 
 ENGINE: Final = 17
 """The invalidation engine that drivers use themselves. # src: gmc_v11_0_flush_gpu_tlb()"""
@@ -73,7 +74,7 @@ def up(gpu: BareGpu) -> None:
     for hub in memory_hubs(gpu):
         vm_hub.up(gpu, hub, first, last)
     hdp.up(gpu)
-    gpu.flush_hdp()
+    gpu.flush_writes()
     for hub in memory_hubs(gpu):
         if gpu.gc_version[0] > GFX9:
             hub.write(f"VM_INVALIDATE_ENG{ENGINE}_SEM", 0)  # an owner who was killed may hold it
@@ -85,7 +86,7 @@ def up_graphics(gpu: BareGpu) -> None:
     first, last = locate(gpu)
     for hub in graphics_hubs(gpu):
         vm_hub.up(gpu, hub, first, last)
-    gpu.flush_hdp()
+    gpu.flush_writes()
     for hub in graphics_hubs(gpu):
         _flush(gpu, hub, 0, memory=False)
 
@@ -105,7 +106,7 @@ def disable_all(hub: Block) -> None:
 def enable_context(gpu: BareGpu, vmid: int, table: PageTable) -> None:
     """Let the queues of a VMID use a table, with nothing older remembered."""
     for hub in process_hubs(gpu):
-        vm_hub.set_process_context(gpu, hub, vmid, table.base, LAST_VA)
+        vm_hub.set_process_context(gpu, hub, vmid, base_of(table), LAST_VA)
     flush_tlb(gpu, vmid)
 
 
@@ -121,7 +122,7 @@ def flush_tlb(gpu: BareGpu, vmid: int) -> None:
 
     One read for each hub of the process where it answers at once.
     """
-    gpu.flush_hdp()
+    gpu.flush_writes()
     memory = memory_hubs(gpu)
     for hub in process_hubs(gpu):
         _flush(gpu, hub, vmid, memory=hub in memory)

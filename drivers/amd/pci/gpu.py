@@ -10,9 +10,10 @@ from drivers.amd.chips import Chip
 from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpTable
-from drivers.amd.pci.layout import Place
-from drivers.amd.pci.mmio import Block, Mmio
+from drivers.amd.pci.mmio import Mmio
 from drivers.amd.pci.registers import Version
+from drivers.bare.mmio import Block
+from drivers.bare.place import Place
 from drivers.base.contracts import Region
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class BareGpu:
     """Address of VRAM's first byte as the GPU's engines see it without page tables."""
     physical_base: int = 0
     """The same as page-table entries see it: 0, but on a member of an XGMI hive."""
-    flush_hdp: Callable[[], None] = field(default=_no_flush)
+    flush_writes: Callable[[], None] = field(default=_no_flush)
     """Make what was written through BAR0 visible to the GPU: one write, and a read that posts it.
 
     Raises: DeviceGone.

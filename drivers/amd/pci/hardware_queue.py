@@ -7,17 +7,20 @@ from functools import partial
 from typing import Final, Protocol
 
 from drivers.amd.chips import EOP_BYTES, PAGE_BYTES
-from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue, store64
-from drivers.amd.iface import Plan, Prepare, Use
+from drivers.amd.hwqueue import READ_OFF, WRITE_OFF, HwQueue
+from drivers.amd.iface import Plan, Prepare
 from drivers.amd.pci.compute_queue import SLOTS
 from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.memory import PciMemory
 from drivers.amd.pci.mmio import MEMSIZE
 from drivers.amd.pci.nbio import REMAP_BYTES, SDMA_DOORBELL, SDMA_DOORBELL_STRIDE
 from drivers.amd.pci.process import VMID
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.bare.memory import PciMemory
+from drivers.base.contracts import Region
 from drivers.base.errors import Busy, Unsupported
 from drivers.base.undo import Undo, run_all
+from drivers.gpu.doorbell import store64
+from drivers.gpu.iface import Use
 
 DOORBELL_BAR: Final = 2
 BAR_REGISTERS: Final = 5
@@ -89,7 +92,9 @@ def open_queue(
         owner.run(spec)
         stop = partial(owner.stop, spec)
         undo.add(stop)
-        doorbell = ringer(gpu, spec.doorbell, parts[0], plan.name)
+        flush = gpu.flush_writes if parts[0].on_card else None
+        traced = gpu.mmio.bus.trace is not None
+        doorbell = ringer(gpu.session, spec.doorbell, plan.name, flush, traced=traced)
         return HwQueue(plan, parts, slot, doorbell, partial(run_all, [stop, give]))
 
 
@@ -122,26 +127,32 @@ def _spec(plan: Plan, slot: int, parts: list[PciMemory]) -> QueueSpec:
     )
 
 
+class Bars(Protocol):
+    """Where doorbells and registers are."""
+
+    def bar(self, number: int) -> Region:
+        """A BAR of the GPU."""
+
+
 def ringer(
-    gpu: BareGpu, index: int, ring: PciMemory, queue: str = "queue"
+    bars: Bars, index: int, name: str, flush: Callable[[], None] | None, *, traced: bool = False
 ) -> Callable[[int], None]:
-    """What stores a write pointer. No register is read where the ring is the host's memory.
+    """What stores a write pointer. No register is read where the ring is the host's memory: then
+    there is no `flush`. A `traced` flush is made register by register.
 
     Hardware: a ring in VRAM is behind the BAR, whose writes the GPU sees after an HDP flush; that
     flush is a write to uncached memory, which also drains the processor's write-combining buffers.
     A register read behind it makes sure that it is over before the doorbell (hdp_v6_0_flush_hdp()).
     # src: Intel SDM 3A, 13.3.1 (buffering of write combining memory locations)
     """
-    name = f"{queue}: doorbell {index}"
-    store = store64(gpu.session.bar(DOORBELL_BAR), index * DOORBELL_BYTES, name)
-    if not ring.on_card:
+    store = store64(bars.bar(DOORBELL_BAR), index * DOORBELL_BYTES, f"{name}: doorbell {index}")
+    if flush is None:
         return store
-    flush = gpu.flush_hdp
     try:
-        words = gpu.session.bar(BAR_REGISTERS).view().cast("I")
+        words = bars.bar(BAR_REGISTERS).view().cast("I")
     except Unsupported:  # registers that are not memory
         words = None
-    if words is None or gpu.mmio.bus.trace is not None:
+    if words is None or traced:
 
         def flush_and_store(value: int) -> None:
             flush()

@@ -1,4 +1,4 @@
-"""HDP: the host's way to VRAM through the BAR. Flushed by `BareGpu.flush_hdp`.
+"""HDP: the host's way to VRAM through the BAR. Flushed by `BareGpu.flush_writes`.
 
 Source: Linux 6.12, hdp_v4_0.c (hdp_v4_0_init_registers()); hdp_v6_0.c and hdp_v7_0.c set nothing up
 """

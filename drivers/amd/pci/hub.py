@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci.layout import DUMMY_PAGE, SCRATCH_PAGE, TABLE_ROOTS
-from drivers.amd.pci.mmio import Block
 from drivers.amd.pci.page_format import MTYPE_UC, PTB, VALID, format_of
+from drivers.bare.mmio import Block
 
 if TYPE_CHECKING:
     from drivers.amd.pci.gpu import BareGpu

@@ -5,31 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.chips import NS_PER_TICK, PAGE_BYTES
 from drivers.amd.hwqueue import HwQueue
-from drivers.amd.iface import (
-    GPU_HANG,
-    Apertures,
-    GpuClock,
-    Iface,
-    Memory,
-    Plan,
-    Prepare,
-    Reset,
-    Trouble,
-    Use,
-)
-from drivers.amd.pci.clock import MeasuredClock
+from drivers.amd.iface import Apertures, Plan, Prepare
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hardware_queue import Slots, open_queue
-from drivers.amd.pci.memory import Memories, PciMemory
-from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.process import LDS_BASE, SCRATCH_BASE, Process
+from drivers.amd.pci.purposes import PURPOSES
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.address_space import AddressSpace
+from drivers.bare.clock import MeasuredClock
+from drivers.bare.memory import SHARED, Memories, PciMemory
+from drivers.bare.page_table import PageTable
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred
 from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
+from drivers.gpu.incident import GPU_HANG, Incident, Reset
 
 EVENT: Final = 1
 """What queues write and interrupt with: there is one event, of this process alone."""
@@ -51,14 +43,14 @@ class PciIface:
         self.opened = opened
         self.world, self.node, self.chip = gpu.session.world, gpu.node, gpu.chip
         self.event_id = EVENT
-        self.clock: GpuClock = MeasuredClock(self.world)
+        self.clock: GpuClock = MeasuredClock(self.world, NS_PER_TICK)
         self.peeks: list[Callable[[int], int | None]] = []
         self.gone: DeviceError | None = None
         self.memories = Memories(gpu, table, AddressSpace(), gpu.session.dma, process.flush_tlb)
         self._gpu, self._process, self._table, self._give_back = gpu, process, table, give_back
         self._slots = Slots(gpu.node.sdma_engines)
         self._mailbox: PciMemory | None = None
-        self._unreported: Trouble | None = None
+        self._unreported: Incident | None = None
         """That the GPU was reset, until somebody hears of it."""
         self._lock = self.memories.lock
         """Registers are selected and indexed by others: page tables, queues, interrupts and the
@@ -70,7 +62,7 @@ class PciIface:
         with Undo() as undo:
             self._process.enter(self._table)
             undo.add(self._process.leave)
-            self._mailbox = self.memories.allocate(PAGE_BYTES, Use.SHARED, "mailbox", host=True)
+            self._mailbox = self.memories.allocate(PAGE_BYTES, SHARED, "mailbox", host=True)
             self.mailbox_va = self._mailbox.gpu_va
 
     @property
@@ -94,7 +86,7 @@ class PciIface:
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> PciMemory:
         """Zeroed memory for one use. Raises: OutOfMemory."""
         self._check()
-        return self.memories.allocate(nbytes, use, name, host=host)
+        return self.memories.allocate(nbytes, PURPOSES[use], name, host=host)
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> PciMemory:
         """Whole pages of this process's own memory. Raises: Unsupported without an IOMMU."""
@@ -139,10 +131,10 @@ class PciIface:
             hint="close the device and open it again",
         )
         self.memories.reset = True
-        self._unreported = Trouble(cause=GPU_HANG, reset=Reset(whole=True, memory_lost=True))
+        self._unreported = Incident(cause=GPU_HANG, reset=Reset(whole=True, memory_lost=True))
         self._process.reset()
 
-    def wait(self, timeout_ms: int) -> Trouble | None:
+    def wait(self, timeout_ms: int) -> Incident | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
         self.memories.check_process()
         if timeout_ms > 0 and self.gone is None:
@@ -163,11 +155,11 @@ class PciIface:
         """As the boot set them for every VMID."""
         return Apertures(LDS_BASE, SCRATCH_BASE)
 
-    def shares(self, other: Iface) -> bool:
+    def shares(self, other: GpuIface) -> bool:
         """No other GPU reaches this one's memory."""
         return other is self
 
-    def lost(self, trouble: Trouble) -> DeviceError:
+    def lost(self, incident: Incident) -> DeviceError:
         """Never asked where no kernel driver stops queues."""
         return self.gone or DeviceGone(f"{self.chip.name} at {self._gpu.address} runs nothing")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import IH_POINTERS, IH_RING
-from drivers.amd.pci.mmio import Block
+from drivers.bare.mmio import Block
 
 if TYPE_CHECKING:
     from drivers.amd.pci.gpu import BareGpu
@@ -114,7 +114,7 @@ def up(gpu: BareGpu) -> None:
     ring, pointers = gpu.mc_address(IH_RING), gpu.mc_address(IH_POINTERS)
     ih.write("IH_RB_CNTL", _control(gpu, ih))
     gpu.vram.write64(IH_POINTERS.offset, 0)  # an earlier owner's ring may have run until now
-    gpu.flush_hdp()
+    gpu.flush_writes()
     ih.write("IH_RB_BASE", ring >> _BASE_SHIFT & 0xFFFF_FFFF)
     ih.write("IH_RB_BASE_HI", ring >> _BASE_HIGH_SHIFT)
     ih.write_pair("IH_RB_WPTR_ADDR_LO", "IH_RB_WPTR_ADDR_HI", pointers)

@@ -6,8 +6,9 @@ belongs to the physical allocator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from drivers.bare.place import Place
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -16,20 +17,6 @@ FIRMWARE_BYTES: Final = 64 * MIB
 """Kept by firmware at the end of VRAM. src: tinygrad, amdev.py (reserved_vram_size)"""
 FIRMWARE_BYTES_GFX9: Final = 384 * MIB
 """The same of gfx942."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A piece of the boot's VRAM."""
-
-    offset: int
-    nbytes: int
-
-    @property
-    def end(self) -> int:
-        """The byte behind it."""
-        return self.offset + self.nbytes
-
 
 DUMMY_PAGE: Final = Place(0x0000_1000, 4 * KIB)
 """Where accesses that fault go: unused memory. Below the first address that the IOMMU maps

@@ -11,9 +11,9 @@ from array import array
 from collections.abc import Mapping
 from typing import Final
 
-from drivers.amd.pci.mmio import Block
 from drivers.amd.pci.queue_spec import QueueSpec
-from drivers.amd.pci.registers import WORD_BITS, WORD_MASK
+from drivers.bare.mmio import Block
+from drivers.bare.registers import WORD_BITS, WORD_MASK
 
 WORDS: Final = 512
 STRIDE_BYTES: Final = 0x1000

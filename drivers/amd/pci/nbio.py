@@ -10,8 +10,9 @@ from typing import Final
 
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.mmio import MEMSIZE, Block
+from drivers.amd.pci.mmio import MEMSIZE
 from drivers.bare.bus import DWORD_BYTES, Indirect, RegisterBus
+from drivers.bare.mmio import Block
 
 REMAP_BYTES: Final = 0x80000 - 0x1000
 """Where the flush registers appear in BAR5. src: nbio_v4_3.c, MMIO_REG_HOLE_OFFSET; kfd_ioctl.h,
@@ -47,7 +48,7 @@ def prepare(gpu: BareGpu) -> None:
         )
     else:
         gpu.mmio.bus.indirect = Indirect(block.dword("RSMU_INDEX"), block.dword("RSMU_DATA"))
-    gpu.flush_hdp = partial(_flush_hdp, gpu.mmio.bus)
+    gpu.flush_writes = partial(_flush_hdp, gpu.mmio.bus)
 
 
 def _flush_hdp(bus: RegisterBus) -> None:
@@ -61,7 +62,7 @@ def _flush_hdp(bus: RegisterBus) -> None:
 
 
 def up(gpu: BareGpu) -> None:
-    """Open the doorbells and route them; put the flush register where `flush_hdp` writes."""
+    """Open the doorbells and route them; put the flush register where `flush_writes` writes."""
     block = gpu.block(HwId.NBIF)
     block.write("REMAP_HDP_MEM_FLUSH_CNTL", REMAP_BYTES)
     block.write("REMAP_HDP_REG_FLUSH_CNTL", REMAP_BYTES + _REMAP_REG)

@@ -11,9 +11,10 @@ from drivers.amd.claim_chips import known
 from drivers.amd.firmware.assemble import FirmwareSet, assemble
 from drivers.amd.pci import boot
 from drivers.amd.pci.iface import PciIface
-from drivers.amd.pci.page_table import PageTable
+from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.process import VMID, Process
-from drivers.amd.pci.reach import REACHES, judge
+from drivers.amd.pci.survey import NEEDS
+from drivers.bare.reach import REACHES, judge
 from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -48,16 +49,16 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         if trace is not None:
             undo.add(trace.close)
         places = open_state(os.environ) if state is None else state
-        fits = partial(judge, world, reach)
+        fits = partial(judge, world, reach, NEEDS)
         claimed = claim(world, places, function.address, known, reach.method, fits)
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
-            enlarge(world, look_at(world, function.address), boot.BAR_VRAM)
+            enlarge(world, look_at(world, function.address), NEEDS.vram_bar)
         session = open_session(world, claimed, reach.grade, address_bits=BUS_ADDRESS_BITS)
         undo.add(session.close)
         gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
         undo.add(partial(boot.leave, gpu))
-        table = PageTable(gpu, VMID)
+        table = page_table(gpu, VMID)
         closing = [] if trace is None else [trace.close]
         give_back = partial(run_all, [session.close, claimed.close, *closing])
         iface = PciIface(gpu, Process(gpu), table, give_back, str(report))

@@ -6,9 +6,10 @@ Source: Linux 6.12, amdgpu_vm.h AMDGPU_PTE_*, AMDGPU_PDE_*; amdgpu_vm_pt.c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from drivers.amd.pci.registers import Version
+from drivers.bare.page_format import Level, Rights
 from drivers.base.errors import Unsupported
 
 VALID: Final = 1 << 0
@@ -28,21 +29,29 @@ MTYPE_UC: Final = 3
 MTYPE_RW: Final = 1
 """Local memory of gfx9. # src: include/vega10_enum.h; gmc_v9_0.c gmc_v9_0_get_coherence_flags()"""
 
-SHIFTS: Final = (39, 30, 21, 12)
-"""Of the index into PDB2 (the root), PDB1, PDB0 and PTB."""
 PDB1: Final = 1
 PDB0: Final = 2
 PTB: Final = 3
 ENTRIES: Final = 512
 ENTRY_BYTES: Final = 8
-HUGE_FRAGMENT: Final = 9
-"""The fragment of an entry of PDB0 that maps memory: 2 MiB."""
+LEVELS: Final = (
+    Level(39, ENTRIES, ENTRY_BYTES, maps=False),
+    Level(30, ENTRIES, ENTRY_BYTES, maps=False),
+    Level(21, ENTRIES, ENTRY_BYTES, maps=True),
+    Level(12, ENTRIES, ENTRY_BYTES, maps=True),
+)
+"""PDB2 (the root), PDB1, PDB0 and PTB."""
+VA_BITS: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """Where one generation keeps the memory type, and the marks of pages and of tables."""
 
+    levels: ClassVar[tuple[Level, ...]] = LEVELS
+    va_bits: ClassVar[int] = VA_BITS
+    address_bits: ClassVar[int] = ADDRESS_MASK.bit_length()
+    address_shift: ClassVar[int] = 0
     mtype_shift: int
     mtype_local: int
     """Of VRAM that caches may keep."""
@@ -52,7 +61,7 @@ class Format:
     """Further bits of entries for VRAM."""
     leaf: int
     """Marks an entry of an upper table that maps memory itself."""
-    page: int
+    mapping: int
     """Further bits of every entry that maps memory."""
     further: bool
     """Entries of PDB0 map memory unless a bit says otherwise: "translate further"."""
@@ -80,17 +89,21 @@ class Format:
             return EMPTY_FURTHER
         return self.leaf
 
-    def flags(self, level: int, *, system: bool, writable: bool, executable: bool,
-              uncached: bool) -> int:  # fmt: skip
+    def page(self, level: int, rights: Rights, *, system: bool) -> int:
         """Everything of a page's entry but its address and fragment."""
-        mtype = MTYPE_UC if uncached else self.mtype_host if system else self.mtype_local
-        flags = VALID | READABLE | self.page | mtype << self.mtype_shift
+        cached = self.mtype_host if system else self.mtype_local
+        mtype = MTYPE_UC if rights.uncached else cached
+        flags = VALID | READABLE | self.mapping | mtype << self.mtype_shift
         flags |= SYSTEM | SNOOPED if system else self.local_flags
-        flags |= WRITEABLE if writable else 0
-        flags |= EXECUTABLE if executable else 0
+        flags |= WRITEABLE if rights.writable else 0
+        flags |= EXECUTABLE if rights.executable else 0
         if level != PTB and not self.further:
             flags |= self.leaf
         return flags
+
+    def together(self, level: int, log2_pages: int) -> int:
+        """The fragment; of an entry of PDB0 that maps memory the pages of 2 MiB."""
+        return log2_pages << FRAGMENT_SHIFT
 
 
 BLOCK_FRAGMENT: Final = 9 << 59

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from drivers.amd.iface import Trouble
 from drivers.amd.pci import boot, compute_queue, copy_queue, fault, gmc, ih, ownership
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.ih import Cause
-from drivers.amd.pci.page_table import PageTable
 from drivers.amd.pci.queue_spec import QueueSpec
+from drivers.bare.page_table import PageTable
 from drivers.base.errors import during
+from drivers.gpu.incident import Incident
 
 VMID: Final = 8
 """VMID 0 has no page table; amdgpu leaves those from 8 on to compute. # src: amdgpu_vm_manager"""
@@ -65,7 +65,7 @@ class Process:
         with self._step(f"stop {spec}"):
             return stop(self.gpu, spec)
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> Incident | None:
         """What stopped a queue since the last call; of a kernel's thousand faults the first one.
 
         Reads a register only for a fault: it keeps the first one, with the unit that did it.
@@ -73,7 +73,7 @@ class Process:
         with self._step("read interrupts"):
             return self._trouble()
 
-    def _trouble(self) -> Trouble | None:
+    def _trouble(self) -> Incident | None:
         entries = ih.poll(self.gpu)
         first = next((entry for entry in entries if entry.cause is Cause.PAGE_FAULT), None)
         whys = (fault.stopped(self.gpu.gc_version, entry) for entry in entries)
@@ -84,7 +84,7 @@ class Process:
         if first is not None:
             kept = fault.merged(first, kept)
         elif kept is None or kept.vmid != VMID:
-            return Trouble(cause=why)
+            return Incident(cause=why)
         gmc.clear_fault(self.gpu)  # a wave may tell what a page fault did to it before that is told
         return fault.trouble(kept)
 

@@ -26,8 +26,9 @@ from drivers.amd.firmware.header import Part
 from drivers.amd.firmware.types import PspFw
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.layout import MIB, PSP_STAGES, Place
+from drivers.amd.pci.layout import MIB, PSP_STAGES
 from drivers.amd.pci.psp_message import READY, place
+from drivers.bare.place import Place
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceTimeout, FirmwareRejected
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from drivers.amd.pci.gpu import BareGpu
-from drivers.amd.pci.layout import Place
+from drivers.bare.place import Place
 from drivers.base.errors import FirmwareRejected
 
 READY: Final = 1 << 31
@@ -28,4 +28,4 @@ def place(gpu: BareGpu, where: Place, data: memoryview, name: str) -> None:
     gpu.vram.write(where.offset, data)
     pad = -len(data) % _PAD_BYTES + _PAD_BYTES
     gpu.vram.write(where.offset + len(data), bytes(pad))
-    gpu.flush_hdp()
+    gpu.flush_writes()

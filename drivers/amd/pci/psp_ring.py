@@ -89,7 +89,7 @@ class PspRing:
         frame = _FRAME.pack(*halves(at), _NO_SIZE, *halves(fence), self._fence)
         ring_dw = PSP_RING.nbytes // 4
         vram.write(PSP_RING.offset + self._write_dw % ring_dw * 4, frame)
-        gpu.flush_hdp()
+        gpu.flush_writes()
         self._write_dw = (self._write_dw + FRAME_DW) % ring_dw
         self._block.write("C2PMSG_67", self._write_dw)
         label = f"{command.name} {what}".rstrip()

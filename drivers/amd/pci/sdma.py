@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from drivers.amd.pci.hwid import HwId
-from drivers.amd.pci.mmio import Block
+from drivers.bare.mmio import Block
 
 if TYPE_CHECKING:
     from drivers.amd.pci.gpu import BareGpu

@@ -15,9 +15,10 @@ from drivers.amd.pci import psp
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import SMU_TABLE
-from drivers.amd.pci.mmio import MEMSIZE, Block
+from drivers.amd.pci.mmio import MEMSIZE
 from drivers.amd.pci.registers import Version
 from drivers.bare.bus import ALL_ONES
+from drivers.bare.mmio import Block
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError, DeviceGone, DeviceTimeout, Unsupported
 from drivers.base.oserrors import errno_of

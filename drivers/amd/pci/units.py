@@ -10,7 +10,7 @@ from drivers.amd.kfd.nodes import HEAP_VRAM_PRIVATE, HEAP_VRAM_PUBLIC, GpuNode, 
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import IpTable
-from drivers.amd.pci.mmio import Block
+from drivers.bare.mmio import Block
 from drivers.machine.buses import AMD
 
 _QUEUES: Final = 8

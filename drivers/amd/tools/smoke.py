@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 
-from drivers.amd.copy_ring import CopyRing
 from drivers.amd.device import AmdDevice
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.opening import open_amd
+from drivers.amd.sdma_ring import SdmaRing
 from drivers.base.contracts import Firmware, Param, World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
@@ -100,7 +100,7 @@ def _tests(
         yield f"copies of {nbytes} bytes", partial(_copies, device, nbytes)
     node = device.node
     with ExitStack() as stack:
-        rings: dict[int, CopyRing] = {}
+        rings: dict[int, SdmaRing] = {}
         if device.iface.queues_per_engine == 1:  # the device's own is the first engine's
             rings[0] = device.copies
         for number in range(len(rings), node.sdma_engines + node.sdma_xgmi_engines):
@@ -206,13 +206,13 @@ def _graph(device: AmdDevice, firmware: Firmware) -> str:
 
 
 def _engine_open(
-    device: AmdDevice, number: int, stack: ExitStack, rings: dict[int, CopyRing]
+    device: AmdDevice, number: int, stack: ExitStack, rings: dict[int, SdmaRing]
 ) -> str:
     rings[number] = stack.enter_context(device.engine_ring(number))
     return ""
 
 
-def _engine_copy(device: AmdDevice, ring: CopyRing, number: int) -> str:
+def _engine_copy(device: AmdDevice, ring: SdmaRing, number: int) -> str:
     """One engine copies an odd number of bytes inside VRAM."""
     data, guard = pattern(ENGINE_BYTES, number), pattern(ENGINE_BYTES + GUARD_BYTES, 1)
     source, target = _filled(device, data), _filled(device, guard)
@@ -220,6 +220,6 @@ def _engine_copy(device: AmdDevice, ring: CopyRing, number: int) -> str:
     with ring.lock:
         ring.copy(dst=target.gpu_va, src=source.gpu_va, nbytes=ENGINE_BYTES)
         mark = ring.put
-    device.wait_ring(ring, mark)
+    device.waits.wait_ring(ring, mark)
     same(f"SDMA{number}", _read(device, target), data + guard[ENGINE_BYTES:])
     return f"{ENGINE_BYTES} bytes"

@@ -18,13 +18,13 @@ from tests.gpu_interpreter import GpuInterpreter
 from tests.ir_interpreter import storage
 
 BASE: Final = 0x40_0000_0000
-MEMORY_BYTES: Final = 1 << 20
+MEMORY_BYTES: Final = 1 << 26
 WAVE: Final = 8
 CODE_BYTES: Final = 8
 CODE: Final[list[Kernel]] = []
 """What an assembler has made, by number."""
 Packet: TypeAlias = tuple[Any, ...]
-"""("wait" | "signal", va, value), ("time", va), ("copy", dst, src, nbytes), ("barrier",), or
+"""("wait" | "signal", va, value), ("time", va), ("copy", [dst, src], nbytes), ("barrier",), or
 ("exec", code va, (x, y, z), lanes, addresses)."""
 
 
@@ -63,7 +63,7 @@ class NullMachine:
             if kind == "signal":
                 words[0] = rest[1]
         elif kind == "copy":
-            dst, src, nbytes = rest
+            (dst, src), nbytes = rest
             self.at(dst, nbytes)[:] = bytes(self.at(src, nbytes))
         elif kind == "exec":
             self._run(*rest)

@@ -1,0 +1,42 @@
+"""Which board, and how the product uses it: what the commands and tests ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OVER_PCI = "PCI"
+"""The interface of every vendor's GPU that no kernel driver has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One machine with GPUs of a kind."""
+
+    chip: str
+    gpus: int = 1
+    aql: bool | None = None
+    """Whether compute queues read AQL packets; None for what the chip does best."""
+    compiler: str = "LLVM"
+    strict: bool = True
+    vram_bytes: int | None = None
+    """None: what a board of the chip has by itself."""
+    iface: str = ""
+    """"" for the first one of the vendor."""
+    dma: str = ""
+    """UNBOUND_DMA over PCI: "" for what the machine has, "vram" for a machine without an IOMMU."""
+    late: bool = False
+    """Queues run late, as silicon's do, so that a driver that forgets to wait is noticed."""
+    trace: str = ""
+    """File for every register access over PCI."""
+
+    @property
+    def arguments(self) -> list[str]:
+        """The same for `python -m boards run`."""
+        found = ["--compiler", self.compiler]
+        if self.iface:
+            found += ["--iface", self.iface]
+        if self.dma:
+            found += ["--dma", self.dma.lower()]
+        if self.aql is not None:
+            found.append("--aql" if self.aql else "--pm4")
+        return found

@@ -1,0 +1,85 @@
+"""The programs of a device: loading, prepared launches, and the scratch that all of them share."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+
+from drivers.amd.aql_ring import AqlRing
+from drivers.amd.pair import AmdPair
+from drivers.amd.pm4_ring import Pm4Ring
+from drivers.amd.program import AmdProgram, Owner, load
+from drivers.amd.recordings import Recordings
+from drivers.amd.scratch import ScratchMemory
+from drivers.base.contracts import Binary
+from drivers.base.undo import Step
+from drivers.gpu.iface import Memory
+from queues.amd.aql_launch import AqlLauncher
+from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
+from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
+
+
+class Programs:
+    """Programs for the compute queue of `pair`."""
+
+    def __init__(
+        self,
+        target: Target,
+        pair: AmdPair,
+        scratch: ScratchMemory,
+        recordings: Recordings,
+    ) -> None:
+        self._target, self._pair, self.scratch = target, pair, scratch
+        self._recordings = recordings
+        self._all: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
+        self._old_scratch: list[Memory] = []
+
+    def load(self, device: Owner, binary: Binary) -> AmdProgram:
+        """Copy a kernel to the card. Raises: Unsupported, MalformedInput, OutOfMemory."""
+        program = load(device, binary, partial(self._ensure_scratch, device), self.prepare)
+        self._all.add(program)
+        return program
+
+    def prepare(self, kernel: Kernel, block: Block, reports: bool) -> Launcher | AqlLauncher:
+        """A launch of `kernel` that only needs its arguments."""
+        ring = self._pair.compute
+        if not isinstance(ring, Pm4Ring):
+            return (HiddenAqlLauncher if kernel.hidden else AqlLauncher)(kernel, block)
+        scratch = self.scratch.now if kernel.private_bytes else Scratch()
+        va = ring.progress_va if reports else ring.step_va
+        kind = HiddenLauncher if kernel.hidden else Launcher
+        return kind(self._target, kernel, scratch, block, va, in_graph=not reports)
+
+    def _ensure_scratch(self, device: Owner, kernel: Kernel) -> None:
+        """Grow scratch for `kernel` and rebuild prepared launches."""
+        if kernel.private_bytes <= self.scratch.lane_bytes:
+            return
+        device.synchronize()
+        old = self.scratch.grow(kernel.private_bytes)
+        for program in list(self._all):
+            program.renew()
+        ring = self._pair.compute
+        if isinstance(ring, AqlRing):
+            ring.set_scratch(self.scratch.now, self.scratch.lane_bytes)
+        if old is not None and self._recordings.use_scratch:
+            self._old_scratch.append(old)  # a graph's packets hold its address
+        elif old is not None:
+            old.free()
+
+    def names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
+        """Programs whose code or descriptor is at the address."""
+        return [
+            program.name
+            for program in list(self._all)
+            if program.holds(code_va) or descriptor_va == program.kernel.descriptor_va
+        ]
+
+    @property
+    def old_scratch(self) -> list[Step]:
+        """What frees the scratch that graphs still named when it grew."""
+        return [bo.free for bo in self._old_scratch]
+
+    @property
+    def closers(self) -> list[Step]:
+        """What closes every program."""
+        return [program.close for program in list(self._all) if program.alive]

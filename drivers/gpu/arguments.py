@@ -1,0 +1,69 @@
+"""Checks of a caller's arguments to a device; all of them happen before anything runs.
+
+Every function answers the 64-bit word that a packet needs. Raises: BadArgument, UseAfterFree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from drivers.base.errors import BadArgument, UseAfterFree
+from drivers.gpu.buffer import GpuBuffer
+from drivers.gpu.signal import GpuSignal
+
+if TYPE_CHECKING:
+    from drivers.gpu.owner import Owner
+
+_SIGNED_MIN: Final = -(1 << 63)
+U64_MAX: Final = (1 << 64) - 1
+
+
+def word(device: Owner, value: object) -> int:
+    """The word of a kernel argument: a buffer's address, or a number."""
+    if isinstance(value, GpuBuffer):
+        if value.device is not device and device not in value.others:
+            gone = value.device.refusal
+            if isinstance(gone, UseAfterFree):  # closed, or of the process this was forked from
+                raise gone.with_traceback(None)
+            raise BadArgument(
+                f"{value!r} belongs to {value.device!r}, not to {device!r}",
+                hint="copy it to this device, or map_to() it, first",
+            )
+        return value.gpu_va
+    if type(value) is int and _SIGNED_MIN <= value <= U64_MAX:
+        return value & U64_MAX
+    raise BadArgument(
+        f"{value!r} is no kernel argument", hint="pass a buffer of this device or a 64-bit int"
+    )
+
+
+def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
+    """The address of a buffer that `nbytes` fit in."""
+    if not isinstance(buffer, GpuBuffer):
+        raise BadArgument(f"{buffer!r} is no buffer to copy", hint="pass a buffer")
+    va = word(device, buffer)
+    if nbytes > buffer.nbytes:
+        raise BadArgument(f"a copy of {nbytes} bytes is outside {buffer!r}", hint="copy less")
+    if write and buffer.readonly:
+        raise BadArgument(f"{buffer!r} cannot be written", hint="copy to another buffer")
+    return va
+
+
+def signal_va(device: Owner, signal: object) -> int:
+    """The address of a live signal, of this device or of another one of the same process."""
+    if not isinstance(signal, GpuSignal):
+        raise BadArgument(f"{signal!r} is no signal of {device.name}", hint="use new_signal()")
+    if signal.device is not device:
+        if not device.iface.shares(signal.device.iface):
+            raise BadArgument(f"{signal!r} belongs to {signal.device!r}", hint="use new_signal()")
+        signal.pool.map_to(device.iface)
+        signal.device.heap.reached_by(device.heap)
+    return signal.gpu_va
+
+
+def check_destination(dst: memoryview) -> None:
+    """Raises: BadArgument for host memory that cannot be copied to."""
+    if dst.readonly or not dst.c_contiguous:
+        raise BadArgument(
+            "the destination is read-only or not contiguous", hint="pass writable memory"
+        )

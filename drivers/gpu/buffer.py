@@ -1,0 +1,108 @@
+"""Buffers: blocks of the card's memory, and host memory that the card reaches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from drivers.base.buffer import FreedOnce
+from drivers.base.contracts import Buffer, Device
+from drivers.base.errors import Unsupported
+from drivers.gpu.blocks import Block, Wrapped
+
+if TYPE_CHECKING:
+    from drivers.gpu.owner import Owner
+
+
+class GpuBuffer(FreedOnce):
+    """Memory on the card, or host memory that the card reaches (`wrap`).
+
+    A buffer that is dropped without `free` is freed by its finaliser.
+    """
+
+    __slots__ = ("__weakref__", "_held", "device", "others", "readonly", "since")
+
+    def __init__(
+        self, device: Owner, nbytes: int, held: Block | Wrapped, *, readonly: bool = False
+    ) -> None:
+        self._held: Block | Wrapped | None = held
+        super().__init__(held.bo.gpu_va if isinstance(held, Wrapped) else held.gpu_va, nbytes)
+        self.device, self.readonly = device, readonly
+        self.since = device.heap.users.moment
+        """When it was allocated."""
+        self.others: tuple[Owner, ...] = ()
+        """Other devices that reach it at the same address."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.nbytes} bytes of {self.device.name})"
+
+    @property
+    def block(self) -> Block | None:
+        """Its block of the card's memory; None for wrapped memory."""
+        return self._held if isinstance(self._held, Block) else None
+
+    @property
+    def host(self) -> memoryview | None:
+        """The bytes of wrapped memory, or, to read, of a GPU whose memory is the machine's.
+
+        Kernels' results are visible after `synchronize`. Write with `copy_in`, after which
+        the GPU's caches are invalidated. None for memory on a card. Raises: UseAfterFree.
+        """
+        held = self._held
+        if held is None:
+            raise self._gone()
+        if isinstance(held, Wrapped):
+            return held.memory.toreadonly() if self.readonly else held.memory
+        if self.device.heap.unified:
+            return self._bytes(held).toreadonly()
+        return None
+
+    def view(self) -> memoryview:
+        """The same. Raises: Unsupported for memory on a card."""
+        found = self.host
+        if found is None:
+            raise Unsupported(f"{self!r} is not visible to the host", hint="copy_out() it")
+        return found
+
+    def _bytes(self, held: Block) -> memoryview:
+        off = self.gpu_va - held.bo.gpu_va
+        return held.bo.view()[off : off + self.nbytes]
+
+    def host_bytes(self) -> memoryview | None:
+        """A view for host copies without a copy engine; None where they need one."""
+        held = self._held
+        if not self.device.heap.unified or not isinstance(held, Block):
+            return None
+        return self._bytes(held)
+
+    def map_to(self, other: Device) -> int:
+        """Let another GPU of this process reach it; the address is the same there."""
+        held = self._held
+        if held is None:
+            raise self._gone()
+        if not isinstance(other, type(self.device)) or not self.device.iface.shares(other.iface):
+            raise Unsupported(
+                f"memory of {self.device.name} cannot be mapped to {other.name}",
+                hint="copy it through the host",
+            )
+        if other is not self.device:
+            held.bo.map_to(other.iface)
+            self.device.share_with(other)
+            self.others = (*self.others, other)
+        return self.gpu_va
+
+    def free(self) -> None:
+        """Give the memory back. Raises: UseAfterFree the second time."""
+        self._end()
+        held, self._held = self._held, None
+        if held is not None:
+            self.device.give_back(held)
+
+    def __del__(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self.device.give_back(held)
+
+
+def host_bytes(buffer: Buffer) -> memoryview | None:
+    """The bytes of a buffer that host copies need no copy engine for; None: they do."""
+    return buffer.host_bytes() if isinstance(buffer, GpuBuffer) else None
