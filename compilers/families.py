@@ -27,7 +27,25 @@ def _amd() -> TargetFamily:
     return FAMILY
 
 
-FAMILIES: dict[str, Loader] = {"x86_64": _cpu, "aarch64": _cpu, "gfx": _amd}
+def _opencl_cpu() -> TargetFamily:
+    from compilers.opencl.family import PROCESSOR
+
+    return PROCESSOR
+
+
+def _opencl_gpu() -> TargetFamily:
+    from compilers.opencl.family import GPU
+
+    return GPU
+
+
+FAMILIES: dict[str, Loader] = {
+    "x86_64": _cpu,
+    "aarch64": _cpu,
+    "gfx": _amd,
+    "opencl-cpu": _opencl_cpu,
+    "opencl-gpu": _opencl_gpu,
+}
 """Prefix of architecture names -> how to get the family, which is imported on demand."""
 
 

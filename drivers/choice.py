@@ -25,6 +25,7 @@ _COMPILER_FLAGS = {
     flag: (kind.name, compiler) for kind in BEST_FIRST for flag, compiler in kind.compilers.items()
 }
 DMA = ("IOMMU", "VRAM", "PHYSICAL")
+CL_MEMORY = ("FINE", "COARSE", "BUFFER")
 MAX_DEVICES = 256
 MAX_THREADS = 1024
 MAX_LIMIT_S = 100_000_000
@@ -74,6 +75,12 @@ class Choice:
     """Where every register access of a GPU over PCI is written to, by name."""
     visible: tuple[VisibleList, ...] = ()
     """Which GPUs of their kernel driver are left to this process."""
+    cl_device: str | None = None
+    """Which OpenCL device is CL:0: its number, or a part of its or its platform's name."""
+    cl_memory: str | None = None
+    """FINE, COARSE or BUFFER; None: the best that the device has."""
+    cl_lanes: bool = False
+    """Whether OpenCL on a processor gets kernels with lanes, as a GPU does."""
 
 
 def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
@@ -101,6 +108,9 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         hang_s=_of_kind(kind, lambda known: _limit_s(environ, known.hang_s)),
         trace=_file(environ, _spelling(environ, "UNBOUND_TRACE")),
         visible=_of_kind(kind, lambda known: visible_lists(environ, known.name) or None) or (),
+        cl_device=environ.get("CL_DEVICE", "") or None,
+        cl_memory=_one_of(environ, "CL_MEMORY", CL_MEMORY),
+        cl_lanes=_flag(environ, "CL_LANES"),
     )
 
 

@@ -184,8 +184,10 @@ BEST_FIRST: Final = (
         "CL",
         "any GPU through OpenCL",
         "libOpenCL.so.1 and a vendor file in OpenCL/vendors",
-        (Way("", "drivers.probe.kinds:opencl",
+        (Way("", "drivers.cl.checks:opencl",
              "a GPU that has an OpenCL driver alone; OpenCL on processors is not offered"),),
+        opens="drivers.cl.opening:open_kind",
+        written=("",),
         flags=("GPU",),
     ),
     Kind(

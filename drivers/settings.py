@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from drivers.choice import DMA, KINDS, MAX_DEVICES, MAX_LIMIT_S, MAX_THREADS
+from drivers.choice import CL_MEMORY, DMA, KINDS, MAX_DEVICES, MAX_LIMIT_S, MAX_THREADS
 from drivers.kinds import BY_NAME
 from drivers.machine.output import print_lines
 
@@ -58,8 +58,15 @@ SETTINGS: Final = (
             ),
             _kind("CPU", "Chooses the processor."),
             _kind("AMD", "Chooses the first AMD GPU."),
-            *(_kind(name) for name in KINDS if name not in ("CPU", "AMD")),
-            _kind("GPU", "The same as CL."),
+            _kind("CL", "Chooses an OpenCL device: the first, or the one that CL_DEVICE names."),
+            *(_kind(name) for name in KINDS if name not in ("CPU", "AMD", "CL")),
+            _kind("GPU", "The older spelling of CL."),
+            Setting(
+                "CL_DEVICE",
+                "a number, or a part of a device's or a platform's name",
+                "Which OpenCL devices there are to choose from; `python -m drivers.probe` lists "
+                "all. Not set: all of all platforms.",
+            ),
             Setting(
                 "AMD_IFACE",
                 " or ".join(BY_NAME["AMD"].ifaces),
@@ -112,6 +119,18 @@ SETTINGS: Final = (
                 f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
                 "After how long without progress a queue of an AMD GPU counts as hung. Not set: "
                 "60.",
+            ),
+            Setting(
+                "CL_MEMORY",
+                " or ".join(CL_MEMORY),
+                "Memory of OpenCL devices: shared virtual memory of fine or coarse grain, or "
+                "cl_mem objects. Not set: the first of these that the device has.",
+            ),
+            Setting(
+                "CL_LANES",
+                _ONE,
+                "An OpenCL device that is a processor gets kernels with workgroups of lanes, as "
+                "a GPU does. Not set: each work item takes a range of the work.",
             ),
             Setting(
                 "UNBOUND_DMA",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 from drivers.base.contracts import Region
-from drivers.base.errors import MalformedInput
+from drivers.base.errors import MalformedInput, NotFound
 from drivers.base.oserrors import translate
 
 X86 = {
@@ -157,6 +158,10 @@ class FakeMachine:
 
     def symbol(self, name: str) -> int:
         raise self._never("symbol")
+
+    def library(self, name: str) -> NoReturn:
+        """Its files are no libraries."""
+        raise NotFound(f"{name} cannot be loaded")
 
     def function(self, address: int, nargs: int) -> Callable[..., int]:
         raise self._never("function")

@@ -9,10 +9,8 @@ from drivers.kinds import BEST_FIRST, named
 from drivers.machine.buses import NVIDIA, PCI_ROOT
 from drivers.machine.checks import device_node, module_missing
 from drivers.machine.system import find_library
-from drivers.machine.text import entries, first_line
+from drivers.machine.text import first_line
 from drivers.probe import Check, Machine, Result
-
-ICD_FOLDER = "/etc/OpenCL/vendors"
 
 
 def _pci(machine: Machine, kind: str, vendor: int, name: str, module: str) -> Result:
@@ -99,19 +97,6 @@ def cuda(machine: Machine) -> Result:
             "CUDA", "", False, f"{path}, but no /dev/nvidiactl", "`modprobe nvidia nvidia-uvm`"
         )
     return Result("CUDA", "", True, path)
-
-
-def opencl(machine: Machine) -> Result:
-    """An OpenCL loader, and at least one vendor's library for it."""
-    path = find_library(machine.world, machine.environ, "libOpenCL.so.1")
-    if path is None:
-        advice = "install ocl-icd-libopencl1 and a vendor's package (pocl-opencl-icd for the CPU)"
-        return Result("CL", "", False, "libOpenCL.so.1 is not installed", advice)
-    vendors = [name for name in entries(machine.world, ICD_FOLDER) if name.endswith(".icd")]
-    if not vendors:
-        advice = "install a vendor's OpenCL package (pocl-opencl-icd for the CPU)"
-        return Result("CL", "", False, f"{path}, but no vendor in {ICD_FOLDER}", advice)
-    return Result("CL", "", True, f"{path}: {', '.join(vendors)}", "", {"vendors": vendors})
 
 
 def metal(machine: Machine) -> Result:

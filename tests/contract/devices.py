@@ -20,6 +20,7 @@ from drivers.world.linux import LinuxWorld
 from tests.boards.driver_harness import device_on
 from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
+from tests.opencl import opencl
 from tests.support import check
 
 Build: TypeAlias = Callable[[Kernel, Device], Binary]
@@ -64,6 +65,15 @@ def _amd(chip: str, queue: str) -> Callable[[], AbstractContextManager[Device]]:
     return opened
 
 
+def _cl(platform: str, **settings: str) -> Callable[[], AbstractContextManager[Device]]:
+    @contextmanager
+    def opened() -> Iterator[Device]:
+        with opencl(platform, **settings) as device:
+            yield device
+
+    return opened
+
+
 @contextmanager
 def _null() -> Iterator[Device]:
     with open_null() as device:
@@ -76,5 +86,11 @@ DEVICES: Final = (
     Entry("gfx1100 board over KFD, AQL", _amd("gfx1100", "AQL")),
     Entry("gfx942 board over KFD, AQL", _amd("gfx942", "AQL")),
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
+    Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
+    Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
+    Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),
+    Entry(
+        "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
+    ),
     Entry("null vendor", _null, build=assemble),
 )

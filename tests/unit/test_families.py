@@ -22,6 +22,7 @@ from compilers.instruction import Instruction
 from compilers.ir import Kernel, Loop, Ref, Store
 from compilers.lower.choose import Target
 from compilers.objects import listing
+from compilers.opencl import family as opencl_family
 from drivers.base.contracts import Binary, Limits
 from drivers.base.errors import MalformedInput, Unsupported
 from drivers.base.limits import VECTORS
@@ -171,7 +172,9 @@ def test_a_cpu_behind_a_gpus_interface(compiler: NullCompiler) -> None:
 
 def test_every_family_is_complete() -> None:
     found = families.every_family()
-    check(found == [cpu_family.FAMILY, amd_family.FAMILY], "each once")
+    known = [cpu_family.FAMILY, amd_family.FAMILY, opencl_family.PROCESSOR]
+    known.append(opencl_family.GPU)
+    check(found == known, "each once")
     for family in found:
         for toolchain in family.toolchains.values():
             check(toolchain.suffix.startswith("."), toolchain.suffix)

@@ -1,0 +1,1 @@
+"""OpenCL C from kernel IR, compiled by the device's own driver."""

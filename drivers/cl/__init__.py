@@ -1,0 +1,1 @@
+"""OpenCL devices: any platform's, through its C library."""

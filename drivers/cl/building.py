@@ -1,0 +1,158 @@
+"""Building programs: by the open device of an architecture, which compilers ask for by its name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drivers.base.errors import CompileError, DeviceError, MalformedInput, Unsupported, UseAfterFree
+from drivers.base.undo import Undo
+from drivers.cl import abi
+from drivers.cl.api import Api, Text, Words
+from drivers.cl.errors import error_of, signed
+from drivers.world.native import address_of
+from queues.cl.kernel_code import LANES, ClCode
+
+MAX_BINARY_BYTES: Final = 16 << 20
+HIDDEN_ARGS: Final = 2
+"""Of a kernel in a processor's shape: scratch memory and the size of the grid."""
+_SIZE_BYTES: Final = 8
+_open: Final[dict[str, list[Builder]]] = {}
+"""Of open devices, by architecture; an empty list where the last was closed."""
+
+
+def builder(arch: str) -> Builder:
+    """The builder of an open device. Raises: Unsupported; UseAfterFree once it was closed."""
+    found = _open.get(arch)
+    if found:
+        return found[-1]
+    if found is None:
+        raise Unsupported(
+            f"no open OpenCL device is {arch}: its own driver compiles for it",
+            hint="open the device first, with the same driver",
+        )
+    raise UseAfterFree(f"the device that compiles for {arch} is closed", hint="open it again")
+
+
+class Builder:
+    """Programs of one device's context."""
+
+    def __init__(self, api: Api, context: int, device: int, arch: str, options: str) -> None:
+        self.api, self.context, self.device, self.arch = api, context, device, arch
+        self._options = Text(options.encode())
+
+    def offer(self) -> None:
+        """From now on `builder` finds it."""
+        _open.setdefault(self.arch, []).append(self)
+
+    def withdraw(self) -> None:
+        """No longer."""
+        if self in _open.get(self.arch, ()):
+            _open[self.arch].remove(self)
+
+    def build(self, source: str, block: int) -> ClCode:
+        """A program of one kernel from its source. `block`: lanes of its workgroups, 0 in a
+        processor's shape. Raises: CompileError."""
+        text = Text(source.encode())
+        strings = Words([text.at])
+        api = self.api
+        with Undo() as undo:
+            program = api.make("clCreateProgramWithSource", self.context, 1, strings.at, 0)
+            undo.add(lambda: api.do("clReleaseProgram", program))
+            self._compile(program, source)
+            code = self._code(program, source, block)
+        api.do("clReleaseProgram", program)
+        return code
+
+    def _compile(self, program: int, source: str) -> None:
+        """Raises: CompileError with the log and the source."""
+        devices = Words([self.device])
+        call = "clBuildProgram"
+        status = signed(self.api.functions[call](program, 1, devices.at, self._options.at, 0, 0))
+        if status in abi.BUILD_FAILED:
+            try:
+                about = program, self.device, abi.PROGRAM_BUILD_LOG
+                log = self.api.text("clGetProgramBuildInfo", *about)
+            except DeviceError as error:  # the build's own failure is the one to report
+                log = f"no build log: {error.message}"
+            raise CompileError(
+                f"the OpenCL driver rejects the kernel: {log.partition(chr(10))[0]:.300}",
+                log=log, source=source, hint="The error's `log` and `source` hold the rest",
+            )  # fmt: skip
+        if status:
+            raise error_of(call, status)
+
+    def _code(self, program: int, source: str, block: int) -> ClCode:
+        """What a built program is."""
+        api = self.api
+        names = api.text("clGetProgramInfo", program, abi.PROGRAM_KERNEL_NAMES)
+        name = Text(names.encode())
+        with Undo() as undo:
+            kernel = api.make("clCreateKernel", program, name.at)
+            undo.add(lambda: api.do("clReleaseKernel", kernel))
+            nargs = api.number("clGetKernelInfo", kernel, abi.KERNEL_NUM_ARGS)
+            about = "clGetKernelWorkGroupInfo", kernel, self.device
+            shared = api.number(*about, abi.KERNEL_LOCAL_MEM_SIZE)
+            most = api.number(*about, abi.KERNEL_WORK_GROUP_SIZE)
+        api.do("clReleaseKernel", kernel)
+        lanes = self.arch.startswith(LANES)
+        if block > most or (not lanes and nargs < HIDDEN_ARGS):
+            raise MalformedInput(
+                f"{names}: {nargs} arguments, workgroups of {block} of at most {most} lanes",
+                hint="compile it for this device's limits",
+            )
+        binary = self._binary(program)
+        return ClCode(
+            program=binary,
+            source=source.encode(),
+            nargs=nargs if lanes else nargs - HIDDEN_ARGS,
+            block=block,
+            max_block=block if lanes else 1,
+            shared_bytes=shared if lanes else 0,
+        )
+
+    def _binary(self, program: int) -> bytes:
+        """The program for its one device; b"" from a driver that gives none."""
+        size = self.api.info("clGetProgramInfo", program, abi.PROGRAM_BINARY_SIZES)
+        nbytes = int.from_bytes(size[:_SIZE_BYTES], "little")
+        if not nbytes:
+            return b""
+        if nbytes > MAX_BINARY_BYTES:
+            raise MalformedInput(f"a kernel of {nbytes} bytes", hint="update the OpenCL driver")
+        room = bytearray(nbytes)
+        places = Words([address_of(room)])
+        self.api.do(
+            "clGetProgramInfo", program, abi.PROGRAM_BINARIES, abi.POINTER_BYTES, places.at, 0
+        )
+        return bytes(room)
+
+    def kernel(self, code: ClCode, name: str) -> tuple[int, int]:
+        """(program, kernel) of what `build` made. Raises: MalformedInput when the driver does not
+        take it back; CompileError."""
+        api = self.api
+        with Undo() as undo:
+            program = self._restored(code, name)
+            undo.add(lambda: api.do("clReleaseProgram", program))
+            self._compile(program, code.source.decode(errors="replace"))
+            entry = Text(name.encode())
+            kernel = api.make("clCreateKernel", program, entry.at)
+        return program, kernel
+
+    def _restored(self, code: ClCode, name: str) -> int:
+        image = bytearray(code.program or code.source)
+        places, sizes = Words([address_of(image)]), Words([len(image)])
+        if not code.program:
+            call = "clCreateProgramWithSource"
+            return self.api.make(call, self.context, 1, places.at, sizes.at)
+        devices, status = Words([self.device]), Words([0])
+        try:
+            return self.api.make(
+                "clCreateProgramWithBinary", self.context, 1, devices.at, sizes.at, places.at,
+                status.at,
+            )  # fmt: skip
+        except DeviceError as error:
+            if status.status:
+                raise MalformedInput(
+                    f"{name} is no code of {self.arch}: {error.message}",
+                    hint="remove the cache of kernels (UNBOUND_CACHE), then compile it anew",
+                ) from error
+            raise

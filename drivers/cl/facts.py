@@ -1,0 +1,100 @@
+"""What a device says of itself -> its Limits, the name of its architecture, its build options."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.base.contracts import Limits
+from drivers.base.errors import Unsupported
+from drivers.cl import abi
+from drivers.cl.platforms import Found
+from queues.cl.kernel_code import DOUBLE, LANES, PROCESSOR
+
+MAX_GRID: Final = ((1 << 31) - 1, 65535, 65535)
+"""Workgroups; global sizes stay below 2^32 along y and z, and below 2^64 along x."""
+SIGNAL_BITS: Final = 64
+PROCESSOR_VECTOR_BYTES: Final = 32
+"""Of AVX2. A processor's driver does not say which vectors its code generator uses: PoCL says 16
+floats where it generates AVX2, Intel's runtime says 1."""
+LANE_VECTOR_BYTES: Final = 16
+HASH_CHARS: Final = 12
+_OLDEST: Final = (1, 2)
+_INTEGERS: Final = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_ALWAYS: Final = frozenset({"bool", "float16", "bfloat16", "float32", *_INTEGERS})
+"""The compiler computes with 16-bit floats as bits and float32: no device lacks them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One device, as the driver uses it."""
+
+    found: Found
+    limits: Limits
+    arch: str
+    version: tuple[int, int]
+    """Of OpenCL."""
+    extensions: frozenset[str]
+    processor: bool
+    """Whether its kernels have a processor's shape."""
+    units: int
+    svm: int
+    """CL_DEVICE_SVM_CAPABILITIES."""
+    max_alloc_bytes: int
+    options: str = ""
+
+
+def read_facts(found: Found, lanes: bool) -> Facts:
+    """Ask the device. `lanes`: whether a processor's kernels get a GPU's shape as well.
+
+    Raises: Unsupported below OpenCL 1.2, without a compiler, or without float64's operations.
+    """
+    api, device = found.api, found.device
+
+    def number(which: int) -> int:
+        return api.number("clGetDeviceInfo", device, which)
+
+    def text(which: int) -> str:
+        return api.text("clGetDeviceInfo", device, which)
+
+    version = _version(text(abi.DEVICE_VERSION))
+    if version < _OLDEST or not number(abi.DEVICE_COMPILER_AVAILABLE):
+        raise Unsupported(
+            f"{found.title} has OpenCL {version[0]}.{version[1]}, or no compiler",
+            hint="update its driver: OpenCL 1.2 with a compiler is needed",
+        )
+    extensions = frozenset(text(abi.DEVICE_EXTENSIONS).split())
+    svm = number(abi.DEVICE_SVM_CAPABILITIES) if version >= (2, 0) else 0
+    processor = bool(number(abi.DEVICE_TYPE) & abi.DEVICE_TYPE_CPU) and not lanes
+    units = max(number(abi.DEVICE_MAX_COMPUTE_UNITS), 1)
+    doubles = "cl_khr_fp64" in extensions or number(abi.DEVICE_DOUBLE_FP_CONFIG) != 0
+    fma = bool(number(abi.DEVICE_SINGLE_FP_CONFIG) & abi.FP_FMA)
+    limits = Limits(
+        dtypes=_ALWAYS | (frozenset({"float64"}) if doubles else frozenset()),
+        memory_bytes=number(abi.DEVICE_GLOBAL_MEM_SIZE),
+        threads=units,
+        vector_bytes=PROCESSOR_VECTOR_BYTES if processor else LANE_VECTOR_BYTES,
+        max_grid=MAX_GRID,
+        max_block=1 if processor else number(abi.DEVICE_MAX_WORK_GROUP_SIZE),
+        shared_bytes=0 if processor else number(abi.DEVICE_LOCAL_MEM_SIZE),
+        signal_bits=SIGNAL_BITS,
+        features=frozenset({"fma"} if fma else ()) | frozenset({DOUBLE} if doubles else ()),
+    )
+    known = [found.platform_name, found.platform_version, found.name, found.driver,
+             text(abi.DEVICE_VERSION), *sorted(extensions), repr(limits)]  # fmt: skip
+    digest = hashlib.sha256("\n".join(known).encode()).hexdigest()[:HASH_CHARS]
+    return Facts(
+        found=found, limits=limits, arch=f"{PROCESSOR if processor else LANES}-{digest}",
+        version=version, extensions=extensions, processor=processor, units=units, svm=svm,
+        max_alloc_bytes=number(abi.DEVICE_MAX_MEM_ALLOC_SIZE),
+    )  # fmt: skip
+
+
+def _version(text: str) -> tuple[int, int]:
+    """(3, 0) of "OpenCL 3.0 PoCL"; (0, 0) of anything else."""
+    words = text.split()
+    parts = words[1].split(".") if len(words) > 1 else []
+    if len(parts) < len(_OLDEST) or not all(part.isdecimal() for part in parts[:2]):
+        return 0, 0
+    return int(parts[0]), int(parts[1])

@@ -1,0 +1,133 @@
+"""Where OpenCL comes from: the system's ICD loader, and vendors' libraries that wheels bring.
+
+A vendor's library without exported functions is used as an ICD loader uses it: it gives platforms,
+and a platform's first word is the address of its dispatch table.
+# src: cl_khr_icd, "ICD Loader Vendor Enumeration"; KhronosGroup/OpenCL-Headers CL/cl_icd.h
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError, MalformedInput, NotFound
+from drivers.base.library import Library, Native
+from drivers.cl import abi
+from drivers.cl.api import Api, Text, Words
+
+LOADER: Final = "libOpenCL.so.1"
+_VENDOR_FOLDERS: Final = ("etc/OpenCL/vendors", "pyopencl/.libs")
+"""In the environment of an interpreter, and among its packages: Intel's wheel, PoCL's."""
+_LIBRARY_FOLDERS: Final = ("lib",)
+MAX_ICD_BYTES: Final = 4096
+_FIRST: Final = "clGetPlatformIDs"
+
+
+def vendors(world: World) -> Iterator[str]:
+    """Absolute paths of the libraries that .icd files of wheels name, and that are there."""
+    prefix = sys.prefix
+    packages = [path for path in sys.path if path.endswith("-packages")]
+    roots = dict.fromkeys([prefix, *packages])
+    for root in roots:
+        for folder in _VENDOR_FOLDERS:
+            where = os.path.join(root, folder)
+            if not world.exists(where):
+                continue
+            for name in sorted(world.listdir(where)):
+                if name.endswith(".icd"):
+                    yield from _named(world, where, name, prefix)
+
+
+def _named(world: World, folder: str, name: str, prefix: str) -> Iterator[str]:
+    """The library of one .icd file: where it says, beside it, or among the libraries.
+
+    A wheel's file holds the path of the machine that it was made on.
+    """
+    text = world.read(os.path.join(folder, name), MAX_ICD_BYTES).decode(errors="replace").strip()
+    base = os.path.basename(text)
+    if not base or "\0" in text:
+        return
+    places = [text, os.path.join(folder, base), *(
+        os.path.join(prefix, one, base) for one in _LIBRARY_FOLDERS
+    )]  # fmt: skip
+    for place in places:
+        if os.path.isabs(place) and world.exists(place):
+            yield place
+            return
+
+
+def load_all(world: World) -> Iterator[Api | DeviceError]:
+    """Every library that there is, or why it cannot be used."""
+    for name in [LOADER, *vendors(world)]:
+        try:
+            yield load(world, name)
+        except DeviceError as error:
+            yield error
+
+
+def load(world: World, name: str) -> Api:
+    """One library by name or path. Raises: NotFound; MalformedInput for a vendor without one of
+    OpenCL 1.2's functions."""
+    kept = world.kept.get(f"OpenCL {name}")
+    if isinstance(kept, Api):
+        return kept
+    library = world.library(name)
+    try:
+        library.function(_FIRST, abi.CALLS[_FIRST].signature)
+    except NotFound:
+        found = Api(world, library, _dispatched(world, library))
+    else:
+        found = Api(world, library, _exported(library))
+    world.kept[f"OpenCL {name}"] = found
+    return found
+
+
+def _exported(library: Library) -> dict[str, Native]:
+    """Functions that a library exports by name."""
+    found = {name: library.function(name, call.signature) for name, call in abi.CALLS.items()}
+    for name, call in abi.SVM_CALLS.items():
+        try:
+            found[name] = library.function(name, call.signature)
+        except NotFound:
+            continue  # a loader of OpenCL 1.2
+    return found
+
+
+def _dispatched(world: World, library: Library) -> dict[str, Native]:
+    """Functions of the dispatch table of a vendor's first platform."""
+    name = "clGetExtensionFunctionAddress"
+    get = library.function(name, abi.CALLS[name].signature)
+    text = Text(b"clIcdGetPlatformIDsKHR")
+    address = get(text.at)
+    if not 0 < address < 1 << 64:
+        raise NotFound(f"{library.name} is no vendor's OpenCL library", hint="update it")
+    platforms = world.function(address, 3)
+    count, first = Words([0]), Words([0])
+    if platforms(1, first.at, count.at) & 0xFFFFFFFF or not first.words[0]:
+        raise NotFound(f"{library.name} has no platform", hint="update it")
+    table = _word(world, first.words[0])
+    found = {_FIRST: _platforms(platforms)}
+    for one, call in {**abi.CALLS, **abi.SVM_CALLS}.items():
+        if one in found:
+            continue
+        code = _word(world, table + call.place * abi.POINTER_BYTES)
+        if code:
+            found[one] = world.function(code, call.nargs)
+        elif one in abi.CALLS:
+            raise MalformedInput(f"{library.name} has no {one}", hint="update it")
+    return found
+
+
+def _platforms(call: Callable[..., int]) -> Native:
+    """clIcdGetPlatformIDsKHR under the name that users of a loader call."""
+    return lambda count, platforms, found: call(count, platforms, found)
+
+
+def _word(world: World, address: int) -> int:
+    """A word that the library owns: memcpy(3) reads it."""
+    room = Words([0])
+    world.function(world.symbol("memcpy"), 3)(room.at, address, abi.POINTER_BYTES)
+    return room.words[0]

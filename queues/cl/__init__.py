@@ -1,0 +1,1 @@
+"""Command queues and graphs of OpenCL devices, as lists of steps."""
