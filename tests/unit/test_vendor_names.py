@@ -34,11 +34,7 @@ KNOWN = {
     "boards/machine/pci/drivers.py": Known(2, "source: functions of a kernel driver of Linux"),
     "boards/vendors.py": Known(10, "the one record of its boards"),
     "compilers/families.py": Known(3, "the one registration of its compilers"),
-    "compilers/math/half.py": Known(1, "source: an instruction set document"),
-    "compilers/matrix_form.py": Known(1, "an example: where forms are declared"),
     "drivers/claim/rules.py": Known(2, "source: why a kernel driver alone can suspend functions"),
-    "queues/decode.py": Known(3, "the registration of its decoders"),
-    "queues/generation.py": Known(1, "says whose generations these are"),
 }
 
 
