@@ -123,7 +123,11 @@ def test_pages_are_mapped_once() -> None:
     rig.heap.give_back(one)
     rig.heap.take_back()
     check(len(rig.live) == 1, "the second buffer has it still")
+    rig.users.idle = (False, True)
     rig.heap.give_back(two)
+    rig.heap.take_back()
+    check(len(rig.live) == 1, "work under way may use it")
+    rig.users.idle = (True, True)
     rig.heap.take_back()
     check(not rig.live)
 
@@ -135,6 +139,10 @@ def test_close_frees_everything_and_drops_what_comes_later() -> None:
     rig.heap.close()
     check(not rig.live and not rig.peeks)
     rig.heap.give_back(left)
+    piece = rig.allocate(64, None, "late", host=False)
+    rig.heap.give_back(piece)
+    rig.heap.take_back()
+    check(rig.live == {piece.gpu_va}, "its interface is closed: nothing is asked of it")
     with pytest.raises(UseAfterFree, match="GPU:0 is closed"):
         rig.heap.block(64)
 
