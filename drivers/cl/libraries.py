@@ -108,12 +108,12 @@ def _dispatched(world: World, library: Library) -> dict[str, Native]:
     count, first = Words([0]), Words([0])
     if platforms(1, first.at, count.at) & 0xFFFFFFFF or not first.words[0]:
         raise NotFound(f"{library.name} has no platform", hint="update it")
-    table = _word(world, first.words[0])
+    table = word(world, first.words[0])
     found = {_FIRST: _platforms(platforms)}
     for one, call in {**abi.CALLS, **abi.SVM_CALLS}.items():
         if one in found:
             continue
-        code = _word(world, table + call.place * abi.POINTER_BYTES)
+        code = word(world, table + call.place * abi.POINTER_BYTES)
         if code:
             found[one] = world.function(code, call.nargs)
         elif one in abi.CALLS:
@@ -126,7 +126,7 @@ def _platforms(call: Callable[..., int]) -> Native:
     return lambda count, platforms, found: call(count, platforms, found)
 
 
-def _word(world: World, address: int) -> int:
+def word(world: World, address: int) -> int:
     """A word that the library owns: memcpy(3) reads it."""
     room = Words([0])
     world.function(world.symbol("memcpy"), 3)(room.at, address, abi.POINTER_BYTES)
