@@ -65,8 +65,8 @@ FAMILY = TargetFamily(
     gpu=lambda arch: GpuTarget(max_block=64, shared_bytes=1 << 10),
 )
 WEBGPU = replace(
-    NullDevice.limits, dtypes=frozenset({"int32", "uint32", "float32", "bool", "uint8"}), wave_lanes=0,
-    max_params=4, max_grid=(5, 1, 1), store_bytes=4,
+    NullDevice.limits, dtypes=frozenset({"int32", "uint32", "uint8", "float32", "bool"}),
+    wave_lanes=0, max_params=4, max_grid=(5, 1, 1), store_bytes=4,
 )  # fmt: skip
 """The least of everything that WebGPU may lack."""
 
@@ -128,7 +128,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Array]] = {
     "positions from the host": (lambda x: x[PLACES], X[PLACES]),
     "positions on the device": (lambda x: x[put(PLACES.astype(np.int32))], X[PLACES]),
     "largest": (lambda x: xp.astype(xp.argmax(x, axis=1), xp.int32), X.argmax(1).astype(np.int32)),
-    "sorted": (lambda x: xp.sort(x, axis=1), np.sort(X, 1)),
+    "sorted": (lambda x: xp.sort(x[:2, :9], axis=1), np.sort(X[:2, :9], 1)),
     "numbers": (
         lambda x: x + xp.astype(xp.arange(20, device=NAME), xp.float32), X + np.arange(20)
     ),

@@ -136,7 +136,9 @@ def test_a_device_says_how_large_its_workgroups_are(compiler: NullCompiler) -> N
         max_grid=(65535, 1, 1), max_params=8, store_bytes=4, features=frozenset({"subgroups"}),
     )  # fmt: skip
     target = Target.of(limits, "null1")
-    want = GpuTarget(max_block=128, shared_bytes=999, max_groups=65535)
+    want = GpuTarget(
+        max_block=128, shared_bytes=999, max_groups=65535, wide_integers=False
+    )  # fmt: skip
     check(target.gpu == want and target.lanes == want, "waves of one lane are unknown ones")
     found = target.max_params, target.store_bytes, target.dtypes
     check(found == (8, 4, {"float32"}), f"{found}")
