@@ -185,6 +185,13 @@ def test_other_faults_reach_the_save_areas_header() -> None:
     # src: kfd_ioctl.h EC_QUEUE_PACKET_UNSUPPORTED 20, EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION 4
     check(int(payload[0]) == 1 << 19 | 1 << 3)
     check(events.wait(error_event)[0] == COMPLETE)
+    # src: kfd_ioctl.h EC_QUEUE_WAVE_ABORT 1, EC_QUEUE_WAVE_TRAP 2; trap_handler.s TRAP_ID_ABORT 2
+    for number, code in ((2, 1), (5, 2)):
+        payload[0] = 0
+        trap = WaveFault("trap", pc=0, text=f"s_trap {number}", detail=f"trap {number}")
+        engines.host.queue_fault(engines.specs[0], trap)
+        check(int(payload[0]) == 1 << code - 1, f"s_trap {number}: {int(payload[0]):#x}")
+        check(events.wait(error_event)[0] == COMPLETE)
     region.write(24, struct.pack("<QI", 0x10, error_event))
     engines.host.queue_fault(engines.specs[0], PacketFault("unknown opcode"))
     check(events.wait(error_event, timeout=0)[0] == TIMEOUT, "no memory of the process")
