@@ -24,14 +24,10 @@ def main() -> int:
     parser.add_argument("client", choices=("rocr",))
     parser.add_argument("--chip", action="append", choices=tuple(rocr.SUITES))
     parser.add_argument("--refresh", action="store_true", help="fetch the packages again")
-    parser.add_argument("--table", action="store_true", help="print the fault matrix alone")
     arguments = parser.parse_args()
     chips, began = arguments.chip or list(rocr.SUITES), time.monotonic()
     wrong = 0
     try:
-        if arguments.table:
-            print(matrix.table([rocr.prepare(chip) for chip in chips]))
-            return DONE
         for chip in chips:
             wrong += _one(rocr.prepare(chip, refresh=arguments.refresh))
     except CannotRun as error:

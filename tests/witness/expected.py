@@ -16,7 +16,7 @@ class Expected(NamedTuple):
     """One thing that may happen."""
 
     what: str
-    """"violation", "refused" or "trouble"."""
+    """"violation" or "refused"."""
     pattern: str
     reason: str
     source: str
@@ -47,11 +47,6 @@ EXPECTED = (
         "refused", r"kfd dbg_trap: ",
         "ROCr 6.4 writes a GPU core dump when a queue stops, and attaches itself to do so.",
         "amd_core_dump.cpp; a board answers ENOSYS as a kernel without the debugger",
-    ),
-    Expected(
-        "trouble", r"WAIT_EVENTS for all events at once",
-        "The shim asks again with no time-out, and a wait for all would lose what one has reset.",
-        "shim.c wait_events(); ROCr asks so for a single event",
     ),
 )  # fmt: skip
 

@@ -7,21 +7,25 @@ imported here. Every function takes a path and five numbers and returns a number
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 from boards.amd.chip import chip
 from boards.amd.hardware import reported
 from boards.amd.kfd import sysfs
+from boards.amd.kfd import types as k
 from boards.amd.kfd.device import SLICE_BYTES
+from boards.amd.kfd.events import Waiting
 from boards.amd.machine import Options, open_board
 from boards.machine import host
 from boards.machine.region import HostRegion, RegisterRegion, Reservation
 from tests.witness.record import Record
 
 _NR_MASK, _SIZE_SHIFT, _SIZE_MASK = 0xFF, 16, 0x3FFF
-_ACQUIRE_VM, _WAIT_EVENTS, _WAIT_FOR_ALL_AT = 0x15, 0x0C, 12
+_ACQUIRE_VM, _WAIT_EVENTS = 0x15, 0x0C
 _VRAM_BYTES = 4 << 30
 _TYPE_SHIFT, _TYPE_KFD = 8, ord("K")
 """src: kfd_ioctl.h AMDKFD_IOCTL_BASE"""
@@ -51,6 +55,8 @@ _fds: dict[int, int] = {}
 """The client's descriptors, and the world's."""
 _paths: dict[int, str] = {}
 _maps: dict[int, HostRegion | RegisterRegion] = {}
+_waits: dict[int, tuple[Waiting, SimpleNamespace]] = {}
+_NUMBERS = itertools.count(1)
 
 
 def _write_files(folder: Path) -> None:
@@ -116,8 +122,6 @@ def ioctl(_path: str, fd: int, request: int, at: int, *_: int) -> int:
     if number == _ACQUIRE_VM:
         (drm_fd,) = struct.unpack_from("<I", argument)
         struct.pack_into("<I", argument, 0, _fds.get(drm_fd, 0))
-    if number == _WAIT_EVENTS and struct.unpack_from("<I", argument, _WAIT_FOR_ALL_AT)[0]:
-        _record.trouble("WAIT_EVENTS for all events at once, which the shim asks one by one")
     _record.ioctl(request, kfd, given)
     answer = 0
     try:
@@ -128,6 +132,46 @@ def ioctl(_path: str, fd: int, request: int, at: int, *_: int) -> int:
     if number != _ACQUIRE_VM:
         memory[:] = argument
     return answer
+
+
+def begin_wait(_path: str, fd: int, request: int, at: int, *_: int) -> int:
+    """WAIT_EVENTS begins: a number for it. Real time passes until `end_wait`."""
+    layout = k.IOCTLS[_WAIT_EVENTS][1]
+    args = layout.unpack(bytes(host.view(at, layout.size)))
+    _record.ioctl(request, True, bytes(layout.size))
+    process = _world.process
+    if process is None:
+        return -errno.ENODEV
+    try:
+        with _world.hardware.lock:
+            waiting = process.events.enlist(args)
+    except OSError as error:
+        _record.refused(request, True, bytes(layout.size), error)
+        return -(error.errno or errno.EIO)
+    number = next(_NUMBERS)
+    _waits[number] = waiting, args
+    return number
+
+
+def ask_wait(_path: str, number: int, *_: int) -> int:
+    """Whether what it waits for has happened."""
+    return int(_waits[number][0].met())
+
+
+def end_wait(_path: str, number: int, at: int, *_: int) -> int:
+    """WAIT_EVENTS returns."""
+    waiting, args = _waits.pop(number)
+    layout = k.IOCTLS[_WAIT_EVENTS][1]
+    process = _world.process
+    if process is None:
+        return -errno.ENODEV
+    try:
+        with _world.hardware.lock:
+            process.events.settle(waiting, args)
+    except OSError as error:
+        return -(error.errno or errno.EIO)
+    host.view(at, layout.size)[:] = layout.pack(args)
+    return 0
 
 
 def map_memory(_path: str, fd: int, at: int, nbytes: int, prot: int, offset: int) -> int:

@@ -6,8 +6,9 @@ Both run the same kernels on the same kind of board, each in a process or on a b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from boards.amd.machine import Options, open_board
@@ -22,6 +23,8 @@ from tests.witness.expected import surprises
 from tests.witness.record import Report
 from tests.witness.rocr import Client
 
+PAGE = Path(__file__).parents[2] / "docs/witnesses.md"
+"""Has the table, which a run compares with what it sees."""
 NOWHERE = 0x1000_0000
 _BLOCK = 256
 _PACKET_TYPE, _PACKET_BYTES = 9, 64
@@ -63,6 +66,10 @@ class Row:
     report: Report
     wrong: list[str] = field(default_factory=list)
 
+    def cells(self, chip: str) -> str:
+        """The row of the page's table."""
+        return f"| {chip} | {self.kind.name} | {self.rocr} | {self.driver} |"
+
     def __str__(self) -> str:
         outcome = f"  WRONG: {'; '.join(self.wrong)}" if self.wrong else ""
         return f"{self.kind.name:11} ROCr: {self.rocr}; our driver: {self.driver}{outcome}"
@@ -73,7 +80,7 @@ def rows(client: Client) -> Iterator[Row]:
     for kind in KINDS:
         done = client.go(kind.name, limit_s=_LIMIT_S)
         words = [*done.said("said"), *(line for line in done.lines if "Queue error" in line)]
-        heard = "; ".join(_shorter(word) for word in words if "completion signal" not in word)
+        heard = "; ".join(sorted(_shorter(word) for word in words if "completion" not in word))
         row = Row(kind, heard or "nothing", _driver(client, kind), done.report)
         if not re.search(kind.rocr, "; ".join(words)):
             row.wrong.append(f"ROCr: wanted {kind.rocr!r}")
@@ -82,6 +89,8 @@ def rows(client: Client) -> Iterator[Row]:
         if done.code:
             row.wrong.append(f"exit status {done.code}")
         row.wrong += surprises(done.report)
+        if row.cells(client.setup.chip) not in PAGE.read_text().splitlines():
+            row.wrong.append(f"not in {PAGE.name}: {row.cells(client.setup.chip)}")
         yield row
 
 
@@ -128,13 +137,3 @@ def _bad_packet(device: AmdDevice) -> None:
         raise TypeError("not a queue of AQL packets")
     with ring.lock:
         ring.play(memoryview(_PACKET_TYPE.to_bytes(_PACKET_BYTES, "little")))
-
-
-def table(clients: Sequence[Client]) -> str:
-    """The rows of several chips, as Markdown."""
-    lines = ["| chip | fault | ROCr reports | our driver reports |", "|---|---|---|---|"]
-    for client in clients:
-        for row in rows(client):
-            cells = (client.setup.chip, row.kind.name, row.rocr, row.driver)
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)

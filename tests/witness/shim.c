@@ -177,21 +177,20 @@ static int64_t now_ns(void)
     return time.tv_sec * 1000000000ll + time.tv_nsec;
 }
 
-// AMDKFD_IOC_WAIT_EVENTS: here real time passes, and the board is asked again and again.
+// AMDKFD_IOC_WAIT_EVENTS: here real time passes, and the board is asked whether it is over.
 static long long wait_events(int fd, unsigned long request, uint32_t *words)
 {
-    enum { TIMEOUT = 4, RESULT = 5, TIMED_OUT = 1, ENDLESS = 0xFFFFFFFF };
+    enum { TIMEOUT = 4, ENDLESS = 0xFFFFFFFF };
     uint32_t wanted_ms = words[TIMEOUT];
+    uintptr_t at = (uintptr_t)words;
     int64_t until = now_ns() + wanted_ms * 1000000ll;
-    long long result;
-    do {
-        words[TIMEOUT] = 0;
-        result = call("ioctl", "", (unsigned)fd, request, (uintptr_t)words, 0, 0);
-        words[TIMEOUT] = wanted_ms;
-        if (result < 0 || words[RESULT] != TIMED_OUT) break;
+    long long wait = call("begin_wait", "", (unsigned)fd, request, at, 0, 0);
+    if (wait < 0) return wait;
+    while (!call("ask_wait", "", (uint64_t)wait, 0, 0, 0, 0)) {
+        if (!alive || (wanted_ms != ENDLESS && now_ns() >= until)) break;
         sleep_ns(WAIT_NS);
-    } while (alive && (wanted_ms == ENDLESS || now_ns() < until));
-    return result;
+    }
+    return call("end_wait", "", (uint64_t)wait, at, 0, 0, 0);
 }
 
 int ioctl(int fd, unsigned long request, ...)
