@@ -168,6 +168,16 @@ def test_the_clock_is_the_gpus_counter() -> None:
     check(100_000_000 <= passed < 60 * 100_000_000, f"{passed} ticks of 10 ns")
 
 
+@pytest.mark.parametrize(("chip", "graphics", "copies"), [("gfx1100", 1, 2), ("gfx942", 8, 16)])
+def test_ip_blocks_are_counted(chip: str, graphics: int, copies: int) -> None:
+    """src: amdgpu_drm.h AMDGPU_HW_IP_*; AMD's data sheets: XCDs, SDMA engines. No video."""
+    node = opened(chip)
+    counts = [struct.unpack("<I", node.info(0x03, 4, kind, 0))[0] for kind in range(3)]
+    check(counts == [graphics, graphics, copies], str(counts))
+    for kind in (3, 6, 9, 0x100):
+        fails(errno.EINVAL, node.info, 0x03, 4, kind, 0)
+
+
 def test_answers_are_cut_and_checked() -> None:
     node = opened()
     check(node.info(DEV_INFO, 4) == struct.pack("<I", 0x744C))

@@ -34,6 +34,11 @@ EXPECTED = (
         "amdkfd/kfd_chardev.c, kfd_ioctl_svm() outside CONFIG_HSA_AMD_SVM",
     ),
     Expected(
+        "refused", r"drm AMDGPU_INFO 0x3: .*no IP block of type [3-9]",
+        "libdrm counts video engines, which a board has not.",
+        "amdgpu_kms.c AMDGPU_INFO_HW_IP_COUNT: EINVAL without the block",
+    ),
+    Expected(
         "refused", r"kfd 0x82: .*no command 0x82",
         "DBG_TRAP as it was numbered before Linux 6.5; Debian 12's ROCr asks for its version.",
         "amdkfd/kfd_chardev.c kfd_ioctl(): ENOTTY beyond AMDKFD_COMMAND_END",

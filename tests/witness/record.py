@@ -123,6 +123,7 @@ class Record:
         report = Report(
             violations=list(violations), ioctls=dict(self._ioctls), flags=sorted(self._flags),
             refused=dict(self._refused), absent_files=dict(self._absent), files=len(self._files),
-            faults=self._faults, queues_left=list(queues_left), troubles=self.troubles,
+            faults=self._faults, queues_left=list(queues_left), ended_early=self.ended_early,
+            troubles=self.troubles,
         )  # fmt: skip
         path.write_text(json.dumps(asdict(report), indent=1))

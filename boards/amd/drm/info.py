@@ -32,6 +32,7 @@ class Info:
         self._hardware, self._gpu = hardware, gpu
         self._queries: dict[int, Callable[[SimpleNamespace], bytes]] = {
             d.ACCEL_WORKING: lambda args: struct.pack("<I", 1),
+            d.HW_IP_COUNT: self._ip_count,
             d.TIMESTAMP: lambda args: struct.pack("<Q", hardware.clock.ticks()),
             d.FW_VERSION: self._firmware,
             d.VRAM_USAGE: lambda args: struct.pack("<Q", self._vram_used()),
@@ -53,6 +54,18 @@ class Info:
         data = query(args)[: args.return_size]
         if data:
             host.copy_to_user(args.return_pointer, data)
+
+    def _ip_count(self, args: SimpleNamespace) -> bytes:
+        """HW_IP_COUNT: of graphics, of its compute rings, of SDMA. Raises: OSError EINVAL.
+
+        A board has no video block. src: amdgpu_info_ioctl(); with several XCCs one partition of all
+        """
+        chip = self._gpu.chip
+        engines = chip.sdma_engines + chip.sdma_xgmi_engines
+        counts = {d.HW_IP_GFX: chip.xccs, d.HW_IP_COMPUTE: chip.xccs, d.HW_IP_DMA: engines}
+        if args.word_0 not in counts:
+            raise OSError(errno.EINVAL, f"a board has no IP block of type {args.word_0}")
+        return struct.pack("<I", counts[args.word_0])
 
     def _visible_bytes(self) -> int:
         options = self._hardware.options
