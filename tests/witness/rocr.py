@@ -45,11 +45,16 @@ class Client:
     kernels: Path
 
     @property
+    def version(self) -> str:
+        """Of the runtime."""
+        return self.setup.root.version(_RUNTIME)
+
+    @property
     def words(self) -> str:
         """Versions, for the report."""
         root = self.setup.root
-        runtime, info = root.version(_RUNTIME), root.version(_ROCMINFO)
-        return f"{self.setup.chip}: ROCr {runtime}, rocminfo {info} of Debian {root.suite}"
+        info = root.version(_ROCMINFO)
+        return f"{self.setup.chip}: ROCr {self.version}, rocminfo {info} of Debian {root.suite}"
 
     def go(self, mode: str, gpus: int = 1, limit_s: float = 300) -> Run:
         """Our client in one of its modes."""

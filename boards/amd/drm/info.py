@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from boards.amd.chip_data import GB_ADDR_CONFIG, RLC_VERSION
+from boards.amd.drm import blocks
 from boards.amd.drm import types as d
 from boards.amd.drm.device import device_info
 from boards.amd.hardware import RESERVED_BYTES, Gpu, Hardware
@@ -32,7 +33,8 @@ class Info:
         self._hardware, self._gpu = hardware, gpu
         self._queries: dict[int, Callable[[SimpleNamespace], bytes]] = {
             d.ACCEL_WORKING: lambda args: struct.pack("<I", 1),
-            d.HW_IP_COUNT: self._ip_count,
+            d.HW_IP_INFO: lambda args: blocks.info(gpu.chip, args),
+            d.HW_IP_COUNT: lambda args: blocks.count(gpu.chip, args),
             d.TIMESTAMP: lambda args: struct.pack("<Q", hardware.clock.ticks()),
             d.FW_VERSION: self._firmware,
             d.VRAM_USAGE: lambda args: struct.pack("<Q", self._vram_used()),
@@ -54,18 +56,6 @@ class Info:
         data = query(args)[: args.return_size]
         if data:
             host.copy_to_user(args.return_pointer, data)
-
-    def _ip_count(self, args: SimpleNamespace) -> bytes:
-        """HW_IP_COUNT: of graphics, of its compute rings, of SDMA. Raises: OSError EINVAL.
-
-        A board has no video block. src: amdgpu_info_ioctl(); with several XCCs one partition of all
-        """
-        chip = self._gpu.chip
-        engines = chip.sdma_engines + chip.sdma_xgmi_engines
-        counts = {d.HW_IP_GFX: chip.xccs, d.HW_IP_COMPUTE: chip.xccs, d.HW_IP_DMA: engines}
-        if args.word_0 not in counts:
-            raise OSError(errno.EINVAL, f"a board has no IP block of type {args.word_0}")
-        return struct.pack("<I", counts[args.word_0])
 
     def _visible_bytes(self) -> int:
         options = self._hardware.options

@@ -25,7 +25,7 @@ STATUS = {"HW_REG_STATUS": 13, "HW_REG_STATE_PRIV": 14}
 """Bit HALT. src: ROCR trap_handler.s SQ_WAVE_STATUS_HALT_SHIFT, trap_handler_gfx12.s."""
 FETCH = "HW_REG_IB_STS"
 """What ROCr 5's handlers put back before s_rfe_b64: counts of the instruction fetch, which a wave
-that halts has no use for. src: trap_handler.s, "Restore SQ_WAVE_IB_STS"; cwsr_trap_handler_gfx10.asm
+that halts has no use for. src: trap_handler.s, cwsr_trap_handler_gfx10.asm restore_ib_sts
 """
 _INTERRUPT, _DATA_MASK = 1, 0xFFFFFF
 """src: kfd_int_process_v11.c: 24 bits of M0 arrive."""
