@@ -254,7 +254,7 @@ int main(int count, char **words)
     code_path = words[2];
     int checks = !strcmp(mode, "all") || !strcmp(mode, "peers");
     int rounds = strcmp(mode, "all") ? 1 : 2;
-    if (!checks) limit_time();
+    if (!checks) limit_time(mode);
     for (int round = 0; round < rounds; round++) {
         start_up();
         if (!strcmp(mode, "all")) check_all();

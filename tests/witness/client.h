@@ -47,4 +47,4 @@ void bad_packet(hsa_queue_t *queue);
 void check_all(void);        // everything that one GPU does
 void check_peers(void);      // what two do together
 void check_fault(const char *kind);
-void limit_time(void);       // the process ends by itself when the runtime does not return
+void limit_time(const char *kind); // the process ends by itself when the runtime does not return

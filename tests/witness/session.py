@@ -43,6 +43,8 @@ class Run:
 
 
 _TIMED_OUT = 124
+_ERRORS = "3"
+"""src: libhsakmt.h HSAKMT_DEBUG_LEVEL_ERR"""
 
 
 def run(setup: Setup, program: Path, *arguments: str, gpus: int = 1, limit_s: float = 300) -> Run:
@@ -55,7 +57,7 @@ def run(setup: Setup, program: Path, *arguments: str, gpus: int = 1, limit_s: fl
         **os.environ, **setup.root.environ(), "WITNESS_CHIP": setup.chip,
         "WITNESS_GPUS": str(gpus), "WITNESS_FILES": str(setup.folder / "files"),
         "WITNESS_REPORT": str(report), "WITNESS_PYTHON": str(setup.root.python),
-        "PATH": f"{tools}:{os.environ.get('PATH', os.defpath)}",
+        "HSAKMT_DEBUG_LEVEL": _ERRORS, "PATH": f"{tools}:{os.environ.get('PATH', os.defpath)}",
     }  # fmt: skip
     began = time.monotonic()
     command = [*setup.root.command(program, setup.shim), *arguments]

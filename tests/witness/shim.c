@@ -10,6 +10,7 @@
 
 #define FDS 65536
 #define WAIT_NS 200000
+#define TURN_NS 5000
 static unsigned char kind[FDS];
 
 // Paths
@@ -177,6 +178,20 @@ static int64_t now_ns(void)
     return time.tv_sec * 1000000000ll + time.tv_nsec;
 }
 
+// Threads get their turn at the board in the order in which they ask. ROCr 5's queues share an
+// event that resets itself: two threads that wait for it must not overtake each other, which is
+// rare where an ioctl takes a microsecond (KFD 1.14 added event ages against it).
+static atomic_uint last_ticket, turn;
+
+static long long in_turn(const char *what, int fd, unsigned long request, uintptr_t at)
+{
+    unsigned ticket = atomic_fetch_add(&last_ticket, 1);
+    while (atomic_load(&turn) != ticket) sleep_ns(TURN_NS);
+    long long result = call(what, "", (unsigned)fd, request, at, 0, 0);
+    atomic_fetch_add(&turn, 1);
+    return result;
+}
+
 // AMDKFD_IOC_WAIT_EVENTS: here real time passes, and the board is asked whether it is over.
 static long long wait_events(int fd, unsigned long request, uint32_t *words)
 {
@@ -184,7 +199,7 @@ static long long wait_events(int fd, unsigned long request, uint32_t *words)
     uint32_t wanted_ms = words[TIMEOUT];
     uintptr_t at = (uintptr_t)words;
     int64_t until = now_ns() + wanted_ms * 1000000ll;
-    long long wait = call("begin_wait", "", (unsigned)fd, request, at, 0, 0);
+    long long wait = in_turn("begin_wait", fd, request, at);
     if (wait < 0) return wait;
     while (!call("ask_wait", "", (uint64_t)wait, 0, 0, 0, 0)) {
         if (!alive || (wanted_ms != ENDLESS && now_ns() >= until)) break;
@@ -203,6 +218,5 @@ int ioctl(int fd, unsigned long request, ...)
     if (!which) return (int)syscall(SYS_ioctl, fd, request, argument);
     if (which == KFD && (request & 0xFF) == 0x0C)
         return (int)checked(wait_events(fd, request, argument));
-    uintptr_t at = (uintptr_t)argument;
-    return (int)checked(call("ioctl", "", (unsigned)fd, request, at, 0, 0));
+    return (int)checked(in_turn("ioctl", fd, request, (uintptr_t)argument));
 }
