@@ -6,6 +6,7 @@ Exit status 0: everything was right; 1: something was not; 77: this machine lack
 from __future__ import annotations
 
 import argparse
+import fcntl
 import sys
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from tests.debian import CannotRun
 from tests.witness import matrix, rocr
 from tests.witness.expected import explained
 from tests.witness.record import Report
+from tests.witness.roots import cache_folder
 
 DONE, FAILED, NOT_HERE = 0, 1, 77
 
@@ -27,6 +29,9 @@ def main() -> int:
     arguments = parser.parse_args()
     chips, began = arguments.chip or list(rocr.SUITES), time.monotonic()
     wrong = 0
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    lock = (cache_folder() / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # one run at a time; it goes with the process
     try:
         for chip in chips:
             wrong += _one(rocr.prepare(chip, refresh=arguments.refresh))
@@ -49,11 +54,11 @@ def _one(client: rocr.Client) -> int:
         wrong += bool(row.wrong)
         reports.append(row.report)
         print(f"  {row}", flush=True)
-    _tell(reports)
+    _print_requests(reports)
     return wrong
 
 
-def _tell(reports: list[Report]) -> None:
+def _print_requests(reports: list[Report]) -> None:
     """What the client asked for, what was refused, and what the board does not model."""
     ioctls: Counter[str] = Counter()
     refused: Counter[str] = Counter()
