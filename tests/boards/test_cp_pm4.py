@@ -175,24 +175,6 @@ def test_each_cache_is_invalidated_by_its_bit(family, control, data, code) -> No
     check((("acquire", "code of queue 1") in r.log) is code)
 
 
-def test_a_range_invalidates_the_caches_that_do_not_follow_it() -> None:
-    """ROCr 6.4 names its code's range, and asks for all of GLI: amd_gpu_agent.cpp
-
-    src: nvd.h GLI_INV 1: ALL; GLK and GLV have no field that says what a range means to them.
-    """
-    r = rig()
-    r.submit([*ACQUIRE[:2], 0x60, 0, 0x7F1234, 0, 0, 0x4381])
-    check(not r.host.faults and r.engines.idle(1), str(r.host.faults))
-    check(("acquire", "code of queue 1") in r.log)
-    check(("acquire", "waves of queue 1") not in r.log, "not relied on")
-
-
-def test_gfx9_has_no_range() -> None:
-    r = gfx942()
-    r.submit([*SOC15_ACQUIRE[:2], 0x1000, 0, *SOC15_ACQUIRE[4:]])
-    check(r.fault().kind == "unsupported", str(r.fault()))
-
-
 def test_a_full_ring_is_found() -> None:
     r = rig()
     r.submit(NOP_1 * (RING_BYTES // 4))
