@@ -85,15 +85,16 @@ class Archive:
     def _apt(self, *arguments: str, folder: Path | None = None) -> str:
         return command(arguments, self._environ, folder)
 
-    def fetch_whole(self, package: str, into: Path) -> list[str]:
-        """A package with everything it depends on, unpacked; names and versions.
+    def fetch_whole(self, package: str, into: Path, *more: str) -> list[str]:
+        """A package, and more, with everything they depend on, unpacked; names and versions.
 
         Raises: CannotRun.
         """
         cache = self.folder / "cache" / "archives"
         for old in cache.glob("*.deb"):
             old.unlink()
-        self._apt("apt-get", "-qq", "-y", "-d", "--no-install-recommends", "install", package)
+        options = ["-qq", "-y", "-d", "--no-install-recommends"]
+        self._apt("apt-get", *options, "install", package, *more)
         return self._unpack(sorted(cache.glob("*.deb")), into)
 
     def fetch_alone(self, packages: Sequence[str], into: Path) -> list[str]:

@@ -45,6 +45,10 @@ TESTS: Final = Group(
             "UNBOUND_TESTS_SHARE", "not for users",
             "How processes of a run learn of `--share`, which sets it.",
         ),
+        Setting("WITNESS_CHIP", "not for users", "The board of `make witness-rocr`'s clients."),
+        Setting("WITNESS_GPUS", "not for users", "How many GPUs that board has."),
+        Setting("WITNESS_FILES", "not for users", "Where that board's sysfs files are written."),
+        Setting("WITNESS_REPORT", "not for users", "Where what a client did is written."),
     ),
 )  # fmt: skip
 _HEAD: Final = """\

@@ -168,12 +168,42 @@ def test_the_clock_is_the_gpus_counter() -> None:
     check(100_000_000 <= passed < 60 * 100_000_000, f"{passed} ticks of 10 ns")
 
 
+@pytest.mark.parametrize(("chip", "graphics", "copies"), [("gfx1100", 1, 2), ("gfx942", 8, 16)])
+def test_ip_blocks_are_counted(chip: str, graphics: int, copies: int) -> None:
+    """src: amdgpu_drm.h AMDGPU_HW_IP_*; AMD's data sheets: XCDs, SDMA engines. No video."""
+    node = opened(chip)
+    counts = [struct.unpack("<I", node.info(0x03, 4, kind, 0))[0] for kind in range(3)]
+    check(counts == [graphics, graphics, copies], str(counts))
+    for kind in (3, 6, 9, 0x100):
+        fails(errno.EINVAL, node.info, 0x03, 4, kind, 0)
+
+
+@pytest.mark.parametrize(
+    ("chip", "kind", "wanted"),
+    # src: amdgpu_kms.c amdgpu_hw_ip_info(), gfx_v11_0.c, gfx_v9_4_3.c, sdma_v6_0.c, sdma_v5_2.c,
+    # sdma_v4_4_2.c: versions of the blocks; amdgpu_ctx.c amdgpu_ctx_num_entities[]
+    [("gfx1100", 0, (11, 0, 0, 32, 32, 1, 0x0B0000)),
+     ("gfx1101", 1, (11, 0, 0, 32, 32, 0xF, 0x0B0003)),
+     ("gfx1100", 2, (6, 0, 0, 256, 4, 3, 0x060000)),
+     ("gfx1030", 2, (5, 2, 0, 256, 4, 3, 0x050200)),
+     ("gfx942", 0, (9, 4, 0, 32, 32, 0, 0x090403)),
+     ("gfx942", 2, (4, 4, 0, 256, 4, 3, 0x040402)),
+     ("gfx1103", 2, (6, 0, 0, 256, 4, 1, 0x060001)),
+     ("gfx1100", 6, (0, 0, 0, 0, 0, 0, 0))],
+)  # fmt: skip
+def test_ip_blocks_are_described(chip: str, kind: int, wanted: tuple[int, ...]) -> None:
+    node = opened(chip)
+    check(struct.unpack("<IIQ4I", node.info(0x02, 32, kind, 0)) == wanted)
+    fails(errno.EINVAL, node.info, 0x02, 32, kind, 1)
+    fails(errno.EINVAL, node.info, 0x02, 32, 10, 0)
+
+
 def test_answers_are_cut_and_checked() -> None:
     node = opened()
     check(node.info(DEV_INFO, 4) == struct.pack("<I", 0x744C))
     check(node.info(ACCEL_WORKING, 8) == b"\1\0\0\0" + b"\xaa" * 4, "the answer has four bytes")
     fails(errno.EINVAL, node.info, ACCEL_WORKING, 0)
-    for query in (0x01, 0x02, 0x1B, 0x1D, 0x24, 0xFFFF):
+    for query in (0x01, 0x1B, 0x1D, 0x24, 0xFFFF):
         fails(errno.EINVAL, node.info, query, 8)
 
     def ask(pointer: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import struct
 import time
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -52,6 +53,33 @@ def test_signal_events() -> None:
     driver.device().engines.on_pump = None
     host.interrupt(77)
     check(driver.world.violations[-1].kind == "interrupt of no event")
+
+
+def test_an_event_wakes_everyone_who_waits() -> None:
+    """src: set_event(): all waiters are activated, and with some it resets itself.
+
+    Two threads of a client wait in real time; a call that only asks would lose one of them.
+    """
+    driver = Driver()
+    event = Waiting(driver).create(0)
+    process, calls = driver.world.process, []
+    memory = np.zeros((2, 6), np.uint64)  # src: kfd_ioctl.h struct kfd_event_data: 48 bytes
+    memory[:, 5] = event
+    for entry in memory:
+        args = SimpleNamespace(
+            events_ptr=entry.ctypes.data, num_events=1, wait_for_all=0, timeout=9, wait_result=7
+        )
+        calls.append((process.events.enlist(args), args))
+    check(not any(waiting.met() for waiting, _ in calls))
+    driver.call("set_event", event)
+    check(all(waiting.met() for waiting, _ in calls), "one was forgotten")
+    for waiting, args in calls:
+        process.events.settle(waiting, args)
+        check(args.wait_result == COMPLETE)
+    late = SimpleNamespace(events_ptr=memory.ctypes.data, num_events=1, wait_for_all=0, timeout=0)
+    waiting = process.events.enlist(late)
+    process.events.settle(waiting, late)
+    check(late.wait_result == TIMEOUT, "it was reset")
 
 
 def test_an_older_age_is_news() -> None:
@@ -185,6 +213,13 @@ def test_other_faults_reach_the_save_areas_header() -> None:
     # src: kfd_ioctl.h EC_QUEUE_PACKET_UNSUPPORTED 20, EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION 4
     check(int(payload[0]) == 1 << 19 | 1 << 3)
     check(events.wait(error_event)[0] == COMPLETE)
+    # src: kfd_ioctl.h EC_QUEUE_WAVE_ABORT 1, EC_QUEUE_WAVE_TRAP 2; trap_handler.s TRAP_ID_ABORT 2
+    for number, code in ((2, 1), (5, 2)):
+        payload[0] = 0
+        trap = WaveFault("trap", pc=0, text=f"s_trap {number}", detail=f"trap {number}")
+        engines.host.queue_fault(engines.specs[0], trap)
+        check(int(payload[0]) == 1 << code - 1, f"s_trap {number}: {int(payload[0]):#x}")
+        check(events.wait(error_event)[0] == COMPLETE)
     region.write(24, struct.pack("<QI", 0x10, error_event))
     engines.host.queue_fault(engines.specs[0], PacketFault("unknown opcode"))
     check(events.wait(error_event, timeout=0)[0] == TIMEOUT, "no memory of the process")

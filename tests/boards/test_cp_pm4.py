@@ -295,7 +295,6 @@ BROKEN = {
     "a range of GL1": (_or(ACQUIRE, 7, 1 << 2), "unsupported"),
     "a range of GL2": (_or(ACQUIRE, 7, 1 << 11), "unsupported"),
     "a range of code": ([*ACQUIRE[:7], 2], "unsupported"),
-    "acquire of a range": ([*ACQUIRE[:2], 0x1000, 0, *ACQUIRE[4:]], "unsupported"),
     "register of another engine": ([0xC0017600, 0x0, 1], "unknown register"),
     "beyond the registers": ([0xC0017600, 0x400, 1], "wrong length"),
     "pred exec on one die": (PRED_XCC0_5, "unknown opcode"),

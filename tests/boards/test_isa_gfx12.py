@@ -300,13 +300,13 @@ def test_minimum_and_maximum_keep_nan() -> None:
     )
 
 
-def _patched(ir: str, match: int, mask: int) -> Loaded:
-    """A compiled kernel with every dword that matches replaced by s_nop."""
+def _patched(ir: str, match: int, mask: int, word: int = _NOP) -> Loaded:
+    """A compiled kernel with every dword that matches replaced, by s_nop or another."""
     loaded = Loaded(compile_object(ir, _CPU))
     words = np.frombuffer(loaded.code, np.uint32).copy()
     hits = words & np.uint32(mask) == np.uint32(match)
     check(hits.any(), "nothing to patch")
-    words[hits] = _NOP
+    words[hits] = word
     loaded.image[loaded.entry : loaded.entry + len(loaded.code)] = words.tobytes()
     return loaded
 
@@ -318,6 +318,26 @@ def test_wait_counts_of_their_own() -> None:
         report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded, cpu=_CPU)
         what = {f.what for f in report.violations if f.kind == "wait count"}
         check(any(counter in w for w in what), f"no {counter} in {what}")
+
+
+_VMCNT_0, _LGKMCNT_0 = 0xBF8903F7, 0xBF89FC07
+"""s_waitcnt vmcnt(0), lgkmcnt(0), as LLVM 22 assembles them for gfx1201."""
+
+
+@pytest.mark.parametrize(
+    ("wait", "same", "other"),
+    [(0xBFC00000, _VMCNT_0, _LGKMCNT_0), (0xBFC60000, _LGKMCNT_0, _VMCNT_0),
+     (0xBFC70000, _LGKMCNT_0, _VMCNT_0)],
+    ids=["loadcnt", "dscnt", "kmcnt"],
+)  # fmt: skip
+def test_the_older_wait_names_the_same_counters(wait: int, same: int, other: int) -> None:
+    a, c = np.ones((2, 256), np.float32), np.zeros(2, np.float32)
+    kinds = []
+    for word in (same, other):
+        loaded = _patched(programs.REDUCE, wait, 0xFFFF0000, word)
+        report = launch("", [a, c], (2, 1, 1), (256, 1, 1), loaded=loaded, cpu=_CPU)
+        kinds.append({f.kind for f in report.violations})
+    check(kinds[0] == set() and "wait count" in kinds[1], str(kinds))
 
 
 def _group(words: list[int], strict: Strict = LENIENT) -> Report:

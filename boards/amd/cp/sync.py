@@ -43,13 +43,17 @@ def _reach(*, l2: bool) -> Scope:
     return Scope.SYSTEM if l2 else Scope.L2
 
 
-def caches_nv(context: Context, control: int) -> Caches:
-    """What GCR_CNTL asks for."""
+def caches_nv(context: Context, control: int, *, whole: bool = True) -> Caches:
+    """What GCR_CNTL asks for; `whole`: COHER_SIZE covers all addresses.
+
+    GLI, GL1 and GL2 have a field that makes them follow the range. GLK and GLV have none, and no
+    source says what they do with one: a range is not relied on to invalidate them.
+    """
     # src: nvd.h: GL1 exists on gfx10 and gfx11; the RDNA4 ISA has no such level.
     needed = (GLK_INV, GLV_INV) if context.host.chip.family == "gfx12" else (
         GLK_INV, GLV_INV, GL1_INV,
     )  # fmt: skip
-    data = all(control >> bit & 1 for bit in needed)
+    data = whole and all(control >> bit & 1 for bit in needed)
     code = bits(control, 1, 0) == 1
     for high, low, name in ((3, 2, "GL1_RANGE"), (12, 11, "GL2_RANGE")):
         if bits(control, high, low):
@@ -77,9 +81,10 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
     """Make the waves' caches forget, and write the shared one back when asked."""
     context = state.context
     context.stamps_arrive()
-    if join(words[1], words[2] & 0xFF) < _ALL_BYTES_MIN and words[1] != 0xFFFFFFFF:
-        raise context.fault("unsupported", "a range: only whole caches on this board")
+    whole = join(words[1], words[2] & 0xFF) >= _ALL_BYTES_MIN or words[1] == 0xFFFFFFFF
     if context.host.chip.family == "gfx9":
+        if not whole:
+            raise context.fault("unsupported", "a range: only whole caches on this board")
         control = words[0]
         caches = Caches(
             data=bool(control >> _TCL1 & 1 and control >> _KCACHE & 1),
@@ -88,7 +93,7 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
             back=bool(control >> _TC_WB & 1),
         )
     else:
-        caches = caches_nv(context, words[6])
+        caches = caches_nv(context, words[6], whole=whole)
     apply_caches(context.waves, caches)
     return True
 

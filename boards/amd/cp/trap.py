@@ -26,6 +26,11 @@ _BITS = {"gfx12": (4, 6, 12)}
 _OLD_BITS = (8, 11, 28)
 _TRAP_SHIFT = {"gfx12": 28}
 _OLD_TRAP_SHIFT = 16
+_VCC, _OLD_STATE = (106, 107), (TTMP + 7, TTMP + 11)
+_HANDED_ON = {"gfx9": (*_VCC, *_OLD_STATE), "gfx10": (*_VCC, *_OLD_STATE)}
+"""ttmp7 and ttmp11, which the first handler fills with counts of the fetch and flags of a debugger
+(none here), and the wave's own VCC, which ROCr 5 reads to write it back. Their values are lost.
+src: cwsr_trap_handler_gfx9.asm, gfx10.asm save_and_clear_ib_sts; ROCr 5.2.3 trap_handler.s"""
 _PRIV = 1 << 5
 """STATUS.PRIV, as the handler finds it."""
 
@@ -42,6 +47,7 @@ def enter(context: Context, dispatch: Dispatch, fault: WaveFault, family: Family
         registers={
             _PC_LO: fault.pc & _LOW, _PC_HI: fault.pc >> 32 & 0xFFFF | trap, _STATUS: _PRIV,
             _TMA_LO: memory & _LOW, _TMA_HI: memory >> 32,
+            **dict.fromkeys(_HANDED_ON.get(chip, ()), 0),
         },
         flags=0 if number else _flags(fault, _BITS.get(chip, _OLD_BITS)),
         status=_PRIV,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from boards.amd.chip_data import GB_ADDR_CONFIG, RLC_VERSION
+from boards.amd.drm import blocks
 from boards.amd.drm import types as d
 from boards.amd.drm.device import device_info
 from boards.amd.hardware import RESERVED_BYTES, Gpu, Hardware
@@ -32,6 +33,8 @@ class Info:
         self._hardware, self._gpu = hardware, gpu
         self._queries: dict[int, Callable[[SimpleNamespace], bytes]] = {
             d.ACCEL_WORKING: lambda args: struct.pack("<I", 1),
+            d.HW_IP_INFO: lambda args: blocks.info(gpu.chip, args),
+            d.HW_IP_COUNT: lambda args: blocks.count(gpu.chip, args),
             d.TIMESTAMP: lambda args: struct.pack("<Q", hardware.clock.ticks()),
             d.FW_VERSION: self._firmware,
             d.VRAM_USAGE: lambda args: struct.pack("<Q", self._vram_used()),

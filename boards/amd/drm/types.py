@@ -35,6 +35,10 @@ QUERY_FW = {"fw_type": "word_0", "ip_instance": "word_1", "index": "word_2"}
 FIRMWARE = CStruct("u32 ver, u32 feature")
 VRAM_GTT = CStruct("u64 vram_size, u64 vram_cpu_accessible_size, u64 gtt_size")
 HEAP = CStruct("u64 total_heap_size, u64 usable_heap_size, u64 heap_usage, u64 max_allocation")
+HW_IP = CStruct(
+    "u32 hw_ip_version_major, u32 hw_ip_version_minor, u64 capabilities_flags,"
+    "u32 ib_start_alignment, u32 ib_size_alignment, u32 available_rings, u32 ip_discovery_version"
+)
 DEVICE = CStruct(
     "u32 device_id, u32 chip_rev, u32 external_rev, u32 pci_rev, u32 family,"
     "u32 num_shader_engines, u32 num_shader_arrays_per_engine, u32 gpu_counter_freq,"
@@ -79,6 +83,8 @@ PRIMARY_CORE = {
 SCHED = COMMAND_BASE + 0x15
 """Needs the DRM master. src: amdgpu_drv.c amdgpu_ioctls_kms[]"""
 
+HW_IP_INFO, HW_IP_COUNT = 0x02, 0x03
+HW_IP_GFX, HW_IP_COMPUTE, HW_IP_DMA, HW_IP_LAST = 0, 1, 2, 9
 ACCEL_WORKING, TIMESTAMP, FW_VERSION, VRAM_USAGE, GTT_USAGE = 0x00, 0x05, 0x0E, 0x10, 0x11
 VRAM_GTT_SIZES, READ_MMR_REG, DEV_INFO, VIS_VRAM_USAGE, MEMORY = 0x14, 0x15, 0x16, 0x17, 0x19
 FW_RLC, FW_MEC, FW_SDMA, FW_TA = 0x07, 0x08, 0x0B, 0x13

@@ -42,7 +42,10 @@ _MUBUF = {
 }  # fmt: skip
 
 # src: RDNA4 ISA 16.5, S_WAIT_*; widths: LLVM AMDGPUBaseInfo.cpp, getLoadcntBitWidth and others.
+# s_waitcnt: as LLVM assembles it for gfx1201, with the fields of gfx11; ROCr 6.4.3's fill kernel
+# for gfx12 waits so for its scalar loads.
 _WAITS: Waits = {
+    "s_waitcnt": {"load": ((10, 6),), "exp": ((0, 3),), "ds": ((4, 6),), "km": ((4, 6),)},
     "s_wait_loadcnt": {"load": ((0, 6),)}, "s_wait_storecnt": {"store": ((0, 6),)},
     "s_wait_samplecnt": {"sample": ((0, 6),)}, "s_wait_bvhcnt": {"bvh": ((0, 3),)},
     "s_wait_expcnt": {"exp": ((0, 3),)}, "s_wait_dscnt": {"ds": ((0, 6),)},

@@ -59,7 +59,7 @@ SOPC = gfx11_scalar.SOPC | scalar_floats.SOPC
 
 SOPP = table("""
 i:
-    0x00 s_nop s_setkill s_sethalt s_sleep 0x05 s_clause 0x07 s_delay_alu s_wait_alu 0x0b
+    0x00 s_nop s_setkill s_sethalt s_sleep 0x05 s_clause 0x07 s_delay_alu s_wait_alu s_waitcnt 0x0b
     s_wait_event 0x10 s_trap s_round_mode s_denorm_mode s_singleuse_vdst s_barrier_wait 0x20
     s_branch s_cbranch_scc0 s_cbranch_scc1 s_cbranch_vccz s_cbranch_vccnz s_cbranch_execz
     s_cbranch_execnz 0x30 s_endpgm 0x35 s_setprio s_sendmsg s_sendmsghalt s_incperflevel

@@ -10,6 +10,8 @@ from boards.amd.isa.layout import all_ones, gather
 _BITS16 = 0xFFFF
 
 _COUNTERS = ("vm", "exp", "lgkm")
+_RENAMED = {"vm": "load", "lgkm": "ds"}
+"""Counters of gfx12 that s_waitcnt names as before."""
 # src: RDNA3 ISA 16.5, S_DELAY_ALU: instid0 3:0, instskip 6:4, instid1 10:7.
 _DELAYS = (
     "NO_DEP", "VALU_DEP_1", "VALU_DEP_2", "VALU_DEP_3", "VALU_DEP_4", "TRANS32_DEP_1",
@@ -136,7 +138,8 @@ def _hardware_register(inst: Instruction, value: int, gpr: str) -> str:
 
 
 def _waitcnt(inst: Instruction, value: int) -> str:
-    pieces = inst.family.waits["s_waitcnt"]
+    waits = inst.family.waits["s_waitcnt"]
+    pieces = {n: waits[n] if n in waits else waits[_RENAMED[n]] for n in _COUNTERS}
     counts = [(name, gather(value, pieces[name]), all_ones(pieces[name])) for name in _COUNTERS]
     waited = [(name, count) for name, count, free in counts if count != free]
     parts = [f"{name}cnt({count})" for name, count in waited or [c[:2] for c in counts]]

@@ -59,6 +59,25 @@ class Waiter:
     wants_age: bool
 
 
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """A WAIT_EVENTS call that has begun."""
+
+    waiters: list[Waiter]
+    every: bool
+
+    def met(self) -> bool:
+        """Whether what it waits for has happened."""
+        states = [waiter.activated for waiter in self.waiters]
+        return all(states) if self.every or not states else any(states)
+
+    def leave(self) -> None:
+        """Events do not know of it any more."""
+        for waiter in self.waiters:
+            if waiter in waiter.event.waiters:
+                waiter.event.waiters.remove(waiter)
+
+
 class Events:
     """All events of a process, and the page that their slots lie in."""
 
@@ -159,23 +178,40 @@ class Events:
 
     def wait(self, args: SimpleNamespace) -> None:
         """WAIT_EVENTS. src: kfd_wait_on_events(). Raises: OSError."""
+        waiting = self.enlist(args)
+        try:
+            self._wait_for(waiting, args.timeout)
+        except OSError:
+            waiting.leave()
+            raise
+        self.settle(waiting, args)
+
+    def enlist(self, args: SimpleNamespace) -> Waiting:
+        """The first half of WAIT_EVENTS: from now on what is set is not lost.
+
+        For who lets real time pass; `settle` is the other half. Raises: OSError.
+        """
         args.wait_result = k.WAIT_FAIL
         if args.num_events > _MAX_WAIT_EVENTS:
             raise OSError(errno.ENOMEM, "too many events")
         nbytes = args.num_events * k.EVENT_DATA_BYTES
         memory = host.user_bytes(args.events_ptr, nbytes) if nbytes else memoryview(b"")
-        waiters: list[Waiter] = []
+        waiting = Waiting([], bool(args.wait_for_all))
+        entries = range(0, nbytes, k.EVENT_DATA_BYTES)
         try:
-            entries = range(0, nbytes, k.EVENT_DATA_BYTES)
-            waiters.extend(self._waiter(memory[at : at + k.EVENT_DATA_BYTES]) for at in entries)
-            done = self._wait_for(waiters, bool(args.wait_for_all), args.timeout)
-        finally:
-            for waiter in waiters:
-                if waiter in waiter.event.waiters:
-                    waiter.event.waiters.remove(waiter)
-        if done:
-            _copy_data(waiters, args.events_ptr)
-        args.wait_result = k.WAIT_COMPLETE if done else k.WAIT_TIMEOUT
+            for at in entries:
+                waiting.waiters.append(self._waiter(memory[at : at + k.EVENT_DATA_BYTES]))
+        except OSError:
+            waiting.leave()
+            raise
+        return waiting
+
+    def settle(self, waiting: Waiting, args: SimpleNamespace) -> None:
+        """The second half: the result, and data of what was set. Raises: OSError EFAULT."""
+        waiting.leave()
+        if waiting.met():
+            _copy_data(waiting.waiters, args.events_ptr)
+        args.wait_result = k.WAIT_COMPLETE if waiting.met() else k.WAIT_TIMEOUT
 
     def _waiter(self, data: memoryview) -> Waiter:
         """src: init_event_waiter()"""
@@ -191,30 +227,24 @@ class Events:
             event.waiters.append(waiter)
         return waiter
 
-    def _wait_for(self, waiters: list[Waiter], every: bool, timeout_ms: int) -> bool:
-        """Whether the condition came true; time passes at once when nothing can make it so."""
-
-        def met() -> bool:
-            states = [waiter.activated for waiter in waiters]
-            return all(states) if every or not states else any(states)
-
-        if met():
-            return True
+    def _wait_for(self, waiting: Waiting, timeout_ms: int) -> None:
+        """Until the condition is true; time passes at once when nothing can make it so."""
+        if waiting.met():
+            return
         if timeout_ms:
             self._pump()
-        if met() or not timeout_ms:
-            return met()
+        if waiting.met() or not timeout_ms:
+            return
         if timeout_ms == _ENDLESS:
             raise OSError(errno.EINTR, "waiting for ever for what cannot come")
         self.slept += 1
         until_ns = self._clock.now_ns() + _ticks(timeout_ms) * _TICK_MS * _NS_PER_MS
         while self._clock.skip_to(until_ns):
             self._pump()
-            if met():
-                return True
+            if waiting.met():
+                return
         self._pump()
-        self.timed_out += not met()
-        return met()
+        self.timed_out += not waiting.met()
 
 
 def _ticks(timeout_ms: int) -> int:

@@ -29,7 +29,11 @@ _NS_PER_S = 1_000_000_000
 _HEADER_PAYLOAD, _HEADER_EVENT, _HEADER_BYTES = 24, 32, 40
 """src: kfd_ioctl.h struct kfd_context_save_area_header"""
 # src: kfd_ioctl.h enum kfd_dbg_trap_exception_code, KFD_EC_MASK
-_EC_ABORT, _EC_ILLEGAL, _EC_VIOLATION, _EC_PACKET_RESERVED, _EC_PACKET = 1, 4, 5, 19, 20
+_EC_ABORT, _EC_TRAP, _EC_ILLEGAL, _EC_VIOLATION = 1, 2, 4, 5
+_EC_PACKET_RESERVED, _EC_PACKET = 19, 20
+_WAVE_CODES = {"illegal instruction": _EC_ILLEGAL, "trap": _EC_TRAP}
+_ABORT = "trap 2"
+"""src: ROCr trap_handler.s TRAP_ID_ABORT: llvm.trap's s_trap 2 is sent as EC_QUEUE_WAVE_ABORT"""
 _RUNTIME_ENABLE = 1
 
 
@@ -91,8 +95,8 @@ class Process:
         elif isinstance(error, PacketFault):
             self._exception(spec, _EC_PACKET_RESERVED if "reserved" in kind else _EC_PACKET)
         elif isinstance(error, WaveFault):
-            illegal = kind == "illegal instruction"
-            self._exception(spec, _EC_ILLEGAL if illegal else _EC_VIOLATION)
+            code = _WAVE_CODES.get(kind, _EC_VIOLATION)
+            self._exception(spec, _EC_ABORT if error.detail == _ABORT else code)
         elif isinstance(error, MemoryFault):
             self._exception(spec, _EC_VIOLATION)
         else:

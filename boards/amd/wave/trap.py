@@ -23,6 +23,10 @@ TTMP = 108
 FLAGS = frozenset({"HW_REG_TRAPSTS", "HW_REG_EXCP_FLAG_PRIV"})
 STATUS = {"HW_REG_STATUS": 13, "HW_REG_STATE_PRIV": 14}
 """Bit HALT. src: ROCR trap_handler.s SQ_WAVE_STATUS_HALT_SHIFT, trap_handler_gfx12.s."""
+FETCH = "HW_REG_IB_STS"
+"""What ROCr 5's handlers put back before s_rfe_b64: counts of the instruction fetch, which a wave
+that halts has no use for. src: trap_handler.s, cwsr_trap_handler_gfx10.asm restore_ib_sts
+"""
 _INTERRUPT, _DATA_MASK = 1, 0xFFFFFF
 """src: kfd_int_process_v11.c: 24 bits of M0 arrive."""
 Run = Callable[[Waves], Any]
@@ -38,6 +42,8 @@ def bind_trap(inst: Instruction) -> Run | None:
         return None
     control = inst.fields["i"]
     name = inst.family.hwregs.get(control & 0x3F, "")
+    if name == FETCH and inst.meaning == "s_setreg_b32":
+        return _ignore
     if name not in FLAGS and name not in STATUS:
         return None
     low, mask = control >> 6 & 0x1F, (1 << (control >> 11) + 1) - 1
@@ -50,6 +56,10 @@ def _state(w: Waves, what: str) -> Privileged:
     if w.privileged is None:
         raise UnsupportedOperand(f"{what} outside of a trap handler")
     return w.privileged
+
+
+def _ignore(w: Waves) -> None:
+    _state(w, FETCH)
 
 
 def _get(inst: Instruction, name: str, low: int, mask: int) -> Run:
