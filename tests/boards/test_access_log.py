@@ -1,0 +1,121 @@
+"""The access log: traces by name, what the board does not model, clients that spin."""
+
+import io
+import json
+
+import pytest
+
+from boards.access_log import AccessLog
+from boards.amd.hardware import Hardware, Options
+from boards.amd.pci.gpu import PciGpu, open_function
+from boards.amd.pci.watched import watch
+from tests.support import check
+
+GC_BASE0 = 0x1260
+"""src: notes on navi31's discovery table: segment 0 of GC, in dwords"""
+# src: gc_11_0_0_offset.h regCP_HQD_PQ_DOORBELL_CONTROL 0x1fb8 and regCP_HQD_PQ_CONTROL 0x1fba of
+# segment 0: the dword between them has no register
+HOLE_DW = GC_BASE0 + 0x1FB9
+NOWHERE_DW = 0x3FFFF
+COMMAND_MEMORY = b"\x02\x00"
+
+
+def gpu_and_log(out: io.StringIO | None = None, spin_reads: int = 100) -> tuple[PciGpu, AccessLog]:
+    gpu = open_function(Hardware([], Options()), "gfx1100", vram_bytes=512 << 20)
+    gpu.config.write(4, COMMAND_MEMORY)
+    log = AccessLog("gfx1100", out, spin_reads=spin_reads)
+    watch(gpu, log)
+    return gpu, log
+
+
+def at(gpu: PciGpu, block: str, name: str) -> int:
+    return 4 * gpu.board.block(block).address_dw(name)
+
+
+def test_a_trace_has_the_accesses_in_order_by_name() -> None:
+    out = io.StringIO()
+    gpu, log = gpu_and_log(out)
+    gpu.write(5, at(gpu, "GC", "SCRATCH_REG7"), 4, 0xCAFE)
+    gpu.read(5, at(gpu, "GC", "SCRATCH_REG7"), 4)
+    gpu.hardware.event("firmware", kind="SMU", nbytes=4)
+    gpu.hardware.event("doorbell", queue=1)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    want = [
+        {"board": "gfx1100"},
+        {"op": "W", "register": "GC[0].SCRATCH_REG7", "value": 0xCAFE},
+        {"op": "R", "register": "GC[0].SCRATCH_REG7", "value": 0xCAFE},
+        {"op": "E", "event": "firmware", "kind": "SMU", "nbytes": 4},
+    ]
+    check(lines == want, lines)
+    check((log.reads, log.writes) == (1, 1), "counts")
+
+
+def test_a_flush_at_its_remapped_place_is_in_the_trace() -> None:
+    out = io.StringIO()
+    gpu, _ = gpu_and_log(out)
+    gpu.write(5, at(gpu, "NBIF", "BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL"), 4, 0x7F000)
+    gpu.write(5, 0x7F000, 4, 5)
+    last = json.loads(out.getvalue().splitlines()[-1])
+    name = "NBIF[0].BIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL"
+    check(last == {"op": "W", "register": name, "value": 5}, last)
+
+
+def test_what_is_not_modelled_is_counted_with_what_was_answered() -> None:
+    gpu, log = gpu_and_log()
+    gpu.read(5, 4 * NOWHERE_DW, 4)
+    gpu.read(5, 4 * NOWHERE_DW, 4)
+    gpu.write(5, 4 * NOWHERE_DW, 4, 0x11)
+    gpu.write(5, 4 * HOLE_DW, 4, 0x22)
+    gpu.read(5, at(gpu, "GC", "GB_ADDR_CONFIG"), 4)
+    found = [str(one) for one in log.not_modelled()]
+    want = [
+        "read dword 0x3ffff: 2 times, answered 0x0",
+        "write dword 0x3ffff: 1 times, lost 0x11",
+        "write dword 0x3219: 1 times, lost 0x22",
+        "read GC[0].GB_ADDR_CONFIG: 1 times, answered 0x0",
+    ]
+    check(found == want, found)
+
+
+def test_a_register_with_a_value_or_a_meaning_is_modelled() -> None:
+    gpu, log = gpu_and_log()
+    gpu.write(5, at(gpu, "GC", "SCRATCH_REG3"), 4, 0x545)
+    gpu.read(5, at(gpu, "GC", "SCRATCH_REG3"), 4)  # written before
+    gpu.read(5, at(gpu, "NBIF", "RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE"), 4)  # a preset
+    gpu.read(5, at(gpu, "MMHUB", "MMVM_INVALIDATE_ENG17_SEM"), 4)  # read by a part of the board
+    check(log.not_modelled() == [], [str(one) for one in log.not_modelled()])
+
+
+@pytest.mark.parametrize("places", [1, 4])
+def test_a_client_that_spins_is_named_with_its_registers(places: int) -> None:
+    gpu, log = gpu_and_log()
+    names = [f"SCRATCH_REG{number}" for number in range(places)]
+    for turn in range(100):
+        check(not log.spinning, f"turn {turn} is no spin yet")
+        for name in names:
+            gpu.read(5, at(gpu, "GC", name), 4)
+        if log.spinning:
+            break
+    check("GC[0].SCRATCH_REG0 = 0x0" in log.spinning, log.spinning)
+    check(all(name in log.spinning for name in names), log.spinning)
+
+
+def test_news_and_other_work_are_no_spin() -> None:
+    gpu, log = gpu_and_log()
+    for number in range(1000):
+        log.polled("VRAM 0x1000", number.to_bytes(4, "little"))
+    check(not log.spinning, "a counter that counts")
+    for _ in range(200):
+        for number in range(6):
+            log.access("read", f"GC[0].SCRATCH_REG{number}", 0)
+    check(not log.spinning, "more places than a wait reads")
+    for _ in range(1000):
+        gpu.read(5, at(gpu, "GC", "SCRATCH_REG0"), 4)
+        gpu.write(5, at(gpu, "GC", "SCRATCH_REG1"), 4, 1)
+    check(not log.spinning, "writes in between")
+    for _ in range(99):
+        gpu.read(5, at(gpu, "GC", "SCRATCH_REG0"), 4)
+    check(not log.spinning, "fewer than the limit")
+    for _ in range(2):
+        gpu.read(5, at(gpu, "GC", "SCRATCH_REG0"), 4)
+    check("GC[0].SCRATCH_REG0 = 0x0: 100 reads" in log.spinning, log.spinning)
