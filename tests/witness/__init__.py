@@ -1,0 +1,1 @@
+"""Software that nobody here wrote, run against the boards."""
