@@ -4,9 +4,11 @@ A trace has one JSON object a line. The first names the board; then, in order,
 
     {"op": "R", "register": "MP0[0].MP0_SMN_C2PMSG_81", "value": 0}
     {"op": "W", "register": "GC[0].CP_HQD_ACTIVE", "value": 1}
-    {"op": "E", "event": "firmware", "kind": "SMU"}
+    {"op": "P", "phase": "compute queue on"}
+    {"op": "M", "mark": "booted"}
 
-`python -m boards.compare` reads two of them. The names are the board's, whoever the client was.
+`python -m boards.compare` reads two of them. Names of registers and phases are the board's,
+whoever the client was; a mark is what somebody beside the client has set.
 """
 
 from __future__ import annotations
@@ -71,9 +73,13 @@ class AccessLog:
             self.reads += 1
             self.polled(register, value)
 
-    def event(self, name: str, facts: Mapping[str, int | str]) -> None:
-        """Something that the board itself reported."""
-        self._line({"op": "E", "event": name, **facts})
+    def phase(self, name: str) -> None:
+        """A client has got somewhere, as its vendor's board sees it."""
+        self._line({"op": "P", "phase": name})
+
+    def mark(self, name: str) -> None:
+        """Somebody beside the client knows that it has got somewhere."""
+        self._line({"op": "M", "mark": name})
 
     def unmodelled(self, op: str, place: str, value: int) -> None:
         """An access that nothing on the board gives a meaning."""

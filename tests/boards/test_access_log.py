@@ -39,15 +39,40 @@ def test_a_trace_has_the_accesses_in_order_by_name() -> None:
     gpu.read(5, at(gpu, "GC", "SCRATCH_REG7"), 4)
     gpu.hardware.event("firmware", kind="SMU", nbytes=4)
     gpu.hardware.event("doorbell", queue=1)
+    log.mark("booted")
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     want = [
         {"board": "gfx1100"},
         {"op": "W", "register": "GC[0].SCRATCH_REG7", "value": 0xCAFE},
         {"op": "R", "register": "GC[0].SCRATCH_REG7", "value": 0xCAFE},
-        {"op": "E", "event": "firmware", "kind": "SMU", "nbytes": 4},
+        {"op": "P", "phase": "firmware SMU"},
+        {"op": "M", "mark": "booted"},
     ]
     check(lines == want, lines)
     check((log.reads, log.writes) == (1, 1), "counts")
+
+
+def test_a_copy_of_a_register_has_its_selector_in_the_name() -> None:
+    out = io.StringIO()
+    gpu, _ = gpu_and_log(out)
+    select, bases = at(gpu, "GC", "GRBM_GFX_CNTL"), at(gpu, "GC", "SH_MEM_BASES")
+    for vmid in (0, 8):
+        gpu.write(5, select, 4, vmid << 4)  # src: gc_11_0_0_sh_mask.h GRBM_GFX_CNTL__VMID__SHIFT
+        gpu.write(5, bases, 4, 7)
+    names = [json.loads(line).get("register") for line in out.getvalue().splitlines()]
+    check(names[2::2] == ["GC[0].SH_MEM_BASES (0)", "GC[0].SH_MEM_BASES (8)"], names)
+
+
+def test_phases_are_named_by_what_the_board_sees() -> None:
+    out = io.StringIO()
+    gpu, _ = gpu_and_log(out)
+    gpu.write(5, at(gpu, "MMHUB", "MMVM_CONTEXT0_CNTL"), 4, 0)  # the enable bit is off
+    gpu.write(5, at(gpu, "MMHUB", "MMVM_CONTEXT0_CNTL"), 4, 1)
+    gpu.write(5, at(gpu, "OSSSYS", "IH_RB_CNTL"), 4, 1)
+    gpu.write(5, at(gpu, "MP0", "MP0_SMN_C2PMSG_35"), 4, 0x80000)  # src: PSP_BL__LOAD_KEY_DATABASE
+    found = [json.loads(line).get("phase") for line in out.getvalue().splitlines()]
+    phases = [name for name in found if name]
+    check(phases == ["MM hub on", "interrupt ring on", "PSP bootloader KDB"], phases)
 
 
 def test_a_flush_at_its_remapped_place_is_in_the_trace() -> None:

@@ -13,9 +13,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from boards.compare_trace import Summary, read
 from tests.debian import CannotRun
-from tests.witness import expected
+from tests.witness import expected, own_boot, tinygrad_boots
 from tests.witness.expected import Expected
 from tests.witness.tinygrad_run import Machine, Outcome
 from tests.witness.tinygrad_wheel import VERSION, Wheel, wheel
@@ -30,9 +32,8 @@ PROGRAMS = (
 DONE, FAILED, NOT_HERE = 0, 1, 77
 
 
-def runs(chip: str, wheel: Wheel, traces: Path | None) -> list[Outcome]:
-    """Every way to boot one chip."""
-    trace = traces / f"tinygrad-{chip}.trace" if traces else None
+def runs(chip: str, wheel: Wheel, trace: Path) -> list[Outcome]:
+    """Every way to boot one chip; the trace is that of the first."""
     everything = [*PROGRAMS, *(str(path) for path in wheel.tests)]
     machine = Machine(chip)
     cold = machine.run("cold", wheel, everything, trace=trace)
@@ -69,7 +70,7 @@ def report(chip: str, outcome: Outcome, known: Expected) -> bool:
     return not trouble
 
 
-def gaps(chip: str, outcome: Outcome) -> None:
+def gaps(outcome: Outcome) -> None:
     """What the client touched, and the board does not model."""
     places = outcome.not_modelled
     zeros = [one for one in places if not one.place.startswith("dword")]
@@ -81,6 +82,19 @@ def gaps(chip: str, outcome: Outcome) -> None:
         print(f"        {one.place}, {one.count} times")
 
 
+def boots(chip: str, theirs: Summary, own_trace: Path | None, *, record: bool) -> bool:
+    """Compare tinygrad's boot with ours; whether every difference is known."""
+    if own_trace:
+        own_trace.write_text(own_boot.record(chip)[0])
+    if record:
+        tinygrad_boots.record(theirs)
+    numbers, trouble = tinygrad_boots.check_boot(theirs)
+    print(f"{'FAIL' if trouble else 'PASS'}  {chip}: our boot and tinygrad's: {numbers}")
+    for line in trouble:
+        print(f"      {line}")
+    return not trouble
+
+
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -88,18 +102,25 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--chip", choices=CHIPS, action="append", help="one; may be repeated")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="write the boards' traces")
+    parser.add_argument("--record", action="store_true", help="keep tinygrad's boots in tests/data")
     parser.add_argument("--optional", action="store_true", help="a missing wheel is no failure")
     return parser.parse_args()
 
 
-def run_all(chips: Sequence[str], wheel: Wheel, traces: Path | None) -> bool:
+def run_all(args: argparse.Namespace, wheel: Wheel, folder: Path) -> bool:
     """All chips; whether everything passed."""
     known, passed = expected.load(VIOLATIONS), True
+    chips: Sequence[str] = args.chip or CHIPS
     for chip in chips:
-        outcomes = runs(chip, wheel, traces)
+        trace = folder / f"tinygrad-{chip}.trace"
+        outcomes = runs(chip, wheel, trace)
         for outcome in outcomes:
             passed &= report(chip, outcome, known)
-        gaps(chip, outcomes[0])
+        gaps(outcomes[0])
+        with trace.open() as lines:
+            theirs = read(lines, trace.name, own_boot.BOOTED)
+        own_trace = folder / f"unbound-{chip}.trace" if args.traces else None
+        passed &= boots(chip, theirs, own_trace, record=args.record)
     for stale in known.stale(chips):
         print(f"FAIL  {VIOLATIONS.name}: nobody does {stale.kind}: {stale.what} any more")
         passed = False
@@ -114,10 +135,11 @@ def main() -> int:
     except CannotRun as error:
         print(f"witness-tinygrad: not run here: {error}", file=sys.stderr)
         return DONE if args.optional else NOT_HERE
-    if args.traces:
-        args.traces.mkdir(parents=True, exist_ok=True)
     print(f"tinygrad {VERSION}, its own driver over REMOTE; LLVM: {found.llvm.name}", flush=True)
-    passed = run_all(args.chip or CHIPS, found, args.traces)
+    with TemporaryDirectory() as folder:
+        kept = Path(args.traces or folder)
+        kept.mkdir(parents=True, exist_ok=True)
+        passed = run_all(args, found, kept)
     print(f"witness-tinygrad: {'passed' if passed else 'FAILED'}")
     return DONE if passed else FAILED
 

@@ -18,6 +18,7 @@ import unittest
 
 import numpy as np
 import tinygrad.helpers
+from tinygrad.runtime.support.system import RemoteCmd
 
 FIRMWARE = pathlib.Path(sys.argv[1])
 
@@ -65,6 +66,8 @@ def main() -> None:
     """Boot, then each program."""
     began = time.monotonic()
     device = tinygrad.Device["AMD"]
+    pci = device.iface.pci_dev
+    pci._rpc(pci.sock, pci.dev_id, RemoteCmd.PING)  # marks the end of the boot in the trace
     say(boot=device.arch, interface=type(device.iface).__name__, partial=device.iface.dev_impl
         .partial_boot, aql=bool(device.is_aql), seconds=time.monotonic() - began)  # fmt: skip
     for name in sys.argv[2:]:

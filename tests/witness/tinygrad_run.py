@@ -114,6 +114,7 @@ class Machine:
         if connection is None:
             outcome.trouble.append("the client did not connect")
             return
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection:
             try:
                 self._server.serve(connection, log, LIMIT_S)

@@ -25,6 +25,8 @@ _BASES = {VRAM_BAR: 0x80_0000_0000, DOORBELL_BAR: 0x90_0000_0000, REGISTER_BAR: 
 _PAUSE_S = 0.002
 """How often the board goes on by itself while the client asks for nothing."""
 _WORD_BYTES, _MIB_LOG2 = 4, 20
+BOOTED = "booted"
+"""The mark in a trace."""
 _NAME = b"0000:03:00.0:0"
 """Address and number of the one device."""
 
@@ -50,7 +52,7 @@ class Server:
             Command.SYSMEM_READ: self._sysmem_read,
             Command.SYSMEM_WRITE: self._sysmem_write,
             Command.RESIZE_BAR: self._resize_bar,
-            Command.PING: lambda connection, request: reply(connection),
+            Command.PING: self._ping,
         }
 
     def _place_bars(self) -> None:
@@ -66,7 +68,6 @@ class Server:
         System memory of an earlier client is gone.
         Raises: Spin when it waits for what does not come; TimeoutError.
         """
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.log, self.bus = log, Bus(scattered=self._scattered)
         self.gpu.connect(self.bus)
         self.counts.clear()
@@ -87,17 +88,22 @@ class Server:
 
     def _answer(self, connection: socket.socket, request: Request) -> None:
         self.gpu.board.delays.run()
-        name = Command(request.command).name
+        handler = self._handlers.get(request.command)
+        name = Command(request.command).name if handler else f"command {request.command}"
         if request.command in (Command.MMIO_READ, Command.MMIO_WRITE):
             name += f" of BAR {request.place}"
         self.counts[name] += 1
-        handler = self._handlers.get(request.command)
         if handler is None:
             refuse(connection, f"this server does not know {name}")
             return
         handler(connection, request)
         if self.log.spinning:
             raise Spin(self.log.spinning)
+
+    def _ping(self, connection: socket.socket, request: Request) -> None:
+        """The script around tinygrad sends one when the device is open."""
+        self.log.mark(BOOTED)
+        reply(connection)
 
     # The function's header
 

@@ -73,6 +73,7 @@ class Psp:
         if command is None:
             self._board.find("PSP command that is not known", f"{number:#x}")
             return n.UNKNOWN, 0, 0
+        self._board.hardware.event("psp", command=number)
         return command(arguments)
 
     def _refuse(self, status: int, what: str, why: str) -> Answer:

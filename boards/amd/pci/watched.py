@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from boards.amd.pci.gpu import PciGpu
-
-_EVENTS = frozenset({"firmware"})
-"""Of the board's timeline, those that belong to a boot."""
+from boards.amd.pci.landmarks import event_phase, passed
 
 
 class Log(Protocol):
@@ -15,16 +13,32 @@ class Log(Protocol):
 
     def access(self, op: str, register: str, value: int) -> None: ...
     def unmodelled(self, op: str, place: str, value: int) -> None: ...
-    def event(self, name: str, facts: dict[str, int | str]) -> None: ...
+    def phase(self, name: str) -> None: ...
 
 
 def watch(gpu: PciGpu, log: Log) -> None:
-    """From now on `log` hears of every register access, and of firmware that arrives."""
+    """From now on `log` hears of every register access by name, and of the phases of a boot.
+
+    Of a register with copies the name has the selector: "GC[0].SH_MEM_BASES (8)" is VMID 8's.
+    """
     registers = gpu.board.registers
-    registers.watch, registers.unmodelled = log.access, log.unmodelled
+    blocks = {str(block): block for block in registers.blocks}
+
+    def access(op: str, register: str, value: int) -> None:
+        place, name = register.split(".", 1)
+        block = blocks[place]
+        key = block.key(name)
+        if key != ():
+            copy = key if isinstance(key, tuple) else (key,)
+            register += f" ({'.'.join(str(part) for part in copy)})"
+        log.access(op, register, value)
+        phase = passed(block.name, name, value) if op == "write" else ""
+        if phase:
+            log.phase(phase)
 
     def event(name: str, facts: dict[str, int | str]) -> None:
-        if name in _EVENTS:
-            log.event(name, facts)
+        phase = event_phase(name, facts)
+        if phase:
+            log.phase(phase)
 
-    gpu.hardware.trace = event
+    registers.watch, registers.unmodelled, gpu.hardware.trace = access, log.unmodelled, event
