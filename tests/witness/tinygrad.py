@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 
 from boards.compare_trace import Summary, read
 from tests.debian import CannotRun
-from tests.witness import expected, own_boot, tinygrad_boots
-from tests.witness.expected import Expected
+from tests.witness import known_violations, own_boot, tinygrad_boots
+from tests.witness.known_violations import Expected
 from tests.witness.tinygrad_run import Machine, Outcome
 from tests.witness.tinygrad_wheel import VERSION, Wheel, wheel
 
@@ -109,7 +109,7 @@ def arguments() -> argparse.Namespace:
 
 def run_all(args: argparse.Namespace, wheel: Wheel, folder: Path) -> bool:
     """All chips; whether everything passed."""
-    known, passed = expected.load(VIOLATIONS), True
+    known, passed = known_violations.load(VIOLATIONS), True
     chips: Sequence[str] = args.chip or CHIPS
     for chip in chips:
         trace = folder / f"tinygrad-{chip}.trace"

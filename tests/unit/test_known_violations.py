@@ -6,7 +6,7 @@ import pytest
 
 from boards.machine.chassis import Violation
 from tests.support import check
-from tests.witness.expected import load
+from tests.witness.known_violations import load
 
 LIST = """
 [[violation]]

@@ -1,1 +1,0 @@
-"""Software that nobody here wrote, run against the boards."""
