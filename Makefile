@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
 
-.PHONY: help bench test test-all check format hardware vm witness-tinygrad sweep references generators probe doctor clean
+.PHONY: help bench test test-all check format hardware vm sweep references generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
@@ -16,8 +16,8 @@ help:
 	@echo "make references       kernel headers and firmware that tests compare with, from Debian"
 	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
-	@echo "make witness-tinygrad   stock tinygrad boots our PCI boards (docs/witness-tinygrad.md)"
 	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
+	@echo "make witness-tinygrad stock tinygrad boots PCI boards (docs/witness-tinygrad.md)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
 
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
@@ -70,11 +70,12 @@ generators: $(VENV)/dev.stamp
 vm: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.vm $(ARGS)
 
-witness-tinygrad: $(VENV)/dev.stamp
-	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
-
 sweep: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.sweep $(ARGS)
+
+.PHONY: witness-tinygrad
+witness-tinygrad: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
 
 probe doctor: $(VENV)/core.stamp
 	$(BIN)/python -m drivers.$@ $(ARGS)

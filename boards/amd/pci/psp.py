@@ -69,11 +69,11 @@ class Psp:
 
     def _run(self, number: int, arguments: bytes) -> Answer:
         self.check_guard()
+        self._board.hardware.event("psp", command=number)
         command = self._commands.get(number)
         if command is None:
             self._board.find("PSP command that is not known", f"{number:#x}")
             return n.UNKNOWN, 0, 0
-        self._board.hardware.event("psp", command=number)
         return command(arguments)
 
     def _refuse(self, status: int, what: str, why: str) -> Answer:
