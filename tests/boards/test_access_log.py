@@ -85,12 +85,12 @@ def test_what_is_not_modelled_is_counted_with_what_was_answered() -> None:
     gpu.read(5, 4 * NOWHERE_DW, 4)
     gpu.read(5, 4 * NOWHERE_DW, 4)
     gpu.write(5, 4 * NOWHERE_DW, 4, 0x11)
-    gpu.read(5, at(gpu, "GC", "GB_ADDR_CONFIG"), 4)
+    gpu.read(5, at(gpu, "GC", "SCRATCH_REG5"), 4)
     found = [str(one) for one in log.not_modelled()]
     want = [
         "read dword 0x3ffff: 2 times, answered 0x0",
         "write dword 0x3ffff: 1 times, lost 0x11",
-        "read GC[0].GB_ADDR_CONFIG: 1 times, answered 0x0",
+        "read GC[0].SCRATCH_REG5: 1 times, answered 0x0",
     ]
     check(found == want, found)
     kinds = [str(violation) for violation in gpu.violations]
