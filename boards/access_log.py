@@ -14,6 +14,7 @@ whoever the client was; a mark is what somebody beside the client has set.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO
@@ -25,6 +26,7 @@ _SPIN_PLACES = 4
 """A loop that waits reads this many places at most."""
 HEAD = "board"
 _LETTERS = {"read": "R", "write": "W"}
+_INSTANCE = re.compile(r"(.*?)\[(\d+)\](.*)")
 
 
 @dataclass(slots=True)
@@ -91,6 +93,19 @@ class AccessLog:
     def not_modelled(self) -> list[Unmodelled]:
         """All of those, in the order of their first access."""
         return list(self._missing.values())
+
+    def report(self) -> list[str]:
+        """One line each; instances of a block that were touched alike share theirs."""
+        groups: dict[tuple[str, int], list[str]] = {}
+        for one in self._missing.values():
+            parts = _INSTANCE.fullmatch(one.place)
+            place = f"{parts[1]}[#]{parts[3]}" if parts else one.place
+            key = str(Unmodelled(one.op, place, one.count, one.answered)), bool(parts)
+            groups.setdefault(key, []).append(parts[2] if parts else "")
+        return [
+            line.replace("[#]", f"[{','.join(numbers)}]") if instances else line
+            for (line, instances), numbers in groups.items()
+        ]
 
     # A client that spins
 

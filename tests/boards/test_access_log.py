@@ -93,6 +93,10 @@ def test_what_is_not_modelled_is_counted_with_what_was_answered() -> None:
         "read GC[0].SCRATCH_REG5: 1 times, answered 0x0",
     ]
     check(found == want, found)
+    for number in (0, 2):
+        log.unmodelled("read", f"SDMA0[{number}].SDMA_CNTL", 0)
+    line = "read SDMA0[0,2].SDMA_CNTL: 1 times, answered 0x0"
+    check(log.report() == [*want, line], f"instances share a line: {log.report()}")
     kinds = [str(violation) for violation in gpu.violations]
     want = [
         "unknown register: read of dword 0x3ffff (0x0)",

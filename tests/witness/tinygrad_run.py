@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
-from boards.access_log import AccessLog, Spin, Unmodelled
+from boards.access_log import AccessLog, Spin
 from boards.amd.hardware import Hardware, Options
 from boards.amd.pci.firmware_set import named
 from boards.amd.pci.gpu import PciGpu, open_function
@@ -41,7 +41,7 @@ class Outcome:
     said: list[dict[str, object]] = field(default_factory=list)
     """Its lines: the boot, then each program."""
     violations: list[Violation] = field(default_factory=list)
-    not_modelled: list[Unmodelled] = field(default_factory=list)
+    not_modelled: list[str] = field(default_factory=list)
     reads: int = 0
     writes: int = 0
     requests: dict[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Machine:
             _listen(said, noise, outcome)
         outcome.seconds = time.monotonic() - began
         outcome.violations = list(self.gpu.violations)
-        outcome.not_modelled, outcome.requests = log.not_modelled(), dict(self._server.counts)
+        outcome.not_modelled, outcome.requests = log.report(), dict(self._server.counts)
         outcome.reads, outcome.writes = log.reads, log.writes
         return outcome
 
