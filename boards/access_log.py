@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO
 
-SPIN_READS = 20_000
-"""Reads without any news before a client is said to spin: far more than a driver's poll that has
-an end needs against a board that answers at once."""
+SPIN_READS = 5_000
+"""Reads without any news before a client is said to spin: far more than a poll needs whose board
+answers in milliseconds, and fewer than a driver makes before it gives up."""
 _SPIN_PLACES = 4
 """A loop that waits reads this many places at most."""
 HEAD = "board"

@@ -10,6 +10,7 @@ boot), and one that amdgpu had (tinygrad resets it). docs/witness-tinygrad.md sa
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,15 +39,18 @@ def runs(chip: str, wheel: Wheel, trace: Path) -> list[Outcome]:
     machine = Machine(chip)
     cold = machine.run("cold", wheel, everything, trace=trace)
     warm = machine.run("warm", wheel, SHORT)
+    killed = machine.run("killed", wheel, [*SHORT, "kill"], status=-signal.SIGKILL)
+    after = machine.run("after a kill", wheel, SHORT)
     taken = Machine(chip, foreign=True, scattered=True, slow=True)
     takeover = taken.run("takeover", wheel, SHORT)
-    for outcome, partial in ((cold, False), (warm, True), (takeover, False)):
+    outcomes = [cold, warm, killed, after, takeover]
+    for outcome, partial in zip(outcomes, (False, True, True, False, False), strict=True):
         boots = [facts for facts in outcome.said if "boot" in facts]
         if [facts["boot"] for facts in boots] != [chip]:
             outcome.trouble.append(f"it says that it booted {boots}")
         elif boots[0]["partial"] != partial:
             outcome.trouble.append(f"partial boot: {boots[0]['partial']}")
-    return [cold, warm, takeover]
+    return outcomes
 
 
 def report(chip: str, outcome: Outcome, known: Expected) -> bool:

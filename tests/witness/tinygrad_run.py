@@ -66,9 +66,9 @@ class Machine:
 
     def run(
         self, name: str, wheel: Wheel, programs: Sequence[str], *, trace: Path | None = None,
-        environ: dict[str, str] | None = None,
+        status: int = 0,
     ) -> Outcome:  # fmt: skip
-        """Start a client and serve it until it ends."""
+        """Start a client and serve it until it ends, as it should with a certain status."""
         outcome, began = Outcome(name), time.monotonic()
         self.gpu.hardware.forget_violations()
         with (
@@ -79,12 +79,14 @@ class Machine:
             watch(self.gpu, log)
             words = [sys.executable, "-P", str(CLIENT), self._firmware(Path(folder)), *programs]
             address = f"127.0.0.1:{door.getsockname()[1]}"
-            surroundings = _environ(wheel, Path(folder), address) | (environ or {})
             client = subprocess.Popen(
-                words, env=surroundings, stdin=subprocess.DEVNULL, stdout=said, stderr=noise
-            )
+                words, env=_environ(wheel, Path(folder), address), stdin=subprocess.DEVNULL,
+                stdout=said, stderr=noise,
+            )  # fmt: skip
             try:
                 self._serve(door, client, log, outcome)
+                if not outcome.trouble:
+                    _ended(client, status, outcome)
             finally:
                 client.kill()
                 client.wait()
@@ -124,13 +126,17 @@ class Machine:
             except TimeoutError as error:
                 outcome.trouble.append(str(error))
                 return
-        try:
-            status = client.wait(_CONNECT_S)
-        except subprocess.TimeoutExpired:
-            outcome.trouble.append("the client left the board and does not end")
-            return
-        if status:
-            outcome.trouble.append(f"the client ended with status {status}")
+
+
+def _ended(client: subprocess.Popen[bytes], status: int, outcome: Outcome) -> None:
+    """The client has left the board: it ends now, with the status that is expected."""
+    try:
+        found = client.wait(_CONNECT_S)
+    except subprocess.TimeoutExpired:
+        outcome.trouble.append("the client left the board and does not end")
+        return
+    if found != status:
+        outcome.trouble.append(f"the client ended with status {found}")
 
 
 def _environ(wheel: Wheel, folder: Path, address: str) -> dict[str, str]:
