@@ -18,6 +18,7 @@ help:
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make witness-rocr     Debian's ROCr in front of the boards (docs/witnesses.md)"
 	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
+	@echo "make witness-tinygrad stock tinygrad boots PCI boards (docs/witness-tinygrad.md)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
 
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
@@ -75,6 +76,10 @@ witness-rocr: $(VENV)/dev.stamp
 
 sweep: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.sweep $(ARGS)
+
+.PHONY: witness-tinygrad
+witness-tinygrad: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
 
 probe doctor: $(VENV)/core.stamp
 	$(BIN)/python -m drivers.$@ $(ARGS)

@@ -158,7 +158,7 @@ class PciGpu:
         elif not self._is_word(off, nbytes):
             return
         elif self.nbio.remapped(off):
-            self.nbio.flush(off)
+            self.nbio.flush(off, value)
         else:
             self.board.registers.write(off // _WORD_BYTES, value)
 

@@ -51,9 +51,13 @@ class Nbio:
         """Whether a dword of BAR5 is one that the HDP flush registers were moved to."""
         return off in (self._block.get(REMAP_MEM), self._block.get(REMAP_REG))
 
-    def flush(self, off: int) -> None:
-        """A write to such a dword."""
-        if off == self._block.get(REMAP_MEM):
+    def flush(self, off: int, value: int) -> None:
+        """A write to such a dword: whoever listens hears of the register that it stands for."""
+        memory = off == self._block.get(REMAP_MEM)
+        watch = self._board.registers.watch
+        if watch is not None:
+            watch("write", f"{self._block}.{FLUSH_MEM if memory else FLUSH_REG}", value)
+        if memory:
             self._board.flush_hdp()
 
     def _flush_request(self, clients: int) -> None:

@@ -69,6 +69,7 @@ class Psp:
 
     def _run(self, number: int, arguments: bytes) -> Answer:
         self.check_guard()
+        self._board.hardware.event("psp", command=number)
         command = self._commands.get(number)
         if command is None:
             self._board.find("PSP command that is not known", f"{number:#x}")
