@@ -81,6 +81,15 @@ def _version_of(python: Path) -> str:
     return python.name.removeprefix("libpython").removesuffix(".so.1.0")
 
 
+def _pip() -> list[str]:
+    """Of the environment, else of the Python that it was made with. Raises: CannotRun."""
+    for python in (sys.executable, os.path.realpath(sys.executable)):
+        command = [python, "-m", "pip"]
+        if not subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:
+            return command
+    raise CannotRun(f"{sys.executable} has no pip, nor has the Python it was made with")
+
+
 def _add_wheels(root: Root) -> None:
     """Raises: CannotRun."""
     wanted = [text for text in requires("unbound") or () if text.startswith(_WHEELS)]
@@ -88,7 +97,7 @@ def _add_wheels(root: Root) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
     command = [
-        sys.executable, "-m", "pip", "install", "--quiet", "--target", str(fresh),
+        *_pip(), "install", "--quiet", "--target", str(fresh),
         "--only-binary=:all:", "--python-version", _version_of(root.python), *platforms, *wanted,
     ]  # fmt: skip
     done = subprocess.run(
