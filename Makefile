@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
 
-.PHONY: help bench test test-all check format hardware vm witness-rocr sweep references generators probe doctor clean
+.PHONY: help bench test test-all check format hardware vm witness-rocr witness-tinygrad sweep opencl references generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-all         every case, then a tenth of them under python -O"
 	@echo "make check            ruff, mypy --strict, import-linter"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
+	@echo "make opencl           OpenCL for processors, PoCL's and Intel's, so that tests of CL=1 run"
 	@echo "make references       kernel headers and firmware that tests compare with, from Debian"
 	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
@@ -49,6 +50,13 @@ test-all: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --durations=10 --budgets $(ARGS)
 	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.1 $(ARGS)
 
+# Two vendors' OpenCL for processors, 330 MB of wheels: tests of CL=1 skip without them.
+OPENCL := .[dev,cl,cl-intel]
+$(VENV)/opencl.stamp: $(VENV)/dev.stamp
+	$(call install,$(OPENCL))
+
+opencl: $(VENV)/opencl.stamp
+
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -77,7 +85,6 @@ witness-rocr: $(VENV)/dev.stamp
 sweep: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.sweep $(ARGS)
 
-.PHONY: witness-tinygrad
 witness-tinygrad: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
 
