@@ -160,6 +160,8 @@ class RegisterFile:
         """Addresses without a register that drivers write all the same, as silicon lets them."""
         self.watch: Callable[[str, str, int], None] | None = None
         """Called with ("read" or "write", "GC[0].CP_STAT", value) at every access, or None."""
+        self.lacking: Callable[[str, str, int], None] | None = None
+        """Called so ("dword 0x1260") for an address that no table has, in place of a violation."""
 
     def add(self, block: Block, shift_dw: int = 0) -> Block:
         """Place the registers of a block; where two blocks share an address the first has it."""
@@ -180,7 +182,7 @@ class RegisterFile:
         """A read that arrived from the bus or through an index and data pair."""
         place = self._places.get(address_dw)
         if place is None:
-            self._find("unknown register", f"read of dword {address_dw:#x}", "")
+            self._no_register("read", address_dw, 0)
             return 0
         value = place.block.read(place.name)
         if self.watch is not None:
@@ -193,11 +195,17 @@ class RegisterFile:
         if place is None and address_dw in self.holes:
             return
         if place is None:
-            self._find("unknown register", f"write of dword {address_dw:#x}", f"{value:#x}")
+            self._no_register("write", address_dw, value)
             return
         if self.watch is not None:
             self.watch("write", f"{place.block}.{place.name}", value)
         place.block.write(place.name, value)
+
+    def _no_register(self, kind: str, address_dw: int, value: int) -> None:
+        if self.lacking is not None:
+            self.lacking(kind, f"dword {address_dw:#x}", value)
+        else:
+            self._find("unknown register", f"{kind} of dword {address_dw:#x}", f"{value:#x}")
 
     def reset(self) -> None:
         """Every register of every block forgets."""
