@@ -79,8 +79,11 @@ class Hqd:
             start=written,
         )
 
-    def problems(self, hub: VmHub) -> list[str]:
-        """What a driver has got wrong about a queue that it activates."""
+    def problems(self, hub: VmHub, *, compute: bool = True) -> list[str]:
+        """What a driver has got wrong about a queue that it activates.
+
+        Those of the schedulers have no EOP buffer. src: mes_v11_0.c mes_v11_0_queue_init()
+        """
         spec, vmid = self.spec(0), self.vmid
         found = []
         if vmid and hub.context(vmid) is None:
@@ -91,6 +94,8 @@ class Hqd:
             ("EOP buffer", spec.eop_va, spec.eop_bytes, True),
             ("write pointer", spec.wptr_va, 8, False),
         ):
+            if what == "EOP buffer" and not compute:
+                continue
             why = mapped(hub, vmid, va, nbytes, write=write) if va else "address 0"
             if why:
                 found.append(f"the {what}: {why}")

@@ -32,7 +32,8 @@ _LISTENED = (
     "SetToolsDramAddrLow", "NotifyPowerSource", "AllowGfxDcs", "DisallowGfxDcs", "DALNotPresent",
     "SetFwDstatesMask", "SetThrottlerMask", "OverridePcieParameters", "AllowIHHostInterrupt",
     "SelectPLPDMode", "SelectPstatePolicy", "DFCstateControl", "UseDefaultPPTable",
-    "EnableShadowDpm", "EnableUCLKShadow", "SetNumBadHbmPagesRetired",
+    "PowerUpVcn", "PowerDownVcn", "PowerUpJpeg", "PowerDownJpeg", "EnableShadowDpm",
+    "EnableUCLKShadow", "SetNumBadHbmPagesRetired",
 )  # fmt: skip
 """Taken, remembered and without effect here."""
 Answer = tuple[int, int]

@@ -12,14 +12,18 @@ from boards.amd.cp.engine_types import Version
 PPTABLE, COMBO_PPTABLE, METRICS, DRIVER_SMU_CONFIG, ACTIVITY, OVERDRIVE = 0, 1, 5, 6, 7, 8
 TO_CONTROLLER = (PPTABLE, DRIVER_SMU_CONFIG, ACTIVITY, OVERDRIVE)
 """Tables that a driver may send."""
-_COMBO_BYTES: dict[Version, int] = {
-    (13, 0, 0): 4804, (13, 0, 10): 4804, (13, 0, 7): 4804, (14, 0, 2): 5812, (14, 0, 3): 5812,
+_BYTES: dict[int, tuple[int, int, int]] = {
+    COMBO_PPTABLE: (4804, 4804, 5812), OVERDRIVE: (140, 140, 156), ACTIVITY: (124, 124, 140),
 }  # fmt: skip
-"""Of smu_{13_0_0,13_0_7,14_0_2}_powerplay_table, as gcc lays them out."""
+"""For SMU 13.0.0, 13.0.7 and 14.0.2, as gcc lays out smu_*_powerplay_table,
+OverDriveTableExternal_t and DpmActivityMonitorCoeffIntExternal_t."""
+_COLUMNS: dict[Version, int] = {
+    (13, 0, 0): 0, (13, 0, 10): 0, (13, 0, 7): 1, (14, 0, 2): 2, (14, 0, 3): 2,
+}  # fmt: skip
 
 
 def to_driver(version: Version, table: int) -> bytes | None:
     """What the controller writes for a table other than the metrics; None: it has no such table."""
-    if table != COMBO_PPTABLE or version not in _COMBO_BYTES:
+    if table not in _BYTES or version not in _COLUMNS:
         return None
-    return bytes(_COMBO_BYTES[version])
+    return bytes(_BYTES[table][_COLUMNS[version]])
