@@ -11,7 +11,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from boards.amd.cp.context import bits, join
-from boards.amd.cp.layouts import INDIRECT_BUFFER, PacketRule, fields
+from boards.amd.cp.layouts import (
+    INDIRECT_BUFFER,
+    WAIT_REG_MEM,
+    WRITE_DATA,
+    PacketRule,
+    fields,
+)
 from boards.amd.cp.state import State
 
 GRAPHICS, KIQ, COMPUTE = "graphics", "KIQ", "compute"
@@ -34,6 +40,15 @@ LAYOUTS: dict[str, dict[int, PacketRule]] = {
     GRAPHICS: INVALIDATE | {
         INDIRECT_BUFFER: PacketRule(
             "INDIRECT_BUFFER", 3, 3, (3, fields((15, 0)), fields((19, 0), 20, 21, 22, (30, 24)))
+        ),
+        # which of its two engines waits or writes. src: nvd.h WAIT_REG_MEM_ENGINE,
+        # WRITE_DATA_ENGINE_SEL
+        WAIT_REG_MEM: PacketRule(
+            "WAIT_REG_MEM", 6, 6,
+            (fields((2, 0), (5, 4), (7, 6), 8, (26, 25)), 0, 0, 0, 0, fields((15, 0), 31)),
+        ),
+        WRITE_DATA: PacketRule(
+            "WRITE_DATA", 4, None, (fields((11, 8), 16, 20, (26, 25), (31, 30)),)
         ),
         CLEAR_STATE: PacketRule("CLEAR_STATE", 1, 1),
         SET_BASE: PacketRule("SET_BASE", 3, 3),
