@@ -113,7 +113,7 @@ class Compute:
                 self._board.find("HQD", f"{_title(hqd)} is switched off while it has work")
             self._deactivate(hqd.key, xcc)
 
-    def _activate(self, xcc: int, hqd: Hqd) -> None:
+    def _activate(self, xcc: int, hqd: Hqd, *, scheduled: bool = False) -> None:
         find, mec = self._board.find, self._parts[xcc].mec
         me, pipe, _ = hqd.key
         if me != COMPUTE_ME:
@@ -126,11 +126,11 @@ class Compute:
         why = mec.why_not(pipe)
         if why:
             find("HQD", f"{_title(hqd)} is activated, and its engine does not run: {why}")
-        for problem in hqd.problems(self._hub):
+        for problem in hqd.problems(self._hub, scheduled=scheduled):
             find("HQD", f"{_title(hqd)} is activated: {problem}")
         if hqd.doorbell_dw < 0:
             find("HQD", f"{_title(hqd)} has no doorbell")
-        elif not xcc and not mec.serves(hqd.doorbell_dw):
+        elif not xcc and not scheduled and not mec.serves(hqd.doorbell_dw):
             find("HQD", f"{_title(hqd)}: doorbell {hqd.doorbell_dw} is not in the engine's range")
         active = self._active.setdefault(hqd.key, _Active())
         if active.live is not None:
@@ -191,10 +191,14 @@ class Compute:
     # What a scheduler does, on the first instance
 
     def activate(self, key: Queue) -> None:
-        """A queue whose registers were loaded begins to listen to its doorbell."""
+        """A queue whose registers were loaded begins to listen to its doorbell.
+
+        Its doorbell may be outside of CP_MEC_DOORBELL_RANGE: amdgpu ends that behind its own
+        queues, and processes' doorbells are further up. src: gfx_v11_0_cp_set_doorbell_range()
+        """
         block = self._parts[0].block
         block.put(_ACTIVE, 1, key)
-        self._activate(0, Hqd(block, key))
+        self._activate(0, Hqd(block, key), scheduled=True)
 
     def deactivate(self, doorbell_dw: int) -> Queue | None:
         """The queue with a doorbell is taken from its engine; which it was."""

@@ -99,4 +99,6 @@ class Graphics:
             return self.sdma.doorbell(index, nbytes, value)
         if self.kernel_queues.doorbell(index, value) or self.mes.doorbell(index, value):
             return True
+        if self.sdma.doorbell(index, nbytes, value, scheduled=True):
+            return True
         return self.compute.doorbell(index, nbytes, value)

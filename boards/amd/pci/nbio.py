@@ -50,6 +50,7 @@ class Nbio:
         block.on_read(FLUSH_MEM, lambda: 0)
         block.on_write(FLUSH_REQ, self._flush_request)
         block.read_only(FLUSH_DONE)
+        block.on_read(FLUSH_DONE, self._flush_done)
 
     def remapped(self, off: int) -> bool:
         """Whether a dword of BAR5 is one that the HDP flush registers were moved to."""
@@ -63,6 +64,11 @@ class Nbio:
     def _flush_request(self, clients: int) -> None:
         self._board.flush_hdp()
         self._block.put(FLUSH_DONE, clients)
+
+    def _flush_done(self) -> int:
+        """Whoever reads it, an engine of the GPU too: what it names has been flushed."""
+        self._board.posted()
+        return self._block.get(FLUSH_DONE)
 
     # MM_INDEX and MM_DATA: VRAM four bytes at a time, or a register
 

@@ -38,6 +38,8 @@ class _Ring:
     live: Live | None = None
     halted_hung: bool = False
     """Switched off while it hung: it ignores everything until the engine is reset."""
+    scheduled: bool = False
+    """A scheduler has loaded it: its doorbell comes by the graphics block's route."""
 
     def name(self, register: str) -> str:
         return f"{self.prefix}{register}"
@@ -120,7 +122,7 @@ class Sdma:
     def _forget(self) -> None:
         self.stuck.clear()
         for ring in self._rings:
-            ring.live, ring.halted_hung = None, False
+            ring.live, ring.halted_hung, ring.scheduled = None, False, False
 
     # Engines
 
@@ -252,10 +254,16 @@ class Sdma:
             return
         self._interrupts.sdma_trap(ring.vmid, ring.engine, ring.queue, event_id)
 
-    def doorbell(self, index: int, nbytes: int, value: int) -> bool:
-        """A store that was routed here; whether a queue listens."""
+    def doorbell(
+        self, index: int, nbytes: int, value: int, *, scheduled: bool = False
+    ) -> bool:
+        """A store that was routed here; whether a queue listens.
+
+        amdgpu routes its own rings' doorbells to the copy engines, and processes' nowhere else
+        than to the graphics block. src: nbio_v4_3_sdma_doorbell_range(), kfd_doorbell.c
+        """
         for ring in self._rings:
-            listens = ring.field("DOORBELL", "ENABLE")
+            listens = ring.field("DOORBELL", "ENABLE") and ring.scheduled >= scheduled
             if not listens or ring.field("DOORBELL_OFFSET", "OFFSET") != index:
                 continue
             if ring.live is None:
@@ -290,12 +298,14 @@ class Sdma:
         control = block.table[ring.name("RB_CNTL")]
         value = control.put(words[mqd.SDMA_CONTROL], "RB_VMID", vmid)
         block.put(ring.name("RB_CNTL"), control.put(value, "RB_ENABLE", 1))
+        ring.scheduled = True
         self._switched(ring)
 
     def unload(self, place: tuple[int, int]) -> int:
         """Disable a queue wherever it is; how far it had come, in bytes."""
         ring = self._ring(*place)
         read = self._position(ring)
+        ring.scheduled = False
         self._drop(ring)
         ring.block.put_field(ring.name("RB_CNTL"), "RB_ENABLE", 0)
         ring.block.put_field(ring.name("DOORBELL"), "ENABLE", 0)
