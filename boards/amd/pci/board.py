@@ -94,6 +94,7 @@ class Board:
     def find(self, kind: str, what: str, detail: str = "") -> None:
         """A rule that was broken."""
         self.hardware.find(kind, what, detail)
+        self.hardware.event("violation", kind=kind, what=what)
 
     # Addresses
 
@@ -137,6 +138,7 @@ class Board:
 
     def flush_hdp(self) -> None:
         """A flush was ordered by a posted write: it is under way until a register is read."""
+        self.hardware.event("HDP flush")
         self.hdp_flushes += 1
         self._flushing = True
 

@@ -7,7 +7,6 @@ psp_sw_init(), amdgpu_ucode.c amdgpu_ucode_create_bo()).
 
 from __future__ import annotations
 
-from boards.amd.memory.space import AgentSpace
 from boards.amd.pci.board import Board
 from boards.amd.pci.vm_hub import VmHub
 from boards.amd.wave.types import MemoryFault
@@ -30,15 +29,17 @@ class McMemory:
         off = self._board.vram_offset(address, nbytes)
         if off is not None:
             return self._board.vram.bytes[off : off + nbytes].tobytes()
-        space = self._gart()
-        if space is None:
+        hub = self._gart()
+        if hub is None:
             return None
         try:
-            agent = space.agent(self._name)
+            agent = hub.space(0).agent(self._name)
             agent.acquire()
             return agent.read(address, nbytes)
         except MemoryFault:
             return None
+        finally:
+            hub.after_queues_ran()
 
     def write(self, address: int, data: bytes) -> bool:
         """Whether all of it is there now."""
@@ -46,20 +47,23 @@ class McMemory:
         if off is not None:
             self._board.vram.place(off, data)
             return True
-        space = self._gart()
-        if space is None:
+        hub = self._gart()
+        if hub is None:
             return False
         try:
-            agent = space.agent(self._name)
+            agent = hub.space(0).agent(self._name)
             agent.write(address, data)
             agent.release()
         except MemoryFault:
             return False
+        finally:
+            hub.after_queues_ran()
         return True
 
-    def _gart(self) -> AgentSpace | None:
+    def _gart(self) -> VmHub | None:
+        """The hub, when VMID 0 has page tables."""
         hub = self.hub
         if hub is None or not hub.set_up() or hub.context(0) is None:
             return None
         hub.before_queues_run()
-        return hub.space(0)
+        return hub

@@ -89,6 +89,7 @@ class Mes:
                 break
             self._run(words)
         self._queues.write(ring.rptr_va, (self._read_dw % size_dw).to_bytes(4, "little"))
+        self._queues.hub.after_queues_ran()
         return True
 
     def _frame(self, ring: QueueSpec, size_dw: int) -> tuple[int, ...] | None:

@@ -37,14 +37,19 @@ _LISTENED = (
 )  # fmt: skip
 """Taken, remembered and without effect here."""
 Answer = tuple[int, int]
-_FLAGS, _FLAGS_DW = "MP1_FIRMWARE_FLAGS", 0x3B1_0024 // 4
-"""In the controller's own space, reached by index. src: smu_v13_0.c and smu_v14_0.c,
-check_fw_status(): MP1_Public | smnMP1_FIRMWARE_FLAGS, where INTERRUPTS_ENABLED is bit 0"""
+_FLAGS, _FLAGS_DW, _FLAGS_13_0_7_DW = "MP1_FIRMWARE_FLAGS", 0x3B1_0024 // 4, 0x3B1_0028 // 4
+"""In the controller's own space, reached by index. src: smu_v13_0.c, smu_v14_0.c and
+smu_v13_0_7_ppt.c, check_fw_status(): MP1_Public | smnMP1_FIRMWARE_FLAGS, where INTERRUPTS_ENABLED
+is bit 0"""
+
+
+_AT_28 = ((13, 0, 6), (13, 0, 7))
 
 
 def _flags_block(board: Board) -> Block:
     flags = Register(_FLAGS, 0, 0, {"INTERRUPTS_ENABLED": (0, 0)})
-    return Block("MP1_PUBLIC", 0, (_FLAGS_DW,), {_FLAGS: flags}, board.find)
+    base = _FLAGS_13_0_7_DW if board.chip.ip["MP1"] in _AT_28 else _FLAGS_DW
+    return Block("MP1_PUBLIC", 0, (base,), {_FLAGS: flags}, board.find)
 
 
 class SmuController:
