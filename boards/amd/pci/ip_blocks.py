@@ -88,11 +88,15 @@ FUSED_OFF = ((HW_IDS["VCN"], 0),)
 """(hardware id, instance) of what no board has: the harvest table lists it."""
 _OTHERS = ("THM", "SMUIO", "FUSE", "CLKA", "ATHUB", "DF", "LSDMA", "UMC")
 _OTHER_VERSIONS: dict[str, dict[str, Version]] = {
-    "gfx11": dict.fromkeys(_OTHERS, (13, 0, 0)) | {"ATHUB": (3, 0, 0), "LSDMA": (6, 0, 0)},
-    "gfx12": dict.fromkeys(_OTHERS, (14, 0, 2)) | {"ATHUB": (4, 1, 0), "LSDMA": (7, 0, 0)},
-    "gfx9": dict.fromkeys(_OTHERS[:-2], (13, 0, 3)) | {"ATHUB": (1, 8, 0)},
+    "gfx11": dict.fromkeys(_OTHERS, (13, 0, 0))
+    | {"ATHUB": (3, 0, 0), "LSDMA": (6, 0, 0), "DF": (4, 3, 0)},
+    "gfx12": dict.fromkeys(_OTHERS, (14, 0, 2))
+    | {"ATHUB": (4, 1, 0), "LSDMA": (7, 0, 0), "DF": (4, 15, 0)},
+    "gfx9": dict.fromkeys(_OTHERS[:-2], (13, 0, 3)) | {"ATHUB": (1, 8, 0), "DF": (4, 6, 2)},
 }
-"""Blocks that are listed and have no registers here; versions are of the right generation."""
+"""Blocks that are listed and have no registers here; versions are of the right generation. Linux
+dereferences a null pointer without a data fabric (DF) that it knows on gfx12.
+src: amdgpu_discovery.c amdgpu_discovery_set_ip_blocks() DF_HWIP, soc24_common_hw_init()"""
 
 
 def _hdp(chip: Chip) -> Version:

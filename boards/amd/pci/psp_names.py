@@ -34,9 +34,13 @@ PARTS: Mapping[Version, tuple[str, ...]] = {
 
 
 def required_stages(version: Version) -> tuple[str, ...]:
-    """Stages without which SOS does not start. The debug, RAS and key-manager drivers may stay out:
-    tinygrad leaves the last one out and is known to run."""
-    return _LONG if "SOC_DRV" in PARTS[version] else _SHORT
+    """Stages without which SOS does not start: those that its file has, as Linux sends them.
+
+    The debug, RAS and key-manager drivers may stay out: tinygrad leaves the last one out and is
+    known to run.
+    """
+    stages = _LONG if "SOC_DRV" in PARTS[version] else _SHORT
+    return tuple(stage for stage in stages if stage in PARTS[version])
 
 
 # src: psp_gfx_if.h enum psp_gfx_fw_type
