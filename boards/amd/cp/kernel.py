@@ -90,7 +90,7 @@ class Kernel(Protocol):
 
 
 def _kernel(state: State) -> Kernel:
-    kernel = state.context.spec.kernel
+    kernel: Kernel | None = state.context.spec.kernel
     if kernel is None:
         raise state.context.fault("privileged", "only queues of the kernel may send it")
     return kernel

@@ -27,7 +27,7 @@ _AWADDR = 0x3
 _WORD_BYTES = 4
 
 Listener = Callable[[str, int, int, int], bool]
-"""(block "GC", "SDMA" or "IH", doorbell index in dwords, bytes, value) -> whether a queue had it."""
+"""(block "GC", "SDMA" or "IH", doorbell in dwords, bytes, value) -> whether a queue had it."""
 
 
 class Doorbells:

@@ -79,9 +79,7 @@ class Hqd:
             start=written,
         )
 
-    def problems(
-        self, hub: VmHub, *, compute: bool = True, scheduled: bool = False
-    ) -> list[str]:
+    def problems(self, hub: VmHub, *, compute: bool = True, scheduled: bool = False) -> list[str]:
         """What a driver has got wrong about a queue that it activates.
 
         Those of the schedulers have no EOP buffer. src: mes_v11_0.c mes_v11_0_queue_init(). The

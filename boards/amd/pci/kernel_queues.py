@@ -1,4 +1,4 @@
-"""The kernel's own queues beside compute: the interface queue (KIQ), graphics, the scheduler's ring.
+"""The kernel's own queues beside compute: the interface queue (KIQ), graphics, the MES ring.
 
 KIQ and MES are micro engine 3, pipes 1 and 0 (amdgpu_mes.h AMDGPU_MES_KIQ_PIPE). gfx942's KIQ is a
 compute queue that RLC_CP_SCHEDULERS names. What their firmware does is modelled from the driver's

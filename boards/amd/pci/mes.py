@@ -43,11 +43,9 @@ class _Added:
 class Mes:
     """Runs when its doorbell rings."""
 
-    def __init__(
-        self, board: Board, queues: KernelQueues, compute: Compute, sdma: Sdma
-    ) -> None:
+    def __init__(self, board: Board, queues: KernelQueues, compute: Compute, sdma: Sdma) -> None:
         self._board, self._queues, self._compute, self._sdma = board, queues, compute, sdma
-        self._members = f.MEMBERS.get(board.chip.gc[0])
+        self._known = f.MEMBERS.get(board.chip.gc[0], f.MEMBERS[11])
         self._processes = Processes(board, queues.hub)
         self._ring: QueueSpec | None = None
         self._doorbell_dw, self._read_dw = -1, 0
@@ -102,8 +100,8 @@ class Mes:
 
     def _run(self, words: tuple[int, ...]) -> None:
         kind, opcode, nwords = words[0] & 0xF, words[0] >> 4 & 0xFF, words[0] >> 12 & 0xFF
-        handler, members = self._handlers.get(opcode), self._members
-        if kind != f.SCHEDULER or nwords != f.FRAME_DW or handler is None or members is None:
+        handler, members = self._handlers.get(opcode), self._known
+        if kind != f.SCHEDULER or nwords != f.FRAME_DW or handler is None:
             self._board.find("MES frame that is not modelled", f"{words[0]:#x}")
             return
         self._board.hardware.event("MES", opcode=opcode)
@@ -241,11 +239,6 @@ class Mes:
             return "" if value & mask == mask else f"register {second:#x} is {value:#x}"
         value = registers.read(first)
         return "" if value & mask == reference else f"register {first:#x} is {value:#x}"
-
-    @property
-    def _known(self) -> f.Members:
-        assert self._members is not None
-        return self._members
 
 
 def _pair(words: tuple[int, ...], at: int) -> int:

@@ -40,9 +40,7 @@ class Psp:
         prefix = "MPASP" if block.has("MPASP_SMN_C2PMSG_35") else "MP0"
         self.boot = Bootloader(board, block, prefix, self.memory)
         self.tas = TrustedApplications(board, self._image)
-        self.ring = PspRing(
-            board, block, prefix, lambda: self.boot.alive, self._run, self.memory
-        )
+        self.ring = PspRing(board, block, prefix, lambda: self.boot.alive, self._run, self.memory)
         self.ring.asked_reset = mode1
         # src: amdgpu_psp.c psp_early_init(): who boots with a TMR, who autoloads
         self._boot_tmr = board.chip.ip["MP0"] in ((13, 0, 6), (14, 0, 2), (14, 0, 3))

@@ -254,9 +254,7 @@ class Sdma:
             return
         self._interrupts.sdma_trap(ring.vmid, ring.engine, ring.queue, event_id)
 
-    def doorbell(
-        self, index: int, nbytes: int, value: int, *, scheduled: bool = False
-    ) -> bool:
+    def doorbell(self, index: int, nbytes: int, value: int, *, scheduled: bool = False) -> bool:
         """A store that was routed here; whether a queue listens.
 
         amdgpu routes its own rings' doorbells to the copy engines, and processes' nowhere else
