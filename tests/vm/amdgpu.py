@@ -50,7 +50,7 @@ class Scenario:
         self.lines.append((kind, f"{name} ({time.monotonic() - began:.1f} s): {said}"))
         return kind == "PASS"
 
-    def shell(self, command: str, limit_s: float = 240) -> str:
+    def shell(self, command: str, limit_s: float = 600) -> str:
         """Run a line in the guest. Raises: LabError with the end of its output."""
         status, said = self.lab.run(command, limit_s)
         if status:
@@ -124,7 +124,7 @@ class Scenario:
         """SIGKILL while work is on the GPU; the next process finds it usable."""
         self.shell(
             f"{_KFD} {_WORK} --forever > /tmp/forever & one=$!; n=0; "
-            "until grep -q working /tmp/forever || test $n = 90; do sleep 1; n=$((n+1)); done; "
+            "until grep -q working /tmp/forever || test $n = 300; do sleep 1; n=$((n+1)); done; "
             "sleep 1; kill -9 $one; wait $one; test $? = 137"
         )
         return self.last(_KFD + _WORK)
@@ -148,7 +148,7 @@ class Scenario:
     def _kill_owner(self) -> None:
         self.shell(
             f"{_PCI} {_WORK} --forever > /tmp/forever & one=$!; n=0; "
-            "until grep -q working /tmp/forever || test $n = 90; do sleep 1; n=$((n+1)); done; "
+            "until grep -q working /tmp/forever || test $n = 300; do sleep 1; n=$((n+1)); done; "
             "kill -9 $one; wait $one; test $? = 137"
         )
         self.shell(_PCI + "python3 -m drivers.doctor --restore")

@@ -62,7 +62,7 @@ class Lab:
             "-append", append,
         ]  # fmt: skip
 
-    def start(self, limit_s: float = 240) -> None:
+    def start(self, limit_s: float = 600) -> None:
         """Boot the guest and wait for its shell. Raises: LabError."""
         log = (self.folder / "qemu.log").open("wb")
         self._files.append(log)
@@ -104,7 +104,7 @@ class Lab:
 
     # The guest's shell, QEMU's monitor
 
-    def run(self, command: str, limit_s: float = 240) -> tuple[int, str]:
+    def run(self, command: str, limit_s: float = 600) -> tuple[int, str]:
         """Run a line in the guest; its exit status and output. Raises: LabError."""
         with socket.socket(socket.AF_UNIX) as shell:
             shell.connect(str(self.folder / "shell"))
@@ -124,7 +124,7 @@ class Lab:
     def monitor(self, command: str, **arguments: object) -> dict[str, object]:
         """One command of QEMU's monitor. Raises: LabError."""
         with socket.socket(socket.AF_UNIX) as monitor:
-            monitor.settimeout(60)
+            monitor.settimeout(180)
             monitor.connect(str(self.folder / "qmp"))
             with monitor.makefile("rw") as lines:
                 lines.readline()
@@ -139,7 +139,7 @@ class Lab:
 
     # The board
 
-    def plug(self, board: str, *, limit_s: float = 30) -> None:
+    def plug(self, board: str, *, limit_s: float = 120) -> None:
         """Start a board's server and put its GPU into the guest's slot. Raises: LabError."""
         path, image = self.folder / f"{board}.sock", self.folder / f"{board}.rom"
         image.write_bytes(vbios.build(board))
@@ -156,7 +156,7 @@ class Lab:
             socket={"path": str(path), "type": "unix"},
         )  # fmt: skip
 
-    def unplug(self, limit_s: float = 60) -> int:
+    def unplug(self, limit_s: float = 180) -> int:
         """Pull the GPU; the board's exit status. Raises: LabError."""
         self.monitor("device_del", id=_GPU)
         self._wait(self._gone, limit_s, "removal of the GPU")
@@ -164,10 +164,10 @@ class Lab:
         if board is None:
             raise LabError("there is no board")
         try:
-            return board.wait(10)
+            return board.wait(60)
         except subprocess.TimeoutExpired:
             board.send_signal(signal.SIGINT)
-            return board.wait(10)
+            return board.wait(60)
 
     def _gone(self) -> bool:
         return f'"{_GPU}"' not in json.dumps(self.monitor("query-pci"))
