@@ -44,7 +44,8 @@ def test_linux_takes_it_for_an_atom_bios(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_firmwareinfo_points_at_the_scratch_registers(name: str) -> None:
     """src: amdgpu_atomfirmware.c amdgpu_atomfirmware_scratch_regs_init(); nbio_4_3_0_offset.h and
-    nbif_6_3_1_offset.h, nbio_7_9_0_offset.h: BIF_BX0_BIOS_SCRATCH_0 is 0x38 in segment 1, at 0x14"""
+    nbif_6_3_1_offset.h, nbio_7_9_0_offset.h: BIF_BX0_BIOS_SCRATCH_0 is 0x38 of segment 1, at 0x14
+    """
     rom = vbios.build(name)
     at = data_table(rom, FIRMWARE_INFO)
     check(tuple(rom[at + 2 : at + 4]) == (3, 4), "format")

@@ -137,12 +137,12 @@ class Scenario:
     def _taken(self) -> str:
         """Our driver takes the GPU from amdgpu, computes, gives it back; amdgpu binds again."""
         for number in range(self.rounds):
-            killed = number % 3 == 2
+            mark, killed = self.lab.mark(), number % 3 == 2
             if killed:
                 self._kill_owner()
             else:
                 self.shell(_PCI + _WORK)
-            self._bound_again(number)
+            self._bound_again(number, self.lab.console(mark))
         return f"{self.rounds} rounds"
 
     def _kill_owner(self) -> None:
@@ -153,7 +153,11 @@ class Scenario:
         )
         self.shell(_PCI + "python3 -m drivers.doctor --restore")
 
-    def _bound_again(self, number: int) -> None:
+    def _bound_again(self, number: int, said: str) -> None:
+        """amdgpu has let go of the GPU, has bound again, and has the GPU now."""
+        for event in ("finishing device", "Initialized amdgpu"):
+            if said.count(event) != 1:
+                raise LabError(f"round {number}: {said.count(event)} x {event!r} in the kernel log")
         bound = self.shell("readlink /sys/bus/pci/devices/*:01:00.0/driver").strip()
         if not bound.endswith("/amdgpu"):
             raise LabError(f"round {number}: the driver is {bound or 'none'}")
