@@ -86,7 +86,8 @@ class KernelQueues:
         problems = hqd.problems(self.hub, compute=False)
         for problem in problems:
             self.board.find("HQD", f"queue {hqd.key} is activated: {problem}")
-        if pipe == MES_PIPE:
+        # src: amdgpu_mes.c, enable_uni_mes of gfx12: both pipes take frames, and none packets
+        if pipe == MES_PIPE or self.board.chip.family == "gfx12":
             self.mes_ring(hqd.spec(self._queues.next_id()), hqd.doorbell_dw)
         else:
             self._start(kernel.KIQ, hqd.spec(self._queues.next_id()), hqd.doorbell_dw, 0)

@@ -28,6 +28,9 @@ VERSION, _VERSION_REGISTER = 0x2046, "CP_MES_GP3_LO"
 """API version 2 and the scheduler's own. src: amdgpu_mes.h AMDGPU_MES_API_VERSION_MASK. With
 API version 0 Linux 6.12 oopses when a process destroys a queue."""
 _MAX_FRAMES = 1 << 12
+_ENGINES = {
+    f.GFX_QUEUE: kernel.GRAPHICS, f.COMPUTE_QUEUE: kernel.COMPUTE, f.SCHEDULER_QUEUE: "MES",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,14 @@ class _Added:
     place: Queue | tuple[int, int] | None
 
 
+@dataclass(slots=True)
+class _Ring:
+    """A ring of frames, and how far it was read."""
+
+    spec: QueueSpec
+    read_dw: int
+
+
 class Mes:
     """Runs when its doorbell rings."""
 
@@ -47,8 +58,8 @@ class Mes:
         self._board, self._queues, self._compute, self._sdma = board, queues, compute, sdma
         self._known = f.MEMBERS.get(board.chip.gc[0], f.MEMBERS[11])
         self._processes = Processes(board, queues.hub)
-        self._ring: QueueSpec | None = None
-        self._doorbell_dw, self._read_dw = -1, 0
+        self._rings: dict[int, _Ring] = {}
+        """By doorbell, in dwords: gfx12 has one on each of two pipes."""
         self._added: dict[int, _Added] = {}
         queues.mes_ring = self._mapped
         if queues.block.has(_VERSION_REGISTER):
@@ -61,37 +72,38 @@ class Mes:
         board.on_reset(self._forget)
 
     def _forget(self) -> None:
-        self._ring, self._doorbell_dw, self._read_dw = None, -1, 0
+        self._rings.clear()
         self._added.clear()
 
     def _mapped(self, spec: QueueSpec, doorbell_dw: int) -> None:
-        self._ring, self._doorbell_dw, self._read_dw = spec, doorbell_dw, spec.start
+        self._rings[doorbell_dw] = _Ring(spec, spec.start)
 
     def doorbell(self, index: int, value: int) -> bool:
         """A store that was routed to the graphics block; whether it is this ring's."""
-        ring = self._ring
-        if ring is None or index != self._doorbell_dw:
+        ring = self._rings.get(index)
+        if ring is None:
             return False
         for hub in (self._queues.hub, self._queues.memory_hub):
             hub.before_queues_run()
-        size_dw = ring.ring_bytes // 4
-        if not 0 <= value - self._read_dw <= size_dw:
-            self._board.find("MES", f"write pointer {value:#x} behind {self._read_dw:#x}")
+        size_dw = ring.spec.ring_bytes // 4
+        if not 0 <= value - ring.read_dw <= size_dw:
+            self._board.find("MES", f"write pointer {value:#x} behind {ring.read_dw:#x}")
             return True
         for _ in range(_MAX_FRAMES):
-            if value - self._read_dw < f.FRAME_DW:
+            if value - ring.read_dw < f.FRAME_DW:
                 break
             words = self._frame(ring, size_dw)
-            self._read_dw += f.FRAME_DW
+            ring.read_dw += f.FRAME_DW
             if words is None:
                 break
             self._run(words)
-        self._queues.write(ring.rptr_va, (self._read_dw % size_dw).to_bytes(4, "little"))
+        read = (ring.read_dw % size_dw).to_bytes(4, "little")
+        self._queues.write(ring.spec.rptr_va, read)
         self._queues.hub.after_queues_ran()
         return True
 
-    def _frame(self, ring: QueueSpec, size_dw: int) -> tuple[int, ...] | None:
-        at = ring.ring_va + 4 * (self._read_dw % size_dw)
+    def _frame(self, ring: _Ring, size_dw: int) -> tuple[int, ...] | None:
+        at = ring.spec.ring_va + 4 * (ring.read_dw % size_dw)
         data = self._queues.read(at, 4 * f.FRAME_DW)
         if data is None:
             self._board.find("MES", f"no memory for the ring at {at:#x}")
@@ -125,7 +137,7 @@ class Mes:
         flags, kind = words[m.context_control + 1], words[m.queue_type]
         mqd_va, doorbell_dw = _pair(words, m.mqd), words[m.doorbell]
         if flags & f.MAP_LEGACY:
-            engine = {f.GFX_QUEUE: kernel.GRAPHICS, f.COMPUTE_QUEUE: kernel.COMPUTE}.get(kind)
+            engine = _ENGINES.get(kind)
             if engine is None:
                 return f"a kernel's queue of type {kind}"
             return self._queues.map_queue(engine, words[m.pipe], words[m.pipe + 1], mqd_va)
