@@ -73,6 +73,8 @@ def _served(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("board", choices=names(), metavar="BOARD", help=", ".join(names()))
     parser.add_argument("--socket", type=Path, required=True, metavar="PATH")
     parser.add_argument("--vram-mib", type=int, default=512, metavar="N")
+    parser.add_argument("--journal", type=Path, metavar="FILE",
+                        help="every register access, by name")  # fmt: skip
     parser.add_argument("--once", action="store_true", help="end when the first client leaves")
 
 
@@ -122,7 +124,7 @@ def _serve(args: argparse.Namespace) -> int:
         return 2
     try:
         made = vendor_of(args.board).function(args.board, args.vram_mib * _MIB)
-        return serve(args.board, args.socket, made, once=args.once)
+        return serve(args.board, args.socket, made, once=args.once, journal=args.journal)
     except OSError as error:
         print(f"board {args.board}: {args.socket}: {error}", file=sys.stderr)
         return 1

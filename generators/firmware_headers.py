@@ -21,9 +21,9 @@ STRUCTS = (
     "rlc_firmware_header_v2_0", "rlc_firmware_header_v2_1", "rlc_firmware_header_v2_2",
     "rlc_firmware_header_v2_3", "rlc_firmware_header_v2_4", "sdma_firmware_header_v1_0",
     "sdma_firmware_header_v1_1", "sdma_firmware_header_v2_0", "sdma_firmware_header_v3_0",
-    "imu_firmware_header_v1_0",
+    "imu_firmware_header_v1_0", "ta_firmware_header_v2_0", "mes_firmware_header_v1_0",
 )  # fmt: skip
-ENUMS = ("psp_fw_type", "psp_gfx_fw_type")
+ENUMS = ("psp_fw_type", "psp_gfx_fw_type", "ta_fw_type")
 OUTPUTS = {"boards/amd/pci/firmware_headers.json": STRUCTS}
 
 

@@ -7,10 +7,11 @@ import socket
 import stat
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO, runtime_checkable
 
 from boards.machine.chassis import Chassis
 from boards.machine.pci.function import PciFunction
+from boards.vfio_user.journal import Journal
 from boards.vfio_user.link import Link
 from boards.vfio_user.server import Server
 
@@ -32,13 +33,33 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
+@runtime_checkable
+class Observable(Protocol):
+    """A function that reports every register access."""
+
+    def observe(self, journal: Journal) -> None: ...
+
+
+def _observe(function: PciFunction, path: Path) -> Journal:
+    """A journal of a function, in a file. Raises: OSError."""
+    if not isinstance(function, Observable):
+        raise OSError("this board keeps no journal")
+    kept = Journal(path.open("w", buffering=1))
+    function.observe(kept)
+    return kept
+
+
 def serve(
     name: str, path: Path, made: tuple[Chassis, PciFunction], *, once: bool,
-    out: TextIO | None = None,
+    out: TextIO | None = None, journal: Path | None = None,
 ) -> int:  # fmt: skip
-    """Serve one client after another; 1 when the board found anything. The GPU stays powered."""
+    """Serve one client after another; 1 when the board found anything. The GPU stays powered.
+
+    `journal` gets every register access; what is not modelled is reported, and no violation.
+    """
     said = out or sys.stdout
     hardware, function = made
+    kept = _observe(function, journal) if journal is not None else None
     server = Server(function)
     listener = listen(path)
     print(f"{name}: waiting at {path}; for QEMU 10.1 or later:", file=said)
@@ -62,6 +83,10 @@ def serve(
     finally:
         listener.close()
         path.unlink(missing_ok=True)
+    if kept is not None:
+        for line in kept.report():
+            print(line, file=said)
+        kept.close()
     for violation in hardware.violations:
         print(f"violation: {violation}", file=said)
     print(f"{name}: {len(hardware.violations) or 'no'} violations", file=said, flush=True)

@@ -88,6 +88,8 @@ class Bare:
         for name, command in STAGES:
             if name in pieces:
                 self.stage(command, pieces[name])
+        # src: psp_v13_0.c psp_v13_0_bootloader_load_sos(): 20 ms later, it waits for a change
+        check(self.read("MP0", self.psp(81)) == 0, "SOS is alive at once")
         check(self.read("MP0", self.psp(81)) != 0, f"SOS is dead: {self.gpu.violations}")
 
     def create_ring(self) -> int:

@@ -9,6 +9,7 @@ import pytest
 from boards.amd.chip import chip
 from boards.amd.chip_data import NUMBERS
 from boards.amd.pci import discovery_binary
+from boards.amd.pci.ip_blocks import FUSED_OFF
 from tests.boards.bare_function import MIB, NAMES, VRAM_BYTES, Bare
 from tests.support import check
 
@@ -95,7 +96,7 @@ def test_it_lies_at_the_end_of_vram_and_registers_where_it_says(name: str) -> No
     at = VRAM_BYTES - (64 << 10)
     binary = bare.get(at, 10 << 10)
     size = struct.unpack_from("<H", binary, 10)[0]
-    check(binary[:size] == discovery_binary.build(chip(name)), "another binary")
+    check(binary[:size] == discovery_binary.build(chip(name), FUSED_OFF), "another binary")
     nbif = next(bases for hw_id, _, _, bases in blocks(binary[:size]) if hw_id == _NBIF)
     # src: nbio_*_offset.h RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE: 0xc3 of segment 2
     check(bare.gpu.read(5, 4 * (nbif[2] + 0xC3), 4) == VRAM_BYTES // MIB, "memory size")

@@ -13,14 +13,16 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, NoReturn
 
 from boards.amd.pci.firmware_set import NAMES
 from tests.debian import CannotRun, fetched
-from tests.vm import image
+from tests.vm import amdgpu, image
+from tests.vm.lab import Lab, LabError
 from tests.vm.machine import Boot, Outcome, Places, run
 
 QEMU_SUITE, KERNEL_SUITE = "sid", "trixie"
@@ -31,6 +33,10 @@ BOOTS = (
     Boot("no IOMMU: the BARs alone", "bars", iommu=False, limit_s=600),
     Boot("an IOMMU: VFIO", "vfio", iommu=True, limit_s=600),
 )
+AMDGPU_KERNEL, AMDGPU = "linux-image-amd64", "amdgpu"
+"""The cloud kernel has no amdgpu; this one has."""
+AMDGPU_BOARDS, ROUNDS = ("gfx1100",), 3
+"""Boards of the scenario with the real amdgpu, and how often our driver takes the GPU from it."""
 DONE, FAILED, NOT_HERE, STOPPED = 0, 1, 77, 130
 """77 says "skipped", as automake's tests do; 130 is what a shell makes of Ctrl-C."""
 
@@ -88,7 +94,13 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.vm", description=__doc__.splitlines()[0])
     parser.add_argument("--board", default="gfx1100", choices=NAMES)
     parser.add_argument("--refresh", action="store_true", help="fetch the packages again")
-    parser.add_argument("--only", choices=[boot.checks for boot in BOOTS])
+    parser.add_argument("--only", choices=[*(boot.checks for boot in BOOTS), AMDGPU])
+    parser.add_argument(
+        "--amdgpu-boards", nargs="+", default=AMDGPU_BOARDS, choices=NAMES, metavar="BOARD",
+        help="boards for the real amdgpu (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N",
+                        help="how often our driver takes the GPU from amdgpu")  # fmt: skip
     parser.add_argument("--show-log", action="store_true", help="print the consoles too")
     parser.add_argument(
         "--optional", action="store_true", help="a machine that cannot run it is no failure"
@@ -99,6 +111,8 @@ def arguments() -> argparse.Namespace:
 def boot_all(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outcome]:
     """Prepare, boot, and show what came of each boot when it ends. Raises: CannotRun."""
     began = time.monotonic()
+    if args.only == AMDGPU:
+        return []
     places = prepare(cache, args.board, refresh=args.refresh)
     print(f"vm: prepared in {time.monotonic() - began:.0f} s; now it boots", flush=True)
     outcomes: list[Outcome] = []
@@ -107,6 +121,46 @@ def boot_all(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outc
             outcomes.append(run(boot, args.board, places, log))
             print(table(outcomes[-1]), flush=True)
     return outcomes
+
+
+def amdgpu_places(cache: Path, boards: Sequence[str], *, refresh: bool) -> Places:
+    """Debian's kernel with its amdgpu.ko, and a file system for these boards. Raises: CannotRun."""
+    kernel = cache / "kernel-amdgpu"
+    fetched(cache / "qemu", QEMU_SUITE, lambda a, to: a.fetch_whole(QEMU, to))
+    packages = fetched(
+        kernel,
+        KERNEL_SUITE,
+        lambda a, to: a.fetch_alone([*a.depends(AMDGPU_KERNEL, "linux-image-"), SHELL], to),
+        refresh=refresh,
+    )
+    print(f"vm: {', '.join(text for text in packages if 'linux-image' in text)}", flush=True)
+    modules = image.kernel_modules(kernel, [AMDGPU])
+    if not any(name == f"{AMDGPU}.ko" for name, _ in modules):
+        raise CannotRun(f"no amdgpu.ko in {kernel}: try again with --refresh")
+    initrd = cache / "initrd-amdgpu"
+    image.python_image(initrd)
+    image.checkout_image(initrd, modules, boards, cache, "amdgpu_init")
+    return Places(cache / "qemu", sorted(kernel.glob("boot/vmlinuz-*"))[-1], initrd)
+
+
+def with_amdgpu(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> bool:
+    """The scenario of the real amdgpu.ko; whether all passed. Raises: CannotRun."""
+    if args.only not in (None, AMDGPU):
+        return True
+    places = amdgpu_places(cache, args.amdgpu_boards, refresh=args.refresh)
+    with TemporaryDirectory() as folder:
+        lab = Lab(places, Path(folder))
+        try:
+            return amdgpu.run(lab, args.amdgpu_boards, args.rounds)
+        except LabError as error:
+            print(f"  FAIL  {error}", flush=True)
+            return False
+        finally:
+            lab.close()
+            for path in sorted(Path(folder).glob("*")):
+                if path.suffix in ("", ".log") and path.is_file():
+                    log.write(f"\n===== amdgpu: {path.name} =====\n".encode())
+                    log.write(path.read_bytes())
 
 
 def stop(number: int, frame: object) -> NoReturn:
@@ -122,6 +176,7 @@ def main() -> int:
     try:
         with alone(cache), (cache / "vm.log").open("w+b") as log:
             outcomes = boot_all(args, cache, log)
+            passed = with_amdgpu(args, cache, log)
     except CannotRun as error:
         print(f"vm: not run here: {error}", file=sys.stderr)
         return DONE if args.optional else NOT_HERE
@@ -131,7 +186,7 @@ def main() -> int:
     if args.show_log:
         print((cache / "vm.log").read_text(errors="replace"))
         print("\n".join(map(table, outcomes)))
-    failed = any(outcome.failed for outcome in outcomes)
+    failed = not passed or any(outcome.failed for outcome in outcomes)
     print(f"vm: {'FAILED' if failed else 'passed'}; all that was said: {cache / 'vm.log'}")
     return FAILED if failed else DONE
 

@@ -15,6 +15,7 @@ from py_compile import compile as compile_file
 
 from elftools.elf.elffile import ELFFile
 
+from boards.amd.pci import firmware_linux
 from boards.amd.pci.firmware_set import MANIFEST, world_files
 from tests.debian import CannotRun, command
 from tests.vm.cpio import CpioWriter
@@ -95,24 +96,25 @@ def _libraries(linked: set[Path]) -> dict[str, Path]:
 def build(path: Path, board: str, cache: Path) -> None:
     """All of it. Raises: CannotRun."""
     python_image(path)
-    checkout_image(path, kernel_modules(cache / "kernel"), board, cache)
+    checkout_image(path, kernel_modules(cache / "kernel", MODULES), [board], cache)
 
 
 def checkout_image(
-    path: Path, modules: Sequence[tuple[str, bytes]], board: str, cache: Path
-) -> None:
-    """And then: the checkout, compiled, the board's firmware, kernel modules in order."""
+    path: Path, modules: Sequence[tuple[str, bytes]], boards: Sequence[str], cache: Path,
+    init: str = "init",
+) -> None:  # fmt: skip
+    """And then: the checkout, compiled, the boards' firmware, kernel modules in order."""
     with CpioWriter(path, append=True) as image:
         for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc", "sbin"):
             image.folder(name)
         image.character_device("/dev/console", 5, 1)  # src: linux admin-guide/devices.txt
-        image.data("/init", (GUEST / "init").read_bytes(), 0o755)
-        image.file("/bin/busybox", cache / "kernel" / "usr" / "bin" / "busybox")
+        image.data("/init", (GUEST / init).read_bytes(), 0o755)
+        image.file("/bin/busybox", _busybox(cache))
         image.link("/bin/sh", "busybox")
         image.data("/modules/order", "\n".join(name for name, _ in modules).encode() + b"\n")
         for name, data in modules:
             image.data(f"/modules/{name}", data)
-        for place, data in world_files([board]).items():
+        for place, data in {**world_files(boards), **firmware_linux.files(boards)}.items():
             image.data(place, data)
         image.data("/etc/firmware-manifest", MANIFEST.encode())
         for package in SHIPPED:
@@ -135,8 +137,17 @@ def _ship(image: CpioWriter, source: Path, cache: Path) -> None:
         image.data(f"{folder}/{_CACHE}/{name[:-3]}.{tag}.pyc", compiled.read_bytes())
 
 
-def kernel_modules(tree: Path) -> list[tuple[str, bytes]]:
-    """MODULES and what they need, in an order in which they can be inserted."""
+def _busybox(cache: Path) -> Path:
+    """Of whichever kernel's folder has one. Raises: CannotRun."""
+    for name in ("kernel", "kernel-amdgpu"):
+        path = cache / name / "usr" / "bin" / "busybox"
+        if path.exists():
+            return path
+    raise CannotRun(f"no busybox in {cache}: try again with --refresh")
+
+
+def kernel_modules(tree: Path, names: Sequence[str]) -> list[tuple[str, bytes]]:
+    """Modules and what they need, in an order in which they can be inserted."""
     files = {_module_name(path.name): path for path in tree.rglob("*.ko*")}
     ordered: dict[str, tuple[str, bytes]] = {}
 
@@ -149,7 +160,7 @@ def kernel_modules(tree: Path) -> list[tuple[str, bytes]]:
             add(needed)
         ordered[path.name] = f"{_module_name(path.name)}.ko", data
 
-    for name in MODULES:
+    for name in names:
         add(name)
     return list(ordered.values())
 

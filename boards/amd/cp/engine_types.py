@@ -119,6 +119,8 @@ class QueueSpec:
     """Read and write pointer to begin with, in the queue's own units."""
     trap: tuple[int, int] = (0, 0)
     """Addresses of the process's own trap handler and of its memory; 0: waves only stop."""
+    kernel: Any = None
+    """Of the kernel's own queues: what they reach beyond a process's (boards/amd/cp/kernel.py)."""
     active: bool = True
     """False while the kernel has it unmapped (percentage 0, evicted): doorbells wait."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from boards.amd.cp import kernel
 from boards.amd.cp import layouts as layout
 from boards.amd.cp.compute import dispatch_direct, dispatch_indirect, set_sh_reg, set_uconfig_reg
 from boards.amd.cp.context import Context, Progress, bits
@@ -39,6 +40,8 @@ class Processor:
         self.context = context
         self.state = State(context)
         self.layouts = layout.layouts(context.host.chip.family)
+        if context.spec.kernel is not None:
+            self.layouts = self.layouts | kernel.LAYOUTS[context.spec.kernel.role]
 
     def run(self, stream: Stream) -> Progress:
         """One packet. Raises: PacketFault, MemoryFault, WaveFault, Hung."""
@@ -113,7 +116,8 @@ class Processor:
             return cond_exec(self.state, words, stream)
         if op == layout.PRED_EXEC:
             return pred_exec(self.state, words, stream)
-        return _HANDLERS[op](self.state, words)
+        handler = _HANDLERS.get(op) or kernel.HANDLERS[op]
+        return handler(self.state, words)
 
     def _skip(self, stream: Stream) -> None:
         if stream.skip:

@@ -81,7 +81,11 @@ class State:
 
     def set_uconfig(self, offset: int, values: tuple[int, ...]) -> None:
         """SET_UCONFIG_REG. Raises: PacketFault."""
+        kernel = self.context.spec.kernel
         for number, value in enumerate(values, offset):
+            if number not in UCONFIG_NAMES and kernel is not None:
+                kernel.write_register(UCONFIG_BASE + number, value)
+                continue
             if number not in UCONFIG_NAMES:
                 raise self.context.fault("unknown register", f"UCONFIG register {number:#x}")
             self.uconfig[number] = value
@@ -94,13 +98,19 @@ class State:
         uconfig = register - UCONFIG_BASE
         if 0 <= uconfig < UCONFIG_WORDS and uconfig in self.uconfig:
             return self.uconfig[uconfig]
+        if self.context.spec.kernel is not None:
+            return int(self.context.spec.kernel.read_register(register))
         if register == HDP_FLUSH_DONE:
             return self.hdp_done
         raise self.context.fault("unknown register", f"{register:#x} is read")
 
     def write_register(self, register: int, value: int) -> None:
         """A register by its address in dwords. Raises: PacketFault."""
-        if register == HDP_FLUSH_REQ:
+        if self.context.spec.kernel is not None and not (
+            SH_BASE <= register < SH_BASE + SH_WORDS
+        ):  # fmt: skip
+            self.context.spec.kernel.write_register(register, value)
+        elif register == HDP_FLUSH_REQ:
             self.hdp_done = value
         elif SH_BASE <= register < SH_BASE + SH_WORDS:
             self.set_sh(register - SH_BASE, (value,))

@@ -106,7 +106,8 @@ def release_mem(state: State, words: tuple[int, ...]) -> bool:
         event == _CS_DONE and index == _SHADER_DONE
     ):
         raise context.fault("reserved value", f"event {event:#x} with index {index}")
-    if not context.spec.eop_bytes and context.spec.kind == "pm4":
+    graphics = context.spec.kernel is not None and context.spec.kernel.role != "compute"
+    if not context.spec.eop_bytes and context.spec.kind == "pm4" and not graphics:
         raise context.fault("no EOP buffer", "the queue was created without one")
     if context.host.chip.family == "gfx9":
         back = control & (_RELEASE_TC_WB | _RELEASE_TC_NC) == _RELEASE_TC_WB
@@ -169,7 +170,8 @@ def indirect_buffer(state: State, words: tuple[int, ...], stream: Stream, after:
     """Start an indirect buffer, or go over to another one from the end of one (chain)."""
     context, control = state.context, words[2]
     chain, count = bits(control, 20, 20), bits(control, 19, 0)
-    if not bits(control, 23, 23):
+    kernel = context.spec.kernel
+    if not bits(control, 23, 23) and not (kernel is not None and kernel.role == "graphics"):
         raise context.fault("reserved value", "VALID is not set")
     if bits(control, 27, 24):
         raise context.fault("reserved value", "a process may not choose a VMID")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 
 from boards.amd.cp.engine_types import Chip
 from boards.amd.hardware import Hardware
@@ -47,6 +48,8 @@ class Board:
         self.partitions = 0
         """How many devices the security processor made of gfx942's dies; 0: it was not told."""
         self.hdp_flushes = 0
+        self.firmware_writes = False
+        """Whether a scheduler's firmware is at the registers now."""
         self._flushing = False
         self._flushes_at_launch: dict[Hashable, int] = {}
         self._resets: list[Callable[[], None]] = []
@@ -55,6 +58,15 @@ class Board:
 
     def _forget_flush(self) -> None:
         self._flushing = False
+
+    @contextmanager
+    def by_firmware(self) -> Iterator[None]:
+        """Registers are written by firmware for a driver, not over the bus."""
+        before, self.firmware_writes = self.firmware_writes, True
+        try:
+            yield
+        finally:
+            self.firmware_writes = before
 
     # Hooks
 
@@ -82,6 +94,7 @@ class Board:
     def find(self, kind: str, what: str, detail: str = "") -> None:
         """A rule that was broken."""
         self.hardware.find(kind, what, detail)
+        self.hardware.event("violation", kind=kind, what=what)
 
     # Addresses
 
@@ -125,6 +138,7 @@ class Board:
 
     def flush_hdp(self) -> None:
         """A flush was ordered by a posted write: it is under way until a register is read."""
+        self.hardware.event("HDP flush")
         self.hdp_flushes += 1
         self._flushing = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -54,6 +54,10 @@ class Compute:
         self._active: dict[Queue, _Active] = {}
         self.stuck: set[Queue] = set()
         """The fault panel: only a reset of the whole GPU ends these."""
+        self.other_engine: Callable[[Hqd], str] = lambda hqd: "there are compute queues alone"
+        """Takes queues of other micro engines; why it cannot."""
+        self.kernel: object = None
+        """What the kernel's own compute queues reach beyond a process's."""
         for number in range(len(self._parts)):
             self._attach(number)
         board.on_pump(self._leave)
@@ -109,22 +113,24 @@ class Compute:
                 self._board.find("HQD", f"{_title(hqd)} is switched off while it has work")
             self._deactivate(hqd.key, xcc)
 
-    def _activate(self, xcc: int, hqd: Hqd) -> None:
+    def _activate(self, xcc: int, hqd: Hqd, *, scheduled: bool = False) -> None:
         find, mec = self._board.find, self._parts[xcc].mec
         me, pipe, _ = hqd.key
         if me != COMPUTE_ME:
-            find("HQD", f"{_title(hqd)} is activated, and is no compute queue")
-            hqd.block.put(_ACTIVE, 0, hqd.key)
+            why = self.other_engine(hqd)
+            if why:
+                find("HQD", f"{_title(hqd)} is activated: {why}")
+                hqd.block.put(_ACTIVE, 0, hqd.key)
             return
         self._board.need_flushed(f"{_title(hqd)}, its MQD")
         why = mec.why_not(pipe)
         if why:
             find("HQD", f"{_title(hqd)} is activated, and its engine does not run: {why}")
-        for problem in hqd.problems(self._hub):
+        for problem in hqd.problems(self._hub, scheduled=scheduled):
             find("HQD", f"{_title(hqd)} is activated: {problem}")
         if hqd.doorbell_dw < 0:
             find("HQD", f"{_title(hqd)} has no doorbell")
-        elif not xcc and not mec.serves(hqd.doorbell_dw):
+        elif not xcc and not scheduled and not mec.serves(hqd.doorbell_dw):
             find("HQD", f"{_title(hqd)}: doorbell {hqd.doorbell_dw} is not in the engine's range")
         active = self._active.setdefault(hqd.key, _Active())
         if active.live is not None:
@@ -152,13 +158,22 @@ class Compute:
             self._board, chip, hqd.apertures,
             partial(self._end_of_pipe, hqd), partial(self._interrupts.fault, hqd.vmid),
         )  # fmt: skip
+        spec = hqd.spec(self._queues.next_id())
+        if self._of_kernel(hqd):
+            spec.kernel = self.kernel
         active.live = Live(
-            _title(hqd), hqd.vmid, self._hub, hqd.spec(self._queues.next_id()), host,
+            _title(hqd), hqd.vmid, self._hub, spec, host,
             lambda: self._why_not(active, pipe),
             lambda: bool(part.block.field("CP_PQ_WPTR_POLL_CNTL", "EN")),
         )  # fmt: skip
         self._queues.start(active.live)
         return active.live
+
+    @staticmethod
+    def _of_kernel(hqd: Hqd) -> bool:
+        """src: gfx_v11_0_compute_mqd_init(), which sets KMD_QUEUE; no SH_MEM_BASES are set for
+        VMID 0, whose queues start no waves (gfx_v11_0_constants_init() begins with VMID 8)"""
+        return bool(hqd.field("CP_HQD_PQ_CONTROL", "KMD_QUEUE"))
 
     def _why_not(self, active: _Active, pipe: int) -> str:
         reasons = (self._parts[xcc].mec.why_not(pipe) for xcc in active.xccs)
@@ -173,6 +188,49 @@ class Compute:
             return
         self._interrupts.end_of_pipe(hqd.vmid, me, pipe, queue, event_id)
 
+    # What a scheduler does, on the first instance
+
+    def activate(self, key: Queue) -> None:
+        """A queue whose registers were loaded begins to listen to its doorbell.
+
+        Its doorbell may be outside of CP_MEC_DOORBELL_RANGE: amdgpu ends that behind its own
+        queues, and processes' doorbells are further up. src: gfx_v11_0_cp_set_doorbell_range()
+        """
+        block = self._parts[0].block
+        block.put(_ACTIVE, 1, key)
+        self._activate(0, Hqd(block, key), scheduled=True)
+
+    def deactivate(self, doorbell_dw: int) -> Queue | None:
+        """The queue with a doorbell is taken from its engine; which it was."""
+        for key, active in list(self._active.items()):
+            if Hqd(self._parts[active.xccs[0]].block, key).doorbell_dw == doorbell_dw:
+                for xcc in list(active.xccs):
+                    self._deactivate(key, xcc)
+                return key
+        return None
+
+    def take(self, doorbell_dw: int) -> int:
+        """The same; how far the queue had come, in its own units."""
+        for key, active in self._active.items():
+            if Hqd(self._parts[active.xccs[0]].block, key).doorbell_dw == doorbell_dw:
+                read = self._reached(key, active)
+                self.deactivate(doorbell_dw)
+                return read
+        return 0
+
+    def _reached(self, key: Queue, active: _Active) -> int:
+        if active.live is not None:
+            return self._queues.read_pointer(active.live)
+        return Hqd(self._parts[active.xccs[0]].block, key).spec(0).start
+
+    def catch_up(self, doorbell_dw: int, written: int) -> None:
+        """A queue that is mapped with work in it goes on, as if its doorbell had rung."""
+        for key, active in list(self._active.items()):
+            hqd = Hqd(self._parts[active.xccs[0]].block, key)
+            if hqd.doorbell_dw == doorbell_dw and written > hqd.spec(0).start:
+                live = active.live or self._start(key, active)
+                self._queues.ring(live, written - hqd.is_aql)
+
     # Doorbells
 
     def doorbell(self, index: int, nbytes: int, value: int) -> bool:
@@ -184,7 +242,7 @@ class Compute:
             if nbytes != _DOORBELL_BYTES:
                 self._board.find("doorbell", f"{_title(hqd)}: {nbytes} bytes are stored, not 8")
             why = hqd.waves_problem()
-            if why:
+            if why and not self._of_kernel(hqd):
                 self._board.find("SH_MEM", f"{_title(hqd)} is given work: {why}")
             stopped = self._why_not(active, key[1])
             if stopped:

@@ -20,12 +20,14 @@ _GC_PORTS = ((0, 3), (3, 6))
 """Entry and AWID. src: nbio_v4_3.c and nbif_v6_3_1.c gc_doorbell_init(), which set both. That
 compute queues need both is a guess on the strict side."""
 _SDMA_PORT, _SDMA_AWID = 2, 0xE
+_IH_PORT, _IH_AWID = 1, 0x0
+"""src: nbio_v4_3.c nbio_v4_3_ih_doorbell_range(), which sets AWADDR_31_28 to 0 too"""
 _AWADDR = 0x3
 """AWADDR_31_28 of every route. src: nbio_v4_3.c sdma_doorbell_range(), gc_doorbell_init()"""
 _WORD_BYTES = 4
 
 Listener = Callable[[str, int, int, int], bool]
-"""(block "GC" or "SDMA", doorbell index in dwords, bytes, value) -> whether a queue had it."""
+"""(block "GC", "SDMA" or "IH", doorbell in dwords, bytes, value) -> whether a queue had it."""
 
 
 class Doorbells:
@@ -74,6 +76,8 @@ class Doorbells:
             size = self._port(block, entry, "RANGE_SIZE")
             first = self._port(block, entry, "RANGE_OFFSET")
             if self._port(block, entry, "ENABLE") and size and first <= index < first + size:
+                if entry == _IH_PORT:
+                    return "IH" if self._leads(block, entry, _IH_AWID, 0) else ""
                 sdma = entry == _SDMA_PORT and self._leads(block, entry, _SDMA_AWID, _AWADDR)
                 return "SDMA" if sdma else ""
         routed = all(self._leads(block, entry, awid, _AWADDR) for entry, awid in _GC_PORTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Protocol
 
 from boards.amd.chip import chip as chip_by_name
 from boards.amd.cp.engine_types import Chip
@@ -13,7 +14,7 @@ from boards.amd.pci.board import Board
 from boards.amd.pci.doorbells import Doorbells
 from boards.amd.pci.graphics import Graphics
 from boards.amd.pci.harvest import Harvest
-from boards.amd.pci.ip_blocks import AIDS_942, IpBlock, ip_blocks
+from boards.amd.pci.ip_blocks import AIDS_942, FUSED_OFF, IpBlock, ip_blocks
 from boards.amd.pci.nbio import Nbio
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci.psp import Psp
@@ -43,6 +44,14 @@ def _identity(chip: Chip, device_id: int) -> Identity:
         class_code=0x120000 if accelerator else 0x030000, revision=0x00 if accelerator else 0xC8,
         many_functions=not accelerator, resets=accelerator,
     )  # fmt: skip
+
+
+class Journal(Protocol):
+    """What `PciGpu.observe` reports to: boards/vfio_user/journal.py."""
+
+    def access(self, kind: str, where: str, value: int) -> None: ...
+    def lacking(self, kind: str, where: str, value: int) -> None: ...
+    def say(self, text: str) -> None: ...
 
 
 class PciGpu:
@@ -92,6 +101,8 @@ class PciGpu:
         self.psp = Psp(board, board.block("MP0"), self._asked_for_reset)
         self.smu = SmuController(board, board.block("MP1"), self._asked_for_reset)
         self.graphics = Graphics(board, self.doorbells)
+        for memory in (self.psp.memory, self.smu.memory):
+            memory.hub = self.graphics.mm_hub
 
     # What a machine sees
 
@@ -119,6 +130,12 @@ class PciGpu:
             DOORBELL_BAR: Bar(1 << sizes[DOORBELL_BAR], None, prefetchable=True, wide=True),
             REGISTER_BAR: Bar(1 << sizes[REGISTER_BAR], None, prefetchable=False, wide=False),
         }
+
+    def observe(self, journal: Journal) -> None:
+        """Every register access goes to a journal; so do those to registers that are not here."""
+        self.board.registers.watch = journal.access
+        self.board.registers.lacking = journal.lacking
+        self.board.hardware.trace = lambda name, facts: journal.say(f"{name} {facts}")
 
     def connect(self, bus: BusMaster) -> None:
         self.board.bus = bus
@@ -219,7 +236,7 @@ class PciGpu:
     @cached_property
     def discovery(self) -> bytes:
         """The binary that the boot ROM puts at VRAM's end."""
-        return discovery_binary.build(self.chip)
+        return discovery_binary.build(self.chip, FUSED_OFF)
 
     # Interrupts
 

@@ -9,7 +9,9 @@ from boards.amd.pci.doorbells import Doorbells
 from boards.amd.pci.grbm import Grbm
 from boards.amd.pci.ih import Ih
 from boards.amd.pci.interrupts import Interrupts
+from boards.amd.pci.kernel_queues import KernelQueues
 from boards.amd.pci.mec import Mec
+from boards.amd.pci.mes import Mes
 from boards.amd.pci.queue_host import Queues
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.rlc import Rlc
@@ -17,6 +19,9 @@ from boards.amd.pci.sdma import Sdma
 from boards.amd.pci.vm_faults import FaultRegisters
 from boards.amd.pci.vm_hub import GFX, GFX9, MM, VmHub
 
+_ADDRESS_CONFIG = 0x545
+"""GB_ADDR_CONFIG, which fuses set; amdgpu complains of 0. src: gc_11_0_0_sh_mask.h for the fields;
+the value is made up: 32 pipes, 8 packers, 4 shader engines"""
 _ALWAYS_UP = ("SCRATCH_REG", "GRBM_")
 
 
@@ -42,8 +47,14 @@ class Graphics:
         copies = board.registers.every("SDMA0") if gfx9 else blocks[:1]
         copy_hub = self.mm_hub if gfx9 else self.gc_hub
         self.sdma = Sdma(board, copies, copy_hub, self.running, interrupts)
+        self.kernel_queues = KernelQueues(
+            board, self.compute, self.sdma, (self.gc_hub, self.mm_hub), self.running, interrupts
+        )
+        self.mes = Mes(board, self.kernel_queues, self.compute, self.sdma)
         for number, block in enumerate(blocks):
             self._common(number, block)
+            if board.chip.family != "gfx9":
+                block.preset("GB_ADDR_CONFIG", _ADDRESS_CONFIG)
         doorbells.listen(self._doorbell)
 
     def _part(self, block: Block) -> tuple[Block, Grbm, Mec]:
@@ -86,4 +97,8 @@ class Graphics:
             return True
         if target == "SDMA":
             return self.sdma.doorbell(index, nbytes, value)
+        if self.kernel_queues.doorbell(index, value) or self.mes.doorbell(index, value):
+            return True
+        if self.sdma.doorbell(index, nbytes, value, scheduled=True):
+            return True
         return self.compute.doorbell(index, nbytes, value)

@@ -62,7 +62,9 @@ class Invalidation:
     def _request(self, engine: int, value: int) -> None:
         hub, layout = self._hub, self._layout
         hub.board.need_flushed(f"{hub.name}, invalidation by engine {engine}")
-        if self._semaphores and engine not in self._held:
+        # src: gmc_v11_0_flush_gpu_tlb(): no semaphore where KIQ or MES does it for the driver
+        by_driver = not hub.board.firmware_writes
+        if self._semaphores and by_driver and engine not in self._held:
             hub.find("invalidation", f"engine {engine} is used and its semaphore is not held")
         vmids = layout.get(value, "PER_VMID_INVALIDATE_REQ")
         self._block.put(self._name(engine, "ACK"), vmids)

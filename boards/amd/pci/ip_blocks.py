@@ -11,7 +11,8 @@ from boards.amd.cp.engine_types import Chip, Version
 
 # src: include/soc15_hw_ip.h *_HWID
 HW_IDS = {
-    "MP1": 1, "THM": 3, "SMUIO": 4, "FUSE": 5, "CLKA": 6, "GC": 11, "MMHUB": 34, "ATHUB": 35,
+    "MP1": 1, "THM": 3, "SMUIO": 4, "FUSE": 5, "CLKA": 6, "GC": 11, "VCN": 12, "MMHUB": 34,
+    "ATHUB": 35,
     "OSSSYS": 40, "HDP": 41, "SDMA0": 42, "SDMA1": 43, "DF": 46, "LSDMA": 91, "NBIF": 108,
     "UMC": 150, "MP0": 255,
 }  # fmt: skip
@@ -56,6 +57,7 @@ _BASES: dict[str, tuple[int, ...]] = {
     "DF": (0x7000, 0x240_B800),
     "LSDMA": (0x4_5000, 0x240_D800),
     "UMC": (0x1_4000, 0x242_5800),
+    "VCN": (0x7800, 0x7E00, 0x240_3000),
 }
 _MP_14 = (0x16000, 0x16200, 0xE0_0000, 0xE4_0000, 0x243_FC00)
 """mp_14_0_2_offset.h counts MP1 from segment 1: with this base the registers lie where MP 13 has
@@ -76,13 +78,25 @@ _TABLES: dict[tuple[str, Version], str] = {
     ("NBIF", (6, 3, 1)): "nbif_6_3_1",
     ("NBIF", (7, 9, 0)): "nbio_7_9_0",
 }
+_VCN: dict[Version, Version] = {
+    (11, 0, 0): (4, 0, 0), (11, 0, 2): (4, 0, 4), (11, 0, 3): (4, 0, 0), (12, 0, 0): (5, 0, 0),
+    (12, 0, 1): (5, 0, 0), (9, 4, 3): (4, 0, 3),
+}  # fmt: skip
+"""Video engines, by the graphics block's version. amdgpu_discovery_set_mm_ip_blocks() refuses a
+chip without one; here they are fused off, see FUSED_OFF. src: names of Linux's vcn_*.bin"""
+FUSED_OFF = ((HW_IDS["VCN"], 0),)
+"""(hardware id, instance) of what no board has: the harvest table lists it."""
 _OTHERS = ("THM", "SMUIO", "FUSE", "CLKA", "ATHUB", "DF", "LSDMA", "UMC")
 _OTHER_VERSIONS: dict[str, dict[str, Version]] = {
-    "gfx11": dict.fromkeys(_OTHERS, (13, 0, 0)) | {"ATHUB": (3, 0, 0), "LSDMA": (6, 0, 0)},
-    "gfx12": dict.fromkeys(_OTHERS, (14, 0, 2)) | {"ATHUB": (4, 1, 0), "LSDMA": (7, 0, 0)},
-    "gfx9": dict.fromkeys(_OTHERS[:-2], (13, 0, 3)) | {"ATHUB": (1, 8, 0)},
+    "gfx11": dict.fromkeys(_OTHERS, (13, 0, 0))
+    | {"ATHUB": (3, 0, 0), "LSDMA": (6, 0, 0), "DF": (4, 3, 0)},
+    "gfx12": dict.fromkeys(_OTHERS, (14, 0, 2))
+    | {"ATHUB": (4, 1, 0), "LSDMA": (7, 0, 0), "DF": (4, 15, 0)},
+    "gfx9": dict.fromkeys(_OTHERS[:-2], (13, 0, 3)) | {"ATHUB": (1, 8, 0), "DF": (4, 6, 2)},
 }
-"""Blocks that are listed and have no registers here; versions are of the right generation."""
+"""Blocks that are listed and have no registers here; versions are of the right generation. Linux
+dereferences a null pointer without a data fabric (DF) that it knows on gfx12.
+src: amdgpu_discovery.c amdgpu_discovery_set_ip_blocks() DF_HWIP, soc24_common_hw_init()"""
 
 
 def _hdp(chip: Chip) -> Version:
@@ -99,7 +113,7 @@ def _table(name: str, version: Version) -> str:
 
 def _one(chip: Chip, name: str, version: Version) -> IpBlock:
     bases = _MP_14 if name in ("MP0", "MP1") and version[0] >= 14 else _BASES[name]
-    if name in _OTHERS or name in ("SDMA0", "SDMA1"):
+    if name in _OTHERS or name in ("SDMA0", "SDMA1", "VCN"):
         return IpBlock(name, 0, version, bases, "")
     prefixes = {"MP0": ("MP0_", "MPASP_"), "MP1": ("MP1_",)}.get(name, ())
     return IpBlock(name, 0, version, bases, _table(name, version), prefixes)
@@ -130,6 +144,8 @@ def ip_blocks(chip: Chip) -> list[IpBlock]:
     versions |= _OTHER_VERSIONS.get(chip.family, {})  # of gfx10 KFD alone shows a table
     if chip.family != "gfx9":
         versions["SDMA1"] = chip.sdma
+    if chip.gc in _VCN:
+        versions["VCN"] = _VCN[chip.gc]
     blocks = [_one(chip, name, version) for name, version in versions.items()]
     return _gfx942(chip, blocks) if chip.family == "gfx9" else blocks
 

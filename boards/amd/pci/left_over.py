@@ -27,7 +27,7 @@ def leave_as_amdgpu(gpu: PciGpu) -> None:
     values = (ring & 0xFFFF_FFFF, ring >> 32, _RING_BYTES)
     for number, value in zip(_PSP_RING, values, strict=True):
         block.put(f"{prefix}_SMN_C2PMSG_{number}", value)
-    gpu.psp.ring.adopt(board.vram.nbytes - _RING_FROM_END, _RING_BYTES)
+    gpu.psp.ring.adopt(ring, _RING_BYTES)
     if not board.vram.guarded:
         start = board.vram.nbytes - _TMR_FROM_END
         board.vram.guarded.append(Guarded(start, start + _TMR_BYTES))

@@ -17,6 +17,9 @@ REMAP_MEM, REMAP_REG = "BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL", "BIF_BX0_REMAP_HDP_RE
 FLUSH_MEM = "BIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL"
 FLUSH_REG = "BIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL"
 FLUSH_REQ, FLUSH_DONE = "BIF_BX_PF0_GPU_HDP_FLUSH_REQ", "BIF_BX_PF0_GPU_HDP_FLUSH_DONE"
+POSTED_SCRATCH, _POSTED = "BIF_BX0_BIOS_SCRATCH_7", 0x200
+"""The boot ROM has run ASIC_Init. src: atomfirmware.h ATOM_S7_ASIC_INIT_COMPLETE_MASK, which
+amdgpu_atombios_scratch_need_asic_init() asks for"""
 _INDIRECT = (
     ("BIF_BX_PF0_RSMU_INDEX", "BIF_BX_PF0_RSMU_INDEX_HI", "BIF_BX_PF0_RSMU_DATA"),
     ("BIF_BX0_PCIE_INDEX2", "BIF_BX0_PCIE_INDEX2_HI", "BIF_BX0_PCIE_DATA2"),
@@ -34,6 +37,7 @@ class Nbio:
         self._board, self._block = board, block
         block.preset(MEMSIZE, board.vram.nbytes >> 20)
         block.read_only(MEMSIZE)
+        block.preset(POSTED_SCRATCH, _POSTED)
         block.on_read(MM_DATA, self._mm_read)
         block.on_write(MM_DATA, self._mm_write)
         for index, high, data in _INDIRECT:
@@ -46,6 +50,7 @@ class Nbio:
         block.on_read(FLUSH_MEM, lambda: 0)
         block.on_write(FLUSH_REQ, self._flush_request)
         block.read_only(FLUSH_DONE)
+        block.on_read(FLUSH_DONE, self._flush_done)
 
     def remapped(self, off: int) -> bool:
         """Whether a dword of BAR5 is one that the HDP flush registers were moved to."""
@@ -63,6 +68,11 @@ class Nbio:
     def _flush_request(self, clients: int) -> None:
         self._board.flush_hdp()
         self._block.put(FLUSH_DONE, clients)
+
+    def _flush_done(self) -> int:
+        """Whoever reads it, an engine of the GPU too: what it names has been flushed."""
+        self._board.posted()
+        return self._block.get(FLUSH_DONE)
 
     # MM_INDEX and MM_DATA: VRAM four bytes at a time, or a register
 

@@ -12,7 +12,8 @@ _HEADER = struct.Struct("<4sII32s20x")
 HEADER_BYTES = _HEADER.size
 RS64_START = 0x7_0000_0000_3000
 """Where made-up firmware of RS64 cores begins, as its header says."""
-_SAME = {"RL": "REG_LIST"}
+_SAME = {"RL": "REG_LIST", "CP_MES_KIQ": "CP_MES", "MES_KIQ_STACK": "MES_STACK"}
+"""gfx12 has one file for both pipes of the scheduler. src: amdgpu_mes.c, enable_uni_mes"""
 
 
 def family(kind: str) -> str:

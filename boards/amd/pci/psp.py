@@ -8,8 +8,10 @@ from collections.abc import Callable
 from boards.amd.pci import payload
 from boards.amd.pci import psp_names as n
 from boards.amd.pci.board import Board
+from boards.amd.pci.mc_memory import McMemory
 from boards.amd.pci.psp_boot import Bootloader
 from boards.amd.pci.psp_ring import PspRing
+from boards.amd.pci.psp_ta import TrustedApplications
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.vram import Guarded
 
@@ -24,6 +26,8 @@ _LAST = "RLC_G"
 behind it"""
 _PAGE_BYTES = 4096
 _SLOT_BYTES = 1 << 16
+_LARGEST_BYTES = 16 << 20
+"""Of one piece of firmware; AMD's largest have 1 MiB."""
 Answer = tuple[int, int, int]
 
 
@@ -32,9 +36,11 @@ class Psp:
 
     def __init__(self, board: Board, block: Block, mode1: Callable[[], None]) -> None:
         self._board = board
+        self.memory = McMemory(board, "PSP")
         prefix = "MPASP" if block.has("MPASP_SMN_C2PMSG_35") else "MP0"
-        self.boot = Bootloader(board, block, prefix)
-        self.ring = PspRing(board, block, prefix, lambda: self.boot.alive, self._run)
+        self.boot = Bootloader(board, block, prefix, self.memory)
+        self.tas = TrustedApplications(board, self._image)
+        self.ring = PspRing(board, block, prefix, lambda: self.boot.alive, self._run, self.memory)
         self.ring.asked_reset = mode1
         # src: amdgpu_psp.c psp_early_init(): who boots with a TMR, who autoloads
         self._boot_tmr = board.chip.ip["MP0"] in ((13, 0, 6), (14, 0, 2), (14, 0, 3))
@@ -52,6 +58,10 @@ class Psp:
             n.AUTOLOAD_RLC: self._autoload_rlc,
             n.SPATIAL_PART: self._spatial_part,
             n.BOOT_CFG: lambda arguments: (0, 0, 0),
+            n.LOAD_TA: self.tas.load,
+            n.UNLOAD_TA: self.tas.unload,
+            n.INVOKE_CMD: self.tas.invoke,
+            n.LOAD_ASD: self.tas.load_asd,
         }
         board.on_reset(self._reset)
 
@@ -74,7 +84,10 @@ class Psp:
         if command is None:
             self._board.find("PSP command that is not known", f"{number:#x}")
             return n.UNKNOWN, 0, 0
-        return command(arguments)
+        self.tas.session = 0
+        answer = command(arguments)
+        self.ring.session = self.tas.session
+        return answer
 
     def _refuse(self, status: int, what: str, why: str) -> Answer:
         self._board.find("PSP refused", what, why)
@@ -91,10 +104,10 @@ class Psp:
     def _image(self, low: int, high: int, nbytes: int, *kinds: str) -> str:
         """What is wrong with firmware in memory; "" when it may be taken."""
         address = low | high << 32
-        off = self._board.vram_offset(address, max(nbytes, 1))
-        if off is None or off % _PAGE_BYTES or not nbytes:
-            return f"{nbytes:#x} bytes at {address:#x} are not a page's beginning in VRAM"
-        return payload.wrong(self._board.vram.bytes[off : off + nbytes].tobytes(), *kinds)
+        data = self.memory.read(address, nbytes) if 0 < nbytes <= _LARGEST_BYTES else None
+        if data is None or address % _PAGE_BYTES:
+            return f"{nbytes:#x} bytes at {address:#x} are not a page's beginning in VRAM or GART"
+        return payload.wrong(data, *kinds)
 
     def _load_toc(self, arguments: bytes) -> Answer:
         low, high, nbytes = struct.unpack_from("<III", arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from boards.amd.pci import payload
 from boards.amd.pci.board import Board
+from boards.amd.pci.mc_memory import McMemory
 from boards.amd.pci.psp_names import READY, STAGES, required_stages
 from boards.amd.pci.register_file import Block
 
@@ -19,10 +20,13 @@ _SOS_VERSION = 0x0036_0260
 class Bootloader:
     """C2PMSG_35 (command, ready), 36 (address in MiB), 81 (SOS's sign of life)."""
 
-    def __init__(self, board: Board, block: Block, prefix: str) -> None:
+    def __init__(self, board: Board, block: Block, prefix: str, memory: McMemory) -> None:
         self._board, self._block, self._prefix = board, block, prefix
+        self._memory = memory
         self._version = board.chip.ip["MP0"]
         self.alive = False
+        self._waits_for_reader = False
+        """SOS was started and nobody has looked for its sign of life since."""
         self._passed: list[str] = []
         self._busy = False
         block.on_read(self._name(35), self._status)
@@ -38,6 +42,7 @@ class Bootloader:
 
     def _reset(self) -> None:
         self.alive, self._passed, self._busy = False, [], False
+        self._waits_for_reader = False
         self._result = READY
 
     def _status(self) -> int:
@@ -45,8 +50,14 @@ class Bootloader:
         return 0 if self._busy or self.alive else self._result
 
     def _life(self) -> int:
+        """The sign comes some time after the command, and only its change is an answer.
+
+        psp_v13_0_bootloader_load_sos() waits 20 ms, reads, and waits for another value: silicon
+        takes longer than that. Here the first read behind the command finds the old value.
+        """
         self._board.delays.run()
-        return _ALIVE if self.alive else 0
+        first, self._waits_for_reader = self._waits_for_reader, False
+        return _ALIVE if self.alive and not first else 0
 
     def _command(self, command: int) -> None:
         if self.alive:
@@ -82,7 +93,7 @@ class Bootloader:
             return ERROR_IMAGE, why
         self._passed.append(stage)
         if stage == "SOS":
-            self.alive = True
+            self.alive = self._waits_for_reader = True
             if self._block.has(self._name(58)):  # mp_14_0_2_offset.h has none
                 self._block.put(self._name(58), _SOS_VERSION)
         return 0, ""
@@ -90,13 +101,12 @@ class Bootloader:
     def _image(self, stage: str) -> str | None:
         """What is wrong with the image in the message buffer; None: there is no buffer."""
         address = self._block.get(self._name(36)) << _MIB_SHIFT
-        start = self._board.vram_offset(address, 1 << _MIB_SHIFT)
-        if start is None:
+        data = self._memory.read(address, 1 << _MIB_SHIFT)
+        if data is None:
             return None
-        self._board.launched("PSP bootloader", "PSP bootloader")
-        data = self._board.vram.bytes[start : start + (1 << _MIB_SHIFT)]
-        head = data[: payload.HEADER_BYTES].tobytes()
-        image = data[: payload.nbytes_of(head)].tobytes()
+        if self._memory.in_vram(address, 1 << _MIB_SHIFT):
+            self._board.launched("PSP bootloader", "PSP bootloader")
+        image = data[: payload.nbytes_of(data[: payload.HEADER_BYTES])]
         # src: psp_v13_0.c psp_v13_0_bootloader_load_spl() sends the key database
         kinds = ("KDB", "SPL") if stage == "SPL" and self._version[0] < 14 else (stage,)
         return payload.wrong(image, *kinds)

@@ -34,9 +34,13 @@ PARTS: Mapping[Version, tuple[str, ...]] = {
 
 
 def required_stages(version: Version) -> tuple[str, ...]:
-    """Stages without which SOS does not start. The debug, RAS and key-manager drivers may stay out:
-    tinygrad leaves the last one out and is known to run."""
-    return _LONG if "SOC_DRV" in PARTS[version] else _SHORT
+    """Stages without which SOS does not start: those that its file has, as Linux sends them.
+
+    The debug, RAS and key-manager drivers may stay out: tinygrad leaves the last one out and is
+    known to run.
+    """
+    stages = _LONG if "SOC_DRV" in PARTS[version] else _SHORT
+    return tuple(stage for stage in stages if stage in PARTS[version])
 
 
 # src: psp_gfx_if.h enum psp_gfx_fw_type
@@ -44,7 +48,8 @@ KINDS: Mapping[int, str] = {
     1: "CP_ME", 2: "CP_PFP", 4: "CP_MEC", 5: "CP_MEC_ME1", 6: "CP_MEC_ME2", 7: "RLC_V", 8: "RLC_G",
     9: "SDMA0", 10: "SDMA1", 18: "SMU", 20: "RLC_RESTORE_LIST_GPM_MEM",
     21: "RLC_RESTORE_LIST_SRM_MEM", 22: "RLC_RESTORE_LIST_SRM_CNTL", 25: "RLC_P", 26: "RLC_IRAM",
-    27: "GLOBAL_TAP_DELAYS", 28: "SE0_TAP_DELAYS", 29: "SE1_TAP_DELAYS", 48: "RLC_DRAM_BOOT",
+    27: "GLOBAL_TAP_DELAYS", 28: "SE0_TAP_DELAYS", 29: "SE1_TAP_DELAYS", 33: "CP_MES",
+    34: "MES_STACK", 81: "CP_MES_KIQ", 82: "MES_KIQ_STACK", 48: "RLC_DRAM_BOOT",
     52: "SDMA2", 53: "SDMA3", 65: "SE2_TAP_DELAYS", 66: "SE3_TAP_DELAYS", 67: "REG_LIST",
     68: "IMU_I", 69: "IMU_D", 71: "SDMA_UCODE_TH0", 72: "SDMA_UCODE_TH1", 76: "RS64_MES",
     77: "RS64_MES_STACK", 78: "RS64_KIQ", 79: "RS64_KIQ_STACK", 87: "RS64_PFP", 88: "RS64_ME",
@@ -67,6 +72,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {"gfx11": _GFX11, "gfx12": _GFX12, "gf
 """By family, what must have arrived before AUTOLOAD_RLC starts the graphics blocks."""
 
 # src: psp_gfx_if.h enum psp_gfx_cmd_id
+LOAD_TA, UNLOAD_TA, INVOKE_CMD, LOAD_ASD = 0x1, 0x2, 0x3, 0x4
 SETUP_TMR, LOAD_IP_FW, DESTROY_TMR, BOOT_CFG = 0x5, 0x6, 0x7, 0x22
 LOAD_TOC, AUTOLOAD_RLC, SPATIAL_PART = 0x20, 0x21, 0x27
 # src: psp_gfx_if.h enum psp_gfx_crtl_cmd_id

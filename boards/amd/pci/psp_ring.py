@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from boards.amd.pci import psp_names as n
 from boards.amd.pci.board import Board
+from boards.amd.pci.mc_memory import McMemory
 from boards.amd.pci.register_file import Block
 
 # src: psp_gfx_if.h struct psp_gfx_rb_frame, struct psp_gfx_cmd_resp
@@ -26,10 +27,13 @@ class PspRing:
     """C2PMSG_64 (create, destroy), 67 (write pointer in dwords), 69 to 71 (address, bytes)."""
 
     def __init__(
-        self, board: Board, block: Block, prefix: str, alive: Callable[[], bool], run: Command
-    ) -> None:
+        self, board: Board, block: Block, prefix: str, alive: Callable[[], bool], run: Command,
+        memory: McMemory,
+    ) -> None:  # fmt: skip
         self._board, self._block, self._prefix = board, block, prefix
-        self._alive, self._run = alive, run
+        self._alive, self._run, self._memory = alive, run, memory
+        self.session = 0
+        """Of the trusted application that the last command loaded."""
         self._start, self._nbytes, self._rptr_dw = 0, 0, 0
         self._status, self._busy = 0, False
         self.asked_reset: Callable[[], None] = lambda: None
@@ -46,7 +50,7 @@ class PspRing:
         self._status, self._busy = 0, False
 
     def adopt(self, start: int, nbytes: int) -> None:
-        """There is a ring, which somebody made before."""
+        """There is a ring at an MC address, which somebody made before."""
         self._start, self._nbytes, self._rptr_dw = start, nbytes, 0
 
     def _read_status(self) -> int:
@@ -77,9 +81,10 @@ class PspRing:
 
     def _create(self) -> None:
         low, high, nbytes = (self._block.get(self._name(number)) for number in (69, 70, 71))
-        start = self._board.vram_offset(low | high << 32, max(nbytes, 1))
+        start = low | high << 32
         fits = _SMALLEST_RING <= nbytes <= _LARGEST_RING and nbytes % _FRAME_BYTES == 0
-        if self._nbytes or start is None or start % _PAGE_BYTES or not fits:
+        there = fits and self._memory.read(start, nbytes) is not None
+        if self._nbytes or not there or start % _PAGE_BYTES:
             self._status = _BAD_RING
             why = "there is one" if self._nbytes else f"{nbytes:#x} bytes at {low | high << 32:#x}"
             self._board.find("PSP ring that cannot be", why)
@@ -92,34 +97,43 @@ class PspRing:
         if not ring_dw or wptr_dw % _FRAME_DW or wptr_dw > ring_dw:
             self._board.find("PSP write pointer that cannot be", f"{wptr_dw:#x} of {ring_dw:#x}")
             return
-        self._board.launched("PSP ring", "PSP ring")
+        if self._memory.in_vram(self._start, self._nbytes):
+            self._board.launched("PSP ring", "PSP ring")
         wptr_dw %= ring_dw
         for _ in range(ring_dw // _FRAME_DW):
             if self._rptr_dw == wptr_dw:
                 break
             at = self._start + 4 * self._rptr_dw
-            frame = self._board.vram.bytes[at : at + _FRAME_BYTES].tobytes()
+            frame = self._memory.read(at, _FRAME_BYTES)
             self._rptr_dw = (self._rptr_dw + _FRAME_DW) % ring_dw
+            if frame is None:
+                self._board.find("PSP ring that is gone", f"{at:#x}")
+                return
             self._frame(frame)
 
     def _frame(self, frame: bytes) -> None:
         low, high, size, fence_low, fence_high, fence, _, _, vmid, kind = _FRAME.unpack_from(frame)
-        command = self._board.vram_offset(low | high << 32, _COMMAND_BYTES)
-        where = self._board.vram_offset(fence_low | fence_high << 32, 4)
-        wrong = command is None or command % _PAGE_BYTES or where is None or where % 4
+        command, where = low | high << 32, fence_low | fence_high << 32
+        read = self._memory.read
+        gone = read(command, _COMMAND_BYTES) is None or read(where, 4) is None
+        wrong = gone or command % _PAGE_BYTES or where % 4
         if wrong or vmid or kind or any(frame[34:]):
             self._board.find("PSP frame that cannot be", frame[:34].hex())
             return
         if size:  # src: amdgpu_psp.c psp_ring_cmd_submit() clears the frame and sets no size
             self._board.find("PSP frame with a size", f"cmd_buf_size is {size:#x}")
         delay = self._board.options.psp_s
-        self._board.delays.after(delay, lambda: self._execute(command or 0, where or 0, fence))
+        self._board.delays.after(delay, lambda: self._execute(command, where, fence))
 
     def _execute(self, at: int, fence_at: int, fence: int) -> None:
-        buffer = self._board.vram.bytes[at : at + _COMMAND_BYTES].tobytes()
+        buffer = self._memory.read(at, _COMMAND_BYTES)
+        if buffer is None:
+            self._board.find("PSP command that is gone", f"{at:#x}")
+            return
         number = int.from_bytes(buffer[_ID_AT : _ID_AT + 4], "little")
         arguments = buffer[_ARGUMENTS_AT:_ANSWER_AT]
         status, address, tmr_bytes = self._run(number, arguments)
         low, high = address & 0xFFFF_FFFF, address >> 32
-        self._board.vram.place(at + _ANSWER_AT, _ANSWER.pack(status, 0, low, high, tmr_bytes))
-        self._board.vram.place(fence_at, fence.to_bytes(4, "little"))
+        answer = _ANSWER.pack(status, self.session, low, high, tmr_bytes)
+        self._memory.write(at + _ANSWER_AT, answer)
+        self._memory.write(fence_at, fence.to_bytes(4, "little"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from boards.amd.cp.engine_types import QueueSpec
+from boards.amd.pci import mqd
 from boards.amd.pci.board import Board
 from boards.amd.pci.interrupts import Interrupts
 from boards.amd.pci.queue_host import Live, QueueHost, Queues, mapped
@@ -37,6 +38,8 @@ class _Ring:
     live: Live | None = None
     halted_hung: bool = False
     """Switched off while it hung: it ignores everything until the engine is reset."""
+    scheduled: bool = False
+    """A scheduler has loaded it: its doorbell comes by the graphics block's route."""
 
     def name(self, register: str) -> str:
         return f"{self.prefix}{register}"
@@ -101,6 +104,8 @@ class Sdma:
         self._board, self._hub, self._queues, self._interrupts = board, hub, queues, interrupts
         self._gfx9 = board.chip.family == "gfx9"
         self._rings: list[_Ring] = []
+        self.kernel: object = None
+        """What privileged rings reach beyond a process's."""
         self.stuck: set[tuple[int, int]] = set()
         """The fault panel: (engine, queue) that only a reset of the whole GPU ends."""
         if self._gfx9:
@@ -117,7 +122,7 @@ class Sdma:
     def _forget(self) -> None:
         self.stuck.clear()
         for ring in self._rings:
-            ring.live, ring.halted_hung = None, False
+            ring.live, ring.halted_hung, ring.scheduled = None, False, False
 
     # Engines
 
@@ -230,6 +235,8 @@ class Sdma:
             problems.append("its read and write pointer differ")
         for problem in problems:
             find("SDMA", f"{ring.title} is enabled: {problem}")
+        if not ring.vmid and ring.field("RB_CNTL", "RB_PRIV"):
+            spec.kernel = self.kernel
         host = QueueHost(
             self._board, self._board.chip, lambda: (0, 0), partial(self._trap, ring),
             partial(self._interrupts.fault, ring.vmid, sdma=True),
@@ -247,10 +254,14 @@ class Sdma:
             return
         self._interrupts.sdma_trap(ring.vmid, ring.engine, ring.queue, event_id)
 
-    def doorbell(self, index: int, nbytes: int, value: int) -> bool:
-        """A store that was routed here; whether a queue listens."""
+    def doorbell(self, index: int, nbytes: int, value: int, *, scheduled: bool = False) -> bool:
+        """A store that was routed here; whether a queue listens.
+
+        amdgpu routes its own rings' doorbells to the copy engines, and processes' nowhere else
+        than to the graphics block. src: nbio_v4_3_sdma_doorbell_range(), kfd_doorbell.c
+        """
         for ring in self._rings:
-            listens = ring.field("DOORBELL", "ENABLE")
+            listens = ring.field("DOORBELL", "ENABLE") and ring.scheduled >= scheduled
             if not listens or ring.field("DOORBELL_OFFSET", "OFFSET") != index:
                 continue
             if ring.live is None:
@@ -261,6 +272,48 @@ class Sdma:
             self._queues.ring(ring.live, value)
             return True
         return False
+
+    # What a scheduler does
+
+    def free(self, first: int) -> tuple[int, int] | None:
+        """A queue that is not enabled, from a number on: (engine, queue)."""
+        rings = sorted(self._rings, key=lambda ring: (ring.queue, ring.engine))
+        for ring in rings:
+            if ring.queue >= first and not ring.enabled:
+                return ring.engine, ring.queue
+        return None
+
+    def _ring(self, engine: int, queue: int) -> _Ring:
+        return next(r for r in self._rings if (r.engine, r.queue) == (engine, queue))
+
+    def load(self, place: tuple[int, int], words: tuple[int, ...], vmid: int) -> None:
+        """Enable a queue as its MQD says, for a VMID, with its doorbell."""
+        ring = self._ring(*place)
+        block = ring.block
+        for register, at in mqd.SDMA_REGISTERS.items():
+            block.put(ring.name(register), words[at])
+        block.put_field(ring.name("DOORBELL"), "ENABLE", 1)
+        control = block.table[ring.name("RB_CNTL")]
+        value = control.put(words[mqd.SDMA_CONTROL], "RB_VMID", vmid)
+        block.put(ring.name("RB_CNTL"), control.put(value, "RB_ENABLE", 1))
+        ring.scheduled = True
+        self._switched(ring)
+
+    def unload(self, place: tuple[int, int]) -> int:
+        """Disable a queue wherever it is; how far it had come, in bytes."""
+        ring = self._ring(*place)
+        read = self._position(ring)
+        ring.scheduled = False
+        self._drop(ring)
+        ring.block.put_field(ring.name("RB_CNTL"), "RB_ENABLE", 0)
+        ring.block.put_field(ring.name("DOORBELL"), "ENABLE", 0)
+        return read
+
+    def catch_up(self, engine: int, queue: int, written: int) -> None:
+        """A queue that is enabled with work in it goes on, as if its doorbell had rung."""
+        ring = self._ring(engine, queue)
+        if ring.live is not None and written > self._position(ring):
+            self._queues.ring(ring.live, written)
 
     # For the fault panel
 

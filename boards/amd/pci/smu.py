@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from boards.amd.pci import smu_metrics
+from boards.amd.pci import smu_driver_tables, smu_metrics
 from boards.amd.pci.board import Board
+from boards.amd.pci.mc_memory import McMemory
 from boards.amd.pci.register_file import Block
+from boards.amd.pci.register_table import Register
 from boards.amd.pci.smu_mailbox import FAILED, NOT_ALLOWED, OK, UNKNOWN, Mailbox
 from boards.amd.pci.smu_tables import GFX_942_MHZ, messages, smu_of
 
@@ -30,10 +32,24 @@ _LISTENED = (
     "SetToolsDramAddrLow", "NotifyPowerSource", "AllowGfxDcs", "DisallowGfxDcs", "DALNotPresent",
     "SetFwDstatesMask", "SetThrottlerMask", "OverridePcieParameters", "AllowIHHostInterrupt",
     "SelectPLPDMode", "SelectPstatePolicy", "DFCstateControl", "UseDefaultPPTable",
-    "EnableShadowDpm", "EnableUCLKShadow", "SetNumBadHbmPagesRetired",
+    "PowerUpVcn", "PowerDownVcn", "PowerUpJpeg", "PowerDownJpeg", "EnableShadowDpm",
+    "EnableUCLKShadow", "SetNumBadHbmPagesRetired",
 )  # fmt: skip
 """Taken, remembered and without effect here."""
 Answer = tuple[int, int]
+_FLAGS, _FLAGS_DW, _FLAGS_13_0_7_DW = "MP1_FIRMWARE_FLAGS", 0x3B1_0024 // 4, 0x3B1_0028 // 4
+"""In the controller's own space, reached by index. src: smu_v13_0.c, smu_v14_0.c and
+smu_v13_0_7_ppt.c, check_fw_status(): MP1_Public | smnMP1_FIRMWARE_FLAGS, where INTERRUPTS_ENABLED
+is bit 0"""
+
+
+_AT_28 = ((13, 0, 6), (13, 0, 7))
+
+
+def _flags_block(board: Board) -> Block:
+    flags = Register(_FLAGS, 0, 0, {"INTERRUPTS_ENABLED": (0, 0)})
+    base = _FLAGS_13_0_7_DW if board.chip.ip["MP1"] in _AT_28 else _FLAGS_DW
+    return Block("MP1_PUBLIC", 0, (base,), {_FLAGS: flags}, board.find)
 
 
 class SmuController:
@@ -41,9 +57,12 @@ class SmuController:
 
     def __init__(self, board: Board, block: Block, mode1: Callable[[], None]) -> None:
         self._board, self._mode1 = board, mode1
+        self.memory = McMemory(board, "SMU")
         self._data = smu_of(board.chip)
         self._names = messages(self._data.data)
         self._by_rom = board.chip.family == "gfx9"
+        self.flags = board.registers.add(_flags_block(board))
+        self.flags.on_read(_FLAGS, lambda: int(self.alive))
         Mailbox(board, block, MAILBOX, lambda: self.alive, self._message)
         Mailbox(board, block, DEBUG_MAILBOX, lambda: self.alive, self._debug)
         self._handlers = self._all_handlers()
@@ -80,6 +99,7 @@ class SmuController:
             "SetDriverDramAddrHigh": lambda argument: self._set_dram(1, argument),
             "SetDriverDramAddrLow": lambda argument: self._set_dram(0, argument),
             "TransferTableSmu2Dram": self._transfer,
+            "TransferTableDram2Smu": self._receive,
             "GetMetricsTable": lambda argument: self._transfer(_METRICS_TABLE),
             "GetDpmFreqByIndex": self._frequency,
             "GetMinDpmFreq": lambda argument: self._end_of_range(argument, 0),
@@ -136,20 +156,36 @@ class SmuController:
         return OK, 0
 
     def _transfer(self, table: int) -> Answer:
-        if table & 0xFFFF != _METRICS_TABLE:
-            self._board.find("SMU table that is not modelled", f"{table:#x}")
-            return FAILED, 0
         address = self._dram[0] | self._dram[1] << 32
+        if table & 0xFFFF != _METRICS_TABLE:
+            data = smu_driver_tables.to_driver(self._board.chip.ip["MP1"], table & 0xFFFF)
+            if data is None:
+                self._board.find("SMU table that is not modelled", f"{table:#x}")
+                return FAILED, 0
+            return self._place(address, data)
         if not address or not self.features:
             return NOT_ALLOWED, 0
-        off = self._board.vram_offset(address, self._data.metrics_bytes)
-        if off is None or self._board.vram.is_guarded(off, self._data.metrics_bytes):
-            self._board.find("SMU table outside VRAM", f"{address:#x}")
-            return FAILED, 0
         self._looks += 1
         build = smu_metrics.accelerator if self._by_rom else smu_metrics.consumer
         clocks = {number: limits[1] for number, limits in self.limits_mhz.items()}
-        self._board.vram.place(off, build(self._data, self._looks, clocks, self.power_limit_w))
+        return self._place(address, build(self._data, self._looks, clocks, self.power_limit_w))
+
+    def _place(self, address: int, data: bytes) -> Answer:
+        """Write a table where the driver wants it."""
+        off = self._board.vram_offset(address, len(data))
+        guarded = off is not None and self._board.vram.is_guarded(off, len(data))
+        if guarded or not self.memory.write(address, data):
+            self._board.find("SMU table outside VRAM", f"{address:#x}")
+            return FAILED, 0
+        return OK, 0
+
+    def _receive(self, table: int) -> Answer:
+        """A table of the driver's, which changes nothing here."""
+        address = self._dram[0] | self._dram[1] << 32
+        known = table & 0xFFFF in smu_driver_tables.TO_CONTROLLER
+        if not known or self.memory.read(address, 4) is None:
+            self._board.find("SMU table that is not modelled", f"{table:#x} from {address:#x}")
+            return FAILED, 0
         return OK, 0
 
     def _levels(self, argument: int) -> tuple[int, ...]:

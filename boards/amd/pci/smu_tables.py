@@ -42,17 +42,27 @@ class Smu:
 _GFX, _SOC, _UCLK, _FCLK = 0, 1, 2, 3
 # src: smu13_driver_if_v13_0_0.h, smu13_driver_if_v13_0_7.h, smu14_driver_if_v14_0.h PPCLK_e: the
 # same four first. Frequencies are made up, within what the cards' data sheets say.
+_OTHER_MHZ = (500, 1000)
+"""Of clocks of blocks that no board has, which amdgpu asks for all the same."""
 _CLOCKS_11 = {
     _GFX: ("GFX", (500, 2500)),
     _SOC: ("SOC", (500, 700, 900, 1100, 1200)),
     _UCLK: ("UCLK", (96, 456, 772, 1249)),
     _FCLK: ("FCLK", (500, 1000, 1500, 2000)),
+} | {
+    number: (name, _OTHER_MHZ)
+    for number, name in enumerate(
+        ("DCLK0", "VCLK0", "DCLK1", "VCLK1", "DISP", "DPP", "DPREF", "DCF", "DTB"), 4
+    )
 }
 _CLOCKS_12 = {
     _GFX: ("GFX", (500, 2970)),
     _SOC: ("SOC", (500, 800, 1000, 1200)),
     _UCLK: ("UCLK", (96, 456, 772, 1000, 1124, 1258)),
     _FCLK: ("FCLK", (500, 1000, 1500, 1900)),
+} | {
+    number: (name, _OTHER_MHZ)
+    for number, name in enumerate(("DCLK0", "VCLK0", "DISP", "DPP", "DPREF", "DCF", "DTB"), 4)
 }
 # src: smu13_driver_if_v13_0_6.h PPCLK_e; its graphics clock has messages of its own
 _CLOCKS_942 = {

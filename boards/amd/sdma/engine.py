@@ -5,6 +5,7 @@ from __future__ import annotations
 from boards.amd.cp.context import Context, Progress, bits, join
 from boards.amd.cp.pm4 import check_wptr
 from boards.amd.cp.state import Stream
+from boards.amd.sdma import kernel
 from boards.amd.sdma import layouts as layout
 from boards.amd.sdma.packets import HANDLERS
 from boards.machine.clock import TICKS_PER_S
@@ -115,6 +116,9 @@ class SdmaQueue:
             self._indirect(stream, words, at + length)
         elif op == layout.COND_EXE:
             length += self._conditional(stream, words, at + length)
+        elif self._of_kernel(words[0]):
+            if not kernel.run(context, form, words):
+                return Progress.WAITING
         elif not HANDLERS[op](context, words):
             return Progress.WAITING
         stream.position = at + length
@@ -122,6 +126,10 @@ class SdmaQueue:
 
     def _form(self, header: int) -> layout.Form:
         context, op = self.context, bits(header, 7, 0)
+        own = self._of_kernel(header)
+        if own is not None:
+            context.name = own.name
+            return own
         if op in layout.PRIVILEGED:
             raise context.fault("privileged", layout.PRIVILEGED[op])
         form = self.forms.get(op)
@@ -135,6 +143,10 @@ class SdmaQueue:
         if bits(header, 15, 8) not in form.subs:
             raise context.fault("unknown opcode", f"{op} with sub-operation {header >> 8 & 0xFF}")
         return form
+
+    def _of_kernel(self, header: int) -> layout.Form | None:
+        """The form of a packet that this ring alone may have; None: it is one of everybody's."""
+        return kernel.form_of(header) if self.context.spec.kernel is not None else None
 
     def _length(self, stream: Stream, at: int, form: layout.Form) -> int:
         """Words of the packet, with the data that follows it."""

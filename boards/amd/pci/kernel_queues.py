@@ -1,0 +1,189 @@
+"""The kernel's own queues beside compute: the interface queue (KIQ), graphics, the MES ring.
+
+KIQ and MES are micro engine 3, pipes 1 and 0 (amdgpu_mes.h AMDGPU_MES_KIQ_PIPE). gfx942's KIQ is a
+compute queue that RLC_CP_SCHEDULERS names. What their firmware does is modelled from the driver's
+side: the packets that amdgpu sends, and what it then expects of registers and memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from boards.amd.cp import kernel
+from boards.amd.cp.engine_types import QueueSpec
+from boards.amd.pci import mqd
+from boards.amd.pci.board import Board
+from boards.amd.pci.compute import Compute
+from boards.amd.pci.grbm import Queue
+from boards.amd.pci.hqd import Hqd
+from boards.amd.pci.interrupts import Interrupts
+from boards.amd.pci.queue_host import Live, QueueHost, Queues
+from boards.amd.pci.register_file import Block
+from boards.amd.pci.sdma import Sdma
+from boards.amd.pci.vm_hub import VMIDS, VmHub
+from boards.amd.wave.types import MemoryFault
+
+SCHEDULER_ME, MES_PIPE, KIQ_PIPE = 3, 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`boards.amd.cp.kernel.Kernel` of one role."""
+
+    role: str
+    _queues: KernelQueues
+
+    def read_register(self, address_dw: int) -> int:
+        return self._queues.board.registers.read(address_dw)
+
+    def write_register(self, address_dw: int, value: int) -> None:
+        with self._queues.board.by_firmware():
+            self._queues.board.registers.write(address_dw, value)
+
+    def invalidate_tlbs(self, pasid: int, *, all_hubs: bool) -> None:
+        self._queues.invalidate(pasid, all_hubs=all_hubs)
+
+    def invalidate_vmids(self, vmids: int) -> None:
+        for vmid in range(VMIDS):
+            if vmids >> vmid & 1:
+                self._queues.hub.invalidate(vmid)
+
+    def map_queue(self, engine: str, pipe: int, queue: int, mqd_va: int) -> str:
+        return self._queues.map_queue(engine, pipe, queue, mqd_va)
+
+    def unmap_queue(self, engine: str, doorbell_dw: int) -> str:
+        return self._queues.unmap_queue(engine, doorbell_dw)
+
+
+class KernelQueues:
+    """Queues by doorbell; `mes_ring` is called with the scheduler's ring when it is mapped."""
+
+    def __init__(
+        self, board: Board, compute: Compute, sdma: Sdma, hubs: tuple[VmHub, VmHub], queues: Queues,
+        interrupts: Interrupts,
+    ) -> None:  # fmt: skip
+        self.board, self._compute, self._queues = board, compute, queues
+        self.hub, self.memory_hub = hubs
+        self._interrupts = interrupts
+        self._live: dict[int, tuple[str, Live]] = {}
+        """By doorbell, in dwords."""
+        self.mes_ring: Callable[[QueueSpec, int], None] = lambda spec, doorbell_dw: None
+        compute.kernel = sdma.kernel = Access(kernel.COMPUTE, self)
+        compute.other_engine = self._activated
+        board.on_reset(self._live.clear)
+
+    @property
+    def block(self) -> Block:
+        """The first instance of the graphics block."""
+        return self.hub.first
+
+    def _activated(self, hqd: Hqd) -> str:
+        """CP_HQD_ACTIVE of a queue that is no compute queue; why it cannot be."""
+        me, pipe, _ = hqd.key
+        if me != SCHEDULER_ME or pipe not in (MES_PIPE, KIQ_PIPE):
+            return "it is neither a compute queue nor one of the schedulers'"
+        problems = hqd.problems(self.hub, compute=False)
+        for problem in problems:
+            self.board.find("HQD", f"queue {hqd.key} is activated: {problem}")
+        # src: amdgpu_mes.c, enable_uni_mes of gfx12: both pipes take frames, and none packets
+        if pipe == MES_PIPE or self.board.chip.family == "gfx12":
+            self.mes_ring(hqd.spec(self._queues.next_id()), hqd.doorbell_dw)
+        else:
+            self._start(kernel.KIQ, hqd.spec(self._queues.next_id()), hqd.doorbell_dw, 0)
+        return ""
+
+    def _start(self, role: str, spec: QueueSpec, doorbell_dw: int, vmid: int) -> None:
+        spec.kernel = Access(role, self)
+        host = QueueHost(
+            self.board, self.board.chip, lambda: (0, 0),
+            lambda event_id: self._interrupt(role, vmid, event_id),
+            lambda error: self._interrupts.fault(vmid, error),
+        )  # fmt: skip
+        name = f"{role} queue at doorbell {doorbell_dw}"
+        live = Live(name, vmid, self.hub, spec, host, lambda: "", lambda: False)
+        self._live[doorbell_dw] = role, live
+        self._queues.start(live)
+
+    def _interrupt(self, role: str, vmid: int, event_id: int) -> None:
+        """src: gfx_v11_0_set_gfx_eop_interrupt_state(): CP_INT_CNTL_RING0"""
+        register, bit = "CP_INT_CNTL_RING0", "TIME_STAMP_INT_ENABLE"
+        if role == kernel.GRAPHICS and not self.block.field(register, bit):
+            self.board.find("interrupt not enabled", f"{register}.{bit}, and the ring raises it")
+            return
+        self._interrupts.end_of_pipe(vmid, 0, 0, 0, event_id)
+
+    def doorbell(self, index: int, value: int) -> bool:
+        """A store that was routed to the graphics block; whether one of these queues listens."""
+        found = self._live.get(index)
+        if found is None:
+            return False
+        self._queues.ring(found[1], value)
+        return True
+
+    # What packets do
+
+    def read(self, va: int, nbytes: int) -> bytes | None:
+        """Memory of VMID 0; None where nothing is mapped."""
+        try:
+            agent = self.hub.space(0).agent("scheduler")
+            agent.acquire()
+            return agent.read(va, nbytes)
+        except MemoryFault:
+            return None
+
+    def write(self, va: int, data: bytes) -> bool:
+        """The same for a write; whether it arrived."""
+        try:
+            agent = self.hub.space(0).agent("scheduler")
+            agent.write(va, data)
+            agent.release()
+        except MemoryFault:
+            return False
+        return True
+
+    def invalidate(self, pasid: int, *, all_hubs: bool) -> None:
+        """Forget translations of a process; of everybody for PASID 0."""
+        table = self.board.block("OSSSYS")
+        for vmid in range(VMIDS):
+            if pasid and (not vmid or table.get(f"IH_VMID_{vmid}_LUT") != pasid):
+                continue
+            self.hub.invalidate(vmid)
+            if all_hubs:
+                self.memory_hub.invalidate(vmid)
+
+    def map_queue(
+        self, engine: str, pipe: int, queue: int, mqd_va: int, vmid: int | None = None
+    ) -> str:
+        """Load a queue from its MQD; why it cannot be. `vmid` is that of a process."""
+        data = self.read(mqd_va, mqd.MQD_BYTES)
+        if data is None:
+            return f"there is no MQD at {mqd_va:#x}"
+        words = mqd.words_of(data)
+        if engine == kernel.COMPUTE:
+            return self._map_compute((1, pipe, queue), words, vmid)
+        if engine == kernel.GRAPHICS:
+            made = mqd.graphics(words, self._queues.next_id())
+            self._start(kernel.GRAPHICS, made.spec, made.doorbell_dw, vmid or 0)
+            return ""
+        key = SCHEDULER_ME, MES_PIPE, queue
+        mqd.load_compute(self.block, key, words, None)
+        return self._activated(Hqd(self.block, key))
+
+    def _map_compute(self, key: Queue, words: tuple[int, ...], vmid: int | None) -> str:
+        if key in self._compute.queues():
+            return f"queue {key} is mapped already"
+        mqd.load_compute(self.block, key, words, vmid)
+        self._compute.activate(key)
+        return ""
+
+    def unmap_queue(self, engine: str, doorbell_dw: int) -> str:
+        """Take a queue from its engine; why there is none."""
+        found = self._live.get(doorbell_dw)
+        if found is not None and found[0] == engine:
+            del self._live[doorbell_dw]
+            self._queues.stop(found[1])
+            return ""
+        if engine == kernel.COMPUTE and self._compute.deactivate(doorbell_dw):
+            return ""
+        return f"no {engine} queue has doorbell {doorbell_dw}"

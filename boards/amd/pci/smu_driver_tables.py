@@ -1,0 +1,29 @@
+"""Tables that amdgpu exchanges with the power controller besides metrics.
+
+Modelled from the driver's side: the controller has made its power-play table from fuses and
+firmware; here it is zeros of the right size, which amdgpu reads as "nothing beyond the defaults".
+"""
+
+from __future__ import annotations
+
+from boards.amd.cp.engine_types import Version
+
+# src: smu13_driver_if_v13_0_0.h, smu13_driver_if_v13_0_7.h, smu14_driver_if_v14_0.h
+PPTABLE, COMBO_PPTABLE, METRICS, DRIVER_SMU_CONFIG, ACTIVITY, OVERDRIVE = 0, 1, 5, 6, 7, 8
+TO_CONTROLLER = (PPTABLE, DRIVER_SMU_CONFIG, ACTIVITY, OVERDRIVE)
+"""Tables that a driver may send."""
+_BYTES: dict[int, tuple[int, int, int]] = {
+    COMBO_PPTABLE: (4804, 4804, 5812), OVERDRIVE: (140, 140, 156), ACTIVITY: (124, 124, 140),
+}  # fmt: skip
+"""For SMU 13.0.0, 13.0.7 and 14.0.2, as gcc lays out smu_*_powerplay_table,
+OverDriveTableExternal_t and DpmActivityMonitorCoeffIntExternal_t."""
+_COLUMNS: dict[Version, int] = {
+    (13, 0, 0): 0, (13, 0, 10): 0, (13, 0, 7): 1, (14, 0, 2): 2, (14, 0, 3): 2,
+}  # fmt: skip
+
+
+def to_driver(version: Version, table: int) -> bytes | None:
+    """What the controller writes for a table other than the metrics; None: it has no such table."""
+    if table not in _BYTES or version not in _COLUMNS:
+        return None
+    return bytes(_BYTES[table][_COLUMNS[version]])
