@@ -24,6 +24,8 @@ _VENDOR_FOLDERS: Final = ("etc/OpenCL/vendors", "pyopencl/.libs")
 _LIBRARY_FOLDERS: Final = ("lib",)
 MAX_ICD_BYTES: Final = 4096
 _FIRST: Final = "clGetPlatformIDs"
+_loaded: Final[list[Library]] = []
+"""Never unloaded: PoCL's threads live on, and a second loading of it waits for them for ever."""
 
 
 def vendors(world: World) -> Iterator[str]:
@@ -75,6 +77,7 @@ def load(world: World, name: str) -> Api:
     if isinstance(kept, Api):
         return kept
     library = world.library(name)
+    _loaded.append(library)
     try:
         library.function(_FIRST, abi.CALLS[_FIRST].signature)
     except NotFound:
