@@ -45,7 +45,10 @@ def run(words: list[int], registers: Registers) -> tuple[bool, dict[int, bytes]]
         return PacketFault(kind, detail=detail)
 
     context: Any = SimpleNamespace(
-        spec=SimpleNamespace(kernel=registers), fault=fault, write=written.__setitem__
+        spec=SimpleNamespace(kernel=registers),
+        fault=fault,
+        write=written.__setitem__,
+        host=SimpleNamespace(chip=chip()),
     )
     form = kernel.form_of(words[0])
     if form is None:

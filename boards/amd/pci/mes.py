@@ -194,6 +194,8 @@ class Mes:
         m = self._known
         doorbell_dw = words[m.doorbell_of_removal]
         if words[m.remove_flags] & f.UNMAP_LEGACY:
+            if self._rings.pop(doorbell_dw, None) is not None:
+                return ""  # gfx12's other pipe ends it. src: mes_v12_0.c mes_v12_0_hw_fini()
             for engine in (kernel.COMPUTE, kernel.GRAPHICS):
                 if not self._queues.unmap_queue(engine, doorbell_dw):
                     return ""
@@ -211,7 +213,7 @@ class Mes:
             self._queues.unmap_queue(kernel.GRAPHICS, doorbell_dw)
         elif added.kind == f.SDMA_QUEUE and added.place is not None:
             read = self._sdma.unload((added.place[0], added.place[1]))
-            at = added.mqd_va + 4 * mqd.SDMA_REGISTERS["RB_RPTR"]
+            at = added.mqd_va + 4 * mqd.SDMA_READ_POINTER
             self._queues.write(at, read.to_bytes(8, "little") * 2)
         else:
             read = self._compute.take(doorbell_dw)

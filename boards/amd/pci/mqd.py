@@ -78,11 +78,21 @@ def graphics(words: tuple[int, ...], queue_id: int) -> GraphicsMqd:
     return GraphicsMqd(spec, words[_GFX_DOORBELL] >> 2 & 0x3FF_FFFF)
 
 
-# src: v11_structs.h struct v11_sdma_mqd, dwords 0 to 8, 17, 19, 26, 27; v12_structs.h alike
+# src: v11_structs.h struct v11_sdma_mqd, v12_structs.h struct v12_sdma_mqd
 SDMA_MQD_BYTES = 512
-SDMA_REGISTERS = {
+_SDMA_COMMON = {
     "RB_BASE": 1, "RB_BASE_HI": 2, "RB_RPTR": 3, "RB_RPTR_HI": 4, "RB_WPTR": 5, "RB_WPTR_HI": 6,
-    "RB_RPTR_ADDR_HI": 7, "RB_RPTR_ADDR_LO": 8, "DOORBELL_OFFSET": 19,
-    "RB_WPTR_POLL_ADDR_HI": 26, "RB_WPTR_POLL_ADDR_LO": 27,
 }  # fmt: skip
+SDMA_REGISTERS = {
+    11: _SDMA_COMMON | {
+        "RB_RPTR_ADDR_HI": 7, "RB_RPTR_ADDR_LO": 8, "DOORBELL_OFFSET": 19,
+        "RB_WPTR_POLL_ADDR_HI": 26, "RB_WPTR_POLL_ADDR_LO": 27,
+    },
+    12: _SDMA_COMMON | {
+        "RB_RPTR_ADDR_LO": 7, "RB_RPTR_ADDR_HI": 8, "DOORBELL_OFFSET": 17,
+        "RB_WPTR_POLL_ADDR_LO": 24, "RB_WPTR_POLL_ADDR_HI": 25,
+    },
+}  # fmt: skip
+"""Dword of each ring register, by the graphics block's major version."""
+SDMA_READ_POINTER = 3
 SDMA_CONTROL = 0

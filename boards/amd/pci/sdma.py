@@ -290,7 +290,7 @@ class Sdma:
         """Enable a queue as its MQD says, for a VMID, with its doorbell."""
         ring = self._ring(*place)
         block = ring.block
-        for register, at in mqd.SDMA_REGISTERS.items():
+        for register, at in mqd.SDMA_REGISTERS[self._board.chip.gc[0]].items():
             block.put(ring.name(register), words[at])
         block.put_field(ring.name("DOORBELL"), "ENABLE", 1)
         control = block.table[ring.name("RB_CNTL")]

@@ -32,7 +32,8 @@ _LISTENED = (
     "SetToolsDramAddrLow", "NotifyPowerSource", "AllowGfxDcs", "DisallowGfxDcs", "DALNotPresent",
     "SetFwDstatesMask", "SetThrottlerMask", "OverridePcieParameters", "AllowIHHostInterrupt",
     "SelectPLPDMode", "SelectPstatePolicy", "DFCstateControl", "UseDefaultPPTable",
-    "PowerUpVcn", "PowerDownVcn", "PowerUpJpeg", "PowerDownJpeg", "EnableShadowDpm",
+    "SetExternalClientDfCstateAllow", "PowerUpVcn", "PowerDownVcn", "PowerUpJpeg",
+    "PowerDownJpeg", "EnableShadowDpm",
     "EnableUCLKShadow", "SetNumBadHbmPagesRetired",
 )  # fmt: skip
 """Taken, remembered and without effect here."""
@@ -92,6 +93,12 @@ class SmuController:
             "GetMetricsVersion": lambda argument: (OK, 0xC),
             "EnableAllSmuFeatures": lambda argument: self._enable(_ALL_FEATURES),
             "DisableAllSmuFeatures": lambda argument: self._enable(0),
+            "EnableSmuFeaturesLow": lambda argument: self._enable(self.features | argument),
+            "EnableSmuFeaturesHigh": lambda argument: self._enable(self.features | argument << 32),
+            "DisableSmuFeaturesLow": lambda argument: self._enable(self.features & ~argument),
+            "DisableSmuFeaturesHigh": lambda argument: self._enable(
+                self.features & ~(argument << 32)
+            ),
             "GetRunningSmuFeaturesLow": lambda argument: (OK, self.features & _WORD),
             "GetRunningSmuFeaturesHigh": lambda argument: (OK, self.features >> 32),
             "GetEnabledSmuFeaturesLow": lambda argument: (OK, self.features & _WORD),

@@ -21,7 +21,7 @@ FORMS = {
     PTEPDE: Form("PTEPDE", 10, (0,), (fields((15, 0)), 7, 0, 0, 0, 0, 0, 0, 0, fields((18, 0)))),
     SRBM_WRITE: Form("SRBM_WRITE", 3, (0,), (fields((15, 0), (31, 28)),)),
 }
-_ALL_BYTES = 0xF
+_ALL_BYTES, _NO_BYTE_ENABLE = 0xF, 7
 _WORD_BYTES, _ENTRY_BYTES = 4, 8
 
 
@@ -36,7 +36,9 @@ def form_of(header: int) -> Form | None:
 
 
 def _srbm_write(context: Context, words: tuple[int, ...]) -> bool:
-    if bits(words[0], 31, 28) != _ALL_BYTES:
+    # src: sdma_v7_0_ring_emit_wreg(), which leaves the field 0
+    wanted = _ALL_BYTES if context.host.chip.sdma[0] < _NO_BYTE_ENABLE else 0
+    if bits(words[0], 31, 28) != wanted:
         raise context.fault("unsupported", f"byte enable {bits(words[0], 31, 28):#x}")
     context.spec.kernel.write_register(words[1], words[2])
     return True
