@@ -25,7 +25,7 @@ FORMATS: Final = {name: place for kind in BEST_FIRST for name, place in kind.pac
 """Name of a packet format -> "module:function" from a chip to its decoder."""
 
 
-def decoder(kind: str, chip: str = "") -> Decoder:
+def decoder(kind: str, chip: str | None = None) -> Decoder:
     """The decoder of a format such as "pm4"; without a chip, of the one that its vendor names.
 
     Raises: Unsupported with the known formats or chips.
@@ -33,7 +33,7 @@ def decoder(kind: str, chip: str = "") -> Decoder:
     if kind not in FORMATS:
         raise Unsupported(f"no packet format {kind!r}", hint=f"known: {', '.join(FORMATS)}")
     make = named(FORMATS[kind])
-    made: Decoder = make(chip) if chip else make()
+    made: Decoder = make() if chip is None else make(chip)
     return made
 
 
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
     kinds = parser.add_mutually_exclusive_group(required=True)
     for kind in FORMATS:
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind)
-    parser.add_argument("--chip", default="", help="of the packets (default: the format's own)")
+    parser.add_argument("--chip", help="of the packets (default: the format's own)")
     parser.add_argument("--start", type=int, default=0, help="first word (default: 0)")
     chosen = parser.parse_args(arguments)
     if chosen.start < 0:

@@ -76,7 +76,7 @@ class AmdDevice:
         node, chip = iface.node, iface.chip
         self.name, self.iface, self.node, self.chip = name, iface, node, chip
         self.arch, self.compilers, self.clock = chip.name, compilers, iface.clock
-        self.hang_s, self.limits = hang_s, limits_of(chip, node)
+        self.limits = limits_of(chip, node)
         self.mailbox_va, self.event_id = iface.mailbox_va, iface.event_id
         self.freed_mark: object = object()
         """Another object after anything was freed: graphs then check their references again."""
@@ -109,6 +109,7 @@ class AmdDevice:
             undo.add(self.slots.close)
             self.maker.take_cells()
             self.recovery.open()
+            undo.add(self.pair.close)
             self.iface.zero_with(partial(zero, self.pair, self.recovery, self.waits))
             forks.inherit(self)
 
@@ -350,6 +351,7 @@ class AmdDevice:
         self.heap.after_fork()
         self.recovery.after_fork()
         self.pair.after_fork(gone)
+        self.recordings.after_fork(self.pair.compute_lock)
 
     # Closing
 

@@ -62,7 +62,8 @@ class GraphMemory(ABC):
 
     def __init__(self, device: Owner, items: Sequence[Item]) -> None:
         self._device, self._pair, self._items = device, device.pair, items
-        self.lock = device.pair.compute.lock
+        self.lock = device.pair.compute_lock
+        """Of whatever ring replays it."""
         self.nbytes = sum(self.size(item) for item in items)
         """Of one copy."""
         self._most = max(2, min(MOST_COPIES, COPIES_BYTES // max(self.nbytes, 1)))

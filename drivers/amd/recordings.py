@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from threading import RLock
 from typing import Protocol
 
 from drivers.base.undo import Step
@@ -24,6 +25,9 @@ class Recording(Protocol):
     """Of one copy."""
     scratch: bool
     """Whether its packets hold the address of scratch."""
+
+    lock: RLock
+    """The compute queue's."""
 
     def find(self, va: int) -> Part | None:
         """The copy that an address is in."""
@@ -54,6 +58,11 @@ class Recordings:
             if copy is not None and va + nbytes <= copy.gpu_va + graph.nbytes:
                 return bytes(copy.view[va - copy.gpu_va :][:nbytes])
         return b""
+
+    def after_fork(self, lock: RLock) -> None:
+        """In a child: a thread that is not here may hold the old lock."""
+        for graph in list(self._all):
+            graph.lock = lock
 
     @property
     def use_scratch(self) -> bool:

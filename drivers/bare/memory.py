@@ -132,7 +132,8 @@ class Memories:
     def _allocate(self, nbytes: int, purpose: Purpose, name: str, host: bool) -> PciMemory:
         nbytes = whole_pages(nbytes)
         self.check_process()
-        by_engine = purpose.engine_zeroes and not host and nbytes >= ENGINE_BYTES
+        seen = host or purpose.host_writes or purpose.of_host
+        by_engine = purpose.engine_zeroes and not seen and nbytes >= ENGINE_BYTES
         if self.fill is not None and by_engine:
             filled = self._filled(self.fill, nbytes, purpose.rights, name)
             if filled is not None:
@@ -210,7 +211,12 @@ class Memories:
         """Addresses that lead to the pieces."""
         va = self._addresses.take(nbytes)
         undo.add(partial(self._addresses.give, va))
-        self._table.map(va, pieces, rights, system=system)
+        try:
+            self._table.map(va, pieces, rights, system=system)
+        except BaseException:  # the GPU may have seen some of its entries
+            self._flush_tlb()
+            self._table.settle()
+            raise
         undo.add(partial(self._unmap, va, nbytes))
         return va
 

@@ -81,7 +81,10 @@ class RingPair(Generic[C, M]):
         for other in list(self._sharers):
             other.compute.stale = True
         if self.copied:
-            self.compute.stale, self.copied = True, not self.copies.idle
+            self.copied = False  # first: another thread may submit copies meanwhile
+            if not self.copies.idle:
+                self.copied = True
+            self.compute.stale = True
 
     def stop(self, why: DeviceError) -> None:
         """Refuse all work from now on, with this error."""

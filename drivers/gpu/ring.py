@@ -289,7 +289,7 @@ class ComputeRing(Ring):
         """`put` when everything before was last flushed."""
 
     def refresh(self) -> None:
-        """Invalidate its caches after writes that bypassed them."""
+        """With its lock held: invalidate its caches after writes that bypassed them."""
         mark = self.stale = object()
         self.acquire()
         if self.stale is mark:  # a signal handler may have written since

@@ -48,8 +48,7 @@ class Waits(Generic[C, M]):
     @property
     def moment(self) -> Moment:
         """The compute queue, and the position of its last work."""
-        ring = self._pair.compute
-        return ring, ring.put
+        return self._pair.moment
 
     def reach(self, mark: int) -> None:
         """Return once the compute queue has done its work up to `mark`."""

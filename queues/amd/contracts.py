@@ -43,7 +43,9 @@ class Copy(Protocol):
 class Bound(Protocol):
     """A recording in one or more copies."""
 
-    lock: AbstractContextManager[object]
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Of what runs it."""
 
     def place(self, item: int, number: int) -> int:
         """The word of argument `number` of step `item`."""

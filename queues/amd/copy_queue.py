@@ -72,7 +72,8 @@ class Copy:
     """One copy. While a side is open its address is 0, and nobody asks for its packets."""
 
     def __init__(self, engine: Engine, sides: Sequence[int], nbytes: int) -> None:
-        self.engine, self.sides, self.nbytes = engine, sides, nbytes
+        self.engine, self.nbytes = engine, nbytes
+        self.sides = sides
         """Destination and source."""
 
     @cached_property

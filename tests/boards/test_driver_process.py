@@ -208,6 +208,7 @@ def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
     a = np.arange(N, dtype=np.float32)
     with device_on("gfx1100") as (board, device):
         program, x, y = device.load(add("gfx1100")), put(device, a), device.alloc(4 * N)
+        graph = device.compute_queue().exec(program, [x, x, y, N]).bind()
         ring, held, go = bytes(device.compute.bytes), threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -229,6 +230,7 @@ def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
                 lambda: device.compute_queue().exec(program, [x, x, y, N]).submit(),
                 lambda: device.copy_queue().copy(x, y, N).submit(),
                 lambda: put(device, a),
+                graph.replay,
                 device.synchronize,
                 lambda: device.alloc(BIG_BYTES),
             ):
@@ -242,7 +244,7 @@ def test_a_child_after_fork_leaves_its_parents_queues_alone() -> None:
             same = (before.queues, before.events, before.buffers) == (
                 after.queues, after.events, after.buffers,
             )  # fmt: skip
-            os._exit(0 if refused == 6 and same else 1)
+            os._exit(0 if refused == 7 and same else 1)
         _, status = os.waitpid(child, 0)
         go.set()
         thread.join(LONG_S)

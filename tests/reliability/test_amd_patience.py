@@ -141,7 +141,7 @@ def test_a_kernel_that_takes_too_long(queue: str, way: str) -> None:
 
 def test_without_a_limit_a_kernel_may_take_ten_minutes() -> None:
     with slow(600, AMD_HANG_S="0") as (board, (device,)):
-        check(device.hang_s == inf)
+        check(device.waits.hang_s == inf)
         program, (x, y) = device.load(add(CHIP)), counter(device)
         compute, begin_s = device.compute, board.monotonic_s()
         device.launch(program, [x, y, y, N], 1)

@@ -224,6 +224,23 @@ def test_what_the_gpu_may_still_reach_stays() -> None:
         check(page is not None and not first <= page.address < first + MIB, f"{page}")
 
 
+def test_a_mapping_that_fails_halfway_is_forgotten_before_its_pages_are_free() -> None:
+    """Tables run out while 6 MiB of scattered host memory are mapped: some entries were valid."""
+    failed = 0
+    for left in range(1, 8):
+        bench = Bench(Grade.IOMMU)
+        bench.pages.alloc(LAST - FIRST - bench.pages.used_bytes - left * PAGE)
+        used, live = bench.pages.used_bytes, set[int]()
+        bench.on_flush = lambda live=live, bench=bench: live.update(bench.dma.live)
+        try:
+            bench.memories.allocate(6 * MIB, PURPOSES[Use.SHARED], "m")
+        except OutOfMemory:
+            failed += 1
+            check(bench.flushes == 1 and live, f"{left} pages: unmapped without a flush")
+            check(bench.pages.used_bytes == used and not bench.dma.live, f"{left} pages")
+    check(failed > 1, "tables never ran out")
+
+
 def test_too_much_undoes_what_was_done() -> None:
     bench = Bench()
     for use in (Use.DEVICE, Use.SHARED):

@@ -16,6 +16,7 @@ from drivers.base.life import Life, State
 from drivers.gpu.blocks import LARGE_BYTES, SLAB_BYTES, Block
 from drivers.gpu.faults import FRONT_BYTES, NEAR_BYTES, place
 from drivers.gpu.heap import Heap
+from drivers.gpu.pair import RingPair
 from drivers.gpu.slots import Slots
 from tests.support import check
 
@@ -145,6 +146,21 @@ def test_close_frees_everything_and_drops_what_comes_later() -> None:
     check(rig.live == {piece.gpu_va}, "its interface is closed: nothing is asked of it")
     with pytest.raises(UseAfterFree, match="GPU:0 is closed"):
         rig.heap.block(64)
+
+
+def test_copies_submitted_while_another_thread_looks_are_not_forgotten() -> None:
+    """Between the look at the copy queue and the note of it, a copy is submitted."""
+    pair = RingPair[Any, Any]()
+
+    class Copies:
+        @property
+        def idle(self) -> bool:
+            pair.copied = True  # the other thread
+            return True
+
+    pair.compute, pair.copies, pair.copied = SimpleNamespace(stale=False), Copies(), True
+    pair.invalidate_sharers()
+    check(pair.compute.stale and pair.copied, "the copy's destination stays in the caches")
 
 
 def test_a_device_closes_once() -> None:
