@@ -32,17 +32,22 @@ class Ring:
         return self.enqueued != self.done
 
     def advance(self) -> bool:
-        """Enqueue what can be; whether that was anything. A command that fails drops the rest."""
-        count = len(self.pending)
-        for _ in range(count):
-            try:
+        """Enqueue what can be and hand it over; whether that was anything. A command that fails
+        drops the rest."""
+        before = count = len(self.pending)
+        try:
+            for _ in range(before):
                 if not self.pending[0]():
                     break
-            except BaseException:
-                self.pending.clear()
-                raise
-            self.pending.popleft()
-        return len(self.pending) < count
+                self.pending.popleft()
+                count -= 1
+        except BaseException:
+            self.pending.clear()
+            raise
+        finally:
+            if count < before:
+                self.flush()
+        return count < before
 
     def marker(self) -> Event:
         """Something that is done when everything before it is."""
