@@ -116,11 +116,12 @@ class Prepared:
         """Build chains, once the graph was replayed often. It runs without them as well."""
         made: list[tuple[range, Chain]] = []
         try:
-            for places in runs(self._device, self._ready):
-                launches = self._ready[places.start : places.stop]
-                made.append((places, Chain(self._device, self._ring, launches)))
+            with Undo() as undo:
+                undo.add(lambda: self._drop_chains(made))
+                for places in runs(self._device, self._ready):
+                    launches = self._ready[places.start : places.stop]
+                    made.append((places, Chain(self._device, self._ring, launches)))
         except NOT_CHAINED:
-            self._drop_chains(made)
             return
         self._chains = made
         self._string()
