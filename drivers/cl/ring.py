@@ -71,11 +71,15 @@ class Ring:
     def finished(self, event: Event, world: World, timeout_s: float) -> None:
         """Wait for a marker, then release it. Raises: Hang; DeviceFault."""
         try:
-            for _ in polls(timeout_s, world):
-                if event.done():
-                    return
+            self.reach(event, world, timeout_s)
         finally:
             event.release()
+
+    def reach(self, event: Event, world: World, timeout_s: float) -> None:
+        """Wait for a marker. Raises: Hang; DeviceFault."""
+        for _ in polls(timeout_s, world):
+            if event.done():
+                return
         raise Hang(
             f"{self.name} is not done after {timeout_s:g} s", queue=self.name,
             dump=self.dump(), hint="wait longer, or make smaller kernels",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -88,8 +89,16 @@ class ClSignal:
             return
         self._coming.append(marker)
         if len(self._coming) > MOST_MARKERS:
+            self.reached()
+            self._wait_for(list(self._coming)[: -MOST_MARKERS // 2])
+
+    def _wait_for(self, markers: Sequence[Marker]) -> None:
+        """Wait for the older ones of many markers, so that the queues still have work."""
+        if markers:
             for ring in self.device.rings:
-                self.device.finish(ring)
+                ring.flush()
+            for marker in markers:
+                marker.ring.reach(marker.event, self.device.world, PATIENCE_S)
             self.reached()
 
     def reached(self) -> int:
