@@ -79,7 +79,9 @@ def test_a_replay_after_a_failed_one_has_its_values(platform: str) -> None:
             graph.replay([sources[1], outs[1]])
         check(watch.failed == "clSetKernelExecInfo", "it was reached")
         device.copy_in(outs[1], memoryview(bytes(4 * COUNT)))
+        before = watch.calls["clEnqueueNDRangeKernel"]
         graph.replay([sources[1], outs[1]])
+        check(watch.calls["clEnqueueNDRangeKernel"] == before + 1, "as one kernel again")
         np.testing.assert_array_equal(get(device, outs[1]), wanted(30))
 
 
