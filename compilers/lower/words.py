@@ -28,6 +28,13 @@ class _Words(StatementRewriter):
 
 def without_int64(kernel: Kernel) -> Kernel:
     """The same kernel; its parameters have no int64. Raises: Unsupported."""
+    _, high = dt.limits(dt.int32)
+    large = next((ref for ref in kernel.params if ref.size > high + 1), None)
+    if large is not None:
+        raise Unsupported(
+            f"{kernel.name}: positions in {large.size} elements need int64, which the device lacks",
+            hint="Split the array",
+        )
     moved = {ref: _narrow(ref) for ref in kernel.locals if ref.dtype is dt.int64}
     rewriter = _Words(moved, {})
     body = replace(kernel.body, body=rewriter.body(kernel.body.body))

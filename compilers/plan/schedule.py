@@ -35,6 +35,7 @@ from compilers.plan.gathers import flatten_gathers
 from compilers.plan.liveness import last_uses, peak_bytes
 from compilers.plan.partition import cut_by_sharing, cut_by_size, most_inputs, nbytes
 from compilers.plan.split import split_long_reductions
+from drivers.base.errors import Unsupported
 
 MAX_SINGLE_ROW = 1 << 15
 """A reduction to one point with more elements than this is not fused with what spreads it again; on
@@ -169,6 +170,13 @@ class _Scheduler:
                 continue
             if len(kernel.params) > 1 + self.most and self._narrowed(node):
                 continue
+            limit = self.target.max_params
+            if limit is not None and len(kernel.params) > limit:
+                raise Unsupported(
+                    f"{kernel.name} needs {len(kernel.params)} buffers, and the device takes "
+                    f"{limit} in a kernel",
+                    hint="compute the operands one after another, each with realize()",
+                )
             by_ref = {ref: operand for operand, ref in refs.items()}
             return kernel, [by_ref[ref] for ref in kernel.params]
         raise ValueError(f"{node} does not fit a kernel, whatever is cut off it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from drivers.base import forks
 from drivers.base.errors import CompileError, DeviceError, MalformedInput, Unsupported, UseAfterFree
 from drivers.base.undo import Undo
 from drivers.cl import abi
@@ -43,6 +44,11 @@ class Builder:
     def offer(self) -> None:
         """From now on `builder` finds it."""
         _open.setdefault(self.arch, []).append(self)
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: its device is not open there."""
+        self.withdraw()
 
     def withdraw(self) -> None:
         """No longer."""
@@ -51,7 +57,7 @@ class Builder:
 
     def build(self, source: str, block: int) -> ClCode:
         """A program of one kernel from its source. `block`: lanes of its workgroups, 0 in a
-        processor's shape. Raises: CompileError."""
+        processor's shape. Raises: CompileError; Unsupported where they are too many."""
         text = Text(source.encode())
         strings = Words([text.at])
         api = self.api
@@ -95,10 +101,13 @@ class Builder:
             most = api.number(*about, abi.KERNEL_WORK_GROUP_SIZE)
         api.do("clReleaseKernel", kernel)
         lanes = self.arch.startswith(LANES)
-        if block > most or (not lanes and nargs < HIDDEN_ARGS):
-            raise MalformedInput(
-                f"{names}: {nargs} arguments, workgroups of {block} of at most {most} lanes",
-                hint="compile it for this device's limits",
+        if not lanes and nargs < HIDDEN_ARGS:
+            raise MalformedInput(f"{names}: {nargs} arguments", hint="compile it for this device")
+        if block > most:
+            raise Unsupported(
+                f"{names} has workgroups of {block} lanes, and the driver runs it with at most "
+                f"{most} (CL_KERNEL_WORK_GROUP_SIZE)",
+                hint="report this kernel with the driver's version; another device may run it",
             )
         binary = self._binary(program)
         return ClCode(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.errors import MalformedInput
+from drivers.base.undo import Undo
 from drivers.cl import abi
 from drivers.cl.api import Words
 from drivers.cl.commands import Launch, start
@@ -120,15 +121,18 @@ class Chain:
         self._stride = _FIXED_WORDS + max(program.nargs for program in programs)
         self._count = len(launches)
         code = device.builder.build(chain_source(programs), 0)
-        self.program, handle = device.builder.kernel(code, NAME)
-        self.kernel = Kernel(device.api, handle, 1)
         nbytes = self._stride * self._count * _WORD_BYTES
         self._lists = [device.alloc(nbytes) for _ in range(LISTS)]
+        """Where another buffer had the memory, `view` waits for what still uses that."""
         self._used = [0] * LISTS
         """How many commands the ring had when each list was last used."""
         self._turn = 0
-        self._number(1, self._stride)
-        self._number(2, self._count)
+        self.program, handle = device.builder.kernel(code, NAME)
+        self.kernel = Kernel(device.api, handle, 1)
+        with Undo() as undo:
+            undo.add(lambda: device.drop_program(self.program, handle))
+            self._number(1, self._stride)
+            self._number(2, self._count)
         self._sizes = self.kernel.sizes((1, 1, 1), (1, 1, 1))
 
     def _number(self, place: int, value: int) -> None:

@@ -13,7 +13,7 @@ from drivers.cl.errors import error_of, not_its, signed
 from drivers.cl.memory import Block, ClBuffer
 from drivers.cl.program import DIMENSIONS, ITEMS_OF_UNIT, SCRATCH_ITEMS_OF_UNIT, ClProgram, Kernel
 from drivers.cl.ring import Ring
-from drivers.cl.signal import ClSignal
+from drivers.cl.signal import ClSignal, Marker
 from queues.cl.steps import Copy, Exec, Mark, Step, Wait
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def prepare(
     if device.hidden_args:
         nargs = program.nargs
         count = items(device, program, grid)[0]
-        kernel.arguments([*blocks, device.scratch(count * program.scratch_bytes)])
+        kernel.arguments([*blocks, device.heap.scratch(count * program.scratch_bytes)])
         kernel.number(nargs + 1, grid[0])
     else:
         kernel.arguments(blocks)
@@ -176,8 +176,9 @@ class Flag:
     value: int | None
 
     def __call__(self) -> bool:
-        self.signal.coming(self.ring.marker(), self.value)
+        event = self.ring.marker()
         self.ring.enqueued += 1
+        self.signal.coming(Marker(event, self.value, self.ring, self.ring.enqueued))
         return True
 
 

@@ -10,11 +10,19 @@ from threading import RLock
 from typing import Any, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Allocator, Statistics
+from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
-from drivers.base.errors import BadArgument, Hang, MalformedInput, Unsupported, UseAfterFree
+from drivers.base.errors import (
+    BadArgument,
+    DeviceFault,
+    DeviceGone,
+    Hang,
+    MalformedInput,
+    Unsupported,
+    UseAfterFree,
+)
 from drivers.base.undo import Step as Undoing
 from drivers.base.undo import run_all
 from drivers.cl import commands
@@ -22,7 +30,8 @@ from drivers.cl.building import HIDDEN_ARGS, Builder
 from drivers.cl.errors import not_its
 from drivers.cl.facts import Facts
 from drivers.cl.graph import Prepared
-from drivers.cl.memory import ALIGN_BYTES, Block, ClBuffer, RawMemory
+from drivers.cl.heap import MAX_SCRATCH_BYTES, Heap
+from drivers.cl.memory import Block, ClBuffer, RawMemory
 from drivers.cl.program import ClProgram
 from drivers.cl.ring import Ring
 from drivers.cl.signal import PATIENCE_S, ClSignal, Event
@@ -31,7 +40,6 @@ from queues.cl.kernel_code import ENTRY, ClCode
 from queues.cl.queue import ClQueue
 from queues.cl.steps import Step
 
-MAX_SCRATCH_BYTES: Final = 1 << 30
 COMPILERS: Final = ("OPENCL",)
 
 
@@ -52,12 +60,9 @@ class ClDevice:
         """Another object whenever something was freed."""
         self.builder, self._release = builder, release
         self._compute, self._copy = self.rings = rings
-        self._memory = Allocator(raw.alloc, self._free_raw, self.limits.memory_bytes, name=name)
-        self._scratch: list[Block] = []
-        """The last is in use; earlier ones are in argument lists of graphs."""
-        self._waiting: deque[Block] = deque()
+        self.heap = Heap(name, raw, rings, self.finish, self.limits.memory_bytes)
         self._dropped: deque[Undoing] = deque()
-        """What finalisers gave back: they only append, and `_collect` empties both."""
+        """What finalisers gave back: they only append, and `_collect` empties it."""
         self._programs: weakref.WeakSet[ClProgram] = weakref.WeakSet()
         self._signals: weakref.WeakSet[ClSignal] = weakref.WeakSet()
         self._graphs: weakref.WeakSet[Prepared] = weakref.WeakSet()
@@ -69,7 +74,7 @@ class ClDevice:
 
     def after_fork(self) -> None:
         self.lock, self._refused = RLock(), "was opened before a fork"
-        self._memory.after_fork()
+        self.heap.after_fork()
 
     def check_open(self) -> None:
         """Raises: UseAfterFree."""
@@ -82,15 +87,14 @@ class ClDevice:
     def statistics(self) -> Statistics:
         """Of its allocator, with what was given back counted as such."""
         with self.lock:
-            self._collect()
-            return self._memory.statistics
+            return self.heap.statistics
 
     def alloc(self, nbytes: int) -> ClBuffer:
         checked_size(nbytes)
         with self.lock:
             self.check_open()
             self._collect()
-            return ClBuffer(self, self._memory.alloc(nbytes), nbytes)
+            return ClBuffer(self, self.heap.alloc(nbytes), nbytes)
 
     def wrap(self, memory: memoryview) -> Buffer:
         raise Unsupported(f"{self.name} has memory of its own alone", hint="copy_in() it")
@@ -98,7 +102,7 @@ class ClDevice:
     def give_back(self, block: Block) -> None:
         """Finalisers call this at any moment: it only appends."""
         self.freed_mark = object()
-        self._waiting.append(block)
+        self.heap.give_back(block)
 
     def drop_program(self, program: int, kernel: int) -> None:
         """The same for a program."""
@@ -116,32 +120,9 @@ class ClDevice:
         self._dropped.extend(event.release for event in events)
 
     def _collect(self) -> None:
-        """With the lock held: what nothing refers to any more can be used again.
-
-        Queues are in order, so that memory may be used again by later work of the same queue.
-        """
-        if any(ring.pending for ring in self.rings):
-            return
-        run_all([self._dropped.popleft() for _ in range(len(self._dropped))])
-        if not all(ring.busy for ring in self.rings):
-            for _ in range(len(self._waiting)):
-                self._memory.free(self._waiting.popleft())
-
-    def _free_raw(self, block: Block) -> None:
-        """Memory goes back to OpenCL once nothing runs."""
-        for ring in self.rings:
-            self._drain(ring, PATIENCE_S)
-        self.raw.free(block)
-
-    def scratch(self, nbytes: int) -> Block:
-        """With the lock held: memory for work items, of at least so many bytes.
-
-        Kernels of one queue run in order: they share it.
-        """
-        if not self._scratch or self._scratch[-1].nbytes < nbytes:
-            size = max(nbytes, ALIGN_BYTES, 2 * sum(block.nbytes for block in self._scratch[-1:]))
-            self._scratch.append(self._memory.alloc(min(size, max(nbytes, MAX_SCRATCH_BYTES))))
-        return self._scratch[-1]
+        """With the lock held: release objects that nothing refers to any more."""
+        if not any(ring.pending for ring in self.rings):
+            run_all([self._dropped.popleft() for _ in range(len(self._dropped))])
 
     # Programs and work
 
@@ -209,7 +190,13 @@ class ClDevice:
         with self.lock:
             self.check_open()
             ready = [commands.command(self, ring, step, ()) for step in steps]
+            self.begin(ring)
             self.push(ring, ready)
+
+    def begin(self, ring: Ring) -> None:
+        """With the lock held: a ring is about to run something."""
+        if ring is self._copy:
+            self.heap.overlap()
 
     def push(self, ring: Ring, ready: Sequence[Any]) -> None:
         """With the lock held: run checked commands."""
@@ -229,10 +216,8 @@ class ClDevice:
         self.check_open()
         waiting = sum(len(ring.pending) for ring in self.rings)
         for _ in range(waiting):
-            moved = [ring for ring in self.rings if ring.pending and ring.advance()]
-            for ring in moved:
-                ring.flush()
-            if not moved:
+            moved = [ring.advance() for ring in self.rings if ring.pending]
+            if not any(moved):
                 return
 
     # Copies, waiting and closing
@@ -305,35 +290,40 @@ class ClDevice:
         """Drop work that waits, end what runs, release everything. A second close does nothing.
 
         Raises: Hang when a kernel does not return: nothing is released below it, and the next
-        close tries again. The first error of a release, after all steps have run.
+        close tries again. The first error, after all steps have run: also of a lost device.
         """
         with self.lock:
             if self._refused:
                 return
-            for ring in self.rings:
-                ring.pending.clear()
-                self._drain(ring, PATIENCE_S)
+            failed = [error for ring in self.rings for error in self._ended(ring)]
             self.builder.withdraw()
             programs = [one.close for one in self._programs if not one.closed]
             signals = [one.close for one in self._signals if not one.closed]
             graphs = [one.close for one in self._graphs]
-            run_all(
-                [
-                    *graphs,
-                    *programs,
-                    *signals,
-                    self._collect,
-                    self._close_memory,
-                    self._close_queues,
-                ]
-            )
-            self._refused = "is closed"
+            try:
+                run_all(
+                    [
+                        *(partial(_raise, error) for error in failed),
+                        *graphs,
+                        *programs,
+                        *signals,
+                        self._collect,
+                        self.heap.close,
+                        self._close_queues,
+                    ]
+                )
+            finally:
+                self._refused = "is closed"
 
-    def _close_memory(self) -> None:
-        """All memory, used or not; what the host still sees stays until it does not."""
-        live = self._memory.live()
-        frees = [partial(self._memory.free, block) for block in live]
-        run_all([*frees, self._memory.trim])
+    def _ended(self, ring: Ring) -> list[DeviceFault | DeviceGone]:
+        """Drop what waits and end what runs; why it failed, of a device that runs nothing more."""
+        ring.pending.clear()
+        try:
+            self.finish(ring)
+        except (DeviceFault, DeviceGone) as error:
+            ring.done = ring.enqueued
+            return [error]
+        return []
 
     def _close_queues(self) -> None:
         queues = [partial(self.api.do, "clReleaseCommandQueue", ring.handle) for ring in self.rings]
@@ -344,3 +334,7 @@ class ClDevice:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _raise(error: Exception) -> None:
+    raise error

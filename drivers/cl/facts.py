@@ -20,6 +20,11 @@ PROCESSOR_VECTOR_BYTES: Final = 32
 floats where it generates AVX2, Intel's runtime says 1."""
 LANE_VECTOR_BYTES: Final = 16
 HASH_CHARS: Final = 12
+ROUNDED: Final = "-cl-fp32-correctly-rounded-divide-sqrt"
+"""Without it x / y may be off by 2.5 ulp and sqrt by 3 ulp in float32; a device that does not offer
+it rejects it.
+# src: OpenCL API 3.0, clBuildProgram, "Math Intrinsics Options"; OpenCL C 3.0, "Relative Error as
+# ULPs" """
 _OLDEST: Final = (1, 2)
 _INTEGERS: Final = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _ALWAYS: Final = frozenset({"bool", "float16", "bfloat16", "float32", *_INTEGERS})
@@ -42,7 +47,8 @@ class Facts:
     svm: int
     """CL_DEVICE_SVM_CAPABILITIES."""
     max_alloc_bytes: int
-    options: str = ""
+    options: str
+    """Of clBuildProgram."""
 
 
 def read_facts(found: Found, lanes: bool) -> Facts:
@@ -69,7 +75,9 @@ def read_facts(found: Found, lanes: bool) -> Facts:
     processor = bool(number(abi.DEVICE_TYPE) & abi.DEVICE_TYPE_CPU) and not lanes
     units = max(number(abi.DEVICE_MAX_COMPUTE_UNITS), 1)
     doubles = "cl_khr_fp64" in extensions or number(abi.DEVICE_DOUBLE_FP_CONFIG) != 0
-    fma = bool(number(abi.DEVICE_SINGLE_FP_CONFIG) & abi.FP_FMA)
+    single = number(abi.DEVICE_SINGLE_FP_CONFIG)
+    fma = bool(single & abi.FP_FMA)
+    options = ROUNDED if single & abi.FP_CORRECTLY_ROUNDED_DIVIDE_SQRT else ""
     limits = Limits(
         dtypes=_ALWAYS | (frozenset({"float64"}) if doubles else frozenset()),
         memory_bytes=number(abi.DEVICE_GLOBAL_MEM_SIZE),
@@ -82,12 +90,12 @@ def read_facts(found: Found, lanes: bool) -> Facts:
         features=frozenset({"fma"} if fma else ()) | frozenset({DOUBLE} if doubles else ()),
     )
     known = [found.platform_name, found.platform_version, found.name, found.driver,
-             text(abi.DEVICE_VERSION), *sorted(extensions), repr(limits)]  # fmt: skip
+             text(abi.DEVICE_VERSION), *sorted(extensions), repr(limits), options]  # fmt: skip
     digest = hashlib.sha256("\n".join(known).encode()).hexdigest()[:HASH_CHARS]
     return Facts(
         found=found, limits=limits, arch=f"{PROCESSOR if processor else LANES}-{digest}",
         version=version, extensions=extensions, processor=processor, units=units, svm=svm,
-        max_alloc_bytes=number(abi.DEVICE_MAX_MEM_ALLOC_SIZE),
+        max_alloc_bytes=number(abi.DEVICE_MAX_MEM_ALLOC_SIZE), options=options,
     )  # fmt: skip
 
 

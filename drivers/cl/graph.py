@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from drivers.base.contracts import Buffer, Param
+from drivers.base.errors import CompileError, MalformedInput, OutOfMemory
 from drivers.base.undo import Undo
 from drivers.cl import commands
 from drivers.cl.api import Text
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 CHAINED_AT: Final = 4
 """The replay from which on small kernels in a row are one."""
+NOT_CHAINED: Final = (CompileError, MalformedInput, OutOfMemory)
+"""What a replay without chains does not meet."""
 
 
 def _places(step: Step) -> tuple[object, ...]:
@@ -69,14 +72,20 @@ class Prepared:
         with device.lock:
             device.check_open()
             self._update(tuple(values))
-            if ring.pending:
-                device.push(ring, self._ready)
-                return
+            device.begin(ring)
+            rest = self._ready if ring.pending else self._started()
+            if rest:
+                device.push(ring, rest)
+
+    def _started(self) -> list[Any]:
+        """Enqueue, and hand over, everything before the first wait that is not met; the rest."""
+        try:
             for step, command in self._line:
                 if not command():
-                    device.push(ring, self._ready[step:])
-                    return
-            ring.flush()
+                    return self._ready[step:]
+        finally:
+            self._ring.flush()
+        return []
 
     def _update(self, values: tuple[Any, ...]) -> None:
         """Commands for these values, checked. A buffer's memory is the same while it lives."""
@@ -92,7 +101,7 @@ class Prepared:
             moved = [pair for pair in made if pair[1].blocks != self._ready[pair[0]].blocks]
             for number, command in moved:
                 self._ready[number] = command
-            if moved:
+            if moved or last is None:  # None: the update before failed, maybe halfway
                 self._string()
         self._values, self._mark = values, mark
         self._replays += 1
@@ -104,14 +113,29 @@ class Prepared:
         return commands.command(self._device, self._ring, step, values, kernel)
 
     def _chain(self) -> None:
-        """Build chains, once the graph was replayed often."""
-        for places in runs(self._device, self._ready):
-            launches = self._ready[places.start : places.stop]
-            self._chains.append((places, Chain(self._device, self._ring, launches)))
+        """Build chains, once the graph was replayed often. It runs without them as well."""
+        made: list[tuple[range, Chain]] = []
+        try:
+            with Undo() as undo:
+                undo.add(lambda: self._drop_chains(made))
+                for places in runs(self._device, self._ready):
+                    launches = self._ready[places.start : places.stop]
+                    made.append((places, Chain(self._device, self._ring, launches)))
+        except NOT_CHAINED:
+            return
+        self._chains = made
         self._string()
 
     def _string(self) -> None:
-        """The line of commands and chains."""
+        """The line of commands and chains; commands alone where the chains cannot be had."""
+        self._line = list(enumerate(self._ready))
+        try:
+            self._line = self._strung()
+        except NOT_CHAINED:
+            self._drop_chains(self._chains)
+            self._chains = []
+
+    def _strung(self) -> list[tuple[int, Command]]:
         each: list[tuple[int, Command]] = list(enumerate(self._ready))
         line: list[tuple[int, Command]] = []
         at = 0
@@ -119,13 +143,16 @@ class Prepared:
             chain.fill(self._ready[places.start : places.stop])
             line += [*each[at : places.start], (places.start, chain)]
             at = places.stop
-        self._line = [*line, *each[at:]]
+        return [*line, *each[at:]]
+
+    def _drop_chains(self, chains: Sequence[tuple[range, Chain]]) -> None:
+        for _, chain in chains:
+            self._device.drop_program(chain.program, chain.kernel.handle)
 
     def _drop(self) -> None:
         device = self._device
         device.drop_kernels([one.handle for one in self._kernels if one is not None])
-        for _, chain in self._chains:
-            device.drop_program(chain.program, chain.kernel.handle)
+        self._drop_chains(self._chains)
         self._kernels, self._chains, self._line, self._ready = [], [], [], []
 
     def close(self) -> None:

@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from drivers.base import forks
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, MalformedInput, NotFound
+from drivers.base.errors import DeviceError, MalformedInput, NotFound, Unsupported
 from drivers.base.library import Library, Native
 from drivers.cl import abi
 from drivers.cl.api import Api, Text, Words
@@ -24,8 +25,32 @@ _VENDOR_FOLDERS: Final = ("etc/OpenCL/vendors", "pyopencl/.libs")
 _LIBRARY_FOLDERS: Final = ("lib",)
 MAX_ICD_BYTES: Final = 4096
 _FIRST: Final = "clGetPlatformIDs"
-_loaded: Final[list[Library]] = []
-"""Never unloaded: PoCL's threads live on, and a second loading of it waits for them for ever."""
+
+
+class _Loaded:
+    """Libraries of this process. Never unloaded: PoCL's threads live on, and a second loading of it
+    waits for them for ever."""
+
+    def __init__(self) -> None:
+        self.libraries: list[Library] = []
+        self.forked = False
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: the libraries' threads are the parent's."""
+        self.forked = bool(self.libraries)
+
+
+_loaded: Final = _Loaded()
+
+
+def check_process() -> None:
+    """Raises: Unsupported in a child of a process that had loaded an OpenCL library."""
+    if _loaded.forked:
+        raise Unsupported(
+            "an OpenCL library was loaded before a fork: its threads are not in the child",
+            hint="start the child with multiprocessing's `spawn`, or open CL in the child alone",
+        )
 
 
 def vendors(world: World) -> Iterator[str]:
@@ -72,12 +97,13 @@ def load_all(world: World) -> Iterator[Api | DeviceError]:
 
 def load(world: World, name: str) -> Api:
     """One library by name or path. Raises: NotFound; MalformedInput for a vendor without one of
-    OpenCL 1.2's functions."""
+    OpenCL 1.2's functions; Unsupported after a fork."""
+    check_process()
     kept = world.kept.get(f"OpenCL {name}")
     if isinstance(kept, Api):
         return kept
     library = world.library(name)
-    _loaded.append(library)
+    _loaded.libraries.append(library)
     try:
         library.function(_FIRST, abi.CALLS[_FIRST].signature)
     except NotFound:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from drivers.base import forks
 from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Device
 from drivers.base.errors import OutOfMemory, Unsupported
@@ -42,13 +43,15 @@ def best_kind(svm: int) -> str:
 class Block:
     """Some memory. `handle` is its cl_mem, 0 of shared virtual memory."""
 
-    __slots__ = ("gpu_va", "handle", "nbytes", "orphaned", "views")
+    __slots__ = ("gpu_va", "handle", "nbytes", "orphaned", "used", "views")
 
     def __init__(self, gpu_va: int, nbytes: int, handle: int) -> None:
         self.gpu_va, self.nbytes, self.handle = gpu_va, nbytes, handle
         self.views = 0
         """Of the host, which keep it mapped."""
         self.orphaned = False
+        self.used = 0
+        """Position of the compute ring until which a previous owner uses it."""
 
 
 class RawMemory:
@@ -58,6 +61,8 @@ class RawMemory:
         self.api, self.context, self.kind, self.max_bytes = api, context, kind, max_bytes
         self.live = 0
         """Blocks that were not given back."""
+        self._forked = False
+        forks.inherit(self)
         self._next = _NUMBERS_FROM
         self._on_empty: Step | None = None
 
@@ -108,7 +113,13 @@ class RawMemory:
         else:
             release_context()
 
+    def after_fork(self) -> None:
+        """In a child: the library's locks and threads are the parent's. Nothing is released."""
+        self._forked = True
+
     def _release(self, block: Block) -> None:
+        if self._forked:
+            return
         self.live -= 1
         if block.handle:
             self.api.do("clReleaseMemObject", block.handle)
@@ -139,7 +150,10 @@ class ClBuffer(FreedOnce):
         if not self.nbytes:
             return memoryview(bytearray())
         block, raw = self._block, self.device.raw
-        block.views += 1
+        with self.device.lock:
+            self.device.check_open()
+            self.device.heap.settle(block)
+            block.views += 1
         return memory_at(va, self.nbytes, partial(raw.view_gone, block)).cast("B")
 
     def view(self) -> memoryview:

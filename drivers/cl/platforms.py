@@ -9,7 +9,7 @@ from drivers.base.contracts import World
 from drivers.base.errors import BadChoice, DeviceError, NotFound
 from drivers.cl import abi
 from drivers.cl.api import Api
-from drivers.cl.libraries import load_all
+from drivers.cl.libraries import check_process, load_all
 
 MISSING: Final = (
     "install a vendor's OpenCL package, or pip install 'unbound[cl]' for PoCL on the processor"
@@ -91,8 +91,10 @@ def _add(api: Api, platform: int, seen: set[tuple[str, str]], found: list[Found]
 def choose(world: World, index: int, wanted: str | None) -> Found:
     """Device `index` of those that CL_DEVICE leaves: all, one number, or those of a name.
 
-    Raises: NotFound with what there is; BadChoice for a CL_DEVICE that matches none.
+    Raises: NotFound with what there is; BadChoice for a CL_DEVICE that matches none; Unsupported in
+    a child of a process that had loaded an OpenCL library.
     """
+    check_process()
     found, errors = find(world)
     if not found:
         why = "; ".join(error.message for error in errors) or "no library has a platform"

@@ -32,17 +32,22 @@ class Ring:
         return self.enqueued != self.done
 
     def advance(self) -> bool:
-        """Enqueue what can be; whether that was anything. A command that fails drops the rest."""
-        count = len(self.pending)
-        for _ in range(count):
-            try:
+        """Enqueue what can be and hand it over; whether that was anything. A command that fails
+        drops the rest."""
+        before = count = len(self.pending)
+        try:
+            for _ in range(before):
                 if not self.pending[0]():
                     break
-            except BaseException:
-                self.pending.clear()
-                raise
-            self.pending.popleft()
-        return len(self.pending) < count
+                self.pending.popleft()
+                count -= 1
+        except BaseException:
+            self.pending.clear()
+            raise
+        finally:
+            if count < before:
+                self.flush()
+        return count < before
 
     def marker(self) -> Event:
         """Something that is done when everything before it is."""
@@ -66,11 +71,15 @@ class Ring:
     def finished(self, event: Event, world: World, timeout_s: float) -> None:
         """Wait for a marker, then release it. Raises: Hang; DeviceFault."""
         try:
-            for _ in polls(timeout_s, world):
-                if event.done():
-                    return
+            self.reach(event, world, timeout_s)
         finally:
             event.release()
+
+    def reach(self, event: Event, world: World, timeout_s: float) -> None:
+        """Wait for a marker. Raises: Hang; DeviceFault."""
+        for _ in polls(timeout_s, world):
+            if event.done():
+                return
         raise Hang(
             f"{self.name} is not done after {timeout_s:g} s", queue=self.name,
             dump=self.dump(), hint="wait longer, or make smaller kernels",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from drivers.base.deadline import polls
@@ -14,8 +16,11 @@ from drivers.cl.errors import name_of, signed
 
 if TYPE_CHECKING:
     from drivers.cl.device import ClDevice
+    from drivers.cl.ring import Ring
 
 PATIENCE_S: Final = 10.0
+MOST_MARKERS: Final = 256
+"""Of one signal that nobody asks."""
 _NS: Final = 10**9
 
 
@@ -48,13 +53,25 @@ class Event:
         self._api.do("clReleaseEvent", self.handle)
 
 
+@dataclass(slots=True, eq=False)
+class Marker:
+    """What will raise a signal: an event in a ring."""
+
+    event: Event
+    value: int | None
+    """None: a time alone."""
+    ring: Ring
+    position: int
+    """Of the ring, that is done with the event."""
+
+
 class ClSignal:
     """A value that only grows, and the time of its last change in ns."""
 
     def __init__(self, device: ClDevice, value: int) -> None:
         self.device, self._value, self._time_ns = device, value, 0
-        self._coming: deque[tuple[Event, int | None]] = deque()
-        """Markers of queues in order, and the values after them; None: a time alone."""
+        self._coming: deque[Marker] = deque()
+        """Of queues, in order."""
         self.closed = False
 
     def check(self) -> None:
@@ -62,25 +79,45 @@ class ClSignal:
         if self.closed:
             raise UseAfterFree("a closed signal was used", hint="make a new one")
 
-    def coming(self, event: Event, value: int | None) -> None:
-        """With the device's lock held: a queue's marker will raise it."""
-        self._coming.append((event, value))
+    def coming(self, marker: Marker) -> None:
+        """With the device's lock held: a queue's marker will raise it.
+
+        Of a graph that is replayed and never asked, at most MOST_MARKERS are kept: then it waits.
+        """
+        if self.closed:  # while the marker was behind a wait
+            marker.event.release()
+            return
+        self._coming.append(marker)
+        if len(self._coming) > MOST_MARKERS:
+            self.reached()
+            self._wait_for(list(self._coming)[: -MOST_MARKERS // 2])
+
+    def _wait_for(self, markers: Sequence[Marker]) -> None:
+        """Wait for the older ones of many markers, so that the queues still have work."""
+        if markers:
+            for ring in self.device.rings:
+                ring.flush()
+            for marker in markers:
+                marker.ring.reach(marker.event, self.device.world, PATIENCE_S)
+            self.reached()
 
     def reached(self) -> int:
         """With the device's lock held: the value, with all markers that are done."""
-        for pair in list(self._coming):
-            event, value = pair
+        for marker in list(self._coming):
+            event, ring = marker.event, marker.ring
             if not event.done():
                 continue
             self._time_ns = max(self._time_ns, event.time_ns())
-            self._value = max(self._value, value or 0)
-            self._coming.remove(pair)
+            self._value = max(self._value, marker.value or 0)
+            ring.done = max(ring.done, marker.position)
+            self._coming.remove(marker)
             event.release()
         return self._value
 
     def marker_of(self, value: int) -> Event | None:
         """With the device's lock held: the first marker after which the value is reached."""
-        return next((e for e, v in self._coming if v is not None and v >= value), None)
+        found = (m.event for m in self._coming if m.value is not None and m.value >= value)
+        return next(found, None)
 
     @property
     def value(self) -> int:
@@ -123,7 +160,7 @@ class ClSignal:
     def close(self) -> None:
         self.check()
         self.closed = True
-        self.device.drop_events([event for event, _ in self._coming])
+        self.device.drop_events([marker.event for marker in self._coming])
         self._coming.clear()
 
     def __del__(self) -> None:

@@ -13,6 +13,7 @@ from compilers.graph import Node
 from compilers.lower.choose import Target
 from compilers.plan.schedule import Plan, plan
 from compilers.plan.signature import rebuild, signature
+from drivers.base.errors import Unsupported
 from tests import oracle
 from tests.compilers.lowering import leaf, matmul
 from tests.compilers.made_up_gpus import GPUS, UNITS
@@ -113,3 +114,24 @@ def test_random_graphs(seed: int) -> None:
                 steps = planned(value.node, Target(16, UNITS, gpu=gpu, max_params=most))[0].steps
                 found = [len(step.kernel.params) for step in steps]
                 check(max(found, default=0) <= most, f"{found} of {most}")
+
+
+def test_what_has_no_place_to_be_cut() -> None:
+    """A result and two operands, on a device that takes two buffers."""
+    root = graph.binary("add", leaf(numbers(5)), leaf(numbers(5)))
+    with pytest.raises(Unsupported, match="needs 3 buffers, and the device takes 2"):
+        planned(root, Target(16, max_params=2))
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_positions_of_devices_without_int64(over: int) -> None:
+    """2^31 elements have positions that int32 holds; one more has not."""
+    one = graph.const(1, dt.int8, ((1 << 31) + over,))
+    names = frozenset({"int8", "int32"})
+    target = Target(16, dtypes=names)
+    root = graph.contiguous(one)
+    if over:
+        with pytest.raises(Unsupported, match="int64"):
+            planned(root, target)
+    else:
+        check(planned(root, target)[0].nbytes[0] == 1 << 31, "one kernel")
