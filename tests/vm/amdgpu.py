@@ -23,8 +23,8 @@ _KFD = "export DEV=AMD AMD_IFACE=KFD; "
 _PCI = "export DEV=AMD AMD_IFACE=PCI; "
 _NODES = "grep -l 'simd_count [1-9]' /sys/class/kfd/kfd/topology/nodes/*/properties"
 SESSIONS = 2
-"""How often amdgpu switches MSI on in one bind. measured: Linux 6.12.107. More would be another
-driver's, for which tests/vm/accepted.py must accept nothing."""
+"""How often amdgpu has MSI switched on in one bind, at most. measured: Linux 6.12.107. More would
+be another driver's, for which tests/vm/accepted.py must accept nothing."""
 _REMOVE = (
     "n=0; until rmmod amdgpu 2> /dev/null || test $n = 20; do sleep 1; n=$((n+1)); done; "
     "test ! -e /sys/module/amdgpu"
@@ -188,7 +188,7 @@ class Scenario:
             raise LabError(f"the board did not come to its end: {said[-1:]}")
         found, sessions = broken(said)
         binds = self.lab.console(self.began).count("Initialized amdgpu")
-        if sessions != SESSIONS * binds:
+        if not binds <= sessions <= SESSIONS * binds:
             raise LabError(f"{sessions} sessions with MSI, and amdgpu was bound {binds} times")
         left, used = unexplained(found, binds)
         if left:
