@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from boards.amd.cp import kernel, layouts
-from tests.boards.pci_bringup import COMPUTE_DOORBELL, RING_BYTES, VMID, Bringup, release
+from tests.boards.pci_bringup import COMPUTE_DOORBELL, MQD, RING_BYTES, VMID, Bringup, release
 from tests.boards.pci_rig import VALID
 from tests.support import check
 
@@ -176,3 +176,35 @@ def test_who_may_invalidate_without_the_semaphore(role: str, found: int) -> None
         board.gpu.board.registers.write(request, 0xF8_0100)
     check(len(board.violations()) == found, str(board.violations()))
     check(all("semaphore" in text for text in board.violations()), str(board.violations()))
+
+
+@pytest.mark.parametrize("kfd", [True, False])
+def test_a_queue_of_kfds_processes_is_never_the_kernels(kfd: bool) -> None:
+    """src: mes_v11_api_def.h is_kfd_process; amdgpu_mes_self_test() adds queues without it"""
+    board = Bringup("gfx1100").boot()
+    made = board.compute(CP_HQD_PQ_CONTROL=KMD_QUEUE | 0x509)
+    board.dequeue(1)
+    board.flush()
+    queues, mqd = board.gpu.graphics.kernel_queues, board.gpu.board.mc_base + MQD
+    why = queues.map_queue(kernel.COMPUTE, 0, 0, mqd, VMID, kfd=kfd)
+    check(not why, why)
+    board.submit(made, [0xFFFF_1000])
+    live = board.gpu.graphics.compute.queues()[1, 0, 0]
+    check(live is not None and (live.spec.kernel is None) == kfd, "privileges")
+
+
+def test_the_scheduler_ring_stops_and_takes_eight_bytes() -> None:
+    board, _ = kiq()
+    queues, mqd = board.gpu.graphics.kernel_queues, board.gpu.board.mc_base + MQD
+    board.fields("GC", "CP_MES_CNTL", mes_pipe0_active=1)
+    board.select(me=ME, pipe=PIPE)
+    board.write("GC", DEQUEUE, 1)
+    board.select()
+    check(queues.map_queue("MES", 0, 0, mqd) == "", "the scheduler's ring")
+    check(is_active(board, pipe=0), "active")
+    board.hdp()
+    board.gpu.write(2, 4 * COMPUTE_DOORBELL, 4, 0)
+    check("4 bytes are stored, not 8" in board.violations()[0], str(board.violations()))
+    check(queues.unmap_queue("MES", COMPUTE_DOORBELL) == "", "unmapped")
+    check(not is_active(board, pipe=0), "no longer")
+    check(not board.gpu.graphics.mes.doorbell(COMPUTE_DOORBELL, 8, 0), "it hears its doorbell")
