@@ -55,7 +55,7 @@ def serve(
 ) -> int:  # fmt: skip
     """Serve one client after another; 1 when the board found anything. The GPU stays powered.
 
-    `journal` gets every register access; what is not modelled is reported, and no violation.
+    `journal` gets every register access; its report says who broke which rule.
     """
     said = out or sys.stdout
     hardware, function = made
@@ -84,7 +84,7 @@ def serve(
         listener.close()
         path.unlink(missing_ok=True)
     if kept is not None:
-        for line in kept.report():
+        for line in kept.report() + kept.blame():
             print(line, file=said)
         kept.close()
     for violation in hardware.violations:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TextIO
 
+from boards.machine.chassis import Violation
+
 SPIN = 2000
 """Reads of one register in a row, all answered alike, that count as waiting for it."""
 
@@ -27,8 +29,25 @@ class Journal:
         """By address, registers that the board's tables lack."""
         self.spins: dict[str, int] = {}
         """Registers that were read SPIN times in a row or more: how often, at most."""
+        self.sessions = 0
+        """How often a driver has switched MSI on."""
+        self.broken: dict[tuple[int, str], int] = {}
+        """By session and text, how often a rule was broken; session 0 is all time without MSI."""
+        self._armed = False
         self._last = ("", "", 0)
         self._count = 0
+
+    def interrupts(self, *, on: bool) -> None:
+        """Whether a driver has MSI on: a kernel's has, one that uses the BARs alone has not."""
+        if on != self._armed:
+            self._armed = on
+            self.sessions += on
+            self.say(f"MSI {'on' if on else 'off'}, session {self.sessions}")
+
+    def violation(self, kind: str, what: str, detail: str) -> None:
+        """A rule was broken, for the first time or again."""
+        key = self.sessions if self._armed else 0, str(Violation(kind, what, detail))
+        self.broken[key] = self.broken.get(key, 0) + 1
 
     def access(self, kind: str, where: str, value: int) -> None:
         """One access: "read" or "write", "GC[0].CP_STAT", value."""
@@ -73,6 +92,14 @@ class Journal:
             f"waited for: {where}: {count} equal reads in a row"
             for where, count in sorted(self.spins.items())
         ]
+
+    def blame(self) -> list[str]:
+        """One line for each violation in each session, and the number of sessions."""
+        lines = [
+            f"broken in session {session}: {count} x {text}"
+            for (session, text), count in sorted(self.broken.items())
+        ]
+        return [*lines, f"sessions with MSI: {self.sessions}"]
 
     def close(self) -> None:
         """Write what is left."""

@@ -23,13 +23,31 @@ def test_it_names_registers_and_lists_what_is_not_modelled() -> None:
     check("write GC[0].SCRATCH_REG0 0xcafe\n" in out.getvalue(), out.getvalue())
     wanted = f"not modelled: dword {NOWHERE_DW:#x}: 1 reads (answered 0), 1 writes, last 0x0"
     check(journal.report() == [wanted], f"{journal.report()}")
-    check(bare.gpu.violations == [], f"{bare.gpu.violations}")
+    check(bare.found() == ["unknown register"] * 2, "a journal hides no violation")
 
 
 def test_without_a_journal_it_is_a_violation() -> None:
     bare = Bare("gfx1100")
     bare.gpu.board.registers.read(NOWHERE_DW)
     check([v.kind for v in bare.gpu.violations] == ["unknown register"], "one violation")
+
+
+def test_violations_are_counted_by_who_has_msi_on() -> None:
+    """src: PCI Local Bus Specification 3.0 6.8.1.3: bit 0 of message control is MSI enable"""
+    journal, bare = Journal(), Bare("gfx1100")
+    before: list[str] = []
+    bare.gpu.hardware.trace = lambda name, facts: before.append(name)
+    bare.gpu.observe(journal)
+    at = 0xA0 + 2
+    control = int.from_bytes(bare.gpu.config.read(at, 2), "little")
+    for session in (0, 1, 1, 0, 2):
+        if bool(session) != bare.gpu.config.msi_on:
+            bare.gpu.config.write(at, (control | bool(session)).to_bytes(2, "little"))
+        bare.gpu.board.registers.read(NOWHERE_DW)
+    text = f"unknown register: read of dword {NOWHERE_DW:#x} (0x0)"
+    wanted = [f"broken in session {n}: {count} x {text}" for n, count in ((0, 2), (1, 2), (2, 1))]
+    check(journal.blame() == [*wanted, "sessions with MSI: 2"], f"{journal.blame()}")
+    check(before.count("violation") == 5, f"who listened before hears as before: {before}")
 
 
 def test_a_register_that_is_read_again_and_again_is_named() -> None:

@@ -32,11 +32,19 @@ _UNMAP_ACTIONS = range(4)
 """src: amdgpu_gfx.h enum amdgpu_unmap_queues_action"""
 _SHADER_TYPE_INDEX = fields((15, 0), (31, 28))
 
+# INDIRECT_BUFFER: bit 30, 22 in a graphics ring, is "inherit vmid from mqd", which the kernel's
+# rings set. src: gfx_v11_0.c gfx_v11_0_ring_emit_ib_compute(), gfx_v11_0_ring_emit_ib_gfx()
+_INHERIT_VMID = {
+    INDIRECT_BUFFER: PacketRule(
+        "INDIRECT_BUFFER", 3, 3,
+        (3, fields((15, 0)), fields((19, 0), 20, 21, 23, (27, 24), (30, 28))),
+    ),
+}  # fmt: skip
 INVALIDATE = {
     INVALIDATE_TLBS: PacketRule("INVALIDATE_TLBS", 1, 1, (fields((2, 0), 4, (20, 5), (31, 29)),)),
 }
 LAYOUTS: dict[str, dict[int, PacketRule]] = {
-    COMPUTE: INVALIDATE,
+    COMPUTE: INVALIDATE | _INHERIT_VMID,
     GRAPHICS: INVALIDATE | {
         INDIRECT_BUFFER: PacketRule(
             "INDIRECT_BUFFER", 3, 3, (3, fields((15, 0)), fields((19, 0), 20, 21, 22, (30, 24)))
@@ -60,7 +68,7 @@ LAYOUTS: dict[str, dict[int, PacketRule]] = {
         FRAME_CONTROL: PacketRule("FRAME_CONTROL", 1, 1),
         SET_Q_MODE: PacketRule("SET_Q_PREEMPTION_MODE", 8, 8),
     },
-    KIQ: INVALIDATE | {
+    KIQ: INVALIDATE | _INHERIT_VMID | {
         SET_RESOURCES: PacketRule("SET_RESOURCES", 7, 7),
         MAP_QUEUES: PacketRule("MAP_QUEUES", 6, 6, (0, fields(1, (27, 2)))),
         UNMAP_QUEUES: PacketRule("UNMAP_QUEUES", 5, 5),

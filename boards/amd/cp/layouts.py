@@ -44,8 +44,6 @@ _DWORD_ADDRESS = 3
 _COPY_CONTROL = fields((3, 0), (11, 8), (14, 13), 16, 20, (26, 25), 29)
 _EOP_SELECT = fields((17, 16), (26, 24), (31, 29))
 
-# INDIRECT_BUFFER: bit 30, 22 in a graphics ring, is "inherit vmid from mqd". src: gfx_v11_0.c
-# gfx_v11_0_ring_emit_ib_compute(), gfx_v11_0_ring_emit_ib_gfx()
 _COMMON = {
     NOP: PacketRule("NOP", 1, None),
     ATOMIC_MEM: PacketRule(
@@ -60,7 +58,7 @@ _COMMON = {
     ),
     INDIRECT_BUFFER: PacketRule(
         "INDIRECT_BUFFER", 3, 3,
-        (_DWORD_ADDRESS, fields((15, 0)), fields((19, 0), 20, 21, 23, (27, 24), (30, 28))),
+        (_DWORD_ADDRESS, fields((15, 0)), fields((19, 0), 20, 21, 23, (27, 24), (29, 28))),
     ),
     COPY_DATA: PacketRule("COPY_DATA", 5, 5, (_COPY_CONTROL,)),
     EVENT_WRITE: PacketRule("EVENT_WRITE", 1, 3, (fields((5, 0), (11, 8)),)),

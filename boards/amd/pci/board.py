@@ -48,8 +48,8 @@ class Board:
         self.partitions = 0
         """How many devices the security processor made of gfx942's dies; 0: it was not told."""
         self.hdp_flushes = 0
-        self.firmware_writes = False
-        """Whether a scheduler's firmware is at the registers now."""
+        self.engine = ""
+        """Who is at the registers now: "" for the bus, or the role of an engine of the GPU."""
         self._flushing = False
         self._flushes_at_launch: dict[Hashable, int] = {}
         self._resets: list[Callable[[], None]] = []
@@ -60,13 +60,13 @@ class Board:
         self._flushing = False
 
     @contextmanager
-    def by_firmware(self) -> Iterator[None]:
-        """Registers are written by firmware for a driver, not over the bus."""
-        before, self.firmware_writes = self.firmware_writes, True
+    def by_engine(self, role: str) -> Iterator[None]:
+        """Registers are accessed by an engine of the GPU ("KIQ", "MES"), not over the bus."""
+        before, self.engine = self.engine, role
         try:
             yield
         finally:
-            self.firmware_writes = before
+            self.engine = before
 
     # Hooks
 
@@ -94,7 +94,7 @@ class Board:
     def find(self, kind: str, what: str, detail: str = "") -> None:
         """A rule that was broken."""
         self.hardware.find(kind, what, detail)
-        self.hardware.event("violation", kind=kind, what=what)
+        self.hardware.event("violation", kind=kind, what=what, detail=detail)
 
     # Addresses
 

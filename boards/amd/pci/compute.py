@@ -20,7 +20,7 @@ _FREE = (_ACTIVE, _DEQUEUE, "CP_HQD_PQ_RPTR")
 """Registers that may be written while the queue is active."""
 _DRAIN, _RESET = 1, 2
 """src: amdgpu_amdkfd_gfx_v9.c enum hqd_dequeue_request_type"""
-_DOORBELL_BYTES = 8
+DOORBELL_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -38,6 +38,8 @@ class _Active:
 
     xccs: list[int] = field(default_factory=list)
     live: Live | None = None
+    for_kernel: bool = False
+    """A scheduler has mapped it for the kernel: no driver wrote its registers."""
     leaving: int = 0
     """The dequeue request that waits to be fulfilled."""
 
@@ -56,6 +58,8 @@ class Compute:
         """The fault panel: only a reset of the whole GPU ends these."""
         self.other_engine: Callable[[Hqd], str] = lambda hqd: "there are compute queues alone"
         """Takes queues of other micro engines; why it cannot."""
+        self.other_stopped: Callable[[Queue], None] = lambda key: None
+        """Called when such a queue is dequeued or switched off."""
         self.kernel: object = None
         """What the kernel's own compute queues reach beyond a process's."""
         for number in range(len(self._parts)):
@@ -103,6 +107,9 @@ class Compute:
 
     def _activated(self, xcc: int, value: int) -> None:
         hqd = self._selected(xcc)
+        if hqd.key[0] != COMPUTE_ME:
+            self._other(hqd, on=bool(value & 1))
+            return
         active = self._active.get(hqd.key)
         was = active is not None and xcc in active.xccs
         if value & 1 and not was:
@@ -113,24 +120,33 @@ class Compute:
                 self._board.find("HQD", f"{_title(hqd)} is switched off while it has work")
             self._deactivate(hqd.key, xcc)
 
-    def _activate(self, xcc: int, hqd: Hqd, *, scheduled: bool = False) -> None:
+    def _other(self, hqd: Hqd, *, on: bool) -> None:
+        """CP_HQD_ACTIVE of a queue of another micro engine."""
+        why = self.other_engine(hqd) if on else ""
+        if why:
+            self._board.find("HQD", f"{_title(hqd)} is activated: {why}")
+        if why or not on:
+            self._other_off(hqd)
+
+    def _other_off(self, hqd: Hqd) -> None:
+        self.other_stopped(hqd.key)
+        hqd.block.put(_ACTIVE, 0, hqd.key)
+        hqd.block.put(_DEQUEUE, 0, hqd.key)
+
+    def _activate(
+        self, xcc: int, hqd: Hqd, *, chosen_vmid: bool = False, for_kernel: bool = False
+    ) -> None:
         find, mec = self._board.find, self._parts[xcc].mec
-        me, pipe, _ = hqd.key
-        if me != COMPUTE_ME:
-            why = self.other_engine(hqd)
-            if why:
-                find("HQD", f"{_title(hqd)} is activated: {why}")
-                hqd.block.put(_ACTIVE, 0, hqd.key)
-            return
+        _, pipe, _ = hqd.key
         self._board.need_flushed(f"{_title(hqd)}, its MQD")
         why = mec.why_not(pipe)
         if why:
             find("HQD", f"{_title(hqd)} is activated, and its engine does not run: {why}")
-        for problem in hqd.problems(self._hub, scheduled=scheduled):
+        for problem in hqd.problems(self._hub, chosen_vmid=chosen_vmid):
             find("HQD", f"{_title(hqd)} is activated: {problem}")
         if hqd.doorbell_dw < 0:
             find("HQD", f"{_title(hqd)} has no doorbell")
-        elif not xcc and not scheduled and not mec.serves(hqd.doorbell_dw):
+        elif not xcc and not chosen_vmid and not mec.serves(hqd.doorbell_dw):
             find("HQD", f"{_title(hqd)}: doorbell {hqd.doorbell_dw} is not in the engine's range")
         active = self._active.setdefault(hqd.key, _Active())
         if active.live is not None:
@@ -140,6 +156,7 @@ class Compute:
         if active.xccs and self._board.options.firmware and not self._board.partitions:
             find("HQD", f"{_title(hqd)} is of several XCCs, and no partition was made of them")
         active.xccs.append(xcc)
+        active.for_kernel = for_kernel
 
     def _compare(self, active: _Active, hqd: Hqd) -> None:
         """A queue is the same on all XCCs that it is active on."""
@@ -159,7 +176,7 @@ class Compute:
             partial(self._end_of_pipe, hqd), partial(self._interrupts.fault, hqd.vmid),
         )  # fmt: skip
         spec = hqd.spec(self._queues.next_id())
-        if self._of_kernel(hqd):
+        if self._of_kernel(hqd, active):
             spec.kernel = self.kernel
         active.live = Live(
             _title(hqd), hqd.vmid, self._hub, spec, host,
@@ -170,10 +187,14 @@ class Compute:
         return active.live
 
     @staticmethod
-    def _of_kernel(hqd: Hqd) -> bool:
-        """src: gfx_v11_0_compute_mqd_init(), which sets KMD_QUEUE; no SH_MEM_BASES are set for
-        VMID 0, whose queues start no waves (gfx_v11_0_constants_init() begins with VMID 8)"""
-        return bool(hqd.field("CP_HQD_PQ_CONTROL", "KMD_QUEUE"))
+    def _of_kernel(hqd: Hqd, active: _Active) -> bool:
+        """A queue that a scheduler has mapped for the kernel; one mapped by registers is not.
+
+        src: gfx_v11_0_compute_mqd_init(), which sets KMD_QUEUE; no SH_MEM_BASES are set for
+        VMID 0, whose queues start no waves (gfx_v11_0_constants_init() begins with VMID 8)
+        """
+        marked = bool(hqd.field("CP_HQD_PQ_CONTROL", "KMD_QUEUE"))
+        return marked and active.for_kernel
 
     def _why_not(self, active: _Active, pipe: int) -> str:
         reasons = (self._parts[xcc].mec.why_not(pipe) for xcc in active.xccs)
@@ -190,15 +211,17 @@ class Compute:
 
     # What a scheduler does, on the first instance
 
-    def activate(self, key: Queue) -> None:
+    def activate(self, key: Queue, *, chosen_vmid: bool, for_kernel: bool) -> None:
         """A queue whose registers were loaded begins to listen to its doorbell.
 
-        Its doorbell may be outside of CP_MEC_DOORBELL_RANGE: amdgpu ends that behind its own
+        `chosen_vmid`: it is a process's, and the scheduler has chosen its VMID. Such a queue's
+        doorbell may be outside of CP_MEC_DOORBELL_RANGE: amdgpu ends that behind its own
         queues, and processes' doorbells are further up. src: gfx_v11_0_cp_set_doorbell_range()
         """
         block = self._parts[0].block
         block.put(_ACTIVE, 1, key)
-        self._activate(0, Hqd(block, key), scheduled=True)
+        hqd = Hqd(block, key)
+        self._activate(0, hqd, chosen_vmid=chosen_vmid, for_kernel=for_kernel)
 
     def deactivate(self, doorbell_dw: int) -> Queue | None:
         """The queue with a doorbell is taken from its engine; which it was."""
@@ -239,10 +262,10 @@ class Compute:
             hqd = Hqd(self._parts[active.xccs[0]].block, key)
             if hqd.doorbell_dw != index:
                 continue
-            if nbytes != _DOORBELL_BYTES:
+            if nbytes != DOORBELL_BYTES:
                 self._board.find("doorbell", f"{_title(hqd)}: {nbytes} bytes are stored, not 8")
             why = hqd.waves_problem()
-            if why and not self._of_kernel(hqd):
+            if why and not self._of_kernel(hqd, active):
                 self._board.find("SH_MEM", f"{_title(hqd)} is given work: {why}")
             stopped = self._why_not(active, key[1])
             if stopped:
@@ -261,6 +284,9 @@ class Compute:
         hqd = self._selected(xcc)
         request = hqd.field(_DEQUEUE, "DEQUEUE_REQ")
         if not request:
+            return
+        if hqd.key[0] != COMPUTE_ME:
+            self._other_off(hqd)
             return
         if hqd.key not in self._active or xcc not in self._active[hqd.key].xccs:
             hqd.block.put(_DEQUEUE, 0, hqd.key)

@@ -52,6 +52,8 @@ class Journal(Protocol):
     def access(self, kind: str, where: str, value: int) -> None: ...
     def lacking(self, kind: str, where: str, value: int) -> None: ...
     def say(self, text: str) -> None: ...
+    def interrupts(self, *, on: bool) -> None: ...
+    def violation(self, kind: str, what: str, detail: str) -> None: ...
 
 
 class PciGpu:
@@ -132,10 +134,25 @@ class PciGpu:
         }
 
     def observe(self, journal: Journal) -> None:
-        """Every register access goes to a journal; so do those to registers that are not here."""
-        self.board.registers.watch = journal.access
-        self.board.registers.lacking = journal.lacking
-        self.board.hardware.trace = lambda name, facts: journal.say(f"{name} {facts}")
+        """Every register access goes to a journal; so do those to registers that are not here,
+        which stay violations, every violation as often as it happens, and MSI on and off."""
+        board, before = self.board, self.board.hardware.trace
+
+        def lacking(kind: str, where: str, value: int) -> None:
+            journal.lacking(kind, where, value)
+            board.find("unknown register", f"{kind} of {where}", f"{value:#x}")
+
+        def event(name: str, facts: dict[str, int | str]) -> None:
+            if before is not None:
+                before(name, facts)
+            journal.say(f"{name} {facts}")
+            if name == "violation":
+                kind, what, detail = (str(facts.get(k, "")) for k in ("kind", "what", "detail"))
+                journal.violation(kind, what, detail)
+
+        board.registers.watch, board.registers.lacking = journal.access, lacking
+        board.hardware.trace = event
+        self.on_config(lambda: journal.interrupts(on=self.config.msi_on))
 
     def connect(self, bus: BusMaster) -> None:
         self.board.bus = bus

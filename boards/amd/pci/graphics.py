@@ -95,9 +95,13 @@ class Graphics:
     def _doorbell(self, target: str, index: int, nbytes: int, value: int) -> bool:
         if self.ih.doorbell(index, value):
             return True
+        if target == "IH":
+            return False
         if target == "SDMA":
             return self.sdma.doorbell(index, nbytes, value)
-        if self.kernel_queues.doorbell(index, value) or self.mes.doorbell(index, value):
+        if self.kernel_queues.doorbell(index, nbytes, value):
+            return True
+        if self.mes.doorbell(index, nbytes, value):
             return True
         if self.sdma.doorbell(index, nbytes, value, scheduled=True):
             return True

@@ -79,11 +79,11 @@ class Hqd:
             start=written,
         )
 
-    def problems(self, hub: VmHub, *, compute: bool = True, scheduled: bool = False) -> list[str]:
+    def problems(self, hub: VmHub, *, compute: bool = True, chosen_vmid: bool = False) -> list[str]:
         """What a driver has got wrong about a queue that it activates.
 
-        Those of the schedulers have no EOP buffer. src: mes_v11_0.c mes_v11_0_queue_init(). The
-        VMID of a queue that a scheduler loads is not the MQD's.
+        Those of the schedulers have no EOP buffer. src: mes_v11_0.c mes_v11_0_queue_init(). With
+        `chosen_vmid` a scheduler has chosen the VMID of a process's queue: it is not the MQD's.
         """
         spec, vmid = self.spec(0), self.vmid
         found = []
@@ -105,9 +105,9 @@ class Hqd:
             found.append(f"it starts with read pointer {read} and write pointer {spec.start}")
         if self.is_aql and self.field("CP_HQD_PQ_CONTROL", "SLOT_BASED_WPTR") != _SLOT_BASED:
             found.append("AQL without SLOT_BASED_WPTR 2")
-        return found + self._mqd_problems(hub, scheduled=scheduled)
+        return found + self._mqd_problems(hub, chosen_vmid=chosen_vmid)
 
-    def _mqd_problems(self, hub: VmHub, *, scheduled: bool) -> list[str]:
+    def _mqd_problems(self, hub: VmHub, *, chosen_vmid: bool) -> list[str]:
         """The MQD in memory is what the processor saves to and loads from."""
         va = self.pair("CP_MQD_BASE_ADDR", "CP_MQD_BASE_ADDR_HI")
         vmid = self.field("CP_MQD_CONTROL", "VMID")
@@ -119,7 +119,7 @@ class Hqd:
         if int.from_bytes(words[:4], "little") != MQD_HEADER:
             found.append("the MQD in memory has no header")
         first = self.block.address_dw(_CONFIG_NAMES[0])
-        for name in _CONFIG_NAMES[:-1] if scheduled else _CONFIG_NAMES:
+        for name in _CONFIG_NAMES[:-1] if chosen_vmid else _CONFIG_NAMES:
             at = 4 * (_FIRST_DW + self.block.address_dw(name) - first)
             if int.from_bytes(words[at : at + 4], "little") != self.get(name):
                 found.append(f"the MQD in memory has another {name} than the register")

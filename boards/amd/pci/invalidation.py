@@ -11,6 +11,8 @@ _EVERYTHING = (
     "INVALIDATE_L2_PTES", "INVALIDATE_L2_PDE0", "INVALIDATE_L2_PDE1", "INVALIDATE_L2_PDE2",
     "INVALIDATE_L1_PTES",
 )  # fmt: skip
+_SCHEDULERS = ("KIQ", "MES")
+"""They take no semaphore. src: gmc_v11_0_flush_gpu_tlb(): amdgpu_gmc_fw_reg_write_reg_wait()"""
 _ALL_PAGES = 0x1F_FFFF_FFFF
 """src: gfxhub_v3_0_program_invalidation()"""
 
@@ -61,10 +63,10 @@ class Invalidation:
 
     def _request(self, engine: int, value: int) -> None:
         hub, layout = self._hub, self._layout
-        hub.board.need_flushed(f"{hub.name}, invalidation by engine {engine}")
-        # src: gmc_v11_0_flush_gpu_tlb(): no semaphore where KIQ or MES does it for the driver
-        by_driver = not hub.board.firmware_writes
-        if self._semaphores and by_driver and engine not in self._held:
+        if not hub.board.engine:
+            hub.board.need_flushed(f"{hub.name}, invalidation by engine {engine}")
+        by_scheduler = hub.board.engine in _SCHEDULERS
+        if self._semaphores and not by_scheduler and engine not in self._held:
             hub.find("invalidation", f"engine {engine} is used and its semaphore is not held")
         vmids = layout.get(value, "PER_VMID_INVALIDATE_REQ")
         self._block.put(self._name(engine, "ACK"), vmids)

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 
 from boards.amd.cp import kernel
 from boards.amd.cp.engine_types import QueueSpec
-from boards.amd.pci import mqd
+from boards.amd.pci import mqd, scheduler
 from boards.amd.pci.board import Board
-from boards.amd.pci.compute import Compute
+from boards.amd.pci.compute import DOORBELL_BYTES, Compute
 from boards.amd.pci.grbm import Queue
 from boards.amd.pci.hqd import Hqd
 from boards.amd.pci.interrupts import Interrupts
 from boards.amd.pci.queue_host import Live, QueueHost, Queues
 from boards.amd.pci.register_file import Block
+from boards.amd.pci.scheduler import KIQ_PIPE, MES_PIPE, SCHEDULER_ME
 from boards.amd.pci.sdma import Sdma
 from boards.amd.pci.vm_hub import VMIDS, VmHub
 from boards.amd.wave.types import MemoryFault
-
-SCHEDULER_ME, MES_PIPE, KIQ_PIPE = 3, 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,11 @@ class Access:
     _queues: KernelQueues
 
     def read_register(self, address_dw: int) -> int:
-        return self._queues.board.registers.read(address_dw)
+        with self._queues.board.by_engine(self.role):
+            return self._queues.board.registers.read(address_dw)
 
     def write_register(self, address_dw: int, value: int) -> None:
-        with self._queues.board.by_firmware():
+        with self._queues.board.by_engine(self.role):
             self._queues.board.registers.write(address_dw, value)
 
     def invalidate_tlbs(self, pasid: int, *, all_hubs: bool) -> None:
@@ -68,10 +68,18 @@ class KernelQueues:
         self._interrupts = interrupts
         self._live: dict[int, tuple[str, Live]] = {}
         """By doorbell, in dwords."""
+        self._scheduling: dict[Queue, int] = {}
+        """Queues of the schedulers that are active, and their doorbells."""
         self.mes_ring: Callable[[QueueSpec, int], None] = lambda spec, doorbell_dw: None
+        self.mes_gone: Callable[[int], None] = lambda doorbell_dw: None
+        """Called with the doorbell of a ring that `mes_ring` was told of, when it is gone."""
         compute.kernel = sdma.kernel = Access(kernel.COMPUTE, self)
-        compute.other_engine = self._activated
-        board.on_reset(self._live.clear)
+        compute.other_engine, compute.other_stopped = self._activated, self._stopped
+        board.on_reset(self._forget)
+
+    def _forget(self) -> None:
+        self._live.clear()
+        self._scheduling.clear()
 
     @property
     def block(self) -> Block:
@@ -81,17 +89,33 @@ class KernelQueues:
     def _activated(self, hqd: Hqd) -> str:
         """CP_HQD_ACTIVE of a queue that is no compute queue; why it cannot be."""
         me, pipe, _ = hqd.key
-        if me != SCHEDULER_ME or pipe not in (MES_PIPE, KIQ_PIPE):
+        schedules = me == SCHEDULER_ME and pipe in (MES_PIPE, KIQ_PIPE)
+        if not schedules or self.board.chip.family == "gfx9":
             return "it is neither a compute queue nor one of the schedulers'"
-        problems = hqd.problems(self.hub, compute=False)
-        for problem in problems:
+        self.board.need_flushed(f"queue {hqd.key}, its MQD")
+        stopped = scheduler.problems(self.board, hqd)
+        for problem in [*stopped, *hqd.problems(self.hub, compute=False)]:
             self.board.find("HQD", f"queue {hqd.key} is activated: {problem}")
+        if hqd.doorbell_dw < 0:
+            return "it has no doorbell"
+        self._stopped(hqd.key)
+        self._scheduling[hqd.key] = hqd.doorbell_dw
         # src: amdgpu_mes.c, enable_uni_mes of gfx12: both pipes take frames, and none packets
         if pipe == MES_PIPE or self.board.chip.family == "gfx12":
             self.mes_ring(hqd.spec(self._queues.next_id()), hqd.doorbell_dw)
         else:
             self._start(kernel.KIQ, hqd.spec(self._queues.next_id()), hqd.doorbell_dw, 0)
         return ""
+
+    def _stopped(self, key: Queue) -> None:
+        """A scheduler's queue is dequeued, or switched off: it has no doorbell any more."""
+        doorbell_dw = self._scheduling.pop(key, None)
+        if doorbell_dw is None:
+            return
+        self.mes_gone(doorbell_dw)
+        found = self._live.pop(doorbell_dw, None)
+        if found is not None:
+            self._queues.stop(found[1])
 
     def _start(self, role: str, spec: QueueSpec, doorbell_dw: int, vmid: int) -> None:
         spec.kernel = Access(role, self)
@@ -113,11 +137,13 @@ class KernelQueues:
             return
         self._interrupts.end_of_pipe(vmid, 0, 0, 0, event_id)
 
-    def doorbell(self, index: int, value: int) -> bool:
+    def doorbell(self, index: int, nbytes: int, value: int) -> bool:
         """A store that was routed to the graphics block; whether one of these queues listens."""
         found = self._live.get(index)
         if found is None:
             return False
+        if nbytes != DOORBELL_BYTES:
+            self.board.find("doorbell", f"{found[1].name}: {nbytes} bytes are stored, not 8")
         self._queues.ring(found[1], value)
         return True
 
@@ -153,28 +179,37 @@ class KernelQueues:
                 self.memory_hub.invalidate(vmid)
 
     def map_queue(
-        self, engine: str, pipe: int, queue: int, mqd_va: int, vmid: int | None = None
-    ) -> str:
-        """Load a queue from its MQD; why it cannot be. `vmid` is that of a process."""
+        self, engine: str, pipe: int, queue: int, mqd_va: int, vmid: int | None = None, *,
+        kfd: bool = False,
+    ) -> str:  # fmt: skip
+        """Load a queue from its MQD; why it cannot be. `vmid` is that of a process, and `kfd` says
+        that the process is one of KFD's: such a queue is never the kernel's own."""
         data = self.read(mqd_va, mqd.MQD_BYTES)
         if data is None:
             return f"there is no MQD at {mqd_va:#x}"
         words = mqd.words_of(data)
         if engine == kernel.COMPUTE:
-            return self._map_compute((1, pipe, queue), words, vmid)
+            return self._map_compute((1, pipe, queue), words, vmid, kfd=kfd)
         if engine == kernel.GRAPHICS:
             made = mqd.graphics(words, self._queues.next_id())
             self._start(kernel.GRAPHICS, made.spec, made.doorbell_dw, vmid or 0)
             return ""
         key = SCHEDULER_ME, MES_PIPE, queue
         mqd.load_compute(self.block, key, words, None)
-        return self._activated(Hqd(self.block, key))
+        hqd = Hqd(self.block, key)
+        why = self._activated(hqd)
+        self.block.put("CP_HQD_ACTIVE", int(not why), key)
+        return why
 
-    def _map_compute(self, key: Queue, words: tuple[int, ...], vmid: int | None) -> str:
+    def _map_compute(
+        self, key: Queue, words: tuple[int, ...], vmid: int | None, *, kfd: bool
+    ) -> str:
         if key in self._compute.queues():
             return f"queue {key} is mapped already"
         mqd.load_compute(self.block, key, words, vmid)
-        self._compute.activate(key)
+        hqd = Hqd(self.block, key)
+        of_kernel = not kfd and (vmid is not None or not hqd.vmid)
+        self._compute.activate(key, chosen_vmid=vmid is not None, for_kernel=of_kernel)
         return ""
 
     def unmap_queue(self, engine: str, doorbell_dw: int) -> str:
@@ -184,6 +219,11 @@ class KernelQueues:
             del self._live[doorbell_dw]
             self._queues.stop(found[1])
             return ""
+        for key, its_dw in self._scheduling.items() if engine == "MES" else ():
+            if its_dw == doorbell_dw:
+                self.block.put("CP_HQD_ACTIVE", 0, key)
+                self._stopped(key)
+                return ""
         if engine == kernel.COMPUTE and self._compute.deactivate(doorbell_dw):
             return ""
         return f"no {engine} queue has doorbell {doorbell_dw}"

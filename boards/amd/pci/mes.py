@@ -15,7 +15,7 @@ from boards.amd.cp.engine_types import QueueSpec
 from boards.amd.pci import mes_frames as f
 from boards.amd.pci import mqd
 from boards.amd.pci.board import Board
-from boards.amd.pci.compute import Compute
+from boards.amd.pci.compute import DOORBELL_BYTES, Compute
 from boards.amd.pci.grbm import Queue
 from boards.amd.pci.kernel_queues import KernelQueues
 from boards.amd.pci.processes import Processes
@@ -27,6 +27,7 @@ src: amdgpu_mes.c amdgpu_mes_init() compute_hqd_mask 0xc, sdma_hqd_mask 0xfc"""
 VERSION, _VERSION_REGISTER = 0x2046, "CP_MES_GP3_LO"
 """API version 2 and the scheduler's own. src: amdgpu_mes.h AMDGPU_MES_API_VERSION_MASK. With
 API version 0 Linux 6.12 oopses when a process destroys a queue."""
+_ROLE = "MES"
 _MAX_FRAMES = 1 << 12
 _ENGINES = {
     f.GFX_QUEUE: kernel.GRAPHICS, f.COMPUTE_QUEUE: kernel.COMPUTE, f.SCHEDULER_QUEUE: "MES",
@@ -61,7 +62,7 @@ class Mes:
         self._rings: dict[int, _Ring] = {}
         """By doorbell, in dwords: gfx12 has one on each of two pipes."""
         self._added: dict[int, _Added] = {}
-        queues.mes_ring = self._mapped
+        queues.mes_ring, queues.mes_gone = self._mapped, self._unmapped
         if queues.block.has(_VERSION_REGISTER):
             queues.block.preset(_VERSION_REGISTER, VERSION)
         self._handlers: dict[int, Callable[[tuple[int, ...]], str]] = {
@@ -78,11 +79,16 @@ class Mes:
     def _mapped(self, spec: QueueSpec, doorbell_dw: int) -> None:
         self._rings[doorbell_dw] = _Ring(spec, spec.start)
 
-    def doorbell(self, index: int, value: int) -> bool:
+    def _unmapped(self, doorbell_dw: int) -> None:
+        self._rings.pop(doorbell_dw, None)
+
+    def doorbell(self, index: int, nbytes: int, value: int) -> bool:
         """A store that was routed to the graphics block; whether it is this ring's."""
         ring = self._rings.get(index)
         if ring is None:
             return False
+        if nbytes != DOORBELL_BYTES:
+            self._board.find("doorbell", f"the scheduler's: {nbytes} bytes are stored, not 8")
         for hub in (self._queues.hub, self._queues.memory_hub):
             hub.before_queues_run()
         size_dw = ring.spec.ring_bytes // 4
@@ -147,7 +153,8 @@ class Mes:
         vmid = self._processes.enter(pasid, _pair(words, m.root), words[m.context_control])
         if vmid is None:
             return "all VMIDs are taken"
-        place, why = self._place(kind, mqd_va, vmid)
+        # Without it: a queue of the kernel's with a VMID. src: amdgpu_mes.c amdgpu_mes_self_test()
+        place, why = self._place(kind, mqd_va, vmid, kfd=bool(flags & f.KFD_PROCESS))
         if why:
             self._processes.leave(pasid)
             return why
@@ -156,7 +163,7 @@ class Mes:
         return ""
 
     def _place(
-        self, kind: int, mqd_va: int, vmid: int
+        self, kind: int, mqd_va: int, vmid: int, *, kfd: bool
     ) -> tuple[Queue | tuple[int, int] | None, str]:
         """Put a queue of a process on a free place; the place, or why there is none."""
         if kind == f.SDMA_QUEUE:
@@ -174,7 +181,8 @@ class Mes:
         if place is None:
             return None, "no compute queue is free"
         _, pipe, queue = place
-        return place, self._queues.map_queue(kernel.COMPUTE, pipe, queue, mqd_va, vmid)
+        mapped = self._queues.map_queue(kernel.COMPUTE, pipe, queue, mqd_va, vmid, kfd=kfd)
+        return place, mapped
 
     def _catch_up(
         self, kind: int, place: Queue | tuple[int, int] | None, doorbell_dw: int, wptr_va: int
@@ -194,7 +202,7 @@ class Mes:
         m = self._known
         doorbell_dw = words[m.doorbell_of_removal]
         if words[m.remove_flags] & f.UNMAP_LEGACY:
-            if self._rings.pop(doorbell_dw, None) is not None:
+            if not self._queues.unmap_queue("MES", doorbell_dw):
                 return ""  # gfx12's other pipe ends it. src: mes_v12_0.c mes_v12_0_hw_fini()
             for engine in (kernel.COMPUTE, kernel.GRAPHICS):
                 if not self._queues.unmap_queue(engine, doorbell_dw):
@@ -231,13 +239,15 @@ class Mes:
         m, registers = self._known, self._board.registers
         operation, data = words[m.operation], words[m.data :]
         if operation == f.WRITE_REG:
-            with self._board.by_firmware():
+            with self._board.by_engine(_ROLE):
                 registers.write(data[0], data[1])
         elif operation == f.READ_REG:
-            value = registers.read(data[0])
+            with self._board.by_engine(_ROLE):
+                value = registers.read(data[0])
             self._queues.write(_pair(data, m.read_buffer), value.to_bytes(4, "little"))
         elif operation == f.WAIT_REG_MEM:
-            return self._wait(data)
+            with self._board.by_engine(_ROLE):
+                return self._wait(data)
         elif operation not in (f.SET_SHADER_DEBUGGER, f.CHANGE_CONFIG, f.INV_GART):
             return f"MISC operation {operation}"
         return ""
@@ -247,8 +257,7 @@ class Mes:
         operation, reference, mask, first, second = data[:5]
         registers = self._board.registers
         if operation == f.WRITE_THEN_WAIT:
-            with self._board.by_firmware():
-                registers.write(first, reference)
+            registers.write(first, reference)
             value = registers.read(second)
             return "" if value & mask == mask else f"register {second:#x} is {value:#x}"
         value = registers.read(first)

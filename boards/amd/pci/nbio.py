@@ -66,12 +66,15 @@ class Nbio:
             self._board.flush_hdp()
 
     def _flush_request(self, clients: int) -> None:
-        self._board.flush_hdp()
+        """An engine's own flush stands for no flush of the CPU's stores before a doorbell."""
+        if not self._board.engine:
+            self._board.flush_hdp()
         self._block.put(FLUSH_DONE, clients)
 
     def _flush_done(self) -> int:
-        """Whoever reads it, an engine of the GPU too: what it names has been flushed."""
-        self._board.posted()
+        """A read over the bus ends the CPU's flush; an engine's ends none but its own."""
+        if not self._board.engine:
+            self._board.posted()
         return self._block.get(FLUSH_DONE)
 
     # MM_INDEX and MM_DATA: VRAM four bytes at a time, or a register

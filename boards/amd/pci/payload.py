@@ -12,8 +12,14 @@ _HEADER = struct.Struct("<4sII32s20x")
 HEADER_BYTES = _HEADER.size
 RS64_START = 0x7_0000_0000_3000
 """Where made-up firmware of RS64 cores begins, as its header says."""
-_SAME = {"RL": "REG_LIST", "CP_MES_KIQ": "CP_MES", "MES_KIQ_STACK": "MES_STACK"}
+_SAME = {"RL": "REG_LIST"}
+_UNIFIED = {"CP_MES_KIQ": "CP_MES", "MES_KIQ_STACK": "MES_STACK"}
 """gfx12 has one file for both pipes of the scheduler. src: amdgpu_mes.c, enable_uni_mes"""
+
+
+def sent_as(kind: str, chip_family: str) -> str:
+    """The piece that a driver sends as firmware of a kind, on chips of a family ("gfx12")."""
+    return _UNIFIED.get(kind, kind) if chip_family == "gfx12" else kind
 
 
 def family(kind: str) -> str:

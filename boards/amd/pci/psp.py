@@ -81,6 +81,7 @@ class Psp:
         self.check_guard()
         self._board.hardware.event("psp", command=number)
         command = self._commands.get(number)
+        self.ring.session = 0
         if command is None:
             self._board.find("PSP command that is not known", f"{number:#x}")
             return n.UNKNOWN, 0, 0
@@ -154,7 +155,8 @@ class Psp:
             return self._refuse(n.BAD_STATE, kind, "after AUTOLOAD_RLC")
         if self._autoload and kind != "SMU" and "SMU" not in self._board.loaded:
             return self._refuse(n.BAD_STATE, kind, "before the SMU's firmware")
-        why = self._image(low, high, nbytes, kind)
+        sent = payload.sent_as(kind, self._board.chip.family)
+        why = self._image(low, high, nbytes, sent)
         if why:
             return self._refuse(n.SECURITY, kind, why)
         loaded = self._board.loaded

@@ -106,6 +106,8 @@ class Bootloader:
             return None
         if self._memory.in_vram(address, 1 << _MIB_SHIFT):
             self._board.launched("PSP bootloader", "PSP bootloader")
+        else:  # the GART's entries are in VRAM, which the host writes through the BAR
+            self._board.need_flushed("PSP bootloader")
         image = data[: payload.nbytes_of(data[: payload.HEADER_BYTES])]
         # src: psp_v13_0.c psp_v13_0_bootloader_load_spl() sends the key database
         kinds = ("KDB", "SPL") if stage == "SPL" and self._version[0] < 14 else (stage,)

@@ -99,6 +99,8 @@ class PspRing:
             return
         if self._memory.in_vram(self._start, self._nbytes):
             self._board.launched("PSP ring", "PSP ring")
+        else:  # the GART's entries are in VRAM, which the host writes through the BAR
+            self._board.need_flushed("PSP ring")
         wptr_dw %= ring_dw
         for _ in range(ring_dw // _FRAME_DW):
             if self._rptr_dw == wptr_dw:

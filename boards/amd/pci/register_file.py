@@ -166,7 +166,7 @@ class RegisterFile:
         self.watch: Callable[[str, str, int], None] | None = None
         """Called with ("read" or "write", "GC[0].CP_STAT", value) at every access, or None."""
         self.lacking: Callable[[str, str, int], None] | None = None
-        """Called so ("dword 0x1260") for an address that no table has, in place of a violation."""
+        """Called so ("dword 0x1260") for an address that no table has; it reports the violation."""
 
     def add(self, block: Block, shift_dw: int = 0) -> Block:
         """Place the registers of a block; where two blocks share an address the first has it."""

@@ -202,6 +202,8 @@ class Sdma:
     def _switched(self, ring: _Ring) -> None:
         if ring.enabled and ring.live is None:
             self._start(ring)
+        elif not ring.enabled and ring.live is None:
+            self._drop(ring)
         elif not ring.enabled and ring.live is not None:
             if self._queues.stuck(ring.live) or (ring.engine, ring.queue) in self.stuck:
                 ring.halted_hung = True
@@ -211,6 +213,7 @@ class Sdma:
             self._drop(ring)
 
     def _drop(self, ring: _Ring) -> None:
+        ring.scheduled = False
         if ring.live is not None:
             self._queues.stop(ring.live)
             ring.live = None
@@ -303,7 +306,6 @@ class Sdma:
         """Disable a queue wherever it is; how far it had come, in bytes."""
         ring = self._ring(*place)
         read = self._position(ring)
-        ring.scheduled = False
         self._drop(ring)
         ring.block.put_field(ring.name("RB_CNTL"), "RB_ENABLE", 0)
         ring.block.put_field(ring.name("DOORBELL"), "ENABLE", 0)

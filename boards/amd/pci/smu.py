@@ -179,19 +179,25 @@ class SmuController:
 
     def _place(self, address: int, data: bytes) -> Answer:
         """Write a table where the driver wants it."""
-        off = self._board.vram_offset(address, len(data))
-        guarded = off is not None and self._board.vram.is_guarded(off, len(data))
-        if guarded or not self.memory.write(address, data):
+        if self._is_guarded(address, len(data)) or not self.memory.write(address, data):
             self._board.find("SMU table outside VRAM", f"{address:#x}")
             return FAILED, 0
         return OK, 0
 
+    def _is_guarded(self, address: int, nbytes: int) -> bool:
+        off = self._board.vram_offset(address, nbytes)
+        return off is not None and self._board.vram.is_guarded(off, nbytes)
+
     def _receive(self, table: int) -> Answer:
         """A table of the driver's, which changes nothing here."""
         address = self._dram[0] | self._dram[1] << 32
-        known = table & 0xFFFF in smu_driver_tables.TO_CONTROLLER
-        if not known or self.memory.read(address, 4) is None:
+        version = self._board.chip.ip["MP1"]
+        nbytes = smu_driver_tables.from_driver_bytes(version, table & 0xFFFF)
+        if not nbytes:
             self._board.find("SMU table that is not modelled", f"{table:#x} from {address:#x}")
+            return FAILED, 0
+        if self._is_guarded(address, nbytes) or self.memory.read(address, nbytes) is None:
+            self._board.find("SMU table outside VRAM", f"{address:#x}")
             return FAILED, 0
         return OK, 0
 

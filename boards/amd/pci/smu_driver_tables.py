@@ -10,13 +10,16 @@ from boards.amd.cp.engine_types import Version
 
 # src: smu13_driver_if_v13_0_0.h, smu13_driver_if_v13_0_7.h, smu14_driver_if_v14_0.h
 PPTABLE, COMBO_PPTABLE, METRICS, DRIVER_SMU_CONFIG, ACTIVITY, OVERDRIVE = 0, 1, 5, 6, 7, 8
-TO_CONTROLLER = (PPTABLE, DRIVER_SMU_CONFIG, ACTIVITY, OVERDRIVE)
-"""Tables that a driver may send."""
 _BYTES: dict[int, tuple[int, int, int]] = {
     COMBO_PPTABLE: (4804, 4804, 5812), OVERDRIVE: (140, 140, 156), ACTIVITY: (124, 124, 140),
 }  # fmt: skip
 """For SMU 13.0.0, 13.0.7 and 14.0.2, as gcc lays out smu_*_powerplay_table,
 OverDriveTableExternal_t and DpmActivityMonitorCoeffIntExternal_t."""
+_SENT_BYTES: dict[int, tuple[int, int, int]] = {
+    PPTABLE: (3972, 3972, 4468), DRIVER_SMU_CONFIG: (80, 80, 84), ACTIVITY: (124, 124, 140),
+    OVERDRIVE: (140, 140, 156),
+}  # fmt: skip
+"""The same for tables that a driver sends: PPTable_t, DriverSmuConfigExternal_t and those two."""
 _COLUMNS: dict[Version, int] = {
     (13, 0, 0): 0, (13, 0, 10): 0, (13, 0, 7): 1, (14, 0, 2): 2, (14, 0, 3): 2,
 }  # fmt: skip
@@ -27,3 +30,10 @@ def to_driver(version: Version, table: int) -> bytes | None:
     if table not in _BYTES or version not in _COLUMNS:
         return None
     return bytes(_BYTES[table][_COLUMNS[version]])
+
+
+def from_driver_bytes(version: Version, table: int) -> int:
+    """How long a table is that a driver sends; 0: the controller takes no such table."""
+    if table not in _SENT_BYTES or version not in _COLUMNS:
+        return 0
+    return _SENT_BYTES[table][_COLUMNS[version]]
