@@ -1,4 +1,4 @@
-"""Checks of a launch's grid and block: the same, with the same messages, on every device.
+"""Checks of a launch and of a copy: the same, with the same messages, on every device.
 
 `grid` counts workgroups along x, y and z, `block` the lanes of one; a device without lanes has
 workgroups of one. `Device.launch` is the short form: `grid` workgroups along x, of the block that
@@ -8,13 +8,15 @@ the kernel was compiled for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeGuard
+from typing import Final, Protocol, TypeGuard
 
 from drivers.base.contracts import Binary, Limits, Param
 from drivers.base.errors import BadArgument, MalformedInput, Unsupported
 
 DIMENSIONS: Final = 3
 MAX_PARAMS: Final = 1 << 16
+_SIGNED_MIN: Final = -(1 << 63)
+U64_MAX: Final = (1 << 64) - 1
 _SIGNAL_HINT: Final = "Limits.signal_bits says how wide signals are"
 
 
@@ -42,6 +44,35 @@ def check_block(block: object, most: int, name: str) -> None:
             f"{name} has workgroups of at most {most} lanes, not {block!r:.80}",
             hint="pass three sizes of 1 or more, or no block: its own",
         )
+
+
+def integer_word(value: object) -> int:
+    """The 64-bit word of a number as a kernel argument. Raises: BadArgument for anything else."""
+    if type(value) is int and _SIGNED_MIN <= value <= U64_MAX:
+        return value & U64_MAX
+    raise BadArgument(
+        f"{value!r} is no kernel argument", hint="pass a buffer of this device or a 64-bit int"
+    )
+
+
+class Copied(Protocol):
+    """A buffer, as far as a copy is concerned."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+
+    @property
+    def readonly(self) -> bool:
+        """Whether nothing may be copied to it."""
+
+
+def check_copy(buffer: Copied, nbytes: int, *, write: bool) -> None:
+    """Raises: BadArgument for more bytes than it has, or a destination that is read-only."""
+    if nbytes > buffer.nbytes:
+        raise BadArgument(f"a copy of {nbytes} bytes is outside {buffer!r}", hint="copy less")
+    if write and buffer.readonly:
+        raise BadArgument(f"{buffer!r} cannot be written", hint="copy to another buffer")
 
 
 def _is_shape(shape: object) -> TypeGuard[Sequence[int]]:

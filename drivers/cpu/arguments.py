@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from drivers.base import launches
 from drivers.base.errors import BadArgument
 from drivers.cpu.buffer import CpuBuffer
 from drivers.cpu.program import ANY_NUMBER, CpuProgram
@@ -11,8 +12,6 @@ from queues.cpu import packets
 
 if TYPE_CHECKING:
     from drivers.cpu.owner import Owner
-
-_SIGNED_MIN = -(1 << 63)
 
 
 def check_count(program: CpuProgram, nargs: int) -> None:
@@ -33,11 +32,7 @@ def word(device: Owner, value: object) -> int:
                 hint="copy it to this device first",
             )
         return value.gpu_va
-    if type(value) is int and _SIGNED_MIN <= value <= packets.MAX_WORD:
-        return value & packets.MAX_WORD
-    raise BadArgument(
-        f"{value!r} is no kernel argument", hint="pass a buffer of this device or a 64-bit int"
-    )
+    return launches.integer_word(value)
 
 
 def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
@@ -45,8 +40,5 @@ def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
     if not isinstance(buffer, CpuBuffer):
         raise BadArgument(f"{buffer!r} is no buffer to copy", hint="pass a buffer")
     va = word(device, buffer)
-    if nbytes > buffer.nbytes:
-        raise BadArgument(f"a copy of {nbytes} bytes is outside {buffer!r}", hint="copy less")
-    if write and buffer.readonly:
-        raise BadArgument(f"{buffer!r} cannot be written", hint="copy to another buffer")
+    launches.check_copy(buffer, nbytes, write=write)
     return va

@@ -5,17 +5,15 @@ Every function answers the 64-bit word that a packet needs. Raises: BadArgument,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from drivers.base import launches
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.gpu.buffer import GpuBuffer
 from drivers.gpu.signal import GpuSignal
 
 if TYPE_CHECKING:
     from drivers.gpu.owner import Owner
-
-_SIGNED_MIN: Final = -(1 << 63)
-U64_MAX: Final = (1 << 64) - 1
 
 
 def word(device: Owner, value: object) -> int:
@@ -30,11 +28,7 @@ def word(device: Owner, value: object) -> int:
                 hint="copy it to this device, or map_to() it, first",
             )
         return value.gpu_va
-    if type(value) is int and _SIGNED_MIN <= value <= U64_MAX:
-        return value & U64_MAX
-    raise BadArgument(
-        f"{value!r} is no kernel argument", hint="pass a buffer of this device or a 64-bit int"
-    )
+    return launches.integer_word(value)
 
 
 def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
@@ -42,10 +36,7 @@ def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
     if not isinstance(buffer, GpuBuffer):
         raise BadArgument(f"{buffer!r} is no buffer to copy", hint="pass a buffer")
     va = word(device, buffer)
-    if nbytes > buffer.nbytes:
-        raise BadArgument(f"a copy of {nbytes} bytes is outside {buffer!r}", hint="copy less")
-    if write and buffer.readonly:
-        raise BadArgument(f"{buffer!r} cannot be written", hint="copy to another buffer")
+    launches.check_copy(buffer, nbytes, write=write)
     return va
 
 
