@@ -6,7 +6,7 @@ neither waits for the other. A slot ends in a fence and an interrupt: a thread m
 Pinning the caller's own pages instead (`GpuIface.wrap`) would save the host's copy. It is not done:
 a kernel driver may stop all queues of the process whenever the kernel moves one of the pages, and
 refuses read-only memory and pages that are wrapped already; an unbound GPU without an IOMMU reaches
-none of them. # src: amdgpu_amdkfd_gpuvm.c amdgpu_amdkfd_evict_userptr() for the first
+none of them.
 """
 
 from __future__ import annotations

@@ -172,7 +172,11 @@ def allocate(
 
 
 def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> Bo:
-    """Whole pages of this process's own memory, at the address where they are."""
+    """Whole pages of this process's own memory, at the address where they are; each page once.
+
+    When the kernel moves one of them, it stops all queues of the process for a while.
+    # src: amdgpu_amdkfd_gpuvm.c amdgpu_amdkfd_evict_userptr(); amdgpu_vm.c amdgpu_vm_bo_map()
+    """
     if cpu_va % PAGE_BYTES or nbytes % PAGE_BYTES or not nbytes:
         raise BadArgument(
             f"{nbytes:#x} bytes at {cpu_va:#x} are not whole pages", hint="copy them instead"
