@@ -70,5 +70,8 @@ def test_a_trace_names_no_memory_of_the_process(dma: str, tmp_path: Path) -> Non
     suspects, elsewhere = addresses_in(file), addresses_in(other)
     of_here = suspects - elsewhere
     found = [hex(va) for va in of_here if any(first <= va < last for first, last in spans)]
-    check(min(len(suspects), len(elsewhere)) > 100 and not found, f"{len(suspects)} looked at, {found}")
+    check(
+        min(len(suspects), len(elsewhere)) > 100 and not found,
+        f"{len(suspects)} looked at, {found}",
+    )
     check(replay.main([str(file), "--board", "gfx1100"]) == 0, "and it is played back")
