@@ -67,7 +67,7 @@ def median_us(operation: Callable[[], object], calls: int) -> float:
 
 
 class Unread(Protocol):
-    """A device whose queues nobody reads, made by its vendor's package."""
+    """A device whose queues are not read, made by its vendor's package."""
 
     def staged(self, buffer: Buffer, host: memoryview) -> Callable[[], None]:
         """What copies to a buffer through staging; nothing is waited for."""

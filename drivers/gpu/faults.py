@@ -53,7 +53,7 @@ def page_fault(
     """The error for an access that the page tables do not allow, while `names` ran on `queue`."""
     va, kind, access = page.gpu_va, page.kind, page.access
     buffer, where = place(blocks, va)
-    late = ", told late" if page.imprecise else ""
+    late = ", reported late" if page.imprecise else ""
     by = f" by {page.client}" if page.client else ""
     return DeviceFault(
         f"{queue}: {kind} {access}{by} at {va:#x}, {where}{late}, while {kernels_named(names)} ran",

@@ -1,4 +1,4 @@
-"""What firmware is told and reads: tables, images, sessions, HDP flushes of engines."""
+"""What firmware is given and reads: tables, images, sessions, HDP flushes of engines."""
 
 from __future__ import annotations
 

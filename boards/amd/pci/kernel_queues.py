@@ -72,7 +72,7 @@ class KernelQueues:
         """Queues of the schedulers that are active, and their doorbells."""
         self.mes_ring: Callable[[QueueSpec, int], None] = lambda spec, doorbell_dw: None
         self.mes_gone: Callable[[int], None] = lambda doorbell_dw: None
-        """Called with the doorbell of a ring that `mes_ring` was told of, when it is gone."""
+        """Called with the doorbell of a ring that `mes_ring` was given, when it is gone."""
         compute.kernel = sdma.kernel = Access(kernel.COMPUTE, self)
         compute.other_engine, compute.other_stopped = self._activated, self._stopped
         board.on_reset(self._forget)

@@ -9,7 +9,7 @@ from boards.amd.pci.landmarks import event_phase, passed
 
 
 class Log(Protocol):
-    """What is told of a function's accesses."""
+    """Where accesses of a function are reported."""
 
     def access(self, op: str, register: str, value: int) -> None: ...
     def unmodelled(self, op: str, place: str, value: int) -> None: ...

@@ -1,4 +1,4 @@
-"""The page table of one VMID: where its root is, and how the hubs are told of it."""
+"""The page table of one VMID: where its root is, and the registers of the hubs that hold it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device whose queues nobody reads: rings and doorbells are plain memory, work counts as done.
+"""A device whose queues are not read: rings and doorbells are plain memory, work counts as done.
 
 What is left of a launch is the driver's own work, which `bench.py --host-cost` measures.
 """
