@@ -4,17 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
+DEVICES ?= pocl intel wgpu dawn standard metal
 
-.PHONY: help bench test test-all check format hardware vm witness-rocr witness-tinygrad sweep opencl references generators probe doctor clean
+.PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad sweep \
+	opencl webgpu nv torch references generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
 	@echo "make test             an eighth of each test's cases, in minutes  (ARGS='-k matmul')"
 	@echo "make test-all         every case, then a tenth of them under python -O"
+	@echo "make devices          the tensor suite on OpenCL, WebGPU and a made-up Metal (DEVICES='pocl dawn')"
 	@echo "make check            ruff, mypy --strict, import-linter"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make opencl           OpenCL for processors, PoCL's and Intel's, so that tests of CL=1 run"
-	@echo "make references       kernel headers and firmware that tests compare with, from Debian"
+	@echo "make webgpu           wgpu-native and two Dawns, so that tests of WEBGPU=1 run where Vulkan is"
+	@echo "make nv               NVIDIA's compilers, so that kernels for its GPUs are compiled"
+	@echo "make torch            torch, so that tests of memory shared with it run"
+	@echo "make references       kernel headers, firmware and a Vulkan driver for tests, from Debian"
 	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make witness-rocr     Debian's ROCr in front of the boards (docs/witnesses.md)"
@@ -26,11 +32,12 @@ help:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --clear --without-pip $(VENV)
 
-define install
-	if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip install --quiet -e "$(1)"; \
-	else $(PYTHON) -m pip --python $(BIN)/python install --quiet -e "$(1)"; fi
+define pip
+	if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip install --quiet $(1); \
+	else $(PYTHON) -m pip --python $(BIN)/python install --quiet $(1); fi
 	@touch $@
 endef
+install = $(call pip,-e "$(1)")
 
 $(VENV)/core.stamp: pyproject.toml | $(BIN)/python
 	$(call install,.)
@@ -50,12 +57,44 @@ test-all: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --durations=10 --budgets $(ARGS)
 	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.1 $(ARGS)
 
+# The tensor layer's own tests, each device in turn. What a device refuses is in tests/refusals.
+SUITE := tests/array_api tests/unit/test_tensor_*.py tests/unit/test_jit*.py \
+	tests/unit/test_examples.py
+devices: opencl webgpu
+	@failed=; for name in $(DEVICES); do \
+	    $(BIN)/python -m pytest -n $(WORKERS) --device $$name -r fE $(ARGS) $(SUITE) \
+	        || failed="$$failed $$name"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "make devices: failed on:$$failed" >&2; exit 1; fi
+
 # Two vendors' OpenCL for processors, 330 MB of wheels: tests of CL=1 skip without them.
-OPENCL := .[dev,cl,cl-intel]
+OPENCL := .[dev,cl,cl-intel,cl-client]
 $(VENV)/opencl.stamp: $(VENV)/dev.stamp
 	$(call install,$(OPENCL))
 
 opencl: $(VENV)/opencl.stamp
+
+# Three WebGPU libraries, 28 MB of wheels. Debian's mesa-vulkan-drivers has a Vulkan driver for
+# processors, and `make references` has the newer one that Dawn of 2026 needs.
+WEBGPU := .[dev,webgpu,webgpu-dawn,webgpu-dawn-2025]
+$(VENV)/webgpu.stamp: $(VENV)/dev.stamp
+	$(call install,$(WEBGPU))
+
+webgpu: $(VENV)/webgpu.stamp
+
+# nvrtc, nvJitLink and nvdisasm, 260 MB of wheels: they need no GPU. Tests of NVIDIA's kernels skip
+# without them.
+NV := .[dev,nv,nv-tools]
+$(VENV)/nv.stamp: $(VENV)/dev.stamp
+	$(call install,$(NV))
+
+nv: $(VENV)/nv.stamp
+# One release, of which CI's index has the build for processors alone.
+TORCH := torch==2.13.0
+$(VENV)/torch.stamp: $(VENV)/dev.stamp
+	$(call pip,$(TORCH))
+
+torch: $(VENV)/torch.stamp
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -87,6 +126,7 @@ sweep: $(VENV)/dev.stamp
 
 witness-tinygrad: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
+	$(BIN)/python -m tests.witness.tinygrad_nv
 
 probe doctor: $(VENV)/core.stamp
 	$(BIN)/python -m drivers.$@ $(ARGS)

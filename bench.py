@@ -107,6 +107,8 @@ def pin_settings(threads: int, device: str | None, blas_core: str | None) -> str
 
 def line(result: Result) -> str:
     """One row of the table."""
+    if result.skipped:
+        return f"{result.name:<18}{'skipped':>11} {result.skipped}"
     if result.value is None or result.reference_value is None or result.ratio is None:
         return f"{result.name:<18}{'ERROR':>11} {result.error}"
     text = (
@@ -199,9 +201,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(roofline(args.plot, context, results))
     failed = [result.name for result in results if result.error]
+    skipped = [result.name for result in results if result.skipped]
+    measured = len(results) - len(failed) - len(skipped)
     print(
-        f"{len(results) - len(failed)} rows measured in {time.perf_counter() - start_s:.0f} s"
+        f"{measured} rows measured in {time.perf_counter() - start_s:.0f} s"
         + (f"; failed: {', '.join(failed)}" if failed else "")
+        + (f"; skipped: {', '.join(skipped)}" if skipped else "")
     )
     return 1 if failed else 0
 

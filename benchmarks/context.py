@@ -27,6 +27,8 @@ class Context:
         self.device_name, self.threads = device_name, threads
         self.rng = np.random.default_rng(SEED)
         self._kept: dict[str, Any] = {}
+        self.rates: dict[str, float] = {}
+        """FLOPs a second of the last product that was timed, by dtype."""
 
     @cached_property
     def xp(self) -> Any:

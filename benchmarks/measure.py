@@ -29,6 +29,10 @@ class WrongResult(Exception):
     """A row computed something else than its reference: it is not timed."""
 
 
+class Skipped(Exception):
+    """What a row is compared with is not there."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One row, ready to be timed.
@@ -61,6 +65,8 @@ class Result:
     torch_value: float | None = None
     torch_ratio: float | None = None
     error: str = ""
+    skipped: str = ""
+    """Why it was not measured."""
     point: tuple[float, float] | None = field(default=None, compare=False)
     """(FLOPs a byte, FLOPs a second), for the roofline."""
 
@@ -75,6 +81,8 @@ class Result:
             row |= {"torch_value": self.torch_value, "torch_ratio": self.torch_ratio}
         if self.error:
             row["error"] = self.error
+        if self.skipped:
+            row["skipped"] = self.skipped
         return row
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import resnet
 from benchmarks.context import MIB, Array, Builder, Context, expect_close
-from benchmarks.measure import Case, Timer, timer
+from benchmarks.measure import Case, Skipped, Timer, timer
 
 STREAM_ITEMS = 256 * MIB // 4
 ROWS_SIDE = 4096
@@ -18,6 +18,8 @@ TINY_CALLS = 2000
 TORCH_PRODUCTS = ("float32", "bfloat16")
 """torch multiplies float16 matrices on a CPU element by element: a minute for 2048 x 2048."""
 LAYERNORM_EPS = 1e-5
+LONGEST_S = 10.0
+"""Of one product: where a processor plays a GPU's lanes the largest are skipped."""
 FLOPS_SOFTMAX, FLOPS_LAYERNORM = 5, 8
 """Operations an element, an exponential counted as one."""
 
@@ -40,12 +42,32 @@ def _torch_timer(
     return timer(make(context.torch), calls) if context.torch is not None else None
 
 
+def _rated(context: Context, dtype: str, flops: float, run: Timer) -> Timer:
+    """A timer that leaves its rate for larger products."""
+
+    def timed() -> float:
+        taken_s = run()
+        context.rates[dtype] = flops / taken_s
+        return taken_s
+
+    return timed
+
+
+def _check_patience(context: Context, dtype: str, flops: float) -> None:
+    """Raises: Skipped for a product that would take too long, by the last one's rate."""
+    rate = context.rates.get(dtype)
+    if rate and flops / rate > LONGEST_S:
+        raise Skipped(f"one product would take {flops / rate:.0f} s, by the row before it")
+
+
 def matmul(side: int, dtype: str, tolerance: float) -> Builder:
     """side x side times side x side; half precisions beside numpy's float32 of the same values."""
 
     def build(context: Context) -> Case | None:
         if not context.has(dtype):
             return None
+        flops, nbytes = 2.0 * side**3, 3.0 * side * side * (4 if dtype == "float32" else 2)
+        _check_patience(context, dtype, flops)
         xp = context.xp
         cast = [
             xp.astype(
@@ -66,11 +88,11 @@ def matmul(side: int, dtype: str, tolerance: float) -> Builder:
             ta, tb = (torch.tensor(x).to(getattr(torch, dtype)) for x in (a, b))
             return lambda: torch.matmul(ta, tb)
 
-        flops, nbytes = 2.0 * side**3, 3.0 * side * side * (4 if dtype == "float32" else 2)
+        ours = timer(_settled(context, lambda: cast[0] @ cast[1]))
         return Case(
             "GFLOP/s",
             "np.matmul(out=), float32",
-            timer(_settled(context, lambda: cast[0] @ cast[1])),
+            _rated(context, dtype, flops, ours),
             timer(lambda: np.matmul(a, b, out=out)),
             work=flops,
             flops=flops,

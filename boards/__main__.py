@@ -75,7 +75,11 @@ def _served(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vram-mib", type=int, default=512, metavar="N")
     parser.add_argument("--journal", type=Path, metavar="FILE",
                         help="every register access, by name")  # fmt: skip
+    parser.add_argument("--firmware", type=Path, metavar="FOLDER",
+                        help="take the vendor's own files of a folder")  # fmt: skip
     parser.add_argument("--once", action="store_true", help="end when the first client leaves")
+    parser.add_argument("--max-steps", type=int, default=0, metavar="N",
+                        help="instructions of a wave after which it counts as endless")  # fmt: skip
 
 
 def _output_first(argv: Sequence[str]) -> list[str]:
@@ -123,9 +127,14 @@ def _serve(args: argparse.Namespace) -> int:
         print("--vram-mib is at least 1", file=sys.stderr)
         return 2
     try:
-        made = vendor_of(args.board).function(args.board, args.vram_mib * _MIB)
-        return serve(args.board, args.socket, made, once=args.once, journal=args.journal)
-    except OSError as error:
+        vendor = vendor_of(args.board)
+        made = vendor.function(args.board, args.vram_mib * _MIB, args.max_steps)
+        if args.firmware is not None:
+            vendor.take_firmware(made[1], args.firmware)
+        return serve(
+            args.board, args.socket, made, vendor.observe, once=args.once, journal=args.journal
+        )
+    except (OSError, ValueError) as error:
         print(f"board {args.board}: {args.socket}: {error}", file=sys.stderr)
         return 1
 

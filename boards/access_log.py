@@ -6,6 +6,10 @@ A trace has one JSON object a line. The first names the board; then, in order,
     {"op": "W", "register": "GC[0].CP_HQD_ACTIVE", "value": 1}
     {"op": "P", "phase": "compute queue on"}
     {"op": "M", "mark": "booted"}
+    {"op": "E", "event": "doorbell", "facts": {"queue": 1}}
+
+Equal accesses in a row are two lines: the first, and one that has "times", how many more there
+were. An event, of the board itself, explains the rest to a reader; comparisons pass it over.
 
 `python -m boards.compare` reads two of them. Names of registers and phases are the board's,
 whoever the client was; a mark is what somebody beside the client has set.
@@ -59,6 +63,9 @@ class AccessLog:
         self._missing: dict[tuple[str, str], Unmodelled] = {}
         self._seen: dict[str, int | bytes] = {}
         self._idle_reads = 0
+        self._last: tuple[str, str, int] | None = None
+        self.in_a_row = 0
+        """How often the last access was made, with the same value and nothing in between."""
         self._line({HEAD: board})
 
     def _line(self, facts: Mapping[str, object]) -> None:
@@ -67,7 +74,12 @@ class AccessLog:
 
     def access(self, op: str, register: str, value: int) -> None:
         """A register was read or written."""
-        self._line({"op": _LETTERS[op], "register": register, "value": value})
+        if self._last == (op, register, value):
+            self.in_a_row += 1
+        else:
+            self._settle()
+            self._last, self.in_a_row = (op, register, value), 1
+            self._line({"op": _LETTERS[op], "register": register, "value": value})
         if op == "write":
             self.writes += 1
             self.moved()
@@ -75,15 +87,34 @@ class AccessLog:
             self.reads += 1
             self.polled(register, value)
 
+    def _settle(self) -> None:
+        """The last access is not made again: say how often it was."""
+        if self._last is not None and self.in_a_row > 1:
+            op, register, value = self._last
+            facts = {"op": _LETTERS[op], "register": register, "value": value}
+            self._line({**facts, "times": self.in_a_row - 1})
+        self._last, self.in_a_row = None, 0
+
+    def event(self, name: str, facts: Mapping[str, int | str]) -> None:
+        """Something that the board did."""
+        self._settle()
+        self._line({"op": "E", "event": name, "facts": facts})
+
     def phase(self, name: str) -> None:
         """A client has got somewhere, as its vendor's board sees it."""
+        self._settle()
         self._line({"op": "P", "phase": name})
 
     def mark(self, name: str) -> None:
         """Somebody beside the client knows that it has got somewhere."""
+        self._settle()
         self._line({"op": "M", "mark": name})
 
-    def unmodelled(self, op: str, place: str, value: int) -> None:
+    def unset_read(self, register: str) -> None:
+        """A read of a register that nothing has given a value: the answer is 0."""
+        self.lacking("read", register, 0)
+
+    def lacking(self, op: str, place: str, value: int) -> None:
         """An access that nothing on the board gives a meaning."""
         found = self._missing.setdefault((op, place), Unmodelled(op, place, 0, value))
         found.count += 1

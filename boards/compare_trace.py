@@ -116,23 +116,24 @@ def read(lines: Iterable[str], what: str, until: str = "") -> Summary:
 def _take(summary: Summary, facts: dict[str, object]) -> None:
     """Raises: ValueError, KeyError, TypeError."""
     op = facts["op"]
+    times = _word(facts.get("times", 1))
     if op == "W":
         value = _word(facts["value"])
         for register in _registers(_text(facts["register"])):
             summary.last[register] = value
-        summary.writes += 1
+        summary.writes += times
     elif op == "R":
         register = _text(facts["register"])
         _word(facts["value"])
-        summary.reads[register] = summary.reads.get(register, 0) + 1
+        summary.reads[register] = summary.reads.get(register, 0) + times
     elif op == "P":
         phase = _text(facts["phase"])
         if phase not in summary.phases:
             summary.phases.append(phase)
     elif op == "M":
         summary.marks.append(_text(facts["mark"]))
-    else:
-        raise ValueError(f"{op!r} is none of R, W, P, M")
+    elif op != "E":
+        raise ValueError(f"{op!r} is none of R, W, P, M, E")
 
 
 def _text(value: object) -> str:

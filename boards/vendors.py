@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from boards.amd import registration as amd
@@ -47,6 +48,26 @@ class Watch(Protocol):
         ...
 
 
+class Log(Protocol):
+    """Where accesses of a function are reported: boards/access_log.py, boards/vfio_user."""
+
+    def access(self, op: str, register: str, value: int) -> None:
+        """A "read" or "write"."""
+        ...
+
+    def unset_read(self, register: str) -> None:
+        """A read of a register that nothing has given a value."""
+        ...
+
+    def lacking(self, op: str, place: str, value: int) -> None:
+        """An access to an address that has no register."""
+        ...
+
+    def phase(self, name: str) -> None:
+        """A driver has got somewhere."""
+        ...
+
+
 class Powered(Protocol):
     """One function without a machine around it, for accesses that were recorded."""
 
@@ -85,8 +106,13 @@ class Vendor:
     """What the list of boards says below its boards."""
     describe: Callable[[str], str]
     """A chip's row of `python -m boards`."""
-    function: Callable[[str, int], tuple[Chassis, PciFunction]]
-    """(chip, bytes of its memory) -> the GPU as a PCI function, for a virtual machine."""
+    function: Callable[[str, int, int], tuple[Chassis, PciFunction]]
+    """(chip, bytes of its memory, instructions of a wave after which it counts as endless; 0: the
+    board's own number) -> the GPU as a PCI function, for a virtual machine."""
+    observe: Callable[[PciFunction, Log], None]
+    """Lets a log hear of every register access of one of these functions, by name."""
+    take_firmware: Callable[[PciFunction, Path], None]
+    """Have it take the vendor's own files of a folder alone. Raises: ValueError, OSError."""
     powered_on: Callable[[str, int, bool], Powered]
     """(chip, bytes of its memory, whether it judges firmware) -> the function alone."""
     power_on: Callable[[Setup], Board]
@@ -107,6 +133,8 @@ VENDORS = (
         note="Over KFD, and over PCI but for gfx10; never compared with silicon.",
         describe=amd.describe,
         function=amd.function,
+        observe=amd.observe,
+        take_firmware=amd.take_firmware,
         powered_on=amd.alone,
         power_on=amd.power_on,
         watch=amd.watch,

@@ -27,6 +27,12 @@ def _amd() -> TargetFamily:
     return FAMILY
 
 
+def _nvidia() -> TargetFamily:
+    from compilers.nv.family import FAMILY
+
+    return FAMILY
+
+
 def _opencl_cpu() -> TargetFamily:
     from compilers.opencl.family import PROCESSOR
 
@@ -39,12 +45,27 @@ def _opencl_gpu() -> TargetFamily:
     return GPU
 
 
+def _metal() -> TargetFamily:
+    from compilers.msl.family import FAMILY
+
+    return FAMILY
+
+
+def _webgpu() -> TargetFamily:
+    from compilers.wgsl.family import FAMILY
+
+    return FAMILY
+
+
 FAMILIES: dict[str, Loader] = {
     "x86_64": _cpu,
     "aarch64": _cpu,
     "gfx": _amd,
+    "sm_": _nvidia,
     "opencl-cpu": _opencl_cpu,
     "opencl-gpu": _opencl_gpu,
+    "metal": _metal,
+    "webgpu": _webgpu,
 }
 """Prefix of architecture names -> how to get the family, which is imported on demand."""
 

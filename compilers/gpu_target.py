@@ -33,6 +33,9 @@ class GpuTarget:
     """Whether it is a CPU, whose workgroups are best of one lane; see `Limits.schedule`."""
     swaps: bool = False
     """Whether lanes of a wave exchange values: `swap`, `ballot` and the counts of its bits."""
+    costly_loads: bool = False
+    """Whether a load costs as much as several products, in any memory: where a processor plays a
+    GPU's lanes. Products then keep more of their sums in registers."""
     wide_integers: bool = True
     """Whether kernels have integers of 64 bits."""
     matrix_forms: tuple[MatrixForm, ...] = ()

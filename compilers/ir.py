@@ -94,7 +94,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """ref[index] = value where `valid` holds. `streaming`: past the caches, 64-byte aligned."""
+    """ref[index] = value where `valid` holds. `streaming`: past the caches, aligned as a
+    vector, to 64 bytes at most."""
 
     ref: Ref
     index: Index

@@ -62,12 +62,27 @@ class Kind:
     dlpack: int = 0
     """DLPack's device type of its memory; 0: its tensors are not exported.
     # src: dmlc/dlpack include/dlpack/dlpack.h, DLDeviceType"""
+    borrows: str = ""
+    """"module:function" from (device, `drivers.base.lent.Lent`) to (a buffer, the byte of it where
+    the lent memory begins): memory of other libraries; "": it takes none."""
+    lends: str = ""
+    """"module:function" from a buffer to (the pointer that DLPack has for it, an object that keeps
+    that valid); "": the host's address."""
+    exports: str = ""
+    """"module:function" from a buffer to `drivers.base.lent.Exported`, its memory as a dma-buf; "":
+    there is none."""
+    handles: str = ""
+    """"module:function" from a device to the handles by name with which other libraries share its
+    memory; "": there are none."""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
     kernel: KernelDriver | None = None
     """The kernel driver of its GPUs, for the doctor and the rules of claiming."""
     doctor: str = ""
     """"module:function" from (World, environ) to the doctor's lines of its GPUs; "": none."""
+    recovers: str = ""
+    """"module:function" of (World, Record): readies a claimed GPU whose owner was killed for the
+    kernel driver that it goes back to; "": kernel drivers need no help."""
     packets: Mapping[str, str] = field(default_factory=dict)
     """Packet formats of `python -m queues.decode` -> "module:function" from a chip to a decoder."""
     plays: str = ""
@@ -107,6 +122,8 @@ BEST_FIRST: Final = (
         written=("KFD", "PCI"),
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
         older={"UNBOUND_DMA": "AMD_DMA", "UNBOUND_TRACE": "AMD_TRACE"},
+        borrows="drivers.gpu.lent:borrow",
+        exports="drivers.gpu.lent:export",
         aql="AMD_AQL",
         hang_s="AMD_HANG_S",
         visible={"ROCR_VISIBLE_DEVICES": False, "HIP_VISIBLE_DEVICES": True},
@@ -118,6 +135,7 @@ BEST_FIRST: Final = (
             firmware="amdgpu",
         ),
         doctor="drivers.amd.doctor:rows",
+        recovers="drivers.amd.pci.handover:recover",
         packets={
             "pm4": "queues.amd.decode:pm4_decoder",
             "sdma": "queues.amd.decode:sdma_decoder",
@@ -136,7 +154,14 @@ BEST_FIRST: Final = (
                 "a GPU that NVIDIA's kernel driver shares with other programs"),
             Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
         ),
+        opens="drivers.nv.opening:open_kind",
+        written=("NVK",),
         compilers={"NV_PTX": "PTX"},
+        hang_s="NV_HANG_S",
+        packets={
+            "nv": "queues.nv.decode:push_decoder",
+            "qmd": "queues.nv.decode:qmd_decoder",
+        },
         kernel=KernelDriver(
             "nvidia",
             modules=("nvidia_uvm",),
@@ -168,9 +193,15 @@ BEST_FIRST: Final = (
     Kind(
         "METAL",
         "Apple GPU",
-        "macOS on Apple silicon",
-        (Way("", "drivers.probe.kinds:metal",
+        "macOS 13 or later",
+        (Way("", "drivers.metal.checks:metal",
              "the GPU of an Apple machine, which has no other interface"),),
+        opens="drivers.metal.opening:open_kind",
+        written=("",),
+        dlpack=8,
+        borrows="drivers.metal.lent:borrow",
+        lends="drivers.metal.lent:lend",
+        handles="drivers.metal.lent:handles",
     ),
     Kind(
         "CUDA",
@@ -189,13 +220,19 @@ BEST_FIRST: Final = (
         opens="drivers.cl.opening:open_kind",
         written=("",),
         flags=("GPU",),
+        dlpack=4,
+        borrows="drivers.cl.lent:borrow",
+        lends="drivers.cl.lent:lend",
+        handles="drivers.cl.lent:handles",
     ),
     Kind(
         "WEBGPU",
         "any GPU through WebGPU",
         "a WebGPU library (Dawn or wgpu-native)",
-        (Way("", "drivers.probe.kinds:webgpu",
+        (Way("", "drivers.webgpu.checks:webgpu",
              "a GPU through one more layer; software adapters are not offered"),),
+        opens="drivers.webgpu.opening:open_kind",
+        written=("",),
     ),
     Kind(
         "CPU",
@@ -207,6 +244,7 @@ BEST_FIRST: Final = (
         compilers={"CPU_LLVM": "LLVM", "LLVM": "LLVM", "CLANG": "CLANG"},
         flags=("CLANG", "LLVM"),
         dlpack=1,
+        borrows="drivers.cpu.lent:borrow",
     ),
 )  # fmt: skip
 """In the order in which they become the default device; the last always can.

@@ -59,13 +59,27 @@ SETTINGS: Final = (
             _kind("CPU", "Chooses the processor."),
             _kind("AMD", "Chooses the first AMD GPU."),
             _kind("CL", "Chooses an OpenCL device: the first, or the one that CL_DEVICE names."),
-            *(_kind(name) for name in KINDS if name not in ("CPU", "AMD", "CL")),
+            _kind("METAL", "Chooses the first GPU of a Mac. Never run on Apple hardware."),
+            _kind("WEBGPU", "Chooses a WebGPU adapter: the first, or the one of WEBGPU_DEVICE."),
+            *(_kind(name) for name in KINDS if name not in ("CPU", "AMD", "CL", "METAL", "WEBGPU")),
             _kind("GPU", "The older spelling of CL."),
             Setting(
                 "CL_DEVICE",
                 "a number, or a part of a device's or a platform's name",
                 "Which OpenCL devices there are to choose from; `python -m drivers.probe` lists "
                 "all. Not set: all of all platforms.",
+            ),
+            Setting(
+                "WEBGPU_DEVICE",
+                "a number, or a part of an adapter's, a backend's or a library's name",
+                "Which WebGPU adapters there are to choose from; `python -m drivers.probe` lists "
+                "all. Not set: all of all libraries.",
+            ),
+            Setting(
+                "WEBGPU_LIBRARY",
+                _PATH,
+                "The only WebGPU library to use. Not set: the system's, and those of the wheels "
+                "wgpu, wgpudawn and dawn-python.",
             ),
             Setting(
                 "AMD_IFACE",
@@ -96,8 +110,13 @@ SETTINGS: Final = (
             Setting("CLANG", _ONE, "Chooses the CPU; clang compiles its kernels, from C."),
             Setting("AMD_LLVM", _ONE, "llvmlite compiles AMD's kernels, as by default."),
             Setting("AMD_HIP", _ONE, "COMGR compiles AMD's kernels, from HIP."),
-            Setting("NV_PTX", _ONE, _NOT_YET),
-            Setting("CUDA_PTX", _ONE, _NOT_YET),
+            Setting(
+                "NV_PTX",
+                _ONE,
+                "LLVM and nvJitLink compile NVIDIA's kernels, by way of PTX. By default nvrtc "
+                "does, from CUDA C. No device of either is written yet.",
+            ),
+            Setting("CUDA_PTX", _ONE, "The same through CUDA."),
         ),
     ),
     Group(
@@ -119,6 +138,12 @@ SETTINGS: Final = (
                 f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
                 "After how long without progress a queue of an AMD GPU counts as hung. Not set: "
                 "60.",
+            ),
+            Setting(
+                "NV_HANG_S",
+                f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
+                "After how long without progress a channel of an NVIDIA GPU counts as hung. Not "
+                "set: 60.",
             ),
             Setting(
                 "CL_MEMORY",

@@ -24,6 +24,7 @@ _HEADERS = (
     "mp/mp_13_0_2", "mp/mp_13_0_6", "mp/mp_14_0_2",
     "nbif/nbif_6_3_1", "nbio/nbio_4_3_0", "nbio/nbio_7_9_0",
     "oss/osssys_4_4_2", "oss/osssys_6_0_0", "oss/osssys_7_0_0", "sdma/sdma_4_4_2",
+    "smuio/smuio_13_0_6",
 )  # fmt: skip
 OUTPUTS = {f"{FOLDER}/{headers.partition('/')[2]}.txt": headers for headers in _HEADERS}
 _LISTS = {"nbif": "nbio", "oss": "osssys"}

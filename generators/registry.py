@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 
-from generators import board_registers, driver_registers, field_tables, firmware_headers, smu
+from generators import (
+    board_registers,
+    driver_registers,
+    field_tables,
+    firmware_headers,
+    register_names,
+    smu,
+)
 from generators.source import Generator
 
 GENERATORS: tuple[Generator, ...] = (
     driver_registers.GENERATOR, board_registers.GENERATOR, smu.GENERATOR,
-    firmware_headers.GENERATOR, field_tables.GENERATOR,
+    firmware_headers.GENERATOR, field_tables.GENERATOR, register_names.GENERATOR,
 )  # fmt: skip
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 

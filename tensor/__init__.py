@@ -48,6 +48,7 @@ from tensor.creation import (
     zeros,
     zeros_like,
 )
+from tensor.dtype_names import dtype_from, torch_dtype
 from tensor.einsum import einsum
 from tensor.elementwise import abs_ as abs
 from tensor.elementwise import (
@@ -129,7 +130,7 @@ from tensor.info import (
     result_type,
 )
 from tensor.info import array_namespace_info as __array_namespace_info__
-from tensor.interop import from_dlpack
+from tensor.interop import from_dlpack, to_memoryview
 from tensor.jit import jit
 from tensor.manipulation import (
     broadcast_arrays,
@@ -171,6 +172,7 @@ from tensor.nn import (
     softmax,
 )
 from tensor.products import matmul, outer, tensordot, vecdot
+from tensor.sharing import export_dmabuf, from_blob, native_handles
 from tensor.sorting import argsort, sort, topk
 from tensor.statistics import all_ as all
 from tensor.statistics import any_ as any
@@ -194,27 +196,28 @@ from tensor.statistics import sum_ as sum
 # fmt: off
 __all__ = [
     "ARRAY_API_VERSIONS", "DType", "Tensor", "__array_api_version__", "__array_namespace_info__",
-    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort",
-    "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool2d", "bfloat16",
-    "bitcast", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "can_cast", "ceil", "clip", "concat", "contiguous", "conv2d", "copy",
-    "copysign", "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff",
-    "divide", "e", "einsum", "embedding", "empty", "empty_like", "equal", "erf", "exp", "exp2",
-    "expand_dims", "expm1", "eye", "finfo", "flip", "float16", "float32", "float64", "floor",
-    "floor_divide", "from_dlpack", "full", "full_like", "gelu", "greater", "greater_equal",
-    "hypot", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "isfinite", "isinf",
-    "isnan", "jit", "layer_norm", "less", "less_equal", "linspace", "log", "log1p",
-    "log2", "log10", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "matmul", "matrix_transpose", "max", "max_pool2d", "maximum", "mean",
-    "meshgrid", "min", "minimum", "moveaxis", "multiply", "nan", "negative", "newaxis",
-    "nextafter", "nn", "not_equal", "ones", "ones_like", "outer", "pad", "permute_dims", "pi",
-    "positive", "pow", "prod", "random", "reciprocal", "relu", "remainder", "repeat", "reshape",
-    "result_type", "rms_norm", "roll", "round", "scaled_dot_product_attention", "searchsorted",
-    "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax", "sort", "split", "sqrt",
-    "square", "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "topk", "tril", "triu", "trunc", "uint8", "uint16", "uint32",
-    "uint64", "unstack", "var", "vecdot", "where", "zeros", "zeros_like",
+    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray",
+    "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool2d", "bfloat16", "bitcast",
+    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "bool", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast",
+    "ceil", "clip", "concat", "contiguous", "conv2d", "copy", "copysign", "cos", "cosh",
+    "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "divide", "dtype_from", "e",
+    "einsum", "embedding", "empty", "empty_like", "equal", "erf", "exp", "exp2", "expand_dims",
+    "expm1", "export_dmabuf", "eye", "finfo", "flip", "float16", "float32", "float64", "floor",
+    "floor_divide", "from_blob", "from_dlpack", "full", "full_like", "gelu", "greater",
+    "greater_equal", "hypot", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype",
+    "isfinite", "isinf", "isnan", "jit", "layer_norm", "less", "less_equal", "linspace", "log",
+    "log1p", "log2", "log10", "log_softmax", "logaddexp", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "matmul", "matrix_transpose", "max", "max_pool2d", "maximum",
+    "mean", "meshgrid", "min", "minimum", "moveaxis", "multiply", "nan", "native_handles",
+    "negative", "newaxis", "nextafter", "nn", "not_equal", "ones", "ones_like", "outer", "pad",
+    "permute_dims", "pi", "positive", "pow", "prod", "random", "reciprocal", "relu", "remainder",
+    "repeat", "reshape", "result_type", "rms_norm", "roll", "round", "scaled_dot_product_attention",
+    "searchsorted", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax", "sort", "split",
+    "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis",
+    "tan", "tanh", "tensordot", "tile", "to_memoryview", "topk", "torch_dtype", "tril", "triu",
+    "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "var", "vecdot", "where", "zeros",
+    "zeros_like",
 ]
 # fmt: on
 

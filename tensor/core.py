@@ -214,6 +214,12 @@ class Tensor:
             raise ValueError(f"{self.dtype.name} to {wanted} needs a copy; pass copy=None")
         return array.astype(wanted, copy=bool(copy))
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        from tensor import interop
+
+        return interop.array_interface(self)
+
     def __buffer__(self, flags: int) -> memoryview:
         from tensor import interop
 

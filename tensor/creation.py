@@ -14,6 +14,7 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node, Shape
+from drivers.base.errors import Unsupported
 from tensor import engine, ops
 from tensor.arguments import takes_tensors
 from tensor.core import Tensor, common_device, wrap
@@ -84,6 +85,11 @@ def _from_host(obj: Any, dtype: DType | None, device: str, copy: bool | None) ->
     """Any value that numpy converts."""
     if isinstance(obj, bytes):
         obj = memoryview(obj)
+    elif not isinstance(obj, np.ndarray) and hasattr(obj, "__cuda_array_interface__"):
+        raise Unsupported(
+            f"{type(obj).__name__} is memory of a CUDA device, and CUDA has no driver here yet",
+            hint="copy it to the host: from_dlpack(x, device='CPU'), or its own .cpu() or .get()",
+        )
     listed = isinstance(obj, list | tuple | range)
     if dtype is None or not listed:
         array = np.asarray(obj)

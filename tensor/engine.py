@@ -30,10 +30,13 @@ from drivers.base.errors import BadArgument, Unsupported
 from drivers.choice import split_name
 from drivers.default import Default, chosen, settle
 from drivers.registry import this_machine
-from tensor.executable import Executable, Runtime, Storage
+from tensor.executable import Executable, LentStorage, Runtime, Storage
 
 MAX_PLANS = 4096
 """Executables kept per device; the oldest is evicted first."""
+
+MAX_MOVES = 1 << 10
+"""Movement ops in a row through which a view of lent memory is followed."""
 
 _runtimes: dict[str, Runtime] = {}
 
@@ -185,25 +188,24 @@ def make_room(kept: dict[Any, Any], most: int) -> None:
             kept.pop(key, None)
 
 
-class _Exported:
-    """Storage as numpy's array interface: the array keeps the storage alive."""
+class Exported:
+    """Memory as numpy's array interface: the array keeps `kept` alive."""
 
-    __slots__ = ("__array_interface__", "storage")
+    __slots__ = ("__array_interface__", "kept")
 
     def __init__(
-        self, storage: Storage, host: memoryview, dtype: dt.DType, shape: tuple[int, ...]
+        self, kept: object, pointer: int, dtype: dt.DType, shape: tuple[int, ...], *, writable: bool
     ) -> None:
-        self.storage = storage
-        data, _ = np.frombuffer(host, np.uint8).__array_interface__["data"]
+        self.kept = kept
         self.__array_interface__ = {
             "version": 3, "shape": shape, "typestr": np.dtype(dtype.storage).str,
-            "data": (data, True)}  # fmt: skip
+            "data": (pointer, not writable)}  # fmt: skip
 
 
-def to_numpy(node: Node, name: str) -> NDArray[Any]:
-    """The elements of a node, realised first. bfloat16 comes as the uint16 of its bits.
+def realized(node: Node, name: str) -> Node:
+    """The node with its storage; of a view of another library's memory, a node of what is there
+    now, so that a later reading sees later writes.
 
-    Read-only; on the CPU a view of the storage, without a copy.
     Raises: Unsupported inside a function that `jit` is recording.
     """
     if runtime(name).recording() is not None:
@@ -211,18 +213,42 @@ def to_numpy(node: Node, name: str) -> NDArray[Any]:
             "values cannot be read while jit records",
             hint="Return the tensor from the jitted function and read it outside",
         )
+    if _is_lent_view(node):
+        node = Node(node.op, node.src, node.arg, node.dtype, node.shape)
     realize([node], name)
-    storage: Storage = node.storage
+    return node
+
+
+def _is_lent_view(node: Node) -> bool:
+    """Whether nothing but movement is between the node and another library's memory."""
+    if node.op not in graph.MOVEMENT:
+        return False
+    for _ in range(MAX_MOVES):
+        if node.op not in graph.MOVEMENT:
+            break
+        node = node.src[0]
+    return node.op == "buffer" and isinstance(node.storage, LentStorage)
+
+
+def to_numpy(node: Node, name: str, *, writable: bool = False) -> NDArray[Any]:
+    """The elements of a node, realised first. bfloat16 comes as the uint16 of its bits.
+
+    Read-only unless `writable`; on the CPU a view of the storage, without a copy.
+    Raises: Unsupported inside a function that `jit` is recording.
+    """
+    storage: Storage = realized(node, name).storage
     if not prod(node.shape):
         return np.empty(node.shape, node.dtype.storage)
     source = runtime(storage.device).device
     source.synchronize()
     host = storage.buffer.host
     if host is not None:
-        return np.asarray(_Exported(storage, host, node.dtype, node.shape))
+        data, _ = np.frombuffer(host, np.uint8).__array_interface__["data"]
+        kept = storage, host
+        return np.asarray(Exported(kept, data, node.dtype, node.shape, writable=writable))
     result = np.empty(node.shape, node.dtype.storage)
     source.copy_out(result.reshape(-1).view(np.uint8).data, storage.buffer)
-    result.flags.writeable = False
+    result.flags.writeable = writable
     return result
 
 

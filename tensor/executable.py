@@ -30,6 +30,19 @@ class Storage:
         self.buffer, self.device = buffer, device
 
 
+class LentStorage(Storage):
+    """Memory of another library. `writable`: that library, and whom it shares it with, may write.
+
+    Kernels never write to it: tensors are values.
+    """
+
+    __slots__ = ("writable",)
+
+    def __init__(self, buffer: Buffer, device: str, *, writable: bool) -> None:
+        super().__init__(buffer, device)
+        self.writable = writable
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel of an executable: the values it names, and those that are dead after it."""

@@ -1,55 +1,76 @@
-"""Interfaces to other libraries: DLPack, the buffer protocol, numpy.
-
-numpy makes and reads the capsules; a bfloat16 tensor travels through it as uint16, with the type
-code in the capsule's header set to what the bits mean.
-"""
+"""DLPack and the buffer protocol, both ways, on every device with a DLPack device type."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compilers import dtype as dt
+from compilers.dtype import DType
+from drivers.base.errors import BadArgument, Unsupported
+from drivers.base.lent import Lent
 from drivers.choice import split_name
-from drivers.kinds import BEST_FIRST, BY_NAME
+from drivers.kinds import BEST_FIRST, BY_NAME, named
 from tensor import engine
+from tensor.arguments import takes_tensors
+from tensor.capsule import VERSION, Capsule, Header
 from tensor.core import Tensor, wrap
 from tensor.creation import asarray
+from tensor.dtype_names import dlpack_code, from_dlpack_code
+from tensor.executable import LentStorage, Storage
+from tensor.sharing import lent_node
+from tensor.strides import Strided, row_major
 
-HOST = 1
+HOST: Final = 1
 """DLPack's device type of host memory: kDLCPU."""
-# src: dmlc/dlpack include/dlpack/dlpack.h, DLDataTypeCode
-UINT_CODE, BFLOAT_CODE = 1, 4
-# src: dlpack.h: DLTensor is {void *data; DLDevice; i32 ndim; DLDataType{u8 code, u8 bits}; ...}
-CODE_OFF, BITS_OFF = 20, 21
-# src: dlpack.h: DLManagedTensorVersioned is {u32 major, minor; ctx; deleter; u64 flags; DLTensor}
-VERSIONED_TENSOR_OFF = 32
-LEGACY_TENSOR_OFF = 0
-HEADER_BYTES = 24
-
-
-def _bits(x: Tensor) -> NDArray[Any]:
-    """The elements as numpy holds them; bfloat16 as uint16."""
-    return engine.to_numpy(x._node, x.device)
+# src: dlpack.h, DLDeviceType
+PINNED: Final = (3, 11)
+"""kDLCUDAHost, kDLROCMHost: host memory that a GPU reaches, too."""
 
 
 def device_code(device: str) -> tuple[int, int]:
     """DLPack's (type, number) of a device. Raises: BufferError for one without a type."""
     kind, number = split_name(device)
     code = BY_NAME[kind].dlpack
-    if not code:
+    if not code or (code != HOST and not BY_NAME[kind].lends):
         host = next(known.name for known in BEST_FIRST if known.dlpack == HOST)
         raise BufferError(f"{device} does not export DLPack; use .to({host!r}) first")
     return code, number
 
 
+@takes_tensors
 def to_memoryview(x: Tensor) -> memoryview:
-    """The elements as a read-only buffer, shared on the CPU. Raises: BufferError for bfloat16."""
+    """The elements as a read-only buffer, shared on the CPU. Raises: BufferError for bfloat16.
+
+    What `memoryview(x)` is from Python 3.12 on; before, classes cannot have the buffer protocol.
+    """
     if x.dtype is dt.bfloat16:
         raise BufferError("the buffer protocol has no bfloat16; use astype(x, float32)")
-    return _bits(x).data
+    return engine.to_numpy(x._node, x.device).data
+
+
+def array_interface(x: Tensor) -> dict[str, Any]:
+    """numpy's array interface, version 3, of the CPU: "data" is a buffer, which keeps the memory.
+
+    Read-only, except memory of another library that may write it.
+    Raises: AttributeError for bfloat16 and on other devices, where numpy asks `__array__` instead.
+    """
+    if _code(x.device) != HOST or x.dtype is dt.bfloat16:
+        raise AttributeError(f"{x.dtype.name} on {x.device} has no array interface; use .numpy()")
+    node = engine.realized(x._node, x.device)
+    array = engine.to_numpy(node, x.device, writable=_writable(node.storage))
+    said = array.__array_interface__
+    # An address would be the memory of x, which an in-place operator gives another one.
+    # src: NumPy, The array interface protocol, data: "an object exposing the buffer interface"
+    return {"version": 3, "shape": said["shape"], "typestr": said["typestr"], "data": array.data}
+
+
+def _writable(storage: Storage) -> bool:
+    """Whether it is memory of another library that may write it."""
+    return isinstance(storage, LentStorage) and storage.writable
 
 
 def to_capsule(
@@ -61,78 +82,182 @@ def to_capsule(
 ) -> Any:
     """A DLPack capsule: versioned when the consumer knows version 1, else legacy.
 
-    A legacy capsule has no read-only flag, so that it is always of a copy.
+    Results are exported read-only, memory of other libraries as it came. A legacy capsule has no
+    read-only flag, so that it is of a copy where nobody may write. All work is done when it is
+    returned. `dl_device` (1, 0) copies from any device to host memory.
     Raises: BufferError when the request is not possible.
     """
     if stream is not None:
-        raise BufferError("a tensor in host memory has no stream; pass stream=None")
-    if dl_device is not None and dl_device[0] != HOST:
-        raise BufferError(f"device {dl_device} cannot see this tensor; only (1, 0) can")
-    device_code(x.device)
-    versioned = max_version is not None and max_version[0] >= 1
-    if copy is False and not versioned:
-        raise BufferError("a legacy capsule needs a copy; ask with max_version=(1, 1)")
-    array = _bits(x)
-    if not versioned:
-        capsule = array.copy().__dlpack__()
+        raise BufferError(f"work on {x.device} has no stream; pass stream=None")
+    there = device_code(x.device) if dl_device is None else _pair(dl_device)
+    versioned = max_version is not None and max_version[0] >= VERSION[0]
+    minor = min(VERSION, tuple(max_version))[1] if max_version is not None else 0
+    moved = there[0] != _code(x.device) or (there[0] != HOST and there != device_code(x.device))
+    if moved and there[0] != HOST:
+        raise BufferError(
+            f"device {there} cannot see memory of {x.device}; (1, 0), the host, has a copy"
+        )
+    node = engine.realized(x._node, x.device)
+    shared = _writable(node.storage)
+    # A view that is nothing but a reshape has its lender's memory.
+    fresh = node is not x._node and not isinstance(node.storage, LentStorage)
+    needed = ""
+    if moved:
+        needed = "another device"
+    elif fresh:
+        needed = "memory that is not contiguous"
+    elif not versioned and not shared:
+        needed = "a legacy capsule"
+    if copy is False and needed:
+        raise BufferError(f"{needed} needs a copy; pass copy=None, or max_version=(1, 1)")
+    copied = bool(copy or needed)
+    if there[0] == HOST:
+        array = engine.to_numpy(node, x.device, writable=shared or fresh)
+        array = array.copy() if copied and not fresh else array
     else:
-        capsule = array.__dlpack__(max_version=max_version, copy=copy)
-    if x.dtype is dt.bfloat16:
-        _set_code(capsule, UINT_CODE, BFLOAT_CODE)
+        node = engine.copy(node, x.device, x.device) if copied and not fresh else node
+        array = _of_handle(node.storage, node.dtype, node.shape, writable=shared or copied)
+    capsule = array.__dlpack__(max_version=VERSION) if versioned else array.__dlpack__()
+    header = Capsule(capsule)
+    header.write((there[0], 0 if there[0] == HOST else there[1]), dlpack_code(x.dtype)[0])
+    header.mark(minor, copied=copied)
     return capsule
+
+
+def _code(device: str) -> int:
+    return BY_NAME[split_name(device)[0]].dlpack
+
+
+def _pair(device: Sequence[int]) -> tuple[int, int]:
+    kind, number = device
+    return int(kind), int(number)
+
+
+def _of_handle(
+    storage: Storage, dtype: DType, shape: tuple[int, ...], *, writable: bool
+) -> NDArray[Any]:
+    """An array at a handle instead of an address: only its capsule may be used."""
+    engine.synchronize(storage.device)
+    lends = BY_NAME[split_name(storage.device)[0]].lends
+    handle, kept = named(lends)(storage.buffer)
+    return np.asarray(engine.Exported((storage, kept), handle, dtype, shape, writable=writable))
 
 
 class _Producer:
     """Passes an existing capsule to numpy."""
 
-    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
-        self.capsule, self.device = capsule, device
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
 
     def __dlpack__(self, **_: Any) -> Any:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device
+        return HOST, 0
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor of any object with DLPack's protocol, sharing its memory on the CPU.
+    """A tensor of any object with DLPack's protocol, sharing its memory where the device can.
 
-    Raises: BufferError for memory that the host cannot access, TypeError without the protocol.
+    Without `device` it stays where it is: host memory on the default device, which copies unless
+    it is the CPU, OpenCL's on the device of that number. copy=True copies here what its library
+    did not, as one older than DLPack 1.0. Other memory is copied by its own library,
+    when `device` or copy=True asks for it. The producer's work must be done: it has no stream here.
+    Raises: BufferError for memory that cannot be reached, a dtype there is not, or copy=False where
+    a copy is needed; TypeError without the protocol.
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"{type(x).__name__} has no __dlpack__; use asarray")
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
-    where = x.__dlpack_device__()
-    if where[0] != HOST:
-        raise BufferError(f"DLPack device type {int(where[0])} is not host memory; copy it there")
+    source = _pair(x.__dlpack_device__())
+    target = None if device is None else engine.device_name(device)
+    kind = next((one.name for one in BEST_FIRST if one.dlpack == source[0]), "")
+    if source[0] in (HOST, *PINNED):
+        return _from_host(_request(x, copy), target or engine.default_device(), copy)
+    if kind and BY_NAME[kind].opens:
+        where = target if target and split_name(target)[0] == kind else f"{kind}:{source[1]}"
+        here = bool(copy) and target in (None, where)
+        found = _on_device(_request(x, copy), engine.device_name(where), kind, copy=here)
+        return found if target is None else _moved(found, target, copy)
+    if target is None and not copy:
+        raise BufferError(
+            f"DLPack device type {source[0]} is not host memory; from_dlpack(..., device='CPU') "
+            "asks its library for a copy there"
+        )
+    capsule = _request(x, copy, dl_device=(HOST, 0))
+    return _from_host(capsule, target or engine.default_device(), copy)
+
+
+def _request(x: Any, copy: bool | None, **more: Any) -> Any:
+    """The producer's capsule. Raises: BufferError where it is too old for a copy to the host."""
     try:
-        capsule = x.__dlpack__(max_version=(1, 1), copy=copy)
-    except TypeError:  # a producer older than DLPack 1.0 knows neither argument
+        return x.__dlpack__(max_version=VERSION, copy=copy, **more)
+    except TypeError as error:  # a producer older than DLPack 1.0 knows none of these
+        if more:
+            raise BufferError(
+                f"{type(x).__name__} cannot copy to the host by DLPack; use its .cpu() or .get()"
+            ) from error
         if copy is False:
             raise
-        capsule = x.__dlpack__()
-    bfloat = _set_code(capsule, BFLOAT_CODE, UINT_CODE)
-    array: NDArray[Any] = np.from_dlpack(_Producer(capsule, (HOST, 0)))
-    target = engine.device_name(device)
-    return wrap(np.asarray(array, order="C"), target, dt.bfloat16 if bfloat else None)
+        return x.__dlpack__()
 
 
-def _set_code(capsule: Any, old: int, new: int) -> bool:
-    """Change the type code of a 16-bit tensor in a capsule; whether it was `old` before.
+def _moved(x: Tensor, target: str, copy: bool | None) -> Tensor:
+    if copy is False and x.device != target:
+        raise BufferError(f"from {x.device} to {target} needs a copy; pass copy=None")
+    return x.to(target)
 
-    The header is found through the capsule object, whose first field after the object header is
-    the pointer it carries. # src: CPython Objects/capsule.c, struct PyCapsule
+
+def _taken(capsule: Any) -> tuple[Header, DType, NDArray[Any]]:
+    """Take a capsule over: its header, and the array that ends it with its last reference.
+
+    numpy takes it as bytes of host memory, and reads none.
     """
-    import cffi
+    held = Capsule(capsule)
+    header = held.read()
+    dtype = from_dlpack_code(header.code, header.bits, header.lanes)
+    plain = dlpack_code(dt.uint16)[0] if dtype is dt.bfloat16 else header.code
+    held.write((HOST, 0), plain)
+    try:
+        array: NDArray[Any] = np.from_dlpack(_Producer(capsule))
+    finally:
+        held.write(header.device, header.code)
+    return header, dtype, array
 
-    ffi = cffi.FFI()
-    field = ffi.cast("uint64_t *", id(capsule) + object.__basicsize__)
-    start = VERSIONED_TENSOR_OFF if "_versioned" in repr(capsule) else LEGACY_TENSOR_OFF
-    header = ffi.buffer(ffi.cast("char *", field[0] + start), HEADER_BYTES)
-    code, bits = header[CODE_OFF][0], header[BITS_OFF][0]
-    if code != old or bits != 16:
-        return False
-    header[CODE_OFF] = bytes([new])
-    return True
+
+def _lent(header: Header, dtype: DType, owner: Any, low: int, span: int) -> Lent:
+    first = header.byte_offset + low * dtype.itemsize
+    nbytes = span * dtype.itemsize
+    bounds = header.data + first, nbytes
+    return Lent(
+        pointer=header.data, first=first, nbytes=nbytes, align=dtype.itemsize,
+        readonly=header.readonly, bounds=bounds, owner=owner,
+    )  # fmt: skip
+
+
+def _from_host(capsule: Any, target: str, copy: bool | None) -> Tensor:
+    """Of host memory: shared with the CPU; other devices have a copy."""
+    header, dtype, array = _taken(capsule)
+    layout = Strided(header.shape, header.strides or row_major(header.shape))
+    device = engine.device(target)
+    aligned = not (header.data + header.byte_offset) % dtype.itemsize
+    wanted = bool(copy) and not header.copied
+    if _code(target) == HOST and layout.nested and aligned and not wanted:
+        lent = _lent(header, dtype, array, layout.low, layout.span)
+        return Tensor(lent_node(device, target, lent, layout, dtype), target)
+    if copy is False:
+        raise BufferError(f"this array needs a copy to be on {target}; pass copy=None")
+    return wrap(np.array(array, order="C"), target, dtype)
+
+
+def _on_device(capsule: Any, where: str, kind: str, *, copy: bool) -> Tensor:
+    """Of memory of a device, where it is; `copy`: unless its producer has copied it."""
+    header, dtype, array = _taken(capsule)
+    layout = Strided(header.shape, header.strides or row_major(header.shape))
+    lent = _lent(header, dtype, array, layout.low, layout.span)
+    try:
+        node = lent_node(engine.device(where), where, lent, layout, dtype)
+    except (BadArgument, Unsupported) as error:
+        raise BufferError(f"DLPack's memory of {kind}: {error}") from error
+    return Tensor(engine.copy(node, where, where) if copy and not header.copied else node, where)

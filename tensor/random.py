@@ -75,8 +75,15 @@ def _words(key: Tensor, shape: Sequence[int], space: int = 0) -> Words:
         raise TypeError(f"a key is uint32[2], not {key.dtype.name}{list(key.shape)}; use key(seed)")
     place: Node = graph.iota(prod(shape))
     low = Tensor(graph.cast(place, dt.uint32), key.device)
-    high = Tensor(graph.cast(ops.with_value("shr", place, WORD_BITS), dt.uint32), key.device)
-    return _shaped(threefry2x32(key, low, high + space), tuple(shape))
+    return _shaped(threefry2x32(key, low, _high(place, key.device) + space), tuple(shape))
+
+
+def _high(place: Node, device: str) -> Tensor:
+    """The counters' second words, without a shift in int64 where all are 0: not all devices have
+    int64."""
+    if place.shape[0] - 1 <= WORD_MASK:
+        return full(place.shape, 0, dtype=dt.uint32, device=device)
+    return Tensor(graph.cast(ops.with_value("shr", place, WORD_BITS), dt.uint32), device)
 
 
 def _shaped(words: Words, shape: tuple[int, ...]) -> Words:

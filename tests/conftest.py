@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--aql", action="store_const", const="AQL", dest="queue", default="")
     group.addoption("--pm4", action="store_const", const="PM4", dest="queue")
     group.addoption("--hip", action="store_const", const="HIP", dest="compiler", default="")
+    group.addoption("--device", default="", help="or on this one: tests/device_option.py")
     group = parser.getgroup("selection", "how much runs, and what may be skipped")
     group.addoption("--share", type=float, default=1.0, help="part of each family: 0.2 is a fifth")
     group.addoption("--share-seed", type=int, help="which cases: the seed of an earlier run")
@@ -66,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "host_memory: needs a device that works on host memory; skipped with --board"
     )
+    config.addinivalue_line("markers", "resident_memory: measures what the process has in memory")
     Share.register(config)
     if not hasattr(config, "workerinput"):
         _register_reports(config)
@@ -76,6 +78,10 @@ def pytest_configure(config: pytest.Config) -> None:
         names = ("queue", "compiler", "iface", "dma")
         run = BoardRun(chip, *(config.getoption(name) for name in names))
         config.pluginmanager.register(run, "board-run")
+    elif config.getoption("device"):
+        from tests import device_option
+
+        device_option.register(config)
     elif choose(os.environ).kind is None:
         os.environ["DEV"] = "CPU"
 

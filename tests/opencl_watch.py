@@ -19,11 +19,16 @@ MAKES: Final[Mapping[str, str]] = {
     "clCreateContext": "context",
     "clCreateCommandQueue": "queue",
     "clCreateBuffer": "memory",
+    "clCreateSubBuffer": "memory",
+    "clCreateImage": "memory",
+    "clRetainMemObject": "memory",
     "clSVMAlloc": "memory",
     "clCreateProgramWithSource": "program",
     "clCreateProgramWithBinary": "program",
     "clCreateKernel": "kernel",
     "clEnqueueMarkerWithWaitList": "event",
+    "clEnqueueWriteBuffer": "event",
+    "clCreateCommandBufferKHR": "command buffer",
 }
 ENDS: Final[Mapping[str, str]] = {
     "clReleaseContext": "context",
@@ -33,7 +38,10 @@ ENDS: Final[Mapping[str, str]] = {
     "clReleaseProgram": "program",
     "clReleaseKernel": "kernel",
     "clReleaseEvent": "event",
+    "clReleaseCommandBufferKHR": "command buffer",
 }
+EXTENSIONS: Final = {**abi.COMMAND_BUFFER_CALLS, **abi.MUTABLE_DISPATCH_CALLS}
+EVERY: Final = {**abi.CALLS, **abi.SVM_CALLS, **EXTENSIONS}
 NO_STATUS: Final = ("clSVMAlloc", "clSVMFree", "clGetExtensionFunctionAddressForPlatform")
 """Calls that fail by their result alone, or never."""
 
@@ -63,7 +71,7 @@ class Watch:
                     self.failed = name
                     return self._failure(name, args)
             result = call(*args)
-            if name in MAKES and (result == 0) == abi_status(name):
+            if name in MAKES and args[-1] and (result == 0) == abi_status(name):
                 self.live[MAKES[name]] += 1
             if name in ENDS:
                 self.live[ENDS[name]] -= 1
@@ -86,7 +94,7 @@ class Watch:
 
 def abi_status(name: str) -> bool:
     """Whether a function returns a status."""
-    return {**abi.CALLS, **abi.SVM_CALLS}[name].returns_status
+    return EVERY[name].returns_status
 
 
 def watched_world() -> tuple[LinuxWorld, Watch]:
@@ -94,5 +102,10 @@ def watched_world() -> tuple[LinuxWorld, Watch]:
     world, watch = LinuxWorld(), Watch()
     for path in vendors(world):
         api = load(world, path)
+        for platform in api.objects("clGetPlatformIDs", none=abi.PLATFORM_NOT_FOUND_KHR):
+            extended = api.extension(platform, EXTENSIONS)
+            api.extended[platform] = {
+                name: watch.wrapped(name, one) for name, one in extended.items()
+            }
         api.functions = {name: watch.wrapped(name, one) for name, one in api.functions.items()}
     return world, watch

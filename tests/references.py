@@ -1,12 +1,14 @@
-"""What tests compare with, fetched once from Debian by `make references`.
+"""What tests compare with or run on, fetched once from Debian by `make references`.
 
-The kernel's AMD headers (linux-source), the HSA headers and AMD's firmware: unpacked below the
-user's cache, never installed, never committed. Tests find them there by themselves.
+The kernel's AMD headers (linux-source), the HSA headers, AMD's firmware, the headers of NVIDIA's
+open kernel modules, and a Vulkan driver that today's Dawn takes: unpacked below the user's cache,
+never installed, never committed. Tests find them there by themselves.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tarfile
@@ -33,6 +35,7 @@ class Reference(NamedTuple):
     component: str
     part: str
     """Where in the package the wanted folder is."""
+    suite: str = SUITE
 
 
 HEADERS = Reference("linux", LINUX, "main", LINUX)
@@ -40,6 +43,15 @@ HSA = Reference("hsa", "libhsa-runtime-dev", "main", "usr/include/hsa")
 FIRMWARE = Reference(
     "firmware", "firmware-amd-graphics", "non-free-firmware", "usr/lib/firmware/amdgpu"
 )
+LAVAPIPE = Reference(
+    "lavapipe", "mesa-vulkan-drivers", "main", "usr/lib/x86_64-linux-gnu", "bookworm-backports"
+)
+"""Mesa 25 for Debian 12, on the LLVM of Debian 12. Dawn of 2026 does not take the one of Debian 12,
+Mesa 22.3.6: `shaderSampledImageArrayDynamicIndexing` is not there."""
+LAVAPIPE_NAME = "libvulkan_lvp.so"
+LAVAPIPE_MANIFEST = "lvp_icd.json"
+NVIDIA = Reference("nvidia", "nvidia-open-kernel-source", "contrib", "headers")
+"""Headers alone: what the modules tell user space."""
 
 
 def cache_folder() -> Path:
@@ -75,6 +87,42 @@ def _unpack_linux(archive: Archive, into: Path) -> list[str]:
     return packages
 
 
+def _unpack_lavapipe(archive: Archive, into: Path) -> list[str]:
+    """The driver alone, with a manifest for Vulkan's loader beside it."""
+    packages = archive.fetch_alone([LAVAPIPE.package], into)
+    folder = into / LAVAPIPE.part
+    for library in folder.iterdir():
+        if library.name != LAVAPIPE_NAME:
+            library.unlink()
+    manifest = {
+        "file_format_version": "1.0.0",
+        "ICD": {"library_path": f"./{LAVAPIPE_NAME}", "api_version": "1.4.305"},
+    }
+    (folder / LAVAPIPE_MANIFEST).write_text(json.dumps(manifest))
+    return packages
+
+
+def _unpack_nvidia(archive: Archive, into: Path) -> list[str]:
+    packages = archive.fetch_alone([NVIDIA.package], into)
+    (packed,) = into.glob("usr/src/nvidia-open-kernel.tar.xz")
+    with tarfile.open(packed) as tar:
+        for member in tar:
+            _, _, name = member.name.partition("nvidia-open-kernel/")
+            if name.endswith((".h", "Kbuild")) and member.isreg():
+                target, content = into / NVIDIA.part / name, tar.extractfile(member)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read() if content else b"")
+    packed.unlink()
+    return packages
+
+
+_FETCHES: dict[Reference, Callable[[Archive, Path], list[str]]] = {
+    HEADERS: _unpack_linux,
+    LAVAPIPE: _unpack_lavapipe,
+    NVIDIA: _unpack_nvidia,
+}
+
+
 def _unpack(reference: Reference) -> Callable[[Archive, Path], list[str]]:
     return lambda archive, into: archive.fetch_alone([reference.package], into)
 
@@ -84,11 +132,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.references", description=__doc__)
     parser.add_argument("--refresh", action="store_true", help="fetch the packages again")
     refresh, missing = parser.parse_args().refresh, 0
-    for reference in (HEADERS, HSA, FIRMWARE):
-        fetch = _unpack_linux if reference is HEADERS else _unpack(reference)
-        folder = cache_folder() / reference.name
+    for reference in (HEADERS, HSA, FIRMWARE, LAVAPIPE, NVIDIA):
+        fetch = _FETCHES.get(reference) or _unpack(reference)
+        folder, suite = cache_folder() / reference.name, reference.suite
         try:
-            found = fetched(folder, SUITE, fetch, component=reference.component, refresh=refresh)
+            found = fetched(folder, suite, fetch, component=reference.component, refresh=refresh)
             print("; ".join(found), f"({find(reference)})")
         except CannotRun as error:
             print(f"{reference.package}: not fetched: {error}", file=sys.stderr)

@@ -19,6 +19,7 @@ TESTS: Final = Group(
     (
         Setting("PYTHON", "a program", "The Python that `make` sets up. Not set: python3."),
         Setting("WORKERS", "a number", "Processes of `make test`. Not set: one for each core."),
+        Setting("DEVICES", "names", "Devices of `make devices`: values of `pytest --device`."),
         Setting("ARGS", "options", "Options that `make` hands to the program it runs."),
         Setting(
             "OPENBLAS_CORETYPE", "a name of OpenBLAS's",
@@ -48,6 +49,8 @@ TESTS: Final = Group(
         Setting("WITNESS_CHIP", "not for users", "The board of `make witness-rocr`'s clients."),
         Setting("WITNESS_GPUS", "not for users", "How many GPUs that board has."),
         Setting("WITNESS_FILES", "not for users", "Where that board's sysfs files are written."),
+        Setting("VM_FIRST_DRIVER", "not for users", "Which driver a guest's GPU has at first."),
+        Setting("NVRTC_PATH", "a file", "libnvrtc for tinygrad. Not set: that of the wheel."),
         Setting("WITNESS_REPORT", "not for users", "Where what a client did is written."),
     ),
 )  # fmt: skip

@@ -56,12 +56,15 @@ class Skips:
             for nodeid, reason in self.seen
             if not any(line.covers(nodeid, reason) for line in self.lines)
         ]
-        idle = [] if self.part else [
-            f"expected, and not skipped: {line.name}: {line.reason}"
-            for line in self.lines
+        idle = [f"expected, and not skipped: {line.name}: {line.reason}" for line in self.idle()]
+        return sorted(set(found)) + idle
+
+    def idle(self) -> list[Line]:
+        """Lines that no skipped test matches, where all tests ran."""
+        return [] if self.part else [
+            line for line in self.lines
             if line.always and not any(line.covers(*one) for one in self.seen)
         ]  # fmt: skip
-        return sorted(set(found)) + idle
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._note(report)

@@ -84,7 +84,8 @@ class Options:
     process's memory goes (kfd_process.c, mmu notifier); False does so too."""
     evict_on_fault: bool = False
     """A page fault stops all queues of its process on that GPU for good, as the kernel does
-    (kfd_debug.c, kfd_dqm_evict_pasid) unless amdgpu.no_queue_eviction_on_vm_fault=1."""
+    (kfd_debug.c, kfd_dqm_evict_pasid). False is kinder than any kernel: with amdgpu's parameter
+    no_queue_eviction_on_vm_fault=1 Linux 6.12 raises no event either (gfx9, gfx11)."""
     queue_reset: bool = True
     """A hung queue that is destroyed is reset alone. Linux 6.12 can do so with compute queues of
     gfx9 and gfx10, later kernels with others; False resets the whole GPU instead."""

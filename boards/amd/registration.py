@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 from boards.amd.chip import chip, names
+from boards.amd.cp.engines import Engines
 from boards.amd.faults import FaultWatch
 from boards.amd.hardware import Hardware, Options
 from boards.amd.isa.families import BORROWED
 from boards.amd.kfd.world import BoardWorld
+from boards.amd.pci import shipped
 from boards.amd.pci.firmware_set import NAMES as _PCI_NAMES
 from boards.amd.pci.gpu import PciGpu, open_function
 from boards.amd.pci.options import PciOptions
 from boards.amd.pci.replayed import PoweredOn, powered_on
+from boards.amd.pci.watched import Log
+from boards.amd.pci.watched import watch as watch_accesses
 from boards.amd.powering import power_on
 from boards.machine.chassis import NameOf
+from boards.machine.pci.function import PciFunction
 from boards.machine.pci.world import PciWorld
 
-__all__ = ["NAMES", "PCI_NAMES", "alone", "describe", "function", "power_on", "watch"]
+__all__ = [
+    "NAMES", "PCI_NAMES", "alone", "describe", "function", "observe", "power_on", "take_firmware",
+    "watch",
+]  # fmt: skip
 
 NAMES, PCI_NAMES = tuple(names()), tuple(_PCI_NAMES)
 
@@ -32,10 +43,25 @@ def describe(name: str) -> str:
     return f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}"
 
 
-def function(name: str, vram_bytes: int) -> tuple[Hardware, PciGpu]:
+def function(name: str, vram_bytes: int, max_steps: int = 0) -> tuple[Hardware, PciGpu]:
     """A GPU on a bus of its own, with default strictness."""
-    hardware = Hardware([], Options())
+    options = Options(engines=partial(Engines, max_steps=max_steps)) if max_steps else Options()
+    hardware = Hardware([], options)
     return hardware, open_function(hardware, name, vram_bytes=vram_bytes, options=PciOptions())
+
+
+def observe(function: PciFunction, log: Log) -> None:
+    """Every register access to a log. Raises: TypeError for a function of another vendor."""
+    if not isinstance(function, PciGpu):
+        raise TypeError(f"{function!r} is no function of AMD's")
+    watch_accesses(function, log)
+
+
+def take_firmware(gpu: PciFunction, folder: Path) -> None:
+    """AMD's own files instead of made-up ones. Raises: shipped.BadFile, OSError, TypeError."""
+    if not isinstance(gpu, PciGpu):
+        raise TypeError(f"{gpu!r} is no function of AMD's")
+    gpu.options.images = shipped.load(folder, gpu.chip.name)
 
 
 def alone(name: str, vram_bytes: int, firmware: bool) -> PoweredOn:

@@ -75,6 +75,10 @@ class ProcessMaps(Owners, Generic[FileT]):
             raise OSError(errno.EBADF, f"descriptor {fd} is not open here")
         return found
 
+    def duplicate(self, fd: int) -> int:
+        """Another descriptor of an open file."""
+        return self._install(self._file(fd))
+
     # Mappings
 
     def reserve(self, nbytes: int) -> Reservation:

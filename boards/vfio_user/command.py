@@ -6,8 +6,9 @@ import os
 import socket
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TextIO, runtime_checkable
+from typing import TextIO, TypeAlias
 
 from boards.machine.chassis import Chassis
 from boards.machine.pci.function import PciFunction
@@ -15,6 +16,10 @@ from boards.vfio_user.journal import Journal
 from boards.vfio_user.link import Link
 from boards.vfio_user.server import Server
 
+WAITS, GOES_ON = "the guest waits for", "the guest goes on"
+"""What is printed as soon as a guest has read a register often with one answer, and then."""
+Observe: TypeAlias = Callable[[PciFunction, Journal], None]
+"""Lets a journal hear of every register access of a vendor's function."""
 QEMU_DEVICE = '-device {{"driver":"vfio-user-pci","socket":{{"path":"{path}","type":"unix"}}}}'
 
 
@@ -33,24 +38,16 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-@runtime_checkable
-class Observable(Protocol):
-    """A function that reports every register access."""
-
-    def observe(self, journal: Journal) -> None: ...
-
-
-def _observe(function: PciFunction, path: Path) -> Journal:
+def _kept(name: str, function: PciFunction, path: Path, observe: Observe) -> Journal:
     """A journal of a function, in a file. Raises: OSError."""
-    if not isinstance(function, Observable):
-        raise OSError("this board keeps no journal")
-    kept = Journal(path.open("w", buffering=1))
-    function.observe(kept)
-    return kept
+    journal = Journal(name, path.open("w", buffering=1))
+    observe(function, journal)
+    journal.attach(function)
+    return journal
 
 
 def serve(
-    name: str, path: Path, made: tuple[Chassis, PciFunction], *, once: bool,
+    name: str, path: Path, made: tuple[Chassis, PciFunction], observe: Observe, *, once: bool,
     out: TextIO | None = None, journal: Path | None = None,
 ) -> int:  # fmt: skip
     """Serve one client after another; 1 when the board found anything. The GPU stays powered.
@@ -59,7 +56,12 @@ def serve(
     """
     said = out or sys.stdout
     hardware, function = made
-    kept = _observe(function, journal) if journal is not None else None
+    kept = _kept(name, function, journal, observe) if journal is not None else None
+    if kept is not None:
+        kept.waits = lambda register: print(
+            f"{name}: {WAITS} {register}" if register else f"{name}: {GOES_ON}",
+            file=said, flush=True,
+        )  # fmt: skip
     server = Server(function)
     listener = listen(path)
     print(f"{name}: waiting at {path}; for QEMU 10.1 or later:", file=said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 from boards.machine.pci.function import ConfigBytes, PciFunction
 from boards.machine.pool import Pool
 from boards.vfio_user import wire
@@ -10,23 +12,44 @@ from boards.vfio_user.wire import refusal
 CONFIG_BYTES = 4096
 _CAPABILITIES, PIN, _CAP_MSI = 0x34, 0x3D, 5
 """# src: linux/pci_regs.h PCI_CAPABILITY_LIST, PCI_INTERRUPT_PIN, PCI_CAP_ID_MSI"""
+_COMMAND, _MASTER, _MSI_ENABLE = 0x04, 1 << 2, 1
+"""# src: linux/pci_regs.h PCI_COMMAND, PCI_COMMAND_MASTER, PCI_MSI_FLAGS_ENABLE"""
 _MOST_CAPABILITIES = 48
 """# src: linux drivers/pci/pci.c PCI_FIND_CAP_TTL"""
 _WIDTHS = (1, 2, 4, 8)
 _READ_WRITE = wire.REGION_READABLE | wire.REGION_WRITABLE
 
 
-def msi_vectors(config: ConfigBytes) -> int:
-    """How many vectors the MSI capability offers; 0 without one."""
+def _msi_control(config: ConfigBytes) -> int | None:
+    """The low byte of MSI's message control; None without the capability."""
     at = config.read(_CAPABILITIES, 1)[0] & 0xFC
     for _ in range(_MOST_CAPABILITIES):
         if not at:
-            return 0
+            return None
         kind, following, control = config.read(at, 4)[:3]
         if kind == _CAP_MSI:
-            return int(1 << (control >> 1 & 7))  # src: linux/pci_regs.h PCI_MSI_FLAGS_QMASK
+            return int(control)
         at = following & 0xFC
     raise ValueError("the list of capabilities has no end")
+
+
+def msi_vectors(config: ConfigBytes) -> int:
+    """How many vectors the MSI capability offers; 0 without one."""
+    control = _msi_control(config)
+    return 0 if control is None else 1 << (control >> 1 & 7)  # src: pci_regs.h PCI_MSI_FLAGS_QMASK
+
+
+def msi_on(config: ConfigBytes) -> bool:
+    """Whether interrupts are messages, and go out: MSI is enabled, and bus mastering."""
+    return bool((_msi_control(config) or 0) & _MSI_ENABLE and config.read(_COMMAND, 1)[0] & _MASTER)
+
+
+@runtime_checkable
+class WithRom(Protocol):
+    """A function with an expansion ROM, of a size that its config space decodes."""
+
+    @property
+    def rom(self) -> bytes: ...
 
 
 class Regions:
@@ -34,6 +57,7 @@ class Regions:
 
     def __init__(self, function: PciFunction) -> None:
         self._function = function
+        self._rom = function.rom if isinstance(function, WithRom) else b""
 
     def pools(self) -> list[Pool]:
         """Memory that clients map: they map it back for DMA between functions."""
@@ -48,6 +72,8 @@ class Regions:
         bar = self._function.bars.get(index)
         if index == wire.CONFIG_REGION:
             nbytes, flags = CONFIG_BYTES, _READ_WRITE
+        elif index == wire.ROM_REGION and self._rom:
+            nbytes, flags = len(self._rom), wire.REGION_READABLE
         elif bar is not None:
             nbytes, flags = bar.nbytes, _READ_WRITE
             if bar.pool is not None and bar.pool.fd >= 0:
@@ -65,7 +91,13 @@ class Regions:
         return head + caps, descriptors
 
     def read(self, index: int, off: int, nbytes: int) -> bytes:
-        """REGION_READ. Raises: OSError EINVAL."""
+        """REGION_READ. Raises: OSError EINVAL.
+
+        The ROM is read whether its enable bit is set or not: kernel VFIO sets it for the read.
+        # src: drivers/vfio/pci/vfio_pci_rdwr.c vfio_pci_bar_rw(), pci_map_rom()
+        """
+        if index == wire.ROM_REGION and 0 < nbytes <= len(self._rom) - off and off >= 0:
+            return self._rom[off : off + nbytes]
         pool = self._check(index, off, nbytes)
         if index == wire.CONFIG_REGION:
             return bytes(self._function.config.read(off, nbytes))

@@ -7,28 +7,21 @@ vector, and a vector here is what one lane loads at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
 from compilers import dtype as dt
 from compilers.amd.lanes import SAME_ROW_HIGH, SAME_ROW_LOW, swap
 from compilers.amd.matrix_forms import INSTRUCTIONS, MatrixInstruction
 from compilers.amd.targets import ALIGN_BYTES, amd_target
 from compilers.dtype import DType
-from compilers.ir import WAVE_OPS, Kernel, Matrix, Ref
-from compilers.math.build import UNSIGNED
+from compilers.ir import Kernel, Matrix, Ref
 from compilers.math.expand import Expander
-from compilers.render.common import MemoryAccess, Value, alignment, memory_dtype
-from compilers.render.llvm import LlvmPrinter
-from compilers.render.llvm_ops import type_name, typed
+from compilers.render.common import Value, memory_dtype
+from compilers.render.llvm_gpu import INT32_LIMIT, WORD_BYTES, GpuLlvmPrinter
 from compilers.render.walk import Walker
 
 SPACES = {"global": 1, "shared": 3, "register": 5}
 """LLVM's address spaces. # src: LLVM AMDGPUUsage, Address Spaces"""
 ARGUMENT_ALIGN_BYTES = 4
 """Declared alignment of a buffer. With a larger one LLVM reads the last three dwords as four."""
-INT32_LIMIT = 1 << 31
-WORD_BYTES = 4
 HIDDEN = (
     "dispatch-ptr queue-ptr dispatch-id implicitarg-ptr workgroup-id-y workgroup-id-z workitem-id-y"
     " workitem-id-z heap-ptr hostcall-ptr multigrid-sync-arg default-queue completion-action"
@@ -47,40 +40,18 @@ def render(kernel: Kernel, arch: str) -> str:
     return Walker(kernel, AmdLlvmPrinter(kernel, arch), expander).run()
 
 
-class AmdLlvmPrinter(LlvmPrinter):
+class AmdLlvmPrinter(GpuLlvmPrinter):
     """Prints basic blocks in SSA form, for one lane."""
 
-    narrow = True
+    spaces = SPACES
+    align_bytes = ALIGN_BYTES
+    stack = ", addrspace(5)"
 
     def __init__(self, kernel: Kernel, arch: str) -> None:
-        super().__init__(Kernel(kernel.name, (), (), kernel.body))
+        super().__init__(kernel)
         self.target = amd_target(arch)
-        self.kernel = kernel
-        self.names = {ref: f"%p{position}" for position, ref in enumerate(kernel.params)}
-        self.tops: list[str] = []
-        for position, ref in enumerate(kernel.locals):
-            kind = f"[{max(ref.size, 1)} x {type_name(memory_dtype(ref))}]"
-            if ref.space == "shared":
-                self.names[ref] = f"@s{position}"
-                self.tops.append(f"@s{position} = internal addrspace(3) global {kind} poison, "
-                                 f"align {ALIGN_BYTES}")  # fmt: skip
-            else:
-                self.names[ref] = f"%m{position}"
-                self.lines.append(f"%m{position} = alloca {kind}, align {ALIGN_BYTES}, "
-                                  "addrspace(5)")  # fmt: skip
 
     # values
-
-    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
-        if op == "swap":
-            return self._swap(args[0], int(name))
-        if op in WAVE_OPS:
-            return self._of_wave(op, dtype, args[0])
-        return super().emit(op, dtype, args, name)
-
-    def _call(self, dtype: DType, name: str, *operands: Value | tuple[str, str]) -> Value:
-        result = type_name(dtype)
-        return self._new(self.module.call(result, f"llvm.{name}", *operands), dtype)
 
     def _of_wave(self, op: str, dtype: DType, value: Value) -> Value:
         """ballot; below and among count the bits of one."""
@@ -99,25 +70,6 @@ class AmdLlvmPrinter(LlvmPrinter):
         return self._call(
             dtype, "amdgcn.mbcnt.hi", high, self._call(dt.uint32, "amdgcn.mbcnt.lo", low, zero)
         )
-
-    def _swap(self, value: Value, mask: int) -> Value:
-        """The value of the lane `lane ^ mask`, moved as one or two dwords."""
-        unsigned = dt.uint8 if value.dtype.kind == "b" else UNSIGNED[value.dtype.itemsize]
-        word = super().emit("cast" if value.dtype.kind == "b" else "bitcast", unsigned, [value], "")
-        if unsigned is not dt.uint64:
-            moved = self._swap_dword(super().emit("cast", dt.uint32, [word], ""), mask)
-            back = super().emit("cast", unsigned, [moved], "")
-        else:
-            pair = self._new(f"bitcast i64 {word.text} to <2 x i32>", dt.uint32, 2)
-            for half in range(2):
-                part = self._new(f"extractelement {typed(pair)}, i64 {half}", dt.uint32)
-                part = self._swap_dword(part, mask)
-                text = f"insertelement {typed(pair)}, {typed(part)}, i64 {half}"
-                pair = self._new(text, dt.uint32, 2)
-            back = self._new(f"bitcast {typed(pair)} to i64", dt.uint64)
-        if value.dtype.kind == "b":
-            return self._new(f"trunc {typed(back)} to i1", dt.bool_)
-        return super().emit("bitcast", value.dtype, [back], "")
 
     def _swap_dword(self, word: Value, mask: int) -> Value:
         way = swap(mask, self.target)
@@ -138,75 +90,6 @@ class AmdLlvmPrinter(LlvmPrinter):
         other = super().emit("xor", dt.uint32, [lane, self.literal(mask, dt.uint32)], "")
         place = super().emit("mul", dt.uint32, [other, self.literal(WORD_BYTES, dt.uint32)], "")
         return self._call(dt.uint32, "amdgcn.ds.bpermute", place, word)
-
-    # memory
-
-    def _address(self, ref: Ref, index: Value) -> str:
-        """`ptr addrspace(n) %x` of an element; byte offsets are unsigned 32-bit where they fit."""
-        size, space = memory_dtype(ref).itemsize, SPACES[ref.space]
-        pointer = f"ptr addrspace({space})"
-        if index.text.lstrip("-").isdigit():
-            offset = f"i64 {int(index.text) * size}"
-        elif ref.size * size < INT32_LIMIT:
-            if index.dtype.itemsize > WORD_BYTES:
-                index = super().emit("cast", dt.int32, [index], "")
-            scaled = self._new(f"mul nuw nsw i32 {index.text}, {size}", dt.uint32)
-            offset = f"i64 {self._new(f'zext i32 {scaled.text} to i64', dt.uint64).text}"
-        else:
-            wide = super().emit("cast", dt.int64, [index], "")
-            offset = f"i64 {self._new(f'mul nuw nsw i64 {wide.text}, {size}', dt.int64).text}"
-        text = f"getelementptr i8, {pointer} {self.names[ref]}, {offset}"
-        return f"{pointer} {self._new(text, dt.uint64).text}"
-
-    def _part(self, value: Value, lane: int) -> Value:
-        if not value.lanes:
-            return value
-        return self._new(f"extractelement {typed(value)}, i64 {lane}", value.dtype)
-
-    def _places(self, index: Value, lanes: int) -> Iterator[tuple[int, Value]]:
-        """The scalar index of each element of an access."""
-        for lane in range(lanes):
-            if index.lanes:
-                yield lane, self._part(index, lane)
-            else:
-                step = self.literal(lane, index.dtype)
-                yield lane, super().emit("add", index.dtype, [index, step], "")
-
-    def load(self, access: MemoryAccess, lanes: int) -> Value:
-        ref, index, mask = access.ref, access.index, access.mask
-        dtype = memory_dtype(ref)
-        if not index.lanes and not mask:
-            kind, address = type_name(dtype, lanes), self._address(ref, index)
-            align = alignment(dtype, lanes, access.unit, ALIGN_BYTES)
-            return self._new(f"load {kind}, {address}, align {align}", dtype, lanes)
-        result = Value("poison", dtype, lanes)
-        for lane, place in self._places(index, lanes):
-            wanted = mask and self._part(mask, lane)
-            if wanted:
-                zero = self.literal(0, place.dtype)
-                place = super().emit("where", place.dtype, [wanted, place, zero], "")
-            found = self.load(MemoryAccess(ref, place), 0)
-            if wanted:
-                zero = self.literal(0, dtype)
-                found = super().emit("where", dtype, [wanted, found, zero], "")
-            text = f"insertelement {typed(result)}, {typed(found)}, i64 {lane}"
-            result = self._new(text, dtype, lanes)
-        return result
-
-    def store(self, access: MemoryAccess, value: Value) -> None:
-        ref, index, mask = access.ref, access.index, access.mask
-        if not index.lanes and not mask:
-            address = self._address(ref, index)
-            align = alignment(value.dtype, value.lanes, access.unit, ALIGN_BYTES)
-            self.lines.append(f"store {typed(value)}, {address}, align {align}")
-            return
-        for lane, place in self._places(index, value.lanes):
-            one = self._part(value, lane)
-            if mask is None:
-                self.store(MemoryAccess(ref, place), one)
-                continue
-            with self.branch(self._part(mask, lane)):
-                self.store(MemoryAccess(ref, place), one)
 
     # control
 
@@ -260,22 +143,6 @@ class AmdLlvmPrinter(LlvmPrinter):
             text = f"shufflevector {whole} {loaded}, {whole} poison, <{made.each} x i32> <{order}>"
             parts.append((kind, self._new(text, ref.dtype).text))
         return parts
-
-    @contextmanager
-    def loop(self, extent: int | None) -> Iterator[Value]:
-        """A serial loop of at least one iteration."""
-        self.count += 1
-        body, i, before = f"loop{self.count}", f"%i{self.count}", self.block
-        self.lines.append(f"br label %{body}")
-        self._label(body)
-        self.lines.append(f"{i} = phi i32 [ 0, %{before} ], [ {i}.next, %{body}.latch ]")
-        yield Value(i, dt.int32)
-        self.lines.append(f"br label %{body}.latch")
-        self._label(f"{body}.latch")
-        self.lines.append(f"{i}.next = add nuw nsw i32 {i}, 1")
-        self.lines.append(f"{i}.more = icmp ult i32 {i}.next, {extent}")
-        self.lines.append(f"br i1 {i}.more, label %{body}, label %{body}.end")
-        self._label(f"{body}.end")
 
     def finish(self, kernel: Kernel) -> str:
         """The kernel, its declarations in the module, and its requests to a launch."""

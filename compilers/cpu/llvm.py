@@ -101,8 +101,19 @@ def verified(llvm: Any, text: str, source: str, machine: Any, triple: str) -> An
 
 def optimised(llvm: Any, module: Any, machine: Any) -> bytes:
     """The object of a verified module, at O3."""
+    optimise(llvm, module, machine)
+    return bytes(machine.emit_object(module))
+
+
+def assembly(llvm: Any, module: Any, machine: Any) -> str:
+    """The assembly text of a verified module, at O3."""
+    optimise(llvm, module, machine)
+    return str(machine.emit_assembly(module))
+
+
+def optimise(llvm: Any, module: Any, machine: Any) -> None:
+    """Run the passes of O3 over a module."""
     tuning = llvm.create_pipeline_tuning_options(3)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))

@@ -173,14 +173,14 @@ def _ways(algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
     vector = vector_product(algorithm) if gpu.swap_lanes > 1 else None
     lanes_of = share(sizes(vector), target) if vector else None
     if vector is not None and lanes_of is not None:
-        yield lower_vector(algorithm, vector, lanes_of, gpu.swap_lanes)
+        yield lower_vector(algorithm, vector, lanes_of, gpu.swap_lanes, gpu.vector_lanes)
     found = contraction(algorithm)
     if found is not None:
         halves = gpu_matrix.narrow(found, gpu)
         if halves is not None:
             for tile in gpu_matrix.shapes(found, halves.form, target):
                 yield gpu_matrix.lower_matrix(algorithm, found, halves, tile)
-        for shape in gpu_product.shapes(found, target):
+        for shape in gpu_product.shapes(found, target, deep=gpu.costly_loads):
             yield gpu_product.lower_product(algorithm, found, target, shape)
     if algorithm.reductions:
         for halvings in range(gpu.block.bit_length() if gpu.swap_lanes == 1 else 1):

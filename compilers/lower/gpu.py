@@ -32,6 +32,8 @@ from compilers.plan.coalesce import rank_by_stride
 WIDE_ROW_VECTORS = 8
 """A row with more vectors than this for each lane of a wave has a whole workgroup."""
 COLUMN_TEAM = 8
+PLAYED_LANES = 8
+"""Lanes that a processor plays by one vector, where their number is not known."""
 
 _Emit = Callable[[dict[Var, Index], Valid, Index, Var], Store]
 """(environment, guard, slot, lane of the vector) -> a store."""
@@ -99,10 +101,21 @@ class Team:
 def row_team(extent: int, vector: int, gpu: GpuTarget) -> Team:
     """For rows of so many elements."""
     vectors, wave, block = -(-extent // vector), gpu.team_lanes, gpu.block
+    if gpu.costly_loads:
+        return _played_team(vectors, gpu)
     if vectors >= WIDE_ROW_VECTORS * wave:
         return Team(block, block, 1, gpu.swap_lanes)
     size = min(1 << (vectors - 1).bit_length(), wave)
     return Team(block if size < wave else wave, size, 1, gpu.swap_lanes)
+
+
+def _played_team(vectors: int, gpu: GpuTarget) -> Team:
+    """The lanes of one of a processor's vectors. It plays those of a workgroup vector by vector, up
+    to a barrier: with more of them for a row, it would pass over it as often, in wide strides."""
+    lanes = gpu.swap_lanes if gpu.swap_lanes > 1 else min(PLAYED_LANES, gpu.block)
+    size = min(1 << (vectors - 1).bit_length(), lanes)
+    alone = vectors >= WIDE_ROW_VECTORS * lanes
+    return Team(lanes if alone else max(gpu.block, lanes), size, 1, gpu.swap_lanes)
 
 
 def column_team(columns: int, depth: int, gpu: GpuTarget) -> Team:

@@ -1,4 +1,4 @@
-"""Products of 16-bit floats on a GPU's matrix units, by the forms that its target has.
+"""Products of floats on a GPU's matrix units, by the forms that its target has.
 
     load tile 0
     for each step along k but the last: store the tile; barrier; load the next; multiply; barrier
@@ -24,6 +24,7 @@ from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Ref, Stmt, Store
 from compilers.lower.contraction import Contraction
 from compilers.lower.gpu_staging import PANEL, Lines, Operand
 from compilers.lower.gpu_tiles import Machine, Placement, Tile, busiest, extent, unrolled
+from compilers.math.build import HALVES
 from compilers.matrix_form import Fragment, MatrixForm
 from compilers.plan.algorithm import Algorithm
 
@@ -70,7 +71,7 @@ all of K (`MatrixForm.copies`): where columns are cut off, guards need registers
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """A product with operands that a matrix unit takes unconverted."""
+    """A product with operands that a matrix unit takes as they are in memory."""
 
     a: Expr
     b: Expr
@@ -78,11 +79,13 @@ class Narrow:
 
 
 def narrow(found: Contraction, gpu: GpuTarget) -> Narrow | None:
-    """The 16-bit operands below the conversions to float32, where there is a form for them."""
-    operands = (found.a, found.b)
-    if any(operand.op != "cast" or operand.dtype is not dt.float32 for operand in operands):
+    """The 16-bit operands below the conversions to float32, or those of float32, where there is a
+    form for them."""
+    a, b = found.a, found.b
+    if a.dtype is not dt.float32 or b.dtype is not dt.float32:
         return None
-    a, b = (operand.src[0] for operand in operands)
+    if a.op == b.op == "cast" and a.src[0].dtype in HALVES:
+        a, b = a.src[0], b.src[0]
     if a.dtype is not b.dtype or min(map(extent, (found.m, found.n, found.k))) < SMALLEST:
         return None
     for form in gpu.matrix_forms:

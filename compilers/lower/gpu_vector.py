@@ -31,9 +31,12 @@ WAVES = 4
 """Of a SIMD: with eight loads of 16 bytes in flight, more would only take registers from them."""
 
 
-def lower_vector(algorithm: Algorithm, found: VectorProduct, lanes: Share, wave: int) -> Kernel:
-    """The kernel, without a name and parameters."""
-    return _Vector(algorithm, found, lanes, wave).kernel()
+def lower_vector(
+    algorithm: Algorithm, found: VectorProduct, lanes: Share, wave: int, widest: int | None = None
+) -> Kernel:
+    """The kernel, without a name and parameters. `widest`: elements of the language's longest
+    vector."""
+    return _Vector(algorithm, found, lanes, wave, widest).kernel()
 
 
 class _Vector:
@@ -43,8 +46,16 @@ class _Vector:
     `l` counts columns where the matrix is contiguous across, else depth.
     """
 
-    def __init__(self, algorithm: Algorithm, found: VectorProduct, lanes: Share, wave: int) -> None:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        found: VectorProduct,
+        lanes: Share,
+        wave: int,
+        widest: int | None,
+    ) -> None:
         self.algorithm, self.found, self.share, self.wave = algorithm, found, lanes, wave
+        self.widest = widest
         self.dtype = algorithm.reductions[0].result.dtype
         n, batches = found.column.extent, tuple(axis.extent for axis in found.batch)
         blocks = -(-n // lanes.group)
@@ -146,7 +157,8 @@ class _Vector:
         ref = Ref(f"w{len(self.staged)}", read.dtype, prod(v.extent for v in loops), "register")
         self.staged.append(ref)
         replace[read] = ex.load(ref, slot)
-        return _loops(loops, Store(ref, slot, made))
+        fits = not loops or self.widest is None or loops[-1].extent <= self.widest
+        return _loops(loops, Store(ref, slot, made), vectors=fits)
 
     def _still(self, read: Expr) -> Expr:
         """A read without the variables that its address does not depend on: scales of groups."""

@@ -13,6 +13,9 @@ from compilers.plan.algorithm import Algorithm
 
 STREAM_BYTES = 16 << 20
 """An output at least this large is not in a cache when it is read again: write past them."""
+STREAM_VECTOR_BYTES = 32
+"""The narrowest vector that is stored past the caches: of AVX2. Two in a row fill a line."""
+LINE_BYTES = 64
 
 Emit = Callable[[Index, Valid, int, "Var | None"], Sequence[Stmt]]
 """(index along the axis, guard, chain, lane variable) -> statements."""
@@ -96,10 +99,15 @@ def store(
 
 
 def _streams(plain: Store, lane: Var | None) -> bool:
-    """Whether a vector store may go past the caches: large output, aligned full lines."""
+    """Whether a vector store may go past the caches: large output, and vectors that are aligned
+    and fill lines, alone or with their neighbours."""
     size = plain.ref.dtype.itemsize
     if lane is None or plain.valid or plain.ref.size * size < STREAM_BYTES:
         return False
-    others = [k for atom, k in plain.index.terms.items() if atom is not lane]
-    aligned = all(k * size % 64 == 0 for k in (*others, plain.index.const))
-    return aligned and plain.index.terms.get(lane) == 1 and lane.extent * size % 64 == 0
+    nbytes = lane.extent * size
+    if nbytes % STREAM_VECTOR_BYTES or plain.index.terms.get(lane) != 1:
+        return False
+    others = [abs(k) * size for atom, k in plain.index.terms.items() if atom is not lane]
+    unit = min(nbytes, LINE_BYTES)
+    aligned = all(k % unit == 0 for k in (*others, plain.index.const * size))
+    return aligned and (nbytes % LINE_BYTES == 0 or nbytes in others)

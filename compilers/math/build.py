@@ -5,6 +5,7 @@ Where an operand may be a number, it is a constant of the dtype of the other ope
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from compilers import dtype as dt
@@ -16,6 +17,7 @@ from compilers.ir import Expr
 Operand: TypeAlias = Expr | float
 UNSIGNED = {1: dt.uint8, 2: dt.uint16, 4: dt.uint32, 8: dt.uint64}
 HALVES = (dt.float16, dt.bfloat16)
+HIGH_PART = 0xFFFFF000
 MEMORY = {dt.bool_: dt.uint8, dt.float16: dt.uint16, dt.bfloat16: dt.uint16}
 """What is loaded and stored for dtypes that no renderer knows in memory."""
 
@@ -81,6 +83,29 @@ def call(name: str, *src: Expr, rare: Expr | None = None, fast: Expr | None = No
     suffix = "f" if src[0].dtype is dt.float32 else ""
     condition = const(True, dt.bool_) if rare is None else rare
     return Expr("call", src[0].dtype, (condition, fast or src[0], *src), name + suffix)
+
+
+def high_part(x: Expr) -> Expr:
+    """A float32 cut to 12 bits: a product of two such is exact."""
+    return bitcast(op("and", bits(x), HIGH_PART), x.dtype)
+
+
+def sum_pair(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a + b and its rounding error, where a is 0 or |a| >= |b|."""
+    total = op("add", a, b)
+    return total, op("sub", b, op("sub", total, a))
+
+
+def pick(values: Sequence[Expr], index: Expr) -> Expr:
+    """values[index], by halving the table bit by bit."""
+    level = list(values)
+    for bit in range(len(values).bit_length()):
+        if len(level) == 1:
+            break
+        chosen = op("ne", op("and", index, 1 << bit), 0)
+        pairs = zip(level[::2], [*level[1::2], level[-1]], strict=False)
+        level = [where(chosen, second, first) for first, second in pairs]
+    return level[0]
 
 
 def poly(x: Expr, coefficients: tuple[float, ...]) -> Expr:

@@ -23,18 +23,23 @@ from compilers.math.floating import float_op, next_after, saturate
 from compilers.math.half import SHORT_NAN, high_half, narrow, pair_product, to_odd, widen
 from compilers.math.integer import bool_op, int_op
 from compilers.math.poly import FAST
-from compilers.math.soft import without_calls
+from compilers.math.soft import OWN, without_calls
 
 EVERYWHERE = frozenset({"add", "sub", "mul", "and", "or", "xor", "idiv", "imod"}) | COMPARE
 FLOATS = frozenset({"div", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint", "copysign",
                     "fma"}) | EVERYWHERE - {"and", "or", "xor"}  # fmt: skip
+
+HALF_OPS = frozenset({"add", "sub", "mul"}) | COMPARE
+"""Of float16, exact or rounded once: the same as in float32, rounded."""
 
 
 class Expander:
     """Rewrites expressions, sharing what is shared; `features` are the target's.
 
     `soft`: where there is no C library, its functions are rewritten too. `natives`: functions of
-    float32 that the printer prints instead. `short_nans`: see `SHORT_NAN`.
+    float32 that the printer prints instead. `short_nans`: see `SHORT_NAN`. `native_half`: the
+    printer casts to and from float16; `half_ops`: it has `HALF_OPS` of it, too, subnormal numbers
+    among them.
     """
 
     def __init__(
@@ -45,10 +50,13 @@ class Expander:
         soft: bool = False,
         natives: frozenset[str] = frozenset(),
         short_nans: bool = True,
+        half_ops: bool = False,
     ) -> None:
+        self.half_ops = half_ops
         self.soft, self.natives, self.short_nans = soft, natives, short_nans
         self.fused, self.native = "fma" in features, native_half
         self.dot2 = {"avx512bf16", "avx512vl"} <= features
+        self.own = OWN
         self._found: dict[Expr, Expr] = {}
         self._whole: dict[Expr, Expr] = {}
         """The 16 bits of a bfloat16 that was a small integer -> the same value in float32."""
@@ -92,6 +100,9 @@ class Expander:
             return op("xor", src[0], 0x8000)
         if expr.op == "abs":
             return op("and", src[0], 0x7FFF)
+        if self.half_ops and expr.op in HALF_OPS and expr.src[0].dtype is dt.float16:
+            found = op(expr.op, *(bitcast(one, dt.float16) for one in src))
+            return bitcast(found, dt.uint16) if found.dtype is dt.float16 else found
         wide = [self._cast(s, e.dtype, dt.float32) for s, e in zip(src, expr.src, strict=True)]
         if expr.op == "nextafter":
             return next_after(*wide, *src)
@@ -115,7 +126,7 @@ class Expander:
             found = op(name, *src) if name in EVERYWHERE else int_op(name, src)
         if found is None:
             raise TypeError(f"no op {name!r} for {dtype.name}")
-        return without_calls(found, src) if self.soft else found
+        return without_calls(found, src, self.own) if self.soft else found
 
     def _cast(self, x: Expr, source: DType, target: DType) -> Expr:
         if source is target:

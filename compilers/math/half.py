@@ -6,6 +6,9 @@ arithmetic: x86's own instruction flushes denormals to zero.
 
 from __future__ import annotations
 
+from math import copysign, isnan
+from struct import pack, unpack
+
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.expr import const
@@ -90,3 +93,37 @@ def pair_product(a: Expr, b: Expr, c: Expr) -> Expr:
         x, y = (bitcast(op(name, word, amount), dt.float32) for word in (a, b))
         c = mad(x, y, c)
     return c
+
+
+def half_bits(value: float, dtype: DType) -> int:
+    """The bits of a number as a 16-bit float, rounded to the nearest."""
+    if dtype is dt.float16:
+        try:
+            word: int = unpack("<H", pack("<e", value))[0]
+        except OverflowError:  # rounds to infinity
+            word = 0xFC00 if value < 0 else 0x7C00
+        return word
+    if isnan(value):
+        return 0xFFC0 if copysign(1.0, value) < 0 else 0x7FC0
+    return _bfloat_bits(value)
+
+
+def half_value(word: int, dtype: DType) -> float:
+    """The number that these bits are as a 16-bit float."""
+    if dtype is dt.float16:
+        value: float = unpack("<e", pack("<H", word))[0]
+    else:
+        value = unpack("<f", pack("<I", word << 16))[0]
+    return value
+
+
+def _bfloat_bits(value: float) -> int:
+    """float64 has 45 bits more than bfloat16 keeps: rounded once, by its own bits."""
+    try:
+        near: int = unpack("<I", pack("<f", value))[0]
+    except OverflowError:
+        return 0xFF80 if value < 0 else 0x7F80
+    back: float = unpack("<f", pack("<I", near))[0]
+    if back != value:  # a float32 rounded to odd rounds again exactly
+        near = (near - (abs(value) < abs(back))) | 1
+    return (near + 0x7FFF + (near >> 16 & 1)) >> 16

@@ -55,7 +55,7 @@ def clamp(x: Expr, low: float, high: float) -> Expr:
     return where(op("lt", high, x), high, x)
 
 
-def _nearest(x: Expr, factor: float) -> tuple[Expr, Expr]:
+def nearest(x: Expr, factor: float) -> tuple[Expr, Expr]:
     """round(x * factor), and the float whose low bits hold it plus twice the exponent bias."""
     magic = MAGIC + 2 * BIAS
     held = mad(x, factor, magic) if factor != 1 else op("add", x, magic)
@@ -64,7 +64,7 @@ def _nearest(x: Expr, factor: float) -> tuple[Expr, Expr]:
 
 def _reduce(x: Expr) -> tuple[Expr, Expr]:
     """r with x = n * ln(2) + r, and the float that holds n."""
-    n, held = _nearest(x, LOG2_E)
+    n, held = nearest(x, LOG2_E)
     return mad(n, -LN2_LOW, mad(n, -LN2_HIGH, x)), held
 
 
@@ -73,7 +73,7 @@ def _power_of_two(word: Expr) -> Expr:
     return bitcast(op("shl", word, MANTISSA), dt.float32)
 
 
-def _scale(p: Expr, held: Expr) -> Expr:
+def scale_by(p: Expr, held: Expr) -> Expr:
     """p * 2**n in two exact-range steps, so that denormals round once and overflow is infinity."""
     word = bits(held)
     half = op("shr", word, 1)
@@ -83,14 +83,14 @@ def _scale(p: Expr, held: Expr) -> Expr:
 def exp(x: Expr) -> Expr:
     """e**x."""
     r, held = _reduce(clamp(x, EXP_LOW, EXP_HIGH))
-    return _scale(poly(r, (1.0, 1.0, *EXP)), held)
+    return scale_by(poly(r, (1.0, 1.0, *EXP)), held)
 
 
 def exp2(x: Expr) -> Expr:
     """2**x."""
     x = clamp(x, EXP2_LOW, EXP2_HIGH)
-    n, held = _nearest(x, 1)
-    return _scale(poly(op("sub", x, n), (1.0, *EXP2)), held)
+    n, held = nearest(x, 1)
+    return scale_by(poly(op("sub", x, n), (1.0, *EXP2)), held)
 
 
 def expm1(x: Expr) -> Expr:
@@ -123,7 +123,7 @@ def _log_special(x: Expr, result: Expr) -> Expr:
     return where(op("lt", x, 0.0), float("nan"), result)
 
 
-def _normal(x: Expr) -> tuple[Expr, Expr]:
+def split_normal(x: Expr) -> tuple[Expr, Expr]:
     """e and m - 1 as `_split`, for denormals too."""
     small = op("lt", x, SMALLEST_NORMAL)
     e, f, _ = _split(where(small, op("mul", x, 2.0**MANTISSA), x))
@@ -137,12 +137,12 @@ def _log_sum(e: Expr, f: Expr) -> Expr:
 
 def log(x: Expr) -> Expr:
     """The natural logarithm."""
-    return _log_special(x, _log_sum(*_normal(x)))
+    return _log_special(x, _log_sum(*split_normal(x)))
 
 
 def log2(x: Expr) -> Expr:
     """The binary logarithm; exact for powers of two."""
-    e, f = _normal(x)
+    e, f = split_normal(x)
     high, low = 1.4375, LOG2_E - 1.4375
     tail = mad(f, low, op("mul", _log_tail(f), LOG2_E))
     return _log_special(x, op("add", e, mad(f, high, tail)))

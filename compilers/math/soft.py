@@ -6,7 +6,7 @@ float64 results are within a few units in the last place. Special cases are C's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from compilers import dtype as dt
@@ -48,12 +48,15 @@ def _fmod_single(x: Expr, y: Expr) -> Expr:
     return rarely(negate(near), op("copysign", rest, x), cast(far, dt.float32))
 
 
-SINGLE = {"fmod": _fmod_single}
-"""Functions with a separate implementation for float32."""
+OWN: Mapping[str, Callable[..., Expr]] = {"fmodf": _fmod_single}
+"""Functions of float32 that need little float64."""
 
 
-def without_calls(root: Expr, known: Sequence[Expr]) -> Expr:
-    """`root` with every call above `known` replaced; sharing is kept."""
+def without_calls(
+    root: Expr, known: Sequence[Expr], own: Mapping[str, Callable[..., Expr]] = OWN
+) -> Expr:
+    """`root` with every call above `known` replaced; sharing is kept. `own`: a C function's
+    name -> what is not to be evaluated in float64 by SOFT."""
     done: dict[Expr, Expr] = {expr: expr for expr in known}
     stack = [(root, False)]
     while stack:
@@ -61,22 +64,22 @@ def without_calls(root: Expr, known: Sequence[Expr]) -> Expr:
         if expr in done:
             continue
         if sources_done:
-            done[expr] = _rebuilt(expr, tuple(done[source] for source in expr.src))
+            done[expr] = _rebuilt(expr, tuple(done[source] for source in expr.src), own)
         else:
             stack.append((expr, True))
             stack.extend((source, False) for source in expr.src)
     return done[root]
 
 
-def _rebuilt(expr: Expr, src: tuple[Expr, ...]) -> Expr:
+def _rebuilt(expr: Expr, src: tuple[Expr, ...], own: Mapping[str, Callable[..., Expr]]) -> Expr:
     if expr.op != "call":
         same = all(a is b for a, b in zip(src, expr.src, strict=True))
         return expr if same else Expr(expr.op, expr.dtype, src, expr.arg)
     condition, fast, *operands = src
     single = expr.dtype is dt.float32
     name = expr.arg.removesuffix("f") if single and expr.arg not in SOFT else expr.arg
-    if single and name in SINGLE:
-        value = SINGLE[name](*operands)
+    if expr.arg in own:
+        value = own[expr.arg](*operands)
     else:
         value = cast(SOFT[name](*(cast(x, dt.float64) for x in operands)), expr.dtype)
     return value if condition.op == "const" else rarely(condition, fast, value)

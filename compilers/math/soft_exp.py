@@ -6,12 +6,13 @@ log m = 2 atanh((m - 1) / (m + 1)), whose series in the square of that quotient 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import factorial, inf, nan
 
 from compilers import dtype as dt
 from compilers.expr import const
 from compilers.ir import Expr
-from compilers.math.build import bitcast, bits, cast, is_nan, mad, negate, op, poly, where
+from compilers.math.build import bitcast, bits, cast, is_nan, mad, negate, op, poly, sum_pair, where
 
 MANTISSA = 52
 BIAS = 1023
@@ -34,8 +35,8 @@ EXPM1_LOW, EXPM1_HIGH = -40.0, 709.9
 """e**709.9 is infinite, and its half's exponent is not."""
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 SMALLEST_NORMAL, LIFT = 2.0**-1022, 54
-ODD_LIMIT = 2.0**53
-"""From here on every float64 is an even integer."""
+ODD_LIMIT = {dt.float64: 2.0**53, dt.float32: 2.0**24}
+"""From here on every number is an even integer."""
 
 
 def clamp(x: Expr, low: float, high: float) -> Expr:
@@ -151,12 +152,6 @@ def log1p(x: Expr) -> Expr:
     return where(op("eq", x, 0.0), x, where(usual, value, log(u)))
 
 
-def _two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """a + b and its rounding error, for |a| >= |b|."""
-    total = op("add", a, b)
-    return total, op("sub", b, op("sub", total, a))
-
-
 def _log_pair(x: Expr) -> tuple[Expr, Expr]:
     """log(x) of a positive finite x as a sum of two float64."""
     e, f = split(x)
@@ -166,11 +161,11 @@ def _log_pair(x: Expr) -> tuple[Expr, Expr]:
     s_lost = op("div", op("sub", op("fma", op("neg", s), d, f), op("mul", s, d_lost)), d)
     square = op("mul", s, s)
     cubic = op("mul", op("mul", s, square), poly(square, ATANH_TAIL))
-    high, low = _two_sum(op("add", s, s), cubic)
+    high, low = sum_pair(op("add", s, s), cubic)
     low = op("add", low, op("add", s_lost, s_lost))
     whole = op("mul", e, LN2_HIGH)
-    total, lost = _two_sum(whole, high)
-    other, other_lost = _two_sum(high, whole)
+    total, lost = sum_pair(whole, high)
+    other, other_lost = sum_pair(high, whole)
     near = op("eq", e, 0.0)
     total, lost = where(near, other, total), where(near, other_lost, lost)
     return total, op("add", lost, mad(e, LN2_LOW, low))
@@ -188,19 +183,20 @@ def _magnitude(x: Expr, y: Expr) -> Expr:
     return _nan_of(product, value)
 
 
-def power(x: Expr, y: Expr) -> Expr:
-    """x**y."""
+def power(x: Expr, y: Expr, of_size: Callable[[Expr, Expr], Expr] = _magnitude) -> Expr:
+    """x**y. `of_size`: of finite x > 0."""
+    dtype = x.dtype
     size = op("abs", x)
     rest = op("eq", op("floor", y), y)
     halved = op("mul", y, 0.5)
     odd = op("and", rest, op("and", op("ne", op("floor", halved), halved),
-                             op("lt", op("abs", y), ODD_LIMIT)))  # fmt: skip
-    value = _magnitude(where(op("and", op("lt", 0.0, size), op("lt", size, inf)), size, 1.0), y)
+                             op("lt", op("abs", y), ODD_LIMIT[dtype])))  # fmt: skip
+    value = of_size(where(op("and", op("lt", 0.0, size), op("lt", size, inf)), size, 1.0), y)
     up = op("lt", 0.0, y)
-    value = where(op("eq", size, 0.0), where(up, const(0.0, dt.float64), inf), value)
-    value = where(op("eq", size, inf), where(up, const(inf, dt.float64), 0.0), value)
+    value = where(op("eq", size, 0.0), where(up, const(0.0, dtype), inf), value)
+    value = where(op("eq", size, inf), where(up, const(inf, dtype), 0.0), value)
     value = where(op("and", op("eq", size, 1.0), op("eq", op("abs", y), inf)), 1.0, value)
-    negative = op("ne", op("shr", bits(x), 63), 0)
+    negative = op("ne", op("shr", bits(x), dtype.bits - 1), 0)
     value = where(op("and", negative, odd), op("neg", value), value)
     bad = op("and", op("lt", x, 0.0), op("and", negate(rest), op("lt", size, inf)))
     value = where(bad, nan, value)

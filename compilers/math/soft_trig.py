@@ -13,7 +13,7 @@ from math import factorial, inf, pi
 from compilers import dtype as dt
 from compilers.expr import const
 from compilers.ir import Expr
-from compilers.math.build import bitcast, bits, cast, is_nan, mad, op, poly, where
+from compilers.math.build import bitcast, bits, cast, is_nan, mad, op, pick, poly, where
 
 NEAR = 2.0**20
 TWO_OVER_PI = 2 / pi
@@ -65,18 +65,6 @@ def _high_product(a: Expr, b: Expr) -> Expr:
     return op("add", upper, op("shr", more, 32))
 
 
-def _pick(words: tuple[int, ...], index: Expr) -> Expr:
-    """words[index], by halving the table bit by bit."""
-    level = [const(word, dt.uint64) for word in words]
-    for bit in range(len(words).bit_length()):
-        if len(level) == 1:
-            break
-        chosen = op("ne", op("and", index, 1 << bit), 0)
-        pairs = zip(level[::2], [*level[1::2], level[-1]], strict=False)
-        level = [where(chosen, second, first) for first, second in pairs]
-    return level[0]
-
-
 def _far(x: Expr) -> tuple[Expr, Expr]:
     """The quadrant's word and the remainder of x >= 2**20 (anything for infinity and NaN)."""
     word = bits(x)
@@ -84,7 +72,8 @@ def _far(x: Expr) -> tuple[Expr, Expr]:
     mantissa = op("or", op("and", word, (1 << 52) - 1), 1 << 52)
     start = op("and", op("add", exponent, WORD - 2), 0x7FF)
     at, shift = op("shr", start, 6), op("and", start, 63)
-    held = [_pick(TABLE[i:] + (0,) * i, at) for i in range(4)]
+    table = [const(word, dt.uint64) for word in (*TABLE, 0, 0, 0)]
+    held = [pick(table[i : i + len(TABLE)], at) for i in range(4)]
     back = op("sub", 63, shift)
     window = [
         op("or", op("shl", held[i], shift), op("shr", op("shr", held[i + 1], 1), back))

@@ -8,9 +8,10 @@ from typing import Final
 
 from compilers import dtype as dt
 from compilers.dtype import DType
+from compilers.opencl.expand import FUNCTIONS
 from compilers.render.c_ops import EACH, Unit, literal_text
 from compilers.render.common import Value
-from queues.cl.kernel_code import DOUBLE as DOUBLE
+from queues.cl.kernel_code import DOUBLE, HALF
 from queues.cl.kernel_code import ENTRY as ENTRY
 
 PREAMBLE: Final = (
@@ -18,12 +19,19 @@ PREAMBLE: Final = (
     "typedef uchar u8; typedef ushort u16; typedef uint u32; typedef ulong u64;",
     "typedef char i8; typedef short i16; typedef int i32; typedef long i64; typedef float f32;",
 )
-_DOUBLE_TYPE: Final = (
-    "#ifdef cl_khr_fp64",
-    "#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
-    "typedef double f64;",
-    "#endif",
-)
+FLOATS: Final = {
+    DOUBLE: ("f64", "double", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"),
+    HALF: ("f16", "half", "#pragma OPENCL EXTENSION cl_khr_fp16 : enable"),
+}
+"""A device's feature -> our type, OpenCL C's, and what a program that uses it says first."""
+STREAM: Final = "stream"
+_STREAM_TEXT: Final = f"""#define {STREAM}(x, p) (*(p) = (x))
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#undef {STREAM}
+#define {STREAM}(x, p) __builtin_nontemporal_store(x, p)
+#endif
+#endif"""
 SPACES: Final = {
     "global": "__global ", "scratch": "__global ", "shared": "__local ", "register": "",
 }  # fmt: skip
@@ -34,11 +42,24 @@ class ClUnit(Unit):
 
     def header(self) -> list[str]:
         """Types and helpers."""
-        return [*PREAMBLE, *_DOUBLE_TYPE, *self.declared.values()]
+        extra = [FLOATS[name] for name in FLOATS if name in self.features]
+        types = [f"{pragma}\ntypedef {kind} {name};" for name, kind, pragma in extra]
+        return [*PREAMBLE, *types, *self.declared.values()]
 
     def literal(self, value: float, dtype: DType) -> str:
         """A constant; a float's has no double in it, which a device may not have."""
         return literal(value, dtype)
+
+    def operation(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> str:
+        """OpenCL C's functions take vectors."""
+        if op in FUNCTIONS:
+            return f"{op}({', '.join(arg.text for arg in args)})"
+        return super().operation(op, dtype, args, name)
+
+    def streamed(self) -> str:
+        """The name of what stores a value past the caches, where the compiler can."""
+        self.declared.setdefault(STREAM, _STREAM_TEXT)
+        return STREAM
 
     def masked_in(self, space: str, op: str, dtype: DType, lanes: int) -> str:
         """A helper that accesses only the elements with their lane of the mask set."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NoReturn
 
 from compilers.family import TargetFamily, Toolchain
@@ -10,9 +11,9 @@ from compilers.gpu_target import GpuTarget
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
 from compilers.opencl import compiler
-from drivers.base.contracts import Arg, Binary, Resources
+from drivers.base.contracts import Arg, Binary, Limits, Resources
 from drivers.base.errors import Unsupported
-from queues.cl.kernel_code import ClCode
+from queues.cl.kernel_code import SUBGROUPS, ClCode
 
 _MODULES = (
     "queues.cl.kernel_code",
@@ -36,6 +37,11 @@ def _lanes_source(kernel: Kernel, arch: str, features: frozenset[str]) -> str:
 def _gpu(arch: str) -> GpuTarget:
     """Nothing is known of a chip by its name: `Target.of` takes what the device says."""
     return GpuTarget(max_block=LEAST_BLOCK, shared_bytes=LEAST_SHARED_BYTES)
+
+
+def _offered(gpu: GpuTarget, limits: Limits) -> GpuTarget:
+    """Exchange of values, where a subgroup's size can be demanded."""
+    return replace(gpu, swaps=SUBGROUPS in limits.features)
 
 
 def _load(blob: bytes, name: str, arch: str) -> Binary:
@@ -88,4 +94,5 @@ GPU = TargetFamily(
     functions=_functions,
     instructions=_instructions,
     gpu=_gpu,
+    offered=_offered,
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Ref
-from compilers.math.expand import Expander
 from compilers.opencl.common import ENTRY, SPACES, ClUnit
+from compilers.opencl.expand import expander
 from compilers.render.c import CPrinter
 from compilers.render.common import CACHE_LINE, MemoryAccess, Value, memory_dtype
 from compilers.render.walk import Walker
@@ -21,8 +21,7 @@ def render(kernel: Kernel, features: frozenset[str]) -> str:
 
     Raises: TypeError for an op its dtype does not have, ValueError for a variable without a loop.
     """
-    expander = Expander(features, native_half=False, soft=True)
-    return Walker(kernel, HostClPrinter(kernel, features), expander).run()
+    return Walker(kernel, HostClPrinter(kernel, features), expander(features)).run()
 
 
 class HostClPrinter(CPrinter):
@@ -71,7 +70,7 @@ class HostClPrinter(CPrinter):
         align = min(CACHE_LINE, nbytes) if access.streaming else 0
         place = self._place(ref, value.dtype, value.lanes, align, index.text)
         self.lines.append(
-            f"__builtin_nontemporal_store({value.text}, {place});"
+            f"{self.unit.streamed()}({value.text}, {place});"
             if access.streaming
             else f"*{place} = {value.text};"
         )

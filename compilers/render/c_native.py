@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import copysign, isfinite, isnan
-from struct import pack, unpack
 
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.graph import COMPARE
 from compilers.math.build import UNSIGNED
 from compilers.render.c_ops import OPERATORS, Unit, scalar_type
-from compilers.render.common import FUNCTIONS, Value
+from compilers.render.common import FUNCTIONS, Value, float32_word
 
 WRAPPING = frozenset({"add", "sub", "mul", "shl"})
 """Of signed integers: computed as unsigned ones."""
@@ -105,7 +104,7 @@ class NativeUnit(Unit):
         whole = isfinite(value) and value == int(value) and abs(value) < 1 << 24
         if whole and copysign(1, value) > 0:
             return f"(f32){int(value)}.0f"
-        word = _float_word(value)
+        word = float32_word(value)
         return self.words.bits.format(kind=self.native(dt.float32), x=f"{word:#010x}u")
 
     # vectors
@@ -209,11 +208,6 @@ class NativeUnit(Unit):
 
     def _bits(self, value: Value, target: DType) -> str:
         return self.words.bits.format(kind=self.native(target, value.lanes), x=value.text)
-
-
-def _float_word(value: float) -> int:
-    word: int = unpack("<I", pack("<f", value))[0]
-    return word
 
 
 def _floating(value: float) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from math import gcd
+from math import copysign, gcd, inf
+from struct import pack, unpack
 from typing import Protocol
 
 from compilers.dtype import DType
@@ -22,6 +23,15 @@ DOT2_LANES = 4
 FUNCTIONS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
              "rint": "rint", "copysign": "copysign", "fma": "fma"}  # fmt: skip
 """Op -> the name that C's builtins and LLVM's intrinsics have for it."""
+
+
+def float32_word(value: float) -> int:
+    """The bits of a float32; of an infinity above its range, as IEEE 754 rounds."""
+    try:
+        word: int = unpack("<I", pack("<f", value))[0]
+    except OverflowError:
+        return float32_word(copysign(inf, value))
+    return word
 
 
 def memory_dtype(ref: Ref) -> DType:
@@ -56,7 +66,7 @@ class MemoryAccess:
     unit: int = 1
     """A scalar index is a multiple of it (0: it is 0): known alignment where that counts."""
     streaming: bool = False
-    """A store past the caches, aligned to CACHE_LINE."""
+    """A store past the caches, aligned to its own size, to CACHE_LINE at most."""
 
 
 class Printer(Protocol):

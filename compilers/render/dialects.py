@@ -53,7 +53,11 @@ MSL: Final = Dialect(
 )
 MSL_WORDS: Final = Words(
     names=_SCALARS,
-    header=("#include <metal_stdlib>", "using namespace metal;"),
+    header=(
+        "#include <metal_stdlib>",
+        "#pragma clang fp contract(off)",
+        "using namespace metal;",
+    ),
     convert="{kind}({x})",
     bits="as_type<{kind}>({x})",
     select="select({b}, {a}, {mask})",

@@ -11,10 +11,12 @@ from compilers.amd.rates import RATES, Rates, rates_of
 from compilers.command import command_parser, run_command
 from compilers.graph import Node
 from compilers.lower.choose import Target
+from compilers.nv.targets import TARGETS
 from compilers.plan.schedule import Step, plan
 from compilers.plan.signature import rebuild, signature
 from compilers.report.estimate import Estimate, estimate
 from compilers.report.expression import parse_expression
+from compilers.report.nv_lines import lines_of
 from compilers.report.product_cycles import describe_cycles, product_cycles
 from drivers.base.contracts import Binary
 
@@ -40,6 +42,7 @@ _EXAMPLES = """\
 examples:
   python -m compilers.report "f16[1,4096] @ f16[4096,4096]" --chip gfx1100
   python -m compilers.report "f16[4,4096] @ (i8[4096,4096] * f16[4096])"
+  python -m compilers.report product --chip sm_86   counts of NVIDIA's (make nv)
   python -m compilers.report decode              a set of products, on every chip
 Nothing is run. Loads, waits and instructions are counted in the machine code, waves follow from
 registers and local memory; clocks, bandwidth and latency are data (compilers/amd/rates.py). It
@@ -61,7 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(NAMED)
     parser.add_argument("what", help=f"an expression over made-up arrays, or one of {names}")
     parser.add_argument(
-        "--chip", action="append", choices=sorted(RATES), help="may be repeated (default: all)"
+        "--chip",
+        action="append",
+        choices=sorted({*RATES, *TARGETS}),
+        help="may be repeated (default: all of AMD); of NVIDIA's, what is counted is shorter",
     )
     return parser
 
@@ -71,6 +77,10 @@ def _lines(what: str, chips: Sequence[str] | None) -> Iterator[str]:
         node = parse_expression(text)
         yield text
         for chip in chips or RATES:
+            if chip in TARGETS:
+                yield f"  {chip}, compiled by nvrtc"
+                yield from (f"    {line}" for line in lines_of(node, chip))
+                continue
             rates = rates_of(chip)
             yield (
                 f"  {chip} ({rates.product}): {rates.units} compute units, "

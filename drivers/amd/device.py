@@ -40,6 +40,7 @@ from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
 from drivers.base.life import Life
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
+from drivers.gpu.blocks import Block
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
 from drivers.gpu.slots import Slots
@@ -87,7 +88,8 @@ class AmdDevice:
             flavour_of(chip.name), chip.family.architected_scratch, chip.privileged, xccs
         )
         self.life, self.slots = Life(name), Slots(iface)
-        self.pair, self.scratch, self.recordings = AmdPair(), ScratchMemory(iface), Recordings()
+        self.pair, self.recordings = AmdPair(), Recordings()
+        self.scratch = ScratchMemory(iface, xccs)
         self.programs = Programs(self.target, self.pair, self.scratch, self.recordings)
         reporter = AmdReporter(
             name, self.target, self.pair, self.programs, self.recordings,
@@ -147,6 +149,20 @@ class AmdDevice:
         """
         wrapped = self.heap.wrap(memory)
         return AmdBuffer(self, wrapped.memory.nbytes, wrapped)
+
+    def import_dmabuf(self, fd: int, first: int, nbytes: int, owner: object) -> AmdBuffer:
+        """`nbytes` from byte `first` of a dma-buf on. Raises: BadArgument, Unsupported."""
+        held = self.heap.import_dmabuf(fd, first, nbytes, owner)
+        self.pair.share_outside()
+        made = AmdBuffer(self, held.bo.nbytes, held)
+        made.narrow(first, nbytes)
+        return made
+
+    def export_dmabuf(self, block: Block) -> int:
+        """A new descriptor of a dma-buf of a block. Raises: Unsupported."""
+        fd = self.heap.export_dmabuf(block)
+        self.pair.share_outside()
+        return fd
 
     def new_signal(self, value: int = 0) -> AmdSignal:
         """A signal at `value`."""

@@ -157,7 +157,7 @@ class AmdReporter:
             return was_reset(self._name, incident.cause, incident.reset, names, ring.name)
         if incident.stopped:
             return self._stopped(incident, names, ring)
-        return uncorrectable(self._name, incident.cause, names)
+        return uncorrectable(self._name, incident.cause, names, ring.name)
 
     def _stopped(self, incident: Incident, names: list[str], ring: Ring) -> DeviceFault:
         why, at = incident.cause, f" near pc {incident.pc:#x}" if incident.pc else ""

@@ -61,9 +61,7 @@ class Pm4Graph(GraphMemory):
             at += self.size(item)
         base = pm4.indirect_buffer(ib_base=copy.gpu_va, ib_size=nwords)
         if nwords:
-            copy.packets = [
-                self._packer.packed((), base, reports=reports) for reports in (False, True)
-            ]
+            copy.packets = [self._packer.packed(base, reports=reports) for reports in (False, True)]
 
     def _put(self, copy: Copy, item: Item, at: int, number: int) -> None:
         """Write step `number`, from 1 on."""

@@ -55,7 +55,7 @@ class Pm4Ring(AmdComputeRing):
         self.limit = self._due * WORD_BYTES
         """Bytes from the ring's start that may be written without reading `done`."""
         self._reporting = _reporting(target, parts.progress_va, mailbox)
-        self._flush = Packet(target, self._reporting, reports=True)
+        self._flush = Packet(self._reporting, reports=True)
 
     @property
     def done(self) -> int:
@@ -156,15 +156,10 @@ class Pm4Ring(AmdComputeRing):
         """Packets, then the progress."""
         self.write(self.packed(words))
 
-    def packed(
-        self, words: Sequence[int], outer: Sequence[int] = (), *, reports: bool = False
-    ) -> Packet:
-        """Packets, then the progress, ready for `write`; `outer` stays in the ring.
-
-        With `reports` they end as a flush does.
-        """
+    def packed(self, words: Sequence[int], *, reports: bool = False) -> Packet:
+        """Packets, then the progress, ready for `write`; with `reports` they end as a flush."""
         done = self._reporting if reports else progress(self.target, self.progress_va)
-        return Packet(self.target, words_of(words, done), outer, reports=reports)
+        return Packet(words_of(words, done), reports=reports)
 
     def flush(self) -> int:
         """Release everything before to the system, then interrupt; the position to wait for."""
@@ -180,8 +175,6 @@ class Pm4Ring(AmdComputeRing):
         if self.put == put:  # no signal handler can run from here to the end of packing
             values, mark = packet.shared, put + packet.nwords
             values[packet.progress] = mark
-            if packet.jump:
-                values[packet.jump] = self.ring_va + at + packet.inner_off
             packet.pack_into(self.bytes, at, *values)
             if self.put == put:
                 self.put = self.write_pointer[0] = mark
@@ -201,29 +194,18 @@ class Pm4Ring(AmdComputeRing):
 
 
 class Packet:
-    """Packets whose holes are the progress after them and, of several XCCs, the jump to them."""
+    """Packets whose only hole is the progress after them."""
 
-    __slots__ = (
-        "inner_off",
-        "jump",
-        "nbytes",
-        "nwords",
-        "pack_into",
-        "progress",
-        "reports",
-        "shared",
-    )  # fmt: skip
+    __slots__ = ("nbytes", "nwords", "pack_into", "progress", "reports", "shared")
 
-    def __init__(
-        self, target: Target, inner: Words, outer: Sequence[int] = (), *, reports: bool = False
-    ) -> None:
-        whole = enclose(target, inner, outer=outer)
-        packer = Packer(whole.made)
-        self.inner_off, self.reports = WORD_BYTES * whole.inner_at, reports
-        """Where the target of the jump begins; whether it ends in an interrupt."""
+    def __init__(self, inner: Words, *, reports: bool = False) -> None:
+        made, _ = enclose(inner)
+        packer = Packer(made)
+        self.reports = reports
+        """Whether they end in an interrupt."""
         self.nbytes, self.nwords, self.pack_into = packer.nbytes, packer.nwords, packer.pack_into
-        self.progress, self.jump = packer.slots["progress"], packer.slots.get("ib", 0)
-        """Indices into `shared`; a jump comes after its own header, so that 0 is none."""
+        self.progress = packer.slots["progress"]
+        """Index into `shared`."""
         self.shared = packer.template
         """Arguments of `pack_into`, rewritten right before each packing, with the ring's lock."""
 

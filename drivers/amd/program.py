@@ -62,6 +62,7 @@ class AmdProgram:
         "_prepare",
         "count",
         "device",
+        "forgotten",
         "gpu_va",
         "kernel",
         "launcher",
@@ -76,6 +77,8 @@ class AmdProgram:
         self.device, self.name, self.kernel = device, binary.name, kernel
         self._prepare = prepare
         self._bo: Memory | None = bo
+        self.forgotten: Callable[[], object] | None = None
+        """Called once when its memory goes, by `close` or because nobody holds it."""
         self.gpu_va = kernel.descriptor_va
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in kernel.args)
         self.count = len(self.masks)
@@ -87,10 +90,15 @@ class AmdProgram:
         self._blocks: dict[tuple[Block, bool], Launcher | AqlLauncher] = {}
         self.launcher = self.for_block((kernel.block, 1, 1))
 
+    @property
+    def code(self) -> range:
+        """Addresses of its memory; empty after `close`."""
+        bo = self._bo
+        return range(bo.gpu_va, bo.gpu_va + bo.nbytes) if bo is not None else range(0)
+
     def holds(self, va: int) -> bool:
         """Whether an address, of an instruction for example, is in this program's memory."""
-        bo = self._bo
-        return bo is not None and 0 <= va - bo.gpu_va < bo.nbytes
+        return va in self.code
 
     def __getattr__(self, name: str) -> int:
         if name == "gpu_va":
@@ -130,6 +138,9 @@ class AmdProgram:
         except AttributeError:
             return False
         bo, self._bo = self._bo, None
+        forgotten, self.forgotten = self.forgotten, None
+        if forgotten is not None:
+            forgotten()
         if bo is not None:
             self.device.give_back(bo)
         return True

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple
 
 from drivers.amd.aql_ring import AqlRing
 from drivers.amd.pair import AmdPair
@@ -17,6 +20,21 @@ from drivers.gpu.iface import Memory
 from queues.amd.aql_launch import AqlLauncher
 from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
 from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
+
+DROPPED: Final = 64
+"""Programs that are closed or gone and still named: a user may drop one while it runs."""
+
+
+class _Dropped(NamedTuple):
+    """What is left of a program that is closed, or that nobody holds any more."""
+
+    name: str
+    descriptor_va: int
+    code: range
+
+    def is_at(self, code_va: int, descriptor_va: int) -> bool:
+        """Whether its code or its descriptor was at the address."""
+        return code_va in self.code or descriptor_va == self.descriptor_va
 
 
 class Programs:
@@ -33,11 +51,14 @@ class Programs:
         self._recordings = recordings
         self._all: weakref.WeakSet[AmdProgram] = weakref.WeakSet()
         self._old_scratch: list[Memory] = []
+        self._dropped: deque[_Dropped] = deque(maxlen=DROPPED)
 
     def load(self, device: Owner, binary: Binary) -> AmdProgram:
         """Copy a kernel to the card. Raises: Unsupported, MalformedInput, OutOfMemory."""
         program = load(device, binary, partial(self._ensure_scratch, device), self.prepare)
         self._all.add(program)
+        dropped = _Dropped(program.name, program.kernel.descriptor_va, program.code)
+        program.forgotten = partial(self._dropped.appendleft, dropped)
         return program
 
     def prepare(self, kernel: Kernel, block: Block, reports: bool) -> Launcher | AqlLauncher:
@@ -67,12 +88,20 @@ class Programs:
             old.free()
 
     def names(self, *, code_va: int = 0, descriptor_va: int = 0) -> list[str]:
-        """Programs whose code or descriptor is at the address."""
-        return [
+        """Programs whose code or descriptor is at the address.
+
+        Their memory outlasts the work that needs it, so the last of those that are gone counts
+        where none of those that are loaded is there.
+        """
+        found = [
             program.name
             for program in list(self._all)
-            if program.holds(code_va) or descriptor_va == program.kernel.descriptor_va
+            if program.alive
+            and (program.holds(code_va) or descriptor_va == program.kernel.descriptor_va)
         ]
+        dropped = self._dropped.copy()  # in one step: a collection may drop programs at any time
+        gone = (one.name for one in dropped if one.is_at(code_va, descriptor_va))
+        return found or list(islice(gone, 1))
 
     @property
     def old_scratch(self) -> list[Step]:

@@ -60,6 +60,7 @@ class QueueMaker:
             progress_va=cell.gpu_va,
             hang_s=self._hang_s,
             wait=waiting.wait_for_room,
+            foreign=self._pair.foreign,
         )
 
     def open_compute(self, waiting: Waiting) -> AmdComputeRing:

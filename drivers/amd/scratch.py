@@ -43,8 +43,9 @@ _RESOURCES: Final = {
 class ScratchMemory:
     """The scratch of one device: `now` is what launches use; `lane_bytes` how much a lane has."""
 
-    def __init__(self, iface: Iface) -> None:
-        self._iface, self._node = iface, iface.node
+    def __init__(self, iface: Iface, xccs: int = 1) -> None:
+        """`xccs`: how many of the GPU's XCCs run a kernel; of a PM4 queue it is one."""
+        self._iface, self._node, self._xccs = iface, iface.node, xccs
         self._chip: Chip = iface.chip
         self._bo: Memory | None = None
         self.lane_bytes = 0
@@ -82,7 +83,7 @@ class ScratchMemory:
         engines = node.engines_per_xcc
         waves = min(
             node.cus_per_xcc * node.scratch_slots_per_cu,
-            MOST_BYTES // node.num_xcc // wave_bytes,
+            MOST_BYTES // self._xccs // wave_bytes,
             MOST_WAVES * (engines if family.waves_per_engine else 1),
         )
         each = max(waves // engines, 1)
@@ -94,7 +95,7 @@ class ScratchMemory:
         return each, self._memory(each * engines * wave_bytes)
 
     def _memory(self, xcc_bytes: int) -> Memory:
-        return self._iface.allocate(xcc_bytes * self._node.num_xcc, Use.DEVICE, "scratch")
+        return self._iface.allocate(xcc_bytes * self._xccs, Use.DEVICE, "scratch")
 
     def _descriptor(self, va: int, xcc_bytes: int) -> tuple[int, int, int, int]:
         """The buffer resource of all of one XCC's scratch; it is read where it is not architected.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import Generic, TypeVar
 
@@ -169,6 +170,10 @@ class Allocator(Generic[T]):
         Raw memory may wait for a queue with the lock held, while a fault of it is being described.
         """
         return [block for _, block in list(self._live.values())]
+
+    def ends(self) -> list[Callable[[], object]]:
+        """What gives all memory back, live or not: steps for `run_all` at closing."""
+        return [*(partial(self.free, block) for block in self.live()), self.trim]
 
     def trim(self) -> int:
         """Release the cache to the device; how many bytes that were."""

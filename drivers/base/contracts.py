@@ -79,6 +79,11 @@ class Machine(Protocol):
     def wait_event(self, fd: int, timeout_s: float) -> bool:
         """Whether an `eventfd` was signalled within the time; if so it is reset."""
 
+    def duplicate(self, fd: int) -> int:
+        """A descriptor of this machine for a file that the process has open: fcntl(2)
+        F_DUPFD_CLOEXEC. It stays valid whoever closes `fd`.
+        """
+
     def poll(self, fd: int, timeout_s: float) -> bool:
         """Whether `fd` has something to read within the time (poll(2), POLLIN); nothing is read.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 Native: TypeAlias = Callable[..., int]
-"""Takes integers; an address counts as one. The GIL is released inside."""
+"""Takes integers, an address counts as one, and tuples for structs. The GIL is released inside."""
 
 
 class Library(Protocol):
@@ -18,6 +18,7 @@ class Library(Protocol):
     def function(self, symbol: str, signature: str) -> Native:
         """A function of it, `signature` written as C does: "int(*)(unsigned int, uint64_t)".
 
-        Standard integer types, and uint64_t for every pointer. Raises: NotFound without the
-        symbol; BadArgument for a signature that cannot be read.
+        Standard integer types, double, and uint64_t for every pointer. `words3` is a struct of
+        three uint64_t by value: a tuple of so many ints. Raises: NotFound without the symbol;
+        BadArgument for a signature that cannot be read.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, TypeAlias
 
 Grid: TypeAlias = tuple[int, int, int]
@@ -58,3 +58,12 @@ class Limits:
     """Whether a child may continue to use the device; otherwise every use there raises."""
     features: frozenset[str] = frozenset()
     """Features beside its arch, as the device's compiler spells them: "avx512f", ..."""
+
+    @property
+    def text(self) -> str:
+        """All of it, the same in each process: the order of a set's elements is not."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ", ".join(
+            f"{name}={sorted(value) if isinstance(value, frozenset) else value!r}"
+            for name, value in values.items()
+        )

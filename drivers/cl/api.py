@@ -46,6 +46,17 @@ class Text:
         self.at = address_of(self._bytes)
 
 
+def made(function: Native, call: str, *args: int, nbytes: int = 0) -> int:
+    """The object that a function makes, which stores a status behind its last argument."""
+    status = Words([0])
+    handle = function(*args, status.at)
+    if status.status:
+        raise error_of(call, status.status, nbytes)
+    if not 0 < handle < 1 << 64:
+        raise DeviceError(f"{call} succeeds without an object", hint=_HINT)
+    return handle
+
+
 class Api:
     """Functions of one library. Every failure of one is a DeviceError."""
 
@@ -53,6 +64,8 @@ class Api:
         self.world, self.name, self.functions = world, library.name, functions
         self._library = library
         """Kept: functions that are known by their addresses do not keep it loaded."""
+        self.extended: dict[int, dict[str, Native]] = {}
+        """Functions of extensions, by platform."""
 
     def has(self, call: str) -> bool:
         """Whether the library has the function."""
@@ -66,13 +79,7 @@ class Api:
 
     def make(self, call: str, *args: int, nbytes: int = 0) -> int:
         """A call that returns a new object and stores a status behind its last argument."""
-        status = Words([0])
-        made = self.functions[call](*args, status.at)
-        if status.status:
-            raise error_of(call, status.status, nbytes)
-        if not 0 < made < 1 << 64:
-            raise DeviceError(f"{call} succeeds without an object", hint=_HINT)
-        return made
+        return made(self.functions[call], call, *args, nbytes=nbytes)
 
     def info(self, call: str, *args: int) -> bytes:
         """What a clGet...Info call answers. `args` end with the parameter's number.
@@ -123,12 +130,14 @@ class Api:
 
     def extension(self, platform: int, names: Mapping[str, abi.Call]) -> dict[str, Native]:
         """Functions of an extension; {} where one is missing."""
-        found: dict[str, Native] = {}
+        known = self.extended.setdefault(platform, {})
         for name, call in names.items():
+            if name in known:
+                continue
             text = Text(name.encode())
             get = self.functions["clGetExtensionFunctionAddressForPlatform"]
             address = get(platform, text.at)
             if not 0 < address < 1 << 64:
                 return {}
-            found[name] = self.world.function(address, call.nargs)
-        return found
+            known[name] = self.world.function(address, call.nargs)
+        return {name: known[name] for name in names}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.base import forks
-from drivers.base.errors import CompileError, DeviceError, MalformedInput, Unsupported, UseAfterFree
+from drivers.base.errors import CompileError, DeviceError, MalformedInput, Unsupported
 from drivers.base.undo import Undo
 from drivers.cl import abi
 from drivers.cl.api import Api, Text, Words
 from drivers.cl.errors import error_of, signed
+from drivers.hosted.offers import Offers
 from drivers.world.native import address_of
 from queues.cl.kernel_code import LANES, ClCode
 
@@ -17,21 +17,12 @@ MAX_BINARY_BYTES: Final = 16 << 20
 HIDDEN_ARGS: Final = 2
 """Of a kernel in a processor's shape: scratch memory and the size of the grid."""
 _SIZE_BYTES: Final = 8
-_open: Final[dict[str, list[Builder]]] = {}
-"""Of open devices, by architecture; an empty list where the last was closed."""
+_offers: Final[Offers[Builder]] = Offers("OpenCL")
 
 
 def builder(arch: str) -> Builder:
     """The builder of an open device. Raises: Unsupported; UseAfterFree once it was closed."""
-    found = _open.get(arch)
-    if found:
-        return found[-1]
-    if found is None:
-        raise Unsupported(
-            f"no open OpenCL device is {arch}: its own driver compiles for it",
-            hint="open the device first, with the same driver",
-        )
-    raise UseAfterFree(f"the device that compiles for {arch} is closed", hint="open it again")
+    return _offers.find(arch)
 
 
 class Builder:
@@ -43,17 +34,11 @@ class Builder:
 
     def offer(self) -> None:
         """From now on `builder` finds it."""
-        _open.setdefault(self.arch, []).append(self)
-        forks.inherit(self)
-
-    def after_fork(self) -> None:
-        """In a child: its device is not open there."""
-        self.withdraw()
+        _offers.offer(self.arch, self)
 
     def withdraw(self) -> None:
         """No longer."""
-        if self in _open.get(self.arch, ()):
-            _open[self.arch].remove(self)
+        _offers.withdraw(self.arch, self)
 
     def build(self, source: str, block: int) -> ClCode:
         """A program of one kernel from its source. `block`: lanes of its workgroups, 0 in a

@@ -8,7 +8,7 @@ which to call, with which memory. One work item calls all: their order is the pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from drivers.base.errors import MalformedInput
 from drivers.base.undo import Undo
@@ -16,12 +16,10 @@ from drivers.cl import abi
 from drivers.cl.api import Words
 from drivers.cl.commands import Launch, start
 from drivers.cl.memory import FINE, Block
+from drivers.cl.owner import ClOwner
 from drivers.cl.program import ClProgram, Kernel
 from drivers.cl.ring import Ring
 from queues.cl.kernel_code import ENTRY
-
-if TYPE_CHECKING:
-    from drivers.cl.device import ClDevice
 
 LEAST: Final = 8
 """Kernels in a row that are worth a compilation."""
@@ -47,10 +45,11 @@ def suits(launch: object) -> bool:
         and launch.grid[0] <= SMALL_GRID
         and launch.grid[1:] == (1, 1)
         and sum(block.nbytes for block in launch.blocks) <= SMALL_BYTES
+        and not any(block.handle for block in launch.blocks)
     )
 
 
-def runs(device: ClDevice, ready: Sequence[object]) -> list[range]:
+def runs(device: ClOwner, ready: Sequence[object]) -> list[range]:
     """Places of small kernels in a row, as far as the device can chain them."""
     if not device.hidden_args or device.memory_kind != FINE:
         return []
@@ -110,7 +109,7 @@ def chain_source(programs: Sequence[ClProgram]) -> str:
 class Chain:
     """One run of a graph. It is a command: under the device's lock."""
 
-    def __init__(self, device: ClDevice, ring: Ring, launches: Sequence[Launch]) -> None:
+    def __init__(self, device: ClOwner, ring: Ring, launches: Sequence[Launch]) -> None:
         self._device, self._ring = device, ring
         self._numbers: dict[bytes, int] = {}
         programs: list[ClProgram] = []
@@ -122,7 +121,7 @@ class Chain:
         self._count = len(launches)
         code = device.builder.build(chain_source(programs), 0)
         nbytes = self._stride * self._count * _WORD_BYTES
-        self._lists = [device.alloc(nbytes) for _ in range(LISTS)]
+        self._lists = [device.take(nbytes) for _ in range(LISTS)]
         """Where another buffer had the memory, `view` waits for what still uses that."""
         self._used = [0] * LISTS
         """How many commands the ring had when each list was last used."""
@@ -133,7 +132,7 @@ class Chain:
             undo.add(lambda: device.drop_program(self.program, handle))
             self._number(1, self._stride)
             self._number(2, self._count)
-        self._sizes = self.kernel.sizes((1, 1, 1), (1, 1, 1))
+        self.kernel.sizes((1, 1, 1), (1, 1, 1))
 
     def _number(self, place: int, value: int) -> None:
         cell = Words([value])
@@ -151,6 +150,8 @@ class Chain:
             at = number * self._stride
             words[at], words[at + 1] = self._numbers[launch.program.source], launch.grid[0]
             for place, block in enumerate(launch.blocks, at + _FIXED_WORDS):
+                if block.handle:
+                    raise MalformedInput("a cl_mem has no address", hint="replay without a chain")
                 words[place] = block.gpu_va
                 blocks[block.gpu_va] = block
         self.kernel.arguments([taken.block])
@@ -160,7 +161,11 @@ class Chain:
             len(blocks) * _WORD_BYTES, named.at,
         )  # fmt: skip
 
+    def drop(self) -> None:
+        """Finalisers call this at any moment: release the program later."""
+        self._device.drop_program(self.program, self.kernel.handle)
+
     def __call__(self) -> bool:
-        start(self._ring, self.kernel.handle, *self._sizes)
+        start(self._ring, self.kernel)
         self._used[self._turn] = self._ring.enqueued
         return True

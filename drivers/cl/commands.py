@@ -1,73 +1,36 @@
-"""Steps of queues -> commands of a ring: checked, with their memory, ready to be enqueued."""
+"""What a queue's steps are: commands of a ring, checked, with their memory, that enqueue
+themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
-from drivers.base import launches
-from drivers.base.contracts import Grid, Param
-from drivers.base.errors import BadArgument
-from drivers.cl.errors import error_of, not_its, signed
-from drivers.cl.memory import Block, ClBuffer
+from drivers.base.contracts import Grid
+from drivers.base.errors import BadArgument, Unsupported
+from drivers.cl.errors import error_of, signed
+from drivers.cl.memory import FINE, Block, ClBuffer
+from drivers.cl.owner import ClOwner
 from drivers.cl.program import DIMENSIONS, ITEMS_OF_UNIT, SCRATCH_ITEMS_OF_UNIT, ClProgram, Kernel
 from drivers.cl.ring import Ring
-from drivers.cl.signal import ClSignal, Marker
-from queues.cl.steps import Copy, Exec, Mark, Step, Wait
+from drivers.cl.signal import ClMarkers, Marker
+from drivers.hosted.owned import own_buffer
 
-if TYPE_CHECKING:
-    from drivers.cl.device import ClDevice
-
-OPEN: Final = Block(0, 0, 0)
-"""In place of a Param without a value."""
-ONE: Final[Grid] = (1, 1, 1)
 _BITS32: Final = (1 << 32) - 1
 
 
-def buffer_block(device: ClDevice, value: Any, values: Sequence[Any]) -> Block:
+def buffer_block(device: ClOwner, value: object) -> Block:
     """The memory of an argument. Raises: BadArgument, UseAfterFree."""
-    if isinstance(value, Param):
-        if not values:
-            return OPEN
-        value = values[value.index]
-    if not isinstance(value, ClBuffer) or value.device is not device:
-        raise not_its("buffer", value, device.name, "copy it there; kernels take buffers alone")
-    return value.block
-
-
-def side_block(device: ClDevice, value: Any, nbytes: int, values: Sequence[Any]) -> Block:
-    """One side of a copy. Raises: BadArgument, UseAfterFree."""
-    block = buffer_block(device, value, values)
-    given = values[value.index] if isinstance(value, Param) and values else value
-    if block is not OPEN and nbytes > given.nbytes:
-        raise BadArgument(f"{nbytes} bytes are outside of {given.nbytes}", hint="copy less")
-    return block
-
-
-def checked_program(device: ClDevice, program: object, nargs: int) -> ClProgram:
-    """Raises: BadArgument, UseAfterFree."""
-    if not isinstance(program, ClProgram) or program.device is not device:
-        raise launches.bad_program(device.name, program)
-    _ = program.kernel
-    if nargs != program.nargs:
-        raise BadArgument(f"{nargs} arguments", hint=f"{program.name} takes {program.nargs}")
-    return program
-
-
-def checked_signal(device: ClDevice, signal: object) -> ClSignal:
-    """Raises: BadArgument, UseAfterFree."""
-    if not isinstance(signal, ClSignal) or signal.device is not device:
-        raise not_its("signal", signal, device.name, "use new_signal()")
-    signal.check()
-    return signal
+    found: ClBuffer = own_buffer(device, value)
+    return found.block
 
 
 @dataclass(slots=True)
 class Launch:
-    """A kernel with its memory."""
+    """A kernel with its memory. The list `blocks` is of one launch, and never changes."""
 
-    device: ClDevice
+    device: ClOwner
     ring: Ring
     program: ClProgram
     kernel: Kernel
@@ -75,47 +38,44 @@ class Launch:
     grid: Grid
     block: Grid
 
+    def filled(self, number: int, block: Block) -> Launch:
+        """The same with another argument."""
+        blocks = [*self.blocks]
+        blocks[number] = block
+        return replace(self, blocks=blocks)
+
+    def prepare(self) -> Kernel:
+        """With the device's lock held: the kernel object with all arguments and sizes set."""
+        device, program, kernel, grid = self.device, self.program, self.kernel, self.grid
+        kernel.holds = None
+        if device.hidden_args:
+            grid = items(device, program, grid)
+            scratch = device.heap.scratch(grid[0] * program.scratch_bytes)
+            kernel.arguments([*self.blocks, scratch])
+            kernel.number(program.nargs + 1, self.grid[0])
+        else:
+            kernel.arguments(self.blocks)
+        kernel.sizes(grid, self.block)
+        kernel.holds = self.blocks
+        return kernel
+
     def __call__(self) -> bool:
-        enqueue(
-            self.device, self.ring, self.program, self.kernel, self.blocks, self.grid, self.block
-        )
+        kernel = self.kernel
+        start(self.ring, kernel if kernel.holds is self.blocks else self.prepare())
         return True
 
 
-def enqueue(
-    device: ClDevice, ring: Ring, program: ClProgram, kernel: Kernel, blocks: Sequence[Block],
-    grid: Grid, block: Grid,
-) -> None:  # fmt: skip
-    """With the device's lock held: set the arguments and hand the kernel to its queue."""
-    prepare(device, program, kernel, blocks, grid)
-    shape = items(device, program, grid) if device.hidden_args else grid
-    whole, local = kernel.sizes(shape, block)
-    start(ring, kernel.handle, whole, local)
-
-
-def prepare(
-    device: ClDevice, program: ClProgram, kernel: Kernel, blocks: Sequence[Block], grid: Grid
-) -> None:
-    """Set all arguments."""
-    if device.hidden_args:
-        nargs = program.nargs
-        count = items(device, program, grid)[0]
-        kernel.arguments([*blocks, device.heap.scratch(count * program.scratch_bytes)])
-        kernel.number(nargs + 1, grid[0])
-    else:
-        kernel.arguments(blocks)
-
-
-def start(ring: Ring, handle: int, whole: int, local: int) -> None:
-    """Enqueue a kernel whose arguments are set."""
+def start(ring: Ring, kernel: Kernel) -> None:
+    """Enqueue a kernel whose arguments and sizes are set."""
     call = ring.api.functions["clEnqueueNDRangeKernel"]
-    status = call(ring.handle, handle, DIMENSIONS, 0, whole, local, 0, 0, 0)
+    whole, local = kernel.whole, kernel.local
+    status = call(ring.handle, kernel.handle, DIMENSIONS, 0, whole, local, 0, 0, 0)
     if status & _BITS32:
         raise error_of("clEnqueueNDRangeKernel", signed(status))
     ring.enqueued += 1
 
 
-def items(device: ClDevice, program: ClProgram, grid: Grid) -> Grid:
+def items(device: ClOwner, program: ClProgram, grid: Grid) -> Grid:
     """Work items of a launch in a processor's shape: each takes a range of the grid along x."""
     each = SCRATCH_ITEMS_OF_UNIT if program.scratch_bytes else ITEMS_OF_UNIT
     return min(grid[0], each * device.units), grid[1], grid[2]
@@ -125,24 +85,52 @@ def items(device: ClDevice, program: ClProgram, grid: Grid) -> Grid:
 class Transfer:
     """A copy between two buffers."""
 
+    device: ClOwner
     ring: Ring
     dst: Block
     src: Block
     nbytes: int
 
+    def filled(self, number: int, block: Block) -> Transfer:
+        """The same with another destination (0) or source (1). Raises: Unsupported."""
+        return (replace(self, src=block) if number else replace(self, dst=block)).checked()
+
     @property
-    def blocks(self) -> Sequence[Block]:
-        """Its memory."""
-        return self.dst, self.src
+    def mixed(self) -> bool:
+        """Whether one side is a cl_mem, and the other memory with an address."""
+        both = isinstance(self.dst, Block) and isinstance(self.src, Block)
+        return both and bool(self.dst.handle) != bool(self.src.handle)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether both sides are parts of one buffer, with bytes of one in the other."""
+        dst, src = self.dst, self.src
+        if not (isinstance(dst, Block) and isinstance(src, Block)) or dst is src:
+            return False
+        return dst.base is src.base and abs(dst.origin - src.origin) < self.nbytes
+
+    def checked(self) -> Transfer:
+        """Itself. Raises: Unsupported between a lent cl_mem and memory of kind COARSE; BadArgument
+        for two parts of one buffer that overlap."""
+        if self.overlaps:
+            raise BadArgument("a copy between bytes that overlap", hint="copy through a buffer")
+        if self.mixed and self.device.memory_kind != FINE:
+            raise Unsupported("a copy between a cl_mem and coarse SVM", hint="compute it: x + 0")
+        return self
 
     def __call__(self) -> bool:
         if not self.nbytes or self.dst is self.src:
             return True
         api, queue = self.ring.api, self.ring.handle
         self.ring.enqueued += 1
-        if self.dst.handle:
-            handles = self.src.handle, self.dst.handle
+        dst, src = self.dst, self.src
+        if dst.handle and src.handle:
+            handles = src.handle, dst.handle
             api.do("clEnqueueCopyBuffer", queue, *handles, 0, 0, self.nbytes, 0, 0, 0)
+        elif dst.handle or src.handle:  # fine grain: the host's address, too
+            call = "clEnqueueWriteBuffer" if dst.handle else "clEnqueueReadBuffer"
+            handle, address = (dst.handle, src.gpu_va) if dst.handle else (src.handle, dst.gpu_va)
+            api.do(call, queue, handle, 0, 0, self.nbytes, address, 0, 0, 0)
         else:
             ends = self.dst.gpu_va, self.src.gpu_va
             api.do("clEnqueueSVMMemcpy", queue, 0, *ends, self.nbytes, 0, 0, 0)
@@ -154,7 +142,7 @@ class Gate:
     """Nothing later begins before the signal has the value."""
 
     ring: Ring
-    signal: ClSignal
+    signal: ClMarkers
     value: int
 
     def __call__(self) -> bool:
@@ -172,8 +160,9 @@ class Flag:
     """A marker that sets a signal."""
 
     ring: Ring
-    signal: ClSignal
+    signal: ClMarkers
     value: int | None
+    """None: a time alone."""
 
     def __call__(self) -> bool:
         event = self.ring.marker()
@@ -190,30 +179,9 @@ class Fence:
         return True
 
 
-def command(
-    device: ClDevice, ring: Ring, step: Step, values: Sequence[Any], kernel: Kernel | None = None
-) -> Launch | Transfer | Gate | Flag | Fence:
-    """Check a step; Params stand for `values`, and stay open where there are none.
+Step: TypeAlias = Launch | Transfer | Gate | Flag | Fence
 
-    `kernel`: an object of the step's program that no other launch uses.
-    Raises: BadArgument, UseAfterFree.
-    """
-    if isinstance(step, Exec):
-        program = checked_program(device, step.program, len(step.args))
-        launches.check_grid(step.grid, device.limits)
-        block = step.block
-        if block is None:
-            block = (max(program.block, 1), 1, 1)
-        else:
-            launches.check_block(block, program.max_block, program.name)
-        blocks = [buffer_block(device, arg, values) for arg in step.args]
-        used = kernel or program.kernel
-        return Launch(device, ring, program, used, blocks, step.grid, block)
-    if isinstance(step, Copy):
-        dst, src = (side_block(device, side, step.nbytes, values) for side in (step.dst, step.src))
-        return Transfer(ring, dst, src, step.nbytes)
-    if isinstance(step, Wait):
-        return Gate(ring, checked_signal(device, step.signal), step.value)
-    if isinstance(step, Mark):
-        return Flag(ring, checked_signal(device, step.signal), step.value)
-    return Fence()
+
+def filled(step: Step, number: int, word: Any) -> Step:
+    """A step like this one, with argument `number` filled in."""
+    return step.filled(number, word) if isinstance(step, Launch | Transfer) else step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.base.errors import BadArgument, DeviceError, DeviceGone, NotFound, OutOfMemory
+from drivers.base.errors import DeviceError, DeviceGone, NotFound, OutOfMemory
 from drivers.cl import abi
 
 _HALF: Final = 1 << 31
@@ -35,8 +35,3 @@ def error_of(call: str, status: int, nbytes: int = 0) -> DeviceError:
     if status in (abi.DEVICE_NOT_FOUND, abi.PLATFORM_NOT_FOUND_KHR):
         return NotFound(text, hint=_HINT)
     return DeviceError(text, hint="update the OpenCL driver, or report this line with its version")
-
-
-def not_its(what: str, value: object, device: str, hint: str) -> BadArgument:
-    """The error for an object that the device does not own."""
-    return BadArgument(f"{value!r:.80} is no {what} of {device}", hint=hint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from drivers.base.allocator import Allocator, Statistics
@@ -12,6 +11,7 @@ from drivers.base.errors import OutOfMemory
 from drivers.base.undo import run_all
 from drivers.cl.memory import ALIGN_BYTES, Block, RawMemory
 from drivers.cl.ring import Ring
+from drivers.hosted.pending import waiting
 
 MAX_SCRATCH_BYTES: Final = 1 << 30
 
@@ -77,7 +77,7 @@ class Heap:
         The compute ring is in order, and the host waits for what used a block before. So a block
         in use can be allocated again for later work of it, until other work may overlap.
         """
-        if not self._open or any(ring.pending for ring in self._rings):
+        if not self._open or waiting(self._rings):
             return
         if self._copy.busy or (self._overlaps and self._compute.busy):
             return
@@ -119,6 +119,4 @@ class Heap:
         """All memory, used or not; what the host still sees stays until it does not."""
         self._open = False
         self._waiting.clear()
-        live = self.allocator.live()
-        frees = [partial(self.allocator.free, block) for block in live]
-        run_all([*frees, self.allocator.trim])
+        run_all(self.allocator.ends())

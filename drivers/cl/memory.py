@@ -8,20 +8,17 @@ BUFFER   clCreateBuffer: OpenCL gives no address, so that `gpu_va` is a number o
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, TypeAlias
 
 from drivers.base import forks
-from drivers.base.buffer import FreedOnce
-from drivers.base.contracts import Device
-from drivers.base.errors import OutOfMemory, Unsupported
+from drivers.base.errors import OutOfMemory
 from drivers.base.undo import Step
 from drivers.cl import abi
 from drivers.cl.api import Api
+from drivers.hosted.buffer import Home, HostedBuffer
 from drivers.world.native import memory_at
-
-if TYPE_CHECKING:
-    from drivers.cl.device import ClDevice
 
 FINE: Final = "FINE"
 COARSE: Final = "COARSE"
@@ -43,7 +40,9 @@ def best_kind(svm: int) -> str:
 class Block:
     """Some memory. `handle` is its cl_mem, 0 of shared virtual memory."""
 
-    __slots__ = ("gpu_va", "handle", "nbytes", "orphaned", "used", "views")
+    __slots__ = (
+        "gpu_va", "handle", "image", "nbytes", "origin", "orphaned", "over", "used", "views",
+    )  # fmt: skip
 
     def __init__(self, gpu_va: int, nbytes: int, handle: int) -> None:
         self.gpu_va, self.nbytes, self.handle = gpu_va, nbytes, handle
@@ -52,6 +51,14 @@ class Block:
         self.orphaned = False
         self.used = 0
         """Position of the compute ring until which a previous owner uses it."""
+        self.over: Block | None = None
+        self.origin, self.image = 0, False
+        """Of a part or an image: the block that it lies in, and its first byte there."""
+
+    @property
+    def base(self) -> Block:
+        """The block of the device that it is, or lies in."""
+        return self.over or self
 
 
 class RawMemory:
@@ -77,8 +84,7 @@ class RawMemory:
             handle = self.api.make(
                 "clCreateBuffer", self.context, abi.MEM_READ_WRITE, nbytes, 0, nbytes=nbytes
             )
-            block = Block(self._next, nbytes, handle)
-            self._next += nbytes + -nbytes % ALIGN_BYTES
+            block = self.number(nbytes, handle)
         else:
             flags = abi.MEM_READ_WRITE | abi.MEM_SVM_FINE_GRAIN_BUFFER * (self.kind == FINE)
             svm_alloc = self.api.functions["clSVMAlloc"]
@@ -90,6 +96,12 @@ class RawMemory:
                 )  # fmt: skip
             block = Block(gpu_va, nbytes, 0)
         self.live += 1
+        return block
+
+    def number(self, nbytes: int, handle: int) -> Block:
+        """A cl_mem, with a number in place of an address."""
+        block = Block(self._next, nbytes, handle)
+        self._next += nbytes + -nbytes % ALIGN_BYTES
         return block
 
     def free(self, block: Block) -> None:
@@ -127,56 +139,47 @@ class RawMemory:
             self.api.functions["clSVMFree"](self.context, block.gpu_va)
 
 
-class ClBuffer(FreedOnce):
-    """A block of a device, given back by name, once, or by the finaliser."""
+class BufferOwner(Home, Protocol):
+    """The device, as far as a buffer needs it."""
 
-    __slots__ = ("_block", "device")
-
-    def __init__(self, device: ClDevice, block: Block, nbytes: int) -> None:
-        super().__init__(block.gpu_va, nbytes)
-        self.device, self._block = device, block
+    memory_kind: str
+    raw: RawMemory
 
     @property
-    def block(self) -> Block:
-        """Its memory. Raises: UseAfterFree."""
-        _ = self.gpu_va
-        return self._block
+    def lock(self) -> AbstractContextManager[object]:
+        """Held while memory changes hands."""
 
-    @property
-    def host(self) -> memoryview | None:
-        va = self.gpu_va
-        if self.device.memory_kind != FINE:
-            return None
-        if not self.nbytes:
-            return memoryview(bytearray())
-        block, raw = self._block, self.device.raw
-        with self.device.lock:
-            self.device.check_open()
-            self.device.heap.settle(block)
-            block.views += 1
-        return memory_at(va, self.nbytes, partial(raw.view_gone, block)).cast("B")
+    def check_open(self) -> None:
+        """Raises: UseAfterFree."""
 
-    def view(self) -> memoryview:
-        found = self.host
-        if found is None:
-            raise Unsupported(
-                f"the host does not see memory of {self.device.name}", hint="use copy_out()"
-            )
-        return found
+    def enter(self) -> None:
+        """Before the lock is taken. Raises: Unsupported inside of another call."""
 
-    def map_to(self, other: Device) -> int:
-        va = self.gpu_va
-        if other is not self.device:
-            raise Unsupported(f"memory of {self.device.name} stays there", hint="copy it")
-        return va
+    def settle(self, block: Block) -> None:
+        """With the lock held: return when the host can access a block."""
 
-    def free(self) -> None:
-        self._end()
-        self.device.give_back(self._block)
+    def collect(self) -> None:
+        """With the lock held: release objects that nothing refers to any more."""
 
-    def __del__(self) -> None:
-        try:
-            del self.gpu_va
-        except AttributeError:
-            return  # freed by name
-        self.device.give_back(self._block)
+    def drop_lent(self, release: Step) -> None:
+        """Finalisers call this at any moment: memory of other libraries is given back."""
+
+
+ClBuffer: TypeAlias = HostedBuffer[BufferOwner, Block]
+
+
+def seen(buffer: ClBuffer) -> memoryview | None:
+    """What the host sees of a live buffer, once no work of an earlier owner uses it."""
+    device, block = buffer.device, buffer.block
+    base = block.base
+    if device.memory_kind != FINE or block.handle:
+        return None
+    if not buffer.nbytes:
+        return memoryview(bytearray())
+    with device.lock:
+        device.check_open()
+        device.settle(base)
+        base.views += 1
+    gone = partial(device.raw.view_gone, base)
+    found = memory_at(block.gpu_va, buffer.nbytes, gone).cast("B")
+    return found.toreadonly() if buffer.readonly else found

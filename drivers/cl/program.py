@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from drivers.base.contracts import Grid
 from drivers.base.errors import UseAfterFree
 from drivers.cl.api import Api, Words
 from drivers.cl.errors import error_of, signed
 from drivers.cl.memory import Block
-
-if TYPE_CHECKING:
-    from drivers.cl.device import ClDevice
 
 _BITS32: Final = (1 << 32) - 1
 _WORD_BYTES: Final = 8
@@ -26,12 +23,19 @@ DIMENSIONS: Final = 3
 class Kernel:
     """One cl_kernel. Its arguments are set where they change; use it under the device's lock."""
 
-    __slots__ = ("_api", "_cell", "_count", "_set", "_sizes", "_svm", "_value", "handle")
+    __slots__ = (
+        "_api", "_cell", "_count", "_set", "_sizes", "_svm", "_value",
+        "handle", "holds", "local", "whole",
+    )  # fmt: skip
 
     def __init__(self, api: Api, handle: int, places: int) -> None:
         self._api, self.handle = api, handle
         self._set: list[Block | None] = [None] * places
         self._cell, self._sizes = Words([0]), Words([0] * (2 * DIMENSIONS))
+        self.whole, self.local = self._sizes.at, self._sizes.at + DIMENSIONS * _WORD_BYTES
+        """Addresses of the global and the local size."""
+        self.holds: Sequence[Block] | None = None
+        """The list whose memory its arguments are, with the sizes of that launch."""
         self._count = -1
         self._svm = api.functions.get("clSetKernelArgSVMPointer")
         self._value = api.functions["clSetKernelArg"]
@@ -65,20 +69,29 @@ class Kernel:
             raise error_of("clSetKernelArg", signed(status))
         self._count = value
 
-    def sizes(self, grid: Grid, block: Grid) -> tuple[int, int]:
-        """Addresses of the global and the local size."""
+    def sizes(self, grid: Grid, block: Grid) -> None:
+        """Work items and those of a workgroup, for the next launch."""
         words = self._sizes.words
         for axis in range(DIMENSIONS):
             words[axis] = grid[axis] * block[axis]
             words[DIMENSIONS + axis] = block[axis]
-        return self._sizes.at, self._sizes.at + DIMENSIONS * _WORD_BYTES
+
+
+class ProgramOwner(Protocol):
+    """The device, as far as a program needs it."""
+
+    api: Api
+    hidden_args: int
+
+    def drop_program(self, program: int, kernel: int) -> None:
+        """Finalisers call this at any moment: release both later."""
 
 
 class ClProgram:
     """A loaded kernel. `gpu_va` is the address of its cl_kernel: OpenCL shows no other."""
 
     def __init__(
-        self, device: ClDevice, name: str, handles: tuple[int, int], nargs: int, block: int,
+        self, device: ProgramOwner, name: str, handles: tuple[int, int], nargs: int, block: int,
         max_block: int, scratch_bytes: int, source: bytes,
     ) -> None:  # fmt: skip
         self._kernel: Kernel | None = None

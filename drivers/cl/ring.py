@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from drivers.base.contracts import World
 from drivers.base.deadline import polls
 from drivers.base.errors import Hang
 from drivers.cl.api import Api, Words
-from drivers.cl.signal import Event
+from drivers.cl.event import Event
+from drivers.hosted.pending import advance, shown
 
 Command: TypeAlias = Callable[[], bool]
 """Enqueues itself; False while it waits for a signal."""
-_SHOWN: Final = 20
 
 
 class Ring:
@@ -32,22 +32,8 @@ class Ring:
         return self.enqueued != self.done
 
     def advance(self) -> bool:
-        """Enqueue what can be and hand it over; whether that was anything. A command that fails
-        drops the rest."""
-        before = count = len(self.pending)
-        try:
-            for _ in range(before):
-                if not self.pending[0]():
-                    break
-                self.pending.popleft()
-                count -= 1
-        except BaseException:
-            self.pending.clear()
-            raise
-        finally:
-            if count < before:
-                self.flush()
-        return count < before
+        """Enqueue what can be and hand it over; whether that was anything."""
+        return advance(self.pending, _enqueued, self.flush)
 
     def marker(self) -> Event:
         """Something that is done when everything before it is."""
@@ -87,5 +73,8 @@ class Ring:
 
     def dump(self) -> str:
         """What waits, as text."""
-        shown = [repr(command) for command in list(self.pending)[:_SHOWN]]
-        return "\n".join([f"{len(self.pending)} steps wait", *shown])
+        return shown(self.pending)
+
+
+def _enqueued(command: Command) -> bool:
+    return command()

@@ -32,6 +32,12 @@ from drivers.claim.steps import DRIVERS, VFIO, Step
 from drivers.pci.functions import PciFunction, checked_address, look_at
 
 Fits: TypeAlias = Callable[[PciFunction, Method], object]
+Recover: TypeAlias = Callable[[World, Record], None]
+"""What a vendor does to a GPU before it goes back. Raises: DeviceError, and it stays."""
+
+
+def as_it_is(world: World, record: Record) -> None:
+    """No vendor has anything to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,12 @@ class Claim:
     Close everything opened through it first: vfio-pci does not let go of an open device.
     """
 
-    def __init__(self, world: World, state: StateStore, record: Record, lock: Lock) -> None:
+    def __init__(
+        self, world: World, state: StateStore, record: Record, lock: Lock, recover: Recover
+    ) -> None:
         self._world, self._state = world, state
+        self.recover = recover
+        """Before it goes back; `as_it_is` once its user does that in the open session."""
         self._lock: Lock | None = lock
         self._pid, self.is_open = os.getpid(), True
         self.record = record
@@ -81,14 +91,21 @@ class Claim:
             self.is_open = False
             atexit.unregister(self.close)
 
+    def leave(self) -> None:
+        """Release the lock alone: binding and record stay, for the next claim or the doctor."""
+        if self.is_open and os.getpid() == self._pid:
+            self.is_open = False
+            atexit.unregister(self.close)
+            self._release()
+
     def _give_back(self) -> None:
         if self._lock is not None:
-            restore(self._world, self._state, self.record)
+            restore(self._world, self._state, self.record, self.recover)
             return
         left = load(self._state, self.address)  # the next owner, or the doctor, may have done it
         if left is not None:
             self._lock = self._state.lock(lock_name(self.address))
-            restore(self._world, self._state, left)
+            restore(self._world, self._state, left, self.recover)
 
     def _release(self) -> None:
         lock, self._lock = self._lock, None
@@ -109,40 +126,51 @@ def claim(
     known: Known,
     method: Method | None = None,
     fits: Fits = lambda function, method: None,
+    recover: Recover = as_it_is,
 ) -> Claim:
     """Take a function. The caller's user has asked for this function by name, or for any idle one.
 
     What a killed owner left is taken over, and given back in the end to whom it had been. `fits`
-    raises what would stop the caller later, before the first write. Ctrl-C waits for the end.
+    raises what would stop the caller later, before the first write; `recover` is called before
+    what a killed owner left goes back. Ctrl-C waits for the end.
     Raises: Busy (a lock, with the pid), Refused (with every reason), Denied, NotFound.
     """
     address = checked_address(address)
-    return whole(partial(_claim, world, state, address, known, method, fits), Claim.close)
+    make = partial(_claim, world, state, address, known, method, fits, recover)
+    return whole(make, Claim.close)
 
 
 def _claim(
-    world: World, state: StateStore, address: str, known: Known, method: Method | None, fits: Fits
+    world: World,
+    state: StateStore,
+    address: str,
+    known: Known,
+    method: Method | None,
+    fits: Fits,
+    recover: Recover,
 ) -> Claim:
     with Undo() as undo:
         lock = _locked(state, address)
         undo.add(lock.release)
         left = _left_behind(world, state, address)
         if left is not None:
-            undo.add(partial(restore, world, state, left))
+            undo.add(partial(restore, world, state, left, recover))
         made = plan(world, address, known, method)
         if left is not None and left.method is not made.method and not made.refusals:
-            restore(world, state, left)
+            restore(world, state, left, recover)
             left, made = None, plan(world, address, known, method)
         if made.refusals:
             raise Refused(address, made.refusals)
         _prepared(world, made)
         fits(made.function, made.method)
         record = left or record_of(world, made.function, made.method, os.getpid())
+        needed = as_it_is if left is None else recover  # nothing of ours has run on a fresh one
         save(state, record)
-        undo.hand_over(lambda: _undo(world, state, record, lock))
+        back = partial(restore, world, state, record, needed)
+        undo.hand_over(lambda: run_all([back, lock.release]))
         steps.run(world, made.steps)
         steps.verify(world, address, VFIO if made.method is Method.VFIO else "")
-        claimed = Claim(world, state, record, lock)
+        claimed = Claim(world, state, record, lock, needed)
         atexit.register(claimed.close)
     return claimed
 
@@ -155,10 +183,6 @@ def _locked(state: StateStore, address: str) -> Lock:
         if not lost.give_back(address):
             raise
     return state.lock(lock_name(address))
-
-
-def _undo(world: World, state: StateStore, record: Record, lock: Lock) -> None:
-    run_all([lambda: restore(world, state, record), lock.release])
 
 
 def _left_behind(world: World, state: StateStore, address: str) -> Record | None:
@@ -188,10 +212,12 @@ def _prepared(world: World, made: Plan) -> None:
             )
 
 
-def restore(world: World, state: StateStore, record: Record) -> Sequence[Step]:
+def restore(
+    world: World, state: StateStore, record: Record, recover: Recover = as_it_is
+) -> Sequence[Step]:
     """Give a function back to what `record` remembers, and forget the record; the steps taken.
 
-    The caller holds the lock. When a step fails the record stays, for the next try.
+    The caller holds the lock. When `recover` or a step fails the record stays, for the next try.
     Raises: Busy while a process has it open, MalformedInput when the device was exchanged.
     """
     try:
@@ -210,6 +236,7 @@ def restore(world: World, state: StateStore, record: Record) -> Sequence[Step]:
     todo = list(steps.give_back(world, now, record))
     if now.driver == VFIO and todo:
         _closed(world, now)
+    recover(world, record)
     steps.run(world, todo)
     if todo:
         steps.verify(world, record.address, record.driver)

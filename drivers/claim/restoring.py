@@ -8,8 +8,14 @@ from drivers.base.contracts import World
 from drivers.base.errors import Busy, DeviceError
 from drivers.base.interrupts import deferred
 from drivers.base.pci import StateStore
-from drivers.claim.claim import restore
-from drivers.claim.record import boot_id, load, lock_name, record_name, recorded_addresses
+from drivers.claim.claim import Recover, as_it_is, restore
+from drivers.claim.record import (
+    boot_id,
+    load,
+    lock_name,
+    record_name,
+    recorded_addresses,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,7 @@ class Outcome:
     advice: str = ""
 
 
-def restore_all(world: World, state: StateStore) -> list[Outcome]:
+def restore_all(world: World, state: StateStore, recover: Recover = as_it_is) -> list[Outcome]:
     """Every record, one after the other; a failure of one does not stop the others.
 
     Ctrl-C waits for the end of one.
@@ -30,11 +36,11 @@ def restore_all(world: World, state: StateStore) -> list[Outcome]:
     outcomes = []
     for address in recorded_addresses(state):
         with deferred():
-            outcomes.append(_restored(world, state, address))
+            outcomes.append(_restored(world, state, address, recover))
     return outcomes
 
 
-def _restored(world: World, state: StateStore, address: str) -> Outcome:
+def _restored(world: World, state: StateStore, address: str, recover: Recover) -> Outcome:
     try:
         lock = state.lock(lock_name(address))
     except Busy as error:
@@ -42,7 +48,7 @@ def _restored(world: World, state: StateStore, address: str) -> Outcome:
     except DeviceError as error:
         return Outcome(address, False, error.message, error.hint)
     try:
-        text = _one(world, state, address)
+        text = _one(world, state, address, recover)
     except DeviceError as error:
         return Outcome(address, False, error.message, error.hint)
     finally:
@@ -50,13 +56,13 @@ def _restored(world: World, state: StateStore, address: str) -> Outcome:
     return Outcome(address, True, text)
 
 
-def _one(world: World, state: StateStore, address: str) -> str:
+def _one(world: World, state: StateStore, address: str, recover: Recover) -> str:
     record = load(state, address)
     if record is None:
         return "its owner gave it back meanwhile"
     if record.boot_id != boot_id(world):
         state.remove(record_name(address))
         return "its record was of an earlier boot, and is removed"
-    steps = restore(world, state, record)
+    steps = restore(world, state, record, recover)
     to = f"given back to {record.driver}" if record.driver else "left without a driver, as it was"
     return f"{to}, {len(steps)} steps"

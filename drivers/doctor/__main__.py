@@ -18,9 +18,11 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
 from drivers.claim.place import open_state
+from drivers.claim.record import Record
 from drivers.claim.restoring import restore_all
 from drivers.doctor import OK, WARN, Line, run
 from drivers.doctor.checks import CHECKS
+from drivers.kinds import BEST_FIRST, named
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
@@ -63,9 +65,16 @@ def _shown(line: Line) -> list[str]:
     return shown
 
 
+def _recover(world: World, record: Record) -> None:
+    """What each vendor does to its own before it goes back. Raises: DeviceError."""
+    for kind in BEST_FIRST:
+        if kind.recovers:
+            named(kind.recovers)(world, record)
+
+
 def restored(world: World, state: StateStore) -> tuple[str, int]:
     """Give everything back; one line for each GPU, and the exit status."""
-    outcomes = restore_all(world, state)
+    outcomes = restore_all(world, state, _recover)
     lines = [
         Line(outcome.address, OK if outcome.ok else WARN, outcome.text, outcome.advice)
         for outcome in outcomes

@@ -101,3 +101,12 @@ class Wrapped:
 
     def __init__(self, bo: Memory, memory: memoryview, cpu_va: int) -> None:
         self.bo, self.memory, self.cpu_va = bo, memory, cpu_va
+
+
+class Imported:
+    """Memory of another driver or process that the GPU reaches, and its owner; never reused."""
+
+    __slots__ = ("bo", "gpu_va", "owner")
+
+    def __init__(self, bo: Memory, owner: object) -> None:
+        self.bo, self.gpu_va, self.owner = bo, bo.gpu_va, owner

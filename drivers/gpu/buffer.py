@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from drivers.base.buffer import FreedOnce
 from drivers.base.contracts import Buffer, Device
 from drivers.base.errors import Unsupported
-from drivers.gpu.blocks import Block, Wrapped
+from drivers.gpu.blocks import Block, Imported, Wrapped
 
 if TYPE_CHECKING:
     from drivers.gpu.owner import Owner
@@ -22,9 +22,14 @@ class GpuBuffer(FreedOnce):
     __slots__ = ("__weakref__", "_held", "device", "others", "readonly", "since")
 
     def __init__(
-        self, device: Owner, nbytes: int, held: Block | Wrapped, *, readonly: bool = False
+        self,
+        device: Owner,
+        nbytes: int,
+        held: Block | Wrapped | Imported,
+        *,
+        readonly: bool = False,
     ) -> None:
-        self._held: Block | Wrapped | None = held
+        self._held: Block | Wrapped | Imported | None = held
         super().__init__(held.bo.gpu_va if isinstance(held, Wrapped) else held.gpu_va, nbytes)
         self.device, self.readonly = device, readonly
         self.since = device.heap.users.moment
@@ -37,8 +42,16 @@ class GpuBuffer(FreedOnce):
 
     @property
     def block(self) -> Block | None:
-        """Its block of the card's memory; None for wrapped memory."""
+        """Its block of the card's memory; None for lent memory."""
         return self._held if isinstance(self._held, Block) else None
+
+    def narrow(self, off: int, nbytes: int) -> None:
+        """Keep a part of lent memory alone, before anybody uses the buffer."""
+        held = self._held
+        if not isinstance(held, Block):
+            self.gpu_va, self.nbytes = self.gpu_va + off, nbytes
+        if isinstance(held, Wrapped):
+            held.memory = held.memory[off : off + nbytes]
 
     @property
     def host(self) -> memoryview | None:
@@ -52,7 +65,7 @@ class GpuBuffer(FreedOnce):
             raise self._gone()
         if isinstance(held, Wrapped):
             return held.memory.toreadonly() if self.readonly else held.memory
-        if self.device.heap.unified:
+        if self.device.heap.unified and isinstance(held, Block):
             return self._bytes(held).toreadonly()
         return None
 

@@ -67,24 +67,31 @@ def page_fault(
     )
 
 
+def _running(queue: str, names: Sequence[str]) -> str:
+    """What a queue had not finished; the report of the fault names no queue."""
+    return f", while {kernels_named(names)} ran on {queue}" if names else ""
+
+
 def was_reset(name: str, cause: str, reset: Reset, names: Sequence[str], queue: str) -> DeviceFault:
     """The error for a fault that caused a reset of the device called `name`, or of an engine."""
     lost = ", its memory is lost" if reset.memory_lost else ""
     return DeviceFault(
-        f"{name}: {'the GPU' if reset.whole else 'an engine'} was reset ({cause}){lost}",
+        f"{name}: {'the GPU' if reset.whole else 'an engine'} was reset ({cause}){lost}"
+        f"{_running(queue, names)}",
         kind=cause,
         kernel=names[0] if names else "",
-        queue="" if reset.whole else queue,
+        queue=queue if names or not reset.whole else "",
         hint=f"See the kernel log (dmesg); {RECOVERED}",
     )
 
 
-def uncorrectable(name: str, cause: str, names: Sequence[str]) -> DeviceFault:
+def uncorrectable(name: str, cause: str, names: Sequence[str], queue: str) -> DeviceFault:
     """The error for memory that lost bits, on the device called `name`."""
     return DeviceFault(
-        f"{name}: uncorrectable error ({cause}) while {kernels_named(names)} ran",
+        f"{name}: uncorrectable error ({cause}){_running(queue, names)}",
         kind=cause,
         kernel=names[0] if names else "",
+        queue=queue if names else "",
         hint=f"See the kernel log (dmesg) and load programs and data anew; {RECOVERED}",
     )
 

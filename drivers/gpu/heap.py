@@ -11,12 +11,12 @@ from drivers.base.errors import BadArgument, Unsupported
 from drivers.base.life import Life, State
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import run_all
-from drivers.gpu.blocks import Block, Moment, Vram, Wrapped
+from drivers.gpu.blocks import LARGE_BYTES, Block, Imported, Moment, Vram, Wrapped
 from drivers.gpu.iface import GpuIface, Memory
 from drivers.gpu.slots import Slot, Slots
 from drivers.world import native
 
-Allocation: TypeAlias = "Block | Wrapped | Memory | Slot"
+Allocation: TypeAlias = "Block | Wrapped | Imported | Memory | Slot"
 """What a buffer, a program, a graph or a signal holds."""
 
 
@@ -66,6 +66,7 @@ class Heap:
         )
         self._returned: deque[Allocation] = deque()
         self.wrapped: list[Wrapped] = []
+        self.imported: list[Imported] = []
         self._overlaps = False
         """Whether the copy queue or another GPU's queues run beside the compute queue."""
         self._early = 0
@@ -105,6 +106,27 @@ class Heap:
         made = Wrapped(self._pages(address, view.nbytes), view, address)
         self.wrapped.append(made)
         return made
+
+    def import_dmabuf(self, fd: int, first: int, nbytes: int, owner: object) -> Imported:
+        """All of a dma-buf; `owner` is kept until it is given back. Raises: see the interface."""
+        self.life.check()
+        self.take_back()
+        made = Imported(self._iface.import_dmabuf(fd, first, nbytes), owner)
+        self.imported.append(made)
+        return made
+
+    def export_dmabuf(self, block: Block) -> int:
+        """A new descriptor of a dma-buf, which is this block alone, the caller's to close.
+
+        Raises: Unsupported for a block that shares its memory with others, or over PCI.
+        """
+        if block.slab is not None:
+            raise Unsupported(
+                f"a buffer of {block.nbytes} bytes shares its memory with others of this process",
+                hint=f"export one of {LARGE_BYTES} bytes or more",
+            )
+        self.quiet()
+        return self._iface.export_dmabuf(block.bo)
 
     def _pages(self, address: int, nbytes: int) -> Memory:
         """These pages as memory of the GPU: an existing mapping, or a new one; none twice.
@@ -187,6 +209,9 @@ class Heap:
             self.wrapped.remove(held)
             if all(other.bo is not held.bo for other in self.wrapped):
                 held.bo.free()
+        elif isinstance(held, Imported):
+            self.imported.remove(held)
+            held.bo.free()
         elif isinstance(held, Slot):
             self._slots.give_back(held)
         else:
@@ -200,8 +225,8 @@ class Heap:
 
     def blocks(self) -> list[Block]:
         """Every allocated block, to find the one of an address."""
-        wrapped = [Block(one.bo, one.bo.gpu_va, one.bo.nbytes) for one in self.wrapped]
-        return [*self.allocator.live(), *wrapped]
+        others = [one.bo for one in self.wrapped] + [one.bo for one in self.imported]
+        return [*self.allocator.live(), *(Block(bo, bo.gpu_va, bo.nbytes) for bo in others)]
 
     @property
     def statistics(self) -> Statistics:
@@ -217,8 +242,11 @@ class Heap:
         """Free everything, also buffers still allocated, and the signals; the queues are gone."""
         self.life.state = State.CLOSED
         returned, self._returned = self._returned, deque()
-        objects = [held for held in returned if not isinstance(held, Block | Wrapped | Slot)]
+        kept = Block | Wrapped | Imported | Slot
+        objects = [held for held in returned if not isinstance(held, kept)]
         wrapped, self.wrapped = self.wrapped, []
+        imported, self.imported = self.imported, []
         objects += dict.fromkeys(one.bo for one in wrapped)
+        objects += [one.bo for one in imported]
         self._slots.detach()
         run_all([*(bo.free for bo in objects), self.raw.close, self._slots.close])

@@ -90,6 +90,15 @@ class GpuIface(Protocol):
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Memory:
         """Whole pages of this process's own memory. Raises: Unsupported, BadArgument."""
 
+    def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Memory:
+        """All of a dma-buf, of which `nbytes` from `first` on are used. `fd` stays the caller's.
+
+        Raises: BadArgument for no descriptor, no dma-buf, or bytes outside; Unsupported.
+        """
+
+    def export_dmabuf(self, memory: Memory) -> int:
+        """A new descriptor of a dma-buf of the memory, the caller's. Raises: Unsupported."""
+
     def write_code(self, memory: Memory, data: bytes) -> bool:
         """Fill memory for CODE from the host; False where a copy engine has to do it."""
 

@@ -35,6 +35,8 @@ class RingPair(Generic[C, M]):
     def __init__(self) -> None:
         self.copied = False
         """Whether a copy queue wrote past the compute queue's caches since their last acquire."""
+        self.foreign = False
+        """Whether another process or driver has, or had, memory of this one."""
         self._sharers: weakref.WeakSet[RingPair[C, M]] = weakref.WeakSet()
         """Of GPUs that share memory with this one: their caches may hold what it writes."""
         self._new_locks()
@@ -65,6 +67,12 @@ class RingPair(Generic[C, M]):
         """Both may cache memory of this one, and neither sees the other's caches."""
         self._sharers.add(other)
         other._sharers.add(self)
+
+    def share_outside(self) -> None:
+        """Others write memory of this device from now on, and say so to nobody."""
+        self.foreign = True
+        with self.compute_lock:
+            self.compute.foreign = self.compute.stale = True
 
     @property
     def shares(self) -> bool:

@@ -75,6 +75,8 @@ class RingParts:
     """How long a queue without progress is waited for; infinite for no limit."""
     wait: Callable[[tuple[Ring], Callable[[], bool]], Waited]
     """Waits for a ring for as long as queues progress."""
+    foreign: bool = False
+    """Whether others than the device's queues write its memory."""
 
 
 class Ring(ABC):
@@ -285,6 +287,8 @@ class ComputeRing(Ring):
         super().__init__(parts, hw)
         self.stale: object = True
         """Whether memory was written past its caches since their last acquire."""
+        self.foreign = parts.foreign
+        """Whether others may write memory at any time: every work then acquires first."""
         self.clean = -1
         """`put` when everything before was last flushed."""
 
@@ -293,7 +297,7 @@ class ComputeRing(Ring):
         mark = self.stale = object()
         self.acquire()
         if self.stale is mark:  # a signal handler may have written since
-            self.stale = False
+            self.stale = self.foreign
 
     @abstractmethod
     def acquire(self) -> None:

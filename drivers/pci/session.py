@@ -69,6 +69,11 @@ class PciSession:
         self._master = False
         self._pid, self._open = os.getpid(), True
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it was not closed yet."""
+        return self._open
+
     def _usable(self) -> None:
         if not self._open:
             raise UseAfterFree(f"the session of {self.address} is closed", hint="open it again")

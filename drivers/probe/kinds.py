@@ -99,30 +99,6 @@ def cuda(machine: Machine) -> Result:
     return Result("CUDA", "", True, path)
 
 
-def metal(machine: Machine) -> Result:
-    """Apple's API, which only macOS has."""
-    system = first_line(machine.world, "/proc/sys/kernel/ostype")
-    if system:
-        return Result(
-            "METAL", "", False, f"this is {system}; Metal is macOS", "use a Mac with Apple silicon"
-        )
-    return Result("METAL", "", True, "macOS")
-
-
-def webgpu(machine: Machine) -> Result:
-    """A library with the standard webgpu.h."""
-    wgpu = machine.packages("wgpu")
-    for name in ("libwgpu_native.so", "libwebgpu_dawn.so"):
-        path = find_library(machine.world, machine.environ, name)
-        if path:
-            return Result("WEBGPU", "", True, path)
-    if wgpu:
-        return Result("WEBGPU", "", True, f"wgpu-native in the Python package wgpu {wgpu}")
-    return Result(
-        "WEBGPU", "", False, "no wgpu-native or Dawn library", "pip install 'unbound[webgpu]'"
-    )
-
-
 def _check(place: str) -> Check:
     """A check that is imported when it is made."""
     return lambda machine: cast(Result, named(place)(machine))

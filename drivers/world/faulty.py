@@ -133,6 +133,10 @@ class FaultyWorld:
         self._pass("wait for an event")
         return self.inner.wait_event(fd, timeout_s)
 
+    def duplicate(self, fd: int) -> int:
+        self._pass(f"duplicate {fd}")
+        return self.inner.duplicate(fd)
+
     def poll(self, fd: int, timeout_s: float) -> bool:
         self._pass(f"poll {fd}")
         return self.inner.poll(fd, timeout_s)

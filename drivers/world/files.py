@@ -30,6 +30,14 @@ def ioctl(fd: int, request: int, argument: bytearray | int) -> int:
     return result
 
 
+def duplicate(fd: int) -> int:
+    """fcntl(2) F_DUPFD_CLOEXEC. Raises: the translated errno."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0)
+    except OSError as error:
+        raise translate(error, f"duplicate descriptor {fd}") from error
+
+
 def pread(fd: int, nbytes: int, offset: int) -> bytes:
     """pread(2) of all `nbytes`. Raises: the translated errno, MalformedInput when it ends early."""
     what = f"read {nbytes} bytes of descriptor {fd} at {offset:#x}"

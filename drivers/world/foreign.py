@@ -167,6 +167,10 @@ class ForeignWorld:
         with _translated(f"wait for descriptor {fd}"):
             return self.inner.wait_event(fd, timeout_s)
 
+    def duplicate(self, fd: int) -> int:
+        with _translated(f"duplicate descriptor {fd}"):
+            return self.inner.duplicate(fd)
+
     def poll(self, fd: int, timeout_s: float) -> bool:
         with _translated(f"poll descriptor {fd}"):
             return self.inner.poll(fd, timeout_s)

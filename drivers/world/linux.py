@@ -168,6 +168,12 @@ class LinuxWorld:
         self._known(fd)
         return files.wait_event(fd, timeout_s)
 
+    def duplicate(self, fd: int) -> int:
+        """fcntl(2) F_DUPFD_CLOEXEC of any descriptor of the process."""
+        made = files.duplicate(fd)
+        self._fds.add(made)
+        return made
+
     def poll(self, fd: int, timeout_s: float) -> bool:
         """poll(2) for POLLIN."""
         self._known(fd)

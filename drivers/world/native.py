@@ -130,3 +130,20 @@ def memory_at(address: int, nbytes: int, when_gone: Callable[[], object]) -> mem
     memory = ffi.buffer(ffi.cast("char *", address), nbytes)
     weakref.finalize(memory, when_gone).atexit = False
     return memoryview(memory)
+
+
+def callback(
+    signature: str, called: Callable[..., object], raised: Callable[[BaseException], object]
+) -> tuple[int, object]:
+    """A C function that calls `called`: (its address, what keeps it callable).
+
+    It runs on whichever thread calls it. What `called` raises, Ctrl-C among it, is given to
+    `raised` for whoever made the C call: C passes no exception on.
+    """
+    ffi = _ffi()
+
+    def keep(_: object, error: BaseException, __: object) -> None:
+        raised(error)
+
+    made = ffi.callback(signature, called, onerror=keep)
+    return int(ffi.cast("uintptr_t", made)), made

@@ -1,4 +1,7 @@
-"""Operations that cannot be recorded: polls, libraries, USB; no recorded driver uses them yet."""
+"""Operations that cannot be recorded: duplicates, polls, libraries, USB.
+
+No recorded driver uses them yet.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ def _refuse(what: str) -> NoReturn:
 
 class Untaped:
     """The methods of a World that a tape refuses."""
+
+    def duplicate(self, fd: int) -> NoReturn:
+        _refuse(f"a duplicate of descriptor {fd}")
 
     def poll(self, fd: int, timeout_s: float) -> bool:
         _refuse(f"a poll of descriptor {fd}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument, Unsupported
@@ -247,41 +247,19 @@ def step(target: Target, addr: int) -> Words:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Enclosed:
-    """A whole number of blocks of ring, ready for `Packer`. Offsets are words."""
+def enclose(inner: Words, *, arguments: int = 0) -> tuple[Words, int]:
+    """A whole number of blocks of ring, ready for `Packer`: the packets behind a NOP.
 
-    made: Words
-    arguments_at: int
-    inner_at: int
-
-
-def enclose(
-    target: Target, inner: Words, *, outer: Sequence[int] = (), arguments: int = 0
-) -> Enclosed:
-    """Packets as blocks of a ring, with room for `arguments` words in a NOP before them.
-
-    Several XCCs execute PRED_EXEC only in an indirect buffer. For them the packets are in the NOP,
-    too, and `outer` is followed by a jump to them, with its address as the hole "ib".
-    # src: tinygrad ops_amd.py AMDComputeQueue._submit(), known to run on silicon
+    The NOP has room for `arguments` words, which begin at the second number, in words.
     """
-    made, several = Words(), target.xccs > 1
-    made.add(outer)
-    if several:
-        jump = pm4.indirect_buffer(ib_base=0, ib_size=len(inner.words))
-        made.add(jump, [("ib", target.flavour.layout("INDIRECT_BUFFER").word("ib_base"), 2)])
-    nop_at = len(made.words)
-    arguments_at = nop_at + several
-    if arguments:
-        arguments_at = nop_at + 1 + -(nop_at + 1) % ARGUMENT_ALIGN_WORDS
-    least = arguments_at + arguments
-    inner_at = least + -(least + len(inner.words)) % BLOCK_WORDS
-    covered = inner_at - nop_at + (len(inner.words) if several else 0)
+    begin = ARGUMENT_ALIGN_WORDS if arguments else 0
+    least = begin + arguments
+    covered = least + -(least + len(inner.words)) % BLOCK_WORDS
+    made = Words()
     if covered:
         made.add(pm4.nop(words=covered))
-    del made.words[inner_at:]
     made.add(inner.words, [(name, at, size) for at, (name, size) in inner.holes.items()])
-    return Enclosed(made, arguments_at, inner_at)
+    return made, begin
 
 
 def words_of(*parts: Words | Sequence[int]) -> Words:
@@ -298,7 +276,7 @@ def words_of(*parts: Words | Sequence[int]) -> Words:
 class Launcher:
     """A launch of one kernel with one workgroup size, ready to be packed again and again."""
 
-    __slots__ = ("_ib", "_ib_off", "_packer", "arguments", "arguments_off", "grid", "kernarg",
+    __slots__ = ("_packer", "arguments", "arguments_off", "grid", "kernarg",
                  "kernel", "nbytes", "nwords", "pack_into", "progress", "quick",
                  "shared")  # fmt: skip
 
@@ -311,18 +289,16 @@ class Launcher:
         packets = words_of(launch(target, kernel, scratch, block), report(target, progress_va))
         taken = argument_words(kernel)
         count = -(-kernel.kernarg_bytes // WORD_BYTES)
-        direct = replace(target, xccs=1) if in_graph else target  # a graph is a buffer already
-        whole = enclose(direct, packets, arguments=count)
-        made = whole.made
+        made, begin = enclose(packets, arguments=count)
         for number, length in enumerate(taken):
-            at = whole.arguments_at + kernel.args[number][0] // WORD_BYTES
+            at = begin + kernel.args[number][0] // WORD_BYTES
             made.holes[at] = (f"arg{number}", length)
         if kernel.hidden:
-            behind = whole.arguments_at + sum(taken)
+            behind = begin + sum(taken)
             words, holes = amd_kernarg.appended(kernel.hidden, block, sum(taken), count)
             made.words[behind : behind + len(words)] = words
             made.holes |= {behind + at: hole for at, hole in holes.items()}
-        self.arguments_off = whole.arguments_at * WORD_BYTES
+        self.arguments_off = begin * WORD_BYTES
         self.kernel = kernel
         packer = self._packer = Packer(made, {"grid_x": 1, "grid_y": 1, "grid_z": 1})
         self.pack_into, self.nbytes, self.nwords = packer.pack_into, packer.nbytes, packer.nwords
@@ -330,9 +306,8 @@ class Launcher:
         self.arguments = slice(first, first + len(taken))
         self.kernarg = packer.slots.get("kernarg", 0)
         """0: no hole; every hole has words before it."""
-        self._ib, self._ib_off = packer.slots.get("ib", 0), WORD_BYTES * whole.inner_at
         self.progress, self.grid = packer.slots["progress"], packer.slots["grid_x"]
-        self.quick = self.kernarg > 0 and not self._ib
+        self.quick = self.kernarg > 0
         """Whether a ring may pack `shared` itself, for one row of workgroups. It rewrites
         arguments, kernarg, grid and progress right before, with its lock."""
         self.shared = packer.template
@@ -345,8 +320,6 @@ class Launcher:
         values[self.arguments] = words
         if self.kernarg:
             values[self.kernarg] = kernarg_va
-        if self._ib:
-            values[self._ib] = kernarg_va - self.arguments_off + self._ib_off
         at = self.grid
         values[at], values[at + 1], values[at + 2] = grid
         values[self.progress] = done

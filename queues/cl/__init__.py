@@ -1,1 +1,1 @@
-"""Command queues and graphs of OpenCL devices, as lists of steps."""
+"""What is kept of OpenCL kernels. Queues are in `drivers/cl`: their steps call the library."""

@@ -16,6 +16,14 @@ PROCESSOR: Final = "opencl-cpu"
 LANES: Final = "opencl-gpu"
 DOUBLE: Final = "fp64"
 """The feature of devices that compute in float64."""
+HALF: Final = "fp16"
+"""The feature of devices that convert float16 themselves."""
+HALF_OPS: Final = "fp16-arithmetic"
+"""The feature of those whose sums and products of float16 keep subnormal numbers."""
+SUBGROUPS: Final = "subgroups"
+"""The feature of those that exchange values between the lanes of a subgroup, which has WAVE_LANES
+where a kernel demands it."""
+WAVE_LANES: Final = 32
 ENTRY: Final = "k_"
 """Before a kernel's name, which could be a function of OpenCL C."""
 

@@ -19,7 +19,10 @@ from tests.support import check
 ROOT = Path(__file__).parents[2]
 LINUX = linux_source()
 OUTPUTS = {output: one for one in GENERATORS for output in one.outputs}
-FOLDERS = ("drivers/amd/pci/registers", "boards/amd/pci/registers", "boards/amd/pci/smu_data")
+FOLDERS = (
+    "drivers/amd/pci/registers/", "boards/amd/pci/registers/", "boards/amd/pci/smu_data/",
+    "boards/amd/pci/register_names/",
+)  # fmt: skip
 NEEDS_LINUX = pytest.mark.skipif(
     not (LINUX / "drivers/gpu/drm/amd").is_dir(), reason="no kernel source: make references"
 )

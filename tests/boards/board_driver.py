@@ -33,9 +33,12 @@ CALLS = {
     "free_memory_of_gpu": (0x40084B17, "Q"),
     "map_memory_to_gpu": (0xC0184B18, "QQII"),
     "unmap_memory_from_gpu": (0xC0184B19, "QQII"),
+    "get_dmabuf_info": (0xC0204B1C, "QQIIII"),
+    "import_dmabuf": (0xC0184B1D, "QQII"),
     "svm": (0xC0184B20, "QQII"),
     "set_xnack_mode": (0xC0044B21, "i"),
     "available_memory": (0xC0104B23, "QII"),
+    "export_dmabuf": (0xC0104B24, "QII"),
     "runtime_enable": (0xC0104B25, "QII"),
 }
 VRAM, GTT, USERPTR, DOORBELL = 1, 2, 4, 8
@@ -50,7 +53,7 @@ class FakeEngines:
     """Remembers what it was told; a doorbell calls `on_doorbell`, if there is one."""
 
     def __init__(self, host: Host) -> None:
-        self.host, self.hung, self.rung = host, set(), []
+        self.host, self.hung, self.endless, self.rung = host, set(), set(), []
         self.specs: dict[int, QueueSpec] = {}
         self.space: Space | None = None
         self.on_pump = None

@@ -47,6 +47,18 @@ def test_a_trace_has_the_accesses_in_order_by_name() -> None:
     check((log.reads, log.writes) == (1, 1), "counts")
 
 
+def test_the_last_log_alone_hears() -> None:
+    """tinygrad's runs have one each, and close it."""
+    first = io.StringIO()
+    gpu, _ = gpu_and_log(first)
+    first.close()
+    out = io.StringIO()
+    watch(gpu, AccessLog("gfx1100", out))
+    gpu.hardware.event("psp", command=0x90)
+    gpu.write(5, at(gpu, "GC", "SCRATCH_REG7"), 4, 1)
+    check("SCRATCH_REG7" in out.getvalue(), out.getvalue())
+
+
 def test_a_copy_of_a_register_has_its_selector_in_the_name() -> None:
     out = io.StringIO()
     gpu, _ = gpu_and_log(out)
@@ -94,7 +106,7 @@ def test_what_is_not_modelled_is_counted_with_what_was_answered() -> None:
     ]
     check(found == want, found)
     for number in (0, 2):
-        log.unmodelled("read", f"SDMA0[{number}].SDMA_CNTL", 0)
+        log.lacking("read", f"SDMA0[{number}].SDMA_CNTL", 0)
     line = "read SDMA0[0,2].SDMA_CNTL: 1 times, answered 0x0"
     check(log.report() == [*want, line], f"instances share a line: {log.report()}")
     kinds = [str(violation) for violation in gpu.violations]

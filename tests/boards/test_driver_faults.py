@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -213,6 +214,22 @@ def test_an_endless_kernel_is_a_hang(queue: str) -> None:
         good = device.load(add("gfx1100"))
         device.launch(program, [device.alloc(64)], 1)
         with pytest.raises(Hang, match="in kernel 'k'"):
+            device.synchronize()
+        still_works(device, good)
+
+
+@BOTH
+def test_an_endless_kernel_costs_no_reset(queue: str) -> None:
+    """Also where Linux resets no single queue: the kernel's waves are saved.
+
+    Seen of Linux 6.12 in front of board gfx1100 (docs/witnesses.md).
+    """
+    engines = partial(Engines, max_steps=5000)
+    with device_on("gfx1100", queue, Options(engines=engines, queue_reset=False)) as (_, device):
+        program = device.load(kernel(ENDLESS, "gfx1100", 1))
+        good = device.load(add("gfx1100"))
+        device.launch(program, [device.alloc(64)], 1)
+        with pytest.raises(Hang):
             device.synchronize()
         still_works(device, good)
 

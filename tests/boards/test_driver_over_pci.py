@@ -64,9 +64,10 @@ KINDS = pytest.mark.parametrize(
 def kill(board: PciWorld, device: AmdDevice) -> PciWorld:
     """SIGKILL of the device's process; another one. What it would do at its exit never happens."""
     board.kill()
-    for step in device.iface._give_back.args[0]:
-        atexit.unregister(step)
-        step.__self__.is_open = False  # nor does its claim live on in this process
+    gpu, claimed, _ = device.iface._give_back.args
+    atexit.unregister(gpu.session.close)
+    atexit.unregister(claimed.close)
+    claimed.is_open = False  # nor does its claim live on in this process
     return another_process(board)
 
 

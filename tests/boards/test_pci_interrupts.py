@@ -147,3 +147,23 @@ def test_an_interrupt_that_the_pipe_does_not_enable() -> None:
     raise_one(board, queue, signal, 1)
     check("interrupt not enabled" in board.violations()[0], str(board.violations()))
     check(board.entries() == [], "an entry")
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_gfx9_writes_its_ring_on_the_bus_if_it_may(allowed: bool) -> None:
+    """src: vega20_ih_rb_cntl(): MC_SPACE 1; vega20_ih_irq_init(): MC_SPACE_GPA_ENABLE"""
+    board = Bringup("gfx942").boot()
+    board.bus.mapped[0x4000_0000] = (0, 0x2000, True)
+    board.fields("OSSSYS", "IH_CHICKEN", mc_space_gpa_enable=allowed)
+    board.fields("OSSSYS", "IH_RB_CNTL", rb_enable=0)
+    board.write("OSSSYS", "IH_RB_BASE", 0x4000_0000 >> 8)
+    board.write("OSSSYS", "IH_RB_BASE_HI", 0)
+    board.pair("OSSSYS", "IH_RB_WPTR_ADDR", 0x4000_1000, "_LO", "_HI")
+    board.fields("OSSSYS", "IH_RB_CNTL", mc_space=1, rb_enable=1)
+    queue, (signal, _) = board.compute(), board.buffer()
+    board.flush()
+    board.submit(queue, release(signal, 1, event=5, family="gfx9"))
+    refused = [text for text in board.violations() if "IH_CHICKEN" in text]
+    check(bool(refused) != allowed, str(board.violations()))
+    context = int(board.bus.pool.words[4])
+    check((context == 5) == allowed, f"{context:#x}")

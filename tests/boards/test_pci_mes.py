@@ -71,3 +71,107 @@ def test_a_graphics_mqd_is_read_as_v11_structs_has_it() -> None:
 
 def test_words_of_an_mqd_are_little_endian() -> None:
     check(mqd.words_of(struct.pack("<2I", 0xC031_0800, 1)) == (0xC031_0800, 1), "words")
+
+
+ADD, REMOVE = frames.ADD_QUEUE, 3
+"""src: mes_v11_api_def.h MES_SCH_API_REMOVE_QUEUE"""
+PLACES = 8
+"""src: amdgpu_mes.c amdgpu_mes_init(): compute_hqd_mask 0xc on each of four pipes"""
+
+
+class FakeCompute:
+    """Compute queues by place, with the doorbells of those that have work."""
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[int, int, int], int] = {}
+        self.busy: set[int] = set()
+
+    def queues(self) -> dict[tuple[int, int, int], None]:
+        return dict.fromkeys(self.places)
+
+    def idle(self, key: tuple[int, int, int]) -> bool:
+        return self.places[key] not in self.busy
+
+    def take(self, doorbell_dw: int) -> int:
+        self.places = {key: dw for key, dw in self.places.items() if dw != doorbell_dw}
+        return 0
+
+
+def oversubscribed(monkeypatch: pytest.MonkeyPatch) -> tuple[Bare, FakeCompute]:
+    """A scheduler whose queues have the doorbell that their MQD's address says."""
+    bare, compute = Bare("gfx1100"), FakeCompute()
+    mes = bare.gpu.graphics.mes
+
+    def map_queue(
+        engine: str, pipe: int, queue: int, mqd_va: int, vmid: int = 0, **how: object
+    ) -> str:
+        compute.places[1, pipe, queue] = mqd_va >> 12
+        return ""
+
+    monkeypatch.setattr(mes.running, "_compute", compute)
+    monkeypatch.setattr(mes._queues, "map_queue", map_queue)
+    monkeypatch.setattr(mes._queues, "read", lambda va, nbytes: None)
+    monkeypatch.setattr(mes._queues, "write", lambda va, data: True)
+    mes._processes.give(0xFF00)
+    return bare, compute
+
+
+def frame(opcode: int, doorbell_dw: int) -> tuple[int, ...]:
+    """src: mes_v11_api_def.h MESAPI__ADD_QUEUE, MESAPI__REMOVE_QUEUE, by gcc's offsets"""
+    m, words = frames.MEMBERS[11], [0] * frames.FRAME_DW
+    words[0] = frames.SCHEDULER | opcode << 4 | frames.FRAME_DW << 12
+    if opcode == REMOVE:
+        words[m.doorbell_of_removal] = doorbell_dw
+        return tuple(words)
+    words[m.process_id], words[m.queue_type] = 0x8001, frames.COMPUTE_QUEUE
+    words[m.doorbell], words[m.mqd] = doorbell_dw, doorbell_dw << 12
+    return tuple(words)
+
+
+def test_an_idle_queue_gives_its_place_up_until_its_doorbell_rings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bare, compute = oversubscribed(monkeypatch)
+    mes = bare.gpu.graphics.mes
+    for number in range(PLACES):
+        mes._run(frame(ADD, number + 1))
+    check(sorted(compute.places.values()) == list(range(1, PLACES + 1)), f"{compute.places}")
+    compute.busy = {1, 3}
+    mes._run(frame(ADD, 20))
+    check(2 not in compute.places.values(), "the first without work has gone")
+    check({1, 3, 20} < set(compute.places.values()), f"{compute.places}")
+    mes.doorbell(2, 8, 1)
+    check(2 in compute.places.values(), "it is back")
+    check(4 not in compute.places.values(), "in the place of the next without work")
+    for number in (4, 2):  # one that waits, and one that is mapped
+        mes._run(frame(REMOVE, number))
+    check(2 not in compute.places.values(), "removed")
+    mes.doorbell(4, 8, 1)
+    check(4 not in compute.places.values(), "removed while it waited")
+    check(not bare.gpu.violations, f"{bare.gpu.violations}")
+
+
+def test_a_queue_that_could_not_be_mapped_again_may_be_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bare, compute = oversubscribed(monkeypatch)
+    mes = bare.gpu.graphics.mes
+    for number in range(PLACES + 1):
+        mes._run(frame(ADD, number + 1))
+    check(1 not in compute.places.values(), "it has given its place up")
+    with monkeypatch.context() as broken:
+        broken.setattr(mes._queues, "map_queue", lambda *given, **named: "no MQD")
+        mes.doorbell(1, 8, 1)
+    found = [str(violation) for violation in bare.gpu.violations]
+    check(found == ["MES: the queue of doorbell 1 cannot go on: no MQD"], f"{found}")
+    mes.doorbell(1, 8, 1)
+    check(1 in compute.places.values(), "it is mapped once that is possible")
+
+
+def test_more_busy_queues_than_places_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare, compute = oversubscribed(monkeypatch)
+    compute.busy = set(range(1, PLACES + 1))
+    for number in range(PLACES + 1):
+        bare.gpu.graphics.mes._run(frame(ADD, number + 1))
+    found = [str(violation) for violation in bare.gpu.violations]
+    check(found == [f"MES refused: opcode {ADD}: no compute queue is free"], f"{found}")

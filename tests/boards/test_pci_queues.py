@@ -284,3 +284,29 @@ def test_copy_rings_that_change_while_they_run() -> None:
     copies = board.sdma()
     board.write("GC", copies.at + "RB_BASE", 0)
     check("while the ring is enabled" in board.violations()[0], str(board.violations()))
+
+
+def test_a_disabled_copy_rings_pointer_is_set_by_its_doorbell() -> None:
+    """src: sdma_v4_4_2_gfx_resume(): while MINOR_PTR_UPDATE is on, before RB_ENABLE"""
+    board = Bringup("gfx942").boot()
+    copies = board.sdma()
+    board.fields("SDMA0", "SDMA_GFX_RB_CNTL", rb_enable=0)
+    board.gpu.write(2, 4 * copies.index, 8, 0x100)
+    check("is not enabled" in board.violations()[0], str(board.violations()))
+    board.hardware.forget_violations()
+    board.write("SDMA0", "SDMA_GFX_MINOR_PTR_UPDATE", 1)
+    board.gpu.write(2, 4 * copies.index, 8, 0x200)
+    check(board.read("SDMA0", "SDMA_GFX_RB_WPTR") == 0x200, "not taken")
+    check(board.violations() == [], str(board.violations()))
+
+
+def test_gfx942s_copy_engine_is_asked_for_when_it_gets_work() -> None:
+    """src: sdma_v4_4_2_inst_start() enables the ring before SDMA_CNTL.UTC_L1_ENABLE"""
+    board = Bringup("gfx942").boot()
+    copies, (signal, offset) = board.sdma(), board.buffer()
+    board.fields("SDMA0", "SDMA_CNTL", utc_l1_enable=0)
+    board.flush()
+    check(board.violations() == [], str(board.violations()))
+    board.copy(copies, [0x00005, signal & 0xFFFFFFFF, signal >> 32, 1])
+    check("is given work, and cannot run" in board.violations()[0], str(board.violations()))
+    check(board.word(offset) == 0, "it ran")

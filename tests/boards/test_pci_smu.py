@@ -113,3 +113,60 @@ def test_messages_on_top_of_each_other() -> None:
     check(bare.read("MP1", "MP1_SMN_C2PMSG_90") == OK, "never")
     bare.write("MP1", "MP1_SMN_C2PMSG_66", 1)
     check(bare.found() == ["SMU message with the old response in place"], "not cleared")
+
+
+def test_gfx942_says_at_which_temperatures_it_stops() -> None:
+    """src: smu_v13_0_6_ppsmc.h PPSMC_MSG_GetCTFLimit 0x38, PPSMC_MSG_ReadThrottlerLimit 0x35 and
+    their types; smu_v13_0_6_ppt.c smu_v13_0_6_get_thermal_temperature_range()"""
+    bare = started("gfx942")
+    dies, xccs, memory = (bare.smu(0x38, kind) for kind in (1, 3, 4))
+    for answer, limit in ((bare.smu(0x35, 1), max(dies, xccs)),
+                          (bare.smu(0x35, 2), memory)):  # fmt: skip
+        check(answer[0] == OK and 80 < answer[1] < limit[1] < 125, f"{answer} {limit}")
+    check(bare.smu(0x38, 2)[0] == FAILED, "there is no CPU die")
+
+
+def eeprom(bare: Bare, device: int, offset: int, count: int) -> tuple[int, bytes]:
+    """A read as amdgpu makes it: an offset, a restart, bytes, a stop.
+
+    src: amdgpu_eeprom.c __amdgpu_eeprom_xfer(); smu_v13_0_6_ppt.c smu_v13_0_6_i2c_xfer()
+    """
+    commands = [(offset >> 8, 4), (offset & 0xFF, 4), (0, 2), *[(0, 0)] * (count - 2), (0, 1)]
+    data = bytes((0, 1, device << 1, len(commands))) + bytes(sum(commands, ()))
+    bare.smu(numbers("gfx942")["high"], (bare.mc + TABLE) >> 32)
+    bare.smu(numbers("gfx942")["low"], (bare.mc + TABLE) & 0xFFFF_FFFF)
+    bare.put(TABLE, data.ljust(52, b"\0"))
+    status = bare.smu(7, 0)[0]
+    return status, bare.get(TABLE, 52)[8 : 8 + 2 * count : 2]
+
+
+def test_gfx942_has_an_fru_without_areas() -> None:
+    """src: amdgpu_fru_eeprom.c amdgpu_fru_get_product_info(): FRU_EEPROM_MADDR_8; IPMI FRU 1.0:
+    a common header of version 1, its bytes adding up to 0"""
+    bare = started("gfx942")
+    status, header = eeprom(bare, 0x58, 0, 8)
+    check(status == OK and header[0] == 1 and sum(header) % 256 == 0, header.hex())
+    check(header[4] == 0, "no product area")
+    check(eeprom(bare, 0x58, 6, 4)[1] == header[6:] + b"\xff\xff", "erased behind it")
+    check(eeprom(bare, 0x50, 0, 8)[0] == FAILED, "nobody is there")
+
+
+# src: gcc over smu_v13_0_0_pptable.h, smu_v13_0_7_pptable.h, smu_v14_0_2_pptable.h and the driver
+# interfaces: size, SocketPowerLimitAc[PPT0], MsgLimits.Power[PPT0][AC]
+PPTABLES = {"gfx1100": (4804, 848, 3640), "gfx1102": (4804, 848, 3640),
+            "gfx1201": (5812, 4924, 3976)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PPTABLES)
+def test_the_power_limit_is_within_the_power_play_tables(name: str) -> None:
+    """src: amdgpu_smu.c smu_set_power_limit(), which smu_resume() calls after a reset"""
+    bare, n = started(name), numbers(name)
+    bare.smu(n["high"], (bare.mc + TABLE) >> 32)
+    bare.smu(n["low"], (bare.mc + TABLE) & 0xFFFF_FFFF)
+    bare.put(TABLE, b"\xee" * 8192)
+    check(bare.smu(n["table"], 1)[0] == OK, f"{bare.gpu.violations}")
+    size, socket, message = PPTABLES[name]
+    data = bare.get(TABLE, 8192)
+    check(data[size:] == b"\xee" * (8192 - size), "another size")
+    limits = [struct.unpack_from("<H", data, at)[0] for at in (socket, message)]
+    check(min(limits) <= bare.smu(n["get_ppt"])[1] <= max(limits), f"{limits} W")

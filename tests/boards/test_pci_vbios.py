@@ -8,6 +8,7 @@ import pytest
 
 from boards.amd.chip import chip
 from boards.amd.pci import vbios
+from tests.boards.bare_function import Bare
 from tests.support import check
 
 NAMES = ("gfx1100", "gfx1102", "gfx1201", "gfx942")
@@ -52,6 +53,21 @@ def test_firmwareinfo_points_at_the_scratch_registers(name: str) -> None:
     check(struct.unpack_from("<I", rom, at + 0x18)[0] == 0x38 + 0x14, "scratch registers")
     clock = struct.unpack_from("<I", rom, data_table(rom, SMU_INFO) + 0x10)[0]
     check(clock == 10_000, f"core_refclk_10khz is {clock}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_that_the_boot_rom_protects_is_reserved(name: str) -> None:
+    """amdgpu keeps off the end of VRAM that firmwareinfo names, or off 64 KiB.
+
+    src: amdgpu_ttm.c amdgpu_ttm_reserve_tmr(); atomfirmware.h atom_firmware_info_v3_4:
+    fw_reserved_size_in_kb is at byte 84 (gcc); DISCOVERY_TMR_OFFSET
+    """
+    rom = vbios.build(name)
+    kib = struct.unpack_from("<I", rom, data_table(rom, FIRMWARE_INFO) + 84)[0]
+    vram = Bare(name).gpu.board.vram
+    kept = vram.nbytes - (kib << 10 or 64 << 10)
+    check(all(one.start >= kept for one in vram.guarded), f"{kib} KiB, {vram.guarded}")
+    check(bool(kib) == bool(vram.guarded), f"{kib} KiB, {vram.guarded}")
 
 
 def test_asic_init_ends_at_once() -> None:

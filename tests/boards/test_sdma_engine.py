@@ -14,6 +14,8 @@ NOP_3 = [0x00020000, 0xFFFFFFFF, 0xFFFFFFFF]
 COPY_100 = [0x00000001, 0x63, 0, 0x10001000, 0x7F, 0x10002004, 0x7F]
 COPY_V7 = [0x00080001, 0x63, 0, 0x10001000, 0x7F, 0x10002004, 0x7F, 0]
 FILL_DWORDS = [0x8000000B, 0x10002000, 0x7F, 0xDEADBEEF, 0x10]
+FILL_V7 = [0x0001000B, 0x10002000, 0x7F, 0, 0x3F]
+"""src: sdma_v7_0.c sdma_v7_0_emit_fill_buffer(): compress is bit 16"""
 FILL_ZERO = [0x0000000B, 0x10002000, 0x7F, 0, 0x3F]
 WRITE_2 = [0x00000002, 0x10002000, 0x7F, 1, 0x11223344, 0x55667788]
 FENCE_4 = [0x00000005, 0x10000040, 0x7F, 9]
@@ -60,6 +62,17 @@ def test_every_version_copies_fills_writes_and_signals(version: str) -> None:
     check(r.word(0x2014) == int.from_bytes(bytes(range(16, 20)), "little"), "five dwords only")
     send(r, FILL_ZERO)
     check(not r.data[0x2000:0x2040].any() and r.data[0x2040])
+
+
+def test_v7_alone_fills_with_compression() -> None:
+    r = rig("7.0")
+    r.data[0x2000:0x2041] = 0xFF
+    send(r, FILL_V7 + FENCE)
+    check(not r.data[0x2000:0x2040].any() and r.data[0x2040] == 0xFF)
+    check(r.word(0x40) == 9 and not r.host.faults)
+    older = rig("6.0")
+    send(older, FILL_V7)
+    check(older.fault().kind == "reserved bits", f"{older.fault()}")
 
 
 def test_v7_copy_with_its_compression_word() -> None:

@@ -9,13 +9,16 @@ from typing import Any, cast
 import pytest
 
 from boards.amd.cp.context import Context
-from boards.amd.cp.engine_types import PacketFault
+from boards.amd.cp.engine_types import Chip, PacketFault
 from boards.amd.sdma import kernel
 from tests.boards.engine_harness import Rig, chip
 from tests.support import check
 
 # src: sdma_v6_0_0_pkt_open.h: opcode in bits 7:0, sub-operation in 15:8
 SRBM_WRITE = [0xF000_000E, 0x1234, 0xCAFE]
+REGISTER_WRITE = [0x0000_000E, 0x1234 << 2, 0xCAFE]
+"""Of SDMA 7: a byte address, no byte enables. src: sdma_v7_0.c sdma_v7_0_ring_emit_wreg()"""
+SDMA_7 = chip("gfx1201", "gfx12", (7, 0, 1))
 POLL_REGISTER = [0x3000_0008, 0x1234 << 2, 0, 0x40, 0xFF, 0x0FFF_000A]
 PTE_PDE = [0x0000_000C, 0x1000_2000, 0x7F, 0x71, 0x8, 0x5000, 0x1, 0x1000, 0, 2]
 VM_INVALIDATION = [0x1F0C_0408, 0x00F8_0100, 0xFFFF_FFFF, 0x001F_0100]
@@ -38,7 +41,9 @@ class Registers:
         self.vmids |= vmids
 
 
-def run(words: list[int], registers: Registers) -> tuple[bool, dict[int, bytes]]:
+def run(
+    words: list[int], registers: Registers, engine: Chip | None = None
+) -> tuple[bool, dict[int, bytes]]:
     written: dict[int, bytes] = {}
 
     def fault(kind: str, detail: str = "") -> PacketFault:
@@ -48,7 +53,7 @@ def run(words: list[int], registers: Registers) -> tuple[bool, dict[int, bytes]]
         spec=SimpleNamespace(kernel=registers),
         fault=fault,
         write=written.__setitem__,
-        host=SimpleNamespace(chip=chip()),
+        host=SimpleNamespace(chip=engine or chip()),
     )
     form = kernel.form_of(words[0])
     if form is None:
@@ -65,6 +70,28 @@ def test_a_register_is_written_and_waited_for() -> None:
     check(not run(POLL_REGISTER, registers)[0], "0xfe is not 0x40")
     registers.values[0x1234] = 0x1240
     check(run(POLL_REGISTER, registers)[0], "under the mask it is")
+
+
+def test_sdma_7_writes_a_register_by_its_byte() -> None:
+    registers = Registers()
+    check(run(REGISTER_WRITE, registers, SDMA_7)[0], "done at once")
+    check(registers.values == {0x1234: 0xCAFE}, f"{registers.values}")
+
+
+@pytest.mark.parametrize(
+    ("words", "engine", "kind"),
+    [
+        ([0x0000_000E, 0x48D2, 0], SDMA_7, "misaligned"),
+        (SRBM_WRITE, SDMA_7, "unsupported"),
+        (REGISTER_WRITE, chip(), "unsupported"),
+    ],
+)
+def test_each_version_has_its_own_register_write(words: list[int], engine: Chip, kind: str) -> None:
+    registers = Registers()
+    with pytest.raises(PacketFault) as error:
+        run(words, registers, engine)
+    check(error.value.kind == kind, f"{error.value}")
+    check(not registers.values, "nothing is written")
 
 
 def test_page_table_entries_grow_by_the_increment() -> None:

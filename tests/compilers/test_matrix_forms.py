@@ -17,6 +17,7 @@ from compilers.graph import Node
 from compilers.index import Index
 from compilers.ir import Barrier, Loop, Matrix, Store
 from compilers.matrix_form import Digit, Fragment, MatrixForm
+from compilers.nv.matrix_forms import INSTRUCTIONS as NV_INSTRUCTIONS
 from tests.compilers.lowering import matmul
 from tests.compilers.made_up_gpus import GPUS, Array, StrictInterpreter, interpret, planned
 from tests.ir_interpreter import Env
@@ -137,7 +138,10 @@ def _all(stmt: object) -> list[object]:
     return [stmt, *(found for child in inner for found in _all(child))]
 
 
-FORMS = [M16N8K16, *(made.form for made in INSTRUCTIONS.values())]
+FORMS = [
+    M16N8K16,
+    *(made.form for made in (*INSTRUCTIONS.values(), *NV_INSTRUCTIONS.values())),
+]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
@@ -162,6 +166,18 @@ def test_forms_hold_every_element(form: MatrixForm) -> None:
 def _number(index: Index) -> int:
     check(index.low == index.high, f"{index}")
     return index.low
+
+
+@pytest.mark.parametrize("form", [made.form for made in NV_INSTRUCTIONS.values()],
+                         ids=lambda form: form.name)  # fmt: skip
+def test_nvidias_forms_are_the_documents(form: MatrixForm) -> None:
+    """Element by element; m16n8k8 is the first half of m16n8k16's."""
+    for fragment, document in ((form.a, of_a), (form.b, None), (form.sums, of_c)):
+        for lane in range(form.lanes):
+            for i in range(fragment.count):
+                line, along = map(_number, fragment.place(ix.const(lane), ix.const(i)))
+                want = document(lane, i) if document else of_b(lane, i)[::-1]
+                check((line, along) == want, f"lane {lane}, element {i}: {line}, {along}")
 
 
 def test_runs_of_neighbours() -> None:

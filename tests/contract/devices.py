@@ -20,8 +20,10 @@ from drivers.world.linux import LinuxWorld
 from tests.boards.driver_harness import device_on
 from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
+from tests.metal.made_up import metal
 from tests.opencl import opencl
 from tests.support import check
+from tests.webgpu import webgpu
 
 Build: TypeAlias = Callable[[Kernel, Device], Binary]
 LANES = "lanes"
@@ -74,6 +76,21 @@ def _cl(platform: str, **settings: str) -> Callable[[], AbstractContextManager[D
     return opened
 
 
+def _webgpu(library: str) -> Callable[[], AbstractContextManager[Device]]:
+    @contextmanager
+    def opened() -> Iterator[Device]:
+        with webgpu(library) as device:
+            yield device
+
+    return opened
+
+
+@contextmanager
+def _metal() -> Iterator[Device]:
+    with metal() as device:
+        yield device
+
+
 @contextmanager
 def _null() -> Iterator[Device]:
     with open_null() as device:
@@ -92,5 +109,9 @@ DEVICES: Final = (
     Entry(
         "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
     ),
+    Entry("METAL on a made-up Metal", _metal),
+    Entry("WEBGPU on wgpu-native", _webgpu("wgpu")),
+    Entry("WEBGPU on Dawn of 2025", _webgpu("dawn")),
+    Entry("WEBGPU on Dawn", _webgpu("standard")),
     Entry("null vendor", _null, build=assemble),
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drivers.amd.pci import discovery
+from drivers.amd.pci.handover import is_kept
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.ip_table import GcInfo
 from drivers.amd.pci.mmio import MEMSIZE
@@ -25,6 +26,8 @@ MI300 = maker.Binary(
     harvest=[(11, 3), (42, 6), (150, 1)],
 )  # fmt: skip
 VRAM_BYTES = 1 << 30
+MP1, DISPLAY = maker.Ip(1, 0, (13, 0, 10), (0x16000,)), maker.Ip(271, 0, (3, 2, 0), (0x12,))
+"""src: include/soc15_hw_ip.h MP1_HWID, DMU_HWID"""
 
 
 def test_a_table_of_blocks_with_their_segments() -> None:
@@ -53,6 +56,17 @@ def test_an_early_table_says_itself_what_is_fused_off() -> None:
     check(discovery.parse(maker.build(made)).instances(HwId.SDMA0) == (), "harvest bit")
     later = discovery.parse(maker.build(replace(made, version=3)))
     check(later.instances(HwId.SDMA0) == (0,), "the same bits are a variant later")
+
+
+@pytest.mark.parametrize(("ips", "fused", "kept"), [
+    ((), [], True), ((DISPLAY,), [], False), ((DISPLAY,), [(271, 0)], True),
+])  # fmt: skip
+def test_a_fused_off_display_is_none(
+    ips: tuple[maker.Ip, ...], fused: list[tuple[int, int]], kept: bool
+) -> None:
+    """src: amdgpu_device.c amdgpu_device_has_display_hardware()"""
+    made = replace(NAVI31, ips=[MP1, *ips], harvest=fused)
+    check(is_kept(discovery.parse(maker.build(made))) is kept, "whether amdgpu keeps its state")
 
 
 @pytest.mark.parametrize("at", [9, 40, 90, 150, 300, 420])

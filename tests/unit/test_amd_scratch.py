@@ -39,3 +39,15 @@ def test_num_records_has_32_bits(lane_bytes: int, nbytes: int, records: int) -> 
     scratch.grow(lane_bytes)
     check(iface.wanted == nbytes, f"{iface.wanted:#x} bytes")
     check(scratch.now.descriptor[2] == records, f"{scratch.now.descriptor[2]:#x}")
+
+
+@pytest.mark.parametrize(("xccs", "nbytes"), [(1, 38 * 32 * 64 * 1024), (8, 304 * 32 * 64 * 1024)])
+def test_memory_is_for_the_xccs_that_run_a_kernel(xccs: int, nbytes: int) -> None:
+    """One XCC processes a PM4 queue of an MI300X. # src: Linux 3c8bdb51be0e"""
+    iface: Any = Iface()
+    iface.chip = CHIPS[90402]
+    iface.node = SimpleNamespace(
+        cus_per_xcc=38, scratch_slots_per_cu=32, num_xcc=8, engines_per_xcc=4
+    )
+    ScratchMemory(iface, xccs).grow(1024)
+    check(iface.wanted == nbytes, f"{iface.wanted:#x} bytes")

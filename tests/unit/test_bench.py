@@ -8,8 +8,9 @@ import pytest
 
 import bench
 from benchmarks import context as bench_context
-from benchmarks import measure, rows
+from benchmarks import measure, rows, tensor_rows
 from benchmarks.selection import select
+from drivers.base.errors import Unsupported
 from tests.support import check
 
 STABLE_NAMES = {
@@ -45,6 +46,26 @@ def test_ratio_above_one_means_that_we_are_better(unit):
         check(result.value > result.reference_value, "twice as fast is the higher rate")
     else:
         check(result.value < result.reference_value, "twice as fast is the shorter time")
+
+
+def test_what_a_device_refuses_is_skipped_by_its_reason(monkeypatch):
+    def refused(_):
+        raise Unsupported("there is no float64 here", hint="use float32")
+
+    monkeypatch.setitem(rows.ROWS, "import", refused)
+    result = rows.run_row("import", bench_context.Context(), 0.1)
+    check(result.skipped == "refused: there is no float64 here", result.skipped)
+    check(not result.error and result.value is None, "not an error")
+
+
+def test_a_product_that_takes_too_long_is_skipped_by_the_rate_of_a_smaller_one():
+    context = bench_context.Context()
+    run = tensor_rows._rated(context, "float32", 2.0 * 512**3, lambda: 0.5)
+    np.testing.assert_equal(run(), 0.5)
+    tensor_rows._check_patience(context, "float32", 2.0 * 1024**3)
+    tensor_rows._check_patience(context, "bfloat16", 2.0 * 2048**3)
+    with pytest.raises(measure.Skipped, match="32 s"):
+        tensor_rows._check_patience(context, "float32", 2.0 * 2048**3)
 
 
 def test_units():

@@ -1,5 +1,6 @@
 """The examples do what they print, on the real data that they name."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -14,6 +15,27 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_add(capsys):
     runpy.run_path(str(ROOT / "examples" / "add.py"), run_name="__main__")
     check("[1. 2. 3. 4. 5. 6. 7. 8.]" in capsys.readouterr().out)
+
+
+@pytest.mark.host_memory
+def test_torch_shares_one_address_both_ways(capsys):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from examples import share_torch
+
+    np.testing.assert_equal(share_torch.main([]), 0)
+    addresses, first, second, column = capsys.readouterr().out.splitlines()
+    found = re.findall("0x[0-9a-f]+", addresses)
+    check(len(found) == 3 and len(set(found)) == 1, addresses)
+    check("torch wrote 100: tensor 100.0, torch again 100.0" in first, first)
+    check("the other wrote 200: tensor 200.0, torch 200.0" in second, second)
+    check("[200.   5.   9.], its sum 214.0" in column, column)
+
+
+def test_torch_of_an_unknown_kind(capsys):
+    from examples import share_torch
+
+    np.testing.assert_equal(share_torch.main(["rocm"]), 2)
+    check("none of cpu, cuda, mps" in capsys.readouterr().out)
 
 
 def test_digits_agree_with_scikit_learn_and_with_numpy(capsys):

@@ -21,8 +21,11 @@ from compilers.index import Var
 from compilers.instruction import Instruction
 from compilers.ir import Kernel, Loop, Ref, Store
 from compilers.lower.choose import Target
+from compilers.msl import family as msl_family
+from compilers.nv import family as nv_family
 from compilers.objects import listing
 from compilers.opencl import family as opencl_family
+from compilers.wgsl import family as wgsl_family
 from drivers.base.contracts import Binary, Limits
 from drivers.base.errors import MalformedInput, Unsupported
 from drivers.base.limits import VECTORS
@@ -174,8 +177,8 @@ def test_a_cpu_behind_a_gpus_interface(compiler: NullCompiler) -> None:
 
 def test_every_family_is_complete() -> None:
     found = families.every_family()
-    known = [cpu_family.FAMILY, amd_family.FAMILY, opencl_family.PROCESSOR]
-    known.append(opencl_family.GPU)
+    known = [cpu_family.FAMILY, amd_family.FAMILY, nv_family.FAMILY, opencl_family.PROCESSOR]
+    known += [opencl_family.GPU, msl_family.FAMILY, wgsl_family.FAMILY]
     check(found == known, "each once")
     for family in found:
         for toolchain in family.toolchains.values():

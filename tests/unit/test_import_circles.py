@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("tensor", "compilers", "queues", "drivers", "boards", "benchmarks", "generators")
 KNOWN = {
     "tensor": "methods of a tensor are the functions of the facade",
-    "drivers.cl": "a device and what it is made of name each other for the type checker",
+    "drivers.webgpu": "a device and what it is made of name each other for the type checker",
 }
 """Folders inside which files may, and why. Between folders they never do."""
 

@@ -42,7 +42,7 @@ OTHER_PROGRAMS = {
 }  # fmt: skip
 NOT_OURS = {"pytest": "tests/conftest.py"}
 """Modules of others, and where their options of ours are."""
-COMPUTED = {"queues/decode.py": {"pm4", "sdma", "aql"}}
+COMPUTED = {"queues/decode.py": {"pm4", "sdma", "aql", "nv", "qmd"}}
 """Options whose names are no literals."""
 SHARED = {"drivers/board_option.py"}
 """Where several commands have options from."""

@@ -38,6 +38,7 @@ C_NAMES = frozenset(_C_NAMES.split())
 SUDO = re.compile(r"\b(sudo|pkexec|doas)\b")
 ALLOWED = {
     ("compilers/cpu/clang.py", "subprocess"): "the one compiler that is a program",
+    ("compilers/nv/disasm.py", "subprocess"): "the one disassembler that is a program",
     ("boards/vfio_user/link.py", "socket"): "the Unix socket of a virtual machine's device",
     ("boards/vfio_user/command.py", "socket"): "the Unix socket of a virtual machine's device",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from drivers.base.errors import DeviceFault, DeviceGone, UseAfterFree
 from drivers.cl import abi
 from drivers.cl.building import builder
 from drivers.cl.device import ClDevice
+from drivers.cl.event import Event
 from drivers.cl.memory import FINE
 from drivers.world.native import memory_at
 from tests.contract.arrays import get, put, ramp
@@ -21,7 +23,7 @@ from tests.opencl import PLATFORMS, opencl
 from tests.opencl_watch import watched_world
 from tests.support import check
 from tests.unit.test_opencl_faults import BUSY, LOST, OUT
-from tests.unit.test_opencl_graphs import loaded
+from tests.unit.test_opencl_graphs import COUNT, loaded
 
 BYTES = 1 << 20
 OTHER = 1 << 16
@@ -161,8 +163,7 @@ def test_a_lost_device_closes(platform: str, call: str) -> None:
         with pytest.raises((DeviceFault, DeviceGone)):
             device.close()
         device.api.functions = inner
-        left = {kind for kind in watch.left if kind != "event"}
-        check(not left, f"closed with {watch.left}")
+        check(not watch.left, f"closed with {watch.left}")
         device.close()
         with pytest.raises(UseAfterFree):
             work.launch()
@@ -178,6 +179,32 @@ def _lost(call: Callable[..., int], name: str) -> Callable[..., int]:
         return status
 
     return failing
+
+
+@platforms
+def test_a_signal_closed_while_another_thread_asks_it(
+    platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events are released once: the thread that closes may run between any two calls."""
+    world, watch = watched_world()
+    with opencl(platform, world) as device:
+        signal = device.new_signal()
+        device.compute_queue().signal(signal, 1).signal(signal, 2).submit()
+        device.synchronize()
+        done = Event.done
+
+        def closed_meanwhile(event: Event) -> bool:
+            if not signal.closed:
+                closer = Thread(target=signal.close)
+                closer.start()
+                closer.join()
+            return done(event)
+
+        monkeypatch.setattr(Event, "done", closed_meanwhile)
+        check(signal.value == 0, "nothing is taken from a closed signal")
+        device.alloc(BYTES).free()
+        check(watch.live["event"] == 0, f"{watch.left}")
+    check(not watch.left, f"{watch.left}")
 
 
 @platforms
@@ -252,3 +279,21 @@ def test_what_fails_between_commands_is_handed_over(platform: str, memory: str) 
             graph.replay()
         check(watch.calls["clFlush"] == before + 1, "the first one")
         check(abi.STATUS[BUSY] == "CL_INVALID_COMMAND_QUEUE", "what was made to fail")
+
+
+@platforms
+def test_a_kernel_sees_what_was_written_before(platform: str) -> None:
+    """A blocking write of cl_mem may return before the write: its event says when it is over."""
+    world, watch = watched_world()
+    with opencl(platform, world, CL_MEMORY="BUFFER") as device:
+        kernel = loaded(device)
+        source, ones = device.alloc(4 * COUNT), put(device, np.ones(COUNT, np.int32))
+        outs = [device.alloc(4 * COUNT) for _ in range(20)]
+        for number, out in enumerate(outs):
+            device.copy_in(source, memoryview(ramp(COUNT, number)).cast("B"))
+            device.launch(kernel, [source, ones, out], COUNT)
+        for number, out in enumerate(outs):
+            np.testing.assert_array_equal(get(device, out), 3 * ramp(COUNT, number) + 1)
+        writes = watch.calls["clEnqueueWriteBuffer"]
+        check(writes == 1 + len(outs), f"{writes} writes")
+    check(not watch.left, f"{watch.left}")

@@ -120,11 +120,12 @@ class Forward:
         return self.x.__dlpack_device__()
 
 
-@pytest.mark.parametrize("device", ["AMD", "AMD:1", "NV", "CL:2"])
+@pytest.mark.parametrize("device", ["AMD", "AMD:1", "NV", "WEBGPU"])
 def test_a_device_whose_memory_is_not_exported(device):
     with pytest.raises(BufferError, match=rf"{device} does not export DLPack; use .to\('CPU'\)"):
         device_code(device)
     np.testing.assert_equal(device_code("CPU"), (1, 0))
+    np.testing.assert_equal(device_code("CL:2"), (4, 2))
 
 
 @pytest.mark.host_memory
@@ -158,6 +159,38 @@ def test_torch_both_ways():
     np.testing.assert_array_equal(y.numpy(), np.arange(6.0).reshape(2, 3))
     back = torch.from_dlpack(y)
     check(back.dtype is torch.bfloat16)
+    for dtype in DTYPES:
+        check(xp.dtype_from(xp.torch_dtype(getattr(xp, dtype))) is getattr(xp, dtype))
+    for theirs in (torch.complex64, torch.qint8, torch.float8_e5m2):
+        with pytest.raises(TypeError, match="is no dtype here"):
+            xp.dtype_from(theirs)
+    with pytest.raises(BufferError, match="complex of 64 bits"):
+        xp.from_dlpack(torch.zeros(2, dtype=torch.complex64))
+
+
+@pytest.mark.host_memory
+def test_torch_shares_memory():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    a = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+    for whole in (
+        xp.from_dlpack(a, device="CPU"),
+        xp.from_blob(a.data_ptr(), (3, 4), a.dtype, "CPU", owner=a),
+    ):
+        back = torch.from_dlpack(whole)
+        check(back.data_ptr() == a.data_ptr())
+        a += 10
+        np.testing.assert_array_equal(whole.numpy(), a.numpy())
+        back[0, 0] = -1
+        check(float(a[0, 0]) == float(whole[0, 0]) == -1.0)
+    view = a.T[1:, ::2]
+    x = xp.from_dlpack(view, device="CPU")
+    y = xp.from_blob(a.untyped_storage().data_ptr(), tuple(view.shape), view.dtype, "CPU",
+                     view.stride(), view.storage_offset(), view)  # fmt: skip
+    a *= 3
+    for one in (x, y):
+        np.testing.assert_array_equal(one.numpy(), view.numpy())
+    with pytest.raises(ValueError, match="outside of the 48"):
+        xp.from_blob(a.data_ptr(), 13, a.dtype, "CPU", owner=a)
 
 
 def test_numpy_conversion():

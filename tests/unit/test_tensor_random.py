@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import tensor as xp
+from compilers.graph import toposort
+from compilers.plan.dtypes import check_graph
+from compilers.plan.signature import rebuild, signature
 from tests.support import check
 
 # src: Random123 tests/kat_vectors, threefry2x32 with 20 rounds: (counter, key, result)
@@ -50,6 +53,13 @@ def test_every_bit_is_even(dtype):
     for bit in range(8 * values.itemsize):
         ones = np.count_nonzero((values >> np.array(bit, dtype)) & np.array(1, dtype))
         check(abs(ones - N / 2) < 6 * np.sqrt(N) / 2, f"bit {bit}: {ones} of {N}")
+
+
+def test_draws_of_float32_need_no_64_bits():
+    x = xp.random.uniform(xp.random.key(4), (3, 5), dtype=xp.float32)
+    roots = rebuild(signature([x._node])[0]).roots
+    check_graph(roots, {"bool", "int32", "uint32", "float32"}, "a device of 32 bits")
+    check({node.dtype.itemsize for node in toposort(roots)} <= {1, 4})
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

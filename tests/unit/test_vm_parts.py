@@ -16,7 +16,7 @@ from tests.vm import __main__ as vm
 from tests.vm.cpio import CpioWriter
 from tests.vm.machine import Boot, Outcome, Places, child, judge, run
 
-BOOT = Boot("a boot", "bars", iommu=False, limit_s=1)
+BOOT = Boot("a boot", "bars", limit_s=1)
 GOOD = "PASS  one (0.1 s): fine\r\nnoise\nPASS  two (0.2 s): 3\nvm: exit status 0\n"
 
 

@@ -43,6 +43,24 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+def test_a_duplicate_outlives_its_descriptor(file: str) -> None:
+    world = LinuxWorld()
+    fd = os.open(file, os.O_RDWR)
+    own = world.duplicate(fd)
+    check(own != fd and not os.get_inheritable(own) and world.fds == 1)
+    os.close(fd)
+    check(world.pread(own, 2, 16) == bytes([16, 17]))
+    world.close(own)
+    check(world.fds == 0)
+    with pytest.raises(DeviceError, match="EBADF") as caught:
+        world.duplicate(fd)
+    check(isinstance(caught.value.__cause__, OSError))
+    with pytest.raises(DeviceError, match="EMFILE"):
+        FaultyWorld(world, 0, Fault.of_errno(errno.EMFILE)).duplicate(0)
+    with pytest.raises(Unsupported, match="cannot be recorded"):
+        RecordingWorld(world, [].append).duplicate(0)
+
+
 def test_reads_and_writes_at_an_offset(file: str) -> None:
     world = LinuxWorld()
     fd = world.open(file, os.O_RDWR)

@@ -21,7 +21,7 @@ from typing import IO, NoReturn
 
 from boards.amd.pci.firmware_set import NAMES
 from tests.debian import CannotRun, fetched
-from tests.vm import amdgpu, image
+from tests.vm import amdgpu, amdgpu_vfio, firmware, image, rocr
 from tests.vm.lab import Lab, LabError
 from tests.vm.machine import Boot, Outcome, Places, run
 
@@ -29,14 +29,12 @@ QEMU_SUITE, KERNEL_SUITE = "sid", "trixie"
 """QEMU's vfio-user client came with 10.1, which no release of Debian has yet."""
 QEMU, KERNEL, SHELL = "qemu-system-x86", "linux-image-cloud-amd64", "busybox-static"
 # TCG and not KVM: it is the same on every machine, and what is tested waits for the board anyway.
-BOOTS = (
-    Boot("no IOMMU: the BARs alone", "bars", iommu=False, limit_s=600),
-    Boot("an IOMMU: VFIO", "vfio", iommu=True, limit_s=600),
-)
+BOOTS = (Boot("no IOMMU: the BARs alone", "bars", limit_s=600),)
+VFIO = "vfio"
 AMDGPU_KERNEL, AMDGPU = "linux-image-amd64", "amdgpu"
 """The cloud kernel has no amdgpu; this one has."""
-AMDGPU_BOARDS, ROUNDS = ("gfx1100",), 3
-"""Boards of the scenario with the real amdgpu, and how often our driver takes the GPU from it."""
+AMDGPU_BOARDS = ("gfx1100", "gfx1102", "gfx1201")
+"""Boards of the scenario with the real amdgpu; the first one has all checks."""
 DONE, FAILED, NOT_HERE, STOPPED = 0, 1, 77, 130
 """77 says "skipped", as automake's tests do; 130 is what a shell makes of Ctrl-C."""
 
@@ -94,13 +92,18 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.vm", description=__doc__.splitlines()[0])
     parser.add_argument("--board", default="gfx1100", choices=NAMES)
     parser.add_argument("--refresh", action="store_true", help="fetch the packages again")
-    parser.add_argument("--only", choices=[*(boot.checks for boot in BOOTS), AMDGPU])
+    parser.add_argument("--only", choices=[*(boot.checks for boot in BOOTS), VFIO, AMDGPU])
     parser.add_argument(
         "--amdgpu-boards", nargs="+", default=AMDGPU_BOARDS, choices=NAMES, metavar="BOARD",
         help="boards for the real amdgpu (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N",
-                        help="how often our driver takes the GPU from amdgpu")  # fmt: skip
+    parser.add_argument("--rounds", type=int, metavar="N",
+                        help="how often our driver takes the GPU from amdgpu, on every board "
+                        f"(default: {amdgpu.ROUNDS} on the first, 1 on others)")  # fmt: skip
+    parser.add_argument("--whole", action="store_true", help="all checks on every board")
+    parser.add_argument("--firmware", default=firmware.MADE_UP,
+                        choices=(firmware.MADE_UP, firmware.DEBIAN),
+                        help="what amdgpu loads: the boards' own files, or AMD's")  # fmt: skip
     parser.add_argument("--show-log", action="store_true", help="print the consoles too")
     parser.add_argument(
         "--optional", action="store_true", help="a machine that cannot run it is no failure"
@@ -111,7 +114,7 @@ def arguments() -> argparse.Namespace:
 def boot_all(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outcome]:
     """Prepare, boot, and show what came of each boot when it ends. Raises: CannotRun."""
     began = time.monotonic()
-    if args.only == AMDGPU:
+    if args.only in (VFIO, AMDGPU):
         return []
     places = prepare(cache, args.board, refresh=args.refresh)
     print(f"vm: prepared in {time.monotonic() - began:.0f} s; now it boots", flush=True)
@@ -123,7 +126,7 @@ def boot_all(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outc
     return outcomes
 
 
-def amdgpu_places(cache: Path, boards: Sequence[str], *, refresh: bool) -> Places:
+def amdgpu_places(cache: Path, boards: Sequence[str], own: Path | None, *, refresh: bool) -> Places:
     """Debian's kernel with its amdgpu.ko, and a file system for these boards. Raises: CannotRun."""
     kernel = cache / "kernel-amdgpu"
     fetched(cache / "qemu", QEMU_SUITE, lambda a, to: a.fetch_whole(QEMU, to))
@@ -134,33 +137,63 @@ def amdgpu_places(cache: Path, boards: Sequence[str], *, refresh: bool) -> Place
         refresh=refresh,
     )
     print(f"vm: {', '.join(text for text in packages if 'linux-image' in text)}", flush=True)
-    modules = image.kernel_modules(kernel, [AMDGPU])
+    modules = image.kernel_modules(kernel, [AMDGPU, *amdgpu_vfio.MODULES])
     if not any(name == f"{AMDGPU}.ko" for name, _ in modules):
         raise CannotRun(f"no amdgpu.ko in {kernel}: try again with --refresh")
     initrd = cache / "initrd-amdgpu"
     image.python_image(initrd)
-    image.checkout_image(initrd, modules, boards, cache, "amdgpu_init")
+    image.checkout_image(initrd, modules, boards, cache, "amdgpu_init", own)
     return Places(cache / "qemu", sorted(kernel.glob("boot/vmlinuz-*"))[-1], initrd)
 
 
+def _rocr(initrd: Path, args: argparse.Namespace) -> str:
+    """Put Debian's ROCr into the guest, where it can be had; its version, or ""."""
+    try:
+        return rocr.add(initrd, args.amdgpu_boards)
+    except CannotRun as error:
+        print(f"vm: ROCr is not run in the guest: {error}", flush=True)
+        return ""
+
+
 def with_amdgpu(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> bool:
-    """The scenario of the real amdgpu.ko; whether all passed. Raises: CannotRun."""
-    if args.only not in (None, AMDGPU):
+    """The scenarios of the real amdgpu.ko; whether all passed. Raises: CannotRun."""
+    wanted = [name for name in (VFIO, AMDGPU) if args.only in (None, name)]
+    if not wanted:
         return True
-    places = amdgpu_places(cache, args.amdgpu_boards, refresh=args.refresh)
-    with TemporaryDirectory() as folder:
-        lab = Lab(places, Path(folder))
-        try:
-            return amdgpu.run(lab, args.amdgpu_boards, args.rounds)
-        except LabError as error:
-            print(f"  FAIL  {error}", flush=True)
-            return False
-        finally:
-            lab.close()
-            for path in sorted(Path(folder).glob("*")):
-                if path.suffix in ("", ".log") and path.is_file():
-                    log.write(f"\n===== amdgpu: {path.name} =====\n".encode())
-                    log.write(path.read_bytes())
+    boards = dict.fromkeys([args.board, *args.amdgpu_boards])
+    own = firmware.folder(cache, args.firmware, refresh=args.refresh)
+    places = amdgpu_places(cache, list(boards), own, refresh=args.refresh)
+    version = _rocr(places.initrd, args) if AMDGPU in wanted else ""
+    passed = True
+    for name in wanted:
+        with TemporaryDirectory() as folder:
+            lab = Lab(places, Path(folder), name == VFIO, own, "" if name == VFIO else version)
+            with ended(lab, log):
+                passed &= _scenario(name, lab, args)
+    return passed
+
+
+def _scenario(name: str, lab: Lab, args: argparse.Namespace) -> bool:
+    try:
+        if name == VFIO:
+            return amdgpu_vfio.run(lab, args.board)
+        return amdgpu.run(lab, args.amdgpu_boards, args.rounds, whole=args.whole)
+    except LabError as error:
+        print(f"  FAIL  {name}: {error}", flush=True)
+        return False
+
+
+@contextmanager
+def ended(lab: Lab, log: IO[bytes]) -> Iterator[None]:
+    """The guest ends with the block; what it and the board said goes to the log."""
+    try:
+        yield
+    finally:
+        lab.close()
+        for path in sorted(lab.folder.glob("*")):
+            if path.suffix in ("", ".log") and path.is_file():
+                log.write(f"\n===== amdgpu: {path.name} =====\n".encode())
+                log.write(path.read_bytes())
 
 
 def stop(number: int, frame: object) -> NoReturn:

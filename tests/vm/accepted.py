@@ -9,11 +9,19 @@ has MSI on. Our driver, which takes the same GPU in between, uses the BARs and n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+
+from tests.vm.unmodelled import UNMODELLED
+from tests.vm.unmodelled_gfx12 import GFX12
+from tests.vm.unmodelled_gfx942 import GFX942
 
 _BROKEN = re.compile(r"broken in session (\d+): (\d+) x (.*)").fullmatch
 _SESSIONS = re.compile(r"sessions with MSI: (\d+)").fullmatch
+
+
+_GFX12 = ("gfx1200", "gfx1201")
+_GFX942 = ("gfx942",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +45,10 @@ class Accepted:
     early: int = 0
     """How often for each bind before amdgpu has MSI on."""
     who: str = "amdgpu"
+    chips: tuple[str, ...] = ()
+    """Boards where it is accepted; empty: every one."""
 
 
-UNKNOWN = (
-    "0x1282", "0x162c2", "0x162c3", "0x1660a", "0x1660b", "0x16a2d", "0x16a2e", "0x1882", "0x30b4",
-    "0x45071", "0x68e001c", "0x68e0118", "0xc75", "0xe068", "0xf006", "0xfb96",
-)  # fmt: skip
-"""Dwords without a register that amdgpu accesses while it has MSI on."""
-EARLY = ("0x7", "0xde5")
-"""Those that it reads once each in every probe, before it has MSI on."""
 ACCEPTED: tuple[Accepted, ...] = (
     Accepted(
         r"write before its block is up: GC\[0\]\.RLC_SPM_MC_CNTL \(0xf\)",
@@ -56,23 +59,36 @@ ACCEPTED: tuple[Accepted, ...] = (
     ),
     Accepted(
         r"HDP flush under way: (?:(?:GC|MM)HUB, invalidation by engine \d+|queue \d of SDMA\d|"
-        r"(?:compute|graphics|KIQ) queue at doorbell \d+|queue 1\.\d\.\d of GC\[0\])"
+        r"(?:compute|graphics|KIQ|HIQ) queue at doorbell \d+(?: of GC\[\d\])?|"
+        r"queue 1\.\d\.\d of GC\[\d\](?:, its MQD)?)"
         r": no register was read since the flush",
         "one CPU rings a doorbell or invalidates while another is between its own flush and the "
         "read behind it; the board does not know which CPU's stores the work depends on, so with "
         "several CPUs the rule decides nothing (it does on one: tests/boards)",
-        "hdp_v6_0.c hdp_v6_0_flush_hdp() reads RCC_CONFIG_MEMSIZE behind each flush",
+        "hdp_v6_0.c hdp_v6_0_flush_hdp() reads RCC_CONFIG_MEMSIZE behind each flush, and so does "
+        "hdp_v4_0.c hdp_v4_0_flush_hdp(); an MQD is read when the HIQ's doorbell rings",
     ),
     Accepted(
-        rf"unknown register: (?:read|write) of dword (?:{'|'.join(UNKNOWN)}) \(0x[0-9a-f]+\)",
-        "the board's tables have no register there, and the answer is 0",
-        "measured: gfx1100, Linux 6.12.107; the functions that do it are not looked up",
+        r"unknown register: read of dword 0x7 \(0x0\)",
+        "BIOS_SCRATCH_7 is meant: adev->bios_scratch_reg_offset is still 0, so that dword 7 of "
+        "BAR5 is read, where no register is",
+        "amdgpu_bios.c amdgpu_read_bios_from_vram() calls amdgpu_device_need_post() before "
+        "amdgpu_atomfirmware_scratch_regs_init() sets the offset",
+        most=0, early=1,
     ),
     Accepted(
-        rf"unknown register: read of dword (?:{'|'.join(EARLY)}) \(0x0\)",
-        "the board's tables have no register there, and the answer is 0",
-        "measured: gfx1100, Linux 6.12.107; the functions that do it are not looked up",
-        most=0, early=len(EARLY),
+        r"invalidation: (?:GC|MM)HUB: engine 17 has an address range that is not everything",
+        "gfx942's hubs, 8 and 4, are told to forget VMID 0 before they know of what range; nothing "
+        "was translated before, and the range is set before anything is",
+        "gmc_v9_0.c gmc_v9_0_hw_init() flushes before gmc_v9_0_gart_enable(), which calls "
+        "gfxhub_v1_2_gart_enable() and so gfxhub_v1_2_xcc_program_invalidation()",
+        most=0, early=12, chips=_GFX942,
+    ),
+    *(Accepted(one.pattern, one.reason, one.source, early=one.early) for one in UNMODELLED),
+    *(Accepted(one.pattern, one.reason, one.source, chips=_GFX12) for one in GFX12),
+    *(
+        Accepted(one.pattern, one.reason, one.source, early=one.early, chips=_GFX942)
+        for one in GFX942
     ),
 )  # fmt: skip
 
@@ -97,17 +113,21 @@ def broken(lines: Iterable[str]) -> tuple[list[Broken], int]:
     return found + [Broken(0, 1, text) for text in listed if text not in known], sessions
 
 
-def unexplained(violations: Iterable[Broken], binds: int) -> tuple[list[str], list[Accepted]]:
-    """Violations that nothing explains; and the explanations that were used.
+def unexplained(
+    violations: Iterable[Broken], binds: int, board: str, own: Collection[int] = ()
+) -> tuple[list[str], list[Accepted]]:
+    """Violations that nothing explains on this board; and the explanations that were used.
 
-    `binds`: how often amdgpu was bound, for what it does before it has MSI on.
+    `binds`: how often amdgpu was bound, for what it does before it has MSI on. `own`: sessions of
+    our driver, where nothing is explained.
     """
+    here = [known for known in ACCEPTED if not known.chips or board in known.chips]
     left: list[str] = []
     used: list[Accepted] = []
     counts: dict[tuple[int, Accepted], int] = {}
     for one in violations:
-        match = next((known for known in ACCEPTED if re.fullmatch(known.pattern, one.text)), None)
-        if match is None:
+        match = next((known for known in here if re.fullmatch(known.pattern, one.text)), None)
+        if match is None or one.session in own:
             left.append(f"session {one.session}: {one.text}")
             continue
         key = one.session, match

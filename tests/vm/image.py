@@ -15,8 +15,8 @@ from py_compile import compile as compile_file
 
 from elftools.elf.elffile import ELFFile
 
-from boards.amd.pci import firmware_linux
-from boards.amd.pci.firmware_set import MANIFEST, world_files
+from boards.amd.pci import firmware_linux, shipped
+from boards.amd.pci.firmware_set import FOLDER, MANIFEST, world_files
 from tests.debian import CannotRun, command
 from tests.vm.cpio import CpioWriter
 
@@ -24,9 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).parent / "guest"
 PACKAGES = ("numpy", "llvmlite", "cffi", "_cffi_backend", "elftools", "pycparser")
 SHIPPED = ("tensor", "compilers", "queues", "drivers", "boards", "firmware_manifests", "examples")
-MODULES = ("uio_pci_generic", "vfio_iommu_type1", "vfio-pci", "iommufd")
-"""Kernel modules for the guest, with what they depend on; iommufd where the kernel has it."""
+MODULES = ("uio_pci_generic",)
+"""Kernel modules for the guest without amdgpu, with what they depend on."""
 SITE, CHECKOUT = "/opt/site", "/unbound"
+OWN_MANIFEST = f"{CHECKOUT}/firmware_manifests/amd.toml"
+"""AMD's own files: the manifest that users have."""
 _STDLIB_LEFT_OUT = {
     "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages",
     "dist-packages", "pydoc_data",
@@ -101,9 +103,12 @@ def build(path: Path, board: str, cache: Path) -> None:
 
 def checkout_image(
     path: Path, modules: Sequence[tuple[str, bytes]], boards: Sequence[str], cache: Path,
-    init: str = "init",
+    init: str = "init", firmware: Path | None = None,
 ) -> None:  # fmt: skip
-    """And then: the checkout, compiled, the boards' firmware, kernel modules in order."""
+    """And then: the checkout, compiled, the boards' firmware, kernel modules in order.
+
+    `firmware`: a folder with AMD's own files, instead of those that are made here.
+    """
     with CpioWriter(path, append=True) as image:
         for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc", "sbin"):
             image.folder(name)
@@ -114,9 +119,15 @@ def checkout_image(
         image.data("/modules/order", "\n".join(name for name, _ in modules).encode() + b"\n")
         for name, data in modules:
             image.data(f"/modules/{name}", data)
-        for place, data in {**world_files(boards), **firmware_linux.files(boards)}.items():
-            image.data(place, data)
-        image.data("/etc/firmware-manifest", MANIFEST.encode())
+        if firmware is None:
+            for place, data in {**world_files(boards), **firmware_linux.files(boards)}.items():
+                image.data(place, data)
+        else:
+            for name in dict.fromkeys(name for board in boards for name in shipped.names(board)):
+                if (firmware / name).exists():
+                    image.file(f"{FOLDER}/{name}", (firmware / name).resolve())
+        manifest = MANIFEST if firmware is None else OWN_MANIFEST
+        image.data("/etc/firmware-manifest", manifest.encode())
         for package in SHIPPED:
             for source in _tree(ROOT / package, {_CACHE}):
                 _ship(image, source, cache)

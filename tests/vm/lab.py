@@ -17,11 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from boards.amd.pci import vbios
+from boards.vfio_user.command import GOES_ON, WAITS
 from tests.vm.image import ROOT
 from tests.vm.machine import Places, qemu_program
 
 MEMORY_MIB = 3072
+MAX_STEPS = 100_000
+"""An endless kernel hangs after some seconds; none of the guest's programs has as many."""
+ANSWER_MS = 120_000
+"""How long QEMU waits for the board, which computes meanwhile; its own 5 s end the connection."""
 _SLOT, _GPU = "rp1", "gpu"
 _END = re.compile(rb"@@END (\d+)\r?\n$")
 _POLL_S = 0.2
@@ -37,20 +41,31 @@ class Lab:
 
     places: Places
     folder: Path
-    parameters: str = ""
-    """Of the kernel's command line, beyond what the lab needs."""
+    iommu: bool = False
+    """Whether the machine has one. The kernel's own DMA goes past it."""
+    firmware: Path | None = None
+    """AMD's own files, which the board then takes; None: made-up ones."""
+    rocr: str = ""
+    """Debian's ROCr in the guest, with its version; "": it is not there."""
     _qemu: subprocess.Popen[bytes] | None = None
     _board: subprocess.Popen[bytes] | None = None
     _files: list[IO[bytes]] = field(default_factory=list)
+    _log: Path | None = None
+    """The board's."""
 
     # The machine
 
     def arguments(self) -> list[str]:
         """QEMU's command line: a root port that takes a GPU with a large BAR, and no GPU yet."""
-        append = f"console=ttyS0 panic=-1 mitigations=off nokaslr {self.parameters}"
+        append = "console=ttyS0 panic=-1 mitigations=off nokaslr"
+        # On a busy host the kernel's test of its timer fails, and with interrupt remapping it
+        # panics then. src: arch/x86/kernel/apic/io_apic.c check_timer(), no_timer_check
+        append += " intel_iommu=on iommu=pt no_timer_check" if self.iommu else ""
+        behind = ["-device", "intel-iommu,intremap=on,caching-mode=on"] if self.iommu else []
+        machine = "q35,memory-backend=ram" + (",kernel-irqchip=split" if self.iommu else "")
         return [
             *qemu_program(self.places.qemu), "-nodefaults", "-no-user-config", "-nographic",
-            "-no-reboot", "-machine", "q35,memory-backend=ram", "-accel", "tcg", "-cpu", "max",
+            "-no-reboot", "-machine", machine, "-accel", "tcg", "-cpu", "max", *behind,
             "-smp", "2", "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on",
             "-kernel", str(self.places.kernel), "-initrd", str(self.places.initrd),
             "-global", "q35-pcihost.pci-hole64-size=64G", "-device", "VGA",
@@ -99,8 +114,16 @@ class Lab:
                 log = (self.folder / "qemu.log").read_text(errors="replace")
                 raise LabError(f"{what}: QEMU ended with {self._qemu.returncode}: {log[-300:]}")
             if time.monotonic() > deadline:
-                raise LabError(f"{what}: no end after {limit_s:.0f} s")
+                raise LabError(f"{what}: no end after {limit_s:.0f} s{self.waits()}")
             time.sleep(_POLL_S)
+
+    def waits(self) -> str:
+        """What the guest reads again and again, at the end of a time-out's message; else ""."""
+        if self._log is None:
+            return ""
+        lines = self._log.read_text(errors="replace").splitlines()
+        last = [line for line in lines if f": {WAITS} " in line or line.endswith(GOES_ON)][-1:]
+        return f": {last[0].partition(': ')[2]}" if last and not last[0].endswith(GOES_ON) else ""
 
     # The guest's shell, QEMU's monitor
 
@@ -115,7 +138,8 @@ class Lab:
                 try:
                     data = shell.recv(1 << 16)
                 except TimeoutError as error:
-                    raise LabError(f"{command!r}: no end after {limit_s:.0f} s") from error
+                    late = f"{command!r}: no end after {limit_s:.0f} s{self.waits()}"
+                    raise LabError(late) from error
                 if not data:
                     raise LabError(f"{command!r}: the guest is gone")
                 said += data
@@ -141,20 +165,27 @@ class Lab:
 
     def plug(self, board: str, *, limit_s: float = 120) -> None:
         """Start a board's server and put its GPU into the guest's slot. Raises: LabError."""
-        path, image = self.folder / f"{board}.sock", self.folder / f"{board}.rom"
-        image.write_bytes(vbios.build(board))
-        log = (self.folder / f"{board}.log").open("wb")
+        path = self.folder / f"{board}.sock"
+        self._log = self.folder / f"{board}.log"
+        log = self._log.open("wb")
         self._files.append(log)
         words = [sys.executable, "-m", "boards", "vfio-user", board, "--socket", str(path)]
-        words += ["--once", "--vram-mib", "1024", "--journal", str(self.folder / f"{board}.txt")]
+        words += ["--once", "--vram-mib", "1024", "--max-steps", str(MAX_STEPS)]
+        words += ["--journal", str(self.folder / f"{board}.txt")]
+        if self.firmware is not None:
+            words += ["--firmware", str(self.firmware)]
         self._board = subprocess.Popen(
             words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         self._wait(path.exists, limit_s, f"start of board {board}")
         self.monitor(
-            "device_add", driver="vfio-user-pci", bus=_SLOT, id=_GPU, romfile=str(image),
-            socket={"path": str(path), "type": "unix"},
+            "device_add", driver="vfio-user-pci", bus=_SLOT, id=_GPU,
+            **{"x-msg-timeout": ANSWER_MS}, socket={"path": str(path), "type": "unix"},
         )  # fmt: skip
+
+    def journal(self, board: str) -> list[str]:
+        """Whole lines of the board's trace so far (boards/access_log.py)."""
+        return (self.folder / f"{board}.txt").read_text().split("\n")[:-1]
 
     def unplug(self, limit_s: float = 180) -> int:
         """Pull the GPU; the board's exit status. Raises: LabError."""

@@ -31,7 +31,6 @@ class Boot:
     name: str
     checks: str
     """Which of the guest's lists of checks."""
-    iommu: bool
     limit_s: int
 
 
@@ -71,7 +70,6 @@ def qemu_program(qemu: Path) -> list[str]:
 
 
 def _arguments(boot: Boot, places: Places, socket: Path) -> list[str]:
-    machine = "q35,memory-backend=ram" + (",kernel-irqchip=split" if boot.iommu else "")
     append = f"console=ttyS0 quiet panic=-1 vm_checks={boot.checks} hugepages=16"
     device = {
         "driver": "vfio-user-pci", "bus": "rp1",
@@ -79,14 +77,11 @@ def _arguments(boot: Boot, places: Places, socket: Path) -> list[str]:
     }  # fmt: skip
     words = [
         *qemu_program(places.qemu), "-nodefaults", "-no-user-config", "-nographic",
-        "-serial", "stdio", "-no-reboot", "-machine", machine,
+        "-serial", "stdio", "-no-reboot", "-machine", "q35,memory-backend=ram",
         "-accel", "tcg", "-cpu", "max", "-smp", "2",
         "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on",
         "-kernel", str(places.kernel), "-initrd", str(places.initrd),
     ]  # fmt: skip
-    if boot.iommu:
-        words += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
-        append += " intel_iommu=on"
     # The first display is another one's: a GPU that the machine booted with is refused.
     words += ["-device", "VGA", "-device", "pcie-root-port,id=rp1,chassis=1,slot=1"]
     return [*words, "-device", json.dumps(device), "-append", append]

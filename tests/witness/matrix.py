@@ -51,15 +51,30 @@ _PRINTED = r"Queue error - MEMORY_FAULT"
 _SLOW = "the runtime does not return"
 """After a misaligned atomic never, and after a reset of the GPU not always."""
 KINDS = (
-    Kind("read", "load_at", r"memory fault at 0x10000000 mask 0x1\b", r"unmapped 0x10000000"),
-    Kind("write", "store_at", r"memory fault at 0x10000000 mask 0x3\b", r"unmapped 0x10000000"),
-    Kind("execute", "jump_to", r"memory fault at 0x10000000 mask 0x1\b", r"unmapped 0x10000000"),
-    Kind("illegal", "illegal", r"0x2a ", r"illegal instruction", _NOTHING),
-    Kind("trap", "trap", r"0x1016 ", r"s_trap 2", _NOTHING),
-    Kind("misaligned", "misaligned", _PRINTED, r"memory violation", _NOTHING),
-    Kind("packet", "", r"0x1009 ", r"bad packet"),
-    Kind("ecc", "", r"memory fault at 0 mask 0x60\b", r"ECC"),
-    Kind("gpu_reset", "", r"event 1\b", r"GPU hang", _NOTHING),
+    Kind(
+        "read",
+        "load_at",
+        r"memory fault at 0x10000000 mask 0x1\b",
+        r"unmapped 0x10000000, load_at, compute$",
+    ),
+    Kind(
+        "write",
+        "store_at",
+        r"memory fault at 0x10000000 mask 0x3\b",
+        r"unmapped 0x10000000, store_at, compute$",
+    ),
+    Kind(
+        "execute",
+        "jump_to",
+        r"memory fault at 0x10000000 mask 0x1\b",
+        r"unmapped 0x10000000, jump_to, compute$",
+    ),
+    Kind("illegal", "illegal", r"0x2a ", r"illegal instruction, illegal, compute$", _NOTHING),
+    Kind("trap", "trap", r"0x1016 ", r"s_trap 2, trap, compute$", _NOTHING),
+    Kind("misaligned", "misaligned", _PRINTED, r"memory violation, misaligned, compute$", _NOTHING),
+    Kind("packet", "", r"0x1009 ", r"bad packet, no kernel, compute$"),
+    Kind("ecc", "", r"memory fault at 0 mask 0x60\b", r"ECC, load_at, compute$"),
+    Kind("gpu_reset", "", r"event 1\b", r"GPU hang, load_at, compute$", _NOTHING),
 )
 
 
@@ -121,12 +136,14 @@ def _driver(client: Client, kind: Kind) -> str:
         elif kind.name == "packet":
             _bad_packet(device)
         else:
+            board.panel.hang(device.compute.hw.queue_id)  # so that a kernel is not finished
+            _launch(client, device, "load_at", address=device.alloc(_BLOCK).gpu_va)
             getattr(board.panel, kind.name)()
         device.synchronize()
     except DeviceFault as fault:
         at = f" {fault.gpu_va:#x}" if fault.gpu_va else ""
-        kernel = f" in {fault.kernel}" if fault.kernel else ""
-        return f"{fault.kind}{at}{kernel}, {fault.queue.removeprefix('AMD:0 ') or 'no queue named'}"
+        queue = fault.queue.removeprefix("AMD:0 ").removesuffix(" queue")
+        return f"{fault.kind}{at}, {fault.kernel or 'no kernel'}, {queue or 'no queue'}"
     except DeviceError as error:
         return f"{type(error).__name__}: {error}"
     finally:
@@ -134,11 +151,11 @@ def _driver(client: Client, kind: Kind) -> str:
     return "nothing"
 
 
-def _launch(client: Client, device: AmdDevice, kernel: str) -> None:
+def _launch(client: Client, device: AmdDevice, kernel: str, address: int = NOWHERE) -> None:
     binary = code_object.load(client.kernels.read_bytes(), kernel, client.setup.chip)
     buffer = device.alloc(1 << 16)
     values = {
-        "load_at": [NOWHERE, buffer.gpu_va], "store_at": [NOWHERE], "jump_to": [NOWHERE],
+        "load_at": [address, buffer.gpu_va], "store_at": [address], "jump_to": [address],
     }.get(kernel, [buffer.gpu_va])  # fmt: skip
     device.launch(device.load(binary.in_blocks_of(_BLOCK)), values, 1)
 

@@ -16,9 +16,9 @@ VRAM_BYTES = 4 << 30
 BOOTED = "booted"
 
 
-def record(chip: str) -> tuple[str, list[str]]:
+def record(chip: str, vram_bytes: int = VRAM_BYTES) -> tuple[str, list[str]]:
     """(the trace of a boot with its queues and of the close, the board's violations)."""
-    front = power_on(Setup(chip, iface="PCI", vram_bytes=VRAM_BYTES))
+    front = power_on(Setup(chip, iface="PCI", vram_bytes=vram_bytes))
     board = front.board
     if not isinstance(board, PciWorld):
         raise TypeError(f"{board} is not over PCI")
@@ -34,7 +34,7 @@ def record(chip: str) -> tuple[str, list[str]]:
     return out.getvalue(), [str(violation) for violation in board.violations]
 
 
-def boot(chip: str) -> Summary:
+def boot(chip: str, vram_bytes: int = VRAM_BYTES) -> Summary:
     """What our driver has written when its queues are there."""
-    trace, _ = record(chip)
+    trace, _ = record(chip, vram_bytes)
     return read(trace.splitlines(), f"our boot of {chip}", BOOTED)

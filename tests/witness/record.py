@@ -30,7 +30,7 @@ _KFD_NAMES = {
     # src: kfd_ioctl.h of Linux 6.12; those that a board does not have
     0x06: "get_process_apertures", 0x0D: "dbg_register", 0x0E: "dbg_unregister",
     0x0F: "dbg_address_watch", 0x10: "dbg_wave_control", 0x12: "get_tile_config",
-    0x1B: "get_queue_wave_state", 0x1C: "get_dmabuf_info", 0x1E: "alloc_queue_gws",
+    0x1B: "get_queue_wave_state", 0x1E: "alloc_queue_gws",
     0x1F: "smi_events", 0x22: "criu_op", 0x26: "dbg_trap",
 } | {number: name for number, (name, _) in k.IOCTLS.items()}  # fmt: skip
 

@@ -105,13 +105,17 @@ def _settle(result: Result) -> None:
 def _rocminfo(client: Client) -> Result:
     setup = client.setup
     done = run(setup, setup.root.folder / "usr/bin/rocminfo")
-    result, text = Result("rocminfo", done), "\n".join(done.lines)
-    agent = re.search(rf"\n  Name: +{setup.chip}\s.*?(?=\n\*+\s*\nAgent|\Z)", text, re.DOTALL)
-    if agent is None:
-        result.wrong.append(f"no agent {setup.chip}")
-    else:
-        units = re.search(r"Compute Unit: +(\d+)", agent[0])
-        if units is None or int(units[1]) != _COMPUTE_UNITS[setup.chip]:
-            result.wrong.append(f"compute units: {units and units[1]}")
+    result = Result("rocminfo", done, wrong_agent(setup.chip, "\n".join(done.lines)))
     _settle(result)
     return result
+
+
+def wrong_agent(chip: str, text: str) -> list[str]:
+    """What is wrong with the agent of a chip in what rocminfo printed."""
+    agent = re.search(rf"\n  Name: +{chip}\s.*?(?=\n\*+\s*\nAgent|\Z)", text, re.DOTALL)
+    if agent is None:
+        return [f"no agent {chip}"]
+    units = re.search(r"Compute Unit: +(\d+)", agent[0])
+    if units is None or int(units[1]) != _COMPUTE_UNITS[chip]:
+        return [f"compute units: {units and units[1]}"]
+    return []

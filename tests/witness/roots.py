@@ -60,12 +60,16 @@ class Root:
         """Its folders of libraries."""
         return [self.folder / name for name in _LIBRARIES if (self.folder / name).is_dir()]
 
+    @property
+    def loader(self) -> Path:
+        """Its dynamic loader."""
+        return next(self.folder / name for name in _LOADERS if (self.folder / name).exists())
+
     def command(self, program: Path, preload: Path) -> list[str]:
         """The command line that runs a program with this root's loader and libraries."""
-        loader = next(self.folder / name for name in _LOADERS if (self.folder / name).exists())
         path = ":".join(map(str, self.libraries))
         return [
-            str(loader), "--library-path", path, "--preload", str(preload), str(program)
+            str(self.loader), "--library-path", path, "--preload", str(preload), str(program)
         ]  # fmt: skip
 
     def environ(self) -> dict[str, str]:

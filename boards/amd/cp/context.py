@@ -37,6 +37,10 @@ class Hung(Exception):
     """Silicon would run for ever here; the queue makes no more progress, without a report."""
 
 
+class Endless(Hung):
+    """A kernel does not end: its waves can be saved, so that its queue is destroyed."""
+
+
 class WaveMemory:
     """Memory as the waves of one queue see it: data through some caches, code through another.
 

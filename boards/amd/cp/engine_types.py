@@ -119,6 +119,8 @@ class QueueSpec:
     """Read and write pointer to begin with, in the queue's own units."""
     trap: tuple[int, int] = (0, 0)
     """Addresses of the process's own trap handler and of its memory; 0: waves only stop."""
+    kernel_trap_va: int = 0
+    """Memory of the kernel's own trap handler (TMA), which has those two addresses instead."""
     kernel: Any = None
     """Of the kernel's own queues: what they reach beyond a process's (boards/amd/cp/kernel.py)."""
     active: bool = True
@@ -141,6 +143,9 @@ class Host(Protocol):
     def interrupt(self, event_id: int) -> None:
         """An end-of-pipe or trap interrupt with this context id."""
 
+    def message(self, data: int) -> None:
+        """MSG_INTERRUPT of a wave in a trap handler, with the 24 bits of its M0."""
+
     def queue_fault(self, spec: QueueSpec, error: Exception) -> None:
         """A WaveFault, MemoryFault or PacketFault stopped a queue; the kernel raises events."""
 
@@ -157,6 +162,8 @@ class Host(Protocol):
 class QueueEngines(Protocol):
     """All queues of one process on one GPU: what `engines.Engines` is, and test fakes are."""
 
+    endless: set[int]
+    """Those of the hung queues that an endless kernel stopped: a kernel driver can save it."""
     hung: set[int]
     """Queues that make no progress any more; the fault panel adds to them."""
 

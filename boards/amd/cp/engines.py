@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from boards.amd.cp.aql import AqlQueue
-from boards.amd.cp.context import Context, Hung, Progress, WaveMemory, xccs_of
+from boards.amd.cp.context import Context, Endless, Hung, Progress, WaveMemory, xccs_of
 from boards.amd.cp.engine_types import Host, PacketFault, QueueSpec, Space
 from boards.amd.cp.pm4 import Pm4Queue
 from boards.amd.sdma.engine import SdmaQueue
@@ -60,6 +60,8 @@ class Engines:
         self._late_stamps, self._copy_bytes_per_s = late_stamps, copy_bytes_per_s
         self.hung: set[int] = set()
         """Queues that make no progress: the fault panel puts them here, endless kernels do."""
+        self.endless: set[int] = set()
+        """Those of them that an endless kernel stopped."""
         self._queues: dict[int, _Running] = {}
         self._signals: dict[int, int] = {}
         self._waves: dict[int, WaveMemory] = {}
@@ -89,6 +91,7 @@ class Engines:
         """Forget a queue, whatever it was doing. Raises: KeyError."""
         del self._queues[queue_id], self._waves[queue_id]
         self.hung.discard(queue_id)
+        self.endless.discard(queue_id)
 
     def doorbell(self, queue_id: int, value: int) -> None:
         """A store to the doorbell of a queue; everything that can move then moves."""
@@ -135,6 +138,8 @@ class Engines:
             progress = running.queue.step()
         except Hung as hung:
             self.hung.add(queue_id)
+            if isinstance(hung, Endless):
+                self.endless.add(queue_id)
             running.context.host.trace("hang", queue=queue_id, why=str(hung))
             return False
         except (PacketFault, MemoryFault, WaveFault) as fault:

@@ -8,9 +8,10 @@ src: nvd.h (opcodes, fields); gfx_v11_0.c, which of them the kernel sends and ho
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
-from boards.amd.cp.context import bits, join
+from boards.amd.cp.context import Context, bits, join
 from boards.amd.cp.layouts import (
     INDIRECT_BUFFER,
     WAIT_REG_MEM,
@@ -20,14 +21,17 @@ from boards.amd.cp.layouts import (
 )
 from boards.amd.cp.state import State
 
-GRAPHICS, KIQ, COMPUTE = "graphics", "KIQ", "compute"
+GRAPHICS, KIQ, COMPUTE, HIQ = "graphics", "KIQ", "compute", "HIQ"
 CLEAR_STATE, SET_BASE, CONTEXT_CONTROL, PFP_SYNC_ME, PREAMBLE_CNTL = 0x12, 0x11, 0x28, 0x42, 0x4A
 SET_CONTEXT_REG, SWITCH_BUFFER, FRAME_CONTROL, SET_Q_MODE = 0x69, 0x8B, 0x90, 0xF0
 INVALIDATE_TLBS, SET_RESOURCES, MAP_QUEUES, UNMAP_QUEUES, QUERY_STATUS = (
     0x98, 0xA0, 0xA2, 0xA3, 0xA4,
 )  # fmt: skip
+MAP_PROCESS, RUN_LIST = 0xA1, 0xA5
 ENGINES = {0: COMPUTE, 4: GRAPHICS, 5: "MES"}
-"""ENGINE_SEL of MAP_QUEUES. src: gfx_v11_0.c gfx11_kiq_map_queues()"""
+ENGINES_9 = {0: COMPUTE, 1: HIQ}
+"""ENGINE_SEL of MAP_QUEUES. src: gfx_v11_0.c gfx11_kiq_map_queues(); gfx9's:
+amdgpu_amdkfd_gfx_v9.c kgd_gfx_v9_hiq_mqd_load()"""
 _UNMAP_ACTIONS = range(4)
 """src: amdgpu_gfx.h enum amdgpu_unmap_queues_action"""
 _SHADER_TYPE_INDEX = fields((15, 0), (31, 28))
@@ -74,6 +78,12 @@ LAYOUTS: dict[str, dict[int, PacketRule]] = {
         UNMAP_QUEUES: PacketRule("UNMAP_QUEUES", 5, 5),
         QUERY_STATUS: PacketRule("QUERY_STATUS", 6, 6),
     },
+    HIQ: {
+        SET_RESOURCES: PacketRule("SET_RESOURCES", 7, 7),
+        QUERY_STATUS: PacketRule("QUERY_STATUS", 6, 6),
+        UNMAP_QUEUES: PacketRule("UNMAP_QUEUES", 5, 5),
+        RUN_LIST: PacketRule("RUN_LIST", 3, 3, (3, 0, fields((27, 0)))),
+    },
 }  # fmt: skip
 """What a kernel's queue takes beyond a process's, by its role."""
 
@@ -82,7 +92,7 @@ class Kernel(Protocol):
     """What packets of a kernel's queue reach beyond memory and their own registers."""
 
     role: str
-    """GRAPHICS, KIQ or COMPUTE."""
+    """GRAPHICS, KIQ, HIQ or COMPUTE."""
 
     def read_register(self, address_dw: int) -> int: ...
     def write_register(self, address_dw: int, value: int) -> None: ...
@@ -95,6 +105,9 @@ class Kernel(Protocol):
 
     def unmap_queue(self, engine: str, doorbell_dw: int) -> str:
         """Why there is no such queue; empty when it is gone."""
+
+    def schedule(self, opcode: int, words: tuple[int, ...]) -> str:
+        """A packet for the scheduler of processes, which the HIQ has; why it is refused."""
 
 
 def _kernel(state: State) -> Kernel:
@@ -109,9 +122,14 @@ def _invalidate_tlbs(state: State, words: tuple[int, ...]) -> bool:
     return True
 
 
+def _engine(context: Context, control: int) -> str | None:
+    known = ENGINES_9 if context.host.chip.family == "gfx9" else ENGINES
+    return known.get(bits(control, 28, 26))
+
+
 def _map_queues(state: State, words: tuple[int, ...]) -> bool:
     context, control = state.context, words[0]
-    engine = ENGINES.get(bits(control, 28, 26))
+    engine = _engine(context, control)
     if engine is None or bits(control, 31, 29) != 1 or bits(control, 5, 4):
         raise context.fault("unsupported", f"MAP_QUEUES of {control:#x}: one queue, by its number")
     why = _kernel(state).map_queue(
@@ -122,9 +140,23 @@ def _map_queues(state: State, words: tuple[int, ...]) -> bool:
     return True
 
 
+def _scheduled(opcode: int, state: State, words: tuple[int, ...]) -> bool:
+    why = _kernel(state).schedule(opcode, words)
+    if why:
+        raise state.context.fault("scheduler", why)
+    return True
+
+
+def _set_resources(state: State, words: tuple[int, ...]) -> bool:
+    """The KIQ's concern nobody: what it maps has a place of its own."""
+    return _kernel(state).role != HIQ or _scheduled(SET_RESOURCES, state, words)
+
+
 def _unmap_queues(state: State, words: tuple[int, ...]) -> bool:
+    if _kernel(state).role == HIQ:
+        return _scheduled(UNMAP_QUEUES, state, words)
     context, control = state.context, words[0]
-    engine, action = ENGINES.get(bits(control, 28, 26)), bits(control, 1, 0)
+    engine, action = _engine(context, control), bits(control, 1, 0)
     if engine is None or action not in _UNMAP_ACTIONS or bits(control, 31, 29) != 1:
         raise context.fault("unsupported", f"UNMAP_QUEUES of {control:#x}")
     why = _kernel(state).unmap_queue(engine, bits(words[1], 27, 2))
@@ -146,8 +178,9 @@ def _nothing(state: State, words: tuple[int, ...]) -> bool:
 
 HANDLERS: dict[int, Callable[[State, tuple[int, ...]], bool]] = {
     INVALIDATE_TLBS: _invalidate_tlbs, MAP_QUEUES: _map_queues, UNMAP_QUEUES: _unmap_queues,
-    QUERY_STATUS: _query_status,
+    QUERY_STATUS: _query_status, SET_RESOURCES: _set_resources,
+    RUN_LIST: partial(_scheduled, RUN_LIST),
     **dict.fromkeys(
-        (SET_RESOURCES, CLEAR_STATE, SET_BASE, CONTEXT_CONTROL, PFP_SYNC_ME, PREAMBLE_CNTL,
+        (CLEAR_STATE, SET_BASE, CONTEXT_CONTROL, PFP_SYNC_ME, PREAMBLE_CNTL,
          SET_CONTEXT_REG, SWITCH_BUFFER, FRAME_CONTROL, SET_Q_MODE), _nothing),
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boards.amd.cp.context import Context, Hung
+from boards.amd.cp.context import Context, Endless
 from boards.amd.cp.engine_types import Chip
 from boards.amd.cp.registers import scratch_wave_bytes, scratch_waves
 from boards.amd.cp.trap import enter
@@ -77,7 +77,7 @@ def launch(context: Context, dispatch: Dispatch) -> None:
             detail=fault.detail, lanes=dispatch.lanes, begin=begin, end=host.ticks(),
         )  # fmt: skip
         if fault.kind == "endless":
-            raise Hung(str(fault)) from fault
+            raise Endless(str(fault)) from fault
         enter(context, dispatch, fault, family)
         raise
     for violation in report.violations:

@@ -8,18 +8,20 @@ trap_handler.s and trap_handler_gfx12.s, "ABI between first and second level tra
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import replace
 
 from boards.amd.cp.context import Context
 from boards.amd.isa.decode import Family
 from boards.amd.wave.execute import execute
 from boards.amd.wave.trap import TTMP
-from boards.amd.wave.types import Dispatch, Privileged, WaveFault
+from boards.amd.wave.types import Dispatch, MemoryFault, Privileged, WaveFault
 
 _PC_LO, _PC_HI, _STATUS, _TMA_LO, _TMA_HI = (TTMP + n for n in (0, 1, 12, 14, 15))
 _LOW = 0xFFFFFFFF
 _PAGE = ("read", "write", "execute")
 _MOST_STEPS = 4096
+_TRAP_POINTERS = struct.Struct("<2Q")
 # src: SQ_WAVE_TRAPSTS_* and SQ_WAVE_EXCP_FLAG_PRIV_* of trap_handler.s, trap_handler_gfx12.s:
 # (memory violation, illegal instruction, XNACK error), first bit of the trap's number in ttmp1.
 _BITS = {"gfx12": (4, 6, 12)}
@@ -37,7 +39,7 @@ _PRIV = 1 << 5
 
 def enter(context: Context, dispatch: Dispatch, fault: WaveFault, family: Family) -> None:
     """Run the handler of the queue's process for the wave, when there is one."""
-    code, memory = context.spec.trap
+    code, memory = _second_level(context)
     if not code:
         return
     chip = context.host.chip.family
@@ -51,7 +53,7 @@ def enter(context: Context, dispatch: Dispatch, fault: WaveFault, family: Family
         },
         flags=0 if number else _flags(fault, _BITS.get(chip, _OLD_BITS)),
         status=_PRIV,
-        interrupt=context.host.interrupt,
+        interrupt=context.host.message,
     )  # fmt: skip
     wave = replace(
         dispatch, entry=code, groups=(1, 1, 1), workgroup=(dispatch.lanes, 1, 1), items=None,
@@ -66,6 +68,22 @@ def enter(context: Context, dispatch: Dispatch, fault: WaveFault, family: Family
         context.host.find("trap handler", str(violation))
     if not state.halts:
         context.host.find("trap handler", "it ended the wave without s_rfe_b64")
+
+
+def _second_level(context: Context) -> tuple[int, int]:
+    """Addresses of the process's handler and of its memory; zeros where there is none.
+
+    src: cwsr_trap_handler_gfx10.asm L_FETCH_2ND_TRAP: the first two pairs of dwords at its TMA
+    """
+    va = context.spec.kernel_trap_va
+    if not va:
+        return context.spec.trap
+    try:
+        code, memory = _TRAP_POINTERS.unpack(context.read(va, _TRAP_POINTERS.size))
+    except MemoryFault as fault:
+        context.host.find("trap handler", f"the kernel's own has no memory: {fault}")
+        return 0, 0
+    return code, memory
 
 
 def _flags(fault: WaveFault, bits: tuple[int, int, int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from boards.amd.cp.engine_types import Chip, QueueEngines, QueueSpec
 from boards.amd.hardware import Gpu, Hardware
@@ -22,6 +23,15 @@ _FIRST_SDMA_DOORBELL = 0x100
 """src: amdgpu_doorbell.h *_FIRST_NON_CP; a process has at most 255 compute queues"""
 _MIRROR = 512
 """src: kfd_priv.h KFD_QUEUE_DOORBELL_MIRROR_OFFSET"""
+
+
+class Source(Protocol):
+    """What an imported buffer keeps: the memory of another one."""
+
+    buffer: Buffer
+
+    def drop(self) -> None:
+        """Keep it no more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,10 +54,22 @@ class Buffer:
     doubled: bool = False
     """Mapped twice in a row, for AQL rings."""
     maps: int = 0
-    """Host mappings."""
+    """Host mappings and dma-bufs, which keep the memory."""
     freed: bool = False
     on: list[Device] = field(default_factory=list)
     """GPUs that it is mapped to."""
+    source: Source | None = None
+    """Whose memory it is, of an imported one."""
+
+    @property
+    def first(self) -> Buffer:
+        """The buffer that the memory was allocated as."""
+        return self if self.source is None else self.source.buffer.first
+
+    @property
+    def home(self) -> Gpu:
+        """The GPU that the memory was allocated for."""
+        return self.first.device.gpu
 
     def __str__(self) -> str:
         return f"{self.kind} buffer {self.va:#x}+{self.nbytes:#x}"
@@ -82,6 +104,9 @@ class ProcessHost:
 
     def interrupt(self, event_id: int) -> None:
         self._interrupt(event_id)
+
+    def message(self, data: int) -> None:
+        self._interrupt(data)
 
     def queue_fault(self, spec: QueueSpec, error: Exception) -> None:
         self._fault(spec, error)

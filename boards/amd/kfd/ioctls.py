@@ -7,7 +7,8 @@ struct lacks is zero, what it has more is left alone.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
 
 from boards.amd.kfd.process import Process
@@ -54,14 +55,15 @@ def _functions(process: Process) -> dict[str, Callable[[SimpleNamespace], None]]
 
 
 class Kfd:
-    """The commands of one process. `acquire_vm` needs descriptors, which are the world's."""
+    """The commands of one process. `others` need descriptors, which are the world's."""
 
     def __init__(
-        self, process: Process, acquire_vm: Callable[[Process, SimpleNamespace], None]
+        self, process: Process, others: Mapping[str, Callable[[Process, SimpleNamespace], None]]
     ) -> None:
         self.process = process
         self._functions = _functions(process)
-        self._functions["acquire_vm"] = lambda args: acquire_vm(process, args)
+        for name, run in others.items():
+            self._functions[name] = partial(run, process)
 
     def ioctl(self, request: int, argument: bytearray) -> int:
         """Run a command; `argument` is changed in place. Raises: OSError."""

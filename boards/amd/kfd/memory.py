@@ -34,6 +34,8 @@ class Memory:
         self._hardware, self._device = hardware, device
         self.buffers: list[Buffer] = []
         """Everything that is not freed, or freed and still mapped by the host."""
+        self.large_bar = hardware.options.large_bar
+        """Whether GPUs reach each other's VRAM."""
         self.page_handle = 0
         self.allocating: Callable[[int], None] = lambda nbytes: None
         """The fault panel's say before an allocation."""
@@ -134,7 +136,9 @@ class Memory:
         if not buffer.freed or buffer.maps or buffer not in self.buffers:
             return
         self.buffers.remove(buffer)
-        if buffer.kind == "VRAM":
+        if buffer.source is not None:
+            buffer.source.drop()
+        elif buffer.kind == "VRAM":
             buffer.device.gpu.give(buffer.pieces)
         elif buffer.kind == "GTT":
             for piece in buffer.pieces:
@@ -159,7 +163,7 @@ class Memory:
         table, count = device.bound(), 2 if buffer.doubled else 1
         for i in range(count):
             device.check_range(buffer.va + i * buffer.nbytes, buffer.nbytes)
-        local = buffer.kind == "VRAM" and buffer.device is device
+        local = buffer.kind == "VRAM" and buffer.home is device.gpu
         flags = _pte_flags(buffer) | (0 if local else pages.SYSTEM)
         snooped = buffer.kind != "VRAM" or device.gpu.chip.family == "gfx9"
         flags |= pages.SNOOPED if snooped else 0

@@ -293,16 +293,6 @@ class Process:
             raise OSError(errno.EPERM, "a GPU here cannot retry page faults")
         self.xnack = wanted
 
-    def import_dmabuf(self, args: SimpleNamespace) -> None:
-        """IMPORT_DMABUF: no file here is a dma-buf. Raises: OSError EINVAL, ENODEV."""
-        self.device(args.gpu_id).bound()
-        raise OSError(errno.EINVAL, "not a dma-buf")
-
-    def export_dmabuf(self, args: SimpleNamespace) -> None:
-        """EXPORT_DMABUF: boards have no dma-buf. Raises: OSError EINVAL, ENOSYS."""
-        self.memory.find(args.handle)
-        raise OSError(errno.ENOSYS, "a board exports no dma-buf")
-
     def runtime_enable(self, args: SimpleNamespace) -> None:
         """RUNTIME_ENABLE. Raises: OSError EBUSY, EEXIST."""
         if not args.mode_mask & _RUNTIME_ENABLE:

@@ -153,7 +153,9 @@ class Queues:
 
     def _remove(self, queue: Queue) -> None:
         queue_id, device = queue.spec.queue_id, queue.device
-        hung = queue_id in device.engines.hung
+        # src: kfd_mqd_manager_v11.c KFD_PREEMPT_TYPE_WAVEFRONT_SAVE, remove_queue_mes(): waves of
+        # an endless kernel are saved like any others, and the queue is gone without a reset
+        hung = queue_id in device.engines.hung and queue_id not in device.engines.endless
         device.engines.destroy(queue_id)
         self._hardware.event("destroy queue", gpu=device.gpu.index, queue=queue_id)
         device.engines.hung.discard(queue_id)

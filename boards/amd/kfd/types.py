@@ -109,6 +109,12 @@ IOCTLS = {
         CStruct("u64 handle, u64 device_ids_array_ptr, u32 n_devices, u32 n_success"),
     ),
     0x1A: ("set_cu_mask", CStruct("u32 queue_id, u32 num_cu_mask, u64 cu_mask_ptr")),
+    0x1C: (
+        "get_dmabuf_info",
+        CStruct(
+            "u64 size, u64 metadata_ptr, u32 metadata_size, u32 gpu_id, u32 flags, u32 dmabuf_fd"
+        ),
+    ),
     0x1D: ("import_dmabuf", CStruct("u64 va_addr, u64 handle, u32 gpu_id, u32 dmabuf_fd")),
     0x20: ("svm", CStruct("u64 start_addr, u64 size, u32 op, u32 nattr")),
     0x21: ("set_xnack_mode", CStruct("i32 xnack_enabled")),

@@ -17,6 +17,7 @@ from boards.amd.drm.types import DRM_MAJOR
 from boards.amd.hardware import Counters, Gpu, Hardware
 from boards.amd.kfd import types as k
 from boards.amd.kfd.device import SLICE_BYTES
+from boards.amd.kfd.dmabuf import DmaBuf, describe, export, import_
 from boards.amd.kfd.ioctls import Kfd, number_of
 from boards.amd.kfd.panel import Panel
 from boards.amd.kfd.process import Process
@@ -33,11 +34,12 @@ _GPU_ID_MASK = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An open descriptor: of KFD, of a render node, or of a plain file."""
+    """An open file: of KFD, of a render node, a dma-buf, or a plain file."""
 
     path: str
     gpu: Gpu | None = None
     kfd: Kfd | None = None
+    dmabuf: DmaBuf | None = None
 
 
 class BoardWorld(ProcessMaps[File], BareFiles):
@@ -94,12 +96,20 @@ class BoardWorld(ProcessMaps[File], BareFiles):
             self._opener = os.getpid()
             process = Process(self.hardware, self._pids())
             process.memory.allocating = self.panel.before_alloc
-            self._kfd = Kfd(process, self._acquire_vm)
+            others = {
+                "acquire_vm": self._acquire_vm,
+                "get_dmabuf_info": self._get_dmabuf_info,
+                "import_dmabuf": self._import_dmabuf,
+                "export_dmabuf": self._export_dmabuf,
+            }
+            self._kfd = Kfd(process, others)
         return self._kfd
 
     def close(self, fd: int) -> None:
         self._file(fd)
         file = self._fds.pop(fd)
+        if file.dmabuf is not None and all(f is not file for f in self._fds.values()):
+            file.dmabuf.drop()
         last = file.kfd is not None and all(f.kfd is None for f in self._fds.values())
         if last and self.hardware.options.close_ends_process:
             self._end()
@@ -111,8 +121,11 @@ class BoardWorld(ProcessMaps[File], BareFiles):
 
     def kill(self) -> None:
         """The process is killed: descriptors and memory go, its KFD state is cleaned up."""
-        self._fds.clear()
+        files, self._fds = self._fds, {}
         self._end()
+        for dmabuf in {id(f.dmabuf): f.dmabuf for f in files.values()}.values():
+            if dmabuf is not None:
+                dmabuf.drop()
         self._close_maps()
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
@@ -179,6 +192,38 @@ class BoardWorld(ProcessMaps[File], BareFiles):
         if file.gpu is not device.gpu:
             raise OSError(errno.EINVAL, f"{file.path} is not the render node of this GPU")
         device.acquire(args.drm_fd)
+
+    def _dmabuf(self, fd: int) -> DmaBuf:
+        """src: dma-buf.c dma_buf_get(). Raises: OSError EBADF, EINVAL for another file."""
+        found = self._file(fd).dmabuf
+        if found is None:
+            raise OSError(errno.EINVAL, f"{self._file(fd).path} is no dma-buf")
+        return found
+
+    def _get_dmabuf_info(self, process: Process, args: SimpleNamespace) -> None:
+        """GET_DMABUF_INFO. Raises: OSError EBADF, EINVAL."""
+        describe(self._dmabuf(args.dmabuf_fd), args, self.gpus[0].gpu_id)
+
+    def _import_dmabuf(self, process: Process, args: SimpleNamespace) -> None:
+        """IMPORT_DMABUF. Raises: OSError EINVAL, ENODEV, EBADF."""
+        device = process.device(args.gpu_id)
+        device.bound()
+        import_(process.memory, device, self._dmabuf(args.dmabuf_fd), args)
+
+    def _export_dmabuf(self, process: Process, args: SimpleNamespace) -> None:
+        """EXPORT_DMABUF. Raises: OSError EINVAL, EPERM."""
+        made = export(process.memory, args.handle)
+        made.hold()
+        args.dmabuf_fd = self._install(File("/dmabuf:", dmabuf=made))
+
+    def receive(self, sender: BoardWorld, fd: int) -> int:
+        """A descriptor of the file that another process of the board has as `fd`, as SCM_RIGHTS
+        brings it.
+        """
+        file = sender._file(fd)
+        if file.dmabuf is not None and all(f is not file for f in self._fds.values()):
+            file.dmabuf.hold()
+        return self._install(file)
 
     # Memory
 

@@ -53,6 +53,7 @@ class Board:
         self._flushing = False
         self._flushes_at_launch: dict[Hashable, int] = {}
         self._resets: list[Callable[[], None]] = []
+        self._core_resets: list[Callable[[], None]] = []
         self._pumps: list[Callable[[], bool]] = []
         self.on_reset(self._forget_flush)
 
@@ -70,9 +71,14 @@ class Board:
 
     # Hooks
 
-    def on_reset(self, hook: Callable[[], None]) -> None:
-        """Called after all registers forgot, in mode-1 and bus resets."""
+    def on_reset(self, hook: Callable[[], None], *, core: bool = False) -> None:
+        """Called after all registers forgot, in mode-1 and bus resets.
+
+        `core`: also when the graphics core alone is powered off.
+        """
         self._resets.append(hook)
+        if core:
+            self._core_resets.append(hook)
 
     def on_pump(self, hook: Callable[[], bool]) -> None:
         """Called until none moves anything."""
@@ -81,6 +87,15 @@ class Board:
     def resets(self) -> Iterable[Callable[[], None]]:
         """What `on_reset` was given."""
         return tuple(self._resets)
+
+    def power_off_core(self) -> None:
+        """Graphics core, its copy engines and schedulers are off, and all firmware has ended but
+        the security processor's own: it has to be loaded again."""
+        self.loaded.clear()
+        for block in self.registers.every("GC"):
+            block.reset()
+        for hook in self._core_resets:
+            hook()
 
     def pump(self) -> bool:
         """One round of everything that can move."""

@@ -40,6 +40,8 @@ class _Active:
     live: Live | None = None
     for_kernel: bool = False
     """A scheduler has mapped it for the kernel: no driver wrote its registers."""
+    trap_va: int = 0
+    """Memory of the kernel's trap handler, for queues of a process that a scheduler maps."""
     leaving: int = 0
     """The dequeue request that waits to be fulfilled."""
 
@@ -58,14 +60,14 @@ class Compute:
         """The fault panel: only a reset of the whole GPU ends these."""
         self.other_engine: Callable[[Hqd], str] = lambda hqd: "there are compute queues alone"
         """Takes queues of other micro engines; why it cannot."""
-        self.other_stopped: Callable[[Queue], None] = lambda key: None
+        self.other_stopped: Callable[[Hqd], None] = lambda hqd: None
         """Called when such a queue is dequeued or switched off."""
         self.kernel: object = None
         """What the kernel's own compute queues reach beyond a process's."""
         for number in range(len(self._parts)):
             self._attach(number)
         board.on_pump(self._leave)
-        board.on_reset(self._forget)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self._active.clear()
@@ -129,13 +131,14 @@ class Compute:
             self._other_off(hqd)
 
     def _other_off(self, hqd: Hqd) -> None:
-        self.other_stopped(hqd.key)
+        self.other_stopped(hqd)
         hqd.block.put(_ACTIVE, 0, hqd.key)
         hqd.block.put(_DEQUEUE, 0, hqd.key)
 
     def _activate(
-        self, xcc: int, hqd: Hqd, *, chosen_vmid: bool = False, for_kernel: bool = False
-    ) -> None:
+        self, xcc: int, hqd: Hqd, *, chosen_vmid: bool = False, for_kernel: bool = False,
+        trap_va: int = 0,
+    ) -> None:  # fmt: skip
         find, mec = self._board.find, self._parts[xcc].mec
         _, pipe, _ = hqd.key
         self._board.need_flushed(f"{_title(hqd)}, its MQD")
@@ -156,7 +159,7 @@ class Compute:
         if active.xccs and self._board.options.firmware and not self._board.partitions:
             find("HQD", f"{_title(hqd)} is of several XCCs, and no partition was made of them")
         active.xccs.append(xcc)
-        active.for_kernel = for_kernel
+        active.for_kernel, active.trap_va = for_kernel, trap_va
 
     def _compare(self, active: _Active, hqd: Hqd) -> None:
         """A queue is the same on all XCCs that it is active on."""
@@ -173,9 +176,11 @@ class Compute:
         chip = replace(self._board.chip, xccs=len(active.xccs))
         host = QueueHost(
             self._board, chip, hqd.apertures,
-            partial(self._end_of_pipe, hqd), partial(self._interrupts.fault, hqd.vmid),
+            partial(self._end_of_pipe, hqd), partial(self._fault, hqd),
+            partial(self._interrupts.message, hqd.vmid),
         )  # fmt: skip
         spec = hqd.spec(self._queues.next_id())
+        spec.kernel_trap_va = active.trap_va if _traps(hqd) else 0
         if self._of_kernel(hqd, active):
             spec.kernel = self.kernel
         active.live = Live(
@@ -185,6 +190,17 @@ class Compute:
         )  # fmt: skip
         self._queues.start(active.live)
         return active.live
+
+    def _fault(self, hqd: Hqd, error: Exception) -> None:
+        """Of an s_trap only the handler, if there is one, reports anything."""
+        me, pipe, queue = hqd.key
+        live = self._find(hqd.key)
+        if getattr(error, "kind", "") == "trap" and live is not None and live.spec.kernel_trap_va:
+            return
+        self._interrupts.fault(
+            hqd.vmid, error, ring_id=pipe | me << 2 | queue << 4,
+            aql_doorbell_dw=hqd.doorbell_dw if hqd.is_aql else -1,
+        )  # fmt: skip
 
     @staticmethod
     def _of_kernel(hqd: Hqd, active: _Active) -> bool:
@@ -200,6 +216,10 @@ class Compute:
         reasons = (self._parts[xcc].mec.why_not(pipe) for xcc in active.xccs)
         return next((why for why in reasons if why), "")
 
+    def why_not(self, xcc: int, pipe: int) -> str:
+        """What keeps a pipe of an instance's compute engine from running."""
+        return self._parts[xcc].mec.why_not(pipe)
+
     def _end_of_pipe(self, hqd: Hqd, event_id: int) -> None:
         """src: gfx_v11_0_set_compute_eop_interrupt_state(), kgd_gfx_v9_init_interrupts()"""
         me, pipe, queue = hqd.key
@@ -209,19 +229,21 @@ class Compute:
             return
         self._interrupts.end_of_pipe(hqd.vmid, me, pipe, queue, event_id)
 
-    # What a scheduler does, on the first instance
+    # What a scheduler does, on all instances
 
-    def activate(self, key: Queue, *, chosen_vmid: bool, for_kernel: bool) -> None:
+    def activate(
+        self, key: Queue, *, chosen_vmid: bool, for_kernel: bool, trap_va: int = 0
+    ) -> None:
         """A queue whose registers were loaded begins to listen to its doorbell.
 
         `chosen_vmid`: it is a process's, and the scheduler has chosen its VMID. Such a queue's
         doorbell may be outside of CP_MEC_DOORBELL_RANGE: amdgpu ends that behind its own
         queues, and processes' doorbells are further up. src: gfx_v11_0_cp_set_doorbell_range()
         """
-        block = self._parts[0].block
-        block.put(_ACTIVE, 1, key)
-        hqd = Hqd(block, key)
-        self._activate(0, hqd, chosen_vmid=chosen_vmid, for_kernel=for_kernel)
+        how = {"chosen_vmid": chosen_vmid, "for_kernel": for_kernel}
+        for xcc, part in enumerate(self._parts):
+            part.block.put(_ACTIVE, 1, key)
+            self._activate(xcc, Hqd(part.block, key), trap_va=trap_va, **how)
 
     def deactivate(self, doorbell_dw: int) -> Queue | None:
         """The queue with a doorbell is taken from its engine; which it was."""
@@ -348,11 +370,27 @@ class Compute:
         if for_good:
             self.stuck.add(key)
 
+    def idle(self, key: Queue) -> bool:
+        """Whether a queue has no work, or is not there."""
+        active = self._active.get(key)
+        return active is None or active.live is None or self._queues.idle(active.live)
+
     @property
     def busy(self) -> bool:
         """Whether any queue has work."""
         lives = (active.live for active in self._active.values())
         return any(live is not None and not self._queues.idle(live) for live in lives)
+
+
+def _traps(hqd: Hqd) -> bool:
+    """Whether waves of its VMID enter a trap handler.
+
+    src: gfx_v11_0_init_compute_vmid() "Enable trap for each kfd vmid". ADD_QUEUE of gfx11.0.0 to
+    11.0.3 comes without trap_en (kfd_dbg_has_cwsr_workaround()), and waves of a 7900 XTX trap all
+    the same: ROCm issue 5025, HSA_STATUS_ERROR_EXCEPTION under ROCr
+    """
+    name = "SPI_GDBG_PER_VMID_CNTL"
+    return hqd.block.has(name) and bool(hqd.block.field(name, "TRAP_EN", hqd.vmid))
 
 
 def _title(hqd: Hqd) -> str:

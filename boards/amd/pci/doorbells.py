@@ -25,6 +25,10 @@ _IH_PORT, _IH_AWID = 1, 0x0
 _AWADDR = 0x3
 """AWADDR_31_28 of every route. src: nbio_v4_3.c sdma_doorbell_range(), gc_doorbell_init()"""
 _WORD_BYTES = 4
+_PAGE_DW = 1024
+"""Ranges of gfx942's copy engines are in every page of doorbells, so that each process has its own.
+src: kgd_kfd_interface.h sdma_doorbell_idx, non_cp_doorbells_start; kfd_priv.h
+KFD_QUEUE_DOORBELL_MIRROR_OFFSET; kfd_device_queue_manager.c allocate_doorbell()"""
 
 Listener = Callable[[str, int, int, int], bool]
 """(block "GC", "SDMA" or "IH", doorbell in dwords, bytes, value) -> whether a queue had it."""
@@ -97,7 +101,7 @@ class Doorbells:
             name = f"DOORBELL0_CTRL_ENTRY_{entry}"
             first = block.field(name, f"BIF_DOORBELL{entry}_RANGE_OFFSET_ENTRY")
             size = block.field(name, f"BIF_DOORBELL{entry}_RANGE_SIZE_ENTRY")
-            if first <= index < first + size:
+            if first <= index % _PAGE_DW < first + size:
                 number, at = divmod(engine, len(_SDMA_PORTS_942))
                 port, awid, awaddr = _SDMA_PORTS_942[at]
                 die = self._blocks[number]

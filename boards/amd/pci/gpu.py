@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Protocol
 
 from boards.amd.chip import chip as chip_by_name
 from boards.amd.cp.engine_types import Chip
 from boards.amd.hardware import Hardware
-from boards.amd.pci import discovery_binary
+from boards.amd.pci import discovery_binary, vbios
 from boards.amd.pci.board import Board
 from boards.amd.pci.doorbells import Doorbells
 from boards.amd.pci.graphics import Graphics
@@ -21,6 +20,8 @@ from boards.amd.pci.psp import Psp
 from boards.amd.pci.register_file import Block
 from boards.amd.pci.register_table import Table, table
 from boards.amd.pci.smu import SmuController
+from boards.amd.pci.smuio import Smuio
+from boards.amd.pci.unmodelled import known_as
 from boards.machine.chassis import Violation
 from boards.machine.clock import Clock
 from boards.machine.pci.config_space import ConfigSpace, Identity
@@ -46,16 +47,6 @@ def _identity(chip: Chip, device_id: int) -> Identity:
     )  # fmt: skip
 
 
-class Journal(Protocol):
-    """What `PciGpu.observe` reports to: boards/vfio_user/journal.py."""
-
-    def access(self, kind: str, where: str, value: int) -> None: ...
-    def lacking(self, kind: str, where: str, value: int) -> None: ...
-    def say(self, text: str) -> None: ...
-    def interrupts(self, *, on: bool) -> None: ...
-    def violation(self, kind: str, what: str, detail: str) -> None: ...
-
-
 class PciGpu:
     """`PciFunction` of one GPU."""
 
@@ -71,7 +62,8 @@ class PciGpu:
             DOORBELL_BAR: _DOORBELL_LOG2.get(chip.family, _DOORBELL_LOG2_ELSE),
             REGISTER_BAR: _REGISTER_LOG2[chip.family],
         }
-        self.config = ConfigSpace(_identity(chip, self.options.device_id), sizes, largest)
+        identity = _identity(chip, self.options.device_id)
+        self.config = ConfigSpace(identity, sizes, largest, vbios.ROM_BYTES)
         self.config.changed, self.config.flr = self._config_changed, self.reset
         self.function_resets = 0
         self.config.due = self.board.delays.run
@@ -82,6 +74,7 @@ class PciGpu:
         self.board.msi_on = lambda: self.config.msi_on
         for ip in ip_blocks(chip):
             self._add(ip)
+        self.board.registers.known_as = known_as(chip)
         self._compose()
         self.reset()
 
@@ -100,6 +93,8 @@ class PciGpu:
         self.nbio = Nbio(board, board.block("NBIF"))
         self.doorbells = Doorbells(board, board.registers.every("NBIF"))
         Harvest(board, board.registers.every("GC"))
+        for block in board.registers.every("SMUIO"):
+            Smuio(board, block)
         self.psp = Psp(board, board.block("MP0"), self._asked_for_reset)
         self.smu = SmuController(board, board.block("MP1"), self._asked_for_reset)
         self.graphics = Graphics(board, self.doorbells)
@@ -132,27 +127,6 @@ class PciGpu:
             DOORBELL_BAR: Bar(1 << sizes[DOORBELL_BAR], None, prefetchable=True, wide=True),
             REGISTER_BAR: Bar(1 << sizes[REGISTER_BAR], None, prefetchable=False, wide=False),
         }
-
-    def observe(self, journal: Journal) -> None:
-        """Every register access goes to a journal; so do those to registers that are not here,
-        which stay violations, every violation as often as it happens, and MSI on and off."""
-        board, before = self.board, self.board.hardware.trace
-
-        def lacking(kind: str, where: str, value: int) -> None:
-            journal.lacking(kind, where, value)
-            board.find("unknown register", f"{kind} of {where}", f"{value:#x}")
-
-        def event(name: str, facts: dict[str, int | str]) -> None:
-            if before is not None:
-                before(name, facts)
-            journal.say(f"{name} {facts}")
-            if name == "violation":
-                kind, what, detail = (str(facts.get(k, "")) for k in ("kind", "what", "detail"))
-                journal.violation(kind, what, detail)
-
-        board.registers.watch, board.registers.lacking = journal.access, lacking
-        board.hardware.trace = event
-        self.on_config(lambda: journal.interrupts(on=self.config.msi_on))
 
     def connect(self, bus: BusMaster) -> None:
         self.board.bus = bus
@@ -249,6 +223,11 @@ class PciGpu:
             hook()
         binary = self.discovery
         board.vram.place(board.vram.nbytes - discovery_binary.OFFSET_FROM_END, binary)
+
+    @cached_property
+    def rom(self) -> bytes:
+        """What the expansion ROM's base address register decodes: the VBIOS."""
+        return vbios.build(self.chip.name)
 
     @cached_property
     def discovery(self) -> bytes:

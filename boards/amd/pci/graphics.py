@@ -7,6 +7,7 @@ from boards.amd.pci.board import Board
 from boards.amd.pci.compute import Compute
 from boards.amd.pci.doorbells import Doorbells
 from boards.amd.pci.grbm import Grbm
+from boards.amd.pci.hws import Hws
 from boards.amd.pci.ih import Ih
 from boards.amd.pci.interrupts import Interrupts
 from boards.amd.pci.kernel_queues import KernelQueues
@@ -18,6 +19,7 @@ from boards.amd.pci.rlc import Rlc
 from boards.amd.pci.sdma import Sdma
 from boards.amd.pci.vm_faults import FaultRegisters
 from boards.amd.pci.vm_hub import GFX, GFX9, MM, VmHub
+from boards.amd.pci.xcc_queues import XccQueues
 
 _ADDRESS_CONFIG = 0x545
 """GB_ADDR_CONFIG, which fuses set; amdgpu complains of 0. src: gc_11_0_0_sh_mask.h for the fields;
@@ -50,7 +52,15 @@ class Graphics:
         self.kernel_queues = KernelQueues(
             board, self.compute, self.sdma, (self.gc_hub, self.mm_hub), self.running, interrupts
         )
+        self.xcc_queues: XccQueues | None = None
         self.mes = Mes(board, self.kernel_queues, self.compute, self.sdma)
+        self._processes = self.mes.running
+        if gfx9:
+            hws = Hws(board, self.kernel_queues, self.compute, self.sdma)
+            self.xcc_queues = XccQueues(
+                board, self.compute, self.kernel_queues, self.running, interrupts, hws
+            )
+            self._processes = hws.running
         for number, block in enumerate(blocks):
             self._common(number, block)
             if board.chip.family != "gfx9":
@@ -98,11 +108,14 @@ class Graphics:
         if target == "IH":
             return False
         if target == "SDMA":
-            return self.sdma.doorbell(index, nbytes, value)
+            known = self.sdma.doorbell(index, nbytes, value)
+            return known or self._processes.was_removed(index)
+        if self.xcc_queues is not None and self.xcc_queues.doorbell(index, nbytes, value):
+            return True
         if self.kernel_queues.doorbell(index, nbytes, value):
             return True
         if self.mes.doorbell(index, nbytes, value):
             return True
         if self.sdma.doorbell(index, nbytes, value, scheduled=True):
             return True
-        return self.compute.doorbell(index, nbytes, value)
+        return self.compute.doorbell(index, nbytes, value) or self._processes.was_removed(index)

@@ -6,6 +6,8 @@ from boards.amd.pci.board import Board
 from boards.amd.pci.register_file import Block
 
 _CONFIG = "CC_GC_SHADER_ARRAY_CONFIG"
+_L2 = "CGTS_TCC_DISABLE"
+"""Channels of L2 that are fused off: none. src: gfx_v11_0.c gfx_v11_0_get_tcc_info()"""
 _CUS_PER_WGP = 2
 
 
@@ -15,8 +17,8 @@ class Harvest:
     def __init__(self, board: Board, blocks: list[Block]) -> None:
         self._board, self._blocks = board, blocks
         for block in blocks:
-            block.read_only(_CONFIG)
-        board.on_reset(self._fuse)
+            block.read_only(_CONFIG, *([_L2] if block.has(_L2) else []))
+        board.on_reset(self._fuse, core=True)
 
     def _fuse(self) -> None:
         chip, properties = self._board.chip, self._board.chip.properties

@@ -95,7 +95,7 @@ class Hqd:
             ("EOP buffer", spec.eop_va, spec.eop_bytes, True),
             ("write pointer", spec.wptr_va, 8, False),
         ):
-            if what == "EOP buffer" and not compute:
+            if what == "EOP buffer" and not (compute and (va or self._needs_eop(hub))):
                 continue
             why = mapped(hub, vmid, va, nbytes, write=write) if va else "address 0"
             if why:
@@ -106,6 +106,11 @@ class Hqd:
         if self.is_aql and self.field("CP_HQD_PQ_CONTROL", "SLOT_BASED_WPTR") != _SLOT_BASED:
             found.append("AQL without SLOT_BASED_WPTR 2")
         return found + self._mqd_problems(hub, chosen_vmid=chosen_vmid)
+
+    def _needs_eop(self, hub: VmHub) -> bool:
+        """AQL queues of gfx942 do without an EOP buffer. src: ROCR-Runtime libhsakmt/src/queues.c,
+        eop_buffer_size of GFX_VERSION_AQUA_VANJARAM"""
+        return not (self.is_aql and hub.board.chip.family == "gfx9")
 
     def _mqd_problems(self, hub: VmHub, *, chosen_vmid: bool) -> list[str]:
         """The MQD in memory is what the processor saves to and loads from."""

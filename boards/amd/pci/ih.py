@@ -15,8 +15,9 @@ from boards.machine.pool import Pool
 
 ENTRY_BYTES = 32
 _WORD_BITS, _WORD = 32, 0xFFFF_FFFF
-# src: vega20_ih.c, ih_v6_0.c: MC_SPACE 2 is an address on the bus, 4 one of the memory controller
-_BUS, _MEMORY = 2, 4
+# src: ih_v6_0_rb_cntl(): MC_SPACE 2 is an address on the bus, 4 one of the memory controller;
+# vega20_ih_rb_cntl(), vega20_ih_irq_init(): on gfx9 it is 1, if IH_CHICKEN allows it
+_BUS, _BUS_9, _MEMORY = 2, 1, 4
 _OVERFLOW = 1
 """RB_OVERFLOW of IH_RB_WPTR"""
 _WHILE_OFF = (
@@ -144,7 +145,11 @@ class Ih:
     def _store(self, address: int, data: bytes, what: str) -> bool:
         """Whether there is memory at an address of the space that MC_SPACE names."""
         space = self._field("MC_SPACE")
-        if space == _BUS:
+        gfx9 = self._board.chip.family == "gfx9"
+        if space == (_BUS_9 if gfx9 else _BUS):
+            if gfx9 and not self._block.field("IH_CHICKEN", "MC_SPACE_GPA_ENABLE"):
+                self._board.find("interrupt ring", "IH_CHICKEN does not allow MC_SPACE 1")
+                return False
             found = self._board.dma(address, len(data), write=True)
             if found is not None:
                 _put(*found, data)

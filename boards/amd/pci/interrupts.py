@@ -16,6 +16,10 @@ _EOP, _BAD_OPCODE, _SQ, _SDMA_TRAP, _SDMA_TRAP_942, _VM_FAULT = 181, 183, 239, 4
 _XCD_NODES, _AID_NODES = (1, 2, 5, 6, 9, 10, 13, 14), (0, 4, 8, 12)
 """src: amdgpu_irq.h enum amdgpu_interrupt_node_id_per_aid"""
 _ENGINES_OF_AID = 4
+_INSTRUCTION = 1
+"""Encoding of an SQ interrupt of a message. src: SQ_INTERRUPT_WORD_ENCODING_INST"""
+_EC_PACKET_RESERVED, _EC_PACKET = 19, 20
+"""src: kfd_ioctl.h EC_QUEUE_PACKET_RESERVED, EC_QUEUE_PACKET_UNSUPPORTED"""
 _ILLEGAL, _VIOLATION = 1, 2
 """Error types of an SQ interrupt. src: kfd_int_process_v{9,11}.c SQ_INTERRUPT_ERROR_TYPE_*"""
 
@@ -28,10 +32,12 @@ class Interrupts:
         self._graphics, self._memory = graphics, memory
         self._gfx9 = board.chip.family == "gfx9"
 
-    def end_of_pipe(self, vmid: int, me: int, pipe: int, queue: int, event_id: int) -> None:
-        """src: gfx_v11_0_eop_irq(): the ring id holds the queue"""
+    def end_of_pipe(
+        self, vmid: int, me: int, pipe: int, queue: int, event_id: int, *, xcc: int = 0
+    ) -> None:
+        """src: gfx_v11_0_eop_irq(): the ring id holds the queue; gfx_v9_4_3_eop_irq(): the node"""
         ring = pipe | me << 2 | queue << 4
-        node = _XCD_NODES[0] if self._gfx9 else 0
+        node = _XCD_NODES[xcc] if self._gfx9 else 0
         self._ih.send(Entry(_GRBM_CP, _EOP, ring, vmid, node, (event_id,)))
 
     def sdma_trap(self, vmid: int, engine: int, queue: int, event_id: int) -> None:
@@ -44,14 +50,31 @@ class Interrupts:
             ring = queue | engine << 4
             self._ih.send(Entry(_GFX, _SDMA_TRAP, ring, vmid, 0, (event_id,)))
 
-    def fault(self, vmid: int, error: Exception, *, sdma: bool = False) -> None:
-        """A queue has stopped."""
+    def message(self, vmid: int, data: int) -> None:
+        """MSG_INTERRUPT of a wave in a trap handler, which is privileged.
+
+        src: kfd_int_process_v11.c SQ_INTERRUPT_WORD_WAVE_CTXID0 and 1, encoding 1; v9.c
+        KFD_CONTEXT_ID_GET_SQ_INT_DATA
+        """
+        words: tuple[int, ...] = (data & 0xFF_FFFF | 1 << 26, _INSTRUCTION << 6)
+        if self._gfx9:
+            low = data & 0xFFF | (data & 0xF000) << 16 | 1 << 13
+            words = low | _INSTRUCTION << 26, data >> 16 & 0xFF
+        self._ih.send(Entry(_GRBM_CP, _SQ, 0, vmid, 0, words))
+
+    def fault(
+        self, vmid: int, error: Exception, *, sdma: bool = False, ring_id: int = 0,
+        aql_doorbell_dw: int = -1,
+    ) -> None:  # fmt: skip
+        """A queue has stopped. `ring_id` has its place, as `end_of_pipe` writes it; only packets
+        of AQL queues have codes of their own, -1 for others."""
         access = str(getattr(error, "access", ""))
         kind = str(getattr(error, "kind", ""))
         if access in ("read", "write", "execute") and kind != "misaligned":
             self._page(vmid, int(getattr(error, "va", 0)), access, _client(error, access, sdma))
         elif isinstance(error, PacketFault) and not sdma:
-            self._ih.send(Entry(_GRBM_CP, _BAD_OPCODE, 0, vmid))
+            word = _packet_word(kind, aql_doorbell_dw) if aql_doorbell_dw >= 0 else 0
+            self._ih.send(Entry(_GRBM_CP, _BAD_OPCODE, ring_id, vmid, 0, (word,)))
         elif isinstance(error, WaveFault):
             code = _ILLEGAL if kind == "illegal instruction" else _VIOLATION
             words = (2 << 26, code << 4) if self._gfx9 else (code << 21, 2 << 6)
@@ -71,6 +94,12 @@ class Interrupts:
         who = _VMC if on_memory_hub else (_UTCL2 if self._gfx9 else _GFX)
         node = _XCD_NODES[0] if self._gfx9 and not on_memory_hub else 0
         self._ih.send(Entry(who, _VM_FAULT, fault.ring_id, vmid, node, fault.words))
+
+
+def _packet_word(kind: str, doorbell_dw: int) -> int:
+    """src: kfd_int_process_v11.c KFD_CTXID0_DOORBELL_ID, KFD_CTXID0_CP_BAD_OP_ECODE"""
+    code = _EC_PACKET_RESERVED if "reserved" in kind else _EC_PACKET
+    return doorbell_dw // 2 & 0x3FF | code << 10
 
 
 def _client(error: Exception, access: str, sdma: bool) -> int:

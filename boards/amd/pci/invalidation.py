@@ -33,7 +33,7 @@ class Invalidation:
         """Whether the kernel takes one. src: gmc_v11_0_use_invalidate_semaphore(), gmc_v9_0..."""
         for engine in range(ENGINES):
             self._attach(engine)
-        hub.board.on_reset(self._reset)
+        hub.board.on_reset(self._reset, core=hub.is_core)
 
     def _reset(self) -> None:
         self._held.clear()
@@ -107,6 +107,6 @@ class Invalidation:
 def attach(hub: VmHub) -> None:
     """Engines for every instance of a hub."""
     pending: dict[int, set[int]] = {}
-    hub.board.on_reset(pending.clear)
+    hub.board.on_reset(pending.clear, core=hub.is_core)
     for block in hub.blocks:
         Invalidation(hub, block, pending)

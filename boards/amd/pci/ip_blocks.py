@@ -63,10 +63,13 @@ _MP_14 = (0x16000, 0x16200, 0xE0_0000, 0xE4_0000, 0x243_FC00)
 """mp_14_0_2_offset.h counts MP1 from segment 1: with this base the registers lie where MP 13 has
 them, which a driver known to run on silicon relies on."""
 
-# gfx942: dies of one kind lie behind each other in BAR5. Made up; a driver asks discovery.
-_XCC_DW, _XCC_STEP, _XCC_SEGMENT = 0x2_0000, 0xC000, 0x4000
-_SDMA_DW, _SDMA_STEP = 0x7_4000, 0x200
-_MMHUB_DW, _MMHUB_STEP = 0x7_8000, 0x1000
+# gfx942: where dies of one kind lie in BAR5 is made up; a driver asks discovery. But the low 16
+# bits of an XCC's registers are those of the first one: packets name registers by them.
+# The memory hubs lie where their 18 bits reach.
+# src: gfx_v9_4_3.c NORMALIZE_XCC_REG_OFFSET, XCC_REG_RANGE_0_LOW, XCC_REG_RANGE_1_LOW
+_XCC_DW, _XCC_STEP = (0x2000, 0xA000), 0x1_0000
+_SDMA_DW, _SDMA_STEP = 0x7_4000, 0x400
+_MMHUB_DW, _MMHUB_STEP = 0x2_4000, 0x1000
 _NBIF_942 = (0, 0x14, 0xD20, 0x10400, 0x241_B000, 0x404_0000, 0, 0, 0x405_0000)
 AIDS_942 = 4
 """Base dies, each with a memory hub and four copy engines."""
@@ -77,6 +80,8 @@ _TABLES: dict[tuple[str, Version], str] = {
     ("NBIF", (4, 3, 0)): "nbio_4_3_0",
     ("NBIF", (6, 3, 1)): "nbif_6_3_1",
     ("NBIF", (7, 9, 0)): "nbio_7_9_0",
+    ("SMUIO", (13, 0, 0)): "smuio_13_0_6",
+    ("SMUIO", (14, 0, 2)): "smuio_13_0_6",  # src: smuio_14_0_2_offset.h: at the same places
 }
 _VCN: dict[Version, Version] = {
     (11, 0, 0): (4, 0, 0), (11, 0, 2): (4, 0, 4), (11, 0, 3): (4, 0, 0), (12, 0, 0): (5, 0, 0),
@@ -114,9 +119,19 @@ def _table(name: str, version: Version) -> str:
 def _one(chip: Chip, name: str, version: Version) -> IpBlock:
     bases = _MP_14 if name in ("MP0", "MP1") and version[0] >= 14 else _BASES[name]
     if name in _OTHERS or name in ("SDMA0", "SDMA1", "VCN"):
-        return IpBlock(name, 0, version, bases, "")
+        return IpBlock(name, 0, version, bases, _TABLES.get((name, version), ""))
     prefixes = {"MP0": ("MP0_", "MPASP_"), "MP1": ("MP1_",)}.get(name, ())
     return IpBlock(name, 0, version, bases, _table(name, version), prefixes)
+
+
+def _on_die(aid: int) -> tuple[int, ...]:
+    """NBIF of another base die: the same registers behind the die's number (PciGpu has them).
+
+    src: nbio_v7_9.c nbio_v7_9_init_registers() asks for all of them; the mark is
+    aqua_vanjaram_encode_ext_smn_addressing()'s, in dwords, and amdgpu_discovery_reg_base_init()
+    masks it away (0x3FFFFFFF)
+    """
+    return tuple(base | aid << 30 | 1 << 32 for base in _NBIF_942)
 
 
 def _gfx942(chip: Chip, blocks: list[IpBlock]) -> list[IpBlock]:
@@ -126,11 +141,12 @@ def _gfx942(chip: Chip, blocks: list[IpBlock]) -> list[IpBlock]:
         for block in made
     ]
     for xcc in range(chip.xccs):
-        low = _XCC_DW + (xcc - 1) * _XCC_STEP
-        bases = (0x2000, 0xA000) if not xcc else (low, low + _XCC_SEGMENT)
+        bases = tuple(base + xcc * _XCC_STEP for base in _XCC_DW)
         made.append(IpBlock("GC", xcc, chip.gc, bases, "gc_9_4_3"))
+    nbif = next(block for block in made if block.name == "NBIF")
+    made += [IpBlock("NBIF", aid, nbif.version, _on_die(aid), "") for aid in range(1, AIDS_942)]
     for aid in range(AIDS_942):
-        base = _MMHUB_DW + aid * _MMHUB_STEP if aid else 0x1A000
+        base = _MMHUB_DW + aid * _MMHUB_STEP
         made.append(IpBlock("MMHUB", aid, chip.ip["MMHUB"], (base,), "mmhub_1_8_0"))
     for engine in range(chip.sdma_engines + chip.sdma_xgmi_engines):
         base = _SDMA_DW + engine * _SDMA_STEP if engine else 0x1260

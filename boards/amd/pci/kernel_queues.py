@@ -55,6 +55,9 @@ class Access:
     def unmap_queue(self, engine: str, doorbell_dw: int) -> str:
         return self._queues.unmap_queue(engine, doorbell_dw)
 
+    def schedule(self, opcode: int, words: tuple[int, ...]) -> str:
+        return "processes are the MES's"
+
 
 class KernelQueues:
     """Queues by doorbell; `mes_ring` is called with the scheduler's ring when it is mapped."""
@@ -74,8 +77,9 @@ class KernelQueues:
         self.mes_gone: Callable[[int], None] = lambda doorbell_dw: None
         """Called with the doorbell of a ring that `mes_ring` was given, when it is gone."""
         compute.kernel = sdma.kernel = Access(kernel.COMPUTE, self)
-        compute.other_engine, compute.other_stopped = self._activated, self._stopped
-        board.on_reset(self._forget)
+        compute.other_engine = self._activated
+        compute.other_stopped = lambda hqd: self._stopped(hqd.key)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self._live.clear()
@@ -180,16 +184,17 @@ class KernelQueues:
 
     def map_queue(
         self, engine: str, pipe: int, queue: int, mqd_va: int, vmid: int | None = None, *,
-        kfd: bool = False,
+        kfd: bool = False, trap_va: int = 0,
     ) -> str:  # fmt: skip
         """Load a queue from its MQD; why it cannot be. `vmid` is that of a process, and `kfd` says
-        that the process is one of KFD's: such a queue is never the kernel's own."""
+        that the process is one of KFD's: such a queue is never the kernel's own. `trap_va` is
+        the memory of the kernel's trap handler; 0 for none."""
         data = self.read(mqd_va, mqd.MQD_BYTES)
         if data is None:
             return f"there is no MQD at {mqd_va:#x}"
         words = mqd.words_of(data)
         if engine == kernel.COMPUTE:
-            return self._map_compute((1, pipe, queue), words, vmid, kfd=kfd)
+            return self._map_compute((1, pipe, queue), mqd_va, vmid, kfd=kfd, trap_va=trap_va)
         if engine == kernel.GRAPHICS:
             made = mqd.graphics(words, self._queues.next_id())
             self._start(kernel.GRAPHICS, made.spec, made.doorbell_dw, vmid or 0)
@@ -202,15 +207,28 @@ class KernelQueues:
         return why
 
     def _map_compute(
-        self, key: Queue, words: tuple[int, ...], vmid: int | None, *, kfd: bool
+        self, key: Queue, mqd_va: int, vmid: int | None, *, kfd: bool, trap_va: int
     ) -> str:
         if key in self._compute.queues():
             return f"queue {key} is mapped already"
-        mqd.load_compute(self.block, key, words, vmid)
+        for block, own_va in self.mqds(mqd_va):
+            data = self.read(own_va, mqd.MQD_BYTES)
+            if data is None:
+                return f"there is no MQD at {own_va:#x}"
+            mqd.load_compute(block, key, mqd.words_of(data), vmid)
         hqd = Hqd(self.block, key)
         of_kernel = not kfd and (vmid is not None or not hqd.vmid)
-        self._compute.activate(key, chosen_vmid=vmid is not None, for_kernel=of_kernel)
+        self._compute.activate(
+            key, chosen_vmid=vmid is not None, for_kernel=of_kernel, trap_va=trap_va
+        )
         return ""
+
+    def mqds(self, mqd_va: int) -> list[tuple[Block, int]]:
+        """Each XCC, and where its MQD is of a queue whose first one is at an address."""
+        blocks = self.hub.blocks
+        data = self.read(mqd_va + 4 * mqd.STRIDE, 4) if len(blocks) > 1 else None
+        stride = int.from_bytes(data or b"", "little")
+        return [(block, mqd_va + xcc * stride) for xcc, block in enumerate(blocks)]
 
     def unmap_queue(self, engine: str, doorbell_dw: int) -> str:
         """Take a queue from its engine; why there is none."""

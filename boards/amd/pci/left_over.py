@@ -9,6 +9,9 @@ from boards.amd.pci.vram import Guarded
 _RING_FROM_END, _RING_BYTES = 80 << 20, 0x10000
 _TMR_FROM_END, _TMR_BYTES = 48 << 20, 0x130_0000
 _PSP_RING = (69, 70, 71)
+_KEPT = (13, 0, 10)
+"""Version of MP1 that amdgpu does not reset where there is no display, as on every board.
+src: amdgpu_device.c amdgpu_device_init(): psp_gpu_reset(), for which PSP 13 has no function"""
 _GFX942 = ("P2S_TABLE", "SDMA0", "CP_MEC", "CP_MEC_ME1", "RLC_G", "REG_LIST")
 
 
@@ -19,11 +22,13 @@ def leave_as_amdgpu(gpu: PciGpu) -> None:
     made: only amdgpu could use them.
     """
     board = gpu.board
+    prefix = "MPASP" if board.block("MP0").has("MPASP_SMN_C2PMSG_35") else "MP0"
+    ring = board.mc_base + board.vram.nbytes - _RING_FROM_END
+    if board.chip.ip["MP1"] == _KEPT and gpu.psp.ring.start not in (0, ring):
+        board.find("amdgpu meets another driver's PSP ring", f"{gpu.psp.ring.start:#x}")
     gpu.forget()
     gpu.psp.boot.alive = True
     block = board.block("MP0")
-    prefix = "MPASP" if block.has("MPASP_SMN_C2PMSG_35") else "MP0"
-    ring = board.mc_base + board.vram.nbytes - _RING_FROM_END
     values = (ring & 0xFFFF_FFFF, ring >> 32, _RING_BYTES)
     for number, value in zip(_PSP_RING, values, strict=True):
         block.put(f"{prefix}_SMN_C2PMSG_{number}", value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from boards.amd.pci import payload
 from boards.amd.pci.board import Board
 from boards.amd.pci.grbm import Grbm
 from boards.amd.pci.register_file import Block
@@ -34,7 +33,7 @@ class Mec:
         """Where each pipe starts: what was in its register when it came out of reset."""
         self._in_reset: set[int] = set()
         block.on_write(self._control, self._controlled)
-        board.on_reset(self._forget)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self._latched.clear()
@@ -87,7 +86,8 @@ class Mec:
         start = self._latched.get(pipe)
         if not start:
             return f"pipe {pipe} did not come out of reset with a start address"
-        if board.options.firmware and start != payload.RS64_START >> _WORD_SHIFT:
+        begins = board.options.images.start("RS64_MEC") >> _WORD_SHIFT
+        if board.options.firmware and start != begins:
             return f"pipe {pipe} starts at {start:#x}, where its firmware does not begin"
         return ""
 

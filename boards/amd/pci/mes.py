@@ -1,8 +1,8 @@
 """The scheduler's firmware (MES): frames of its ring, queues of processes on the engines.
 
-Modelled from the driver's side (mes_v11_0.c, mes_v12_0.c): every queue that is added is mapped at
-once, on a free place of its engine; nothing is time-shared. A frame that is not modelled is a
-violation and gets no answer, so that the driver's time-out reports it.
+Modelled from the driver's side (mes_v11_0.c, mes_v12_0.c); boards/amd/pci/process_queues.py places
+the queues. A frame that is not modelled is a violation and gets no answer, so that the driver's
+time-out reports it.
 """
 
 from __future__ import annotations
@@ -16,32 +16,23 @@ from boards.amd.pci import mes_frames as f
 from boards.amd.pci import mqd
 from boards.amd.pci.board import Board
 from boards.amd.pci.compute import DOORBELL_BYTES, Compute
-from boards.amd.pci.grbm import Queue
 from boards.amd.pci.kernel_queues import KernelQueues
+from boards.amd.pci.process_queues import ProcessQueues, Wanted
 from boards.amd.pci.processes import Processes
 from boards.amd.pci.sdma import Sdma
 
-_QUEUES, _PIPES, _FIRST_QUEUE = range(2, 4), range(4), 1
-"""Of the first compute engine, queues 2 and 3 of each pipe; of an SDMA engine, queues from 1 on.
-src: amdgpu_mes.c amdgpu_mes_init() compute_hqd_mask 0xc, sdma_hqd_mask 0xfc"""
-VERSION, _VERSION_REGISTER = 0x2046, "CP_MES_GP3_LO"
+_QUEUES, _PIPES = range(2, 4), range(4)
+"""Of the first compute engine, queues 2 and 3 of each pipe.
+src: amdgpu_mes.c amdgpu_mes_init() compute_hqd_mask 0xc"""
+VERSION, _VERSION_REGISTER = 0x2063, "CP_MES_GP3_LO"
 """API version 2 and the scheduler's own. src: amdgpu_mes.h AMDGPU_MES_API_VERSION_MASK. With
-API version 0 Linux 6.12 oopses when a process destroys a queue."""
+API version 0 Linux 6.12 oopses when a process destroys a queue; 0x63 is the first that suspends and
+resumes all gangs. src: amdgpu_mes_suspend_resume_all_supported()"""
 _ROLE = "MES"
 _MAX_FRAMES = 1 << 12
 _ENGINES = {
     f.GFX_QUEUE: kernel.GRAPHICS, f.COMPUTE_QUEUE: kernel.COMPUTE, f.SCHEDULER_QUEUE: "MES",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Added:
-    """A queue of a process that is mapped."""
-
-    pasid: int
-    kind: int
-    mqd_va: int
-    place: Queue | tuple[int, int] | None
 
 
 @dataclass(slots=True)
@@ -56,12 +47,13 @@ class Mes:
     """Runs when its doorbell rings."""
 
     def __init__(self, board: Board, queues: KernelQueues, compute: Compute, sdma: Sdma) -> None:
-        self._board, self._queues, self._compute, self._sdma = board, queues, compute, sdma
+        self._board, self._queues = board, queues
         self._known = f.MEMBERS.get(board.chip.gc[0], f.MEMBERS[11])
         self._processes = Processes(board, queues.hub)
+        self.running = ProcessQueues(board, queues, compute, sdma, "MES")
+        self.running.places = tuple((1, pipe, queue) for queue in _QUEUES for pipe in _PIPES)
         self._rings: dict[int, _Ring] = {}
         """By doorbell, in dwords: gfx12 has one on each of two pipes."""
-        self._added: dict[int, _Added] = {}
         queues.mes_ring, queues.mes_gone = self._mapped, self._unmapped
         if queues.block.has(_VERSION_REGISTER):
             queues.block.preset(_VERSION_REGISTER, VERSION)
@@ -70,11 +62,10 @@ class Mes:
             f.MISC: self._misc, f.QUERY_STATUS: _done, f.SET_HW_RSRC_1: _done,
             f.SET_SCHEDULING_CONFIG: _done, f.SUSPEND: self._suspend, f.RESUME: _done,
         }  # fmt: skip
-        board.on_reset(self._forget)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self._rings.clear()
-        self._added.clear()
 
     def _mapped(self, spec: QueueSpec, doorbell_dw: int) -> None:
         self._rings[doorbell_dw] = _Ring(spec, spec.start)
@@ -86,6 +77,7 @@ class Mes:
         """A store that was routed to the graphics block; whether it is this ring's."""
         ring = self._rings.get(index)
         if ring is None:
+            self.running.wake(index)
             return False
         if nbytes != DOORBELL_BYTES:
             self._board.find("doorbell", f"the scheduler's: {nbytes} bytes are stored, not 8")
@@ -147,56 +139,28 @@ class Mes:
             if engine is None:
                 return f"a kernel's queue of type {kind}"
             return self._queues.map_queue(engine, words[m.pipe], words[m.pipe + 1], mqd_va)
-        if doorbell_dw in self._added:
+        if doorbell_dw in self.running.all():
             return f"doorbell {doorbell_dw} has a queue"
         pasid = words[m.process_id]
         vmid = self._processes.enter(pasid, _pair(words, m.root), words[m.context_control])
         if vmid is None:
             return "all VMIDs are taken"
         # Without it: a queue of the kernel's with a VMID. src: amdgpu_mes.c amdgpu_mes_self_test()
-        place, why = self._place(kind, mqd_va, vmid, kfd=bool(flags & f.KFD_PROCESS))
+        trap_va = _pair(words, m.status[f.ADD_QUEUE] + m.tma_after_status)
+        if flags & f.TRAP_ENABLED:
+            self._queues.block.put_field("SPI_GDBG_PER_VMID_CNTL", "TRAP_EN", 1, vmid)
+        kfd = bool(flags & f.KFD_PROCESS)
+        wanted = Wanted(kind, pasid, vmid, mqd_va, kfd=kfd, trap_va=trap_va)
+        why = self.running.add(doorbell_dw, wanted, self._written(_pair(words, m.wptr)))
         if why:
             self._processes.leave(pasid)
-            return why
-        self._added[doorbell_dw] = _Added(pasid, kind, mqd_va, place)
-        self._catch_up(kind, place, doorbell_dw, _pair(words, m.wptr))
-        return ""
+        return why
 
-    def _place(
-        self, kind: int, mqd_va: int, vmid: int, *, kfd: bool
-    ) -> tuple[Queue | tuple[int, int] | None, str]:
-        """Put a queue of a process on a free place; the place, or why there is none."""
-        if kind == f.SDMA_QUEUE:
-            data = self._queues.read(mqd_va, mqd.SDMA_MQD_BYTES)
-            slot = self._sdma.free(_FIRST_QUEUE)
-            if data is None or slot is None:
-                return None, "no SDMA queue is free" if data else f"no MQD at {mqd_va:#x}"
-            self._sdma.load(slot, mqd.words_of(data), vmid)
-            return slot, ""
-        if kind == f.GFX_QUEUE:
-            return None, self._queues.map_queue(kernel.GRAPHICS, 0, 0, mqd_va, vmid)
-        taken = self._compute.queues()
-        free = [(1, pipe, queue) for queue in _QUEUES for pipe in _PIPES]
-        place = next((key for key in free if key not in taken), None)
-        if place is None:
-            return None, "no compute queue is free"
-        _, pipe, queue = place
-        mapped = self._queues.map_queue(kernel.COMPUTE, pipe, queue, mqd_va, vmid, kfd=kfd)
-        return place, mapped
-
-    def _catch_up(
-        self, kind: int, place: Queue | tuple[int, int] | None, doorbell_dw: int, wptr_va: int
-    ) -> None:
-        """A queue that has work already: its write pointer in memory is ahead. Firmware reads it
-        by the address that ADD_QUEUE has for API version 2 and later, which is in the GART."""
+    def _written(self, wptr_va: int) -> int | None:
+        """A queue's write pointer in memory. Firmware reads it by the address that ADD_QUEUE has
+        for API version 2 and later, which is in the GART."""
         data = self._queues.read(wptr_va, 8) if wptr_va else None
-        if data is None or kind == f.GFX_QUEUE or place is None:
-            return
-        value = int.from_bytes(data, "little")
-        if kind == f.SDMA_QUEUE:
-            self._sdma.catch_up(place[0], place[1], value)
-        else:
-            self._compute.catch_up(doorbell_dw, value)
+        return None if data is None else int.from_bytes(data, "little")
 
     def _remove(self, words: tuple[int, ...]) -> str:
         m = self._known
@@ -208,25 +172,11 @@ class Mes:
                 if not self._queues.unmap_queue(engine, doorbell_dw):
                     return ""
             return f"no kernel's queue has doorbell {doorbell_dw}"
-        added = self._added.pop(doorbell_dw, None)
-        if added is None:
+        removed = self.running.remove(doorbell_dw)
+        if removed is None:
             return f"no queue has doorbell {doorbell_dw}"
-        self._take(added, doorbell_dw)
-        self._processes.leave(added.pasid)
+        self._processes.leave(removed.pasid)
         return ""
-
-    def _take(self, added: _Added, doorbell_dw: int) -> None:
-        """Unmap a queue, and save how far it is in its MQD, from where it is mapped again."""
-        if added.kind == f.GFX_QUEUE:
-            self._queues.unmap_queue(kernel.GRAPHICS, doorbell_dw)
-        elif added.kind == f.SDMA_QUEUE and added.place is not None:
-            read = self._sdma.unload((added.place[0], added.place[1]))
-            at = added.mqd_va + 4 * mqd.SDMA_READ_POINTER
-            self._queues.write(at, read.to_bytes(8, "little") * 2)
-        else:
-            read = self._compute.take(doorbell_dw)
-            for dword, data in mqd.saved(self._queues.block, read):
-                self._queues.write(added.mqd_va + 4 * dword, data)
 
     def _suspend(self, words: tuple[int, ...]) -> str:
         """All gangs, or one: nothing runs between frames here, so all of them are suspended."""

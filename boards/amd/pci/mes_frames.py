@@ -20,8 +20,9 @@ SUSPEND, RESUME, RESET, QUERY_STATUS, MISC, SET_HW_RSRC_1 = 6, 7, 8, 11, 14, 19
 WRITE_REG, INV_GART, READ_REG, WAIT_REG_MEM, SET_SHADER_DEBUGGER, CHANGE_CONFIG = 0, 1, 3, 4, 5, 8
 WRITE_THEN_WAIT = 1
 GFX_QUEUE, COMPUTE_QUEUE, SDMA_QUEUE, SCHEDULER_QUEUE = 0, 1, 2, 3
-KFD_PROCESS, MAP_LEGACY, UNMAP_LEGACY = 1 << 9, 1 << 13, 1 << 3
-"""is_kfd_process and map_legacy_kq of ADD_QUEUE's flags, unmap_legacy_queue of REMOVE_QUEUE's."""
+KFD_PROCESS, TRAP_ENABLED, MAP_LEGACY, UNMAP_LEGACY = 1 << 9, 1 << 10, 1 << 13, 1 << 3
+"""is_kfd_process, trap_en and map_legacy_kq of ADD_QUEUE's flags; unmap_legacy_queue of
+REMOVE_QUEUE's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Members:
     data: int = 6
     """Of MISC."""
     suspend_fence: int = 4
+    tma_after_status: int = 4
+    """tma_addr of ADD_QUEUE, behind MES_API_STATUS."""
 
 
 MEMBERS = {

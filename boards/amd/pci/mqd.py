@@ -78,12 +78,20 @@ def graphics(words: tuple[int, ...], queue_id: int) -> GraphicsMqd:
     return GraphicsMqd(spec, words[_GFX_DOORBELL] >> 2 & 0x3FF_FFFF)
 
 
-# src: v11_structs.h struct v11_sdma_mqd, v12_structs.h struct v12_sdma_mqd
+STRIDE = 226
+"""Dword of a compute MQD that says how far behind it the next XCC's is, in bytes.
+src: v9_structs.h cp_mqd_stride_size; kfd_mqd_manager_v9.c init_mqd_v9_4_3()"""
+# src: v9_structs.h struct v9_sdma_mqd, v11_structs.h struct v11_sdma_mqd, v12_structs.h struct
+# v12_sdma_mqd
 SDMA_MQD_BYTES = 512
 _SDMA_COMMON = {
     "RB_BASE": 1, "RB_BASE_HI": 2, "RB_RPTR": 3, "RB_RPTR_HI": 4, "RB_WPTR": 5, "RB_WPTR_HI": 6,
 }  # fmt: skip
 SDMA_REGISTERS = {
+    9: _SDMA_COMMON | {
+        "RB_RPTR_ADDR_HI": 8, "RB_RPTR_ADDR_LO": 9, "DOORBELL_OFFSET": 22,
+        "RB_WPTR_POLL_ADDR_HI": 28, "RB_WPTR_POLL_ADDR_LO": 29,
+    },
     11: _SDMA_COMMON | {
         "RB_RPTR_ADDR_HI": 7, "RB_RPTR_ADDR_LO": 8, "DOORBELL_OFFSET": 19,
         "RB_WPTR_POLL_ADDR_HI": 26, "RB_WPTR_POLL_ADDR_LO": 27,
@@ -96,3 +104,5 @@ SDMA_REGISTERS = {
 """Dword of each ring register, by the graphics block's major version."""
 SDMA_READ_POINTER = 3
 SDMA_CONTROL = 0
+SDMA_ENGINE, SDMA_QUEUE = 126, 127
+"""src: v9_structs.h sdma_engine_id, sdma_queue_id"""

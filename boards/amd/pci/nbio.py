@@ -20,11 +20,17 @@ FLUSH_REQ, FLUSH_DONE = "BIF_BX_PF0_GPU_HDP_FLUSH_REQ", "BIF_BX_PF0_GPU_HDP_FLUS
 POSTED_SCRATCH, _POSTED = "BIF_BX0_BIOS_SCRATCH_7", 0x200
 """The boot ROM has run ASIC_Init. src: atomfirmware.h ATOM_S7_ASIC_INIT_COMPLETE_MASK, which
 amdgpu_atombios_scratch_need_asic_init() asks for"""
+_FUNCTION = "RCC_DEV0_EPF0_RCC_IOV_FUNC_IDENTIFIER"
+"""Zero: no virtual function, and SR-IOV is off. src: amdgpu_virt.c amdgpu_detect_virtualization()
+"""
 _INDIRECT = (
     ("BIF_BX_PF0_RSMU_INDEX", "BIF_BX_PF0_RSMU_INDEX_HI", "BIF_BX_PF0_RSMU_DATA"),
     ("BIF_BX0_PCIE_INDEX2", "BIF_BX0_PCIE_INDEX2_HI", "BIF_BX0_PCIE_DATA2"),
 )
 """src: nbio_v4_3.c and nbif_v6_3_1.c take RSMU, nbio_v7_9.c takes PCIE_INDEX2"""
+_STRAP, _REVISION, _REVISION_942 = "RCC_STRAP0_RCC_DEV0_EPF0_STRAP0", "STRAP_ATI_REV_ID_DEV0_F0", 1
+"""src: kfd_device.c kgd2kfd_probe(): GC 9.4.3 of revision 0 is gfx941, from 1 on gfx942;
+nbio_v7_9.c nbio_v7_9_get_rev_id()"""
 _VRAM_APERTURE = 1 << 31
 """Of MM_INDEX. src: amdgpu_device.c amdgpu_device_mm_access()"""
 _WORD_BYTES, _ALL_ONES = 4, 0xFFFF_FFFF
@@ -37,7 +43,10 @@ class Nbio:
         self._board, self._block = board, block
         block.preset(MEMSIZE, board.vram.nbytes >> 20)
         block.read_only(MEMSIZE)
+        block.read_only(_FUNCTION)
         block.preset(POSTED_SCRATCH, _POSTED)
+        if board.chip.family == "gfx9":
+            block.preset(_STRAP, block.table[_STRAP].put(0, _REVISION, _REVISION_942))
         block.on_read(MM_DATA, self._mm_read)
         block.on_write(MM_DATA, self._mm_write)
         for index, high, data in _INDIRECT:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from boards.amd.pci.images import Images, MadeUp
 
 
 @dataclass(slots=True)
@@ -26,5 +28,7 @@ class PciOptions:
     """Compute units that are fused off beyond those that every chip of the kind lacks."""
     device_id: int = 0
     """Another product of the same chip; 0: the one of chip_data.py."""
+    images: Images = field(default_factory=MadeUp)
+    """What the security processor takes for firmware."""
     firmware: bool = True
     """False: the firmware checks are off and every block counts as loaded (unit tests)."""

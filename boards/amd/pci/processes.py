@@ -13,13 +13,14 @@ _ALL_VA_HI = 0xF
 class Processes:
     """VMIDs by process id (a PASID), out of those that SET_HW_RSRC left to the scheduler."""
 
-    def __init__(self, board: Board, hub: VmHub) -> None:
-        self._board, self._hub = board, hub
+    def __init__(self, board: Board, *hubs: VmHub, bounds: bool = True) -> None:
+        """`bounds`: the scheduler also sets where the page tables begin and end."""
+        self._board, self._hubs, self._bounds = board, hubs, bounds
         self._vmids: dict[int, int] = {}
         self._users: dict[int, int] = {}
         """Queues of a process that are mapped."""
         self._free: set[int] = set()
-        board.on_reset(self._forget)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self._vmids.clear()
@@ -45,18 +46,22 @@ class Processes:
 
     def _set_up(self, vmid: int, pasid: int, root: int, control: int) -> None:
         """What firmware does with ADD_QUEUE's page_table_base_addr and vm_context_cntl."""
-        block, prefix = self._hub.first, f"{self._hub.names.vm}CONTEXT{vmid}_"
         base = root | _VALID
-        for name, value in (
-            ("BASE_ADDR_LO32", base & 0xFFFF_FFFF), ("BASE_ADDR_HI32", base >> 32),
-            ("START_ADDR_LO32", 0), ("START_ADDR_HI32", 0),
-            ("END_ADDR_LO32", 0xFFFF_FFFF), ("END_ADDR_HI32", _ALL_VA_HI),
-        ):  # fmt: skip
-            block.put(f"{prefix}PAGE_TABLE_{name}", value)
-        if control:
-            block.put(f"{prefix}CNTL", control)
+        values = {"BASE_ADDR_LO32": base & 0xFFFF_FFFF, "BASE_ADDR_HI32": base >> 32}
+        if self._bounds:
+            values |= {
+                "START_ADDR_LO32": 0, "START_ADDR_HI32": 0,
+                "END_ADDR_LO32": 0xFFFF_FFFF, "END_ADDR_HI32": _ALL_VA_HI,
+            }  # fmt: skip
+        for hub in self._hubs:
+            prefix = f"{hub.names.vm}CONTEXT{vmid}_"
+            for block in hub.blocks:
+                for name, value in values.items():
+                    block.put(f"{prefix}PAGE_TABLE_{name}", value)
+                if control:
+                    block.put(f"{prefix}CNTL", control)
         self._board.block("OSSSYS").put(f"IH_VMID_{vmid}_LUT", pasid)
-        self._hub.invalidate(vmid)
+        self._invalidate(vmid)
 
     def leave(self, pasid: int) -> None:
         """A queue of a process was removed; with the last one its VMID is free."""
@@ -67,4 +72,8 @@ class Processes:
         del self._users[pasid]
         self._free.add(vmid)
         self._board.block("OSSSYS").put(f"IH_VMID_{vmid}_LUT", 0)
-        self._hub.invalidate(vmid)
+        self._invalidate(vmid)
+
+    def _invalidate(self, vmid: int) -> None:
+        for hub in self._hubs:
+            hub.invalidate(vmid)

@@ -19,8 +19,10 @@ _TMR_BYTES = 0x130_0000
 """What LOAD_TOC answers. src: tinygrad, ip.py (max_tmr_size) is the largest it ever saw"""
 _TMR_ALIGN = 1 << 20
 """src: amdgpu_psp.h PSP_TMR_ALIGNMENT"""
-_BOOT_TMR_FROM_END = 48 << 20
-"""Where a TMR that the boot ROM set up lies. Made up; within what drivers leave to firmware."""
+BOOT_TMR_FROM_END = 48 << 20
+"""Where a TMR that the boot ROM set up lies. Made up; the VBIOS says so to drivers."""
+BOOT_TMR = ((13, 0, 6), (14, 0, 2), (14, 0, 3))
+"""Security processors that boot with one. src: amdgpu_psp.c psp_early_init(): boot_time_tmr"""
 _LAST = "RLC_G"
 """src: amdgpu_ucode.h enum AMDGPU_UCODE_ID is the order; psp_load_non_psp_fw() starts the autoload
 behind it"""
@@ -42,8 +44,8 @@ class Psp:
         self.tas = TrustedApplications(board, self._image)
         self.ring = PspRing(board, block, prefix, lambda: self.boot.alive, self._run, self.memory)
         self.ring.asked_reset = mode1
-        # src: amdgpu_psp.c psp_early_init(): who boots with a TMR, who autoloads
-        self._boot_tmr = board.chip.ip["MP0"] in ((13, 0, 6), (14, 0, 2), (14, 0, 3))
+        self._boot_tmr = board.chip.ip["MP0"] in BOOT_TMR
+        # src: amdgpu_psp.c psp_early_init()
         self._autoload = board.chip.ip["MP0"] != (13, 0, 6)
         # src: amdgpu_psp.c psp_check_pmfw_centralized_cstate_management(): where psp_hw_start()
         # sends the SMU's firmware before the TMR; elsewhere psp_load_non_psp_fw() does, behind it
@@ -69,7 +71,7 @@ class Psp:
         self._toc, self._tmr, self._next = False, 0, 0
         self._board.partitions = 0
         if self._boot_tmr:
-            self._guard(self._board.vram.nbytes - _BOOT_TMR_FROM_END, _TMR_BYTES)
+            self._guard(self._board.vram.nbytes - BOOT_TMR_FROM_END, _TMR_BYTES)
         if not self._board.options.firmware:
             self._board.loaded.update(n.KINDS.values(), ("RLC_AUTOLOAD",))
 
@@ -108,7 +110,7 @@ class Psp:
         data = self.memory.read(address, nbytes) if 0 < nbytes <= _LARGEST_BYTES else None
         if data is None or address % _PAGE_BYTES:
             return f"{nbytes:#x} bytes at {address:#x} are not a page's beginning in VRAM or GART"
-        return payload.wrong(data, *kinds)
+        return self._board.options.images.wrong(data, *kinds)
 
     def _load_toc(self, arguments: bytes) -> Answer:
         low, high, nbytes = struct.unpack_from("<III", arguments)

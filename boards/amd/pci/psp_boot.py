@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from boards.amd.pci import payload
 from boards.amd.pci.board import Board
 from boards.amd.pci.mc_memory import McMemory
 from boards.amd.pci.psp_names import READY, STAGES, required_stages
@@ -108,7 +107,7 @@ class Bootloader:
             self._board.launched("PSP bootloader", "PSP bootloader")
         else:  # the GART's entries are in VRAM, which the host writes through the BAR
             self._board.need_flushed("PSP bootloader")
-        image = data[: payload.nbytes_of(data[: payload.HEADER_BYTES])]
         # src: psp_v13_0.c psp_v13_0_bootloader_load_spl() sends the key database
         kinds = ("KDB", "SPL") if stage == "SPL" and self._version[0] < 14 else (stage,)
-        return payload.wrong(image, *kinds)
+        images = self._board.options.images
+        return images.wrong(images.leading(data, *kinds), *kinds)

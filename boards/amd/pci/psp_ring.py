@@ -53,6 +53,11 @@ class PspRing:
         """There is a ring at an MC address, which somebody made before."""
         self._start, self._nbytes, self._rptr_dw = start, nbytes, 0
 
+    @property
+    def start(self) -> int:
+        """Its MC address; 0 without a ring."""
+        return self._start
+
     def _read_status(self) -> int:
         self._board.delays.run()
         if not self._alive() or self._busy:

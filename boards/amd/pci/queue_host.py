@@ -24,9 +24,10 @@ class QueueHost:
         apertures: Callable[[], tuple[int, int]],
         interrupt: Callable[[int], None],
         fault: Callable[[Exception], None],
+        message: Callable[[int], None] | None = None,
     ) -> None:
         self.chip, self._board, self._apertures = chip, board, apertures
-        self._interrupt, self._fault = interrupt, fault
+        self._interrupt, self._fault, self._message = interrupt, fault, message
 
     @property
     def shared_base(self) -> int:
@@ -38,6 +39,10 @@ class QueueHost:
 
     def interrupt(self, event_id: int) -> None:
         self._interrupt(event_id)
+
+    def message(self, data: int) -> None:
+        if self._message is not None:  # only waves send any
+            self._message(data)
 
     def queue_fault(self, spec: QueueSpec, error: Exception) -> None:
         self._fault(error)
@@ -80,7 +85,7 @@ class Queues:
         self._late: list[tuple[Live, int]] = []
         self._deep = 0
         board.on_pump(self.pump)
-        board.on_reset(self._forget)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self._engines.clear()

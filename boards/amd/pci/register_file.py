@@ -167,6 +167,8 @@ class RegisterFile:
         """Called with ("read" or "write", "GC[0].CP_STAT", value) at every access, or None."""
         self.lacking: Callable[[str, str, int], None] | None = None
         """Called so ("dword 0x1260") for an address that no table has; it reports the violation."""
+        self.known_as: Callable[[int], str] = lambda address_dw: f"dword {address_dw:#x}"
+        """What reports call such an address: by its register in Linux's headers, where one is."""
 
     def add(self, block: Block, shift_dw: int = 0) -> Block:
         """Place the registers of a block; where two blocks share an address the first has it."""
@@ -207,10 +209,11 @@ class RegisterFile:
         place.block.write(place.name, value)
 
     def _no_register(self, kind: str, address_dw: int, value: int) -> None:
+        where = self.known_as(address_dw)
         if self.lacking is not None:
-            self.lacking(kind, f"dword {address_dw:#x}", value)
+            self.lacking(kind, where, value)
         else:
-            self._find("unknown register", f"{kind} of dword {address_dw:#x}", f"{value:#x}")
+            self._find("unknown register", f"{kind} of {where}", f"{value:#x}")
 
     def reset(self) -> None:
         """Every register of every block forgets."""

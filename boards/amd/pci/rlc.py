@@ -19,7 +19,7 @@ class Rlc:
         if block.has(_STATUS):
             block.on_read(_STATUS, self._bootload)
             block.read_only(_STATUS)
-        board.on_reset(self._forget)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self._is_safe = False

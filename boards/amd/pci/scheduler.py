@@ -30,12 +30,12 @@ def problems(board: Board, hqd: Hqd) -> list[str]:
         found.append(f"pipe {pipe} is in reset")
     if not hqd.block.field(_CONTROL, f"MES_PIPE{pipe}_ACTIVE"):
         found.append(f"pipe {pipe} is not active")
-    if pipe == KIQ_PIPE and not _named(hqd):
+    if pipe == KIQ_PIPE and not named(hqd):
         found.append("RLC_CP_SCHEDULERS does not name it")
     return found
 
 
-def _named(hqd: Hqd) -> bool:
+def named(hqd: Hqd) -> bool:
     """Whether RLC_CP_SCHEDULERS says that a queue is the kernel's interface queue."""
     me, pipe, queue = hqd.key
     return hqd.block.get("RLC_CP_SCHEDULERS") & 0xFF == _ENABLED | me << 5 | pipe << 3 | queue

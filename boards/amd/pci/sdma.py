@@ -112,12 +112,14 @@ class Sdma:
             for engine, block in enumerate(blocks):
                 self._engine(block, engine, "SDMA_")
                 self._add(_Ring(block, engine, 0, "SDMA_GFX_"))
+                for queue in range(_QUEUES):  # of processes
+                    self._add(_Ring(block, engine, 1 + queue, f"SDMA_RLC{queue}_"))
         else:
             for engine in range(board.chip.sdma_engines):
                 self._engine(blocks[0], engine, f"SDMA{engine}_")
                 for queue in range(_QUEUES):
                     self._add(_Ring(blocks[0], engine, queue, f"SDMA{engine}_QUEUE{queue}_"))
-        board.on_reset(self._forget)
+        board.on_reset(self._forget, core=True)
 
     def _forget(self) -> None:
         self.stuck.clear()
@@ -223,7 +225,9 @@ class Sdma:
         if ring.halted_hung:
             find("SDMA", f"{ring.title} is enabled, and hangs: the engine was not reset")
             return
-        spec, why = ring.spec(self._queues.next_id()), self._why_not(ring)
+        # src: sdma_v4_4_2_inst_start() enables rings before SDMA_CNTL.UTC_L1_ENABLE
+        spec = ring.spec(self._queues.next_id())
+        why = "" if self._gfx9 else self._why_not(ring)
         problems = [f"its engine does not run: {why}"] if why else []
         if ring.vmid and self._hub.context(ring.vmid) is None:
             problems.append(f"VMID {ring.vmid} is not enabled")
@@ -238,7 +242,8 @@ class Sdma:
             problems.append("its read and write pointer differ")
         for problem in problems:
             find("SDMA", f"{ring.title} is enabled: {problem}")
-        if not ring.vmid and ring.field("RB_CNTL", "RB_PRIV"):
+        if not ring.vmid and (self._gfx9 or ring.field("RB_CNTL", "RB_PRIV")):
+            # src: sdma_v4_4_2_rb_cntl() does not set RB_PRIV; KFD has other rings (RLC)
             spec.kernel = self.kernel
         host = QueueHost(
             self._board, self._board.chip, lambda: (0, 0), partial(self._trap, ring),
@@ -267,14 +272,30 @@ class Sdma:
             listens = ring.field("DOORBELL", "ENABLE") and ring.scheduled >= scheduled
             if not listens or ring.field("DOORBELL_OFFSET", "OFFSET") != index:
                 continue
+            if ring.live is None and self._is_set(ring, value):
+                return True
             if ring.live is None:
                 self._board.find("doorbell", f"{ring.title} is not enabled")
                 return True
+            if self._gfx9 and (why := self._why_not(ring)):
+                self._board.find("SDMA", f"{ring.title} is given work, and cannot run: {why}")
             if nbytes != _DOORBELL_BYTES:
                 self._board.find("doorbell", f"{ring.title}: {nbytes} bytes are stored, not 8")
             self._queues.ring(ring.live, value)
             return True
         return False
+
+    def _is_set(self, ring: _Ring, value: int) -> bool:
+        """A disabled ring's write pointer is set by its doorbell while MINOR_PTR_UPDATE is on.
+
+        src: sdma_v4_4_2_gfx_resume()
+        """
+        name = ring.name("MINOR_PTR_UPDATE")
+        if not (self._gfx9 and ring.block.has(name) and ring.block.get(name)):
+            return False
+        ring.block.put(ring.name("RB_WPTR"), value & (1 << _WORD_BITS) - 1)
+        ring.block.put(ring.name("RB_WPTR_HI"), value >> _WORD_BITS)
+        return True
 
     # What a scheduler does
 
@@ -285,6 +306,10 @@ class Sdma:
             if ring.queue >= first and not ring.enabled:
                 return ring.engine, ring.queue
         return None
+
+    def is_free(self, place: tuple[int, int]) -> bool:
+        """Whether there is such a queue, and it is not enabled."""
+        return any((r.engine, r.queue) == place and not r.enabled for r in self._rings)
 
     def _ring(self, engine: int, queue: int) -> _Ring:
         return next(r for r in self._rings if (r.engine, r.queue) == (engine, queue))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from boards.amd.pci import smu_driver_tables, smu_metrics
+from boards.amd.pci import smu_driver_tables, smu_i2c, smu_metrics
 from boards.amd.pci.board import Board
 from boards.amd.pci.mc_memory import McMemory
 from boards.amd.pci.register_file import Block
@@ -42,8 +43,13 @@ _FLAGS, _FLAGS_DW, _FLAGS_13_0_7_DW = "MP1_FIRMWARE_FLAGS", 0x3B1_0024 // 4, 0x3
 """In the controller's own space, reached by index. src: smu_v13_0.c, smu_v14_0.c and
 smu_v13_0_7_ppt.c, check_fw_status(): MP1_Public | smnMP1_FIRMWARE_FLAGS, where INTERRUPTS_ENABLED
 is bit 0"""
-
-
+# src: smu_v13_0_6_ppsmc.h PPSMC_AID_THM_TYPE, _CCD_, _XCD_, _HBM_, PPSMC_THROTTLING_LIMIT_TYPE_*
+CTF_LIMITS_C: Mapping[int, int] = {1: 110, 3: 110, 4: 105}
+THROTTLING_LIMITS_C: Mapping[int, int] = {1: 100, 2: 95}
+"""Degrees at which gfx942 shuts down, and from which it is slow. Made up."""
+_UNLOADS, _UNLOAD = (13, 0, 10), 0x55
+"""Version that ends its firmware for a kernel driver which leaves, and the message's argument.
+src: amdgpu_smu.c smu_reset_mp1_state(), smu_v13_0_0_ppt.c smu_v13_0_0_set_mp1_state()"""
 _AT_28 = ((13, 0, 6), (13, 0, 7))
 
 
@@ -121,6 +127,9 @@ class SmuController:
             "GetMaxGfxDpmFreq": lambda argument: (OK, GFX_942_MHZ[1]),
             "SetPptLimit": self._set_power,
             "GetPptLimit": lambda argument: (OK, self.power_limit_w),
+            "RequestI2cTransaction": lambda argument: self._i2c(),
+            "GetCTFLimit": partial(_temperature, CTF_LIMITS_C),
+            "ReadThrottlerLimit": partial(_temperature, THROTTLING_LIMITS_C),
             "QueryValidMcaCount": lambda argument: (OK, 0),
             "QueryValidMcaCeCount": lambda argument: (OK, 0),
             "Mode1Reset": lambda argument: self._reset_soon(),
@@ -133,6 +142,8 @@ class SmuController:
             self._board.find("SMU message that is not known", f"{message:#x}")
             return UNKNOWN, 0
         self._board.hardware.event("smu", message=name, argument=argument)
+        if name == "PrepareMp1ForUnload" and self._board.chip.ip["MP1"] == _UNLOADS:
+            return self._unload(argument)
         if name in _LISTENED:
             self.heard[name] = argument
             return OK, 0
@@ -165,7 +176,9 @@ class SmuController:
     def _transfer(self, table: int) -> Answer:
         address = self._dram[0] | self._dram[1] << 32
         if table & 0xFFFF != _METRICS_TABLE:
-            data = smu_driver_tables.to_driver(self._board.chip.ip["MP1"], table & 0xFFFF)
+            data = smu_driver_tables.to_driver(
+                self._board.chip.ip["MP1"], table & 0xFFFF, self._data.power_w
+            )
             if data is None:
                 self._board.find("SMU table that is not modelled", f"{table:#x}")
                 return FAILED, 0
@@ -183,6 +196,15 @@ class SmuController:
             self._board.find("SMU table outside VRAM", f"{address:#x}")
             return FAILED, 0
         return OK, 0
+
+    def _i2c(self) -> Answer:
+        """The request is where tables go; what was read is put into it."""
+        address = self._dram[0] | self._dram[1] << 32
+        data = None
+        if not self._is_guarded(address, smu_i2c.REQUEST_BYTES):
+            data = self.memory.read(address, smu_i2c.REQUEST_BYTES)
+        answer = smu_i2c.transaction(data) if data is not None else None
+        return self._place(address, answer) if answer is not None else (FAILED, 0)
 
     def _is_guarded(self, address: int, nbytes: int) -> bool:
         off = self._board.vram_offset(address, nbytes)
@@ -251,6 +273,20 @@ class SmuController:
 
     # Resets
 
+    def _unload(self, argument: int) -> Answer:
+        """A driver that leaves ends the firmware, and sOS stays. Modelled from the driver's side.
+
+        src: amdgpu_device.c amdgpu_device_init() does not reset such a chip without a display when
+        it finds sOS alive (psp_gpu_reset() has no function for PSP 13), and loads everything anew:
+        so nothing of the graphics core runs then. The PSP's commands that end a driver come later.
+        """
+        if argument != _UNLOAD:
+            self._board.find("SMU unload that is not modelled", f"{argument:#x}")
+            return FAILED, 0
+        self._reset()
+        self._board.power_off_core()
+        return OK, 0
+
     def _driver_reset(self, kind: int) -> Answer:
         if kind & 0xFFFF != _DRIVER_MODE1:
             self._board.find("reset that is not modelled", f"GfxDriverReset({kind:#x})")
@@ -260,3 +296,8 @@ class SmuController:
     def _reset_soon(self) -> Answer:
         self._board.delays.after(RESET_S, self._mode1)
         return OK, 0
+
+
+def _temperature(limits_c: Mapping[int, int], argument: int) -> Answer:
+    """src: smu_v13_0_6_ppt.c smu_v13_0_6_get_thermal_temperature_range()"""
+    return (OK, limits_c[argument]) if argument in limits_c else (FAILED, 0)

@@ -1,7 +1,8 @@
 """Tables that amdgpu exchanges with the power controller besides metrics.
 
 Modelled from the driver's side: the controller has made its power-play table from fuses and
-firmware; here it is zeros of the right size, which amdgpu reads as "nothing beyond the defaults".
+firmware; here it is zeros of the right size, which amdgpu reads as "nothing beyond the defaults",
+but for the power limits: it sets the present one again after a reset, and refuses 0 to 0 W for it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,26 @@ _SENT_BYTES: dict[int, tuple[int, int, int]] = {
     OVERDRIVE: (140, 140, 156),
 }  # fmt: skip
 """The same for tables that a driver sends: PPTable_t, DriverSmuConfigExternal_t and those two."""
+_POWER_LIMITS_AT: tuple[tuple[int, int], ...] = ((848, 3640), (848, 3640), (4924, 3976))
+"""The same for SocketPowerLimitAc[PPT_THROTTLER_PPT0] and MsgLimits.Power[...][POWER_SOURCE_AC],
+between which a limit may be. src: smu_v13_0_0_ppt.c, smu_v14_0_2_ppt.c *_get_power_limit()"""
 _COLUMNS: dict[Version, int] = {
     (13, 0, 0): 0, (13, 0, 10): 0, (13, 0, 7): 1, (14, 0, 2): 2, (14, 0, 3): 2,
 }  # fmt: skip
 
 
-def to_driver(version: Version, table: int) -> bytes | None:
-    """What the controller writes for a table other than the metrics; None: it has no such table."""
+def to_driver(version: Version, table: int, power_w: int) -> bytes | None:
+    """What the controller writes for a table other than the metrics; None: it has no such table.
+
+    `power_w`: the default power limit, in watts.
+    """
     if table not in _BYTES or version not in _COLUMNS:
         return None
-    return bytes(_BYTES[table][_COLUMNS[version]])
+    column = _COLUMNS[version]
+    data = bytearray(_BYTES[table][column])
+    for at in _POWER_LIMITS_AT[column] if table == COMBO_PPTABLE else ():
+        data[at : at + 2] = power_w.to_bytes(2, "little")
+    return bytes(data)
 
 
 def from_driver_bytes(version: Version, table: int) -> int:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from boards.amd.chip import chip as chip_by_name
 from boards.amd.cp.engine_types import Chip
 from boards.amd.pci.ip_blocks import bases_dw
+from boards.amd.pci.psp import BOOT_TMR, BOOT_TMR_FROM_END
 from boards.amd.pci.register_table import table
 
 ROM_BYTES = 0x4000
-_BLOCK_BYTES = 512
+_BLOCK_BYTES, _RETF = 512, 0xCB
 # src: atombios.h OFFSET_TO_ATOM_ROM_HEADER_POINTER; atom.h ATOM_ATI_MAGIC_PTR, ATOM_ROM_TABLE_PTR,
 # ATOM_ROM_MAGIC_PTR, ATOM_ROM_CMD_PTR, ATOM_ROM_DATA_PTR
 _MAGIC_AT, _PCIR_AT, _HEADER_POINTER_AT, _NAMES_AT, _DATE_AT = 0x30, 0x18, 0x48, 0x6E, 0x50
@@ -58,12 +59,18 @@ def scratch_dw(chip: Chip) -> int:
 
 def _tables(chip: Chip) -> list[_Table]:
     """src: atomfirmware.h, the structs named behind each; offsets are theirs, in bytes."""
+    boot_tmr = chip.ip["MP0"] in BOOT_TMR
     made = [
         _Table(_INDIRECT, (1, 1), 16, {}),
-        # atom_firmware_info_v3_4: firmware_revision, bootup clocks, bios_scratch_reg_startaddr
+        # atom_firmware_info_v3_4: firmware_revision, bootup clocks, bios_scratch_reg_startaddr,
+        # fw_reserved_size_in_kb (the end of VRAM; 0 is the discovery table's 64 KiB alone:
+        # amdgpu_ttm.c amdgpu_ttm_reserve_tmr())
         _Table(
             _FIRMWARE, (3, 4), 132,
-            {0x4: 0x1600_0001, 0x8: 50_000, 0xC: 9_600, 0x18: scratch_dw(chip)},
+            {
+                0x4: 0x1600_0001, 0x8: 50_000, 0xC: 9_600, 0x18: scratch_dw(chip),
+                0x54: BOOT_TMR_FROM_END >> 10 if boot_tmr else 0,
+            },
         ),
         # atom_smu_info_v3_6: core_refclk_10khz
         _Table(_SMU, (3, 6), 240, {0x10: _REFERENCE_10KHZ}),
@@ -96,6 +103,7 @@ def _heads(rom: _Rom, device_id: int, class_code: int) -> None:
     blocks = len(rom) // _BLOCK_BYTES
     rom.u16(0, 0xAA55)  # src: PCI Firmware 3.0, 5.1.1: signature, then length in 512 bytes
     rom[2] = blocks
+    rom[3] = _RETF  # src: PCI Firmware 3.0, 5.1.1: a machine's firmware calls offset 3, far
     rom.text(_MAGIC_AT, b" 761295520")  # src: atom.h ATOM_ATI_MAGIC
     rom.u16(_PCIR_AT, _PCIR)
     rom.text(_PCIR, b"PCIR")

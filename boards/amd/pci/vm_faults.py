@@ -49,7 +49,7 @@ class FaultRegisters:
         self._default = DefaultPage(hub)
         block.on_write(self._control, self._controlled)
         block.read_only(self._status, f"{self._address}_LO32", f"{self._address}_HI32")
-        hub.board.on_reset(self._reset)
+        hub.board.on_reset(self._reset, core=hub.is_core)
 
     def _reset(self) -> None:
         self._latched = False

@@ -69,6 +69,8 @@ class VmHub:
     def __init__(self, board: Board, blocks: Sequence[Block], names: HubNames, name: str) -> None:
         self.board, self.blocks, self.names, self.name = board, tuple(blocks), names, name
         self.first = self.blocks[0]
+        self.is_core = self.first.name == "GC"
+        """Whether it is powered with the graphics core."""
         self.format = FORMATS[board.chip.family]
         self._spaces: dict[int, tuple[HubTlb, AgentSpace]] = {}
         self._resets = 0
@@ -76,7 +78,9 @@ class VmHub:
             top = board.mc_base + board.vram.nbytes - 1
             block.preset(f"{names.mc}FB_LOCATION_BASE", board.mc_base >> _FB_SHIFT)
             block.preset(f"{names.mc}FB_LOCATION_TOP", top >> _FB_SHIFT)
-        board.on_reset(self._forget)
+            for vmid in range(VMIDS):
+                block.preset(f"{names.vm}CONTEXT{vmid}_CNTL", self._control_at_reset())
+        board.on_reset(self._forget, core=self.is_core)
 
     def _forget(self) -> None:
         for _, space in self._spaces.values():
@@ -89,6 +93,21 @@ class VmHub:
         self.board.find(kind, f"{self.name}: {what}")
 
     # Registers
+
+    def _control_at_reset(self) -> int:
+        """Each kind of fault is reported and redirected; amdgpu changes fields of this, and MES
+        gets the result for the contexts of processes.
+
+        Retries of faults are off here, also on hubs where silicon begins with them on (bit 7 of
+        the second value): no fault is retried on a board, and a driver that leaves them on is not
+        noticed.
+        src: gc_11_0_0_default.h regGCVM_CONTEXT1_CNTL_DEFAULT 0x01fffe00, mmhub_2_0_0_default.h
+        mmMMVM_CONTEXT1_CNTL_DEFAULT 0x007ffe80; gc_12 and gc_9_4_3 have no such header
+        """
+        layout, value = self.first.table[f"{self.names.vm}CONTEXT0_CNTL"], 0
+        for field in layout.fields:
+            value = layout.put(value, field, 1) if "_FAULT_ENABLE_" in field else value
+        return value
 
     def vm(self, register: str) -> int:
         """A register of the VM, without its prefix."""

@@ -21,7 +21,7 @@ FORMS = {
     PTEPDE: Form("PTEPDE", 10, (0,), (fields((15, 0)), 7, 0, 0, 0, 0, 0, 0, 0, fields((18, 0)))),
     SRBM_WRITE: Form("SRBM_WRITE", 3, (0,), (fields((15, 0), (31, 28)),)),
 }
-_ALL_BYTES, _NO_BYTE_ENABLE = 0xF, 7
+_ALL_BYTES, _REGISTER_WRITE = 0xF, 7
 _WORD_BYTES, _ENTRY_BYTES = 4, 8
 
 
@@ -36,11 +36,20 @@ def form_of(header: int) -> Form | None:
 
 
 def _srbm_write(context: Context, words: tuple[int, ...]) -> bool:
-    # src: sdma_v7_0_ring_emit_wreg(), which leaves the field 0
-    wanted = _ALL_BYTES if context.host.chip.sdma[0] < _NO_BYTE_ENABLE else 0
-    if bits(words[0], 31, 28) != wanted:
-        raise context.fault("unsupported", f"byte enable {bits(words[0], 31, 28):#x}")
-    context.spec.kernel.write_register(words[1], words[2])
+    """A register by its dword; of SDMA 7 by its byte, and without byte enables.
+
+    src: sdma_v6_0_ring_emit_wreg(); sdma_v7_0_ring_emit_wreg(): "SRBM WRITE command will not
+    support on sdma v7. Use Register WRITE command instead, which OPCODE is same"
+    """
+    enabled, register = bits(words[0], 31, 28), words[1]
+    by_byte = context.host.chip.sdma[0] >= _REGISTER_WRITE
+    if enabled != (0 if by_byte else _ALL_BYTES):
+        raise context.fault("unsupported", f"byte enable {enabled:#x}")
+    if by_byte:
+        register, odd = divmod(register, _WORD_BYTES)
+        if odd:
+            raise context.fault("misaligned", f"register at byte {words[1]:#x}")
+    context.spec.kernel.write_register(register, words[2])
     return True
 
 

@@ -83,7 +83,15 @@ _V6 = _V5 | {
         "TIMESTAMP_GET_GLOBAL", 3, (SUB_GET_GLOBAL,), (fields(_OP, (26, 24), 28), 7)
     ),
 }  # fmt: skip
-VERSIONS: dict[int, dict[int, Form]] = {4: _V4, 5: _V5, 6: _V6, 7: _V6}
+_COMPRESS = 16
+"""CONSTANT_FILL. src: sdma_v7_0.c SDMA_PKT_CONSTANT_FILL_HEADER_COMPRESS"""
+_V7 = _V6 | {
+    CONST_FILL: Form(
+        "CONSTANT_FILL", 5, (0,),
+        (fields(_OP, _COMPRESS, (26, 24), 28, (31, 30)), 0, 0, 0, fields((29, 0))),
+    ),
+}  # fmt: skip
+VERSIONS: dict[int, dict[int, Form]] = {4: _V4, 5: _V5, 6: _V6, 7: _V7}
 """By the engine's major version."""
 LONG_COPY = Form(
     "COPY_LINEAR", 8, (SUB_LINEAR,),

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 SIZE = 4096
 # src: include/uapi/linux/pci_regs.h
-_COMMAND, _STATUS, _BAR0, _CAPABILITIES = 0x04, 0x06, 0x10, 0x34
+_COMMAND, _STATUS, _BAR0, _ROM, _CAPABILITIES = 0x04, 0x06, 0x10, 0x30, 0x34
+_ROM_ENABLE, _ROM_SMALLEST_BYTES = 1, 1 << 11
+"""# src: PCI Local Bus Specification 3.0 6.2.5.2: bits 31 to 11 are the address, bit 0 decodes"""
 MEMORY, MASTER, INTX_OFF = 1 << 1, 1 << 2, 1 << 10
 _STATUS_CAPABILITIES = 1 << 4
 _MEM_64, _MEM_PREFETCH = 0x4, 0x8
@@ -39,8 +41,11 @@ class Identity:
 class ConfigSpace:
     """4096 bytes, each bit of which may be written or not."""
 
-    def __init__(self, identity: Identity, bar_log2: dict[int, int], largest_log2: int) -> None:
+    def __init__(
+        self, identity: Identity, bar_log2: dict[int, int], largest_log2: int, rom_bytes: int = 0
+    ) -> None:
         self._identity, self._reset_log2 = identity, dict(bar_log2)
+        self._rom_bytes = rom_bytes and max(rom_bytes, _ROM_SMALLEST_BYTES)
         self._largest_log2 = largest_log2
         self.bar_log2 = dict(bar_log2)
         self._bytes, self._writable = bytearray(SIZE), bytearray(SIZE)
@@ -130,6 +135,8 @@ class ConfigSpace:
         self._capabilities()
         self._rebar()
         self._bars()
+        if self._rom_bytes:
+            self._allow(_ROM, 0xFFFF_FFFF - (self._rom_bytes - 1) | _ROM_ENABLE, 4)
 
     def _capabilities(self) -> None:
         self._set(_CAPABILITIES, _PM, 1)

@@ -267,6 +267,10 @@ class PciWorld(ProcessMaps[OpenFile]):
     def wait_event(self, fd: int, timeout_s: float) -> bool:
         return self.poll(fd, timeout_s) and self._file(fd).take()
 
+    def duplicate(self, fd: int) -> int:
+        self._alive()
+        return self._hold(self._file(fd))
+
     def poll(self, fd: int, timeout_s: float) -> bool:
         self._alive()
         file = self._file(fd)

@@ -22,7 +22,7 @@ from drivers.amd.kfd.memory import (
     UnmapMemoryFromGpuArgs,
 )
 from drivers.amd.kfd.session import MAX_IDS, Session
-from drivers.base.contracts import Region
+from drivers.base.contracts import Region, World
 from drivers.base.errors import (
     BadArgument,
     DeviceError,
@@ -103,7 +103,7 @@ class Bo:
     def map_to_gpu(self, gpu_id: int) -> None:
         """The same, of the GPU with this number."""
         if gpu_id not in self.gpus:
-            _map(self.gpu, self.handle, [gpu_id])
+            map_to_gpus(self.gpu, self.handle, [gpu_id])
             self.gpus.append(gpu_id)
 
     def free(self) -> None:
@@ -119,7 +119,7 @@ class Bo:
             [
                 lambda: _unmap(self.gpu, handle, self.gpus),
                 region.close if region is not None else _nothing,
-                lambda: _free_at(self.gpu, handle, self.nbytes, space),
+                lambda: free_at(self.gpu, handle, self.nbytes, space),
             ]
         )
 
@@ -152,23 +152,28 @@ def allocate(
     """
     nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
     world = gpu.world
-    align = HUGE_BYTES if nbytes >= HUGE_BYTES else PAGE_BYTES
     with Undo() as undo:
-        space = world.reserve(nbytes + align + 2 * GUARD_BYTES)
+        space, at = reserve(world, nbytes)
         undo.add(space.close)
-        at = GUARD_BYTES + -(space.cpu_va + GUARD_BYTES) % align
         flags = _FLAGS[use]
         if gtt:
             flags = flags & ~AllocFlag.VRAM | AllocFlag.GTT
         args = _alloc(gpu, space.cpu_va + at, nbytes, flags, 0)
         handle = args.handle
-        undo.hand_over(lambda: _free_at(gpu, handle, nbytes, space))
+        undo.hand_over(lambda: free_at(gpu, handle, nbytes, space))
         region = None
         if host:
             region = world.mmap(gpu.render_fd, nbytes, args.mmap_offset, within=space, at=at)
             undo.add(region.close)
-        _map(gpu, handle, [gpu.gpu_id])
+        map_to_gpus(gpu, handle, [gpu.gpu_id])
     return Bo(gpu, name, handle, args.va_addr, nbytes, region, space)
+
+
+def reserve(world: World, nbytes: int) -> tuple[Region, int]:
+    """Addresses for memory with an unmapped page on both sides, and where in them it begins."""
+    align = HUGE_BYTES if nbytes >= HUGE_BYTES else PAGE_BYTES
+    space = world.reserve(nbytes + align + 2 * GUARD_BYTES)
+    return space, GUARD_BYTES + -(space.cpu_va + GUARD_BYTES) % align
 
 
 def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> Bo:
@@ -184,7 +189,7 @@ def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> Bo:
     with Undo() as undo:
         handle = _alloc(gpu, cpu_va, nbytes, _HOST, cpu_va).handle
         undo.add(lambda: _free(gpu, handle, nbytes))
-        _map(gpu, handle, [gpu.gpu_id])
+        map_to_gpus(gpu, handle, [gpu.gpu_id])
     return Bo(gpu, name, handle, cpu_va, nbytes, None, None)
 
 
@@ -203,13 +208,18 @@ def _alloc(
             requested=nbytes, used=gpu.bytes_held, cached=0, limit=0,
             hint="free buffers or close other programs, then try again",
         ) from (error.__cause__ or error)  # fmt: skip
-    if args.handle >> _HANDLE_GPU_SHIFT != gpu.gpu_id or args.va_addr != gpu_va:
+    if handle_gpu(args.handle) != gpu.gpu_id or args.va_addr != gpu_va:
         raise MalformedInput(
             f"ALLOC_MEMORY_OF_GPU answered {args!r}", hint="report it with `uname -r`"
         )
     gpu.handles += 1
     gpu.bytes_held += nbytes
     return args
+
+
+def handle_gpu(handle: int) -> int:
+    """The gpu_id in a handle."""
+    return handle >> _HANDLE_GPU_SHIFT
 
 
 def _heap(flags: AllocFlag) -> str:
@@ -224,7 +234,7 @@ def _free(gpu: Gpu, handle: int, nbytes: int) -> None:
     gpu.bytes_held -= nbytes
 
 
-def _free_at(gpu: Gpu, handle: int, nbytes: int, space: Region | None) -> None:
+def free_at(gpu: Gpu, handle: int, nbytes: int, space: Region | None) -> None:
     """Free memory, then its addresses; where the kernel keeps the one, the other stay reserved."""
     try:
         _free(gpu, handle, nbytes)
@@ -245,7 +255,7 @@ def _write_ids(gpu: Gpu, gpu_ids: list[int]) -> int:
     return gpu.session.ids.cpu_va
 
 
-def _map(gpu: Gpu, handle: int, gpu_ids: list[int]) -> None:
+def map_to_gpus(gpu: Gpu, handle: int, gpu_ids: list[int]) -> None:
     """Into the page tables of all of the GPUs, or of none."""
     count = len(gpu_ids)
     with gpu.session.lock, Undo() as undo:

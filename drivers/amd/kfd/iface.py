@@ -12,6 +12,7 @@ from drivers.amd.kfd.apertures import read_apertures
 from drivers.amd.kfd.bo import Bo, Gpu, allocate, wrap
 from drivers.amd.kfd.clock import read_clock
 from drivers.amd.kfd.cwsr import SAVE_AREA_ADVICE, SaveArea, small_save_area
+from drivers.amd.kfd.dmabuf import export_dmabuf, import_dmabuf
 from drivers.amd.kfd.exceptions import Exceptions
 from drivers.amd.kfd.hwqueue import Doorbells, Errors, open_queue
 from drivers.amd.kfd.nodes import GpuNode
@@ -35,7 +36,6 @@ from drivers.gpu.incident import Incident
 
 _SHOWN: Final = 4
 """Hidden GPUs that an error names."""
-_EVICTS_NOT: Final = "amdgpu.no_queue_eviction_on_vm_fault=1"
 
 
 class KfdIface(Gpu):
@@ -79,6 +79,16 @@ class KfdIface(Gpu):
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Bo:
         """Whole pages of this process's own memory, at the address where they are."""
         return wrap(self, cpu_va, nbytes, name)
+
+    def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Bo:
+        """A dma-buf of amdgpu, of which `nbytes` from `first` on are used."""
+        return import_dmabuf(self, fd, first, nbytes)
+
+    def export_dmabuf(self, memory: Memory) -> int:
+        """A new descriptor of a dma-buf of the memory, the caller's to close."""
+        if not isinstance(memory, Bo):
+            raise Unsupported(f"{memory!r} is not memory of KFD", hint="copy it out")
+        return export_dmabuf(memory)
 
     def write_code(self, memory: Memory, data: bytes) -> bool:
         """Left to the copy engine where the host sees only a part of a card's memory."""
@@ -124,7 +134,8 @@ class KfdIface(Gpu):
     def lost(self, incident: Incident) -> DeviceError:
         """The kernel stopped all queues for good; this process is refused the GPU from now on.
 
-        # src: kfd_int_process_v11.c, kfd_dqm_evict_pasid(); amdgpu_drv.c no_queue_eviction...
+        # src: kfd_int_process_v11.c, kfd_dqm_evict_pasid(). With amdgpu's parameter
+        # no_queue_eviction_on_vm_fault=1 KFD is not told of the fault at all (gfx9, gfx11)
         # src: kfd_device.c kgd2kfd_pre_reset(), and the comment above kgd2kfd_post_reset()
         """
         where = f"{self.chip.name} at {self.node.pci_address}"
@@ -136,8 +147,7 @@ class KfdIface(Gpu):
         else:
             gone = DeviceGone(
                 f"{where}: after a page fault the kernel runs no queue of this process any more",
-                hint=f"start a new process; with {_EVICTS_NOT} on the kernel's "
-                "command line a process goes on after a fault",
+                hint="start a new process",
             )
         self.gone = self.session.evicted[self.gpu_id] = gone
         return gone

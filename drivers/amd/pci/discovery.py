@@ -50,8 +50,8 @@ _BASE_MASK: Final = 0x3FFFFFFF
 """src: amdgpu_discovery_reg_base_init(), of 64-bit bases"""
 _MOST_BASES: Final = 32
 _HARVEST_ENTRIES, _HARVEST_LIST_AT, _HARVEST_ENTRY_BYTES = 32, 8, 4
-_HARVESTABLE: Final = (HwId.GC, HwId.SDMA0)
-"""Blocks of ours that the harvest table may take away. src: as above, read_from_harvest_table"""
+_HARVESTABLE: Final = (HwId.GC, HwId.SDMA0, HwId.DMU)
+"""Blocks that the harvest table may take away. src: as above, read_from_harvest_table"""
 
 
 def read_table(bus: RegisterBus, vram: Region) -> tuple[IpTable, int]:

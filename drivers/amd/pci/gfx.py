@@ -44,6 +44,8 @@ _LAST_DOORBELL, _XCC_DOORBELLS = 0xF8, 0x100
 _WORD_SHIFT: Final = 2
 """Start addresses count dwords. # src: gfx_v11_0_config_gfx_rs64()"""
 GFX9, GFX12 = 9, 12
+_KEEPS_DEBUG: Final = (11, 0, 3)
+"""The graphics core whose CP_DEBUG Linux leaves alone. # src: gfxhub_v3_0_3.c"""
 
 
 def wait_loaded(gpu: BareGpu) -> None:
@@ -72,7 +74,7 @@ def up(gpu: BareGpu, start: Mapping[str, int], warm: bool = False) -> None:
     for gc in cores:
         _set_start(gc, gpu.gc_version[0], start)
     for number, gc in enumerate(cores):
-        _configure(gc, gpu.gc_version[0])
+        _configure(gc, gpu.gc_version)
         _apertures(gc, gpu.gc_version[0])
         first = number * _XCC_DOORBELLS
         gc.write("CP_MEC_DOORBELL_RANGE_LOWER", first)
@@ -157,12 +159,16 @@ def _write_start(gc: Block, name: str, address: int) -> None:
     gc.write(f"{name}_PRGRM_CNTR_START_HI", value >> WORD_BITS)
 
 
-def _configure(gc: Block, major: int) -> None:
+def _configure(gc: Block, version: tuple[int, int, int]) -> None:
+    major = version[0]
     if major == GFX9:
         gc.write("GB_ADDR_CONFIG", _GB_ADDR_GOLDEN)
         gc.update("TCP_UTCL1_CNTL2", spare=1)
     elif major < GFX12:
         gc.write("TCP_CNTL", gc.read("TCP_CNTL") | _TCP_GOLDEN)
+    # src: gfxhub_v3_0.c gfxhub_v3_0_set_fault_enable_default(), gfxhub_v12_0.c
+    if major > GFX9 and version != _KEEPS_DEBUG:
+        gc.update("CP_DEBUG", cpg_utcl1_error_halt_disable=1)
     gc.write("RLC_CNTL", 1)
     gc.set("RLC_SRM_CNTL", srm_enable=1, auto_incr_addr=1)
     gc.set("RLC_SPM_MC_CNTL", rlc_spm_vmid=_SPM_VMID)

@@ -28,3 +28,4 @@ class HwId(IntEnum):
     UMC = 150
     XGMI = 200
     MP0 = 255
+    DMU = 271

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 from drivers.amd.chips import NS_PER_TICK, PAGE_BYTES
 from drivers.amd.hwqueue import HwQueue
@@ -92,6 +92,20 @@ class PciIface:
         """Whole pages of this process's own memory. Raises: Unsupported without an IOMMU."""
         self._check()
         return self.memories.wrap(cpu_va, nbytes, name)
+
+    def import_dmabuf(self, fd: int, first: int, nbytes: int) -> NoReturn:
+        """Raises: Unsupported."""
+        raise Unsupported(
+            f"descriptor {fd}: no kernel driver has this GPU, and only one could map a dma-buf",
+            hint="bind amdgpu and use AMD_IFACE=KFD, or copy the memory through the host",
+        )
+
+    def export_dmabuf(self, memory: Memory) -> NoReturn:
+        """Raises: Unsupported."""
+        raise Unsupported(
+            f"{memory!r}: no kernel driver has this GPU, and only one could export a dma-buf",
+            hint="bind amdgpu and use AMD_IFACE=KFD, or copy the memory through the host",
+        )
 
     def write_code(self, memory: Memory, data: bytes) -> bool:
         """The host writes code, through the BAR: the GPU itself may only read and run it."""

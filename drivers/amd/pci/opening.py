@@ -9,7 +9,7 @@ from typing import Final
 from drivers.amd.chips import BUS_ADDRESS_BITS, MANIFEST, Chip, chip_of_device
 from drivers.amd.claim_chips import known
 from drivers.amd.firmware.assemble import FirmwareSet, assemble
-from drivers.amd.pci import boot
+from drivers.amd.pci import boot, handover
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.process import VMID, Process
@@ -19,9 +19,9 @@ from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
 from drivers.base.pci import StateStore
-from drivers.base.undo import Undo, run_all
+from drivers.base.undo import Undo
 from drivers.choice import Choice
-from drivers.claim.claim import claim
+from drivers.claim.claim import as_it_is, claim
 from drivers.claim.lost import watch
 from drivers.claim.place import open_state
 from drivers.claim.record import Method
@@ -50,17 +50,22 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
             undo.add(trace.close)
         places = open_state(os.environ) if state is None else state
         fits = partial(judge, world, reach, NEEDS)
-        claimed = claim(world, places, function.address, known, reach.method, fits)
+        claimed = claim(
+            world, places, function.address, known, reach.method, fits, handover.recover
+        )
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
             enlarge(world, look_at(world, function.address), NEEDS.vram_bar)
         session = open_session(world, claimed, reach.grade, address_bits=BUS_ADDRESS_BITS)
         undo.add(session.close)
-        gpu, report = boot.boot(session, chip, firmware, function.device, trace=trace)
+        gpu = boot.identify(session, chip, function.device, trace)
+        claimed.recover = as_it_is
+        closing = [] if trace is None else [trace.close]
+        give_back = partial(handover.give_back, gpu, claimed, closing)
+        undo.hand_over(give_back)
+        report = boot.start(gpu, firmware)
         undo.add(partial(boot.leave, gpu))
         table = page_table(gpu, VMID)
-        closing = [] if trace is None else [trace.close]
-        give_back = partial(run_all, [session.close, claimed.close, *closing])
         iface = PciIface(gpu, Process(gpu), table, give_back, str(report))
         watch(iface, claimed, give_back)
         iface.start()

@@ -11,6 +11,7 @@ from drivers.amd.chips import BUS_ADDRESS_BITS
 from drivers.amd.claim_chips import known
 from drivers.amd.pci.boot import identify
 from drivers.amd.pci.gpu import BareGpu
+from drivers.amd.pci.handover import recover
 from drivers.amd.pci.opening import chip_of
 from drivers.bare.trace import TraceFile
 from drivers.base.contracts import World
@@ -77,7 +78,7 @@ def _look(
 ) -> tuple[BareGpu, ExitStack]:
     with ExitStack() as stack:
         file = None if trace is None else stack.enter_context(TraceFile(trace, world))
-        claimed = stack.enter_context(claim(world, state, function.address, known))
+        claimed = stack.enter_context(claim(world, state, function.address, known, recover=recover))
         session = stack.enter_context(open_session(world, claimed, address_bits=BUS_ADDRESS_BITS))
         gpu = identify(session, chip_of(function), function.device, file)
         return gpu, stack.pop_all()

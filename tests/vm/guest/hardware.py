@@ -21,8 +21,8 @@ from drivers.pci.functions import PciFunction, gpus, look_at
 from drivers.pci.session import open_session
 from drivers.world.linux import LinuxWorld
 
-FIRST_DRIVER = "uio_pci_generic"
-"""Bound by the guest's init in amdgpu's place."""
+FIRST_DRIVER = os.environ.get("VM_FIRST_DRIVER", "uio_pci_generic")
+"""The real amdgpu, or what the guest's init has bound in its place."""
 VRAM, REGISTERS = 0, 5
 DISCOVERY_SIGNATURE = 0x28211407
 DISCOVERY_FROM_END = 64 << 10

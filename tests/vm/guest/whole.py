@@ -116,6 +116,14 @@ def killed_at_work_then_restored() -> str:
     return f"left with {left}; then {_last_line(python(WORK))}"
 
 
+def killed_at_work_then_given_back() -> str:
+    """SIGKILL in the middle of work; doctor --restore gives back."""
+    left = _killed_at_work()
+    succeeded(python("-m", "drivers.doctor", "--restore"))
+    expect("the driver afterwards", driver(), FIRST_DRIVER)
+    return f"left with {left}; bound again"
+
+
 def killed_at_work_then_opened() -> str:
     """SIGKILL in the middle of work; the next open takes over and gives back in the end."""
     left = _killed_at_work()

@@ -1,0 +1,1 @@
+"""NVIDIA's boards: what the resource manager, UVM and the engines of a GPU do."""

@@ -1,0 +1,87 @@
+"""ioctl(2) on /dev/nvidia-uvm: plain numbers, one struct each, a status in the struct.
+
+src: open-gpu-kernel-modules, kernel-open/nvidia-uvm/uvm_ioctl.h, uvm_linux_ioctl.h, uvm_api.h
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+
+from boards.nv import status
+from boards.nv.hardware import NvHardware
+from boards.nv.objects import Client
+from boards.nv.open_files import NvFile
+from boards.nv.rm import FindFile, Rm
+from boards.nv.status import RmError
+from boards.nv.uvm import UvmSpace, open_space
+
+INITIALIZE, DEINITIALIZE, MM_INITIALIZE = 0x3000_0001, 0x3000_0002, 75
+Run = Callable[[UvmSpace, SimpleNamespace], None]
+REQUESTS: Mapping[int, tuple[str, Run]] = {
+    25: ("UVM_REGISTER_GPU_VASPACE", UvmSpace.register_vaspace),
+    26: ("UVM_UNREGISTER_GPU_VASPACE", UvmSpace.unregister_vaspace),
+    27: ("UVM_REGISTER_CHANNEL", UvmSpace.register_channel),
+    28: ("UVM_UNREGISTER_CHANNEL", UvmSpace.unregister_channel),
+    29: ("UVM_ENABLE_PEER_ACCESS", UvmSpace.peers_on),
+    30: ("UVM_DISABLE_PEER_ACCESS", UvmSpace.peers_off),
+    33: ("UVM_MAP_EXTERNAL_ALLOCATION", UvmSpace.map),
+    34: ("UVM_FREE", UvmSpace.free),
+    37: ("UVM_REGISTER_GPU", UvmSpace.register_gpu),
+    38: ("UVM_UNREGISTER_GPU", UvmSpace.unregister_gpu),
+    39: ("UVM_PAGEABLE_MEM_ACCESS", UvmSpace.pageable),
+    66: ("UVM_UNMAP_EXTERNAL", UvmSpace.unmap),
+    72: ("UVM_VALIDATE_VA_RANGE", UvmSpace.validate),
+    73: ("UVM_CREATE_EXTERNAL_RANGE", UvmSpace.create_range),
+}
+
+
+class UvmRequests:
+    """Those of one process."""
+
+    def __init__(self, hardware: NvHardware, rm: Rm, file_of: FindFile) -> None:
+        self._hardware, self._rm, self._file_of = hardware, rm, file_of
+
+    def ioctl(self, file: NvFile, request: int, argument: bytearray) -> None:
+        """One request. Raises: OSError EINVAL for an unknown one, EFAULT for a short struct."""
+        if request == DEINITIALIZE:
+            return
+        name = {INITIALIZE: "UVM_INITIALIZE", MM_INITIALIZE: "UVM_MM_INITIALIZE"}.get(request, "")
+        name = name or REQUESTS.get(request, ("", None))[0]
+        if not name:
+            self._hardware.find("UVM request that is not modelled", f"{request:#x}")
+            raise OSError(errno.EINVAL, f"UVM knows no request {request:#x}")
+        record = self._hardware.records[name]
+        if len(argument) < record.nbytes:
+            why = f"{name} has {record.nbytes} bytes, not {len(argument)}"
+            self._hardware.find("struct that is too short for UVM", why)
+            raise OSError(errno.EFAULT, why)
+        args = record.load(argument)
+        args.rmStatus = status.OK
+        try:
+            self._run(file, request, args)
+        except RmError as error:
+            args.rmStatus = error.status
+            self._hardware.event("UVM refuses", request=name, why=str(error))
+        record.store(argument, args)
+
+    def _run(self, file: NvFile, request: int, args: SimpleNamespace) -> None:
+        if request == INITIALIZE:
+            open_space(file, self._hardware, self._client, args)
+        elif request == MM_INITIALIZE:
+            other = self._file_of(args.uvmFd)
+            if other is None or not other.uvm or other.space is None:
+                raise RmError(status.INVALID_ARGUMENT, f"{args.uvmFd} is no initialised file")
+            raise RmError(status.NOTHING_TO_DO, "UVM needs no second file here")
+        elif not isinstance(file.space, UvmSpace):
+            raise RmError(status.ILLEGAL_ACTION, "UVM_INITIALIZE comes first")
+        else:
+            REQUESTS[request][1](file.space, args)
+
+    def _client(self, fd: int, handle: int) -> Client:
+        """The client that a control file's descriptor stands for."""
+        control = self._file_of(fd)
+        if control is None or not control.control:
+            raise RmError(status.INVALID_ARGUMENT, f"{fd} is no control file")
+        return self._rm.client(control, handle)

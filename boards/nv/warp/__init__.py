@@ -1,0 +1,1 @@
+"""SASS executed: all threads of a chunk of blocks at once, numpy for the lanes."""

@@ -1,0 +1,195 @@
+"""From a word to a step: where operands come from, what is read and what is written.
+
+src: Mesa src/nouveau/compiler/nak/sm70_encode.rs (forms of ALU operands, modifiers' bits)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from boards.machine.arrays import Array
+from boards.nv.isa.control import Control
+from boards.nv.warp.fields import TRUE, UNIFORM_ZERO, ZERO, Bits, NotModelled
+from boards.nv.warp.state import Threads
+
+Source = Callable[[Threads], Array]
+Action = Callable[[Threads, Array], None]
+REGISTER, UNIFORM, PREDICATE, UNIFORM_PREDICATE = range(4)
+"""Register files."""
+_NOTHING = {REGISTER: ZERO, UNIFORM: UNIFORM_ZERO, PREDICATE: TRUE, UNIFORM_PREDICATE: TRUE}
+_FORM_LOW, _FORM_BITS = 9, 3
+_B_REGISTER, _C_IMMEDIATE, _C_CONSTANT, _B_IMMEDIATE, _B_CONSTANT, _B_UNIFORM, _C_UNIFORM = range(
+    1, 8
+)
+_ALL_ONES = 0xFFFFFFFF
+_UNIFORM_BIT = 91
+WIDE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction, ready to run."""
+
+    name: str
+    offset: int
+    control: Control
+    guard: Source | None
+    guards: tuple[tuple[int, int, int], ...]
+    run: Action
+    reads: tuple[tuple[int, int, int], ...]
+    """(file, register, which source it belongs to)"""
+    writes: tuple[tuple[int, int], ...]
+    latency: str
+    """Its class in latency.py; a result of "variable" needs a scoreboard."""
+
+
+class Builder(Bits):
+    """Takes a word apart. `a`, `b`, `c` are the sources of an ALU instruction."""
+
+    def __init__(self, word: int, offset: int, banks: dict[int, bytes]) -> None:
+        super().__init__(word)
+        self.offset, self._banks = offset, banks
+        self.reads: list[tuple[int, int, int]] = []
+        self.writes: list[tuple[int, int]] = []
+        self.latency = "alu"
+        self.doubles = False
+        """An immediate is the high word of a double."""
+
+    # What is read
+
+    def _read(self, file: int, register: int, source: int = 0) -> None:
+        if register != _NOTHING[file]:
+            self.reads.append((file, register, source))
+
+    def gpr(self, low: int, source: int = 0, count: int = 1) -> int:
+        """A register that is read, or the first of several."""
+        number = self.register(low)
+        if number != ZERO:
+            if number % count:
+                raise NotModelled(f"R{number} as the first of {count}")
+            for each in range(number, number + count):
+                self._read(REGISTER, each, source)
+        return number
+
+    def predicate_in(self, low: int, negated: int, *, uniform: bool = False) -> Source:
+        """A predicate that is read, or its opposite."""
+        number, invert = self.predicate(low), bool(self.take(negated))
+        self._read(UNIFORM_PREDICATE if uniform else PREDICATE, number)
+        if uniform:
+            return lambda t: t.uniform_predicates[number] ^ invert
+        return lambda t: t.predicates[number] ^ invert
+
+    def _of_register(self, low: int, source: int, part: int) -> Source:
+        number = self.register(low)
+        if number == ZERO:
+            return lambda t: t.registers[ZERO]
+        self._read(REGISTER, number + part, source + part)
+        return lambda t: t.registers[number + part]
+
+    def _of_uniform(self, low: int, source: int, part: int) -> Source:
+        number = self.register(low)
+        if number == UNIFORM_ZERO:
+            return lambda t: t.uniforms[UNIFORM_ZERO]
+        if number > UNIFORM_ZERO:
+            raise NotModelled(f"UR{number}")
+        self._read(UNIFORM, number + part, source)
+        return lambda t: t.uniforms[number + part]
+
+    def constant(self, low: int, part: int = 0) -> Source:
+        """A word of a constant bank. # src: offset at 38, bank at 54 of the word"""
+        offset = self.take(low + 6, 16) + 4 * part
+        bank = self._banks.get(self.take(low + 22, 5), b"")
+        if offset + 4 > len(bank):
+            raise NotModelled(f"a constant at {offset:#x} of a bank of {len(bank):#x} bytes")
+        value = np.uint32(int.from_bytes(bank[offset : offset + 4], "little"))
+        return lambda t: np.broadcast_to(value, t.count)
+
+    @property
+    def form(self) -> int:
+        """Which of the sources is no register."""
+        return self.take(_FORM_LOW, _FORM_BITS)
+
+    def a(self, part: int = 0, *, uniform: bool = False) -> Source:
+        """The first source."""
+        return self._of_uniform(24, 0, part) if uniform else self._of_register(24, 0, part)
+
+    def _at_32(self, kind: int, source: int, part: int, *, uniform: bool) -> Source:
+        if kind in (_B_IMMEDIATE, _C_IMMEDIATE):
+            value = np.uint32(self._immediate(part))
+            return lambda t: np.broadcast_to(value, t.count)
+        if kind in (_B_CONSTANT, _C_CONSTANT):
+            return self.constant(32, part)
+        if kind in (_B_UNIFORM, _C_UNIFORM) or uniform:
+            if not self.take(_UNIFORM_BIT):
+                raise NotModelled("a uniform source without its bit")
+            return self._of_uniform(32, source, part)
+        return self._of_register(32, source, part)
+
+    def _immediate(self, part: int) -> int:
+        """An immediate of 64 bits is a word, extended with its sign for a signed product."""
+        value = self.take(32, 32)
+        if self.doubles:
+            return value if part else 0
+        if not part:
+            return value
+        return _ALL_ONES if value >> 31 and self.take(73) else 0
+
+    def b(self, part: int = 0, *, uniform: bool = False) -> Source:
+        """The second source."""
+        form = self.form
+        if form in (_C_IMMEDIATE, _C_CONSTANT, _C_UNIFORM):
+            return self._of_register(64, 1, part)
+        return self._at_32(form, 1, part, uniform=uniform)
+
+    def c(self, part: int = 0, *, uniform: bool = False) -> Source:
+        """The third source."""
+        form = self.form
+        if form in (_C_IMMEDIATE, _C_CONSTANT, _C_UNIFORM):
+            return self._at_32(form, 2, part, uniform=uniform)
+        return self._of_uniform(64, 2, part) if uniform else self._of_register(64, 2, part)
+
+    def b_sign(self, *, absolute: bool = False) -> tuple[bool, bool]:
+        """(negated, absolute) of the second source."""
+        if self.form == _B_IMMEDIATE:
+            return False, False
+        if self.form in (_C_IMMEDIATE, _C_CONSTANT, _C_UNIFORM):
+            return bool(self.take(75)), absolute and bool(self.take(74))
+        return bool(self.take(63)), absolute and bool(self.take(62))
+
+    def c_sign(self, *, absolute: bool = False) -> tuple[bool, bool]:
+        """(negated, absolute) of the third source."""
+        if self.form == _C_IMMEDIATE:
+            return False, False
+        if self.form in (_C_CONSTANT, _C_UNIFORM):
+            return bool(self.take(63)), absolute and bool(self.take(62))
+        return bool(self.take(75)), absolute and bool(self.take(74))
+
+    # What is written
+
+    def gpr_out(self, low: int = 16, count: int = 1) -> int:
+        """A register that is written, or the first of several."""
+        number = self.register(low)
+        if number != ZERO:
+            if number % count:
+                raise NotModelled(f"R{number} as the first of {count}")
+            self.writes += [(REGISTER, each) for each in range(number, number + count)]
+        return number
+
+    def uniform_out(self, count: int = 1) -> int:
+        """A uniform register that is written, or the first of several."""
+        number = self.register(16)
+        if number > UNIFORM_ZERO:
+            raise NotModelled(f"UR{number}")
+        if number != UNIFORM_ZERO:
+            self.writes += [(UNIFORM, each) for each in range(number, number + count)]
+        return number
+
+    def predicate_out(self, low: int, *, uniform: bool = False) -> int:
+        """A predicate that is written."""
+        number = self.predicate(low)
+        if number != TRUE:
+            self.writes.append((UNIFORM_PREDICATE if uniform else PREDICATE, number))
+        return number

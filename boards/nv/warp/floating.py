@@ -1,0 +1,267 @@
+"""Single precision: sums and products as IEEE 754 has them, and what surrounds them.
+
+A result that is no number is 0x7FFFFFFF. src: PTX ISA, single precision: the canonical NaN. Bits of
+MUFU that silicon gives are not published: here they are the nearest single to the function of the
+operand, within the error that the CUDA C++ Programming Guide states; FCHK asks for the slow path
+where an operand or quotient may leave normal numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from boards.machine.arrays import Array
+from boards.nv.warp.build import Action, Builder, Source
+from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.integer import out, predicate
+from boards.nv.warp.logic import joined
+from boards.nv.warp.state import Threads
+
+_NAN = np.uint32(0x7FFFFFFF)
+_SIGN, _MAGNITUDE, _LEAST_NORMAL = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), 0x00800000
+NEAREST, DOWN, UP, TO_ZERO = range(4)
+"""Rounding modes."""
+_FCHK_LOW, _FCHK_HIGH = 8, 246
+"""Exponents between which a quotient's steps stay normal: chosen here, not known of silicon."""
+Float = Callable[[Threads], Array]
+
+
+def as_words(values: Array) -> Array:
+    """Singles as words, with the one NaN."""
+    words = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return np.where(np.isnan(values), _NAN, words)
+
+
+def flushed(words: Array) -> Array:
+    """Subnormal numbers as zeros of their sign."""
+    return np.where((words & _MAGNITUDE) < _LEAST_NORMAL, words & _SIGN, words)
+
+
+def single(source: Source, signs: tuple[bool, bool], *, flush: bool) -> Float:
+    """A source as a single, after |x|, -x and flushing."""
+    negated, absolute = signs
+
+    def value(t: Threads) -> Array:
+        words = np.ascontiguousarray(source(t))
+        if absolute:
+            words = words & _MAGNITUDE
+        if negated:
+            words = words ^ _SIGN
+        return (flushed(words) if flush else words).view(np.float32)
+
+    return value
+
+
+def to_odd(product: Array, addend: Array) -> Array:
+    """A sum of doubles whose last bit says that it is not exact: rounding it again is right.
+
+    src: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums" (2008)
+    """
+    total = product + addend
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    inexact = np.isfinite(total) & (error != 0) & (total.view(np.int64) & 1 == 0)
+    away = np.where(error > 0, np.inf, -np.inf)
+    return np.where(inexact, np.nextafter(total, away), total)
+
+
+def narrowed(value: Array, mode: int) -> Array:
+    """A double, exact or rounded to odd, as a single in a rounding mode."""
+    near = value.astype(np.float32)
+    if mode == NEAREST:
+        return near
+    exact = near.astype(np.float64)
+    finite = np.isfinite(value)
+    down = np.nextafter(near, np.float32(-np.inf))
+    up = np.nextafter(near, np.float32(np.inf))
+    lower = np.where((exact > value) & finite, down, near)
+    upper = np.where((exact < value) & finite, up, near)
+    if mode == DOWN:
+        return lower
+    return upper if mode == UP else np.where(value > 0, lower, upper)
+
+
+def fused(one: Array, two: Array, three: Array, mode: int) -> Array:
+    """one x two + three, rounded once."""
+    product, addend = one.astype(np.float64) * two, three.astype(np.float64)
+    total = to_odd(product, addend)
+    result = narrowed(total, mode)
+    if mode == DOWN:
+        minus = (total == 0) & (np.signbit(product) | np.signbit(addend))
+        result = np.where(minus, np.float32(-0.0), result)
+    return result
+
+
+def _finish(build: Builder) -> Callable[[Threads, Array, Array], None]:
+    """.SAT and .FTZ of a result."""
+    saturate, flush = bool(build.take(77)), bool(build.take(80))
+    write = out(build, uniform=False)
+    build.latency = "fma"
+
+    def store(t: Threads, value: Array, mask: Array) -> None:
+        if saturate:
+            value = np.where(np.isnan(value), np.float32(0), np.clip(value, 0, 1) + np.float32(0))
+        words = as_words(value)
+        write(t, flushed(words) if flush else words, mask)
+
+    return store
+
+
+def _a(build: Builder, *, flush: bool) -> Float:
+    return single(build.a(), (bool(build.take(72)), bool(build.take(73))), flush=flush)
+
+
+def _b(build: Builder, *, flush: bool, absolute: bool = True) -> Float:
+    return single(build.b(), build.b_sign(absolute=absolute), flush=flush)
+
+
+FORMS_WITH_C = (2, 3, 7)
+"""Forms whose third source is no register of bits 64 to 71."""
+
+
+def fadd(build: Builder) -> Action:
+    """FADD: a sum; the second source stands where other instructions have their third."""
+    flush, mode = bool(build.take(80)), build.take(78, 2)
+    one = _a(build, flush=flush)
+    if build.form in FORMS_WITH_C:
+        two = single(build.c(), build.c_sign(absolute=True), flush=flush)
+        build.register(64)
+    else:
+        two = _b(build, flush=flush)
+    store = _finish(build)
+    if mode == NEAREST:
+        return lambda t, mask: store(t, one(t) + two(t), mask)
+    unit = np.ones(1, np.float32)
+    return lambda t, mask: store(t, fused(one(t), unit, two(t), mode), mask)
+
+
+def fmul(build: Builder) -> Action:
+    """FMUL: a product."""
+    flush, mode = bool(build.take(80)), build.take(78, 2)
+    build.only(76, 1, 0)
+    build.only(84, 3, 4)
+    one, two, store = _a(build, flush=flush), _b(build, flush=flush), _finish(build)
+    if mode == NEAREST:
+        return lambda t, mask: store(t, one(t) * two(t), mask)
+    return lambda t, mask: store(
+        t, narrowed(one(t).astype(np.float64) * two(t), mode), mask
+    )  # fmt: skip
+
+
+def ffma(build: Builder) -> Action:
+    """FFMA: a product and a sum, rounded once."""
+    flush, mode = bool(build.take(80)), build.take(78, 2)
+    build.only(76, 1, 0)
+    one = _a(build, flush=flush)
+    two = _b(build, flush=flush, absolute=False)
+    three = single(build.c(), build.c_sign(absolute=True), flush=flush)
+    store = _finish(build)
+    return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
+
+
+def fmnmx(build: Builder) -> Action:
+    """FMNMX: the smaller or larger number, -0 below +0; what is no number loses, or .NAN wins."""
+    flush, keeps = bool(build.take(80)), bool(build.take(81))
+    one, two = _a(build, flush=flush), _b(build, flush=flush)
+    smaller, write = build.predicate_in(87, 90), out(build, uniform=False)
+    build.register(64)
+
+    def run(t: Threads, mask: Array) -> None:
+        first, second = one(t), two(t)
+        less = (first < second) | (first == second) & np.signbit(first)
+        chosen = np.where(less == smaller(t), first, second)
+        loser, winner = (first, second) if not keeps else (second, first)
+        chosen = np.where(np.isnan(first), winner, np.where(np.isnan(second), loser, chosen))
+        write(t, as_words(chosen), mask)
+
+    return run
+
+
+def fsel(build: Builder) -> Action:
+    """FSEL: one of two numbers."""
+    one, two = _a(build, flush=False), _b(build, flush=False)
+    which, write = build.predicate_in(87, 90), out(build, uniform=False)
+    return lambda t, mask: write(
+        t, np.where(which(t), one(t).view(np.uint32), two(t).view(np.uint32)), mask
+    )  # fmt: skip
+
+
+def float_compared(condition: int, one: Array, two: Array) -> Array:
+    """Four bits: less, equal, greater, not ordered."""
+    found = np.zeros(one.shape, bool)
+    unordered = np.isnan(one) | np.isnan(two)
+    for bit, holds in enumerate((one < two, one == two, one > two, unordered)):
+        if condition >> bit & 1:
+            found = found | holds
+    return found
+
+
+def fsetp(build: Builder) -> Action:
+    """FSETP: two numbers compared."""
+    flush, condition = bool(build.take(80)), build.take(76, 4)
+    operation = build.take(74, 2)
+    one = _a(build, flush=flush)
+    two = single(build.b(), _fsetp_sign(build), flush=flush)
+    given = build.predicate_in(87, 90)
+    first, second = (predicate(build, low) for low in (81, 84))
+
+    def run(t: Threads, mask: Array) -> None:
+        found, other = float_compared(condition, one(t), two(t)), given(t)
+        first(t, joined(operation, found, other), mask)
+        second(t, joined(operation, ~found, other), mask)
+
+    return run
+
+
+def _fsetp_sign(build: Builder) -> tuple[bool, bool]:
+    if build.form in FORMS_WITH_C:
+        raise NotModelled("a comparison with a third source")
+    return build.b_sign(absolute=True)
+
+
+_FUNCTIONS: Final[dict[int, Callable[[Array], Array]]] = {
+    0: np.cos, 1: np.sin, 2: np.exp2, 3: np.log2, 4: np.reciprocal,
+    5: lambda x: np.reciprocal(np.sqrt(x)), 8: np.sqrt, 9: np.tanh,
+}  # fmt: skip
+"""COS to TANH, in doubles. src: Mesa sm70_encode.rs; PTX ISA, cos.approx ... tanh.approx"""
+_PERIOD = 6.283185307179586
+
+
+def mufu(build: Builder) -> Action:
+    """MUFU: one of the functions of the special unit; COS and SIN take turns, as RRO gave them."""
+    operation = build.take(74, 6)
+    if operation not in _FUNCTIONS:
+        raise NotModelled(f"MUFU function {operation}")
+    source = single(build.b(), build.b_sign(absolute=True), flush=True)
+    build.latency = "variable"
+    write = out(build, uniform=False)
+
+    def run(t: Threads, mask: Array) -> None:
+        values = source(t).astype(np.float64)
+        if operation < 2:
+            values = values * _PERIOD
+        write(t, flushed(as_words(_FUNCTIONS[operation](values).astype(np.float32))), mask)
+
+    return run
+
+
+def fchk(build: Builder) -> Action:
+    """FCHK: whether a division leaves the numbers that its short form is right for."""
+    one, two = _a(build, flush=False), _b(build, flush=False)
+    write = predicate(build, 81)
+    build.latency = "variable"
+
+    def run(t: Threads, mask: Array) -> None:
+        exponents = [
+            (x(t).view(np.uint32) >> np.uint32(23) & np.uint32(255)).astype(np.int64)
+            for x in (one, two)
+        ]
+        away = np.zeros(t.count, bool)
+        for each in (*exponents, exponents[0] - exponents[1] + 127):
+            away |= (each < _FCHK_LOW) | (each > _FCHK_HIGH)
+        write(t, away, mask)
+
+    return run

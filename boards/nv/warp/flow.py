@@ -1,0 +1,146 @@
+"""Branches, convergence barriers, calls, block barriers, and the end of a thread.
+
+src: Mesa sm70_encode.rs (bits). How silicon orders threads that parted is not published: here they
+wait at BSYNC for all lanes that ran the BSSY with them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boards.machine.arrays import Array
+from boards.nv.isa.decode import WORD_BYTES
+from boards.nv.warp.build import Action, Builder
+from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
+
+
+def _distance(build: Builder, width: int) -> int:
+    """Where a branch leads: words of 4 bytes from the next instruction."""
+    return build.offset + WORD_BYTES + (build.signed(34, width) << 2)
+
+
+def exit_(build: Builder) -> Action:
+    """EXIT: threads end."""
+    when = build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        t.alive &= ~(mask & when(t))
+        release(t)
+
+    return run
+
+
+def bra(build: Builder) -> Action:
+    """BRA: threads go elsewhere."""
+    target, when = _distance(build, 48), build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        t.pc[mask & when(t)] = target
+
+    return run
+
+
+def call(build: Builder) -> Action:
+    """CALL.REL.NOINC: code has put the way back into a register."""
+    build.only(86, 1, 1)
+    return bra(build)
+
+
+def ret(build: Builder) -> Action:
+    """RET.REL.NODEC: to a register's distance from the start of the code."""
+    base, number = _distance(build, 48), build.gpr(24, count=2)
+    build.only(86, 1, 1)
+    when = build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        words = t.registers[number : number + 2].astype(np.int64)
+        taken = mask & when(t)
+        t.pc[taken] = (base + (words[0] | words[1] << 32))[taken]
+
+    return run
+
+
+def bssy(build: Builder) -> Action:
+    """BSSY: the lanes that run this meet again at a BSYNC."""
+    number, when = build.take(16, 4), build.predicate_in(87, 90)
+    _distance(build, 30)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        taken = mask & when(t)
+        np.copyto(t.partners[number], t.lanes(taken), where=taken)
+
+    return run
+
+
+def bsync(build: Builder) -> Action:
+    """BSYNC: wait for the lanes of the BSSY."""
+    number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        t.waits[mask & when(t)] = AT_CONVERGENCE + number
+        release(t)
+
+    return run
+
+
+def warpsync(build: Builder) -> Action:
+    """WARPSYNC: wait for the lanes of a mask."""
+    lanes, when = build.b(), build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        taken = mask & when(t)
+        np.copyto(t.sync_mask, lanes(t).astype(np.uint64), where=taken)
+        t.waits[taken] = AT_WARPSYNC
+        release(t)
+
+    return run
+
+
+def bar_sync(build: Builder) -> Action:
+    """BAR.SYNC 0: all threads of the block."""
+    build.take(80)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        t.waits[mask] = AT_BARRIER
+        release(t)
+
+    return run
+
+
+def release(t: Threads) -> None:
+    """Let everyone go on whose partners have all come or ended."""
+    kinds = np.unique(t.waits[t.alive])
+    for kind in kinds[kinds != RUNNING]:
+        waiting = t.alive & (t.waits == kind)
+        if kind == AT_BARRIER:
+            missing = (t.alive & ~waiting).reshape(-1, t.padded).any(axis=1)
+            free = waiting & ~np.repeat(missing, t.padded)
+        else:
+            row = t.sync_mask if kind == AT_WARPSYNC else t.partners[kind - AT_CONVERGENCE]
+            free = waiting & (row & t.lanes(t.alive & ~waiting) == 0)
+        t.waits[free] = RUNNING
+
+
+def nothing(build: Builder) -> Action:
+    """NOP, YIELD, NANOSLEEP: time passes."""
+    build.take(32, 32)
+    build.take(87, 4)
+    build.take(24, 8)
+    build.latency = "control"
+    return lambda t, mask: None
+
+
+def describe_stuck(t: Threads) -> str:
+    """Who waits, when nobody runs."""
+    waiting = np.flatnonzero(t.alive)
+    first = int(waiting[0])
+    kind = int(t.waits[first])
+    name = {AT_BARRIER: "BAR.SYNC", AT_WARPSYNC: "WARPSYNC"}.get(kind, "BSYNC")
+    return f"{name} before {int(t.pc[first]):#x}: {len(waiting)} threads wait, lane {first % LANES}"

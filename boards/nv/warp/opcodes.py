@@ -1,0 +1,98 @@
+"""Which instruction an opcode is. What is not here is refused by its number.
+
+src: Mesa src/nouveau/compiler/nak/sm70_encode.rs: nine bits, the form of the sources above them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from boards.nv.warp import (
+    access,
+    convert,
+    double,
+    floating,
+    flow,
+    half,
+    integer,
+    logic,
+    matrix,
+    special,
+)  # fmt: skip
+from boards.nv.warp.build import Action, Builder
+from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.memory import GlobalMemory
+
+Make = Callable[[Builder], Action]
+_PLAIN: Final[dict[int, tuple[str, Make]]] = {
+    0x002: ("MOV", logic.mov), 0x007: ("SEL", logic.sel), 0x008: ("FSEL", floating.fsel),
+    0x009: ("FMNMX", floating.fmnmx), 0x00B: ("FSETP", floating.fsetp),
+    0x00C: ("ISETP", logic.isetp), 0x010: ("IADD3", integer.iadd3), 0x011: ("LEA", integer.lea),
+    0x012: ("LOP3", integer.lop3), 0x013: ("IABS", logic.iabs), 0x016: ("PRMT", logic.prmt),
+    0x017: ("IMNMX", logic.imnmx), 0x019: ("SHF", integer.shf), 0x01C: ("PLOP3", logic.plop3),
+    0x020: ("FMUL", floating.fmul), 0x021: ("FADD", floating.fadd),
+    0x023: ("FFMA", floating.ffma), 0x024: ("IMAD", integer.imad),
+    0x025: ("IMAD.WIDE", integer.imad_wide), 0x027: ("IMAD.HI", integer.imad_hi),
+    0x045: ("I2FP", convert.i2f),
+    0x006: ("VOTE", special.vote), 0x086: ("VOTEU", partial(special.vote, uniform=True)),
+    0x005: ("CS2R", special.cs2r), 0x119: ("S2R", special.s2r),
+    0x08C: ("UISETP", partial(logic.isetp, uniform=True)),
+    0x090: ("UIADD3", partial(integer.iadd3, uniform=True)),
+    0x092: ("ULOP3", partial(integer.lop3, uniform=True)),
+    0x099: ("USHF", partial(integer.shf, uniform=True)),
+    0x082: ("UMOV", partial(logic.mov, uniform=True)),
+    0x0B9: ("ULDC", access.uldc),
+    0x003: ("P2R", logic.p2r), 0x100: ("FLO", logic.flo),
+    0x101: ("BREV", logic.brev), 0x109: ("POPC", logic.popc),
+    0x102: ("FCHK", floating.fchk), 0x105: ("F2I", convert.f2i),
+    0x106: ("I2F", convert.i2f_variable), 0x107: ("FRND", convert.frnd),
+    0x108: ("MUFU", double.mufu), 0x104: ("F2F", convert.f2f), 0x110: ("F2F", convert.f2f),
+    0x111: ("F2I", convert.f2i), 0x112: ("I2F", convert.i2f_variable),
+    0x113: ("FRND", convert.frnd), 0x004: ("R2P", logic.r2p),
+    0x030: ("HADD2", half.hadd2), 0x031: ("HFMA2", half.hfma2), 0x032: ("HMUL2", half.hmul2),
+    0x034: ("HSETP2", half.hsetp2), 0x040: ("HMNMX2", half.hmnmx2), 0x03E: ("F2FP", half.f2fp),
+    0x1C3: ("S2UR", partial(special.s2r, uniform=True)), 0x026: ("IDP", integer.idp),
+    0x028: ("DMUL", double.dmul), 0x029: ("DADD", double.dadd), 0x02A: ("DSETP", double.dsetp),
+    0x02B: ("DFMA", double.dfma),
+    0x118: ("NOP", flow.nothing), 0x146: ("YIELD", flow.nothing),
+    0x15D: ("NANOSLEEP", flow.nothing), 0x141: ("BSYNC", flow.bsync),
+    0x144: ("CALL", flow.call), 0x145: ("BSSY", flow.bssy), 0x147: ("BRA", flow.bra),
+    0x148: ("WARPSYNC", flow.warpsync), 0x14D: ("EXIT", flow.exit_), 0x150: ("RET", flow.ret),
+    0x11D: ("BAR.SYNC", flow.bar_sync),
+}  # fmt: skip
+UNIFORM: Final = (0x082, 0x086, 0x08C, 0x090, 0x092, 0x099, 0x0B9)
+"""Run once a warp, under uniform predicates."""
+_MEMORY: Final = {
+    0x181: "LDG", 0x186: "STG", 0x183: "LDL", 0x187: "STL", 0x184: "LDS", 0x188: "STS",
+    0x182: "LDC", 0x189: "SHFL", 0x03C: "HMMA",
+}  # fmt: skip
+NAMES: Final = {number: name for number, (name, _) in _PLAIN.items()} | _MEMORY
+
+
+def action(
+    build: Builder, memory: GlobalMemory, banks: dict[int, bytes], report: Callable[[str], None]
+) -> Action:
+    """What a word does. Raises: NotModelled."""
+    number = build.word & 0x1FF
+    if number in UNIFORM:
+        build.latency = "udp"
+    if number in _PLAIN:
+        return _PLAIN[number][1](build)
+    name = _MEMORY.get(number, "")
+    if name == "LDG":
+        return access.ldg(build, memory)
+    if name == "STG":
+        return access.stg(build, memory)
+    if name in ("LDS", "LDL"):
+        return access.load_own(build, report, local=name == "LDL")
+    if name in ("STS", "STL"):
+        return access.store_own(build, report, local=name == "STL")
+    if name == "LDC":
+        return access.ldc(build, banks)
+    if name == "HMMA":
+        return matrix.hmma(build, report)
+    if name == "SHFL":
+        return special.shfl(build, report)
+    raise NotModelled("no such instruction here")

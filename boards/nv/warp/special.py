@@ -1,0 +1,143 @@
+"""Special registers, votes and shuffles.
+
+src: PTX ISA, shfl and vote; numbers of special registers measured: names that nvdisasm 13.5 prints
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from boards.machine.arrays import Array
+from boards.nv.warp.build import Action, Builder, Source
+from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.integer import out, predicate
+from boards.nv.warp.state import LANES, Threads
+
+_LANE, _TID, _CTAID, _ZERO = 0x00, 0x21, 0x25, 0xFF
+_VOTE_ALL, _VOTE_ANY, _VOTE_EQUAL = range(3)
+_LANE_MASK = LANES - 1
+_REGISTERS, _IMMEDIATES = 1, 7
+"""Forms of SHFL."""
+
+
+def _special(number: int) -> Source:
+    """A special register by its number."""
+    if number == _LANE:
+        return lambda t: t.lane
+    if number == _ZERO:
+        return lambda t: np.zeros(t.count, np.uint32)
+    for first, of in ((_TID, _thread), (_CTAID, _block)):
+        if first <= number < first + 3:
+            return of(number - first)
+    raise NotModelled(f"special register {number:#x}")
+
+
+def _digit(value: Array, sizes: tuple[int, int, int], axis: int) -> Array:
+    """One of three coordinates of a number."""
+    for size in sizes[:axis]:
+        value = value // size
+    return (value % sizes[axis]).astype(np.uint32)
+
+
+def _thread(axis: int) -> Source:
+    return lambda t: _digit(t.thread, t.launch.block, axis)
+
+
+def _block(axis: int) -> Source:
+    return lambda t: _digit(t.block_id, t.launch.grid, axis)
+
+
+def s2r(build: Builder, *, uniform: bool = False) -> Action:
+    """S2R, S2UR: a special register; a lane's own is none that a warp may have."""
+    number = build.take(72, 8)
+    if uniform and not _CTAID <= number < _CTAID + 3:
+        raise NotModelled(f"S2UR of special register {number:#x}")
+    source, write = _special(number), out(build, uniform=uniform)
+    build.latency = "variable"
+    return lambda t, mask: write(t, source(t), mask)
+
+
+def cs2r(build: Builder) -> Action:
+    """CS2R: one that is near, in a fixed time."""
+    source = _special(build.take(72, 8))
+    count = 2 if build.take(80) else 1
+    number = build.gpr_out(count=count)
+    build.latency = "disp64" if count > 1 else "alu"
+
+    def run(t: Threads, mask: Array) -> None:
+        for part in range(count):
+            t.put(number + part, source(t) if not part else np.zeros(t.count, np.uint32), mask)
+
+    return run
+
+
+def _voted(t: Threads, found: Array, mask: Array, operation: int) -> Array:
+    ours, those = t.lanes(mask), t.lanes(mask & found)
+    if operation == _VOTE_ALL:
+        return np.equal(ours, those)
+    some = np.not_equal(those, 0)
+    return some if operation == _VOTE_ANY else ~some | np.equal(ours, those)
+
+
+def vote(build: Builder, *, uniform: bool = False) -> Action:
+    """VOTE, VOTEU: what the lanes that run this say of a predicate."""
+    operation = build.take(72, 2)
+    if operation > _VOTE_EQUAL:
+        raise NotModelled(f"VOTE operation {operation}")
+    given = build.predicate_in(87, 90)
+    write, answer = out(build, uniform=uniform), predicate(build, 81, uniform=uniform)
+    build.only(91, 1, 0)
+    build.latency = "umov" if uniform else "alu"
+
+    def run(t: Threads, mask: Array) -> None:
+        found = given(t)
+        write(t, t.lanes(mask & found).astype(np.uint32), mask)
+        answer(t, _voted(t, found, mask, operation), mask)
+
+    return run
+
+
+def _shuffled(operation: int, lane: Array, by: Array, clamp: Array) -> tuple[Array, Array]:
+    """(lane that is read, whether it is inside). src: PTX ISA, shfl, its own program"""
+    segment, bound = clamp >> 8 & _LANE_MASK, clamp & _LANE_MASK
+    low = lane & segment
+    high = low | bound & ~segment
+    if operation == 0:
+        from_ = low | by & ~segment & _LANE_MASK
+        return from_, from_ <= high
+    if operation == 1:
+        return lane - by, lane - by >= high
+    from_ = lane + by if operation == 2 else lane ^ by
+    return from_, from_ <= high
+
+
+def shfl(build: Builder, report: Callable[[str], None]) -> Action:
+    """SHFL with immediates or registers: a word of another lane."""
+    form = build.form
+    source = build.gpr(24)
+    if form not in (_REGISTERS, _IMMEDIATES):
+        raise NotModelled(f"SHFL form {form}")
+    fixed = form == _IMMEDIATES
+    by = build.take(53, 5) if fixed else build.gpr(32)
+    clamp = build.take(40, 13) if fixed else build.gpr(64)
+    operation, inside = build.take(58, 2), predicate(build, 81)
+    write = out(build, uniform=False)
+    build.latency = "agu"
+
+    def run(t: Threads, mask: Array) -> None:
+        given = [
+            np.full(t.count, x, np.int64) if fixed else t.registers[x].astype(np.int64)
+            for x in (by, clamp)
+        ]
+        lane = t.lane.astype(np.int64)
+        from_, good = _shuffled(operation, lane, given[0] & _LANE_MASK, given[1])
+        from_ = np.where(good, from_, lane)
+        at = np.arange(t.count) - lane + from_
+        if (mask & ~mask[at]).any():
+            report("SHFL of a lane that does not run it")
+        write(t, t.registers[source][at], mask)
+        inside(t, good, mask)
+
+    return run

@@ -1,0 +1,1 @@
+"""Metal Shading Language from kernel IR, compiled by the device's own driver."""

@@ -1,0 +1,259 @@
+"""Cubins to a Binary: the kernel's instructions, its constant banks, and what a launch needs.
+
+    image    instructions | constant banks 1 ... 7, each 256-byte aligned | global variables
+    entry    the first instruction
+    args     parameters by their offset from `NvCode.param_offset`; one of 8 bytes is a buffer
+
+A cubin does not say which parameters are pointers: kernels made here pass nothing else of 8 bytes.
+Constant bank 0 is made by the driver for each launch. Addresses of global variables that a bank
+holds are fixups.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from compilers.nv.cubin_file import (
+    LOADED_LIMIT_BYTES,
+    NOBITS,
+    CubinFile,
+    Relocation,
+    Section,
+    Symbol,
+    is_cubin,
+)
+from compilers.nv.cubin_info import KernelInfo, Param, read_common, read_own
+from compilers.nv.targets import FIRST_INCLUDING_RESERVED, TARGETS, NvTarget, nv_target
+from drivers.base.contracts import Arg, Binary, Fixup, Resources
+from drivers.base.errors import MalformedInput, Unsupported
+from queues.nv.kernel_code import BANK_ALIGN, CODE_ALIGN, MAX_BANKS, ConstantBank, NvCode
+
+__all__ = ["arch_of", "is_cubin", "kernels", "load"]
+
+PAGE_BYTES: Final = 4096
+INSTRUCTION_BYTES: Final = 16
+ADDRESS_BYTES: Final = 8
+R_CUDA_64: Final = 2
+"""The address of a symbol. # src: cuobjdump and Mesa's nv_cubin.c, R_CUDA_64"""
+_BANK: Final = re.compile(r"\.nv\.constant([1-7])(?:\.(.+))?")
+_GLOBALS: Final = (".nv.global.init", ".nv.global")
+_BARRIERS_SHIFT, _BARRIERS_MASK = 20, 0x7F
+_ORDER: Final = "little"
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The image, and where sections lie in it."""
+
+    image: bytes
+    places: dict[int, int]
+    data_offset: int
+    banks: tuple[ConstantBank, ...]
+
+
+def load(blob: bytes, name: str, arch: str) -> Binary:
+    """The kernel `name` of a cubin for `arch`.
+
+    Raises: MalformedInput for anything else; Unsupported for an architecture that is not known.
+    """
+    target, file = nv_target(arch), CubinFile(blob)
+    if file.sm != target.sm:
+        raise file.fail(f"code for sm_{file.sm}, not {arch}")
+    named = [symbol for symbol in file.kernels() if symbol.name == name]
+    if len(named) != 1:
+        raise file.fail(f"{len(named)} kernels {name!r}")
+    code = _code_of(file, named[0])
+    info = _info_of(file, named[0])
+    layout = _layout(file, code, name)
+    fixups = tuple(_fixups(file, layout))
+    resources = _resources(file, target, named[0], code, info, layout)
+    return Binary(arch, name, layout.image, 0, fixups, layout.data_offset, resources)
+
+
+def kernels(blob: bytes) -> list[str]:
+    """The names of the kernels in a cubin. Raises: MalformedInput."""
+    return [symbol.name for symbol in CubinFile(blob).kernels()]
+
+
+def arch_of(blob: bytes) -> str:
+    """The architecture that a cubin is for; its header does not say whether it is "sm_90a".
+
+    Raises: MalformedInput, Unsupported.
+    """
+    found = f"sm_{CubinFile(blob).sm}"
+    if found not in TARGETS:
+        raise Unsupported(f"a cubin for {found}", hint=f"Known: {', '.join(TARGETS)}")
+    return found
+
+
+def _code_of(file: CubinFile, symbol: Symbol) -> Section:
+    """The section that is the kernel's code, and nothing else."""
+    if symbol.section >= len(file.sections):
+        raise file.fail(f"kernel {symbol.name!r} is in section {symbol.section}")
+    code = file.sections[symbol.section]
+    whole = symbol.value == 0 and symbol.nbytes == code.nbytes
+    if code.name != f".text.{symbol.name}" or not whole or code.kind == NOBITS:
+        raise file.fail(f"kernel {symbol.name!r} is not all of {code.name!r}")
+    if not code.nbytes or code.nbytes % INSTRUCTION_BYTES:
+        raise file.fail(f"{code.name} has {code.nbytes} bytes")
+    for relocation in file.relocations(code):
+        raise MalformedInput(
+            f"cubin: {code.name} has a relocation of kind {relocation.kind} by "
+            f"{relocation.symbol.name!r}",
+            hint="Make the functions that the kernel calls inline; calls are not linked here",
+        )
+    return code
+
+
+def _info_of(file: CubinFile, symbol: Symbol) -> KernelInfo:
+    info = KernelInfo()
+    for name in (".nv.info", f".nv.info.{symbol.name}"):
+        if name not in file.by_name:
+            raise file.fail(f"no {name}")
+    read_common(file.body(file.by_name[".nv.info"]), symbol.number, info)
+    read_own(file.body(file.by_name[f".nv.info.{symbol.name}"]), info)
+    if info.registers is None or info.min_stack_bytes is None:
+        raise file.fail(f"no registers or no stack size of {symbol.name!r}: it may be recursive")
+    return info
+
+
+def _layout(file: CubinFile, code: Section, name: str) -> _Layout:
+    """Lay out code, banks and variables."""
+    image, places, banks = bytearray(), dict[int, int](), list[ConstantBank]()
+
+    def put(section: Section, align: int) -> int:
+        image.extend(bytes(-len(image) % align))
+        places[section.number] = start = len(image)
+        if start + section.nbytes > LOADED_LIMIT_BYTES:
+            raise file.fail(f"{section.name} of {section.nbytes} bytes")
+        empty = section.kind == NOBITS
+        image.extend(bytes(section.nbytes) if empty else file.body(section).data)
+        return start
+
+    put(code, CODE_ALIGN)
+    for section in file.sections:
+        found = _BANK.fullmatch(section.name)
+        if found is None or found[2] not in (None, name) or not section.nbytes:
+            continue
+        if len(banks) >= MAX_BANKS:
+            raise file.fail(f"more than {MAX_BANKS} constant banks")
+        banks.append(ConstantBank(int(found[1]), put(section, BANK_ALIGN), section.nbytes))
+    if len({bank.number for bank in banks}) != len(banks):
+        raise file.fail("two constant banks of one number")
+    parts = [section for section in file.sections if section.name in _GLOBALS and section.nbytes]
+    if parts:
+        image.extend(bytes(-len(image) % PAGE_BYTES))
+    data_offset = len(image)
+    for section in parts:
+        put(section, BANK_ALIGN)
+    return _Layout(bytes(image), places, data_offset, tuple(banks))
+
+
+def _fixups(file: CubinFile, layout: _Layout) -> list[Fixup]:
+    """Addresses that banks and variables hold."""
+    found: list[Fixup] = []
+    for number, start in layout.places.items():
+        section = file.sections[number]
+        found.extend(
+            _fixup(file, section, start, each, layout) for each in file.relocations(section)
+        )
+    return found
+
+
+def _fixup(
+    file: CubinFile, section: Section, start: int, relocation: Relocation, layout: _Layout
+) -> Fixup:
+    symbol, at = relocation.symbol, relocation.offset
+    if relocation.kind != R_CUDA_64 or symbol.section not in layout.places:
+        raise MalformedInput(
+            f"cubin: {section.name} has a relocation of kind {relocation.kind} by {symbol.name!r}",
+            hint="Only addresses of the cubin's own variables are filled in: no printf, no calls",
+        )
+    if section.kind == NOBITS or at + ADDRESS_BYTES > section.nbytes:
+        raise file.fail(f"a relocation at {at:#x} leaves {section.name}")
+    place = start + at
+    addend = relocation.addend
+    if addend is None:
+        addend = int.from_bytes(layout.image[place : place + ADDRESS_BYTES], _ORDER)
+    goal = layout.places[symbol.section] + symbol.value + addend
+    if not 0 <= goal <= len(layout.image):
+        raise file.fail(f"an address of {goal:#x} leaves the image")
+    return Fixup(place, "", goal)
+
+
+def _resources(
+    file: CubinFile,
+    target: NvTarget,
+    symbol: Symbol,
+    code: Section,
+    info: KernelInfo,
+    layout: _Layout,
+) -> Resources:
+    shared = _shared_bytes(file, target, symbol.name)
+    record = NvCode(
+        sm=target.sm,
+        code_offset=0,
+        code_bytes=code.nbytes,
+        registers=info.registers or 0,
+        barriers=_barriers(code, info),
+        shared_bytes=shared + target.reserved_shared_bytes,
+        local_bytes=max(info.min_stack_bytes or 0, info.frame_bytes),
+        crs_bytes=info.crs_bytes,
+        param_offset=info.param_offset or 0,
+        param_bytes=info.param_bytes,
+        bank0_bytes=_bank0_bytes(file, symbol.name, info),
+        max_threads=info.max_threads,
+        cluster_x=info.cluster[0],
+        cluster_y=info.cluster[1],
+        cluster_z=info.cluster[2],
+        banks=layout.banks,
+    )
+    made = Resources(
+        max_block=info.max_threads,
+        shared_bytes=shared,
+        scratch_bytes=record.local_bytes,
+        args=_args(file, info),
+        vendor=record.encode(),
+    )
+    record.check(Binary(target.arch, symbol.name, layout.image, 0, resources=made))
+    return made
+
+
+def _shared_bytes(file: CubinFile, target: NvTarget, name: str) -> int:
+    """What the kernel declares. From sm_90 on the section begins with the reserved part."""
+    section = file.by_name.get(f".nv.shared.{name}")
+    if section is None or not section.nbytes:
+        return 0
+    before = target.reserved_shared_bytes if target.sm >= FIRST_INCLUDING_RESERVED else 0
+    if not before <= section.nbytes <= target.sm_shared_bytes:
+        raise file.fail(f"{section.nbytes} bytes of shared memory")
+    return section.nbytes - before
+
+
+def _barriers(code: Section, info: KernelInfo) -> int:
+    """The attribute, or flags of the code's section in cubins that have none."""
+    if info.barriers is not None:
+        return info.barriers
+    return code.flags >> _BARRIERS_SHIFT & _BARRIERS_MASK
+
+
+def _bank0_bytes(file: CubinFile, name: str, info: KernelInfo) -> int:
+    bank = file.by_name.get(f".nv.constant0.{name}")
+    if bank is None:
+        raise file.fail(f"no .nv.constant0.{name}")
+    if info.param_offset is None and (info.params or info.param_bytes):
+        raise file.fail("parameters without a place in constant bank 0")
+    return bank.nbytes
+
+
+def _args(file: CubinFile, info: KernelInfo) -> tuple[Arg, ...]:
+    params: list[Param] = sorted(info.params, key=lambda param: param.ordinal)
+    if [param.ordinal for param in params] != list(range(len(params))):
+        raise file.fail("parameters that are not numbered one after another")
+    for param in params:
+        inside = param.offset + param.nbytes <= info.param_bytes
+        if not inside or not 0 < param.nbytes <= ADDRESS_BYTES:
+            raise file.fail(f"a parameter at {param.offset}+{param.nbytes}")
+    return tuple(Arg(param.offset, param.nbytes, param.nbytes == ADDRESS_BYTES) for param in params)

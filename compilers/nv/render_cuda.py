@@ -1,0 +1,153 @@
+"""Kernel IR to CUDA C++ for nvrtc, without headers."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from struct import pack, unpack
+from typing import Final
+
+from compilers import dtype as dt
+from compilers.dtype import DType
+from compilers.ir import Kernel, Matrix
+from compilers.math.expand import Expander
+from compilers.nv import cuda_text
+from compilers.nv.cuda_text import INLINE, SCALARS
+from compilers.nv.matrix_forms import INSTRUCTIONS, PAIR, MatrixInstruction
+from compilers.nv.targets import ALIGN_BYTES, nv_target
+from compilers.render.c_gpu import Dialect, GpuPrinter
+from compilers.render.c_native import NativeUnit, Words
+from compilers.render.c_ops import OPERATORS, scalar_type
+from compilers.render.common import FUNCTIONS, Value
+from compilers.render.walk import Walker
+
+ALL: Final = "0xffffffffu"
+"""Every lane of a warp takes part."""
+LANE: Final = "(threadIdx.x & 31u)"
+WORDS: Final = Words(
+    names=SCALARS,
+    convert="to<{kind}>({x})",
+    bits="bits<{kind}>({x})",
+    select="select({b}, {a}, {mask})",
+    mask_of_width=False,
+    make="make<{kind}>({x})",
+    lane="{x}.e[{lane}]",
+    read="loaded<{kind}, {align}>({place})",
+    write="stored<{align}>({place}, {x});",
+    functions={op: f"of_{name}" for op, name in FUNCTIONS.items()},
+    helper=f"{INLINE} {{result}} {{name}}({{params}})",
+)
+CUDA: Final = Dialect(
+    name="CUDA C",
+    entry='extern "C" __global__ void __launch_bounds__({block}) {name}({params})',
+    param="{kind} *__restrict__ p{i}",
+    group="blockIdx.x",
+    lane="threadIdx.x",
+    assume="__builtin_assume({});",
+    barrier=("__syncthreads();",),
+    wave_barrier=("__syncwarp();",),
+    swap=f"__shfl_xor_sync({ALL}, {{value}}, {{mask}})",
+    shared="__shared__ ",
+    align_bytes=ALIGN_BYTES,
+)
+_SHORT_BITS: Final = 32
+
+
+def render(kernel: Kernel, arch: str) -> str:
+    """The translation unit's text; equal kernels give equal texts.
+
+    Raises: Unsupported for an unknown arch, TypeError for an op its dtype does not have.
+    """
+    nv_target(arch)
+    expander = Expander(frozenset({"fma"}), native_half=True, soft=True, short_nans=False)
+    return Walker(kernel, CudaPrinter(kernel), expander).run()
+
+
+class CudaUnit(NativeUnit):
+    """C++ where vectors are `Vec` of cuda_text.py."""
+
+    def __init__(self) -> None:
+        super().__init__(frozenset({"fma"}), WORDS)
+
+    def header(self) -> list[str]:
+        types = [f"typedef {native} {name};" for name, native in self.words.names.items()]
+        return [*types, *cuda_text.preamble(), *self.declared.values()]
+
+    def native(self, dtype: DType, lanes: int = 0) -> str:
+        """Our own name of every type; of a vector it is declared first."""
+        if not lanes:
+            return scalar_type(dtype)
+        name = f"{scalar_type(dtype)}x{lanes}"
+        self.declared.setdefault(name, f"typedef Vec<{scalar_type(dtype)}, {lanes}> {name};")
+        return name
+
+    def type(self, dtype: DType, lanes: int = 0) -> str:
+        return self.native(dtype, lanes)
+
+    def literal(self, value: float, dtype: DType) -> str:
+        """A constant; a float64 that is not finite by its bits, as there is no header."""
+        if dtype is dt.float64 and (isnan(value) or not isfinite(value)):
+            return f"bits<f64>({unpack('<Q', pack('<d', value))[0]:#x}ull)"
+        return super().literal(value, dtype)
+
+    def read(self, dtype: DType, lanes: int, align: int, space: str, place: str) -> str:
+        if not lanes:
+            return f"*{place}"
+        return f"loaded<{self.type(dtype, lanes)}, {align}>({place})"
+
+    def write(self, value: Value, align: int, space: str, place: str) -> str:
+        if not value.lanes:
+            return f"*{place} = {value.text};"
+        return f"stored<{align}>({place}, {value.text});"
+
+    def _operator(self, op: str, a: Value, b: Value) -> str:
+        """Products of short integers as unsigned words: as int they would overflow."""
+        if op == "mul" and a.dtype.kind in "iu" and a.dtype.bits < _SHORT_BITS and not a.lanes:
+            return f"({scalar_type(a.dtype)})((u32){a.text} {OPERATORS[op]} (u32){b.text})"
+        return super()._operator(op, a, b)
+
+
+class CudaPrinter(GpuPrinter):
+    """A lane's kernel with the exchanges and matrix units of NVIDIA's GPUs."""
+
+    unit: CudaUnit
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel, CUDA, CudaUnit())
+
+    def of_wave(self, op: str, value: Value) -> str:
+        """Bits of lanes; below and among count them."""
+        if op == "ballot":
+            return f"__ballot_sync({ALL}, {value.text} != 0)"
+        if op == "among":
+            return f"__popc({value.text})"
+        return f"__popc({value.text} & ((1u << {LANE}) - 1u))"
+
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
+        """The operands are in registers, in pairs; the products are added to the sums."""
+        made = INSTRUCTIONS[step.form.name]
+        self.unit.declared.setdefault(made.helper, helper(made))
+        places = (
+            f"{self.names[ref]} + {index.text} + {first}"
+            for ref, index, count in (
+                (step.a, a_index, step.form.a.count),
+                (step.b, b_index, step.form.b.count),
+            )
+            for first in range(0, count, PAIR)
+        )
+        words = ", ".join(f"loaded<u32, 4>({place})" for place in places)
+        self.lines.append(f"{made.helper}({self.names[step.acc]} + {step.slot}, {words});")
+
+
+def helper(made: MatrixInstruction) -> str:
+    """The function of one line that is the instruction."""
+    sums, words = made.form.sums.count, (made.form.a.count + made.form.b.count) // PAIR
+    a = made.form.a.count // PAIR
+    params = ", ".join(f"u32 x{i}" for i in range(words))
+    totals = ", ".join(f"%{i}" for i in range(sums))
+    left = ", ".join(f"%{sums + i}" for i in range(a))
+    right = ", ".join(f"%{sums + i}" for i in range(a, words))
+    text = f"{made.name} {{{{{totals}}}}}, {{{{{left}}}}}, {{{{{right}}}}}, {{{{{totals}}}}};"
+    outs = ", ".join(f'"+f"(c[{i}])' for i in range(sums))
+    ins = ", ".join(f'"r"(x{i})' for i in range(words))
+    text = text.replace("{{", "{").replace("}}", "}")
+    return f'{INLINE} void {made.helper}(f32 *c, {params}) {{ asm("{text}" : {outs} : {ins}); }}'

@@ -1,0 +1,132 @@
+"""Kernel IR to LLVM IR text for an NVIDIA GPU, of which LLVM makes PTX.
+
+Arguments are only global pointers, without aliases, so that loads of what is not stored become
+loads through the read-only path.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compilers import dtype as dt
+from compilers.dtype import DType
+from compilers.ir import Kernel, Matrix, Ref
+from compilers.math.expand import Expander
+from compilers.nv.matrix_forms import INSTRUCTIONS, PAIR, MatrixInstruction
+from compilers.nv.targets import ALIGN_BYTES, WAVE_LANES, nv_target
+from compilers.render.common import Value
+from compilers.render.llvm_gpu import INT32_LIMIT, GpuLlvmPrinter
+from compilers.render.walk import Walker
+
+SPACES: Final = {"global": 1, "shared": 3, "register": 0}
+"""# src: LLVM NVPTXUsage, Address Spaces; arrays of a lane begin in the generic one"""
+ALL: Final = ("i32", "-1")
+"""Every lane of a warp takes part."""
+CLAMP: Final = ("i32", str(WAVE_LANES - 1))
+"""# src: PTX ISA, shfl.sync: c of the bfly mode for a whole warp"""
+ARGUMENT_ALIGN_BYTES: Final = 16
+"""What memory of a device is aligned to at least."""
+OPERAND_BYTES: Final = 4
+"""A register with two elements of a matrix."""
+
+
+def render(kernel: Kernel, arch: str) -> str:
+    """The module's text; equal kernels give equal texts.
+
+    Raises: Unsupported for an unknown arch, TypeError for an op its dtype does not have.
+    """
+    nv_target(arch)
+    expander = Expander(frozenset({"fma"}), native_half=True, soft=True, short_nans=False)
+    return Walker(kernel, PtxPrinter(kernel), expander).run()
+
+
+class PtxPrinter(GpuLlvmPrinter):
+    """Prints basic blocks in SSA form, for one lane."""
+
+    spaces = SPACES
+    align_bytes = ALIGN_BYTES
+
+    # values
+
+    def _of_wave(self, op: str, dtype: DType, value: Value) -> Value:
+        """ballot; below and among count the bits of one."""
+        if op == "ballot":
+            return self._call(dtype, "nvvm.vote.ballot.sync", ALL, value)
+        if op == "below":
+            lower = self._call(dt.uint32, "nvvm.read.ptx.sreg.lanemask.lt")
+            value = self.emit("and", dt.uint32, [value, lower], "")
+        count = self._call(value.dtype, f"ctpop.i{value.dtype.bits}", value)
+        return self.emit("cast", dtype, [count], "")
+
+    def _swap_dword(self, word: Value, mask: int) -> Value:
+        name = "nvvm.shfl.sync.bfly.i32"
+        return self._call(dt.uint32, name, ALL, word, ("i32", str(mask)), CLAMP)
+
+    # control
+
+    def place(self, kind: str) -> Value:
+        """The number of the workgroup or of the lane, and its range."""
+        name, fact = ("ctaid", 1) if kind == "grid" else ("tid", 2)
+        text = self.module.call("i32", f"llvm.nvvm.read.ptx.sreg.{name}.x")
+        return self._new(f"{text}, !range !{fact}", dt.int32)
+
+    def barrier(self, *, wave: bool = False) -> None:
+        if wave:
+            self.lines.append(self.module.call("void", "llvm.nvvm.bar.warp.sync", ALL))
+            return
+        name = "llvm.nvvm.barrier.cta.sync.aligned.all"
+        self.lines.append(self.module.call("void", name, ("i32", "0")))
+
+    def order(self) -> None:
+        """The assembler orders instructions itself."""
+
+    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
+        """The operands are in registers, in pairs; the products are added to the sums."""
+        made = INSTRUCTIONS[step.form.name]
+        form = step.form
+        operands = [
+            *self._pairs(made, step.a, a_index, form.a.count),
+            *self._pairs(made, step.b, b_index, form.b.count),
+        ]
+        places = [
+            self._address(step.acc, self.literal(step.slot + i, dt.int32))
+            for i in range(form.sums.count)
+        ]
+        before = [self._new(f"load float, {place}, align 4", dt.float32) for place in places]
+        result = f"{{ {', '.join(['float'] * len(places))} }}"
+        text = self.module.call(result, f"llvm.{made.intrinsic}", *operands, *before)
+        whole = self._new(text, dt.float32).text
+        for i, place in enumerate(places):
+            one = self._new(f"extractvalue {result} {whole}, {i}", dt.float32)
+            self.lines.append(f"store float {one.text}, {place}, align 4")
+
+    def _pairs(
+        self, made: MatrixInstruction, ref: Ref, index: Value, count: int
+    ) -> list[tuple[str, str]]:
+        """A lane's operand registers, with their type."""
+        found = []
+        for first in range(0, count, PAIR):
+            at = self.emit("add", index.dtype, [index, self.literal(first, index.dtype)], "")
+            place = self._address(ref, at)
+            loaded = self._new(f"load {made.operand}, {place}, align {OPERAND_BYTES}", ref.dtype)
+            found.append((made.operand, loaded.text))
+        return found
+
+    def finish(self, kernel: Kernel) -> str:
+        """The kernel, its declarations in the module, and what a launch must keep to."""
+        pointer = f"ptr addrspace(1) noalias nofree nonnull align {ARGUMENT_ALIGN_BYTES}"
+        params = ", ".join(f"{pointer} %p{i}" for i in range(len(kernel.params)))
+        block = kernel.block
+        lines = [
+            *self.tops,
+            f"define ptx_kernel void @{kernel.name}({params}) #0 {{",
+            "entry:",
+            *self.lines,
+            "ret void",
+            "}",
+            *self.module.footer(),
+            f'attributes #0 = {{ nounwind "nvvm.maxntid"="{block},1,1" }}',
+            f"!1 = !{{i32 0, i32 {min(max(kernel.grid, 1), INT32_LIMIT - 1)}}}",
+            f"!2 = !{{i32 0, i32 {block}}}",
+        ]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""WGSL from kernel IR, compiled by the WebGPU library that has the device open."""

@@ -1,0 +1,1 @@
+"""What devices behind another driver's library share: OpenCL, Metal, WebGPU."""

@@ -1,0 +1,1 @@
+"""Apple GPUs through Metal: the Objective-C runtime called by cffi, public interfaces alone."""

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: over NVIDIA's own kernel driver (NVK)."""

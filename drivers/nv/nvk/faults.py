@@ -1,0 +1,136 @@
+"""Faults as RM reports them: error notifiers, MMU faults, the error states of SMs.
+
+A fault tears down the channel group: RM writes a code to the channel's error notifier (in the
+kernel's log an "Xid"), and the debugger's controls say what happened.
+# src: src/common/sdk/nvidia/inc/{nverror.h, ctrl/ctrl83de/ctrl83dedebug.h}, dev_fault.ref
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from drivers.base.errors import DeviceError
+from drivers.gpu.incident import ECC, GPU_HANG, Incident, PageFault, Reset
+from drivers.nv.nvk.allocations import DebuggerAlloc, Notification, RmClass
+from drivers.nv.nvk.channel import Channel
+from drivers.nv.nvk.controls import (
+    MAX_SMS,
+    READ_MMU_FAULT_INFO,
+    READ_SM_ERROR_STATES,
+    SM_STATE_BYTES,
+    MmuFaults,
+    SmErrorStates,
+)
+
+COPY_CLIENT: Final = "copy engine"
+"""How a fault of the copy channel is told from one of the compute channel."""
+
+
+class Xid(IntEnum):
+    """ROBUST_CHANNEL_*."""
+
+    GR_EXCEPTION = 13
+    FIFO_ERROR_MMU_ERR_FLT = 31
+    PBDMA_ERROR = 32
+    CE0_ERROR = 39
+    CE1_ERROR = 40
+    CE2_ERROR = 41
+    RESETCHANNEL_VERIF_ERROR = 43
+    PREEMPTIVE_REMOVAL = 45
+    GPU_ECC_DBE = 48
+    GR_CLASS_ERROR = 69
+    GPU_HAS_FALLEN_OFF_THE_BUS = 79
+    CONTAINED_ERROR = 94
+    UNCONTAINED_ERROR = 95
+
+
+_CAUSES: Final = {
+    Xid.GR_EXCEPTION: "graphics exception", Xid.PBDMA_ERROR: "bad packet",
+    Xid.GR_CLASS_ERROR: "bad method", Xid.GPU_ECC_DBE: ECC, Xid.CONTAINED_ERROR: ECC,
+    Xid.UNCONTAINED_ERROR: ECC, Xid.RESETCHANNEL_VERIF_ERROR: "channel reset",
+    Xid.PREEMPTIVE_REMOVAL: "removed by the kernel driver",
+    Xid.CE0_ERROR: "copy engine error", Xid.CE1_ERROR: "copy engine error",
+    Xid.CE2_ERROR: "copy engine error",
+}  # fmt: skip
+_KINDS: Final = {
+    0: "unmapped", 1: "unmapped", 2: "unmapped", 3: "beyond the address space", 5: "privileged",
+    6: "read-only", 7: "write-only", 0xF: "no atomics",
+}  # fmt: skip
+"""NV_PFAULT_FAULT_TYPE. # src: swref/published/ampere/ga100/dev_fault.h"""
+_WRITES: Final = frozenset({1, 2, 4, 9, 10, 12})
+"""NV_PFAULT_ACCESS_TYPE of stores and atomics, virtual and physical."""
+_ESR: Final = {0x04: "illegal instruction"}
+"""Errors of a warp that are named; others are reported by their number.
+# src: open-gpu-doc manuals/volta/gv100/dev_graphics.ref.txt: ILLEGAL_INSTR_ENCODING"""
+_ESR_MASK: Final = 0xFFFF
+_ESR_OFF, _PC64_OFF = 4, 32
+"""hwwWarpEsr and hwwWarpEsrPc64 in NV83DE_SM_ERROR_STATE_REGISTERS."""
+_FAULT_BYTES: Final = 16
+
+
+class Faults:
+    """Asks RM what happened to a channel."""
+
+    def __init__(self, sms: int) -> None:
+        self._sms = min(sms, MAX_SMS)
+
+    def of(self, channel: Channel, note: Notification) -> Incident:
+        """The incident behind a notification. What RM does not answer is left out."""
+        client = "" if channel.plan.compute else COPY_CLIENT
+        code = int(note.info32)
+        page = self._page(channel, client) if channel.plan.compute else None
+        if page is not None:
+            return Incident(page=page)
+        if code == Xid.FIFO_ERROR_MMU_ERR_FLT:
+            return Incident(page=PageFault(0, "unmapped", "", True, client))
+        if code == Xid.GPU_HAS_FALLEN_OFF_THE_BUS:
+            return Incident(cause=GPU_HANG, reset=Reset(True, True))
+        cause, pc = self._exception(channel) if code == Xid.GR_EXCEPTION else ("", 0)
+        known = _CAUSES.get(Xid(code)) if code in Xid._value2member_map_ else None
+        cause = cause or known or f"channel error {code}"
+        return Incident(cause=f"{client}: {cause}" if client and cause != ECC else cause, pc=pc)
+
+    def _page(self, channel: Channel, client: str) -> PageFault | None:
+        """The first MMU fault that RM has for the engine."""
+        try:
+            debugger = _debugger(channel)
+            try:
+                found = channel.gpu.client.control(debugger, READ_MMU_FAULT_INFO, MmuFaults())
+            finally:
+                channel.gpu.client.free(debugger, channel.gpu.device)
+        except DeviceError:
+            return None
+        if not found.count:
+            return None
+        first = memoryview(found.mmu_fault_info_list[:_FAULT_BYTES])
+        address = int.from_bytes(first[:8], "little")
+        kind, access = (int.from_bytes(first[at : at + 4], "little") for at in (8, 12))
+        what = _KINDS.get(kind, f"MMU fault {kind}")
+        return PageFault(address, what, "write" if access in _WRITES else "read", False, client)
+
+    def _exception(self, channel: Channel) -> tuple[str, int]:
+        """(what a warp did, its program counter) of the first SM with an error."""
+        try:
+            debugger = _debugger(channel)
+            try:
+                args = SmErrorStates(h_target_channel=channel.handle, num_sms_to_read=self._sms)
+                found = channel.gpu.client.control(debugger, READ_SM_ERROR_STATES, args)
+            finally:
+                channel.gpu.client.free(debugger, channel.gpu.device)
+        except DeviceError:
+            return "", 0
+        raw = found.sm_error_state_array
+        for at in range(0, self._sms * SM_STATE_BYTES, SM_STATE_BYTES):
+            esr = int.from_bytes(raw[at + _ESR_OFF : at + _ESR_OFF + 4], "little") & _ESR_MASK
+            if esr:
+                pc = int.from_bytes(raw[at + _PC64_OFF : at + _PC64_OFF + 8], "little")
+                return _ESR.get(esr, f"warp error {esr:#x}"), pc
+        return "", 0
+
+
+def _debugger(channel: Channel) -> int:
+    """An object whose controls read the errors of a channel's compute object."""
+    gpu = channel.gpu
+    args = DebuggerAlloc(h_app_client=gpu.client.handle, h_class3d_object=channel.engine)
+    return gpu.client.alloc("a debugger", gpu.device, RmClass.GT200_DEBUGGER, args)

@@ -1,0 +1,220 @@
+"""One GPU over NVIDIA's kernel driver: its client, its address space, its channels.
+
+Opening is the order that RM asks for: client, device, subdevice, address space, UVM, doorbell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from threading import RLock
+from typing import Final
+
+from drivers.base import forks
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError, DeviceGone, NotFound, Unsupported
+from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
+from drivers.gpu.incident import Incident
+from drivers.nv.nvk.abi import abi_of, query_version
+from drivers.nv.nvk.allocations import DeviceAlloc, RmClass, SubdeviceAlloc, VaSpaceFlag
+from drivers.nv.nvk.channel import Channel, Plan
+from drivers.nv.nvk.client import ARENA_BYTES, RmClient
+from drivers.nv.nvk.clock import NvClock
+from drivers.nv.nvk.controls import GET_ID_INFO, GpuIdInfo
+from drivers.nv.nvk.escapes import (
+    CARD_INFO,
+    REGISTER_FD,
+    CardInfo,
+    CardInfos,
+    RegisterFd,
+    cards,
+)
+from drivers.nv.nvk.facts import read_classes, read_copy_engine, read_facts, read_uuid
+from drivers.nv.nvk.faults import Faults
+from drivers.nv.nvk.memory import CTL_PATH, NvMemory, allocate, map_host, unmap_host, wrap
+from drivers.nv.nvk.uvm_space import open_uvm
+
+USERMODE_BYTES: Final = 0x10000
+VA_BASE: Final = 0x1000
+VA_BYTES: Final = 0x1FFFFFB000000
+"""# src: what clients known to run give (tinygrad ops_nv.py)"""
+POLL_S: Final = 0.001
+"""How long a wait sleeps between two looks: the channels raise no interrupt here."""
+
+
+class NvkIface:
+    """A GPU of this process; `open_nvk` makes it."""
+
+    name = "NVK"
+    opened = ""
+    evicts = False
+    clock: GpuClock
+
+    def __init__(self, world: World, client: RmClient, card: CardInfo, version: str) -> None:
+        self.world, self.client, self.card, self.version = world, client, card, version
+        self.path = f"/dev/nvidia{card.minor_number}"
+        self.peeks: list[Callable[[int], int | None]] = []
+        self.gone: DeviceError | None = None
+        self.handles = self.bytes_held = 0
+        self.device = self.subdevice = self.va_space = 0
+        self._channels: list[Channel] = []
+        self._looking = RLock()
+        self._undo: list[Step] = []
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: handles, channels and mappings of the GPU are the parent's."""
+        self._looking = RLock()
+        self.client.after_fork()
+        if hasattr(self, "space"):
+            self.space.after_fork()
+
+    def left_by(self, steps: list[Step]) -> None:
+        """Closing ends with these steps, the last one first."""
+        self._undo = [*steps, *self._undo]
+
+    def open(self) -> None:
+        """Everything up to the doorbell, in order; a failure undoes what was done."""
+        with Undo() as undo:
+            undo.add(self.close)
+            self._open_device()
+            self._open_space()
+            self._open_doorbell()
+            self.clock = NvClock(self.world, self.doorbell_page)
+
+    def _open_device(self) -> None:
+        """The node stays open: the last close of it takes the GPU down."""
+        world, client = self.world, self.client
+        fd = world.open(self.path, os.O_RDWR)
+        self._undo.append(partial(world.close, fd))
+        REGISTER_FD(world, fd, RegisterFd(ctl_fd=client.ctl_fd))
+        client.device_fd = fd
+        info = client.control(client.handle, GET_ID_INFO, GpuIdInfo(gpu_id=self.card.gpu_id))
+        args = DeviceAlloc(device_id=info.device_instance, h_client_share=client.handle)
+        self.device = client.alloc("the device", client.handle, RmClass.NV01_DEVICE_0, args)
+        part = SubdeviceAlloc(sub_device_id=0)
+        self.subdevice = client.alloc("the subdevice", self.device, RmClass.NV20_SUBDEVICE_0, part)
+        self.generation = read_classes(client, self.device)
+        self.facts = read_facts(client, self.subdevice)
+        self.copy_engine = read_copy_engine(client, self.subdevice)
+        self._faults = Faults(self.facts.sms)
+
+    def _open_space(self) -> None:
+        """An address space that UVM fills: RM only holds it."""
+        client = self.client
+        flags = VaSpaceFlag.IS_EXTERNALLY_OWNED | VaSpaceFlag.ENABLE_PAGE_FAULTING
+        args = client.abi.va_space(flags=int(flags), va_size=VA_BYTES, va_base=VA_BASE)
+        kind = RmClass.FERMI_VASPACE_A
+        self.va_space = client.alloc("the address space", self.device, kind, args)
+        self.space = open_uvm(self.world, client.abi, client.ctl_fd, client.handle)
+        self._undo.append(self.space.close)
+        self.space.register(read_uuid(client, self.subdevice), self.va_space)
+
+    def _open_doorbell(self) -> None:
+        kind = self.generation.usermode
+        usermode = self.client.alloc("the doorbell", self.subdevice, kind)
+        host = map_host(self, usermode, USERMODE_BYTES, self.path)
+        self.doorbell_page = host.region
+        self._undo.append(partial(unmap_host, self, usermode, host))
+
+    # Memory
+
+    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> NvMemory:
+        """Memory for one use. Raises: OutOfMemory, and what RM and UVM refuse."""
+        return allocate(self, nbytes, use, name, host=host)
+
+    def wrap(self, cpu_va: int, nbytes: int, name: str) -> NvMemory:
+        """Whole pages of this process's own memory. Raises: BadArgument."""
+        return wrap(self, cpu_va, nbytes, name)
+
+    def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Memory:
+        """Not written yet."""
+        raise Unsupported("dma-bufs are not imported over NVK", hint="copy the memory")
+
+    def export_dmabuf(self, memory: Memory) -> int:
+        """Not written yet."""
+        raise Unsupported("dma-bufs are not exported over NVK", hint="copy the memory")
+
+    def write_code(self, memory: Memory, data: bytes) -> bool:
+        """Left to the copy engine: the host does not see video memory."""
+        return False
+
+    def publish(self) -> None:
+        """Nothing: it is the machine's own memory, which the GPU snoops."""
+
+    def shares(self, other: GpuIface) -> bool:
+        """Only its own memory."""
+        mine: object = self
+        return other is mine
+
+    # Channels and their faults
+
+    def open_queue(self, plan: Plan) -> Channel:
+        """A channel that runs. A failure frees everything."""
+        channel = Channel(self, plan)
+        channel.open()
+        with self._looking:
+            self._channels = [*(one for one in self._channels if one.open_now), channel]
+        return channel
+
+    def wait(self, timeout_ms: int) -> Incident | None:
+        """The fault that a notifier holds, now or after a short sleep."""
+        found = self._reported()
+        if found is None and timeout_ms > 0:
+            self.world.sleep(min(timeout_ms / 1000, POLL_S))
+            found = self._reported()
+        return found
+
+    def _reported(self) -> Incident | None:
+        """Threads that wait at the same time look here; one of them gets the report."""
+        with self._looking:
+            for channel in self._channels:
+                note = channel.reported()
+                if note is not None:
+                    found = self._faults.of(channel, note)
+                    if found.reset is not None:
+                        self.lost(found)
+                    return found
+        return None
+
+    def lost(self, incident: Incident) -> DeviceError:
+        """The GPU left the bus, or has to be reset."""
+        self.gone = DeviceGone(
+            f"{self.path}: the GPU runs no channel any more ({incident.cause})",
+            hint="See the kernel log (dmesg); restart the machine, or reset the GPU as root",
+        )
+        return self.gone
+
+    def close(self) -> None:
+        """Leave the GPU: every step runs, whatever fails. A second close does nothing."""
+        undo, self._undo = self._undo, []
+        run_all(reversed(undo))
+
+
+def open_nvk(world: World, index: int) -> NvkIface:
+    """The GPU with this number among those that NVIDIA's kernel driver has.
+
+    Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel driver refuses.
+    """
+    with Undo() as undo:
+        fd = world.open(CTL_PATH, os.O_RDWR)
+        undo.add(lambda: world.close(fd))
+        version = query_version(world, fd)
+        arena = world.mmap(-1, ARENA_BYTES)
+        undo.add(arena.close)
+        client = RmClient(world, fd, abi_of(version), arena)
+        found = cards(CARD_INFO(world, fd, CardInfos()))
+        if index >= len(found):
+            raise NotFound(
+                f"there is no NV:{index}: NVIDIA's kernel driver has {len(found)} GPUs",
+                hint="python -m drivers.probe shows what there is",
+            )
+        client.open()
+        undo.add(client.close)
+        iface = NvkIface(world, client, found[index], version)
+        iface.left_by([partial(world.close, fd), arena.close, client.close])
+        undo.hand_over(iface.close)
+        iface.open()
+    return iface

@@ -1,0 +1,85 @@
+"""The two queues of an NVIDIA device: kernels on one channel, copies on another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from drivers.base.errors import DeviceError
+from drivers.gpu.incident import Incident
+from drivers.gpu.pair import RingPair
+from drivers.gpu.recovery import Recovery
+from drivers.gpu.ring import ComputeRing, CopyRing, Ring, RingParts
+from drivers.gpu.transfers import Transfers
+from drivers.gpu.waits import Waits
+from drivers.nv.nvk.channel import Channel
+from drivers.nv.push_ring import LINES, PushRing
+from queues.nv import words as nv_words
+from queues.nv.classes import Subchannel
+from queues.nv.launch import LINE_BYTES, Block, Launcher
+from queues.nv.words import Target
+
+
+class NvComputeRing(PushRing, ComputeRing):
+    """The queue of kernels."""
+
+    subchannel = int(Subchannel.COMPUTE)
+
+    def __init__(self, parts: RingParts, hw: Channel, target: Target) -> None:
+        PushRing.__init__(self, parts, hw, target)
+        self.stale: object = True
+        self.foreign = parts.foreign
+        self.clean = -1
+
+    def acquire(self) -> None:
+        """Invalidate instruction, data and constant caches for all later kernels."""
+        self.emit(nv_words.invalidate(self.target))
+
+    def launch(self, launcher: Launcher, args: Sequence[int], grid: Block) -> None:
+        """One launch, its arguments checked."""
+        before = put = self.put
+        line = put % LINES
+        mark, at = put + launcher.nlines, line * LINE_BYTES
+        if mark > self.limit or line + launcher.nlines > LINES:
+            put, at = self.room(launcher.nbytes)
+            mark = put + launcher.nlines
+        values = launcher.values(args, self.ring_va + at, grid, mark)
+        if self.put == before:
+            launcher.pack_into(self.bytes, at, *values)
+            if self.send(at, launcher.nwords, before, mark):
+                return
+        self.launch(launcher, args, grid)  # retry: a signal handler ran in between
+
+
+class NvCopyRing(PushRing, CopyRing):
+    """The queue of copies."""
+
+    subchannel = int(Subchannel.COPY)
+
+    def copy(self, *, dst: int, src: int, nbytes: int) -> None:
+        """Copy between GPU addresses, then the progress."""
+        self.emit(nv_words.copies(self.target, dst=dst, src=src, nbytes=nbytes))
+
+    def emit_all(self, packets: Iterable[Sequence[int]]) -> None:
+        """Packets in order, then the progress."""
+        self.emit_parts(packets)
+
+
+NvPair: TypeAlias = RingPair[NvComputeRing, NvCopyRing]
+NvWaits: TypeAlias = Waits[NvComputeRing, NvCopyRing]
+NvTransfers: TypeAlias = Transfers[NvComputeRing, NvCopyRing]
+
+
+class NvRecovery(Recovery[NvComputeRing, NvCopyRing]):
+    """Replaces queues that stopped, and every one whose channel RM has torn down."""
+
+    def stuck(self, ring: Ring) -> bool:
+        """Whether a queue makes no progress, or could make none with its next work."""
+        return (isinstance(ring, PushRing) and ring.hw.dead) or super().stuck(ring)
+
+    def replace(self, ring: Ring, error: DeviceError) -> Incident | None:
+        """Replace a queue; what is reported then is of the other one, and comes next."""
+        reported = super().replace(ring, error)
+        if reported is not None:
+            self._left.append(reported)
+        return reported

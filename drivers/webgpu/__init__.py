@@ -1,0 +1,1 @@
+"""Any GPU through the standard webgpu.h, over wgpu-native and Dawn."""

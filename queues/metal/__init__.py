@@ -1,0 +1,1 @@
+"""Command queues of Metal devices, and how their kernels are kept."""

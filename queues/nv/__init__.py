@@ -1,0 +1,1 @@
+"""What NVIDIA GPUs read: methods of push buffers, QMDs, the entries of a GPFIFO."""

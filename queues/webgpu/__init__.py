@@ -1,0 +1,1 @@
+"""What WebGPU devices keep of a kernel."""

@@ -1,0 +1,87 @@
+"""Code on the executor alone: a space of arrays, a launch, and what was reported."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+
+from boards.nv.chip import CHIPS
+from boards.nv.launch import ConstantBank, Launch
+from boards.nv.memory import Memory
+from boards.nv.space import GpuMapping, GpuSpace
+from boards.nv.warp.execute import WarpExecutor
+from compilers.nv import cubin, nvrtc
+from queues.nv.kernel_code import NvCode
+
+CODE_VA, BANKS_VA, BUFFERS_VA = 0x100000, 0x400000, 0x10000000
+BANK_STRIDE, GUARD = 0x20000, 0x10000
+STACK, BLOCK, GRID = 0x28, 0x00, 0x0C
+"""Of constant bank 0. # src: cubins of nvrtc: loads of blockDim, gridDim and the stack pointer"""
+Dim = tuple[int, int, int]
+
+
+class Pages:
+    """Memory that is one array."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def there(self) -> bool:
+        return True
+
+    def parts(self, off: int, nbytes: int) -> Iterator[Any]:
+        yield self.data[off : off + nbytes]
+
+
+@cache
+def compiled(source: str) -> tuple[bytes, NvCode, dict[int, bytes]]:
+    """Code, record and constant banks of the kernel f of a source."""
+    binary = cubin.load(nvrtc.compile_object(source, "sm_86", frozenset()), "f", "sm_86")
+    code = NvCode.of(binary)
+    banks = {b.number: binary.image[b.offset : b.offset + b.nbytes] for b in code.banks}
+    return binary.image[code.code_offset :][: code.code_bytes], code, banks
+
+
+def _map(space: GpuSpace, va: int, data: bytes) -> Any:
+    array = np.frombuffer(data, np.uint8).copy()
+    space.map(GpuMapping(va, len(array), cast(Memory, Pages(array)), 0))
+    return array
+
+
+def run(
+    kernel: tuple[bytes, NvCode, dict[int, bytes]], args: Sequence[Any], grid: Dim, block: Dim,
+) -> tuple[list[Any], list[tuple[str, str]]]:  # fmt: skip
+    """(buffers as the kernel leaves them, violations)."""
+    code, record, banks = kernel
+    space, found = GpuSpace(49), []
+    _map(space, CODE_VA, code)
+    zero, off, va, buffers = bytearray(record.bank0_bytes), record.param_offset, BUFFERS_VA, []
+    struct.pack_into("<3I", zero, BLOCK, *block)
+    struct.pack_into("<3I", zero, GRID, *grid)
+    struct.pack_into("<I", zero, STACK, record.local_bytes)
+    for arg in args:
+        if isinstance(arg, np.ndarray):
+            off = -(-off // 8) * 8
+            struct.pack_into("<Q", zero, off, va)
+            buffers.append(_map(space, va, arg.tobytes()).view(arg.dtype))
+            va += -(-arg.nbytes // GUARD) * GUARD + GUARD
+            off += 8
+        else:
+            struct.pack_into("<I", zero, off, arg & 0xFFFFFFFF)
+            off += 4
+    constants = {}
+    for number, data in {0: bytes(zero), **banks}.items():
+        _map(space, BANKS_VA + number * BANK_STRIDE, data)
+        constants[number] = ConstantBank(BANKS_VA + number * BANK_STRIDE, len(data))
+    launch = Launch(
+        chip=CHIPS["ga102"], code_va=CODE_VA, space=space, grid=grid, block=block,
+        constants=constants, registers=record.registers, barriers=record.barriers,
+        shared_bytes=record.shared_bytes, local_bytes=record.local_bytes,
+        shared_window=1 << 32, local_window=2 << 32,
+    )  # fmt: skip
+    WarpExecutor(lambda kind, what: found.append((kind, what))).launch(launch)
+    return buffers, found

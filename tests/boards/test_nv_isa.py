@@ -1,0 +1,142 @@
+"""SASS words decode to the text that nvdisasm printed for them.
+
+``tests/data/sass_*.txt`` hold words of compiled kernels and bit flips of them with the tool's
+answer; ``python -m tests.record_sass`` makes them. Nothing in them comes from our decoder.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boards.nv.isa.control import Control
+from boards.nv.isa.decode import Guard, UnknownInstruction, decode
+from boards.nv.isa.table import NoTable, architectures, table, table_file
+from boards.nv.isa.text import word_text
+from tests.nvdisasm import listing, program
+from tests.sass.make import make
+from tests.support import check
+
+DATA = Path(__file__).parent.parent / "data"
+ARCHS = architectures()
+HEX = 16
+OPCODE_MASK = 0xFFF
+UNFINISHED_SHARE = 0.1
+WORD_BITS = 128
+REFUSED = "-"
+
+
+def recorded(arch: str) -> list[tuple[int, str]]:
+    """Words and the tool's text; ``-`` where it refused the word. All were at address 0."""
+    lines = (DATA / f"sass_{arch}.txt").read_text("ascii").splitlines()
+    pairs = (line.split(" ", 1) for line in lines if not line.startswith("#"))
+    return [(int(word, HEX), text) for word, text in pairs]
+
+
+def ours(word: int, arch: str) -> str:
+    """Our text, or ``-`` where the decoder refuses the word."""
+    try:
+        return word_text(word, arch)
+    except UnknownInstruction:
+        return REFUSED
+
+
+def differences(pairs: Iterable[tuple[int, str]], arch: str) -> tuple[list[str], int]:
+    """Lines that differ, and how many words of unfinished opcodes were refused instead."""
+    wrong: list[str] = []
+    refused = 0
+    for word, text in pairs:
+        made = ours(word, arch)
+        if made == text:
+            continue
+        if made == REFUSED and word & OPCODE_MASK in table(arch).unfinished:
+            refused += 1
+        else:
+            wrong.append(f"{word:032x} {text} | {made}")
+    return wrong, refused
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_words_of_compiled_kernels_print_as_the_tool_prints_them(arch: str) -> None:
+    """Each recorded word: equal, or refused because its opcode is named as unfinished."""
+    words = recorded(arch)
+    wrong, refused = differences(words, arch)
+    check(not wrong, f"{len(wrong)} differ, first: {wrong[:3]}")
+    check(refused <= UNFINISHED_SHARE * len(words), f"{refused} of {len(words)} refused")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_bit_of_a_word_is_read(arch: str) -> None:
+    """A flip of any guard, opcode or control bit changes what was decoded, or is refused."""
+    generator = random.Random(14)
+    words = [word for word, _ in recorded(arch) if ours(word, arch) != REFUSED]
+    for word in generator.sample(words, 40):
+        first = decode(word, arch)
+        for bit in (*range(12, 16), *range(110, 122)):
+            try:
+                other = decode(word ^ 1 << bit, arch)
+            except UnknownInstruction:
+                continue
+            same = other.control == first.control and other.guard == first.guard
+            check(not same, f"bit {bit} of {word:032x}")
+
+
+def test_the_parts_of_an_instruction_are_named() -> None:
+    """IMAD R0, R8, c[0x0][0x0], R9 behind a scoreboard wait, as the census has it."""
+    # src: nvdisasm 13.5.37 on a compiled kernel: IMAD R0, R8, c[0x0][0x0], R9
+    made = decode(0x001FCA00078E02090000000008007A24, "sm_86")
+    check(made.mnemonic == "IMAD")
+    check([one.kind for one in made.operands] == ["register", "register", "constant", "register"])
+    numbers = [tuple(part.value for part in one.numbers) for one in made.operands]
+    check(numbers == [(0,), (8,), (0, 0), (9,)], str(numbers))
+    check(made.guard == Guard(7, False) and made.guard.always)
+    # src: Mesa sm70_encode.rs: stall at 105, yield 109, barriers 110 and 113, wait mask 116
+    wanted = Control(stall=5, yields=True, write_barrier=None, read_barrier=None, wait=1, reuse=0)
+    check(made.control == wanted, str(made.control))
+
+
+def test_an_architecture_without_a_table_is_refused() -> None:
+    """The message lists the architectures that have one."""
+    with pytest.raises(NoTable, match="sm_86"):
+        table("sm_70")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_bit_flips_against_the_installed_tool(arch: str) -> None:
+    """Flips of recorded words, drawn anew: equal text, or refused as an unfinished opcode's."""
+    generator = random.Random(2026)
+    words = [word for word, text in recorded(arch) if text != REFUSED]
+    flips = [generator.choice(words) ^ 1 << generator.randrange(WORD_BITS) for _ in range(FLIPS)]
+    wrong, _ = differences(zip(flips, listing(flips, arch), strict=True), arch)
+    check(not wrong, f"{len(wrong)} differ, first: {wrong[:3]}")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_opcodes_made_anew_are_those_of_the_table(arch: str) -> None:
+    """FSEL, IADD3, LEA, IMAD with an immediate, BRA: measured again, equal to the file."""
+    program()
+    made = json.loads(make(arch, SAMPLE)[0])
+    stored = json.loads(table_file(arch).read_text("ascii"))
+    check(made["tool"] == stored["tool"], f"made by {stored['tool']}: run `make nv`")
+    check(made["sha256"] == stored["sha256"], "inputs changed: python -m tests.sass")
+    check(len(made["opcodes"]) == len(SAMPLE))
+    for opcode, tree in made["opcodes"].items():
+        check(_masked(tree, made) == _masked(stored["opcodes"][opcode], stored), opcode)
+
+
+def _masked(tree: Any, data: Any) -> Any:
+    """A tree with the masks of schedules in place of their names."""
+    if isinstance(tree, dict) and "opex" in tree:
+        return {**tree, "opex": data["opex"][tree["opex"]]}
+    if isinstance(tree, dict):
+        return {key: _masked(value, data) for key, value in tree.items()}
+    return tree
+
+
+FLIPS = 400
+SAMPLE = frozenset((0x208, 0x210, 0x211, 0x824, 0x947))

@@ -1,0 +1,51 @@
+"""The report of NVIDIA's kernels: what is counted in the text of instructions."""
+
+from __future__ import annotations
+
+import pytest
+
+from compilers.nv.rates import matrix_clocks
+from compilers.report import __main__ as report
+from compilers.report.nv_lines import loaded_bytes
+from tests.nv_cubins import needs_nvdisasm, needs_nvrtc
+from tests.support import check
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("LDG.E.128.CONSTANT R4, [R2.64]", 16),
+        ("@P0 LDG.E R4, desc[UR4][R2.64]", 4),
+        ("LDG.E.64 R4, [R2.64+0x10]", 8),
+        ("LDG.E.U8 R4, [R2.64]", 1),
+        ("LDG.E.U16.CONSTANT R4, [R2.64]", 2),
+        ("LDS.128 R4, [R2]", 0),
+        ("STG.E.128 [R2.64], R4", 0),
+    ],
+)
+def test_the_width_of_a_load_is_in_its_name(text: str, nbytes: int) -> None:
+    check(loaded_bytes(text) == nbytes, f"{text}: {loaded_bytes(text)}")
+
+
+# src: the same peaks as the table's, the other way: TFLOPS / (2 x multiprocessors x clock)
+@pytest.mark.parametrize(
+    ("sm", "tflops", "units", "ghz"),
+    [(75, 53.8, 68, 1.545), (80, 312, 108, 1.41), (86, 59.5, 68, 1.71), (89, 165.2, 128, 2.52)],
+)
+def test_clocks_of_matrix_instructions(sm: int, tflops: float, units: int, ghz: float) -> None:
+    deep = 16 * 8 * 16
+    clocks = matrix_clocks("HMMA.16816.F32 R4, R8, R12, R4", sm)
+    want = deep * 4 / (tflops * 1000 / (2 * units * ghz))
+    check(clocks is not None and abs(clocks - want) < 0.02 * want, f"{clocks}, {want}")
+    check(matrix_clocks("FFMA R4, R8, R12, R4", sm) == 0, "no matrix")
+    check(matrix_clocks("HMMA.16816.F32 R4, R8, R12, R4", 100) is None, "not known")
+
+
+@needs_nvrtc
+@needs_nvdisasm
+def test_the_command_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "f16[256,256] @ f16[256,256]"
+    check(report.main([text, "--chip", "sm_86"]) == 0, "reported")
+    printed = capsys.readouterr().out
+    for phrase in ("sm_86, compiled by nvrtc", "0 spilled", "a turn of the loop", "matrix instr"):
+        check(phrase in printed, printed)

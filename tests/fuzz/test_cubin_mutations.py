@@ -1,0 +1,71 @@
+"""20,000 mutated cubins of four architectures: only MalformedInput, soon, with bounded memory."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+
+import pytest
+
+from compilers.nv import cubin
+from drivers.base.errors import MalformedInput
+from queues.nv.kernel_code import NvCode
+from tests import nv_cubins
+from tests.mutation import CPU_LIMIT_S, EXTREMES, MEMORY_LIMIT_KIB, MUTATIONS, mutate
+from tests.support import check
+
+
+def fields(blob: bytes, rng: random.Random) -> bytes:
+    """One number of the headers, tables or attributes becomes an extreme one."""
+    data = bytearray(blob)
+    nbytes = rng.choice((1, 2, 4, 8))
+    at = rng.randrange(len(data) // nbytes) * nbytes
+    number = rng.choice(EXTREMES) & (1 << 8 * nbytes) - 1
+    data[at : at + nbytes] = number.to_bytes(nbytes, "little")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("arch", nv_cubins.ARCHES)
+def test_mutated_cubins(arch: str) -> None:
+    seed = nv_cubins.cubin(arch)
+    cubin.load(seed, "k", arch)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused, worst_s, rounds = 0, 0.0, MUTATIONS // len(nv_cubins.ARCHES)
+    for number in range(rounds):
+        rng = random.Random(number)
+        blob = (fields if number % 3 == 0 else mutate)(seed, rng)
+        start_s = time.thread_time()
+        try:
+            found = cubin.load(blob, "k", arch)
+        except MalformedInput:
+            refused += 1
+        else:
+            code = NvCode.of(found)
+            check(code.code_bytes <= found.data_offset, f"{number}: the code")
+            check(all(f.offset + 8 <= len(found.image) for f in found.fixups), f"{number}: fixups")
+        worst_s = max(worst_s, time.thread_time() - start_s)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    check(refused > rounds // 20, f"only {refused} refused: the mutations are too mild")
+    check(refused < rounds, "nothing was accepted: the mutations are too coarse")
+    check(worst_s < CPU_LIMIT_S, f"the slowest took {worst_s} s of processor time")
+    check(grown_kib < MEMORY_LIMIT_KIB + 4 * len(seed) // 1024, f"grew by {grown_kib} KiB")
+
+
+def test_a_file_that_promises_far_more_than_it_holds() -> None:
+    """Every section, made a table of relocations of the code, or as large as can be claimed."""
+    seed = nv_cubins.cubin("sm_86")
+    heads, count = int.from_bytes(seed[40:48], "little"), int.from_bytes(seed[60:62], "little")
+    refused = 0
+    for number in range(count):
+        for at, value, nbytes in ((4, 9, 4), (4, 8, 4), (32, 1 << 40, 8), (32, 12 << 20, 8)):
+            blob = bytearray(seed)
+            place = heads + 64 * number + at
+            blob[place : place + nbytes] = value.to_bytes(nbytes, "little")
+            start_s = time.thread_time()
+            try:
+                cubin.load(bytes(blob), "k", "sm_86")
+            except MalformedInput:
+                refused += 1
+            check(time.thread_time() - start_s < CPU_LIMIT_S, f"section {number}: too slow")
+    check(refused > count, f"{refused} refused")
