@@ -14,7 +14,7 @@ help:
 	@echo "make test             an eighth of each test's cases, in minutes  (ARGS='-k matmul')"
 	@echo "make test-all         every case, then a tenth of them under python -O"
 	@echo "make devices          the tensor suite on OpenCL, WebGPU and a made-up Metal (DEVICES='pocl dawn')"
-	@echo "make check            ruff, mypy --strict, import-linter"
+	@echo "make check            ruff, mypy --strict, import-linter, texts and data files"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make opencl           OpenCL for processors, PoCL's and Intel's, so that tests of CL=1 run"
 	@echo "make webgpu           wgpu-native and two Dawns, so that tests of WEBGPU=1 run where Vulkan is"
@@ -96,11 +96,16 @@ $(VENV)/torch.stamp: $(VENV)/dev.stamp
 
 torch: $(VENV)/torch.stamp
 
+# What needs no device and no time, also the tests that read texts, names and data files.
+TEXTS := $(addprefix tests/unit/test_,documents.py environment_page.py families.py \
+	import_circles.py names_in_texts.py no_side_effects.py no_unbounded_loops.py project.py \
+	vendor_code.py vendor_names.py) tests/abi/test_generators.py
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q -n $(WORKERS) $(TEXTS)
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
