@@ -22,7 +22,7 @@ from queues.nv.kernel_code import NvCode
 
 UNITS: Final = 128
 """Multiprocessors that lowering plans for: between those of a small and a large GPU."""
-_LOAD: Final = re.compile(r"\b(?:LDG|LDGSTS)(?:\.\w+)*")
+_LOAD: Final = re.compile(r"\b(?:LDGSTS|LDG)(?:\.\w+)*")
 _BITS: Final = re.compile(r"\.(?:U|S)?(8|16|64|128)\b")
 _WORD_BITS, _BYTE_BITS = 32, 8
 
