@@ -169,9 +169,9 @@ class _Pipeline:
         clear = Var("c", self.acc.size)
         zero = Store(self.acc, ix.var(clear), ex.const(0, self.acc.dtype))
         body: list[Stmt] = [*unrolled({clear: "unroll"}, [zero])]
-        for step in range(self.ahead):
-            if step < steps:
-                body += self._copy(ix.const(step))
+        for first in range(self.ahead):
+            if first < steps:
+                body += self._copy(ix.const(first))
             body.append(Pending("copies", "close"))
         step = ix.var(place.steps)
         more = ex.bounded([(step, 0, steps - self.ahead)])

@@ -68,9 +68,7 @@ def load(blob: bytes, name: str, arch: str) -> Binary:
     info = _info_of(file, named[0])
     layout = _layout(file, code, name)
     fixups = tuple(_fixups(file, layout))
-    resources = resources_of(
-        file, target, named[0], code, info, layout.image, layout.banks
-    )
+    resources = resources_of(file, target, named[0], code, info, layout.image, layout.banks)
     return Binary(arch, name, layout.image, 0, fixups, layout.data_offset, resources)
 
 

@@ -90,7 +90,7 @@ def _args(file: CubinFile, info: KernelInfo) -> tuple[Arg, ...]:
         raise file.fail("parameters that are not numbered one after another")
     for param in params:
         inside = param.offset + param.nbytes <= info.param_bytes
-        if not inside or not 0 < param.nbytes:
+        if not inside or not param.nbytes:
             raise file.fail(f"a parameter at {param.offset}+{param.nbytes}")
     found = tuple(arg for param in params for arg in _arg(param))
     if len(found) > ARGS_LIMIT:
@@ -117,13 +117,11 @@ def with_shared(binary: Binary, nbytes: int) -> Binary:
     target, needs, code = nv_target(binary.arch), binary.resources, NvCode.of(binary)
     if not needs.shared_bytes <= nbytes <= target.shared_bytes:
         raise Unsupported(
-            f"{binary.name}: {nbytes} bytes of shared memory, {needs.shared_bytes} of them declared",
+            f"{binary.name} declares {needs.shared_bytes} bytes of shared memory, not {nbytes}",
             hint=f"A workgroup of {target.arch} has at most {target.shared_bytes}",
         )
     more = nbytes - needs.shared_bytes
     record = replace(
         code, shared_bytes=code.shared_bytes + more, dynamic_bytes=code.dynamic_bytes + more
     )
-    return replace(
-        binary, resources=replace(needs, shared_bytes=nbytes, vendor=record.encode())
-    )
+    return replace(binary, resources=replace(needs, shared_bytes=nbytes, vendor=record.encode()))

@@ -83,10 +83,9 @@ def product(made: MatrixInstruction) -> str:
     totals = _group(range(sums))
     text = f"{made.name} {totals}, {left}, {right}, {totals};"
     outs = _sums(made, sums)
-    given = "rounded(x{})" if made.narrowed else "x{}"
-    ins = ", ".join(f'"r"({given.format(i)})' for i in range(words))
-    total = sums_type(made)
-    return f'{INLINE} void {made.helper}({total} *c, {params}) {{ asm("{text}" : {outs} : {ins}); }}'
+    ins = ", ".join(f'"r"(x{i})' for i in range(words))
+    head = f"{INLINE} void {made.helper}({sums_type(made)} *c, {params})"
+    return f'{head} {{ asm("{text}" : {outs} : {ins}); }}'
 
 
 # src: PTX ISA, "cvt": .rna.tf32.f32 rounds to the nearest, ties away from zero
@@ -99,12 +98,12 @@ ROUNDED: Final = (
 
 def tile_product(made: MatrixInstruction, *, a_across: bool, b_across: bool) -> tuple[str, str]:
     """(name, function) of a form of tiles."""
-    form, sums = made.form, made.form.sums.count
+    sums = made.form.sums.count
     name = f"{made.helper}_{int(a_across)}{int(b_across)}"
     text = tile_text(made, a_across=a_across, b_across=b_across)
     outs = _sums(made, sums)
     ins = '"l"(a), "l"(b)'
-    head = f"{INLINE} void {name}({scalar_type(form.sums_dtype)} *c, u64 a, u64 b)"
+    head = f"{INLINE} void {name}({sums_type(made)} *c, u64 a, u64 b)"
     return name, f'{head} {{ asm volatile("{text}" : {outs} : {ins} : "memory"); }}'
 
 

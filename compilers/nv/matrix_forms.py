@@ -62,7 +62,8 @@ class MatrixInstruction:
         form = self.form
         shape = f"m{form.rows}n{form.columns}k{form.depth}"
         if isinstance(form, TileForm):
-            return f"wgmma.mma_async.sync.aligned.{shape}.{self.total}.{self.element}.{self.element}"
+            types = f"{self.total}.{self.element}.{self.element}"
+            return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
         types = f"{self.total}.{self.element}.{self.element}.{self.total}"
         return f"mma.sync.aligned.{shape}.row.col.{types}"
 
@@ -95,7 +96,9 @@ def _form(dtype: DType, pieces: int, name: str = "") -> MatrixForm:
             along=(*_along(word), *_further(2 * word, pieces, word)),
         ),
         b=Fragment(
-            count=word * pieces, line=(_GROUP,), along=(*_along(word), *_further(word, pieces, word))
+            count=word * pieces,
+            line=(_GROUP,),
+            along=(*_along(word), *_further(word, pieces, word)),
         ),
         sums=Fragment(count=SUMS, line=(_GROUP, Digit("element", 2, 2, _BELOW)), along=_along(2)),
         sums_dtype=dt.int32 if dtype.kind in "iu" else dt.float32,

@@ -160,7 +160,8 @@ class CudaPrinter(GpuPrinter):
             )
             for first in range(0, count, made.per_word)
         )
-        words = ", ".join(f"loaded<u32, 4>({place})" for place in places)
+        word = "rounded(loaded<u32, 4>({}))" if made.narrowed else "loaded<u32, 4>({})"
+        words = ", ".join(map(word.format, places))
         self.lines.append(f"{made.helper}({self.names[step.acc]} + {step.slot}, {words});")
 
     def gather(self, step: Gather, index: Value) -> None:

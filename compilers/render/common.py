@@ -108,7 +108,23 @@ class Printer(Protocol):
     def finish(self, kernel: Kernel) -> str: ...
 
 
-class HostPrinter:
+class LanesApart:
+    """A printer's errors for what lanes of only some GPUs do together, or leave to others."""
+
+    def gather(self, step: Gather, index: Value) -> None:
+        raise TypeError(f"no lanes gather {step.source.name} together here")
+
+    def copy(self, step: Copy, index: Value, at: Value, mask: Value | None) -> None:
+        raise TypeError(f"nothing copies {step.source.name} while a lane goes on here")
+
+    def tile_matrix(self, step: TileMatrix, a_index: Value, b_index: Value) -> None:
+        raise TypeError(f"no matrix step {step.form.name} here")
+
+    def pending(self, step: Pending) -> None:
+        raise TypeError(f"no {step.of} under way here")
+
+
+class HostPrinter(LanesApart):
     """A CPU printer's errors for the parts of the IR that only GPUs have."""
 
     narrow = False
@@ -124,15 +140,3 @@ class HostPrinter:
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
         raise TypeError(f"a CPU has no matrix step {step.form.name}")
-
-    def gather(self, step: Gather, index: Value) -> None:
-        raise TypeError(f"no lanes gather {step.source.name} together here")
-
-    def copy(self, step: Copy, index: Value, at: Value, mask: Value | None) -> None:
-        raise TypeError(f"nothing copies {step.source.name} while a lane goes on here")
-
-    def tile_matrix(self, step: TileMatrix, a_index: Value, b_index: Value) -> None:
-        raise TypeError(f"no matrix step {step.form.name} here")
-
-    def pending(self, step: Pending) -> None:
-        raise TypeError(f"no {step.of} under way here")
