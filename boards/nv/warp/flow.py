@@ -14,9 +14,15 @@ from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
 
-def _distance(build: Builder, width: int) -> int:
-    """Where a branch leads: words of 4 bytes from the next instruction."""
-    return build.offset + WORD_BYTES + (build.signed(34, width) << 2)
+def _distance(build: Builder, width: int, *, split: bool = False) -> int:
+    """Where a branch leads: words of 4 bytes from the next instruction.
+
+    measured: nvdisasm 13.5: Hopper and Blackwell keep the low eight bits of BRA and CALL at 16
+    """
+    words = build.signed(34, width)
+    if split and build.arch.family in ("hopper", "blackwell"):
+        words = words << 8 | build.take(16, 8)
+    return build.offset + WORD_BYTES + (words << 2)
 
 
 def exit_(build: Builder) -> Action:
@@ -33,7 +39,7 @@ def exit_(build: Builder) -> Action:
 
 def bra(build: Builder) -> Action:
     """BRA: threads go elsewhere."""
-    target, when = _distance(build, 48), build.predicate_in(87, 90)
+    target, when = _distance(build, 48, split=True), build.predicate_in(87, 90)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
