@@ -174,6 +174,8 @@ class Window:
         self._local, self._report, self._offset = local, report, build.offset
         self.kind = shape(build)
         self._address = _own(build, scaled=not local)
+        if build.arch.family == "turing" and not local:
+            build.take(76)
         if local and not build.take(84, 3) < _PRIORITIES:
             raise NotModelled("priority of an access")
         build.latency = "agu"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp import access, half
+from boards.nv.warp import access, double, half, logic
 from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.integer import low_word, out, predicate, signed, wide
@@ -23,11 +23,12 @@ _HIGH = np.uint64(32)
 
 
 def viadd(build: Builder) -> Action:
-    """VIADD: a sum of two."""
+    """VIADD: a sum of two, of class fma_alu: nvrtc reads an IMAD's result after 4 cycles."""
     a, b = build.a(), build.b()
     negated = build.b_sign()[0]
     build.only(72, 4, 0)
     write = out(build, uniform=False)
+    build.latency = "fma"
 
     def run(t: Threads, mask: Array) -> None:
         two = wide(b(t))
@@ -93,8 +94,7 @@ def _iadd64(build: Builder) -> Action:
     def run(t: Threads, mask: Array) -> None:
         one, two = a(t), b(t)
         total = (-one if negated else one) + (-two if b_negated else two)
-        t.put(number, total & np.uint64(_ONES), mask)
-        t.put(number + 1, total >> _HIGH, mask)
+        double.put_pair(t, number, total, mask)
 
     return run
 
@@ -121,4 +121,23 @@ def hfma2_mma(build: Builder) -> Action:
     """HFMA2.MMA: HFMA2 in the matrix unit, whose results come later."""
     run = half.hfma2(build)
     build.latency = "hfma2"
+    return run
+
+
+def imnmx(build: Builder) -> Action:
+    """IMNMX of Blackwell, with .S64 and .U64: which is smaller is decided by both words."""
+    if not build.take(74):
+        return logic.imnmx(build)
+    a, b = _pair(build.a(), build.a(1)), _pair(build.b(), build.b(1))
+    kind = np.int64 if build.take(73) else np.uint64
+    smaller = build.predicate_in(87, 90)
+    build.only(77, 4, 0xF)
+    build.only(81, 6, 0x3F)
+    number = build.gpr_out(count=2)
+
+    def run(t: Threads, mask: Array) -> None:
+        one, two = a(t), b(t)
+        less = one.view(kind) < two.view(kind)
+        double.put_pair(t, number, np.where(less == smaller(t), one, two), mask)
+
     return run

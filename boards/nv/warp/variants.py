@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from boards.nv.warp import newer
+from boards.nv.warp import newer, turing
 from boards.nv.warp.build import Action, Builder
 
 Make = Callable[[Builder], Action]
 VARIANTS: Final[Mapping[str, Mapping[int, tuple[str, Make]]]] = {
-    "turing": {},
+    "turing": {0x155: ("BMOV", turing.bmov)},
     "ampere": {0x035: ("HFMA2.MMA", newer.hfma2_mma)},
     "hopper": {
         0x035: ("HFMA2.MMA", newer.hfma2_mma),
@@ -18,7 +18,7 @@ VARIANTS: Final[Mapping[str, Mapping[int, tuple[str, Make]]]] = {
     },
     "blackwell": {
         0x035: ("IADD", newer.iadd), 0x036: ("VIADD", newer.viadd),
-        0x048: ("VIMNMX", newer.vimnmx), 0x1AC: ("LDCU", newer.ldcu),
+        0x017: ("IMNMX", newer.imnmx), 0x048: ("VIMNMX", newer.vimnmx), 0x1AC: ("LDCU", newer.ldcu),
     },
 }  # fmt: skip
 """By family and nine bits of opcode."""
