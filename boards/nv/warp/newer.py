@@ -37,21 +37,41 @@ def viadd(build: Builder) -> Action:
     return run
 
 
-def vimnmx(build: Builder) -> Action:
-    """VIMNMX: the smaller or larger of two words."""
-    a, b = build.a(), build.b()
+def _smallest(build: Builder, terms: Callable[[Threads], list[Array]]) -> Action:
     kind = signed if build.take(72) else wide
-    build.only(73, 4, 0)
+    build.only(73, 2, 0)
+    build.only(76, 1, 0)
     smaller = build.predicate_in(87, 90)
     build.only(81, 6, 0, 0x3F)
     write = out(build, uniform=False)
 
     def run(t: Threads, mask: Array) -> None:
-        one, two = a(t), b(t)
-        less = kind(one) < kind(two)
-        write(t, np.where(less == smaller(t), one, two), mask)
+        least = smaller(t)
+        chosen, *others = terms(t)
+        for other in others:
+            chosen = np.where((kind(other) < kind(chosen)) == least, other, chosen)
+        write(t, chosen, mask)
 
     return run
+
+
+def viaddmnmx(build: Builder) -> Action:
+    """VIADDMNMX: a sum of two, then the smaller or larger of it and a third."""
+    a, b, c = build.a(), build.b(), build.c()
+    negated = build.b_sign()[0]
+    return _smallest(build, lambda t: [a(t) - b(t) if negated else a(t) + b(t), c(t)])
+
+
+def vimnmx(build: Builder) -> Action:
+    """VIMNMX: the smaller or larger of two."""
+    a, b = build.a(), build.b()
+    return _smallest(build, lambda t: [a(t), b(t)])
+
+
+def vimnmx3(build: Builder) -> Action:
+    """VIMNMX3: the smallest or largest of three."""
+    a, b, c = build.a(), build.b(), build.c()
+    return _smallest(build, lambda t: [a(t), b(t), c(t)])
 
 
 def iadd(build: Builder) -> Action:

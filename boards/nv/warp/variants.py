@@ -9,16 +9,17 @@ from boards.nv.warp import newer, turing
 from boards.nv.warp.build import Action, Builder
 
 Make = Callable[[Builder], Action]
+_MINIMA: Final[dict[int, tuple[str, Make]]] = {
+    0x00F: ("VIMNMX3", newer.vimnmx3), 0x036: ("VIADD", newer.viadd),
+    0x046: ("VIADDMNMX", newer.viaddmnmx), 0x048: ("VIMNMX", newer.vimnmx),
+}  # fmt: skip
 VARIANTS: Final[Mapping[str, Mapping[int, tuple[str, Make]]]] = {
     "turing": {0x155: ("BMOV", turing.bmov)},
     "ampere": {0x035: ("HFMA2.MMA", newer.hfma2_mma)},
-    "hopper": {
-        0x035: ("HFMA2.MMA", newer.hfma2_mma),
-        0x036: ("VIADD", newer.viadd), 0x048: ("VIMNMX", newer.vimnmx),
-    },
+    "hopper": {0x035: ("HFMA2.MMA", newer.hfma2_mma), **_MINIMA},
     "blackwell": {
-        0x035: ("IADD", newer.iadd), 0x036: ("VIADD", newer.viadd),
-        0x017: ("IMNMX", newer.imnmx), 0x048: ("VIMNMX", newer.vimnmx), 0x1AC: ("LDCU", newer.ldcu),
+        0x017: ("IMNMX", newer.imnmx), 0x035: ("IADD", newer.iadd),
+        0x1AC: ("LDCU", newer.ldcu), **_MINIMA,
     },
 }  # fmt: skip
 """By family and nine bits of opcode."""
