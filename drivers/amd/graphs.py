@@ -59,7 +59,7 @@ class AmdGraphMemory(GraphMemory[Item]):
                 f"argument {number} of {program!r} has {nbytes} bytes and cannot be a Param",
                 hint="leave arguments of 64 bits open",
             )
-        return nbytes, (self._arguments[item] + offset) // nbytes
+        return nbytes, (self.arguments_at(item) + offset) // nbytes
 
 
 class Pm4Graph(AmdGraphMemory):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from threading import RLock
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -96,15 +97,12 @@ class GraphMemory(ABC, Generic[S]):
         self._device, self._items = device, items
         self.lock = device.pair.compute_lock
         """Of whatever ring replays it."""
-        self.nbytes = sum(self.size(item) for item in items)
+        head = self.head()
+        self.nbytes = head + sum(self.size(item) for item in items)
         """Of one copy."""
         self._most = max(2, min(MOST_COPIES, COPIES_BYTES // max(self.nbytes, 1)))
-        self._arguments: list[int] = []
-        """Byte of the arguments of every step."""
-        at = 0
-        for item in items:
-            self._arguments.append(at + self.arguments_off(item))
-            at += self.size(item)
+        self._starts = list(accumulate(map(self.size, items), initial=head))
+        """Byte where every step begins."""
         self.copies: list[Copy] = []
         self._closed = False
         self.names = [item.program.name for item in items if item.program is not None]
@@ -131,9 +129,17 @@ class GraphMemory(ABC, Generic[S]):
     def size(self, item: S) -> int:
         """Bytes of memory that a step takes, in whole lines."""
 
+    def head(self) -> int:
+        """Bytes before those of the first step."""
+        return 0
+
     @abstractmethod
     def arguments_off(self, item: S) -> int:
         """Where in those bytes its arguments begin."""
+
+    def arguments_at(self, item: int) -> int:
+        """Byte of the arguments of a step."""
+        return self._starts[item] + self.arguments_off(self._items[item])
 
     @abstractmethod
     def write(self, copy: Copy) -> None:
