@@ -10,6 +10,7 @@ from typing import Protocol
 from boards.amd import registration as amd
 from boards.machine.chassis import Chassis, Facts, NameOf, Violation
 from boards.machine.pci.function import Named, PciFunction
+from boards.nv import registration as nv
 from boards.setup import Setup
 
 
@@ -138,6 +139,23 @@ VENDORS = (
         powered_on=amd.alone,
         power_on=amd.power_on,
         watch=amd.watch,
+    ),
+    Vendor(
+        device="NV",
+        names=nv.NAMES,
+        pci_names=(),
+        ifaces=("NVK",),
+        compilers=("NVRTC", "PTX"),
+        kernel="RM and UVM",
+        aql="",
+        note="Over NVK; ga102 executes code; never compared with silicon.",
+        describe=nv.describe,
+        function=nv.function,
+        observe=nv.observe,
+        take_firmware=nv.take_firmware,
+        powered_on=nv.alone,
+        power_on=nv.power_on,
+        watch=nv.watch,
     ),
 )
 

@@ -107,6 +107,10 @@ class NvDevice:
         """The queue of copies; another one after a fault."""
         return self.pair.copies
 
+    def program_names(self, *, code_va: int = 0) -> list[str]:
+        """Programs whose code is at the address."""
+        return self.programs.names(code_va)
+
     # Memory
 
     def alloc(self, nbytes: int) -> NvBuffer:

@@ -30,7 +30,7 @@ _ADVICE: Final = {
     "bad packet": "Report it: this driver made the packet",
     "bad method": "Report it: this driver made the packet",
     "misaligned address": "Check alignment of the kernel's accesses",
-    "shared memory violation": "Check the kernel's accesses to shared memory",
+    "address out of range": "Check the kernel's accesses to shared and private memory",
     "illegal instruction": "Compile the kernel for this chip",
 }
 
