@@ -167,6 +167,8 @@ BEST_FIRST: Final = (
             "nv": "queues.nv.decode:push_decoder",
             "qmd": "queues.nv.decode:qmd_decoder",
         },
+        smoke="compilers.nv.smoke:firmware",
+        unread="drivers.nv.unread:leave_unread",
         kernel=KernelDriver(
             "nvidia",
             modules=("nvidia_uvm",),
