@@ -13,7 +13,7 @@ from drivers.gpu.ring import Ring
 from drivers.nv.nvk.faults import COPY_CLIENT
 from drivers.nv.programs import Programs
 from drivers.nv.push_ring import PushRing
-from drivers.nv.rings import NvPair
+from drivers.nv.rings import NvComputeRing, NvPair
 from queues.decode import decode, decoder, words_of
 from queues.nv.generations import Generation
 from queues.nv.qmd import ALIGN_BYTES
@@ -90,8 +90,9 @@ class NvReporter:
         return found[:MOST_NAMES]
 
     def _at(self, ring: Ring, qmd_va: int) -> list[str]:
-        """Programs whose code the QMD at an address of the ring starts."""
-        return self._programs.names_of_qmd(ring.packets_at, qmd_va)
+        """Programs whose code the QMD at an address starts, and those that follow it."""
+        finished = ring.finished[0] if isinstance(ring, NvComputeRing) else 0
+        return self._programs.names_of_qmd(ring.packets_at, qmd_va, finished)
 
     def fault(self, incident: Incident, ring: Ring) -> DeviceFault:
         """The error for a reported fault; `ring` is the queue that was running."""

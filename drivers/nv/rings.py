@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from drivers.base.errors import DeviceError
 from drivers.gpu.incident import Incident
@@ -19,6 +19,9 @@ from queues.nv.classes import Subchannel
 from queues.nv.launch import LINE_BYTES, Block, Launcher
 from queues.nv.words import Target
 
+STEP_OFF: Final = 16
+"""Of a graph's progress, behind the ring's own."""
+
 
 class NvComputeRing(PushRing, ComputeRing):
     """The queue of kernels."""
@@ -30,6 +33,21 @@ class NvComputeRing(PushRing, ComputeRing):
         self.stale: object = True
         self.foreign = parts.foreign
         self.clean = -1
+        self.finished = parts.progress()[STEP_OFF:].cast("Q")
+        """How many launches of a graph are done."""
+        self.finished[0] = 0
+
+    def steps(self) -> object:
+        return self.done, self.finished[0]
+
+    @property
+    def step_va(self) -> int:
+        """Where a graph's launches write their numbers."""
+        return self.progress_va + STEP_OFF
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        self.finished = memoryview(bytearray(8)).cast("Q")
 
     def acquire(self) -> None:
         """Invalidate instruction, data and constant caches for all later kernels."""

@@ -92,11 +92,15 @@ def _semaphore(target: Target, subchannel: int, va: int, value: int, execute: in
 
 
 def release(
-    target: Target, subchannel: int, *, va: int, value: int, timestamp: bool = False
-) -> list[int]:
-    """When the engine is idle and its writes are visible: the 64-bit value, then the time."""
+    target: Target, subchannel: int, *, va: int, value: int, timestamp: bool = False,
+    wait: bool = True,
+) -> list[int]:  # fmt: skip
+    """When the engine is idle and its writes are visible: the 64-bit value, then the time.
+
+    Without `wait`, at once.
+    """
     execute = target.host.value(
-        "SEM_EXECUTE", OPERATION=SemOp.RELEASE, RELEASE_WFI=1, PAYLOAD_SIZE=1,
+        "SEM_EXECUTE", OPERATION=SemOp.RELEASE, RELEASE_WFI=int(wait), PAYLOAD_SIZE=1,
         RELEASE_TIMESTAMP=int(timestamp),
     )  # fmt: skip
     return _semaphore(target, subchannel, va, value, execute)

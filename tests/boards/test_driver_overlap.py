@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.amd import graph_memory
+from drivers.gpu import graph_memory
 from drivers.amd.device import AmdDevice
 from drivers.amd.memory import AmdBuffer
 from drivers.base.contracts import Param
