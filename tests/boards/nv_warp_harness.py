@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 

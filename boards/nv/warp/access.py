@@ -119,7 +119,8 @@ def _global(build: Builder, descriptor: int) -> Callable[[Threads, Array], Array
 
     def of(t: Threads, lanes: Array) -> Array:
         words = t.uniforms[number : number + 2, lanes].astype(np.int64)
-        return np.add(plain(t, lanes), words[0] | words[1] << 32)
+        base: Array = words[0] | words[1] << 32
+        return np.add(plain(t, lanes), base)
 
     return of
 

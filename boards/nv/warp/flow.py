@@ -13,7 +13,6 @@ from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
-
 _RECONVERGENT = 73
 """A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
 _UNIFORM_FORM = 2

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
 from boards.nv.warp.arch import Arch
+from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
 from boards.nv.warp.fields import TRUE, ZERO
 from boards.nv.warp.latency import CLASSES, IN_ORDER, VARIABLE, Latencies
 from boards.nv.warp.state import POISON, Threads
