@@ -98,13 +98,17 @@ class Builder(Bits):
         self._read(UNIFORM, number + part, source)
         return lambda t: t.uniforms[number + part]
 
-    def constant(self, low: int, part: int = 0) -> Source:
-        """A word of a constant bank. # src: offset at 38, bank at 54 of the word"""
-        offset = self.take(low + 6, 16) + 4 * part
+    def constant_bytes(self, low: int, nbytes: int, part: int = 0) -> bytes:
+        """Bytes of a constant bank. # src: offset at 38, bank at 54 of the word"""
+        offset = self.take(low + 6, 16) + nbytes * part
         bank = self._banks.get(self.take(low + 22, 5), b"")
-        if offset + 4 > len(bank):
+        if offset + nbytes > len(bank):
             raise NotModelled(f"a constant at {offset:#x} of a bank of {len(bank):#x} bytes")
-        value = np.uint32(int.from_bytes(bank[offset : offset + 4], "little"))
+        return bank[offset : offset + nbytes]
+
+    def constant(self, low: int, part: int = 0) -> Source:
+        """A word of a constant bank."""
+        value = np.uint32(int.from_bytes(self.constant_bytes(low, 4, part), "little"))
         return lambda t: np.broadcast_to(value, t.count)
 
     @property
