@@ -13,7 +13,7 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import UNIFORM, Action, Builder, Source
-from boards.nv.warp.fields import UNIFORM_ZERO, ZERO, NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.memory import NUMBERS, OUT_OF_RANGE, GlobalMemory, Lanes, numbers
 from boards.nv.warp.shared import Own, check_aligned, fail
 from boards.nv.warp.state import Threads
@@ -23,7 +23,7 @@ _SIZES = {0: (1, False), 1: (1, True), 2: (2, False), 3: (2, True), 4: (4, False
 _WORD = 4
 _SCALES = 2
 _PRIORITIES = 6
-_ORDERS = 11
+_ORDERS, _ORDERS_TURING = 11, 12
 Report = Callable[[str], None]
 Address = Callable[[Threads, Lanes], Array]
 
@@ -90,38 +90,63 @@ def wide_address(build: Builder, at: int = 40, width: int = 24) -> Address:
     return of
 
 
-def own_address(build: Builder, *, scaled: bool = True, at: int = 40, width: int = 24) -> Address:
-    """An address in shared or local memory."""
-    offset, number = build.signed(at, width), build.gpr(24)
+def own_address(build: Builder, *, uniform: int, scaled: bool = True) -> Address:
+    """An address in shared or local memory; bit 91: a uniform register at a place is added.
+
+    measured: nvdisasm 13.5: [R1+UR4] with bit 91
+    """
+    offset, number = build.signed(40, 24), build.gpr(24)
+    zero = build.arch.uniform_zero
+    added = build.uniform(uniform) if build.take(91) else zero
+    if added != zero:
+        build.reads.append((UNIFORM, added, 0))
     scale = build.take(78, _SCALES) if scaled else 0
     factor = 2 << scale if scale else 1
 
     def of(t: Threads, lanes: Lanes) -> Array:
-        value = t.registers[number, lanes].astype(np.int64)
-        return value * factor + offset if factor > 1 else value + offset
+        value: Array = t.registers[number, lanes].astype(np.int64)
+        if factor > 1:
+            value *= factor
+        if added != zero:
+            value += t.uniforms[added, lanes]
+        return np.add(value, offset)
 
     return of
 
 
-def _global(build: Builder, descriptor: int) -> Address:
-    """A global address; a form with its descriptor in uniform registers, or one without."""
+def global_address(build: Builder, descriptor: int) -> Address:
+    """A global address; uniform registers hold its descriptor, or a number that is added.
+
+    measured: nvdisasm 13.5: [R2.64+UR4] on sm_75 with bit 91; later without bit 76, desc[UR4] with
+    """
     build.only(72, 1, 1)
-    build.take(76)
-    if build.take(77, 4) >= _ORDERS or build.take(84, 3) >= _PRIORITIES:
+    turing = build.arch.family == "turing"
+    most = _ORDERS_TURING if turing else _ORDERS
+    if build.take(77, 4) >= most or build.take(84, 3) >= _PRIORITIES:
         raise NotModelled("order or priority of an access")
     uniform, pair = build.take(91), build.take(90)
     if uniform != pair:
-        raise NotModelled("a global address with a uniform part")
+        raise NotModelled("a global address of 32 bits")
+    adds = uniform if turing else not build.take(76)
     number = build.register(descriptor)
-    if uniform and number != UNIFORM_ZERO:
-        build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
     build.latency = "agu"
-    return wide_address(build)
+    if not uniform or number == build.arch.uniform_zero:
+        return wide_address(build)
+    build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
+    plain = wide_address(build)
+    if not adds:
+        return plain
+
+    def of(t: Threads, lanes: Lanes) -> Array:
+        words = t.uniforms[number : number + 2, lanes].astype(np.int64)
+        return np.asarray(np.add(plain(t, lanes), words[0] | words[1] << 32))
+
+    return of
 
 
 def ldg(build: Builder, memory: GlobalMemory) -> Action:
     """LDG: global memory to registers."""
-    kind, address = shape(build), _global(build, 32)
+    kind, address = shape(build), global_address(build, 32)
     build.only(81, 3, 7)
     number, offset = build.gpr_out(count=kind.registers), build.offset
 
@@ -136,7 +161,7 @@ def ldg(build: Builder, memory: GlobalMemory) -> Action:
 
 def stg(build: Builder, memory: GlobalMemory) -> Action:
     """STG: registers to global memory."""
-    kind, address = shape(build), _global(build, 64)
+    kind, address = shape(build), global_address(build, 64)
     number, offset = build.gpr(32, 1, kind.registers), build.offset
 
     def run(t: Threads, mask: Array) -> None:
@@ -149,14 +174,22 @@ def stg(build: Builder, memory: GlobalMemory) -> Action:
 
 
 def _own(
-    build: Builder, report: Report, kind: Shape, *, local: bool, conflicts: Counter[int] | None
+    build: Builder,
+    report: Report,
+    kind: Shape,
+    uniform: int,
+    *,
+    local: bool,
+    conflicts: Counter[int] | None,
 ) -> tuple[Own, Address]:
+    if build.arch.family == "turing" and not local:
+        build.take(76)
     if local and not build.take(84, 3) < _PRIORITIES:
         raise NotModelled("priority of an access")
     build.latency = "agu"
     own = Own(local=local, nbytes=kind.nbytes, offset=build.offset, report=report,
               conflicts=conflicts)  # fmt: skip
-    return own, own_address(build, scaled=not local)
+    return own, own_address(build, uniform=uniform, scaled=not local)
 
 
 def load_own(
@@ -164,7 +197,7 @@ def load_own(
 ) -> Action:
     """LDS, LDL."""
     kind = shape(build)
-    own, address = _own(build, report, kind, local=local, conflicts=conflicts)
+    own, address = _own(build, report, kind, 32, local=local, conflicts=conflicts)
     number = build.gpr_out(count=kind.registers)
 
     def run(t: Threads, mask: Array) -> None:
@@ -179,7 +212,7 @@ def store_own(
 ) -> Action:
     """STS, STL."""
     kind = shape(build)
-    own, address = _own(build, report, kind, local=local, conflicts=conflicts)
+    own, address = _own(build, report, kind, 64, local=local, conflicts=conflicts)
     number = build.gpr(32, 1, kind.registers)
 
     def run(t: Threads, mask: Array) -> None:
@@ -208,7 +241,7 @@ def uldc(build: Builder) -> Action:
 
 def _small(build: Builder, kind: Shape) -> Source:
     """A byte or a half of a constant bank, with its sign."""
-    data = build.constant_bytes(32, kind.nbytes)
+    data = build.constant_bytes(38, 16, kind.nbytes)
     value = int.from_bytes(data, "little", signed=kind.signed)
     return lambda t: np.full(t.count, value & 0xFFFFFFFF, np.uint32)
 

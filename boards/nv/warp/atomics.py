@@ -17,7 +17,7 @@ from boards.nv.space import ATOMIC
 from boards.nv.warp.access import own_address, wide_address
 from boards.nv.warp.build import UNIFORM, Action, Builder
 from boards.nv.warp.convert import half_rounded
-from boards.nv.warp.fields import UNIFORM_ZERO, ZERO, NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.floating import flushed
 from boards.nv.warp.generic import GLOBAL, SHARED, low, split
 from boards.nv.warp.memory import OUT_OF_RANGE, GlobalMemory
@@ -169,7 +169,7 @@ def _fields(build: Builder) -> None:
     if build.take(91):
         number = build.take(64, 6)
         build.take(70, 2)
-        if number != UNIFORM_ZERO:
+        if number != build.arch.uniform_zero:
             build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
 
 
@@ -251,7 +251,7 @@ def _shared(
     sources: tuple[int, int],
 ) -> Action:  # fmt: skip
     atomic = Atomic(kind, operation, silent=number == ZERO)
-    own, address = _own(build, report, atomic.dtype.itemsize), own_address(build)
+    own, address = _own(build, report, atomic.dtype.itemsize), own_address(build, uniform=64)
     build.latency = "agu"
 
     def run(t: Threads, mask: Array) -> None:
@@ -289,10 +289,9 @@ def atoms_cas(build: Builder, report: Report) -> Action:
 def atoms_count(build: Builder, report: Report) -> Action:
     """ATOMS.POPC.INC.32 without a result: one more for each lane."""
     build.only(73, 2, 0)
-    build.only(87, 5, 0x1A)
-    build.only(64, 8, UNIFORM_ZERO)
+    build.only(87, 4, 0xA)
     build.only(16, 8, ZERO)
-    own, address = _own(build, report, 4), own_address(build)
+    own, address = _own(build, report, 4), own_address(build, uniform=64)
     atomic = Atomic("u4", _ADD, silent=True)
     build.latency = "agu"
 

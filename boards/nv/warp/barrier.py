@@ -47,7 +47,7 @@ class Barriers:
             self._arrived[thread // self._padded, number[thread]] += 1
 
     def free(self, waiting: Array, alive: Array) -> tuple[Array, Array]:
-        """(threads that may go on, blocks of which all threads met)."""
+        """(threads that may go on, blocks where a barrier is over)."""
         free = np.zeros(len(waiting), bool)
         at, living = waiting.reshape(-1, self._padded), alive.reshape(-1, self._padded)
         numbers, wanted = (x.reshape(at.shape) for x in (self.number, self.wanted))
@@ -63,7 +63,7 @@ class Barriers:
             count = warps.sum(axis=1) + self._arrived[:, number]
             done = np.where(need == 0, whole, some & (count * _LANES >= need))
             self._arrived[done, number] = 0
-            met |= done & whole
+            met |= done
             now = (here & done[:, None]).ravel()
             self._reduce(now)
             free |= now
@@ -74,8 +74,8 @@ class Barriers:
         if not given.any():
             return
         votes = (given & self._vote).reshape(-1, self._padded).sum(axis=1)
-        every = given.reshape(-1, self._padded).sum(axis=1)
-        counts, wholes = (np.repeat(x, self._padded) for x in (votes, every))
-        found = np.where(self._operation == POPC, counts,
-                         np.where(self._operation == AND, counts == wholes, counts > 0))  # fmt: skip
+        voters = given.reshape(-1, self._padded).sum(axis=1)
+        counts, wholes = (np.repeat(x, self._padded) for x in (votes, voters))
+        every = np.where(self._operation == AND, counts == wholes, counts > 0)
+        found = np.where(self._operation == POPC, counts, every)
         self.result[given] = found[given]

@@ -13,10 +13,21 @@ from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
+_RECONVERGENT = 73
+"""A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
+_UNIFORM_FORM = 2
+"""Of BRA.U, with a uniform predicate at 24. measured: nvdisasm 13.5, sm_100 and sm_120"""
 
-def _distance(build: Builder, width: int) -> int:
-    """Where a branch leads: words of 4 bytes from the next instruction."""
-    return build.offset + WORD_BYTES + (build.signed(34, width) << 2)
+
+def _distance(build: Builder, width: int, *, split: bool = False) -> int:
+    """Where a branch leads: words of 4 bytes from the next instruction.
+
+    measured: nvdisasm 13.5: Hopper and Blackwell keep the low eight bits of BRA and CALL at 16
+    """
+    words = build.signed(34, width)
+    if split and build.arch.family in ("hopper", "blackwell"):
+        words = words << 8 | build.take(16, 8)
+    return build.offset + WORD_BYTES + (words << 2)
 
 
 def exit_(build: Builder) -> Action:
@@ -33,11 +44,17 @@ def exit_(build: Builder) -> Action:
 
 def bra(build: Builder) -> Action:
     """BRA: threads go elsewhere."""
-    target, when = _distance(build, 48), build.predicate_in(87, 90)
+    target, when = _distance(build, 48, split=True), build.predicate_in(87, 90)
+    if build.form == _UNIFORM_FORM:
+        build.only(32, 1, 1)
+        build.take(91)
+        warps = build.predicate_in(24, 27, uniform=True)
+    else:
+        warps = when
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
-        t.pc[mask & when(t)] = target
+        t.pc[mask & when(t) & warps(t)] = target
 
     return run
 
@@ -70,7 +87,7 @@ def call_absolute(build: Builder) -> Action:
 
 
 def _indirect(build: Builder, *, absolute: bool = False) -> Action:
-    base, number = (0 if absolute else _distance(build, 48)), build.gpr(24, count=2)
+    base, number = (0 if absolute else _distance(build, 48, split=True)), build.gpr(24, count=2)
     when = build.predicate_in(87, 90)
     build.latency = "control"
 
@@ -85,6 +102,7 @@ def _indirect(build: Builder, *, absolute: bool = False) -> Action:
 def bssy(build: Builder) -> Action:
     """BSSY: the lanes that run this meet again at a BSYNC."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RECONVERGENT)
     _distance(build, 30)
     build.latency = "control"
 
@@ -95,9 +113,23 @@ def bssy(build: Builder) -> Action:
     return run
 
 
+def break_(build: Builder) -> Action:
+    """BREAK: the lanes that run this are no longer waited for at a convergence barrier."""
+    number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        gone = t.lanes(mask & when(t))
+        t.partners[number] &= ~gone
+        release(t)
+
+    return run
+
+
 def bsync(build: Builder) -> Action:
     """BSYNC: wait for the lanes of the BSSY."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RECONVERGENT)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.access import data_of, put_numbers, shape, wide_address
-from boards.nv.warp.build import UNIFORM, Action, Builder
-from boards.nv.warp.fields import UNIFORM_ZERO, NotModelled
+from boards.nv.warp.access import data_of, global_address, put_numbers, shape
+from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.memory import GlobalMemory
 from boards.nv.warp.shared import Own, check_aligned
 from boards.nv.warp.state import Threads
@@ -21,7 +20,6 @@ from boards.nv.warp.state import Threads
 GLOBAL, SHARED, LOCAL = range(3)
 _WINDOW = 32
 _LOW = 0xFFFFFFFF
-_ORDERS = 13
 Report = Callable[[str], None]
 
 
@@ -49,25 +47,9 @@ def low(addresses: Array) -> Array:
     return addresses & _LOW
 
 
-def _fields(build: Builder, descriptor: int) -> Callable[[Threads, Array], Array]:
-    build.only(72, 1, 1)
-    build.only(76, 1, 0)
-    if build.take(77, 4) >= _ORDERS:
-        raise NotModelled("order of an access")
-    build.take(84, 3)
-    uniform, pair = build.take(91), build.take(90)
-    if uniform != pair:
-        raise NotModelled("a generic address with a uniform part")
-    number = build.register(descriptor)
-    if uniform and number != UNIFORM_ZERO:
-        build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
-    build.latency = "agu"
-    return wide_address(build)
-
-
 def ld(build: Builder, memory: GlobalMemory, report: Report) -> Action:
     """LD: memory of any kind to registers."""
-    kind, address = shape(build), _fields(build, 32)
+    kind, address = shape(build), global_address(build, 32)
     build.only(81, 3, 0, 7)
     number, owns = build.gpr_out(count=kind.registers), own(build, report, kind.nbytes)
 
@@ -88,7 +70,7 @@ def ld(build: Builder, memory: GlobalMemory, report: Report) -> Action:
 
 def st(build: Builder, memory: GlobalMemory, report: Report) -> Action:
     """ST: registers to memory of any kind."""
-    kind, address = shape(build), _fields(build, 64)
+    kind, address = shape(build), global_address(build, 64)
     number, owns = build.gpr(32, 1, kind.registers), own(build, report, kind.nbytes)
 
     def run(t: Threads, mask: Array) -> None:

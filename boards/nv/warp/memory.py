@@ -75,7 +75,7 @@ class GlobalMemory:
         """A number at each address, which is a multiple of its size. Raises: MmuFault."""
         parts = list(self.spans(addresses, nbytes, READ))
         if len(parts) == 1:
-            return numbers(parts[0][1], nbytes)[parts[0][2] // nbytes]
+            return np.asarray(numbers(parts[0][1], nbytes)[parts[0][2] // nbytes])
         values = np.empty(len(addresses), NUMBERS[nbytes])
         for which, data, at in parts:
             values[which] = numbers(data, nbytes)[at // nbytes]

@@ -66,21 +66,21 @@ class Own:
     def _known(self, known: Array, places: Array) -> Array:
         """Whether all bytes of a place are known."""
         if self.nbytes == 1:
-            return known[places]
+            return np.asarray(known[places])
         if self.nbytes < 16:
             kind = f"u{self.nbytes}"
             every = int.from_bytes(b"\1" * self.nbytes, "little")
-            return np.equal(known.view(kind)[places], np.array(every, kind))
+            return np.asarray(np.equal(known.view(kind)[places], np.array(every, kind)))
         every = int.from_bytes(b"\1" * 8, "little")
         pairs = known.view("c16")[places].view("u8").reshape(-1, 2)
-        return np.equal(pairs, np.uint64(every)).all(axis=1)
+        return np.asarray(np.equal(pairs, np.uint64(every)).all(axis=1))
 
     def load(self, t: Threads, lanes: Lanes, addresses: Array) -> Array:
         """A number of each lane; poison and a violation for what nobody wrote."""
         rows = self._rows(t, lanes, addresses)
         numbers, known, stride = self._arrays(t)
         places = rows * stride + addresses // self.nbytes
-        values = numbers[places]
+        values = np.asarray(numbers[places])
         there = self._known(known, places)
         if not there.all():
             name = "local" if self.local else "shared"
@@ -123,7 +123,7 @@ class Own:
         if one.dtype.kind != "c":
             return np.not_equal(one, two)
         first, second = (np.ascontiguousarray(x).view("u8").reshape(-1, 2) for x in (one, two))
-        return np.not_equal(first, second).any(axis=1)
+        return np.asarray(np.not_equal(first, second).any(axis=1))
 
     def _count(self, t: Threads, index: Array, addresses: Array, found: Counter[int]) -> None:
         """Extra turns of a warp whose lanes meet in a bank at different words.

@@ -10,9 +10,10 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.launch import Launch
+from boards.nv.warp.arch import of_chip
 from boards.nv.warp.barrier import Barriers
 from boards.nv.warp.copies import Copies
-from boards.nv.warp.fields import TRUE, UNIFORM_ZERO, ZERO
+from boards.nv.warp.fields import TRUE, ZERO
 from boards.nv.warp.memory import Lanes
 from boards.nv.warp.touched import Touched
 
@@ -45,8 +46,9 @@ class Threads:
         self.block_id = self.block + first_block
         self.lane = (index % LANES).astype(np.uint32)
         self.registers = np.full((ZERO + 1, self.count), POISON, np.uint32)
-        self.uniforms = np.full((UNIFORM_ZERO + 1, self.count), POISON, np.uint32)
-        self.registers[ZERO] = self.uniforms[UNIFORM_ZERO] = 0
+        self.uniform_zero = of_chip(launch.chip).uniform_zero
+        self.uniforms = np.full((self.uniform_zero + 1, self.count), POISON, np.uint32)
+        self.registers[ZERO] = self.uniforms[self.uniform_zero] = 0
         self.predicates = np.zeros((TRUE + 1, self.count), bool)
         self.uniform_predicates = np.zeros((TRUE + 1, self.count), bool)
         self.predicates[TRUE] = self.uniform_predicates[TRUE] = True
@@ -72,7 +74,7 @@ class Threads:
 
     def chosen(self, mask: Array) -> Lanes:
         """The threads of a mask, as an index."""
-        return slice(None) if mask.all() else np.flatnonzero(mask)
+        return slice(None) if self.whole else np.flatnonzero(mask)
 
     def lanes(self, mask: Array) -> Array:
         """A mask of each thread's warp, as a number for each thread."""
@@ -93,14 +95,20 @@ class Threads:
 
     def put_uniform(self, register: int, value: Array, mask: Array) -> None:
         """A uniform register of the warps of a mask."""
-        if register != UNIFORM_ZERO:
+        if register != self.uniform_zero:
             row = self.uniforms[register]
-            np.copyto(row, value, where=self.whole_warps(mask), casting="unsafe")
+            if self.whole:
+                row[:] = value
+            else:
+                np.copyto(row, value, where=self.whole_warps(mask), casting="unsafe")
 
     def put_predicate(self, predicate: int, value: Array, mask: Array) -> None:
         """A predicate of the threads of a mask."""
         if predicate != TRUE:
-            np.copyto(self.predicates[predicate], value, where=mask)
+            if self.whole:
+                self.predicates[predicate] = value
+            else:
+                np.copyto(self.predicates[predicate], value, where=mask)
 
     def put_uniform_predicate(self, predicate: int, value: Array, mask: Array) -> None:
         """A uniform predicate of the warps of a mask."""

@@ -35,18 +35,19 @@ def _number_and_count(build: Builder) -> tuple[Source, Source]:
     form = build.form
     if form not in (_BOTH, _COUNT_REGISTER, _NUMBER_REGISTER, _NEITHER):
         raise NotModelled(f"BAR form {form}")
-    number, count = build.take(54, 4), build.take(42, 12)
+    number, fixed = build.take(54, 4), build.take(42, 12)
     register = ZERO if form == _NEITHER else build.gpr(32)
 
     def number_of(t: Threads) -> Array:
         if form in (_BOTH, _NUMBER_REGISTER):
-            return t.registers[register].astype(np.int64) & (BARRIERS - 1)
+            return np.asarray(t.registers[register].astype(np.int64) & (BARRIERS - 1))
         return np.full(t.count, number, np.int64)
 
     def count_of(t: Threads) -> Array:
         if form in (_BOTH, _COUNT_REGISTER):
-            return t.registers[register].astype(np.int64) >> _COUNT_LOW & _COUNT_MASK
-        return np.full(t.count, count, np.int64)
+            count = t.registers[register].astype(np.int64) >> _COUNT_LOW
+            return np.asarray(count & _COUNT_MASK)
+        return np.full(t.count, fixed, np.int64)
 
     return number_of, count_of
 
@@ -131,6 +132,8 @@ def depbar(build: Builder) -> Action:
     build.only(47, 1, 1)
     build.only(32, 6, 0)
     scoreboard, left = build.take(44, 3), build.take(38, 6)
+    if not left:
+        build.waits = 1 << scoreboard
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:

@@ -1,7 +1,8 @@
 """Races in shared memory.
 
-Two warps that touch one byte with no barrier of the block between them race if one of them writes,
-unless both are atomic. A write of what is there already is not reported.
+Two warps that touch one byte with no barrier of the block between them race if one of them writes.
+A write of what is there already is not reported, nor a load beside an atomic: code of nvrtc 13.5
+loads a word and then tries ATOMS.CAST.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Touched:
             )
         first = rows * self._row + columns // self._grain
         count = nbytes // self._grain
-        return first[:, None] if count == 1 else first[:, None] + np.arange(count)
+        return np.asarray(np.add(first[:, None], np.arange(count)))
 
     @staticmethod
     def _mark(table: Array, cells: Array, who: Array) -> None:
@@ -48,7 +49,7 @@ class Touched:
     @staticmethod
     def _others(table: Array, cells: Array, who: Array) -> Array:
         found = table[cells]
-        return (found != 0) & (found != who)
+        return np.asarray(np.logical_and(found != 0, found != who))
 
     def _settle(self) -> None:
         """Earlier reads into the table; nobody asks for most of them before a barrier."""
@@ -59,11 +60,10 @@ class Touched:
     def read(self, rows: Array, columns: Array, nbytes: int, who: Array) -> bool:
         """Whether another warp has written what is read."""
         self._reads.append((rows, columns, nbytes, who))
-        if not (self._wrote or self._changed):
+        if not self._wrote:
             return False
         cells, by = self._cells(rows, columns, nbytes), who[:, None]
-        found = self._others(self._writer, cells, by) | self._others(self._atomic, cells, by)
-        return bool(found.any())
+        return bool(self._others(self._writer, cells, by).any())
 
     def write(self, rows: Array, columns: Array, nbytes: int, who: Array, new: Array) -> bool:
         """Whether another warp has touched what is written and changed."""
@@ -76,13 +76,12 @@ class Touched:
         return bool((found & new[:, None]).any())
 
     def change(self, rows: Array, columns: Array, nbytes: int, who: Array) -> bool:
-        """Whether another warp has touched what is changed, other than by an atomic."""
+        """Whether another warp has written what is changed."""
         self._settle()
         self._changed = True
         cells, by = self._cells(rows, columns, nbytes), who[:, None]
-        found = self._others(self._reader, cells, by) | self._others(self._writer, cells, by)
         self._mark(self._atomic, cells, by)
-        return bool(found.any())
+        return bool(self._others(self._writer, cells, by).any())
 
     def barrier(self, blocks: Array) -> None:
         """A barrier of whole blocks orders what came before it."""

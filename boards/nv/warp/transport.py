@@ -1,7 +1,7 @@
-"""LDSM, which spreads rows of shared memory over a warp, and LDGSTS, which copies beside the code.
+"""LDSM, which spreads rows of shared memory over a warp; LDGSTS, which copies in the background.
 
-src: PTX ISA, ldmatrix and cp.async: which lane names and gets what; bits measured: flips of words of
-nvrtc 13.5 as nvdisasm 13.5 prints them
+src: PTX ISA, ldmatrix and cp.async: which lane names and gets what; bits measured: flips of words
+of nvrtc 13.5 as nvdisasm 13.5 prints them
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.access import Address, own_address, shape
 from boards.nv.warp.build import UNIFORM, Action, Builder
-from boards.nv.warp.fields import UNIFORM_ZERO, ZERO, NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.memory import GlobalMemory
 from boards.nv.warp.shared import Own, check_aligned
 from boards.nv.warp.state import LANES, Threads
@@ -31,7 +31,7 @@ def ldsm(build: Builder, report: Report) -> Action:
     if size > 2 or turned not in (_PLAIN, _TURNED):
         raise NotModelled(f"LDSM of kind {size}.{turned}")
     count = 1 << size
-    address = own_address(build, scaled=False)
+    address = own_address(build, uniform=32, scaled=False)
     number = build.gpr_out(count=count)
     own = Own(local=False, nbytes=_ROW_BYTES, offset=build.offset, report=report)
     build.latency = "agu"
@@ -59,7 +59,7 @@ def _source(build: Builder) -> Address:
 
     def of(t: Threads, lanes: Array | slice) -> Array:
         pair = t.registers[number : number + 2, lanes].astype(np.int64)
-        return np.add(pair[0] | pair[1] << 32, offset)
+        return np.asarray(np.add(pair[0] | pair[1] << 32, offset))
 
     return of
 
@@ -70,13 +70,13 @@ def ldgsts(build: Builder, memory: GlobalMemory, report: Report) -> Action:
     if kind.nbytes < 4:
         raise NotModelled("LDGSTS of less than a word")
     build.take(70, 3)
-    build.only(76, 1, 0)
+    build.only(76, 1, 1)
     build.take(77, 5)
     zero_fill, _ = build.take(82), build.take(83, 4)
     build.only(91, 1, 1)
     copies = build.predicate_in(87, 90)
     descriptor = build.take(64, 6)
-    if descriptor != UNIFORM_ZERO:
+    if descriptor != build.arch.uniform_zero:
         build.reads += [(UNIFORM, descriptor, 0), (UNIFORM, descriptor + 1, 0)]
     source = _source(build)
     offset, number = build.signed(44, 20), build.gpr(16, 1)
