@@ -166,6 +166,7 @@ BEST_FIRST: Final = (
             "nv": "queues.nv.decode:push_decoder",
             "qmd": "queues.nv.decode:qmd_decoder",
         },
+        doctor="drivers.nv.doctor:rows",
         kernel=KernelDriver(
             "nvidia",
             modules=("nvidia_uvm",),

@@ -156,6 +156,12 @@ class SmErrorStates(Struct, size=4824):
     starting_sm: int = u32()
 
 
+class CurrentPstate(Struct, size=4):
+    """NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS: one bit, bit n for Pn."""
+
+    curr_pstate: int = u32()
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """One control: NVIDIA's name of its number, and what it takes."""
@@ -183,3 +189,4 @@ READ_MMU_FAULT_INFO = Control("NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO", 0x83D
 READ_SM_ERROR_STATES = Control(
     "NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES", 0x83DE030C, SmErrorStates
 )
+GET_CURRENT_PSTATE = Control("NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE", 0x20802068, CurrentPstate)
