@@ -178,6 +178,12 @@ def iface_of(setup: Setup) -> str:
     return setup.iface or vendor_of(setup.chip).ifaces[0]
 
 
+def compiler_of(setup: Setup) -> str:
+    """The compiler that a setup means. Raises: ValueError for an unknown chip."""
+    known = vendor_of(setup.chip).compilers
+    return setup.compiler if setup.compiler in known else known[0]
+
+
 def over(setup: Setup) -> str:
     """How headings name an interface that is not the default."""
     iface = iface_of(setup)

@@ -74,6 +74,11 @@ class Kind:
     handles: str = ""
     """"module:function" from a device to the handles by name with which other libraries share its
     memory; "": there are none."""
+    streams: str = ""
+    """"module:function" from a device to its `drivers.base.lent.Streams`; "": DLPack has no streams
+    for its memory."""
+    array_interface: str = ""
+    """Name of the attribute by which arrays of other libraries describe its memory; "": none."""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
     kernel: KernelDriver | None = None
@@ -166,6 +171,8 @@ BEST_FIRST: Final = (
             "nv": "queues.nv.decode:push_decoder",
             "qmd": "queues.nv.decode:qmd_decoder",
         },
+        smoke="compilers.nv.smoke:firmware",
+        unread="drivers.nv.unread:leave_unread",
         doctor="drivers.nv.doctor:rows",
         kernel=KernelDriver(
             "nvidia",
@@ -214,7 +221,15 @@ BEST_FIRST: Final = (
         "libcuda.so.1 of NVIDIA's driver",
         (Way("", "drivers.probe.kinds:cuda",
              "an NVIDIA GPU through its vendor's runtime: after our own driver of it"),),
+        opens="drivers.cuda.opening:open_kind",
+        written=("",),
         compilers={"CUDA_PTX": "PTX"},
+        dlpack=2,
+        borrows="drivers.cuda.lent:borrow",
+        lends="drivers.cuda.lent:lend",
+        handles="drivers.cuda.lent:handles",
+        streams="drivers.cuda.lent:streams",
+        array_interface="__cuda_array_interface__",
     ),
     Kind(
         "CL",

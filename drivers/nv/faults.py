@@ -81,18 +81,18 @@ class NvReporter:
 
     def kernels(self, ring: Ring) -> list[str]:
         """Names of the kernels that the ring has not finished, the first one first."""
+        finished = ring.finished[0] if isinstance(ring, NvComputeRing) else 0
+        return self._named(ring, finished) or self._named(ring, 0)  # of a graph before, maybe
+
+    def _named(self, ring: Ring, finished: int) -> list[str]:
+        """Those that QMDs in the ring start, and that follow these, but a graph's first ones."""
         found: list[str] = []
         for packet in packets(ring):
             if packet.name == "SEND_PCAS_A" and packet.tail:
-                for name in self._at(ring, packet.tail[0] * ALIGN_BYTES):
-                    if name not in found:
-                        found.append(name)
-        return found[:MOST_NAMES]
-
-    def _at(self, ring: Ring, qmd_va: int) -> list[str]:
-        """Programs whose code the QMD at an address starts, and those that follow it."""
-        finished = ring.finished[0] if isinstance(ring, NvComputeRing) else 0
-        return self._programs.names_of_qmd(ring.packets_at, qmd_va, finished)
+                va = packet.tail[0] * ALIGN_BYTES
+                names = self._programs.names_of_qmd(ring.packets_at, va, finished)
+                found += [name for name in names if name not in found]
+        return list(dict.fromkeys(found))[:MOST_NAMES]
 
     def fault(self, incident: Incident, ring: Ring) -> DeviceFault:
         """The error for a reported fault; `ring` is the queue that was running."""

@@ -175,6 +175,10 @@ def copy(target: Target, *, dst: int, src: int, nbytes: int) -> list[int]:
     ]
 
 
+COPY_NUMBERS: Final = 7
+"""Words after the first of a copy: source and destination, upper word first, its bytes thrice."""
+
+
 def copies(target: Target, *, dst: int, src: int, nbytes: int) -> list[int]:
     """As many copies as `nbytes` need."""
     words: list[int] = []

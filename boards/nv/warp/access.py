@@ -14,7 +14,7 @@ from boards.machine.arrays import Array
 from boards.nv.launch import SmException
 from boards.nv.space import READ, WRITE
 from boards.nv.warp.build import UNIFORM, Action, Builder, Source
-from boards.nv.warp.fields import UNIFORM_ZERO, ZERO, NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.memory import MISALIGNED, OUT_OF_RANGE, GlobalMemory
 from boards.nv.warp.state import POISON, Threads
 
@@ -23,7 +23,7 @@ _SIZES = {0: (1, False), 1: (1, True), 2: (2, False), 3: (2, True), 4: (4, False
 _WORD = 4
 _SCALES = 2
 _PRIORITIES = 6
-_ORDERS = 11
+_ORDERS, _ORDERS_TURING = 11, 12
 Report = Callable[[str], None]
 
 
@@ -95,19 +95,33 @@ def _address(build: Builder, *, wide: bool) -> Callable[[Threads, Array], Array]
 
 
 def _global(build: Builder, descriptor: int) -> Callable[[Threads, Array], Array]:
-    """A global address; a form with its descriptor in uniform registers, or one without."""
+    """A global address; uniform registers hold its descriptor, or a number that is added.
+
+    measured: nvdisasm 13.5: [R2.64+UR4] on sm_75 with bit 91; later with bit 76, desc[UR4] without
+    """
     build.only(72, 1, 1)
-    build.take(76)
-    if build.take(77, 4) >= _ORDERS or build.take(84, 3) >= _PRIORITIES:
+    turing = build.arch.family == "turing"
+    most = _ORDERS_TURING if turing else _ORDERS
+    if build.take(77, 4) >= most or build.take(84, 3) >= _PRIORITIES:
         raise NotModelled("order or priority of an access")
     uniform, pair = build.take(91), build.take(90)
     if uniform != pair:
-        raise NotModelled("a global address with a uniform part")
+        raise NotModelled("a global address of 32 bits")
+    adds = uniform if turing else build.take(76)
     number = build.register(descriptor)
-    if uniform and number != UNIFORM_ZERO:
-        build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
     build.latency = "agu"
-    return _address(build, wide=True)
+    if not uniform or number == build.arch.uniform_zero:
+        return _address(build, wide=True)
+    build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
+    plain = _address(build, wide=True)
+    if not adds:
+        return plain
+
+    def of(t: Threads, lanes: Array) -> Array:
+        words = t.uniforms[number : number + 2, lanes].astype(np.int64)
+        return np.add(plain(t, lanes), words[0] | words[1] << 32)
+
+    return of
 
 
 def ldg(build: Builder, memory: GlobalMemory) -> Action:
@@ -160,6 +174,8 @@ class Window:
         self._local, self._report, self._offset = local, report, build.offset
         self.kind = shape(build)
         self._address = _own(build, scaled=not local)
+        if build.arch.family == "turing" and not local:
+            build.take(76)
         if local and not build.take(84, 3) < _PRIORITIES:
             raise NotModelled("priority of an access")
         build.latency = "agu"

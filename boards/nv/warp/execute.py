@@ -1,4 +1,4 @@
-"""Grids of sm_86 code, run to their end: the executor that a board's GPU has.
+"""Grids of SASS, run to their end: the executor that a board's GPU has.
 
 Threads of a chunk of blocks run together. Those that are furthest behind in the code go first, so
 that lanes that parted meet again; a block's threads are always in one chunk.
@@ -17,18 +17,18 @@ from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.launch import ILLEGAL_INSTRUCTION, EndlessGrid, Launch, SmException
 from boards.nv.space import MmuFault
 from boards.nv.warp import flow
+from boards.nv.warp.arch import of_chip
 from boards.nv.warp.build import Builder, Step
 from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.latency import IN_ORDER
 from boards.nv.warp.memory import GlobalMemory
-from boards.nv.warp.opcodes import NAMES, UNIFORM, action
+from boards.nv.warp.opcodes import UNIFORM, action, name_of
 from boards.nv.warp.state import LANES, RUNNING, Threads
 from boards.nv.warp.timing import Timing
 
-_SASS = 0x86
 _CHUNK_THREADS = 4096
 _MOST_STEPS = 1 << 22
 """Of a chunk, before its grid counts as endless."""
-_OPCODE = 0xFFF
 _OPERATION = 0x1FF
 _GUARD_LOW, _GUARD_NOT = 12, 15
 _ALWAYS = 7
@@ -44,9 +44,6 @@ class WarpExecutor:
     def launch(self, launch: Launch) -> None:
         """Runs all blocks. Raises: MmuFault, SmException, EndlessGrid."""
         launch.space.execute(launch.code_va, 1)
-        if launch.chip.sass_version != _SASS:
-            why = f"this board executes no code of {launch.chip.name} yet"
-            raise SmException(ILLEGAL_INSTRUCTION, launch.code_va, why)
         program = Program(launch, self._find)
         padded = -(-prod(launch.block) // LANES) * LANES
         blocks, step = prod(launch.grid), max(1, _CHUNK_THREADS // padded)
@@ -59,14 +56,14 @@ class Program:
     """The code of a launch; an instruction is taken apart when it is first reached."""
 
     def __init__(self, launch: Launch, find: Find) -> None:
-        self._launch, self._find = launch, find
+        self._launch, self._find, self._arch = launch, find, of_chip(launch.chip)
         self._banks = {number: launch.constant(number) for number in launch.constants}
         self._memory = GlobalMemory(launch.space)
         self._steps: dict[int, Step] = {}
 
     def run(self, t: Threads) -> None:
         """All threads of a chunk, to their end."""
-        timing = Timing(t, self._find)
+        timing = Timing(t, self._find, self._arch)
         for _ in range(_MOST_STEPS):
             ready = t.alive & (t.waits == RUNNING)
             if not ready.any():
@@ -101,7 +98,7 @@ class Program:
             word = int.from_bytes(self._launch.space.execute(va, WORD_BYTES), "little")
         except MmuFault:
             raise
-        name = NAMES.get(word & _OPERATION, f"opcode {word & _OPCODE:#x}")
+        name = name_of(word, self._arch)
         try:
             return self._known(word, pc, name)
         except NotModelled as error:
@@ -109,7 +106,7 @@ class Program:
             raise SmException(ILLEGAL_INSTRUCTION, va, why) from None
 
     def _known(self, word: int, pc: int, name: str) -> Step:
-        build = Builder(word, pc, self._banks)
+        build = Builder(word, pc, self._banks, self._arch)
         build.take(0, 12)
         uniform = word & _OPERATION in UNIFORM
         guard = build.predicate_in(_GUARD_LOW, _GUARD_NOT, uniform=uniform)
@@ -118,6 +115,8 @@ class Program:
         build.reads = []
         run = action(build, self._memory, self._banks, lambda what: self._find(what, f"{pc:#x}"))
         build.finish()
+        if self._arch.fixed_doubles and name in IN_ORDER["double"]:
+            build.latency = "double"
         return Step(
             name=name, offset=pc, control=Control.of(word), guard=None if always else guard,
             guards=guards, run=run, reads=tuple(build.reads), writes=tuple(build.writes),

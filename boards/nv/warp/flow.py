@@ -14,9 +14,21 @@ from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
 
-def _distance(build: Builder, width: int) -> int:
-    """Where a branch leads: words of 4 bytes from the next instruction."""
-    return build.offset + WORD_BYTES + (build.signed(34, width) << 2)
+_RECONVERGENT = 73
+"""A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
+_UNIFORM_FORM = 2
+"""Of BRA.U, with a uniform predicate at 24. measured: nvdisasm 13.5, sm_100 and sm_120"""
+
+
+def _distance(build: Builder, width: int, *, split: bool = False) -> int:
+    """Where a branch leads: words of 4 bytes from the next instruction.
+
+    measured: nvdisasm 13.5: Hopper and Blackwell keep the low eight bits of BRA and CALL at 16
+    """
+    words = build.signed(34, width)
+    if split and build.arch.family in ("hopper", "blackwell"):
+        words = words << 8 | build.take(16, 8)
+    return build.offset + WORD_BYTES + (words << 2)
 
 
 def exit_(build: Builder) -> Action:
@@ -33,11 +45,17 @@ def exit_(build: Builder) -> Action:
 
 def bra(build: Builder) -> Action:
     """BRA: threads go elsewhere."""
-    target, when = _distance(build, 48), build.predicate_in(87, 90)
+    target, when = _distance(build, 48, split=True), build.predicate_in(87, 90)
+    if build.form == _UNIFORM_FORM:
+        build.only(32, 1, 1)
+        build.take(91)
+        warps = build.predicate_in(24, 27, uniform=True)
+    else:
+        warps = when
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
-        t.pc[mask & when(t)] = target
+        t.pc[mask & when(t) & warps(t)] = target
 
     return run
 
@@ -50,7 +68,7 @@ def call(build: Builder) -> Action:
 
 def ret(build: Builder) -> Action:
     """RET.REL.NODEC: to a register's distance from the start of the code."""
-    base, number = _distance(build, 48), build.gpr(24, count=2)
+    base, number = _distance(build, 48, split=True), build.gpr(24, count=2)
     build.only(86, 1, 1)
     when = build.predicate_in(87, 90)
     build.latency = "control"
@@ -66,6 +84,7 @@ def ret(build: Builder) -> Action:
 def bssy(build: Builder) -> Action:
     """BSSY: the lanes that run this meet again at a BSYNC."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RECONVERGENT)
     _distance(build, 30)
     build.latency = "control"
 
@@ -79,6 +98,7 @@ def bssy(build: Builder) -> Action:
 def bsync(build: Builder) -> Action:
     """BSYNC: wait for the lanes of the BSSY."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RECONVERGENT)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:

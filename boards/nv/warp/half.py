@@ -107,15 +107,23 @@ def hmul2(build: Builder) -> Action:
     return lambda t, mask: store(t, one(t) * two(t), mask)
 
 
+def _two_and_three(build: Builder) -> tuple[Pair, Pair]:
+    """The factor and the addend of HFMA2: the one at 64 has its modifiers at 81 to 84."""
+    at_64 = (bool(build.take(84)), bool(build.take(83))), build.take(81, 2)
+    if build.form in (2, 4):
+        at_32: tuple[tuple[bool, bool], int] = (False, False), 0
+    else:
+        at_32 = (bool(build.take(63)), bool(build.take(62))), build.take(60, 2)
+    if build.form in FORMS_WITH_C:
+        return _pair(build.b(), *at_64), _pair(build.c(), *at_32)
+    return _pair(build.b(), *at_32), _pair(build.c(), *at_64)
+
+
 def hfma2(build: Builder) -> Action:
-    """HFMA2 of registers: two products and sums, each rounded once."""
+    """HFMA2: two products and sums, each rounded once."""
     build.only(76, 1, 0)
     build.only(79, 1, 0)
-    if build.form != 1:
-        raise NotModelled(f"HFMA2 form {build.form}")
-    one = _a(build)
-    two = _pair(build.b(), (bool(build.take(63)), False), build.take(60, 2))
-    three = _pair(build.c(), (False, False), build.take(81, 2))
+    one, (two, three) = _a(build), _two_and_three(build)
     store = _store(build)
     return lambda t, mask: store(t, to_odd(one(t) * two(t), three(t)), mask)
 

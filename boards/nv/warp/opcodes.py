@@ -21,10 +21,13 @@ from boards.nv.warp import (
     matrix,
     special,
 )  # fmt: skip
+from boards.nv.warp.arch import Arch
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.memory import GlobalMemory
+from boards.nv.warp.variants import VARIANTS
 
+_OPERATION: Final = 0x1FF
 Make = Callable[[Builder], Action]
 _PLAIN: Final[dict[int, tuple[str, Make]]] = {
     0x002: ("MOV", logic.mov), 0x007: ("SEL", logic.sel), 0x008: ("FSEL", floating.fsel),
@@ -68,16 +71,28 @@ _MEMORY: Final = {
     0x181: "LDG", 0x186: "STG", 0x183: "LDL", 0x187: "STL", 0x184: "LDS", 0x188: "STS",
     0x182: "LDC", 0x189: "SHFL", 0x03C: "HMMA",
 }  # fmt: skip
-NAMES: Final = {number: name for number, (name, _) in _PLAIN.items()} | _MEMORY
+_NAMES: Final = {number: name for number, (name, _) in _PLAIN.items()} | _MEMORY
+
+
+def name_of(word: int, arch: Arch) -> str:
+    """What an instruction is called; its number if it is not modelled."""
+    number = word & _OPERATION
+    own = VARIANTS[arch.family].get(number)
+    if own is not None:
+        return own[0]
+    return _NAMES.get(number, f"opcode {word & 0xFFF:#x}")
 
 
 def action(
     build: Builder, memory: GlobalMemory, banks: dict[int, bytes], report: Callable[[str], None]
 ) -> Action:
     """What a word does. Raises: NotModelled."""
-    number = build.word & 0x1FF
+    number = build.word & _OPERATION
     if number in UNIFORM:
         build.latency = "udp"
+    own = VARIANTS[build.arch.family].get(number)
+    if own is not None:
+        return own[1](build)
     if number in _PLAIN:
         return _PLAIN[number][1](build)
     name = _MEMORY.get(number, "")

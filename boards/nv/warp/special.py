@@ -15,7 +15,7 @@ from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.integer import out, predicate
 from boards.nv.warp.state import LANES, Threads
 
-_LANE, _TID, _CTAID, _ZERO = 0x00, 0x21, 0x25, 0xFF
+_LANE, _TID, _CTAID, _IN_CLUSTER, _ZERO = 0x00, 0x21, 0x25, 0x88, 0xFF
 _VOTE_ALL, _VOTE_ANY, _VOTE_EQUAL = range(3)
 _LANE_MASK = LANES - 1
 _REGISTERS, _IMMEDIATES = 1, 7
@@ -26,7 +26,7 @@ def _special(number: int) -> Source:
     """A special register by its number."""
     if number == _LANE:
         return lambda t: t.lane
-    if number == _ZERO:
+    if number in (_ZERO, _IN_CLUSTER):
         return lambda t: np.zeros(t.count, np.uint32)
     for first, of in ((_TID, _thread), (_CTAID, _block)):
         if first <= number < first + 3:

@@ -10,7 +10,8 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.launch import Launch
-from boards.nv.warp.fields import TRUE, UNIFORM_ZERO, ZERO
+from boards.nv.warp.arch import of_chip
+from boards.nv.warp.fields import TRUE, ZERO
 
 LANES = 32
 POISON = 0xDEADBEEF
@@ -34,8 +35,9 @@ class Threads:
         self.block_id = self.block + first_block
         self.lane = (index % LANES).astype(np.uint32)
         self.registers = np.full((ZERO + 1, self.count), POISON, np.uint32)
-        self.uniforms = np.full((UNIFORM_ZERO + 1, self.count), POISON, np.uint32)
-        self.registers[ZERO] = self.uniforms[UNIFORM_ZERO] = 0
+        self.uniform_zero = of_chip(launch.chip).uniform_zero
+        self.uniforms = np.full((self.uniform_zero + 1, self.count), POISON, np.uint32)
+        self.registers[ZERO] = self.uniforms[self.uniform_zero] = 0
         self.predicates = np.zeros((TRUE + 1, self.count), bool)
         self.uniform_predicates = np.zeros((TRUE + 1, self.count), bool)
         self.predicates[TRUE] = self.uniform_predicates[TRUE] = True
@@ -66,7 +68,7 @@ class Threads:
 
     def put_uniform(self, register: int, value: Array, mask: Array) -> None:
         """A uniform register of the warps of a mask."""
-        if register != UNIFORM_ZERO:
+        if register != self.uniform_zero:
             row = self.uniforms[register]
             np.copyto(row, value, where=self.whole_warps(mask), casting="unsafe")
 

@@ -14,15 +14,9 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
-from boards.nv.warp.fields import TRUE, UNIFORM_ZERO, ZERO
-from boards.nv.warp.latency import (
-    CLASSES,
-    IN_ORDER,
-    PREDICATES,
-    REGISTERS,
-    UNIFORMS,
-    VARIABLE,
-)
+from boards.nv.warp.arch import Arch
+from boards.nv.warp.fields import TRUE, ZERO
+from boards.nv.warp.latency import CLASSES, IN_ORDER, VARIABLE, Latencies
 from boards.nv.warp.state import POISON, Threads
 
 _SHIFT = 4
@@ -42,10 +36,11 @@ _PREFIX = {REGISTER: "R", UNIFORM: "UR", PREDICATE: "P", UNIFORM_PREDICATE: "UP"
 class Timing:
     """When the registers of a chunk of threads have their values."""
 
-    def __init__(self, t: Threads, find: Callable[[str, str], None]) -> None:
-        self._t, self._find = t, find
+    def __init__(self, t: Threads, find: Callable[[str, str], None], arch: Arch) -> None:
+        self._t, self._find, self._latencies = t, find, arch.latencies
         self._clock = np.zeros(t.count, np.int32)
-        sizes = {REGISTER: ZERO, UNIFORM: UNIFORM_ZERO, PREDICATE: TRUE, UNIFORM_PREDICATE: TRUE}
+        last_uniform = arch.uniform_zero
+        sizes = {REGISTER: ZERO, UNIFORM: last_uniform, PREDICATE: TRUE, UNIFORM_PREDICATE: TRUE}
         self._stamps = {
             file: np.full((last + 1, t.count), _UNWRITTEN, np.int32) for file, last in sizes.items()
         }
@@ -59,7 +54,7 @@ class Timing:
         for number in range(_SCOREBOARDS):
             if wait >> number & 1:
                 self._arrived(number, mask)
-        self._check(step, step.guards, PREDICATES["guard"], mask)
+        self._check(step, step.guards, self._latencies.predicates["guard"], mask)
 
     def _arrived(self, number: int, mask: Array) -> None:
         done = set()
@@ -81,7 +76,7 @@ class Timing:
         """The sources of an instruction."""
         for read in step.reads:
             file, _, source = read
-            table = _table(step, file, source)
+            table = _table(self._latencies, step, file, source)
             self._check(step, (read,), table, mask)
 
     def _check(
@@ -184,13 +179,13 @@ def _unit(step: Step) -> str:
     return next((name for name, members in IN_ORDER.items() if step.name in members), "")
 
 
-def _table(step: Step, file: int, source: int) -> Array:
+def _table(latencies: Latencies, step: Step, file: int, source: int) -> Array:
     """Latencies that a reader has to keep, by the class of the writer."""
     if file == REGISTER:
         reader = step.latency
         if reader in ("wide", "high"):
-            reader = ("product", "product", "fma", "addend high")[source]
-        return REGISTERS.get(reader, REGISTERS["alu"])
+            reader = ("product", "product", "addend low", "addend high")[source]
+        return latencies.registers.get(reader, latencies.registers["alu"])
     if file in (PREDICATE, UNIFORM_PREDICATE):
-        return PREDICATES.get(step.latency, PREDICATES["guard"])
-    return UNIFORMS.get(step.latency, UNIFORMS["alu"])
+        return latencies.predicates.get(step.latency, latencies.predicates["guard"])
+    return latencies.uniforms.get(step.latency, latencies.uniforms["alu"])
