@@ -33,7 +33,7 @@ HEADERS = (
     "class/cl9067.h", "class/cla06c.h", "ctrl/ctrl0000/ctrl0000gpu.h",
     "ctrl/ctrl0080/ctrl0080gpu.h", "ctrl/ctrl2080/ctrl2080gpu.h",
     "ctrl/ctrl2080/ctrl2080perf.h", "ctrl/ctrl2080/ctrl2080thermal.h",
-    "ctrl/ctrl2080/ctrl2080gr.h", "ctrl/ctrl2080/ctrl2080fb.h", "ctrl/ctrla06c.h",
+    "ctrl/ctrl2080/ctrl2080gr.h", "ctrl/ctrl2080/ctrl2080fb.h", "ctrl/ctrla06c.h", "ctrl/ctrl906f.h",
     "ctrl/ctrlc36f.h", "ctrl/ctrl83de/ctrl83dedebug.h", "uvm_linux_ioctl.h",
 )  # fmt: skip
 KERNEL_HEADERS = ("nvtypes.h", "nv-ioctl.h", "nv-ioctl-numbers.h", "uvm_linux_ioctl.h")
@@ -72,6 +72,7 @@ STRUCTS: dict[str, str] = {
     "Schedule": "NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS",
     "WorkSubmitToken": "NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS",
     "MmuFaults": "NV83DE_CTRL_DEBUG_READ_MMU_FAULT_INFO_PARAMS",
+    "ChannelMmuFault": "NV906F_CTRL_GET_MMU_FAULT_INFO_PARAMS",
     "SmErrorStates": "NV83DE_CTRL_DEBUG_READ_ALL_SM_ERROR_STATES_PARAMS",
     "CurrentPstate": "NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS",
     "ThermalSystem": "NV2080_CTRL_THERMAL_SYSTEM_EXECUTE_V2_PARAMS",
@@ -85,7 +86,7 @@ MEMBERS = {
     "h_va_space@RegisterGpuVaSpace": "hVaSpace", "h_class3d_object": "hClass3dObject",
     "h_debugger_client_obsolete": "hDebuggerClient_Obsolete", "gpu_uuid_a": "gpuUuidA",
     "gpu_uuid_b": "gpuUuidB", "nanoseconds": "timeStamp",
-    "mmu_valid": "mmuFault.valid", "mmu_info": "mmuFault.faultInfo", "starting_sm": "startingSM",
+    "shader_program_va": "shaderProgramVA", "mmu_valid": "mmuFault.valid", "mmu_info": "mmuFault.faultInfo", "starting_sm": "startingSM",
     "num_sms_to_read": "numSMsToRead",
     "client_api_version": "clientAPIVersion", "client_api_revision": "clientAPIRevision",
     "b_is_calling_context_vgpu_plugin": "bIsCallingContextVgpuPlugin",
