@@ -30,7 +30,6 @@ FUNCTIONS: Final[Mapping[str, str]] = {
         "cuInit": "u",
         "cuDriverGetVersion": "p",
         "cuGetErrorName": "ip",
-        "cuGetErrorString": "ip",
         # devices and contexts
         "cuDeviceGetCount": "p",
         "cuDeviceGet": "pi",
@@ -44,7 +43,6 @@ FUNCTIONS: Final[Mapping[str, str]] = {
         "cuDeviceCanAccessPeer": "pii",
         "cuCtxEnablePeerAccess": "pu",
         # memory
-        "cuMemGetInfo_v2": "pp",
         "cuMemAlloc_v2": "pz",
         "cuMemFree_v2": "p",
         "cuMemHostRegister_v2": "pzu",
