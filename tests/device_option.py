@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,10 @@ from drivers.base.errors import Unsupported
 from drivers.world.linux import LinuxWorld
 from tensor import engine
 from tests import opencl, webgpu
+from tests.cuda import made_up
+from tests.cuda.made_up import CudaWorld
 from tests.metal.made_up import MadeUpMac, runtime
+from tests.nv_cubins import need_compilers
 from tests.skips import Line, Skips, read
 
 LISTS: Final = Path(__file__).parent / "refusals"
@@ -44,6 +47,8 @@ class Named:
     environ: Callable[[], Mapping[str, str]]
     """What names it among those of its kind; skips where its library is missing."""
     world: Callable[[], World] = LinuxWorld
+    report: Callable[[], Sequence[object]] = tuple
+    """Rules that were broken since the last time."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Markers of tests beside `host_memory`, and why they are not for it."""
 
@@ -66,13 +71,32 @@ def _webgpu(library: str) -> Named:
     return Named(webgpu.LIBRARIES[library].title.rstrip(")"), "WEBGPU", environ)
 
 
+def _cuda() -> dict[str, str]:
+    need_compilers()
+    return {}
+
+
 DEVICES: Final[Mapping[str, Named]] = {
     "pocl": _cl("pocl"),
     "intel": _cl("intel"),
     "wgpu": _webgpu("wgpu"),
     "dawn": _webgpu("dawn"),
     "standard": _webgpu("standard"),
-    "metal": Named("a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT}),
+    "metal": Named(
+        "a made-up Metal",
+        "METAL",
+        dict,
+        MadeUpMac,
+        lambda: runtime().report(),
+        {"resident_memory": _KEPT},
+    ),
+    "cuda": Named(
+        "a made-up libcuda",
+        "CUDA",
+        _cuda,
+        lambda: CudaWorld(made_up.runtime()),
+        lambda: made_up.runtime().report(),
+    ),
 }
 
 
@@ -114,8 +138,9 @@ class DeviceRun:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         result = yield
-        if DEVICES[self.name].kind == "METAL" and (found := runtime().report()):
-            pytest.fail(f"{item.name}: the made-up Metal found {found}", pytrace=False)
+        named = DEVICES[self.name]
+        if found := named.report():
+            pytest.fail(f"{item.name}: {named.title} found {found}", pytrace=False)
         return result
 
     def pytest_sessionfinish(self) -> None:

@@ -78,7 +78,7 @@ def file_bytes(head: bytes) -> int:
         raise BadImage("no little-endian ELF64 file for NVIDIA GPUs")
     segments, sections = struct.unpack_from("<QQ", head, 32)
     each_segment, segment_count, each, count = struct.unpack_from("<4H", head, 54)
-    end = max(segments + each_segment * segment_count, sections + each * count)
+    end: int = max(segments + each_segment * segment_count, sections + each * count)
     if not 64 < end < 1 << 28:
         raise BadImage(f"a file of {end} bytes")
     return end
@@ -115,7 +115,7 @@ def _load(file: Any, blob: bytes) -> Image:
 def _kernel(name: str, text: Any, sections: Any, symbols: Any, sm: int) -> KernelCode:
     made = KernelCode(name, text.data())
     number = next(i for i, symbol in enumerate(symbols) if symbol.name == name)
-    for attribute, payload, value in _records(sections[".nv.info"].data()):
+    for attribute, payload, _ in _records(sections[".nv.info"].data()):
         if attribute in (_REGCOUNT, _FRAME, _MIN_STACK) and len(payload) >= 8:
             which, amount = struct.unpack_from("<II", payload)
             if which == number and attribute == _REGCOUNT:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 
 from boards.cuda import header
 from boards.cuda.kernels import Kernels, Prepared
-from boards.cuda.state import State, out, word
+from boards.cuda.state import Choices, State, out, word
 from boards.cuda.streams import Streams, Work
 from boards.machine import host
 
@@ -46,7 +45,7 @@ class Graphs:
 
     def __init__(self, state: State, streams: Streams, kernels: Kernels) -> None:
         self._state, self._streams, self._kernels = state, streams, kernels
-        self._random = random.Random(_SEED)
+        self._choices = Choices(_SEED)
         self.launched = 0
 
     def create(self, at: int, flags: int) -> None:
@@ -120,6 +119,6 @@ class Graphs:
         left = list(launches)
         for _ in range(len(left)):
             ready = [node for node in left if not any(one in left for one in node.before)]
-            node = self._random.choice(ready)
+            node = ready[self._choices.below(len(ready))]
             left.remove(node)
             self._kernels.run(launches[node])

@@ -24,6 +24,21 @@ _HANDLES, _HANDLE_STEP = 0x5EED0000000, 0x40
 T = TypeVar("T")
 
 
+class Choices:
+    """Numbers that look random, the same in every run.
+
+    # src: D. E. Knuth, MMIX: a linear congruential generator
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed
+
+    def below(self, count: int) -> int:
+        """0 ... count - 1."""
+        self._state = (self._state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return (self._state >> 33) % count
+
+
 class Refused(Exception):
     """A call ends with this result."""
 

@@ -7,7 +7,6 @@ cannot count on.
 
 from __future__ import annotations
 
-import random
 import struct
 import time
 from collections import deque
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from boards.cuda import header
-from boards.cuda.state import Context, Refused, State, out
+from boards.cuda.state import Choices, Context, Refused, State, out
 from boards.machine import host
 
 _SEED, _BURST = 14, 8
@@ -74,7 +73,7 @@ class Streams:
     """The functions of streams and events."""
 
     def __init__(self, state: State) -> None:
-        self._state, self._random = state, random.Random(_SEED)
+        self._state, self._choices = state, Choices(_SEED)
 
     # Work
 
@@ -82,8 +81,8 @@ class Streams:
         """A stream of the current context. Raises: Refused."""
         context = self._state.current() if context is None else context
         if handle in (0, LEGACY, PER_THREAD):
-            number = LEGACY if not handle else handle
-            return context.streams.setdefault(number, Stream(context))
+            made: Stream = context.streams.setdefault(handle or LEGACY, Stream(context))
+            return made
         found = self._state.get(Stream, handle)
         if found.context.lost:
             raise Refused(found.context.lost)
@@ -118,7 +117,7 @@ class Streams:
 
     def progress(self, most: int | None = None) -> None:
         """Do a few pieces of work."""
-        count = self._random.randint(0, _BURST) if most is None else most
+        count = self._choices.below(_BURST) if most is None else most
         for _ in range(count):
             ready = [
                 stream for stream in self.all()
@@ -126,7 +125,7 @@ class Streams:
             ]  # fmt: skip
             if not ready:
                 return
-            self._one(self._random.choice(ready))
+            self._one(ready[self._choices.below(len(ready))])
 
     def _one(self, stream: Stream) -> None:
         work = stream.work.popleft()
