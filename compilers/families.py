@@ -33,6 +33,12 @@ def _nvidia() -> TargetFamily:
     return FAMILY
 
 
+def _cuda() -> TargetFamily:
+    from compilers.nv.cuda_family import FAMILY
+
+    return FAMILY
+
+
 def _opencl_cpu() -> TargetFamily:
     from compilers.opencl.family import PROCESSOR
 
@@ -62,6 +68,7 @@ FAMILIES: dict[str, Loader] = {
     "aarch64": _cpu,
     "gfx": _amd,
     "sm_": _nvidia,
+    "cuda_sm_": _cuda,
     "opencl-cpu": _opencl_cpu,
     "opencl-gpu": _opencl_gpu,
     "metal": _metal,

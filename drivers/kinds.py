@@ -74,6 +74,11 @@ class Kind:
     handles: str = ""
     """"module:function" from a device to the handles by name with which other libraries share its
     memory; "": there are none."""
+    streams: str = ""
+    """"module:function" from a device to its `drivers.base.lent.Streams`; "": DLPack has no streams
+    for its memory."""
+    array_interface: str = ""
+    """Name of the attribute by which arrays of other libraries describe its memory; "": none."""
     firmware: str = ""
     """Which manifest of `firmware_manifests` is its; "": its driver loads no firmware."""
     kernel: KernelDriver | None = None
@@ -88,6 +93,9 @@ class Kind:
     plays: str = ""
     """"module:function" from (path, chip, vram_bytes=, any_firmware=) to (accesses, differences in
     words): plays a register trace to a software GPU; "": the driver writes none."""
+    identifiers: str = ""
+    """"module:function" from nothing to `drivers.world.identifiers.Identifiers`; "": its ioctls
+    need no care in a recording."""
     smoke: str = ""
     """"module:function" from ("smoke", arch) to a Binary: c[i] = a[i] + b[i] for i < n."""
     unread: str = ""
@@ -155,6 +163,7 @@ BEST_FIRST: Final = (
             Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
         ),
         opens="drivers.nv.opening:open_kind",
+        identifiers="drivers.nv.recorded:NvIdentifiers",
         written=("NVK",),
         compilers={"NV_PTX": "PTX"},
         hang_s="NV_HANG_S",
@@ -162,6 +171,8 @@ BEST_FIRST: Final = (
             "nv": "queues.nv.decode:push_decoder",
             "qmd": "queues.nv.decode:qmd_decoder",
         },
+        smoke="compilers.nv.smoke:firmware",
+        unread="drivers.nv.unread:leave_unread",
         kernel=KernelDriver(
             "nvidia",
             modules=("nvidia_uvm",),
@@ -209,7 +220,15 @@ BEST_FIRST: Final = (
         "libcuda.so.1 of NVIDIA's driver",
         (Way("", "drivers.probe.kinds:cuda",
              "an NVIDIA GPU through its vendor's runtime: after our own driver of it"),),
+        opens="drivers.cuda.opening:open_kind",
+        written=("",),
         compilers={"CUDA_PTX": "PTX"},
+        dlpack=2,
+        borrows="drivers.cuda.lent:borrow",
+        lends="drivers.cuda.lent:lend",
+        handles="drivers.cuda.lent:handles",
+        streams="drivers.cuda.lent:streams",
+        array_interface="__cuda_array_interface__",
     ),
     Kind(
         "CL",

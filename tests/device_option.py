@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +25,9 @@ from drivers.base.contracts import World
 from drivers.base.errors import Unsupported
 from drivers.world.linux import LinuxWorld
 from tensor import engine
-from tests import opencl, webgpu
+from tests import nv_boards, opencl, webgpu
 from tests.metal.made_up import MadeUpMac, runtime
+from tests.nv_boards import NvMachine
 from tests.skips import Line, Skips, read
 
 LISTS: Final = Path(__file__).parent / "refusals"
@@ -46,6 +48,8 @@ class Named:
     world: Callable[[], World] = LinuxWorld
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Markers of tests beside `host_memory`, and why they are not for it."""
+    found: Callable[[World], list[str]] = lambda world: []
+    """What the device reports after a test, which has then failed."""
 
     def skips(self) -> dict[str, pytest.MarkDecorator]:
         """What its tests with these markers get."""
@@ -66,14 +70,33 @@ def _webgpu(library: str) -> Named:
     return Named(webgpu.LIBRARIES[library].title.rstrip(")"), "WEBGPU", environ)
 
 
+def _nv(chip: str, *, ptx: bool) -> Named:
+    def environ() -> dict[str, str]:
+        nv_boards.need(ptx=ptx)
+        return {"NV_PTX": "1"} if ptx else {}
+
+    title = f"board {chip} of NVIDIA's, {'PTX' if ptx else 'nvrtc'}"
+    return Named(title, "NV", environ, partial(NvMachine, chip), found=_violations)
+
+
+def _violations(world: World) -> list[str]:
+    """What the board found; none is ever expected."""
+    return world.found() if isinstance(world, NvMachine) else []
+
+
 DEVICES: Final[Mapping[str, Named]] = {
     "pocl": _cl("pocl"),
     "intel": _cl("intel"),
     "wgpu": _webgpu("wgpu"),
     "dawn": _webgpu("dawn"),
     "standard": _webgpu("standard"),
-    "metal": Named("a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT}),
-}
+    "metal": Named(
+        "a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT},
+        lambda world: runtime().report(),
+    ),
+    **{f"nv-{chip}": _nv(chip, ptx=False) for chip in nv_boards.CHIPS},
+    **{f"nv-{chip}-ptx": _nv(chip, ptx=True) for chip in nv_boards.CHIPS},
+}  # fmt: skip
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -82,6 +105,7 @@ class DeviceRun:
 
     name: str
     _open: ExitStack = field(default_factory=ExitStack)
+    _world: World | None = None
 
     def pytest_sessionstart(self) -> None:
         named = DEVICES[self.name]
@@ -89,7 +113,8 @@ class DeviceRun:
             os.environ.update(named.environ(), DEV=named.kind)
         except pytest.skip.Exception as error:
             raise pytest.UsageError(f"--device {self.name}: {error}") from None
-        self._open.enter_context(engine.on_machine(named.world()))
+        self._world = named.world()
+        self._open.enter_context(engine.on_machine(self._world))
         device = engine.device()
         if device.name.partition(":")[0] != named.kind:
             raise AssertionError(f"{device} is not {named.title}")
@@ -114,8 +139,9 @@ class DeviceRun:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         result = yield
-        if DEVICES[self.name].kind == "METAL" and (found := runtime().report()):
-            pytest.fail(f"{item.name}: the made-up Metal found {found}", pytrace=False)
+        named = DEVICES[self.name]
+        if self._world is not None and (found := named.found(self._world)):
+            pytest.fail(f"{item.name}: {named.title} found {found}", pytrace=False)
         return result
 
     def pytest_sessionfinish(self) -> None:

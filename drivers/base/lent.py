@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from drivers.base.errors import BadArgument, Unsupported
 
@@ -44,6 +44,19 @@ class Lent:
     def address(self) -> int:
         """The first used byte of memory that has an address."""
         return self.pointer + self.first
+
+
+class Streams(Protocol):
+    """The order between a device's work and streams of other libraries, numbered as in DLPack."""
+
+    def mine(self) -> int:
+        """The stream whose work the device's kernels wait for from now on."""
+
+    def follow(self, stream: int) -> None:
+        """Work on a stream from now on waits for the device's. Raises: BufferError."""
+
+    def precede(self, stream: int) -> None:
+        """Kernels from now on wait for what is on a stream. Raises: BufferError."""
 
 
 class Exported(NamedTuple):

@@ -147,7 +147,8 @@ def global_address(build: Builder, descriptor: int) -> Address:
 
     def of(t: Threads, lanes: Lanes) -> Array:
         words = t.uniforms[number : number + 2, lanes].astype(np.int64)
-        return np.asarray(np.add(plain(t, lanes), words[0] | words[1] << 32))
+        base: Array = words[0] | words[1] << 32
+        return np.add(plain(t, lanes), base)
 
     return of
 

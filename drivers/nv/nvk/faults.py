@@ -22,6 +22,7 @@ from drivers.nv.nvk.controls import (
     MmuFaults,
     SmErrorStates,
 )
+from drivers.nv.nvk.warp_errors import warp_error
 
 COPY_CLIENT: Final = "copy engine"
 """How a fault of the copy channel is told from one of the compute channel."""
@@ -60,10 +61,6 @@ _KINDS: Final = {
 """NV_PFAULT_FAULT_TYPE. # src: swref/published/ampere/ga100/dev_fault.h"""
 _WRITES: Final = frozenset({1, 2, 4, 9, 10, 12})
 """NV_PFAULT_ACCESS_TYPE of stores and atomics, virtual and physical."""
-_ESR: Final = {0x04: "illegal instruction"}
-"""Errors of a warp that are named; others are reported by their number.
-# src: open-gpu-doc manuals/volta/gv100/dev_graphics.ref.txt: ILLEGAL_INSTR_ENCODING"""
-_ESR_MASK: Final = 0xFFFF
 _ESR_OFF, _PC64_OFF = 4, 32
 """hwwWarpEsr and hwwWarpEsrPc64 in NV83DE_SM_ERROR_STATE_REGISTERS."""
 _FAULT_BYTES: Final = 16
@@ -122,10 +119,9 @@ class Faults:
             return "", 0
         raw = found.sm_error_state_array
         for at in range(0, self._sms * SM_STATE_BYTES, SM_STATE_BYTES):
-            esr = int.from_bytes(raw[at + _ESR_OFF : at + _ESR_OFF + 4], "little") & _ESR_MASK
-            if esr:
-                pc = int.from_bytes(raw[at + _PC64_OFF : at + _PC64_OFF + 8], "little")
-                return _ESR.get(esr, f"warp error {esr:#x}"), pc
+            what = warp_error(int.from_bytes(raw[at + _ESR_OFF : at + _ESR_OFF + 4], "little"))
+            if what:
+                return what, int.from_bytes(raw[at + _PC64_OFF : at + _PC64_OFF + 8], "little")
         return "", 0
 
 

@@ -115,7 +115,7 @@ class NvkIface:
     def _open_doorbell(self) -> None:
         kind = self.generation.usermode
         usermode = self.client.alloc("the doorbell", self.subdevice, kind)
-        host = map_host(self, usermode, USERMODE_BYTES, self.path)
+        host = map_host(self, usermode, USERMODE_BYTES, self.path, memory=False)
         self.doorbell_page = host.region
         self._undo.append(partial(unmap_host, self, usermode, host))
 
