@@ -26,8 +26,11 @@ from drivers.base.errors import Unsupported
 from drivers.world.linux import LinuxWorld
 from tensor import engine
 from tests import nv_boards, opencl, webgpu
+from tests.cuda import made_up
+from tests.cuda.made_up import CudaWorld
 from tests.metal.made_up import MadeUpMac, runtime
 from tests.nv_boards import NvMachine
+from tests.nv_cubins import need_compilers
 from tests.skips import Line, Skips, read
 
 LISTS: Final = Path(__file__).parent / "refusals"
@@ -84,6 +87,11 @@ def _violations(world: World) -> list[str]:
     return world.found() if isinstance(world, NvMachine) else []
 
 
+def _cuda() -> dict[str, str]:
+    need_compilers()
+    return {}
+
+
 DEVICES: Final[Mapping[str, Named]] = {
     "pocl": _cl("pocl"),
     "intel": _cl("intel"),
@@ -92,7 +100,11 @@ DEVICES: Final[Mapping[str, Named]] = {
     "standard": _webgpu("standard"),
     "metal": Named(
         "a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT},
-        lambda world: runtime().report(),
+        lambda world: list(map(str, runtime().report())),
+    ),
+    "cuda": Named(
+        "a made-up libcuda", "CUDA", _cuda, lambda: CudaWorld(made_up.runtime()),
+        found=lambda world: list(map(str, made_up.runtime().report())),
     ),
     **{f"nv-{chip}": _nv(chip, ptx=False) for chip in nv_boards.CHIPS},
     **{f"nv-{chip}-ptx": _nv(chip, ptx=True) for chip in nv_boards.CHIPS},
