@@ -53,7 +53,8 @@ class Form:
         return self.columns // (4 if self.total == "f16" else 2)
 
 
-NOP = 0x7918
+DEPBAR = 1 << 47 | 0x9C5
+NOP = 0x7918, 0x000FC00000000000
 Kernel = tuple[bytes, NvCode, dict[int, bytes]]
 
 
@@ -204,7 +205,7 @@ def test_sums_that_are_read_before_the_wait_are_reported() -> None:
     form = Form()
     code, record, banks = compiled(source(form), "sm_90a")
     waits = np.frombuffer(code, "u8").reshape(-1, 2).copy()
-    waits[waits[:, 0] & 0x8000_0000_0FFF == 0x8000_0000_09C5, 0] = NOP
+    waits[waits[:, 0] & DEPBAR == DEPBAR] = NOP
     a, b = _whole(ROWS, form), _whole(8, form)
     _, found = computed(form, (waits.tobytes(), record, banks), a, b, np.zeros((ROWS, 8)))
     kinds = {kind for kind, _ in found}
