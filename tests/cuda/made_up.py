@@ -50,11 +50,16 @@ def runtime() -> MadeUpCuda:
     return MadeUpCuda()
 
 
+def open_on(world: CudaWorld, number: int = 0, **settings: str) -> CudaDevice:
+    """A device of a world."""
+    return cast(CudaDevice, drivers.open(f"CUDA:{number}", world=world, environ=settings))
+
+
 @contextmanager
 def opened(world: CudaWorld, **settings: str) -> Iterator[CudaDevice]:
     """The first device of a world."""
-    with drivers.open("CUDA", world=world, environ=settings) as device:
-        yield cast(CudaDevice, device)
+    with open_on(world, **settings) as device:
+        yield device
 
 
 @contextmanager
