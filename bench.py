@@ -75,12 +75,12 @@ def _board_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--host-cost",
         action="store_true",
-        help="what a launch costs the host: AMD's driver on rings that are plain memory",
+        help="what a launch costs the host: a driver on rings that are plain memory",
     )
     queues = group.add_mutually_exclusive_group()
     queues.add_argument("--aql", dest="aql", action="store_true", default=None)
     queues.add_argument("--pm4", dest="aql", action="store_false")
-    group.add_argument("--compiler", choices=("LLVM", "HIP"), default="LLVM")
+    group.add_argument("--compiler", choices=("LLVM", "HIP", "NVRTC", "PTX"), default="LLVM")
     parser.add_argument(
         "--trace", metavar="FILE", type=Path,
         help="with AMD_IFACE=PCI: write every register access to FILE, by name",

@@ -13,7 +13,7 @@ from benchmarks import board, host_cost
 from benchmarks.selection import select
 from boards.run import set_environ
 from boards.setup import Setup
-from boards.vendors import over, vendor_of
+from boards.vendors import compiler_of, over, vendor_of
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
 
@@ -47,7 +47,8 @@ def _setup(args: argparse.Namespace) -> Setup:
 
 
 def _host_cost(args: argparse.Namespace, setup: Setup) -> int:
-    kinds = (False, True) if setup.aql is None else (setup.aql,)
+    both = setup.aql is None and vendor_of(setup.chip).aql
+    kinds = (False, True) if both else (setup.aql,)
     costs = [cost for aql in kinds for cost in host_cost.measure(replace(setup, aql=aql))]
     print(host_cost.table(setup, costs))
     if args.json:
@@ -63,7 +64,7 @@ def _board(args: argparse.Namespace, setup: Setup) -> int:
     set_environ(setup, os.environ)
     start_s = time.perf_counter()
     queue = {None: "its own kind of queue", True: "AQL", False: "PM4"}[setup.aql]
-    print(f"{setup.chip}{over(setup)}, {queue}, {setup.compiler}: {board.NOTE}")
+    print(f"{setup.chip}{over(setup)}, {queue}, {compiler_of(setup)}: {board.NOTE}")
     print(board.HEADER, flush=True)
     results, violations = board.run(setup, names, lambda line: print(line, flush=True))
     for violation in violations:

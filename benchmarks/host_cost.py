@@ -98,9 +98,9 @@ def alone(setup: Setup) -> Iterator[tuple[OnBoard, Unread]]:
 
 def measure(setup: Setup) -> list[Cost]:
     """A launch of a kernel with three buffers, the share of one in a replayed graph, a copy."""
-    kind = "AQL" if setup.aql else "PM4"
+    kind = "" if not vendor_of(setup.chip).aql else ", AQL" if setup.aql else ", PM4"
     with alone(setup) as (device, unread):
-        code = named(kind_of(setup).smoke)("smoke", setup.chip)
+        code = named(kind_of(setup).smoke)("smoke", device.arch)
         program, lanes = device.load(code), code.resources.block
         buffers = [device.alloc(BUFFER_BYTES) for _ in range(3)]
         arguments: list[Any] = [*buffers, lanes]
@@ -117,10 +117,10 @@ def measure(setup: Setup) -> list[Cost]:
         host = memoryview(bytearray(BUFFER_BYTES))
         copy = median_us(unread.staged(buffers[0], host), CALLS)
     return [
-        Cost(f"launch, three buffers, {kind}", launch, LAUNCH_GOAL_US),
-        Cost(f"kernel of a graph of {KERNELS}, {kind}", replay, REPLAY_GOAL_US),
-        Cost(f"... its first buffer changed, {kind}", patched, REPLAY_GOAL_US),
-        Cost(f"{BUFFER_BYTES} bytes through staging, {kind}", copy, COPY_GOAL_US),
+        Cost(f"launch, three buffers{kind}", launch, LAUNCH_GOAL_US),
+        Cost(f"kernel of a graph of {KERNELS}{kind}", replay, REPLAY_GOAL_US),
+        Cost(f"... its first buffer changed{kind}", patched, REPLAY_GOAL_US),
+        Cost(f"{BUFFER_BYTES} bytes through staging{kind}", copy, COPY_GOAL_US),
     ]
 
 

@@ -37,8 +37,9 @@ def environ_of(setup: Setup) -> dict[str, str]:
     """What a user would set: the board's GPU is the default device. Raises: ValueError."""
     vendor = vendor_of(setup.chip)
     found = {"DEV": vendor.device}
-    if setup.compiler in vendor.compilers:
-        found[f"{vendor.device}_{setup.compiler}"] = "1"
+    variable = f"{vendor.device}_{setup.compiler}"
+    if setup.compiler in vendor.compilers and variable in BY_NAME[vendor.device].compilers:
+        found[variable] = "1"
     if setup.iface not in ("", vendor.ifaces[0]):
         found[f"{vendor.device}_IFACE"] = setup.iface
     if setup.dma:
@@ -78,8 +79,8 @@ class WholeMachine(ForeignWorld):
         self.processor = LinuxWorld()
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
-        """A file of the board, or of the processor."""
-        if path.startswith("/proc/"):
+        """A file of the board, else of the processor."""
+        if path.startswith("/proc/") and not self.exists(path):
             return self.processor.read(path, limit_bytes)
         return super().read(path, limit_bytes)
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from boards.amd import registration as amd
 from boards.machine.chassis import Chassis, Facts, NameOf, Violation
 from boards.machine.pci.function import Named, PciFunction
+from boards.nv import registration as nv
 from boards.setup import Setup
 
 
@@ -139,6 +140,23 @@ VENDORS = (
         power_on=amd.power_on,
         watch=amd.watch,
     ),
+    Vendor(
+        device="NV",
+        names=nv.NAMES,
+        pci_names=(),
+        ifaces=("NVK",),
+        compilers=("NVRTC", "PTX"),
+        kernel="RM and UVM",
+        aql="",
+        note="Over NVK; ga102 executes code; never compared with silicon.",
+        describe=nv.describe,
+        function=nv.function,
+        observe=nv.observe,
+        take_firmware=nv.take_firmware,
+        powered_on=nv.alone,
+        power_on=nv.power_on,
+        watch=nv.watch,
+    ),
 )
 
 
@@ -158,6 +176,12 @@ def vendor_of(chip: str) -> Vendor:
 def iface_of(setup: Setup) -> str:
     """The interface that a setup means. Raises: ValueError for an unknown chip."""
     return setup.iface or vendor_of(setup.chip).ifaces[0]
+
+
+def compiler_of(setup: Setup) -> str:
+    """The compiler that a setup means. Raises: ValueError for an unknown chip."""
+    known = vendor_of(setup.chip).compilers
+    return setup.compiler if setup.compiler in known else known[0]
 
 
 def over(setup: Setup) -> str:

@@ -37,7 +37,7 @@ def add_board_option(parser: argparse.ArgumentParser) -> None:
 
 
 def in_front_of(chip: str, iface: str, trace: str = "") -> Front:
-    """A board over "KFD" or "PCI". Raises: NotFound with the boards there are.
+    """A board over an interface, "" for its first one. Raises: NotFound with the boards there are.
 
     `trace` is the file for every register access over PCI.
     """
@@ -54,6 +54,16 @@ def in_front_of(chip: str, iface: str, trace: str = "") -> Front:
         boot_once=lambda: front.open().close(),
         open=front.open,
     )  # fmt: skip
+
+
+def device_of(chip: str) -> str:
+    """The kind of device that a board's GPU is. Raises: NotFound with the boards there are."""
+    from boards.front import Setup, environ_of
+
+    try:
+        return environ_of(Setup(chip))["DEV"]
+    except ValueError as error:
+        raise NotFound(str(error), hint="See python -m boards") from error
 
 
 def powered_on(chip: str, vram_bytes: int, *, any_firmware: bool) -> Function:

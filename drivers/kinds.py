@@ -93,6 +93,9 @@ class Kind:
     plays: str = ""
     """"module:function" from (path, chip, vram_bytes=, any_firmware=) to (accesses, differences in
     words): plays a register trace to a software GPU; "": the driver writes none."""
+    identifiers: str = ""
+    """"module:function" from nothing to `drivers.world.identifiers.Identifiers`; "": its ioctls
+    need no care in a recording."""
     smoke: str = ""
     """"module:function" from ("smoke", arch) to a Binary: c[i] = a[i] + b[i] for i < n."""
     unread: str = ""
@@ -160,6 +163,7 @@ BEST_FIRST: Final = (
             Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
         ),
         opens="drivers.nv.opening:open_kind",
+        identifiers="drivers.nv.recorded:NvIdentifiers",
         written=("NVK",),
         compilers={"NV_PTX": "PTX"},
         hang_s="NV_HANG_S",
@@ -167,6 +171,9 @@ BEST_FIRST: Final = (
             "nv": "queues.nv.decode:push_decoder",
             "qmd": "queues.nv.decode:qmd_decoder",
         },
+        smoke="compilers.nv.smoke:firmware",
+        unread="drivers.nv.unread:leave_unread",
+        doctor="drivers.nv.doctor:rows",
         kernel=KernelDriver(
             "nvidia",
             modules=("nvidia_uvm",),

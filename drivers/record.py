@@ -1,7 +1,8 @@
 """`python -m drivers.record PROGRAM`: record what a program does to a GPU, for one who has none.
 
-Over KFD every ioctl, file, mapping and doorbell is taped, and what driver and GPU write to shared
-memory; over PCI (AMD_IFACE=PCI) every access of a register. See docs/recording.md.
+Over a kernel driver (KFD, NVK) every ioctl, file, mapping and doorbell is taped, and what driver
+and GPU write to shared memory; over PCI (AMD_IFACE=PCI) every access of a register.
+See docs/recording.md.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from drivers import taped_program as taped
 from drivers.base.contracts import Device, World
 from drivers.base.errors import BadArgument, Denied, DeviceError, Unsupported
 from drivers.choice import choose
+from drivers.kinds import BY_NAME, named
 from drivers.machine.output import print_text
 from drivers.registry import open_device, this_machine
 from drivers.world.owned import open_file
@@ -28,8 +30,8 @@ from drivers.world.scrub import Scrubber
 
 _PCI: Final = "PCI"
 _PACKED: Final = ".gz"
-OUTPUTS: Final = {"KFD": "recording.jsonl.gz", _PCI: "trace.jsonl"}
-"""Where recordings go when nobody says where."""
+OUTPUTS: Final = {"": "recording.jsonl.gz", _PCI: "trace.jsonl"}
+"""Where recordings go when nobody says where: over a kernel driver, and over PCI."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,7 +77,7 @@ class _Packed(TextIOWrapper):
         self._raw.close()
 
 
-def record_kfd(
+def record_kernel(
     world: World, environ: Mapping[str, str], program: Path, arguments: Sequence[str], path: str
 ) -> int:
     """Run a program on a device of `world` and write what it did to a file; its exit status.
@@ -94,7 +96,8 @@ def record_kfd(
             nonlocal written
             written += file.write(text)
 
-        recorded = RecordingWorld(world, line, scrubber)
+        known = BY_NAME[name.partition(":")[0]].identifiers
+        recorded = RecordingWorld(world, line, scrubber, named(known)() if known else None)
         try:
             status = taped.run_on(
                 name, lambda: open_device(name, world=recorded, environ=chosen),
@@ -120,22 +123,22 @@ def record_pci(
 
 
 def _record(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    from drivers.board_option import device_of, in_front_of
+
     if args.board:  # which has one kind of GPU
-        environ = taped.choosing(taped.DEFAULT, environ)
+        environ = taped.choosing(device_of(args.board), environ)
     name = taped.device_name(environ)
     if name.partition(":")[0] == "CPU":
         raise Unsupported("the CPU runs no driver to record", hint="set DEV=AMD")
     iface = choose(environ, name).iface
-    path = args.output or OUTPUTS[_PCI if iface == _PCI else "KFD"]
+    path = args.output or OUTPUTS[_PCI if iface == _PCI else ""]
     program, arguments = args.program, args.arguments
     if iface != _PCI:
         world = this_machine()
         if args.board:
-            world, environ = _kfd_board(args.board, environ)
-        return record_kfd(world, environ, program, arguments, path)
+            world, environ = _kernel_board(args.board, name, environ)
+        return record_kernel(world, environ, program, arguments, path)
     if args.board:
-        from drivers.board_option import in_front_of
-
         front = in_front_of(args.board, _PCI, os.path.abspath(path))
         return record_pci(name, front.open, program, arguments, path)
     trace = f"{name.partition(':')[0]}_TRACE"
@@ -143,16 +146,18 @@ def _record(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return record_pci(name, lambda: open_device(name, environ=traced), program, arguments, path)
 
 
-def _kfd_board(chip: str, environ: Mapping[str, str]) -> tuple[World, Mapping[str, str]]:
+def _kernel_board(
+    chip: str, name: str, environ: Mapping[str, str]
+) -> tuple[World, Mapping[str, str]]:
     """A board's machine, and what a user would have set there, the own choices first."""
     from drivers.board_option import in_front_of
 
-    front: Any = in_front_of(chip, "KFD")
-    own = taped.choices(environ, taped.DEFAULT)
+    front: Any = in_front_of(chip, "")
+    own = taped.choices(environ, name)
     compilers = {variable for variable in front.environ if variable not in ("DEV", *own)}
-    if choose({"DEV": taped.DEFAULT, **own}).compiler is None:
+    if choose({"DEV": name, **own}).compiler is None:
         own |= {variable: front.environ[variable] for variable in compilers}
-    return front.world, {"DEV": taped.DEFAULT, **own}
+    return front.world, {"DEV": name, **own}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

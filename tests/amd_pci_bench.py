@@ -86,6 +86,7 @@ class BoardSession:
     def __init__(self, board: PciGpu, *, interrupts: bool = False) -> None:
         self.board, self.interrupts = board, interrupts
         self.address, self.world = "0000:03:00.0", BoardClock(board)
+        self.clock = self.world
 
     def bar(self, number: int, *, combine: bool = False) -> BoardRegion:
         check(combine == (number == 0), "only VRAM may be write-combined")

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +25,10 @@ from drivers.base.contracts import World
 from drivers.base.errors import Unsupported
 from drivers.world.linux import LinuxWorld
 from tensor import engine
-from tests import opencl, webgpu
-from tests.cuda import made_up
+from tests import nv_boards, opencl, webgpu
 from tests.cuda.made_up import CudaWorld
 from tests.metal.made_up import MadeUpMac, runtime
-from tests.nv_cubins import need_compilers
+from tests.nv_boards import NvMachine
 from tests.skips import Line, Skips, read
 
 LISTS: Final = Path(__file__).parent / "refusals"
@@ -47,10 +47,10 @@ class Named:
     environ: Callable[[], Mapping[str, str]]
     """What names it among those of its kind; skips where its library is missing."""
     world: Callable[[], World] = LinuxWorld
-    report: Callable[[], Sequence[object]] = tuple
-    """Rules that were broken since the last time."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Markers of tests beside `host_memory`, and why they are not for it."""
+    found: Callable[[World], list[str]] = lambda world: []
+    """What the device reports after a test, which has then failed."""
 
     def skips(self) -> dict[str, pytest.MarkDecorator]:
         """What its tests with these markers get."""
@@ -71,9 +71,27 @@ def _webgpu(library: str) -> Named:
     return Named(webgpu.LIBRARIES[library].title.rstrip(")"), "WEBGPU", environ)
 
 
-def _cuda() -> dict[str, str]:
-    need_compilers()
-    return {}
+def _nv(chip: str, *, ptx: bool) -> Named:
+    def environ() -> dict[str, str]:
+        nv_boards.need(ptx=ptx)
+        return {"NV_PTX": "1"} if ptx else {}
+
+    title = f"board {chip} of NVIDIA's, {'PTX' if ptx else 'nvrtc'}"
+    return Named(title, "NV", environ, partial(NvMachine, chip), found=_violations)
+
+
+def _cuda(*, ptx: bool) -> Named:
+    def environ() -> dict[str, str]:
+        nv_boards.need(ptx=ptx)
+        return {"CUDA_PTX": "1"} if ptx else {}
+
+    title = f"a made-up libcuda, {'PTX' if ptx else 'nvrtc'}"
+    return Named(title, "CUDA", environ, CudaWorld, found=_violations)
+
+
+def _violations(world: World) -> list[str]:
+    """What the board found; none is ever expected."""
+    return world.found() if isinstance(world, NvMachine | CudaWorld) else []
 
 
 DEVICES: Final[Mapping[str, Named]] = {
@@ -83,21 +101,14 @@ DEVICES: Final[Mapping[str, Named]] = {
     "dawn": _webgpu("dawn"),
     "standard": _webgpu("standard"),
     "metal": Named(
-        "a made-up Metal",
-        "METAL",
-        dict,
-        MadeUpMac,
-        lambda: runtime().report(),
-        {"resident_memory": _KEPT},
+        "a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT},
+        lambda world: runtime().report(),
     ),
-    "cuda": Named(
-        "a made-up libcuda",
-        "CUDA",
-        _cuda,
-        lambda: CudaWorld(made_up.runtime()),
-        lambda: made_up.runtime().report(),
-    ),
-}
+    "cuda": _cuda(ptx=False),
+    "cuda-ptx": _cuda(ptx=True),
+    **{f"nv-{chip}": _nv(chip, ptx=False) for chip in nv_boards.CHIPS},
+    **{f"nv-{chip}-ptx": _nv(chip, ptx=True) for chip in nv_boards.CHIPS},
+}  # fmt: skip
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -106,6 +117,7 @@ class DeviceRun:
 
     name: str
     _open: ExitStack = field(default_factory=ExitStack)
+    _world: World | None = None
 
     def pytest_sessionstart(self) -> None:
         named = DEVICES[self.name]
@@ -113,7 +125,8 @@ class DeviceRun:
             os.environ.update(named.environ(), DEV=named.kind)
         except pytest.skip.Exception as error:
             raise pytest.UsageError(f"--device {self.name}: {error}") from None
-        self._open.enter_context(engine.on_machine(named.world()))
+        self._world = named.world()
+        self._open.enter_context(engine.on_machine(self._world))
         device = engine.device()
         if device.name.partition(":")[0] != named.kind:
             raise AssertionError(f"{device} is not {named.title}")
@@ -139,7 +152,7 @@ class DeviceRun:
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         result = yield
         named = DEVICES[self.name]
-        if found := named.report():
+        if self._world is not None and (found := named.found(self._world)):
             pytest.fail(f"{item.name}: {named.title} found {found}", pytrace=False)
         return result
 

@@ -63,10 +63,11 @@ class Executor(Protocol):
         ...
 
 
-ILLEGAL_INSTRUCTION = 0x04
-"""NV_PGRAPH SM_HWW_WARP_ESR_ERROR_ILLEGAL_INSTR_ENCODING.
+ILLEGAL_INSTRUCTION = 0x09
+"""The warp's error register for an encoding that is no instruction.
 
-src: open-gpu-doc, manuals/volta/gv100/dev_graphics.ref.txt
+src: Linux nouveau nvkm/engine/gr/gf100.c gf100_mp_warp_error; a kernel log of a GPU since Volta,
+3dem/relion issue 436: "ESR 0x5067b0=0x9", "Illegal Instruction Encoding"
 """
 
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 from drivers.amd.arguments import MAX_GRID, bad_count, launch_item
 from drivers.amd.compute_ring import AmdComputeRing
 from drivers.amd.faults import AmdReporter
-from drivers.amd.graph_memory import GraphMemory
-from drivers.amd.graphs import AqlGraph, Pm4Graph
+from drivers.amd.graphs import AmdGraphMemory, AqlGraph, Pm4Graph
 from drivers.amd.iface import Apertures, Iface
 from drivers.amd.limits import limits_of
 from drivers.amd.memory import AmdBuffer
@@ -27,7 +26,6 @@ from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram
 from drivers.amd.programs import Programs
 from drivers.amd.queue_maker import QueueMaker
-from drivers.amd.recordings import Recordings
 from drivers.amd.scratch import ScratchMemory
 from drivers.amd.sdma_ring import SdmaRing
 from drivers.amd.signal import AmdSignal, checked_value
@@ -43,6 +41,7 @@ from drivers.gpu import arguments
 from drivers.gpu.blocks import Block
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
+from drivers.gpu.recordings import Recordings
 from drivers.gpu.slots import Slots
 from queues.amd.compute_queue import AmdComputeQueue
 from queues.amd.contracts import Item
@@ -316,12 +315,12 @@ class AmdDevice:
             self.pair.copied = True
             ring.emit(packets)
 
-    def bind(self, items: Sequence[Item]) -> GraphMemory:
+    def bind(self, items: Sequence[Item]) -> AmdGraphMemory:
         """Write steps to memory once. Raises: OutOfMemory, Unsupported."""
         self.heap.take_back()
         self.life.check()
         ring = self.compute
-        made: GraphMemory
+        made: AmdGraphMemory
         if isinstance(ring, Pm4Ring):
             made = Pm4Graph(self, items, ring)
         else:

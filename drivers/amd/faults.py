@@ -7,11 +7,11 @@ from typing import Final, TypeAlias
 
 from drivers.amd.pair import AmdPair
 from drivers.amd.programs import Programs
-from drivers.amd.recordings import Recordings
 from drivers.base.errors import DeviceFault, DeviceTimeout, Hang, MalformedInput
 from drivers.gpu.blocks import Block
 from drivers.gpu.faults import RECOVERED, kernels_named, page_fault, uncorrectable, was_reset
 from drivers.gpu.incident import Incident
+from drivers.gpu.recordings import Recordings
 from drivers.gpu.ring import DUMP_BYTES, DUMP_LINES, Ring
 from queues.amd.pm4_launch import PGM_SHIFT, Target
 from queues.amd.pm4_layouts import SH_REG_BASE

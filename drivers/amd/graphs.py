@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from drivers.amd.aql_ring import PART, AqlRing
 from drivers.amd.compute_ring import AnyLauncher
-from drivers.amd.graph_memory import Copy, GraphMemory, Owner, lines
+from drivers.amd.pair import AmdPair
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram
 from drivers.base.errors import BadArgument, Unsupported
+from drivers.gpu import graph_memory
+from drivers.gpu.graph_memory import Copy, GraphMemory, lines
 from queues.amd import pm4
 from queues.amd.aql_launch import PACKET_BYTES, AqlLauncher, jump, jump_slots
 from queues.amd.contracts import Item
 from queues.amd.pm4_launch import WORD_BYTES, Launcher, Target
+from queues.bound_graph import WORD64_BYTES
 
 MAX_IB_WORDS: Final = (1 << 20) - 1
 """INDIRECT_BUFFER's size has 20 bits."""
@@ -29,7 +32,37 @@ def _prepared(item: Item) -> AnyLauncher:
     return program.for_block(item.block, reports=False)
 
 
-class Pm4Graph(GraphMemory):
+class Owner(graph_memory.Owner, Protocol):
+    """The device of a recording."""
+
+    pair: AmdPair
+
+
+class AmdGraphMemory(GraphMemory[Item]):
+    """What PM4 and AQL recordings share."""
+
+    def __init__(self, device: Owner, items: Sequence[Item]) -> None:
+        self._pair = device.pair
+        super().__init__(device, items)
+
+    def uses_scratch(self, item: Item) -> bool:
+        program = item.program
+        return isinstance(program, AmdProgram) and bool(program.kernel.private_bytes)
+
+    def place(self, item: int, number: int) -> tuple[int, int]:
+        program = self._items[item].program
+        if not isinstance(program, AmdProgram) or number >= len(program.masks):
+            raise BadArgument(f"step {item} has no argument {number}")
+        offset, nbytes = program.kernel.args[number]
+        if nbytes != WORD64_BYTES or offset % WORD64_BYTES:
+            raise Unsupported(
+                f"argument {number} of {program!r} has {nbytes} bytes and cannot be a Param",
+                hint="leave arguments of 64 bits open",
+            )
+        return nbytes, (self.arguments_at(item) + offset) // nbytes
+
+
+class Pm4Graph(AmdGraphMemory):
     """One indirect buffer; a replay is a jump to it, then the ring's progress.
 
     Each launch in it writes its number to the ring's `step_va` when it is done.
@@ -97,7 +130,7 @@ def _pm4(item: Item) -> Launcher:
     return made
 
 
-class AqlGraph(GraphMemory):
+class AqlGraph(AmdGraphMemory):
     """Packets kept ready; arguments, and PM4 words, in the memory they point at."""
 
     def __init__(self, device: Owner, items: Sequence[Item], target: Target) -> None:

@@ -21,8 +21,7 @@ from drivers.amd.kfd.discovery import HwId
 from drivers.amd.kfd.offers import UNMASK
 from drivers.amd.pci.survey import NONE, candidates
 from drivers.amd.tools.look import Access, Gpu, Look, look
-from drivers.amd.tools.smoke import Outcome, smoke
-from drivers.amd.tools.smoke_report import smoke_json, smoke_lines
+from drivers.amd.tools.smoke import smoke
 from drivers.bare.survey import Candidate
 from drivers.bare.survey_report import pci_facts, pci_table
 from drivers.base.contracts import World
@@ -30,6 +29,8 @@ from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
 from drivers.board_option import NOTE, add_board_option, in_front_of
 from drivers.choice import VisibleList, choose, visible_lists
+from drivers.gpu.smoke_outcome import Outcome
+from drivers.gpu.smoke_report import smoke_json, smoke_lines
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 

@@ -76,7 +76,7 @@ class AmdProgram:
     ) -> None:
         self.device, self.name, self.kernel = device, binary.name, kernel
         self._prepare = prepare
-        self._bo: Memory | None = bo
+        self._bo: Memory | None = None
         self.forgotten: Callable[[], object] | None = None
         """Called once when its memory goes, by `close` or because nobody holds it."""
         self.gpu_va = kernel.descriptor_va
@@ -89,6 +89,7 @@ class AmdProgram:
         """Arguments smaller than a 64-bit word, with their masks."""
         self._blocks: dict[tuple[Block, bool], Launcher | AqlLauncher] = {}
         self.launcher = self.for_block((kernel.block, 1, 1))
+        self._bo = bo  # last: until here the caller frees it
 
     @property
     def code(self) -> range:

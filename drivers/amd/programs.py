@@ -12,11 +12,11 @@ from drivers.amd.aql_ring import AqlRing
 from drivers.amd.pair import AmdPair
 from drivers.amd.pm4_ring import Pm4Ring
 from drivers.amd.program import AmdProgram, Owner, load
-from drivers.amd.recordings import Recordings
 from drivers.amd.scratch import ScratchMemory
 from drivers.base.contracts import Binary
 from drivers.base.undo import Step
 from drivers.gpu.iface import Memory
+from drivers.gpu.recordings import Recordings
 from queues.amd.aql_launch import AqlLauncher
 from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
 from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target

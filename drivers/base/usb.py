@@ -1,38 +1,81 @@
-"""USB as drivers see it: one opened device, control and bulk transfers with a time limit.
+"""USB as drivers see it: one opened device, and transfers that are queued together.
 
 Source: USB 2.0, 5.5 (control), 5.8 (bulk), 9.3 (fields of a control request).
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, Self
+
+CONTROL: Final = -1
+"""`Transfer.endpoint` of a request; bulk endpoints are numbers from 0x01 to 0xff."""
+_INTO_HOST: Final = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One transfer. `what` is how errors name it: "write XDATA 0xb450"."""
+
+    what: str
+    endpoint: int
+    data: bytes | memoryview = b""
+    """What goes out."""
+    nbytes: int = 0
+    """How much may come in."""
+    request_type: int = 0
+    request: int = 0
+    value: int = 0
+    index: int = 0
+
+    @property
+    def into_host(self) -> bool:
+        """Whether data comes in. src: USB 2.0, 9.3.1 and 9.6.6: bit 7 of either number"""
+        kind = self.request_type if self.endpoint == CONTROL else self.endpoint
+        return bool(kind & _INTO_HOST)
+
+    @classmethod
+    def ask(
+        cls, what: str, request_type: int, request: int, value: int, index: int, nbytes: int
+    ) -> Self:
+        """A request with an answer of at most `nbytes`; bit 7 of `request_type` is set."""
+        return cls(what, CONTROL, b"", nbytes, request_type, request, value, index)
+
+    @classmethod
+    def tell(
+        cls, what: str, request_type: int, request: int, value: int, index: int, data: bytes = b""
+    ) -> Self:
+        """A request with data, which may be empty; bit 7 of `request_type` is clear."""
+        return cls(what, CONTROL, data, 0, request_type, request, value, index)
+
+    @classmethod
+    def bulk_in(cls, what: str, endpoint: int, nbytes: int) -> Self:
+        """What comes from an endpoint (0x80 and up), at most `nbytes`: a short packet ends it."""
+        return cls(what, endpoint, b"", nbytes)
+
+    @classmethod
+    def bulk_out(cls, what: str, endpoint: int, data: bytes | memoryview) -> Self:
+        """All of `data` to an endpoint (below 0x80)."""
+        return cls(what, endpoint, data)
 
 
 class Usb(Protocol):
-    """One USB device with one interface claimed. Every failure is a DeviceError.
-
-    Raises, all of them: DeviceTimeout when `timeout_s` is over, DeviceGone when it was unplugged,
-    MalformedInput when fewer bytes come than the caller needs.
-    """
+    """One USB device with one interface claimed. Every failure is a DeviceError."""
 
     name: str
     """Where it is: "1-4.2", as sysfs names it."""
+    product: str
+    serial: str
+    """What it calls itself; "" where it does not say."""
 
-    def control_in(
-        self, request_type: int, request: int, value: int, index: int, nbytes: int, timeout_s: float
-    ) -> bytes:
-        """At most `nbytes` of a request's answer; bit 7 of `request_type` is set."""
+    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
+        """Queue all of them, one behind the other, and wait for the last: one round trip.
 
-    def control_out(
-        self, request_type: int, request: int, value: int, index: int, data: bytes, timeout_s: float
-    ) -> None:
-        """A request with its data, which may be empty; bit 7 of `request_type` is clear."""
-
-    def bulk_in(self, endpoint: int, nbytes: int, timeout_s: float) -> bytes:
-        """What comes from an endpoint (0x80 and up), at most `nbytes`: a short packet ends it."""
-
-    def bulk_out(self, endpoint: int, data: bytes | memoryview, timeout_s: float) -> None:
-        """All of `data` to an endpoint (below 0x80)."""
+        One result each, b"" of what went out. The first that fails ends the others.
+        Raises, all of them named by `what`: DeviceTimeout when `timeout_s` is over, DeviceGone when
+        it was unplugged, MalformedInput when more comes than was asked for.
+        """
 
     def close(self) -> None:
         """Release the interface, and give it back to the kernel driver that had it."""

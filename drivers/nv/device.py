@@ -3,7 +3,7 @@
 The device composes what `drivers/gpu` has for every vendor with NVIDIA's channels and programs:
 
     slots  pair <- recovery <- waits <- heap, transfers      (drivers/gpu)
-    maker, reporter <- recovery      programs <- reporter
+    maker, reporter <- recovery      programs, recordings <- reporter, maker
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from drivers.gpu import arguments
 from drivers.gpu.buffer import GpuBuffer
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
+from drivers.gpu.recordings import Recordings
 from drivers.gpu.slots import Slots
 from drivers.nv.faults import NvReporter
+from drivers.nv.graphs import NvGraph
 from drivers.nv.limits import limits_of
 from drivers.nv.local_memory import LocalMemory
 from drivers.nv.nvk.iface import NvkIface
@@ -66,13 +68,16 @@ class NvDevice:
         self.target = target_of(generation, facts.sm_version)
         self.arch = arch_of(self.target.sm)
         self.life, self.slots = Life(name), Slots(iface)
-        self.pair, self.local = NvPair(), LocalMemory(iface, facts)
+        self.pair, self.local, self.recordings = NvPair(), LocalMemory(iface, facts), Recordings()
         self.programs = Programs(self.target, self.pair, self.local, self.synchronize)
         reporter = NvReporter(
             name, generation, self.pair, self.programs, lambda: self.heap.blocks(),
             partial(signal_at, iface),
         )  # fmt: skip
-        self.maker = QueueMaker(name, iface, self.target, self.pair, self.slots, self.local, hang_s)
+        self.maker = QueueMaker(
+            name, iface, self.target, self.pair, self.slots, self.local, hang_s,
+            self.recordings.packets,
+        )  # fmt: skip
         self.recovery = NvRecovery(iface, self.pair, self.maker, reporter)
         self.waits = NvWaits(self.life, iface.world, self.pair, self.recovery, reporter, hang_s)
         self.heap = Heap(
@@ -101,6 +106,10 @@ class NvDevice:
     def copies(self) -> NvCopyRing:
         """The queue of copies; another one after a fault."""
         return self.pair.copies
+
+    def program_names(self, *, code_va: int = 0) -> list[str]:
+        """Programs whose code is at the address."""
+        return self.programs.names(code_va)
 
     # Memory
 
@@ -195,6 +204,15 @@ class NvDevice:
         """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
         return arguments.word(self, value)
 
+    def argument_words(self, values: Sequence[Buffer | int]) -> list[int]:
+        """Those of several. Raises: BadArgument, UseAfterFree."""
+        return [
+            value.gpu_va
+            if isinstance(value, NvBuffer) and value.device is self
+            else arguments.word(self, value)
+            for value in values
+        ]
+
     def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
         """The address of a buffer that `nbytes` are copied from or to."""
         return arguments.copy_va(self, value, nbytes, write=write)
@@ -233,10 +251,6 @@ class NvDevice:
             launches.check_block(block, program.kernel.max_block, repr(program))
         return Item((), program, program.masked([*values]), grid, block)
 
-    def masked_word(self, program: Program, number: int, word: int) -> int:
-        """An argument's word, cut to the size that the kernel takes there."""
-        return word & program.masks[number] if isinstance(program, NvProgram) else word
-
     # Queues and graphs
 
     def compute_queue(self) -> NvComputeQueue:
@@ -260,6 +274,14 @@ class NvDevice:
                     ring.launch(item.program.for_block(item.block), item.values, item.grid)
                 else:
                     ring.emit(item.words)
+
+    def bind(self, items: Sequence[Item]) -> NvGraph:
+        """Write steps to memory once. Raises: OutOfMemory, Unsupported."""
+        self.heap.take_back()
+        self.life.check()
+        made = NvGraph(self, items)
+        self.recordings.add(made)
+        return made
 
     def run_copies(self, parts: Iterable[Sequence[int]], check: Callable[[], None]) -> None:
         """Give words to the copy queue, in order."""
@@ -303,6 +325,7 @@ class NvDevice:
         self.heap.after_fork()
         self.recovery.after_fork()
         self.pair.after_fork(gone)
+        self.recordings.after_fork(self.pair.compute_lock)
 
     # Closing
 
@@ -317,7 +340,8 @@ class NvDevice:
     def _parts(self) -> list[Step]:
         """What closing does, in order."""
         first: list[Step] = [self.recovery.last_fault, self.pair.close, self.local.close]
-        rest = [*self.programs.closers, self.heap.close, self.iface.close]
+        held = [*self.recordings.closers, *self.programs.closers]
+        rest = [*held, self.heap.close, self.iface.close]
         return [*first, self.transfers.close, *rest]
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from drivers.gpu.ring import Ring
 from drivers.nv.nvk.faults import COPY_CLIENT
 from drivers.nv.programs import Programs
 from drivers.nv.push_ring import PushRing
-from drivers.nv.rings import NvPair
+from drivers.nv.rings import NvComputeRing, NvPair
 from queues.decode import decode, decoder, words_of
 from queues.nv.generations import Generation
 from queues.nv.qmd import ALIGN_BYTES
@@ -30,7 +30,7 @@ _ADVICE: Final = {
     "bad packet": "Report it: this driver made the packet",
     "bad method": "Report it: this driver made the packet",
     "misaligned address": "Check alignment of the kernel's accesses",
-    "shared memory violation": "Check the kernel's accesses to shared memory",
+    "address out of range": "Check the kernel's accesses to shared and private memory",
     "illegal instruction": "Compile the kernel for this chip",
 }
 
@@ -81,17 +81,18 @@ class NvReporter:
 
     def kernels(self, ring: Ring) -> list[str]:
         """Names of the kernels that the ring has not finished, the first one first."""
+        finished = ring.finished[0] if isinstance(ring, NvComputeRing) else 0
+        return self._named(ring, finished) or self._named(ring, 0)  # of a graph before, maybe
+
+    def _named(self, ring: Ring, finished: int) -> list[str]:
+        """Those that QMDs in the ring start, and that follow these, but a graph's first ones."""
         found: list[str] = []
         for packet in packets(ring):
             if packet.name == "SEND_PCAS_A" and packet.tail:
-                for name in self._at(ring, packet.tail[0] * ALIGN_BYTES):
-                    if name not in found:
-                        found.append(name)
-        return found[:MOST_NAMES]
-
-    def _at(self, ring: Ring, qmd_va: int) -> list[str]:
-        """Programs whose code the QMD at an address of the ring starts."""
-        return self._programs.names_of_qmd(ring.packets_at, qmd_va)
+                va = packet.tail[0] * ALIGN_BYTES
+                names = self._programs.names_of_qmd(ring.packets_at, va, finished)
+                found += [name for name in names if name not in found]
+        return list(dict.fromkeys(found))[:MOST_NAMES]
 
     def fault(self, incident: Incident, ring: Ring) -> DeviceFault:
         """The error for a reported fault; `ring` is the queue that was running."""

@@ -9,18 +9,22 @@ from functools import partial
 from threading import RLock
 from typing import Final
 
+from drivers.base import forks
 from drivers.base.contracts import Binary
 from drivers.base.undo import Step, Undo
 from drivers.nv.local_memory import LocalMemory
 from drivers.nv.program import NvProgram, Owner, load
 from drivers.nv.rings import NvPair
+from queues.nv.bound import MOST_CHAINED, following_of
 from queues.nv.classes import WORD_BITS
 from queues.nv.launch import Block, Kernel, Launcher
-from queues.nv.qmd import layout_of
+from queues.nv.qmd import QmdLayout, layout_of
 from queues.nv.words import Target
 
 DROPPED: Final = 64
 """Programs that are closed or gone and still named: a user may drop one while it runs."""
+Read = Callable[[int, int], bytes]
+"""(address, bytes) -> packets that are there; b"" for none."""
 
 
 class Programs:
@@ -32,6 +36,11 @@ class Programs:
         self._target, self._pair, self._local, self._quiet = target, pair, local, quiet
         self._all: weakref.WeakSet[NvProgram] = weakref.WeakSet()
         self._dropped: deque[tuple[str, range]] = deque(maxlen=DROPPED)
+        self.after_fork()
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: a thread of the parent may hold the lock."""
         self._growing = RLock()
         """Two threads that load do not replace each other's area by a smaller one."""
 
@@ -73,19 +82,31 @@ class Programs:
         gone = [name for name, code in self._dropped.copy() if code_va in code]
         return found or gone[:1]
 
-    def names_of_qmd(self, read: Callable[[int, int], bytes], qmd_va: int) -> list[str]:
-        """Programs that a QMD starts, read where the ring has it."""
-        layout = layout_of(self._target.qmd)
-        raw = read(qmd_va, layout.nbytes)
-        if len(raw) != layout.nbytes:
-            return []
-        bits = int.from_bytes(raw, "little")
-        va = 0
+    def names_of_qmd(self, read: Read, qmd_va: int, finished: int = 0) -> list[str]:
+        """Programs that a QMD starts, and those that follow it; `read` finds them in memory.
+
+        Of a graph's launches, the first `finished` ones are done.
+        """
+        target, found = self._target, list[str]()
+        layout = layout_of(target.qmd)
+        for _ in range(MOST_CHAINED):
+            raw = read(qmd_va, layout.nbytes)
+            if len(raw) != layout.nbytes:
+                break
+            number, qmd_va = following_of(target, raw)
+            if number > finished or not number:
+                found += self.names(self._code_va(layout, raw))
+            if not qmd_va:
+                break
+        return found
+
+    def _code_va(self, layout: QmdLayout, raw: bytes) -> int:
+        bits, va = int.from_bytes(raw, "little"), 0
         for number, half in enumerate(("LOWER", "UPPER")):
             high, low, shift = layout.place(f"PROGRAM_ADDRESS_{half}")
             part = bits >> low & (1 << high - low + 1) - 1
             va |= part << shift + number * WORD_BITS
-        return self.names(va)
+        return va
 
     @property
     def closers(self) -> list[Step]:

@@ -10,15 +10,16 @@ entries are free whenever lines are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument
 from drivers.gpu.ring import Ring, RingParts
 from drivers.nv.nvk.channel import Channel
 from queues.nv import words as nv_words
 from queues.nv.classes import WORD_BYTES
-from queues.nv.launch import LINE_BYTES
+from queues.nv.launch import LINE_BYTES, PAYLOAD_WORD
 from queues.nv.words import ENTRY_LENGTH_SHIFT, Target, gp_entry
 
 RING_BYTES: Final = 1 << 20
@@ -27,6 +28,27 @@ ENTRIES: Final = 2 * LINES
 MOST_BYTES: Final = 128 << 10
 """Of one block: more than a launch with the largest bank 0, of 64 KiB."""
 _DUMP_BLOCKS: Final = 4
+_POSITION_BYTES: Final = 8
+
+
+Elsewhere: TypeAlias = Callable[[int, int], bytes]
+
+
+def nowhere(va: int, nbytes: int) -> bytes:
+    """For a ring that plays no graphs."""
+    return b""
+
+
+class Tail:
+    """Words that write a ring's progress: `pack_into(memory, at, head, position, end)`."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        packed = struct.pack(f"<{len(words)}I", *words)
+        at = PAYLOAD_WORD * WORD_BYTES
+        self.nwords, self.nbytes = len(words), len(packed)
+        self.head, self.end = packed[:at], packed[at + _POSITION_BYTES :]
+        form = struct.Struct(f"<{len(self.head)}sQ{len(self.end)}s")
+        self.pack_into: Callable[..., None] = form.pack_into
 
 
 class PushRing(Ring):
@@ -40,6 +62,8 @@ class PushRing(Ring):
     def __init__(self, parts: RingParts, hw: Channel, target: Target) -> None:
         super().__init__(parts, hw)
         self.target = target
+        self.elsewhere: Elsewhere = nowhere
+        """Packets of graphs, at an address; b"" for none."""
         self._cell = parts.progress().cast("Q")
         self._cell[0] = 0
         self._entries, self._gp_put = hw.entries, hw.write_pointer
@@ -50,6 +74,7 @@ class PushRing(Ring):
         gp_entry(self.ring_va + self.ring_bytes - LINE_BYTES, MOST_BYTES // WORD_BYTES)
         self._marks = [0] * ENTRIES
         """Position after the block of each entry."""
+        self._tail = Tail(nv_words.release(target, self.subchannel, va=self.progress_va, value=0))
 
     @property
     def done(self) -> int:
@@ -98,17 +123,38 @@ class PushRing(Ring):
         self.ring_doorbell(mark)
         return True
 
+    def play(self, entry: int) -> None:
+        """Methods elsewhere, by their entry, then the progress: two entries, one doorbell."""
+        tail, before = self._tail, self.put
+        put, at = self.room(tail.nbytes)
+        mark, count = put + 1, self._count
+        behind = self._entry + (at | tail.nwords << ENTRY_LENGTH_SHIFT)
+        following, after = (count + 1) % ENTRIES, (count + 2) % ENTRIES
+        if self.put == before:
+            tail.pack_into(self.bytes, at, tail.head, mark, tail.end)
+            if self.put == before:
+                self._entries[count] = entry  # from here on as in `send`
+                self._entries[following] = behind
+                self._marks[count] = self._marks[following] = mark
+                self._count = after
+                self.put = mark
+                self._gp_put[0] = after
+                self.ring_doorbell(mark)
+                return
+        self.play(entry)  # retry: a signal handler ran in between
+
     def emit(self, words: Sequence[int]) -> None:
         """Methods, then the progress, as one block."""
-        tail = nv_words.release(self.target, self.subchannel, va=self.progress_va, value=0)
-        nbytes = (len(words) + len(tail)) * WORD_BYTES
+        tail = self._tail
+        first = len(words) * WORD_BYTES
+        nbytes = first + tail.nbytes
         before = self.put
         put, at = self.room(nbytes)
         mark = put + -(-nbytes // LINE_BYTES)
-        tail = nv_words.release(self.target, self.subchannel, va=self.progress_va, value=mark)
-        packed = b"".join(word.to_bytes(WORD_BYTES, "little") for word in (*words, *tail))
+        packed = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)
         if self.put == before:
-            self.bytes[at : at + nbytes] = packed
+            self.bytes[at : at + first] = packed
+            tail.pack_into(self.bytes, at + first, tail.head, mark, tail.end)
             if self.send(at, nbytes // WORD_BYTES, before, mark):
                 return
         self.emit(words)  # retry: a signal handler ran in between
@@ -131,7 +177,7 @@ class PushRing(Ring):
     def pending_bytes(self) -> bytes:
         """The methods of the first blocks that the hardware has not finished."""
         done, found = self.done, []
-        for back in range(1, min(ENTRIES, self.put - done + 1) + 1):
+        for back in range(1, min(ENTRIES, 2 * (self.put - done) + 1) + 1):
             number = (self._count - back) % ENTRIES
             if self._marks[number] <= done:
                 break
@@ -139,14 +185,13 @@ class PushRing(Ring):
         pieces = []
         for number in found[: -_DUMP_BLOCKS - 1 : -1]:
             va, nwords = nv_words.parse_entry(self._entries[number])
-            at = va - self.ring_va
-            pieces.append(bytes(self.bytes[at : at + nwords * WORD_BYTES]))
+            pieces.append(self.packets_at(va, nwords * WORD_BYTES))
         return b"".join(pieces)
 
     def packets_at(self, va: int, nbytes: int) -> bytes:
         off = va - self.ring_va
         inside = 0 <= off <= self.ring_bytes - nbytes
-        return bytes(self.bytes[off : off + nbytes]) if inside else b""
+        return bytes(self.bytes[off : off + nbytes]) if inside else self.elsewhere(va, nbytes)
 
     def _let_go(self) -> None:
         self._cell = memoryview(bytearray(8)).cast("Q")

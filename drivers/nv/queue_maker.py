@@ -13,7 +13,7 @@ from drivers.gpu.slots import Slot, Slots
 from drivers.nv.local_memory import LocalMemory
 from drivers.nv.nvk.channel import Plan
 from drivers.nv.nvk.iface import NvkIface
-from drivers.nv.push_ring import ENTRIES, RING_BYTES
+from drivers.nv.push_ring import ENTRIES, RING_BYTES, Elsewhere
 from drivers.nv.rings import NvComputeRing, NvCopyRing, NvPair
 from queues.nv import words as nv_words
 from queues.nv.words import Target
@@ -31,9 +31,11 @@ class QueueMaker:
         slots: Slots,
         local: LocalMemory,
         hang_s: float,
+        graphs: Elsewhere,
     ) -> None:
+        """`graphs` reads packets of graphs at an address."""
         self._name, self._iface, self._target, self._hang_s = name, iface, target, hang_s
-        self._pair, self._slots, self._local = pair, slots, local
+        self._pair, self._slots, self._local, self._graphs = pair, slots, local, graphs
         self._cells: list[Slot] = []
 
     def take_cells(self) -> None:
@@ -63,6 +65,7 @@ class QueueMaker:
             channel = self._iface.open_queue(Plan(parts.name, True, RING_BYTES, ENTRIES))
             undo.add(channel.close)
             ring = NvComputeRing(parts, channel, self._target)
+            ring.elsewhere = self._graphs
             ring.emit([*nv_words.compute_setup(self._target), *self._local.words(self._target)])
         return ring
 

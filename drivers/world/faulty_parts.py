@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from drivers.base.library import Library, Native
-from drivers.base.usb import Usb
+from drivers.base.usb import Transfer, Usb
 from drivers.world.fault import Fault
 
 _ALL_ONES = -1
@@ -45,44 +46,24 @@ class FaultyLibrary:
 
 
 class FaultyUsb:
-    """A USB device of which one transfer fails."""
+    """A USB device of which one transfer fails; those queued behind it are not made."""
 
     def __init__(self, world: Failing, inner: Usb) -> None:
         self.world, self.inner, self.name = world, inner, inner.name
+        self.product, self.serial = inner.product, inner.serial
 
-    def _arrived(self, operation: str, data: bytes) -> bytes:
-        """The data of a transfer to the host."""
-        if not self.world.meets(operation):
-            return data
-        if self.world.fault.kind == "errno":
-            raise self.world.fault.error(operation)
-        return self.world.fault.spoil(data)
-
-    def _sent(self, operation: str) -> None:
-        if self.world.meets(operation):
-            raise self.world.fault.error(operation)
-
-    def control_in(
-        self, request_type: int, request: int, value: int, index: int, nbytes: int, timeout_s: float
-    ) -> bytes:
-        data = self.inner.control_in(request_type, request, value, index, nbytes, timeout_s)
-        return self._arrived(f"control in {request:#04x}", data)
-
-    def control_out(
-        self, request_type: int, request: int, value: int, index: int, data: bytes, timeout_s: float
-    ) -> None:
-        self._sent(f"control out {request:#04x}")
-        self.inner.control_out(request_type, request, value, index, data, timeout_s)
-
-    def bulk_in(self, endpoint: int, nbytes: int, timeout_s: float) -> bytes:
-        return self._arrived(
-            f"bulk in {endpoint:#04x}", self.inner.bulk_in(endpoint, nbytes, timeout_s)
-        )
-
-    def bulk_out(self, endpoint: int, data: bytes | memoryview, timeout_s: float) -> None:
-        self._sent(f"bulk out {endpoint:#04x}")
-        self.inner.bulk_out(endpoint, data, timeout_s)
+    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
+        """A transfer into the host fails once it is made, one out of it before."""
+        results: list[bytes] = []
+        for transfer in transfers:
+            meets, fault = self.world.meets(transfer.what), self.world.fault
+            if meets and (fault.kind == "errno" or not transfer.into_host):
+                raise fault.error(transfer.what)
+            (data,) = self.inner.run([transfer], timeout_s)
+            results.append(fault.spoil(data) if meets else data)
+        return results
 
     def close(self) -> None:
         self.inner.close()
-        self._sent("close USB")
+        if self.world.meets("close USB"):
+            raise self.world.fault.error("close USB")

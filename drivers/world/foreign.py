@@ -15,6 +15,7 @@ from drivers.base.errors import BadArgument, DeviceError, MalformedInput, Unsupp
 from drivers.base.library import Library
 from drivers.base.oserrors import translate
 from drivers.base.usb import Usb
+from drivers.world.foreign_usb import ForeignUsb, Inner
 
 _RAISED = {errno.EFBIG: MalformedInput, errno.ENOTSUP: Unsupported}
 
@@ -93,7 +94,7 @@ def _own(region: Region) -> Region:
 class ForeignWorld:
     """`inner` has every method of a World and raises OSError for failures."""
 
-    def __init__(self, inner: Machine, usb: Callable[[int, int, int], Usb] | None = None) -> None:
+    def __init__(self, inner: Machine, usb: Callable[[int, int, int], Inner] | None = None) -> None:
         self.inner, self.name, self._usb = inner, inner.name, usb
         self.kept: dict[str, object] = {}
 
@@ -184,7 +185,7 @@ class ForeignWorld:
         if self._usb is None:
             raise Unsupported(f"{self.name} has no USB")
         with _translated(f"open USB device {bus}-{address}"):
-            return self._usb(bus, address, interface)
+            return ForeignUsb(self._usb(bus, address, interface))
 
     def reserve(self, nbytes: int) -> Region:
         with _translated(f"reserve {nbytes} bytes", nbytes):

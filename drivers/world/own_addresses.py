@@ -27,21 +27,33 @@ class Own:
         self._memories = memories
 
     @contextmanager
-    def in_place(self, argument: bytearray) -> Iterator[None]:
-        """Inside, an ioctl's argument has real addresses. Raises: Unsupported, nothing done."""
+    def in_place(self, argument: bytearray, params: memoryview) -> Iterator[None]:
+        """Inside, an ioctl's argument and the parameters behind it have real addresses.
+
+        Raises: Unsupported, nothing done.
+        """
         self._refuse(argument)
-        exchanged: list[tuple[int, int, int]] = []
-        for off, word in _words(argument):
-            real = self._memories.real(word)
-            if real:
-                struct.pack_into("<Q", argument, off, real)
-                exchanged.append((off, real, word))
+        exchanged = [(part, *one) for part in (argument, params) for one in self._exchange(part)]
         try:
             yield
         finally:
-            for off, real, word in exchanged:
-                if (off, real) in _words(argument):
-                    struct.pack_into("<Q", argument, off, word)
+            for part, off, real, word in exchanged:
+                if struct.unpack_from("<Q", part, off)[0] == real:
+                    struct.pack_into("<Q", part, off, word)
+
+    def _exchange(self, part: bytearray | memoryview) -> list[tuple[int, int, int]]:
+        """(byte, real address, the recording's) of every address of anonymous memory in it."""
+        exchanged: list[tuple[int, int, int]] = []
+        for off, word in _words(part):
+            real = self._memories.real(word) if FIRST_VA <= word < END_VA else 0
+            if real:
+                struct.pack_into("<Q", part, off, real)
+                exchanged.append((off, real, word))
+        return exchanged
+
+    def params(self, va: int) -> memoryview:
+        """Anonymous memory from an address of the recording to its end; empty without any."""
+        return self._memories.anonymous(va)
 
     def _refuse(self, argument: bytearray) -> None:
         """Raises: Unsupported for an address of memory that is not the tape's."""
@@ -53,7 +65,7 @@ class Own:
             )
 
 
-def _words(argument: bytearray) -> list[tuple[int, int]]:
+def _words(argument: bytearray | memoryview) -> list[tuple[int, int]]:
     """(byte, value) of its 64-bit words."""
     whole = argument[: len(argument) & -_WORD_BYTES]
     values = struct.unpack(f"<{len(whole) // _WORD_BYTES}Q", whole)

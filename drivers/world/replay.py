@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput
+from drivers.world.identifiers import Identifiers, NoIdentifiers
 from drivers.world.own_addresses import Own
 from drivers.world.recording import Change, Entry, describe, parse_all
 from drivers.world.scrub import Scrubber
@@ -22,6 +23,8 @@ from drivers.world.taped import Tape, TapedWorld
 _GIVES_WORK: Final = frozenset({"ioctl", "write32", "write64", "write_bytes"})
 """Operations before which the machine gets all memory that the driver wrote."""
 _CLOCK_DIGITS: Final = 7
+MOST_PARAMS: Final = 16 << 10
+"""Bytes of an ioctl's parameters in which addresses are looked for."""
 MOST_DIFFERENCES: Final = 1000
 """Most differences kept as text; the others are counted."""
 _SHOWN_CHARS: Final = 64
@@ -146,16 +149,19 @@ def _around(text: str, other: str) -> str:
 class RecordingWorld(TapedWorld):
     """Runs everything on `inner` and writes one line for each operation.
 
-    The driver sees what is on the tape: `scrubber` removes serial numbers from files that it reads.
+    The driver sees what is on the tape: `scrubber` removes serial numbers from files that it reads,
+    `identifiers` from its ioctls.
     """
 
     def __init__(
-        self, inner: World, write_line: Callable[[str], object], scrubber: Scrubber | None = None
-    ) -> None:
+        self, inner: World, write_line: Callable[[str], object],
+        scrubber: Scrubber | None = None, identifiers: Identifiers | None = None,
+    ) -> None:  # fmt: skip
         self._recorder = _Recorder(write_line)
         super().__init__(self._recorder, inner)
         self.name = f"recorded {inner.name}"
         self._scrubber = scrubber or Scrubber()
+        self._identifiers = identifiers or NoIdentifiers()
         self._own = Own(self._recorder.memories)
         self._begun_s = inner.monotonic_s()
 
@@ -170,8 +176,14 @@ class RecordingWorld(TapedWorld):
     def _ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         if isinstance(argument, int):
             return super()._ioctl(fd, request, argument)
-        with self._own.in_place(argument):
-            return super()._ioctl(fd, request, argument)
+        known = self._identifiers
+        params = self._own.params(known.params(request, argument))
+        known.reveal(request, argument, params)
+        try:
+            with self._own.in_place(argument, params[:MOST_PARAMS]):
+                return super()._ioctl(fd, request, argument)
+        finally:
+            known.hide(request, argument, params)
 
     def _now_s(self) -> float:
         """Since the recording began."""

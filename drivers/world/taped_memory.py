@@ -166,3 +166,10 @@ class Memories:
             if memory.real_va and memory.cpu_va <= va < memory.cpu_va + memory.nbytes:
                 return memory.real_va + va - memory.cpu_va
         return 0
+
+    def anonymous(self, va: int) -> memoryview:
+        """Anonymous memory from an address of the recording to its end; empty where none is."""
+        for memory in self._all:
+            if memory.real_va and memory.cpu_va <= va < memory.cpu_va + memory.nbytes:
+                return memory.view()[va - memory.cpu_va :]
+        return memoryview(b"")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from drivers.base.contracts import Grid, Program, Signal
 from queues.amd import words as amd_words
 from queues.amd.contracts import ComputeOwner, Item
-from queues.amd.graph import AmdGraph
+from queues.bound_graph import BoundGraph
 from queues.builder import Builder, Built
 
 
@@ -52,8 +52,8 @@ class ComputeCommands:
     def run(self, built: Built[Item]) -> None:
         self.owner.run(built.steps, built.check)
 
-    def bind(self, built: Built[Item]) -> AmdGraph:
-        return AmdGraph(self.owner, built)
+    def bind(self, built: Built[Item]) -> BoundGraph[Item]:
+        return BoundGraph(self.owner, built)
 
 
 class AmdComputeQueue(Builder[Item]):

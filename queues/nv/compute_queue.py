@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drivers.base.contracts import Grid, Program, Signal
-from drivers.base.errors import MalformedInput
+from queues.bound_graph import BoundGraph
 from queues.builder import Builder, Built
-from queues.graph import StepGraph
 from queues.nv import words as nv_words
 from queues.nv.classes import Subchannel
 from queues.nv.contracts import ComputeOwner, Item
@@ -49,19 +48,11 @@ class ComputeCommands:
     ) -> Item:
         return self.owner.launch_item(program, words, grid, block)
 
-    def fill(self, step: Item, number: int, word: int) -> Item:
-        """A step with one argument filled in. Raises: MalformedInput."""
-        if step.program is None or number >= len(step.values):
-            raise MalformedInput(f"step {step!r:.80} has no argument {number}")
-        values = [*step.values]
-        values[number] = self.owner.masked_word(step.program, number, word)
-        return Item(step.words, step.program, values, step.grid, step.block)
-
     def run(self, built: Built[Item]) -> None:
         self.owner.run(built.steps, built.check)
 
-    def bind(self, built: Built[Item]) -> StepGraph[Item]:
-        return StepGraph(self, built)
+    def bind(self, built: Built[Item]) -> BoundGraph[Item]:
+        return BoundGraph(self.owner, built)
 
 
 class NvComputeQueue(Builder[Item]):

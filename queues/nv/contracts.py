@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from drivers.base.contracts import Buffer, Grid, Program, Signal
+from queues.bound_graph import Binder
 from queues.builder import Owner
 from queues.nv.launch import Block
 from queues.nv.words import Target
@@ -44,7 +45,7 @@ class NvOwner(Owner, Protocol):
         """Where a time alone is written. Raises: BadArgument, UseAfterFree."""
 
 
-class ComputeOwner(NvOwner, Protocol):
+class ComputeOwner(NvOwner, Binder[Item], Protocol):
     """What a compute queue needs in addition."""
 
     def argument_word(self, value: Buffer | int) -> int:
@@ -54,9 +55,6 @@ class ComputeOwner(NvOwner, Protocol):
         self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
     ) -> Item:
         """A launch, its program, sizes and number of arguments checked."""
-
-    def masked_word(self, program: Program, number: int, word: int) -> int:
-        """An argument's word, cut to the size that the kernel takes there."""
 
     def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
         """Give the steps to the ring; `check` is called first, with the ring's lock held."""

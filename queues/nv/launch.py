@@ -22,7 +22,7 @@ from queues.nv import words as nv_words
 from queues.nv.classes import WORD_BITS, WORD_BYTES, WORD_MASK, Subchannel
 from queues.nv.constant_bank import STACK_KEPT_BYTES, STACK_TOP, bank_of
 from queues.nv.kernel_code import NvCode
-from queues.nv.qmd import Qmd, QmdLayout, layout_of
+from queues.nv.qmd import QMD_SHIFT, Qmd, QmdLayout, layout_of
 from queues.nv.words import Target
 
 Block: TypeAlias = tuple[int, int, int]
@@ -35,7 +35,7 @@ MAX_GRID: Final = ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
 SHARED_ALIGN: Final = 256  # src: Mesa nak/qmd.rs set_smem_size
 LOCAL_ALIGN: Final = 32
 _KIB: Final = 1024
-_SIZES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+SIZES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _INVALIDATE_COPY_SCHEDULE: Final = 3
 """PCAS_ACTION. # src: clc7c0.h; Mesa nvk_cmd_dispatch.c uses it"""
 _QMD_TYPE_GRID_CTA: Final = 2
@@ -156,7 +156,7 @@ class Launcher:
             raise BadArgument(f"{kernel.name}: {prod(block)} lanes", hint="use smaller workgroups")
         self.kernel, self.block = kernel, block
         layout = layout_of(target.qmd)
-        push, pcas, payload = _methods(target, progress_va)
+        push, payload = _methods(target, progress_va)
         self.nwords = len(push)
         self.qmd_off = _up(len(push) * WORD_BYTES, LINE_BYTES)
         self.bank_off = _up(self.qmd_off + layout.nbytes, LINE_BYTES)
@@ -169,7 +169,7 @@ class Launcher:
         packer.fixed(0, struct.pack(f"<{len(push)}I", *push))
         packer.fixed(self.qmd_off, struct.pack(f"<{len(words)}I", *words))
         packer.fixed(self.bank_off, bytes(bank))
-        packer.hole(pcas * WORD_BYTES, "I", Value.QMD)
+        packer.hole(_PCAS_WORD * WORD_BYTES, "I", Value.QMD)
         packer.hole(payload * WORD_BYTES, "Q", Value.MARK)
         self._qmd_holes(packer, layout)
         self._upper_fixed = words[layout.word(_ADDRESS) + 1]
@@ -192,14 +192,14 @@ class Launcher:
             packer.hole(self.bank_off + layout.params_va, "Q", Value.PARAMS_VA)
         for number, (offset, nbytes) in enumerate(self.kernel.args):
             at = self.bank_off + code.param_offset + offset
-            packer.hole(at, _SIZES[nbytes], Value.ARGS + number)
+            packer.hole(at, SIZES[nbytes], Value.ARGS + number)
 
     def values(self, args: Sequence[int], va: int, grid: Block, mark: int) -> Sequence[object]:
         """What is packed for one launch, whose block lies at `va`."""
         bank = va + self.bank_off
         shifted = bank >> self._shift
         lower, upper = shifted & WORD_MASK, self._upper_fixed | shifted >> WORD_BITS
-        qmd, params = va + self.qmd_off >> 8, bank + self._param_offset
+        qmd, params = va + self.qmd_off >> QMD_SHIFT, bank + self._param_offset
         return self._pick((qmd, mark, *grid, lower, upper, params, *args, *self._fixed))
 
 
@@ -218,23 +218,26 @@ class Value(IntEnum):
 _ADDRESS: Final = "CONSTANT_BUFFER_ADDR_LOWER"
 
 
-def _methods(target: Target, progress_va: int) -> tuple[list[int], int, int]:
-    """The push buffer, and the words of the QMD's address and of the progress in it."""
+def launch_methods(target: Target, qmd_va: int) -> list[int]:
+    """Schedule a QMD; its address is the second word."""
     methods, channel = target.engine, Subchannel.COMPUTE
-    push = methods.send(channel, "SEND_PCAS_A", 0)
-    pcas = len(push) - 1
+    push = methods.send(channel, "SEND_PCAS_A", qmd_va >> QMD_SHIFT)
     if "SEND_SIGNALING_PCAS2_B" in methods.by_name:
         action = methods.value("SEND_SIGNALING_PCAS2_B", PCAS_ACTION=_INVALIDATE_COPY_SCHEDULE)
-        push += methods.send(channel, "SEND_SIGNALING_PCAS2_B", action)
-    else:
-        both = methods.value("SEND_SIGNALING_PCAS_B", INVALIDATE=1, SCHEDULE=1)
-        push += methods.send(channel, "SEND_SIGNALING_PCAS_B", both)
-    done = nv_words.release(target, channel, va=progress_va, value=0)
-    payload = len(push) + _PAYLOAD_WORD
-    return [*push, *done], pcas, payload
+        return push + methods.send(channel, "SEND_SIGNALING_PCAS2_B", action)
+    both = methods.value("SEND_SIGNALING_PCAS_B", INVALIDATE=1, SCHEDULE=1)
+    return push + methods.send(channel, "SEND_SIGNALING_PCAS_B", both)
 
 
-_PAYLOAD_WORD: Final = 3
+def _methods(target: Target, progress_va: int) -> tuple[list[int], int]:
+    """The push buffer, and the word of the progress in it."""
+    push = launch_methods(target, 0)
+    done = nv_words.release(target, Subchannel.COMPUTE, va=progress_va, value=0)
+    return [*push, *done], len(push) + PAYLOAD_WORD
+
+
+_PCAS_WORD: Final = 1
+PAYLOAD_WORD: Final = 3
 """Of a host semaphore: after its header and its address."""
 
 

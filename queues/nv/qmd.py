@@ -17,8 +17,9 @@ from queues.nv.classes import WORD_BITS, WORD_BYTES, WORD_MASK
 
 VERSIONS: Final = {"02_03": 64, "03_00": 64, "04_00": 96, "05_00": 96}
 """Version -> its words. # src: clcbc0.h SET_INLINE_QMD_ADDRESS_A_INLINE_SIZE; nak/qmd.rs"""
-ALIGN_BYTES: Final = 256
-"""SEND_PCAS_A takes its address in units of this."""
+QMD_SHIFT: Final = 8
+ALIGN_BYTES: Final = 1 << QMD_SHIFT
+"""SEND_PCAS_A and dependent QMDs have addresses in units of this."""
 _ROW: Final = re.compile(r"^(\w+)(?: x(\d+))? (\d+):(\d+)$", re.MULTILINE)
 _SHIFTED: Final = re.compile(r"_SHIFTED(\d+)$")
 _OTHER_NAMES: Final = {

@@ -92,11 +92,15 @@ def _semaphore(target: Target, subchannel: int, va: int, value: int, execute: in
 
 
 def release(
-    target: Target, subchannel: int, *, va: int, value: int, timestamp: bool = False
-) -> list[int]:
-    """When the engine is idle and its writes are visible: the 64-bit value, then the time."""
+    target: Target, subchannel: int, *, va: int, value: int, timestamp: bool = False,
+    wait: bool = True,
+) -> list[int]:  # fmt: skip
+    """When the engine is idle and its writes are visible: the 64-bit value, then the time.
+
+    Without `wait`, at once.
+    """
     execute = target.host.value(
-        "SEM_EXECUTE", OPERATION=SemOp.RELEASE, RELEASE_WFI=1, PAYLOAD_SIZE=1,
+        "SEM_EXECUTE", OPERATION=SemOp.RELEASE, RELEASE_WFI=int(wait), PAYLOAD_SIZE=1,
         RELEASE_TIMESTAMP=int(timestamp),
     )  # fmt: skip
     return _semaphore(target, subchannel, va, value, execute)
@@ -169,6 +173,10 @@ def copy(target: Target, *, dst: int, src: int, nbytes: int) -> list[int]:
         *methods.send(channel, "OFFSET_IN_UPPER", *places, nbytes, nbytes, nbytes, 1),
         *methods.send(channel, "LAUNCH_DMA", launch),
     ]
+
+
+COPY_NUMBERS: Final = 7
+"""Words after the first of a copy: source and destination, upper word first, its bytes thrice."""
 
 
 def copies(target: Target, *, dst: int, src: int, nbytes: int) -> list[int]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
 import numpy as np
 
-from boards.nv.chip import CHIPS
+from boards.nv.chip import CHIPS, NvChip
 from boards.nv.launch import ConstantBank, Launch
 from boards.nv.memory import Memory
 from boards.nv.space import GpuMapping, GpuSpace
@@ -19,8 +20,15 @@ from queues.nv.kernel_code import NvCode
 
 CODE_VA, BANKS_VA, BUFFERS_VA = 0x100000, 0x400000, 0x10000000
 BANK_STRIDE, GUARD = 0x20000, 0x10000
-STACK, BLOCK, GRID = 0x28, 0x00, 0x0C
-"""Of constant bank 0. # src: cubins of nvrtc: loads of blockDim, gridDim and the stack pointer"""
+BLACKWELL = 100
+CHIP_OF = {75: "tu102", 86: "ga102", 89: "ad102", 90: "gh100", 120: "gb202"}
+OTHERS = {80: ("ga102", 0x80), 100: ("gb202", 0xA0)}
+"""Architectures without a board of their own: a board, and the version of SASS that it reads."""
+WINDOWS = 0x18
+"""Of constant bank 0 before sm_100: both windows. # src: cubins of nvrtc with generic addresses"""
+SHARED_WINDOW, LOCAL_WINDOW = 1 << 32, 2 << 32
+RECURSION = 1024
+"""Stack of a thread of code whose depth the compiler does not know."""
 Dim = tuple[int, int, int]
 
 
@@ -37,10 +45,26 @@ class Pages:
         yield self.data[off : off + nbytes]
 
 
+def chip_of(sm: int) -> NvChip:
+    """What runs code of an architecture."""
+    if sm in CHIP_OF:
+        return CHIPS[CHIP_OF[sm]]
+    name, sass = OTHERS[sm]
+    return replace(CHIPS[name], sass_version=sass)
+
+
+def places(sm: int) -> tuple[int, int, int]:
+    """Of constant bank 0: blockDim, gridDim and the first stack pointer.
+
+    src: cubins of nvrtc, which load them from there
+    """
+    return (0x360, 0x370, 0x37C) if sm >= BLACKWELL else (0x00, 0x0C, 0x28)
+
+
 @cache
-def compiled(source: str) -> tuple[bytes, NvCode, dict[int, bytes]]:
+def compiled(source: str, arch: str = "sm_86") -> tuple[bytes, NvCode, dict[int, bytes]]:
     """Code, record and constant banks of the kernel f of a source."""
-    binary = cubin.load(nvrtc.compile_object(source, "sm_86", frozenset()), "f", "sm_86")
+    binary = cubin.load(nvrtc.compile_object(source, arch, frozenset()), "f", arch)
     code = NvCode.of(binary)
     banks = {b.number: binary.image[b.offset : b.offset + b.nbytes] for b in code.banks}
     return binary.image[code.code_offset :][: code.code_bytes], code, banks
@@ -60,9 +84,11 @@ def run(
     space, found = GpuSpace(49), []
     _map(space, CODE_VA, code)
     zero, off, va, buffers = bytearray(record.bank0_bytes), record.param_offset, BUFFERS_VA, []
-    struct.pack_into("<3I", zero, BLOCK, *block)
-    struct.pack_into("<3I", zero, GRID, *grid)
-    struct.pack_into("<I", zero, STACK, record.local_bytes)
+    local = min(record.local_bytes, RECURSION)
+    for at, words in zip(places(record.sm), (block, grid, (local,)), strict=True):
+        struct.pack_into(f"<{len(words)}I", zero, at, *words)
+    if record.sm < BLACKWELL:
+        struct.pack_into("<2Q", zero, WINDOWS, SHARED_WINDOW, LOCAL_WINDOW)
     for arg in args:
         if isinstance(arg, np.ndarray):
             off = -(-off // 8) * 8
@@ -78,10 +104,10 @@ def run(
         _map(space, BANKS_VA + number * BANK_STRIDE, data)
         constants[number] = ConstantBank(BANKS_VA + number * BANK_STRIDE, len(data))
     launch = Launch(
-        chip=CHIPS["ga102"], code_va=CODE_VA, space=space, grid=grid, block=block,
+        chip=chip_of(record.sm), code_va=CODE_VA, space=space, grid=grid, block=block,
         constants=constants, registers=record.registers, barriers=record.barriers,
-        shared_bytes=record.shared_bytes, local_bytes=record.local_bytes,
-        shared_window=1 << 32, local_window=2 << 32,
+        shared_bytes=record.shared_bytes, local_bytes=local,
+        shared_window=SHARED_WINDOW, local_window=LOCAL_WINDOW,
     )  # fmt: skip
     WarpExecutor(lambda kind, what: found.append((kind, what))).launch(launch)
     return buffers, found

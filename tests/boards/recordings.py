@@ -1,4 +1,4 @@
-"""Recordings of the AMD driver over KFD, made on a board, for several test files."""
+"""Recordings of a driver over a kernel driver, made on a board, for several test files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from boards.amd.kfd.world import BoardWorld
-from boards.front import Setup, power_on
+from boards.front import Front, Setup, power_on
+from boards.nv.world import NvWorld
 from drivers import taped_program as taped
+from drivers.kinds import BY_NAME, named
 from drivers.registry import open_device
 from drivers.world.recording import Header
 from drivers.world.replay import RecordingWorld, ReplayMismatch, ReplayWorld
@@ -57,24 +59,35 @@ NAMES = {b"zaphod": b"user", b"heartofgold": b"host"}
 def record(setup: Setup, program: Path) -> bytes:
     """Run a program on a board, and power the board off. Raises: AssertionError for violations."""
     front = power_on(setup)
+    return record_on(front, program)
+
+
+def record_on(front: Front, program: Path) -> bytes:
+    """The same of a board that is switched on."""
     lines: list[str] = []
-    environ = taped.choices(front.environ, "AMD")
-    header = Header("AMD", program.name, taped.digest(program), (), environ)
+    kind = front.environ["DEV"]
+    environ = taped.choices(front.environ, kind)
+    header = Header(kind, program.name, taped.digest(program), (), environ)
     lines.append(header.line())
-    world = RecordingWorld(front.world, lines.append, Scrubber(dict(NAMES)))
-    status = run(world, environ, program)
+    known = BY_NAME[kind].identifiers
+    world = RecordingWorld(
+        front.world, lines.append, Scrubber(dict(NAMES)), named(known)() if known else None
+    )
+    status = run(world, environ, program, kind)
     violations = [str(violation) for violation in front.board.violations]
-    if isinstance(front.board, BoardWorld):
+    if isinstance(front.board, BoardWorld | NvWorld):
         front.board.power_off()
     if status or violations:
         raise AssertionError(f"status {status}, {violations}")
     return "".join(lines).encode()
 
 
-def run(world: RecordingWorld | ReplayWorld, environ: dict[str, str], program: Path) -> int:
+def run(
+    world: RecordingWorld | ReplayWorld, environ: dict[str, str], program: Path, kind: str
+) -> int:
     """The exit status of a program on a taped world."""
-    opened = partial(open_device, "AMD", world=world, environ=environ)
-    return taped.run_on("AMD", opened, program, (), io.StringIO())
+    opened = partial(open_device, kind, world=world, environ=environ)
+    return taped.run_on(kind, opened, program, (), io.StringIO())
 
 
 def replay(data: bytes, program: Path) -> tuple[int | None, ReplayWorld]:
@@ -83,7 +96,7 @@ def replay(data: bytes, program: Path) -> tuple[int | None, ReplayWorld]:
     header = world.header
     environ = dict(header.environ) if header is not None else {}
     try:
-        status = run(world, environ, program)
+        status = run(world, environ, program, header.device if header is not None else "AMD")
         world.finish()
     except ReplayMismatch:
         return None, world

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from drivers.amd.aql_ring import SLOTS
+from drivers.base.contracts import Arg
+from drivers.base.errors import Unsupported
 from tests.boards.driver_harness import device_on, get, kernel, put
 from tests.support import check
 
@@ -60,3 +65,21 @@ def test_launches_behind_a_signal_keep_their_arguments(chip: str, queue: str, co
         go.set(1)
         got = [int(get(device, out, "int32")[0]) for out in outs]
         check(got == [7, 1] * 3, f"{got}")
+
+
+@pytest.mark.parametrize(("chip", "queue"), QUEUES)
+def test_a_refused_program_is_freed_once(chip: str, queue: str) -> None:
+    """Arguments that a launch cannot fill are refused when all of it was allocated."""
+    with device_on(chip, queue) as (board, device):
+        good = kernel(copies_the_last(3), chip, LANES)
+        device.load(good).close()
+        device.synchronize()
+        before = board.baseline()
+        bad = replace(good, resources=replace(good.resources, args=(Arg(0, 1, False),)))
+        for _ in range(2):
+            with pytest.raises(Unsupported):
+                device.load(bad)
+            gc.collect()
+            device.load(good).close()  # gives back what was returned
+            device.synchronize()
+        check(board.baseline() == before, f"{board.baseline()}, before {before}")

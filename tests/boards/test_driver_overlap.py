@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.amd import graph_memory
 from drivers.amd.device import AmdDevice
 from drivers.amd.memory import AmdBuffer
 from drivers.base.contracts import Param
 from drivers.base.errors import BadArgument, OutOfMemory, UseAfterFree
+from drivers.gpu import graph_memory
 from tests.boards.driver_harness import add, device_on, get, put
 from tests.boards.slow_engines import Pace, slow_device
 from tests.support import check

@@ -211,7 +211,7 @@ def test_a_fault_names_buffer_and_kernel_and_the_device_goes_on() -> None:
 
 def test_an_illegal_instruction() -> None:
     def kernel(launch: Any) -> None:
-        raise SmException(0x04, launch.code_va + 16, "made up")
+        raise SmException(0x09, launch.code_va + 16, "made up")
 
     with device_on(kernel=kernel) as (device, _):
         program, a = device.load(binary(device)), device.alloc(64)

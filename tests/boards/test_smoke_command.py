@@ -16,10 +16,11 @@ from boards.amd.machine import open_board
 from compilers.amd.smoke import firmware
 from compilers.toolchains import compile_source
 from drivers.amd import probe
-from drivers.amd.tools.smoke import Outcome, Wrong, pattern, same, smoke
-from drivers.amd.tools.smoke_report import smoke_lines
+from drivers.amd.tools.smoke import smoke
 from drivers.base.contracts import Binary
 from drivers.choice import choose
+from drivers.gpu.smoke_outcome import Outcome, Wrong, pattern, same
+from drivers.gpu.smoke_report import smoke_lines
 from drivers.world.foreign import ForeignWorld
 from tests import amd_kernels
 from tests.support import check

@@ -16,10 +16,15 @@ from tests.sass.measure import Former, NotUnderstood
 from tests.sass.plan import HEX, Line, read, tree
 
 HERE = Path(__file__).parent
-PLAN = HERE / "plan.txt"
 DATA = HERE.parent / "data"
 AT_ONCE = 20_000
 ROUNDS = 3
+
+
+def plan_file(arch: str) -> Path:
+    """The plan of an architecture: its own, else the one that sm_80 and its neighbours share."""
+    own = HERE / f"plan_{arch}.txt"
+    return own if own.is_file() else HERE / "plan.txt"
 
 
 class Tool:
@@ -51,7 +56,7 @@ def recorded(arch: str) -> list[int]:
 
 def _head(arch: str) -> dict[str, object]:
     """Who made the table, and what from."""
-    inputs = (PLAN, recording(arch))
+    inputs = (plan_file(arch), recording(arch))
     return {
         "made by": f"python -m tests.sass {arch}",
         "tool": f"nvdisasm {version('nvidia-cuda-nvdisasm')}",
@@ -67,7 +72,7 @@ class _Maker:
         self.arch = arch
         self.tool = Tool(arch)
         self.asked = set(opcodes)
-        plan = read(PLAN.read_text("ascii"))
+        plan = read(plan_file(arch).read_text("ascii"))
         self.lines = [line for line in plan if not opcodes or line.opcode in opcodes]
         self.words = [
             word for word in recorded(arch) if not opcodes or word & proof.OPCODE_MASK in opcodes

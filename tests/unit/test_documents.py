@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drivers.amd.tools import smoke
 from drivers.base import errors
 from drivers.base.errors import DeviceError
 from drivers.claim import refusal
+from drivers.gpu import smoke_outcome
 from drivers.world import replay
 from tests.support import check
 
@@ -24,7 +24,7 @@ NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
 ERRORS = sorted(
     {
         found
-        for module in (errors, refusal, replay, smoke)
+        for module in (errors, refusal, replay, smoke_outcome)
         for _, found in inspect.getmembers(module, inspect.isclass)
         if issubclass(found, DeviceError)
     },

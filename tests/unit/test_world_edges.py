@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,6 +20,7 @@ from drivers.base.errors import (
     Unsupported,
     UseAfterFree,
 )
+from drivers.base.usb import CONTROL, Transfer
 from drivers.world import files, native
 from drivers.world.fault import Fault
 from drivers.world.faulty import FaultyWorld, sweep
@@ -106,26 +108,23 @@ def test_a_library_fails_by_what_it_returns(fault: Fault) -> None:
 class Enclosure:
     """A made-up USB bridge: a register of four bytes, and a memory of 8 behind bulk endpoints."""
 
-    name = "1-4"
+    name, product, serial = "1-4", "enclosure", "0001"
 
     def __init__(self) -> None:
         self.memory, self.closed = bytes(8), False
 
-    def control_in(
-        self, request_type: int, request: int, value: int, index: int, nbytes: int, timeout_s: float
-    ) -> bytes:
-        return b"\x01\x02\x03\x04"[:nbytes]
+    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
+        return [self.made(transfer) for transfer in transfers]
 
-    def control_out(
-        self, request_type: int, request: int, value: int, index: int, data: bytes, timeout_s: float
-    ) -> None:
-        self.memory = bytes(8)
-
-    def bulk_in(self, endpoint: int, nbytes: int, timeout_s: float) -> bytes:
-        return self.memory[:nbytes]
-
-    def bulk_out(self, endpoint: int, data: bytes | memoryview, timeout_s: float) -> None:
-        self.memory = bytes(data)
+    def made(self, transfer: Transfer) -> bytes:
+        if transfer.endpoint != CONTROL and not transfer.into_host:
+            self.memory = bytes(transfer.data)
+            return b""
+        if not transfer.into_host:
+            self.memory = bytes(8)
+            return b""
+        source = b"\x01\x02\x03\x04" if transfer.endpoint == CONTROL else self.memory
+        return source[: transfer.nbytes]
 
     def close(self) -> None:
         self.closed = True
@@ -139,11 +138,12 @@ def bridged(world: World) -> bytes:
     """A small driver of the bridge."""
     usb = world.usb(1, 4, 0)
     try:
-        if usb.control_in(0xC0, 0xE4, 0, 0, 4, 1.0) != b"\x01\x02\x03\x04":
+        (register,) = usb.run([Transfer.ask("read the register", 0xC0, 0xE4, 0, 0, 4)], 1.0)
+        if register != b"\x01\x02\x03\x04":
             raise MalformedInput("the bridge's register", hint="reset it")
-        usb.control_out(0x40, 0xE5, 0, 0, b"", 1.0)
-        usb.bulk_out(0x02, b"unbound!", 1.0)
-        back = usb.bulk_in(0x81, 8, 1.0)
+        clear = Transfer.tell("clear", 0x40, 0xE5, 0, 0)
+        fill = Transfer.bulk_out("fill", 0x02, b"unbound!")
+        *_, back = usb.run([clear, fill, Transfer.bulk_in("read back", 0x81, 8)], 1.0)
         if back != b"unbound!":
             raise MalformedInput(f"{back!r} came back", hint="reset the bridge")
     finally:
@@ -157,6 +157,38 @@ def test_every_transfer_of_a_usb_device_fails_once(fault: Fault) -> None:
     outcomes = list(sweep(over_usb, bridged, fault))
     check(len(outcomes) == 6, f"open, four transfers, close: {outcomes}")
     check(all(isinstance(outcome, DeviceError) for _, outcome in outcomes), f"{outcomes}")
+
+
+class Failed(OSError):
+    done = 1
+
+
+class Unwilling(Enclosure):
+    """The second of the transfers that are queued together fails."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
+        raise Failed(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.EPIPE, DeviceError), (errno.ENODEV, DeviceGone), (errno.ETIMEDOUT, DeviceTimeout),
+        (errno.EOVERFLOW, MalformedInput),
+    ],
+)  # fmt: skip
+def test_errors_of_a_stranger_s_transfers_name_the_one_that_failed(
+    number: int, kind: type[DeviceError]
+) -> None:
+    world = ForeignWorld(FakeMachine({}), usb=lambda *_: Unwilling(number))
+    usb = world.usb(1, 4, 0)
+    with pytest.raises(kind, match=r"^second") as caught:
+        usb.run([Transfer.tell("first", 0x40, 1, 0, 0), Transfer.bulk_in("second", 0x81, 8)], 1.0)
+    check(isinstance(caught.value.__cause__, OSError), "errno is lost")
 
 
 def test_errors_of_a_stranger_s_usb_become_ours() -> None:

@@ -47,6 +47,8 @@ class Guard:
 
     register: int
     negated: bool
+    file: str = "P"
+    """P or UP; empty where the listing does not show a guard."""
 
     @property
     def always(self) -> bool:
@@ -225,7 +227,11 @@ def read(word: int, known: Table) -> Instruction:
         mnemonic=name,
         fields=tuple(part for part in head if part.text or part.low >= 0),
         operands=tuple(operand for operand in operands if operand.text),
-        guard=Guard(field(word, _GUARD_LOW, _GUARD_BITS), bool(word >> _GUARD_NOT & 1)),
+        guard=Guard(
+            register=field(word, _GUARD_LOW, _GUARD_BITS),
+            negated=bool(word >> _GUARD_NOT & 1),
+            file=known.guards.get(opcode, "P"),
+        ),
         control=Control.of(word),
         relative=form.relative,
     )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from boards.nv.isa.decode import WORD_BYTES, Instruction, decode
-from boards.nv.isa.table import table
 
 _HEX = 16
-_OPCODE_MASK = 0xFFF
 _TRUE = 7
 
 
@@ -23,11 +21,10 @@ def _guard(instruction: Instruction) -> str:
     guard = instruction.guard
     if guard.always:
         return ""
-    names = table(instruction.arch).guards.get(instruction.word & _OPCODE_MASK, "P")
-    if not names:
+    if not guard.file:
         return ""
     number = "T" if guard.register == _TRUE else str(guard.register)
-    return f"@{'!' if guard.negated else ''}{names}{number} "
+    return f"@{'!' if guard.negated else ''}{guard.file}{number} "
 
 
 def text(instruction: Instruction, address: int = 0) -> str:

@@ -12,14 +12,14 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.isa.control import Control
-from boards.nv.warp.fields import TRUE, UNIFORM_ZERO, ZERO, Bits, NotModelled
+from boards.nv.warp.arch import Arch
+from boards.nv.warp.fields import TRUE, ZERO, Bits, NotModelled
 from boards.nv.warp.state import Threads
 
 Source = Callable[[Threads], Array]
 Action = Callable[[Threads, Array], None]
 REGISTER, UNIFORM, PREDICATE, UNIFORM_PREDICATE = range(4)
 """Register files."""
-_NOTHING = {REGISTER: ZERO, UNIFORM: UNIFORM_ZERO, PREDICATE: TRUE, UNIFORM_PREDICATE: TRUE}
 _FORM_LOW, _FORM_BITS = 9, 3
 _B_REGISTER, _C_IMMEDIATE, _C_CONSTANT, _B_IMMEDIATE, _B_CONSTANT, _B_UNIFORM, _C_UNIFORM = range(
     1, 8
@@ -49,19 +49,22 @@ class Step:
 class Builder(Bits):
     """Takes a word apart. `a`, `b`, `c` are the sources of an ALU instruction."""
 
-    def __init__(self, word: int, offset: int, banks: dict[int, bytes]) -> None:
+    def __init__(self, word: int, offset: int, banks: dict[int, bytes], arch: Arch) -> None:
         super().__init__(word)
-        self.offset, self._banks = offset, banks
+        self.offset, self._banks, self.arch = offset, banks, arch
+        self._nothing = (ZERO, arch.uniform_zero, TRUE, TRUE)
         self.reads: list[tuple[int, int, int]] = []
         self.writes: list[tuple[int, int]] = []
         self.latency = "alu"
+        self.waits = 0
+        """Scoreboards that the instruction itself waits for, beside those of its control word."""
         self.doubles = False
         """An immediate is the high word of a double."""
 
     # What is read
 
     def _read(self, file: int, register: int, source: int = 0) -> None:
-        if register != _NOTHING[file]:
+        if register != self._nothing[file]:
             self.reads.append((file, register, source))
 
     def gpr(self, low: int, source: int = 0, count: int = 1) -> int:
@@ -89,22 +92,35 @@ class Builder(Bits):
         self._read(REGISTER, number + part, source + part)
         return lambda t: t.registers[number + part]
 
-    def _of_uniform(self, low: int, source: int, part: int) -> Source:
+    def uniform(self, low: int) -> int:
+        """The number of a uniform register. Raises: NotModelled."""
         number = self.register(low)
-        if number == UNIFORM_ZERO:
-            return lambda t: t.uniforms[UNIFORM_ZERO]
-        if number > UNIFORM_ZERO:
+        if number > self.arch.uniform_zero:
             raise NotModelled(f"UR{number}")
+        return number
+
+    def _of_uniform(self, low: int, source: int, part: int) -> Source:
+        number = self.uniform(low)
+        if number == self.arch.uniform_zero:
+            return lambda t: t.uniforms[number]
         self._read(UNIFORM, number + part, source)
         return lambda t: t.uniforms[number + part]
 
+    def constant_bytes(self, low: int, width: int, nbytes: int, part: int = 0) -> bytes:
+        """Bytes of the constant bank whose number stands at 54, their offset in a field."""
+        offset = self.take(low, width) + nbytes * part
+        bank = self._banks.get(self.take(54, 5), b"")
+        if offset + nbytes > len(bank):
+            raise NotModelled(f"a constant at {offset:#x} of a bank of {len(bank):#x} bytes")
+        return bank[offset : offset + nbytes]
+
     def constant(self, low: int, part: int = 0) -> Source:
         """A word of a constant bank. # src: offset at 38, bank at 54 of the word"""
-        offset = self.take(low + 6, 16) + 4 * part
-        bank = self._banks.get(self.take(low + 22, 5), b"")
-        if offset + 4 > len(bank):
-            raise NotModelled(f"a constant at {offset:#x} of a bank of {len(bank):#x} bytes")
-        value = np.uint32(int.from_bytes(bank[offset : offset + 4], "little"))
+        return self.constant_at(low + 6, 16, part)
+
+    def constant_at(self, low: int, width: int, part: int = 0) -> Source:
+        """A word of the constant bank whose number stands at 54, its offset in a field."""
+        value = np.uint32(int.from_bytes(self.constant_bytes(low, width, 4, part), "little"))
         return lambda t: np.broadcast_to(value, t.count)
 
     @property
@@ -180,10 +196,8 @@ class Builder(Bits):
 
     def uniform_out(self, count: int = 1) -> int:
         """A uniform register that is written, or the first of several."""
-        number = self.register(16)
-        if number > UNIFORM_ZERO:
-            raise NotModelled(f"UR{number}")
-        if number != UNIFORM_ZERO:
+        number = self.uniform(16)
+        if number != self.arch.uniform_zero:
             self.writes += [(UNIFORM, each) for each in range(number, number + count)]
         return number
 

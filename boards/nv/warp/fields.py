@@ -7,8 +7,8 @@ from boards.nv.isa.control import STALL_LOW, field
 _CONTROL = ((1 << 21) - 1) << STALL_LOW
 """Stall to reuse: bits 105 to 125, which `Control` reads."""
 _PREDICATE_BITS, _REGISTER_BITS = 3, 8
-ZERO, UNIFORM_ZERO, TRUE = 255, 63, 7
-"""RZ, URZ and PT. # src: Mesa src/nouveau/compiler/nak/sm70_encode.rs"""
+ZERO, TRUE = 255, 7
+"""RZ and PT. # src: Mesa src/nouveau/compiler/nak/sm70_encode.rs"""
 
 
 class NotModelled(Exception):

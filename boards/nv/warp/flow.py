@@ -13,10 +13,21 @@ from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
+_RECONVERGENT = 73
+"""A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
+_UNIFORM_FORM = 2
+"""Of BRA.U, with a uniform predicate at 24. measured: nvdisasm 13.5, sm_100 and sm_120"""
 
-def _distance(build: Builder, width: int) -> int:
-    """Where a branch leads: words of 4 bytes from the next instruction."""
-    return build.offset + WORD_BYTES + (build.signed(34, width) << 2)
+
+def _distance(build: Builder, width: int, *, split: bool = False) -> int:
+    """Where a branch leads: words of 4 bytes from the next instruction.
+
+    measured: nvdisasm 13.5: Hopper and Blackwell keep the low eight bits of BRA and CALL at 16
+    """
+    words = build.signed(34, width)
+    if split and build.arch.family in ("hopper", "blackwell"):
+        words = words << 8 | build.take(16, 8)
+    return build.offset + WORD_BYTES + (words << 2)
 
 
 def exit_(build: Builder) -> Action:
@@ -33,32 +44,57 @@ def exit_(build: Builder) -> Action:
 
 def bra(build: Builder) -> Action:
     """BRA: threads go elsewhere."""
-    target, when = _distance(build, 48), build.predicate_in(87, 90)
+    target, when = _distance(build, 48, split=True), build.predicate_in(87, 90)
+    if build.form == _UNIFORM_FORM:
+        build.only(32, 1, 1)
+        build.take(91)
+        warps = build.predicate_in(24, 27, uniform=True)
+    else:
+        warps = when
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
-        t.pc[mask & when(t)] = target
+        t.pc[mask & when(t) & warps(t)] = target
 
     return run
 
 
 def call(build: Builder) -> Action:
-    """CALL.REL.NOINC: code has put the way back into a register."""
+    """CALL.REL.NOINC: code has put the way back into a register; a form has a register's part."""
     build.only(86, 1, 1)
+    if build.form == 1:
+        return _indirect(build)
+    build.only(9, 3, 4)
     return bra(build)
 
 
 def ret(build: Builder) -> Action:
     """RET.REL.NODEC: to a register's distance from the start of the code."""
-    base, number = _distance(build, 48), build.gpr(24, count=2)
     build.only(86, 1, 1)
+    return _indirect(build)
+
+
+def brx(build: Builder) -> Action:
+    """BRX: to a distance that a register has a part of."""
+    return _indirect(build)
+
+
+def call_absolute(build: Builder) -> Action:
+    """CALL.ABS.NOINC of a register: to an address."""
+    build.only(86, 1, 1)
+    build.only(9, 3, 1)
+    return _indirect(build, absolute=True)
+
+
+def _indirect(build: Builder, *, absolute: bool = False) -> Action:
+    base, number = (0 if absolute else _distance(build, 48, split=True)), build.gpr(24, count=2)
     when = build.predicate_in(87, 90)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
         words = t.registers[number : number + 2].astype(np.int64)
-        taken = mask & when(t)
-        t.pc[taken] = (base + (words[0] | words[1] << 32))[taken]
+        taken, start = mask & when(t), t.launch.code_va if absolute else 0
+        t.pc[taken] = (base - start + (words[0] | words[1] << 32))[taken]
 
     return run
 
@@ -66,6 +102,7 @@ def ret(build: Builder) -> Action:
 def bssy(build: Builder) -> Action:
     """BSSY: the lanes that run this meet again at a BSYNC."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RECONVERGENT)
     _distance(build, 30)
     build.latency = "control"
 
@@ -76,9 +113,23 @@ def bssy(build: Builder) -> Action:
     return run
 
 
+def break_(build: Builder) -> Action:
+    """BREAK: the lanes that run this are no longer waited for at a convergence barrier."""
+    number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        gone = t.lanes(mask & when(t))
+        t.partners[number] &= ~gone
+        release(t)
+
+    return run
+
+
 def bsync(build: Builder) -> Action:
     """BSYNC: wait for the lanes of the BSSY."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RECONVERGENT)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
@@ -102,26 +153,15 @@ def warpsync(build: Builder) -> Action:
     return run
 
 
-def bar_sync(build: Builder) -> Action:
-    """BAR.SYNC 0: all threads of the block."""
-    build.take(80)
-    build.latency = "control"
-
-    def run(t: Threads, mask: Array) -> None:
-        t.waits[mask] = AT_BARRIER
-        release(t)
-
-    return run
-
-
 def release(t: Threads) -> None:
     """Let everyone go on whose partners have all come or ended."""
     kinds = np.unique(t.waits[t.alive])
     for kind in kinds[kinds != RUNNING]:
         waiting = t.alive & (t.waits == kind)
         if kind == AT_BARRIER:
-            missing = (t.alive & ~waiting).reshape(-1, t.padded).any(axis=1)
-            free = waiting & ~np.repeat(missing, t.padded)
+            free, met = t.barriers.free(waiting, t.alive)
+            if met.any():
+                t.touched.barrier(met)
         else:
             row = t.sync_mask if kind == AT_WARPSYNC else t.partners[kind - AT_CONVERGENCE]
             free = waiting & (row & t.lanes(t.alive & ~waiting) == 0)
@@ -143,4 +183,12 @@ def describe_stuck(t: Threads) -> str:
     first = int(waiting[0])
     kind = int(t.waits[first])
     name = {AT_BARRIER: "BAR.SYNC", AT_WARPSYNC: "WARPSYNC"}.get(kind, "BSYNC")
-    return f"{name} before {int(t.pc[first]):#x}: {len(waiting)} threads wait, lane {first % LANES}"
+    if kind == AT_BARRIER:
+        name += f" {int(t.barriers.number[first])}"
+    block = t.block == t.block[first]
+    same = block & t.alive & (t.waits == kind) & (t.barriers.number == t.barriers.number[first])
+    here, living = (len(np.unique(t.warp[x])) for x in (same, block & t.alive))
+    return (
+        f"{name} before {int(t.pc[first]):#x}: {len(waiting)} threads wait, lane {first % LANES};"
+        f" of its block {here} of {living} warps that have not ended"
+    )

@@ -1,12 +1,15 @@
 """Cycles from an instruction to the first that may read its result, by the kinds of both.
 
-src: Mesa src/nouveau/compiler/nak/sm80_instr_latencies.rs, where NVIDIA's own numbers for
-Ampere and Ada are; uniform predicates: the least distance of uniform registers
+src: Mesa src/nouveau/compiler: nak/sm75_instr_latencies.rs, nak/sm80_instr_latencies.rs (Ampere and
+Ada), latencies/sm100/*_raw.csv (Blackwell), which are NVIDIA's own numbers. Hopper's are not
+published: Blackwell's stand for them, and `python -m tests.boards.nv_distances` measures the least
+distances that nvrtc 13.5 leaves on each architecture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,9 +18,10 @@ from boards.machine.arrays import Array
 
 CLASSES: Final = {
     "alu": 0, "fma": 1, "disp64": 2, "wide": 3, "high": 4, "udp": 5, "uldc": 6, "umov": 7,
-    "half": 8, "mma": 9,
+    "half": 8, "mma": 9, "mma1": 10, "hfma2": 11, "double": 12, "r2ur": 13,
 }  # fmt: skip
-"""Of a writer. "wide" is the low word of a wide product, its high word is "high"."""
+"""Of a writer. "wide" is the low word of a wide product, its high word is "high"; "mma1" takes its
+operands in one pass; "hfma2" is the one of the matrix unit; "double" has no scoreboard."""
 VARIABLE: Final = ("variable", "agu")
 """Kinds whose results need a scoreboard."""
 IN_ORDER: Final = {
@@ -27,48 +31,119 @@ IN_ORDER: Final = {
 }
 """Units whose sources are read, and whose results come, in the order of their instructions."""
 _TABLE = 16
+_VECTOR: Final = (
+    "alu", "fma", "disp64", "wide", "high", "half", "hfma2", "double", "mma1", "mma",
+)  # fmt: skip
 
 
-def _row(**cycles: int) -> Array:
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Of an architecture: by the class of the reader, an array by the class of the writer."""
+
+    registers: Mapping[str, Array]
+    predicates: Mapping[str, Array]
+    """Uniform ones, too: VOTEU's are of class "umov"."""
+    uniforms: Mapping[str, Array]
+
+
+def _row(cycles: tuple[int, ...], **more: int) -> Array:
+    """Cycles of vector instructions, and of others by name."""
     table = np.zeros(_TABLE, np.int32)
-    for name, count in cycles.items():
+    for name, count in (*zip(_VECTOR, cycles, strict=False), *more.items()):
         table[CLASSES[name]] = count
     return table
 
 
-def _vector(
-    alu: int, fma: int, disp64: int, wide: int, high: int, half: int = 5, mma: int = 17
-) -> Array:
-    return _row(alu=alu, fma=fma, disp64=disp64, wide=wide, high=high, half=half, mma=mma)
+def _uniform(udp: int, other: int, r2ur: int) -> Array:
+    return _row((), udp=udp, uldc=other, umov=other, r2ur=r2ur)
 
 
-REGISTERS: Final[Mapping[str, Array]] = {
-    "alu": _vector(4, 5, 6, 3, 5),
-    "fma": _vector(5, 4, 6, 2, 4),
-    "product": _vector(5, 4, 6, 4, 6),
-    "addend high": _vector(3, 2, 4, 2, 2, 3, 15),
-    "half": _vector(5, 5, 6, 3, 5),
-    "mma": _vector(7, 7, 7, 7, 7, 7, 18),
-    "variable": _vector(4, 4, 4, 4, 4, 4),
-    "agu": _vector(5, 5, 5, 5, 5),
-    "control": _vector(4, 4, 4, 4, 4),
-}
-PREDICATES: Final[Mapping[str, Array]] = {
-    "alu": _vector(4, 5, 5, 5, 5),
-    "fma": _vector(5, 4, 5, 4, 4),
-    "wide": _vector(5, 4, 5, 4, 4),
-    "high": _vector(5, 4, 5, 4, 4),
-    "guard": _vector(13, 13, 13, 13, 13, 13),
-    "udp": _row(udp=4),
-}
-UNIFORMS: Final[Mapping[str, Array]] = {
-    "alu": _row(udp=6, uldc=2, umov=2),
-    "fma": _row(udp=6, uldc=2, umov=2),
-    "wide": _row(udp=6, uldc=2, umov=2),
-    "high": _row(udp=6, uldc=2, umov=2),
-    "variable": _row(udp=9, uldc=2, umov=2),
-    "agu": _row(udp=9, uldc=2, umov=2),
-    "control": _row(udp=10, uldc=3, umov=3),
-    "udp": _row(udp=4, uldc=2, umov=2),
-    "umov": _row(udp=7, uldc=2, umov=2),
-}
+def _uniforms(r2ur: int, *, branch: tuple[int, int]) -> Mapping[str, Array]:
+    coupled, decoupled = _uniform(6, 2, r2ur), _uniform(9, 2, r2ur)
+    return {
+        "alu": coupled, "fma": coupled, "wide": coupled, "high": coupled, "half": coupled,
+        "hfma2": decoupled, "double": decoupled, "variable": decoupled, "agu": decoupled,
+        "control": _uniform(*branch, r2ur), "udp": _uniform(4, 2, r2ur),
+        "umov": _uniform(7, 2, r2ur), "uldc": _uniform(12, 5, max(2, r2ur)),
+    }  # fmt: skip
+
+
+_SAME = (6, 6, 6, 6, 6, 6)
+_TURING = Latencies(
+    registers={
+        "alu": _row((4, 5, 6, 3, 5, 8, 8, 9, 10, 14)),
+        "fma": _row((5, 4, 6, 2, 4, 8, 8, 9, 10, 14)),
+        "product": _row((5, 4, 6, 4, 6, 8, 8, 9, 10, 14)),
+        "addend low": _row((5, 4, 6, 2, 2, 8, 8, 9, 10, 14)),
+        "addend high": _row((3, 2, 4, 2, 2, 6, 6, 7, 8, 12)),
+        "half": _row((*_SAME, 6, 9, 10, 14)),
+        "double": _row((6, 6, 6, 6, 6, 8, 8, 8, 10, 14)),
+        "mma": _row((6, 6, 6, 6, 6, 8, 8, 9, 10, 14)),
+        "mma1": _row((8, 8, 8, 8, 8, 8, 8, 9, 10, 14)),
+        "variable": _row((6, 6, 6, 6, 6, 8, 8, 9, 10, 14)),
+        "agu": _row((6, 6, 6, 6, 6, 8, 8, 9, 10, 14)),
+        "control": _row((6, 6, 6, 6, 6, 8, 8, 9, 10, 14)),
+    },
+    predicates={
+        "alu": _row((4, 5, 5, 5, 5, 8, 8, 9), udp=6, umov=1),
+        "fma": _row((5, 4, 4, 4, 4, 8, 8, 9), udp=6, umov=1),
+        "wide": _row((5, 4, 4, 2, 2, 8, 8, 9), udp=6, umov=1),
+        "high": _row((5, 4, 4, 2, 2, 8, 8, 9), udp=6, umov=1),
+        "half": _row((12, 12, 12, 12, 12, 6, 6, 15), udp=11, umov=5),
+        "double": _row((12, 12, 12, 12, 12, 14, 14, 8), udp=11, umov=5),
+        "guard": _row((12, 12, 12, 12, 12, 14, 14, 15), udp=11, umov=5),
+        "udp": _row((), udp=4, umov=1),
+    },
+    uniforms=_uniforms(2, branch=(9, 2)),
+)
+_AMPERE = Latencies(
+    registers={
+        "alu": _row((4, 5, 6, 3, 5, 5, 10, 10, 13, 17)),
+        "fma": _row((5, 4, 6, 2, 4, 5, 10, 10, 13, 17)),
+        "product": _row((5, 4, 6, 4, 6, 5, 10, 10, 13, 17)),
+        "addend low": _row((5, 4, 6, 2, 4, 5, 10, 10, 13, 17)),
+        "addend high": _row((3, 2, 4, 2, 2, 3, 8, 8, 11, 15)),
+        "half": _row((5, 5, 6, 3, 5, 5, 10, 10, 13, 17)),
+        "hfma2": _row((*_SAME, 6, 6, 13, 17)),
+        "double": _row((*_SAME, 6, 6, 13, 17)),
+        "mma": _row((7, 7, 7, 7, 7, 7, 11, 11, 14, 18)),
+        "mma1": _row((7, 7, 7, 7, 7, 7, 11, 11, 14, 18)),
+        "variable": _row((4, 4, 4, 4, 4, 4, 6, 6, 11, 15)),
+        "agu": _row((5, 5, 5, 5, 5, 5, 7, 7, 12, 16)),
+        "control": _row((4, 4, 4, 4, 4, 4, 6, 6, 11, 15)),
+    },
+    predicates={
+        "alu": _row((4, 5, 5, 5, 5, 5, 6, 6), udp=6, umov=1),
+        "fma": _row((5, 4, 5, 4, 4, 5, 6, 6), udp=6, umov=1),
+        "wide": _row((5, 4, 5, 4, 4, 5, 6, 6), udp=6, umov=1),
+        "high": _row((5, 4, 5, 4, 4, 5, 6, 6), udp=6, umov=1),
+        "hfma2": _row((13, 13, 13, 13, 13, 13, 6, 6), udp=11, umov=5),
+        "double": _row((13, 13, 13, 13, 13, 13, 6, 6), udp=11, umov=5),
+        "control": _row((13, 13, 13, 13, 13, 13, 14, 14), udp=9, umov=2),
+        "guard": _row((13, 13, 13, 13, 13, 13, 14, 14), udp=11, umov=5),
+        "udp": _row((), udp=4, umov=1),
+    },
+    uniforms=_uniforms(1, branch=(10, 3)),
+)
+_BLACKWELL = Latencies(
+    registers={
+        "alu": _row((4, 5, 6, 3, 5, 5, 10, 10, 19, 19)),
+        "fma": _row((5, 4, 6, 2, 4, 5, 10, 10, 19, 19)),
+        "product": _row((5, 4, 6, 4, 6, 5, 10, 10, 19, 19)),
+        "addend low": _row((5, 4, 6, 2, 4, 5, 10, 10, 19, 19)),
+        "addend high": _row((3, 2, 4, 2, 2, 3, 8, 8, 19, 19)),
+        "half": _row((5, 5, 6, 3, 5, 4, 10, 10, 19, 19)),
+        "hfma2": _row((*_SAME, 8, 10, 19, 19)),
+        "double": _row((*_SAME, 8, 8, 19, 19)),
+        "mma": _row((7, 7, 7, 7, 7, 7, 11, 11, 20, 20)),
+        "mma1": _row((7, 7, 7, 7, 7, 7, 11, 11, 20, 20)),
+        "variable": _row((4, 4, 4, 4, 4, 4, 6, 6, 19, 19)),
+        "agu": _row((5, 5, 5, 5, 5, 5, 7, 7, 19, 19)),
+        "control": _row((4, 4, 4, 4, 4, 4, 6, 6, 19, 19)),
+    },
+    predicates=_AMPERE.predicates,
+    uniforms=_uniforms(13, branch=(10, 3)),
+)
+LATENCIES: Final[Mapping[str, Latencies]] = {
+    "turing": _TURING, "ampere": _AMPERE, "hopper": _BLACKWELL, "blackwell": _BLACKWELL,
+}  # fmt: skip

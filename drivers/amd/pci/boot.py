@@ -74,7 +74,7 @@ def identify(
 
     Raises: MalformedInput, Unsupported when the table is of another chip, DeviceGone.
     """
-    bus = RegisterBus(session.bar(BAR_REGISTERS), session.world, MEMSIZE)
+    bus = RegisterBus(session.bar(BAR_REGISTERS), session.clock, MEMSIZE)
     bus.step = "read the discovery table"
     vram: Region = session.bar(BAR_VRAM, combine=True)
     if trace is not None:

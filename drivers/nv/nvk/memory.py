@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, OutOfMemory, Unsupported, UseAfterFree
 from drivers.base.pages import PAGE_BYTES
-from drivers.base.undo import Undo, run_all
+from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
 from drivers.nv.nvk.allocations import (
     CACHING_DEFAULT,
@@ -68,6 +68,8 @@ class HostMapping(NamedTuple):
     region: Region
     linear: int
     """How RM knows the mapping."""
+    space: Region | None
+    """The addresses that it was placed in; None for registers."""
 
 
 class NvMemory:
@@ -156,8 +158,20 @@ def _wanted(gpu: Gpu, nbytes: int, align: int, system: bool) -> MemoryAlloc:
     )  # fmt: skip
 
 
-def map_host(gpu: Gpu, handle: int, nbytes: int, path: str) -> HostMapping:
-    """An RM object for the host: a file of its own is mapped, and closed again."""
+def map_host(gpu: Gpu, handle: int, nbytes: int, path: str, *, memory: bool = True) -> HostMapping:
+    """An RM object for the host: a file of its own is mapped, and closed again.
+
+    Memory is placed in a reservation: that is how recordings tell it from registers.
+    """
+    world = gpu.world
+    with Undo() as undo:
+        space = world.reserve(nbytes) if memory else None
+        if space is not None:
+            undo.add(space.close)
+        return _map_host(gpu, handle, nbytes, path, space)
+
+
+def _map_host(gpu: Gpu, handle: int, nbytes: int, path: str, space: Region | None) -> HostMapping:
     world = gpu.world
     fd = world.open(path, os.O_RDWR)
     try:
@@ -169,7 +183,8 @@ def map_host(gpu: Gpu, handle: int, nbytes: int, path: str) -> HostMapping:
         )  # fmt: skip
         RM_MAP_MEMORY(world, gpu.client.ctl_fd, call)
         check_status(call.status, f"mapping {nbytes:#x} bytes for the host", nbytes)
-        return HostMapping(world.mmap(fd, nbytes), call.p_linear_address)
+        region = world.mmap(fd, nbytes, within=space)
+        return HostMapping(region, call.p_linear_address, space)
     finally:
         world.close(fd)
 
@@ -178,14 +193,20 @@ def unmap_host(gpu: Gpu, handle: int, host: HostMapping | None) -> None:
     """Undo `map_host`. In a forked child only its own mapping goes."""
     if host is None:
         return
-    host.region.close()
+    steps: list[Step] = [host.region.close]
+    if host.space is not None:
+        steps.append(host.space.close)
     if not gpu.client.forked:
-        call = RmUnmapMemory(
-            h_client=gpu.client.handle, h_device=gpu.device, h_memory=handle,
-            p_linear_address=host.linear,
-        )  # fmt: skip
-        RM_UNMAP_MEMORY(gpu.world, gpu.client.ctl_fd, call)
-        check_status(call.status, f"unmapping object {handle:#x}")
+        steps.append(partial(_unmap, gpu, handle, host.linear))
+    run_all(steps)
+
+
+def _unmap(gpu: Gpu, handle: int, linear: int) -> None:
+    call = RmUnmapMemory(
+        h_client=gpu.client.handle, h_device=gpu.device, h_memory=handle, p_linear_address=linear
+    )
+    RM_UNMAP_MEMORY(gpu.world, gpu.client.ctl_fd, call)
+    check_status(call.status, f"unmapping object {handle:#x}")
 
 
 def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> NvMemory:

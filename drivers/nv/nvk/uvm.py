@@ -20,6 +20,10 @@ READ_ONLY: Final = 3
 """UvmGpuMappingTypeReadOnly."""
 
 
+LIST_END: Final = 24 + MAX_GPUS * ATTRIBUTES_BYTES
+"""Where perGpuAttributes of UVM_MAP_EXTERNAL_ALLOCATION_PARAMS ends."""
+
+
 class Initialize(Struct, size=16):
     """UVM_INITIALIZE_PARAMS."""
 

@@ -3,31 +3,61 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from threading import RLock
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from drivers.amd.iface import Iface
-from drivers.amd.pair import AmdPair, AmdWaits
-from drivers.amd.program import AmdProgram
-from drivers.base.errors import BadArgument, OutOfMemory, Unsupported, UseAfterFree
-from drivers.gpu.iface import Memory, Use
+from drivers.base.contracts import Program
+from drivers.base.errors import OutOfMemory, Unsupported, UseAfterFree
+from drivers.gpu.iface import GpuIface, Memory, Use
 from drivers.gpu.ring import Ring
-from queues.amd.contracts import Item
 
 ALIGN_BYTES: Final = 64
 MOST_COPIES: Final = 4
 """Three replays may be queued on the GPU while the host prepares the next one."""
 COPIES_BYTES: Final = 4 << 20
 """Of all copies of one recording, unless two copies need more."""
-_WORD64_BYTES: Final = 8
+
+
+class Item(Protocol):
+    """One step: packets, or a launch."""
+
+    @property
+    def program(self) -> Program | None:
+        """What it launches."""
+
+
+S = TypeVar("S", bound=Item)
+
+
+class Pair(Protocol):
+    """The device's queues."""
+
+    compute_lock: RLock
+
+
+class Waits(Protocol):
+    """How the device waits."""
+
+    def wait_ring(self, ring: Ring, mark: int) -> None:
+        """Return once the ring has done `mark`. Raises: Hang, DeviceFault."""
 
 
 class Owner(Protocol):
     """The device of a recording."""
 
-    iface: Iface
-    pair: AmdPair
-    waits: AmdWaits
+    @property
+    def iface(self) -> GpuIface:
+        """The way to its GPU."""
+
+    @property
+    def pair(self) -> Pair:
+        """Its queues."""
+
+    @property
+    def waits(self) -> Waits:
+        """How it waits for them."""
 
     def give_back(self, held: Memory) -> None:
         """Take back memory without references."""
@@ -40,7 +70,10 @@ class Copy:
 
     def __init__(self, bo: Memory) -> None:
         self.bo, self.gpu_va, self.view = bo, bo.gpu_va, bo.view()
-        self.words = self.view.cast("Q")
+        view = self.view
+        self.words: Mapping[int, memoryview] = {
+            8: view.cast("Q"), 4: view.cast("I"), 2: view.cast("H"), 1: view,
+        }  # fmt: skip
         self.given: list[int] = []
         """The words of all Params that are in it; empty: none yet."""
         self.packing = False
@@ -57,29 +90,23 @@ class Copy:
         return ring is None or ring.gone or ring.done >= mark
 
 
-class GraphMemory(ABC):
-    """What PM4 and AQL recordings share: their copies, and where each step's arguments are."""
+class GraphMemory(ABC, Generic[S]):
+    """What recordings of all formats share: their copies, and where each step's arguments are."""
 
-    def __init__(self, device: Owner, items: Sequence[Item]) -> None:
-        self._device, self._pair, self._items = device, device.pair, items
+    def __init__(self, device: Owner, items: Sequence[S]) -> None:
+        self._device, self._items = device, items
         self.lock = device.pair.compute_lock
         """Of whatever ring replays it."""
-        self.nbytes = sum(self.size(item) for item in items)
+        head = self.head()
+        self.nbytes = head + sum(self.size(item) for item in items)
         """Of one copy."""
         self._most = max(2, min(MOST_COPIES, COPIES_BYTES // max(self.nbytes, 1)))
-        self._arguments: list[int] = []
-        """Byte of the arguments of every step."""
-        at = 0
-        for item in items:
-            self._arguments.append(at + self.arguments_off(item))
-            at += self.size(item)
+        self._starts = list(accumulate(map(self.size, items), initial=head))
+        """Byte where every step begins."""
         self.copies: list[Copy] = []
         self._closed = False
         self.names = [item.program.name for item in items if item.program is not None]
-        self.scratch = any(
-            isinstance(item.program, AmdProgram) and item.program.kernel.private_bytes
-            for item in items
-        )
+        self.scratch = any(map(self.uses_scratch, items))
         self.recent = self._new()
         """The copy that was prepared last."""
         self.copies.append(self.recent)
@@ -99,29 +126,35 @@ class GraphMemory(ABC):
         return copy
 
     @abstractmethod
-    def size(self, item: Item) -> int:
+    def size(self, item: S) -> int:
         """Bytes of memory that a step takes, in whole lines."""
 
+    def head(self) -> int:
+        """Bytes before those of the first step."""
+        return 0
+
     @abstractmethod
-    def arguments_off(self, item: Item) -> int:
+    def arguments_off(self, item: S) -> int:
         """Where in those bytes its arguments begin."""
+
+    def arguments_at(self, item: int) -> int:
+        """Byte of the arguments of a step."""
+        return self._starts[item] + self.arguments_off(self._items[item])
 
     @abstractmethod
     def write(self, copy: Copy) -> None:
         """All steps into a copy."""
 
-    def place(self, item: int, number: int) -> int:
-        """The 64-bit word of argument `number` of a step. Raises: BadArgument, Unsupported."""
-        program = self._items[item].program
-        if not isinstance(program, AmdProgram) or number >= len(program.masks):
-            raise BadArgument(f"step {item} has no argument {number}")
-        offset, nbytes = program.kernel.args[number]
-        if nbytes != _WORD64_BYTES or offset % _WORD64_BYTES:
-            raise Unsupported(
-                f"argument {number} of {program!r} has {nbytes} bytes and cannot be a Param",
-                hint="leave arguments of 64 bits open",
-            )
-        return (self._arguments[item] + offset) // _WORD64_BYTES
+    def uses_scratch(self, item: S) -> bool:
+        """Whether its packets hold the address of scratch."""
+        return False
+
+    @abstractmethod
+    def place(self, item: int, number: int) -> tuple[int, int]:
+        """(bytes of argument `number` of a step, which word of so many bytes it is in a copy).
+
+        Raises: BadArgument, Unsupported.
+        """
 
     def prepare(self, given: list[int], patch: Callable[[Any, list[int]], None]) -> Copy | None:
         """With the lock held: a copy that has these words, patched where none has; else None.
@@ -209,7 +242,7 @@ class GraphMemory(ABC):
         copies, self.copies = self.copies, []
         for copy in copies:
             copy.given, copy.packets = [], None  # no replay matches its words any more
-            copy.view = copy.words = memoryview(b"")
+            copy.view, copy.words = memoryview(b""), {}
             self._device.give_back(copy.bo)
 
     def __del__(self) -> None:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from drivers.amd.tools.smoke import Outcome
+from drivers.gpu.smoke_outcome import Outcome
 
 WIDTH_CHARS: Final = 100
 _MS: Final = 1e3

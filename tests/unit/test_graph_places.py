@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from queues.amd.graph import LEAST_ROW, Places
+from queues.bound_graph import LEAST_ROW, Places
 from tests.support import check
 
 WORD, FILL = (1 << 64) - 5, 0xA5A5_A5A5_A5A5_A5A5
@@ -34,9 +34,20 @@ def test_every_word_and_no_other(words: list[int], rows: int) -> None:
     memory = memoryview(bytearray(8 * 5000)).cast("Q")
     memory[:] = memoryview(bytes([0xA5]) * len(memory) * 8).cast("Q")
     places = Places(words)
-    places.fill(memory, WORD)
+    places.fill({8: memory}, WORD)
     expected = [FILL] * len(memory)
     for word in words:
         expected[word] = WORD
     check(memory.tolist() == expected)
     check(len(places.rows) == rows, f"{len(places.rows)} rows of {len(words)} words")
+
+
+@pytest.mark.parametrize(("nbytes", "code"), [(4, "I"), (2, "H"), (1, "B")])
+def test_narrow_words_are_cut_to_their_size(nbytes: int, code: str) -> None:
+    words = [2, *steps(LEAST_ROW, 10, 7)]
+    memory = memoryview(bytearray(nbytes * 500)).cast(code)
+    Places(words, nbytes).fill({nbytes: memory}, WORD)
+    expected = [0] * len(memory)
+    for word in words:
+        expected[word] = WORD % (1 << 8 * nbytes)
+    check(memory.tolist() == expected)

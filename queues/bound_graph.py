@@ -1,16 +1,20 @@
-"""A recording in memory that host and GPU see, replayed with one doorbell."""
+"""A recording in memory that host and GPU see, replayed with one doorbell: of any vendor.
+
+The device brings `Bound`: the recording in one or more copies, and how it is run.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from operator import is_
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from drivers.base.contracts import Buffer
 from drivers.base.errors import DeviceTimeout
-from queues.amd.contracts import Bound, ComputeOwner, Copy, Item
-from queues.builder import Built, Patch
+from queues.builder import Built, Owner, Patch, Step
 from queues.graph import NEVER, Recording, closed, wrong_count
 
 MOST_TRIES: Final = 10_000
@@ -20,16 +24,75 @@ LEAST_ROW: Final = 16
 """Fewest words at equal distances that are stored faster together than one by one."""
 
 
+WORD64_BYTES: Final = 8
+_CODES: Final = {1: "B", 2: "H", 4: "I", WORD64_BYTES: "Q"}
+
+
+class Copy(Protocol):
+    """A recording in memory that host and GPU see, with arguments of its own."""
+
+    words: Mapping[int, memoryview]
+    """Its memory as words of 8 bytes, and of what else its arguments have."""
+    given: list[int]
+    """The words of all Params that are in it; empty: none yet."""
+    packing: bool
+    """Whether it is being patched or replayed."""
+
+
+class Bound(Protocol):
+    """A recording in one or more copies."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Of what runs it."""
+
+    def place(self, item: int, number: int) -> tuple[int, int]:
+        """(bytes of argument `number` of step `item`, which word of so many bytes it is)."""
+
+    @property
+    def recent(self) -> Copy:
+        """The copy that was prepared last."""
+
+    def prepare(self, given: list[int], patch: Callable[[Any, list[int]], None]) -> Copy | None:
+        """With the lock held: a copy that has these words, patched where none has; else None.
+
+        Its `given` is `given` unless a signal handler patched it since.
+        """
+
+    def settle(self) -> None:
+        """Return once a copy may be free."""
+
+    def play(self, copy: Any) -> None:
+        """With the lock held: run it, with `packing` True. Raises: UseAfterFree."""
+
+    def close(self) -> None:
+        """Give the memory back once it is done."""
+
+
+Step_contra = TypeVar("Step_contra", contravariant=True)
+
+
+class Binder(Owner, Protocol[Step_contra]):
+    """The device of a graph."""
+
+    def argument_words(self, values: Sequence[Buffer | int]) -> list[int]:
+        """The 64-bit words of arguments. Raises: BadArgument, UseAfterFree."""
+
+    def bind(self, items: Sequence[Step_contra]) -> Bound:
+        """Write the steps to memory once."""
+
+
 class Places:
-    """Which 64-bit words of a recording a Param fills: rows of the same distance, and single ones.
+    """Which words of a recording a Param fills: rows of the same distance, and single ones.
 
     A Param of many steps of one kernel fills rows, each of which is one store.
     """
 
-    __slots__ = ("rows", "single")
+    __slots__ = ("_code", "_mask", "_nbytes", "rows", "single")
 
-    def __init__(self, words: Sequence[int]) -> None:
-        """`words` ordered so that those of a row are adjacent."""
+    def __init__(self, words: Sequence[int], nbytes: int = WORD64_BYTES) -> None:
+        """`words` of so many bytes, ordered so that those of a row are adjacent."""
+        self._code, self._mask, self._nbytes = _CODES[nbytes], (1 << 8 * nbytes) - 1, nbytes
         self.single: list[int] = []
         self.rows: list[tuple[slice, int]] = []
         """(the words, how many)."""
@@ -44,34 +107,41 @@ class Places:
                 self.rows.append((slice(words[first], words[at - 1] + 1, step), at - first))
             first = at
 
-    def fill(self, memory: memoryview, word: int) -> None:
-        """Store `word` in all of them; `memory` is that of 64-bit words."""
+    def fill(self, words: Mapping[int, memoryview], word: int) -> None:
+        """Store `word`, cut to their size, in all of them."""
+        memory, word = words[self._nbytes], word & self._mask
         for at in self.single:
             memory[at] = word
         for row, count in self.rows:
-            memory[row] = array("Q", (word,)) * count
+            memory[row] = array(self._code, (word,)) * count
+
+
+def places_of(bound: Bound, patches: Sequence[Patch]) -> list[Places]:
+    """The words that one Param fills, by their size."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for patch in sorted(patches, key=_row):
+        nbytes, word = bound.place(patch.step, patch.number)
+        found[nbytes].append(word)
+    return [Places(words, nbytes) for nbytes, words in found.items()]
 
 
 _Last: TypeAlias = tuple[tuple[Any, ...], list[int], object]
 """Values of a replay, their words, and the owner's `freed_mark` when all of them were alive."""
 
 
-class AmdGraph(Recording[Item]):
+class BoundGraph(Recording[Step]):
     """Steps bound once. `replay` patches the arguments of changed Params and runs everything.
 
     Arguments that change are written to a copy of the recording that no replay under way uses.
     There are a few, so that the next replay is prepared while the GPU runs the last ones.
     """
 
-    def __init__(self, owner: ComputeOwner, built: Built[Item]) -> None:
+    def __init__(self, owner: Binder[Step], built: Built[Step]) -> None:
         super().__init__(built)
         self._owner = owner
         bound = owner.bind(built.steps)
         self._bound: Bound | None = bound
-        self._places = [
-            Places([bound.place(patch.step, patch.number) for patch in sorted(patches, key=_row)])
-            for patches in self._params
-        ]
+        self._places = [places_of(bound, patches) for patches in self._params]
         """Of every Param."""
         self._last: _Last = (NEVER if built.patches else (), [], None)
 
@@ -128,7 +198,8 @@ class AmdGraph(Recording[Item]):
         words, old, copy.given = copy.words, copy.given, []
         for places, word, before in zip(self._places, given, old or given, strict=True):
             if word != before or not old:
-                places.fill(words, word)
+                for some in places:
+                    some.fill(words, word)
         copy.given = given
 
     def close(self) -> None:

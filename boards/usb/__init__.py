@@ -1,0 +1,1 @@
+"""What hangs on a made-up USB cable."""

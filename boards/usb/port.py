@@ -1,0 +1,43 @@
+"""A USB device as its port sees it: requests, bulk transfers, descriptors. Failures are OSError.
+
+src: Linux 6.12, Documentation/driver-api/usb/error-codes.rst: EPIPE for a stall, ETIMEDOUT,
+EOVERFLOW for babble, ENODEV once it is unplugged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """What enumeration tells of a device."""
+
+    vendor: int
+    product: int
+    manufacturer: str
+    product_name: str
+    serial: str
+
+
+class UsbFunction(Protocol):
+    """What answers behind one port."""
+
+    descriptors: Descriptors
+    bulk_is_sram: bool
+    """Whether the last bulk transfer was one of SRAM, at the cable's full speed."""
+
+    def power_lost(self) -> None:
+        """It was unplugged, and so had no power."""
+
+    def control_in(
+        self, request_type: int, request: int, value: int, index: int, nbytes: int
+    ) -> bytes: ...
+
+    def control_out(
+        self, request_type: int, request: int, value: int, index: int, data: bytes
+    ) -> None: ...
+
+    def bulk_in(self, endpoint: int, nbytes: int) -> bytes: ...
+    def bulk_out(self, endpoint: int, data: bytes) -> None: ...

@@ -1,0 +1,260 @@
+"""The bridge: its own memory and power, packets on PCI Express, streams, and its SRAM.
+
+Waiting for the bridge costs a round trip over the cable (about 100 us), whatever was queued before.
+Round trips are counted.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from drivers.base.deadline import Clock, polls
+from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, MalformedInput
+from drivers.base.undo import run_all
+from drivers.base.usb import Transfer, Usb
+from drivers.usb.asm24 import completion, wire
+from drivers.usb.asm24.completion import Completion, Status
+from drivers.usb.asm24.wire import Mode, Request, Tlp
+
+REQUEST_S: Final = 5.0
+"""The firmware itself gives up sooner: it polls a completion half a million times."""
+LINK_S: Final = 5.0
+MOST: Final = 64
+"""Transfers that are queued before they are sent."""
+RETRY_S: Final = 1.0
+"""How long a device may answer Request Retry after reset. src: PCIe 4.0, 6.6.1"""
+_DWORD: Final = 4
+_PAYLOAD = struct.Struct("<III")
+_MOST_DWORDS: Final = (1 << 32) - 1
+_LOW: Final = 0xFFFF_FFFF
+
+
+class Bridge:
+    """One opened bridge. Calls are made one at a time.
+
+    Writes to the card have no answer. They are queued, and go out with the next read, when `MOST`
+    of them wait, or by `flush`; an error then names the write.
+    """
+
+    def __init__(self, usb: Usb, clock: Clock) -> None:
+        self.usb, self._host = usb, clock
+        self.trips = self.transfers = 0
+        """How often the host waited for the bridge, and for how many transfers altogether."""
+        self._queued: list[Transfer] = []
+
+    # Time, as whoever waits for the card has it
+
+    def monotonic_s(self) -> float:
+        """The host's clock."""
+        return self._host.monotonic_s()
+
+    def sleep(self, seconds: float) -> None:
+        """What was written reaches the card before the time begins."""
+        self.flush()
+        self._host.sleep(seconds)
+
+    # Its own memory
+
+    def xdata(self, address: int, nbytes: int) -> bytes:
+        """Bytes of the microcontroller's memory. Raises: MalformedInput for a short answer."""
+        parts = []
+        for at in range(address, address + nbytes, wire.XDATA_READ_BYTES):
+            count = min(wire.XDATA_READ_BYTES, address + nbytes - at)
+            asked = (wire.VENDOR_IN, Request.READ_XDATA, at, 0, count)
+            parts.append(self._run([Transfer.ask(f"read XDATA {at:#06x}", *asked)]))
+        return b"".join(parts)
+
+    def put_xdata(self, address: int, byte: int) -> None:
+        """One byte of it."""
+        what = f"write XDATA {address:#06x}"
+        self._run([_tell(what, Request.WRITE_XDATA, address, byte)])
+
+    # The link
+
+    def power(self, *, on: bool) -> None:
+        """The card's power and its reset line; `on` waits in the bridge for the link, up to 2 s."""
+        what = f"turn the card's power {'on' if on else 'off'}"
+        self._run([_tell(what, Request.POWER, int(on), 0)])
+
+    @property
+    def link_up(self) -> bool:
+        """Whether the PCI Express link is in its working state."""
+        return self.xdata(wire.LTSSM, 1)[0] == wire.LINK_UP
+
+    def wait_link(self, timeout_s: float = LINK_S) -> None:
+        """Raises: DeviceTimeout with the link's last state."""
+        state = 0
+        for _ in polls(timeout_s, self):
+            state = self.xdata(wire.LTSSM, 1)[0]
+            if state == wire.LINK_UP:
+                return
+        raise DeviceTimeout(
+            f"{self.usb.name}: the PCI Express link is in state {state:#04x} after {timeout_s} s, "
+            f"not in {wire.LINK_UP:#04x}",
+            register="LTSSM",
+            last=state,
+            hint="check that a card is in the enclosure and that its power supply is on",
+        )
+
+    # Packets
+
+    def read_config(self, bus: int, function: int, off: int) -> int:
+        """A dword of config space. Raises: Unsupported where no device is, DeviceTimeout."""
+        kind = Tlp.CONFIG_READ1 if bus else Tlp.CONFIG_READ0
+        what = f"read config {bus:02x}:00.{function} {off:#05x}"
+        return completion.value(self._asked(kind, _config(bus, function, off), 0, what), what)
+
+    def write_config(
+        self, bus: int, function: int, off: int, value: int, enables: int = wire.ALL_BYTES
+    ) -> None:
+        """A dword of config space, or the bytes of it that `enables` names."""
+        kind = Tlp.CONFIG_WRITE1 if bus else Tlp.CONFIG_WRITE0
+        what = f"write config {bus:02x}:00.{function} {off:#05x}"
+        done = self._asked(kind, _config(bus, function, off), value, what, enables)
+        if done.status is not Status.SUCCESS:
+            raise completion.refused(done.status, what)
+
+    def read32(self, address: int) -> int:
+        """A dword of memory: one request out, one in. Raises: Unsupported, DeviceTimeout."""
+        what = f"read {address:#x}"
+        return completion.value(self._asked(Tlp.READ, _whole(address), 0, what), what)
+
+    def write32(self, address: int, value: int, enables: int = wire.ALL_BYTES) -> None:
+        """A dword of memory, or the bytes of it that `enables` names: one request, queued."""
+        what = f"write {address:#x}"
+        self._queue([self._packet(Tlp.WRITE, _whole(address), value, what, enables)])
+
+    def write(self, address: int, data: bytes | memoryview) -> None:
+        """Whole dwords of memory: one request and one bulk transfer, behind what is queued.
+
+        Hardware: the next request ends a stream, so that this waits for its end.
+        """
+        count = _dwords(address, len(data))
+        what = f"write {len(data)} bytes to {address:#x}"
+        stream = self._stream(Mode.STREAM_OUT, Tlp.WRITE, address, count, what)
+        self._run([stream, Transfer.bulk_out(what, wire.BULK_OUT, data)])
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        """Whole dwords of memory: one request and one bulk transfer.
+
+        Hardware: the bridge passes on what it has, also of a read that nothing answered.
+        """
+        count = _dwords(address, nbytes)
+        what = f"read {nbytes} bytes at {address:#x}"
+        stream = self._stream(Mode.STREAM_IN, Tlp.READ, address, count, what)
+        return self._run([stream, Transfer.bulk_in(what, wire.BULK_IN, nbytes)])
+
+    # SRAM
+
+    def write_sram(self, slot: int, data: bytes | memoryview) -> None:
+        """Data into SRAM from a slot on, at the cable's full speed; whole sectors."""
+        slots, sectors = _slots(slot, len(data))
+        what = f"write {len(data)} bytes to SRAM slot {slot}"
+        request = _tell(what, Request.SRAM, sectors, slot | slots << 8)
+        self._run([request, Transfer.bulk_out(what, wire.BULK_OUT, data)])
+
+    def arm_sram(self, slot: int, nbytes: int) -> None:
+        """Let the GPU's write to TRIGGER_ADDRESS start a transfer to the host; whole sectors."""
+        slots, sectors = _slots(slot, nbytes)
+        what = f"arm SRAM slot {slot} for {nbytes} bytes"
+        self._run([_tell(what, Request.SRAM, wire.SRAM_TO_HOST | sectors, slot | slots << 8)])
+
+    def read_sram(self, nbytes: int) -> bytes:
+        """What an armed transfer brings. Raises: DeviceTimeout when the GPU did not start it."""
+        what = f"read {nbytes} bytes of SRAM"
+        return self._run([Transfer.bulk_in(what, wire.BULK_IN, nbytes)])
+
+    def close(self) -> None:
+        """Send what is queued, give the interface back; power stays as it is."""
+        run_all([self.flush, self.usb.close])
+
+    # How it is asked
+
+    def flush(self) -> None:
+        """Send what is queued. Raises: what it meets."""
+        if self._queued:
+            self._run([])
+
+    def _asked(
+        self, kind: Tlp, address: int, value: int, what: str, enables: int = wire.ALL_BYTES
+    ) -> Completion:
+        """A packet and its completion, again while the device says that it still starts."""
+        for _ in polls(RETRY_S, self):
+            packet = self._packet(kind, address, value, what, enables)
+            answer = Transfer.ask(
+                what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES
+            )  # fmt: skip
+            done = completion.parse(self._run([packet, answer]), f"{self.usb.name}: {what}")
+            if done.status is not Status.RETRY:
+                return done
+        return done
+
+    def _packet(self, kind: Tlp, address: int, value: int, what: str, enables: int) -> Transfer:
+        payload = _PAYLOAD.pack(address & _LOW, address >> 32, value)
+        return _tell(what, Request.TLP, kind | enables << 8, Mode.SINGLE, payload)
+
+    def _stream(self, mode: Mode, kind: Tlp, address: int, dwords: int, what: str) -> Transfer:
+        payload = _PAYLOAD.pack(address & _LOW, address >> 32, dwords)
+        return _tell(what, Request.TLP, kind | wire.ALL_BYTES << 8, mode, payload)
+
+    def _queue(self, transfers: list[Transfer]) -> None:
+        self._queued += transfers
+        if len(self._queued) >= MOST:
+            self.flush()
+
+    def _run(self, transfers: list[Transfer]) -> bytes:
+        """What is queued, then these: one round trip. The answer of the last one."""
+        queued, self._queued = self._queued, []
+        every = queued + transfers
+        self.trips += 1
+        self.transfers += len(every)
+        try:
+            results = self.usb.run(every, REQUEST_S)
+        except DeviceError as error:
+            raise error.named(self.usb.name) from error.__cause__
+        for transfer, data in zip(every, results, strict=True):
+            if len(data) != transfer.nbytes:
+                raise MalformedInput(
+                    f"{self.usb.name}: {transfer.what}: {len(data)} of {transfer.nbytes} bytes "
+                    "came",
+                    hint="unplug the enclosure, plug it in again and open the GPU again",
+                )
+        return results[-1]
+
+
+def _tell(what: str, request: Request, value: int, index: int, data: bytes = b"") -> Transfer:
+    return Transfer.tell(what, wire.VENDOR_OUT, request, value, index, data)
+
+
+def _config(bus: int, function: int, off: int) -> int:
+    """Bus, function of device 0, and register, as config packets have them. src: PCIe 2.2.7"""
+    if off % _DWORD or not 0 <= off < 1 << 12:
+        raise BadArgument(f"{off:#x} is no dword of config space", hint="0 to 0xffc, in fours")
+    return bus << 24 | function << 16 | off
+
+
+def _whole(address: int) -> int:
+    if address % _DWORD:
+        raise BadArgument(f"{address:#x} is no dword", hint="use byte enables within one dword")
+    return address
+
+
+def _dwords(address: int, nbytes: int) -> int:
+    _whole(address)
+    if nbytes % _DWORD or not 0 < nbytes // _DWORD <= _MOST_DWORDS:
+        raise BadArgument(f"{nbytes} bytes are no stream of dwords", hint="send fours of bytes")
+    return nbytes // _DWORD
+
+
+def _slots(slot: int, nbytes: int) -> tuple[int, int]:
+    """Slots and sectors of a transfer."""
+    slots = -(-nbytes // wire.SLOT_BYTES)
+    within = slot >= 0 and nbytes > 0 and (slot + slots) * wire.SLOT_BYTES <= wire.SRAM_BYTES
+    if not within or nbytes % wire.SECTOR_BYTES:
+        raise BadArgument(
+            f"{nbytes} bytes from slot {slot} on",
+            hint=f"whole sectors of {wire.SECTOR_BYTES} bytes within the "
+            f"{wire.SRAM_BYTES // wire.SLOT_BYTES} slots of {wire.SLOT_BYTES >> 10} KiB",
+        )
+    return slots, nbytes // wire.SECTOR_BYTES
