@@ -102,7 +102,7 @@ DEVICES: Final[Mapping[str, Named]] = {
     "standard": _webgpu("standard"),
     "metal": Named(
         "a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT},
-        lambda world: runtime().report(),
+        lambda world: list(map(str, runtime().report())),
     ),
     "cuda": _cuda(ptx=False),
     "cuda-ptx": _cuda(ptx=True),
