@@ -23,8 +23,7 @@ from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
 from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
-from tests.nv_boards import CHIPS, nv_board
-from tests.nv_cubins import need_compilers
+from tests.nv_boards import CHIPS, need, nv_board
 from tests.opencl import opencl
 from tests.support import check
 from tests.webgpu import webgpu
@@ -106,7 +105,7 @@ def _metal() -> Iterator[Device]:
 
 @contextmanager
 def _cuda(**settings: str) -> Iterator[Device]:
-    need_compilers(ptx="CUDA_PTX" in settings)
+    need(ptx="CUDA_PTX" in settings)
     with cuda(**settings) as device:
         yield device
 
@@ -132,7 +131,7 @@ DEVICES: Final = (
         "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
     ),
     Entry("METAL on a made-up Metal", _metal),
-    Entry("CUDA on a made-up libcuda", _cuda),
+    Entry("CUDA on a made-up libcuda, nvrtc", _cuda),
     Entry("CUDA on a made-up libcuda, PTX", partial(_cuda, CUDA_PTX="1")),
     Entry("WEBGPU on wgpu-native", _webgpu("wgpu")),
     Entry("WEBGPU on Dawn of 2025", _webgpu("dawn")),
