@@ -79,8 +79,8 @@ class WholeMachine(ForeignWorld):
         self.processor = LinuxWorld()
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
-        """A file of the board, or of the processor."""
-        if path.startswith("/proc/"):
+        """A file of the board, else of the processor."""
+        if path.startswith("/proc/") and not self.exists(path):
             return self.processor.read(path, limit_bytes)
         return super().read(path, limit_bytes)
 

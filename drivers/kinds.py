@@ -173,6 +173,7 @@ BEST_FIRST: Final = (
         },
         smoke="compilers.nv.smoke:firmware",
         unread="drivers.nv.unread:leave_unread",
+        doctor="drivers.nv.doctor:rows",
         kernel=KernelDriver(
             "nvidia",
             modules=("nvidia_uvm",),

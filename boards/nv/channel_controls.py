@@ -68,8 +68,10 @@ def sm_errors(hardware: NvHardware, target: Object, args: SimpleNamespace) -> No
     _check_channel(group, args.hTargetChannel)
     count = min(args.numSMsToRead, _MOST_SMS)
     states = [bytes(struct.calcsize(_SM_STATE))] * count
-    for number, error in enumerate(group.sm_errors[:count]):
-        states[number] = struct.pack(
+    for error in group.sm_errors:
+        if not 0 <= error.sm - args.startingSM < count:
+            continue
+        states[error.sm - args.startingSM] = struct.pack(
             _SM_STATE, 0, error.warp_esr, error.pc & 0xFFFF_FFFF, _ALL_REPORTED, _ALL_REPORTED,
             error.address, error.pc, 0, 0,
         )  # fmt: skip

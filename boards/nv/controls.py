@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from boards.nv import channel_controls, gpu_info
+from boards.nv import channel_controls, gpu_info, gpu_sensors
 from boards.nv.channel import Channel, ChannelGroup
 from boards.nv.hardware import NvHardware
 from boards.nv.objects import Client, Object
@@ -47,6 +47,9 @@ CONTROLS: Mapping[int, ControlRule] = {
     0x20801303: ControlRule(Subdevice, "FB_INFO_V2", gpu_info.memory_info),
     0x20801701: ControlRule(Subdevice, "ARCH_INFO", gpu_info.architecture),
     0x20801801: ControlRule(Subdevice, "PCI_INFO", gpu_info.pci_info),
+    0x20800513: ControlRule(Subdevice, "THERMAL_EXECUTE_V2", gpu_sensors.thermal),
+    0x20802068: ControlRule(Subdevice, "CURRENT_PSTATE", gpu_sensors.pstate),
+    0x20802096: ControlRule(Subdevice, "UTIL_SAMPLES_V2", gpu_sensors.utilisation),
     0x2080200A: ControlRule(Subdevice, "PERF_BOOST", _accepted),
     0x20802A0A: ControlRule(Subdevice, "CE_ALL_CAPS", gpu_info.copy_engines),
     0xA06C0101: ControlRule(ChannelGroup, "TSG_SCHEDULE", channel_controls.schedule),

@@ -41,6 +41,8 @@ class SmReport:
     warp_esr: int
     pc: int
     address: int
+    sm: int = 0
+    """Whose they are, counted over the whole GPU."""
 
 
 def copy_engine_code(engine: int) -> int:

@@ -81,7 +81,12 @@ _COMMON: Mapping[str, str] = {
     "GR_INFO": "grInfoListSize:I grInfoList:Q routeFlags:I route:Q",
     "ENGINES_V2": "engineCount:I engineList:84I",
     "FB_INFO_V2": "fbInfoListSize:I fbInfoList:256I",
-    "NAME_STRING": "gpuNameStringFlags:I gpuNameString:64s",
+    "NAME_STRING": "gpuNameStringFlags:I gpuNameString:128s",
+    "CURRENT_PSTATE": "currPstate:I",
+    "THERMAL_EXECUTE_V2": "clientAPIVersion:I clientAPIRevision:I clientInstructionSizeOf:I"
+                          " executeFlags:I successfulInstructions:I instructionListSize:I"
+                          " instructionList:1408s",
+    "UTIL_SAMPLES_V2": "type:B bufSize:I count:I tracker:I samples:55872s",
     "CE_ALL_CAPS": "capsTbl:128s present:Q",
     "ARCH_INFO": "architecture:I implementation:I revision:I subRevision:B",
     "PCI_INFO": "pciDeviceId:I pciSubSystemId:I pciRevisionId:I pciExtDeviceId:I",
@@ -130,11 +135,12 @@ _550: Mapping[str, str] = {
     "CLASSLIST_V2": "numClasses:I classList:174I",
     "FB_INFO_V2": "fbInfoListSize:I fbInfoList:110I",
     "ENGINES_V2": "engineCount:I engineList:64I",
+    "UTIL_SAMPLES_V2": "type:B bufSize:I count:I tracker:I samples:50688s",
 }  # fmt: skip
 _570: Mapping[str, str] = {
     name: text
     for name, text in _550.items()
-    if name not in ("NV0000_ALLOC", "BUILD_VERSION_V2", "ENGINES_V2", "CHANNEL")
+    if name not in ("NV0000_ALLOC", "BUILD_VERSION_V2", "ENGINES_V2", "CHANNEL", "UTIL_SAMPLES_V2")
 } | {
     "CLASSLIST_V2": "numClasses:I classList:100I",
     "FB_INFO_V2": "fbInfoListSize:I fbInfoList:114I",
@@ -144,8 +150,12 @@ _590: Mapping[str, str] = {
     "UVM_UNREGISTER_CHANNEL": "hClient:I hChannel:I rmStatus:I",
     "PROBED_IDS": "gpuIds:32I excludedGpuIds:32I gpuFlags:32I",
 }
-_610 = {**_590, "CHANNEL": _COMMON["CHANNEL"] + " reserved610:2I"}
-"""src of 610: that its channel parameters have 376 bytes is all that is known of them."""
+_610 = {
+    **_590, "CHANNEL": _COMMON["CHANNEL"] + " reserved610:2I",
+    "NAME_STRING": "gpuNameStringFlags:I gpuNameString:64s",
+}  # fmt: skip
+"""src of 610: that its channel parameters have 376 bytes is all that is known of them. Its name
+string is that of 595.45.04, which lost its form of 16-bit characters."""
 _RELEASES: Mapping[int, Mapping[str, str]] = {
     550: _550, 570: _570, 580: {"PROBED_IDS": _590["PROBED_IDS"]}, 590: _590, 610: _610,
 }  # fmt: skip

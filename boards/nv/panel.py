@@ -69,10 +69,12 @@ class NvPanel:
         channel.group.shown_faults.append(report)
         channel.fail(RcError(faults.MMU_FAULT, "the fault panel says so"))
 
-    def sm_error(self, handle: int, warp_esr: int, pc: int, address: int = 0) -> None:
+    def sm_error(
+        self, handle: int, warp_esr: int, pc: int, address: int = 0, *, sm: int = 0
+    ) -> None:
         """An SM stops: illegal instruction, misaligned address and so on."""
         channel = self.channel(handle)
-        channel.group.sm_errors.append(SmReport(warp_esr, pc, address))
+        channel.group.sm_errors.append(SmReport(warp_esr, pc, address, sm))
         channel.fail(RcError(faults.GR_EXCEPTION, "the fault panel says so"))
 
     def robust_channel(self, handle: int, code: int) -> None:

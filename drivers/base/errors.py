@@ -119,7 +119,8 @@ class DeviceGone(DeviceError):
 class DeviceFault(DeviceError):
     """The device made an invalid access: `kind`, `gpu_va`, `buffer` and `kernel` say where.
 
-    `queue` is the queue that was running, `access` is "read" (also of code) or "write".
+    `queue` is the queue that was running, `access` is "read" (also of code), "write", or
+    "atomic" where the hardware tells it apart.
     """
 
     def __init__(

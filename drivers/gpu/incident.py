@@ -18,7 +18,7 @@ class PageFault:
     kind: str
     """"unmapped", "read-only", "no-execute", "memory" (where it is not known)."""
     access: str
-    """"read" (also of code) or "write"."""
+    """"read" (also of code), "write", or "atomic" where the hardware tells it apart."""
     imprecise: bool = False
     client: str = ""
     """The unit that did it, in its vendor's word, where the hardware reports it."""

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from drivers.base.ioctl import Ioctl, Struct
-from drivers.nv.nvk import abi, allocations, controls, escapes, uvm
+from drivers.nv.nvk import abi, allocations, controls, escapes, sensors, uvm
 from drivers.nv.nvk.abi import Abi
 from drivers.nv.nvk.controls import Control
 from drivers.nv.nvk.status import NvStatus
@@ -32,7 +32,8 @@ HEADERS = (
     "class/cl0041.h", "class/cl003e.h", "class/cl0040.h", "class/cl0071.h", "class/cl90f1.h",
     "class/cl9067.h", "class/cla06c.h", "ctrl/ctrl0000/ctrl0000gpu.h",
     "ctrl/ctrl0080/ctrl0080gpu.h", "ctrl/ctrl2080/ctrl2080gpu.h",
-    "ctrl/ctrl2080/ctrl2080gr.h", "ctrl/ctrl2080/ctrl2080fb.h", "ctrl/ctrla06c.h",
+    "ctrl/ctrl2080/ctrl2080perf.h", "ctrl/ctrl2080/ctrl2080thermal.h",
+    "ctrl/ctrl2080/ctrl2080gr.h", "ctrl/ctrl2080/ctrl2080fb.h", "ctrl/ctrla06c.h", "ctrl/ctrl906f.h",
     "ctrl/ctrlc36f.h", "ctrl/ctrl83de/ctrl83dedebug.h", "uvm_linux_ioctl.h",
 )  # fmt: skip
 KERNEL_HEADERS = ("nvtypes.h", "nv-ioctl.h", "nv-ioctl-numbers.h", "uvm_linux_ioctl.h")
@@ -71,7 +72,11 @@ STRUCTS: dict[str, str] = {
     "Schedule": "NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS",
     "WorkSubmitToken": "NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS",
     "MmuFaults": "NV83DE_CTRL_DEBUG_READ_MMU_FAULT_INFO_PARAMS",
+    "ChannelMmuFault": "NV906F_CTRL_GET_MMU_FAULT_INFO_PARAMS",
     "SmErrorStates": "NV83DE_CTRL_DEBUG_READ_ALL_SM_ERROR_STATES_PARAMS",
+    "CurrentPstate": "NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS",
+    "ThermalSystem": "NV2080_CTRL_THERMAL_SYSTEM_EXECUTE_V2_PARAMS",
+    "UtilSamples": "NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS",
 }  # fmt: skip
 """Our names, without the release at their end, and NVIDIA's."""
 MEMBERS = {
@@ -81,8 +86,9 @@ MEMBERS = {
     "h_va_space@RegisterGpuVaSpace": "hVaSpace", "h_class3d_object": "hClass3dObject",
     "h_debugger_client_obsolete": "hDebuggerClient_Obsolete", "gpu_uuid_a": "gpuUuidA",
     "gpu_uuid_b": "gpuUuidB", "nanoseconds": "timeStamp",
-    "mmu_valid": "mmuFault.valid", "mmu_info": "mmuFault.faultInfo", "starting_sm": "startingSM",
+    "shader_program_va": "shaderProgramVA", "mmu_valid": "mmuFault.valid", "mmu_info": "mmuFault.faultInfo", "starting_sm": "startingSM",
     "num_sms_to_read": "numSMsToRead",
+    "client_api_version": "clientAPIVersion", "client_api_revision": "clientAPIRevision",
     "b_is_calling_context_vgpu_plugin": "bIsCallingContextVgpuPlugin",
     "gpu_uuid@MapExternalAllocation": "perGpuAttributes[0].gpuUuid",
     "gpu_mapping_type": "perGpuAttributes[0].gpuMappingType",
@@ -186,6 +192,20 @@ def numbers() -> dict[str, int]:
 def expectations(version: str) -> dict[str, int]:
     """C expression -> the number our declarations say it has in a release."""
     found: dict[str, int] = {}
+    since = abi.abi_of(version).since
+    if since >= sensors.THERMAL_SINCE:
+        found |= layout(sensors.ThermalSystem) | {
+            sensors.EXECUTE.name: sensors.EXECUTE.cmd,
+            "sizeof(NV2080_CTRL_THERMAL_SYSTEM_INSTRUCTION)": sensors.INSTRUCTION_BYTES,
+        }
+    if since >= sensors.UTIL_SINCE:
+        sample = "NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE"
+        found |= layout(sensors.UtilSamples) | {
+            sensors.GET_UTIL_SAMPLES.name: sensors.GET_UTIL_SAMPLES.cmd,
+            f"sizeof({sample})": sensors.UTIL_BYTES,
+            f"offsetof({sample}, gr.util)": sensors.GR_OFF,
+            f"offsetof({sample}, fb.util)": sensors.FB_OFF,
+        }
     for args in structs_of(abi.abi_of(version)):
         found |= layout(args)
     return found | numbers()

@@ -56,6 +56,8 @@ class Builder(Bits):
         self.reads: list[tuple[int, int, int]] = []
         self.writes: list[tuple[int, int]] = []
         self.latency = "alu"
+        self.waits = 0
+        """Scoreboards that the instruction itself waits for, beside those of its control word."""
         self.doubles = False
         """An immediate is the high word of a double."""
 
@@ -104,17 +106,21 @@ class Builder(Bits):
         self._read(UNIFORM, number + part, source)
         return lambda t: t.uniforms[number + part]
 
+    def constant_bytes(self, low: int, width: int, nbytes: int, part: int = 0) -> bytes:
+        """Bytes of the constant bank whose number stands at 54, their offset in a field."""
+        offset = self.take(low, width) + nbytes * part
+        bank = self._banks.get(self.take(54, 5), b"")
+        if offset + nbytes > len(bank):
+            raise NotModelled(f"a constant at {offset:#x} of a bank of {len(bank):#x} bytes")
+        return bank[offset : offset + nbytes]
+
     def constant(self, low: int, part: int = 0) -> Source:
         """A word of a constant bank. # src: offset at 38, bank at 54 of the word"""
         return self.constant_at(low + 6, 16, part)
 
     def constant_at(self, low: int, width: int, part: int = 0) -> Source:
         """A word of the constant bank whose number stands at 54, its offset in a field."""
-        offset = self.take(low, width) + 4 * part
-        bank = self._banks.get(self.take(54, 5), b"")
-        if offset + 4 > len(bank):
-            raise NotModelled(f"a constant at {offset:#x} of a bank of {len(bank):#x} bytes")
-        value = np.uint32(int.from_bytes(bank[offset : offset + 4], "little"))
+        value = np.uint32(int.from_bytes(self.constant_bytes(low, width, 4, part), "little"))
         return lambda t: np.broadcast_to(value, t.count)
 
     @property

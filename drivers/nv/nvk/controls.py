@@ -143,6 +143,16 @@ class MmuFaults(Struct, size=72):
     pad: int = u32()
 
 
+class ChannelMmuFault(Struct, size=104):
+    """NV906F_CTRL_GET_MMU_FAULT_INFO_PARAMS: the last fault of a channel, cleared by the read."""
+
+    addr_hi: int = u32()
+    addr_lo: int = u32()
+    fault_type: int = u32()
+    fault_string: bytes = chars(32)
+    shader_program_va: tuple[int, ...] = u64(7)
+
+
 class SmErrorStates(Struct, size=4824):
     """NV83DE_CTRL_DEBUG_READ_ALL_SM_ERROR_STATES_PARAMS."""
 
@@ -154,6 +164,12 @@ class SmErrorStates(Struct, size=4824):
     pad: tuple[int, ...] = u8(3)
     mmu_info: int = u32()
     starting_sm: int = u32()
+
+
+class CurrentPstate(Struct, size=4):
+    """NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS: one bit, bit n for Pn."""
+
+    curr_pstate: int = u32()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +196,8 @@ GET_WORK_SUBMIT_TOKEN = Control(
     "NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN", 0xC36F0108, WorkSubmitToken
 )
 READ_MMU_FAULT_INFO = Control("NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO", 0x83DE0328, MmuFaults)
+GET_MMU_FAULT_INFO = Control("NV906F_CTRL_CMD_GET_MMU_FAULT_INFO", 0x906F0106, ChannelMmuFault)
 READ_SM_ERROR_STATES = Control(
     "NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES", 0x83DE030C, SmErrorStates
 )
+GET_CURRENT_PSTATE = Control("NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE", 0x20802068, CurrentPstate)

@@ -15,10 +15,12 @@ from drivers.gpu.incident import ECC, GPU_HANG, Incident, PageFault, Reset
 from drivers.nv.nvk.allocations import DebuggerAlloc, Notification, RmClass
 from drivers.nv.nvk.channel import Channel
 from drivers.nv.nvk.controls import (
+    GET_MMU_FAULT_INFO,
     MAX_SMS,
     READ_MMU_FAULT_INFO,
     READ_SM_ERROR_STATES,
     SM_STATE_BYTES,
+    ChannelMmuFault,
     MmuFaults,
     SmErrorStates,
 )
@@ -59,8 +61,11 @@ _KINDS: Final = {
     6: "read-only", 7: "write-only", 0xF: "no atomics",
 }  # fmt: skip
 """NV_PFAULT_FAULT_TYPE. # src: swref/published/ampere/ga100/dev_fault.h"""
-_WRITES: Final = frozenset({1, 2, 4, 9, 10, 12})
-"""NV_PFAULT_ACCESS_TYPE of stores and atomics, virtual and physical."""
+_ACCESSES: Final = {
+    0: "read", 1: "write", 2: "atomic", 3: "prefetch", 4: "atomic", 8: "read", 9: "write",
+    10: "atomic", 11: "prefetch",
+}  # fmt: skip
+"""NV_PFAULT_ACCESS_TYPE, virtual ones and, from 8 on, physical ones."""
 _ESR_OFF, _PC64_OFF = 4, 32
 """hwwWarpEsr and hwwWarpEsrPc64 in NV83DE_SM_ERROR_STATE_REGISTERS."""
 _FAULT_BYTES: Final = 16
@@ -70,13 +75,16 @@ class Faults:
     """Asks RM what happened to a channel."""
 
     def __init__(self, sms: int) -> None:
-        self._sms = min(sms, MAX_SMS)
+        self._sms = sms
 
     def of(self, channel: Channel, note: Notification) -> Incident:
         """The incident behind a notification. What RM does not answer is left out."""
         client = "" if channel.plan.compute else COPY_CLIENT
         code = int(note.info32)
-        page = self._page(channel, client) if channel.plan.compute else None
+        if channel.plan.compute:
+            page = self._page(channel, client)
+        else:
+            page = _of_channel(channel, client) if code == Xid.FIFO_ERROR_MMU_ERR_FLT else None
         if page is not None:
             return Incident(page=page)
         if code == Xid.FIFO_ERROR_MMU_ERR_FLT:
@@ -104,25 +112,49 @@ class Faults:
         address = int.from_bytes(first[:8], "little")
         kind, access = (int.from_bytes(first[at : at + 4], "little") for at in (8, 12))
         what = _KINDS.get(kind, f"MMU fault {kind}")
-        return PageFault(address, what, "write" if access in _WRITES else "read", False, client)
+        return PageFault(address, what, _ACCESSES.get(access, f"access {access}"), False, client)
 
     def _exception(self, channel: Channel) -> tuple[str, int]:
         """(what a warp did, its program counter) of the first SM with an error."""
         try:
             debugger = _debugger(channel)
             try:
-                args = SmErrorStates(h_target_channel=channel.handle, num_sms_to_read=self._sms)
-                found = channel.gpu.client.control(debugger, READ_SM_ERROR_STATES, args)
+                return self._first_error(channel, debugger)
             finally:
                 channel.gpu.client.free(debugger, channel.gpu.device)
         except DeviceError:
             return "", 0
-        raw = found.sm_error_state_array
-        for at in range(0, self._sms * SM_STATE_BYTES, SM_STATE_BYTES):
-            what = warp_error(int.from_bytes(raw[at + _ESR_OFF : at + _ESR_OFF + 4], "little"))
-            if what:
-                return what, int.from_bytes(raw[at + _PC64_OFF : at + _PC64_OFF + 8], "little")
+
+    def _first_error(self, channel: Channel, debugger: int) -> tuple[str, int]:
+        """As many SMs at once as a call has room for. Raises: what RM refuses."""
+        for start in range(0, self._sms, MAX_SMS):
+            count = min(MAX_SMS, self._sms - start)
+            args = SmErrorStates(
+                h_target_channel=channel.handle, num_sms_to_read=count, starting_sm=start
+            )
+            found = channel.gpu.client.control(debugger, READ_SM_ERROR_STATES, args)
+            raw = found.sm_error_state_array
+            for at in range(0, count * SM_STATE_BYTES, SM_STATE_BYTES):
+                what = warp_error(_u32(raw, at + _ESR_OFF))
+                if what:
+                    return what, _u32(raw, at + _PC64_OFF) | _u32(raw, at + _PC64_OFF + 4) << 32
         return "", 0
+
+
+def _u32(raw: bytes, at: int) -> int:
+    return int.from_bytes(raw[at : at + 4], "little")
+
+
+def _of_channel(channel: Channel, client: str) -> PageFault | None:
+    """The MMU fault of a channel without a debugger: its address, not what kind of access."""
+    try:
+        found = channel.gpu.client.control(channel.handle, GET_MMU_FAULT_INFO, ChannelMmuFault())
+    except DeviceError:
+        return None
+    address = found.addr_hi << 32 | found.addr_lo
+    if not address:
+        return None
+    return PageFault(address, _KINDS.get(found.fault_type, "unmapped"), "access", False, client)
 
 
 def _debugger(channel: Channel) -> int:

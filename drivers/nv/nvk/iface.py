@@ -84,6 +84,12 @@ class NvkIface:
             self._open_doorbell()
             self.clock = NvClock(self.world, self.doorbell_page)
 
+    def open_briefly(self) -> None:
+        """Only what controls need; a failure undoes what was done."""
+        with Undo() as undo:
+            undo.add(self.close)
+            self._open_device()
+
     def _open_device(self) -> None:
         """The node stays open: the last close of it takes the GPU down."""
         world, client = self.world, self.client
@@ -193,9 +199,10 @@ class NvkIface:
         run_all(reversed(undo))
 
 
-def open_nvk(world: World, index: int) -> NvkIface:
+def open_nvk(world: World, index: int, *, briefly: bool = False) -> NvkIface:
     """The GPU with this number among those that NVIDIA's kernel driver has.
 
+    `briefly`: without an address space, to ask it for its state alone.
     Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel driver refuses.
     """
     with Undo() as undo:
@@ -216,5 +223,8 @@ def open_nvk(world: World, index: int) -> NvkIface:
         iface = NvkIface(world, client, found[index], version)
         iface.left_by([partial(world.close, fd), arena.close, client.close])
         undo.hand_over(iface.close)
-        iface.open()
+        if briefly:
+            iface.open_briefly()
+        else:
+            iface.open()
     return iface

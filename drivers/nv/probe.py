@@ -1,0 +1,163 @@
+"""`python -m drivers.nv.probe [--json]`: the GPUs of NVIDIA's kernel driver. Exit status 0.
+
+Nothing is opened or changed, unless --smoke asks to test every usable GPU: channels, copies, a
+kernel, a graph (exit status 1 when one fails). --board inspects a software GPU instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError
+from drivers.board_option import NOTE, add_board_option, in_front_of
+from drivers.choice import choose
+from drivers.gpu.smoke_outcome import Outcome
+from drivers.gpu.smoke_report import smoke_json, smoke_lines
+from drivers.machine.output import print_text
+from drivers.nv.tools.look import Access, Gpu, Look, look
+from drivers.nv.tools.smoke import smoke
+from drivers.world.linux import LinuxWorld
+
+WIDTH_CHARS = 100
+_INDENT = " " * 12
+
+
+def _problem(error: DeviceError) -> dict[str, str]:
+    return {"kind": type(error).__name__, "reason": error.message, "advice": error.hint}
+
+
+def _name(index: int, found: Look, gpu: Gpu) -> str:
+    """NV:0, NV:1, ... count all GPUs of the kernel driver, usable or not."""
+    return f"NV:{index}" if found.state(gpu) == "usable" else "-"
+
+
+def as_facts(found: Look) -> dict[str, object]:
+    """One object for JSON; `gpus` has one for each GPU."""
+    return {
+        "control": asdict(found.control),
+        "uvm": asdict(found.uvm),
+        "version": found.version or None,
+        "module": found.title or None,
+        "problem": _problem(found.problem) if found.problem else None,
+        "note": found.note or None,
+        "unmanaged": [asdict(other) for other in found.unmanaged],
+        "gpus": [
+            {
+                "name": _name(index, found, gpu),
+                "state": found.state(gpu),
+                "product": gpu.product or None,
+                "minor": gpu.minor,
+                "pci": {"address": gpu.address, "device": f"{gpu.device:04x}"},
+                "node": asdict(gpu.node),
+            }
+            for index, gpu in enumerate(found.gpus)
+        ],
+    }
+
+
+def _wrapped(start: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _access_lines(start: str, seen: Access) -> list[str]:
+    lines = _wrapped(start, seen.reason)
+    return lines if seen.ok else [*lines, *_wrapped("", f"-> {seen.advice}")]
+
+
+def as_table(found: Look) -> str:
+    """The kernel driver, every GPU, and each obstacle with what to do."""
+    lines = [*_access_lines("RM", found.control), *_access_lines("UVM", found.uvm)]
+    if found.version:
+        lines += _wrapped("driver", found.title or found.version)
+    if found.problem is not None:
+        lines += _wrapped("", found.problem.message)
+        lines += _wrapped("", f"-> {found.problem.hint}") if found.problem.hint else []
+    lines += _wrapped("", f"note: {found.note}") if found.note else []
+    for index, gpu in enumerate(found.gpus):
+        device = f" 10de:{gpu.device:04x}" if gpu.device else ""
+        what = f"{gpu.product or 'GPU'}{device} at {gpu.address}: {found.state(gpu)}"
+        lines += [*_wrapped(_name(index, found, gpu), what), *_access_lines("", gpu.node)]
+    for other in found.unmanaged:
+        lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
+    if not found.gpus:
+        lines += _wrapped("", "NVIDIA's kernel driver has no GPU")
+    return "\n".join(lines)
+
+
+def run_smoke(world: World, found: Look) -> dict[str, list[Outcome]]:
+    """Test every usable GPU. Raises: CompileError."""
+    from compilers.nv.smoke import firmware
+
+    usable = [f"NV:{index}" for index, gpu in enumerate(found.gpus) if found.state(gpu) == "usable"]
+    return {name: list(smoke(world, choose({}, name), firmware)) for name in usable}
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m drivers.nv.probe", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
+    add_board_option(parser)
+    return parser.parse_args(arguments)
+
+
+def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, int]:
+    """What the command prints, and its exit status. Raises: DeviceError."""
+    chosen = parse(arguments)
+    front = in_front_of(chosen.board, "NVK") if chosen.board else None
+    machine = front.world if front is not None else world or LinuxWorld()
+    found = look(machine)
+    outcomes = run_smoke(machine, found) if chosen.smoke else {}
+    violations = [] if front is None else front.violations()
+    passed = bool(outcomes) and all(one.ok for tests in outcomes.values() for one in tests)
+    failed = bool(violations) or (chosen.smoke and not passed)
+    shown = (_as_json if chosen.json else _as_text)(chosen, found, outcomes, violations)
+    return shown, int(failed)
+
+
+def _as_json(
+    chosen: argparse.Namespace, found: Look, outcomes: Mapping[str, list[Outcome]],
+    violations: list[str],
+) -> str:  # fmt: skip
+    facts = as_facts(found)
+    if chosen.smoke:
+        facts["smoke"] = smoke_json(outcomes)
+    if chosen.board:
+        facts["board"] = {"chip": chosen.board, "note": NOTE, "violations": violations}
+    return json.dumps(facts, indent=2)
+
+
+def _as_text(
+    chosen: argparse.Namespace, found: Look, outcomes: Mapping[str, list[Outcome]],
+    violations: list[str],
+) -> str:  # fmt: skip
+    lines = [f"board {chosen.board}: {NOTE}"] if chosen.board else []
+    lines.append(as_table(found))
+    for name, tests in outcomes.items():
+        lines += smoke_lines(name, tests)
+    if chosen.smoke and not outcomes:
+        lines += _wrapped("-", "no test was run: there is no usable GPU")
+    return "\n".join([*lines, *(f"violation: {violation}" for violation in violations)])
+
+
+def command(arguments: Sequence[str]) -> int:
+    """The command: print, and the exit status."""
+    try:
+        text, status = probe(arguments)
+    except DeviceError as error:
+        sys.stderr.write(f"probe: {error}\n")
+        return 1
+    return print_text(text) or status
+
+
+if __name__ == "__main__":
+    sys.exit(command(sys.argv[1:]))

@@ -1,0 +1,169 @@
+"""What can be known of this machine's NVIDIA GPUs without opening anything.
+
+# src: NVIDIA/open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c: /proc/driver/nvidia/version,
+# src: gpus/ADDRESS/information
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.base.contracts import World
+from drivers.base.errors import DeviceError, MalformedInput, Unsupported
+from drivers.machine.access import denied
+from drivers.machine.buses import NVIDIA, PciGpu, pci_gpus
+from drivers.machine.text import entries, fields, first_line, try_text
+from drivers.nv.nvk.abi import abi_of
+
+CONTROL: Final = "/dev/nvidiactl"
+UVM: Final = "/dev/nvidia-uvm"
+DRIVER: Final = "nvidia"
+_PROC: Final = "/proc/driver/nvidia"
+_MODULE_VERSION: Final = "/sys/module/nvidia/version"
+_VERSION: Final = re.compile(r"\b(\d+\.\d+(?:\.\d+)?)\b")
+_MOST_MINOR: Final = 254
+"""255 is the control node. # src: kernel-open/common/inc/nv-chardev-numbers.h"""
+_ADVICE: Final = {
+    CONTROL: "`modprobe nvidia`; in a container, start it with --gpus all, or with the nodes",
+    UVM: "`modprobe nvidia-uvm`, then `nvidia-modprobe -c 0 -u` makes the node",
+}
+_NODE_ADVICE: Final = "`nvidia-modprobe -c {minor}` makes it; in a container, name it at the start"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whether this user may open a device node, else why not and what to do."""
+
+    path: str
+    ok: bool
+    reason: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU that NVIDIA's kernel driver has."""
+
+    address: str
+    product: str
+    minor: int
+    device: int
+    """PCI device id; 0 where sysfs does not show it."""
+    node: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Unmanaged:
+    """An NVIDIA GPU on PCI that its kernel driver does not have, and why that may be."""
+
+    address: str
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The whole machine. `problem` is why the kernel driver cannot be used."""
+
+    control: Access
+    uvm: Access
+    version: str
+    """Of the kernel driver; "" where it is not loaded."""
+    title: str
+    """Its first line about itself: open modules, or the other ones."""
+    gpus: tuple[Gpu, ...] = ()
+    """By their minor numbers, which is the order of NV:0, NV:1, ..."""
+    unmanaged: tuple[Unmanaged, ...] = ()
+    problem: DeviceError | None = None
+    note: str = ""
+    """What its version is warned of."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a GPU whose node can be opened can be used."""
+        return self.control.ok and self.uvm.ok and self.problem is None and bool(self.version)
+
+    def state(self, gpu: Gpu) -> str:
+        """ "usable", or "not usable"."""
+        return "usable" if self.ready and gpu.node.ok else "not usable"
+
+
+def access(world: World, path: str, advice: str) -> Access:
+    """May this user open `path` for reading and writing?"""
+    if not world.exists(path):
+        return Access(path, False, f"{path} does not exist", advice)
+    if world.access(path, os.R_OK | os.W_OK):
+        return Access(path, True, f"{path} can be opened")
+    return Access(path, False, *denied(world, path))
+
+
+def versions(world: World) -> tuple[str, str]:
+    """(version, title) of the loaded kernel driver; ("", "") without one."""
+    title = first_line(world, f"{_PROC}/version")
+    found = _VERSION.search(title)
+    text = first_line(world, _MODULE_VERSION) or (found[1] if found else "")
+    return text, title
+
+
+def judged(version: str) -> tuple[DeviceError | None, str]:
+    """(why this version cannot be used, what to be warned of) of a kernel driver."""
+    if not version:
+        return None, ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            abi_of(version)
+        except (Unsupported, MalformedInput) as error:
+            return error, ""
+    return None, str(caught[0].message) if caught else ""
+
+
+def _gpu(world: World, address: str, on_bus: dict[str, PciGpu]) -> Gpu:
+    """One of the kernel driver's. Raises: MalformedInput for a minor that is none."""
+    path = f"{_PROC}/gpus/{address}/information"
+    known = dict(fields(try_text(world, path)))
+    minor = known.get("Device Minor", "")
+    if not (minor.isascii() and minor.isdigit()) or int(minor) > _MOST_MINOR:
+        raise MalformedInput(f"{path}: Device Minor is {minor!r:.40}", hint="see dmesg")
+    node = access(world, f"/dev/nvidia{int(minor)}", _NODE_ADVICE.format(minor=int(minor)))
+    seen = on_bus.get(address.lower())
+    return Gpu(address, known.get("Model", ""), int(minor), seen.device if seen else 0, node)
+
+
+def _unmanaged(gpu: PciGpu, managed: bool) -> Unmanaged | None:
+    if managed or gpu.vendor != NVIDIA:
+        return None
+    if gpu.driver == "nouveau":
+        advice = "nouveau keeps it: install NVIDIA's driver, which turns nouveau off, and reboot"
+    elif gpu.driver == DRIVER:
+        advice = "see `dmesg` for lines of NVRM: the kernel driver did not start it"
+    elif gpu.driver:
+        advice = f"give it back to {DRIVER} when {gpu.driver} no longer needs it"
+    else:
+        advice = "`modprobe nvidia`"
+    return Unmanaged(gpu.address, f"{gpu}; NVIDIA's kernel driver does not have it", advice)
+
+
+def look(world: World) -> Look:
+    """The machine's GPUs as NVIDIA's kernel driver has them. Changes nothing."""
+    version, title = versions(world)
+    problem, note = judged(version)
+    gpus: list[Gpu] = []
+    others: list[Unmanaged] = []
+    try:
+        on_bus = {gpu.address.lower(): gpu for gpu in pci_gpus(world)}
+        names = entries(world, f"{_PROC}/gpus")
+        gpus = sorted((_gpu(world, name, on_bus) for name in names), key=lambda gpu: gpu.minor)
+        managed = {name.lower() for name in names}
+        found = (_unmanaged(gpu, at in managed) for at, gpu in on_bus.items())
+        others = [one for one in found if one is not None]
+    except DeviceError as error:
+        problem = problem or error
+    return Look(
+        access(world, CONTROL, _ADVICE[CONTROL]), access(world, UVM, _ADVICE[UVM]), version, title,
+        tuple(gpus), tuple(others), problem, note,
+    )  # fmt: skip
