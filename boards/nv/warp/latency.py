@@ -25,7 +25,7 @@ operands in one pass; "hfma2" is the one of the matrix unit; "double" has no sco
 VARIABLE: Final = ("variable", "agu", "group")
 """Kinds whose results need a scoreboard."""
 IN_ORDER: Final = {
-    "shared": ("LDS", "SHFL", "STS"),
+    "shared": ("LDS", "LDSM", "SHFL", "STS"),
     "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F"),
     "double": ("DADD", "DMUL", "DFMA", "DSETP"),
     "group": ("HGMMA", "IGMMA"),
