@@ -104,11 +104,6 @@ class Working:
         if current:
             self._context.pop()
 
-    def leave(self) -> None:
-        """The last step of a closing: give the context back."""
-        self.leave_current()
-        self._context.release()
-
     def after_fork(self) -> None:
         """In a child: another thread of the parent may have held it."""
         self._lock, self._inside = RLock(), False

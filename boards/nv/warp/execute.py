@@ -127,8 +127,11 @@ class Program:
         if taken is mask or taken.any():
             t.whole = whole and taken is mask
             timing.read(plan, taken)
+            passed = step.passes(t) if t.undefined and step.passes is not None else None
             step.run(t, taken)
             timing.wrote(plan, taken)
+            if t.undefined:
+                timing.defines(plan, taken, passed)
         timing.passed(plan.stall, mask)
         t.cycles += plan.stall
 
@@ -192,4 +195,6 @@ class Program:
             reads=tuple(build.reads),
             writes=tuple(build.writes),
             latency=build.latency,
+            passes=build.passes,
+            needs=build.needs,
         )
