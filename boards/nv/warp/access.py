@@ -126,6 +126,16 @@ def own_address(build: Builder, *, uniform: int, scaled: bool = True) -> Address
     return of
 
 
+def _short_address(build: Builder) -> Address:
+    """A register and an offset, which a uniform pair is added to: [R0.U32+UR4]."""
+    offset, number = build.signed(40, 24), build.gpr(24)
+
+    def of(t: Threads, lanes: Lanes) -> Array:
+        return np.add(t.registers[number, lanes].astype(np.int64), offset)
+
+    return of
+
+
 def global_address(build: Builder, descriptor: int) -> Address:
     """A global address; uniform registers hold its descriptor, or a number that is added.
 
@@ -137,15 +147,15 @@ def global_address(build: Builder, descriptor: int) -> Address:
     if build.take(77, 4) >= most or build.take(84, 3) >= _PRIORITIES:
         raise NotModelled("order or priority of an access")
     uniform, pair = build.take(91), build.take(90)
-    if uniform != pair:
-        raise NotModelled("a global address of 32 bits")
     adds = uniform if turing else not build.take(76)
     number = build.register(descriptor)
     build.latency = "agu"
+    if pair != uniform and not (uniform and adds):
+        raise NotModelled("a global address of 32 bits")
+    plain = wide_address(build) if pair == uniform else _short_address(build)
     if not uniform or number == build.arch.uniform_zero:
-        return wide_address(build)
+        return plain
     build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
-    plain = wide_address(build)
     if not adds:
         return plain
 
