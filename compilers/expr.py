@@ -35,6 +35,11 @@ def identity(kind: str, dtype: DType) -> float:
     return low if kind == "max" else high
 
 
+def converted(value: Expr, dtype: DType) -> Expr:
+    """The value as another dtype, if it is not."""
+    return value if value.dtype is dtype else Expr("cast", dtype, (value,))
+
+
 def bounded(conditions: Iterable[tuple[Index, int, int]]) -> Valid:
     """The conditions that bounds do not prove, each once."""
     return tuple(dict.fromkeys(

@@ -41,6 +41,9 @@ class TargetFamily:
     """The chip that an object is for, if its format names one of this family."""
     gpu: Callable[[str], GpuTarget] | None = None
     """(arch) -> its GpuTarget for lowering; None: a CPU. Raises: Unsupported."""
+    with_shared: Callable[[Binary, int], Binary] = lambda binary, nbytes: binary
+    """(Binary, shared memory that its kernel uses) -> the same, where code does not declare all of
+    it. Raises: Unsupported."""
     offered: Callable[[GpuTarget, Limits], GpuTarget] = lambda gpu, limits: gpu
     """(what the architecture has, within the device's sizes; the limits of the device) -> what its
     compiler offers there: swaps and matrix forms that depend on `Limits.features`, for instance."""

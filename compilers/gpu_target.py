@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compilers.ir import Kernel
-from compilers.matrix_form import MatrixForm
+from compilers.matrix_form import MatrixForm, TileForm
 
 BLOCK = 256
 """Lanes of a workgroup: some waves, so that one waits for memory while others compute."""
@@ -40,6 +40,11 @@ class GpuTarget:
     """Whether kernels have integers of 64 bits."""
     matrix_forms: tuple[MatrixForm, ...] = ()
     """The best of each dtype first."""
+    tile_forms: tuple[TileForm, ...] = ()
+    """The largest of each dtype first; of a dtype that `matrix_forms` has, too."""
+    copies: bool = False
+    """Whether memory is copied to shared memory while a lane goes on, and waves gather rows of it
+    together: `Copy` and `Gather`."""
     units_per_group: int = 1
     """Compute units that one workgroup is spread over."""
     unit_bytes: float = 16 << 10

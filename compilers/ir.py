@@ -6,6 +6,10 @@
     If      -> body, where `valid` holds
     Barrier -> every lane of the workgroup, or wave, sees what the others stored to shared memory
     Matrix  -> a product of two small matrices that the lanes of a wave hold together
+    Gather  -> fragments of shared memory to the registers of a wave's lanes
+    Copy    -> memory to shared memory, while the lane goes on
+    TileMatrix -> a product of tiles in shared memory by some waves, while they go on
+    Pending -> where groups of copies or products end, and where they are waited for
     Expr    -> a scalar value; inside a vector loop, one value per lane
 
 Vector loops are innermost, their extent is a power of two, and their body holds only stores. In
@@ -29,10 +33,12 @@ from typing import Any, TypeAlias
 
 from compilers.dtype import DType
 from compilers.index import Index, Var
-from compilers.matrix_form import MatrixForm
+from compilers.matrix_form import MatrixForm, TileForm
 
 SHARED_ALIGN_BYTES = 16
 """Of arrays in shared memory, and of a GPU kernel's arguments."""
+COPIED_BYTES = 16
+"""Of one Copy, and of a row of Gather."""
 Valid: TypeAlias = tuple[tuple[Index, int, int], ...]
 """A conjunction of `low <= index < high`; () is always true."""
 
@@ -155,7 +161,85 @@ class Matrix:
     b_index: Index
 
 
-Stmt: TypeAlias = Loop | Store | If | Barrier | Matrix
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Four matrices of 8 rows of 16 bytes, from shared memory to a wave of 32 lanes.
+
+    Lane l names row l % 8 of matrix l / 8: `source` from `index` on. It gets four words of 4 bytes,
+    to[slot..]: bytes 4 * (l % 4) of row l / 4 of each matrix. `turned`, for elements of 2 bytes:
+    elements l / 4 of rows 2 * (l % 4) and the next.
+    """
+
+    to: Ref
+    slot: int
+    source: Ref
+    index: Index
+    turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """16 bytes of memory, source[at..], to `to` in shared memory from `index` on; zeros where
+    `valid` does not hold. A lane sees it after Pending("copies", "wait"), others after a barrier
+    that follows."""
+
+    to: Ref
+    index: Index
+    source: Ref
+    at: Index
+    valid: Valid = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TileOperand:
+    """A factor of TileMatrix in shared memory: columns of 16 bytes, `pitch` elements apart.
+
+    ref[index + column * pitch + row * (16 bytes) ...]; a row is a line of the operand and k is
+    contiguous, or, `across`, a row is k and 16 bytes are neighbouring lines.
+    """
+
+    ref: Ref
+    index: Index
+    pitch: int
+    across: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TileMatrix:
+    """acc[slot..] += A B by the lanes of `form`, which go on: see Pending("products", ...)."""
+
+    form: TileForm
+    acc: Ref
+    slot: int
+    a: TileOperand
+    b: TileOperand
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A lane's copies, or its waves' products, under way.
+
+    open    products: the sums in registers are left to those that follow
+    close   those since the last "close" are a group
+    wait    until all groups but the `newest` are done
+    show    copies: what was stored to shared memory so far, products read
+    """
+
+    of: str
+    """ "copies" or "products"."""
+    step: str
+    newest: int = 0
+
+
+Together: TypeAlias = Barrier | Matrix | Gather | Copy | TileMatrix | Pending
+"""What lanes do together, or leave to others: statements without a body and a value."""
+Stmt: TypeAlias = Loop | Store | If | Together
+
+
+def shared_size(ref: Ref) -> int:
+    """Bytes of an array in shared memory until the next one."""
+    size = ref.size * ref.dtype.itemsize
+    return size + -size % SHARED_ALIGN_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,5 +280,4 @@ class Kernel:
     @property
     def shared_bytes(self) -> int:
         """Of a GPU's workgroup, with each array from a multiple of SHARED_ALIGN_BYTES on."""
-        sizes = (ref.size * ref.dtype.itemsize for ref in self.locals if ref.space == "shared")
-        return sum(size + -size % SHARED_ALIGN_BYTES for size in sizes)
+        return sum(shared_size(ref) for ref in self.locals if ref.space == "shared")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from compilers import dtype as dt
 from compilers import index as ix
 from compilers.dtype import DType
 from compilers.index import Index
@@ -75,7 +76,7 @@ class MatrixForm:
 
     name: str
     dtype: DType
-    """Of the elements of A and B; sums are float32."""
+    """Of the elements of A and B."""
     rows: int
     columns: int
     depth: int
@@ -84,8 +85,30 @@ class MatrixForm:
     a: Fragment
     b: Fragment
     sums: Fragment
+    sums_dtype: DType = dt.float32
+    gathered: bool = False
+    """Whether registers of A are 8 x 16 bytes of rows 0 and 8 at k = 0, then of both 16 bytes
+    further, and those of B of both places along k: what `Gather` brings."""
 
     @property
     def copies(self) -> int:
         """How many lanes hold each element of A."""
         return self.lanes * self.a.count // prod((self.rows, self.depth))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileForm:
+    """One step of the matrix units of some waves, with both factors in shared memory."""
+
+    name: str
+    dtype: DType
+    """Of the elements of A and B."""
+    rows: int
+    columns: int
+    depth: int
+    lanes: int
+    """Of all waves together."""
+    sums: Fragment
+    sums_dtype: DType = dt.float32
+    across: bool = False
+    """Whether neighbours in shared memory may be lines, not only k."""

@@ -29,6 +29,7 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
     source = toolchain_of(compiler, arch).render(kernel, arch, features)
     binary = compile_source(source, kernel.name, compiler, arch, features)
     if kernel.block:
+        binary = family_of(arch).with_shared(binary, kernel.shared_bytes)
         return binary.in_blocks_of(kernel.block)
     from compilers.lower.pace import Pace
 

@@ -20,8 +20,8 @@ from compilers import index as ix
 from compilers.families import family_of
 from compilers.gpu_target import GpuTarget
 from compilers.index import Index, Var
-from compilers.ir import Barrier, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
-from compilers.lower import gpu_matrix, gpu_product
+from compilers.ir import Copy, Expr, If, Kernel, Loop, Matrix, Ref, Stmt, Store, Valid
+from compilers.lower import gpu_matrix, gpu_pipeline, gpu_product
 from compilers.lower.columns import column_axis, lower_columns
 from compilers.lower.contraction import DEFAULT_BLOCKING, Blocking, contraction, lower_contraction
 from compilers.lower.gpu import lower_map, lower_reduction
@@ -178,6 +178,9 @@ def _ways(algorithm: Algorithm, target: Target) -> Iterator[Kernel]:
     if found is not None:
         halves = gpu_matrix.narrow(found, gpu)
         if halves is not None:
+            for given in gpu_pipeline.factors(halves.a, halves.b, found, gpu, halves.form):
+                for staged in gpu_pipeline.shapes(found, given, target):
+                    yield gpu_pipeline.lower_pipeline(algorithm, found, given, staged)
             for tile in gpu_matrix.shapes(found, halves.form, target):
                 yield gpu_matrix.lower_matrix(algorithm, found, halves, tile)
         for shape in gpu_product.shapes(found, target, deep=gpu.costly_loads):
@@ -201,14 +204,15 @@ def named(name: str, body: Loop, local: Sequence[Ref]) -> Kernel:
 
 def _global_refs(stmt: Stmt) -> set[Ref]:
     """The parameters a statement names."""
-    if isinstance(stmt, Barrier):
-        return set()
     if isinstance(stmt, Matrix):
         return {ref for ref in (stmt.a, stmt.b) if ref.space == "global"}
+    if isinstance(stmt, Copy):
+        return {stmt.source}
     if isinstance(stmt, Store):
         refs = {stmt.ref, *(read.ref for read in ex.loads(stmt.value))}
         return {ref for ref in refs if ref.space == "global"}
-    return {ref for inner in stmt.body for ref in _global_refs(inner)}
+    body = stmt.body if isinstance(stmt, Loop | If) else ()
+    return {ref for inner in body for ref in _global_refs(inner)}
 
 
 def _lanes(algorithm: Algorithm, target: Target) -> int:

@@ -28,6 +28,8 @@ from compilers.math.build import HALVES
 from compilers.matrix_form import Fragment, MatrixForm
 from compilers.plan.algorithm import Algorithm
 
+BYTES = (dt.int8, dt.uint8)
+"""Sums of their products are exact in int32, modulo its range."""
 SMALLEST = 16
 """A product with fewer rows, columns or elements along K than this is left to the vector units."""
 MOST_SUMS = 128
@@ -79,12 +81,11 @@ class Narrow:
 
 
 def narrow(found: Contraction, gpu: GpuTarget) -> Narrow | None:
-    """The 16-bit operands below the conversions to float32, or those of float32, where there is a
-    form for them."""
+    """The 16-bit operands below the conversions to float32, or those of 8 bits below conversions
+    to int32, or those that are multiplied, where there is a form for them."""
     a, b = found.a, found.b
-    if a.dtype is not dt.float32 or b.dtype is not dt.float32:
-        return None
-    if a.op == b.op == "cast" and a.src[0].dtype in HALVES:
+    wide = {dt.float32: HALVES, dt.int32: BYTES}.get(a.dtype, ())
+    if a.op == b.op == "cast" and a.dtype is b.dtype and a.src[0].dtype in wide:
         a, b = a.src[0], b.src[0]
     if a.dtype is not b.dtype or min(map(extent, (found.m, found.n, found.k))) < SMALLEST:
         return None
@@ -143,7 +144,8 @@ class _Fragments:
             self.place, operands.b, "b", Lines(form.columns, self.right), of_rows=False
         )
         count = self.down * self.right * form.sums.count
-        self.acc = Ref("acc", dt.float32, count, "register")
+        self.acc = Ref("acc", form.sums_dtype, count, "register")
+        self.result = algorithm.reductions[0].result
         self.gathered = {
             operand: Ref(f"{operand.shared.name}_part", form.dtype, number * part.count, "register")
             for operand, number, part in ((self.a, self.down, form.a), (self.b, self.right, form.b))
@@ -173,7 +175,7 @@ class _Fragments:
     def _clear(self) -> tuple[Stmt, ...]:
         clear = Var("c", self.acc.size)
         return unrolled(
-            {clear: "unroll"}, [Store(self.acc, ix.var(clear), ex.const(0, dt.float32))]
+            {clear: "unroll"}, [Store(self.acc, ix.var(clear), ex.const(0, self.acc.dtype))]
         )
 
     def _load(self, step: Index) -> tuple[Stmt, ...]:
@@ -240,7 +242,7 @@ class _Fragments:
         store = self.place.result(
             self.first_row + height * self.down + ix.var(row),
             self.first_column + width * self.right + ix.var(column),
-            ex.load(self.acc, slot),
+            ex.converted(ex.load(self.acc, slot), self.result.dtype),
         )
         stores = unrolled({row: "unroll", column: "vector"}, [store])
         return unrolled({at: "unroll"}, [*stores, Barrier(meet=False)])

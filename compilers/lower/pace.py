@@ -12,7 +12,7 @@ from typing import Final
 
 from compilers.expr import postorder
 from compilers.graph import MATH1, MATH2
-from compilers.ir import Barrier, Expr, Kernel, Loop, Matrix, Stmt, Store
+from compilers.ir import Expr, If, Kernel, Loop, Stmt, Store
 from queues.cpu.kernel_code import CpuCode
 
 LONG: Final = 1 << 28
@@ -58,7 +58,7 @@ class Pace:
     def _count(self, statement: Stmt) -> int:
         if isinstance(statement, Store):
             return 1 + _expression(statement.value)
-        if isinstance(statement, Barrier | Matrix):
+        if not isinstance(statement, Loop | If):
             return 1
         once = self._of(statement.body)
         if isinstance(statement, Loop) and statement.kind != "vector":

@@ -7,7 +7,20 @@ from dataclasses import replace
 
 from compilers import expr as ex
 from compilers.index import Index, Var
-from compilers.ir import Expr, If, Load, Loop, Matrix, Ref, Stmt, Store
+from compilers.ir import (
+    Copy,
+    Expr,
+    Gather,
+    If,
+    Load,
+    Loop,
+    Matrix,
+    Ref,
+    Stmt,
+    Store,
+    TileMatrix,
+    TileOperand,
+)
 
 
 class StatementRewriter(ex.Rewriter):
@@ -53,4 +66,21 @@ class StatementRewriter(ex.Rewriter):
                 b=self._ref(statement.b),
                 b_index=self.index(statement.b_index),
             )
+        if isinstance(statement, Gather):
+            to, source = self._ref(statement.to), self._ref(statement.source)
+            return replace(statement, to=to, source=source, index=self.index(statement.index))
+        if isinstance(statement, Copy):
+            return Copy(
+                self._ref(statement.to),
+                self.index(statement.index),
+                self._ref(statement.source),
+                self.index(statement.at),
+                self.valid(statement.valid),
+            )
+        if isinstance(statement, TileMatrix):
+            a, b = map(self._operand, (statement.a, statement.b))
+            return replace(statement, acc=self._ref(statement.acc), a=a, b=b)
         return statement
+
+    def _operand(self, operand: TileOperand) -> TileOperand:
+        return replace(operand, ref=self._ref(operand.ref), index=self.index(operand.index))

@@ -2,7 +2,8 @@
 
     image    instructions | constant banks 1 ... 7, each 256-byte aligned | global variables
     entry    the first instruction
-    args     parameters by their offset from `NvCode.param_offset`; one of 8 bytes is a buffer
+    args     parameters by their offset from `NvCode.param_offset`; one of 8 bytes is a buffer, a
+             larger structure is several integers
 
 A cubin does not say which parameters are pointers: kernels made here pass nothing else of 8 bytes.
 Constant bank 0 is made by the driver for each launch. Addresses of global variables that a bank
@@ -24,22 +25,21 @@ from compilers.nv.cubin_file import (
     Symbol,
     is_cubin,
 )
-from compilers.nv.cubin_info import KernelInfo, Param, read_common, read_own
-from compilers.nv.targets import FIRST_INCLUDING_RESERVED, TARGETS, NvTarget, nv_target
-from drivers.base.contracts import Arg, Binary, Fixup, Resources
+from compilers.nv.cubin_info import KernelInfo, read_common, read_own
+from compilers.nv.cubin_resources import ADDRESS_BYTES, resources_of, with_shared
+from compilers.nv.targets import TARGETS, nv_target
+from drivers.base.contracts import Binary, Fixup
 from drivers.base.errors import MalformedInput, Unsupported
-from queues.nv.kernel_code import BANK_ALIGN, CODE_ALIGN, MAX_BANKS, ConstantBank, NvCode
+from queues.nv.kernel_code import BANK_ALIGN, CODE_ALIGN, MAX_BANKS, ConstantBank
 
-__all__ = ["arch_of", "is_cubin", "kernels", "load"]
+__all__ = ["arch_of", "is_cubin", "kernels", "load", "with_shared"]
 
 PAGE_BYTES: Final = 4096
 INSTRUCTION_BYTES: Final = 16
-ADDRESS_BYTES: Final = 8
 R_CUDA_64: Final = 2
 """The address of a symbol. # src: cuobjdump and Mesa's nv_cubin.c, R_CUDA_64"""
 _BANK: Final = re.compile(r"\.nv\.constant([1-7])(?:\.(.+))?")
 _GLOBALS: Final = (".nv.global.init", ".nv.global")
-_BARRIERS_SHIFT, _BARRIERS_MASK = 20, 0x7F
 _ORDER: Final = "little"
 
 
@@ -68,7 +68,7 @@ def load(blob: bytes, name: str, arch: str) -> Binary:
     info = _info_of(file, named[0])
     layout = _layout(file, code, name)
     fixups = tuple(_fixups(file, layout))
-    resources = _resources(file, target, named[0], code, info, layout)
+    resources = resources_of(file, target, named[0], code, info, layout.image, layout.banks)
     return Binary(arch, name, layout.image, 0, fixups, layout.data_offset, resources)
 
 
@@ -181,79 +181,3 @@ def _fixup(
     if not 0 <= goal <= len(layout.image):
         raise file.fail(f"an address of {goal:#x} leaves the image")
     return Fixup(place, "", goal)
-
-
-def _resources(
-    file: CubinFile,
-    target: NvTarget,
-    symbol: Symbol,
-    code: Section,
-    info: KernelInfo,
-    layout: _Layout,
-) -> Resources:
-    shared = _shared_bytes(file, target, symbol.name)
-    record = NvCode(
-        sm=target.sm,
-        code_offset=0,
-        code_bytes=code.nbytes,
-        registers=info.registers or 0,
-        barriers=_barriers(code, info),
-        shared_bytes=shared + target.reserved_shared_bytes,
-        local_bytes=max(info.min_stack_bytes or 0, info.frame_bytes),
-        crs_bytes=info.crs_bytes,
-        param_offset=info.param_offset or 0,
-        param_bytes=info.param_bytes,
-        bank0_bytes=_bank0_bytes(file, symbol.name, info),
-        max_threads=info.max_threads,
-        cluster_x=info.cluster[0],
-        cluster_y=info.cluster[1],
-        cluster_z=info.cluster[2],
-        banks=layout.banks,
-    )
-    made = Resources(
-        max_block=info.max_threads,
-        shared_bytes=shared,
-        scratch_bytes=record.local_bytes,
-        args=_args(file, info),
-        vendor=record.encode(),
-    )
-    record.check(Binary(target.arch, symbol.name, layout.image, 0, resources=made))
-    return made
-
-
-def _shared_bytes(file: CubinFile, target: NvTarget, name: str) -> int:
-    """What the kernel declares. From sm_90 on the section begins with the reserved part."""
-    section = file.by_name.get(f".nv.shared.{name}")
-    if section is None or not section.nbytes:
-        return 0
-    before = target.reserved_shared_bytes if target.sm >= FIRST_INCLUDING_RESERVED else 0
-    if not before <= section.nbytes <= target.sm_shared_bytes:
-        raise file.fail(f"{section.nbytes} bytes of shared memory")
-    return section.nbytes - before
-
-
-def _barriers(code: Section, info: KernelInfo) -> int:
-    """The attribute, or flags of the code's section in cubins that have none."""
-    if info.barriers is not None:
-        return info.barriers
-    return code.flags >> _BARRIERS_SHIFT & _BARRIERS_MASK
-
-
-def _bank0_bytes(file: CubinFile, name: str, info: KernelInfo) -> int:
-    bank = file.by_name.get(f".nv.constant0.{name}")
-    if bank is None:
-        raise file.fail(f"no .nv.constant0.{name}")
-    if info.param_offset is None and (info.params or info.param_bytes):
-        raise file.fail("parameters without a place in constant bank 0")
-    return bank.nbytes
-
-
-def _args(file: CubinFile, info: KernelInfo) -> tuple[Arg, ...]:
-    params: list[Param] = sorted(info.params, key=lambda param: param.ordinal)
-    if [param.ordinal for param in params] != list(range(len(params))):
-        raise file.fail("parameters that are not numbered one after another")
-    for param in params:
-        inside = param.offset + param.nbytes <= info.param_bytes
-        if not inside or not 0 < param.nbytes <= ADDRESS_BYTES:
-            raise file.fail(f"a parameter at {param.offset}+{param.nbytes}")
-    return tuple(Arg(param.offset, param.nbytes, param.nbytes == ADDRESS_BYTES) for param in params)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from compilers.family import TargetFamily, Toolchain
 from compilers.gpu_target import GpuTarget
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
 from compilers.nv import nvrtc, ptx
-from drivers.base.contracts import Binary
+from drivers.base.contracts import Binary, Limits
 
 _MODULES = (
     "queues.nv.kernel_code",
@@ -17,8 +18,10 @@ _MODULES = (
     "compilers.nv.cubin",
     "compilers.nv.cubin_file",
     "compilers.nv.cubin_info",
+    "compilers.nv.cubin_resources",
     "compilers.nv.intrinsics",
     "compilers.nv.libraries",
+    "compilers.nv.llvm_matrix",
     "compilers.nv.nvjitlink",
     "compilers.nv.nvrtc",
     "compilers.nv.ptx",
@@ -44,6 +47,13 @@ def _load(blob: bytes, name: str, arch: str) -> Binary:
     return cubin.load(blob, name, arch)
 
 
+def _with_shared(binary: Binary, nbytes: int) -> Binary:
+    from compilers.nv import cubin
+    from compilers.nv.targets import STATIC_SHARED_BYTES
+
+    return cubin.with_shared(binary, nbytes) if nbytes > STATIC_SHARED_BYTES else binary
+
+
 def _functions(blob: bytes, arch: str) -> list[str]:
     from compilers.nv import cubin
 
@@ -63,16 +73,28 @@ def _instructions(binary: Binary) -> Iterator[Instruction]:
 
 
 def _gpu(arch: str) -> GpuTarget:
-    from compilers.nv.matrix_forms import forms_of
-    from compilers.nv.targets import MAX_BLOCK, STATIC_SHARED_BYTES, WAVE_LANES, nv_target
+    from compilers.nv.matrix_forms import forms_of, tile_forms_of
+    from compilers.nv.targets import MAX_BLOCK, WAVE_LANES, nv_target
 
+    target = nv_target(arch)
     return GpuTarget(
         max_block=MAX_BLOCK,
-        shared_bytes=STATIC_SHARED_BYTES,
+        shared_bytes=target.shared_bytes,
         wave_lanes=WAVE_LANES,
         swaps=True,
-        matrix_forms=forms_of(nv_target(arch).matrix),
+        matrix_forms=forms_of(target.matrix),
+        tile_forms=tile_forms_of(target.matrix),
+        copies=target.copies,
     )
+
+
+def _offered(gpu: GpuTarget, limits: Limits) -> GpuTarget:
+    """Forms that round float32 to tf32 where the device has that feature."""
+    from compilers.nv.matrix_forms import ROUNDED, rounded_forms
+
+    if ROUNDED not in limits.features or not gpu.copies:
+        return gpu
+    return replace(gpu, matrix_forms=(*gpu.matrix_forms, *rounded_forms()))
 
 
 FAMILY = TargetFamily(
@@ -86,4 +108,6 @@ FAMILY = TargetFamily(
     instructions=_instructions,
     arch_of=_arch_of,
     gpu=_gpu,
+    with_shared=_with_shared,
+    offered=_offered,
 )

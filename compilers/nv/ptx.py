@@ -10,12 +10,12 @@ import re
 from typing import Any, Final
 
 from compilers.cpu import llvm as cpu_llvm
-from compilers.nv import nvjitlink
+from compilers.nv import llvm_matrix, nvjitlink
 from compilers.nv.targets import STATIC_SHARED_BYTES, TRIPLE, NvTarget, nv_target
 from drivers.base.errors import CompileError
 
 _ASSEMBLY: Final = re.compile(
-    r'\basm\s+(?:(?:sideeffect|alignstack|inteldialect|unwind)\s+)*"', re.ASCII
+    r'\basm\s+(?:(?:sideeffect|alignstack|inteldialect|unwind)\s+)*"([^"]*)', re.ASCII
 )
 _SHARED_SPACE: Final = "addrspace(3)"
 _HINT: Final = "The error's `source` holds the whole module"
@@ -39,7 +39,8 @@ def ptx_of(source: str, arch: str) -> str:
     target = nv_target(arch)
     if "\0" in source:  # LLVM would stop there without an error
         raise CompileError("the module has a NUL in it", source=source, log="NUL in the text")
-    if _ASSEMBLY.search(source):
+    taken = llvm_matrix.assembly_of(target)
+    if any(found[1] not in taken for found in _ASSEMBLY.finditer(source)):
         raise _refused("inline assembly is not taken here: use CUDA C", source)
     with cpu_llvm.library() as llvm:
         machine = cpu_llvm.machine_for(llvm, TRIPLE, target.arch, target.llvm_features)

@@ -8,16 +8,25 @@ from typing import Final
 
 from compilers import dtype as dt
 from compilers.dtype import DType
-from compilers.ir import Kernel, Matrix
+from compilers.ir import (
+    COPIED_BYTES,
+    Copy,
+    Gather,
+    Kernel,
+    Matrix,
+    Pending,
+    TileMatrix,
+    shared_size,
+)
 from compilers.math.expand import Expander
-from compilers.nv import cuda_text
+from compilers.nv import cuda_matrix, cuda_text
 from compilers.nv.cuda_text import INLINE, SCALARS
-from compilers.nv.matrix_forms import INSTRUCTIONS, PAIR, MatrixInstruction
-from compilers.nv.targets import ALIGN_BYTES, nv_target
+from compilers.nv.matrix_forms import INSTRUCTIONS
+from compilers.nv.targets import ALIGN_BYTES, STATIC_SHARED_BYTES, nv_target
 from compilers.render.c_gpu import Dialect, GpuPrinter
 from compilers.render.c_native import NativeUnit, Words
 from compilers.render.c_ops import OPERATORS, scalar_type
-from compilers.render.common import FUNCTIONS, Value
+from compilers.render.common import FUNCTIONS, Value, memory_dtype
 from compilers.render.walk import Walker
 
 ALL: Final = "0xffffffffu"
@@ -113,6 +122,21 @@ class CudaPrinter(GpuPrinter):
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, CUDA, CudaUnit())
+        if kernel.shared_bytes > STATIC_SHARED_BYTES:
+            self._declare_dynamic(kernel)
+
+    def _declare_dynamic(self, kernel: Kernel) -> None:
+        """Parts of one array instead of declared arrays: those may not have more than 48 KiB."""
+        text = f"extern __shared__ u8 dynamic[] __attribute__((aligned({ALIGN_BYTES})));"
+        declared, at = [text], 0
+        for line, ref in zip(self.lines, kernel.locals, strict=True):
+            if ref.space != "shared":
+                declared.append(line)
+                continue
+            kind = self.unit.memory(memory_dtype(ref))
+            declared.append(f"{kind} *{self.names[ref]} = ({kind} *)(dynamic + {at});")
+            at += shared_size(ref)
+        self.lines[:] = declared
 
     def of_wave(self, op: str, value: Value) -> str:
         """Bits of lanes; below and among count them."""
@@ -123,31 +147,56 @@ class CudaPrinter(GpuPrinter):
         return f"__popc({value.text} & ((1u << {LANE}) - 1u))"
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
-        """The operands are in registers, in pairs; the products are added to the sums."""
+        """The operands are in registers, in words; the products are added to the sums."""
         made = INSTRUCTIONS[step.form.name]
-        self.unit.declared.setdefault(made.helper, helper(made))
+        if made.narrowed:
+            self.unit.declared.setdefault("rounded", cuda_matrix.ROUNDED)
+        self.unit.declared.setdefault(made.helper, cuda_matrix.product(made))
         places = (
             f"{self.names[ref]} + {index.text} + {first}"
             for ref, index, count in (
                 (step.a, a_index, step.form.a.count),
                 (step.b, b_index, step.form.b.count),
             )
-            for first in range(0, count, PAIR)
+            for first in range(0, count, made.per_word)
         )
-        words = ", ".join(f"loaded<u32, 4>({place})" for place in places)
+        word = "rounded(loaded<u32, 4>({}))" if made.narrowed else "loaded<u32, 4>({})"
+        words = ", ".join(map(word.format, places))
         self.lines.append(f"{made.helper}({self.names[step.acc]} + {step.slot}, {words});")
 
+    def gather(self, step: Gather, index: Value) -> None:
+        name, functions = cuda_matrix.gather(turned=step.turned)
+        self.unit.declared.setdefault(name, "\n".join(functions))
+        row = f"{self.names[step.source]} + {self._position(index)}"
+        self.lines.append(f"{name}({self.names[step.to]} + {step.slot}, {row});")
 
-def helper(made: MatrixInstruction) -> str:
-    """The function of one line that is the instruction."""
-    sums, words = made.form.sums.count, (made.form.a.count + made.form.b.count) // PAIR
-    a = made.form.a.count // PAIR
-    params = ", ".join(f"u32 x{i}" for i in range(words))
-    totals = ", ".join(f"%{i}" for i in range(sums))
-    left = ", ".join(f"%{sums + i}" for i in range(a))
-    right = ", ".join(f"%{sums + i}" for i in range(a, words))
-    text = f"{made.name} {{{{{totals}}}}}, {{{{{left}}}}}, {{{{{right}}}}}, {{{{{totals}}}}};"
-    outs = ", ".join(f'"+f"(c[{i}])' for i in range(sums))
-    ins = ", ".join(f'"r"(x{i})' for i in range(words))
-    text = text.replace("{{", "{").replace("}}", "}")
-    return f'{INLINE} void {made.helper}(f32 *c, {params}) {{ asm("{text}" : {outs} : {ins}); }}'
+    def copy(self, step: Copy, index: Value, at: Value, mask: Value | None) -> None:
+        to = f"{self.names[step.to]} + {self._position(index)}"
+        source = f"{self.names[step.source]} + {self._position(at)}"
+        if mask is None:
+            self.unit.declared.setdefault("copy", cuda_matrix.COPY)
+            self.lines.append(f"copy({to}, {source});")
+        else:
+            self.unit.declared.setdefault("copy_if", cuda_matrix.COPY_IF)
+            size = f"{mask.text} ? {COPIED_BYTES}u : 0u"
+            self.lines.append(f"copy_if({to}, {source}, {size});")
+
+    def tile_matrix(self, step: TileMatrix, a_index: Value, b_index: Value) -> None:
+        made = INSTRUCTIONS[step.form.name]
+        name, function = cuda_matrix.tile_product(
+            made, a_across=step.a.across, b_across=step.b.across
+        )
+        self.unit.declared.setdefault("tile", cuda_matrix.TILE)
+        self.unit.declared.setdefault(name, function)
+        tiles = []
+        for operand, index in ((step.a, a_index), (step.b, b_index)):
+            strides = cuda_matrix.strides(operand, step.form.dtype.itemsize)
+            word = cuda_matrix.descriptor_strides(*strides)
+            place = f"{self.names[operand.ref]} + {self._position(index)}"
+            tiles.append(f"tile({place}, {word:#x}ull)")
+        self.lines.append(f"{name}({self.names[step.acc]} + {step.slot}, {', '.join(tiles)});")
+
+    def pending(self, step: Pending) -> None:
+        name, function = cuda_matrix.pending(step)
+        self.unit.declared.setdefault(name, function)
+        self.lines.append(f"{name}();")

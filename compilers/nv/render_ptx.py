@@ -10,12 +10,12 @@ from typing import Final
 
 from compilers import dtype as dt
 from compilers.dtype import DType
-from compilers.ir import Kernel, Matrix, Ref
+from compilers.ir import Kernel, shared_size
 from compilers.math.expand import Expander
-from compilers.nv.matrix_forms import INSTRUCTIONS, PAIR, MatrixInstruction
-from compilers.nv.targets import ALIGN_BYTES, WAVE_LANES, nv_target
+from compilers.nv.llvm_matrix import MatrixLlvm
+from compilers.nv.targets import ALIGN_BYTES, STATIC_SHARED_BYTES, WAVE_LANES, nv_target
 from compilers.render.common import Value
-from compilers.render.llvm_gpu import INT32_LIMIT, GpuLlvmPrinter
+from compilers.render.llvm_gpu import INT32_LIMIT
 from compilers.render.walk import Walker
 
 SPACES: Final = {"global": 1, "shared": 3, "register": 0}
@@ -24,10 +24,10 @@ ALL: Final = ("i32", "-1")
 """Every lane of a warp takes part."""
 CLAMP: Final = ("i32", str(WAVE_LANES - 1))
 """# src: PTX ISA, shfl.sync: c of the bfly mode for a whole warp"""
+DYNAMIC: Final = "dynamic"
+"""All shared memory of a kernel that has more than may be declared."""
 ARGUMENT_ALIGN_BYTES: Final = 16
 """What memory of a device is aligned to at least."""
-OPERAND_BYTES: Final = 4
-"""A register with two elements of a matrix."""
 
 
 def render(kernel: Kernel, arch: str) -> str:
@@ -40,11 +40,23 @@ def render(kernel: Kernel, arch: str) -> str:
     return Walker(kernel, PtxPrinter(kernel), expander).run()
 
 
-class PtxPrinter(GpuLlvmPrinter):
+class PtxPrinter(MatrixLlvm):
     """Prints basic blocks in SSA form, for one lane."""
 
     spaces = SPACES
     align_bytes = ALIGN_BYTES
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        if kernel.shared_bytes <= STATIC_SHARED_BYTES:
+            return
+        self.tops[:] = [f"@{DYNAMIC} = external addrspace(3) global [0 x i8], align {ALIGN_BYTES}"]
+        at = 0
+        for ref in kernel.locals:
+            if ref.space == "shared":
+                place = f"ptr addrspace(3) @{DYNAMIC}, i64 {at}"
+                self.names[ref] = f"getelementptr (i8, {place})"
+                at += shared_size(ref)
 
     # values
 
@@ -79,38 +91,6 @@ class PtxPrinter(GpuLlvmPrinter):
 
     def order(self) -> None:
         """The assembler orders instructions itself."""
-
-    def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None:
-        """The operands are in registers, in pairs; the products are added to the sums."""
-        made = INSTRUCTIONS[step.form.name]
-        form = step.form
-        operands = [
-            *self._pairs(made, step.a, a_index, form.a.count),
-            *self._pairs(made, step.b, b_index, form.b.count),
-        ]
-        places = [
-            self._address(step.acc, self.literal(step.slot + i, dt.int32))
-            for i in range(form.sums.count)
-        ]
-        before = [self._new(f"load float, {place}, align 4", dt.float32) for place in places]
-        result = f"{{ {', '.join(['float'] * len(places))} }}"
-        text = self.module.call(result, f"llvm.{made.intrinsic}", *operands, *before)
-        whole = self._new(text, dt.float32).text
-        for i, place in enumerate(places):
-            one = self._new(f"extractvalue {result} {whole}, {i}", dt.float32)
-            self.lines.append(f"store float {one.text}, {place}, align 4")
-
-    def _pairs(
-        self, made: MatrixInstruction, ref: Ref, index: Value, count: int
-    ) -> list[tuple[str, str]]:
-        """A lane's operand registers, with their type."""
-        found = []
-        for first in range(0, count, PAIR):
-            at = self.emit("add", index.dtype, [index, self.literal(first, index.dtype)], "")
-            place = self._address(ref, at)
-            loaded = self._new(f"load {made.operand}, {place}, align {OPERAND_BYTES}", ref.dtype)
-            found.append((made.operand, loaded.text))
-        return found
 
     def finish(self, kernel: Kernel) -> str:
         """The kernel, its declarations in the module, and what a launch must keep to."""

@@ -15,7 +15,7 @@ WAVE_LANES: Final = 32
 MAX_BLOCK: Final = 1024
 """# src: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" """
 STATIC_SHARED_BYTES: Final = 48 << 10
-"""Shared memory that a kernel may declare; more is dynamic, by opting in, which is not done here.
+"""Shared memory that a kernel may declare; more is dynamic, by opting in.
 # src: CUDA C++ Programming Guide, "Shared Memory", of every compute capability"""
 RESERVED_SHARED_BYTES: Final = 1 << 10
 """# src: NVIDIA Ampere GPU Architecture Tuning Guide, 1.4.2.3: 1 KB a thread block, from 8.0 on"""
@@ -27,6 +27,7 @@ ALIGN_BYTES: Final = 16
 """
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 _FIRST_RESERVING: Final = 80
+_FIRST_COPYING: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,20 @@ class NvTarget:
     LLVM NVPTX.td: sm_75 has 6.3"""
 
     @property
+    def copies(self) -> bool:
+        """Whether cp.async is there, and all of ldmatrix. # src: PTX ISA, "cp.async": sm_80"""
+        return self.sm >= _FIRST_COPYING
+
+    @property
     def reserved_shared_bytes(self) -> int:
         """Shared memory of each workgroup that the system keeps."""
         return RESERVED_SHARED_BYTES if self.sm >= _FIRST_RESERVING else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """The most that a workgroup may have by opting in: 64, 99, 163 or 227 KiB.
+        # src: CUDA C++ Programming Guide, "Maximum amount of shared memory per thread block" """
+        return self.sm_shared_bytes - self.reserved_shared_bytes
 
 
 TARGETS: Final[Mapping[str, NvTarget]] = {
@@ -60,7 +72,7 @@ TARGETS: Final[Mapping[str, NvTarget]] = {
         NvTarget("sm_86", 86, 100 << 10, "ampere"),
         NvTarget("sm_89", 89, 100 << 10, "ampere"),
         NvTarget("sm_90", 90, 228 << 10, "ampere"),
-        NvTarget("sm_90a", 90, 228 << 10, "ampere"),
+        NvTarget("sm_90a", 90, 228 << 10, "hopper"),
         NvTarget("sm_100", 100, 228 << 10, "ampere"),
         NvTarget("sm_120", 120, 100 << 10, "ampere"),
         NvTarget("sm_121", 121, 100 << 10, "ampere"),

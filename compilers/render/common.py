@@ -13,7 +13,7 @@ from struct import pack, unpack
 from typing import Protocol
 
 from compilers.dtype import DType
-from compilers.ir import Kernel, Matrix, Ref
+from compilers.ir import Copy, Gather, Kernel, Matrix, Pending, Ref, TileMatrix
 from compilers.math.build import MEMORY
 
 CACHE_LINE = 64
@@ -96,6 +96,10 @@ class Printer(Protocol):
         """What was printed before is issued before what is printed later."""
 
     def matrix(self, step: Matrix, a_index: Value, b_index: Value) -> None: ...
+    def gather(self, step: Gather, index: Value) -> None: ...
+    def copy(self, step: Copy, index: Value, at: Value, mask: Value | None) -> None: ...
+    def tile_matrix(self, step: TileMatrix, a_index: Value, b_index: Value) -> None: ...
+    def pending(self, step: Pending) -> None: ...
     def branch(self, condition: Value) -> AbstractContextManager[None]: ...
     def rarely(self, condition: Value, usual: Value, other: Callable[[], Value]) -> Value:
         """`usual`, but `other` in the lanes where the condition holds. `other` prints its value in
@@ -104,7 +108,23 @@ class Printer(Protocol):
     def finish(self, kernel: Kernel) -> str: ...
 
 
-class HostPrinter:
+class LanesApart:
+    """A printer's errors for what lanes of only some GPUs do together, or leave to others."""
+
+    def gather(self, step: Gather, index: Value) -> None:
+        raise TypeError(f"no lanes gather {step.source.name} together here")
+
+    def copy(self, step: Copy, index: Value, at: Value, mask: Value | None) -> None:
+        raise TypeError(f"nothing copies {step.source.name} while a lane goes on here")
+
+    def tile_matrix(self, step: TileMatrix, a_index: Value, b_index: Value) -> None:
+        raise TypeError(f"no matrix step {step.form.name} here")
+
+    def pending(self, step: Pending) -> None:
+        raise TypeError(f"no {step.of} under way here")
+
+
+class HostPrinter(LanesApart):
     """A CPU printer's errors for the parts of the IR that only GPUs have."""
 
     narrow = False

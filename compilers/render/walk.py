@@ -10,7 +10,23 @@ from compilers.expr import postorder
 from compilers.index import Index, Var
 from compilers.index import const as index_const
 from compilers.index import var as index_var
-from compilers.ir import Barrier, Expr, If, Kernel, Load, Loop, Matrix, Ref, Stmt, Store
+from compilers.ir import (
+    Barrier,
+    Copy,
+    Expr,
+    Gather,
+    If,
+    Kernel,
+    Load,
+    Loop,
+    Matrix,
+    Pending,
+    Ref,
+    Stmt,
+    Store,
+    TileMatrix,
+    Together,
+)
 from compilers.lower.pace import Pace
 from compilers.math.expand import Expander
 from compilers.render.common import MemoryAccess, Printer, Value, memory_dtype
@@ -28,9 +44,11 @@ def stored_refs(body: Sequence[Stmt]) -> frozenset[Ref]:
     for statement in body:
         if isinstance(statement, Store):
             found.add(statement.ref)
-        elif isinstance(statement, Matrix):
+        elif isinstance(statement, Matrix | TileMatrix):
             found.add(statement.acc)
-        elif not isinstance(statement, Barrier):
+        elif isinstance(statement, Gather | Copy):
+            found.add(statement.to)
+        elif not isinstance(statement, Barrier | Pending):
             found |= stored_refs(statement.body)
     return frozenset(found)
 
@@ -81,8 +99,12 @@ class Walker(Writer):
             else:
                 self._together(statement)
 
-    def _together(self, statement: Barrier | Matrix) -> None:
+    def _together(self, statement: Together) -> None:
         """Statements that the lanes of a GPU execute together."""
+        self._print(statement)
+        self._touch(stored_refs((statement,)))
+
+    def _print(self, statement: Together) -> None:
         if isinstance(statement, Barrier):
             if not statement.meet:
                 self.printer.order()
@@ -90,9 +112,30 @@ class Walker(Writer):
             self.printer.barrier(wave=statement.wave)
             self._touch(frozenset(ref for ref in self.kernel.locals if ref.space == "shared"))
             return
-        at = (index.substitute(self.unrolled) for index in (statement.a_index, statement.b_index))
-        self.printer.matrix(statement, *map(self.number, at))
-        self._touch(frozenset({statement.acc}))
+        if isinstance(statement, Pending):
+            self.printer.pending(statement)
+        elif isinstance(statement, Matrix):
+            self.printer.matrix(statement, *self._at(statement.a_index, statement.b_index))
+        elif isinstance(statement, TileMatrix):
+            self.printer.tile_matrix(statement, *self._at(statement.a.index, statement.b.index))
+        elif isinstance(statement, Gather):
+            self.printer.gather(statement, *self._at(statement.index))
+        else:
+            self._copy(statement)
+
+    def _copy(self, statement: Copy) -> None:
+        """16 bytes, or zeros where the mask is false: then the first of the source are named."""
+        mask = self.mask(statement.valid)
+        index, at = self._at(statement.index, statement.at)
+        if mask is False:
+            mask = self.printer.literal(False, dt.bool_)
+        if mask is not None:
+            zero = self.printer.literal(0, at.dtype)
+            at = self.emit("where", at.dtype, (mask, at, zero))
+        self.printer.copy(statement, index, at, mask)
+
+    def _at(self, *indices: Index) -> list[Value]:
+        return [self.number(index.substitute(self.unrolled)) for index in indices]
 
     def _branch(self, statement: If) -> None:
         condition = self.mask(statement.valid)

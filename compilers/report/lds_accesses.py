@@ -89,6 +89,8 @@ class _Walk:
                 self.on = before & self._holds(stmt.valid)
                 yield from self.statements(stmt.body)
                 self.on = before
+            elif not isinstance(stmt, Loop):
+                raise TypeError(f"no accesses of {type(stmt).__name__} are counted")
             elif stmt.kind == "vector":
                 self.unrolled[stmt.var] = 0
                 for inner in stmt.body:

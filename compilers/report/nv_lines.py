@@ -13,7 +13,7 @@ from typing import Final
 from compilers import toolchains
 from compilers.graph import Node
 from compilers.lower.choose import Target
-from compilers.nv.rates import matrix_clocks
+from compilers.nv.rates import is_matrix, matrix_clocks
 from compilers.objects.listing import disassemble
 from compilers.plan.schedule import plan
 from compilers.plan.signature import rebuild, signature
@@ -22,7 +22,7 @@ from queues.nv.kernel_code import NvCode
 
 UNITS: Final = 128
 """Multiprocessors that lowering plans for: between those of a small and a large GPU."""
-_LOAD: Final = re.compile(r"\b(?:LDG|LDGSTS)(?:\.\w+)*")
+_LOAD: Final = re.compile(r"\b(?:LDGSTS|LDG)\b(?:\.\w+)*")
 _BITS: Final = re.compile(r"\.(?:U|S)?(8|16|64|128)\b")
 _WORD_BITS, _BYTE_BITS = 32, 8
 
@@ -55,7 +55,7 @@ def count(binary: Binary) -> NvStep:
     lines, sm = disassemble(binary), NvCode.of(binary).sm
     hot = [line.text for line in lines if line.hot]
     texts = hot or [line.text for line in lines]
-    clocks = [matrix_clocks(text, sm) for text in texts if "HMMA" in text]
+    clocks = [matrix_clocks(text, sm) for text in texts if is_matrix(text)]
     known = [each for each in clocks if each is not None]
     return NvStep(
         looped=bool(hot),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from compilers import expr as ex
 from compilers.index import Index, Var
-from compilers.ir import Barrier, Expr, Kernel, Load, Loop, Matrix, Stmt, Store
+from compilers.ir import COPIED_BYTES, Copy, Expr, If, Kernel, Load, Loop, Stmt, Store
 
 _SHARED = frozenset({"unroll", "vector"})
 
@@ -31,7 +31,10 @@ def _asked(body: Sequence[Stmt], times: int, shared: tuple[Var, ...]) -> int:
             total += _asked(statement.body, times, (*shared, statement.var))
         elif isinstance(statement, Loop):
             total += _asked(statement.body, times * statement.extent, shared)
-        elif not isinstance(statement, Barrier | Matrix):
+        elif isinstance(statement, Copy):
+            read = Load(statement.source, statement.at, statement.valid)
+            total += _bytes(read, times, shared) * COPIED_BYTES // read.ref.dtype.itemsize
+        elif isinstance(statement, If):
             total += _asked(statement.body, times, shared)
     return total
 

@@ -9,7 +9,7 @@ from typing import Final
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Matrix, Ref
-from compilers.render.common import MemoryAccess, Value, memory_dtype
+from compilers.render.common import LanesApart, MemoryAccess, Value, memory_dtype
 from compilers.wgsl.exact import Exact, is_literal
 from compilers.wgsl.words import MAX_LANES, WORD_BITS, Words, scalar, type_of
 from queues.webgpu.kernel_code import BLOCK, ENTRY, READ, SUBGROUPS, WRITE
@@ -20,7 +20,7 @@ _LANES: Final = "xyzw"
 SWAP: Final = "subgroupShuffleXor"
 
 
-class WgslPrinter:
+class WgslPrinter(LanesApart):
     """Prints one `let` per value, for one lane. `whole`: arrays that are declared as vec4, because
     they are accessed no other way."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 SPIN_POLLS = 64
@@ -21,16 +21,22 @@ class Clock(Protocol):
         """Yield the core."""
 
 
-def polls(timeout_s: float, clock: Clock) -> Iterator[int]:
+def polls(
+    timeout_s: float, clock: Clock, progress: Callable[[], object] | None = None
+) -> Iterator[int]:
     """0, 1, 2, ... until `timeout_s` is over; at least one poll happens after the deadline.
 
-    Spins first, then sleeps with doubling pauses of at most 1 ms.
+    Spins first, then sleeps with doubling pauses of at most 1 ms. With `progress`, the time begins
+    anew whenever its value is another one.
     """
     deadline_s = clock.monotonic_s() + timeout_s
+    seen = None if progress is None else progress()
     pause_s, count = FIRST_SLEEP_S, 0
     while clock.monotonic_s() < deadline_s:
         yield count
         count += 1
+        if progress is not None and (now := progress()) != seen:
+            seen, deadline_s = now, clock.monotonic_s() + timeout_s
         if count > SPIN_POLLS:
             clock.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_SLEEP_S)

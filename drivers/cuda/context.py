@@ -19,7 +19,7 @@ class Context:
     """One reference to a primary context."""
 
     def __init__(self, api: Api, ordinal: int) -> None:
-        self._api, self._ordinal = api, ordinal
+        self._api, self._ordinal, self._popped = api, ordinal, Words()
         self.handle = api.make("cuDevicePrimaryCtxRetain", ordinal)
 
     def push(self) -> None:
@@ -28,7 +28,7 @@ class Context:
 
     def pop(self) -> None:
         """What was current before is current again."""
-        self._api.do("cuCtxPopCurrent_v2", Words().at)
+        self._api.do("cuCtxPopCurrent_v2", self._popped.at)
 
     def release(self) -> None:
         """Give the reference back. Other libraries of the process may have some, too."""
@@ -103,11 +103,6 @@ class Working:
         current, self._current = self._current, False
         if current:
             self._context.pop()
-
-    def leave(self) -> None:
-        """The last step of a closing: give the context back."""
-        self.leave_current()
-        self._context.release()
 
     def after_fork(self) -> None:
         """In a child: another thread of the parent may have held it."""

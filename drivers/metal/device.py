@@ -262,8 +262,11 @@ class MetalDevice:
         for ring in self.rings:
             ring.raise_failed()
 
+    def _progress(self) -> tuple[int, ...]:
+        return tuple(ring.ended for ring in self.rings)
+
     def synchronize(self, timeout_s: float = PATIENCE_S) -> None:
-        for _ in polls(timeout_s, self.world):
+        for _ in polls(timeout_s, self.world, self._progress):
             with self.lock, self.alone():
                 self.pump()
                 for ring in self.rings:
@@ -274,7 +277,8 @@ class MetalDevice:
                     return
         waits = next((ring for ring in self.rings if ring.pending or ring.busy), self._compute)
         raise Hang(
-            f"{waits.name} is not done after {timeout_s:g} s", queue=waits.name, dump=waits.dump(),
+            f"{waits.name} has ended nothing for {timeout_s:g} s",
+            queue=waits.name, dump=waits.dump(),
             hint="set what it waits for, or make smaller kernels",
         )  # fmt: skip
 
@@ -283,12 +287,13 @@ class MetalDevice:
         if work is None:
             return
         ring.flush()
-        for _ in polls(PATIENCE_S, self.world):
+        for _ in polls(PATIENCE_S, self.world, self._progress):
             ring.collect()
             if work not in ring.running:
                 return
         raise Hang(
-            f"{ring.name} is not done after {PATIENCE_S:g} s", queue=ring.name, dump=ring.dump(),
+            f"{ring.name} has ended nothing for {PATIENCE_S:g} s",
+            queue=ring.name, dump=ring.dump(),
             hint="make smaller kernels",
         )  # fmt: skip
 

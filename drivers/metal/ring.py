@@ -34,6 +34,7 @@ MOST_BUFFERS: Final = 1024
 MOST_RUNNING: Final = MOST_BUFFERS // 2
 """So the driver waits before that, with a deadline."""
 PATIENCE_S: Final = 10.0
+"""How long nothing may end while something is waited for."""
 _NS: Final = 1e9
 
 
@@ -151,6 +152,11 @@ class Ring:
             self.flush()
 
     # What runs
+
+    @property
+    def ended(self) -> int:
+        """Command buffers that have ended, or are not handed over yet."""
+        return self._positions - len(self.running)
 
     def collect(self) -> None:
         """Forget what is done; the first failure is kept.

@@ -18,7 +18,7 @@ from typing import Final, Self
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
 
-_HEAD: Final = struct.Struct("<16I")
+_HEAD: Final = struct.Struct("<17I")
 _BANK: Final = struct.Struct("<3I")
 MAX_BANKS: Final = 8
 """Constant banks of a QMD. # src: clc7c0qmd.h CONSTANT_BUFFER_VALID(i), i = 0 ... 7"""
@@ -55,8 +55,8 @@ class NvCode:
     barriers: int
     """Named barriers, 0 ... 16. # sh_flags of .text, EIATTR_NUM_BARRIERS"""
     shared_bytes: int
-    """Static shared memory of a workgroup as the hardware counts it: with the 1 KiB that sm_80 and
-    later reserve. `Resources.shared_bytes` is what the kernel itself declares, without it."""
+    """Shared memory of a workgroup as the hardware counts it: with the 1 KiB that sm_80 and later
+    reserve. `Resources.shared_bytes` is what the kernel itself uses, without it."""
     local_bytes: int
     """Private memory of one lane: spills, arrays and call frames. # EIATTR_MIN_STACK_SIZE"""
     crs_bytes: int
@@ -72,6 +72,9 @@ class NvCode:
     """Workgroups of a cluster (sm_90 and later); 0 in all three: no clusters."""
     cluster_y: int = 0
     cluster_z: int = 0
+    dynamic_bytes: int = 0
+    """The part of `shared_bytes` that the code does not declare: more than 48 KiB can only be had
+    so, and libcuda has to be asked for it."""
     banks: tuple[ConstantBank, ...] = ()
 
     def encode(self) -> bytes:

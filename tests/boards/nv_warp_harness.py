@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
@@ -24,6 +24,11 @@ BLACKWELL = 100
 CHIP_OF = {75: "tu102", 86: "ga102", 89: "ad102", 90: "gh100", 120: "gb202"}
 OTHERS = {80: ("ga102", 0x80), 100: ("gb202", 0xA0)}
 """Architectures without a board of their own: a board, and the version of SASS that it reads."""
+WINDOWS = 0x18
+"""Of constant bank 0 before sm_100: both windows. # src: cubins of nvrtc with generic addresses"""
+SHARED_WINDOW, LOCAL_WINDOW = 1 << 32, 2 << 32
+RECURSION = 1024
+"""Stack of a thread of code whose depth the compiler does not know."""
 Dim = tuple[int, int, int]
 
 
@@ -79,8 +84,11 @@ def run(
     space, found = GpuSpace(49), []
     _map(space, CODE_VA, code)
     zero, off, va, buffers = bytearray(record.bank0_bytes), record.param_offset, BUFFERS_VA, []
-    for at, words in zip(places(record.sm), (block, grid, (record.local_bytes,)), strict=True):
+    local = min(record.local_bytes, RECURSION)
+    for at, words in zip(places(record.sm), (block, grid, (local,)), strict=True):
         struct.pack_into(f"<{len(words)}I", zero, at, *words)
+    if record.sm < BLACKWELL:
+        struct.pack_into("<2Q", zero, WINDOWS, SHARED_WINDOW, LOCAL_WINDOW)
     for arg in args:
         if isinstance(arg, np.ndarray):
             off = -(-off // 8) * 8
@@ -98,8 +106,8 @@ def run(
     launch = Launch(
         chip=chip_of(record.sm), code_va=CODE_VA, space=space, grid=grid, block=block,
         constants=constants, registers=record.registers, barriers=record.barriers,
-        shared_bytes=record.shared_bytes, local_bytes=record.local_bytes,
-        shared_window=1 << 32, local_window=2 << 32,
+        shared_bytes=record.shared_bytes, local_bytes=local,
+        shared_window=SHARED_WINDOW, local_window=LOCAL_WINDOW,
     )  # fmt: skip
     WarpExecutor(lambda kind, what: found.append((kind, what))).launch(launch)
     return buffers, found

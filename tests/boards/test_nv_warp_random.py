@@ -82,7 +82,7 @@ class Expression:
         return (one.view(np.int32) >> by.view(np.int32)).view(np.uint32)
 
 
-def _kernel(rng: random.Random) -> tuple[str, list[Expression]]:
+def kernel_of(rng: random.Random) -> tuple[str, list[Expression]]:
     """x and y change in a loop whose length differs by lane, under a branch."""
     parts = [Expression(rng, DEPTH, "abxy") for _ in range(4)]
     test, first, second, last = (part.text() for part in parts)
@@ -95,7 +95,7 @@ def _kernel(rng: random.Random) -> tuple[str, list[Expression]]:
     return source, parts
 
 
-def _expected(parts: list[Expression], a: Any, b: Any) -> Any:
+def expected_of(parts: list[Expression], a: Any, b: Any) -> Any:
     values = {"a": a, "b": b, "x": a.copy(), "y": b.copy()}
     test, first, second, last = parts
     for turn in range(4):
@@ -111,9 +111,9 @@ def _expected(parts: list[Expression], a: Any, b: Any) -> Any:
 def test_random_kernels(group: int) -> None:
     rng = random.Random(group)
     for number in range(EACH):
-        source, parts = _kernel(rng)
+        source, parts = kernel_of(rng)
         a, b = (np.array([rng.getrandbits(32) for _ in range(LANES)], np.uint32) for _ in range(2))
         out = np.zeros(LANES, np.uint32)
         buffers, found = run(compiled(source), (out, a, b), (1, 1, 1), (LANES, 1, 1))
         check(not found, f"{number}: {found[:3]} {source}")
-        np.testing.assert_array_equal(buffers[0], _expected(parts, a, b), err_msg=source)
+        np.testing.assert_array_equal(buffers[0], expected_of(parts, a, b), err_msg=source)

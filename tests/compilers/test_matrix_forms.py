@@ -16,7 +16,7 @@ from compilers.gpu_target import GpuTarget
 from compilers.graph import Node
 from compilers.index import Index
 from compilers.ir import Barrier, Loop, Matrix, Store
-from compilers.matrix_form import Digit, Fragment, MatrixForm
+from compilers.matrix_form import Digit, Fragment, MatrixForm, TileForm
 from compilers.nv.matrix_forms import INSTRUCTIONS as NV_INSTRUCTIONS
 from tests.compilers.lowering import matmul
 from tests.compilers.made_up_gpus import GPUS, Array, StrictInterpreter, interpret, planned
@@ -138,10 +138,9 @@ def _all(stmt: object) -> list[object]:
     return [stmt, *(found for child in inner for found in _all(child))]
 
 
-FORMS = [
-    M16N8K16,
-    *(made.form for made in (*INSTRUCTIONS.values(), *NV_INSTRUCTIONS.values())),
-]
+NV_FORMS = [form for made in NV_INSTRUCTIONS.values() if isinstance(form := made.form, MatrixForm)]
+TILE_FORMS = [form for made in NV_INSTRUCTIONS.values() if isinstance(form := made.form, TileForm)]
+FORMS = [M16N8K16, *(made.form for made in INSTRUCTIONS.values()), *NV_FORMS]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
@@ -168,16 +167,69 @@ def _number(index: Index) -> int:
     return index.low
 
 
-@pytest.mark.parametrize("form", [made.form for made in NV_INSTRUCTIONS.values()],
-                         ids=lambda form: form.name)  # fmt: skip
+# src: PTX ISA, "Matrix Fragments for mma.m16n8k32" of .s8: a_i and b_i
+def byte_of_a(lane: int, i: int) -> tuple[int, int]:
+    row = lane >> 2 if 0 <= i < 4 or 8 <= i < 12 else (lane >> 2) + 8
+    return row, (lane % 4) * 4 + (i & 3) + (0 if i < 8 else 16)
+
+
+def byte_of_b(lane: int, i: int) -> tuple[int, int]:
+    return (lane % 4) * 4 + (i & 3) + (0 if i < 4 else 16), lane >> 2
+
+
+# src: PTX ISA, "Matrix Fragments for mma.m16n8k8" of .tf32: a_i and b_i
+def word_of_a(lane: int, i: int) -> tuple[int, int]:
+    return (lane >> 2) + (8 if i in (1, 3) else 0), lane % 4 + (0 if i in (0, 1) else 4)
+
+
+def word_of_b(lane: int, i: int) -> tuple[int, int]:
+    return lane % 4 + (0 if i == 0 else 4), lane >> 2
+
+
+DOCUMENT = {1: (byte_of_a, byte_of_b), 2: (of_a, of_b), 4: (word_of_a, word_of_b)}
+"""By the bytes of an element."""
+
+
+@pytest.mark.parametrize("form", NV_FORMS, ids=lambda form: form.name)
 def test_nvidias_forms_are_the_documents(form: MatrixForm) -> None:
-    """Element by element; m16n8k8 is the first half of m16n8k16's."""
-    for fragment, document in ((form.a, of_a), (form.b, None), (form.sums, of_c)):
+    """Element by element; m16n8k8 of halves is the first half of m16n8k16's."""
+    a, b = DOCUMENT[form.dtype.itemsize]
+    for fragment, document in ((form.a, a), (form.b, b), (form.sums, of_c)):
         for lane in range(form.lanes):
             for i in range(fragment.count):
-                line, along = map(_number, fragment.place(ix.const(lane), ix.const(i)))
-                want = document(lane, i) if document else of_b(lane, i)[::-1]
-                check((line, along) == want, f"lane {lane}, element {i}: {line}, {along}")
+                place = tuple(map(_number, fragment.place(ix.const(lane), ix.const(i))))
+                want = document(lane, i)[:: -1 if document is b else 1]
+                check(place == want, f"lane {lane}, element {i}: {place}")
+
+
+@pytest.mark.parametrize("form", TILE_FORMS, ids=lambda form: form.name)
+def test_sums_of_warpgroups_are_the_documents(form: TileForm) -> None:
+    """# src: PTX ISA, wgmma, "Register Fragments": D of m64nNk16, and of m64nNk32 the same"""
+    held = set()
+    for lane in range(form.lanes):
+        for i in range(form.sums.count):
+            place = tuple(map(_number, form.sums.place(ix.const(lane), ix.const(i))))
+            row = 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // 2 % 2)
+            check(place == (row, lane % 4 * 2 + i // 4 * 8 + i % 2), f"lane {lane}, {i}: {place}")
+            held.add(place)
+    check(len(held) == form.rows * form.columns, "each once")
+
+
+GATHERED = [form for form in NV_FORMS if form.gathered]
+
+
+@pytest.mark.parametrize("form", GATHERED, ids=lambda form: form.name)
+def test_what_lanes_gather_are_the_forms_registers(form: MatrixForm) -> None:
+    """# src: PTX ISA, ldmatrix: lane l gets 4 bytes from byte 4 * (l % 4) of row l / 4 on."""
+    word = 4 // form.dtype.itemsize
+    for fragment, places in ((form.a, ((0, 0), (8, 0), (0, 1), (8, 1))),
+                             (form.b, ((0, 0), (0, 1)))):  # fmt: skip
+        for lane in range(form.lanes):
+            for i in range(fragment.count):
+                down, pieces = places[i // word]
+                want = (down + lane // 4, pieces * 4 * word + lane % 4 * word + i % word)
+                place = tuple(map(_number, fragment.place(ix.const(lane), ix.const(i))))
+                check(place == want, f"lane {lane}, element {i}: {place}")
 
 
 def test_runs_of_neighbours() -> None:

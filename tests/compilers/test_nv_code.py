@@ -44,7 +44,9 @@ def built(kernel: Kernel, way: str, arch: str) -> Binary:
     toolchain = toolchains.toolchain_of(way, arch)
     source = toolchain.render(kernel, arch, frozenset())
     blob = toolchain.compiler.compile_object(source, arch, frozenset())
-    return family_of(arch).load(blob, kernel.name, arch).in_blocks_of(kernel.block)
+    family = family_of(arch)
+    binary = family.with_shared(family.load(blob, kernel.name, arch), kernel.shared_bytes)
+    return binary.in_blocks_of(kernel.block)
 
 
 def halves(dtype: dt.DType, *shape: int) -> Node:
@@ -75,7 +77,9 @@ def test_every_kind_of_kernel_is_assembled(name: str, arch: str, way: str) -> No
         args = needs.args or ()
         check(len(args) == len(kernel.params) and all(arg.buffer for arg in args), f"{args}")
         check(bool(needs.shared_bytes) == bool(kernel.shared_bytes), f"{needs.shared_bytes} bytes")
-        check(needs.shared_bytes <= STATIC_SHARED_BYTES, f"{needs.shared_bytes} bytes")
+        check(needs.shared_bytes <= TARGETS[arch].shared_bytes, f"{needs.shared_bytes} bytes")
+        large = kernel.shared_bytes if kernel.shared_bytes > STATIC_SHARED_BYTES else 0
+        check(code.dynamic_bytes == large, f"{code.dynamic_bytes} of {kernel.shared_bytes} bytes")
 
 
 @needs_nvdisasm
@@ -83,13 +87,20 @@ def test_every_kind_of_kernel_is_assembled(name: str, arch: str, way: str) -> No
 @every_arch
 @pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16], ids=lambda dtype: dtype.name)
 def test_products_of_halves_use_tensor_cores(dtype: dt.DType, arch: str, way: str) -> None:
-    """HMMA of the depth that the architecture has; sm_75 has none of bfloat16."""
+    """HMMA of the depth that the architecture has, HGMMA of sm_90a; sm_75 has none of bfloat16.
+    From sm_80 on operands are copied and gathered, but for HGMMA, which reads shared memory."""
     (kernel,) = kernels(product(dtype), arch)
     found = mnemonics(built(kernel, way, arch))
-    matrix = {name for name in found if name.startswith("HMMA")}
+    matrix = {name for name in found if "MMA" in name}
+    copied = {name.split(".")[0] for name in found} & {"LDGSTS", "LDSM", "LDGDEPBAR"}
     if arch == "sm_75":
         want = {"HMMA.1688.F32"} if dtype is dt.float16 else set()
+        check(not copied, f"{copied}")
+    elif arch == "sm_90a":
+        want = {"HGMMA.64x64x16.F32" + (".BF16" if dtype is dt.bfloat16 else "")}
+        check(copied == {"LDGSTS", "LDGDEPBAR"}, f"{copied}")
     else:
+        check(copied == {"LDGSTS", "LDSM", "LDGDEPBAR"}, f"{copied}")
         want = {"HMMA.16816.F32" + (".BF16" if dtype is dt.bfloat16 else "")}
     check(matrix == want, f"{arch}: {matrix}")
     check(not {name for name in found if name.startswith(("STL", "LDL"))}, "no spills")

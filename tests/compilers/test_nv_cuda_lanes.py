@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,17 @@ from tests.graph_maker import Maker
 from tests.share import part
 from tests.support import check
 
+Offered = Callable[[Target], Target]
 Array = np.ndarray[Any, Any]
 SHIM = Path(__file__).parent / "cuda_shim.h"
 _FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-fno-sanitize=undefined", "-w")
-_ONE_LINE = re.compile(r"void (narrow|widen|mma_k(\d+)_(b?f16))\(([^)]*)\) \{ asm\(.*\); \}$", re.M)
+_ONE_LINE = re.compile(r"(void|u64) (\w+)\(([^)]*)\) \{ (?:asm[ (]|return .*__cvta).*\}$", re.M)
+_MMA = re.compile(r"mma_k(\d+)_(\w+)")
+_WGMMA = re.compile(r"wgmma_n(\d+)_(\w+)_([01])([01])")
+_WAIT = re.compile(r"(copies|products)_wait(\d*)")
+_ELEMENTS = {"f16": "Half", "bf16": "Brain", "s8": "Short", "u8": "Byte", "tf32": "Tensor"}
+_DYNAMIC = "extern __shared__ u8 dynamic[]"
+_MOST_SHARED = 227 << 10
 _TIMEOUT_S = 300
 
 
@@ -40,27 +48,37 @@ def as_cxx(source: str) -> str:
     """The program, with the shim's functions instead of PTX."""
 
     def other(found: re.Match[str]) -> str:
-        names = ", ".join(re.findall(r"(\w+)(?:,|$)", found[4]))
-        call = f"shim_{found[1]}"
-        if found[2]:
-            call = f"shim_mma<{found[2]}, {'true' if found[3] == 'bf16' else 'false'}>"
-        return f"void {found[1]}({found[4]}) {{ {call}({names}); }}"
+        result, name, params = found.groups()
+        names = re.findall(r"(\w+)(?:,|$)", params)
+        call = f"shim_{name}"
+        if mma := _MMA.fullmatch(name):
+            call = f"shim_mma<{mma[1]}, {_ELEMENTS[mma[2]]}>"
+        elif tile := _WGMMA.fullmatch(name):
+            call = f"shim_wgmma<{tile[1]}, {_ELEMENTS[tile[2]]}, {tile[3]}, {tile[4]}>"
+        elif wait := _WAIT.fullmatch(name):
+            call, names = f"shim_{wait[1]}_wait", [wait[2] or "0"]
+        return f"{result} {name}({params}) {{ return {call}({', '.join(names)}); }}"
 
-    made = _ONE_LINE.sub(other, source)
-    check("asm(" not in made, "every line of PTX has a function of the shim")
+    made = _ONE_LINE.sub(other, source).replace(_DYNAMIC, f"static u8 dynamic[{_MOST_SHARED}]")
+    check("asm" not in made and "__cvta" not in made, "every line of PTX is a function of the shim")
     return made
+
+
+def as_it_is(target: Target) -> Target:
+    return target
 
 
 class Program:
     """Graphs as one C++ program: it reads their leaves, and writes their results."""
 
-    def __init__(self, arch: str) -> None:
+    def __init__(self, arch: str, *, offered: Offered = as_it_is) -> None:
+        self.offered = offered
         self.arch, self.parts, self.main = arch, [SHIM.read_text()], list[str]()
         self.inputs, self.wanted, self.count = list[bytes](), list[Array](), 0
 
     def add(self, root: Node, want: Array) -> None:
         key, leaves = signature([root])
-        made = plan(rebuild(key).roots, Target.gpu_of(self.arch, 1))
+        made = plan(rebuild(key).roots, self.offered(Target.gpu_of(self.arch, 1)))
         sizes = [array.nbytes for array in leaves] + list(made.nbytes)
         first = len(self.parts)
         values = [f"value{first}_{n}" for n in range(len(sizes))]
@@ -84,7 +102,7 @@ class Program:
         self.main.append(f"fwrite({values[made.roots[0]]}, 1, {sizes[made.roots[0]]}, stdout);")
         self.wanted.append(np.asarray(want, root.dtype.storage))
 
-    def check(self, folder: Path) -> None:
+    def check(self, folder: Path, *flags: str) -> None:
         """Compile, run, compare."""
         from tests.c_compiler import COMPILERS
 
@@ -95,7 +113,7 @@ class Program:
         main = "\n".join(["int main() {", *self.main, "return 0; }"])
         text = "\n".join([self.parts[0], anything, *self.parts[1:], main])
         program = folder / "program"
-        wheel.run(text, folder, "-x", "c++", *_FLAGS, "-nostdlib++", "-o", str(program))
+        wheel.run(text, folder, "-x", "c++", *_FLAGS, "-nostdlib++", *flags, "-o", str(program))
         ran = subprocess.run(
             [program], input=b"".join(self.inputs), capture_output=True, check=True,
             timeout=_TIMEOUT_S,

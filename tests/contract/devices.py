@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias
 
 import drivers
@@ -20,8 +21,9 @@ from drivers.world.linux import LinuxWorld
 from tests.boards.driver_harness import device_on
 from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
+from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
-from tests.nv_boards import CHIPS, nv_board
+from tests.nv_boards import WHOLE, need, nv_board
 from tests.opencl import opencl
 from tests.support import check
 from tests.webgpu import webgpu
@@ -102,6 +104,13 @@ def _metal() -> Iterator[Device]:
 
 
 @contextmanager
+def _cuda(**settings: str) -> Iterator[Device]:
+    need(ptx="CUDA_PTX" in settings)
+    with cuda(**settings) as device:
+        yield device
+
+
+@contextmanager
 def _null() -> Iterator[Device]:
     with open_null() as device:
         yield device
@@ -113,8 +122,8 @@ DEVICES: Final = (
     Entry("gfx1100 board over KFD, AQL", _amd("gfx1100", "AQL")),
     Entry("gfx942 board over KFD, AQL", _amd("gfx942", "AQL")),
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
-    *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in CHIPS),
-    *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
+    *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in WHOLE),
+    *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in WHOLE),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),
@@ -122,6 +131,8 @@ DEVICES: Final = (
         "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
     ),
     Entry("METAL on a made-up Metal", _metal),
+    Entry("CUDA on a made-up libcuda, nvrtc", _cuda),
+    Entry("CUDA on a made-up libcuda, PTX", partial(_cuda, CUDA_PTX="1")),
     Entry("WEBGPU on wgpu-native", _webgpu("wgpu")),
     Entry("WEBGPU on Dawn of 2025", _webgpu("dawn")),
     Entry("WEBGPU on Dawn", _webgpu("standard")),

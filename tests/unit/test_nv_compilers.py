@@ -46,6 +46,25 @@ def test_nvrtc_rejects_with_its_log() -> None:
     check({target.sm for target in TARGETS.values()} <= nvrtc.known(), f"{nvrtc.known()}")
 
 
+STRUCTURES = """
+struct Odd { char a[11]; };
+struct Wide { long long a[2]; int b; };
+extern "C" __global__ void k(int *p, Odd odd, Wide wide, short s) { p[0] = odd.a[9] + wide.b + s; }
+"""
+
+
+@needs_nvrtc
+def test_structures_are_passed_as_integers() -> None:
+    """# src: CUDA C++ Programming Guide, kernel parameters have the layout of C: Odd at 8, Wide at
+    24 with 4 bytes of padding at its end, s at 48"""
+    blob = nvrtc.compile_object(STRUCTURES, "sm_86", frozenset())
+    args = family_of("sm_86").load(blob, "k", "sm_86").resources.args or ()
+    places = [(arg.offset, arg.nbytes, arg.buffer) for arg in args]
+    odd = [(8, 8, False), (16, 2, False), (18, 1, False)]
+    wide = [(24, 8, False), (32, 8, False), (40, 8, False)]
+    check(places == [(0, 8, True), *odd, *wide, (48, 2, False)], f"{places}")
+
+
 @needs_nvjitlink
 def test_nvjitlink_rejects_with_its_log() -> None:
     text = ".version 7.0\n.target sm_80\n.address_size 64\n.entry k() { nonsense; }"
@@ -65,6 +84,20 @@ def test_what_would_end_the_process_is_refused() -> None:
     assembly = 'define void @k() {\ncall void asm sideeffect "exit;", ""()\nret void\n}'
     shared = "@s = internal addrspace(3) global [49153 x i8] poison"
     call = "declare {} @{}({})\ndefine void @k() {{\ncall {} @{}({})\nret void\n}}"
+    gather = call.format(
+        "{ i32, i32, i32, i32 }", "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",
+        "ptr addrspace(3)", "{ i32, i32, i32, i32 }",
+        "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3", "ptr addrspace(3) null",
+    )  # fmt: skip
+    with pytest.raises(CompileError, match=r"sm_75 has no llvm\.nvvm\.ldmatrix"):
+        ptx.ptx_of(gather, "sm_75")
+    fence = "llvm.nvvm.wgmma.fence.sync.aligned"
+    with pytest.raises(CompileError, match=f"sm_90 has no {fence}"):
+        ptx.ptx_of(call.format("void", fence, "", "void", fence, ""), "sm_90")
+    proxy = assembly.replace("exit;", "fence.proxy.async.shared::cta;")
+    check("fence.proxy.async" in ptx.ptx_of(proxy, "sm_90a"), "known by its text")
+    with pytest.raises(CompileError, match="inline assembly"):
+        ptx.ptx_of(proxy, "sm_90")
     sine = call.format("float", "llvm.sin.f32", "float", "float", "llvm.sin.f32", "float 0.0")
     for text, rule in (
         (assembly, "inline assembly"),
@@ -80,13 +113,16 @@ def test_what_would_end_the_process_is_refused() -> None:
 
 def test_intrinsics_by_architecture() -> None:
     """# src: PTX ISA, mma: bf16 and m16n8k16 from sm_80 on"""
-    deep = [f"llvm.{made.intrinsic}" for made in INSTRUCTIONS.values() if made.form.depth == 16]
+    later = [made for made in INSTRUCTIONS.values() if made.intrinsic and made.form.depth >= 16]
+    deep = [f"llvm.{made.intrinsic}" for made in later]
+    check(len(deep) == 4, f"halves, and bytes with and without a sign: {deep}")
     check(intrinsics.unknown(deep, nv_target("sm_75")) == deep, "not on sm_75")
     check(intrinsics.unknown(deep, nv_target("sm_80")) == [], "on sm_80")
     names = ["llvm.fma.f32", "llvm.fma.v4f32", "llvm.nvvm.shfl.sync.bfly.i32", "llvm.ctpop.i32"]
     check(intrinsics.unknown(names, nv_target("sm_90a")) == [], "known")
     strangers = ["sinf", "llvm.exp.f32", "llvm.nvvm.wgmma.fence.sync.aligned"]
-    check(intrinsics.unknown(strangers, nv_target("sm_90a")) == strangers, "not known")
+    check(intrinsics.unknown(strangers[2:], nv_target("sm_90a")) == [], "of sm_90a")
+    check(intrinsics.unknown(strangers, nv_target("sm_90")) == strangers, "not known")
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

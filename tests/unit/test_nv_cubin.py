@@ -84,6 +84,23 @@ def test_a_cubin_says_its_architecture() -> None:
         cubin.load(nv_cubins.cubin("sm_86"), "k", "sm_70")
 
 
+@pytest.mark.parametrize(("arch", "most_kib"), [("sm_75", 64), ("sm_86", 99), ("sm_90a", 227)])
+def test_shared_memory_that_the_code_does_not_declare(arch: str, most_kib: int) -> None:
+    """# src: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": most
+    shared memory of a thread block"""
+    binary = kernel(arch)
+    before, declared = NvCode.of(binary), binary.resources.shared_bytes
+    more = cubin.with_shared(binary, 60 << 10)
+    code = NvCode.of(more)
+    check(more.resources.shared_bytes == 60 << 10, f"{more.resources}")
+    check(code.dynamic_bytes == (60 << 10) - declared, f"{code}")
+    check(code.shared_bytes - before.shared_bytes == code.dynamic_bytes, f"{code}")
+    check(NvCode.of(cubin.with_shared(binary, most_kib << 10)).dynamic_bytes > 0, "the most")
+    for nbytes in ((most_kib << 10) + 1, declared - 1):
+        with pytest.raises(Unsupported, match=f"at most {most_kib << 10}"):
+            cubin.with_shared(binary, nbytes)
+
+
 def changed(arch: str, at: int, value: int, nbytes: int) -> bytes:
     data = bytearray(nv_cubins.cubin(arch))
     data[at : at + nbytes] = value.to_bytes(nbytes, "little")

@@ -5,18 +5,18 @@ src: Mesa sm70_encode.rs: size 73 to 75, offset 40 to 63, scale of a shared addr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.launch import SmException
-from boards.nv.space import READ, WRITE
 from boards.nv.warp.build import UNIFORM, Action, Builder, Source
 from boards.nv.warp.fields import ZERO, NotModelled
-from boards.nv.warp.memory import MISALIGNED, OUT_OF_RANGE, GlobalMemory
-from boards.nv.warp.state import POISON, Threads
+from boards.nv.warp.memory import NUMBERS, OUT_OF_RANGE, GlobalMemory, Lanes, numbers
+from boards.nv.warp.shared import Own, check_aligned, fail
+from boards.nv.warp.state import Threads
 
 _SIZES = {0: (1, False), 1: (1, True), 2: (2, False), 3: (2, True), 4: (4, False), 5: (8, False),
           6: (16, False)}  # fmt: skip
@@ -25,6 +25,7 @@ _SCALES = 2
 _PRIORITIES = 6
 _ORDERS, _ORDERS_TURING = 11, 12
 Report = Callable[[str], None]
+Address = Callable[[Threads, Lanes], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,56 +49,83 @@ def shape(build: Builder) -> Shape:
     return Shape(*_SIZES[size])
 
 
-def _fail(t: Threads, offset: int, error: int, address: int, why: str) -> SmException:
-    return SmException(error, t.launch.code_va + offset, f"{why} at {address:#x}", address)
-
-
-def _aligned(t: Threads, addresses: Array, nbytes: int, offset: int) -> None:
-    bad = addresses % nbytes != 0
-    if bad.any():
-        address = int(addresses[bad.argmax()])
-        raise _fail(t, offset, MISALIGNED, address, f"{nbytes} bytes that are not aligned")
-
-
-def _to_registers(raw: Array, kind: Shape) -> Array:
-    """Bytes of each lane as rows of words."""
-    if kind.nbytes >= _WORD:
-        return np.ascontiguousarray(raw).view(np.uint32).T
-    small = np.ascontiguousarray(raw).view(f"<{'i' if kind.signed else 'u'}{kind.nbytes}")
-    return small.astype(np.int64).astype(np.uint32).T
-
-
-def _put(t: Threads, number: int, rows: Array, lanes: Array) -> None:
-    if number != ZERO:
-        t.registers[number : number + len(rows), lanes] = rows
-
-
-def _data(t: Threads, number: int, kind: Shape, lanes: Array) -> Array:
-    """Registers of each lane as bytes."""
+def put_numbers(t: Threads, number: int, values: Array, kind: Shape, lanes: Lanes) -> None:
+    """Numbers of some lanes into registers."""
     if number == ZERO:
-        return np.zeros((len(lanes), kind.nbytes), np.uint8)
-    words = np.ascontiguousarray(t.registers[number : number + kind.registers, lanes].T)
-    return words.view(np.uint8)[:, : kind.nbytes]
+        return
+    if kind.nbytes < _WORD:
+        small = values.view(f"i{kind.nbytes}") if kind.signed else values
+        t.registers[number, lanes] = small.astype(np.int32).view(np.uint32)
+    elif kind.nbytes == _WORD:
+        t.registers[number, lanes] = values
+    else:
+        rows = np.ascontiguousarray(values).view(np.uint32).reshape(len(values), -1)
+        for place in range(rows.shape[1]):
+            t.registers[number + place, lanes] = rows[:, place]
 
 
-def _address(build: Builder, *, wide: bool) -> Callable[[Threads, Array], Array]:
-    """A register, or a pair, and an offset."""
-    offset = build.signed(40, 24)
-    number = build.gpr(24, count=2 if wide else 1)
+def data_register(build: Builder, kind: Shape) -> int:
+    """The register that is stored, or the first of several."""
+    number = build.gpr(32, 1, kind.registers)
+    if kind.nbytes < _WORD:
+        build.needs_bits(number, (1 << 8 * kind.nbytes) - 1)
+    return number
 
-    def of(t: Threads, lanes: Array) -> Array:
+
+def data_of(t: Threads, number: int, kind: Shape, lanes: Lanes) -> Array:
+    """Registers of some lanes as numbers."""
+    dtype = NUMBERS[kind.nbytes]
+    if number == ZERO:
+        return np.zeros(len(t.index[lanes]), dtype)
+    if kind.nbytes < _WORD:
+        return t.registers[number, lanes].astype(dtype)
+    if kind.nbytes == _WORD:
+        return np.array(t.registers[number, lanes])
+    words = t.registers[number : number + kind.registers, lanes]
+    return np.ascontiguousarray(words.T).view(dtype).ravel()
+
+
+def wide_address(build: Builder, at: int = 40, width: int = 24) -> Address:
+    """A pair of registers and an offset."""
+    offset, number = build.signed(at, width), build.gpr(24, count=2)
+
+    def of(t: Threads, lanes: Lanes) -> Array:
         value: Array = t.registers[number, lanes].astype(np.int64)
-        if wide and number != ZERO:
-            value = value | t.registers[number + 1, lanes].astype(np.int64) << 32
+        if number != ZERO:
+            value |= t.registers[number + 1, lanes].astype(np.int64) << 32
         return np.add(value, offset)
 
     return of
 
 
-def _global(build: Builder, descriptor: int) -> Callable[[Threads, Array], Array]:
+def own_address(build: Builder, *, uniform: int, scaled: bool = True) -> Address:
+    """An address in shared or local memory; bit 91: a uniform register at a place is added.
+
+    measured: nvdisasm 13.5: [R1+UR4] with bit 91
+    """
+    offset, number = build.signed(40, 24), build.gpr(24)
+    zero = build.arch.uniform_zero
+    added = build.uniform(uniform) if build.take(91) else zero
+    if added != zero:
+        build.reads.append((UNIFORM, added, 0))
+    scale = build.take(78, _SCALES) if scaled else 0
+    factor = 2 << scale if scale else 1
+
+    def of(t: Threads, lanes: Lanes) -> Array:
+        value: Array = t.registers[number, lanes].astype(np.int64)
+        if factor > 1:
+            value *= factor
+        if added != zero:
+            value += t.uniforms[added, lanes]
+        return np.add(value, offset)
+
+    return of
+
+
+def global_address(build: Builder, descriptor: int) -> Address:
     """A global address; uniform registers hold its descriptor, or a number that is added.
 
-    measured: nvdisasm 13.5: [R2.64+UR4] on sm_75 with bit 91; later with bit 76, desc[UR4] without
+    measured: nvdisasm 13.5: [R2.64+UR4] on sm_75 with bit 91; later without bit 76, desc[UR4] with
     """
     build.only(72, 1, 1)
     turing = build.arch.family == "turing"
@@ -107,144 +135,98 @@ def _global(build: Builder, descriptor: int) -> Callable[[Threads, Array], Array
     uniform, pair = build.take(91), build.take(90)
     if uniform != pair:
         raise NotModelled("a global address of 32 bits")
-    adds = uniform if turing else build.take(76)
+    adds = uniform if turing else not build.take(76)
     number = build.register(descriptor)
     build.latency = "agu"
     if not uniform or number == build.arch.uniform_zero:
-        return _address(build, wide=True)
+        return wide_address(build)
     build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
-    plain = _address(build, wide=True)
+    plain = wide_address(build)
     if not adds:
         return plain
 
-    def of(t: Threads, lanes: Array) -> Array:
+    def of(t: Threads, lanes: Lanes) -> Array:
         words = t.uniforms[number : number + 2, lanes].astype(np.int64)
-        return np.add(plain(t, lanes), words[0] | words[1] << 32)
+        base: Array = words[0] | words[1] << 32
+        return np.add(plain(t, lanes), base)
 
     return of
 
 
 def ldg(build: Builder, memory: GlobalMemory) -> Action:
     """LDG: global memory to registers."""
-    kind, address = shape(build), _global(build, 32)
+    kind, address = shape(build), global_address(build, 32)
     build.only(81, 3, 7)
     number, offset = build.gpr_out(count=kind.registers), build.offset
 
     def run(t: Threads, mask: Array) -> None:
-        lanes = np.flatnonzero(mask)
+        lanes = t.chosen(mask)
         addresses = address(t, lanes)
-        _aligned(t, addresses, kind.nbytes, offset)
-        for which, data, at in memory.each(addresses, kind.nbytes, READ):
-            _put(t, number, _to_registers(data[at], kind), lanes[which])
+        check_aligned(t, addresses, kind.nbytes, offset)
+        put_numbers(t, number, memory.load(addresses, kind.nbytes), kind, lanes)
 
     return run
 
 
 def stg(build: Builder, memory: GlobalMemory) -> Action:
     """STG: registers to global memory."""
-    kind, address = shape(build), _global(build, 64)
-    number, offset = build.gpr(32, 1, kind.registers), build.offset
+    kind, address = shape(build), global_address(build, 64)
+    number, offset = data_register(build, kind), build.offset
 
     def run(t: Threads, mask: Array) -> None:
-        lanes = np.flatnonzero(mask)
+        lanes = t.chosen(mask)
         addresses = address(t, lanes)
-        _aligned(t, addresses, kind.nbytes, offset)
-        bytes_ = _data(t, number, kind, lanes)
-        parts = list(memory.each(addresses, kind.nbytes, WRITE))
-        for which, data, at in parts:
-            data[at] = bytes_[which]
+        check_aligned(t, addresses, kind.nbytes, offset)
+        memory.store(addresses, data_of(t, number, kind, lanes), kind.nbytes)
 
     return run
 
 
-def _own(build: Builder, *, scaled: bool) -> Callable[[Threads, Array], Array]:
-    """An address in shared or local memory."""
-    plain = _address(build, wide=False)
-    scale = build.take(78, _SCALES) if scaled else 0
-    if not scale:
-        return plain
-    offset, factor = build.signed(40, 24), 2 << scale
-    return lambda t, lanes: (plain(t, lanes) - offset) * factor + offset
+def _own(
+    build: Builder,
+    report: Report,
+    kind: Shape,
+    uniform: int,
+    *,
+    local: bool,
+    conflicts: Counter[int] | None,
+) -> tuple[Own, Address]:
+    if build.arch.family == "turing" and not local:
+        build.take(76)
+    if local and not build.take(84, 3) < _PRIORITIES:
+        raise NotModelled("priority of an access")
+    build.latency = "agu"
+    own = Own(local=local, nbytes=kind.nbytes, offset=build.offset, report=report,
+              conflicts=conflicts)  # fmt: skip
+    return own, own_address(build, uniform=uniform, scaled=not local)
 
 
-class Window:
-    """Shared memory of blocks or local memory of threads: bytes, and which are known."""
-
-    def __init__(self, build: Builder, report: Report, *, local: bool) -> None:
-        self._local, self._report, self._offset = local, report, build.offset
-        self.kind = shape(build)
-        self._address = _own(build, scaled=not local)
-        if build.arch.family == "turing" and not local:
-            build.take(76)
-        if local and not build.take(84, 3) < _PRIORITIES:
-            raise NotModelled("priority of an access")
-        build.latency = "agu"
-
-    def index(self, t: Threads, lanes: Array) -> tuple[Array, Array]:
-        """(row, columns) of the bytes of each lane. Raises: SmException."""
-        addresses = self._address(t, lanes)
-        nbytes = self.kind.nbytes
-        _aligned(t, addresses, nbytes, self._offset)
-        limit = t.launch.local_bytes if self._local else t.launch.shared_bytes
-        bad = (addresses < 0) | (addresses + nbytes > limit)
-        if bad.any():
-            name = "local" if self._local else "shared"
-            address = int(addresses[bad.argmax()])
-            raise _fail(t, self._offset, OUT_OF_RANGE, address, f"beyond {name} memory,")
-        rows = lanes if self._local else t.block[lanes]
-        return rows[:, None], addresses[:, None] + np.arange(nbytes)
-
-    def load(self, t: Threads, lanes: Array) -> Array:
-        """Bytes of each lane; poison and a violation for what nobody wrote."""
-        at = self.index(t, lanes)
-        data, known = (t.local, t.local_known) if self._local else (t.shared, t.shared_known)
-        raw = data[at]
-        if not known[at].all():
-            name = "local" if self._local else "shared"
-            self._report(f"{name} memory is read and was never written")
-            raw = np.where(known[at], raw, np.uint8(POISON & 0xFF))
-        return raw
-
-    def store(self, t: Threads, lanes: Array, raw: Array) -> None:
-        """Bytes of each lane."""
-        at = self.index(t, lanes)
-        data, known = (t.local, t.local_known) if self._local else (t.shared, t.shared_known)
-        if not self._local:
-            self._same_bytes(t, at, raw)
-        data[at], known[at] = raw, True
-
-    def _same_bytes(self, t: Threads, at: tuple[Array, Array], raw: Array) -> None:
-        """Lanes of one instruction that store different bytes to one address."""
-        places = (at[0] * t.launch.shared_bytes + at[1]).ravel()
-        order = np.argsort(places, kind="stable")
-        same = places[order][1:] == places[order][:-1]
-        values = raw.ravel()[order]
-        if (same & (values[1:] != values[:-1])).any():
-            self._report("lanes store different values to one shared address")
-
-
-def load_own(build: Builder, report: Report, *, local: bool) -> Action:
+def load_own(
+    build: Builder, report: Report, *, local: bool, conflicts: Counter[int] | None = None
+) -> Action:
     """LDS, LDL."""
-    window = Window(build, report, local=local)
-    kind = window.kind
+    kind = shape(build)
+    own, address = _own(build, report, kind, 32, local=local, conflicts=conflicts)
     number = build.gpr_out(count=kind.registers)
 
     def run(t: Threads, mask: Array) -> None:
-        lanes = np.flatnonzero(mask)
-        _put(t, number, _to_registers(window.load(t, lanes), kind), lanes)
+        lanes = t.chosen(mask)
+        put_numbers(t, number, own.load(t, lanes, address(t, lanes)), kind, lanes)
 
     return run
 
 
-def store_own(build: Builder, report: Report, *, local: bool) -> Action:
+def store_own(
+    build: Builder, report: Report, *, local: bool, conflicts: Counter[int] | None = None
+) -> Action:
     """STS, STL."""
-    window = Window(build, report, local=local)
-    kind = window.kind
-    number = build.gpr(32, 1, kind.registers)
+    kind = shape(build)
+    own, address = _own(build, report, kind, 64, local=local, conflicts=conflicts)
+    number = data_register(build, kind)
 
     def run(t: Threads, mask: Array) -> None:
-        lanes = np.flatnonzero(mask)
-        window.store(t, lanes, _data(t, number, kind, lanes))
+        lanes = t.chosen(mask)
+        own.store(t, lanes, address(t, lanes), data_of(t, number, kind, lanes))
 
     return run
 
@@ -253,9 +235,9 @@ def uldc(build: Builder) -> Action:
     """ULDC: a constant to uniform registers."""
     kind = shape(build)
     build.only(91, 1, 0)
-    if kind.nbytes < _WORD:
-        raise NotModelled("a small constant")
     sources: list[Source] = [build.constant(32, part) for part in range(kind.registers)]
+    if kind.nbytes < _WORD:
+        sources = [_small(build, kind)]
     number = build.uniform_out(kind.registers)
     build.latency = "uldc"
 
@@ -264,6 +246,13 @@ def uldc(build: Builder) -> Action:
             t.put_uniform(number + part, source(t), mask)
 
     return run
+
+
+def _small(build: Builder, kind: Shape) -> Source:
+    """A byte or a half of a constant bank, with its sign."""
+    data = build.constant_bytes(38, 16, kind.nbytes)
+    value = int.from_bytes(data, "little", signed=kind.signed)
+    return lambda t: np.full(t.count, value & 0xFFFFFFFF, np.uint32)
 
 
 def ldc(build: Builder, banks: dict[int, bytes]) -> Action:
@@ -276,12 +265,12 @@ def ldc(build: Builder, banks: dict[int, bytes]) -> Action:
     build.latency = "variable"
 
     def run(t: Threads, mask: Array) -> None:
-        lanes = np.flatnonzero(mask)
+        lanes = t.chosen(mask)
         at = t.registers[number, lanes].astype(np.int64) + base
-        _aligned(t, at, kind.nbytes, offset)
+        check_aligned(t, at, kind.nbytes, offset)
         bad = at + kind.nbytes > len(bank)
         if bad.any():
-            raise _fail(t, offset, OUT_OF_RANGE, int(at[bad.argmax()]), "beyond a constant bank,")
-        _put(t, first, _to_registers(bank[at[:, None] + np.arange(kind.nbytes)], kind), lanes)
+            raise fail(t, offset, OUT_OF_RANGE, int(at[bad.argmax()]), "beyond a constant bank,")
+        put_numbers(t, first, numbers(bank, kind.nbytes)[at // kind.nbytes], kind, lanes)
 
     return run

@@ -23,6 +23,8 @@ from boards.nv.warp.state import Threads
 
 _SIGN = np.uint64(1 << 63)
 _HIGH = np.uint64(32)
+_MIN, _MAX = 0, 15
+"""Conditions of DSETP alone. # src: text of nvdisasm 13.5"""
 _SPLIT = float((1 << 27) + 1)
 """src: Dekker, "A floating-point technique for extending the available precision" (1971)"""
 _LEAST, _MOST = 2.0**-450, 2.0**450
@@ -192,6 +194,17 @@ def dfma(build: Builder) -> Action:
     return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
 
 
+def _chosen(condition: int, one: Array, two: Array) -> tuple[Array, Array]:
+    """Of .MIN and .MAX: whether the first number is taken, and whether both are no numbers.
+
+    measured: nvrtc 13.5 makes fmin and fmax of it: the second predicate makes a NaN of the second
+    """
+    before = one < two if condition == _MIN else one > two
+    minus = np.signbit(one) if condition == _MIN else ~np.signbit(one)
+    none = np.isnan(one), np.isnan(two)
+    return before | (one == two) & minus | none[1], none[0] & none[1]
+
+
 def dsetp(build: Builder) -> Action:
     """DSETP: two numbers compared."""
     build.doubles = True
@@ -206,9 +219,14 @@ def dsetp(build: Builder) -> Action:
     build.latency = "variable"
 
     def run(t: Threads, mask: Array) -> None:
-        found, other = float_compared(condition, one(t), two(t)), given(t)
+        a, b, other = one(t), two(t), given(t)
+        if condition in (_MIN, _MAX):
+            found, opposite = _chosen(condition, a, b)
+        else:
+            found = float_compared(condition, a, b)
+            opposite = ~found
         first(t, joined(operation, found, other), mask)
-        second(t, joined(operation, ~found, other), mask)
+        second(t, joined(operation, opposite, other), mask)
 
     return run
 

@@ -26,13 +26,18 @@ NEAREST, DOWN, UP, TO_ZERO = range(4)
 """Rounding modes."""
 _FCHK_LOW, _FCHK_HIGH = 8, 246
 """Exponents between which a quotient's steps stay normal: chosen here, not known of silicon."""
+_BELOW_SINGLE, _MIDDLE = (1 << 29) - 1, 1 << 28
+"""Bits of a double's fraction that a single has not, and what they are between two singles."""
+_LEAST_EXACT = 2.0**-125
+"""Below it, singles are further apart."""
 Float = Callable[[Threads], Array]
 
 
 def as_words(values: Array) -> Array:
     """Singles as words, with the one NaN."""
     words = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return np.where(np.isnan(values), _NAN, words)
+    none = np.isnan(values)
+    return np.where(none, _NAN, words) if none.any() else words
 
 
 def flushed(words: Array) -> Array:
@@ -85,8 +90,21 @@ def narrowed(value: Array, mode: int) -> Array:
 
 
 def fused(one: Array, two: Array, three: Array, mode: int) -> Array:
-    """one x two + three, rounded once."""
-    product, addend = one.astype(np.float64) * two, three.astype(np.float64)
+    """one x two + three, rounded once.
+
+    A product of singles is exact in a double. Their sum is rounded to a double and then to a
+    single: wrong only where the first rounding gives what lies in the middle of two singles.
+    """
+    product, addend = one.astype(np.float64), three.astype(np.float64)
+    product *= two
+    if mode == NEAREST:
+        total = product + addend
+        middle = (total.view(np.int64) & _BELOW_SINGLE) == _MIDDLE
+        small = np.abs(total) < _LEAST_EXACT
+        middle |= small
+        if middle.any():
+            total[middle] = to_odd(product[middle], addend[middle])
+        return total.astype(np.float32)
     total = to_odd(product, addend)
     result = narrowed(total, mode)
     if mode == DOWN:
@@ -216,6 +234,21 @@ def fsetp(build: Builder) -> Action:
     return run
 
 
+def fset(build: Builder) -> Action:
+    """FSET.BF: two numbers compared: 1.0 or 0.0."""
+    flush, condition = bool(build.take(80)), build.take(76, 4)
+    operation = build.take(74, 2)
+    one = _a(build, flush=flush)
+    two = single(build.b(), _fsetp_sign(build), flush=flush)
+    given, write = build.predicate_in(87, 90), out(build, uniform=False)
+
+    def run(t: Threads, mask: Array) -> None:
+        found = joined(operation, float_compared(condition, one(t), two(t)), given(t))
+        write(t, as_words(found.astype(np.float32)), mask)
+
+    return run
+
+
 def _fsetp_sign(build: Builder) -> tuple[bool, bool]:
     if build.form in FORMS_WITH_C:
         raise NotModelled("a comparison with a third source")
@@ -228,6 +261,7 @@ _FUNCTIONS: Final[dict[int, Callable[[Array], Array]]] = {
 }  # fmt: skip
 """COS to TANH, in doubles. src: Mesa sm70_encode.rs; PTX ISA, cos.approx ... tanh.approx"""
 _PERIOD = 6.283185307179586
+_HALF_NAN = np.uint32(0x7FFF)
 
 
 def mufu(build: Builder) -> Action:
@@ -235,9 +269,21 @@ def mufu(build: Builder) -> Action:
     operation = build.take(74, 6)
     if operation not in _FUNCTIONS:
         raise NotModelled(f"MUFU function {operation}")
-    source = single(build.b(), build.b_sign(absolute=True), flush=True)
+    signs, word = build.b_sign(absolute=True), build.b()
+    of_half, upper = bool(build.take(73)), build.take(60, 2) if build.form == 1 else 0
+    if upper > 1 or (upper and not of_half):
+        raise NotModelled(f"MUFU of part {upper}")
+    source = single(word, signs, flush=True)
     build.latency = "variable"
     write = out(build, uniform=False)
+
+    def run_half(t: Threads, mask: Array) -> None:
+        bits = (word(t) >> np.uint32(16 * upper)).astype(np.uint16)
+        values = bits.view(np.float16).astype(np.float64)
+        values = np.abs(values) if signs[1] else values
+        found = _FUNCTIONS[operation](-values if signs[0] else values).astype(np.float16)
+        words = found.view(np.uint16).astype(np.uint32)
+        write(t, np.where(np.isnan(found), _HALF_NAN, words), mask)
 
     def run(t: Threads, mask: Array) -> None:
         values = source(t).astype(np.float64)
@@ -245,7 +291,7 @@ def mufu(build: Builder) -> Action:
             values = values * _PERIOD
         write(t, flushed(as_words(_FUNCTIONS[operation](values).astype(np.float32))), mask)
 
-    return run
+    return run_half if of_half else run
 
 
 def fchk(build: Builder) -> Action:

@@ -13,7 +13,6 @@ from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
-
 _RECONVERGENT = 73
 """A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
 _UNIFORM_FORM = 2
@@ -61,22 +60,41 @@ def bra(build: Builder) -> Action:
 
 
 def call(build: Builder) -> Action:
-    """CALL.REL.NOINC: code has put the way back into a register."""
+    """CALL.REL.NOINC: code has put the way back into a register; a form has a register's part."""
     build.only(86, 1, 1)
+    if build.form == 1:
+        return _indirect(build)
+    build.only(9, 3, 4)
     return bra(build)
 
 
 def ret(build: Builder) -> Action:
     """RET.REL.NODEC: to a register's distance from the start of the code."""
-    base, number = _distance(build, 48, split=True), build.gpr(24, count=2)
     build.only(86, 1, 1)
+    return _indirect(build)
+
+
+def brx(build: Builder) -> Action:
+    """BRX: to a distance that a register has a part of."""
+    return _indirect(build)
+
+
+def call_absolute(build: Builder) -> Action:
+    """CALL.ABS.NOINC of a register: to an address."""
+    build.only(86, 1, 1)
+    build.only(9, 3, 1)
+    return _indirect(build, absolute=True)
+
+
+def _indirect(build: Builder, *, absolute: bool = False) -> Action:
+    base, number = (0 if absolute else _distance(build, 48, split=True)), build.gpr(24, count=2)
     when = build.predicate_in(87, 90)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
         words = t.registers[number : number + 2].astype(np.int64)
-        taken = mask & when(t)
-        t.pc[taken] = (base + (words[0] | words[1] << 32))[taken]
+        taken, start = mask & when(t), t.launch.code_va if absolute else 0
+        t.pc[taken] = (base - start + (words[0] | words[1] << 32))[taken]
 
     return run
 
@@ -91,6 +109,19 @@ def bssy(build: Builder) -> Action:
     def run(t: Threads, mask: Array) -> None:
         taken = mask & when(t)
         np.copyto(t.partners[number], t.lanes(taken), where=taken)
+
+    return run
+
+
+def break_(build: Builder) -> Action:
+    """BREAK: the lanes that run this are no longer waited for at a convergence barrier."""
+    number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        gone = t.lanes(mask & when(t))
+        t.partners[number] &= ~gone
+        release(t)
 
     return run
 
@@ -122,26 +153,15 @@ def warpsync(build: Builder) -> Action:
     return run
 
 
-def bar_sync(build: Builder) -> Action:
-    """BAR.SYNC 0: all threads of the block."""
-    build.take(80)
-    build.latency = "control"
-
-    def run(t: Threads, mask: Array) -> None:
-        t.waits[mask] = AT_BARRIER
-        release(t)
-
-    return run
-
-
 def release(t: Threads) -> None:
     """Let everyone go on whose partners have all come or ended."""
     kinds = np.unique(t.waits[t.alive])
     for kind in kinds[kinds != RUNNING]:
         waiting = t.alive & (t.waits == kind)
         if kind == AT_BARRIER:
-            missing = (t.alive & ~waiting).reshape(-1, t.padded).any(axis=1)
-            free = waiting & ~np.repeat(missing, t.padded)
+            free, met = t.barriers.free(waiting, t.alive)
+            if met.any():
+                t.touched.barrier(met)
         else:
             row = t.sync_mask if kind == AT_WARPSYNC else t.partners[kind - AT_CONVERGENCE]
             free = waiting & (row & t.lanes(t.alive & ~waiting) == 0)
@@ -163,4 +183,12 @@ def describe_stuck(t: Threads) -> str:
     first = int(waiting[0])
     kind = int(t.waits[first])
     name = {AT_BARRIER: "BAR.SYNC", AT_WARPSYNC: "WARPSYNC"}.get(kind, "BSYNC")
-    return f"{name} before {int(t.pc[first]):#x}: {len(waiting)} threads wait, lane {first % LANES}"
+    if kind == AT_BARRIER:
+        name += f" {int(t.barriers.number[first])}"
+    block = t.block == t.block[first]
+    same = block & t.alive & (t.waits == kind) & (t.barriers.number == t.barriers.number[first])
+    here, living = (len(np.unique(t.warp[x])) for x in (same, block & t.alive))
+    return (
+        f"{name} before {int(t.pc[first]):#x}: {len(waiting)} threads wait, lane {first % LANES};"
+        f" of its block {here} of {living} warps that have not ended"
+    )

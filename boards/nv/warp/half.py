@@ -13,9 +13,11 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.convert import half_bits, half_rounded
-from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.floating import (
     FORMS_WITH_C,
+    NEAREST,
+    TO_ZERO,
     as_words,
     float_compared,
     narrowed,
@@ -28,8 +30,13 @@ from boards.nv.warp.state import Threads
 
 _ROWS = {0: (0, 1), 2: (0, 0), 3: (1, 1)}
 """Which half each result takes: as they are, the low one, the high one."""
+_BITS = {0: 0xFFFFFFFF, 2: 0xFFFF, 3: 0xFFFF0000}
 _HALF = np.uint32(0xFFFF)
 _UPPER = np.uint32(16)
+_BRAIN = 85
+"""The bit of .BF16_V2."""
+_LEAST = 2.0**-14, 2.0**-126
+"""The least normal half and bfloat16."""
 Pair = Callable[[Threads], Array]
 
 
@@ -39,75 +46,116 @@ def halves(words: Array) -> Array:
     return rows.view(np.float16).astype(np.float64)
 
 
-def _pair(source: Source, signs: tuple[bool, bool], swizzle: int) -> Pair:
+def brains(words: Array) -> Array:
+    """Two rows of doubles: the low bfloat16s and the high ones."""
+    rows = np.stack([words << _UPPER, words & np.uint32(0xFFFF0000)])
+    return rows.view(np.float32).astype(np.float64)
+
+
+class Numbers:
+    """Pairs of one of the two formats of an instruction."""
+
+    def __init__(self, build: Builder, *, flushes: bool = True) -> None:
+        self.brain = bool(build.take(_BRAIN))
+        self.flush = bool(build.take(80)) if flushes else False
+
+    def flushed(self, values: Array) -> Array:
+        """With .FTZ, subnormal numbers as zeros."""
+        if not self.flush:
+            return values
+        return np.where(np.abs(values) < _LEAST[self.brain], np.copysign(0.0, values), values)
+
+    def read(self, words: Array) -> Array:
+        """Two rows of doubles."""
+        return self.flushed(brains(words) if self.brain else halves(words))
+
+    def bits(self, values: Array) -> Array:
+        """Two rows, exact or rounded to odd, as words."""
+        if self.brain:
+            rows = brain_bits(_single_to_odd(values))
+        else:
+            rows = half_bits(self.flushed(half_rounded(values, 0).astype(np.float64)))
+        packed: Array = rows[0] | rows[1] << _UPPER
+        return packed
+
+
+def _single_to_odd(values: Array) -> Array:
+    """Doubles as singles whose last bit says that they are not exact."""
+    near = narrowed(values, TO_ZERO)
+    odd = (near.astype(np.float64) != values) & np.isfinite(values)
+    return np.asarray((near.view(np.uint32) | odd).view(np.float32))
+
+
+def _pair(
+    build: Builder, numbers: Numbers, place: int, source: Source, signs: tuple[bool, bool],
+    swizzle: int,
+) -> Pair:  # fmt: skip
     if swizzle not in _ROWS:
         raise NotModelled(f"halves in the order {swizzle}")
     (negated, absolute), order = signs, list(_ROWS[swizzle])
+    build.needs_bits(build.sources.get(place, ZERO), _BITS[swizzle])
 
     def value(t: Threads) -> Array:
-        numbers = halves(source(t))[order]
-        numbers = np.abs(numbers) if absolute else numbers
-        return -numbers if negated else numbers
+        found = numbers.read(source(t))[order]
+        found = np.abs(found) if absolute else found
+        return -found if negated else found
 
     return value
 
 
-def _a(build: Builder) -> Pair:
-    return _pair(
-        build.a(), (bool(build.take(72)), bool(build.take(73))), build.take(74, 2)
-    )  # fmt: skip
+def _a(build: Builder, numbers: Numbers) -> Pair:
+    signs = bool(build.take(72)), bool(build.take(73))
+    return _pair(build, numbers, 0, build.a(), signs, build.take(74, 2))
 
 
-def _other(build: Builder, *, absolute: bool = True) -> Pair:
+def _other(build: Builder, numbers: Numbers, *, absolute: bool = True) -> Pair:
     """The second of two sources: in a register it is b, else it stands where c does."""
     form = build.form
     if form in FORMS_WITH_C:
-        source, immediate = build.c(), form == FORMS_WITH_C[0]
+        place, source, immediate = 2, build.c(), form == FORMS_WITH_C[0]
     else:
-        source, immediate = build.b(), build.form == 4
+        place, source, immediate = 1, build.b(), build.form == 4
     if immediate:
-        return _pair(source, (False, False), 0)
+        return _pair(build, numbers, place, source, (False, False), 0)
     signs = bool(build.take(63)), absolute and bool(build.take(62))
-    return _pair(source, signs, build.take(60, 2))
+    return _pair(build, numbers, place, source, signs, build.take(60, 2))
 
 
-def _bits(values: Array) -> Array:
-    rows = half_bits(half_rounded(values, 0))
-    packed: Array = rows[0] | rows[1] << _UPPER
-    return packed
-
-
-def _store(build: Builder) -> Callable[[Threads, Array, Array], None]:
+def _store(build: Builder, numbers: Numbers) -> Callable[[Threads, Array, Array], None]:
     """Two rows of results, as halves, or with .F32 the first alone as a single."""
-    build.only(80, 1, 0)
-    build.only(85, 1, 0)
     wide, saturate = bool(build.take(78)), bool(build.take(77))
+    relu = bool(build.take(79))
+    if relu:
+        build.only(87, 4, 0, 7)
     write = out(build, uniform=False)
     build.latency = "half"
 
     def store(t: Threads, values: Array, mask: Array) -> None:
         if saturate:
             values = np.where(np.isnan(values), 0, np.clip(values, 0, 1))
-        write(t, as_words(narrowed(values[0], 0)) if wide else _bits(values), mask)
+        if relu:
+            values = np.where(np.isnan(values), values, np.maximum(values, 0) + 0.0)
+        write(t, as_words(narrowed(values[0], 0)) if wide else numbers.bits(values), mask)
 
     return store
 
 
 def hadd2(build: Builder) -> Action:
     """HADD2: two sums."""
-    one, two, store = _a(build), _other(build), _store(build)
-    return lambda t, mask: store(t, one(t) + two(t), mask)
+    numbers = Numbers(build)
+    one, two, store = _a(build, numbers), _other(build, numbers), _store(build, numbers)
+    return lambda t, mask: store(t, to_odd(one(t), two(t)), mask)
 
 
 def hmul2(build: Builder) -> Action:
     """HMUL2: two products."""
     build.only(76, 1, 0)
-    build.only(79, 1, 0)
-    one, two, store = _a(build), _other(build), _store(build)
+    numbers = Numbers(build)
+    one, two, store = _a(build, numbers), _other(build, numbers), _store(build, numbers)
     return lambda t, mask: store(t, one(t) * two(t), mask)
 
 
-def _two_and_three(build: Builder) -> tuple[Pair, Pair]:
+def _two_and_three(build: Builder, numbers: Numbers) -> tuple[Pair, Pair]:
     """The factor and the addend of HFMA2: the one at 64 has its modifiers at 81 to 84."""
     at_64 = (bool(build.take(84)), bool(build.take(83))), build.take(81, 2)
     if build.form in (2, 4):
@@ -115,43 +163,71 @@ def _two_and_three(build: Builder) -> tuple[Pair, Pair]:
     else:
         at_32 = (bool(build.take(63)), bool(build.take(62))), build.take(60, 2)
     if build.form in FORMS_WITH_C:
-        return _pair(build.b(), *at_64), _pair(build.c(), *at_32)
-    return _pair(build.b(), *at_32), _pair(build.c(), *at_64)
+        at_32, at_64 = at_64, at_32
+    two = _pair(build, numbers, 1, build.b(), *at_32)
+    return two, _pair(build, numbers, 2, build.c(), *at_64)
 
 
 def hfma2(build: Builder) -> Action:
     """HFMA2: two products and sums, each rounded once."""
     build.only(76, 1, 0)
-    build.only(79, 1, 0)
-    one, (two, three) = _a(build), _two_and_three(build)
-    store = _store(build)
+    numbers = Numbers(build)
+    one, (two, three) = _a(build, numbers), _two_and_three(build, numbers)
+    store = _store(build, numbers)
     return lambda t, mask: store(t, to_odd(one(t) * two(t), three(t)), mask)
 
 
-def hsetp2(build: Builder) -> Action:
-    """HSETP2: two comparisons, a predicate each."""
-    build.only(71, 1, 0)
-    build.only(80, 1, 0)
-    condition, operation = build.take(76, 4), build.take(69, 2)
-    one, two = _a(build), _other(build)
+def _comparison(build: Builder) -> tuple[Callable[[Threads], Array], Source]:
+    """(two rows of truths, a predicate to join them with)."""
+    numbers = Numbers(build)
+    condition = build.take(76, 4)
+    one, two = _a(build, numbers), _other(build, numbers)
     given = build.predicate_in(87, 90)
+    return lambda t: float_compared(condition, one(t), two(t)), given
+
+
+def hset2(build: Builder) -> Action:
+    """HSET2: two comparisons: 1.0 or 0.0 with .BF, else all ones or none."""
+    operation, numeric = build.take(69, 2), bool(build.take(71))
+    found, given = _comparison(build)
+    write = out(build, uniform=False)
+    true = np.uint32(0x3C00 if numeric else 0xFFFF)
+    build.latency = "half"
+
+    def run(t: Threads, mask: Array) -> None:
+        rows = np.where(joined(operation, found(t), given(t)), true, np.uint32(0))
+        write(t, rows[0] | rows[1] << _UPPER, mask)
+
+    return run
+
+
+def hsetp2(build: Builder) -> Action:
+    """HSETP2: two comparisons, a predicate each; with .H_AND, whether both hold, and not."""
+    operation, both = build.take(69, 2), bool(build.take(71))
+    found, given = _comparison(build)
     first, second = (predicate(build, at) for at in (81, 84))
     build.latency = "half"
 
     def run(t: Threads, mask: Array) -> None:
-        found, other = float_compared(condition, one(t), two(t)), given(t)
-        first(t, joined(operation, found[0], other), mask)
-        second(t, joined(operation, found[1], other), mask)
+        rows, other = found(t), given(t)
+        one, two = rows[0], rows[1]
+        if both:
+            one, two = one & two, ~(one & two)
+        first(t, joined(operation, one, other), mask)
+        second(t, joined(operation, two, other), mask)
 
     return run
 
 
 def hmnmx2(build: Builder) -> Action:
     """HMNMX2: the smaller or larger of each; what is no number loses, or .NAN wins."""
-    keeps = bool(build.take(81))
-    build.only(82, 1, 0)
-    one, two, smaller = _a(build), _other(build), build.predicate_in(87, 90)
-    store = _store(build)
+    keeps, signs = bool(build.take(81)), bool(build.take(82))
+    numbers = Numbers(build)
+    a, b, form = build.gpr(24), build.gpr(32), build.form
+    one, two, smaller = _a(build, numbers), _other(build, numbers), build.predicate_in(87, 90)
+    if signs and form != 1:
+        raise NotModelled(f".XORSIGN of form {form}")
+    store = _store(build, numbers)
 
     def run(t: Threads, mask: Array) -> None:
         first, second = one(t), two(t)
@@ -159,12 +235,17 @@ def hmnmx2(build: Builder) -> Action:
         chosen = np.where(less == smaller(t), first, second)
         none, other = np.isnan(first), np.isnan(second)
         chosen = np.where(none, first if keeps else second, chosen)
-        store(t, np.where(other & ~none, second if keeps else first, chosen), mask)
+        chosen = np.where(other & ~none, second if keeps else first, chosen)
+        if signs:
+            words = t.registers[a] ^ t.registers[b]
+            minus = np.stack([words << _UPPER, words]) >> np.uint32(31) == 1
+            chosen = np.copysign(chosen, np.where(minus, -1.0, 1.0))
+        store(t, chosen, mask)
 
     return run
 
 
-def _brain_bits(values: Array) -> Array:
+def brain_bits(values: Array) -> Array:
     """Singles as bfloat16, to the nearest even."""
     words = as_words(values)
     rounded = words + np.uint32(0x7FFF) + (words >> _UPPER & np.uint32(1))
@@ -176,14 +257,18 @@ def f2fp(build: Builder) -> Action:
     high = single(build.a(), (bool(build.take(72)), bool(build.take(73))), flush=False)
     low = single(build.b(), build.b_sign(absolute=True), flush=False)
     build.only(64, 8, 255)
-    brain, mode = bool(build.take(76)), build.take(79, 2)
-    if brain and mode:
-        raise NotModelled("bfloat16 in a rounding mode")
+    brain, mode, relu = bool(build.take(76)), build.take(79, 2), bool(build.take(75))
+    if brain and mode not in (NEAREST, TO_ZERO):
+        raise NotModelled("bfloat16 rounded up or down")
     write = out(build, uniform=False)
 
     def bits(values: Array) -> Array:
-        if brain:
-            return _brain_bits(values)
-        return half_bits(half_rounded(values.astype(np.float64), mode))
+        if relu:
+            values = np.where(values < 0, np.float32(0), values + np.float32(0))
+        if not brain:
+            return half_bits(half_rounded(values.astype(np.float64), mode))
+        if mode == NEAREST:
+            return brain_bits(values)
+        return np.where(np.isnan(values), np.uint32(0x7FFF), as_words(values) >> _UPPER)
 
     return lambda t, mask: write(t, bits(low(t)) | bits(high(t)) << _UPPER, mask)

@@ -12,8 +12,9 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
-from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.state import Threads
+from boards.nv.warp.undefined import depends
 
 _WORD = 1 << 32
 _ONES = 0xFFFFFFFF
@@ -88,17 +89,21 @@ def iadd3(build: Builder, *, uniform: bool = False) -> Action:
     return run
 
 
-def imad(build: Builder) -> Action:
-    """IMAD, IMAD.X: the low word of a product and a sum."""
+def imad(build: Builder, *, uniform: bool = False) -> Action:
+    """IMAD, UIMAD, IMAD.X: the low word of a product and a sum."""
     extended = bool(build.take(74))
     build.take(73)
-    a, b, c = build.a(), build.b(), build.c()
+    a, b, c = (x(uniform=uniform) for x in (build.a, build.b, build.c))
+    if build.sources.keys() == {2} and build.word >> 24 & 0xFF == ZERO and not uniform:
+        build.passes = build.undefined(2)
+    if uniform:
+        build.take(91)
     negated = build.take(72) ^ build.b_sign()[0]
     term = _term(c, negated=build.c_sign()[0], extended=extended)
-    carry = build.predicate_in(87, 90)
+    carry = build.predicate_in(87, 90, uniform=uniform)
     build.only(81, 3, 7)
-    write = out(build, uniform=False)
-    build.latency = "fma"
+    write = out(build, uniform=uniform)
+    build.latency = "udp" if uniform else "fma"
 
     def run(t: Threads, mask: Array) -> None:
         product = (a(t) * b(t)).astype(np.int64)
@@ -112,28 +117,30 @@ def _pair(low: Source, high: Source) -> Callable[[Threads], Array]:
     return lambda t: low(t).astype(np.uint64) | high(t).astype(np.uint64) << np.uint64(32)
 
 
-def imad_wide(build: Builder) -> Action:
-    """IMAD.WIDE: a product of 64 bits and a sum."""
+def imad_wide(build: Builder, *, uniform: bool = False) -> Action:
+    """IMAD.WIDE, UIMAD.WIDE: a product of 64 bits and a sum."""
     is_signed = bool(build.take(73))
-    a, b = build.a(), build.b()
-    third = _pair(build.c(), build.c(1))
+    a, b = build.a(uniform=uniform), build.b(uniform=uniform)
+    third = _pair(build.c(uniform=uniform), build.c(1, uniform=uniform))
+    if uniform:
+        build.take(91)
     build.only(72, 1, 0)
     build.only(74, 1, 0)
     negated = build.b_sign()[0] or build.c_sign()[0]
     if negated:
         raise NotModelled("IMAD.WIDE of a negated source")
     build.only(87, 4, 0xF)
-    carry = predicate(build, 81)
-    number = build.gpr_out(count=2)
-    build.latency = "wide"
+    carry = predicate(build, 81, uniform=uniform)
+    number = build.uniform_out(2) if uniform else build.gpr_out(count=2)
+    build.latency = "udp" if uniform else "wide"
 
     def run(t: Threads, mask: Array) -> None:
-        kind = signed if is_signed else wide
+        kind, put = signed if is_signed else wide, t.put_uniform if uniform else t.put
         product = kind(a(t)).astype(np.uint64) * kind(b(t)).astype(np.uint64)
         added = third(t)
         total = product + added
-        t.put(number, total & np.uint64(_ONES), mask)
-        t.put(number + 1, total >> np.uint64(32), mask)
+        put(number, total & np.uint64(_ONES), mask)
+        put(number + 1, total >> np.uint64(32), mask)
         carry(t, total < added, mask)
 
     return run
@@ -173,6 +180,17 @@ def _lut(table: int, a: Array, b: Array, c: Array) -> Array:
     return total
 
 
+def _passed(build: Builder, table: int, sources: list[Source]) -> Source:
+    """Bits of a LOP3 that depend on what nobody wrote."""
+    undefined = [build.undefined(place) for place in range(len(sources))]
+
+    def bits(t: Threads) -> Array:
+        values = [np.ascontiguousarray(source(t)) for source in sources]
+        return depends(lambda x: _lut(table, *x), values, [each(t) for each in undefined])
+
+    return bits
+
+
 def lop3(build: Builder, *, uniform: bool = False) -> Action:
     """LOP3, ULOP3: any function of three bits, bit by bit."""
     a, b = build.a(uniform=uniform), build.b(uniform=uniform)
@@ -182,6 +200,8 @@ def lop3(build: Builder, *, uniform: bool = False) -> Action:
     table, both = build.take(72, 8), bool(build.take(80))
     given = build.predicate_in(87, 90, uniform=uniform)
     write, some = out(build, uniform=uniform), predicate(build, 81, uniform=uniform)
+    if not uniform:
+        build.passes = _passed(build, table, [a, b, c])
 
     def run(t: Threads, mask: Array) -> None:
         value = _lut(table, a(t), b(t), c(t))
@@ -219,17 +239,20 @@ def shf(build: Builder, *, uniform: bool = False) -> Action:
     return run
 
 
-def lea(build: Builder) -> Action:
-    """LEA, LEA.HI, .X, .SX32: a shifted source and a sum."""
-    a, b = build.a(), build.b()
+def lea(build: Builder, *, uniform: bool = False) -> Action:
+    """LEA, ULEA, LEA.HI, .X, .SX32: a shifted source and a sum."""
+    a, b = build.a(uniform=uniform), build.b(uniform=uniform)
+    if uniform:
+        build.take(91)
     b_negated = build.b_sign()[0]
     extends, extended = bool(build.take(73)), bool(build.take(74))
     shift, upper, negated = build.take(75, 5), bool(build.take(80)), bool(build.take(72))
-    high = build.c() if upper else build.a()
+    high = build.c(uniform=uniform) if upper else a
     build.register(64)
     term = _term(b, negated=b_negated, extended=extended)
-    given, carry = build.predicate_in(87, 90), predicate(build, 81)
-    write = out(build, uniform=False)
+    given = build.predicate_in(87, 90, uniform=uniform)
+    carry = predicate(build, 81, uniform=uniform)
+    write = out(build, uniform=uniform)
 
     def run(t: Threads, mask: Array) -> None:
         top = (signed(a(t)) >> 32) if extends else wide(high(t))
@@ -247,16 +270,29 @@ def lea(build: Builder) -> Action:
 
 
 def idp(build: Builder) -> Action:
-    """IDP.2A.LO.U16.U8: two halves times the two low bytes, and a sum."""
+    """IDP.4A, IDP.2A: products of bytes, or of halves and bytes, and a sum."""
     a, b, c = build.a(), build.b(), build.c()
-    build.only(72, 5, 0x10)
-    build.only(77, 4, 0)
+    build.only(72, 1, 0)
+    a_signed, b_signed = bool(build.take(73)), bool(build.take(74))
+    two, upper = bool(build.take(76)), bool(build.take(77))
+    term = _term(c, negated=bool(build.take(75)), extended=False)
+    build.only(78, 3, 0)
     write = out(build, uniform=False)
     build.latency = "fma"
+    count, bits = (2, 16) if two else (4, 8)
 
     def run(t: Threads, mask: Array) -> None:
-        one, two = wide(a(t)), wide(b(t))
-        total = (one & 0xFFFF) * (two & 0xFF) + (one >> 16) * (two >> 8 & 0xFF) + wide(c(t))
+        one, other, total = wide(a(t)), wide(b(t)), term(t)
+        other = other >> 16 if upper else other
+        for place in range(count):
+            first = _part(one >> bits * place, bits, with_sign=a_signed)
+            total = total + first * _part(other >> 8 * place, 8, with_sign=b_signed)
         write(t, low_word(total), mask)
 
     return run
+
+
+def _part(words: Array, bits: int, *, with_sign: bool) -> Array:
+    """The low bits of words, as numbers."""
+    value = words & (1 << bits) - 1
+    return np.where(value >> (bits - 1) == 1, value - (1 << bits), value) if with_sign else value

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.build import PREDICATE, Action, Builder
-from boards.nv.warp.fields import TRUE, NotModelled
-from boards.nv.warp.integer import out, predicate, signed, wide
+from boards.nv.warp.build import PREDICATE, Action, Builder, Source
+from boards.nv.warp.fields import TRUE, ZERO, NotModelled
+from boards.nv.warp.integer import Write, out, predicate, signed, wide
 from boards.nv.warp.state import Threads
+from boards.nv.warp.undefined import ALL
 
 _AND, _OR, _XOR = range(3)
 _ALL = 0xFFFFFFFF
@@ -67,13 +68,14 @@ def isetp(build: Builder, *, uniform: bool = False) -> Action:
     return run
 
 
-def plop3(build: Builder) -> Action:
-    """PLOP3: two functions of three predicates."""
-    uniform = bool(build.take(67))
-    sources = [build.predicate_in(87, 90), build.predicate_in(77, 80)]
-    sources.append(build.predicate_in(68, 71, uniform=uniform))
+def plop3(build: Builder, *, uniform_unit: bool = False) -> Action:
+    """PLOP3, UPLOP3: two functions of three predicates."""
+    third = bool(build.take(67)) or uniform_unit
+    sources = [build.predicate_in(87, 90, uniform=uniform_unit)]
+    sources.append(build.predicate_in(77, 80, uniform=uniform_unit))
+    sources.append(build.predicate_in(68, 71, uniform=third))
     tables = (build.take(64, 3) | build.take(72, 5) << 3, build.take(16, 8))
-    writes = [predicate(build, low) for low in (81, 84)]
+    writes = [predicate(build, low, uniform=uniform_unit) for low in (81, 84)]
 
     def run(t: Threads, mask: Array) -> None:
         at = np.zeros(t.count, np.int64)
@@ -85,10 +87,15 @@ def plop3(build: Builder) -> Action:
     return run
 
 
-def sel(build: Builder) -> Action:
-    """SEL: one of two words."""
-    a, b, which = build.a(), build.b(), build.predicate_in(87, 90)
-    write = out(build, uniform=False)
+def sel(build: Builder, *, uniform: bool = False) -> Action:
+    """SEL, USEL: one of two words."""
+    a, b = build.a(uniform=uniform), build.b(uniform=uniform)
+    if uniform:
+        build.take(91)
+    which, write = build.predicate_in(87, 90, uniform=uniform), out(build, uniform=uniform)
+    if not uniform:
+        one, two = build.undefined(0), build.undefined(1)
+        build.passes = lambda t: np.where(which(t), one(t), two(t))
     return lambda t, mask: write(t, np.where(which(t), a(t), b(t)), mask)
 
 
@@ -97,6 +104,7 @@ def mov(build: Builder, *, uniform: bool = False) -> Action:
     b = build.b(uniform=uniform)
     if not uniform:
         build.only(72, 4, 0xF)
+        build.passes = build.undefined(1)
     build.latency = "umov" if uniform else "alu"
     write = out(build, uniform=uniform)
     return lambda t, mask: write(t, b(t), mask)
@@ -124,11 +132,19 @@ def iabs(build: Builder) -> Action:
     return lambda t, mask: write(t, np.abs(signed(b(t))), mask)
 
 
-def popc(build: Builder) -> Action:
-    """POPC: how many bits are set."""
-    b, invert = build.b(), build.b_sign()[0]
-    build.latency = "variable"
-    write = out(build, uniform=False)
+def _one_source(build: Builder, *, uniform: bool) -> tuple[Source, bool, Write]:
+    """(the source, whether it is inverted, the destination) of what needs a unit of its own."""
+    b, invert = build.b(uniform=uniform), build.b_sign()[0]
+    if uniform:
+        build.take(91)
+    else:
+        build.latency = "variable"
+    return b, invert, out(build, uniform=uniform)
+
+
+def popc(build: Builder, *, uniform: bool = False) -> Action:
+    """POPC, UPOPC: how many bits are set."""
+    b, invert, write = _one_source(build, uniform=uniform)
 
     def run(t: Threads, mask: Array) -> None:
         value = ~b(t) if invert else b(t)
@@ -138,45 +154,75 @@ def popc(build: Builder) -> Action:
     return run
 
 
-def brev(build: Builder) -> Action:
-    """BREV: bits in reverse."""
-    b, write = build.b(), out(build, uniform=False)
-    build.latency = "variable"
+def brev(build: Builder, *, uniform: bool = False) -> Action:
+    """BREV, UBREV: bits in reverse."""
+    b, invert, write = _one_source(build, uniform=uniform)
 
     def run(t: Threads, mask: Array) -> None:
-        value = np.ascontiguousarray(b(t)).view(np.uint8).reshape(-1, 4)
+        value = np.ascontiguousarray(~b(t) if invert else b(t)).view(np.uint8).reshape(-1, 4)
         bits = np.unpackbits(value, axis=1, bitorder="little")
         write(t, np.packbits(bits, axis=1).view(">u4").ravel(), mask)
 
     return run
 
 
-def prmt(build: Builder) -> Action:
-    """PRMT: four bytes chosen from eight, or their signs."""
-    a, chosen, c = build.a(), build.b(), build.c()
-    build.only(72, 3, 0)
-    write = out(build, uniform=False)
-
-    def run(t: Threads, mask: Array) -> None:
-        pair = a(t).astype(np.uint64) | c(t).astype(np.uint64) << np.uint64(32)
-        selectors, total = chosen(t), np.zeros(t.count, np.uint64)
-        for place in range(4):
-            nibble = (selectors >> np.uint32(4 * place) & np.uint32(0xF)).astype(np.uint64)
-            byte = pair >> (nibble & np.uint64(7)) * np.uint64(8) & np.uint64(0xFF)
-            sign = np.where(byte >> np.uint64(7) != 0, np.uint64(0xFF), np.uint64(0))
-            byte = np.where(nibble > np.uint64(TRUE), sign, byte)
-            total |= byte << np.uint64(8 * place)
-        write(t, total, mask)
-
-    return run
+_MODES = {
+    1: ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
+    2: ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
+    3: ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)),
+    4: ((0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)),
+    5: ((0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)),
+    6: ((0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)),
+}
+"""Bytes, low first, that the low two bits of the selector choose: F4E, B4E, RC8, ECL, ECR, RC16.
+src: PTX ISA, prmt
+"""
+_TABLES = {
+    mode: np.array([sum(byte << 4 * n for n, byte in enumerate(row)) for row in rows], np.uint32)
+    for mode, rows in _MODES.items()
+}
 
 
-def flo(build: Builder) -> Action:
-    """FLO: the number of the highest bit that is set, or differs from the sign."""
-    b, invert, is_signed = build.b(), build.b_sign()[0], bool(build.take(73))
-    as_shift, found = bool(build.take(74)), predicate(build, 81)
-    build.latency = "variable"
-    write = out(build, uniform=False)
+def prmt(build: Builder, *, uniform: bool = False) -> Action:
+    """PRMT, UPRMT: four bytes chosen from eight, or their signs."""
+    a, chosen = build.a(uniform=uniform), build.b(uniform=uniform)
+    c, mode = build.c(uniform=uniform), build.take(72, 3)
+    if uniform:
+        build.take(91)
+    if mode and mode not in _TABLES:
+        raise NotModelled(f"PRMT of mode {mode}")
+    write = out(build, uniform=uniform)
+
+    def selectors(t: Threads) -> Array:
+        words = chosen(t)
+        return np.asarray(_TABLES[mode][words & np.uint32(3)]) if mode else words
+
+    if not uniform:
+        unknown = [build.undefined(place) for place in range(3)]
+        build.passes = lambda t: np.where(
+            unknown[1](t) != 0, ALL, _permuted(unknown[0](t), unknown[2](t), selectors(t))
+        )
+    return lambda t, mask: write(t, _permuted(a(t), c(t), selectors(t)), mask)
+
+
+def _permuted(low: Array, high: Array, selectors: Array) -> Array:
+    """Four bytes of eight; a nibble above 7 asks for the sign of one."""
+    pair = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+    total = np.zeros(len(pair), np.uint64)
+    for place in range(4):
+        nibble = (selectors >> np.uint32(4 * place) & np.uint32(0xF)).astype(np.uint64)
+        byte = pair >> (nibble & np.uint64(7)) * np.uint64(8) & np.uint64(0xFF)
+        sign = np.where(byte >> np.uint64(7) != 0, np.uint64(0xFF), np.uint64(0))
+        byte = np.where(nibble > np.uint64(TRUE), sign, byte)
+        total |= byte << np.uint64(8 * place)
+    return total.astype(np.uint32)
+
+
+def flo(build: Builder, *, uniform: bool = False) -> Action:
+    """FLO, UFLO: the number of the highest bit that is set, or differs from the sign."""
+    is_signed, as_shift = bool(build.take(73)), bool(build.take(74))
+    b, invert, write = _one_source(build, uniform=uniform)
+    found = predicate(build, 81, uniform=uniform)
 
     def run(t: Threads, mask: Array) -> None:
         value = wide(~b(t) if invert else b(t))
@@ -198,6 +244,8 @@ def p2r(build: Builder) -> Action:
     build.only(72, 4, 0)
     shown = [number for number in range(TRUE) if mask_of_them >> number & 1]
     build.reads += [(PREDICATE, number, 0) for number in shown]
+    kept, before = np.uint32(~mask_of_them & _ALL), build.undefined(0)
+    build.passes = lambda t: before(t) & kept
     write = out(build, uniform=False)
 
     def run(t: Threads, mask: Array) -> None:
@@ -215,6 +263,7 @@ def r2p(build: Builder) -> Action:
     build.only(9, 3, 4)
     build.only(72, 4, 0)
     which = [number for number in range(TRUE) if mask_of_them >> number & 1]
+    build.needs_bits(build.sources.get(0, ZERO), mask_of_them)
     build.writes += [(PREDICATE, number) for number in which]
 
     def run(t: Threads, mask: Array) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from boards.nv.warp import (
     access,
+    across,
     convert,
     double,
     floating,
@@ -18,14 +19,15 @@ from boards.nv.warp import (
     half,
     integer,
     logic,
-    matrix,
+    small,
     special,
+    sync,
 )  # fmt: skip
 from boards.nv.warp.arch import Arch
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
-from boards.nv.warp.memory import GlobalMemory
-from boards.nv.warp.variants import VARIANTS
+from boards.nv.warp.reach import MEMORY, Reach
+from boards.nv.warp.variants import MEMORY_VARIANTS, VARIANTS
 
 _OPERATION: Final = 0x1FF
 Make = Callable[[Builder], Action]
@@ -63,29 +65,46 @@ _PLAIN: Final[dict[int, tuple[str, Make]]] = {
     0x15D: ("NANOSLEEP", flow.nothing), 0x141: ("BSYNC", flow.bsync),
     0x144: ("CALL", flow.call), 0x145: ("BSSY", flow.bssy), 0x147: ("BRA", flow.bra),
     0x148: ("WARPSYNC", flow.warpsync), 0x14D: ("EXIT", flow.exit_), 0x150: ("RET", flow.ret),
-    0x11D: ("BAR.SYNC", flow.bar_sync),
+    0x143: ("CALL.ABS", flow.call_absolute), 0x149: ("BRX", flow.brx),
+    0x142: ("BREAK", flow.break_),
+    0x11D: ("BAR", sync.bar), 0x11C: ("B2R", sync.b2r), 0x192: ("MEMBAR", sync.membar),
+    0x1AB: ("ERRBAR", sync.errbar), 0x18F: ("CCTL", sync.cctl), 0x11A: ("DEPBAR", sync.depbar),
+    0x1AF: ("LDGDEPBAR", sync.ldgdepbar), 0x155: ("BMOV", sync.bmov_out),
+    0x156: ("BMOV", sync.bmov_in), 0x00A: ("FSET", floating.fset), 0x014: ("VABSDIFF",
+    small.vabsdiff), 0x01A: ("SGXT", small.sgxt), 0x01B: ("BMSK", small.bmsk),
+    0x033: ("HSET2", half.hset2), 0x1A1: ("MATCH", across.match), 0x1C4: ("REDUX", across.redux),
+    0x1C2: ("R2UR", across.r2ur),
+    0x0A4: ("UIMAD", partial(integer.imad, uniform=True)),
+    0x0A5: ("UIMAD.WIDE", partial(integer.imad_wide, uniform=True)),
+    0x087: ("USEL", partial(logic.sel, uniform=True)),
+    0x091: ("ULEA", partial(integer.lea, uniform=True)),
+    0x096: ("UPRMT", partial(logic.prmt, uniform=True)),
+    0x09A: ("USGXT", partial(small.sgxt, uniform=True)),
+    0x09B: ("UBMSK", partial(small.bmsk, uniform=True)),
+    0x0BD: ("UFLO", partial(logic.flo, uniform=True)),
+    0x0BE: ("UBREV", partial(logic.brev, uniform=True)),
+    0x0BF: ("UPOPC", partial(logic.popc, uniform=True)),
+    0x09C: ("UPLOP3", partial(logic.plop3, uniform_unit=True)),
 }  # fmt: skip
-UNIFORM: Final = (0x082, 0x086, 0x08C, 0x090, 0x092, 0x099, 0x0B9)
+UNIFORM: Final = (
+    0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092, 0x096, 0x097, 0x099, 0x09A, 0x09B, 0x09C,
+    0x0A4, 0x0A5, 0x0B9, 0x0BD, 0x0BE, 0x0BF,
+)  # fmt: skip
 """Run once a warp, under uniform predicates."""
-_MEMORY: Final = {
-    0x181: "LDG", 0x186: "STG", 0x183: "LDL", 0x187: "STL", 0x184: "LDS", 0x188: "STS",
-    0x182: "LDC", 0x189: "SHFL", 0x03C: "HMMA",
-}  # fmt: skip
-_NAMES: Final = {number: name for number, (name, _) in _PLAIN.items()} | _MEMORY
+_NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()}
 
 
 def name_of(word: int, arch: Arch) -> str:
     """What an instruction is called; its number if it is not modelled."""
     number = word & _OPERATION
-    own = VARIANTS[arch.family].get(number)
-    if own is not None:
-        return own[0]
+    for variants in (VARIANTS, MEMORY_VARIANTS):
+        own = variants[arch.family].get(number)
+        if own is not None:
+            return own[0]
     return _NAMES.get(number, f"opcode {word & 0xFFF:#x}")
 
 
-def action(
-    build: Builder, memory: GlobalMemory, banks: dict[int, bytes], report: Callable[[str], None]
-) -> Action:
+def action(build: Builder, reach: Reach) -> Action:
     """What a word does. Raises: NotModelled."""
     number = build.word & _OPERATION
     if number in UNIFORM:
@@ -93,21 +112,11 @@ def action(
     own = VARIANTS[build.arch.family].get(number)
     if own is not None:
         return own[1](build)
+    reaching = MEMORY_VARIANTS[build.arch.family].get(number)
+    if reaching is not None:
+        return reaching[1](build, reach)
     if number in _PLAIN:
         return _PLAIN[number][1](build)
-    name = _MEMORY.get(number, "")
-    if name == "LDG":
-        return access.ldg(build, memory)
-    if name == "STG":
-        return access.stg(build, memory)
-    if name in ("LDS", "LDL"):
-        return access.load_own(build, report, local=name == "LDL")
-    if name in ("STS", "STL"):
-        return access.store_own(build, report, local=name == "STL")
-    if name == "LDC":
-        return access.ldc(build, banks)
-    if name == "HMMA":
-        return matrix.hmma(build, report)
-    if name == "SHFL":
-        return special.shfl(build, report)
+    if number in MEMORY:
+        return MEMORY[number][1](build, reach)
     raise NotModelled("no such instruction here")

@@ -18,8 +18,15 @@ from boards.nv.warp.state import LANES, Threads
 _LANE, _TID, _CTAID, _IN_CLUSTER, _ZERO = 0x00, 0x21, 0x25, 0x88, 0xFF
 _VOTE_ALL, _VOTE_ANY, _VOTE_EQUAL = range(3)
 _LANE_MASK = LANES - 1
-_REGISTERS, _IMMEDIATES = 1, 7
-"""Forms of SHFL."""
+_ONES = 0xFFFFFFFF
+_REGISTERS, _CLAMP, _BY, _IMMEDIATES = 1, 2, 4, 7
+"""Forms of SHFL: which of its numbers are immediates."""
+_EQUAL_MASK, _LESS_MASK = 0x38, 0x39
+_MASKS = (_EQUAL_MASK, _LESS_MASK, 0x3A, 0x3B, 0x3C)
+"""Lanes equal, below, below or equal, above, above or equal."""
+_WARP, _SM, _CLOCK, _TIMER = 0x03, 0x43, 0x50, 0x52
+_WARP_LOW = 8
+"""Of SR_VIRTID. measured: nvrtc 13.5 takes %warpid from its bits 8 to 14."""
 
 
 def _special(number: int) -> Source:
@@ -28,10 +35,25 @@ def _special(number: int) -> Source:
         return lambda t: t.lane
     if number in (_ZERO, _IN_CLUSTER):
         return lambda t: np.zeros(t.count, np.uint32)
+    if number in _MASKS:
+        return lambda t: _lanes_of(number, t)
+    if number == _WARP:
+        return lambda t: (t.warp - 1).astype(np.uint32) << np.uint32(_WARP_LOW)
+    if number == _SM:
+        return lambda t: np.zeros(t.count, np.uint32)
+    for first in (_CLOCK, _TIMER):
+        if first <= number < first + 2:
+            return lambda t: np.full(t.count, t.cycles >> 32 * (number - first) & _ONES, np.uint32)
     for first, of in ((_TID, _thread), (_CTAID, _block)):
         if first <= number < first + 3:
             return of(number - first)
     raise NotModelled(f"special register {number:#x}")
+
+
+def _lanes_of(number: int, t: Threads) -> Array:
+    own = np.uint32(1) << t.lane
+    below = own - np.uint32(1)
+    return (own, below, own | below, ~(own | below), ~below)[number - _EQUAL_MASK]
 
 
 def _digit(value: Array, sizes: tuple[int, int, int], axis: int) -> Array:
@@ -52,7 +74,7 @@ def _block(axis: int) -> Source:
 def s2r(build: Builder, *, uniform: bool = False) -> Action:
     """S2R, S2UR: a special register; a lane's own is none that a warp may have."""
     number = build.take(72, 8)
-    if uniform and not _CTAID <= number < _CTAID + 3:
+    if uniform and (number in (_LANE, *_MASKS) or _TID <= number < _TID + 3):
         raise NotModelled(f"S2UR of special register {number:#x}")
     source, write = _special(number), out(build, uniform=uniform)
     build.latency = "variable"
@@ -61,14 +83,16 @@ def s2r(build: Builder, *, uniform: bool = False) -> Action:
 
 def cs2r(build: Builder) -> Action:
     """CS2R: one that is near, in a fixed time."""
-    source = _special(build.take(72, 8))
+    first = build.take(72, 8)
+    pairs = first in (_CLOCK, _TIMER)
+    sources = [_special(first), _special(first + 1 if pairs else _ZERO)]
     count = 2 if build.take(80) else 1
     number = build.gpr_out(count=count)
     build.latency = "disp64" if count > 1 else "alu"
 
     def run(t: Threads, mask: Array) -> None:
         for part in range(count):
-            t.put(number + part, source(t) if not part else np.zeros(t.count, np.uint32), mask)
+            t.put(number + part, sources[part](t), mask)
 
     return run
 
@@ -117,19 +141,19 @@ def shfl(build: Builder, report: Callable[[str], None]) -> Action:
     """SHFL with immediates or registers: a word of another lane."""
     form = build.form
     source = build.gpr(24)
-    if form not in (_REGISTERS, _IMMEDIATES):
+    if form not in (_REGISTERS, _CLAMP, _BY, _IMMEDIATES):
         raise NotModelled(f"SHFL form {form}")
-    fixed = form == _IMMEDIATES
-    by = build.take(53, 5) if fixed else build.gpr(32)
-    clamp = build.take(40, 13) if fixed else build.gpr(64)
+    fixed = form in (_BY, _IMMEDIATES), form in (_CLAMP, _IMMEDIATES)
+    by = build.take(53, 5) if fixed[0] else build.gpr(32)
+    clamp = build.take(40, 13) if fixed[1] else build.gpr(64)
     operation, inside = build.take(58, 2), predicate(build, 81)
     write = out(build, uniform=False)
     build.latency = "agu"
 
     def run(t: Threads, mask: Array) -> None:
         given = [
-            np.full(t.count, x, np.int64) if fixed else t.registers[x].astype(np.int64)
-            for x in (by, clamp)
+            np.full(t.count, x, np.int64) if is_fixed else t.registers[x].astype(np.int64)
+            for x, is_fixed in zip((by, clamp), fixed, strict=True)
         ]
         lane = t.lane.astype(np.int64)
         from_, good = _shuffled(operation, lane, given[0] & _LANE_MASK, given[1])

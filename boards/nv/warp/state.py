@@ -11,14 +11,26 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.launch import Launch
 from boards.nv.warp.arch import of_chip
+from boards.nv.warp.barrier import Barriers
+from boards.nv.warp.copies import Copies
 from boards.nv.warp.fields import TRUE, ZERO
+from boards.nv.warp.memory import Lanes
+from boards.nv.warp.touched import Touched
+from boards.nv.warp.undefined import Undefined
 
 LANES = 32
 POISON = 0xDEADBEEF
 _CONVERGENCE = 16
+_LARGEST = 16
 _WEIGHTS = (1 << np.arange(LANES, dtype=np.uint64)).astype(np.uint64)
 RUNNING, AT_BARRIER, AT_WARPSYNC, AT_CONVERGENCE = 0, 1, 2, 3
 """What a thread waits for; AT_CONVERGENCE + n is for convergence barrier n."""
+
+
+def _memory(rows: int, nbytes: int) -> tuple[Array, Array]:
+    """Bytes, and which of them are known; a row is a multiple of the largest access."""
+    shape = rows, -(-nbytes // _LARGEST) * _LARGEST
+    return np.zeros(shape, np.uint8), np.zeros(shape, bool)
 
 
 class Threads:
@@ -47,10 +59,24 @@ class Threads:
         self.partners = np.zeros((_CONVERGENCE, self.count), np.uint64)
         """Of a convergence barrier: the lanes that a thread meets there."""
         self.sync_mask = np.zeros(self.count, np.uint64)
-        self.shared = np.zeros((blocks, launch.shared_bytes), np.uint8)
-        self.shared_known = np.zeros((blocks, launch.shared_bytes), bool)
-        self.local = np.zeros((self.count, launch.local_bytes), np.uint8)
-        self.local_known = np.zeros((self.count, launch.local_bytes), bool)
+        self.shared, self.shared_known = _memory(blocks, launch.shared_bytes)
+        self.local, self.local_known = _memory(self.count, launch.local_bytes)
+        self.touched = Touched(blocks, launch.shared_bytes)
+        self.index = index
+        self.whole = False
+        """Whether the instruction that runs is that of all threads."""
+        self.warp = (self.thread // LANES + 1).astype(np.int16)
+        self.draw: np.random.Generator | None = None
+        """Draws the order of atomics that meet; without it, that of the lanes."""
+        self.cycles = 0
+        """What the clocks of code show."""
+        self.undefined = Undefined(self.count)
+        self.copies = Copies(self.count)
+        self.barriers = Barriers(blocks, self.padded, self.alive)
+
+    def chosen(self, mask: Array) -> Lanes:
+        """The threads of a mask, as an index."""
+        return slice(None) if self.whole else np.flatnonzero(mask)
 
     def lanes(self, mask: Array) -> Array:
         """A mask of each thread's warp, as a number for each thread."""
@@ -64,18 +90,27 @@ class Threads:
     def put(self, register: int, value: Array, mask: Array) -> None:
         """A register of the threads of a mask."""
         if register != ZERO:
-            np.copyto(self.registers[register], value, where=mask, casting="unsafe")
+            if self.whole:
+                self.registers[register] = value
+            else:
+                np.copyto(self.registers[register], value, where=mask, casting="unsafe")
 
     def put_uniform(self, register: int, value: Array, mask: Array) -> None:
         """A uniform register of the warps of a mask."""
         if register != self.uniform_zero:
             row = self.uniforms[register]
-            np.copyto(row, value, where=self.whole_warps(mask), casting="unsafe")
+            if self.whole:
+                row[:] = value
+            else:
+                np.copyto(row, value, where=self.whole_warps(mask), casting="unsafe")
 
     def put_predicate(self, predicate: int, value: Array, mask: Array) -> None:
         """A predicate of the threads of a mask."""
         if predicate != TRUE:
-            np.copyto(self.predicates[predicate], value, where=mask)
+            if self.whole:
+                self.predicates[predicate] = value
+            else:
+                np.copyto(self.predicates[predicate], value, where=mask)
 
     def put_uniform_predicate(self, predicate: int, value: Array, mask: Array) -> None:
         """A uniform predicate of the warps of a mask."""

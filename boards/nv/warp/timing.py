@@ -2,8 +2,9 @@
 
 A thread's clock counts the stalls of what it has issued. Each register keeps when and by which kind
 of instruction it was last written; what a scoreboard guards is pending until an instruction waits
-for that scoreboard. Latencies are facts of Mesa's sm80_instr_latencies.rs (NVIDIA's own numbers
-for Ampere and Ada); a violation names the register, and the value that is read is poison.
+for that scoreboard. Latencies are facts of Mesa's tables (see latency.py); a violation names the
+register, and the value that is read is poison. While all threads go together, the clock is one
+number, and so is the stamp of a register; else each is a row of numbers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Callable
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
 from boards.nv.warp.arch import Arch
+from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
 from boards.nv.warp.fields import TRUE, ZERO
-from boards.nv.warp.latency import CLASSES, IN_ORDER, VARIABLE, Latencies
+from boards.nv.warp.latency import CLASSES
+from boards.nv.warp.plan import FORWARDS, SCOREBOARDS, Plan, Read
 from boards.nv.warp.state import POISON, Threads
+from boards.nv.warp.undefined import ALL
 
 _SHIFT = 4
 _CLASS = (1 << _SHIFT) - 1
@@ -25,42 +28,80 @@ _LONG_AGO = -(1 << 20)
 _UNWRITTEN = 1 << 28
 _PENDING = _UNWRITTEN + 1
 """And the number of the scoreboard; one past the last for a result that has none."""
-_SCOREBOARDS = 6
 _IN_UNIT = 8
 """Added for a result that its own unit may read sooner."""
-_FORWARDS = "double"
-"""The unit that does so. measured: nvrtc 13.5 chains DFMA without scoreboards."""
+_ALL_BITS = 0xFFFFFFFF
+_SPILL = "STL"
+"""May store a register that was never written: code saves those of its caller without looking."""
 _PREFIX = {REGISTER: "R", UNIFORM: "UR", PREDICATE: "P", UNIFORM_PREDICATE: "UP"}
+Row = int | Array
 
 
 class Timing:
     """When the registers of a chunk of threads have their values."""
 
     def __init__(self, t: Threads, find: Callable[[str, str], None], arch: Arch) -> None:
-        self._t, self._find, self._latencies = t, find, arch.latencies
-        self._clock = np.zeros(t.count, np.int32)
-        last_uniform = arch.uniform_zero
-        sizes = {REGISTER: ZERO, UNIFORM: last_uniform, PREDICATE: TRUE, UNIFORM_PREDICATE: TRUE}
-        self._stamps = {
-            file: np.full((last + 1, t.count), _UNWRITTEN, np.int32) for file, last in sizes.items()
+        self._t, self._find = t, find
+        self._clock: Row = 0
+        last = {REGISTER: ZERO, UNIFORM: arch.uniform_zero, PREDICATE: TRUE,
+                UNIFORM_PREDICATE: TRUE}  # fmt: skip
+        self._stamps: dict[int, list[Row]] = {
+            file: [_UNWRITTEN] * (count + 1) for file, count in last.items()
         }
-        self._pending: list[set[tuple[int, int]]] = [set() for _ in range(_SCOREBOARDS)]
+        self._pending: list[set[tuple[int, int]]] = [set() for _ in range(SCOREBOARDS)]
         self._loose: dict[str, set[tuple[int, int]]] = {}
-        self._reading: list[dict[tuple[int, str], Array]] = [{} for _ in range(_SCOREBOARDS)]
+        self._foreign: dict[tuple[int, int], Array] = {}
+        """Of a uniform register: lanes whose warp has written it without them."""
+        self._reading: list[dict[tuple[int, str], Array]] = [{} for _ in range(SCOREBOARDS)]
 
-    def issue(self, step: Step, mask: Array) -> None:
+    # One number or a row of them
+
+    def _all(self, mask: Array) -> bool:
+        """Whether a mask is that of all threads that go together."""
+        return mask is self._t.alive
+
+    def _row(self, file: int, register: int) -> Array:
+        """The stamps of a register, as a row."""
+        row = self._stamps[file][register]
+        if isinstance(row, int):
+            row = self._stamps[file][register] = np.full(self._t.count, row, np.int32)
+        return row
+
+    def _set(self, file: int, register: int, stamp: Row, lanes: Array) -> None:
+        if self._all(lanes) and isinstance(stamp, int):
+            self._stamps[file][register] = stamp
+        else:
+            self._row(file, register)[lanes] = stamp if isinstance(stamp, int) else stamp[lanes]
+
+    def together(self) -> None:
+        """Threads that parted have met: their clock is one number if they show the same."""
+        if not isinstance(self._clock, int):
+            clocks = self._clock[self._t.alive]
+            if len(clocks) and (clocks == clocks[0]).all():
+                self._clock = int(clocks[0])
+
+    # Before an instruction
+
+    def issue(self, plan: Plan, mask: Array) -> None:
         """Wait for scoreboards, then read the guard."""
-        wait = step.control.wait
-        for number in range(_SCOREBOARDS):
-            if wait >> number & 1:
-                self._arrived(number, mask)
-        self._check(step, step.guards, self._latencies.predicates["guard"], mask)
+        for number in plan.waits:
+            self._arrived(number, mask)
+        for read in plan.guards:
+            self._check(plan, read, mask)
 
     def _arrived(self, number: int, mask: Array) -> None:
-        done = set()
+        if self._all(mask):
+            self._reading[number] = {}
+        stamps, done = (_PENDING + number, _PENDING + _IN_UNIT + number), set()
         for file, register in self._pending[number]:
             row = self._stamps[file][register]
-            of_this = (row == _PENDING + number) | (row == _PENDING + _IN_UNIT + number)
+            if isinstance(row, int) and self._all(mask):
+                if row in stamps:
+                    self._stamps[file][register] = _LONG_AGO
+                done.add((file, register))
+                continue
+            row = self._row(file, register)
+            of_this = (row == stamps[0]) | (row == stamps[1])
             row[of_this & mask] = _LONG_AGO
             if not (of_this & ~mask & self._t.alive).any():
                 done.add((file, register))
@@ -72,90 +113,161 @@ class Timing:
                 kept[key] = left
         self._reading[number] = kept
 
-    def read(self, step: Step, mask: Array) -> None:
+    def read(self, plan: Plan, mask: Array) -> None:
         """The sources of an instruction."""
-        for read in step.reads:
-            file, _, source = read
-            table = _table(self._latencies, step, file, source)
-            self._check(step, (read,), table, mask)
+        for read in plan.reads:
+            self._check(plan, read, mask)
 
-    def _check(
-        self, step: Step, reads: tuple[tuple[int, int, int], ...], table: Array, mask: Array
-    ) -> None:
-        for file, register, _ in reads:
-            stamp = self._stamps[file][register]
-            late = self._clock - (stamp >> _SHIFT) < table[stamp & _CLASS]
-            late &= mask
-            if _unit(step) == _FORWARDS:
-                late &= stamp < _PENDING + _IN_UNIT
-            if late.any():
-                self._violation(step, file, register, late)
+    def _check(self, plan: Plan, read: Read, mask: Array) -> None:
+        stamp, clock = self._stamps[read.file][read.register], self._clock
+        if read.file == REGISTER and self._t.undefined and plan.step.passes is None:
+            bits = plan.step.needs.get(read.register, _ALL_BITS)
+            if plan.step.name != _SPILL and self._t.undefined.has(read.register, mask, bits):
+                name = f"R{read.register} in {plan.step.name} at {plan.step.offset:#x}"
+                self._find("register that was never written", name)
+        foreign = self._foreign.get((read.file, read.register)) if self._foreign else None
+        if foreign is not None and (foreign & mask).any():
+            name = f"{_PREFIX[read.file]}{read.register} in {plan.step.name}"
+            self._find("uniform register that other lanes of the warp have written",
+                       f"{name} at {plan.step.offset:#x}")  # fmt: skip
+        forwards = plan.unit in FORWARDS
+        if isinstance(stamp, int) and isinstance(clock, int):
+            if forwards and stamp >= _PENDING + _IN_UNIT:
+                return
+            if clock - (stamp >> _SHIFT) < read.cycles[stamp & _CLASS]:
+                self._violation(plan.step, read, mask)
+            return
+        row = self._row(read.file, read.register)
+        late = clock - (row >> _SHIFT) < read.table[row & _CLASS]
+        late &= mask
+        if forwards:
+            late &= row < _PENDING + _IN_UNIT
+        if late.any():
+            self._violation(plan.step, read, late)
 
-    def _violation(self, step: Step, file: int, register: int, late: Array) -> None:
-        stamp = int(self._stamps[file][register][late.argmax()])
-        name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
+    def _violation(self, step: Step, read: Read, late: Array) -> None:
+        row = self._stamps[read.file][read.register]
+        stamp = row if isinstance(row, int) else int(row[late.argmax()])
+        name = f"{_PREFIX[read.file]}{read.register} in {step.name} at {step.offset:#x}"
+        if stamp == _UNWRITTEN and step.name == _SPILL:
+            return
+        if stamp == _UNWRITTEN and step.passes is not None and read.file == REGISTER:
+            self._t.undefined.put(read.register, ALL, late)
+            return
         if stamp == _UNWRITTEN:
             self._find("register that was never written", name)
         elif stamp > _UNWRITTEN:
             self._find("result that no scoreboard was waited for", name)
         else:
             self._find("result that is read too early", name)
-        rows = (self._t.registers, self._t.uniforms, None, None)[file]
+        rows = (self._t.registers, self._t.uniforms, None, None)[read.file]
         if rows is not None:
-            rows[register][late] = POISON
+            rows[read.register][late] = POISON
 
-    def wrote(self, step: Step, mask: Array) -> None:
+    # After it
+
+    def wrote(self, plan: Plan, mask: Array) -> None:
         """The results of an instruction, and what it still reads."""
-        for place, (file, register) in enumerate(step.writes):
-            self._overwritten(step, file, register, mask)
-            row = self._stamps[file][register]
-            lanes = self._t.whole_warps(mask) if file in (UNIFORM, UNIFORM_PREDICATE) else mask
-            if step.latency in VARIABLE:
-                self._will_come(step, file, register, lanes)
+        for place, (file, register) in enumerate(plan.step.writes):
+            self._overwritten(plan, file, register, mask)
+            lanes = mask
+            if file in (UNIFORM, UNIFORM_PREDICATE):
+                lanes = self._of_warps(file, register, mask)
+            if plan.variable:
+                self._will_come(plan, file, register, lanes)
                 continue
-            upper = step.latency == "wide" and file == REGISTER and place % 2
-            row[lanes] = (self._clock << _SHIFT)[lanes] | CLASSES["high" if upper else step.latency]
-        self._keeps(step, mask)
+            upper = plan.step.latency == "wide" and file == REGISTER and place % 2
+            kind = CLASSES["high" if upper else plan.step.latency]
+            self._set(file, register, self._clock << _SHIFT | kind, lanes)
+        self._keeps(plan, mask)
 
-    def _will_come(self, step: Step, file: int, register: int, lanes: Array) -> None:
-        """A result whose time is not known; a unit that answers in order answers for earlier ones.
+    def defines(self, plan: Plan, mask: Array, passed: Array | None) -> None:
+        """Which bits of the results are defined."""
+        for file, register in plan.step.writes:
+            if file == REGISTER and passed is not None:
+                self._t.undefined.put(register, passed, mask)
+            elif file == REGISTER:
+                self._t.undefined.clear(register, mask)
+            elif passed is not None and (passed[mask] != 0).any():
+                name = f"{_PREFIX[file]}{register} of {plan.step.name} at {plan.step.offset:#x}"
+                self._find("predicate of bits that were never written", name)
 
-        measured: nvrtc 13.5 gives one scoreboard to two LDS, or to POPC and BREV, in a row.
-        """
-        unit = _unit(step)
-        barrier = step.control.write_barrier
-        pending = _PENDING + (_IN_UNIT if unit == _FORWARDS else 0)
+    def _of_warps(self, file: int, register: int, mask: Array) -> Array:
+        """The lanes of the warps that write a uniform register."""
+        if self._all(mask):
+            self._foreign.pop((file, register), None)
+            return mask
+        lanes = self._t.whole_warps(mask)
+        old = self._foreign.get((file, register), np.zeros(self._t.count, bool))
+        foreign = (old & ~lanes | lanes & ~mask) & self._t.alive
+        self._foreign.pop((file, register), None)
+        if foreign.any():
+            self._foreign[file, register] = foreign
+        return lanes
+
+    def _will_come(self, plan: Plan, file: int, register: int, lanes: Array) -> None:
+        """A result whose time is not known."""
+        barrier = plan.step.control.write_barrier
+        pending = _PENDING + (_IN_UNIT if plan.unit in FORWARDS else 0)
         if barrier is None:
-            self._stamps[file][register][lanes] = pending + _SCOREBOARDS
-            self._loose.setdefault(unit, set()).add((file, register))
+            self._set(file, register, pending + SCOREBOARDS, lanes)
+            self._loose.setdefault(plan.unit, set()).add((file, register))
             return
-        self._stamps[file][register][lanes] = pending + barrier
+        self._set(file, register, pending + barrier, lanes)
         self._pending[barrier].add((file, register))
-        for earlier in self._loose.get(unit, ()) if unit else ():
-            row = self._stamps[earlier[0]][earlier[1]]
-            row[(row == pending + _SCOREBOARDS) & lanes] = pending + barrier
-            self._pending[barrier].add(earlier)
+        self.answers(plan, lanes)
 
-    def _keeps(self, step: Step, mask: Array) -> None:
+    def answers(self, plan: Plan, lanes: Array) -> None:
+        """A scoreboard of a unit that answers in order stands for earlier results, too.
+
+        measured: nvrtc 13.5 gives one scoreboard to two LDS, or to POPC and BREV, in a row, also
+        where a predicate keeps the second from running
+        """
+        barrier = plan.step.control.write_barrier
+        if barrier is None or not plan.unit or not self._loose.get(plan.unit):
+            return
+        pending = _PENDING + (_IN_UNIT if plan.unit in FORWARDS else 0)
+        for file, register in self._loose[plan.unit]:
+            row = self._stamps[file][register]
+            if isinstance(row, int):
+                if row != pending + SCOREBOARDS:
+                    continue
+                if self._all(lanes):
+                    self._stamps[file][register] = pending + barrier
+                    self._pending[barrier].add((file, register))
+                    continue
+            row = self._row(file, register)
+            row[(row == pending + SCOREBOARDS) & lanes] = pending + barrier
+            self._pending[barrier].add((file, register))
+        if self._all(lanes):
+            self._loose[plan.unit].clear()
+
+    def _keeps(self, plan: Plan, mask: Array) -> None:
         """Sources that are read until a scoreboard says otherwise."""
-        barrier = step.control.read_barrier
+        barrier = plan.step.control.read_barrier
         if barrier is None:
             return
-        held, unit = self._reading[barrier], _unit(step)
-        for file, register, _ in step.reads:
-            if file == REGISTER:
-                key = register, unit
+        held = self._reading[barrier]
+        for read in plan.reads:
+            if read.file == REGISTER:
+                key = read.register, plan.unit
                 held[key] = held[key] | mask if key in held else mask.copy()
 
-    def _overwritten(self, step: Step, file: int, register: int, mask: Array) -> None:
-        name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
-        row = self._stamps[file][register]
-        coming = (row > _UNWRITTEN) & mask
-        if _unit(step) == _FORWARDS:
-            coming &= row < _PENDING + _IN_UNIT
-        if coming.any():
+    def _overwritten(self, plan: Plan, file: int, register: int, mask: Array) -> None:
+        row, forwards = self._stamps[file][register], plan.unit in FORWARDS
+        if isinstance(row, int):
+            coming = row > _UNWRITTEN and not (forwards and row >= _PENDING + _IN_UNIT)
+        else:
+            rows = (row > _UNWRITTEN) & mask
+            if forwards:
+                rows &= row < _PENDING + _IN_UNIT
+            coming = bool(rows.any())
+        step = plan.step
+        if coming:
+            name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
             self._find("result that is overwritten before it came", name)
-        if file == REGISTER and self._is_held(register, _unit(step), mask):
+        if file == REGISTER and self._is_held(register, plan.unit, mask):
+            name = f"R{register} in {step.name} at {step.offset:#x}"
             self._find("source that is overwritten before it was read", name)
 
     def _is_held(self, register: int, unit: str, mask: Array) -> bool:
@@ -166,26 +278,15 @@ class Timing:
         return any(
             held == register and not (unit and by == unit) and bool((lanes & mask).any())
             for row in self._reading
+            if row
             for (held, by), lanes in row.items()
         )
 
-    def passed(self, step: Step, mask: Array) -> None:
+    def passed(self, stall: int, mask: Array) -> None:
         """The stall after an instruction."""
-        self._clock[mask] += max(1, step.control.stall)
-
-
-def _unit(step: Step) -> str:
-    """The unit that an instruction goes to, if it keeps their order."""
-    return next((name for name, members in IN_ORDER.items() if step.name in members), "")
-
-
-def _table(latencies: Latencies, step: Step, file: int, source: int) -> Array:
-    """Latencies that a reader has to keep, by the class of the writer."""
-    if file == REGISTER:
-        reader = step.latency
-        if reader in ("wide", "high"):
-            reader = ("product", "product", "addend low", "addend high")[source]
-        return latencies.registers.get(reader, latencies.registers["alu"])
-    if file in (PREDICATE, UNIFORM_PREDICATE):
-        return latencies.predicates.get(step.latency, latencies.predicates["guard"])
-    return latencies.uniforms.get(step.latency, latencies.uniforms["alu"])
+        if isinstance(self._clock, int):
+            if self._all(mask):
+                self._clock += stall
+                return
+            self._clock = np.full(self._t.count, self._clock, np.int32)
+        self._clock[mask] += stall

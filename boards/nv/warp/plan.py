@@ -1,0 +1,74 @@
+"""What the check of the control word needs of an instruction, found once for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boards.machine.arrays import Array
+from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM_PREDICATE, Step
+from boards.nv.warp.latency import IN_ORDER, VARIABLE, Latencies
+
+FORWARDS = ("double", "group")
+"""Units that may read their own results sooner. measured: nvrtc 13.5 chains DFMA without waits."""
+SCOREBOARDS = 7
+"""Six, and gsb0 of HGMMA."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A register that is read, and how long its writers take, by their class."""
+
+    file: int
+    register: int
+    table: Array
+    cycles: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An instruction as the check sees it."""
+
+    step: Step
+    waits: tuple[int, ...]
+    guards: tuple[Read, ...]
+    reads: tuple[Read, ...]
+    unit: str
+    """That it goes to, if it keeps their order."""
+    variable: bool
+    """Whether its results need a scoreboard."""
+    stall: int
+    flows: bool
+    """Whether threads may go elsewhere, wait or end."""
+
+
+def plan_of(step: Step, latencies: Latencies) -> Plan:
+    """The plan of a step on an architecture."""
+    guard = latencies.predicates["guard"]
+    guards = [Read(file, number, guard, guard.tolist()) for file, number, _ in step.guards]
+    reads = []
+    for file, number, source in step.reads:
+        table = _table(latencies, step, file, source)
+        reads.append(Read(file, number, table, table.tolist()))
+    wait = step.control.wait
+    return Plan(
+        step=step,
+        waits=tuple(number for number in range(SCOREBOARDS) if wait >> number & 1),
+        guards=tuple(guards),
+        reads=tuple(reads),
+        unit=next((name for name, members in IN_ORDER.items() if step.name in members), ""),
+        variable=step.latency in VARIABLE,
+        stall=max(1, step.control.stall),
+        flows=step.latency == "control",
+    )
+
+
+def _table(latencies: Latencies, step: Step, file: int, source: int) -> Array:
+    """Latencies that a reader has to keep, by the class of the writer."""
+    if file == REGISTER:
+        reader = step.latency
+        if reader in ("wide", "high"):
+            reader = ("product", "product", "addend low", "addend high")[source]
+        return latencies.registers.get(reader, latencies.registers["alu"])
+    if file in (PREDICATE, UNIFORM_PREDICATE):
+        return latencies.predicates.get(step.latency, latencies.predicates["guard"])
+    return latencies.uniforms.get(step.latency, latencies.uniforms["alu"])
