@@ -6,6 +6,7 @@ lacks. What is not listed there is tested.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -98,6 +99,12 @@ def _nv(chip: str, compiler: str) -> Callable[[], AbstractContextManager[Device]
 
 
 @contextmanager
+def _nv_here() -> Iterator[Device]:
+    with drivers.open("NV") as device:
+        yield device
+
+
+@contextmanager
 def _metal() -> Iterator[Device]:
     with metal() as device:
         yield device
@@ -116,6 +123,7 @@ def _null() -> Iterator[Device]:
         yield device
 
 
+HERE: Final = "this machine's NVIDIA GPU"
 DEVICES: Final = (
     Entry("cpu", _cpu, {LANES: "a work item is one thread's"}),
     Entry("gfx1100 board over KFD, PM4", _amd("gfx1100", "PM4")),
@@ -130,6 +138,7 @@ DEVICES: Final = (
     Entry(
         "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
     ),
+    *((Entry(HERE, _nv_here),) if os.path.exists("/dev/nvidiactl") else ()),
     Entry("METAL on a made-up Metal", _metal),
     Entry("CUDA on a made-up libcuda, nvrtc", _cuda),
     Entry("CUDA on a made-up libcuda, PTX", partial(_cuda, CUDA_PTX="1")),
