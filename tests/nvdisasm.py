@@ -21,7 +21,7 @@ _LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*$", re.MULTILINE)
 _ERROR = re.compile(r"^nvdisasm error\s*:.* at address 0x([0-9a-fA-F]+)", re.MULTILINE)
 _ADDRESS = re.compile(r"( at address )0x([0-9a-fA-F]+)")
 _FATAL = "nvdisasm fatal"
-RELATIVE = re.compile(r"(?:BRA|BSSY|CALL\.REL|RET\.REL)\S* (?:.*[ ,])?(-?0x[0-9a-f]+)$")
+RELATIVE = re.compile(r"(?:BRA|BSSY|CALL\.REL|RET\.REL|LEPC)\S* (?:.*[ ,])?(-?0x[0-9a-f]+)$")
 """A line whose last number is an address that counts from the word's own."""
 _HEX = 16
 _OPCODE = 0xFFF

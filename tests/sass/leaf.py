@@ -146,7 +146,27 @@ def grouped(base: list[str], flips: Sequence[tuple[int, Answer]]) -> list[Bits]:
         else:
             groups.append([bit])
         before = (bit, what) if what is not None else None
-    return [tuple(group) for group in groups]
+    return [tuple(group) for group in _whole(base, groups, dict(flips))]
+
+
+def _whole(base: list[str], groups: list[list[int]], flips: dict[int, Answer]) -> list[list[int]]:
+    """The groups, those together that change one number: a branch's distance has two parts."""
+    out: list[list[int]] = []
+    found: dict[int, list[int]] = {}
+    for group in groups:
+        effects = [_effect(base, flips[bit]) for bit in group]
+        places = {
+            what[0] if isinstance(what, list) and len(what) == 1 else None for what in effects
+        }
+        place = places.pop()
+        if places or place is None or len(group) == 1 or "0x" not in "".join(base[slice(*place)]):
+            out.append(group)
+        elif place[0] in found:
+            found[place[0]] += group
+        else:
+            found[place[0]] = group
+            out.append(group)
+    return out
 
 
 def _effect(base: list[str], answer: Answer) -> object:

@@ -32,8 +32,9 @@ FLOAT_EDGES = (0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0x80000000, 0x3F8
 FLOAT_KINDS: dict[int, tuple[str, ...]] = {16: ("f16", "bf16"), 32: ("f32", "f64")}
 KINDS: tuple[str, ...] = (
     "R", "UR", "UR8", "P", "UP", "B", "SB", "hex", "shex", "dec",
-    *(f"{name}*{factor}" for factor in (4, 2, 8, 16, 64) for name in ("hex", "shex")),
-    "+shex", "+hex", "+shex*4", "+hex*4", "+shex*16", "+hex*16", "dec*2", "dec*4", "sdec",
+    *(f"{name}*{factor}" for factor in (4, 2, 8, 16, 32, 64) for name in ("hex", "shex")),
+    "+shex", "+hex", "+shex*4", "+hex*4", "+shex*16", "+hex*16", "+shex*32",
+    "dec*2", "dec*4", "sdec",
 )  # fmt: skip
 _TOKEN = re.compile(
     r"-?0x[0-9a-f]+|-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]\d+|\.[A-Za-z0-9_?]+"
