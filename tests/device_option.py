@@ -49,6 +49,8 @@ class Named:
     world: Callable[[], World] = LinuxWorld
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Markers of tests beside `host_memory`, and why they are not for it."""
+    refusals: str = ""
+    """Of the file in `tests/refusals`, where several devices share one; else its name."""
     found: Callable[[World], list[str]] = lambda world: []
     """What the device reports after a test, which has then failed."""
 
@@ -77,7 +79,8 @@ def _nv(chip: str, *, ptx: bool) -> Named:
         return {"NV_PTX": "1"} if ptx else {}
 
     title = f"board {chip} of NVIDIA's, {'PTX' if ptx else 'nvrtc'}"
-    return Named(title, "NV", environ, partial(NvMachine, chip), found=_violations)
+    machine = partial(NvMachine, chip)
+    return Named(title, "NV", environ, machine, refusals="nv", found=_violations)
 
 
 def _cuda(*, ptx: bool) -> Named:
@@ -86,7 +89,7 @@ def _cuda(*, ptx: bool) -> Named:
         return {"CUDA_PTX": "1"} if ptx else {}
 
     title = f"a made-up libcuda, {'PTX' if ptx else 'nvrtc'}"
-    return Named(title, "CUDA", environ, CudaWorld, found=_violations)
+    return Named(title, "CUDA", environ, CudaWorld, refusals="cuda", found=_violations)
 
 
 def _violations(world: World) -> list[str]:
@@ -102,7 +105,7 @@ DEVICES: Final[Mapping[str, Named]] = {
     "standard": _webgpu("standard"),
     "metal": Named(
         "a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT},
-        lambda world: list(map(str, runtime().report())),
+        found=lambda world: list(map(str, runtime().report())),
     ),
     "cuda": _cuda(ptx=False),
     "cuda-ptx": _cuda(ptx=True),
@@ -164,7 +167,7 @@ class Refusals(Skips):
     """The plugin of the process that reports: what was refused, counted by reason."""
 
     def __init__(self, name: str, *, part: bool) -> None:
-        super().__init__(read(LISTS / f"{name}.txt"), part=part)
+        super().__init__(read(LISTS / f"{DEVICES[name].refusals or name}.txt"), part=part)
         self.name = name
         self.outcomes: Counter[str] = Counter()
         self.files: set[str] = set()

@@ -64,6 +64,14 @@ def put_numbers(t: Threads, number: int, values: Array, kind: Shape, lanes: Lane
             t.registers[number + place, lanes] = rows[:, place]
 
 
+def data_register(build: Builder, kind: Shape) -> int:
+    """The register that is stored, or the first of several."""
+    number = build.gpr(32, 1, kind.registers)
+    if kind.nbytes < _WORD:
+        build.needs_bits(number, (1 << 8 * kind.nbytes) - 1)
+    return number
+
+
 def data_of(t: Threads, number: int, kind: Shape, lanes: Lanes) -> Array:
     """Registers of some lanes as numbers."""
     dtype = NUMBERS[kind.nbytes]
@@ -163,7 +171,7 @@ def ldg(build: Builder, memory: GlobalMemory) -> Action:
 def stg(build: Builder, memory: GlobalMemory) -> Action:
     """STG: registers to global memory."""
     kind, address = shape(build), global_address(build, 64)
-    number, offset = build.gpr(32, 1, kind.registers), build.offset
+    number, offset = data_register(build, kind), build.offset
 
     def run(t: Threads, mask: Array) -> None:
         lanes = t.chosen(mask)
@@ -214,7 +222,7 @@ def store_own(
     """STS, STL."""
     kind = shape(build)
     own, address = _own(build, report, kind, 64, local=local, conflicts=conflicts)
-    number = build.gpr(32, 1, kind.registers)
+    number = data_register(build, kind)
 
     def run(t: Threads, mask: Array) -> None:
         lanes = t.chosen(mask)

@@ -12,8 +12,9 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
-from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.state import Threads
+from boards.nv.warp.undefined import depends
 
 _WORD = 1 << 32
 _ONES = 0xFFFFFFFF
@@ -93,6 +94,8 @@ def imad(build: Builder, *, uniform: bool = False) -> Action:
     extended = bool(build.take(74))
     build.take(73)
     a, b, c = (x(uniform=uniform) for x in (build.a, build.b, build.c))
+    if build.sources.keys() == {2} and build.word >> 24 & 0xFF == ZERO and not uniform:
+        build.passes = build.undefined(2)
     if uniform:
         build.take(91)
     negated = build.take(72) ^ build.b_sign()[0]
@@ -177,6 +180,17 @@ def _lut(table: int, a: Array, b: Array, c: Array) -> Array:
     return total
 
 
+def _passed(build: Builder, table: int, sources: list[Source]) -> Source:
+    """Bits of a LOP3 that depend on what nobody wrote."""
+    undefined = [build.undefined(place) for place in range(len(sources))]
+
+    def bits(t: Threads) -> Array:
+        values = [np.ascontiguousarray(source(t)) for source in sources]
+        return depends(lambda x: _lut(table, *x), values, [each(t) for each in undefined])
+
+    return bits
+
+
 def lop3(build: Builder, *, uniform: bool = False) -> Action:
     """LOP3, ULOP3: any function of three bits, bit by bit."""
     a, b = build.a(uniform=uniform), build.b(uniform=uniform)
@@ -186,6 +200,8 @@ def lop3(build: Builder, *, uniform: bool = False) -> Action:
     table, both = build.take(72, 8), bool(build.take(80))
     given = build.predicate_in(87, 90, uniform=uniform)
     write, some = out(build, uniform=uniform), predicate(build, 81, uniform=uniform)
+    if not uniform:
+        build.passes = _passed(build, table, [a, b, c])
 
     def run(t: Threads, mask: Array) -> None:
         value = _lut(table, a(t), b(t), c(t))

@@ -11,15 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp import access, double, half, logic
-from boards.nv.warp.build import Action, Builder, Source
+from boards.nv.warp import access, across, half, pairs
+from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.integer import low_word, out, predicate, signed, wide
 from boards.nv.warp.state import Threads
 
 _WORD = 1 << 32
 _ONES = 0xFFFFFFFF
-_HIGH = np.uint64(32)
 
 
 def viadd(build: Builder) -> Action:
@@ -77,7 +76,7 @@ def vimnmx3(build: Builder) -> Action:
 def iadd(build: Builder) -> Action:
     """IADD, IADD.64: a sum of two, with a carry in and out."""
     if build.take(73):
-        return _iadd64(build)
+        return pairs.iadd(build)
     a, b = build.a(), build.b()
     negated, b_negated = bool(build.take(72)), build.b_sign()[0]
     extended = bool(build.take(74))
@@ -94,27 +93,6 @@ def iadd(build: Builder) -> Action:
             total = total + given(t)
         write(t, low_word(total), mask)
         carry(t, total >= _WORD, mask)
-
-    return run
-
-
-def _pair(low: Source, high: Source) -> Callable[[Threads], Array]:
-    return lambda t: low(t).astype(np.uint64) | high(t).astype(np.uint64) << _HIGH
-
-
-def _iadd64(build: Builder) -> Action:
-    build.only(74, 1, 0)
-    build.only(87, 4, 0xF)
-    build.only(81, 3, 7)
-    a = _pair(build.a(), build.a(1))
-    b = _pair(build.b(), build.b(1))
-    negated, b_negated = bool(build.take(72)), build.b_sign()[0]
-    number = build.gpr_out(count=2)
-
-    def run(t: Threads, mask: Array) -> None:
-        one, two = a(t), b(t)
-        total = (-one if negated else one) + (-two if b_negated else two)
-        double.put_pair(t, number, total, mask)
 
     return run
 
@@ -144,20 +122,9 @@ def hfma2_mma(build: Builder) -> Action:
     return run
 
 
-def imnmx(build: Builder) -> Action:
-    """IMNMX of Blackwell, with .S64 and .U64: which is smaller is decided by both words."""
-    if not build.take(74):
-        return logic.imnmx(build)
-    a, b = _pair(build.a(), build.a(1)), _pair(build.b(), build.b(1))
-    kind = np.int64 if build.take(73) else np.uint64
-    smaller = build.predicate_in(87, 90)
-    build.only(77, 4, 0xF)
-    build.only(81, 6, 0x3F)
-    number = build.gpr_out(count=2)
-
-    def run(t: Threads, mask: Array) -> None:
-        one, two = a(t), b(t)
-        less = one.view(kind) < two.view(kind)
-        double.put_pair(t, number, np.where(less == smaller(t), one, two), mask)
-
+def r2ur(build: Builder) -> Action:
+    """R2UR of Hopper and Blackwell: its result has a latency, and no scoreboard."""
+    build.only(81, 3, 7)
+    run = across.r2ur(build)
+    build.latency = "r2ur"
     return run

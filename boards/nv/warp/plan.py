@@ -8,9 +8,10 @@ from boards.machine.arrays import Array
 from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM_PREDICATE, Step
 from boards.nv.warp.latency import IN_ORDER, VARIABLE, Latencies
 
-FORWARDS = "double"
-"""The unit that may read its own results sooner. measured: nvrtc 13.5 chains DFMA without waits."""
-_SCOREBOARDS = 6
+FORWARDS = ("double", "group")
+"""Units that may read their own results sooner. measured: nvrtc 13.5 chains DFMA without waits."""
+SCOREBOARDS = 7
+"""Six, and gsb0 of HGMMA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def plan_of(step: Step, latencies: Latencies) -> Plan:
     wait = step.control.wait
     return Plan(
         step=step,
-        waits=tuple(number for number in range(_SCOREBOARDS) if wait >> number & 1),
+        waits=tuple(number for number in range(SCOREBOARDS) if wait >> number & 1),
         guards=tuple(guards),
         reads=tuple(reads),
         unit=next((name for name, members in IN_ORDER.items() if step.name in members), ""),
