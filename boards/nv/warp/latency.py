@@ -26,7 +26,7 @@ VARIABLE: Final = ("variable", "agu")
 """Kinds whose results need a scoreboard."""
 IN_ORDER: Final = {
     "shared": ("LDS", "SHFL", "STS"),
-    "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F"),
+    "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F", "FCHK"),
     "double": ("DADD", "DMUL", "DFMA", "DSETP"),
 }
 """Units whose sources are read, and whose results come, in the order of their instructions."""
