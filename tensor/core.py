@@ -220,6 +220,12 @@ class Tensor:
 
         return interop.array_interface(self)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        from tensor import interop
+
+        return interop.described(self, "__cuda_array_interface__")
+
     def __buffer__(self, flags: int) -> memoryview:
         from tensor import interop
 

@@ -14,7 +14,7 @@ from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
 from compilers.graph import Node, Shape
-from drivers.base.errors import Unsupported
+from drivers.kinds import BEST_FIRST, Kind
 from tensor import engine, ops
 from tensor.arguments import takes_tensors
 from tensor.core import Tensor, common_device, wrap
@@ -62,6 +62,11 @@ def asarray(
     """
     if isinstance(obj, Tensor):
         return _again(obj, dtype, device, copy)
+    described = None if isinstance(obj, np.ndarray) else _described(obj)
+    if described is not None:
+        from tensor import sharing
+
+        return _again(sharing.from_array(obj, described, device), dtype, None, copy)
     where = engine.device_name(device)
     if isinstance(obj, bool | int | float) and not isinstance(obj, np.generic):
         if copy is False:
@@ -69,6 +74,12 @@ def asarray(
         kind = as_dtype(dtype, scalar_dtype(obj))
         return Tensor(ops.constant(obj, kind), where)
     return _from_host(obj, None if dtype is None else as_dtype(dtype), where, copy)
+
+
+def _described(obj: Any) -> Kind | None:
+    """The kind of device whose array interface an object has."""
+    names = ((kind, kind.array_interface) for kind in BEST_FIRST if kind.array_interface)
+    return next((kind for kind, name in names if hasattr(obj, name)), None)
 
 
 def _again(x: Tensor, dtype: DType | None, device: str | None, copy: bool | None) -> Tensor:
@@ -85,11 +96,6 @@ def _from_host(obj: Any, dtype: DType | None, device: str, copy: bool | None) ->
     """Any value that numpy converts."""
     if isinstance(obj, bytes):
         obj = memoryview(obj)
-    elif not isinstance(obj, np.ndarray) and hasattr(obj, "__cuda_array_interface__"):
-        raise Unsupported(
-            f"{type(obj).__name__} is memory of a CUDA device, and CUDA has no driver here yet",
-            hint="copy it to the host: from_dlpack(x, device='CPU'), or its own .cpu() or .get()",
-        )
     listed = isinstance(obj, list | tuple | range)
     if dtype is None or not listed:
         array = np.asarray(obj)

@@ -68,6 +68,25 @@ def array_interface(x: Tensor) -> dict[str, Any]:
     return {"version": 3, "shape": said["shape"], "typestr": said["typestr"], "data": array.data}
 
 
+def described(x: Tensor, name: str) -> dict[str, Any]:
+    """The memory of a device as its own array interface describes it, version 3.
+
+    The consumer's work is to wait for "stream". Keep the tensor meanwhile.
+    Raises: AttributeError for bfloat16 and on devices of other kinds.
+    """
+    kind = BY_NAME[split_name(x.device)[0]]
+    if kind.array_interface != name or x.dtype is dt.bfloat16:
+        raise AttributeError(f"{x.dtype.name} on {x.device} has no {name}; use .numpy()")
+    node = engine.realized(x._node, x.device)
+    x._node = node
+    pointer, _ = named(kind.lends)(node.storage.buffer)
+    stream = named(kind.streams)(engine.device(x.device)).mine()
+    return {
+        "version": 3, "shape": x.shape, "typestr": np.dtype(x.dtype.storage).str, "strides": None,
+        "data": (pointer if x.size else 0, not _writable(node.storage)), "stream": stream,
+    }  # fmt: skip
+
+
 def _writable(storage: Storage) -> bool:
     """Whether it is memory of another library that may write it."""
     return isinstance(storage, LentStorage) and storage.writable
@@ -84,10 +103,11 @@ def to_capsule(
 
     Results are exported read-only, memory of other libraries as it came. A legacy capsule has no
     read-only flag, so that it is of a copy where nobody may write. All work is done when it is
-    returned. `dl_device` (1, 0) copies from any device to host memory.
+    returned; with a `stream`, where the device has streams, that one waits for the work instead.
+    `dl_device` (1, 0) copies from any device to host memory.
     Raises: BufferError when the request is not possible.
     """
-    if stream is not None:
+    if stream is not None and not BY_NAME[split_name(x.device)[0]].streams:
         raise BufferError(f"work on {x.device} has no stream; pass stream=None")
     there = device_code(x.device) if dl_device is None else _pair(dl_device)
     versioned = max_version is not None and max_version[0] >= VERSION[0]
@@ -116,7 +136,7 @@ def to_capsule(
         array = array.copy() if copied and not fresh else array
     else:
         node = engine.copy(node, x.device, x.device) if copied and not fresh else node
-        array = _of_handle(node.storage, node.dtype, node.shape, writable=shared or copied)
+        array = _of_handle(node.storage, node.dtype, node.shape, shared or copied, stream)
     capsule = array.__dlpack__(max_version=VERSION) if versioned else array.__dlpack__()
     header = Capsule(capsule)
     header.write((there[0], 0 if there[0] == HOST else there[1]), dlpack_code(x.dtype)[0])
@@ -134,12 +154,15 @@ def _pair(device: Sequence[int]) -> tuple[int, int]:
 
 
 def _of_handle(
-    storage: Storage, dtype: DType, shape: tuple[int, ...], *, writable: bool
+    storage: Storage, dtype: DType, shape: tuple[int, ...], writable: bool, stream: int | None
 ) -> NDArray[Any]:
     """An array at a handle instead of an address: only its capsule may be used."""
-    engine.synchronize(storage.device)
-    lends = BY_NAME[split_name(storage.device)[0]].lends
-    handle, kept = named(lends)(storage.buffer)
+    kind = BY_NAME[split_name(storage.device)[0]]
+    if stream is None:
+        engine.synchronize(storage.device)
+    else:
+        named(kind.streams)(engine.device(storage.device)).follow(stream)
+    handle, kept = named(kind.lends)(storage.buffer)
     return np.asarray(engine.Exported((storage, kept), handle, dtype, shape, writable=writable))
 
 
@@ -177,8 +200,10 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         return _from_host(_request(x, copy), target or engine.default_device(), copy)
     if kind and BY_NAME[kind].opens:
         where = target if target and split_name(target)[0] == kind else f"{kind}:{source[1]}"
-        here = bool(copy) and target in (None, where)
-        found = _on_device(_request(x, copy), engine.device_name(where), kind, copy=here)
+        here, more = bool(copy) and target in (None, where), {}
+        if streams := BY_NAME[kind].streams:
+            more = {"stream": named(streams)(engine.device(where)).mine()}
+        found = _on_device(_request(x, copy, **more), engine.device_name(where), kind, copy=here)
         return found if target is None else _moved(found, target, copy)
     if target is None and not copy:
         raise BufferError(
@@ -194,13 +219,13 @@ def _request(x: Any, copy: bool | None, **more: Any) -> Any:
     try:
         return x.__dlpack__(max_version=VERSION, copy=copy, **more)
     except TypeError as error:  # a producer older than DLPack 1.0 knows none of these
-        if more:
+        if "dl_device" in more:
             raise BufferError(
                 f"{type(x).__name__} cannot copy to the host by DLPack; use its .cpu() or .get()"
             ) from error
         if copy is False:
             raise
-        return x.__dlpack__()
+        return x.__dlpack__(**more)
 
 
 def _moved(x: Tensor, target: str, copy: bool | None) -> Tensor:

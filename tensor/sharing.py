@@ -18,7 +18,7 @@ from drivers.base.contracts import Device
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree
 from drivers.base.lent import Exported, Lent, check_inside
 from drivers.choice import split_name
-from drivers.kinds import BY_NAME, named
+from drivers.kinds import BY_NAME, Kind, named
 from drivers.world.native import address_of
 from tensor import engine, ops
 from tensor.core import Tensor, not_a_tensor
@@ -74,6 +74,43 @@ def from_blob(
         readonly=readonly or locked, bounds=bounds, owner=hold,
     )  # fmt: skip
     return Tensor(lent_node(target, where, lent, layout, element), where)
+
+
+def from_array(obj: Any, kind: Kind, device: str | None) -> Tensor:
+    """An array of another library over memory of a kind of device, as its array interface says.
+
+    The device's kernels wait for the stream that it names. Its memory is shared where `device` is
+    of that kind, else copied there.
+    Raises: BadArgument, Unsupported, as `from_blob`; what the interface lacks: BadArgument.
+    """
+    said = getattr(obj, kind.array_interface)
+    try:
+        (pointer, readonly), shape = said["data"], as_shape(tuple(said["shape"]))
+        element, stream, strides = (
+            np.dtype(said["typestr"]),
+            said.get("stream"),
+            said.get("strides"),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadArgument(
+            f"{type(obj).__name__}.{kind.array_interface}: {error}",
+            hint="report it to the library that it comes from",
+        ) from error
+    if said.get("mask") is not None:
+        raise Unsupported(f"{type(obj).__name__} has a mask", hint="fill it in before")
+    default = engine.default_device()
+    where = next((one for one in (device, default) if one and _is_of(one, kind)), kind.name)
+    if stream is not None and kind.streams:
+        named(kind.streams)(engine.device(engine.device_name(where))).precede(stream)
+    if not all(shape):
+        pointer = 1  # of no elements: no memory is looked at
+    steps = None if strides is None else [step // element.itemsize for step in strides]
+    made = from_blob(pointer, shape, element, where, steps, owner=obj, readonly=bool(readonly))
+    return made if device is None or _is_of(device, kind) else made.to(device)
+
+
+def _is_of(device: str, kind: Kind) -> bool:
+    return split_name(engine.device_name(device))[0] == kind.name
 
 
 def lent_node(target: Device, where: str, lent: Lent, layout: Strided, dtype: DType) -> Node:

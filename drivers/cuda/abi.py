@@ -30,7 +30,6 @@ FUNCTIONS: Final[Mapping[str, str]] = {
         "cuInit": "u",
         "cuDriverGetVersion": "p",
         "cuGetErrorName": "ip",
-        "cuGetErrorString": "ip",
         # devices and contexts
         "cuDeviceGetCount": "p",
         "cuDeviceGet": "pi",
@@ -44,7 +43,6 @@ FUNCTIONS: Final[Mapping[str, str]] = {
         "cuDeviceCanAccessPeer": "pii",
         "cuCtxEnablePeerAccess": "pu",
         # memory
-        "cuMemGetInfo_v2": "pp",
         "cuMemAlloc_v2": "pz",
         "cuMemFree_v2": "p",
         "cuMemHostRegister_v2": "pzu",
@@ -140,12 +138,14 @@ RESULTS: Final[Mapping[int, str]] = {
     711: "TOO_MANY_PEERS", 712: "HOST_MEMORY_ALREADY_REGISTERED",
     713: "HOST_MEMORY_NOT_REGISTERED", 714: "HARDWARE_STACK_ERROR", 715: "ILLEGAL_INSTRUCTION",
     716: "MISALIGNED_ADDRESS", 717: "INVALID_ADDRESS_SPACE", 718: "INVALID_PC",
-    719: "LAUNCH_FAILED", 800: "NOT_PERMITTED", 801: "NOT_SUPPORTED", 802: "SYSTEM_NOT_READY",
+    719: "LAUNCH_FAILED", 721: "TENSOR_MEMORY_LEAK", 800: "NOT_PERMITTED",
+    801: "NOT_SUPPORTED", 802: "SYSTEM_NOT_READY",
     803: "SYSTEM_DRIVER_MISMATCH", 804: "COMPAT_NOT_SUPPORTED_ON_DEVICE",
-    910: "GRAPH_EXEC_UPDATE_FAILURE", 999: "UNKNOWN",
+    810: "MPS_CLIENT_TERMINATED", 910: "GRAPH_EXEC_UPDATE_FAILURE", 911: "EXTERNAL_DEVICE",
+    999: "UNKNOWN",
 }  # fmt: skip
 """CUresult, without CUDA_ERROR_. Others are named by cuGetErrorName."""
-FAULTS: Final = frozenset({214, 226, 700, 710, 714, 715, 716, 717, 718, 719})
+FAULTS: Final = frozenset({214, 226, 700, 710, 714, 715, 716, 717, 718, 719, 721, 911})
 """Errors of work, after which the context refuses everything until the process ends.
 # src: cuda.h, CUresult: "This leaves the process in an inconsistent state and any further CUDA work
 # will return the same error. To continue using CUDA, the process must be terminated and relaunched"
@@ -153,7 +153,7 @@ FAULTS: Final = frozenset({214, 226, 700, 710, 714, 715, 716, 717, 718, 719})
 HANGS: Final = frozenset({702})
 """The same, of a kernel that ran too long."""
 DEVICE_UNAVAILABLE: Final = 46
-GONE: Final = frozenset({4, 220, 709, 802})
+GONE: Final = frozenset({4, 220, 709, 802, 810})
 """The device or the context is no longer there."""
 
 KERNEL_NODE: Final = struct.Struct("<Q7I4xQQQQ")

@@ -22,8 +22,9 @@ SPECIFIC: Final = frozenset({90})
 """Those with an architecture of their own forms: "sm_90a". # src: PTX ISA, .target sm_90a"""
 MAX_PARAM_BYTES: Final = 4096
 _EM_CUDA: Final = 190
-_HEADER: Final = struct.Struct("<6s12xH20xQ10xHH2x")
-"""Of an ELF64 file: magic, machine, place of the section headers, size and number of them."""
+_HEADER: Final = struct.Struct("<6s12xH12xQQ6x4H2x")
+"""Of an ELF64 file: magic, machine; places of the tables of segments and of sections, then size and
+number of the entries of each."""
 _SIZES: Final = frozenset({1, 2, 4, 8})
 
 
@@ -58,15 +59,16 @@ class Params:
 def check_cubin(name: str, image: bytes) -> None:
     """libcuda is given no size: it reads as far as the file's own headers say.
 
-    Raises: MalformedInput for what is no cubin, or ends before its section headers.
+    Raises: MalformedInput for what is no cubin, or ends before its tables do.
     """
     rule = f"{len(image)} bytes are no ELF file"
     if len(image) >= _HEADER.size:
-        magic, machine, place, each, count = _HEADER.unpack_from(image)
+        magic, machine, segments, sections, *counts = _HEADER.unpack_from(image)
+        end = max(segments + counts[0] * counts[1], sections + counts[2] * counts[3])
         if magic != b"\x7fELF\x02\x01" or machine != _EM_CUDA:
             rule = "it is no ELF file for NVIDIA GPUs"
-        elif place + each * count > len(image):
-            rule = f"its section headers end at {place + each * count} of {len(image)} bytes"
+        elif end > len(image):
+            rule = f"its tables end at byte {end} of {len(image)}"
         else:
             return
     raise MalformedInput(f"{name} is no cubin: {rule}", hint="compile it anew")

@@ -5,8 +5,8 @@ src: Mesa src/nouveau/compiler/nak/sm70_encode.rs (forms of ALU operands, modifi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class Step:
     writes: tuple[tuple[int, int], ...]
     latency: str
     """Its class in latency.py; a result of "variable" needs a scoreboard."""
+    passes: Source | None = None
+    """Of an instruction that passes bits on: which of its result's are not defined."""
+    needs: Mapping[int, int] = field(default_factory=dict)
+    """Of a register that is not read whole, the bits that are."""
 
 
 class Builder(Bits):
@@ -56,8 +60,16 @@ class Builder(Bits):
         self.reads: list[tuple[int, int, int]] = []
         self.writes: list[tuple[int, int]] = []
         self.latency = "alu"
+        self.passes: Source | None = None
+        self.needs: dict[int, int] = {}
+        self.sources: dict[int, int] = {}
+        """The registers of the sources that are whole registers."""
         self.waits = 0
         """Scoreboards that the instruction itself waits for, beside those of its control word."""
+        self.group: int | None = None
+        """A scoreboard that the result waits for, beside that of its control word."""
+        self.extends = False
+        """An immediate of a pair is extended with its sign."""
         self.doubles = False
         """An immediate is the high word of a double."""
 
@@ -90,6 +102,7 @@ class Builder(Bits):
         if number == ZERO:
             return lambda t: t.registers[ZERO]
         self._read(REGISTER, number + part, source + part)
+        self.sources[source + part] = number + part
         return lambda t: t.registers[number + part]
 
     def uniform(self, low: int) -> int:
@@ -151,7 +164,7 @@ class Builder(Bits):
             return value if part else 0
         if not part:
             return value
-        return _ALL_ONES if value >> 31 and self.take(73) else 0
+        return _ALL_ONES if value >> 31 and (self.extends or self.take(73)) else 0
 
     def b(self, part: int = 0, *, uniform: bool = False) -> Source:
         """The second source."""
@@ -182,6 +195,16 @@ class Builder(Bits):
         if self.form in (_C_CONSTANT, _C_UNIFORM):
             return bool(self.take(63)), absolute and bool(self.take(62))
         return bool(self.take(75)), absolute and bool(self.take(74))
+
+    def undefined(self, source: int) -> Source:
+        """The bits of a source that nobody wrote."""
+        number = self.sources.get(source)
+        return lambda t: t.undefined.of(number)
+
+    def needs_bits(self, register: int, bits: int) -> None:
+        """Of a register, some bits are read."""
+        if register != ZERO:
+            self.needs[register] = self.needs.get(register, 0) | bits
 
     # What is written
 

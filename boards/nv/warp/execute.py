@@ -127,8 +127,11 @@ class Program:
         if taken is mask or taken.any():
             t.whole = whole and taken is mask
             timing.read(plan, taken)
+            passed = step.passes(t) if t.undefined and step.passes is not None else None
             step.run(t, taken)
             timing.wrote(plan, taken)
+            if t.undefined:
+                timing.defines(plan, taken, passed)
         timing.passed(plan.stall, mask)
         t.cycles += plan.stall
 
@@ -180,6 +183,8 @@ class Program:
         if self._arch.fixed_doubles and name in IN_ORDER["double"]:
             build.latency = "double"
         control = Control.of(word)
+        if build.group is not None:
+            control = replace(control, write_barrier=build.group)
         return Step(
             name=name,
             offset=pc,
@@ -190,4 +195,6 @@ class Program:
             reads=tuple(build.reads),
             writes=tuple(build.writes),
             latency=build.latency,
+            passes=build.passes,
+            needs=build.needs,
         )

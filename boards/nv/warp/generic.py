@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.access import data_of, global_address, put_numbers, shape
+from boards.nv.warp.access import data_of, data_register, global_address, put_numbers, shape
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.memory import GlobalMemory
 from boards.nv.warp.shared import Own, check_aligned
@@ -71,7 +71,7 @@ def ld(build: Builder, memory: GlobalMemory, report: Report) -> Action:
 def st(build: Builder, memory: GlobalMemory, report: Report) -> Action:
     """ST: registers to memory of any kind."""
     kind, address = shape(build), global_address(build, 64)
-    number, owns = build.gpr(32, 1, kind.registers), own(build, report, kind.nbytes)
+    number, owns = data_register(build, kind), own(build, report, kind.nbytes)
 
     def run(t: Threads, mask: Array) -> None:
         lanes = np.flatnonzero(mask)

@@ -13,7 +13,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.convert import half_bits, half_rounded
-from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.floating import (
     FORMS_WITH_C,
     NEAREST,
@@ -30,6 +30,7 @@ from boards.nv.warp.state import Threads
 
 _ROWS = {0: (0, 1), 2: (0, 0), 3: (1, 1)}
 """Which half each result takes: as they are, the low one, the high one."""
+_BITS = {0: 0xFFFFFFFF, 2: 0xFFFF, 3: 0xFFFF0000}
 _HALF = np.uint32(0xFFFF)
 _UPPER = np.uint32(16)
 _BRAIN = 85
@@ -85,10 +86,14 @@ def _single_to_odd(values: Array) -> Array:
     return np.asarray((near.view(np.uint32) | odd).view(np.float32))
 
 
-def _pair(numbers: Numbers, source: Source, signs: tuple[bool, bool], swizzle: int) -> Pair:
+def _pair(
+    build: Builder, numbers: Numbers, place: int, source: Source, signs: tuple[bool, bool],
+    swizzle: int,
+) -> Pair:  # fmt: skip
     if swizzle not in _ROWS:
         raise NotModelled(f"halves in the order {swizzle}")
     (negated, absolute), order = signs, list(_ROWS[swizzle])
+    build.needs_bits(build.sources.get(place, ZERO), _BITS[swizzle])
 
     def value(t: Threads) -> Array:
         found = numbers.read(source(t))[order]
@@ -99,22 +104,21 @@ def _pair(numbers: Numbers, source: Source, signs: tuple[bool, bool], swizzle: i
 
 
 def _a(build: Builder, numbers: Numbers) -> Pair:
-    return _pair(
-        numbers, build.a(), (bool(build.take(72)), bool(build.take(73))), build.take(74, 2)
-    )  # fmt: skip
+    signs = bool(build.take(72)), bool(build.take(73))
+    return _pair(build, numbers, 0, build.a(), signs, build.take(74, 2))
 
 
 def _other(build: Builder, numbers: Numbers, *, absolute: bool = True) -> Pair:
     """The second of two sources: in a register it is b, else it stands where c does."""
     form = build.form
     if form in FORMS_WITH_C:
-        source, immediate = build.c(), form == FORMS_WITH_C[0]
+        place, source, immediate = 2, build.c(), form == FORMS_WITH_C[0]
     else:
-        source, immediate = build.b(), build.form == 4
+        place, source, immediate = 1, build.b(), build.form == 4
     if immediate:
-        return _pair(numbers, source, (False, False), 0)
+        return _pair(build, numbers, place, source, (False, False), 0)
     signs = bool(build.take(63)), absolute and bool(build.take(62))
-    return _pair(numbers, source, signs, build.take(60, 2))
+    return _pair(build, numbers, place, source, signs, build.take(60, 2))
 
 
 def _store(build: Builder, numbers: Numbers) -> Callable[[Threads, Array, Array], None]:
@@ -159,8 +163,9 @@ def _two_and_three(build: Builder, numbers: Numbers) -> tuple[Pair, Pair]:
     else:
         at_32 = (bool(build.take(63)), bool(build.take(62))), build.take(60, 2)
     if build.form in FORMS_WITH_C:
-        return _pair(numbers, build.b(), *at_64), _pair(numbers, build.c(), *at_32)
-    return _pair(numbers, build.b(), *at_32), _pair(numbers, build.c(), *at_64)
+        at_32, at_64 = at_64, at_32
+    two = _pair(build, numbers, 1, build.b(), *at_32)
+    return two, _pair(build, numbers, 2, build.c(), *at_64)
 
 
 def hfma2(build: Builder) -> Action:

@@ -9,9 +9,10 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import PREDICATE, Action, Builder, Source
-from boards.nv.warp.fields import TRUE, NotModelled
+from boards.nv.warp.fields import TRUE, ZERO, NotModelled
 from boards.nv.warp.integer import Write, out, predicate, signed, wide
 from boards.nv.warp.state import Threads
+from boards.nv.warp.undefined import ALL
 
 _AND, _OR, _XOR = range(3)
 _ALL = 0xFFFFFFFF
@@ -92,6 +93,9 @@ def sel(build: Builder, *, uniform: bool = False) -> Action:
     if uniform:
         build.take(91)
     which, write = build.predicate_in(87, 90, uniform=uniform), out(build, uniform=uniform)
+    if not uniform:
+        one, two = build.undefined(0), build.undefined(1)
+        build.passes = lambda t: np.where(which(t), one(t), two(t))
     return lambda t, mask: write(t, np.where(which(t), a(t), b(t)), mask)
 
 
@@ -100,6 +104,7 @@ def mov(build: Builder, *, uniform: bool = False) -> Action:
     b = build.b(uniform=uniform)
     if not uniform:
         build.only(72, 4, 0xF)
+        build.passes = build.undefined(1)
     build.latency = "umov" if uniform else "alu"
     write = out(build, uniform=uniform)
     return lambda t, mask: write(t, b(t), mask)
@@ -188,20 +193,29 @@ def prmt(build: Builder, *, uniform: bool = False) -> Action:
         raise NotModelled(f"PRMT of mode {mode}")
     write = out(build, uniform=uniform)
 
-    def run(t: Threads, mask: Array) -> None:
-        pair = a(t).astype(np.uint64) | c(t).astype(np.uint64) << np.uint64(32)
-        selectors, total = chosen(t), np.zeros(t.count, np.uint64)
-        if mode:
-            selectors = _TABLES[mode][selectors & np.uint32(3)]
-        for place in range(4):
-            nibble = (selectors >> np.uint32(4 * place) & np.uint32(0xF)).astype(np.uint64)
-            byte = pair >> (nibble & np.uint64(7)) * np.uint64(8) & np.uint64(0xFF)
-            sign = np.where(byte >> np.uint64(7) != 0, np.uint64(0xFF), np.uint64(0))
-            byte = np.where(nibble > np.uint64(TRUE), sign, byte)
-            total |= byte << np.uint64(8 * place)
-        write(t, total, mask)
+    def selectors(t: Threads) -> Array:
+        words = chosen(t)
+        return np.asarray(_TABLES[mode][words & np.uint32(3)]) if mode else words
 
-    return run
+    if not uniform:
+        unknown = [build.undefined(place) for place in range(3)]
+        build.passes = lambda t: np.where(
+            unknown[1](t) != 0, ALL, _permuted(unknown[0](t), unknown[2](t), selectors(t))
+        )
+    return lambda t, mask: write(t, _permuted(a(t), c(t), selectors(t)), mask)
+
+
+def _permuted(low: Array, high: Array, selectors: Array) -> Array:
+    """Four bytes of eight; a nibble above 7 asks for the sign of one."""
+    pair = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+    total = np.zeros(len(pair), np.uint64)
+    for place in range(4):
+        nibble = (selectors >> np.uint32(4 * place) & np.uint32(0xF)).astype(np.uint64)
+        byte = pair >> (nibble & np.uint64(7)) * np.uint64(8) & np.uint64(0xFF)
+        sign = np.where(byte >> np.uint64(7) != 0, np.uint64(0xFF), np.uint64(0))
+        byte = np.where(nibble > np.uint64(TRUE), sign, byte)
+        total |= byte << np.uint64(8 * place)
+    return total.astype(np.uint32)
 
 
 def flo(build: Builder, *, uniform: bool = False) -> Action:
@@ -230,6 +244,8 @@ def p2r(build: Builder) -> Action:
     build.only(72, 4, 0)
     shown = [number for number in range(TRUE) if mask_of_them >> number & 1]
     build.reads += [(PREDICATE, number, 0) for number in shown]
+    kept, before = np.uint32(~mask_of_them & _ALL), build.undefined(0)
+    build.passes = lambda t: before(t) & kept
     write = out(build, uniform=False)
 
     def run(t: Threads, mask: Array) -> None:
@@ -247,6 +263,7 @@ def r2p(build: Builder) -> Action:
     build.only(9, 3, 4)
     build.only(72, 4, 0)
     which = [number for number in range(TRUE) if mask_of_them >> number & 1]
+    build.needs_bits(build.sources.get(0, ZERO), mask_of_them)
     build.writes += [(PREDICATE, number) for number in which]
 
     def run(t: Threads, mask: Array) -> None:

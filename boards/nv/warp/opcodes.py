@@ -27,7 +27,7 @@ from boards.nv.warp.arch import Arch
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.reach import MEMORY, Reach
-from boards.nv.warp.variants import VARIANTS
+from boards.nv.warp.variants import MEMORY_VARIANTS, VARIANTS
 
 _OPERATION: Final = 0x1FF
 Make = Callable[[Builder], Action]
@@ -65,7 +65,8 @@ _PLAIN: Final[dict[int, tuple[str, Make]]] = {
     0x15D: ("NANOSLEEP", flow.nothing), 0x141: ("BSYNC", flow.bsync),
     0x144: ("CALL", flow.call), 0x145: ("BSSY", flow.bssy), 0x147: ("BRA", flow.bra),
     0x148: ("WARPSYNC", flow.warpsync), 0x14D: ("EXIT", flow.exit_), 0x150: ("RET", flow.ret),
-    0x143: ("CALL.ABS", flow.call_absolute), 0x149: ("BRX", flow.brx),
+    0x143: ("CALL.ABS", flow.call_absolute), 0x149: ("BRX", flow.brx), 0x15C: ("BPT", flow.trap),
+    0x001: ("PMTRIG", flow.nothing), 0x015: ("VABSDIFF4", small.vabsdiff4),
     0x142: ("BREAK", flow.break_),
     0x11D: ("BAR", sync.bar), 0x11C: ("B2R", sync.b2r), 0x192: ("MEMBAR", sync.membar),
     0x1AB: ("ERRBAR", sync.errbar), 0x18F: ("CCTL", sync.cctl), 0x11A: ("DEPBAR", sync.depbar),
@@ -87,8 +88,8 @@ _PLAIN: Final[dict[int, tuple[str, Make]]] = {
     0x09C: ("UPLOP3", partial(logic.plop3, uniform_unit=True)),
 }  # fmt: skip
 UNIFORM: Final = (
-    0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092, 0x096, 0x099, 0x09A, 0x09B, 0x09C, 0x0A4,
-    0x0A5, 0x0B9, 0x0BD, 0x0BE, 0x0BF,
+    0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092, 0x096, 0x097, 0x099, 0x09A, 0x09B, 0x09C,
+    0x0A4, 0x0A5, 0x0B9, 0x0BD, 0x0BE, 0x0BF,
 )  # fmt: skip
 """Run once a warp, under uniform predicates."""
 _NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()}
@@ -97,9 +98,10 @@ _NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()
 def name_of(word: int, arch: Arch) -> str:
     """What an instruction is called; its number if it is not modelled."""
     number = word & _OPERATION
-    own = VARIANTS[arch.family].get(number)
-    if own is not None:
-        return own[0]
+    for variants in (VARIANTS, MEMORY_VARIANTS):
+        own = variants[arch.family].get(number)
+        if own is not None:
+            return own[0]
     return _NAMES.get(number, f"opcode {word & 0xFFF:#x}")
 
 
@@ -111,6 +113,9 @@ def action(build: Builder, reach: Reach) -> Action:
     own = VARIANTS[build.arch.family].get(number)
     if own is not None:
         return own[1](build)
+    reaching = MEMORY_VARIANTS[build.arch.family].get(number)
+    if reaching is not None:
+        return reaching[1](build, reach)
     if number in _PLAIN:
         return _PLAIN[number][1](build)
     if number in MEMORY:

@@ -16,6 +16,7 @@ from boards.nv.warp.copies import Copies
 from boards.nv.warp.fields import TRUE, ZERO
 from boards.nv.warp.memory import Lanes
 from boards.nv.warp.touched import Touched
+from boards.nv.warp.undefined import Undefined
 
 LANES = 32
 POISON = 0xDEADBEEF
@@ -69,6 +70,7 @@ class Threads:
         """Draws the order of atomics that meet; without it, that of the lanes."""
         self.cycles = 0
         """What the clocks of code show."""
+        self.undefined = Undefined(self.count)
         self.copies = Copies(self.count)
         self.barriers = Barriers(blocks, self.padded, self.alive)
 

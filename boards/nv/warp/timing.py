@@ -18,8 +18,9 @@ from boards.nv.warp.arch import Arch
 from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
 from boards.nv.warp.fields import TRUE, ZERO
 from boards.nv.warp.latency import CLASSES
-from boards.nv.warp.plan import FORWARDS, Plan, Read
+from boards.nv.warp.plan import FORWARDS, SCOREBOARDS, Plan, Read
 from boards.nv.warp.state import POISON, Threads
+from boards.nv.warp.undefined import ALL
 
 _SHIFT = 4
 _CLASS = (1 << _SHIFT) - 1
@@ -27,13 +28,15 @@ _LONG_AGO = -(1 << 20)
 _UNWRITTEN = 1 << 28
 _PENDING = _UNWRITTEN + 1
 """And the number of the scoreboard; one past the last for a result that has none."""
-_SCOREBOARDS = 6
 _IN_UNIT = 8
 """Added for a result that its own unit may read sooner."""
+_ALL_BITS = 0xFFFFFFFF
 _SPILL = "STL"
 """May store a register that was never written: code saves those of its caller without looking."""
 _PREFIX = {REGISTER: "R", UNIFORM: "UR", PREDICATE: "P", UNIFORM_PREDICATE: "UP"}
 Row = int | Array
+Held = tuple[int, str, int | None]
+"""A register that is still read: by which unit, and the scoreboard of the reader's result."""
 
 
 class Timing:
@@ -47,11 +50,11 @@ class Timing:
         self._stamps: dict[int, list[Row]] = {
             file: [_UNWRITTEN] * (count + 1) for file, count in last.items()
         }
-        self._pending: list[set[tuple[int, int]]] = [set() for _ in range(_SCOREBOARDS)]
+        self._pending: list[set[tuple[int, int]]] = [set() for _ in range(SCOREBOARDS)]
         self._loose: dict[str, set[tuple[int, int]]] = {}
         self._foreign: dict[tuple[int, int], Array] = {}
         """Of a uniform register: lanes whose warp has written it without them."""
-        self._reading: list[dict[tuple[int, str], Array]] = [{} for _ in range(_SCOREBOARDS)]
+        self._reading: list[dict[Held, Array]] = [{} for _ in range(SCOREBOARDS)]
 
     # One number or a row of them
 
@@ -101,16 +104,23 @@ class Timing:
                 continue
             row = self._row(file, register)
             of_this = (row == stamps[0]) | (row == stamps[1])
-            row[of_this & mask] = _LONG_AGO
-            if not (of_this & ~mask & self._t.alive).any():
+            here = self._t.whole_warps(mask) if file in (UNIFORM, UNIFORM_PREDICATE) else mask
+            row[of_this & here] = _LONG_AGO
+            if not (of_this & ~here & self._t.alive).any():
                 done.add((file, register))
         self._pending[number] -= done
+        for place, held in enumerate(self._reading):
+            if held:
+                self._reading[place] = self._left(held, mask, None if place == number else number)
+
+    def _left(self, held: dict[Held, Array], mask: Array, result: int | None) -> dict[Held, Array]:
+        """What is still read: not by whom was waited for, or by who has given its result."""
         kept = {}
-        for key, lanes in self._reading[number].items():
-            left = lanes & ~mask & self._t.alive
+        for key, lanes in held.items():
+            left = lanes & ~mask & self._t.alive if result is None or key[2] == result else lanes
             if left.any():
                 kept[key] = left
-        self._reading[number] = kept
+        return kept
 
     def read(self, plan: Plan, mask: Array) -> None:
         """The sources of an instruction."""
@@ -119,12 +129,17 @@ class Timing:
 
     def _check(self, plan: Plan, read: Read, mask: Array) -> None:
         stamp, clock = self._stamps[read.file][read.register], self._clock
+        if read.file == REGISTER and self._t.undefined and plan.step.passes is None:
+            bits = plan.step.needs.get(read.register, _ALL_BITS)
+            if plan.step.name != _SPILL and self._t.undefined.has(read.register, mask, bits):
+                name = f"R{read.register} in {plan.step.name} at {plan.step.offset:#x}"
+                self._find("register that was never written", name)
         foreign = self._foreign.get((read.file, read.register)) if self._foreign else None
         if foreign is not None and (foreign & mask).any():
             name = f"{_PREFIX[read.file]}{read.register} in {plan.step.name}"
             self._find("uniform register that other lanes of the warp have written",
                        f"{name} at {plan.step.offset:#x}")  # fmt: skip
-        forwards = plan.unit == FORWARDS
+        forwards = plan.unit in FORWARDS
         if isinstance(stamp, int) and isinstance(clock, int):
             if forwards and stamp >= _PENDING + _IN_UNIT:
                 return
@@ -144,6 +159,9 @@ class Timing:
         stamp = row if isinstance(row, int) else int(row[late.argmax()])
         name = f"{_PREFIX[read.file]}{read.register} in {step.name} at {step.offset:#x}"
         if stamp == _UNWRITTEN and step.name == _SPILL:
+            return
+        if stamp == _UNWRITTEN and step.passes is not None and read.file == REGISTER:
+            self._t.undefined.put(read.register, ALL, late)
             return
         if stamp == _UNWRITTEN:
             self._find("register that was never written", name)
@@ -172,6 +190,17 @@ class Timing:
             self._set(file, register, self._clock << _SHIFT | kind, lanes)
         self._keeps(plan, mask)
 
+    def defines(self, plan: Plan, mask: Array, passed: Array | None) -> None:
+        """Which bits of the results are defined."""
+        for file, register in plan.step.writes:
+            if file == REGISTER and passed is not None:
+                self._t.undefined.put(register, passed, mask)
+            elif file == REGISTER:
+                self._t.undefined.clear(register, mask)
+            elif passed is not None and (passed[mask] != 0).any():
+                name = f"{_PREFIX[file]}{register} of {plan.step.name} at {plan.step.offset:#x}"
+                self._find("predicate of bits that were never written", name)
+
     def _of_warps(self, file: int, register: int, mask: Array) -> Array:
         """The lanes of the warps that write a uniform register."""
         if self._all(mask):
@@ -188,9 +217,9 @@ class Timing:
     def _will_come(self, plan: Plan, file: int, register: int, lanes: Array) -> None:
         """A result whose time is not known."""
         barrier = plan.step.control.write_barrier
-        pending = _PENDING + (_IN_UNIT if plan.unit == FORWARDS else 0)
+        pending = _PENDING + (_IN_UNIT if plan.unit in FORWARDS else 0)
         if barrier is None:
-            self._set(file, register, pending + _SCOREBOARDS, lanes)
+            self._set(file, register, pending + SCOREBOARDS, lanes)
             self._loose.setdefault(plan.unit, set()).add((file, register))
             return
         self._set(file, register, pending + barrier, lanes)
@@ -206,18 +235,18 @@ class Timing:
         barrier = plan.step.control.write_barrier
         if barrier is None or not plan.unit or not self._loose.get(plan.unit):
             return
-        pending = _PENDING + (_IN_UNIT if plan.unit == FORWARDS else 0)
+        pending = _PENDING + (_IN_UNIT if plan.unit in FORWARDS else 0)
         for file, register in self._loose[plan.unit]:
             row = self._stamps[file][register]
             if isinstance(row, int):
-                if row != pending + _SCOREBOARDS:
+                if row != pending + SCOREBOARDS:
                     continue
                 if self._all(lanes):
                     self._stamps[file][register] = pending + barrier
                     self._pending[barrier].add((file, register))
                     continue
             row = self._row(file, register)
-            row[(row == pending + _SCOREBOARDS) & lanes] = pending + barrier
+            row[(row == pending + SCOREBOARDS) & lanes] = pending + barrier
             self._pending[barrier].add((file, register))
         if self._all(lanes):
             self._loose[plan.unit].clear()
@@ -230,11 +259,11 @@ class Timing:
         held = self._reading[barrier]
         for read in plan.reads:
             if read.file == REGISTER:
-                key = read.register, plan.unit
+                key = read.register, plan.queue, plan.step.control.write_barrier
                 held[key] = held[key] | mask if key in held else mask.copy()
 
     def _overwritten(self, plan: Plan, file: int, register: int, mask: Array) -> None:
-        row, forwards = self._stamps[file][register], plan.unit == FORWARDS
+        row, forwards = self._stamps[file][register], plan.unit in FORWARDS
         if isinstance(row, int):
             coming = row > _UNWRITTEN and not (forwards and row >= _PENDING + _IN_UNIT)
         else:
@@ -246,20 +275,21 @@ class Timing:
         if coming:
             name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
             self._find("result that is overwritten before it came", name)
-        if file == REGISTER and self._is_held(register, plan.unit, mask):
+        if file == REGISTER and self._is_held(register, plan.queue, mask):
             name = f"R{register} in {step.name} at {step.offset:#x}"
             self._find("source that is overwritten before it was read", name)
 
-    def _is_held(self, register: int, unit: str, mask: Array) -> bool:
-        """Whether another unit has yet to read a register; its own reads it before it writes.
+    def _is_held(self, register: int, queue: str, mask: Array) -> bool:
+        """Whether another queue has yet to read a register; its own reads it before it writes.
 
-        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait.
+        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait; for Hopper and
+        Blackwell it lets LDG overwrite what an earlier LDG has as its address, too.
         """
         return any(
-            held == register and not (unit and by == unit) and bool((lanes & mask).any())
+            held == register and not (queue and by == queue) and bool((lanes & mask).any())
             for row in self._reading
             if row
-            for (held, by), lanes in row.items()
+            for (held, by, _), lanes in row.items()
         )
 
     def passed(self, stall: int, mask: Array) -> None:

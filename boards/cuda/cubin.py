@@ -1,0 +1,172 @@
+"""A cubin, read as a loader reads it: code, constant banks, variables, and what kernels need.
+
+# src: System V gABI, chapter 4; attributes and their numbers as `cuobjdump -elf` prints them;
+# e_flags: cuobjdump of cubins by nvrtc 12.9 and 13.5
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+_EM_CUDA = 190
+_NOBITS = "SHT_NOBITS"
+_NEW_VERSION = 8
+_KPARAM, _CBANK, _MAX_THREADS, _REQUIRED_THREADS = 0x17, 0x0A, 0x05, 0x10
+_REGCOUNT, _FRAME, _MIN_STACK, _BARRIERS = 0x2F, 0x11, 0x12, 0x4C
+_SIZED = 4
+_BANK = re.compile(r"\.nv\.constant([1-7])(?:\.(.+))?")
+_ABSOLUTE_64 = 2
+_RESERVED_SHARED = 1 << 10
+"""Of a block on sm_80 and later. # src: NVIDIA Ampere GPU Architecture Tuning Guide, 1.4.2.3"""
+
+
+class BadImage(Exception):
+    """No cubin that can be loaded."""
+
+
+@dataclass
+class KernelCode:
+    """One kernel."""
+
+    name: str
+    code: bytes
+    registers: int = 0
+    local_bytes: int = 0
+    shared_bytes: int = 0
+    barriers: int = 0
+    max_threads: int = 0
+    param_offset: int = 0
+    param_bytes: int = 0
+    bank0_bytes: int = 0
+    params: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Ordinal -> (offset, bytes)."""
+
+
+@dataclass
+class Image:
+    """A cubin: kernels, data of sections, and where addresses of sections are to be put."""
+
+    sm: int
+    kernels: dict[str, KernelCode]
+    data: dict[str, bytes]
+    """Of constant banks 1 to 7 and of variables, by section."""
+    fixups: list[tuple[str, int, str, int]]
+    """(section, offset, section whose address is wanted, bytes behind its beginning)."""
+
+
+def banks_of(image: Image, kernel: str) -> dict[int, str]:
+    """Number of a constant bank -> its section, for one kernel."""
+    found = {}
+    for name in image.data:
+        match = _BANK.fullmatch(name)
+        if match is not None and match[2] in (None, kernel):
+            found[int(match[1])] = name
+    return found
+
+
+def file_bytes(head: bytes) -> int:
+    """Size of the file whose first 64 bytes these are. Raises: BadImage."""
+    if head[:6] != b"\x7fELF\x02\x01" or int.from_bytes(head[18:20], "little") != _EM_CUDA:
+        raise BadImage("no little-endian ELF64 file for NVIDIA GPUs")
+    segments, sections = struct.unpack_from("<QQ", head, 32)
+    each_segment, segment_count, each, count = struct.unpack_from("<4H", head, 54)
+    end: int = max(segments + each_segment * segment_count, sections + each * count)
+    if not 64 < end < 1 << 28:
+        raise BadImage(f"a file of {end} bytes")
+    return end
+
+
+def load(blob: bytes) -> Image:
+    """Take a cubin apart. Raises: BadImage."""
+    try:
+        return _load(ELFFile(io.BytesIO(blob)), blob)
+    except (ELFError, struct.error, KeyError, IndexError, UnicodeDecodeError) as error:
+        raise BadImage(f"{type(error).__name__}: {error}") from error
+
+
+def _load(file: Any, blob: bytes) -> Image:
+    sections = {section.name: section for section in file.iter_sections()}
+    order = list(file.iter_sections())
+    shift = 8 if blob[8] == _NEW_VERSION else 0
+    sm = file.header["e_flags"] >> shift & 0xFF
+    symbols = list(file.get_section_by_name(".symtab").iter_symbols())
+    kernels = {}
+    for name, section in sections.items():
+        if name.startswith(".text."):
+            kernel = name.removeprefix(".text.")
+            kernels[kernel] = _kernel(kernel, section, sections, symbols, sm)
+    data = {
+        name: bytes(section["sh_size"]) if section["sh_type"] == _NOBITS else section.data()
+        for name, section in sections.items()
+        if (_BANK.fullmatch(name) or name in (".nv.global", ".nv.global.init"))
+        and section["sh_size"]
+    }
+    return Image(sm, kernels, data, list(_fixups(order, symbols, data)))
+
+
+def _kernel(name: str, text: Any, sections: Any, symbols: Any, sm: int) -> KernelCode:
+    made = KernelCode(name, text.data())
+    number = next(i for i, symbol in enumerate(symbols) if symbol.name == name)
+    for attribute, payload, _ in _records(sections[".nv.info"].data()):
+        if attribute in (_REGCOUNT, _FRAME, _MIN_STACK) and len(payload) >= 8:
+            which, amount = struct.unpack_from("<II", payload)
+            if which == number and attribute == _REGCOUNT:
+                made.registers = amount
+            elif which == number:
+                made.local_bytes = max(made.local_bytes, amount)
+    made.barriers = text["sh_flags"] >> 20 & 0x7F
+    for attribute, payload, value in _records(sections[f".nv.info.{name}"].data()):
+        if attribute == _CBANK:
+            _, made.param_offset, made.param_bytes = struct.unpack_from("<IHH", payload)
+        elif attribute == _KPARAM:
+            _, ordinal, offset, packed = struct.unpack_from("<IHHI", payload)
+            made.params[ordinal] = offset, packed >> 18
+        elif attribute in (_MAX_THREADS, _REQUIRED_THREADS):
+            made.max_threads = prod(struct.unpack_from("<3I", payload))
+        elif attribute == _BARRIERS:
+            made.barriers = value & 0xFF
+    made.bank0_bytes = sections[f".nv.constant0.{name}"]["sh_size"]
+    shared = sections.get(f".nv.shared.{name}")
+    made.shared_bytes = shared["sh_size"] if shared is not None else 0
+    if sm >= 80 and sm < 90:
+        made.shared_bytes += _RESERVED_SHARED
+    return made
+
+
+def _records(data: bytes) -> list[tuple[int, bytes, int]]:
+    """(attribute, payload, value) of each record of a .nv.info section."""
+    found, at = [], 0
+    while at + 4 <= len(data):
+        kind, attribute, value = struct.unpack_from("<BBH", data, at)
+        at += 4
+        size = value if kind == _SIZED else 0
+        found.append((attribute, data[at : at + size], value))
+        at += size
+    return found
+
+
+def _fixups(order: Any, symbols: Any, data: dict[str, bytes]) -> Any:
+    for table in order:
+        if table["sh_type"] not in ("SHT_REL", "SHT_RELA"):
+            continue
+        name = order[table["sh_info"]].name
+        if name not in data:
+            continue
+        for one in table.iter_relocations():
+            symbol = symbols[one["r_info_sym"]]
+            if one["r_info_type"] != _ABSOLUTE_64:
+                raise BadImage(f"{name}: a relocation of kind {one['r_info_type']}")
+            target = order[symbol["st_shndx"]].name
+            at = one["r_offset"]
+            addend = int.from_bytes(data[name][at : at + 8], "little")
+            if table["sh_type"] == "SHT_RELA":
+                addend = one["r_addend"]
+            yield name, at, target, symbol["st_value"] + addend
