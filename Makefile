@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
-DEVICES ?= pocl intel wgpu dawn standard metal
+DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx
 
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad sweep \
 	opencl webgpu nv torch references generators probe doctor clean
@@ -13,7 +13,7 @@ help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
 	@echo "make test             an eighth of each test's cases, in minutes  (ARGS='-k matmul')"
 	@echo "make test-all         every case, then a tenth of them under python -O"
-	@echo "make devices          the tensor suite on OpenCL, WebGPU and a made-up Metal (DEVICES='pocl dawn')"
+	@echo "make devices          the tensor suite on OpenCL, WebGPU, a made-up Metal, board ga102 (DEVICES='pocl')"
 	@echo "make check            ruff, mypy --strict, import-linter, texts and data files"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make opencl           OpenCL for processors, PoCL's and Intel's, so that tests of CL=1 run"
@@ -60,7 +60,7 @@ test-all: $(VENV)/dev.stamp
 # The tensor layer's own tests, each device in turn. What a device refuses is in tests/refusals.
 SUITE := tests/array_api tests/unit/test_tensor_*.py tests/unit/test_jit*.py \
 	tests/unit/test_examples.py
-devices: opencl webgpu
+devices: opencl webgpu nv
 	@failed=; for name in $(DEVICES); do \
 	    $(BIN)/python -m pytest -n $(WORKERS) --device $$name -r fE $(ARGS) $(SUITE) \
 	        || failed="$$failed $$name"; \

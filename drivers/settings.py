@@ -61,7 +61,12 @@ SETTINGS: Final = (
             _kind("CL", "Chooses an OpenCL device: the first, or the one that CL_DEVICE names."),
             _kind("METAL", "Chooses the first GPU of a Mac. Never run on Apple hardware."),
             _kind("WEBGPU", "Chooses a WebGPU adapter: the first, or the one of WEBGPU_DEVICE."),
-            *(_kind(name) for name in KINDS if name not in ("CPU", "AMD", "CL", "METAL", "WEBGPU")),
+            _kind("CUDA", "Chooses an NVIDIA GPU through libcuda. Never run on NVIDIA's library."),
+            *(
+                _kind(name)
+                for name in KINDS
+                if name not in ("CPU", "AMD", "CL", "METAL", "WEBGPU", "CUDA")
+            ),
             _kind("GPU", "The older spelling of CL."),
             Setting(
                 "CL_DEVICE",
@@ -114,7 +119,7 @@ SETTINGS: Final = (
                 "NV_PTX",
                 _ONE,
                 "LLVM and nvJitLink compile NVIDIA's kernels, by way of PTX. By default nvrtc "
-                "does, from CUDA C. No device of either is written yet.",
+                "does, from CUDA C.",
             ),
             Setting("CUDA_PTX", _ONE, "The same through CUDA."),
         ),

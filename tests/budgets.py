@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 
 BUDGETS_S = {
-    "abi": 90, "array_api": 60, "boards": 900, "compilers": 120, "contract": 120, "fuzz": 400,
-    "hardware": 30, "metal": 120, "reliability": 900, "unit": 400,
+    "abi": 90, "array_api": 60, "boards": 900, "compilers": 120, "contract": 120, "cuda": 40,
+    "fuzz": 400, "hardware": 30, "metal": 120, "reliability": 900, "unit": 400,
 }  # fmt: skip
 
 

@@ -26,11 +26,9 @@ from drivers.base.errors import Unsupported
 from drivers.world.linux import LinuxWorld
 from tensor import engine
 from tests import nv_boards, opencl, webgpu
-from tests.cuda import made_up
 from tests.cuda.made_up import CudaWorld
 from tests.metal.made_up import MadeUpMac, runtime
 from tests.nv_boards import NvMachine
-from tests.nv_cubins import need_compilers
 from tests.skips import Line, Skips, read
 
 LISTS: Final = Path(__file__).parent / "refusals"
@@ -51,6 +49,8 @@ class Named:
     world: Callable[[], World] = LinuxWorld
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Markers of tests beside `host_memory`, and why they are not for it."""
+    refusals: str = ""
+    """Of the file in `tests/refusals`, where several devices share one; else its name."""
     found: Callable[[World], list[str]] = lambda world: []
     """What the device reports after a test, which has then failed."""
 
@@ -73,23 +73,37 @@ def _webgpu(library: str) -> Named:
     return Named(webgpu.LIBRARIES[library].title.rstrip(")"), "WEBGPU", environ)
 
 
+def _nv_here() -> Named:
+    def environ() -> dict[str, str]:
+        if not os.path.exists("/dev/nvidiactl"):
+            pytest.skip("no /dev/nvidiactl")
+        return {}
+
+    return Named("this machine's NVIDIA GPU", "NV", environ, refusals="nv")
+
+
 def _nv(chip: str, *, ptx: bool) -> Named:
     def environ() -> dict[str, str]:
         nv_boards.need(ptx=ptx)
         return {"NV_PTX": "1"} if ptx else {}
 
     title = f"board {chip} of NVIDIA's, {'PTX' if ptx else 'nvrtc'}"
-    return Named(title, "NV", environ, partial(NvMachine, chip), found=_violations)
+    machine = partial(NvMachine, chip)
+    return Named(title, "NV", environ, machine, refusals="nv", found=_violations)
+
+
+def _cuda(*, ptx: bool) -> Named:
+    def environ() -> dict[str, str]:
+        nv_boards.need(ptx=ptx)
+        return {"CUDA_PTX": "1"} if ptx else {}
+
+    title = f"a made-up libcuda, {'PTX' if ptx else 'nvrtc'}"
+    return Named(title, "CUDA", environ, CudaWorld, refusals="cuda", found=_violations)
 
 
 def _violations(world: World) -> list[str]:
     """What the board found; none is ever expected."""
-    return world.found() if isinstance(world, NvMachine) else []
-
-
-def _cuda() -> dict[str, str]:
-    need_compilers()
-    return {}
+    return world.found() if isinstance(world, NvMachine | CudaWorld) else []
 
 
 DEVICES: Final[Mapping[str, Named]] = {
@@ -100,12 +114,11 @@ DEVICES: Final[Mapping[str, Named]] = {
     "standard": _webgpu("standard"),
     "metal": Named(
         "a made-up Metal", "METAL", dict, MadeUpMac, {"resident_memory": _KEPT},
-        lambda world: list(map(str, runtime().report())),
+        found=lambda world: list(map(str, runtime().report())),
     ),
-    "cuda": Named(
-        "a made-up libcuda", "CUDA", _cuda, lambda: CudaWorld(made_up.runtime()),
-        found=lambda world: list(map(str, made_up.runtime().report())),
-    ),
+    "cuda": _cuda(ptx=False),
+    "cuda-ptx": _cuda(ptx=True),
+    "nv": _nv_here(),
     **{f"nv-{chip}": _nv(chip, ptx=False) for chip in nv_boards.CHIPS},
     **{f"nv-{chip}-ptx": _nv(chip, ptx=True) for chip in nv_boards.CHIPS},
 }  # fmt: skip
@@ -164,7 +177,7 @@ class Refusals(Skips):
     """The plugin of the process that reports: what was refused, counted by reason."""
 
     def __init__(self, name: str, *, part: bool) -> None:
-        super().__init__(read(LISTS / f"{name}.txt"), part=part)
+        super().__init__(read(LISTS / f"{DEVICES[name].refusals or name}.txt"), part=part)
         self.name = name
         self.outcomes: Counter[str] = Counter()
         self.files: set[str] = set()

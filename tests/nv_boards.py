@@ -18,7 +18,7 @@ from drivers.nv.device import NvDevice
 from drivers.nv.opening import open_nv
 from tests.support import check
 
-CHIPS: Final = ("ga102",)
+CHIPS: Final = ("ga102", "ad102", "gh100", "gb202", "tu102")
 """Whose code boards execute."""
 VRAM_BYTES: Final = 1 << 30
 

@@ -68,14 +68,6 @@ needs_nvjitlink = pytest.mark.skipif(_lacks(nvjitlink.NAMES), reason="no nvJitLi
 needs_nvdisasm = pytest.mark.skipif(_no_program(), reason="no nvdisasm: make nv")
 
 
-def need_compilers(*, ptx: bool = False) -> None:
-    """Skips where a compiler's wheel is missing."""
-    if _lacks(nvrtc.NAMES):
-        pytest.skip("no nvrtc: make nv")
-    if ptx and _lacks(nvjitlink.NAMES):
-        pytest.skip("no nvJitLink: make nv")
-
-
 def main() -> int:
     """Compile all."""
     for arch in ARCHES:

@@ -52,6 +52,7 @@ class NvWorld(ProcessMaps[NvFile], BareFiles):
         self._escapes = Escapes(hardware, self.rm, self._fds.get)
         self._uvm = UvmRequests(hardware, self.rm, self._fds.get)
         self.panel = NvPanel(hardware, self.kill)
+        self._made_by = os.getpid()
         self.denied: set[str] = set()
         """Device nodes that this process's user may not open."""
 
@@ -89,7 +90,9 @@ class NvWorld(ProcessMaps[NvFile], BareFiles):
                 self._release(file)
 
     def _release(self, file: NvFile) -> None:
-        """The last descriptor of a file is gone."""
+        """The last descriptor of a file is gone; in a child after fork, the parent has one."""
+        if os.getpid() != self._made_by:
+            return
         if file.space is not None:
             file.space.close()
         for client in list(self.hardware.clients.values()):

@@ -105,10 +105,17 @@ def _arg(param: Param) -> Iterator[Arg]:
         yield Arg(param.offset, param.nbytes, param.nbytes == ADDRESS_BYTES)
         return
     at, end = param.offset, param.offset + param.nbytes
-    while at < end:
-        size = next(n for n in (8, 4, 2, 1) if at % n == 0 and at + n <= end)
-        yield Arg(at, size, False)
-        at += size
+    for size in (1, 2, 4):
+        if at % (2 * size):
+            yield Arg(at, size, False)
+            at += size
+    for whole in range(at, end - ADDRESS_BYTES + 1, ADDRESS_BYTES):
+        yield Arg(whole, ADDRESS_BYTES, False)
+    at = end - end % ADDRESS_BYTES
+    for size in (4, 2, 1):
+        if end % (2 * size) >= size:
+            yield Arg(at, size, False)
+            at += size
 
 
 def with_shared(binary: Binary, nbytes: int) -> Binary:

@@ -176,7 +176,11 @@ class CudaDevice:
             self.check_open()
             own_program(self, CudaProgram, own, len(args))
             kernel, ring = own.kernel, self._compute
-            words = tuple(map(int.__and__, map(self.word, args), kernel.masks))
+            words = kernel.cut([
+                value.gpu_va if type(value) is CudaBuffer and value.device is self
+                else self.word(value)
+                for value in args
+            ])  # fmt: skip
             if ring.pending:
                 ring.pending.append(Launch(ring, kernel, words, (grid, 1, 1), (own.block, 1, 1)))
             else:
@@ -267,8 +271,9 @@ class CudaDevice:
     def close(self) -> None:
         """Drop work that waits, end what runs, release everything. A second close does nothing.
 
-        Raises: Hang when a kernel does not return: nothing is released below it, and the next
-        close tries again. The first error, after all steps have run.
+        Raises: Hang when a kernel does not return, and what libcuda says where the context cannot
+        be made current: nothing is released then, and the next close tries again. The first error,
+        after all steps have run.
         """
         if self._closed():
             return
@@ -278,7 +283,8 @@ class CudaDevice:
             failed = self._ended()
             self._standing.close(failed, [
                 self.heap.release, self.heap.close, self.peers.close, self.events.close,
-                *(ring.close for ring in self.rings), self._work.leave,
+                *(ring.close for ring in self.rings), self._work.leave_current,
+                self.context.release,
             ])  # fmt: skip
 
     def _closed(self) -> bool:

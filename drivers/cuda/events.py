@@ -70,7 +70,9 @@ class Events:
     def spent(self, event: int) -> int:
         """The time of an event that was reached, in ns of the host's clock; it is given back."""
         cell = Words()
-        self._api.do("cuEventElapsedTime", cell.at, self._origin, event)
+        with Undo() as undo:
+            undo.add(partial(self.give, event))
+            self._api.do("cuEventElapsedTime", cell.at, self._origin, event)
         since_ms = cell.float32
         time_ns = self._origin_ns + int(since_ms * _NS_OF_MS)
         if since_ms > _FRESH_MS:

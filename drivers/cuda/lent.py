@@ -65,6 +65,11 @@ def borrow(device: CudaDevice, lent: Lent) -> tuple[CudaBuffer, int]:
                 hint=f"name its device (CUDA:{ordinal}), or copy the elements",
             )
         check_inside(lent.address - start, lent.nbytes, nbytes, start)
+        if lent.address % lent.align:
+            raise BadArgument(
+                f"{name} is not aligned to {lent.align} bytes",
+                hint="copy the elements, or share memory that begins at a whole element",
+            )
         made = device.lend(lent.address, lent.nbytes, lent.owner, readonly=lent.readonly)
     return made, 0
 

@@ -41,9 +41,11 @@ def _open(world: World, choice: Choice) -> CudaDevice:
                 rings = _ring(inner, api, f"{name} compute"), _ring(inner, api, f"{name} copy")
                 events = Events(api, rings[0])
                 inner.add(events.close)
-                return CudaDevice(name, api, facts, context, rings, events, compilers)
+                device = CudaDevice(name, api, facts, context, rings, events, compilers)
+            undo.hand_over(device.close)
         finally:
             context.pop()
+    return device
 
 
 def _ring(undo: Undo, api: Api, name: str) -> Ring:

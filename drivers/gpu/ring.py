@@ -262,7 +262,8 @@ class Ring(ABC):
         A launch that a signal handler interrupted to close the ring writes to unused memory, and is
         refused at the doorbell.
         """
-        self.stop(self.broken or UseAfterFree(f"{self.name} is closed", hint="open it again"))
+        closed = UseAfterFree(f"{self.name} is closed", hint="open it again")
+        self.stop(closed if self.broken is None else without_frames(self.broken))
         self.bytes = memoryview(bytearray(self.ring_bytes))
         self.write_pointer = memoryview(bytearray(_POINTER_BYTES)).cast("Q")
         self.ring_doorbell = self._refuse
@@ -310,3 +311,15 @@ class CopyRing(Ring):
     @abstractmethod
     def copy(self, *, dst: int, src: int, nbytes: int) -> None:
         """Copy between GPU addresses, then write the progress and interrupt."""
+
+
+def without_frames(error: DeviceError) -> DeviceError:
+    """The same error for later callers: the one that is raised now keeps its caller's frames.
+
+    Marks of freed memory keep a closed ring, and those frames hold programs and buffers.
+    """
+    kind = type(error)
+    made = kind.__new__(kind, *error.args)
+    made.__dict__.update(error.__dict__)
+    made.__cause__ = error.__cause__
+    return made

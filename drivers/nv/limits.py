@@ -7,13 +7,11 @@ from typing import Final
 from drivers.base.contracts import Limits
 from drivers.nv.nvk.facts import GpuFacts
 from drivers.nv.signal import SIGNAL_BITS
-from queues.nv.generations import KIB, MAX_BLOCK, WARP_LANES, Generation
+from queues.nv.generations import MAX_BLOCK, WARP_LANES, Generation
 from queues.nv.launch import MAX_GRID
 
 VECTOR_BYTES: Final = 16
 """Most bytes that one lane loads at once."""
-SHARED_BYTES: Final = 48 * KIB
-"""Of a workgroup without asking for more. # src: CUDA C++ Programming Guide: static __shared__"""
 _DTYPES: Final = frozenset(
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 ) | {"bool", "float16", "bfloat16", "float32", "float64"}
@@ -28,7 +26,7 @@ def limits_of(generation: Generation, facts: GpuFacts) -> Limits:
         vector_bytes=VECTOR_BYTES,
         max_grid=MAX_GRID,
         max_block=MAX_BLOCK,
-        shared_bytes=min(SHARED_BYTES, generation.max_shared_bytes),
+        shared_bytes=generation.max_shared_bytes - generation.reserved_shared_bytes,
         wave_lanes=WARP_LANES,
         signal_bits=SIGNAL_BITS,
     )

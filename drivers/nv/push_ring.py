@@ -69,6 +69,8 @@ class PushRing(Ring):
         self._entries, self._gp_put = hw.entries, hw.write_pointer
         self._count = 0
         """Entries written so far, modulo ENTRIES."""
+        self._rung = 0
+        """The same when the doorbell was last stored."""
         self._entry = gp_entry(self.ring_va, 1) - (1 << ENTRY_LENGTH_SHIFT)
         """One for the ring's first byte and no words."""
         gp_entry(self.ring_va + self.ring_bytes - LINE_BYTES, MOST_BYTES // WORD_BYTES)
@@ -81,7 +83,12 @@ class PushRing(Ring):
         return self._cell[0]
 
     def ask(self, mark: int) -> None:
-        """Nothing: every block reports its end to memory, and waits poll it."""
+        """Every block reports its end to memory, and waits poll it.
+
+        A signal handler that waits may have interrupted a doorbell; then it is stored here.
+        """
+        if self._rung != self._count and self.broken is None:
+            self.ring_doorbell(mark)
 
     def room(self, nbytes: int) -> tuple[int, int]:
         """(position, byte) of a block of `nbytes`. Raises: Hang, BadArgument, why it stopped."""
@@ -121,6 +128,7 @@ class PushRing(Ring):
         self.put = mark
         self._gp_put[0] = after
         self.ring_doorbell(mark)
+        self._rung = self._count
         return True
 
     def play(self, entry: int) -> None:
@@ -140,6 +148,7 @@ class PushRing(Ring):
                 self.put = mark
                 self._gp_put[0] = after
                 self.ring_doorbell(mark)
+                self._rung = self._count
                 return
         self.play(entry)  # retry: a signal handler ran in between
 

@@ -33,8 +33,8 @@ HEADERS = (
     "class/cl9067.h", "class/cla06c.h", "ctrl/ctrl0000/ctrl0000gpu.h",
     "ctrl/ctrl0080/ctrl0080gpu.h", "ctrl/ctrl2080/ctrl2080gpu.h",
     "ctrl/ctrl2080/ctrl2080perf.h", "ctrl/ctrl2080/ctrl2080thermal.h",
-    "ctrl/ctrl2080/ctrl2080gr.h", "ctrl/ctrl2080/ctrl2080fb.h", "ctrl/ctrla06c.h", "ctrl/ctrl906f.h",
-    "ctrl/ctrlc36f.h", "ctrl/ctrl83de/ctrl83dedebug.h", "uvm_linux_ioctl.h",
+    "ctrl/ctrl2080/ctrl2080gr.h", "ctrl/ctrl2080/ctrl2080fb.h", "ctrl/ctrla06c.h",
+    "ctrl/ctrl906f.h", "ctrl/ctrlc36f.h", "ctrl/ctrl83de/ctrl83dedebug.h", "uvm_linux_ioctl.h",
 )  # fmt: skip
 KERNEL_HEADERS = ("nvtypes.h", "nv-ioctl.h", "nv-ioctl-numbers.h", "uvm_linux_ioctl.h")
 KERNEL_PART = re.compile(
@@ -86,7 +86,8 @@ MEMBERS = {
     "h_va_space@RegisterGpuVaSpace": "hVaSpace", "h_class3d_object": "hClass3dObject",
     "h_debugger_client_obsolete": "hDebuggerClient_Obsolete", "gpu_uuid_a": "gpuUuidA",
     "gpu_uuid_b": "gpuUuidB", "nanoseconds": "timeStamp",
-    "shader_program_va": "shaderProgramVA", "mmu_valid": "mmuFault.valid", "mmu_info": "mmuFault.faultInfo", "starting_sm": "startingSM",
+    "shader_program_va": "shaderProgramVA", "mmu_valid": "mmuFault.valid",
+    "mmu_info": "mmuFault.faultInfo", "starting_sm": "startingSM",
     "num_sms_to_read": "numSMsToRead",
     "client_api_version": "clientAPIVersion", "client_api_revision": "clientAPIRevision",
     "b_is_calling_context_vgpu_plugin": "bIsCallingContextVgpuPlugin",

@@ -31,7 +31,7 @@ KINDS = pytest.mark.parametrize(
     [("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx942", "PM4"), ("gfx942", "AQL")],
 )
 CALLS = ("CALL", "CALL_FUNCTION_EX", "CALL_KW")
-INSIDE = ("/drivers/amd/", "/drivers/gpu/", "/queues/")
+INSIDE = ("/drivers/amd/", "/drivers/nv/", "/drivers/gpu/", "/queues/")
 Work = Callable[[], object]
 
 

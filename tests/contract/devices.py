@@ -6,6 +6,7 @@ lacks. What is not listed there is tested.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +24,7 @@ from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
 from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
-from tests.nv_boards import CHIPS, nv_board
-from tests.nv_cubins import need_compilers
+from tests.nv_boards import CHIPS, need, nv_board
 from tests.opencl import opencl
 from tests.support import check
 from tests.webgpu import webgpu
@@ -99,6 +99,12 @@ def _nv(chip: str, compiler: str) -> Callable[[], AbstractContextManager[Device]
 
 
 @contextmanager
+def _nv_here() -> Iterator[Device]:
+    with drivers.open("NV") as device:
+        yield device
+
+
+@contextmanager
 def _metal() -> Iterator[Device]:
     with metal() as device:
         yield device
@@ -106,7 +112,7 @@ def _metal() -> Iterator[Device]:
 
 @contextmanager
 def _cuda(**settings: str) -> Iterator[Device]:
-    need_compilers(ptx="CUDA_PTX" in settings)
+    need(ptx="CUDA_PTX" in settings)
     with cuda(**settings) as device:
         yield device
 
@@ -117,6 +123,7 @@ def _null() -> Iterator[Device]:
         yield device
 
 
+HERE: Final = "this machine's NVIDIA GPU"
 DEVICES: Final = (
     Entry("cpu", _cpu, {LANES: "a work item is one thread's"}),
     Entry("gfx1100 board over KFD, PM4", _amd("gfx1100", "PM4")),
@@ -131,8 +138,9 @@ DEVICES: Final = (
     Entry(
         "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
     ),
+    *((Entry(HERE, _nv_here),) if os.path.exists("/dev/nvidiactl") else ()),
     Entry("METAL on a made-up Metal", _metal),
-    Entry("CUDA on a made-up libcuda", _cuda),
+    Entry("CUDA on a made-up libcuda, nvrtc", _cuda),
     Entry("CUDA on a made-up libcuda, PTX", partial(_cuda, CUDA_PTX="1")),
     Entry("WEBGPU on wgpu-native", _webgpu("wgpu")),
     Entry("WEBGPU on Dawn of 2025", _webgpu("dawn")),

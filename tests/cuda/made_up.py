@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, cast
 
 import _cffi_backend
@@ -43,18 +42,22 @@ class CudaWorld(LinuxWorld):
     def library(self, name: str) -> Library:
         return Functions(self.made) if name == abi.LIBRARY else super().library(name)
 
+    def found(self) -> list[str]:
+        """Violations since this was last asked, and why kernels failed."""
+        notes, self.made.state.notes = self.made.state.notes, []
+        return [f"{rule}: {what}" for rule, what in self.made.report()] + notes
 
-@cache
-def runtime() -> MadeUpCuda:
-    """The library of a whole run: `pytest --device cuda`."""
-    return MadeUpCuda()
+
+def open_on(world: CudaWorld, number: int = 0, **settings: str) -> CudaDevice:
+    """A device of a world."""
+    return cast(CudaDevice, drivers.open(f"CUDA:{number}", world=world, environ=settings))
 
 
 @contextmanager
 def opened(world: CudaWorld, **settings: str) -> Iterator[CudaDevice]:
     """The first device of a world."""
-    with drivers.open("CUDA", world=world, environ=settings) as device:
-        yield cast(CudaDevice, device)
+    with open_on(world, **settings) as device:
+        yield device
 
 
 @contextmanager

@@ -66,6 +66,10 @@ class Builder(Bits):
         """The registers of the sources that are whole registers."""
         self.waits = 0
         """Scoreboards that the instruction itself waits for, beside those of its control word."""
+        self.group: int | None = None
+        """A scoreboard that the result waits for, beside that of its control word."""
+        self.extends = False
+        """An immediate of a pair is extended with its sign."""
         self.doubles = False
         """An immediate is the high word of a double."""
 
@@ -160,7 +164,7 @@ class Builder(Bits):
             return value if part else 0
         if not part:
             return value
-        return _ALL_ONES if value >> 31 and self.take(73) else 0
+        return _ALL_ONES if value >> 31 and (self.extends or self.take(73)) else 0
 
     def b(self, part: int = 0, *, uniform: bool = False) -> Source:
         """The second source."""

@@ -183,6 +183,8 @@ class Program:
         if self._arch.fixed_doubles and name in IN_ORDER["double"]:
             build.latency = "double"
         control = Control.of(word)
+        if build.group is not None:
+            control = replace(control, write_barrier=build.group)
         return Step(
             name=name,
             offset=pc,

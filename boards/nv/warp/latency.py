@@ -22,12 +22,13 @@ CLASSES: Final = {
 }  # fmt: skip
 """Of a writer. "wide" is the low word of a wide product, its high word is "high"; "mma1" takes its
 operands in one pass; "hfma2" is the one of the matrix unit; "double" has no scoreboard."""
-VARIABLE: Final = ("variable", "agu")
+VARIABLE: Final = ("variable", "agu", "group")
 """Kinds whose results need a scoreboard."""
 IN_ORDER: Final = {
-    "shared": ("LDS", "SHFL", "STS"),
+    "shared": ("LDS", "LDSM", "SHFL", "STS"),
     "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F", "FCHK"),
     "double": ("DADD", "DMUL", "DFMA", "DSETP"),
+    "group": ("HGMMA", "IGMMA"),
 }
 """Units whose sources are read, and whose results come, in the order of their instructions."""
 _TABLE = 16
@@ -44,6 +45,8 @@ class Latencies:
     predicates: Mapping[str, Array]
     """Uniform ones, too: VOTEU's are of class "umov"."""
     uniforms: Mapping[str, Array]
+    one_queue: bool = False
+    """Whether all of memory reads its sources in order."""
 
 
 def _row(cycles: tuple[int, ...], **more: int) -> Array:
@@ -63,6 +66,7 @@ def _uniforms(r2ur: int, *, branch: tuple[int, int]) -> Mapping[str, Array]:
     return {
         "alu": coupled, "fma": coupled, "wide": coupled, "high": coupled, "half": coupled,
         "hfma2": decoupled, "double": decoupled, "variable": decoupled, "agu": decoupled,
+        "group": decoupled,
         "control": _uniform(*branch, r2ur), "udp": _uniform(4, 2, r2ur),
         "umov": _uniform(7, 2, r2ur), "uldc": _uniform(12, 5, max(2, r2ur)),
     }  # fmt: skip
@@ -143,6 +147,7 @@ _BLACKWELL = Latencies(
     },
     predicates=_AMPERE.predicates,
     uniforms=_uniforms(13, branch=(10, 3)),
+    one_queue=True,
 )
 LATENCIES: Final[Mapping[str, Latencies]] = {
     "turing": _TURING, "ampere": _AMPERE, "hopper": _BLACKWELL, "blackwell": _BLACKWELL,

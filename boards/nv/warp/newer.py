@@ -7,52 +7,70 @@ one bit changed (the others)
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp import access, double, half, logic
-from boards.nv.warp.build import Action, Builder, Source
+from boards.nv.warp import access, across, half, pairs
+from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
-from boards.nv.warp.integer import low_word, out, predicate, signed, wide
+from boards.nv.warp.integer import low_word, out, predicate, wide
 from boards.nv.warp.state import Threads
 
 _WORD = 1 << 32
 _ONES = 0xFFFFFFFF
-_HIGH = np.uint64(32)
+_PARTS = {0: 4, 1: 2, 2: 1}
+_BYTES = 2
+"""Bytes of a part of VIMNMX, by bits 73 and 74; single bytes on sm_120 alone."""
+_ADDED = {0: 4, 1: 2, 4: 1}
+"""Bytes of a part of VIADD, by bits 73 to 75."""
 
 
 def viadd(build: Builder) -> Action:
     """VIADD: a sum of two, of class fma_alu: nvrtc reads an IMAD's result after 4 cycles."""
     a, b = build.a(), build.b()
     negated = build.b_sign()[0]
-    build.only(72, 4, 0)
+    build.only(72, 1, 0)
+    size = build.take(73, 3)
+    if size not in _ADDED:
+        raise NotModelled("VIADD of parts of this size")
+    dtype = np.dtype(f"u{_ADDED[size]}")
     write = out(build, uniform=False)
     build.latency = "fma"
 
     def run(t: Threads, mask: Array) -> None:
-        two = wide(b(t))
-        write(t, low_word(wide(a(t)) + (-two if negated else two)), mask)
+        one, two = parts(a(t), dtype), parts(b(t), dtype)
+        total = one - two if negated else one + two
+        write(t, np.ascontiguousarray(total).view(np.uint32)[:, 0], mask)
 
     return run
 
 
 def _smallest(build: Builder, terms: Callable[[Threads], list[Array]]) -> Action:
-    kind = signed if build.take(72) else wide
-    build.only(73, 2, 0)
-    build.only(76, 1, 0)
+    with_sign, size = bool(build.take(72)), build.take(73, 2)
+    if size not in _PARTS or size == _BYTES and build.arch.name != "sm_120":
+        raise NotModelled("a minimum of parts of this size")
+    dtype = np.dtype(f"{'i' if with_sign else 'u'}{_PARTS[size]}")
+    positive = bool(build.take(76))
     smaller = build.predicate_in(87, 90)
     build.only(81, 6, 0, 0x3F)
     write = out(build, uniform=False)
 
     def run(t: Threads, mask: Array) -> None:
-        least = smaller(t)
-        chosen, *others = terms(t)
+        least = smaller(t)[:, None]
+        chosen, *others = (parts(x, dtype) for x in terms(t))
         for other in others:
-            chosen = np.where((kind(other) < kind(chosen)) == least, other, chosen)
-        write(t, chosen, mask)
+            chosen = np.where((other < chosen) == least, other, chosen)
+        chosen = np.maximum(chosen, 0) if positive else chosen
+        write(t, np.ascontiguousarray(chosen).view(np.uint32)[:, 0], mask)
 
     return run
+
+
+def parts(words: Array, dtype: np.dtype[Any]) -> Array:
+    """Words as rows of their parts."""
+    return np.ascontiguousarray(words).view(dtype).reshape(len(words), -1)
 
 
 def viaddmnmx(build: Builder) -> Action:
@@ -77,7 +95,7 @@ def vimnmx3(build: Builder) -> Action:
 def iadd(build: Builder) -> Action:
     """IADD, IADD.64: a sum of two, with a carry in and out."""
     if build.take(73):
-        return _iadd64(build)
+        return pairs.iadd(build)
     a, b = build.a(), build.b()
     negated, b_negated = bool(build.take(72)), build.b_sign()[0]
     extended = bool(build.take(74))
@@ -94,27 +112,6 @@ def iadd(build: Builder) -> Action:
             total = total + given(t)
         write(t, low_word(total), mask)
         carry(t, total >= _WORD, mask)
-
-    return run
-
-
-def _pair(low: Source, high: Source) -> Callable[[Threads], Array]:
-    return lambda t: low(t).astype(np.uint64) | high(t).astype(np.uint64) << _HIGH
-
-
-def _iadd64(build: Builder) -> Action:
-    build.only(74, 1, 0)
-    build.only(87, 4, 0xF)
-    build.only(81, 3, 7)
-    a = _pair(build.a(), build.a(1))
-    b = _pair(build.b(), build.b(1))
-    negated, b_negated = bool(build.take(72)), build.b_sign()[0]
-    number = build.gpr_out(count=2)
-
-    def run(t: Threads, mask: Array) -> None:
-        one, two = a(t), b(t)
-        total = (-one if negated else one) + (-two if b_negated else two)
-        double.put_pair(t, number, total, mask)
 
     return run
 
@@ -144,20 +141,9 @@ def hfma2_mma(build: Builder) -> Action:
     return run
 
 
-def imnmx(build: Builder) -> Action:
-    """IMNMX of Blackwell, with .S64 and .U64: which is smaller is decided by both words."""
-    if not build.take(74):
-        return logic.imnmx(build)
-    a, b = _pair(build.a(), build.a(1)), _pair(build.b(), build.b(1))
-    kind = np.int64 if build.take(73) else np.uint64
-    smaller = build.predicate_in(87, 90)
-    build.only(77, 4, 0xF)
-    build.only(81, 6, 0x3F)
-    number = build.gpr_out(count=2)
-
-    def run(t: Threads, mask: Array) -> None:
-        one, two = a(t), b(t)
-        less = one.view(kind) < two.view(kind)
-        double.put_pair(t, number, np.where(less == smaller(t), one, two), mask)
-
+def r2ur(build: Builder) -> Action:
+    """R2UR of Hopper and Blackwell: its result has a latency, and no scoreboard."""
+    build.only(81, 3, 7)
+    run = across.r2ur(build)
+    build.latency = "r2ur"
     return run

@@ -27,7 +27,7 @@ from boards.nv.warp.arch import Arch
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.reach import MEMORY, Reach
-from boards.nv.warp.variants import VARIANTS
+from boards.nv.warp.variants import MEMORY_VARIANTS, VARIANTS
 
 _OPERATION: Final = 0x1FF
 Make = Callable[[Builder], Action]
@@ -88,8 +88,8 @@ _PLAIN: Final[dict[int, tuple[str, Make]]] = {
     0x09C: ("UPLOP3", partial(logic.plop3, uniform_unit=True)),
 }  # fmt: skip
 UNIFORM: Final = (
-    0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092, 0x096, 0x099, 0x09A, 0x09B, 0x09C, 0x0A4,
-    0x0A5, 0x0B9, 0x0BD, 0x0BE, 0x0BF,
+    0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092, 0x096, 0x097, 0x099, 0x09A, 0x09B, 0x09C,
+    0x0A4, 0x0A5, 0x0B9, 0x0BD, 0x0BE, 0x0BF,
 )  # fmt: skip
 """Run once a warp, under uniform predicates."""
 _NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()}
@@ -98,9 +98,10 @@ _NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()
 def name_of(word: int, arch: Arch) -> str:
     """What an instruction is called; its number if it is not modelled."""
     number = word & _OPERATION
-    own = VARIANTS[arch.family].get(number)
-    if own is not None:
-        return own[0]
+    for variants in (VARIANTS, MEMORY_VARIANTS):
+        own = variants[arch.family].get(number)
+        if own is not None:
+            return own[0]
     return _NAMES.get(number, f"opcode {word & 0xFFF:#x}")
 
 
@@ -112,6 +113,9 @@ def action(build: Builder, reach: Reach) -> Action:
     own = VARIANTS[build.arch.family].get(number)
     if own is not None:
         return own[1](build)
+    reaching = MEMORY_VARIANTS[build.arch.family].get(number)
+    if reaching is not None:
+        return reaching[1](build, reach)
     if number in _PLAIN:
         return _PLAIN[number][1](build)
     if number in MEMORY:

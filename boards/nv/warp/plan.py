@@ -8,9 +8,10 @@ from boards.machine.arrays import Array
 from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM_PREDICATE, Step
 from boards.nv.warp.latency import IN_ORDER, VARIABLE, Latencies
 
-FORWARDS = "double"
-"""The unit that may read its own results sooner. measured: nvrtc 13.5 chains DFMA without waits."""
-_SCOREBOARDS = 6
+FORWARDS = ("double", "group")
+"""Units that may read their own results sooner. measured: nvrtc 13.5 chains DFMA without waits."""
+SCOREBOARDS = 7
+"""Six, and gsb0 of HGMMA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,9 @@ class Plan:
     guards: tuple[Read, ...]
     reads: tuple[Read, ...]
     unit: str
-    """That it goes to, if it keeps their order."""
+    """That it goes to, if its results come in order."""
+    queue: str
+    """In which it waits, if sources are read in its order."""
     variable: bool
     """Whether its results need a scoreboard."""
     stall: int
@@ -49,12 +52,14 @@ def plan_of(step: Step, latencies: Latencies) -> Plan:
         table = _table(latencies, step, file, source)
         reads.append(Read(file, number, table, table.tolist()))
     wait = step.control.wait
+    unit = next((name for name, members in IN_ORDER.items() if step.name in members), "")
     return Plan(
         step=step,
-        waits=tuple(number for number in range(_SCOREBOARDS) if wait >> number & 1),
+        waits=tuple(number for number in range(SCOREBOARDS) if wait >> number & 1),
         guards=tuple(guards),
         reads=tuple(reads),
-        unit=next((name for name, members in IN_ORDER.items() if step.name in members), ""),
+        unit=unit,
+        queue="memory" if latencies.one_queue and step.latency == "agu" else unit,
         variable=step.latency in VARIABLE,
         stall=max(1, step.control.stall),
         flows=step.latency == "control",

@@ -18,7 +18,7 @@ from boards.nv.warp.arch import Arch
 from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
 from boards.nv.warp.fields import TRUE, ZERO
 from boards.nv.warp.latency import CLASSES
-from boards.nv.warp.plan import FORWARDS, Plan, Read
+from boards.nv.warp.plan import FORWARDS, SCOREBOARDS, Plan, Read
 from boards.nv.warp.state import POISON, Threads
 from boards.nv.warp.undefined import ALL
 
@@ -28,7 +28,6 @@ _LONG_AGO = -(1 << 20)
 _UNWRITTEN = 1 << 28
 _PENDING = _UNWRITTEN + 1
 """And the number of the scoreboard; one past the last for a result that has none."""
-_SCOREBOARDS = 6
 _IN_UNIT = 8
 """Added for a result that its own unit may read sooner."""
 _ALL_BITS = 0xFFFFFFFF
@@ -51,11 +50,11 @@ class Timing:
         self._stamps: dict[int, list[Row]] = {
             file: [_UNWRITTEN] * (count + 1) for file, count in last.items()
         }
-        self._pending: list[set[tuple[int, int]]] = [set() for _ in range(_SCOREBOARDS)]
+        self._pending: list[set[tuple[int, int]]] = [set() for _ in range(SCOREBOARDS)]
         self._loose: dict[str, set[tuple[int, int]]] = {}
         self._foreign: dict[tuple[int, int], Array] = {}
         """Of a uniform register: lanes whose warp has written it without them."""
-        self._reading: list[dict[Held, Array]] = [{} for _ in range(_SCOREBOARDS)]
+        self._reading: list[dict[Held, Array]] = [{} for _ in range(SCOREBOARDS)]
 
     # One number or a row of them
 
@@ -105,8 +104,9 @@ class Timing:
                 continue
             row = self._row(file, register)
             of_this = (row == stamps[0]) | (row == stamps[1])
-            row[of_this & mask] = _LONG_AGO
-            if not (of_this & ~mask & self._t.alive).any():
+            here = self._t.whole_warps(mask) if file in (UNIFORM, UNIFORM_PREDICATE) else mask
+            row[of_this & here] = _LONG_AGO
+            if not (of_this & ~here & self._t.alive).any():
                 done.add((file, register))
         self._pending[number] -= done
         for place, held in enumerate(self._reading):
@@ -139,7 +139,7 @@ class Timing:
             name = f"{_PREFIX[read.file]}{read.register} in {plan.step.name}"
             self._find("uniform register that other lanes of the warp have written",
                        f"{name} at {plan.step.offset:#x}")  # fmt: skip
-        forwards = plan.unit == FORWARDS
+        forwards = plan.unit in FORWARDS
         if isinstance(stamp, int) and isinstance(clock, int):
             if forwards and stamp >= _PENDING + _IN_UNIT:
                 return
@@ -217,9 +217,9 @@ class Timing:
     def _will_come(self, plan: Plan, file: int, register: int, lanes: Array) -> None:
         """A result whose time is not known."""
         barrier = plan.step.control.write_barrier
-        pending = _PENDING + (_IN_UNIT if plan.unit == FORWARDS else 0)
+        pending = _PENDING + (_IN_UNIT if plan.unit in FORWARDS else 0)
         if barrier is None:
-            self._set(file, register, pending + _SCOREBOARDS, lanes)
+            self._set(file, register, pending + SCOREBOARDS, lanes)
             self._loose.setdefault(plan.unit, set()).add((file, register))
             return
         self._set(file, register, pending + barrier, lanes)
@@ -235,18 +235,18 @@ class Timing:
         barrier = plan.step.control.write_barrier
         if barrier is None or not plan.unit or not self._loose.get(plan.unit):
             return
-        pending = _PENDING + (_IN_UNIT if plan.unit == FORWARDS else 0)
+        pending = _PENDING + (_IN_UNIT if plan.unit in FORWARDS else 0)
         for file, register in self._loose[plan.unit]:
             row = self._stamps[file][register]
             if isinstance(row, int):
-                if row != pending + _SCOREBOARDS:
+                if row != pending + SCOREBOARDS:
                     continue
                 if self._all(lanes):
                     self._stamps[file][register] = pending + barrier
                     self._pending[barrier].add((file, register))
                     continue
             row = self._row(file, register)
-            row[(row == pending + _SCOREBOARDS) & lanes] = pending + barrier
+            row[(row == pending + SCOREBOARDS) & lanes] = pending + barrier
             self._pending[barrier].add((file, register))
         if self._all(lanes):
             self._loose[plan.unit].clear()
@@ -259,11 +259,11 @@ class Timing:
         held = self._reading[barrier]
         for read in plan.reads:
             if read.file == REGISTER:
-                key = read.register, plan.unit, plan.step.control.write_barrier
+                key = read.register, plan.queue, plan.step.control.write_barrier
                 held[key] = held[key] | mask if key in held else mask.copy()
 
     def _overwritten(self, plan: Plan, file: int, register: int, mask: Array) -> None:
-        row, forwards = self._stamps[file][register], plan.unit == FORWARDS
+        row, forwards = self._stamps[file][register], plan.unit in FORWARDS
         if isinstance(row, int):
             coming = row > _UNWRITTEN and not (forwards and row >= _PENDING + _IN_UNIT)
         else:
@@ -275,17 +275,18 @@ class Timing:
         if coming:
             name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
             self._find("result that is overwritten before it came", name)
-        if file == REGISTER and self._is_held(register, plan.unit, mask):
+        if file == REGISTER and self._is_held(register, plan.queue, mask):
             name = f"R{register} in {step.name} at {step.offset:#x}"
             self._find("source that is overwritten before it was read", name)
 
-    def _is_held(self, register: int, unit: str, mask: Array) -> bool:
-        """Whether another unit has yet to read a register; its own reads it before it writes.
+    def _is_held(self, register: int, queue: str, mask: Array) -> bool:
+        """Whether another queue has yet to read a register; its own reads it before it writes.
 
-        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait.
+        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait; for Hopper and
+        Blackwell it lets LDG overwrite what an earlier LDG has as its address, too.
         """
         return any(
-            held == register and not (unit and by == unit) and bool((lanes & mask).any())
+            held == register and not (queue and by == queue) and bool((lanes & mask).any())
             for row in self._reading
             if row
             for (held, by, _), lanes in row.items()

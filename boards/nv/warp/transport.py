@@ -65,14 +65,19 @@ def _source(build: Builder) -> Address:
 
 
 def ldgsts(build: Builder, memory: GlobalMemory, report: Report) -> Action:
-    """LDGSTS: global to shared memory; .ZFILL with a predicate that is false stores zeros."""
+    """LDGSTS: global to shared memory; zeros where its predicate is false.
+
+    measured: nvJitLink 13.5 makes `LDGSTS [...], [...], !PT` of cp.async with a source of 0 bytes,
+    and a predicate of the operand `ignore-src`, inverted. .ZFILL is there where the number of bytes
+    is in a register.
+    """
     kind = shape(build)
     if kind.nbytes < 4:
         raise NotModelled("LDGSTS of less than a word")
     build.take(70, 3)
     build.only(76, 1, 1)
     build.take(77, 5)
-    zero_fill, _ = build.take(82), build.take(83, 4)
+    build.take(82, 5)
     build.only(91, 1, 1)
     copies = build.predicate_in(87, 90)
     descriptor = build.take(64, 6)
@@ -93,13 +98,12 @@ def ldgsts(build: Builder, memory: GlobalMemory, report: Report) -> Action:
             check_aligned(t, addresses, kind.nbytes, build.offset)
             values[loads] = memory.load(addresses, kind.nbytes)
         to = t.registers[number].astype(np.int64) + offset
-        stores = mask if zero_fill else mask & wanted
-        own.forget(t, np.flatnonzero(stores), to[stores])
+        own.forget(t, np.flatnonzero(mask), to[mask])
 
         def land(done: Array) -> None:
             lanes = np.flatnonzero(done)
             own.store(t, lanes, to[lanes], values[lanes])
 
-        t.copies.begin(stores, land)
+        t.copies.begin(mask, land)
 
     return run

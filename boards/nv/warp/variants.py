@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-from boards.nv.warp import newer, turing
+from boards.nv.warp import hgmma, newer, pairs, turing
 from boards.nv.warp.build import Action, Builder
+from boards.nv.warp.reach import Reach
 
 Make = Callable[[Builder], Action]
 _MINIMA: Final[dict[int, tuple[str, Make]]] = {
     0x00F: ("VIMNMX3", newer.vimnmx3), 0x036: ("VIADD", newer.viadd),
     0x046: ("VIADDMNMX", newer.viaddmnmx), 0x048: ("VIMNMX", newer.vimnmx),
+    0x097: ("UIADD3.64", pairs.uiadd3), 0x0CA: ("R2UR", newer.r2ur),
 }  # fmt: skip
 VARIANTS: Final[Mapping[str, Mapping[int, tuple[str, Make]]]] = {
     "turing": {0x155: ("BMOV", turing.bmov)},
     "ampere": {0x035: ("HFMA2.MMA", newer.hfma2_mma)},
-    "hopper": {0x035: ("HFMA2.MMA", newer.hfma2_mma), **_MINIMA},
+    "hopper": {
+        0x035: ("HFMA2.MMA", newer.hfma2_mma), 0x1C5: ("WARPGROUP", hgmma.warpgroup),
+        0x1C6: ("FENCE.VIEW", hgmma.fence_view), **_MINIMA,
+    },
     "blackwell": {
-        0x017: ("IMNMX", newer.imnmx), 0x035: ("IADD", newer.iadd),
+        0x002: ("MOV", pairs.mov), 0x007: ("SEL", pairs.sel), 0x00C: ("ISETP", pairs.isetp),
+        0x017: ("IMNMX", pairs.imnmx), 0x035: ("IADD", newer.iadd),
+        0x082: ("UMOV", partial(pairs.mov, uniform=True)),
+        0x08C: ("UISETP", partial(pairs.isetp, uniform=True)),
         0x1AC: ("LDCU", newer.ldcu), **_MINIMA,
     },
 }  # fmt: skip
 """By family and nine bits of opcode."""
+MEMORY_VARIANTS: Final[
+    Mapping[str, Mapping[int, tuple[str, Callable[[Builder, Reach], Action]]]]
+] = {
+    "turing": {}, "ampere": {}, "blackwell": {},
+    "hopper": {
+        0x1F0: ("HGMMA", lambda build, reach: hgmma.gmma(build, reach.report)),
+        0x1F1: ("IGMMA", lambda build, reach: hgmma.gmma(build, reach.report, integer=True)),
+    },
+}  # fmt: skip
+"""Those that need what a launch gives."""

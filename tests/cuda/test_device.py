@@ -1,0 +1,397 @@
+"""The CUDA driver on the made-up libcuda: graphs, memory, two devices, failures, what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import drivers
+from boards.cuda.library import MadeUpCuda
+from drivers.base.contracts import Device, Param, Program
+from drivers.base.errors import (
+    BadArgument,
+    DeviceError,
+    DeviceFault,
+    DeviceGone,
+    Hang,
+    MalformedInput,
+    NotFound,
+    OutOfMemory,
+    Unsupported,
+    UseAfterFree,
+)
+from drivers.cuda import events
+from drivers.cuda.device import CudaDevice
+from drivers.cuda.errors import error_of
+from drivers.cuda.facts import arch_of
+from drivers.cuda.pinned import pinned
+from queues.cuda.kernel_code import KNOWN
+from tests.contract.arrays import get, put, ramp
+from tests.contract.devices import built
+from tests.contract.kernels import combine
+from tests.cuda.failing import each_fails_once
+from tests.cuda.made_up import CudaWorld, cuda, opened
+from tests.nv_cubins import needs_nvrtc
+from tests.share import part
+from tests.support import check
+
+pytestmark = needs_nvrtc
+COUNT: Final = 256
+GRID: Final = (4, 1, 1)
+MANY: Final = 10_000
+
+
+def program(device: Device) -> Program:
+    """c = 3 a + b."""
+    return device.load(built(combine(device.limits, COUNT), device))
+
+
+def operands(device: Device) -> tuple[Any, Any, Any]:
+    return put(device, ramp(COUNT)), put(device, ramp(COUNT, 5)), put(device, ramp(COUNT, -1))
+
+
+def made_up(device: CudaDevice) -> MadeUpCuda:
+    world: Any = device.world
+    made: MadeUpCuda = world.made
+    return made
+
+
+WANTED: Final = 3 * ramp(COUNT) + ramp(COUNT, 5)
+
+
+def test_launches_in_a_row_are_one_cuda_graph() -> None:
+    with cuda() as device:
+        kernel, (a, b, c), made = program(device), operands(device), made_up(device)
+        queue = device.compute_queue()
+        for _ in range(3):
+            queue.exec(kernel, [a, b, c], GRID).exec(kernel, [c, b, a], GRID)
+        graph = queue.bind()
+        x, y = ramp(COUNT).astype(np.int64), ramp(COUNT, 5).astype(np.int64)
+        for _ in range(4):
+            graph.replay()
+            for _ in range(6):
+                x = 3 * x + y
+        np.testing.assert_array_equal(get(device, a), x.astype(np.int32))
+        check(made.graphs.launched == 4 and made.kernels.launched == 24, "one call a replay")
+        graph.close()
+
+
+def test_params_change_nodes_while_the_graph_runs() -> None:
+    with cuda() as device:
+        kernel, (a, b, _) = program(device), operands(device)
+        queue = device.compute_queue()
+        for _ in range(2):
+            queue.exec(kernel, [a, b, Param(0)], GRID)
+        graph = queue.bind()
+        outs = [put(device, ramp(COUNT, -1)) for _ in range(5)]
+        for out in outs:
+            graph.replay([out])  # the one before has not run yet
+        for out in outs:
+            np.testing.assert_array_equal(get(device, out), WANTED)
+        graph.close()
+
+
+def test_streams_without_a_signal_have_no_order() -> None:
+    """So that the order between two queues is the driver's work, and not luck."""
+    with cuda() as device:
+        made, early = made_up(device), 0
+        kernel, (a, b, c) = program(device), operands(device)
+        for _ in range(20):
+            device.copy_in(c, memoryview(ramp(COUNT, -1)).cast("B"))
+            out = put(device, ramp(COUNT, -1))
+            device.launch(kernel, [a, b, c], 4)
+            device.copy_queue().copy(out, c, 4 * COUNT).submit()
+            early += int((get(device, out) == ramp(COUNT, -1)).all())
+        check(0 < early < 20, f"{early} of 20 copies came first")
+        check(made.state.violations == [], "it is allowed")
+
+
+def test_many_launches_leave_as_many_objects_as_before() -> None:
+    with cuda() as device:
+        kernel, (a, b, c), made = program(device), operands(device), made_up(device)
+        made.kernels.run = lambda one: None
+        signal_, queue = device.new_signal(), device.compute_queue()
+        graph = queue.exec(kernel, [a, b, c], GRID).exec(kernel, [c, b, a], GRID).bind()
+        before = 0
+        for number in range(part(MANY, 1000)):
+            device.launch(kernel, [a, b, c], 4)
+            if number % 100 == 0:
+                graph.replay()
+                device.compute_queue().signal(signal_, number + 1).submit()
+                signal_.wait(number + 1)
+                device.alloc(1 << 16)
+            before = before or made.state.live()
+        device.synchronize()
+        check(made.state.live() <= before + 1, f"{made.state.live()} objects, {before} before")
+        graph.close()
+
+
+def test_pinned_memory_is_seen_by_both() -> None:
+    with cuda() as device:
+        kernel, (_, b, _) = program(device), operands(device)
+        a, c = pinned(device, 4 * COUNT), pinned(device, 4 * COUNT)
+        np.frombuffer(a.view(), np.int32)[:COUNT] = ramp(COUNT)
+        device.launch(kernel, [a, b, c], 4)
+        device.synchronize()
+        np.testing.assert_array_equal(np.frombuffer(c.view(), np.int32)[:COUNT], WANTED)
+        view = c.view()
+        a.free()
+    check(bytes(view[:4]) == WANTED[:1].tobytes(), "the host's memory stays, the device closed")
+
+
+def test_video_memory_is_not_the_host_s() -> None:
+    with cuda() as device:
+        buffer = device.alloc(64)
+        check(buffer.host is None)
+        with pytest.raises(Unsupported, match="copy_out"):
+            buffer.view()
+
+
+def test_times_are_of_events_and_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "_FRESH_MS", 5.0)
+    with cuda() as device:
+        last, started = device.new_signal(), time.monotonic_ns()
+        times = []
+        for number in range(1, 5):
+            device.compute_queue().signal(last, number).submit()
+            last.wait(number)
+            times.append(last.timestamp_ns)
+            time.sleep(0.02)
+        check(times == sorted(times) and times[0] >= started - 10**7, f"{times}")
+        apart = np.diff(times) / 1e6
+        check((apart > 15).all(), f"{apart} ms: 20 ms lie between them")
+
+
+# Several devices, threads, processes
+
+
+def test_two_devices_share_memory_and_copy() -> None:
+    world = CudaWorld()
+    with opened(world) as one, drivers.open("CUDA:1", world=world, environ={}) as other:
+        check(isinstance(other, CudaDevice) and other.name == "CUDA:1")
+        a, (b, c) = put(one, ramp(COUNT)), (put(other, ramp(COUNT, 5)), other.alloc(4 * COUNT))
+        kernel = program(other)
+        with pytest.raises(BadArgument, match="map_to"):
+            other.launch(kernel, [a, b, c], 4)
+        check(a.map_to(other) == a.gpu_va and a.map_to(other) == a.gpu_va, "one address for all")
+        other.launch(kernel, [a, b, c], 4)
+        np.testing.assert_array_equal(get(other, c), WANTED)
+        back = one.alloc(4 * COUNT)
+        one.copy_queue().copy(back, c, 4 * COUNT).submit()
+        np.testing.assert_array_equal(get(one, back), WANTED)
+        other.launch(kernel, [a, b, c], 4)
+        a.free()  # while the other device uses it
+        for _ in range(3):
+            one.alloc(4 * COUNT)
+        np.testing.assert_array_equal(get(other, c), WANTED)
+    check(world.made.leaks() == [], f"{world.made.state.violations}")
+
+
+def test_devices_that_do_not_reach_each_other() -> None:
+    world = CudaWorld(MadeUpCuda(peers=False))
+    with opened(world) as one, drivers.open("CUDA:1", world=world, environ={}) as other:
+        a, out = put(one, ramp(COUNT)), other.alloc(4 * COUNT)
+        with pytest.raises(Unsupported, match="copy it"):
+            a.map_to(other)
+        other.copy_queue().copy(out, a, 4 * COUNT).submit()  # through the host
+        np.testing.assert_array_equal(get(other, out), ramp(COUNT))
+    check(world.made.leaks() == [], f"{world.made.state.violations}")
+
+
+def test_a_context_of_another_library_stays_current() -> None:
+    world = CudaWorld()
+    with opened(world) as device, drivers.open("CUDA:1", world=world, environ={}) as other:
+        other.context.push()  # as another library would
+        stack = [*world.made.state.stack]
+        get(device, put(device, ramp(4)))
+        check(world.made.state.stack == stack, "it is current again")
+        other.context.pop()
+    check(world.made.leaks() == [], f"{world.made.state.violations}")
+
+
+def test_a_child_neither_uses_nor_opens_the_device() -> None:
+    with cuda() as device:
+        buffer, world = put(device, ramp(4)), device.world
+        child = os.fork()
+        if not child:
+            code = 9
+            try:
+                get(device, buffer)
+            except UseAfterFree:
+                try:
+                    drivers.open("CUDA", world=world, environ={})
+                except Unsupported as error:
+                    code = 0 if "fork" in str(error) else 2
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        check(os.waitstatus_to_exitcode(status) == 0, f"the child left with {status:#x}")
+        np.testing.assert_array_equal(get(device, buffer), ramp(4))
+
+
+def test_a_signal_handler_inside_of_a_call_is_refused() -> None:
+    with cuda() as device:
+        seen: list[str] = []
+
+        def handler(*_: object) -> None:
+            try:
+                device.alloc(4)
+            except Unsupported as error:
+                seen.append(error.hint)
+
+        before = signal.signal(signal.SIGUSR1, handler)
+        try:
+            with device.working():
+                signal.raise_signal(signal.SIGUSR1)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        check(len(seen) == 1 and "after it" in seen[0], f"{seen}")
+        device.alloc(4)
+
+
+# Failures
+
+
+def test_a_fault_names_the_kernel_and_ends_the_context() -> None:
+    world = CudaWorld()
+    with opened(world) as device:
+        kernel, (a, b, _) = program(device), operands(device)
+        built_ = device.compute_queue().exec(kernel, [a, b, 64], GRID)  # 64 is no address
+        built_.submit()
+        with pytest.raises(DeviceFault, match=r"combine.*new process") as caught:
+            device.synchronize()
+        error = caught.value
+        check((error.kind, error.kernel) == ("ILLEGAL_ADDRESS", "combine"), f"{error!r}")
+        check("CUDA:0 compute" in error.queue, error.queue)
+        uses = (
+            lambda: device.alloc(4), device.synchronize, lambda: get(device, a),
+            lambda: device.launch(kernel, [a, b, a], 4), device.new_signal,
+        )  # fmt: skip
+        for use in uses:
+            with pytest.raises(DeviceGone, match=r"ILLEGAL_ADDRESS \(700\).*new process"):
+                use()
+        b.free()
+    check(world.made.leaks() == [], f"{world.made.state.violations}")
+    check("0x40" in world.made.state.notes[0], f"{world.made.state.notes}")
+
+
+def test_a_fault_is_noticed_at_closing() -> None:
+    world = CudaWorld()
+    device = drivers.open("CUDA", world=world, environ={})
+    check(isinstance(device, CudaDevice))
+    kernel, (a, b, _) = program(device), operands(device)
+    device.compute_queue().exec(kernel, [a, b, 64], GRID).submit()
+    with pytest.raises(DeviceFault, match="combine"):
+        device.close()
+    device.close()
+    check(world.made.leaks() == [], f"{world.made.state.violations}")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(2, OutOfMemory), (3, Unsupported), (46, DeviceError), (100, NotFound), (209, Unsupported),
+     (222, Unsupported), (700, DeviceFault), (702, Hang), (709, DeviceGone), (715, DeviceFault),
+     (716, DeviceFault), (719, DeviceFault), (802, DeviceGone), (999, DeviceError)],
+)  # fmt: skip
+def test_each_result_is_an_error_with_what_to_do(code: int, kind: type[DeviceError]) -> None:
+    error = error_of("cuCall", code, "NAME", queue="q", kernel="k")
+    check(isinstance(error, kind) and error.hint and "cuCall" in str(error), f"{error!r}")
+    check(str(code) in str(error) and "NAME" in str(error), f"{error}")
+
+
+def test_a_result_without_a_name_is_asked_for() -> None:
+    from tests.cuda.failing import failing
+
+    with failing(-1) as (world, device):
+        world.at, world.code = world.count, 805
+        with pytest.raises(DeviceError, match=r"MPS_CONNECTION_FAILED \(805\)"):
+            device.alloc(4)
+    check(world.made.leaks() == [], f"{world.made.state.violations}")
+
+
+def life(device: CudaDevice) -> np.ndarray:
+    """Everything that a device does, once."""
+    (a, b, c), kernel = operands(device), program(device)
+    done = device.new_signal()
+    device.launch(kernel, [a, b, c], 4)
+    queue = device.compute_queue().exec(kernel, [c, b, a], GRID).exec(kernel, [a, b, c], GRID)
+    queue.signal(done, 1).exec(kernel, [b, c, a], GRID).exec(kernel, [c, b, Param(0)], GRID)
+    recorded = queue.bind()
+    recorded.replay([a])
+    recorded.replay([b])
+    device.copy_queue().wait(done, 1).copy(b, c, 4 * COUNT - 1).signal(done, 2).submit()
+    done.wait(2, 5.0)
+    shared = pinned(device, 4096)
+    shared.free()
+    recorded.close()
+    return get(device, c)
+
+
+def test_every_call_fails_once() -> None:
+    failed = each_fails_once(life, part, 60)
+    check(failed, "some failed")
+
+
+def test_memory_that_is_full() -> None:
+    world = CudaWorld(MadeUpCuda(total_bytes=1 << 20))
+    with opened(world) as device:
+        held = device.alloc(700 << 10)
+        with pytest.raises(OutOfMemory) as caught:
+            device.alloc(800 << 10)
+        check(caught.value.requested >= 800 << 10, "how much")
+        held.free()
+        device.alloc(800 << 10)  # what was given back is given to the device
+    check(world.made.leaks() == [], f"{world.made.state.violations}")
+
+
+def test_what_a_machine_must_have() -> None:
+    old = CudaWorld(MadeUpCuda(version=11080))
+    with pytest.raises(Unsupported, match=r"CUDA 11\.8.*12\.0"), opened(old):
+        pass
+    none = CudaWorld(MadeUpCuda(devices=0))
+    with pytest.raises(NotFound, match="nvidia-smi"), opened(none):
+        pass
+    few = CudaWorld()
+    with pytest.raises(NotFound, match="has 2"):
+        drivers.open("CUDA:2", world=few, environ={})
+    check(all(world.made.leaks() == [] for world in (old, none, few)), "nothing is left")
+
+
+@pytest.mark.parametrize(
+    ("capability", "arch"),
+    [((7, 5), "cuda_sm_75"), ((8, 7), "cuda_sm_86"), ((9, 0), "cuda_sm_90a"),
+     ((10, 3), "cuda_sm_100"), ((12, 1), "cuda_sm_121")],
+)  # fmt: skip
+def test_the_architecture_is_one_whose_code_runs(capability: tuple[int, int], arch: str) -> None:
+    check(arch_of(*capability, "a GPU") == arch, arch_of(*capability, "a GPU"))
+
+
+def test_architectures_are_those_of_the_compilers() -> None:
+    from compilers.nv.targets import TARGETS
+
+    check(set(KNOWN) == {target.sm for target in TARGETS.values()}, f"{TARGETS}")
+    for capability in ((7, 0), (6, 1), (11, 0)):
+        with pytest.raises(Unsupported, match="known here"):
+            arch_of(*capability, "a GPU")
+
+
+def test_code_that_is_no_cubin() -> None:
+    with cuda() as device:
+        good = built(combine(device.limits, COUNT), device)
+        image = good.image
+        for wrong in (image[:63], image[:-100], b"\x7fELF" + bytes(100), image[:40] + bytes(24)):
+            with pytest.raises(MalformedInput, match="compile it anew"):
+                device.load(replace(good, image=wrong))
+        args = good.resources.args or ()
+        for bad in (None, (args[0], args[0]), (replace(args[0], offset=4), *args[1:])):
+            with pytest.raises(MalformedInput):
+                device.load(replace(good, resources=replace(good.resources, args=bad)))
+        other = built(combine(device.limits, COUNT), device)
+        with pytest.raises(DeviceError, match="cuModuleGetFunction"):
+            device.load(replace(other, name="nothing"))
