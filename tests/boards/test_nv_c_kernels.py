@@ -1,7 +1,4 @@
-"""The same random C compiled for the host and for sm_86 gives the same bits.
-
-`NV_C_KERNELS=2000 NV_C_KERNELS_SEED=1 pytest tests/boards/test_nv_c_kernels.py` tries more.
-"""
+"""The same random C compiled for the host and for sm_86 gives the same bits."""
 
 from __future__ import annotations
 
