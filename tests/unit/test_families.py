@@ -22,6 +22,7 @@ from compilers.instruction import Instruction
 from compilers.ir import Kernel, Loop, Ref, Store
 from compilers.lower.choose import Target
 from compilers.msl import family as msl_family
+from compilers.nv import cuda_family
 from compilers.nv import family as nv_family
 from compilers.objects import listing
 from compilers.opencl import family as opencl_family
@@ -178,6 +179,7 @@ def test_a_cpu_behind_a_gpus_interface(compiler: NullCompiler) -> None:
 def test_every_family_is_complete() -> None:
     found = families.every_family()
     known = [cpu_family.FAMILY, amd_family.FAMILY, nv_family.FAMILY, opencl_family.PROCESSOR]
+    known.insert(3, cuda_family.FAMILY)
     known += [opencl_family.GPU, msl_family.FAMILY, wgsl_family.FAMILY]
     check(found == known, "each once")
     for family in found:
