@@ -49,7 +49,7 @@ def viadd(build: Builder) -> Action:
 
 def _smallest(build: Builder, terms: Callable[[Threads], list[Array]]) -> Action:
     with_sign, size = bool(build.take(72)), build.take(73, 2)
-    if size not in _PARTS or size == _BYTES and build.arch.name != "sm_120":
+    if size not in _PARTS or (size == _BYTES and build.arch.name != "sm_120"):
         raise NotModelled("a minimum of parts of this size")
     dtype = np.dtype(f"{'i' if with_sign else 'u'}{_PARTS[size]}")
     positive = bool(build.take(76))
