@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.access import Address, own_address, shape
+from boards.nv.warp.access import Address, Shape, own_address, shape
 from boards.nv.warp.build import UNIFORM, Action, Builder
 from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.memory import GlobalMemory
@@ -64,6 +64,21 @@ def _source(build: Builder) -> Address:
     return of
 
 
+def _copied(build: Builder) -> tuple[Shape, int]:
+    """(size, descriptor) of LDGSTS; measured: Blackwell has other bits for them."""
+    if build.arch.family == "blackwell":
+        build.take(72, 2)
+        size = build.take(74, 2)
+        if size > 2:
+            raise NotModelled(f"LDGSTS of size {size}")
+        return Shape(4 << size, signed=False), build.uniform(64)
+    kind = shape(build)
+    if kind.nbytes < 4:
+        raise NotModelled("LDGSTS of less than a word")
+    build.take(70, 3)
+    return kind, build.take(64, 6)
+
+
 def ldgsts(build: Builder, memory: GlobalMemory, report: Report) -> Action:
     """LDGSTS: global to shared memory; zeros where its predicate is false.
 
@@ -71,16 +86,12 @@ def ldgsts(build: Builder, memory: GlobalMemory, report: Report) -> Action:
     and a predicate of the operand `ignore-src`, inverted. .ZFILL is there where the number of bytes
     is in a register.
     """
-    kind = shape(build)
-    if kind.nbytes < 4:
-        raise NotModelled("LDGSTS of less than a word")
-    build.take(70, 3)
+    kind, descriptor = _copied(build)
     build.only(76, 1, 1)
     build.take(77, 5)
     build.take(82, 5)
     build.only(91, 1, 1)
     copies = build.predicate_in(87, 90)
-    descriptor = build.take(64, 6)
     if descriptor != build.arch.uniform_zero:
         build.reads += [(UNIFORM, descriptor, 0), (UNIFORM, descriptor + 1, 0)]
     source = _source(build)
