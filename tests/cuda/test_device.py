@@ -45,6 +45,8 @@ pytestmark = needs_nvrtc
 COUNT: Final = 256
 GRID: Final = (4, 1, 1)
 MANY: Final = 10_000
+ROUNDS: Final = 12
+"""The made-up library runs streams in another order each time."""
 
 
 def program(device: Device) -> Program:
@@ -110,6 +112,44 @@ def test_streams_without_a_signal_have_no_order() -> None:
             early += int((get(device, out) == ramp(COUNT, -1)).all())
         check(0 < early < 20, f"{early} of 20 copies came first")
         check(made.state.violations == [], "it is allowed")
+
+
+def test_memory_of_a_copy_is_not_reused_before_it_is_done() -> None:
+    with cuda() as device:
+        source, out, made = put(device, ramp(COUNT, 9)), device.alloc(4 * COUNT), made_up(device)
+        made.streams.held = True
+        device.copy_queue().copy(out, source, 4 * COUNT).submit()
+        va = source.gpu_va
+        source.free()
+        check(device.alloc(4 * COUNT).gpu_va != va, "a copy will read it")
+        made.streams.held = False
+        np.testing.assert_array_equal(get(device, out), ramp(COUNT, 9))
+        device.synchronize()
+        held = [device.alloc(4 * COUNT) for _ in range(2)]
+        check(va in [buffer.gpu_va for buffer in held], "now it is free")
+
+
+def test_memory_behind_a_wait_is_not_reused() -> None:
+    with cuda() as device:
+        kernel, (a, b, c), gate = program(device), operands(device), device.new_signal()
+        device.compute_queue().wait(gate, 1).exec(kernel, [a, b, c], GRID).submit()
+        va = a.gpu_va
+        a.free()
+        check(device.alloc(4 * COUNT).gpu_va != va, "a kernel will read it")
+        gate.set(1)
+        np.testing.assert_array_equal(get(device, c), WANTED)
+
+
+def test_a_program_that_is_closed_while_it_runs_is_unloaded_later() -> None:
+    with cuda() as device:
+        kernel, (a, b, c), made = program(device), operands(device), made_up(device)
+        made.streams.held = True
+        device.launch(kernel, [a, b, c], 4)
+        kernel.close()
+        device.alloc(4 * COUNT)
+        check(made.state.violations == [], f"{made.state.violations}")
+        made.streams.held = False
+        np.testing.assert_array_equal(get(device, c), WANTED)
 
 
 def test_many_launches_leave_as_many_objects_as_before() -> None:
@@ -185,11 +225,13 @@ def test_two_devices_share_memory_and_copy() -> None:
         back = one.alloc(4 * COUNT)
         one.copy_queue().copy(back, c, 4 * COUNT).submit()
         np.testing.assert_array_equal(get(one, back), WANTED)
-        other.launch(kernel, [a, b, c], 4)
-        a.free()  # while the other device uses it
-        for _ in range(3):
-            one.alloc(4 * COUNT)
-        np.testing.assert_array_equal(get(other, c), WANTED)
+        for _ in range(ROUNDS):
+            a = put(one, ramp(COUNT))
+            a.map_to(other)
+            other.launch(kernel, [a, b, c], 4)
+            a.free()  # while the other device uses it
+            put(one, ramp(COUNT, 77))
+            np.testing.assert_array_equal(get(other, c), WANTED)
     check(world.made.leaks() == [], f"{world.made.state.violations}")
 
 
