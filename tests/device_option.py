@@ -73,6 +73,15 @@ def _webgpu(library: str) -> Named:
     return Named(webgpu.LIBRARIES[library].title.rstrip(")"), "WEBGPU", environ)
 
 
+def _nv_here() -> Named:
+    def environ() -> dict[str, str]:
+        if not os.path.exists("/dev/nvidiactl"):
+            pytest.skip("no /dev/nvidiactl")
+        return {}
+
+    return Named("this machine's NVIDIA GPU", "NV", environ, refusals="nv")
+
+
 def _nv(chip: str, *, ptx: bool) -> Named:
     def environ() -> dict[str, str]:
         nv_boards.need(ptx=ptx)
@@ -109,6 +118,7 @@ DEVICES: Final[Mapping[str, Named]] = {
     ),
     "cuda": _cuda(ptx=False),
     "cuda-ptx": _cuda(ptx=True),
+    "nv": _nv_here(),
     **{f"nv-{chip}": _nv(chip, ptx=False) for chip in nv_boards.CHIPS},
     **{f"nv-{chip}-ptx": _nv(chip, ptx=True) for chip in nv_boards.CHIPS},
 }  # fmt: skip

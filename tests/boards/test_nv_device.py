@@ -29,7 +29,7 @@ from tests.boards.nv_harness import CODE, add, arguments, binary, device_on, ope
 from tests.support import check
 
 CHIPS = ("ga102", "ad102", "gh100", "gb202", "tu102")
-DRIVERS = (580, 590, 610)
+DRIVERS = (550, 570, 580, 590, 610)
 
 
 def filled(device: NvDevice, data: np.ndarray[Any, Any]) -> Any:
@@ -62,6 +62,24 @@ def test_it_opens_with_every_release_and_gives_all_back(chip: str, driver: int) 
         check(iface.version.startswith(f"{driver}."), iface.version)
         check(iface.handles > 0, "something is held")
     check((iface.handles, iface.bytes_held) == (0, 0), "memory objects")
+    check(left(board) == 0, str(board.baseline()))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_every_release_launches_and_reports_a_fault(driver: int) -> None:
+    def kernel(launch: Any) -> None:
+        if arguments(launch)[3] == 666:
+            raise SmException(0x0F, launch.code_va + 16, "made up")
+        add(launch)
+
+    with device_on(kernel=kernel, driver=driver) as (device, board):
+        program, a = device.load(binary(device)), filled(device, numbers(64))
+        device.launch(program, [a, a, a, 64], 1)
+        device.launch(program, [a, a, a, 666], 1)
+        with pytest.raises(DeviceFault, match="misaligned address"):
+            device.synchronize(5.0)
+        device.launch(program, [a, a, a, 64], 1)
+        check((read(device, a, 64) == 4 * numbers(64)).all(), "before and after it")
     check(left(board) == 0, str(board.baseline()))
 
 
@@ -291,6 +309,19 @@ def failing(number: int, at: int) -> Any:
     else:
         board.panel.fail_escape(name, at=at)
     return board
+
+
+def test_a_newer_kernel_driver_warns_and_an_older_one_is_refused() -> None:
+    board = open_nv_board("ga102", options=NvOptions(driver=610))
+    board.hardware.version = "655.10.02"
+    with pytest.warns(RuntimeWarning, match="newer than 610"):
+        device = open_on(board)
+    check((read(device, filled(device, numbers(64)), 64) == numbers(64)).all(), "copies")
+    device.close()
+    board.hardware.version = "535.183.01"
+    with pytest.raises(Unsupported, match="older than 550.54.14"):
+        open_on(board)
+    check(left(board) == 0, str(board.baseline()))
 
 
 def test_every_request_is_one_that_fails_here() -> None:

@@ -6,6 +6,7 @@ lacks. What is not listed there is tested.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
 from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
-from tests.nv_boards import WHOLE, need, nv_board
+from tests.nv_boards import CHIPS, need, nv_board
 from tests.opencl import opencl
 from tests.support import check
 from tests.webgpu import webgpu
@@ -98,6 +99,12 @@ def _nv(chip: str, compiler: str) -> Callable[[], AbstractContextManager[Device]
 
 
 @contextmanager
+def _nv_here() -> Iterator[Device]:
+    with drivers.open("NV") as device:
+        yield device
+
+
+@contextmanager
 def _metal() -> Iterator[Device]:
     with metal() as device:
         yield device
@@ -116,20 +123,22 @@ def _null() -> Iterator[Device]:
         yield device
 
 
+HERE: Final = "this machine's NVIDIA GPU"
 DEVICES: Final = (
     Entry("cpu", _cpu, {LANES: "a work item is one thread's"}),
     Entry("gfx1100 board over KFD, PM4", _amd("gfx1100", "PM4")),
     Entry("gfx1100 board over KFD, AQL", _amd("gfx1100", "AQL")),
     Entry("gfx942 board over KFD, AQL", _amd("gfx942", "AQL")),
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
-    *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in WHOLE),
-    *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in WHOLE),
+    *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in CHIPS),
+    *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),
     Entry(
         "CL on Intel's runtime, lanes and coarse", _cl("intel", CL_LANES="1", CL_MEMORY="COARSE")
     ),
+    *((Entry(HERE, _nv_here),) if os.path.exists("/dev/nvidiactl") else ()),
     Entry("METAL on a made-up Metal", _metal),
     Entry("CUDA on a made-up libcuda, nvrtc", _cuda),
     Entry("CUDA on a made-up libcuda, PTX", partial(_cuda, CUDA_PTX="1")),

@@ -102,8 +102,9 @@ class Timing:
                 continue
             row = self._row(file, register)
             of_this = (row == stamps[0]) | (row == stamps[1])
-            row[of_this & mask] = _LONG_AGO
-            if not (of_this & ~mask & self._t.alive).any():
+            here = self._t.whole_warps(mask) if file in (UNIFORM, UNIFORM_PREDICATE) else mask
+            row[of_this & here] = _LONG_AGO
+            if not (of_this & ~here & self._t.alive).any():
                 done.add((file, register))
         self._pending[number] -= done
         kept = {}
@@ -250,7 +251,7 @@ class Timing:
         held = self._reading[barrier]
         for read in plan.reads:
             if read.file == REGISTER:
-                key = read.register, plan.unit
+                key = read.register, plan.queue
                 held[key] = held[key] | mask if key in held else mask.copy()
 
     def _overwritten(self, plan: Plan, file: int, register: int, mask: Array) -> None:
@@ -266,17 +267,18 @@ class Timing:
         if coming:
             name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
             self._find("result that is overwritten before it came", name)
-        if file == REGISTER and self._is_held(register, plan.unit, mask):
+        if file == REGISTER and self._is_held(register, plan.queue, mask):
             name = f"R{register} in {step.name} at {step.offset:#x}"
             self._find("source that is overwritten before it was read", name)
 
-    def _is_held(self, register: int, unit: str, mask: Array) -> bool:
-        """Whether another unit has yet to read a register; its own reads it before it writes.
+    def _is_held(self, register: int, queue: str, mask: Array) -> bool:
+        """Whether another queue has yet to read a register; its own reads it before it writes.
 
-        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait.
+        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait; for Hopper and
+        Blackwell it lets LDG overwrite what an earlier LDG has as its address, too.
         """
         return any(
-            held == register and not (unit and by == unit) and bool((lanes & mask).any())
+            held == register and not (queue and by == queue) and bool((lanes & mask).any())
             for row in self._reading
             if row
             for (held, by), lanes in row.items()
