@@ -142,6 +142,7 @@ def global_address(build: Builder, descriptor: int) -> Address:
     measured: nvdisasm 13.5: [R2.64+UR4] on sm_75 with bit 91; later without bit 76, desc[UR4] with
     """
     build.only(72, 1, 1)
+    build.take(101)
     turing = build.arch.family == "turing"
     most = _ORDERS_TURING if turing else _ORDERS
     if build.take(77, 4) >= most or build.take(84, 3) >= _PRIORITIES:

@@ -26,7 +26,7 @@ VARIABLE: Final = ("variable", "agu", "group")
 """Kinds whose results need a scoreboard."""
 IN_ORDER: Final = {
     "shared": ("LDS", "LDSM", "SHFL", "STS"),
-    "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F"),
+    "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F", "FCHK"),
     "double": ("DADD", "DMUL", "DFMA", "DSETP"),
     "group": ("HGMMA", "IGMMA"),
 }

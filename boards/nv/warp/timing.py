@@ -35,6 +35,8 @@ _SPILL = "STL"
 """May store a register that was never written: code saves those of its caller without looking."""
 _PREFIX = {REGISTER: "R", UNIFORM: "UR", PREDICATE: "P", UNIFORM_PREDICATE: "UP"}
 Row = int | Array
+Held = tuple[int, str, int | None]
+"""A register that is still read: by which unit, and the scoreboard of the reader's result."""
 
 
 class Timing:
@@ -52,7 +54,7 @@ class Timing:
         self._loose: dict[str, set[tuple[int, int]]] = {}
         self._foreign: dict[tuple[int, int], Array] = {}
         """Of a uniform register: lanes whose warp has written it without them."""
-        self._reading: list[dict[tuple[int, str], Array]] = [{} for _ in range(SCOREBOARDS)]
+        self._reading: list[dict[Held, Array]] = [{} for _ in range(SCOREBOARDS)]
 
     # One number or a row of them
 
@@ -107,12 +109,18 @@ class Timing:
             if not (of_this & ~here & self._t.alive).any():
                 done.add((file, register))
         self._pending[number] -= done
+        for place, held in enumerate(self._reading):
+            if held:
+                self._reading[place] = self._left(held, mask, None if place == number else number)
+
+    def _left(self, held: dict[Held, Array], mask: Array, result: int | None) -> dict[Held, Array]:
+        """What is still read: not by whom was waited for, or by who has given its result."""
         kept = {}
-        for key, lanes in self._reading[number].items():
-            left = lanes & ~mask & self._t.alive
+        for key, lanes in held.items():
+            left = lanes & ~mask & self._t.alive if result is None or key[2] == result else lanes
             if left.any():
                 kept[key] = left
-        self._reading[number] = kept
+        return kept
 
     def read(self, plan: Plan, mask: Array) -> None:
         """The sources of an instruction."""
@@ -251,7 +259,7 @@ class Timing:
         held = self._reading[barrier]
         for read in plan.reads:
             if read.file == REGISTER:
-                key = read.register, plan.queue
+                key = read.register, plan.queue, plan.step.control.write_barrier
                 held[key] = held[key] | mask if key in held else mask.copy()
 
     def _overwritten(self, plan: Plan, file: int, register: int, mask: Array) -> None:
@@ -281,7 +289,7 @@ class Timing:
             held == register and not (queue and by == queue) and bool((lanes & mask).any())
             for row in self._reading
             if row
-            for (held, by), lanes in row.items()
+            for (held, by, _), lanes in row.items()
         )
 
     def passed(self, stall: int, mask: Array) -> None:
