@@ -20,8 +20,6 @@ from tests.support import check
 
 CHIPS: Final = ("ga102", "ad102", "gh100", "gb202", "tu102")
 """Whose code boards execute."""
-WHOLE: Final = ("ga102", "ad102", "tu102")
-"""Those that also execute kernels with shared memory."""
 VRAM_BYTES: Final = 1 << 30
 
 

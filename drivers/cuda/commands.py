@@ -36,13 +36,13 @@ class Launch:
 
 def start(ring: Ring, kernel: Kernel, words: tuple[int, ...], grid: Grid, block: Grid) -> None:
     """Enqueue a kernel."""
-    api, name = ring.api, "cuLaunchKernel"
     extra = kernel.put(words)
-    code = api.functions[name](kernel.function, *grid, *block, 0, ring.stream, 0, extra)
+    code = ring.start(kernel.function, *grid, *block, 0, ring.stream, 0, extra)
     if code:
-        api.fail(name, code)
+        ring.api.fail("cuLaunchKernel", code)
     ring.kernels.append(kernel.name)
-    ring.count()
+    ring.enqueued += 1
+    ring.used = True
 
 
 class Place(NamedTuple):

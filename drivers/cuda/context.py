@@ -20,15 +20,21 @@ class Context:
 
     def __init__(self, api: Api, ordinal: int) -> None:
         self._api, self._ordinal, self._popped = api, ordinal, Words()
+        self._push = api.functions["cuCtxPushCurrent_v2"]
+        self._pop = api.functions["cuCtxPopCurrent_v2"]
         self.handle = api.make("cuDevicePrimaryCtxRetain", ordinal)
 
     def push(self) -> None:
         """Make it current. Raises: DeviceGone."""
-        self._api.do("cuCtxPushCurrent_v2", self.handle)
+        code = self._push(self.handle)
+        if code:
+            self._api.fail("cuCtxPushCurrent_v2", code)
 
     def pop(self) -> None:
         """What was current before is current again."""
-        self._api.do("cuCtxPopCurrent_v2", self._popped.at)
+        code = self._pop(self._popped.at)
+        if code:
+            self._api.fail("cuCtxPopCurrent_v2", code)
 
     def release(self) -> None:
         """Give the reference back. Other libraries of the process may have some, too."""

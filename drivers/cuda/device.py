@@ -176,7 +176,11 @@ class CudaDevice:
             self.check_open()
             own_program(self, CudaProgram, own, len(args))
             kernel, ring = own.kernel, self._compute
-            words = tuple(map(int.__and__, map(self.word, args), kernel.masks))
+            words = kernel.cut([
+                value.gpu_va if type(value) is CudaBuffer and value.device is self
+                else self.word(value)
+                for value in args
+            ])  # fmt: skip
             if ring.pending:
                 ring.pending.append(Launch(ring, kernel, words, (grid, 1, 1), (own.block, 1, 1)))
             else:

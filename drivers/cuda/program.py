@@ -15,6 +15,7 @@ from drivers.cuda.api import Api, Words
 from drivers.world.native import address_of
 from queues.cuda.kernel_code import Params, check_cubin
 
+_WORD_BYTES: Final = 8
 _LETTERS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -27,6 +28,7 @@ class Kernel:
     def __init__(self, function: int, name: str, params: Params) -> None:
         self.function, self.name = function, name
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in params.places)
+        self._whole = all(nbytes == _WORD_BYTES for _, nbytes in params.places)
         self._order, text = _packed(params)
         self._pack = struct.Struct(text).pack_into
         self._block = bytearray(max(params.nbytes, 1))
@@ -35,6 +37,10 @@ class Kernel:
         self._extra = Words([
             abi.PARAM_BUFFER_POINTER, block, abi.PARAM_BUFFER_SIZE, self._size.at, abi.PARAM_END,
         ])  # fmt: skip
+
+    def cut(self, words: Sequence[int]) -> tuple[int, ...]:
+        """Words cut to the sizes of the arguments."""
+        return tuple(words) if self._whole else tuple(map(int.__and__, words, self.masks))
 
     def put(self, words: Sequence[int]) -> int:
         """Put arguments in place: the address of the `extra` list of a call."""

@@ -47,8 +47,7 @@ class CudaCommands:
             block = (made.block, 1, 1)
         else:
             launches.check_block(block, made.max_block, made.name)
-        cut = tuple(map(int.__and__, words, made.kernel.masks))
-        return Launch(self.ring, made.kernel, cut, grid, block)
+        return Launch(self.ring, made.kernel, made.kernel.cut(words), grid, block)
 
     def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> Place:
         return self.owner.place(value, nbytes, write=write)

@@ -29,6 +29,7 @@ class Ring:
     def __init__(self, api: Api, name: str) -> None:
         self.api, self.name = api, name
         self.stream = api.make("cuStreamCreate", abi.STREAM_NON_BLOCKING)
+        self.start = api.functions["cuLaunchKernel"]
         self.pending: deque[Command] = deque()
         self.enqueued = self.done = 0
         """Commands: how many there were, and how many are known to be done."""

@@ -64,7 +64,12 @@ def places(sm: int) -> tuple[int, int, int]:
 @cache
 def compiled(source: str, arch: str = "sm_86") -> tuple[bytes, NvCode, dict[int, bytes]]:
     """Code, record and constant banks of the kernel f of a source."""
-    binary = cubin.load(nvrtc.compile_object(source, arch, frozenset()), "f", arch)
+    return kernel_of(nvrtc.compile_object(source, arch, frozenset()), "f", arch)
+
+
+def kernel_of(blob: bytes, name: str, arch: str) -> tuple[bytes, NvCode, dict[int, bytes]]:
+    """Code, record and constant banks of a kernel of a cubin."""
+    binary = cubin.load(blob, name, arch)
     code = NvCode.of(binary)
     banks = {b.number: binary.image[b.offset : b.offset + b.nbytes] for b in code.banks}
     return binary.image[code.code_offset :][: code.code_bytes], code, banks

@@ -6,27 +6,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import cffi
 import numpy as np
 import pytest
 
 from boards.amd.wave.types import WaveFault
 from tests.boards.c_kernel_compile import compile_bitcode
-from tests.boards.c_kernel_maker import (
-    FLOATS_IN,
-    FLOATS_OUT,
-    INTEGERS_IN,
-    INTEGERS_OUT,
-    ITEMS,
-    unit,
-)
+from tests.boards.c_kernel_host import compare, compiled_c, inputs, results, run_on_host
+from tests.boards.c_kernel_maker import ITEMS, unit
 from tests.boards.wave_harness import Loaded, launch
-from tests.c_compiler import clang_command, needs_clang
+from tests.c_compiler import needs_clang
 from tests.host_code import addresses
 from tests.share import part
 from tests.support import check
@@ -39,58 +30,11 @@ _CHIPS = {
 }  # fmt: skip
 _FIRST = {"gfx1030": 1000, "gfx1201": 2000, "gfx942": 4000}
 _SEED = int(os.environ.get("C_KERNELS_SEED", "0")) * 1_000_000
-_TIMEOUT_S = 120
-_COMMON = ["-O1", "-fwrapv", "-ffp-contract=off", "-fno-builtin", "-w", "-c", "-o"]
 _GPU = [
     "-x", "cl", "-cl-std=CL1.2", "-DGPU", "--target=amdgcn-amd-amdhsa", "-mcpu=gfx1030",
     "-nogpulib", "-cl-no-stdinc", "-cl-fp32-correctly-rounded-divide-sqrt", "-emit-llvm",
 ]  # fmt: skip
 pytestmark = needs_clang
-
-
-def _clang(source: Path, output: Path, *flags: str) -> bytes:
-    done = subprocess.run(
-        [*clang_command(), *flags, *_COMMON, str(output), str(source)],
-        capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise AssertionError(f"clang refuses the kernels: {done.stderr}")
-    return output.read_bytes()
-
-
-def _inputs(seed: int) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    integers = rng.integers(-(1 << 63), 1 << 63, (ITEMS, INTEGERS_IN))
-    integers >>= rng.integers(0, 64, integers.shape)
-    edges = np.array([0, 1, -1, 127, -128, 255, 1 << 31, -(1 << 31), 1 << 62], np.int64)
-    at = rng.random(integers.shape) < 0.15
-    integers[at] = rng.choice(edges, int(at.sum()))
-    floats = rng.standard_normal((ITEMS, FLOATS_IN)) * 2.0 ** rng.integers(
-        -30, 30, (ITEMS, FLOATS_IN)
-    )
-    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-310, 1e-40, 3e38, 1.0, -7.0])
-    at = rng.random(floats.shape) < 0.15
-    floats[at] = rng.choice(special, int(at.sum()))
-    return integers, floats
-
-
-def _results() -> tuple[Any, Any]:
-    return np.zeros((ITEMS, INTEGERS_OUT), np.int64), np.zeros((ITEMS, FLOATS_OUT), np.float64)
-
-
-def _run_on_host(address: int, integers: Any, floats: Any) -> tuple[Any, Any]:
-    ffi = cffi.FFI()
-    out, fout = _results()
-    function = ffi.cast("void (*)(void *, void *, void *, void *)", address)
-    function(*[ffi.cast("void *", a.ctypes.data) for a in (integers, floats, out, fout)])
-    return out, fout
-
-
-def _compare(name: str, found: tuple[Any, Any], expected: tuple[Any, Any]) -> None:
-    np.testing.assert_array_equal(found[0], expected[0], name)
-    np.testing.assert_array_equal(found[1], expected[1], name)
-    signs = np.signbit(found[1]) == np.signbit(expected[1])
-    check((signs | np.isnan(expected[1])).all(), f"{name}: the sign of a zero differs")
 
 
 def _units(chip: str) -> Iterator[range]:
@@ -106,16 +50,16 @@ def _units(chip: str) -> Iterator[range]:
 def test_host_and_gpu_agree(chip: str, seeds: range, tmp_path: Path) -> None:
     source = tmp_path / "unit.c"
     source.write_text(unit(seeds))
-    host_code = _clang(source, tmp_path / "host.o", "-x", "c", "-fPIC")
+    host_code = compiled_c(source, tmp_path / "host.o", "-x", "c", "-fPIC")
     bitcode = tmp_path / "gpu.bc"
-    _clang(source, bitcode, *_GPU)
+    compiled_c(source, bitcode, *_GPU)
     blob = compile_bitcode(bitcode, chip)
     different = 0
     names = [f"k{seed}" for seed in seeds]
     for seed, name, host in zip(seeds, names, addresses(host_code, names), strict=True):
-        integers, floats = _inputs(seed)
-        expected = _run_on_host(host, integers, floats)
-        out, fout = _results()
+        integers, floats = inputs(seed)
+        expected = run_on_host(host, integers, floats)
+        out, fout = results()
         try:
             report = launch(
                 "", [integers, floats, out, fout], (ITEMS // 32, 1, 1), cpu=chip,
@@ -126,6 +70,6 @@ def test_host_and_gpu_agree(chip: str, seeds: range, tmp_path: Path) -> None:
         # Compilers read registers whose value they do not care for: not counted here.
         found = [str(f) for f in report.violations if f.kind != "uninitialised"]
         check(not found, f"{name}: {found}")
-        _compare(f"{name} on {chip}", (out, fout), expected)
+        compare(f"{name} on {chip}", (out, fout), expected)
         different += len(np.unique(out)) > ITEMS
     check(different > len(seeds) // 2, "most kernels compute next to nothing")

@@ -12,10 +12,16 @@ import pytest
 
 import tensor as xp
 from boards.nv.machine import open_nv_board
-from compilers import toolchains
+from compilers import dtype as dt
+from compilers import graph, toolchains
+from compilers.lower.choose import Target
+from compilers.plan.schedule import plan
+from compilers.plan.signature import rebuild, signature
 from drivers.world.foreign import ForeignWorld
+from queues.nv.kernel_code import NvCode
 from tensor import engine
 from tests.boards.nv_harness import open_on
+from tests.compilers.lowering import matmul
 from tests.contract.arrays import get, put, ramp
 from tests.contract.kernels import mirror
 from tests.nv_cubins import needs_nvjitlink, needs_nvrtc
@@ -55,6 +61,27 @@ def test_halves(sizes: tuple[int, int, int], turned: bool, way: str) -> None:
     a, b = whole(m, k), whole(k, n)
     want = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_array_equal(on_board(a, b, way, turned=turned), want.astype(np.float16))
+
+
+@ways
+def test_a_tile_of_49_kib(way: str) -> None:
+    """The largest tile, which a device of one multiprocessor would have; both operands are in
+    shared memory that the code does not declare."""
+    a, b = whole(136, 160), whole(160, 136)
+    nodes = (graph.cast(graph.buffer(x, dt.float16, x.shape), dt.float32) for x in (a, b))
+    key, _ = signature([matmul(*nodes)])
+    board: Any = open_nv_board("ga102")
+    with open_on(board) as device:
+        (step,) = plan(rebuild(key).roots, Target.gpu_of(device.arch, 1)).steps
+        made = toolchains.build(step.kernel, way, device.arch, frozenset())
+        dynamic = NvCode.of(made).dynamic_bytes
+        check(dynamic == made.resources.shared_bytes > 48 * KIB, f"{made.resources}")
+        out = device.alloc(4 * 136 * 136)
+        given = [out, *(put(device, x.view(np.int32)) for x in (a, b))]
+        device.launch(device.load(made), given, step.kernel.grid)
+        found = get(device, out).view(np.float32).reshape(136, 136)
+    np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32))
+    check(not board.hardware.violations, str(board.hardware.violations[:3]))
 
 
 @ways

@@ -122,9 +122,12 @@ def test_a_loop_without_end_is_an_endless_grid(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_not_modelled_is_refused_by_name() -> None:
-    args = (np.zeros(64, "i4"), np.ones(64, "i4"))
-    with pytest.raises(SmException, match="does not execute opcode"):
-        _run('asm volatile("brkpt;");', args)
+    code, record, banks = compiled(NAMED["add"].source)
+    words = _words(code)
+    place = next(n for n, word in enumerate(words) if word & 0x1FF == 0x21)
+    changed = (_changed(code, place, words[place] & ~0x1FF | 0x1F0), record, banks)
+    with pytest.raises(SmException, match="does not execute opcode 0x3f0"):
+        run(changed, NAMED["add"].args, (3, 1, 1), (128, 1, 1))
 
 
 def test_a_bit_that_nobody_reads_is_refused() -> None:

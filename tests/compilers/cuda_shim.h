@@ -132,7 +132,8 @@ static void shim_rows(unsigned *r, const void *row, bool turned) {
 static void shim_gather(unsigned *r, const void *row) { shim_rows(r, row, false); }
 static void shim_gather_turned(unsigned *r, const void *row) { shim_rows(r, row, true); }
 
-/* Copies land as late as they may, at the wait for their group, or at once: EARLY. */
+/* Copies land as late as they may, at the wait for their group, and products happen at once; or
+ * EARLY: copies land at once, and products happen at their wait. */
 struct Moved { void *to; const void *from; unsigned nbytes; };
 enum { QUEUE = 256 };
 static thread_local Moved moved[QUEUE];
@@ -201,7 +202,7 @@ void shim_wgmma(typename E::sum *c, unsigned long long a, unsigned long long b) 
     for (int lane = 0; lane < lanes; lane++)
         if (shows[lane] < waits[threadIdx.x]) { fputs("no fence.proxy.async\n", stderr); abort(); }
     Product made = {tile_product<columns, E, a_across, b_across>, c, *(Tile *)a, *(Tile *)b};
-    if (EARLY) made.what(c, made.a, made.b);
+    if (!EARLY) made.what(c, made.a, made.b);
     else products[product_count++ % QUEUE] = made;
 }
 static void shim_products_open() { opened = true; }

@@ -1,7 +1,7 @@
 """Products whose operands are copied ahead, run lane by lane as C++ (cuda_shim.h), against numpy.
 
-Copies and products of warpgroups happen as late as they may, then as early: a wait that is missing
-shows in one, a stage that is overwritten too soon in the other.
+Copies land as late as they may, and products of warpgroups happen at once; then the other way round:
+a wait that is missing shows in one, a stage that is overwritten too soon in the other.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
 from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
-from tests.nv_boards import WHOLE, need, nv_board
+from tests.nv_boards import CHIPS, need, nv_board
 from tests.opencl import opencl
 from tests.support import check
 from tests.webgpu import webgpu
@@ -130,8 +130,8 @@ DEVICES: Final = (
     Entry("gfx1100 board over KFD, AQL", _amd("gfx1100", "AQL")),
     Entry("gfx942 board over KFD, AQL", _amd("gfx942", "AQL")),
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
-    *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in WHOLE),
-    *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in WHOLE),
+    *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in CHIPS),
+    *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),

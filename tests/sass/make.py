@@ -8,23 +8,20 @@ from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from boards.nv.isa.table import parse
 from tests.nvdisasm import REFUSED, listing
-from tests.sass import proof, schedule
+from tests.sass import census, proof, schedule, stored
 from tests.sass.measure import Former, NotUnderstood
-from tests.sass.plan import HEX, Line, read, tree
+from tests.sass.plan import HEX, Line, tree
+from tests.sass.search import search
 
 HERE = Path(__file__).parent
 DATA = HERE.parent / "data"
 AT_ONCE = 20_000
 ROUNDS = 3
-
-
-def plan_file(arch: str) -> Path:
-    """The plan of an architecture: its own, else the one that sm_80 and its neighbours share."""
-    own = HERE / f"plan_{arch}.txt"
-    return own if own.is_file() else HERE / "plan.txt"
+OPCODE_BITS = 12
 
 
 class Tool:
@@ -50,33 +47,43 @@ def recording(arch: str) -> Path:
 
 def recorded(arch: str) -> list[int]:
     """The words of the recording."""
+    if not recording(arch).is_file():
+        return []
     lines = recording(arch).read_text("ascii").splitlines()
     return [int(line.split(" ", 1)[0], HEX) for line in lines if not line.startswith("#")]
 
 
+def seeds(arch: str) -> dict[int, list[int]]:
+    """Known words by opcode: compiled kernels and the recording; none for opcodes a flip away."""
+    known: dict[int, list[int]] = {}
+    for word in dict.fromkeys([*census.words(arch), *recorded(arch)]):
+        known.setdefault(word & proof.OPCODE_MASK, []).append(word)
+    near = {opcode ^ 1 << bit for opcode in known for bit in range(OPCODE_BITS)}
+    return {opcode: known.get(opcode, []) for opcode in sorted(near | known.keys())}
+
+
 def _head(arch: str) -> dict[str, object]:
     """Who made the table, and what from."""
-    inputs = (plan_file(arch), recording(arch))
+    inputs = (census.SOURCE, recording(arch))
     return {
         "made by": f"python -m tests.sass {arch}",
         "tool": f"nvdisasm {version('nvidia-cuda-nvdisasm')}",
         "sha256": {
             str(path.relative_to(HERE.parents[1])): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in inputs
+            if path.is_file()
         },
     }
 
 
-class _Maker:
-    def __init__(self, arch: str, opcodes: Collection[int]) -> None:
+class Maker:
+    """A table in the making, from the lines of a plan."""
+
+    def __init__(self, arch: str, lines: Sequence[Line], words: Sequence[int]) -> None:
         self.arch = arch
         self.tool = Tool(arch)
-        self.asked = set(opcodes)
-        plan = read(plan_file(arch).read_text("ascii"))
-        self.lines = [line for line in plan if not opcodes or line.opcode in opcodes]
-        self.words = [
-            word for word in recorded(arch) if not opcodes or word & proof.OPCODE_MASK in opcodes
-        ]
+        self.lines = list(lines)
+        self.words = words
         self.complaints: list[str] = []
         self.unfinished: set[int] = set()
         self.forms: dict[Line, dict[str, object]] = {}
@@ -103,6 +110,7 @@ class _Maker:
         self.masks = {name: mask for mask, name in names.items()}
         for line, form in self.forms.items():
             form["opex"] = names[masks[line]]
+            form["word"] = f"{line.word:032x}"
 
     def data(self) -> dict[str, object]:
         """The table as it is written."""
@@ -128,7 +136,7 @@ class _Maker:
         for _ in range(ROUNDS):
             known = parse(self.arch, self.data())
             wrong, refused = proof.judge(self.tool, known, self.lines, words)
-            self.unfinished |= refused & self.asked if self.asked else refused
+            self.unfinished |= refused
             for line, example in wrong.items():
                 self._complain(line, f"left out: {example}")
                 del self.forms[line]
@@ -136,7 +144,7 @@ class _Maker:
                 return
 
 
-def _text(data: dict[str, object]) -> str:
+def written(data: dict[str, object]) -> str:
     """JSON, an opcode a line."""
     opcodes = data.pop("opcodes")
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in data.items()]
@@ -148,8 +156,20 @@ def _text(data: dict[str, object]) -> str:
 
 
 def make(arch: str, opcodes: Collection[int] = ()) -> tuple[str, list[str]]:
-    """The table's text, and what was not understood; ``opcodes`` empty: all of the plan."""
-    maker = _Maker(arch, opcodes)
+    """The table's text, and what was not understood; ``opcodes`` empty: all that are near."""
+    known = {one: words for one, words in seeds(arch).items() if not opcodes or one in opcodes}
+    trees = search(arch, known)
+    lines = [line for tree in trees.values() for line in tree.lines()]
+    maker = Maker(arch, lines, [word for words in known.values() for word in words])
     maker.measure()
     maker.prove()
-    return _text(maker.data()), maker.complaints
+    notes = [f"{arch} {note}" for tree in trees.values() for note in tree.notes]
+    return written(maker.data()), notes + maker.complaints
+
+
+def again(arch: str, opcodes: Collection[int]) -> Any:
+    """Some opcodes of a stored table, measured once more: the data of a table."""
+    lines = [line for line in stored.lines(arch) if line.opcode in opcodes]
+    maker = Maker(arch, lines, ())
+    maker.measure()
+    return json.loads(written(maker.data()))

@@ -32,8 +32,9 @@ FLOAT_EDGES = (0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0x80000000, 0x3F8
 FLOAT_KINDS: dict[int, tuple[str, ...]] = {16: ("f16", "bf16"), 32: ("f32", "f64")}
 KINDS: tuple[str, ...] = (
     "R", "UR", "UR8", "P", "UP", "B", "SB", "hex", "shex", "dec",
-    *(f"{name}*{factor}" for factor in (4, 2, 8, 16, 64) for name in ("hex", "shex")),
-    "+shex", "+hex", "+shex*4", "+hex*4", "+shex*16", "+hex*16", "dec*2", "dec*4", "sdec",
+    *(f"{name}*{factor}" for factor in (4, 2, 8, 16, 32, 64) for name in ("hex", "shex")),
+    "+shex", "+hex", "+shex*4", "+hex*4", "+shex*16", "+hex*16", "+shex*32",
+    "dec*2", "dec*4", "sdec",
 )  # fmt: skip
 _TOKEN = re.compile(
     r"-?0x[0-9a-f]+|-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]\d+|\.[A-Za-z0-9_?]+"
@@ -209,24 +210,30 @@ class Former:
     def _slots(
         self, made: Measured, name: str, asked: list[int], others: list[list[str] | None]
     ) -> list[tuple[Region, list[object]]]:
-        """The parts of the line that the field changes, each with its kind or its texts."""
-        width = len(bits_of(name))
-        found = [changes(made.base, other) if other else [] for other in others]
-        regions = _union(found)
-        if width > EXHAUSTIVE_BITS and regions:
-            regions = [(regions[0][0], regions[-1][1])]
-        out: list[tuple[Region, list[object]]] = []
-        for region in regions:
-            texts = [
-                None if other is None else _piece(other, one, region)
-                for other, one in zip(others, found, strict=True)
-            ]
-            shown = [(v, text) for v, text in zip(asked, texts, strict=True) if text is not None]
-            number = width >= LEAST_NUMBER_BITS and len(shown) == len(texts)
-            kind = kind_of(shown, width) if number and region[0] < region[1] else None
-            every: list[str | None] = []
-            if not kind and width <= EXHAUSTIVE_BITS:
-                told = dict(shown)
-                every = [told.get(value) for value in range(1 << width)]
-            out.append((region, [name, kind or every]))
-        return out
+        return shown_by(made.base, name, asked, others)
+
+
+def shown_by(
+    base: list[str], name: str, asked: Sequence[int], others: Sequence[list[str] | None]
+) -> list[tuple[Region, list[object]]]:
+    """The parts of the base line that a field changes, each with its kind or its texts."""
+    width = len(bits_of(name))
+    found = [changes(base, other) if other else [] for other in others]
+    regions = _union(found)
+    if width > EXHAUSTIVE_BITS and regions:
+        regions = [(regions[0][0], regions[-1][1])]
+    out: list[tuple[Region, list[object]]] = []
+    for region in regions:
+        texts = [
+            None if other is None else _piece(other, one, region)
+            for other, one in zip(others, found, strict=True)
+        ]
+        shown = [(v, text) for v, text in zip(asked, texts, strict=True) if text is not None]
+        number = width >= LEAST_NUMBER_BITS and len(shown) == len(texts)
+        kind = kind_of(shown, width) if number and region[0] < region[1] else None
+        every: list[str | None] = []
+        if not kind and width <= EXHAUSTIVE_BITS:
+            told = dict(shown)
+            every = [told.get(value) for value in range(1 << width)]
+        out.append((region, [name, kind or every]))
+    return out

@@ -28,6 +28,11 @@ class Step:
     elsewhere: tuple[int, ...] = ()
     """Values that the lines beside an ``else`` have."""
 
+    @property
+    def bits(self) -> Bits:
+        """The field's bits."""
+        return bits_of(self.name)
+
     def takes(self, word: int) -> bool:
         """Whether the word goes this way."""
         value = value_of(word, bits_of(self.name))
@@ -87,10 +92,10 @@ def read(text: str) -> list[Line]:
         lines.append(
             Line(int(opcode, HEX), tuple(map(_step, steps)), int(word, HEX), tuple(fields.split()))
         )
-    return _with_elsewhere(lines)
+    return with_elsewhere(lines)
 
 
-def _with_elsewhere(lines: list[Line]) -> list[Line]:
+def with_elsewhere(lines: list[Line]) -> list[Line]:
     """The lines, their ``else`` steps told what the lines beside them take."""
     beside: dict[tuple[object, ...], tuple[int, ...]] = {}
     for line in lines:
@@ -124,7 +129,7 @@ def _branch(lines: list[Line], forms: dict[Line, object], depth: int) -> object:
         if step.values is None:
             otherwise = made
         else:
-            when.update({str(value): made for value in step.values})
+            when[",".join(map(str, step.values))] = made
     return {"bits": name, "when": when, "else": otherwise}
 
 

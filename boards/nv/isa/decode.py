@@ -188,7 +188,8 @@ def _legal(form: Form, word: int) -> bool:
     opex |= field(word, STALL_LOW, _STALL_YIELD_BITS)
     if form.schedules is not None and not form.schedules >> opex & 1:
         return False
-    return all(slot.text(slot.value(word)) is not None for slot in form.legal)
+    shown = _without_reuse(word)
+    return all(slot.text(slot.value(shown)) is not None for slot in form.legal)
 
 
 def _without_reuse(word: int) -> int:

@@ -105,7 +105,8 @@ def _tree(data: Mapping[str, Any] | None, masks: Mapping[str, int]) -> Tree:
     if data is None:
         return None
     if "when" in data:
-        forms = {int(value): _tree(tree, masks) for value, tree in data["when"].items()}
+        ways = [(names, _tree(tree, masks)) for names, tree in data["when"].items()]
+        forms = {int(value): tree for names, tree in ways for value in names.split(",")}
         return Choice(Slot(_bits(data["bits"]), "dec"), forms, _tree(data["else"], masks))
     items = tuple(item if isinstance(item, str) else _slot(item) for item in data["items"])
     return Form(

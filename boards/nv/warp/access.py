@@ -85,6 +85,10 @@ def data_of(t: Threads, number: int, kind: Shape, lanes: Lanes) -> Array:
     return np.ascontiguousarray(words.T).view(dtype).ravel()
 
 
+_ADDRESS_MASK = (1 << 32) - 1
+"""measured: nvrtc 13.5 on sm_120: [R7+0xbffc] where R7 is below 0"""
+
+
 def wide_address(build: Builder, at: int = 40, width: int = 24) -> Address:
     """A pair of registers and an offset."""
     offset, number = build.signed(at, width), build.gpr(24, count=2)
@@ -99,7 +103,7 @@ def wide_address(build: Builder, at: int = 40, width: int = 24) -> Address:
 
 
 def own_address(build: Builder, *, uniform: int, scaled: bool = True) -> Address:
-    """An address in shared or local memory; bit 91: a uniform register at a place is added.
+    """An address in shared or local memory, 32 bits; bit 91: a uniform register is added.
 
     measured: nvdisasm 13.5: [R1+UR4] with bit 91
     """
@@ -117,7 +121,17 @@ def own_address(build: Builder, *, uniform: int, scaled: bool = True) -> Address
             value *= factor
         if added != zero:
             value += t.uniforms[added, lanes]
-        return np.add(value, offset)
+        return np.add(value, offset) & _ADDRESS_MASK
+
+    return of
+
+
+def _short_address(build: Builder) -> Address:
+    """A register and an offset, which a uniform pair is added to: [R0.U32+UR4]."""
+    offset, number = build.signed(40, 24), build.gpr(24)
+
+    def of(t: Threads, lanes: Lanes) -> Array:
+        return np.add(t.registers[number, lanes].astype(np.int64), offset)
 
     return of
 
@@ -128,20 +142,21 @@ def global_address(build: Builder, descriptor: int) -> Address:
     measured: nvdisasm 13.5: [R2.64+UR4] on sm_75 with bit 91; later without bit 76, desc[UR4] with
     """
     build.only(72, 1, 1)
+    build.take(101)
     turing = build.arch.family == "turing"
     most = _ORDERS_TURING if turing else _ORDERS
     if build.take(77, 4) >= most or build.take(84, 3) >= _PRIORITIES:
         raise NotModelled("order or priority of an access")
     uniform, pair = build.take(91), build.take(90)
-    if uniform != pair:
-        raise NotModelled("a global address of 32 bits")
     adds = uniform if turing else not build.take(76)
     number = build.register(descriptor)
     build.latency = "agu"
+    if pair != uniform and not (uniform and adds):
+        raise NotModelled("a global address of 32 bits")
+    plain = wide_address(build) if pair == uniform else _short_address(build)
     if not uniform or number == build.arch.uniform_zero:
-        return wide_address(build)
+        return plain
     build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
-    plain = wide_address(build)
     if not adds:
         return plain
 

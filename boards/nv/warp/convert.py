@@ -13,7 +13,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.double import double, put_pair, toward, two_sum
-from boards.nv.warp.fields import NotModelled
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.floating import as_words, narrowed, single, to_odd
 from boards.nv.warp.integer import out
 from boards.nv.warp.state import Threads
@@ -24,6 +24,7 @@ _ROUND = (np.rint, np.floor, np.ceil, np.trunc)
 _WORD = float(1 << 32)
 Value = Callable[[Threads], Array]
 Write = Callable[[Threads, Array, Array], None]
+Store = Callable[[Threads, Array, Array, Array], None]
 
 
 def half_bits(values: Array) -> Array:
@@ -67,7 +68,22 @@ def _number(build: Builder, size: int) -> Value:
     return of
 
 
-def _stored(build: Builder, size: int, mode: int) -> Callable[[Threads, Array, Array, Array], None]:
+def _brain_stored(build: Builder, mode: int) -> Store:
+    """F2F.BF16: to the nearest, or towards zero."""
+    if mode not in (0, 3):
+        raise NotModelled("bfloat16 rounded up or down")
+    write = out(build, uniform=False)
+
+    def store(t: Threads, value: Array, rest: Array, mask: Array) -> None:
+        words = as_words(value.astype(np.float32))
+        nearest = words + np.uint32(0x7FFF) + (words >> np.uint32(16) & np.uint32(1))
+        bits = (words if mode else nearest) >> np.uint32(16)
+        write(t, np.where(np.isnan(value), np.uint32(0x7FFF), bits), mask)
+
+    return store
+
+
+def _stored(build: Builder, size: int, mode: int) -> Store:
     """A destination of a size, for a sum of two doubles, the second far below the first."""
     build.latency = "variable"
     if size == _DOUBLE:
@@ -102,6 +118,7 @@ def _integer(build: Builder) -> Callable[[Threads], tuple[Array, Array]]:
             low(t).astype(np.float64),
         )
     width = 8 << size
+    build.needs_bits(build.sources.get(1, ZERO), (1 << width) - 1 << part * width % 32)
     dtype = np.dtype(f"{'i' if is_signed else 'u'}{1 << size}")
 
     def of(t: Threads) -> tuple[Array, Array]:
@@ -154,14 +171,21 @@ def f2i(build: Builder) -> Action:
 
 
 def f2f(build: Builder) -> Action:
-    """F2F: a number to another size."""
-    source = _number(build, build.take(84, 2))
-    store = _stored(build, build.take(75, 2), build.take(78, 2))
-    return lambda t, mask: store(t, source(t), np.zeros(t.count), mask)
+    """F2F: a number to another size; of bit 77, a single to bfloat16."""
+    given, size, mode = build.take(84, 2), build.take(75, 2), build.take(78, 2)
+    source = _number(build, given)
+    if build.take(77):
+        build.latency = "variable"
+        if size or given != _SINGLE:
+            raise NotModelled(f"bfloat16 of size {given}")
+        store = _brain_stored(build, mode)
+    else:
+        store = _stored(build, size, mode)
+    return lambda t, mask: store(t, source(t), np.full(t.count, -0.0), mask)
 
 
 def frnd(build: Builder) -> Action:
     """FRND: the nearest whole number."""
     source, size, mode = _number(build, build.take(84, 2)), build.take(75, 2), build.take(78, 2)
     store = _stored(build, size, 0)
-    return lambda t, mask: store(t, _ROUND[mode](source(t)), np.zeros(t.count), mask)
+    return lambda t, mask: store(t, _ROUND[mode](source(t)), np.full(t.count, -0.0), mask)

@@ -189,7 +189,7 @@ def dfma(build: Builder) -> Action:
     """DFMA: a product and a sum, rounded once."""
     build.doubles = True
     mode, one = build.take(78, 2), _a(build, absolute=False)
-    two, three = _b(build, absolute=False), _c(build, absolute=False)
+    two, three = _b(build, absolute=False), _c(build)
     store = _store(build)
     return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
 

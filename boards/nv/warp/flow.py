@@ -10,6 +10,7 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.isa.decode import WORD_BYTES
+from boards.nv.launch import ILLEGAL_INSTRUCTION, SmException
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
@@ -149,6 +150,19 @@ def warpsync(build: Builder) -> Action:
         np.copyto(t.sync_mask, lanes(t).astype(np.uint64), where=taken)
         t.waits[taken] = AT_WARPSYNC
         release(t)
+
+    return run
+
+
+def trap(build: Builder) -> Action:
+    """BPT.TRAP: the code stops itself. Its own code of the error is not published."""
+    build.only(84, 3, 3)
+    build.take(34, 20)
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        why = "BPT.TRAP: the code stops itself"
+        raise SmException(ILLEGAL_INSTRUCTION, t.launch.code_va + build.offset, why)
 
     return run
 

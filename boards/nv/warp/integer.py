@@ -14,7 +14,7 @@ from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.state import Threads
-from boards.nv.warp.undefined import depends
+from boards.nv.warp.undefined import ALL, depends, upward
 
 _WORD = 1 << 32
 _ONES = 0xFFFFFFFF
@@ -63,6 +63,12 @@ def _term(source: Source, *, negated: bool, extended: bool) -> Callable[[Threads
     return lambda t: (_ONES - wide(source(t))) + one
 
 
+def _upward(build: Builder) -> Source:
+    """Bits of a sum or product that depend on what nobody wrote."""
+    sources = [build.undefined(place) for place in range(3)]
+    return lambda t: upward([each(t) for each in sources])
+
+
 def iadd3(build: Builder, *, uniform: bool = False) -> Action:
     """IADD3, IADD3.X: a sum of three with two carries in and out."""
     extended = bool(build.take(74))
@@ -77,6 +83,7 @@ def iadd3(build: Builder, *, uniform: bool = False) -> Action:
     carries.append(build.predicate_in(77, 80, uniform=uniform))
     write = out(build, uniform=uniform)
     first, second = (predicate(build, low, uniform=uniform) for low in (81, 84))
+    build.passes = _upward(build)
 
     def run(t: Threads, mask: Array) -> None:
         total = terms[0](t) + terms[1](t) + terms[2](t)
@@ -94,8 +101,8 @@ def imad(build: Builder, *, uniform: bool = False) -> Action:
     extended = bool(build.take(74))
     build.take(73)
     a, b, c = (x(uniform=uniform) for x in (build.a, build.b, build.c))
-    if build.sources.keys() == {2} and build.word >> 24 & 0xFF == ZERO and not uniform:
-        build.passes = build.undefined(2)
+    moves = build.sources.keys() == {2} and build.word >> 24 & 0xFF == ZERO
+    build.passes = build.undefined(2) if moves and not uniform else _upward(build)
     if uniform:
         build.take(91)
     negated = build.take(72) ^ build.b_sign()[0]
@@ -125,11 +132,11 @@ def imad_wide(build: Builder, *, uniform: bool = False) -> Action:
     if uniform:
         build.take(91)
     build.only(72, 1, 0)
-    build.only(74, 1, 0)
+    extended = bool(build.take(74))
     negated = build.b_sign()[0] or build.c_sign()[0]
     if negated:
         raise NotModelled("IMAD.WIDE of a negated source")
-    build.only(87, 4, 0xF)
+    given = build.predicate_in(87, 90, uniform=uniform)
     carry = predicate(build, 81, uniform=uniform)
     number = build.uniform_out(2) if uniform else build.gpr_out(count=2)
     build.latency = "udp" if uniform else "wide"
@@ -139,9 +146,13 @@ def imad_wide(build: Builder, *, uniform: bool = False) -> Action:
         product = kind(a(t)).astype(np.uint64) * kind(b(t)).astype(np.uint64)
         added = third(t)
         total = product + added
+        over = total < added
+        if extended:
+            total = total + given(t)
+            over |= given(t) & (total == 0)
         put(number, total & np.uint64(_ONES), mask)
         put(number + 1, total >> np.uint64(32), mask)
-        carry(t, total < added, mask)
+        carry(t, over, mask)
 
     return run
 
@@ -222,10 +233,14 @@ def shf(build: Builder, *, uniform: bool = False) -> Action:
     is_signed = kind in (0, 2)
     build.only(77, 3, 0)
     write = out(build, uniform=uniform)
+    unknown = [build.undefined(place) for place in range(3)]
 
-    def run(t: Threads, mask: Array) -> None:
-        pair = _pair(low, high)(t)
-        count = by(t).astype(np.uint64)
+    def passes(t: Threads) -> Array:
+        words = shifted(_pair(unknown[0], unknown[2])(t), by(t))
+        return np.where(unknown[1](t) != 0, ALL, words.astype(np.uint32))
+
+    def shifted(pair: Array, by: Array) -> Array:
+        count = by.astype(np.uint64)
         count = count & np.uint64(bits - 1) if wraps else np.minimum(count, np.uint64(bits))
         most = np.minimum(count, np.uint64(63))
         if not right:
@@ -234,9 +249,10 @@ def shf(build: Builder, *, uniform: bool = False) -> Action:
             value = (pair.view(np.int64) >> most.astype(np.int64)).view(np.uint64)
         else:
             value = np.where(count > 63, np.uint64(0), pair >> most)
-        write(t, value >> np.uint64(32) if upper else value & np.uint64(_ONES), mask)
+        return np.asarray(value >> np.uint64(32) if upper else value & np.uint64(_ONES))
 
-    return run
+    build.passes = passes
+    return lambda t, mask: write(t, shifted(_pair(low, high)(t), by(t)), mask)
 
 
 def lea(build: Builder, *, uniform: bool = False) -> Action:

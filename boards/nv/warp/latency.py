@@ -26,7 +26,7 @@ VARIABLE: Final = ("variable", "agu", "group")
 """Kinds whose results need a scoreboard."""
 IN_ORDER: Final = {
     "shared": ("LDS", "LDSM", "SHFL", "STS"),
-    "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F"),
+    "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F", "FCHK"),
     "double": ("DADD", "DMUL", "DFMA", "DSETP"),
     "group": ("HGMMA", "IGMMA"),
 }
@@ -45,6 +45,8 @@ class Latencies:
     predicates: Mapping[str, Array]
     """Uniform ones, too: VOTEU's are of class "umov"."""
     uniforms: Mapping[str, Array]
+    one_queue: bool = False
+    """Whether all of memory reads its sources in order."""
 
 
 def _row(cycles: tuple[int, ...], **more: int) -> Array:
@@ -145,6 +147,7 @@ _BLACKWELL = Latencies(
     },
     predicates=_AMPERE.predicates,
     uniforms=_uniforms(13, branch=(10, 3)),
+    one_queue=True,
 )
 LATENCIES: Final[Mapping[str, Latencies]] = {
     "turing": _TURING, "ampere": _AMPERE, "hopper": _BLACKWELL, "blackwell": _BLACKWELL,

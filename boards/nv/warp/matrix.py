@@ -15,8 +15,9 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.convert import half_rounded
+from boards.nv.warp.double import fused, put_pair
 from boards.nv.warp.fields import ZERO, NotModelled
-from boards.nv.warp.floating import as_words
+from boards.nv.warp.floating import NEAREST, as_words
 from boards.nv.warp.half import brains, halves
 from boards.nv.warp.state import Threads
 
@@ -115,6 +116,37 @@ def hmma(build: Builder, report: Report) -> Action:
             words = bits[:, 0] | bits[:, 1] << _UPPER
         for place in range(count if result != ZERO else 0):
             t.put(result + place, words[place], mask)
+
+    return run
+
+
+def dmma(build: Builder, report: Report) -> Action:
+    """DMMA.884: doubles, summed one after the other, each product and sum rounded once."""
+    one, two = build.gpr(24, 0, 2), build.gpr(32, 1, 2)
+    three, result = build.gpr(64, 2, 4), build.gpr_out(count=4)
+    build.only(72, 5, 0)
+    build.only(78, 2, 0)
+    build.only(62, 2, 0)
+    build.predicate_in(87, 90, uniform=True)
+    build.latency = "variable"
+
+    def doubles(t: Threads, first: int, count: int) -> Array:
+        words = _addend(t, first, 2 * count).reshape(count, 2, t.count)
+        pairs = words[:, 0] | words[:, 1].astype(np.uint64) << np.uint64(32)
+        return np.asarray(pairs.view(np.float64).reshape(count, -1, _GROUPS, _IN_GROUP))
+
+    def run(t: Threads, mask: Array) -> None:
+        _check_whole(t, mask, "DMMA", report)
+        a, b = doubles(t, one, 1)[0], doubles(t, two, 1)[0]
+        total = np.moveaxis(doubles(t, three, 2), 0, -1).reshape(-1, _GROUPS, 2 * _IN_GROUP)
+        for place in range(_IN_GROUP):
+            left, right = np.broadcast_arrays(a[:, :, None, place], b[:, None, :, place])
+            x, y, z = (np.ascontiguousarray(each).ravel() for each in (left, right, total))
+            total = fused(x, y, z, NEAREST).reshape(total.shape)
+        columns = np.moveaxis(total.reshape(-1, _GROUPS, _IN_GROUP, 2), -1, 0)
+        words = np.ascontiguousarray(columns).view(np.uint64).reshape(2, t.count)
+        for place in range(2 if result != ZERO else 0):
+            put_pair(t, result + 2 * place, words[place], mask)
 
     return run
 

@@ -7,6 +7,7 @@ one bit changed (the others)
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,44 +15,62 @@ from boards.machine.arrays import Array
 from boards.nv.warp import access, across, half, pairs
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
-from boards.nv.warp.integer import low_word, out, predicate, signed, wide
+from boards.nv.warp.integer import low_word, out, predicate, wide
 from boards.nv.warp.state import Threads
 
 _WORD = 1 << 32
 _ONES = 0xFFFFFFFF
+_PARTS = {0: 4, 1: 2, 2: 1}
+_BYTES = 2
+"""Bytes of a part of VIMNMX, by bits 73 and 74; single bytes on sm_120 alone."""
+_ADDED = {0: 4, 1: 2, 4: 1}
+"""Bytes of a part of VIADD, by bits 73 to 75."""
 
 
 def viadd(build: Builder) -> Action:
     """VIADD: a sum of two, of class fma_alu: nvrtc reads an IMAD's result after 4 cycles."""
     a, b = build.a(), build.b()
     negated = build.b_sign()[0]
-    build.only(72, 4, 0)
+    build.only(72, 1, 0)
+    size = build.take(73, 3)
+    if size not in _ADDED:
+        raise NotModelled("VIADD of parts of this size")
+    dtype = np.dtype(f"u{_ADDED[size]}")
     write = out(build, uniform=False)
     build.latency = "fma"
 
     def run(t: Threads, mask: Array) -> None:
-        two = wide(b(t))
-        write(t, low_word(wide(a(t)) + (-two if negated else two)), mask)
+        one, two = parts(a(t), dtype), parts(b(t), dtype)
+        total = one - two if negated else one + two
+        write(t, np.ascontiguousarray(total).view(np.uint32)[:, 0], mask)
 
     return run
 
 
 def _smallest(build: Builder, terms: Callable[[Threads], list[Array]]) -> Action:
-    kind = signed if build.take(72) else wide
-    build.only(73, 2, 0)
-    build.only(76, 1, 0)
+    with_sign, size = bool(build.take(72)), build.take(73, 2)
+    if size not in _PARTS or size == _BYTES and build.arch.name != "sm_120":
+        raise NotModelled("a minimum of parts of this size")
+    dtype = np.dtype(f"{'i' if with_sign else 'u'}{_PARTS[size]}")
+    positive = bool(build.take(76))
     smaller = build.predicate_in(87, 90)
     build.only(81, 6, 0, 0x3F)
     write = out(build, uniform=False)
 
     def run(t: Threads, mask: Array) -> None:
-        least = smaller(t)
-        chosen, *others = terms(t)
+        least = smaller(t)[:, None]
+        chosen, *others = (parts(x, dtype) for x in terms(t))
         for other in others:
-            chosen = np.where((kind(other) < kind(chosen)) == least, other, chosen)
-        write(t, chosen, mask)
+            chosen = np.where((other < chosen) == least, other, chosen)
+        chosen = np.maximum(chosen, 0) if positive else chosen
+        write(t, np.ascontiguousarray(chosen).view(np.uint32)[:, 0], mask)
 
     return run
+
+
+def parts(words: Array, dtype: np.dtype[Any]) -> Array:
+    """Words as rows of their parts."""
+    return np.ascontiguousarray(words).view(dtype).reshape(len(words), -1)
 
 
 def viaddmnmx(build: Builder) -> Action:

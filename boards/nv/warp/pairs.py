@@ -167,6 +167,7 @@ def mov(build: Builder, *, uniform: bool = False) -> Action:
     form = build.form
     if form == _SEL_IMMEDIATE:
         value = _number(build.take(24, 64))
+        build.only(91, 1, 1 if uniform else 0)
     elif form not in (_MOV_REGISTER, _MOV_UNIFORM) or not build.take(80):
         return logic.mov(build, uniform=uniform)
     else:

@@ -33,7 +33,9 @@ class Plan:
     guards: tuple[Read, ...]
     reads: tuple[Read, ...]
     unit: str
-    """That it goes to, if it keeps their order."""
+    """That it goes to, if its results come in order."""
+    queue: str
+    """In which it waits, if sources are read in its order."""
     variable: bool
     """Whether its results need a scoreboard."""
     stall: int
@@ -50,12 +52,14 @@ def plan_of(step: Step, latencies: Latencies) -> Plan:
         table = _table(latencies, step, file, source)
         reads.append(Read(file, number, table, table.tolist()))
     wait = step.control.wait
+    unit = next((name for name, members in IN_ORDER.items() if step.name in members), "")
     return Plan(
         step=step,
         waits=tuple(number for number in range(SCOREBOARDS) if wait >> number & 1),
         guards=tuple(guards),
         reads=tuple(reads),
-        unit=next((name for name, members in IN_ORDER.items() if step.name in members), ""),
+        unit=unit,
+        queue="memory" if latencies.one_queue and step.latency == "agu" else unit,
         variable=step.latency in VARIABLE,
         stall=max(1, step.control.stall),
         flows=step.latency == "control",

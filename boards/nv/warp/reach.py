@@ -58,6 +58,7 @@ MEMORY: Final[dict[int, tuple[str, Make]]] = {
     0x182: ("LDC", lambda build, reach: access.ldc(build, reach.banks)),
     0x189: ("SHFL", lambda build, reach: special.shfl(build, reach.report)),
     0x03C: ("HMMA", lambda build, reach: matrix.hmma(build, reach.report)),
+    0x03F: ("DMMA", lambda build, reach: matrix.dmma(build, reach.report)),
     0x037: ("IMMA", lambda build, reach: matrix.imma(build, reach.report)),
     0x03B: ("LDSM", lambda build, reach: transport.ldsm(build, reach.report)),
     0x1AE: ("LDGSTS", lambda build, reach: transport.ldgsts(build, reach.memory, reach.report)),

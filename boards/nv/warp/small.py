@@ -56,6 +56,28 @@ def bmsk(build: Builder, *, uniform: bool = False) -> Action:
     return run
 
 
+def vabsdiff4(build: Builder) -> Action:
+    """VABSDIFF4: distances of four bytes each, or with .ACC their sum and a third source."""
+    a, b, c = build.a(), build.b(), build.c()
+    without_sign, total = bool(build.take(73)), bool(build.take(75))
+    build.only(72, 1, 0)
+    build.only(74, 1, 0)
+    build.only(76, 5, 0)
+    build.only(81, 3, 7)
+    write = out(build, uniform=False)
+    kind = np.uint8 if without_sign else np.int8
+
+    def run(t: Threads, mask: Array) -> None:
+        one, two = (np.ascontiguousarray(x(t)).view(kind).reshape(-1, 4) for x in (a, b))
+        distances = np.abs(one.astype(np.int64) - two)
+        if total:
+            write(t, low_word(distances.sum(axis=1) + wide(c(t))), mask)
+        else:
+            write(t, distances.astype(np.uint8).view(np.uint32).ravel() + c(t), mask)
+
+    return run
+
+
 def vabsdiff(build: Builder) -> Action:
     """VABSDIFF: a distance, and a sum."""
     a, b, c = build.a(), build.b(), build.c()

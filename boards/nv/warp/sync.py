@@ -23,7 +23,7 @@ _BOTH, _COUNT_REGISTER, _NUMBER_REGISTER, _NEITHER = 1, 4, 2, 5
 """Forms: which of number and count a register has."""
 _COUNT_LOW = 16
 _COUNT_MASK = 0xFFF
-_GLOBAL_LINES = (0, 1, 2, 3, 5)
+_GLOBAL_LINES = (0, 1, 2, 3, 5, 9, 10, 11)
 _ALL_LINES = 4
 
 

@@ -35,6 +35,8 @@ _SPILL = "STL"
 """May store a register that was never written: code saves those of its caller without looking."""
 _PREFIX = {REGISTER: "R", UNIFORM: "UR", PREDICATE: "P", UNIFORM_PREDICATE: "UP"}
 Row = int | Array
+Held = tuple[int, str, int | None]
+"""A register that is still read: by which unit, and the scoreboard of the reader's result."""
 
 
 class Timing:
@@ -52,7 +54,7 @@ class Timing:
         self._loose: dict[str, set[tuple[int, int]]] = {}
         self._foreign: dict[tuple[int, int], Array] = {}
         """Of a uniform register: lanes whose warp has written it without them."""
-        self._reading: list[dict[tuple[int, str], Array]] = [{} for _ in range(SCOREBOARDS)]
+        self._reading: list[dict[Held, Array]] = [{} for _ in range(SCOREBOARDS)]
 
     # One number or a row of them
 
@@ -102,16 +104,23 @@ class Timing:
                 continue
             row = self._row(file, register)
             of_this = (row == stamps[0]) | (row == stamps[1])
-            row[of_this & mask] = _LONG_AGO
-            if not (of_this & ~mask & self._t.alive).any():
+            here = self._t.whole_warps(mask) if file in (UNIFORM, UNIFORM_PREDICATE) else mask
+            row[of_this & here] = _LONG_AGO
+            if not (of_this & ~here & self._t.alive).any():
                 done.add((file, register))
         self._pending[number] -= done
+        for place, held in enumerate(self._reading):
+            if held:
+                self._reading[place] = self._left(held, mask, None if place == number else number)
+
+    def _left(self, held: dict[Held, Array], mask: Array, result: int | None) -> dict[Held, Array]:
+        """What is still read: not by whom was waited for, or by who has given its result."""
         kept = {}
-        for key, lanes in self._reading[number].items():
-            left = lanes & ~mask & self._t.alive
+        for key, lanes in held.items():
+            left = lanes & ~mask & self._t.alive if result is None or key[2] == result else lanes
             if left.any():
                 kept[key] = left
-        self._reading[number] = kept
+        return kept
 
     def read(self, plan: Plan, mask: Array) -> None:
         """The sources of an instruction."""
@@ -250,7 +259,7 @@ class Timing:
         held = self._reading[barrier]
         for read in plan.reads:
             if read.file == REGISTER:
-                key = read.register, plan.unit
+                key = read.register, plan.queue, plan.step.control.write_barrier
                 held[key] = held[key] | mask if key in held else mask.copy()
 
     def _overwritten(self, plan: Plan, file: int, register: int, mask: Array) -> None:
@@ -266,20 +275,21 @@ class Timing:
         if coming:
             name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
             self._find("result that is overwritten before it came", name)
-        if file == REGISTER and self._is_held(register, plan.unit, mask):
+        if file == REGISTER and self._is_held(register, plan.queue, mask):
             name = f"R{register} in {step.name} at {step.offset:#x}"
             self._find("source that is overwritten before it was read", name)
 
-    def _is_held(self, register: int, unit: str, mask: Array) -> bool:
-        """Whether another unit has yet to read a register; its own reads it before it writes.
+    def _is_held(self, register: int, queue: str, mask: Array) -> bool:
+        """Whether another queue has yet to read a register; its own reads it before it writes.
 
-        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait.
+        measured: nvrtc 13.5 lets LDS overwrite what STS stores, without a wait; for Hopper and
+        Blackwell it lets LDG overwrite what an earlier LDG has as its address, too.
         """
         return any(
-            held == register and not (unit and by == unit) and bool((lanes & mask).any())
+            held == register and not (queue and by == queue) and bool((lanes & mask).any())
             for row in self._reading
             if row
-            for (held, by), lanes in row.items()
+            for (held, by, _), lanes in row.items()
         )
 
     def passed(self, stall: int, mask: Array) -> None:

@@ -51,6 +51,12 @@ class Undefined:
             self.put(register, np.uint32(0), mask)
 
 
+def upward(parts: list[Array]) -> Array:
+    """The bits of a sum or product that depend on such bits of its parts: those from the lowest."""
+    every = np.bitwise_or.reduce(parts).astype(np.int64)
+    return np.asarray((-(every & -every) & 0xFFFFFFFF).astype(np.uint32))
+
+
 def depends(mix: Mix, values: list[Array], undefined: list[Array]) -> Array:
     """The bits of a bitwise function that depend on bits that are not defined."""
     zeros = [value & ~bits for value, bits in zip(values, undefined, strict=True)]
@@ -59,4 +65,4 @@ def depends(mix: Mix, values: list[Array], undefined: list[Array]) -> Array:
     for picked in product(*zip(zeros, ones, strict=True)):
         found = mix(list(picked))
         some, every = some | found, every & found
-    return some & ~every
+    return np.asarray(some & ~every)
