@@ -236,6 +236,12 @@ Together: TypeAlias = Barrier | Matrix | Gather | Copy | TileMatrix | Pending
 Stmt: TypeAlias = Loop | Store | If | Together
 
 
+def staged(body: tuple[Stmt, ...]) -> bool:
+    """Whether statements copy ahead: loops around such are long, and best left as they are."""
+    inner = (one.body for one in body if isinstance(one, Loop | If))
+    return any(isinstance(one, Copy) for one in body) or any(map(staged, inner))
+
+
 def shared_size(ref: Ref) -> int:
     """Bytes of an array in shared memory until the next one."""
     size = ref.size * ref.dtype.itemsize

@@ -158,7 +158,7 @@ BEST_FIRST: Final = (
         "NVIDIA GPU",
         "/dev/nvidiactl (NVIDIA's open modules), or an unbound PCI GPU",
         (
-            Way("NVK", "drivers.probe.kinds:nv_nvk",
+            Way("NVK", "drivers.nv.checks:nvk",
                 "a GPU that NVIDIA's kernel driver shares with other programs"),
             Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
         ),

@@ -74,6 +74,8 @@ class Streams:
 
     def __init__(self, state: State) -> None:
         self._state, self._choices = state, Choices(_SEED)
+        self.held = False
+        """Whether nothing runs: the GPU is busy with somebody else's work."""
 
     # Work
 
@@ -116,7 +118,9 @@ class Streams:
         )
 
     def progress(self, most: int | None = None) -> None:
-        """Do a few pieces of work."""
+        """Do a few pieces of work, unless it is held."""
+        if self.held:
+            return
         count = self._choices.below(_BURST) if most is None else most
         for _ in range(count):
             ready = [

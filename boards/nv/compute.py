@@ -175,5 +175,5 @@ class ComputeFront:
             registers=qmd.registers, barriers=qmd.first("BARRIER_COUNT"),
             shared_bytes=qmd.shared_bytes, local_bytes=qmd.local_bytes,
             shared_window=self._pair(_SHARED_A, _SHARED_B),
-            local_window=self._pair(_LOCAL_A, _LOCAL_B),
+            local_window=self._pair(_LOCAL_A, _LOCAL_B), local_high_bytes=qmd.local_high_bytes,
         )  # fmt: skip

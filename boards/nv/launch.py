@@ -36,6 +36,8 @@ class Launch:
     local_bytes: int
     shared_window: int
     local_window: int
+    local_high_bytes: int = 0
+    """Of its local bytes, those that end at 16 MiB; the others begin at 0."""
 
     def constant(self, bank: int) -> bytes:
         """What a constant bank holds as the grid begins. Raises: KeyError, MmuFault."""

@@ -165,15 +165,20 @@ class Qmd:
         )
         return low, best, high
 
+    def _local(self, end: str) -> int:
+        return self.first(
+            f"SHADER_LOCAL_MEMORY_{end}_SIZE", f"SHADER_LOCAL_MEMORY_{end}_SIZE_SHIFTED4"
+        )
+
     @property
     def local_bytes(self) -> int:
         """Of a thread."""
-        return sum(
-            self.first(
-                f"SHADER_LOCAL_MEMORY_{end}_SIZE", f"SHADER_LOCAL_MEMORY_{end}_SIZE_SHIFTED4"
-            )
-            for end in ("LOW", "HIGH")
-        )
+        return self._local("LOW") + self._local("HIGH")
+
+    @property
+    def local_high_bytes(self) -> int:
+        """Those of them at the end of its local addresses."""
+        return self._local("HIGH")
 
     def banks(self) -> Iterator[BankSlot]:
         """The constant buffers that are valid."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite, isnan
 from struct import pack, unpack
 from typing import Final
@@ -17,6 +19,7 @@ from compilers.ir import (
     Pending,
     TileMatrix,
     shared_size,
+    staged,
 )
 from compilers.math.expand import Expander
 from compilers.nv import cuda_matrix, cuda_text
@@ -137,6 +140,14 @@ class CudaPrinter(GpuPrinter):
             declared.append(f"{kind} *{self.names[ref]} = ({kind} *)(dynamic + {at});")
             at += shared_size(ref)
         self.lines[:] = declared
+
+    @contextmanager
+    def loop(self, extent: int | None) -> Iterator[Value]:
+        """Not unrolled where it is a pipeline: code would not fit, and sums be spilled."""
+        if staged(self.kernel.body.body):
+            self.lines.append("#pragma unroll 1")
+        with super().loop(extent) as at:
+            yield at
 
     def of_wave(self, op: str, value: Value) -> str:
         """Bits of lanes; below and among count them."""

@@ -6,11 +6,13 @@ loads through the read-only path.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from compilers import dtype as dt
 from compilers.dtype import DType
-from compilers.ir import Kernel, shared_size
+from compilers.ir import Kernel, shared_size, staged
 from compilers.math.expand import Expander
 from compilers.nv.llvm_matrix import MatrixLlvm
 from compilers.nv.targets import ALIGN_BYTES, STATIC_SHARED_BYTES, WAVE_LANES, nv_target
@@ -26,6 +28,8 @@ CLAMP: Final = ("i32", str(WAVE_LANES - 1))
 """# src: PTX ISA, shfl.sync: c of the bfly mode for a whole warp"""
 DYNAMIC: Final = "dynamic"
 """All shared memory of a kernel that has more than may be declared."""
+UNROLLED_NEVER: Final = ("!3 = distinct !{!3, !4}", '!4 = !{!"llvm.loop.unroll.disable"}')
+"""What the end of a loop names."""
 ARGUMENT_ALIGN_BYTES: Final = 16
 """What memory of a device is aligned to at least."""
 
@@ -82,6 +86,15 @@ class PtxPrinter(MatrixLlvm):
         text = self.module.call("i32", f"llvm.nvvm.read.ptx.sreg.{name}.x")
         return self._new(f"{text}, !range !{fact}", dt.int32)
 
+    @contextmanager
+    def loop(self, extent: int | None) -> Iterator[Value]:
+        """Not unrolled where it is a pipeline: code would not fit, and sums be spilled."""
+        with super().loop(extent) as at:
+            yield at
+        if staged(self.kernel.body.body):
+            last = max(n for n, line in enumerate(self.lines) if line.startswith("br i1 "))
+            self.lines[last] += ", !llvm.loop !3"
+
     def barrier(self, *, wave: bool = False) -> None:
         if wave:
             self.lines.append(self.module.call("void", "llvm.nvvm.bar.warp.sync", ALL))
@@ -108,5 +121,6 @@ class PtxPrinter(MatrixLlvm):
             f'attributes #0 = {{ nounwind "nvvm.maxntid"="{block},1,1" }}',
             f"!1 = !{{i32 0, i32 {min(max(kernel.grid, 1), INT32_LIMIT - 1)}}}",
             f"!2 = !{{i32 0, i32 {block}}}",
+            *(UNROLLED_NEVER if staged(kernel.body.body) else ()),
         ]
         return "\n".join(lines) + "\n"

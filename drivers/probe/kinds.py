@@ -7,9 +7,8 @@ from typing import cast
 
 from drivers.kinds import BEST_FIRST, named
 from drivers.machine.buses import NVIDIA, PCI_ROOT
-from drivers.machine.checks import device_node, module_missing
+from drivers.machine.checks import device_node
 from drivers.machine.system import find_library
-from drivers.machine.text import first_line
 from drivers.probe import Check, Machine, Result
 
 
@@ -31,26 +30,6 @@ def _pci(machine: Machine, kind: str, vendor: int, name: str, module: str) -> Re
         advice = f"bind {free[0].address} to vfio-pci and give this user its /dev/vfio group"
         return Result(kind, "PCI", False, f"{shown}; {path} may not be opened", advice, details)
     return Result(kind, "PCI", True, shown, "", details)
-
-
-def nv_nvk(machine: Machine) -> Result:
-    """NVIDIA through its kernel module."""
-    missing, advice = module_missing(machine, NVIDIA, "NVIDIA", "nvidia")
-    first = device_node(machine, "NV", "NVK", "/dev/nvidiactl", missing, advice)
-    if not first.ready:
-        return first
-    uvm = device_node(
-        machine,
-        "NV",
-        "NVK",
-        "/dev/nvidia-uvm",
-        "the nvidia-uvm kernel module is not loaded",
-        "`modprobe nvidia-uvm`",
-    )
-    version = first_line(machine.world, "/proc/driver/nvidia/version")
-    if uvm.ready and version:
-        return Result("NV", "NVK", True, version, "", {"version": version})
-    return uvm
 
 
 def nv_pci(machine: Machine) -> Result:

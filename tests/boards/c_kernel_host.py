@@ -34,13 +34,13 @@ def inputs(seed: int) -> tuple[Any, Any]:
     integers = rng.integers(-(1 << 63), 1 << 63, (ITEMS, INTEGERS_IN))
     integers >>= rng.integers(0, 64, integers.shape)
     edges = np.array([0, 1, -1, 127, -128, 255, 1 << 31, -(1 << 31), 1 << 62], np.int64)
-    at = rng.random(integers.shape) < 0.15
+    at = np.asarray(rng.random(integers.shape) < 0.15)
     integers[at] = rng.choice(edges, int(at.sum()))
     floats = rng.standard_normal((ITEMS, FLOATS_IN)) * 2.0 ** rng.integers(
         -30, 30, (ITEMS, FLOATS_IN)
     )
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-310, 1e-40, 3e38, 1.0, -7.0])
-    at = rng.random(floats.shape) < 0.15
+    at = np.asarray(rng.random(floats.shape) < 0.15)
     floats[at] = rng.choice(special, int(at.sum()))
     return integers, floats
 

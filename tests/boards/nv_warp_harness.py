@@ -83,10 +83,12 @@ def _map(space: GpuSpace, va: int, data: bytes) -> Any:
 
 def run(
     kernel: tuple[bytes, NvCode, dict[int, bytes]], args: Sequence[Any], grid: Dim, block: Dim,
+    *, found: list[tuple[str, str]] | None = None, order: int | None = None,
+    conflicts: dict[int, int] | None = None,
 ) -> tuple[list[Any], list[tuple[str, str]]]:  # fmt: skip
-    """(buffers as the kernel leaves them, violations)."""
+    """(buffers as the kernel leaves them, violations, which `found` has, too)."""
     code, record, banks = kernel
-    space, found = GpuSpace(49), []
+    space, found = GpuSpace(49), [] if found is None else found
     _map(space, CODE_VA, code)
     zero, off, va, buffers = bytearray(record.bank0_bytes), record.param_offset, BUFFERS_VA, []
     local = min(record.local_bytes, RECURSION)
@@ -114,5 +116,10 @@ def run(
         shared_bytes=record.shared_bytes, local_bytes=local,
         shared_window=SHARED_WINDOW, local_window=LOCAL_WINDOW,
     )  # fmt: skip
-    WarpExecutor(lambda kind, what: found.append((kind, what))).launch(launch)
+    executor = WarpExecutor(
+        lambda kind, what: found.append((kind, what)), order=order, banks=conflicts is not None
+    )
+    executor.launch(launch)
+    if conflicts is not None:
+        conflicts.update(executor.conflicts or {})
     return buffers, found

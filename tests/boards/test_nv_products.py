@@ -39,9 +39,9 @@ def whole(*shape: int, dtype: str = "float16") -> Array:
     return _DRAW.integers(-4, 5, shape).astype(dtype)
 
 
-def on_board(a: Array, b: Array, way: str, *, turned: bool) -> Array:
-    """a @ b, with b's k contiguous if `turned`, by board ga102."""
-    board: Any = open_nv_board("ga102")
+def on_board(a: Array, b: Array, chip: str, way: str, *, turned: bool) -> Array:
+    """a @ b, with b's k contiguous if `turned`."""
+    board: Any = open_nv_board(chip)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEV", "NV")
         patch.setenv("NV_PTX", "1" if way == "PTX" else "0")
@@ -52,15 +52,20 @@ def on_board(a: Array, b: Array, way: str, *, turned: bool) -> Array:
     return got
 
 
+chips = pytest.mark.parametrize("chip", ["tu102", "ga102", "gh100"])
+"""HMMA through registers, with LDGSTS and LDSM, and HGMMA."""
+
+
 @ways
+@chips
 @pytest.mark.parametrize("turned", [False, True], ids=["rows of B", "columns of B"])
 @pytest.mark.parametrize("sizes", [(40, 72, 80), (136, 136, 160)], ids=str)
-def test_halves(sizes: tuple[int, int, int], turned: bool, way: str) -> None:
-    """Copied and gathered; no multiples of a tile."""
+def test_halves(sizes: tuple[int, int, int], turned: bool, chip: str, way: str) -> None:
+    """No multiples of a tile."""
     m, n, k = sizes
     a, b = whole(m, k), whole(k, n)
     want = a.astype(np.float32) @ b.astype(np.float32)
-    np.testing.assert_array_equal(on_board(a, b, way, turned=turned), want.astype(np.float16))
+    np.testing.assert_array_equal(on_board(a, b, chip, way, turned=turned), want.astype(np.float16))
 
 
 @ways
@@ -85,11 +90,13 @@ def test_a_tile_of_49_kib(way: str) -> None:
 
 
 @ways
+@chips
 @pytest.mark.parametrize("turned", [False, True], ids=["rows of B", "columns of B"])
-def test_bytes(turned: bool, way: str) -> None:
+def test_bytes(turned: bool, chip: str, way: str) -> None:
+    """IMMA, and IGMMA of gh100 where k is contiguous; tu102 has none of them here."""
     a, b = whole(40, 64, dtype="int8"), whole(64, 48, dtype="int8")
     want = a.astype(np.int32) @ b.astype(np.int32)
-    np.testing.assert_array_equal(on_board(a, b, way, turned=turned), want.astype(np.int8))
+    np.testing.assert_array_equal(on_board(a, b, chip, way, turned=turned), want.astype(np.int8))
 
 
 # src: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": most shared

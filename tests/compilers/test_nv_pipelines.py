@@ -1,6 +1,6 @@
 """Products whose operands are copied ahead, run lane by lane as C++ (cuda_shim.h), against numpy.
 
-Copies land as late as they may, and products of warpgroups happen at once; then the other way round:
+Copies land as late as they may, and products of warpgroups happen at once; then the other way:
 a wait that is missing shows in one, a stage that is overwritten too soon in the other.
 """
 

@@ -20,12 +20,14 @@ from drivers.cuda.device import CudaDevice
 from drivers.world.native import address_of
 from tensor import engine
 from tests.cuda.made_up import Functions, cuda
-from tests.dlpack_maker import Producer
+from tests.dlpack_maker import Producer, managed
 from tests.nv_cubins import needs_nvrtc
 from tests.support import check
 
 pytestmark = needs_nvrtc
 COUNT: Final = 1024
+ROUNDS: Final = 12
+"""The made-up library runs streams in another order each time."""
 F32: Final = (2, 32, 1)
 """DLPack's float32."""
 CUDA: Final = 2
@@ -228,6 +230,12 @@ def test_dlpack_to_a_stream_waits_there_and_not_here() -> None:
         check(x.__dlpack_device__() == (CUDA, 0), "its device")
         interface = x.__cuda_array_interface__
         np.testing.assert_array_equal(c.floats(interface["data"][0]), numbers() + 1)
+        for number in range(ROUNDS):
+            y = x * number
+            held = managed(y.__dlpack__(stream=c.stream, max_version=(1, 1)))
+            np.testing.assert_array_equal(
+                c.floats(held.dl_tensor.data), (numbers() + 1) * number, f"round {number}"
+            )
         for stream in (0, -2, "1"):
             with pytest.raises(BufferError, match="no CUDA stream"):
                 x.__dlpack__(stream=stream)
@@ -258,6 +266,10 @@ def test_arrays_of_other_libraries() -> None:
         x = xp.asarray(Array(shape=(32, 32), data=(va, False), stream=c.stream))
         check(x.device == "CUDA", x.device)
         np.testing.assert_array_equal(x.numpy(), numbers().reshape(32, 32))
+        for number in range(ROUNDS):
+            later = c.memory(numbers() + number, settle=False)
+            found = xp.asarray(Array(shape=(COUNT,), data=(later, False), stream=c.stream)) * 2
+            np.testing.assert_array_equal(found.numpy(), (numbers() + number) * 2, f"{number}")
         y = xp.asarray(Array(shape=(32, 16), strides=(128, 8), data=(va, True)))
         np.testing.assert_array_equal((y + 0).numpy(), numbers().reshape(32, 32)[:, ::2])
         z = xp.asarray(Array(shape=(4,), data=(va, False)), device="CPU", dtype=xp.int32)

@@ -23,8 +23,8 @@ from tests.sass.plan import Bits, Step, value_of, with_value
 
 BITS = (*range(16, 105), *range(110, 116), *range(122, 125))
 ROUNDS = 16
-TESTS = 160
-LAST_TESTS = 400
+TESTS = 120
+LAST_TESTS = 240
 CHANGED = (2, 2, 3, 3, 4, 6)
 EDGES = 0.4
 LOOKED_AT = 16

@@ -15,6 +15,7 @@ from tests.sass.measure import (
     Region,
     changes,
     distance,
+    first_of,
     shown_by,
     tokens,
     values,
@@ -101,7 +102,7 @@ class Leaf:
     def marks(self) -> list[tuple[Region, Slot, Unit]]:
         """All slots in the order of the text."""
         every = [(region, slot, unit) for unit in self.units for region, slot in unit.slots]
-        return sorted(every, key=lambda mark: mark[0])
+        return sorted(every, key=lambda mark: (mark[0], _rank(mark[0], mark[1])))
 
     def overlap(self) -> tuple[Unit, Unit] | None:
         """Two units that print one part of the text."""
@@ -132,6 +133,10 @@ class Leaf:
         if predicted is None or not answer.legal:
             return (predicted is None) == (not answer.legal)
         return answer.name == self.name and predicted == distance(answer.text).rstrip()
+
+
+def _rank(region: Region, slot: Slot) -> int:
+    return first_of(slot.texts) if region[0] == region[1] else 0
 
 
 def grouped(base: list[str], flips: Sequence[tuple[int, Answer]]) -> list[Bits]:

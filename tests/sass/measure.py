@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TypeAlias
@@ -134,13 +134,31 @@ class Measured:
         """Literals and slots in the order of the line."""
         out: list[object] = []
         place = 0
-        for (low, high), slots in sorted(self.marks, key=lambda mark: mark[0]):
+        for (low, high), slots in sorted(self.marks, key=_place):
             if low < place:
                 raise NotUnderstood(f"two fields print one part of the line: {slots[0]}")
             out += ["".join(self.base[place:low])] if low > place else []
             out += slots
             place = high
         return [*out, "".join(self.base[place:])] if place < len(self.base) else out
+
+
+def _place(mark: tuple[Region, list[list[object]]]) -> tuple[Region, int]:
+    """Where a mark stands, and what comes first of those that are added in one place."""
+    (low, high), slots = mark
+    return (low, high), first_of(_texts(slots[0][1])) if low == high else 0
+
+
+def _texts(how: object) -> list[object]:
+    return how if isinstance(how, list) else []
+
+
+def first_of(texts: Iterable[object]) -> int:
+    """The tool's order of what it adds to an operand: a sign, a bar, ``.reuse``, the rest."""
+    shown = "".join(one for one in texts if isinstance(one, str))
+    if shown and set(shown) <= set("-~!"):
+        return 0
+    return next((rank for rank, sign in ((1, "|"), (2, ".reuse")) if sign in shown), 3)
 
 
 class Former:

@@ -10,14 +10,17 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from tests.nvdisasm import REFUSED, WORD_BYTES, answer, listing
 from tests.sass.plan import with_value
 from tests.sass.schedule import OPEX
 
-AT_ONCE = 20_000
+AT_ONCE = 10_000
+AT_A_TIME = 4
 # measured: nvdisasm 13.5.37 has no class that takes these scheduling bits
 NO_SCHEDULE = 0x7D
 _CLASS = re.compile(r"Opclass '(\w+)', undefined value \S+ for table '\w+' at address 0x(\w+)")
@@ -55,14 +58,16 @@ def classes(words: Sequence[int], arch: str) -> list[str]:
 
 def ask(words: Sequence[int], arch: str) -> list[Answer]:
     """Class and text of each word."""
-    out: list[Answer] = []
-    for start in range(0, len(words), AT_ONCE):
-        part = words[start : start + AT_ONCE]
-        names = classes(part, arch)
-        legal = [word for word, name in zip(part, names, strict=True) if name]
-        texts = iter(listing(legal, arch)) if legal else iter(())
-        out += [Answer(name, next(texts) if name else REFUSED) for name in names]
-    return out
+    parts = [words[start : start + AT_ONCE] for start in range(0, len(words), AT_ONCE)]
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return [one for part in pool.map(partial(_part, arch=arch), parts) for one in part]
+
+
+def _part(words: Sequence[int], arch: str) -> list[Answer]:
+    names = classes(words, arch)
+    legal = [word for word, name in zip(words, names, strict=True) if name]
+    texts = iter(listing(legal, arch)) if legal else iter(())
+    return [Answer(name, next(texts) if name else REFUSED) for name in names]
 
 
 def run(searches: Iterable[Questions], arch: str) -> None:

@@ -32,6 +32,10 @@ def check_aligned(t: Threads, addresses: Array, nbytes: int, offset: int) -> Non
         raise fail(t, offset, MISALIGNED, address, f"{nbytes} bytes that are not aligned")
 
 
+_LOCAL_END = 1 << 24
+"""src: cubins of nvrtc 12.9: the first stack pointer is 0xFFFDC0, 0x240 bytes below it"""
+
+
 @dataclass(frozen=True, slots=True)
 class Own:
     """Accesses of one instruction to shared or local memory."""
@@ -75,8 +79,23 @@ class Own:
         pairs = known.view("c16")[places].view("u8").reshape(-1, 2)
         return np.asarray(np.equal(pairs, np.uint64(every)).all(axis=1))
 
+    def _placed(self, t: Threads, addresses: Array) -> Array:
+        """Where addresses are in memory: a thread's high ones follow its low ones."""
+        launch = t.launch
+        if not self.local or not launch.local_high_bytes:
+            return addresses
+        start = _LOCAL_END - launch.local_high_bytes
+        low = launch.local_bytes - launch.local_high_bytes
+        moved = np.where(addresses >= start, addresses - start + low, addresses)
+        wrong = (addresses >= low) & (addresses < start) | (addresses >= _LOCAL_END)
+        if wrong.any():
+            address = int(addresses[wrong.argmax()])
+            raise fail(t, self.offset, OUT_OF_RANGE, address, "beyond local memory,")
+        return moved
+
     def load(self, t: Threads, lanes: Lanes, addresses: Array) -> Array:
         """A number of each lane; poison and a violation for what nobody wrote."""
+        addresses = self._placed(t, addresses)
         rows = self._rows(t, lanes, addresses)
         numbers, known, stride = self._arrays(t)
         places = rows * stride + addresses // self.nbytes
@@ -93,6 +112,7 @@ class Own:
 
     def store(self, t: Threads, lanes: Lanes, addresses: Array, values: Array) -> None:
         """A number of each lane."""
+        addresses = self._placed(t, addresses)
         rows = self._rows(t, lanes, addresses)
         numbers, known, stride = self._arrays(t)
         places = rows * stride + addresses // self.nbytes

@@ -52,6 +52,7 @@ class Timing:
         }
         self._pending: list[set[tuple[int, int]]] = [set() for _ in range(SCOREBOARDS)]
         self._loose: dict[str, set[tuple[int, int]]] = {}
+        """Results without a scoreboard, by the unit that gives them in order."""
         self._foreign: dict[tuple[int, int], Array] = {}
         """Of a uniform register: lanes whose warp has written it without them."""
         self._reading: list[dict[Held, Array]] = [{} for _ in range(SCOREBOARDS)]
@@ -263,6 +264,7 @@ class Timing:
                 held[key] = held[key] | mask if key in held else mask.copy()
 
     def _overwritten(self, plan: Plan, file: int, register: int, mask: Array) -> None:
+        """A unit that answers in order may write again what it has not yet given."""
         row, forwards = self._stamps[file][register], plan.unit in FORWARDS
         if isinstance(row, int):
             coming = row > _UNWRITTEN and not (forwards and row >= _PENDING + _IN_UNIT)
@@ -272,7 +274,8 @@ class Timing:
                 rows &= row < _PENDING + _IN_UNIT
             coming = bool(rows.any())
         step = plan.step
-        if coming:
+        again = plan.unit and (file, register) in self._loose.get(plan.unit, ())
+        if coming and not again:
             name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
             self._find("result that is overwritten before it came", name)
         if file == REGISTER and self._is_held(register, plan.queue, mask):
