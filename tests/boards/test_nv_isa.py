@@ -119,7 +119,7 @@ def test_every_instruction_of_compiled_kernels(arch: str) -> None:
     words = census.words(arch)
     wrong, refused = differences(zip(words, listing(words, arch), strict=True), arch)
     check(not wrong, f"{len(wrong)} differ, first: {wrong[:3]}")
-    check(refused <= MOST_REFUSED_WORDS * len(words), f"{refused} refused")
+    check(refused <= OLDER.get(arch, MOST_REFUSED_WORDS) * len(words), f"{refused} refused")
 
 
 @needs_nvrtc
@@ -136,7 +136,7 @@ def test_bit_flips_of_compiled_kernels(arch: str) -> None:
     rows = zip(flips, told, made, strict=True)
     wrong = [f"{word:032x} {b} | {a}" for word, b, a in rows if a not in (b, REFUSED)]
     check(not wrong, f"seed {SEED}: {len(wrong)} differ, first: {wrong[:3]}")
-    check(refused <= MOST_REFUSED_FLIPS * FLIPS, f"seed {SEED}: {refused} refused")
+    check(refused <= OLDER.get(arch, MOST_REFUSED_FLIPS) * FLIPS, f"seed {SEED}: {refused} refused")
 
 
 @pytest.mark.parametrize("arch", SEARCHED)
@@ -165,5 +165,7 @@ def _masked(tree: Any, data: Any) -> Any:
 FLIPS = 20_000
 SEED = 2026
 KERNELS = 50
-MOST_REFUSED_FLIPS = 0.03
-MOST_REFUSED_WORDS = 0.02
+MOST_REFUSED_FLIPS = 0.005
+MOST_REFUSED_WORDS = 0.005
+OLDER = {"sm_80": 0.06, "sm_86": 0.06, "sm_89": 0.06}
+"""Tables that the search did not make, and the share that they may refuse."""
