@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,13 @@ def differences(pairs: Iterable[tuple[int, str]], arch: str) -> tuple[list[str],
     return wrong, refused
 
 
+def compared(words: Sequence[int], arch: str) -> tuple[list[str], int]:
+    """Words that print another text than the tool's, and how many only the decoder refuses."""
+    rows = [(w, told, ours(w, arch)) for w, told in zip(words, listing(words, arch), strict=True)]
+    wrong = [f"{w:032x} {told} | {made}" for w, told, made in rows if made not in (told, REFUSED)]
+    return wrong, sum(made == REFUSED != told for _, told, made in rows)
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_words_of_compiled_kernels_print_as_the_tool_prints_them(arch: str) -> None:
     """Each recorded word: equal, or refused because its opcode is named as unfinished."""
@@ -117,9 +124,9 @@ def test_every_instruction_of_compiled_kernels(arch: str) -> None:
     kernels = census.kernels(arch)
     check(len(kernels) >= KERNELS, f"{len(kernels)} kernels")
     words = census.words(arch)
-    wrong, refused = differences(zip(words, listing(words, arch), strict=True), arch)
+    wrong, refused = compared(words, arch)
     check(not wrong, f"{len(wrong)} differ, first: {wrong[:3]}")
-    check(refused <= MOST_REFUSED_WORDS * len(words), f"{refused} refused")
+    check(refused <= OLDER.get(arch, MOST_REFUSED_WORDS) * len(words), f"{refused} refused")
 
 
 @needs_nvrtc
@@ -130,13 +137,9 @@ def test_bit_flips_of_compiled_kernels(arch: str) -> None:
     generator = random.Random(SEED)
     words = census.words(arch)
     flips = [generator.choice(words) ^ 1 << generator.randrange(WORD_BITS) for _ in range(FLIPS)]
-    told = listing(flips, arch)
-    made = [ours(word, arch) for word in flips]
-    refused = sum(a == REFUSED != b for a, b in zip(made, told, strict=True))
-    rows = zip(flips, told, made, strict=True)
-    wrong = [f"{word:032x} {b} | {a}" for word, b, a in rows if a not in (b, REFUSED)]
+    wrong, refused = compared(flips, arch)
     check(not wrong, f"seed {SEED}: {len(wrong)} differ, first: {wrong[:3]}")
-    check(refused <= MOST_REFUSED_FLIPS * FLIPS, f"seed {SEED}: {refused} refused")
+    check(refused <= OLDER.get(arch, MOST_REFUSED_FLIPS) * FLIPS, f"seed {SEED}: {refused} refused")
 
 
 @pytest.mark.parametrize("arch", SEARCHED)
@@ -165,5 +168,7 @@ def _masked(tree: Any, data: Any) -> Any:
 FLIPS = 20_000
 SEED = 2026
 KERNELS = 50
-MOST_REFUSED_FLIPS = 0.03
-MOST_REFUSED_WORDS = 0.02
+MOST_REFUSED_FLIPS = 0.005
+MOST_REFUSED_WORDS = 0.005
+OLDER = {"sm_80": 0.06, "sm_86": 0.06, "sm_89": 0.06}
+"""Tables that the search did not make, and the share that they may refuse."""

@@ -128,6 +128,10 @@ def _branch(lines: list[Line], forms: dict[Line, object], depth: int) -> object:
         made = _branch(list(group), forms, depth + 1)
         if step.values is None:
             otherwise = made
+            named = {value for line in lines for value in line.steps[depth].values or ()}
+            missing = sorted(set(step.elsewhere) - named)
+            if missing:
+                when[",".join(map(str, missing))] = None
         else:
             when[",".join(map(str, step.values))] = made
     return {"bits": name, "when": when, "else": otherwise}
