@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -24,6 +25,13 @@ _REGCOUNT, _FRAME, _MIN_STACK, _BARRIERS = 0x2F, 0x11, 0x12, 0x4C
 _SIZED = 4
 _BANK = re.compile(r"\.nv\.constant([1-7])(?:\.(.+))?")
 _ABSOLUTE_64 = 2
+_INSTRUCTION = 16
+_FIELDS = {
+    2: ((0, 64, 0),), 56: ((32, 32, 0),), 57: ((32, 32, 32),), 58: ((34, 47, 2),),
+    75: ((16, 8, 2), (34, 47, 10)),
+}  # fmt: skip
+"""First bit, bits, and shift of an address, by a relocation's kind: a word of 64 bits, MOV 32@lo(),
+MOV 32@hi(), CALL.ABS until sm_89 and from sm_90 on. # src: cubins and nvdisasm of CUDA 13.5"""
 _RESERVED_SHARED = 1 << 10
 """Of a block on sm_80 and later. # src: NVIDIA Ampere GPU Architecture Tuning Guide, 1.4.2.3"""
 
@@ -50,6 +58,26 @@ class KernelCode:
     """Ordinal -> (offset, bytes)."""
 
 
+@dataclass(frozen=True)
+class Fixup:
+    """Bits of a section that hold an address of another one, or of itself."""
+
+    section: str
+    offset: int
+    kind: int
+    target: str
+    addend: int
+
+    def fill(self, data: memoryview, address: int) -> None:
+        """Put the address in; `data` is the section."""
+        at = slice(self.offset, self.offset + _INSTRUCTION)
+        word = int.from_bytes(data[at], "little")
+        for low, bits, shift in _FIELDS[self.kind]:
+            ones = (1 << bits) - 1
+            word = word & ~(ones << low) | (address >> shift & ones) << low
+        data[at] = memoryview(word.to_bytes(len(data[at]), "little"))
+
+
 @dataclass
 class Image:
     """A cubin: kernels, data of sections, and where addresses of sections are to be put."""
@@ -58,7 +86,9 @@ class Image:
     kernels: dict[str, KernelCode]
     data: dict[str, bytes]
     """Of constant banks 1 to 7 and of variables, by section."""
-    fixups: list[tuple[str, int, str, int]]
+    functions: dict[str, bytes]
+    """Code that kernels call, by section."""
+    fixups: list[Fixup]
     """(section, offset, section whose address is wanted, bytes behind its beginning)."""
 
 
@@ -98,18 +128,24 @@ def _load(file: Any, blob: bytes) -> Image:
     shift = 8 if blob[8] == _NEW_VERSION else 0
     sm = file.header["e_flags"] >> shift & 0xFF
     symbols = list(file.get_section_by_name(".symtab").iter_symbols())
-    kernels = {}
+    kernels, functions = {}, {}
     for name, section in sections.items():
-        if name.startswith(".text."):
-            kernel = name.removeprefix(".text.")
+        if not name.startswith(".text."):
+            continue
+        kernel = name.removeprefix(".text.")
+        if f".nv.constant0.{kernel}" in sections:  # functions have no parameters there
             kernels[kernel] = _kernel(kernel, section, sections, symbols, sm)
+        else:
+            functions[name] = section.data()
     data = {
         name: bytes(section["sh_size"]) if section["sh_type"] == _NOBITS else section.data()
         for name, section in sections.items()
         if (_BANK.fullmatch(name) or name in (".nv.global", ".nv.global.init"))
         and section["sh_size"]
     }
-    return Image(sm, kernels, data, list(_fixups(order, symbols, data)))
+    code = {f".text.{one.name}": one.code for one in kernels.values()}
+    fixups = list(_fixups(order, symbols, {**data, **functions, **code}))
+    return Image(sm, kernels, data, functions, fixups)
 
 
 def _kernel(name: str, text: Any, sections: Any, symbols: Any, sm: int) -> KernelCode:
@@ -153,7 +189,7 @@ def _records(data: bytes) -> list[tuple[int, bytes, int]]:
     return found
 
 
-def _fixups(order: Any, symbols: Any, data: dict[str, bytes]) -> Any:
+def _fixups(order: Any, symbols: Any, data: dict[str, bytes]) -> Iterator[Fixup]:
     for table in order:
         if table["sh_type"] not in ("SHT_REL", "SHT_RELA"):
             continue
@@ -161,12 +197,14 @@ def _fixups(order: Any, symbols: Any, data: dict[str, bytes]) -> Any:
         if name not in data:
             continue
         for one in table.iter_relocations():
-            symbol = symbols[one["r_info_sym"]]
-            if one["r_info_type"] != _ABSOLUTE_64:
-                raise BadImage(f"{name}: a relocation of kind {one['r_info_type']}")
+            symbol, kind = symbols[one["r_info_sym"]], one["r_info_type"]
+            if kind not in _FIELDS:
+                raise BadImage(f"{name}: a relocation of kind {kind}")
             target = order[symbol["st_shndx"]].name
             at = one["r_offset"]
             addend = int.from_bytes(data[name][at : at + 8], "little")
             if table["sh_type"] == "SHT_RELA":
                 addend = one["r_addend"]
-            yield name, at, target, symbol["st_value"] + addend
+            elif kind != _ABSOLUTE_64:
+                addend = 0
+            yield Fixup(name, at, kind, target, symbol["st_value"] + addend)

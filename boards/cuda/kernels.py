@@ -101,14 +101,14 @@ class Kernels:
         """Put code, banks and variables into memory."""
         context, image = module.context, module.image
         parts = {f".text.{one.name}": one.code for one in image.kernels.values()}
-        for name, data in {**parts, **image.data}.items():
+        for name, data in {**parts, **image.functions, **image.data}.items():
             place = context.device.take(context, len(data) + _PREFETCH)
             place.data[: len(data)] = memoryview(data)
             place.data[len(data) :] = 0
             module.places[name] = place
-        for name, off, target, addend in image.fixups:
-            address = module.places[target].va + addend
-            module.places[name].data[off : off + 8] = memoryview(address.to_bytes(8, "little"))
+        for fixup in image.fixups:
+            address = module.places[fixup.target].va + fixup.addend
+            fixup.fill(module.places[fixup.section].data, address)
 
     def unload(self, handle: int) -> None:
         """cuModuleUnload."""

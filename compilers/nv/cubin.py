@@ -7,15 +7,16 @@
 
 A cubin does not say which parameters are pointers: kernels made here pass nothing else of 8 bytes.
 Constant bank 0 is made by the driver for each launch. Addresses of global variables that a bank
-holds are fixups.
+holds are fixups; functions that a kernel calls lie behind it, and their addresses are patches.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from compilers.nv import cubin_code
+from compilers.nv.cubin_code import Layout
 from compilers.nv.cubin_file import (
     LOADED_LIMIT_BYTES,
     NOBITS,
@@ -35,22 +36,11 @@ from queues.nv.kernel_code import BANK_ALIGN, CODE_ALIGN, MAX_BANKS, ConstantBan
 __all__ = ["arch_of", "is_cubin", "kernels", "load", "with_shared"]
 
 PAGE_BYTES: Final = 4096
-INSTRUCTION_BYTES: Final = 16
 R_CUDA_64: Final = 2
 """The address of a symbol. # src: cuobjdump and Mesa's nv_cubin.c, R_CUDA_64"""
 _BANK: Final = re.compile(r"\.nv\.constant([1-7])(?:\.(.+))?")
 _GLOBALS: Final = (".nv.global.init", ".nv.global")
 _ORDER: Final = "little"
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The image, and where sections lie in it."""
-
-    image: bytes
-    places: dict[int, int]
-    data_offset: int
-    banks: tuple[ConstantBank, ...]
 
 
 def load(blob: bytes, name: str, arch: str) -> Binary:
@@ -64,11 +54,11 @@ def load(blob: bytes, name: str, arch: str) -> Binary:
     named = [symbol for symbol in file.kernels() if symbol.name == name]
     if len(named) != 1:
         raise file.fail(f"{len(named)} kernels {name!r}")
-    code = _code_of(file, named[0])
+    code = cubin_code.with_called(file, cubin_code.kernel_section(file, named[0]))
     info = _info_of(file, named[0])
     layout = _layout(file, code, name)
-    fixups = tuple(_fixups(file, layout))
-    resources = resources_of(file, target, named[0], code, info, layout.image, layout.banks)
+    fixups = tuple(_fixups(file, layout, code))
+    resources = resources_of(file, target, named[0], code, info, layout)
     return Binary(arch, name, layout.image, 0, fixups, layout.data_offset, resources)
 
 
@@ -88,25 +78,6 @@ def arch_of(blob: bytes) -> str:
     return found
 
 
-def _code_of(file: CubinFile, symbol: Symbol) -> Section:
-    """The section that is the kernel's code, and nothing else."""
-    if symbol.section >= len(file.sections):
-        raise file.fail(f"kernel {symbol.name!r} is in section {symbol.section}")
-    code = file.sections[symbol.section]
-    whole = symbol.value == 0 and symbol.nbytes == code.nbytes
-    if code.name != f".text.{symbol.name}" or not whole or code.kind == NOBITS:
-        raise file.fail(f"kernel {symbol.name!r} is not all of {code.name!r}")
-    if not code.nbytes or code.nbytes % INSTRUCTION_BYTES:
-        raise file.fail(f"{code.name} has {code.nbytes} bytes")
-    for relocation in file.relocations(code):
-        raise MalformedInput(
-            f"cubin: {code.name} has a relocation of kind {relocation.kind} by "
-            f"{relocation.symbol.name!r}",
-            hint="Make the functions that the kernel calls inline; calls are not linked here",
-        )
-    return code
-
-
 def _info_of(file: CubinFile, symbol: Symbol) -> KernelInfo:
     info = KernelInfo()
     for name in (".nv.info", f".nv.info.{symbol.name}"):
@@ -119,7 +90,7 @@ def _info_of(file: CubinFile, symbol: Symbol) -> KernelInfo:
     return info
 
 
-def _layout(file: CubinFile, code: Section, name: str) -> _Layout:
+def _layout(file: CubinFile, code: list[Section], name: str) -> Layout:
     """Lay out code, banks and variables."""
     image, places, banks = bytearray(), dict[int, int](), list[ConstantBank]()
 
@@ -132,7 +103,9 @@ def _layout(file: CubinFile, code: Section, name: str) -> _Layout:
         image.extend(bytes(section.nbytes) if empty else file.body(section).data)
         return start
 
-    put(code, CODE_ALIGN)
+    for section in code:
+        put(section, CODE_ALIGN)
+    code_bytes = len(image)
     for section in file.sections:
         found = _BANK.fullmatch(section.name)
         if found is None or found[2] not in (None, name) or not section.nbytes:
@@ -148,14 +121,17 @@ def _layout(file: CubinFile, code: Section, name: str) -> _Layout:
     data_offset = len(image)
     for section in parts:
         put(section, BANK_ALIGN)
-    return _Layout(bytes(image), places, data_offset, tuple(banks))
+    patches = cubin_code.patches(file, code, places)
+    return Layout(bytes(image), code_bytes, places, data_offset, tuple(banks), patches)
 
 
-def _fixups(file: CubinFile, layout: _Layout) -> list[Fixup]:
+def _fixups(file: CubinFile, layout: Layout, code: list[Section]) -> list[Fixup]:
     """Addresses that banks and variables hold."""
     found: list[Fixup] = []
     for number, start in layout.places.items():
         section = file.sections[number]
+        if section in code:
+            continue
         found.extend(
             _fixup(file, section, start, each, layout) for each in file.relocations(section)
         )
@@ -163,7 +139,7 @@ def _fixups(file: CubinFile, layout: _Layout) -> list[Fixup]:
 
 
 def _fixup(
-    file: CubinFile, section: Section, start: int, relocation: Relocation, layout: _Layout
+    file: CubinFile, section: Section, start: int, relocation: Relocation, layout: Layout
 ) -> Fixup:
     symbol, at = relocation.symbol, relocation.offset
     if relocation.kind != R_CUDA_64 or symbol.section not in layout.places:

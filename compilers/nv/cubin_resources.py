@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from compilers.nv.cubin_code import Layout
 from compilers.nv.cubin_file import CubinFile, Section, Symbol
 from compilers.nv.cubin_info import ARGS_LIMIT, KernelInfo, Param
 from compilers.nv.targets import FIRST_INCLUDING_RESERVED, NvTarget, nv_target
 from drivers.base.contracts import Arg, Binary, Resources
 from drivers.base.errors import Unsupported
-from queues.nv.kernel_code import ConstantBank, NvCode
+from queues.nv.kernel_code import NvCode
 
 ADDRESS_BYTES: Final = 8
 _BARRIERS_SHIFT, _BARRIERS_MASK = 20, 0x7F
@@ -21,19 +22,18 @@ def resources_of(
     file: CubinFile,
     target: NvTarget,
     symbol: Symbol,
-    code: Section,
+    code: list[Section],
     info: KernelInfo,
-    image: bytes,
-    banks: tuple[ConstantBank, ...],
+    layout: Layout,
 ) -> Resources:
     """What a launch of the kernel needs."""
     shared = _shared_bytes(file, target, symbol.name)
     record = NvCode(
         sm=target.sm,
         code_offset=0,
-        code_bytes=code.nbytes,
+        code_bytes=layout.code_bytes,
         registers=info.registers or 0,
-        barriers=_barriers(code, info),
+        barriers=_barriers(code[0], info),
         shared_bytes=shared + target.reserved_shared_bytes,
         local_bytes=max(info.min_stack_bytes or 0, info.frame_bytes),
         crs_bytes=info.crs_bytes,
@@ -44,7 +44,8 @@ def resources_of(
         cluster_x=info.cluster[0],
         cluster_y=info.cluster[1],
         cluster_z=info.cluster[2],
-        banks=banks,
+        banks=layout.banks,
+        patches=layout.patches,
     )
     made = Resources(
         max_block=info.max_threads,
@@ -53,7 +54,7 @@ def resources_of(
         args=_args(file, info),
         vendor=record.encode(),
     )
-    record.check(Binary(target.arch, symbol.name, image, 0, resources=made))
+    record.check(Binary(target.arch, symbol.name, layout.image, 0, resources=made))
     return made
 
 

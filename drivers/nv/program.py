@@ -143,7 +143,7 @@ def load(
         ensure_local(kernel)
         program = NvProgram(device, binary, kernel, bo, prepare)
         undo.hand_over(program.close)
-        device.upload(bo, _fixed(binary, bo.gpu_va))
+        device.upload(bo, _fixed(binary, code, bo.gpu_va))
     return program
 
 
@@ -166,8 +166,10 @@ def _check(binary: Binary, code: NvCode, sm: int) -> None:
             raise MalformedInput(f"{binary.name}: fix-up at {fixup.offset:#x} outside the image")
 
 
-def _fixed(binary: Binary, base: int) -> bytes:
+def _fixed(binary: Binary, code: NvCode, base: int) -> bytes:
     image = bytearray(binary.image)
+    for patch in code.patches:
+        patch.apply(image, base)
     for fixup in binary.fixups:
         address = base + fixup.addend & _ADDRESS_MASK
         image[fixup.offset : fixup.offset + _ADDRESS_BYTES] = address.to_bytes(8, "little")

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import struct
 from dataclasses import astuple, dataclass, fields
+from enum import IntEnum
 from typing import Final, Self
 
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
 
-_HEAD: Final = struct.Struct("<17I")
+_HEAD: Final = struct.Struct("<18I")
 _BANK: Final = struct.Struct("<3I")
+_PATCH: Final = struct.Struct("<3I")
+MAX_PATCHES: Final = 1 << 14
+INSTRUCTION_BYTES: Final = 16
 MAX_BANKS: Final = 8
 """Constant banks of a QMD. # src: clc7c0qmd.h CONSTANT_BUFFER_VALID(i), i = 0 ... 7"""
 CODE_ALIGN: Final = 128
@@ -39,6 +43,48 @@ class ConstantBank:
     offset: int
     """Of its bytes in the image, 256-byte aligned."""
     nbytes: int
+
+
+class Field(IntEnum):
+    """Which bits of an instruction a patch fills, and with what of an address.
+
+    # src: nvdisasm 13.5's text of single bits of MOV 32@lo() and 32@hi(), and of CALL.ABS on sm_86,
+    sm_90a and sm_120
+    """
+
+    LOW = 0
+    HIGH = 1
+    TARGET = 2
+    """Until sm_89."""
+    SPLIT_TARGET = 3
+    """From sm_90 on."""
+
+
+_PARTS: Final = {
+    Field.LOW: ((32, 32, 0),),
+    Field.HIGH: ((32, 32, 32),),
+    Field.TARGET: ((34, 47, 2),),
+    Field.SPLIT_TARGET: ((16, 8, 2), (34, 47, 10)),
+}
+"""First bit, bits, and how far the address is shifted right."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodePatch:
+    """The instruction at `offset` of the image gets the address of the image's byte `goal`."""
+
+    offset: int
+    field: Field
+    goal: int
+
+    def apply(self, image: bytearray, base: int) -> None:
+        """Fill it in, for an image at `base`."""
+        at = slice(self.offset, self.offset + INSTRUCTION_BYTES)
+        word = int.from_bytes(image[at], "little")
+        for low, bits, shift in _PARTS[self.field]:
+            mask = (1 << bits) - 1
+            word = word & ~(mask << low) | (base + self.goal >> shift & mask) << low
+        image[at] = word.to_bytes(INSTRUCTION_BYTES, "little")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +122,17 @@ class NvCode:
     """The part of `shared_bytes` that the code does not declare: more than 48 KiB can only be had
     so, and libcuda has to be asked for it."""
     banks: tuple[ConstantBank, ...] = ()
+    patches: tuple[CodePatch, ...] = ()
+    """Of instructions that hold addresses of code: calls, and where they return to."""
 
     def encode(self) -> bytes:
         """The bytes of `Resources.vendor`. Raises: MalformedInput for what does not fit them."""
-        *words, _ = astuple(self)
+        *words, _, _ = astuple(self)
         try:
-            head = _HEAD.pack(*words, len(self.banks))
-            return head + b"".join(_BANK.pack(*astuple(bank)) for bank in self.banks)
+            parts = [_HEAD.pack(*words, len(self.banks), len(self.patches))]
+            parts += (_BANK.pack(*astuple(bank)) for bank in self.banks)
+            parts += (_PATCH.pack(*astuple(patch)) for patch in self.patches)
+            return b"".join(parts)
         except struct.error as error:
             raise MalformedInput(f"cubin: {error}") from error
 
@@ -92,14 +142,25 @@ class NvCode:
         blob = binary.resources.vendor
         if len(blob) < _HEAD.size:
             raise MalformedInput(f"{binary.name}: no NVIDIA code, {len(blob)} bytes about it")
-        *words, count = _HEAD.unpack_from(blob)
-        if count > MAX_BANKS or len(blob) != _HEAD.size + count * _BANK.size:
-            raise MalformedInput(f"{binary.name}: {len(blob)} bytes for {count} constant banks")
+        *words, count, patched = _HEAD.unpack_from(blob)
+        end = _HEAD.size + count * _BANK.size
+        if count > MAX_BANKS or len(blob) != end + patched * _PATCH.size:
+            raise MalformedInput(
+                f"{binary.name}: {len(blob)} bytes for {count} constant banks, {patched} patches"
+            )
         names = [field.name for field in fields(cls)][: len(words)]
-        banks = tuple(ConstantBank(*words) for words in _BANK.iter_unpack(blob[_HEAD.size :]))
-        made = cls(**dict(zip(names, words, strict=True)), banks=banks)
+        banks = tuple(ConstantBank(*words) for words in _BANK.iter_unpack(blob[_HEAD.size : end]))
+        patches = tuple(cls._patch(binary, *words) for words in _PATCH.iter_unpack(blob[end:]))
+        made = cls(**dict(zip(names, words, strict=True)), banks=banks, patches=patches)
         made.check(binary)
         return made
+
+    @staticmethod
+    def _patch(binary: Binary, offset: int, field: int, goal: int) -> CodePatch:
+        size = len(binary.image)
+        if offset + INSTRUCTION_BYTES > size or goal > size or field not in set(Field):
+            raise MalformedInput(f"{binary.name}: a patch of kind {field} at {offset:#x}")
+        return CodePatch(offset, Field(field), goal)
 
     def check(self, binary: Binary) -> None:
         """Raises: MalformedInput for what no kernel of this image can have."""

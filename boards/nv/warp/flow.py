@@ -70,9 +70,12 @@ def call(build: Builder) -> Action:
 
 
 def ret(build: Builder) -> Action:
-    """RET.REL.NODEC: to a register's distance from the start of the code."""
+    """RET.REL.NODEC: to a register's distance from the start of the code; .ABS: to an address.
+
+    measured: nvdisasm 13.5: bit 85 is .ABS
+    """
     build.only(86, 1, 1)
-    return _indirect(build)
+    return _indirect(build, absolute=bool(build.take(85)))
 
 
 def brx(build: Builder) -> Action:
@@ -81,10 +84,24 @@ def brx(build: Builder) -> Action:
 
 
 def call_absolute(build: Builder) -> Action:
-    """CALL.ABS.NOINC of a register: to an address."""
+    """CALL.ABS.NOINC: to an address of a register, or of the word, in units of 4 bytes.
+
+    measured: nvdisasm 13.5: bits 34 to 80; Hopper and Blackwell have the low eight bits at 16
+    """
     build.only(86, 1, 1)
-    build.only(9, 3, 1)
-    return _indirect(build, absolute=True)
+    if build.form == 1:
+        return _indirect(build, absolute=True)
+    build.only(9, 3, 4)
+    words, when = build.take(34, 47), build.predicate_in(87, 90)
+    if build.arch.family in ("hopper", "blackwell"):
+        words = words << 8 | build.take(16, 8)
+    target = words << 2
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        t.pc[mask & when(t)] = target - t.launch.code_va
+
+    return run
 
 
 def _indirect(build: Builder, *, absolute: bool = False) -> Action:
