@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from compilers import dtype as dt
 from compilers.dtype import DType
-from drivers.base.errors import BadArgument, Unsupported
+from drivers.base.errors import BadArgument, NotFound, Unsupported
 from drivers.base.lent import Lent
 from drivers.choice import split_name
 from drivers.kinds import BEST_FIRST, BY_NAME, named
@@ -198,8 +198,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     kind = next((one.name for one in BEST_FIRST if one.dlpack == source[0]), "")
     if source[0] in (HOST, *PINNED):
         return _from_host(_request(x, copy), target or engine.default_device(), copy)
-    if kind and BY_NAME[kind].opens:
-        where = target if target and split_name(target)[0] == kind else f"{kind}:{source[1]}"
+    where = target if target and split_name(target)[0] == kind else f"{kind}:{source[1]}"
+    if kind and BY_NAME[kind].opens and _has_driver(kind, where):
         here, more = bool(copy) and target in (None, where), {}
         if streams := BY_NAME[kind].streams:
             more = {"stream": named(streams)(engine.device(where)).mine()}
@@ -212,6 +212,17 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         )
     capsule = _request(x, copy, dl_device=(HOST, 0))
     return _from_host(capsule, target or engine.default_device(), copy)
+
+
+def _has_driver(kind: str, where: str) -> bool:
+    """Whether this machine has the driver of a kind whose queues take part in the exchange."""
+    if not BY_NAME[kind].streams:
+        return True
+    try:
+        engine.device(where)
+    except NotFound:
+        return False
+    return True
 
 
 def _request(x: Any, copy: bool | None, **more: Any) -> Any:

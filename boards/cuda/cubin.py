@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import numpy as np
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+
+from boards.machine.arrays import Array
 
 _EM_CUDA = 190
 _NOBITS = "SHT_NOBITS"
@@ -68,14 +71,14 @@ class Fixup:
     target: str
     addend: int
 
-    def fill(self, data: memoryview, address: int) -> None:
-        """Put the address in; `data` is the section."""
+    def fill(self, data: Array, address: int) -> None:
+        """Put the address in; `data` is the section, and an instruction's bytes behind it."""
         at = slice(self.offset, self.offset + _INSTRUCTION)
-        word = int.from_bytes(data[at], "little")
+        word = int.from_bytes(data[at].tobytes(), "little")
         for low, bits, shift in _FIELDS[self.kind]:
             ones = (1 << bits) - 1
             word = word & ~(ones << low) | (address >> shift & ones) << low
-        data[at] = memoryview(word.to_bytes(len(data[at]), "little"))
+        data[at] = np.frombuffer(word.to_bytes(_INSTRUCTION, "little"), np.uint8)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drivers.base.contracts import Limits
@@ -112,8 +112,9 @@ def read_facts(found: Found, lanes: bool) -> Facts:
         signal_bits=SIGNAL_BITS,
         features=frozenset(name for name, there in offered.items() if there),
     )
+    lasting = replace(limits, memory_bytes=1)  # PoCL says what this process may still have
     known = [found.platform_name, found.platform_version, found.name, found.driver,
-             text(abi.DEVICE_VERSION), *sorted(extensions), limits.text, options]  # fmt: skip
+             text(abi.DEVICE_VERSION), *sorted(extensions), lasting.text, options]  # fmt: skip
     digest = hashlib.sha256("\n".join(known).encode()).hexdigest()[:HASH_CHARS]
     return Facts(
         found=found, limits=limits, arch=f"{PROCESSOR if processor else LANES}-{digest}",

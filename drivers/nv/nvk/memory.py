@@ -174,7 +174,8 @@ def map_host(gpu: Gpu, handle: int, nbytes: int, path: str, *, memory: bool = Tr
 def _map_host(gpu: Gpu, handle: int, nbytes: int, path: str, space: Region | None) -> HostMapping:
     world = gpu.world
     fd = world.open(path, os.O_RDWR)
-    try:
+    with Undo() as undo:
+        undo.add(partial(world.close, fd))
         if path != CTL_PATH:
             REGISTER_FD(world, fd, RegisterFd(ctl_fd=gpu.client.ctl_fd))
         call = RmMapMemory(
@@ -184,9 +185,9 @@ def _map_host(gpu: Gpu, handle: int, nbytes: int, path: str, space: Region | Non
         RM_MAP_MEMORY(world, gpu.client.ctl_fd, call)
         check_status(call.status, f"mapping {nbytes:#x} bytes for the host", nbytes)
         region = world.mmap(fd, nbytes, within=space)
-        return HostMapping(region, call.p_linear_address, space)
-    finally:
+        undo.hand_over(region.close)
         world.close(fd)
+    return HostMapping(region, call.p_linear_address, space)
 
 
 def unmap_host(gpu: Gpu, handle: int, host: HostMapping | None) -> None:
