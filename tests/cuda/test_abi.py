@@ -108,6 +108,7 @@ def test_results_are_the_header_s() -> None:
 
 def test_what_the_header_calls_inconsistent_is_a_fault() -> None:
     """Each result after which the header wants a new process, and no other one of work."""
+    header()  # skips where there is none
     raw = header_with_comments()
     found = set()
     for text, name in re.findall(r"/\*\*(.*?)\*/\s*(CUDA_ERROR_\w+)", raw, re.S):
