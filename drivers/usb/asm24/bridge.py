@@ -155,7 +155,7 @@ class Bridge:
         self._run([request, Transfer.bulk_out(what, wire.BULK_OUT, data)])
 
     def arm_sram(self, slot: int, nbytes: int) -> None:
-        """Let the GPU's write to TRIGGER_ADDRESS start a transfer to the host; whole sectors."""
+        """Let the GPU's write to 0x822000 start a transfer to the host; whole sectors."""
         slots, sectors = _slots(slot, nbytes)
         what = f"arm SRAM slot {slot} for {nbytes} bytes"
         self._run([_tell(what, Request.SRAM, wire.SRAM_TO_HOST | sectors, slot | slots << 8)])

@@ -1,7 +1,7 @@
 """The bridge's requests and registers as numbers.
 
 Source: github.com/tinygrad/asm2464pd-firmware at c5e2090, handmade/src/main.c (requests),
-handmade/src/usb.h (ids, endpoints), handmade/src/pcie_pio.h (streams); PCI Express Base
+handmade/src/usb.h (endpoints), handmade/src/pcie_pio.h (streams); PCI Express Base
 Specification 4.0, 2.2.1 (formats and types) and 2.2.9 (completions).
 """
 
@@ -10,13 +10,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-IDS: Final = frozenset({(0xADD1, 0x0001), (0x3801, 0x0001)})
-"""Vendor and product that the firmware gives itself."""
-STOCK_VENDOR: Final = 0x174C
-"""ASMedia: firmware that presents a disk, and takes none of these requests."""
-PRODUCTS: Final = ("custom", "AS2462")
-"""How the product's name begins where the firmware takes these requests."""
-INTERFACE: Final = 0
 BULK_OUT: Final = 0x02
 BULK_IN: Final = 0x81
 
@@ -70,7 +63,3 @@ SLOT_BYTES: Final = 16 << 10
 SRAM_BYTES: Final = 512 << 10
 SRAM_TO_HOST: Final = 1 << 15
 """wValue of an SRAM request: the transfer goes to the host."""
-SRAM_ADDRESS: Final = 0x20_0000
-"""Where the GPU sees the SRAM on PCI Express. src: README.md of the firmware"""
-TRIGGER_ADDRESS: Final = 0x82_2000
-"""A write of the GPU to it starts an armed transfer from SRAM to the host. src: the same"""
