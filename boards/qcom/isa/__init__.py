@@ -1,0 +1,1 @@
+"""ir3 machine code: read by the board from its own tables."""

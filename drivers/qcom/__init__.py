@@ -1,0 +1,1 @@
+"""Qualcomm Adreno GPUs, over KGSL and over the mainline msm driver."""

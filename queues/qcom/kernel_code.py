@@ -1,0 +1,93 @@
+"""What a compiler passes to the Adreno driver with a kernel: `Resources.vendor` of its Binary.
+
+The image holds the instructions from byte 0, `instrlen` units of 128 bytes, filled up with nops,
+then the words of `literals`. `Binary.entry` is 0. The driver copies the image to the GPU and loads
+the constants of each launch: arguments from vec4 `param_vec4` on (each at Arg.offset bytes from
+there), the literals, and the number of workgroups.
+
+# src: Mesa 25.0.7, src/freedreno/computerator/a6xx.cc (which register gets which of these)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import astuple, dataclass
+from typing import Final, Self
+
+from drivers.base.contracts import Binary
+from drivers.base.errors import MalformedInput
+
+INSTR_UNIT_BYTES: Final = 128
+VEC4_BYTES: Final = 16
+NO_REGISTER: Final = 0xFC
+"""r63.x: nothing is wanted. # src: Mesa 25.0.7, ir3.h regid(63, 0)"""
+MAX_FULL: Final = 48
+"""Registers of a lane in vec4, r0 ... r47; r48 and more are shared or special."""
+MAX_CONSTLEN: Final = 512
+"""vec4 of the constant file. # src: Mesa 25.0.7, freedreno_devices.py, compute_constlen_quirk"""
+WAVES: Final = (64, 128)
+_HEAD: Final = struct.Struct("<14I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdrenoCode:
+    """One kernel of ir3 code."""
+
+    generation: int
+    """6 or 7: whose encodings these are."""
+    instrlen: int
+    """Units of 128 bytes."""
+    full_registers: int
+    """vec4 of full registers that a lane uses, half ones of the merged file counted in."""
+    half_registers: int
+    """vec4 of half registers."""
+    branch_stack: int
+    """Branches that may be open at once."""
+    wave_lanes: int
+    """64 or 128."""
+    constlen: int
+    """vec4 of constants that the kernel reads: all below are loaded."""
+    param_vec4: int
+    literal_vec4: int
+    literal_words: int
+    """At the end of the image."""
+    grid_vec4: int
+    """Where the number of workgroups goes, x y z; `MAX_CONSTLEN`: nowhere."""
+    group_id_reg: int
+    """Number (4 * register + component) of the first of three registers, or NO_REGISTER."""
+    local_id_reg: int
+    private_bytes: int
+    """Of one lane, a multiple of 4."""
+
+    def encode(self) -> bytes:
+        """The bytes of `Resources.vendor`. Raises: MalformedInput for what does not fit them."""
+        try:
+            return _HEAD.pack(*astuple(self))
+        except struct.error as error:
+            raise MalformedInput(f"ir3 code: {error}") from error
+
+    @classmethod
+    def of(cls, binary: Binary) -> Self:
+        """The record that a compiler wrote for this kernel. Raises: MalformedInput."""
+        blob = binary.resources.vendor
+        if len(blob) != _HEAD.size:
+            raise MalformedInput(f"{binary.name}: no Adreno code, {len(blob)} bytes about it")
+        names = cls.__dataclass_fields__
+        made = cls(**dict(zip(names, _HEAD.unpack(blob), strict=True)))
+        made.check(binary)
+        return made
+
+    def check(self, binary: Binary) -> None:
+        """Raises: MalformedInput for what no kernel of this image can have."""
+        size = self.instrlen * INSTR_UNIT_BYTES + self.literal_words * 4
+        if not self.instrlen or size != len(binary.image):
+            raise MalformedInput(f"{binary.name}: {len(binary.image)} bytes of image, not {size}")
+        if self.full_registers > MAX_FULL or self.half_registers > 2 * MAX_FULL:
+            raise MalformedInput(f"{binary.name}: {self.full_registers} registers of a lane")
+        if self.wave_lanes not in WAVES:
+            raise MalformedInput(f"{binary.name}: waves of {self.wave_lanes} lanes")
+        ends = [self.param_vec4, self.literal_vec4 + -(-self.literal_words // 4)]
+        if self.grid_vec4 != MAX_CONSTLEN:
+            ends.append(self.grid_vec4 + 1)
+        if not max(ends) <= self.constlen <= MAX_CONSTLEN:
+            raise MalformedInput(f"{binary.name}: constants up to {max(ends)} of {self.constlen}")
