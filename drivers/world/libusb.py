@@ -194,12 +194,11 @@ class LibUsbDevice:
 
     def _wait(self, one: _Submitted, deadline: float) -> None:
         """Until it has ended. Raises: DeviceTimeout; the error of its end."""
-        while one.status == abi.PENDING:
-            left = deadline - monotonic()
-            if left <= 0:
-                cause = OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-                raise transfer_error(cause, one.transfer.what) from cause
-            self._api.handle_events(min(left, _SLICE_S))
+        while one.status == abi.PENDING and monotonic() < deadline:
+            self._api.handle_events(min(max(deadline - monotonic(), 0), _SLICE_S))
+        if one.status == abi.PENDING:
+            cause = OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+            raise transfer_error(cause, one.transfer.what) from cause
         _result(one)
 
     def _end(self, submitted: Sequence[_Submitted]) -> None:
