@@ -1,4 +1,4 @@
-"""Integers of 32 bits: products, quotients, and narrower ones, which a word holds by their value."""
+"""Integers of 32 bits: products, quotients, and narrower ones, which a word holds by value."""
 
 from __future__ import annotations
 

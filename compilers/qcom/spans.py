@@ -46,11 +46,14 @@ class Loops:
 
 @dataclass(slots=True)
 class Span:
-    """One register: `words` neighbouring words from `start` (written) to `end` (last read)."""
+    """One register: `words` neighbouring words, held from the item `start` on."""
 
     number: int
     start: int
     end: int
+    """The first item that may write to its registers again."""
+    last: int = 0
+    """The last item that names it."""
     words: int = 1
     half: bool = False
     """Whether 16 bits of it are named, so that it is among the first 24 vec4."""
@@ -93,7 +96,7 @@ def _note(found: dict[int, Span], one: Place, at: int, end: int, words: int, ite
     span = found.get(one.number)
     if span is None:
         span = found[one.number] = Span(one.number, at, end)
-    span.end = max(span.end, end)
+    span.end, span.last = max(span.end, end), at
     span.words = max(span.words, words)
     span.half |= one.half or (item.stem in MEMORY and item.kind in ("u8", "u16") and words > 0
                               and _is_data(one, item))  # fmt: skip
@@ -120,20 +123,18 @@ def _nesting(items: Sequence[Item]) -> list[int]:
 
 def _stretch(span: Span, loops: Loops, nested: Sequence[int]) -> None:
     """Values that go round a loop are kept in all of it."""
-    last = max(span.end - 1, span.start)
-    first, end = loops.around(span.start, last)
+    first, end = loops.around(span.start, span.last)
     if span.varies:
         outer = loops.outermost(first)
-        sure = span.writes and span.writes[0] == span.start and _always(span, loops, nested)
+        sure = span.writes and span.writes[0] == span.start and _always(span, nested)
         if outer is not None and not sure:
             first, end = min(first, outer[0]), max(end, outer[1])
-    if (first, end) != (span.start, last):
+    if (first, end) != (span.start, span.last):
         span.start, span.end = first, max(end + 1, span.end)
 
 
-def _always(span: Span, loops: Loops, nested: Sequence[int]) -> bool:
+def _always(span: Span, nested: Sequence[int]) -> bool:
     """Whether the first write comes before all else in each turn of the loop around it: it is in no
     branch that others are not in."""
     at = span.writes[0]
-    last = max(span.end - 1, at)
-    return nested[at] <= min(nested[at : last + 1])
+    return nested[at] <= min(nested[at : span.last + 1])
