@@ -43,10 +43,7 @@ def _slots(w: Waves, reach: Reach) -> tuple[list[tuple[int, ...]], bool]:
     inside = found[(found >= 0) & (found < FULL)]
     if len(inside) < len(found):
         w.report("register beyond the footprint", "by a0.x")
-    answer: list[tuple[int, ...]] = [
-        (int(row),) if half else (2 * int(row), 2 * int(row) + 1) for row in inside
-    ]
-    return answer, half
+    return [slots_of(int(row), half=half) for row in inside], half
 
 
 def _check_moving(w: Waves, reach: Reach) -> None:

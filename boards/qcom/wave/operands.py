@@ -128,9 +128,8 @@ def _moving(operand: Operand, step: int, kind: str, uses: Uses) -> Source:
     def read(w: Waves) -> Array:
         wave, lane = np.ogrid[: w.count, : w.lanes]
         at = np.clip(w.a0 + offset, 0, FULL - 1)
-        if half:
-            return w.hu[at >> 1, wave, lane, at & 1].view(dtype)
-        return w.u[at, wave, lane].view(dtype)
+        row: Array = w.hu[at >> 1, wave, lane, at & 1] if half else w.u[at, wave, lane]
+        return row.view(dtype)
 
     return read
 
@@ -228,7 +227,8 @@ def _special_sink(number: int) -> Sink:
 def one_of_wave(w: Waves, value: Array) -> Array:
     """A value of each wave: that of its first lane."""
     if value.ndim == 2 and value.shape[1] == w.lanes:
-        return np.asarray(np.take_along_axis(value, w.first_lane(), axis=1))
+        picked: Array = np.take_along_axis(value, w.first_lane(), axis=1)
+        return picked
     return value
 
 

@@ -134,18 +134,20 @@ class Waves:
         """The chosen lanes have written these."""
         defined = self.defined
         for slot in slots:
-            if defined[slot] is True:
+            before = defined[slot]
+            if before is True:
                 continue
             if self.whole:
                 defined[slot] = True
-            elif defined[slot] is False:
-                defined[slot] = self._marks(slot)
-            else:
-                defined[slot] = np.asarray(np.logical_or(defined[slot], self._marks(slot)))
+                continue
+            marks = self._marks(slot)
+            if isinstance(before, np.ndarray):
+                marks |= before
+            defined[slot] = marks
 
     def _marks(self, slot: int) -> Array:
         if SLOTS_SHARED <= slot < SLOTS_SPECIAL:
-            return np.broadcast_to(self.wave_mask(), (self.count, self.lanes))
+            return np.repeat(self.wave_mask(), self.lanes, axis=1)
         return self.chosen().copy()
 
     def undefined(self, slot: int) -> Array | None:
