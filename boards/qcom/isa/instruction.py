@@ -59,7 +59,7 @@ class Instruction:
     repeat: int = 0
     """(rptN): executed N + 1 times."""
     nop: int = 0
-    """(nopN) before it, of categories 2 and 3."""
+    """(nopN): N free slots after it, of categories 2 and 3."""
     target: int | None = None
     """Of category 0, and 0 where unused: signed, in instructions from this one."""
     fields: Mapping[str, int] = field(default_factory=dict)
