@@ -108,9 +108,7 @@ class SystemMemory:
         (piece,) = self.free.take(len(pages), PAGE_BYTES, whole=True)
         dram = self._bytes(piece)
         dram[:] = pages
-        return Memory(
-            name, len(pages), dram, piece, cached=Cached(pages, pages.copy()), keep=keep
-        )
+        return Memory(name, len(pages), dram, piece, cached=Cached(pages, pages.copy()), keep=keep)
 
     def _bytes(self, piece: Piece) -> Array:
         return self.pool.bytes[piece.start : piece.end]

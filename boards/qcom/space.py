@@ -9,14 +9,18 @@ import numpy as np
 
 from boards.machine.arrays import Addresses, Array
 from boards.qcom.memory import LINE_BYTES, LINE_SHIFT, PAGE_BYTES, Memory
+from boards.qcom.wave.dispatch import PageFault
 
 
-class PageFault(Exception):
-    """An access that the SMMU refused."""
+class Refused(PageFault):
+    """An access that the SMMU refused, and why."""
 
     def __init__(self, va: int, access: str, why: str = "no mapping") -> None:
-        super().__init__(f"{access} of {va:#x}: {why}")
-        self.va, self.access, self.why = va, access, why
+        super().__init__(va, access)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.access} of {self.va:#x}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +103,11 @@ class Space:
         """The memory at an address, for an access within one mapping. Raises: PageFault."""
         mapping = self.find(va)
         if mapping is None:
-            raise PageFault(va, access)
+            raise Refused(va, access)
         if not mapping.allows(access):
-            raise PageFault(va, access, "no right to it")
+            raise Refused(va, access, "no right to it")
         if va + nbytes > mapping.end:
-            raise PageFault(mapping.end, access)
+            raise Refused(mapping.end, access)
         return mapping.memory, va - mapping.va + mapping.offset
 
     def read(self, va: int, nbytes: int) -> Array:
@@ -148,12 +152,12 @@ class Space:
             inside = np.flatnonzero(which == number)
             own = addresses[inside]
             if number < 0:
-                raise PageFault(int(own[0]), access)
+                raise Refused(int(own[0]), access)
             mapping = self._at[self._starts[number]]
             past = np.flatnonzero(own + np.uint64(nbytes) > np.uint64(mapping.end))
             if len(past):
-                raise PageFault(max(int(own[past[0]]), mapping.end), access)
+                raise Refused(max(int(own[past[0]]), mapping.end), access)
             if not mapping.allows(access):
-                raise PageFault(int(own[0]), access, "no right to it")
+                raise Refused(int(own[0]), access, "no right to it")
             found.append((mapping, inside))
         return found
