@@ -78,7 +78,8 @@ class Engine:
         self._pumping = True
         try:
             for _ in range(_MOST_ROUNDS):
-                if not any([self._step(ring) for ring in list(self.rings.values())]):
+                ended = [self._step(ring) for ring in list(self.rings.values())]
+                if not any(ended):
                     break
         finally:
             self._pumping = False

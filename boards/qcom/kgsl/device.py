@@ -6,9 +6,9 @@ import errno
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
+from typing import ClassVar
 
 from boards.machine import host
-from boards.machine.records import Record
 from boards.qcom.hardware import AdrenoGpu, AdrenoHardware
 from boards.qcom.kgsl import abi
 from boards.qcom.kgsl.commands import Commands, Ready
@@ -256,7 +256,7 @@ class Kgsl:
             data[at + 8 : at + 16] = value.to_bytes(8, "little")
         self._user.store(args.reads, bytes(data))
 
-    _HANDLERS = {
+    _HANDLERS: ClassVar[dict[str, Callable[[Kgsl, SimpleNamespace], None]]] = {
         "getproperty": _getproperty, "setproperty": _setproperty,
         "drawctxt_create": _drawctxt_create, "drawctxt_destroy": _drawctxt_destroy,
         "gpuobj_alloc": _gpuobj_alloc, "gpuobj_free": _gpuobj_free, "gpuobj_info": _gpuobj_info,
@@ -269,6 +269,3 @@ class Kgsl:
         "readtimestamp_ctxtid": _readtimestamp_ctxtid,
         "timestamp_event": _timestamp_event, "perfcounter_read": _perfcounter_read,
     }  # fmt: skip
-
-
-__all__ = ["Kgsl", "Record"]
