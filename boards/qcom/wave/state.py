@@ -142,7 +142,7 @@ class Waves:
                 continue
             marks = self._marks(slot)
             if isinstance(before, np.ndarray):
-                marks |= before
+                np.logical_or(marks, before, out=marks)
             defined[slot] = marks
 
     def _marks(self, slot: int) -> Array:
