@@ -138,6 +138,7 @@ def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
         writes_constants={"stc": "ss", "stsc": "ss", "ldc.k": "sy", "ldg.k": "sy"}.get(inst.op, ""),
         barrier=inst.op in _BARRIERS,
         needs_both=inst.op == "shpe",
+        idle=inst.op == "nop",
     )
 
 
