@@ -139,6 +139,7 @@ class Runner:
             if complaints or index in program.beyond:
                 self._complain(index, complaints)
             check_values(w, bound)
+            lost = bound.passes(w) if bound.passes is not None else None
             if bound.flow:
                 self._state = state
                 following = self._flow(w, bound, index, state)
@@ -148,6 +149,8 @@ class Runner:
                 following = index + 1
             if bound.writes:
                 w.define(bound.writes)
+                if lost is not None:
+                    w.undefine(bound.writes, lost)
             if following < 0:
                 break
             index = following
