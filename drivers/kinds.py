@@ -197,7 +197,7 @@ BEST_FIRST: Final = (
                 "the same under the mainline kernel driver, where there is no KGSL"),
         ),
         opens="drivers.qcom.opening:open_kind",
-        written=("KGSL",),
+        written=("KGSL", "MSM"),
         compilers={"QCOM_IR3": "IR3"},
         hang_s="QCOM_HANG_S",
         packets={"qcom": "queues.qcom.decode:stream_decoder"},

@@ -13,11 +13,12 @@ from drivers.choice import Choice
 from drivers.qcom.device import HANG_S, QcomDevice
 from drivers.qcom.iface import QcomIface
 from drivers.qcom.kgsl.iface import open_kgsl
+from drivers.qcom.msm.iface import open_msm
 
 COMPILERS: Final = ("IR3",)
 CALIBRATIONS: Final = 3
 Open = Callable[[World, int], QcomIface]
-WAYS: Final[Mapping[str, Open]] = {"KGSL": open_kgsl}
+WAYS: Final[Mapping[str, Open]] = {"KGSL": open_kgsl, "MSM": open_msm}
 """In the order in which they are tried."""
 
 

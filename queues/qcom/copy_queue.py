@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from drivers.base.contracts import Buffer, Signal
+from drivers.base.contracts import Signal
 from drivers.base.errors import MalformedInput, Unsupported
 from queues.builder import Builder, Built
 from queues.graph import StepGraph
@@ -30,7 +30,7 @@ class CopyCommands:
     """Its words."""
 
     def __init__(self, owner: CopyOwner) -> None:
-        self.owner = owner
+        self.owner, self.copy_word = owner, owner.copy_word
 
     @property
     def name(self) -> str:
@@ -48,17 +48,12 @@ class CopyCommands:
     def barrier(self) -> CopyStep:
         return [*qcom_words.copied(), *qcom_words.barrier(self.owner.chip)]
 
-    def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
-        """The address of one side. Raises: BadArgument; Unsupported for parts of words."""
-        va = self.owner.copy_word(value, nbytes, write=write)
-        if (va | nbytes) % WORD_BYTES:
+    def copy(self, dst: int, src: int, nbytes: int) -> CopyStep:
+        if (dst | src | nbytes) % WORD_BYTES:
             raise Unsupported(
-                f"{nbytes} bytes at {va:#x}: the command processor copies whole words",
+                f"{nbytes} bytes from {src:#x} to {dst:#x}: the command processor copies words",
                 hint="copy a multiple of 4 bytes, or with copy_in and copy_out",
             )
-        return va
-
-    def copy(self, dst: int, src: int, nbytes: int) -> CopyStep:
         return Copy((dst, src), nbytes)
 
     def fill(self, step: CopyStep, number: int, word: int) -> CopyStep:

@@ -208,10 +208,16 @@ def event_time(number: int, va: int) -> list[int]:
     return pkt7(Op.EVENT_WRITE, [number | _TIMESTAMP, *halves(va), 0])
 
 
-def event7_write(number: int, source: WriteSource, va: int, value: int = 0) -> list[int]:
-    """Generation 7: 32 bits, or the 64-bit always-on counter, to memory."""
-    first = number | _WRITE_ENABLED | source << _WRITE_SOURCE_SHIFT
+def event7_value(number: int, va: int, value: int) -> list[int]:
+    """Generation 7: 32 bits to memory once the event is through."""
+    first = number | _WRITE_ENABLED | WriteSource.USER_32B << _WRITE_SOURCE_SHIFT
     return pkt7(Op.EVENT_WRITE, [first, *halves(va), value])
+
+
+def event7_time(number: int, va: int) -> list[int]:
+    """Generation 7: the 64-bit always-on counter. # src: Mesa tu_cmd_buffer.cc, 3 words"""
+    first = number | _WRITE_ENABLED | WriteSource.ALWAYSON << _WRITE_SOURCE_SHIFT
+    return pkt7(Op.EVENT_WRITE, [first, *halves(va)])
 
 
 def wait_memory(va: int, value: int) -> list[int]:

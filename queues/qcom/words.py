@@ -13,7 +13,7 @@ from typing import Final
 from drivers.base.errors import BadArgument
 from queues.qcom import pm4
 from queues.qcom.chips import Chip
-from queues.qcom.pm4 import Event, Event7, Op, WriteSource
+from queues.qcom.pm4 import Event, Event7, Op
 from queues.qcom.registers import GEN6, register
 
 ALL_STATE: Final = {GEN6: 0xFFFFF, 7: 0x1FFFFFF}
@@ -67,14 +67,14 @@ def release(chip: Chip, *, va: int, value: int) -> list[int]:
     """32 bits to memory once all before is done and visible. The value is the last word."""
     if chip.generation == GEN6:
         return pm4.event_value(Event.CACHE_FLUSH_TS, va, value)
-    return pm4.event7_write(Event7.CACHE_CLEAN, WriteSource.USER_32B, va, value)
+    return pm4.event7_value(Event7.CACHE_CLEAN, va, value)
 
 
 def timestamp(chip: Chip, *, va: int) -> list[int]:
     """The 64-bit always-on counter to memory once all before is done."""
     if chip.generation == GEN6:
         return pm4.event_time(Event.RB_DONE_TS, va)
-    return pm4.event7_write(Event7.RB_DONE_TS, WriteSource.ALWAYSON, va)
+    return pm4.event7_time(Event7.RB_DONE_TS, va)
 
 
 def wait(chip: Chip, *, va: int, value: int) -> list[int]:
