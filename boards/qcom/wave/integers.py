@@ -66,8 +66,8 @@ def multiply_low(a: Array, b: Array) -> Array:
 
 
 def madsh_m16(a: Array, b: Array, c: Array) -> Array:
-    """The high half of a times the low half of b, shifted left by 16, plus c."""
-    return (((a >> 16) * (b & _LOW)) << 16) + c
+    """The low half of a times the high half of b, shifted left by 16, plus c."""
+    return (((a & _LOW) * (b >> 16)) << 16) + c
 
 
 def reverse(a: Array) -> Array:
