@@ -8,8 +8,18 @@ from typing import Final
 
 from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Instruction, Operand, Space
-from boards.qcom.wave import alu, local, memory, moves
-from boards.qcom.wave.bits import NotModelled, bits
+from boards.qcom.wave import (
+    across,
+    alu,
+    atomics,
+    bindless,
+    constants,
+    local,
+    memory,
+    moves,
+    texture,
+)
+from boards.qcom.wave.bits import bits
 from boards.qcom.wave.dispatch import Dispatch
 from boards.qcom.wave.hazards import Wants
 from boards.qcom.wave.operands import Use, Uses
@@ -76,7 +86,21 @@ def _run(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
         return memory.bind(inst, dispatch.generation, uses)
     if inst.op in ("ldl", "ldlw", "ldp", "stl", "stlw", "stp"):
         return local.bind(inst, uses)
-    raise NotModelled("no meaning in this executor")
+    return _rarer(inst, dispatch, uses)
+
+
+def _rarer(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
+    if inst.op in across.NAMES:
+        return across.bind(inst, uses)
+    if inst.category == 5:
+        return texture.bind(inst, dispatch.generation, uses)
+    if inst.op in ("stc", "stsc", "ldc.k"):
+        return constants.bind(inst, uses)
+    if _is_local_atomic(inst):
+        return atomics.bind_local(inst, uses)
+    if inst.op.startswith("atomic.g."):
+        return atomics.bind_global(inst, uses)
+    return bindless.bind(inst, uses)
 
 
 def _nothing(w: Waves) -> None:
@@ -114,6 +138,7 @@ def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
         writes_constants={"stc": "ss", "stsc": "ss", "ldc.k": "sy", "ldg.k": "sy"}.get(inst.op, ""),
         barrier=inst.op in _BARRIERS,
         needs_both=inst.op == "shpe",
+        idle=inst.op == "nop",
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.qcom.wave.bind import Bound
 from boards.qcom.wave.hazards import Wants
-from boards.qcom.wave.state import FULL, Waves, name_of
+from boards.qcom.wave.state import FULL, Waves, name_of, slots_of
 
 _UNWRITTEN = "uninitialised register"
 Reach = Callable[[Waves], tuple[Array, bool]]

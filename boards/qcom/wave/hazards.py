@@ -61,6 +61,8 @@ class Wants:
     """bar, fence: what follows waits for everything."""
     needs_both: bool = False
     """shpe: waits for everything itself."""
+    idle: bool = False
+    """nop: it may carry the waits of what follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Pending:
     scalar_busy_either: Slots = _NONE
     constants: Slots = _NONE
     """0: (ss), 1: (sy)."""
-    barrier: bool = False
+    barrier: Slots = _NONE
+    """After a barrier, the waits that must come: 0 (ss), 1 (sy)."""
     ready: tuple[tuple[int, bool, int], ...] = ()
     """Slot, whether written as a half, cycles until its delay counts (0 and less: past)."""
 
@@ -129,7 +132,7 @@ class Hazards:
             scalar_busy=a.scalar_busy | b.scalar_busy,
             scalar_busy_either=a.scalar_busy_either | b.scalar_busy_either,
             constants=a.constants | b.constants,
-            barrier=a.barrier or b.barrier,
+            barrier=a.barrier | b.barrier,
             ready=tuple(sorted((s, h, left) for (s, h), left in ready.items())),
         )
         return self._state(merged)
@@ -145,9 +148,12 @@ class Hazards:
         """As `step`, without remembering."""
         complaints: list[Complaint] = []
         before = state.pending
-        if (before.barrier or wants.needs_both) and not (wants.ss and wants.sy):
-            complaints.append(("no (ss)(sy) after a barrier", "everything"))
         pending = _waited(before, wants)
+        if pending.barrier and not wants.idle:
+            complaints.append(("no (ss) and (sy) after a barrier", "everything"))
+            pending = replace(pending, barrier=_NONE)
+        if wants.needs_both and not (wants.ss and wants.sy):
+            complaints.append(("no (ss) and (sy) at the end of a preamble", "everything"))
         complaints += _unarrived(pending, wants)
         complaints += self._too_early(pending, wants)
         return self._state(self._following(pending, wants)), tuple(complaints)
@@ -183,17 +189,21 @@ class Hazards:
             written = {slot for slot, _, _ in wants.writes}
             ready = {key: left for key, left in ready.items() if key[0] not in written}
         times = tuple(sorted((s, h, left) for (s, h), left in ready.items()))
-        return _with_results(replace(pending, ready=times, barrier=wants.barrier), wants)
+        barrier = frozenset({0, 1}) if wants.barrier else pending.barrier
+        return _with_results(replace(pending, ready=times, barrier=barrier), wants)
 
 
 def _waited(before: Pending, wants: Wants) -> Pending:
     pending = before
     if wants.ss:
-        pending = Pending(sy=pending.sy, constants=pending.constants - {0}, ready=pending.ready)
+        pending = Pending(
+            sy=pending.sy, constants=pending.constants - {0}, ready=pending.ready,
+            barrier=pending.barrier - {0},
+        )  # fmt: skip
     if wants.sy:
         pending = replace(
             pending, sy=_NONE, busy_either=_NONE, scalar_busy_either=_NONE,
-            constants=pending.constants - {1},
+            constants=pending.constants - {1}, barrier=pending.barrier - {1},
         )  # fmt: skip
     return pending
 

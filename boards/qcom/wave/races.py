@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NOBODY: Final = -1
 _MANY: Final = -2
+_ATOMIC: Final = -3
 _KIND: Final = "race in shared memory"
 
 
@@ -69,6 +70,17 @@ class Races:
             self._writer[byte], self._write_epoch[byte] = wave, epoch
             if (self._writer[byte] != wave).any():
                 w.report(_KIND, "two waves write one place at once")
+
+    def atomic(self, w: Waves, at: Array | None, place: Array) -> None:
+        """The chosen lanes change words in turn: that races only with plain accesses."""
+        if self._off:
+            return
+        wave, epoch = self._who(w, at)
+        for who, when in ((self._writer, self._write_epoch), (self._reader, self._read_epoch)):
+            clash = (when[place] == epoch) & (who[place] != wave) & (who[place] != _ATOMIC)
+            if clash.any():
+                w.report(_KIND, "another wave's access since the last barrier")
+        self._writer[place], self._write_epoch[place] = _ATOMIC, epoch
 
     def _check(
         self, w: Waves, byte: Array, wave: Array, epoch: Array, who: Array, when: Array

@@ -122,8 +122,7 @@ class Waves:
 
     def wave_mask(self) -> Array:
         """The waves with a lane in the instruction, shape (waves, 1)."""
-        answer: Array = self.chosen().any(axis=1, keepdims=True)
-        return answer
+        return np.asarray(self.chosen().any(axis=1, keepdims=True))
 
     def first_lane(self) -> Array:
         """The first lane of each wave's in the instruction, shape (waves, 1)."""
@@ -142,7 +141,7 @@ class Waves:
                 continue
             marks = self._marks(slot)
             if isinstance(before, np.ndarray):
-                marks |= before
+                np.logical_or(marks, before, out=marks)
             defined[slot] = marks
 
     def _marks(self, slot: int) -> Array:
