@@ -60,7 +60,7 @@ class Bridge:
         self._maps: dict[int, HostRegion] = {}
         self._ffi: Any = cffi.FFI()
         self._ffi.cdef(_CALLS)
-        self._library: Any = self._ffi.dlopen(shim)
+        library: Any = self._ffi.dlopen(shim)
         calls: tuple[Any, ...] = (self._open, self._close, self._ioctl, self._map, self._unmap)
         self._kept = [
             self._ffi.callback(kind, self._guarded(call))
@@ -68,7 +68,7 @@ class Bridge:
         ]
         given = self._ffi.new("Calls *", self._kept)
         self._kept.append(given)
-        self._library.board_install(given)
+        library.board_install(given)
 
     def _guarded(self, call: Callable[..., int]) -> Callable[..., int]:
         def guarded(*arguments: Any) -> int:

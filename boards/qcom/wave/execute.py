@@ -99,6 +99,8 @@ class Runner:
     def _chunk(self, w: Waves) -> None:
         self._places = places = Places(self._program.hazards)
         self._predicate = np.zeros((w.count, w.lanes), np.bool_)
+        self._before: State | None = None
+        self._other: State | None = None
         self._mode = np.zeros((w.count, 1), np.int8)
         self._left = self._most
         places.park(0, w.alive.copy(), self._program.hazards.start)
@@ -136,6 +138,7 @@ class Runner:
                 self._complain(index, complaints)
             check_values(w, bound)
             if bound.flow:
+                state = self._either(bound.inst.op, state)
                 following = self._flow(w, bound, index, state)
             else:
                 bound.run(w)
@@ -238,6 +241,21 @@ class Runner:
             self._places.park(index + 1, left, state)
         self._release(w)
         return -1 if gone.any() else index + 1
+
+    def _either(self, op: str, state: State) -> State:
+        """What lies behind predicated lanes: those of predt and those of predf are others.
+
+        So nothing of the one part is waited for in the other. # src: ir3_legalize.c, legalize_block
+        """
+        if op in ("predt", "predf"):
+            if self._before is None:
+                self._before = state
+            else:
+                self._other, state = state, self._before
+        elif op == "prede" and self._before is not None:
+            state = self._program.hazards.merge(state, self._other or self._before)
+            self._before = self._other = None
+        return state
 
     def _predication(self, w: Waves, op: str) -> None:
         waves = self._group.any(axis=1, keepdims=True)

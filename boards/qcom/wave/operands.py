@@ -216,7 +216,7 @@ def _put(row: Array, value: Array, mask: Array | None) -> None:
 def _special_sink(number: int) -> Sink:
     if number >= P0:
         part = number - P0
-        return lambda w, value: _put(w.p[part], value & 1 != 0, w.mask)
+        return lambda w, value: _put(w.p[part], value != 0, w.mask)
     if number == A0:
         return lambda w, value: _put(w.a0, value.astype(np.int16).astype(np.int32), w.mask)
     if number == A1:
