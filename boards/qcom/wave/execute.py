@@ -57,6 +57,10 @@ class Runner:
         self._seen: set[tuple[str, int]] = set()
         self._preamble_done = False
         self._index = 0
+        self._state = program.hazards.start
+        self._before: State | None = None
+        """What was under way where predication began, and (next) at the end of its first half."""
+        self._half: State | None = None
 
     def run(self, first_group: int, groups: int) -> bool:
         """Some workgroups. Whether nothing stopped them."""
@@ -99,8 +103,6 @@ class Runner:
     def _chunk(self, w: Waves) -> None:
         self._places = places = Places(self._program.hazards)
         self._predicate = np.zeros((w.count, w.lanes), np.bool_)
-        self._before: State | None = None
-        self._other: State | None = None
         self._mode = np.zeros((w.count, 1), np.int8)
         self._left = self._most
         places.park(0, w.alive.copy(), self._program.hazards.start)
@@ -137,14 +139,18 @@ class Runner:
             if complaints or index in program.beyond:
                 self._complain(index, complaints)
             check_values(w, bound)
+            lost = bound.passes(w) if bound.passes is not None else None
             if bound.flow:
-                state = self._either(bound.inst.op, state)
+                self._state = state
                 following = self._flow(w, bound, index, state)
+                state = self._state
             else:
                 bound.run(w)
                 following = index + 1
             if bound.writes:
                 w.define(bound.writes)
+                if lost is not None:
+                    w.undefine(bound.writes, lost)
             if following < 0:
                 break
             index = following
@@ -183,7 +189,7 @@ class Runner:
         if inst.op == "bar":
             return self._barrier(w, index + 1, state)
         if inst.op in ("predt", "predf", "prede"):
-            self._predication(w, inst.op)
+            self._predication(w, inst.op, state)
             return index + 1
         if inst.op == "shpe":
             return index + 1
@@ -242,23 +248,17 @@ class Runner:
         self._release(w)
         return -1 if gone.any() else index + 1
 
-    def _either(self, op: str, state: State) -> State:
-        """What lies behind predicated lanes: those of predt and those of predf are others.
-
-        So nothing of the one part is waited for in the other. # src: ir3_legalize.c, legalize_block
-        """
-        if op in ("predt", "predf"):
-            if self._before is None:
-                self._before = state
-            else:
-                self._other, state = state, self._before
-        elif op == "prede" and self._before is not None:
-            state = self._program.hazards.merge(state, self._other or self._before)
-            self._before = self._other = None
-        return state
-
-    def _predication(self, w: Waves, op: str) -> None:
+    def _predication(self, w: Waves, op: str, state: State) -> None:
+        """The two halves of predicated code each follow what came before both."""
         waves = self._group.any(axis=1, keepdims=True)
+        if op == "prede":
+            if self._half is not None:
+                self._state = self._program.hazards.merge(state, self._half)
+            self._before = self._half = None
+        elif self._before is None:
+            self._before = state
+        else:
+            self._half, self._state = state, self._before
         if op == "prede":
             self._mode[waves] = _NONE
         else:

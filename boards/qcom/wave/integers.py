@@ -75,8 +75,7 @@ def reverse(a: Array) -> Array:
     raw = np.ascontiguousarray(_unsigned(a)).view(np.uint8).reshape(*a.shape, a.dtype.itemsize)
     turned = np.packbits(np.unpackbits(raw, axis=-1, bitorder="little"), axis=-1)
     octets = np.ascontiguousarray(turned[..., ::-1])
-    answer: Array = octets.view(a.dtype).reshape(a.shape)
-    return answer
+    return np.asarray(octets.view(a.dtype).reshape(a.shape))
 
 
 def leading_zeros(a: Array) -> Array:
