@@ -1,6 +1,9 @@
 """Conversions: of category 1 with its rounding, and of results to another width.
 
-src: Mesa 25.0.7, src/freedreno/ir3/ir3.h, round_t (0 towards zero, 1 even, 2 up, 3 down);
+Eight bits are widened with their sign whether the type says u8 or s8; Mesa notes that widening
+without it, and u8 to a float, do not work, so they are refused.
+src: Mesa 25.0.7, src/freedreno/ir3/ir3_compiler_nir.c, create_cov; ir3.h, round_t (0 towards
+zero, 1 even, 2 up, 3 down);
 ir3_cf.c (a conversion without rounding is folded into the instruction before it)
 """
 
