@@ -1,6 +1,9 @@
 """Conversions: of category 1 with its rounding, and of results to another width.
 
-src: Mesa 25.0.7, src/freedreno/ir3/ir3.h, round_t (0 towards zero, 1 even, 2 up, 3 down);
+Eight bits are widened with their sign whether the type says u8 or s8; Mesa notes that widening
+without it, and u8 to a float, do not work, so they are refused.
+src: Mesa 25.0.7, src/freedreno/ir3/ir3_compiler_nir.c, create_cov; ir3.h, round_t (0 towards
+zero, 1 even, 2 up, 3 down);
 ir3_cf.c (a conversion without rounding is folded into the instruction before it)
 """
 
@@ -81,6 +84,8 @@ def convert(value: Array, source: int, target: int, rounding: int) -> Array:
         return value
     if source == S8 and KINDS[target] == "f":
         value = ((value & 0xFF) ^ 0x80) - 0x80
+    if source == U8 and KINDS[target] == "f":
+        raise NotModelled("u8 to a float")
     if KINDS[target] == "f":
         if rounding == ZERO and source == F16:
             return value.astype(to)
@@ -90,9 +95,9 @@ def convert(value: Array, source: int, target: int, rounding: int) -> Array:
             raise NotModelled("a float as eight bits")
         return to_integer(value, to, rounding)
     if source in (U8, S8):
-        value = value & value.dtype.type(0xFF)
-    if source == S8:
-        value = (value ^ 0x80) - 0x80
+        if KINDS[target] == "u" and target != U8:
+            raise NotModelled("eight bits to more without a sign")
+        value = ((value.astype(to) & 0xFF) ^ 0x80) - 0x80
     widened = value.astype(to)
     return widened & widened.dtype.type(0xFF) if target == U8 else widened
 
