@@ -60,15 +60,15 @@ class Bridge:
         self._maps: dict[int, HostRegion] = {}
         self._ffi: Any = cffi.FFI()
         self._ffi.cdef(_CALLS)
-        self._library = self._ffi.dlopen(shim)
-        calls = (self._open, self._close, self._ioctl, self._map, self._unmap)
+        library: Any = self._ffi.dlopen(shim)
+        calls: tuple[Any, ...] = (self._open, self._close, self._ioctl, self._map, self._unmap)
         self._kept = [
             self._ffi.callback(kind, self._guarded(call))
             for kind, call in zip(_TYPES, calls, strict=True)
         ]
         given = self._ffi.new("Calls *", self._kept)
         self._kept.append(given)
-        self._library.board_install(given)
+        library.board_install(given)
 
     def _guarded(self, call: Callable[..., int]) -> Callable[..., int]:
         def guarded(*arguments: Any) -> int:

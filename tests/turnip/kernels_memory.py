@@ -71,10 +71,10 @@ atomicAnd(&o[11u], a[i]);""",
 if (r.exchanged) { let old = atomicExchange(&o[i], r.old_value + b[i]); atomicAdd(&o[i], old); }""",
     ),
     "histogram": Kernel(
-        a="u32", b="u32", o="atomic<u32>", head="var<workgroup> s: array<atomic<u32>, 16>;",
-        body="""if (l.x < 16u) { atomicStore(&s[l.x], 0u); } workgroupBarrier();
-atomicAdd(&s[a[i] >> 28u], 1u); atomicMax(&s[15u], b[i] & 3u); workgroupBarrier();
-if (l.x < 16u) { atomicAdd(&o[l.x], atomicLoad(&s[l.x])); }""",
+        a="u32", b="u32", o="atomic<u32>", head="var<workgroup> s: array<atomic<u32>, 17>;",
+        body="""if (l.x < 17u) { atomicStore(&s[l.x], 0u); } workgroupBarrier();
+atomicAdd(&s[a[i] >> 28u], 1u); atomicMax(&s[16u], b[i] & 3u); workgroupBarrier();
+if (l.x < 17u) { atomicAdd(&o[l.x], atomicLoad(&s[l.x])); }""",
     ),
 }  # fmt: skip
 

@@ -65,11 +65,12 @@ o[i] = x + select(0.0, 1.0, a[i] >= 0.0 && !(b[i] <= 1.0)) + select(2.0, 4.0, a[
     "convert": Kernel(
         a="f32", b="i32", o="u32",
         body="""o[i] = u32(abs(a[i])) + u32(i32(a[i])) * 256u
-    + bitcast<u32>(f32(b[i])) + bitcast<u32>(f32(u32(b[i])));""",
+    + bitcast<u32>(f32(b[i] >> 8u)) + bitcast<u32>(f32(u32(b[i]) >> 8u));""",
     ),
     "pack_half": Kernel(
         o="u32",
-        body="let h = pack2x16float(vec2(a[i], b[i])); let u = unpack2x16float(h ^ 0x8000u);"
+        body="let h = pack2x16float(vec2(floor(a[i]), ceil(b[i]) * 0.25));"
+        " let u = unpack2x16float(h ^ 0x8000u);"
         "o[i] = h ^ bitcast<u32>(u.x) ^ (bitcast<u32>(u.y) >> 3u);",
     ),
     "pack_bytes": Kernel(

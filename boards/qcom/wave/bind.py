@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Instruction, Operand, Space
 from boards.qcom.wave import (
     across,
+    alias,
     alu,
     atomics,
     bindless,
@@ -19,14 +22,22 @@ from boards.qcom.wave import (
     moves,
     texture,
 )
-from boards.qcom.wave.bits import bits
 from boards.qcom.wave.dispatch import Dispatch
 from boards.qcom.wave.hazards import Wants
-from boards.qcom.wave.operands import Use, Uses
-from boards.qcom.wave.state import SHARED, SLOTS_SHARED, SLOTS_SPECIAL, Waves, name_of, slots_of
+from boards.qcom.wave.operands import Use, Uses, register
+from boards.qcom.wave.state import (
+    A0,
+    P0,
+    SHARED,
+    SLOTS_SHARED,
+    SLOTS_SPECIAL,
+    Waves,
+    name_of,
+    slots_of,
+)
 
 Run = Callable[[Waves], None]
-_FREE_OF_TIME: Final = frozenset({"jump", "br", "braa", "brao", "bany", "ball", "brac", "getone"})
+_FREE_OF_TIME: Final = frozenset({"jump", "br", "braa", "brao"})
 _BARRIERS: Final = frozenset({"bar", "fence"})
 _LOCAL_LOADS: Final = frozenset({"ldl", "ldlw", "ldlv"})
 _STORES: Final = ("st",)
@@ -52,14 +63,19 @@ class Bound:
     moving_writes: tuple[Callable[[Waves], tuple[Array, bool]], ...]
     flow: bool
     cycles: int
+    passes: Callable[[Waves], Array] | None
+    """Of sel.b, which passes bits on: the lanes of which the result has no value."""
 
 
-def bind(inst: Instruction, dispatch: Dispatch) -> Bound:
-    """Raises: NotModelled."""
+def bind(inst: Instruction, dispatch: Dispatch, table: Sequence[Instruction] = ()) -> Bound:
+    """`table`: aliases of a texture instruction. Raises: NotModelled."""
     uses = Uses()
     run = _run(inst, dispatch, uses)
+    if table:
+        run = alias.aliased(table, run, uses)
     wants = _wants(inst, dispatch, uses)
-    slots = dict.fromkeys(slot for use in uses.reads for slot in use.slots)
+    checked, passes = _selection(inst, uses)
+    slots = dict.fromkeys(slot for use in checked for slot in use.slots)
     return Bound(
         inst=inst,
         run=run,
@@ -71,7 +87,30 @@ def bind(inst: Instruction, dispatch: Dispatch) -> Bound:
         moving_writes=tuple(uses.moving_writes),
         flow=(inst.category == 0 and inst.op != "nop") or inst.op == "bar",
         cycles=1 + inst.repeat + inst.nop,
+        passes=passes,
     )
+
+
+def _selection(inst: Instruction, uses: Uses) -> tuple[list[Use], Callable[[Waves], Array] | None]:
+    """What must have a value, and what says where the result of a selection has none."""
+    if not inst.op.startswith("sel.b") or inst.repeat or inst.srcs[1].space is not Space.REGISTER:
+        return uses.reads, None
+    one, condition, other = (_slots_of_source(operand) for operand in inst.srcs)
+    operand = inst.srcs[1]
+    read = register(operand.number, "u", half=operand.half)
+
+    def passes(w: Waves) -> Array:
+        taken = np.broadcast_to(read(w) != 0, (w.count, w.lanes))
+        return np.where(taken, w.missing(one), w.missing(other))
+
+    kept = set(condition) | set(slots_of(A0, half=False))
+    return [use for use in uses.reads if kept & set(use.slots)], passes
+
+
+def _slots_of_source(operand: Operand) -> tuple[int, ...]:
+    if operand.space is not Space.REGISTER:
+        return ()
+    return slots_of(operand.number, half=operand.half)
 
 
 def _run(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
@@ -90,6 +129,9 @@ def _run(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
 
 
 def _rarer(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
+    if inst.op == "alias":
+        alias.check(inst)
+        return _nothing
     if inst.op in across.NAMES:
         return across.bind(inst, uses)
     if inst.category == 5:
@@ -109,7 +151,7 @@ def _nothing(w: Waves) -> None:
 
 def _predicates(inst: Instruction, uses: Uses) -> None:
     if inst.op in _PREDICATED:
-        uses.reads.append(Use(slots_of(248, half=False)))
+        uses.reads.append(Use(slots_of(P0, half=False)))
         return
     for operand in inst.srcs:
         if operand.space is Space.REGISTER:
@@ -127,7 +169,8 @@ def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
         sy="sy" in inst.sync,
         alu=is_alu,
         ends=inst.op in ("end", "chmask"),
-        cycles=1 + inst.repeat + inst.nop if counts else 0,
+        cycles=1 + inst.repeat + inst.nop if counts else inst.nop,
+        issues=counts,
         reads=_flat(uses.reads),
         writes=_flat(uses.writes),
         result=result,
@@ -195,7 +238,7 @@ def _busy_slots(uses: Uses, *, scalar: bool) -> list[int]:
     slots = [slot for use in uses.reads for slot in use.slots]
     if not scalar:
         return slots
-    address = slots_of(244, half=False)
+    address = slots_of(A0, half=False)
     return [s for s in slots if SLOTS_SHARED <= s < SLOTS_SPECIAL or s in address]
 
 
@@ -209,8 +252,3 @@ def beyond(bound: Bound, dispatch: Dispatch) -> str:
         if limit <= slot < SLOTS_SHARED:
             return f"{name_of(slot)} of {dispatch.full_registers} full registers"
     return ""
-
-
-def field_of(inst: Instruction, low: int, high: int) -> int:
-    """Bits of the instruction's word."""
-    return bits(inst.word, low, high)

@@ -31,7 +31,7 @@ POISON: Final = 0xDEADBEEF
 def slots_of(number: int, *, half: bool) -> tuple[int, ...]:
     """The slots of a register, by its number as encoded."""
     if number >= A0:
-        return (SLOTS_SPECIAL + number - A0,) if number != NO_REGISTER else ()
+        return (SLOTS_SPECIAL + number - A0,) if number < NO_REGISTER else ()
     first = SLOTS_SHARED if number >= SHARED else 0
     at = number - (SHARED if number >= SHARED else 0)
     return (first + at,) if half else (first + 2 * at, first + 2 * at + 1)
@@ -148,6 +148,29 @@ class Waves:
         if SLOTS_SHARED <= slot < SLOTS_SPECIAL:
             return np.repeat(self.wave_mask(), self.lanes, axis=1)
         return self.chosen().copy()
+
+    def missing(self, slots: tuple[int, ...]) -> Array:
+        """The lanes, chosen or not, in which one of these has no value."""
+        answer = np.zeros((self.count, self.lanes), np.bool_)
+        for slot in slots:
+            have = self.defined[slot]
+            if have is False:
+                answer[...] = True
+            elif isinstance(have, np.ndarray):
+                answer |= ~have
+        return answer
+
+    def undefine(self, slots: tuple[int, ...], lanes: Array) -> None:
+        """The chosen ones of these lanes have been given what has no value."""
+        gone = lanes & self.chosen()
+        if not gone.any():
+            return
+        for slot in slots:
+            have = self.defined[slot]
+            if have is True:
+                self.defined[slot] = ~gone
+            elif isinstance(have, np.ndarray):
+                self.defined[slot] = have & ~gone
 
     def undefined(self, slot: int) -> Array | None:
         """The chosen lanes that read this without a value; None: there are none."""
