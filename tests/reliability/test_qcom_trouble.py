@@ -24,6 +24,11 @@ def emit(device: QcomDevice, words: list[int]) -> None:
     device.run([Item(words)], lambda: None)
 
 
+def provoke(device: QcomDevice, make: Any) -> None:
+    make(device)
+    device.synchronize(20.0)
+
+
 def launch(device: QcomDevice, *args: Any) -> None:
     device.launch(device.load(binary(device)), args, 1)
 
@@ -96,8 +101,7 @@ def test_a_fault_is_reported_and_the_next_work_runs(make: Any, iface: str) -> No
     with open_on(ForeignWorld(one), iface) as device:
         work(device)
         with pytest.raises((DeviceFault, Hang)) as caught:
-            make(device)
-            device.synchronize(20.0)
+            provoke(device, make)
         error = caught.value
         check("compute queue" in str(error) and error.hint, str(error))
         for _ in range(3):
