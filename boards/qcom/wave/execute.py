@@ -252,8 +252,9 @@ class Runner:
         """The two halves of predicated code each follow what came before both."""
         waves = self._group.any(axis=1, keepdims=True)
         if op == "prede":
-            if self._half is not None:
-                self._state = self._program.hazards.merge(state, self._half)
+            other = self._half or self._before
+            if other is not None:
+                self._state = self._program.hazards.merge(state, other)
             self._before = self._half = None
         elif self._before is None:
             self._before = state
