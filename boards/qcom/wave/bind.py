@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Instruction, Operand, Space
 from boards.qcom.wave import (
     across,
+    alias,
     alu,
     atomics,
     bindless,
@@ -66,10 +67,12 @@ class Bound:
     """Of sel.b, which passes bits on: the lanes of which the result has no value."""
 
 
-def bind(inst: Instruction, dispatch: Dispatch) -> Bound:
-    """Raises: NotModelled."""
+def bind(inst: Instruction, dispatch: Dispatch, table: Sequence[Instruction] = ()) -> Bound:
+    """`table`: aliases of a texture instruction. Raises: NotModelled."""
     uses = Uses()
     run = _run(inst, dispatch, uses)
+    if table:
+        run = alias.aliased(table, run, uses)
     wants = _wants(inst, dispatch, uses)
     checked, passes = _selection(inst, uses)
     slots = dict.fromkeys(slot for use in checked for slot in use.slots)
@@ -126,6 +129,9 @@ def _run(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
 
 
 def _rarer(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
+    if inst.op == "alias":
+        alias.check(inst)
+        return _nothing
     if inst.op in across.NAMES:
         return across.bind(inst, uses)
     if inst.category == 5:
