@@ -102,16 +102,18 @@ def _garbage(rng: random.Random, nbytes: int, plain: bytes) -> bytearray:
 def test_requests(iface: str) -> None:
     rng = random.Random(iface)
     errors = 0
-    calls = kgsl.CALLS if iface == "KGSL" else msm.CALLS
+    calls = [(call.request, call.record.nbytes)
+             for call in (*(kgsl.CALLS if iface == "KGSL" else ()),
+                          *(msm.CALLS if iface == "MSM" else ()))]  # fmt: skip
     for _ in range(REQUESTS // 2 // _EACH + 1):
         options = AdrenoOptions(iface=iface, vm_bind=bool(rng.randrange(2)), dram_bytes=1 << 24)
         world = open_qcom_board("a660", options=options)
         one = Client(world, CONTEXT_FLAGS) if iface == "KGSL" else MsmClient(world)
         kept = one.alloc(4096)
         for _ in range(_EACH):
-            call = rng.choice(calls)
-            request = call.request ^ (1 << rng.randrange(32) if not rng.randrange(20) else 0)
-            data = _garbage(rng, call.record.nbytes, rng.randbytes(4))
+            number, nbytes = rng.choice(calls)
+            request = number ^ (1 << rng.randrange(32) if not rng.randrange(20) else 0)
+            data = _garbage(rng, nbytes, rng.randbytes(4))
             try:
                 world.ioctl(one.fd, request, data)
             except OSError as error:

@@ -208,11 +208,15 @@ def _is_vector(operand: Operand) -> bool:
     return operand.space is Space.RELATIVE_REGISTER
 
 
+_LANES: Final = ("shfl", "getfiberid")
+"""src: Mesa 25.0.7, ir3.h, is_sfu; ir3_legalize.c, legalize_block"""
+
+
 def _result(inst: Instruction, uses: Uses, *, scalar: bool) -> str:
     """src: Mesa 25.0.7, ir3.h, is_ss_producer, is_sy_producer; ir3_legalize.c, legalize_block"""
     if scalar:
         return "scalar"
-    if inst.category == 4 or inst.op in _LOCAL_LOADS or inst.op == "shfl":
+    if inst.category == 4 or inst.op in _LOCAL_LOADS or inst.op in _LANES:
         return "ss"
     if inst.category == 6:
         if inst.op.startswith("resinfo") or _is_local_atomic(inst):
