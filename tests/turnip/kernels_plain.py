@@ -94,10 +94,6 @@ o[i] = vec4(c * 0.01, dot(a[i], b[i]) * 0.001) + mix(a[i], b[i], vec4(0.25)).wxy
 let y = (u64(b[i].y) << 32u) | u64(b[i].x);
 let z = x * y + (x >> 7u) - (y << 3u); o[i] = vec2<u32>(u32(z), u32(z >> 32u));""",
     ),
-    "half": Kernel(
-        a="f16", b="f16", o="f16", words=128, ranges=(-8.0, 8.0), needs=("shader-f16",),
-        extensions=("f16",), close=2e-3, body="o[i] = max(a[i], b[i]) * 0.5h + a[i] - 1.0h;",
-    ),
 }  # fmt: skip
 
 FLOW: Kernels = {

@@ -22,6 +22,7 @@ from boards.qcom.wave import (
     moves,
     texture,
 )
+from boards.qcom.wave.bits import bits
 from boards.qcom.wave.dispatch import Dispatch
 from boards.qcom.wave.hazards import Wants
 from boards.qcom.wave.operands import Use, Uses, register
@@ -46,6 +47,9 @@ _QUIET: Final = frozenset(
      "unlock", "tcinv", "shpe", "predt", "predf", "prede"}
 )  # fmt: skip
 _PREDICATED: Final = frozenset({"predt", "predf"})
+_BY_ONE: Final = frozenset({"br", "bany", "ball", "kill"})
+_BY_TWO: Final = frozenset({"brao", "braa"})
+"""Branches, by how many predicates they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +154,14 @@ def _nothing(w: Waves) -> None:
 
 
 def _predicates(inst: Instruction, uses: Uses) -> None:
+    components = []
     if inst.op in _PREDICATED:
-        uses.reads.append(Use(slots_of(P0, half=False)))
-        return
-    for operand in inst.srcs:
-        if operand.space is Space.REGISTER:
-            uses.reads.append(Use(slots_of(operand.number, half=False)))
+        components = [0]
+    elif inst.op in _BY_ONE:
+        components = [bits(inst.word, 53, 54)]
+    elif inst.op in _BY_TWO:
+        components = [bits(inst.word, 53, 54), bits(inst.word, 46, 47)]
+    uses.reads += [Use(slots_of(P0 + component, half=False)) for component in components]
 
 
 def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
@@ -208,11 +214,15 @@ def _is_vector(operand: Operand) -> bool:
     return operand.space is Space.RELATIVE_REGISTER
 
 
+_LANES: Final = ("shfl", "getfiberid")
+"""src: Mesa 25.0.7, ir3.h, is_sfu; ir3_legalize.c, legalize_block"""
+
+
 def _result(inst: Instruction, uses: Uses, *, scalar: bool) -> str:
     """src: Mesa 25.0.7, ir3.h, is_ss_producer, is_sy_producer; ir3_legalize.c, legalize_block"""
     if scalar:
         return "scalar"
-    if inst.category == 4 or inst.op in _LOCAL_LOADS or inst.op == "shfl":
+    if inst.category == 4 or inst.op in _LOCAL_LOADS or inst.op in _LANES:
         return "ss"
     if inst.category == 6:
         if inst.op.startswith("resinfo") or _is_local_atomic(inst):

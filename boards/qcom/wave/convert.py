@@ -39,7 +39,7 @@ def is_half(kind: int) -> bool:
 
 def to_float(value: Array, dtype: type[np.generic], rounding: int) -> Array:
     """Integers of up to 32 bits or floats as float16 or float32."""
-    exact = value.astype(np.float64)
+    exact = flush(value).astype(np.float64)
     near = exact.astype(dtype)
     if rounding == EVEN:
         return flush(near)

@@ -25,7 +25,6 @@ SLOTS_SHARED: Final = 2 * FULL
 SLOTS_SPECIAL: Final = SLOTS_SHARED + 2 * SHARED_COUNT
 SLOTS: Final = SLOTS_SPECIAL + 8
 """A slot is a half register; a full one has two. Those of a0, a1 and p0 are at the end."""
-POISON: Final = 0xDEADBEEF
 
 
 def slots_of(number: int, *, half: bool) -> tuple[int, ...]:
@@ -63,11 +62,11 @@ class Waves:
         self.groups, self.first_wave = groups, first_group * self.per_group
         self.dispatch = d
         shape = (self.count, self.lanes)
-        self.u = np.full((FULL, *shape), POISON, np.uint32)
+        self.u = np.zeros((FULL, *shape), np.uint32)
         self.f, self.s = self.u.view(np.float32), self.u.view(np.int32)
         self.hu = self.u.view(np.uint16).reshape(FULL, *shape, 2)
         self.hf, self.hs = self.hu.view(np.float16), self.hu.view(np.int16)
-        self.shared = np.full((SHARED_COUNT, self.count, 1), POISON, np.uint32)
+        self.shared = np.zeros((SHARED_COUNT, self.count, 1), np.uint32)
         self.a0 = np.zeros(shape, np.int32)
         self.a1 = np.zeros(shape, np.uint32)
         self.p = np.zeros((4, *shape), np.bool_)

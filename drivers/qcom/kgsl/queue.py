@@ -33,8 +33,9 @@ LIST_BYTES: Final = 4096
 FLAGS: Final = (
     ContextFlag.SAVE_GMEM | ContextFlag.NO_GMEM_ALLOC | ContextFlag.PREAMBLE
     | ContextFlag.NO_FAULT_TOLERANCE | ContextFlag.PREEMPT_FINEGRAIN
+    | ContextFlag.PWR_CONSTRAINT
 )  # fmt: skip
-"""# src: Mesa tu_knl_kgsl.cc kgsl_submitqueue_new(); tinygrad ops_qcom.py adds the last two"""
+"""# src: Mesa tu_knl_kgsl.cc kgsl_submitqueue_new(); tinygrad ops_qcom.py has the last three"""
 PRIORITY: Final = 8
 """Of all contexts: those of one priority share a ring buffer, and run in order."""
 _OBJECT: Final = struct.Struct("<QQQII")
@@ -45,6 +46,9 @@ class Gpu(memory.Gpu, Protocol):
 
     def killed(self, context: KgslQueue) -> None:
         """KGSL runs no work of a context any more: the reset state is to be read."""
+
+    def full_power(self, context: int) -> None:
+        """Ask for the highest clock while a context has work."""
 
 
 class KgslQueue:
@@ -80,6 +84,7 @@ class KgslQueue:
         flags = FLAGS | PRIORITY << PRIORITY_SHIFT
         self.number = CONTEXT_CREATE(gpu.world, gpu.fd, ContextCreate(flags=flags)).drawctxt_id
         self._undo.append(self._destroy)
+        gpu.full_power(self.number)
         self._objects = self._list.view()
         self._ring_id, self._ring_end = ring.number, ring.gpu_va + self.plan.ring_bytes
         self._object(0, ring, self._ring_end, len(self.plan.setup))
