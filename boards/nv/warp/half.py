@@ -13,7 +13,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.convert import half_bits, half_rounded
-from boards.nv.warp.fields import ZERO, NotModelled
+from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.floating import (
     FORMS_WITH_C,
     NEAREST,
@@ -30,7 +30,6 @@ from boards.nv.warp.state import Threads
 
 _ROWS = {0: (0, 1), 2: (0, 0), 3: (1, 1)}
 """Which half each result takes: as they are, the low one, the high one."""
-_BITS = {0: 0xFFFFFFFF, 2: 0xFFFF, 3: 0xFFFF0000}
 _HALF = np.uint32(0xFFFF)
 _UPPER = np.uint32(16)
 _BRAIN = 85
@@ -93,7 +92,6 @@ def _pair(
     if swizzle not in _ROWS:
         raise NotModelled(f"halves in the order {swizzle}")
     (negated, absolute), order = signs, list(_ROWS[swizzle])
-    build.needs_bits(build.sources.get(place, ZERO), _BITS[swizzle])
 
     def value(t: Threads) -> Array:
         found = numbers.read(source(t))[order]
