@@ -112,6 +112,12 @@ class Builder(Bits):
             raise NotModelled(f"UR{number}")
         return number
 
+    def uniform_source(self, low: int) -> int:
+        """The number of a uniform register that is read."""
+        number = self.uniform(low)
+        self._read(UNIFORM, number)
+        return number
+
     def _of_uniform(self, low: int, source: int, part: int) -> Source:
         number = self.uniform(low)
         if number == self.arch.uniform_zero:

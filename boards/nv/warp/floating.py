@@ -113,7 +113,7 @@ def fused(one: Array, two: Array, three: Array, mode: int) -> Array:
     return result
 
 
-def _finish(build: Builder, *, uniform: bool) -> Callable[[Threads, Array, Array], None]:
+def finish(build: Builder, *, uniform: bool) -> Callable[[Threads, Array, Array], None]:
     """.SAT and .FTZ of a result."""
     saturate, flush = bool(build.take(77)), bool(build.take(80))
     write = out(build, uniform=uniform)
@@ -146,16 +146,61 @@ FORMS_WITH_C = (2, 3, 7)
 """Forms whose third source is no register of bits 64 to 71."""
 
 
+def _mixed(build: Builder, source: Source, low: int, signs: tuple[bool, bool]) -> Float:
+    """A half, or a bfloat16, as the single that it is."""
+    upper, brain = bool(build.take(low)), bool(build.take(82))
+
+    def word(t: Threads) -> Array:
+        half = source(t) >> np.uint32(16) if upper else source(t) & np.uint32(0xFFFF)
+        if brain:
+            return np.asarray(half << np.uint32(16))
+        return half.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
+
+    return single(word, signs, flush=False)
+
+
+def mixed_sum(build: Builder, *, uniform: bool = False) -> Action:
+    """FADD of Blackwell, and FHADD: a half and a single. src: PTX ISA, add.f32.f16"""
+    if not build.take(81):
+        return fadd(build, uniform=uniform)
+    signs = bool(build.take(72)), bool(build.take(73))
+    one = _mixed(build, build.a(uniform=uniform), 83, signs)
+    two, mode = _addend(build, flush=False, uniform=uniform), build.take(78, 2)
+    store, unit = finish(build, uniform=uniform), np.ones(1, np.float32)
+    return lambda t, mask: store(t, fused(one(t), unit, two(t), mode), mask)
+
+
+def mixed_product(build: Builder, *, uniform: bool = False) -> Action:
+    """FFMA of Blackwell, and FHFMA: two halves and a single. src: PTX ISA, fma.f32.f16"""
+    if not build.take(81):
+        return ffma(build, uniform=uniform)
+    if uniform:
+        build.take(91)
+    signs = bool(build.take(72)), bool(build.take(73))
+    one = _mixed(build, build.a(uniform=uniform), 83, signs)
+    two = _mixed(build, build.b(uniform=uniform), 84, build.b_sign(absolute=True))
+    three = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=False)
+    mode, store = build.take(78, 2), finish(build, uniform=uniform)
+    return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
+
+
+def _addend(build: Builder, *, flush: bool, uniform: bool) -> Float:
+    """The second source of a sum, which stands where other instructions have their third."""
+    if build.form in FORMS_WITH_C or uniform:
+        two = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=flush)
+        build.register(64)
+        if uniform:
+            build.take(91)
+        return two
+    return _b(build, flush=flush, uniform=uniform)
+
+
 def fadd(build: Builder, *, uniform: bool = False) -> Action:
     """FADD: a sum; the second source stands where other instructions have their third."""
     flush, mode = bool(build.take(80)), build.take(78, 2)
     one = _a(build, flush=flush, uniform=uniform)
-    if build.form in FORMS_WITH_C:
-        two = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=flush)
-        build.register(64)
-    else:
-        two = _b(build, flush=flush, uniform=uniform)
-    store = _finish(build, uniform=uniform)
+    two = _addend(build, flush=flush, uniform=uniform)
+    store = finish(build, uniform=uniform)
     if mode == NEAREST:
         return lambda t, mask: store(t, one(t) + two(t), mask)
     unit = np.ones(1, np.float32)
@@ -170,7 +215,7 @@ def fmul(build: Builder, *, uniform: bool = False) -> Action:
     one, two, store = (
         _a(build, flush=flush, uniform=uniform),
         _b(build, flush=flush, uniform=uniform),
-        _finish(build, uniform=uniform),
+        finish(build, uniform=uniform),
     )
     if mode == NEAREST:
         return lambda t, mask: store(t, one(t) * two(t), mask)
@@ -186,7 +231,7 @@ def ffma(build: Builder, *, uniform: bool = False) -> Action:
     one = _a(build, flush=flush, uniform=uniform)
     two = _b(build, flush=flush, absolute=False, uniform=uniform)
     three = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=flush)
-    store = _finish(build, uniform=uniform)
+    store = finish(build, uniform=uniform)
     return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.launch import ILLEGAL_INSTRUCTION, SmException
-from boards.nv.warp.build import Action, Builder
+from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
+_ALL_LANES = (1 << LANES) - 1
 _RECONVERGENT = 73
 """A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
 _UNIFORM_FORM = 2
@@ -50,12 +51,32 @@ def bra(build: Builder) -> Action:
         build.only(32, 1, 1)
         build.take(91)
         warps = build.predicate_in(24, 27, uniform=True)
+    elif build.take(33):
+        return _where_parted(build, target, when)
     else:
         warps = when
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
         t.pc[mask & when(t) & warps(t)] = target
+
+    return run
+
+
+def _where_parted(build: Builder, target: int, when: Source) -> Action:
+    """BRA.DIV: elsewhere if a lane of a mask is not here; one that has ended is not waited for.
+
+    measured: nvdisasm 13.5: the mask is a uniform register or, with bit 82, its opposite
+    """
+    build.only(91, 1, 1)
+    number, inverted = build.uniform_source(24), bool(build.take(82))
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        lanes = t.uniforms[number].astype(np.uint64)
+        lanes = lanes ^ np.uint64(_ALL_LANES) if inverted else lanes
+        parted = lanes & t.lanes(t.alive) & ~t.lanes(mask) != 0
+        t.pc[mask & when(t) & parted] = target
 
     return run
 

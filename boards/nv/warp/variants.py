@@ -24,8 +24,8 @@ _UNIFORM: Final[dict[int, tuple[str, Make]]] = {
     0x051: ("UFSEL", partial(floating.fsel, uniform=True)),
     0x052: ("UFSET", partial(floating.fset, uniform=True)),
     0x053: ("UFSETP", partial(floating.fsetp, uniform=True)),
-    0x054: ("UFADD", partial(floating.fadd, uniform=True)),
-    0x055: ("UFFMA", partial(floating.ffma, uniform=True)),
+    0x054: ("UFADD", partial(floating.mixed_sum, uniform=True)),
+    0x055: ("UFFMA", partial(floating.mixed_product, uniform=True)),
     0x056: ("UFMUL", partial(floating.fmul, uniform=True)),
     0x0A6: ("UIMAD.HI", partial(integer.imad_hi, uniform=True)),
     0x087: ("USEL", pairs.usel), 0x085: ("UIMNMX", partial(logic.imnmx, uniform=True)),
@@ -44,6 +44,7 @@ VARIANTS: Final[Mapping[str, Mapping[int, tuple[str, Make]]]] = {
         0x017: ("IMNMX", pairs.imnmx), 0x035: ("IADD", newer.iadd),
         0x082: ("UMOV", partial(pairs.mov, uniform=True)),
         0x08C: ("UISETP", partial(pairs.isetp, uniform=True)),
+        0x021: ("FADD", floating.mixed_sum), 0x023: ("FFMA", floating.mixed_product),
         0x1AC: ("LDCU", newer.ldcu), **_MINIMA, **_UNIFORM,
     },
 }  # fmt: skip
