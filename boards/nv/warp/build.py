@@ -178,7 +178,7 @@ class Builder(Bits):
         """The second source."""
         form = self.form
         if form in (_C_IMMEDIATE, _C_CONSTANT, _C_UNIFORM):
-            return self._of_register(64, 1, part)
+            return self._of_uniform(64, 1, part) if uniform else self._of_register(64, 1, part)
         return self._at_32(form, 1, part, uniform=uniform)
 
     def c(self, part: int = 0, *, uniform: bool = False) -> Source:
