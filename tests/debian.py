@@ -108,6 +108,18 @@ class Archive:
             found += self._unpack(sorted(folder.glob("*.deb")), into)
         return found
 
+    def fetch_source(self, package: str, into: Path) -> list[str]:
+        """A source package as packed; name and version. Raises: CannotRun."""
+        sources = self.folder / "sources.list"
+        sources.write_text(sources.read_text().replace("deb [", "deb-src [", 1))
+        self._apt("apt-get", "-qq", "update")
+        into.mkdir(parents=True, exist_ok=True)
+        self._apt("apt-get", "-qq", "source", "--download-only", package, folder=into)
+        (described,) = into.glob("*.dsc")
+        lines = described.read_text().splitlines()
+        (version,) = {line.split()[1] for line in lines if line.startswith("Version: ")}
+        return [f"{package} {version} (source)"]
+
     def depends(self, package: str, prefix: str) -> list[str]:
         """What a package depends on, of a certain name."""
         lines = self._apt("apt-cache", "depends", package).splitlines()

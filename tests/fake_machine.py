@@ -46,6 +46,24 @@ def pci(address: str, ids: str, kind: str = "0x030000", driver: str = "") -> dic
     return files
 
 
+def enclosure(
+    ids: str, product: str, *, address: str = "2-1", serial: str = "c0ffee01"
+) -> dict[str, bytes | str]:
+    """The files of one USB device; `ids` is "vendor:product"."""
+    folder = f"/sys/bus/usb/devices/{address}"
+    vendor, number = ids.split(":")
+    return {
+        f"{folder}/idVendor": f"{vendor}\n".encode(),
+        f"{folder}/idProduct": f"{number}\n".encode(),
+        f"{folder}/product": f"{product}\n".encode(),
+        f"{folder}/serial": f"{serial}\n".encode(),
+        f"{folder}/busnum": b"2\n",
+        f"{folder}/devnum": b"7\n",
+        f"{folder}/speed": b"10000\n",
+        "/dev/bus/usb/002/007": b"",
+    }
+
+
 class FakeMachine:
     """Files (bytes) and symbolic links (str). `denied` paths exist but may not be opened.
 

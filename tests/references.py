@@ -1,8 +1,8 @@
 """What tests compare with or run on, fetched once from Debian by `make references`.
 
 The kernel's AMD headers (linux-source), the HSA headers, AMD's firmware, the headers of NVIDIA's
-open kernel modules, and a Vulkan driver that today's Dawn takes: unpacked below the user's cache,
-never installed, never committed. Tests find them there by themselves.
+open kernel modules, a Vulkan driver that today's Dawn takes, and Mesa's source: unpacked below the
+user's cache, never installed, never committed. Tests find them there by themselves.
 """
 
 from __future__ import annotations
@@ -52,6 +52,11 @@ LAVAPIPE_NAME = "libvulkan_lvp.so"
 LAVAPIPE_MANIFEST = "lvp_icd.json"
 NVIDIA = Reference("nvidia", "nvidia-open-kernel-source", "contrib", "headers")
 """Headers alone: what the modules tell user space."""
+
+
+MESA = Reference("mesa", "mesa", "main", "mesa")
+"""The whole source tree: tables and test vectors of Adreno's instructions, and what Turnip is built
+from."""
 
 
 def cache_folder() -> Path:
@@ -116,10 +121,23 @@ def _unpack_nvidia(archive: Archive, into: Path) -> list[str]:
     return packages
 
 
+def _unpack_mesa(archive: Archive, into: Path) -> list[str]:
+    packages = archive.fetch_source(MESA.package, into)
+    (packed,) = into.glob("mesa_*.orig.tar.xz")
+    with tarfile.open(packed) as tar:
+        tar.extractall(into, filter="data")
+    (tree,) = into.glob("mesa-*/")
+    tree.rename(into / MESA.part)
+    for path in into.glob("mesa_*"):
+        path.unlink()
+    return packages
+
+
 _FETCHES: dict[Reference, Callable[[Archive, Path], list[str]]] = {
     HEADERS: _unpack_linux,
     LAVAPIPE: _unpack_lavapipe,
     NVIDIA: _unpack_nvidia,
+    MESA: _unpack_mesa,
 }
 
 
@@ -132,7 +150,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.references", description=__doc__)
     parser.add_argument("--refresh", action="store_true", help="fetch the packages again")
     refresh, missing = parser.parse_args().refresh, 0
-    for reference in (HEADERS, HSA, FIRMWARE, LAVAPIPE, NVIDIA):
+    for reference in (HEADERS, HSA, FIRMWARE, LAVAPIPE, NVIDIA, MESA):
         fetch = _FETCHES.get(reference) or _unpack(reference)
         folder, suite = cache_folder() / reference.name, reference.suite
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drivers.amd.kfd.offers import offered
 from drivers.base.offer import Offer, Passed
 from drivers.choice import choose
-from drivers.machine.buses import AMD, USB_BRIDGES
+from drivers.machine.buses import AMD
 from drivers.machine.checks import Machine, Result, device_node, module_missing
 
 
@@ -44,16 +44,16 @@ def pci(machine: Machine) -> Result:
 
 
 def usb(machine: Machine) -> Result:
-    """AMD behind a PCIe-over-USB bridge."""
-    bridges = [usb for usb in machine.usb if (usb.vendor, usb.product) in USB_BRIDGES]
-    if not bridges:
-        ids = " or ".join(f"{vendor:04x}:{product:04x}" for vendor, product in sorted(USB_BRIDGES))
+    """AMD behind a PCIe-over-USB bridge: an enclosure whose firmware sends packets."""
+    from drivers.usb.asm24.enclosures import enclosures
+
+    found = enclosures(machine.world)
+    if not found:
         return Result(
-            "AMD",
-            "USB",
-            False,
-            f"no GPU enclosure with USB id {ids}",
-            "see `lsusb`; an ASM2464PD enclosure needs firmware that opens its PCIe side",
-        )
-    shown = ", ".join(str(bridge) for bridge in bridges)
-    return Result("AMD", "USB", True, shown, "", {"bridges": shown})
+            "AMD", "USB", False, "no enclosure with an ASM2464PD is on USB",
+            "see `lsusb`, and docs/usb.md for what is supported",
+        )  # fmt: skip
+    details = {"enclosures": [str(one) for one in found]}
+    best = next((one for one in found if one.usable), found[0])
+    reason = f"{best}; {best.reason}" if best.reason else str(best)
+    return Result("AMD", "USB", best.usable, reason, best.advice, details)

@@ -72,10 +72,14 @@ class Usb(Protocol):
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
         """Queue all of them, one behind the other, and wait for the last: one round trip.
 
+        Endpoints have queues apart. A request waits for bulk transfers before it; bulk data that
+        follows a request is held back by the device, which takes none before it has been asked to.
+        # src: USB 3.2, 8.10.1 (NRDY)
+
         One result each, b"" of what went out. The first that fails ends the others.
         Raises, all of them named by `what`: DeviceTimeout when `timeout_s` is over, DeviceGone when
         it was unplugged, MalformedInput when more comes than was asked for.
         """
 
     def close(self) -> None:
-        """Release the interface, and give it back to the kernel driver that had it."""
+        """Release the interface. A second close does nothing."""

@@ -22,7 +22,7 @@ from drivers.base.library import Library
 from drivers.base.oserrors import translate
 from drivers.base.region import MemoryRegion
 from drivers.base.usb import Usb
-from drivers.world import files, libraries, native
+from drivers.world import files, libraries, libusb, native
 from drivers.world.reserved import Reservation
 
 HUGE_PAGE_BYTES = 2 << 20
@@ -184,11 +184,8 @@ class LinuxWorld:
         return libraries.load(name)
 
     def usb(self, bus: int, address: int, interface: int) -> Usb:
-        """Raises Unsupported: no driver here uses USB yet."""
-        raise Unsupported(
-            f"USB device {bus}-{address}: transfers over USB are not written yet",
-            hint="connect the GPU to PCIe",
-        )
+        """Through libusb. Raises: NotFound without libusb or the device, Denied, Busy."""
+        return libusb.open_device(libusb.find_library(self.library), bus, address, interface)
 
     def reserve(self, nbytes: int) -> Region:
         """Inaccessible address space; see `drivers.world.reserved`."""

@@ -17,7 +17,7 @@ from drivers.probe import Machine, Result, run
 from drivers.probe.__main__ import main
 from drivers.probe.kinds import CHECKS
 from tests.amd_trees import GFX1036, GFX1100, machine
-from tests.fake_machine import X86, FakeMachine, pci
+from tests.fake_machine import X86, FakeMachine, enclosure, pci
 from tests.share import part
 from tests.support import check
 
@@ -86,8 +86,12 @@ def test_the_cpu_needs_a_compiler() -> None:
         ("NV PCI", pci("0000:03:00.0", HOPPER, "0x030200"), (), True, "10de:2330"),
         ("NV PCI", pci("0000:03:00.0", HOPPER, "0x030200"),
          ("/sys/bus/pci/devices/0000:03:00.0/resource0",), False, "may not be opened"),
-        ("AMD USB", {"/sys/bus/usb/devices/2-1/idVendor": b"add1\n",
-                     "/sys/bus/usb/devices/2-1/idProduct": b"0001\n"}, (), True, "add1:0001"),
+        ("AMD USB", enclosure("add1:0001", "custom v0.1"), (), True, "'custom v0.1' at 2-1, 10 Gb"),
+        ("AMD USB", enclosure("add1:0001", "custom v0.1"), ("/dev/bus/usb/002/007",), False,
+         "/dev/bus/usb/002/007 may not be opened"),
+        ("AMD USB", enclosure("174c:2464", "ASM246X"), (), False, "the maker's firmware"),
+        ("AMD USB", enclosure("add1:0001", "AS2462"), (), False, "with a patch"),
+        ("AMD USB", {}, (), False, "no enclosure"),
         ("NV NVK", {"/dev/nvidiactl": b""}, (), False, "/dev/nvidia-uvm does not exist"),
         ("NV NVK", {"/dev/nvidiactl": b"", "/dev/nvidia-uvm": b"",
                     "/proc/driver/nvidia/version": b"NVRM version: 570.1\nGCC"}, (), True, "570.1"),

@@ -29,8 +29,8 @@ class Operand:
 
     space: Space
     number: int
-    """4 * register + component; the value of an immediate, sign-extended where the form is signed;
-    the offset of a relative operand, in components."""
+    """4 * register + component; the value of an immediate, sign-extended where the form is signed,
+    bits of a float where it is one; the offset of a relative operand, in components."""
     half: bool = False
     """16 bits. In the merged register file hr0.x and hr0.y are the halves of r0.x."""
     neg: bool = False
@@ -51,14 +51,17 @@ class Instruction:
     """The mnemonic alone: "add.f", "ldg", "sam"."""
     category: int
     dst: Operand | None = None
+    more_dsts: tuple[Operand, ...] = ()
+    """Of swz and sct: the second destination and what follows."""
     srcs: tuple[Operand, ...] = ()
     sync: frozenset[str] = frozenset()
     """Of "sy", "ss", "jp", "ul", "eq", "sat" and what else the category has as a flag."""
     repeat: int = 0
     """(rptN): executed N + 1 times."""
     nop: int = 0
-    """(nopN) before it, of categories 2 and 3."""
+    """(nopN): N free slots after it, of categories 2 and 3."""
     target: int | None = None
-    """Of branches: signed, in instructions from this one."""
+    """Of category 0, and 0 where unused: signed, in instructions from this one."""
     fields: Mapping[str, int] = field(default_factory=dict)
-    """Every other field of the encoding by the name in Mesa's XML: TYPE, COND, OFF, SIZE, ..."""
+    """Every other field of the encoding by the name in Mesa's XML: TYPE, COND, OFF, SIZE, ...,
+    and what follows from them: D, TYPE_SIZE, OFFSET, BASE, BINDLESS, CLUSTER_SIZE, ..."""

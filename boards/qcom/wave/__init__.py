@@ -1,0 +1,1 @@
+"""The shader processors: ir3 machine code, executed over all waves of many workgroups at once."""
