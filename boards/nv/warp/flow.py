@@ -15,8 +15,9 @@ from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
 _ALL_LANES = (1 << LANES) - 1
-_RECONVERGENT = 73
-"""A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
+_RELIABLE = 72
+"""Of Blackwell's BSSY and BSYNC: .RELIABLE, and .RECONVERGENT above it: here all of them wait.
+measured: nvdisasm 13.5, which prints their names"""
 _UNIFORM_FORM = 2
 """Of BRA.U, with a uniform predicate at 24. measured: nvdisasm 13.5, sm_100 and sm_120"""
 
@@ -64,19 +65,22 @@ def bra(build: Builder) -> Action:
 
 
 def _where_parted(build: Builder, target: int, when: Source) -> Action:
-    """BRA.DIV: elsewhere if a lane of a mask is not here; one that has ended is not waited for.
+    """BRA.DIV: elsewhere if a lane of a mask is not here and has not ended; .CONV: if all are.
 
-    measured: nvdisasm 13.5: the mask is a uniform register or, with bit 82, its opposite
+    measured: nvdisasm 13.5: the mask is a uniform register or, with bit 82, its opposite; without
+    one (Turing) it is taken for that of all lanes
     """
-    build.only(91, 1, 1)
-    number, inverted = build.uniform_source(24), bool(build.take(82))
+    masked, inverted, whole = bool(build.take(91)), True, bool(build.take(32))
+    number = build.arch.uniform_zero
+    if masked:
+        number, inverted = build.uniform_source(24), bool(build.take(82))
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
         lanes = t.uniforms[number].astype(np.uint64)
         lanes = lanes ^ np.uint64(_ALL_LANES) if inverted else lanes
         parted = lanes & t.lanes(t.alive) & ~t.lanes(mask) != 0
-        t.pc[mask & when(t) & parted] = target
+        t.pc[mask & when(t) & (parted ^ whole)] = target
 
     return run
 
@@ -141,7 +145,7 @@ def _indirect(build: Builder, *, absolute: bool = False) -> Action:
 def bssy(build: Builder) -> Action:
     """BSSY: the lanes that run this meet again at a BSYNC."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
-    build.take(_RECONVERGENT)
+    build.take(_RELIABLE, 2)
     _distance(build, 30)
     build.latency = "control"
 
@@ -155,6 +159,7 @@ def bssy(build: Builder) -> Action:
 def break_(build: Builder) -> Action:
     """BREAK: the lanes that run this are no longer waited for at a convergence barrier."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RELIABLE)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
@@ -168,7 +173,7 @@ def break_(build: Builder) -> Action:
 def bsync(build: Builder) -> Action:
     """BSYNC: wait for the lanes of the BSSY."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
-    build.take(_RECONVERGENT)
+    build.take(_RELIABLE, 2)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
