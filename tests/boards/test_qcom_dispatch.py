@@ -11,7 +11,16 @@ from boards.qcom.chips import CHIPS
 from boards.qcom.cp.view import ShaderMemory
 from boards.qcom.wave.dispatch import Dispatch as Made
 from boards.qcom.wave.dispatch import Fault, Outcome, PageFault
-from tests.qcom_boards import WAIT_FOR_IDLE, Block, Client, client, halves, type4, type7
+from tests.qcom_boards import (
+    EVENT_WRITE,
+    WAIT_FOR_IDLE,
+    Block,
+    Client,
+    client,
+    halves,
+    type4,
+    type7,
+)
 from tests.qcom_streams import (
     CODE_BYTES,
     MEM_TO_MEM,
@@ -143,6 +152,40 @@ def test_a_dispatch_that_reads_what_the_last_one_writes(chip: str, wait: bool) -
         check(int(block.words[128]) == 7)
         kinds = [violation.kind for violation in one.world.violations]
         check(kinds == ([] if wait else ["missing wait"]), str(one.world.violations))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("chip", CHIPS_TRIED)
+def test_a_dispatch_that_writes_what_the_last_one_reads(chip: str, wait: bool) -> None:
+    with client(chip, clean=wait) as one:
+        stream, block, _ = prepared(one)
+        turns = iter((_loading(block.va + 512), _storing(block.va + 512)))
+        one.world.gpus[0].engine.machine.run = lambda made, memory: next(turns)(made, memory)
+        between = type7(WAIT_FOR_IDLE) if wait else []
+        one.submit([*stream.words(), *between, *stream.steps()["run"]])
+        kinds = [violation.kind for violation in one.world.violations]
+        check(kinds == ([] if wait else ["missing wait"]), str(one.world.violations))
+
+
+def test_the_command_processor_writes_what_a_dispatch_reads() -> None:
+    with client("a630", clean=False) as one:
+        stream, block, _ = prepared(one)
+        one.world.gpus[0].engine.machine.run = _loading(block.va + 512)
+        copy = type7(MEM_TO_MEM, 0, *halves(block.va + 512), *halves(block.va + 640))
+        one.submit([*stream.words(), *copy])
+        kinds = [violation.kind for violation in one.world.violations]
+        check(kinds == ["missing wait"], str(one.world.violations))
+
+
+@pytest.mark.parametrize("chip", CHIPS_TRIED)
+def test_an_event_that_signals_before_the_results(chip: str) -> None:
+    with client(chip, clean=False) as one:
+        stream, block, _ = prepared(one)
+        one.world.gpus[0].engine.machine.run = _storing(block.va + 512)
+        head = 22 | (1 << 27 if stream.generation >= 7 else 0)
+        one.submit([*stream.words(), *type7(EVENT_WRITE, head, *halves(block.va + 640), 1)])
+        kinds = [violation.kind for violation in one.world.violations]
+        check(kinds == ["early write"], str(one.world.violations))
 
 
 @pytest.mark.parametrize("left_out", ["", "wait", "invalidate"])

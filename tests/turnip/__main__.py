@@ -26,6 +26,7 @@ from tests.turnip.kernel import Kernel, Words
 from tests.turnip.kernels import KERNELS
 
 CHIPS: Final = ("a630", "a660", "a740", "x1-85")
+IFACES: Final = ("KGSL", "MSM")
 DONE, FAILED, NOT_HERE = 0, 1, 77
 _LIMIT_S: Final = 600
 
@@ -40,10 +41,14 @@ def same(kernel: Kernel, got: Words, expected: Words) -> bool:
     )
 
 
-def _session(folder: Path, chip: str, shim: str, environ: dict[str, str], names: list[str]) -> None:
-    """Raises: CannotRun with the end of its output."""
+def _session(
+    folder: Path, board: tuple[str, str], environ: dict[str, str], names: list[str]
+) -> None:
+    """A chip over an interface. Raises: CannotRun with the end of its output."""
+    chip, iface = board
+    shim = environ.get("LD_PRELOAD", "")
     folder.mkdir()
-    words = [sys.executable, "-m", "tests.turnip.session", str(folder), chip, shim, *names]
+    words = [sys.executable, "-m", "tests.turnip.session", str(folder), chip, iface, shim, *names]
     done = subprocess.run(
         words, env={**os.environ, **environ}, capture_output=True, text=True, timeout=_LIMIT_S,
         check=False,
@@ -58,7 +63,7 @@ def _expected(folder: Path, names: list[str]) -> dict[str, Words]:
     if found is None:
         raise CannotRun("no lavapipe: run `make references`")
     icd = {"VK_ICD_FILENAMES": str(found / LAVAPIPE_MANIFEST)}
-    _session(folder, reports.LAVAPIPE, "", icd, names)
+    _session(folder, (reports.LAVAPIPE, ""), icd, names)
     error = reports.read(folder).error
     if error:
         raise CannotRun(f"lavapipe: {error}")
@@ -85,7 +90,7 @@ def _environ(turnip: Turnip, folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _judge(chip: str, folder: Path, expected: dict[str, Words]) -> int:
+def _judge(board: tuple[str, str], folder: Path, expected: dict[str, Words]) -> int:
     """Prints what came of a chip; how many things were wrong."""
     report = reports.read(folder)
     with np.load(folder / reports.RESULTS) as loaded:
@@ -107,18 +112,18 @@ def _judge(chip: str, folder: Path, expected: dict[str, Words]) -> int:
         wrong += 1
         print(f"  WRONG: {text}")
     ran = f"{len(results)} kernels ran, {len(report.missing)} did not"
-    print(f"{chip}: {report.device}: {ran}; {wrong} wrong")
+    print(f"{' over '.join(board)}: {report.device}: {ran}; {wrong} wrong")
     return wrong
 
 
-def _witness(chips: list[str], names: list[str], folder: Path) -> int:
+def _witness(boards: list[tuple[str, str]], names: list[str], folder: Path) -> int:
     turnip = build()
     expected = _expected(folder / "expected", names)
     environ, wrong = _environ(turnip, folder), 0
-    for chip in chips:
-        began = time.monotonic()
-        _session(folder / chip, chip, environ["LD_PRELOAD"], environ, list(expected))
-        wrong += _judge(chip, folder / chip, expected)
+    for board in boards:
+        began, own = time.monotonic(), folder / "-".join(board)
+        _session(own, board, environ, list(expected))
+        wrong += _judge(board, own, expected)
         print(f"  {time.monotonic() - began:.0f} s", flush=True)
     return wrong
 
@@ -127,6 +132,7 @@ def main() -> int:
     """The whole run."""
     parser = argparse.ArgumentParser(prog="python -m tests.turnip", description=__doc__)
     parser.add_argument("--chip", action="append", choices=CHIPS)
+    parser.add_argument("--iface", action="append", choices=IFACES)
     parser.add_argument("kernel", nargs="*", help="one of those in tests/turnip; none: all")
     asked = parser.parse_args()
     unknown = [name for name in asked.kernel if name not in KERNELS]
@@ -134,7 +140,10 @@ def main() -> int:
         parser.error(f"no kernel {', '.join(unknown)}")
     try:
         with tempfile.TemporaryDirectory(prefix="turnip-") as folder:
-            wrong = _witness(asked.chip or list(CHIPS), asked.kernel or list(KERNELS), Path(folder))
+            boards = [
+                (chip, iface) for chip in asked.chip or CHIPS for iface in asked.iface or IFACES
+            ]
+            wrong = _witness(boards, asked.kernel or list(KERNELS), Path(folder))
     except CannotRun as error:
         print(f"witness: not run: {error}", file=sys.stderr)
         return NOT_HERE

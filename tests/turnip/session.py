@@ -1,7 +1,7 @@
 """One process of the witness: runs kernels over the Vulkan driver that it was started with.
 
-`python -m tests.turnip.session FOLDER CHIP SHIM [KERNEL ...]`, in front of a board; with the chip
-`lavapipe` on the processor, for the results to expect. Leaves results.npz and report.json.
+`python -m tests.turnip.session FOLDER CHIP IFACE SHIM [KERNEL ...]`, in front of a board; with
+the chip `lavapipe` on the processor, for the results to expect. Leaves results.npz and report.json.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _run(names: list[str], report: Report, bridge: Bridge | None) -> dict[str, W
 
 def main() -> int:
     """Runs, writes, and leaves at once: destructors of a lost device would abort."""
-    folder, chip, shim, *names = sys.argv[1:]
-    bridge = None if chip == LAVAPIPE else Bridge(chip, shim)
+    folder, chip, iface, shim, *names = sys.argv[1:]
+    bridge = None if chip == LAVAPIPE else Bridge(chip, iface, shim)
     report = Report()
     results: dict[str, Words] = {}
     try:
