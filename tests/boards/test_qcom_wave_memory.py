@@ -51,9 +51,8 @@ def test_loads_of_several_components(count: int) -> None:
 shl.b r3.x, r0.x, 4
 (rpt2)nop
 add.u r2.x, r2.x, r3.x
-add.u r2.x, r2.x, 64
 (rpt5)nop
-""".replace("add.u r2.x, r2.x, 64", "(nop3) nop").replace("(nop3) nop", "(rpt3)nop")
+"""
     text += f"ldg.u32 r4.x, g[r2.x+8], {count}\n(sy)add.u r2.z, r2.z, r3.x\n(rpt5)nop\n"
     text += f"stg.u32 g[r2.z-16], r4.x, {count}"
     _run(text, words)
@@ -229,7 +228,7 @@ brcst.active.w8 (u32)(x)r4.x, r0.x
     _run(text + _STORE, words)
     want = np.full(LANES, 1000)
     for first in range(0, LANES, 8):
-        want[[first + 4, first + 5]] = first + 1
+        want[first + 4 : first + 8] = first + 1
     check(np.array_equal(words[_OUT : _OUT + LANES], want), str(words[_OUT : _OUT + 16]))
 
 
