@@ -21,8 +21,6 @@ ENFORCING: Final = "/sys/fs/selinux/enforce"
 FIRMWARE: Final = "/lib/firmware/qcom"
 ANDROID: Final = "/system/build.prop"
 _SELINUX: Final = "SELinux decides, too: the vendor's policy names who may use it (try `adb shell`)"
-    "an app's SELinux domain may use it where the vendor's policy says so: `adb shell`"
-)
 _FIRMWARE: Final = "a6*_sqe.fw, a6*_gmu.bin and the machine's signed zap shader (linux-firmware)"
 
 

@@ -1,7 +1,8 @@
-"""`python -m drivers.qcom.probe [--json]`: this machine's Adreno, and the ways to it. Exit status 0.
+"""`python -m drivers.qcom.probe [--json]`: this machine's Adreno, and the ways to it.
 
-Nothing is opened or changed, unless --smoke asks to test every usable way: queues, copies, a
-kernel, a graph (exit status 1 when one fails). --board inspects a software GPU instead.
+Nothing is opened or changed, and the exit status is 0, unless --smoke asks to test every usable
+way: queues, copies, a kernel, a graph (exit status 1 when one fails). --board inspects a software
+GPU instead.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from drivers.qcom.device import QcomDevice
 from drivers.qcom.look import Look, firmware_advice, look
 from drivers.qcom.opening import open_qcom
 from drivers.world.linux import LinuxWorld
+from queues.qcom.pm4 import WORD_BYTES
 
 WIDTH_CHARS: Final = 100
 _INDENT: Final = " " * 12
@@ -42,8 +44,7 @@ def smoke(world: World, choice: Choice, firmware: Firmware) -> Iterator[Outcome]
             yield timed(world, "compute queue", partial(tests.ring, device))
             yield timed(world, "kernel", partial(tests.kernel, device, firmware))
             yield timed(world, "graph", partial(tests.graph, device, firmware))
-            for nbytes in COPY_BYTES:
-                whole = nbytes - nbytes % 4
+            for whole in dict.fromkeys(nbytes - nbytes % WORD_BYTES for nbytes in COPY_BYTES):
                 yield timed(world, f"copies of {whole} bytes", partial(tests.copies, device, whole))
     for device in opened:
         yield timed(world, "close", partial(_left, device))
@@ -57,9 +58,9 @@ def _open(world: World, choice: Choice, stack: ExitStack, opened: list[QcomDevic
 
 def _left(device: QcomDevice) -> str:
     """Nothing is held by a closed device."""
-    held = device.heap.statistics.allocated_bytes
+    held = device.iface.bytes_held
     if held:
-        raise Wrong(f"{held} bytes are still held", hint="report it")
+        raise Wrong(f"{held} bytes of memory are still held", hint="report it")
     return "nothing is left"
 
 
