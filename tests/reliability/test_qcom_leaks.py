@@ -17,7 +17,7 @@ from tests.reliability.qcom_scene import N, binary, board, nothing_left, open_on
 from tests.support import check
 
 COUNTS = (32, 17)
-LAUNCHES, OPENS = 3200, 40
+LAUNCHES, OPENS = 4200, 40
 Make = Callable[[QcomDevice], AbstractContextManager[object]]
 
 

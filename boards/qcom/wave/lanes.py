@@ -62,12 +62,14 @@ class Registers:
             value = one_of_wave(w, whole.reshape(w.count, w.lanes))
             register_sink(number, half=self.half)(w, value)
         elif self.half:
+            w.flushed[number >> 1] = 0
             side = w.hu[number >> 1, :, :, number & 1]
             if at is None:
                 side[...] = data.reshape(side.shape)
             else:
                 side[np.divmod(at, w.lanes)] = data
         else:
+            w.flushed[number] = 0
             w.u[number].reshape(-1)[slice(None) if at is None else at] = data
 
 

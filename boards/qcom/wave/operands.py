@@ -199,11 +199,13 @@ def register_sink(number: int, *, half: bool) -> Sink:
         row, side = number >> 1, number & 1
 
         def into_half(w: Waves, value: Array) -> None:
+            w.flushed[row] = 0
             _put(w.hu[row, :, :, side], value.view(np.uint16), w.mask)
 
         return into_half
 
     def into(w: Waves, value: Array) -> None:
+        w.flushed[number] = 0
         _put(w.u[number], value.view(np.uint32), w.mask)
 
     return into
@@ -258,6 +260,7 @@ def _moving_sink(operand: Operand, step: int, uses: Uses) -> Sink:
     uses.moving_writes.append(lambda w: (w.a0 + offset, half))
 
     def into(w: Waves, value: Array) -> None:
+        w.flushed[:] = bytes(FULL)
         lanes = np.nonzero(w.chosen())
         at = np.clip(w.a0[lanes] + offset, 0, FULL - 1)
         data = np.broadcast_to(value, (w.count, w.lanes))[lanes]

@@ -66,6 +66,8 @@ class Waves:
         self.f, self.s = self.u.view(np.float32), self.u.view(np.int32)
         self.hu = self.u.view(np.uint16).reshape(FULL, *shape, 2)
         self.hf, self.hs = self.hu.view(np.float16), self.hu.view(np.int16)
+        self.flushed = bytearray(FULL)
+        """Rows that hold no subnormal float32, as far as is known."""
         self.shared = np.zeros((SHARED_COUNT, self.count, 1), np.uint32)
         self.a0 = np.zeros(shape, np.int32)
         self.a1 = np.zeros(shape, np.uint32)
