@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from typing import Final
 
@@ -21,6 +22,7 @@ def tidy(code: Code) -> None:
     _forward(code)
     _drop_overwritten(code)
     _merge(code)
+    _chain(code)
     _compare_and_branch(code)
     _drop_unread(code)
 
@@ -153,6 +155,66 @@ def _touch(touched: dict[tuple[int, int], int], one: Place, at: int, item: Item)
             touched[one.number, part] = at
     else:
         touched[one.number, one.part] = at
+
+
+def _chain(code: Code) -> None:
+    """A sum that goes through steps is in its own register in all of them."""
+    reads = Counter(src.number for item in code.items for src in item.srcs if src.kind in "vm")
+    made, touches = _places(code)
+    for end in range(len(code.items) - 1, -1, -1):
+        target = code.items[end].dst
+        if target is None or target.kind != "m" or target.half:
+            continue
+        key, at = (target.number, target.part), end
+        while target not in code.items[at].srcs:
+            step = _step(code.items[at], made, reads, touches[key], at)
+            if step is None:
+                break
+            place, origin = step
+            code.items[at].srcs[place] = target
+            code.items[origin].dst = target
+            insort(touches[key], origin)
+            at = origin
+
+
+def _step(
+    item: Item, made: dict[int, tuple[int, int]], reads: Counter[int], touches: list[int], at: int
+) -> tuple[int, int] | None:
+    """Which source was made for this item alone, and where; nothing names the sum in between."""
+    if item.op in ("mov", "base"):
+        return None
+    block = made[-1 - at][0]
+    for place, src in reversed(list(enumerate(item.srcs))):
+        if src.kind != "v" or src.part or src.half or reads[src.number] != 1:
+            continue
+        found = made.get(src.number)
+        if found is not None and found[0] == block:
+            origin = found[1]
+            if bisect_left(touches, at) == bisect_right(touches, origin):
+                return place, origin
+    return None
+
+
+def _places(
+    code: Code,
+) -> tuple[dict[int, tuple[int, int]], dict[tuple[int, int], list[int]]]:
+    """Where values are made, (block, item), and where sums are named. The key -1 - n has the block
+    of item n."""
+    made: dict[int, tuple[int, int]] = {}
+    touches: dict[tuple[int, int], list[int]] = defaultdict(list)
+    block = 0
+    for at, item in enumerate(code.items):
+        block += item.stem in ("label", "br", "brn")
+        made[-1 - at] = block, at
+        latest: dict[tuple[int, int], int] = {}
+        for one in item.srcs if item.dst is None else (*item.srcs, item.dst):
+            _touch(latest, one, at, item)
+        for key in latest:
+            touches[key].append(at)
+        dst = item.dst
+        if dst is not None and dst.kind == "v" and item.stem not in MEMORY and item.op != "base":
+            made[dst.number] = block, at
+    return made, touches
 
 
 def _compare_and_branch(code: Code) -> None:
