@@ -252,6 +252,15 @@ def test_registers_that_are_there_twice_agree(chip: str) -> None:
         check([v.kind for v in one.world.violations] == ["registers differ"])
 
 
+@pytest.mark.parametrize("chip", CHIPS_TRIED)
+def test_the_size_of_waves_is_said_alike(chip: str) -> None:
+    with client(chip, clean=False) as one:
+        stream, _, seen = prepared(one)
+        one.submit(stream.words(control=type4(0xA9B0, 1 << 31 | 1 << 20 | 2 << 7)))
+        check([v.kind for v in one.world.violations] == ["registers differ"])
+        check(seen[0].wave_lanes == 128)
+
+
 @pytest.mark.parametrize("access", ["read", "write"])
 def test_a_page_fault_of_a_shader_ends_the_submission(access: str) -> None:
     with client("a630", clean=False, flags=0x212) as one:

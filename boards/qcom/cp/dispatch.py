@@ -108,14 +108,17 @@ class Composer:
                 self._find("private memory", f"HW_STACK_OFFSET {stack:#x} is inside of it")
         return each
 
-    def _control(self) -> tuple[int, int]:
+    def _control(self, wide: int) -> tuple[int, int]:
         """(register of the workgroup's id, of the local id), the same wherever they are said."""
         value = self._read(self._at.cntl_0)
-        if self._chip.generation < 7 and self._chip.lpac:
-            if self._read(r.SP_CS_CNTL_0) != value:
-                self._find("registers differ", "SP_CS_CNTL_0 is not as HLSQ_CS_CNTL_0")
-            self._read(r.SP_CS_CNTL_1)
-        self._read(self._at.cntl_1)
+        twice = self._chip.generation < 7 and self._chip.lpac
+        if twice and self._read(r.SP_CS_CNTL_0) != value:
+            self._find("registers differ", "SP_CS_CNTL_0 is not as HLSQ_CS_CNTL_0")
+        sizes = [self._read(self._at.cntl_1) >> 9]
+        if self._chip.lpac:
+            sizes.append(self._read(r.SP_CS_CNTL_1) >> (8 if self._chip.generation >= 7 else 9))
+        if any(size & 1 != wide for size in sizes):
+            self._find("registers differ", "THREADSIZE of CS_CNTL_1 is not that of CTRL_REG0")
         return value & 0xFF, value >> 24
 
     def _code(self, state: ComputeState, read: Read) -> tuple[int, bytes]:
@@ -157,7 +160,7 @@ class Composer:
         if not constants & 1 << 8 or not config & 1 << 8:
             raise GpuFault(HANG, "EXEC_CS with SP_CS_CONFIG or HLSQ_CS_CNTL not enabled")
         constlen = (constants & 0xFF) << 2
-        group_id, local_id = self._control()
+        group_id, local_id = self._control(control >> 20 & 1)
         va, code = self._code(state, read)
         file, loaded = self._constants(state, min(constlen * 4, len(state.constants)))
         return Dispatch(
