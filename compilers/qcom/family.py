@@ -20,7 +20,7 @@ from queues.qcom.kernel_code import AdrenoCode
 LANES: Final = 4
 """Elements of the longest load."""
 _PASSES: Final = ("allocate", "assemble", "compiler", "fit", "hazards", "legalize", "operands",
-                  "parse", "spans", "targets", "tidy")  # fmt: skip
+                  "parse", "schedule", "spans", "targets", "tidy")  # fmt: skip
 _ISA: Final = ("alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
                "memory_bindless", "operand", "precision", "slots", "sources", "tables",
                "texture")  # fmt: skip
