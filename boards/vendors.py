@@ -11,6 +11,7 @@ from boards.amd import registration as amd
 from boards.machine.chassis import Chassis, Facts, NameOf, Violation
 from boards.machine.pci.function import Named, PciFunction
 from boards.nv import registration as nv
+from boards.qcom import registration as qcom
 from boards.setup import Setup
 
 
@@ -156,6 +157,23 @@ VENDORS = (
         powered_on=nv.alone,
         power_on=nv.power_on,
         watch=nv.watch,
+    ),
+    Vendor(
+        device="QCOM",
+        names=qcom.NAMES,
+        pci_names=(),
+        ifaces=("KGSL", "MSM"),
+        compilers=("IR3",),
+        kernel="KGSL or msm",
+        aql="",
+        note="Over KGSL and msm; never compared with silicon.",
+        describe=qcom.describe,
+        function=qcom.function,
+        observe=qcom.observe,
+        take_firmware=qcom.take_firmware,
+        powered_on=qcom.alone,
+        power_on=qcom.power_on,
+        watch=qcom.watch,
     ),
 )
 

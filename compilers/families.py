@@ -63,6 +63,12 @@ def _webgpu() -> TargetFamily:
     return FAMILY
 
 
+def _qualcomm() -> TargetFamily:
+    from compilers.qcom.family import FAMILY
+
+    return FAMILY
+
+
 FAMILIES: dict[str, Loader] = {
     "x86_64": _cpu,
     "aarch64": _cpu,
@@ -73,6 +79,9 @@ FAMILIES: dict[str, Loader] = {
     "opencl-gpu": _opencl_gpu,
     "metal": _metal,
     "webgpu": _webgpu,
+    "a6": _qualcomm,
+    "a7": _qualcomm,
+    "x1-": _qualcomm,
 }
 """Prefix of architecture names -> how to get the family, which is imported on demand."""
 

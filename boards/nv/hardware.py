@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from boards.machine.chassis import Chassis
 from boards.machine.extents import Extents, Piece
 from boards.machine.pool import FilePool, Vram
+from boards.machine.records import Record
 from boards.nv.chip import NvChip
 from boards.nv.launch import Executor, NoExecutor
 from boards.nv.layouts import VERSIONS, records
 from boards.nv.objects import Client
-from boards.nv.records import Record
 from boards.nv.warp.execute import WarpExecutor
 from boards.nv.work import Queued
 

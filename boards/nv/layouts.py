@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from boards.nv.records import Record
+from boards.machine.records import Record
 
 _NVOS33 = "hClient:I hDevice:I hMemory:I offset:Q length:Q pLinearAddress:Q status:I flags:I"
 _NVOS02 = "hRoot:I hObjectParent:I hObjectNew:I hClass:I flags:I pMemory:Q limit:Q status:I _pad:I"

@@ -6,8 +6,8 @@ import errno
 from types import SimpleNamespace
 
 from boards.machine import host
+from boards.machine.records import Record
 from boards.nv import status
-from boards.nv.records import Record
 from boards.nv.status import RmError
 
 

@@ -133,7 +133,7 @@ _MULTIPLE: Final = {
 def _cat1_forms() -> list[Form]:
     match, mask = fixed((61, 63, 1), (57, 58, 0), (42, 42, 0))
     made = [
-        Form(op="mov", category=1, match=match, mask=mask, text=" {round}{dst}, {src0}",
+        Form(op="mov", category=1, match=match, mask=mask, text=" {round}{dst}, {moved}",
              slots=(*_SYNC, *_TYPES, MoveTarget(), Moved(), Repeat()), precision=Moves())
     ]  # fmt: skip
     for op, (code, targets, sources) in _MULTIPLE.items():

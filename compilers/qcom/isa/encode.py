@@ -8,14 +8,14 @@ from functools import cache
 from compilers.qcom.isa.bits import refused
 from compilers.qcom.isa.forms import Form
 from compilers.qcom.isa.instruction import Insn
-from compilers.qcom.isa.slots import Draft, Flag, Number
+from compilers.qcom.isa.slots import Draft, Flag, HasFields
 from compilers.qcom.isa.tables import all_forms, form
 
 
 @cache
 def _accepted(one: Form) -> tuple[frozenset[str], frozenset[str]]:
     """Names of fields and of flags that a form has bits for."""
-    fields = {slot.name for slot in one.slots if isinstance(slot, Number)}
+    fields = {name for slot in one.slots if isinstance(slot, HasFields) for name in slot.names}
     return frozenset(fields), frozenset(s.name for s in one.slots if isinstance(s, Flag))
 
 
@@ -61,6 +61,11 @@ def _read(word: int, found: Form) -> Insn:
     draft = Draft(word, src_half, dst_half)
     for slot in found.slots:
         slot.get(draft)
+    return assembled(found, draft)
+
+
+def assembled(found: Form, draft: Draft) -> Insn:
+    """The instruction of a draft whose parts are all there."""
     sources = [draft.operands[f"src{i}"] for i in range(6) if f"src{i}" in draft.operands]
     targets = [draft.operands[f"dst{i}"] for i in range(1, 4) if f"dst{i}" in draft.operands]
     return Insn(

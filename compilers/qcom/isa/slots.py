@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from compilers.qcom.isa.bits import get, put, put_signed, refused
 from compilers.qcom.isa.instruction import Insn
@@ -35,6 +35,15 @@ class Slot(Protocol):
 
     def get(self, draft: Draft) -> None:
         """Read it from the draft's word."""
+
+
+@runtime_checkable
+class HasFields(Protocol):
+    """A slot of entries of `Insn.fields`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
 
 
 def operand(insn: Insn, name: str) -> Operand:
@@ -66,6 +75,11 @@ class Number:
     pieces: tuple[tuple[int, int], ...]
     signed: bool = False
     bias: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """This one."""
+        return (self.name,)
 
     @property
     def _width(self) -> int:

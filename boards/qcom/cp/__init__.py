@@ -1,0 +1,1 @@
+"""The command processor: packets, waits, events, state, and dispatches."""

@@ -1,0 +1,1 @@
+"""/dev/kgsl-3d0, as Qualcomm's downstream kernels have it."""

@@ -1,0 +1,96 @@
+"""ir3 on virtual registers to a kernel of one chip: registers, hazards, instruction words."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from compilers import binary
+from compilers.qcom.allocate import Allocation
+from compilers.qcom.assemble import Assembler
+from compilers.qcom.fit import Fitter
+from compilers.qcom.legalize import assemble
+from compilers.qcom.parse import Code, Item, parse
+from compilers.qcom.targets import WAVE_LANES, qcom_target
+from compilers.qcom.tidy import tidy
+from drivers.base.contracts import Arg, Binary, Resources
+from queues.qcom.kernel_code import INSTR_UNIT_BYTES, MAX_CONSTLEN, NO_REGISTER, AdrenoCode
+
+GROUP_ID: Final = 192
+"""r48.x. # src: Mesa 25.0.7, ir3_compiler_nir.c: the workgroup's number is in shared registers"""
+LOCAL_ID: Final = 0
+PARAM_BYTES: Final = 8
+_WORDS: Final = 4
+_CONST_ALIGN: Final = 4
+"""# src: Mesa 25.0.7, ir3_shader.c: constlen is a multiple of 4 vec4"""
+_NOP: Final = bytes(8)
+
+
+def identity() -> bytes:
+    """Nothing: the code generator's own modules are named by the toolchain."""
+    return b""
+
+
+def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
+    """Machine code of a kernel, as a Binary's bytes without its name.
+
+    Raises: CompileError, MalformedInput, Unsupported.
+    """
+    qcom_target(arch)
+    code = parse(source)
+    tidy(code)
+    Fitter(code).run()
+    allocation = Allocation(code)
+    allocation.run()
+    start = -(-2 * code.params // _WORDS)
+    made = Assembler(allocation.places, start * _WORDS, code.generation)
+    for item in code.items:
+        made.add(item)
+    words = assemble(made.code, code.generation)
+    words += _NOP * (-len(words) % INSTR_UNIT_BYTES // len(_NOP))
+    literals = struct.pack(f"<{len(made.literals)}I", *made.literals)
+    kernel = _record(code, made, start, len(words), allocation.private_bytes)
+    needs = Resources(
+        block=code.block,
+        max_block=code.block,
+        shared_bytes=code.shared_bytes,
+        scratch_bytes=allocation.private_bytes,
+        args=tuple(Arg(PARAM_BYTES * place, PARAM_BYTES, True) for place in range(code.params)),
+        vendor=kernel.encode(),
+    )
+    return binary.encode(Binary(arch, "", words + literals, 0, resources=needs))
+
+
+def _record(code: Code, made: Assembler, start: int, nbytes: int, private: int) -> AdrenoCode:
+    literals = len(made.literals)
+    end = start + -(-literals // _WORDS)
+    lane = any(one.srcs and one.srcs[0].kind == "r" for one in code.items)
+    return AdrenoCode(
+        generation=code.generation,
+        instrlen=nbytes // INSTR_UNIT_BYTES,
+        full_registers=-(-made.words // _WORDS),
+        half_registers=0,
+        branch_stack=_depth(code.items),
+        wave_lanes=WAVE_LANES,
+        constlen=end + -end % _CONST_ALIGN,
+        param_vec4=0,
+        literal_vec4=start,
+        literal_words=literals,
+        grid_vec4=MAX_CONSTLEN,
+        group_id_reg=GROUP_ID,
+        local_id_reg=LOCAL_ID if lane else NO_REGISTER,
+        private_bytes=private,
+    )
+
+
+def _depth(items: list[Item]) -> int:
+    """Branches and loops that are open at once."""
+    loops = {one.label for one in items if one.stem == "br"}
+    depth = most = 0
+    for item in items:
+        if item.stem == "brn" or (item.stem == "label" and item.label in loops):
+            depth += 1
+        elif item.stem in ("br", "label"):
+            depth -= 1
+        most = max(most, depth)
+    return most

@@ -1,0 +1,151 @@
+"""Instructions of one kernel on virtual registers, as lines of text, while they are made.
+
+A line is an operation and its operands: `add.u v5 v3 k4`. Operands:
+
+    v5      a register of 32 bits that is written once       m5      one that is written often
+    v5.2    its third word, where it has several             v5.h3   its fourth 16 bits
+    k7      the number 7, a word                             c3      word 3 of the constant file
+    r0      the lane's number in its workgroup               g0      the workgroup's number
+    p       the predicate that branches read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+WORD: Final = 0xFFFFFFFF
+_FOLD: Final = {
+    "add.u": lambda a, b: a + b,
+    "sub.u": lambda a, b: a - b,
+    "and.b": lambda a, b: a & b,
+    "or.b": lambda a, b: a | b,
+    "xor.b": lambda a, b: a ^ b,
+    "shl.b": lambda a, b: a << (b & 31),
+    "shr.b": lambda a, b: a >> (b & 31),
+}
+_NEUTRAL: Final = {"add.u": 0, "sub.u": 0, "or.b": 0, "xor.b": 0, "shl.b": 0, "shr.b": 0,
+                   "ashr.b": 0, "and.b": WORD}  # fmt: skip
+"""A second operand that changes nothing."""
+
+
+def literal(value: int) -> str:
+    """A word."""
+    return f"k{value & WORD}"
+
+
+def is_literal(text: str) -> bool:
+    """Whether an operand is a number."""
+    return text[0] == "k"
+
+
+def number(text: str) -> int:
+    """The number that a literal is."""
+    return int(text[1:])
+
+
+class Emitter:
+    """Lines, and which value is already there. Upper bounds of values are kept where known."""
+
+    def __init__(self) -> None:
+        self.head: list[str] = []
+        """Before everything else: what holds in the whole kernel."""
+        self.lines: list[str] = []
+        self.count = 0
+        self.bounds: dict[str, int] = {}
+        self._known: list[dict[tuple[str, ...], str]] = [{}]
+
+    def name(self, kind: str = "v") -> str:
+        """A new register."""
+        self.count += 1
+        return f"{kind}{self.count}"
+
+    def line(self, *words: str) -> None:
+        """One instruction."""
+        self.lines.append(" ".join(words))
+
+    def op(self, name: str, *srcs: str) -> str:
+        """The result of an operation, shared where it was made before."""
+        found = self._folded(name, srcs)
+        if found is not None:
+            return found
+        key = (name, *srcs)
+        pure = not any(src[0] == "m" for src in srcs)
+        for scope in self._known if pure else ():
+            if key in scope:
+                return scope[key]
+        made = self.name()
+        self.line(name, made, *srcs)
+        if pure:
+            self._known[-1][key] = made
+        return made
+
+    def _folded(self, name: str, srcs: tuple[str, ...]) -> str | None:
+        if name in _FOLD and all(map(is_literal, srcs)):
+            return literal(_FOLD[name](*map(number, srcs)))
+        if name in _NEUTRAL and is_literal(srcs[1]) and number(srcs[1]) == _NEUTRAL[name]:
+            return srcs[0]
+        if name == "add.u" and is_literal(srcs[0]) and not number(srcs[0]):
+            return srcs[1]
+        return None
+
+    def once(self, name: str, src: str) -> str:
+        """A value that the head makes, for the whole kernel."""
+        key = (name, src)
+        if key not in self._known[0]:
+            made = self.name()
+            self.head.append(f"{name} {made} {src}")
+            self._known[0][key] = made
+        return self._known[0][key]
+
+    def bound(self, text: str) -> int:
+        """The value is no larger, read as an unsigned word."""
+        return number(text) if is_literal(text) else self.bounds.get(text, WORD)
+
+    def bounded(self, text: str, bound: int) -> str:
+        """The same value, and what it is no larger than."""
+        if not is_literal(text) and bound < WORD:
+            self.bounds[text] = bound
+        return text
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is made within is not known after it."""
+        self._known.append({})
+        yield
+        self._known.pop()
+
+    def label(self) -> str:
+        """A new label."""
+        return self.name("L")
+
+    @contextmanager
+    def branch(self, condition: str) -> Iterator[None]:
+        """Lines for the lanes where a bool holds."""
+        after = self.label()
+        self.line("cmps.s.ne", "p", condition, "k0")
+        self.line("brn", after)
+        with self.scope():
+            yield
+        self.line("label", after)
+
+    @contextmanager
+    def loop(self, extent: int) -> Iterator[str]:
+        """Lines so many times; gives the register that counts."""
+        counter, top = self.name("m"), self.label()
+        self.line("mov", counter, "k0")
+        self.line("label", top)
+        with self.scope():
+            copied = self.bounded(self.op("mov", counter), extent - 1)
+            yield copied
+        self.line("add.u", counter, counter, "k1")
+        self.line("cmps.s.lt", "p", counter, literal(extent))
+        self.line("br", top)
+
+    def take(self, *words: str) -> str:
+        """Words in neighbouring registers, as loads and stores want them."""
+        made = self.name("m")
+        for place, word in enumerate(words):
+            self.line("mov", f"{made}.{place}", word)
+        return made

@@ -1,0 +1,75 @@
+"""Qualcomm's Adreno GPUs as a family of targets: ir3 code, made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from compilers import binary
+from compilers.family import TargetFamily, Toolchain
+from compilers.gpu_target import GpuTarget
+from compilers.instruction import Instruction
+from compilers.ir import Kernel
+from compilers.qcom import compiler
+from compilers.qcom.targets import MAX_BLOCK, SHARED_BYTES, qcom_target
+from drivers.base.contracts import Binary
+from drivers.base.errors import MalformedInput, Unsupported
+from queues.qcom.kernel_code import AdrenoCode
+
+LANES: Final = 4
+"""Elements of the longest load."""
+_PASSES: Final = ("allocate", "assemble", "compiler", "fit", "hazards", "legalize", "operands",
+                  "parse", "spans", "targets", "tidy")  # fmt: skip
+_ISA: Final = ("alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
+               "memory_bindless", "operand", "precision", "slots", "sources", "tables",
+               "texture")  # fmt: skip
+
+
+def _source(kernel: Kernel, arch: str, features: frozenset[str]) -> str:
+    from compilers.qcom.render import render
+
+    return render(kernel, arch)
+
+
+def _gpu(arch: str) -> GpuTarget:
+    qcom_target(arch)
+    return GpuTarget(max_block=MAX_BLOCK, shared_bytes=SHARED_BYTES, vector_lanes=LANES)
+
+
+def _load(blob: bytes, name: str, arch: str) -> Binary:
+    found = binary.decode(blob)
+    if found.arch != arch:
+        raise MalformedInput(f"{name}: code for {found.arch}, not {arch}")
+    AdrenoCode.of(found)
+    return replace(found, name=name)
+
+
+def _functions(blob: bytes, arch: str) -> list[str]:
+    binary.decode(blob)
+    return []
+
+
+def _instructions(binary: Binary) -> Iterator[Instruction]:
+    raise Unsupported(f"{binary.name}: no listing of ir3 yet", hint="read the kernel's source")
+
+
+FAMILY: Final = TargetFamily(
+    name="Qualcomm",
+    toolchains={
+        "IR3": Toolchain(
+            compiler=compiler,
+            render=_source,
+            suffix=".ir3",
+            modules=(
+                "queues.qcom.kernel_code",
+                *(f"compilers.qcom.{name}" for name in _PASSES),
+                *(f"compilers.qcom.isa.{name}" for name in _ISA),
+            ),
+        )
+    },
+    load=_load,
+    functions=_functions,
+    instructions=_instructions,
+    gpu=_gpu,
+)

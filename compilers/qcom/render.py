@@ -1,0 +1,53 @@
+"""Kernel IR with lanes to the text of an ir3 kernel on virtual registers."""
+
+from __future__ import annotations
+
+from compilers import dtype as dt
+from compilers.dtype import DType
+from compilers.expr import const
+from compilers.ir import Expr, Kernel
+from compilers.math.build import HALVES, op
+from compilers.math.expand import Expander
+from compilers.math.half import half_bits, half_value
+from compilers.math.single import CALLED, SINGLES
+from compilers.qcom.printer import Ir3Printer
+from compilers.qcom.targets import qcom_target
+from compilers.render.walk import Walker
+
+
+class Ir3Expander(Expander):
+    """Functions of float32 are made in float32: there is no float64. A step a * b + c is mad.f32,
+    which rounds twice; remainders, which need one rounding, are made of integers.
+
+    # src: Mesa 25.0.7, ir3_compiler.c: fuse_ffma32 for inexact products alone, no lower_ffma
+    """
+
+    def __init__(self) -> None:
+        super().__init__(frozenset({"fma"}), native_half=False, soft=True)
+        self.own = CALLED
+
+    def _rewrite(self, expr: Expr, src: list[Expr]) -> Expr:
+        if expr.op == "const" and expr.dtype in HALVES:
+            return const(half_bits(float(expr.arg), expr.dtype), dt.uint16)
+        return super()._rewrite(expr, src)
+
+    def _cast(self, x: Expr, source: DType, target: DType) -> Expr:
+        """Of a 16-bit constant, its value."""
+        if source in HALVES and x.op == "const":
+            x, source = const(half_value(int(x.arg), source), dt.float32), dt.float32
+        return super()._cast(x, source, target)
+
+    def _plain(self, name: str, src: list[Expr]) -> Expr:
+        if name in SINGLES and src[0].dtype is dt.float32:
+            return SINGLES[name](*src)
+        return op("mad", *src) if name == "fma" else super()._plain(name, src)
+
+
+def render(kernel: Kernel, arch: str) -> str:
+    """Equal kernels give equal texts.
+
+    Raises: TypeError for an op its dtype does not have; Unsupported for float64 and unknown chips.
+    """
+    target = qcom_target(arch)
+    printer = Ir3Printer(kernel, target.generation, target.registers(kernel.block))
+    return Walker(kernel, printer, Ir3Expander()).run()

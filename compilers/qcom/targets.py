@@ -1,0 +1,66 @@
+"""The Adreno chips that code is generated for, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.base.errors import Unsupported
+
+WAVE_LANES: Final = 64
+"""Of every wave: those of 128 lanes exist, and need the registers of two.
+# src: Mesa 25.0.7, freedreno_devices.py, threadsize_base"""
+MAX_BLOCK: Final = 1024
+"""# src: Mesa 25.0.7, threadsize_base * max_waves"""
+SHARED_BYTES: Final = 32 << 10
+"""# src: Mesa 25.0.7, freedreno_devices.py, cs_shared_mem_size"""
+MAX_REGISTERS: Final = 48
+"""vec4 of a lane: r48 and more are shared. # src: Mesa 25.0.7, ir3.h"""
+GRANULARITY: Final = 2
+"""Processors of a core that a workgroup's waves are spread over.
+# src: Mesa 25.0.7, freedreno_devices.py, wave_granularity"""
+VECTOR_BYTES: Final = 16
+"""Most that a lane loads at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class QcomTarget:
+    """One chip as a compiler's target."""
+
+    generation: int
+    register_file: int
+    """vec4 of registers that waves in flight share, for each lane.
+    # src: Mesa 25.0.7, freedreno_devices.py, reg_size_vec4"""
+    units: int
+    """Shader processors. # src: Mesa 25.0.7, freedreno_devices.py, num_ccu"""
+
+    def registers(self, block: int) -> int:
+        """vec4 that a lane may use when all waves of a workgroup are in flight together.
+
+        # src: Mesa 25.0.7, ir3.c, ir3_get_reg_dependent_max_waves
+        """
+        waves = max(-(-block // WAVE_LANES), GRANULARITY)
+        return min(MAX_REGISTERS, self.register_file * GRANULARITY // waves)
+
+
+CHIPS: Final[Mapping[str, QcomTarget]] = {
+    "a630": QcomTarget(6, 96, 2),
+    "a640": QcomTarget(6, 96, 2),
+    "a650": QcomTarget(6, 64, 3),
+    "a660": QcomTarget(6, 64, 3),
+    "a690": QcomTarget(6, 64, 8),
+    "a730": QcomTarget(7, 96, 4),
+    "a740": QcomTarget(7, 96, 6),
+    "a750": QcomTarget(7, 96, 6),
+    "x1-85": QcomTarget(7, 96, 6),
+}
+"""Name of the architecture -> its numbers."""
+
+
+def qcom_target(arch: str) -> QcomTarget:
+    """The chip of that name. Raises: Unsupported."""
+    found = CHIPS.get(arch)
+    if found is None:
+        raise Unsupported(f"no Adreno {arch!r}", hint=f"Known: {', '.join(CHIPS)}")
+    return found
