@@ -117,10 +117,14 @@ class Cable:
 
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
         """Make transfers that were queued together. Raises: TransferError, Killed."""
-        self.trips += 1
-        self.clock.skip(self.speeds.trip_s)
         results: list[bytes] = []
+        bulk = True
         for transfer in transfers:
+            if bulk and transfer.endpoint == _CONTROL or not results:
+                # a request waits for bulk transfers before it, as all do for the first
+                self.trips += 1
+                self.clock.skip(self.speeds.trip_s)
+            bulk = transfer.endpoint != _CONTROL
             self.transfers += 1
             try:
                 results.append(self._made(transfer))

@@ -28,7 +28,7 @@ from drivers.amd.programs import Programs
 from drivers.amd.queue_maker import QueueMaker
 from drivers.amd.scratch import ScratchMemory
 from drivers.amd.sdma_ring import SdmaRing
-from drivers.amd.signal import AmdSignal, checked_value
+from drivers.amd.signal import AmdSignal, FetchedSignal, checked_value
 from drivers.amd.zeroing import zero
 from drivers.base import forks, launches
 from drivers.base.allocator import Statistics
@@ -167,6 +167,8 @@ class AmdDevice:
         """A signal at `value`."""
         checked_value(value)
         self.life.check()
+        if self.iface.remote is not None:
+            return FetchedSignal(self, self.slots, value, self.iface.remote)
         return AmdSignal(self, self.slots, value)
 
     def give_back(self, held: Allocation) -> None:

@@ -50,11 +50,23 @@ class Apertures:
     scratch_base: int
 
 
+class Remote(Protocol):
+    """Memory that the host only has copies of: what the GPU stores has to be fetched."""
+
+    def fetch(self, memory: Memory, off: int, nbytes: int) -> None:
+        """Read a part of memory that was allocated for the host."""
+
+    def watch(self, memory: Memory, off: int, nbytes: int) -> None:
+        """Read this part whenever the interface waits."""
+
+
 class Iface(gpu.GpuIface, Protocol):
     """One AMD GPU of this process, with what its queues and kernels need."""
 
     name: str
-    """"KFD" or "PCI"."""
+    """"KFD", "PCI" or "USB"."""
+    remote: Remote | None
+    """None where the host sees what the GPU stores."""
     node: GpuNode
     chip: Chip
     mailbox_va: int

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from drivers.bare.address_space import AddressSpace
 from drivers.bare.card import Card
 from drivers.bare.host_pages import HostPages, HostPiece
+from drivers.bare.mirror import Mirrors
 from drivers.bare.page_format import Rights
 from drivers.bare.page_table import PageTable
 from drivers.bare.vram import Piece, whole_pages
@@ -104,7 +105,10 @@ class Memories:
         addresses: AddressSpace,
         dma: Dma,
         flush_tlb: Callable[[], None],
+        mirrors: Mirrors | None = None,
     ) -> None:
+        """`mirrors`: what the host sees of VRAM where the BAR is not mapped."""
+        self.mirrors = mirrors
         self._card, self._table, self._addresses, self._dma = card, table, addresses, dma
         self._host, self._flush_tlb = HostPages(dma), flush_tlb
         self.lock = RLock()
@@ -179,7 +183,11 @@ class Memories:
             seen = None
             if host:
                 ((offset, _),) = pieces
-                seen = card.vram.view()[offset : offset + nbytes]
+                if self.mirrors is None:
+                    seen = card.vram.view()[offset : offset + nbytes]
+                else:
+                    seen = self.mirrors.make(offset, nbytes).view
+                    undo.add(partial(self.mirrors.drop, offset))
             return self._made(name, nbytes, va, pieces, None, seen)
 
     def _of_host(self, nbytes: int, rights: Rights, name: str) -> PciMemory:
@@ -253,6 +261,8 @@ class Memories:
                 self._addresses.give(memory.gpu_va)
                 self._addresses.settle()
             if memory.memory is None:
+                if self.mirrors is not None:
+                    self.mirrors.drop(memory.pieces[0][0])
                 self._card.pages.free(memory.pieces)
             else:
                 memory.memory.close()
@@ -267,5 +277,5 @@ class Memories:
 
     def write_code(self, memory: PciMemory, data: bytes) -> None:
         """Machine code, which the GPU itself may not write."""
-        memory.view()[: len(data)] = data
+        memory.view()[: len(data)] = data  # a mirror is pushed by the flush
         self._card.flush_writes()

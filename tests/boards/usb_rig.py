@@ -23,7 +23,7 @@ from drivers.pci.session import PciSession
 from drivers.usb.asm24.bridge import Bridge
 from drivers.usb.asm24.function import open_function
 from drivers.world.foreign import ForeignWorld
-from tests.fake_machine import FakeMachine
+from tests.fake_machine import FakeMachine, enclosure
 
 VRAM_BYTES = 512 << 20
 
@@ -54,8 +54,9 @@ class UsbRig:
 
     def world(self) -> World:
         """A process's world in which the cable is the only device."""
+        files = {**world_files([self.gpu.chip.name]), **enclosure("add1:0001", "custom v0.1")}
         return ForeignWorld(
-            Machine(self.hardware.clock, world_files([self.gpu.chip.name])),
+            Machine(self.hardware.clock, files),
             usb=lambda bus, address, interface: self.cable.claim(),
         )
 
