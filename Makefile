@@ -7,7 +7,7 @@ ARGS ?=
 DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx
 
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad sweep \
-	opencl webgpu nv torch references generators probe doctor clean
+	opencl webgpu nv qcom torch references generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
@@ -19,6 +19,7 @@ help:
 	@echo "make opencl           OpenCL for processors, PoCL's and Intel's, so that tests of CL=1 run"
 	@echo "make webgpu           wgpu-native and two Dawns, so that tests of WEBGPU=1 run where Vulkan is"
 	@echo "make nv               NVIDIA's compilers, so that kernels for its GPUs are compiled"
+	@echo "make qcom             Mesa's disassembler of Adreno code, a second opinion in tests"
 	@echo "make torch            torch, so that tests of memory shared with it run"
 	@echo "make references       kernel headers, firmware and a Vulkan driver for tests, from Debian"
 	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
@@ -89,6 +90,14 @@ $(VENV)/nv.stamp: $(VENV)/dev.stamp
 	$(call install,$(NV))
 
 nv: $(VENV)/nv.stamp
+
+# Mesa in a wheel of 42 MB, for its disassembler. Tests that ask it skip without.
+QCOM := .[dev,qcom]
+$(VENV)/qcom.stamp: $(VENV)/dev.stamp
+	$(call install,$(QCOM))
+
+qcom: $(VENV)/qcom.stamp
+
 # One release, of which CI's index has the build for processors alone.
 TORCH := torch==2.13.0
 $(VENV)/torch.stamp: $(VENV)/dev.stamp

@@ -196,6 +196,11 @@ BEST_FIRST: Final = (
             Way("MSM", "drivers.probe.kinds:qcom_msm",
                 "the same under the mainline kernel driver, where there is no KGSL"),
         ),
+        opens="drivers.qcom.opening:open_kind",
+        written=("KGSL", "MSM"),
+        compilers={"QCOM_IR3": "IR3"},
+        hang_s="QCOM_HANG_S",
+        packets={"qcom": "queues.qcom.decode:stream_decoder"},
         kernel=KernelDriver(
             "msm",
             nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},

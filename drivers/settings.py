@@ -93,7 +93,12 @@ SETTINGS: Final = (
                 "an unbound GPU. Without a device it also chooses AMD. USB is not written yet.",
             ),
             Setting("NV_IFACE", " or ".join(BY_NAME["NV"].ifaces), _NOT_YET),
-            Setting("QCOM_IFACE", " or ".join(BY_NAME["QCOM"].ifaces), _NOT_YET),
+            Setting(
+                "QCOM_IFACE",
+                " or ".join(BY_NAME["QCOM"].ifaces),
+                "How an Adreno is reached: Qualcomm's kernel driver, or mainline Linux's. Not set: "
+                "the first that is there.",
+            ),
             Setting(
                 "ROCR_VISIBLE_DEVICES",
                 "numbers and UUIDs with commas between them",
@@ -122,6 +127,7 @@ SETTINGS: Final = (
                 "does, from CUDA C.",
             ),
             Setting("CUDA_PTX", _ONE, "The same through CUDA."),
+            Setting("QCOM_IR3", _ONE, "This stack's own code generator compiles for Adreno."),
         ),
     ),
     Group(
@@ -149,6 +155,11 @@ SETTINGS: Final = (
                 f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
                 "After how long without progress a channel of an NVIDIA GPU counts as hung. Not "
                 "set: 60.",
+            ),
+            Setting(
+                "QCOM_HANG_S",
+                f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
+                "After how long without progress a queue of an Adreno counts as hung. Not set: 60.",
             ),
             Setting(
                 "CL_MEMORY",

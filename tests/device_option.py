@@ -29,6 +29,8 @@ from tests import nv_boards, opencl, webgpu
 from tests.cuda.made_up import CudaWorld
 from tests.metal.made_up import MadeUpMac, runtime
 from tests.nv_boards import NvMachine
+from tests.qcom_devices import CHIPS as QCOM_CHIPS
+from tests.qcom_devices import QcomMachine
 from tests.skips import Line, Skips, read
 
 LISTS: Final = Path(__file__).parent / "refusals"
@@ -92,6 +94,12 @@ def _nv(chip: str, *, ptx: bool) -> Named:
     return Named(title, "NV", environ, machine, refusals="nv", found=_violations)
 
 
+def _qcom(chip: str, iface: str) -> Named:
+    title = f"board {chip} of Qualcomm's over {iface}"
+    machine = partial(QcomMachine, chip, iface)
+    return Named(title, "QCOM", lambda: {"QCOM_IFACE": iface}, machine, found=_violations)
+
+
 def _cuda(*, ptx: bool) -> Named:
     def environ() -> dict[str, str]:
         nv_boards.need(ptx=ptx)
@@ -103,7 +111,7 @@ def _cuda(*, ptx: bool) -> Named:
 
 def _violations(world: World) -> list[str]:
     """What the board found; none is ever expected."""
-    return world.found() if isinstance(world, NvMachine | CudaWorld) else []
+    return world.found() if isinstance(world, NvMachine | CudaWorld | QcomMachine) else []
 
 
 DEVICES: Final[Mapping[str, Named]] = {
@@ -121,6 +129,7 @@ DEVICES: Final[Mapping[str, Named]] = {
     "nv": _nv_here(),
     **{f"nv-{chip}": _nv(chip, ptx=False) for chip in nv_boards.CHIPS},
     **{f"nv-{chip}-ptx": _nv(chip, ptx=True) for chip in nv_boards.CHIPS},
+    **{f"qcom-{chip}": _qcom(chip, "KGSL") for chip in QCOM_CHIPS},
 }  # fmt: skip
 
 

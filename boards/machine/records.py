@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-_ALIGNS = {"B": 1, "H": 2, "I": 4, "i": 4, "Q": 8, "s": 1}
+_ALIGNS = {"B": 1, "H": 2, "I": 4, "i": 4, "Q": 8, "q": 8, "s": 1}
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,8 @@ def system_memory(hardware: NvHardware, parent: Object, args: SimpleNamespace) -
         hardware.system_memory.give(pieces)
 
     args.size, args.limit = nbytes, nbytes - 1
-    return Memory(hardware.system, pieces, nbytes, PAGE_BYTES, give, kind="system")
+    index = parent.ancestor(Device).gpu.index
+    return Memory(hardware.system, pieces, nbytes, PAGE_BYTES, give, kind="system", gpu_index=index)
 
 
 _OS02_LOCATION_SHIFT, _OS02_COHERENCY_SHIFT, _OS02_MAPPING_SHIFT = 8, 12, 30
@@ -96,7 +97,7 @@ _OS02_COHERENCY = {0, 1, 5}
 _OS02_READ_ONLY = 1 << 21 | 1 << 22
 
 
-def user_memory(args: SimpleNamespace) -> Memory:
+def user_memory(gpu_index: int, args: SimpleNamespace) -> Memory:
     """NV01_MEMORY_SYSTEM_OS_DESCRIPTOR: pages of the process, pinned. Raises: RmError, OSError."""
     flags = args.flags
     pci = flags >> _OS02_LOCATION_SHIFT & 0xF == _OS02_PCI
@@ -118,5 +119,5 @@ def user_memory(args: SimpleNamespace) -> Memory:
     pool = Pool(f"process memory at {args.pMemory:#x}", args.pMemory, nbytes)
     return Memory(
         pool, [Piece(0, nbytes)], nbytes, PAGE_BYTES, lambda: None, kind="user",
-        read_only=read_only,
+        gpu_index=gpu_index, read_only=read_only,
     )  # fmt: skip

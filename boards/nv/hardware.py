@@ -71,6 +71,8 @@ class NvHardware(Chassis):
         self.system = FilePool("system memory", options.system_bytes)
         self.system_memory = Extents(0, options.system_bytes)
         self.clients: dict[int, Client] = {}
+        self.apart = False
+        """Whether the GPUs have no way to each other's memory."""
 
     def gpu_by_uuid(self, uuid: bytes) -> NvGpu | None:
         """A GPU by its identifier."""

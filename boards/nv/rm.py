@@ -154,7 +154,8 @@ class Rm:
         parent = client.get(args.hObjectParent, Device, status.INVALID_OBJECT_PARENT)
         if args.hObjectNew:
             client.check_new(args.hObjectNew)
-        args.hObjectNew = client.add(user_memory(args), parent, args.hObjectNew, args.hClass)
+        made = user_memory(parent.gpu.index, args)
+        args.hObjectNew = client.add(made, parent, args.hObjectNew, args.hClass)
 
     def map_memory(self, file: NvFile, args: SimpleNamespace) -> None:
         """RM_MAP_MEMORY: prepare the file `fd` to be mapped. Raises: RmError."""

@@ -78,6 +78,7 @@ class UvmSpace:
         gpu = self._gpu(args.uuid)
         if gpu.index in self.spaces:
             self._leave(gpu)
+        self.peers = {pair for pair in self.peers if gpu.index not in pair}
         self.gpus.remove(gpu)
 
     def register_vaspace(self, args: SimpleNamespace) -> None:
@@ -117,6 +118,8 @@ class UvmSpace:
         pair = self._pair(args)
         if pair in self.peers:
             raise RmError(status.INVALID_DEVICE, "the GPUs are peers")
+        if self._hardware.apart:
+            raise RmError(status.NOT_SUPPORTED, "no way between the GPUs")
         self.peers.add(pair)
 
     def peers_off(self, args: SimpleNamespace) -> None:
@@ -200,6 +203,8 @@ class UvmSpace:
             raise RmError(status.INVALID_DEVICE, "the GPU has no address space here")
         if args.base + args.length > 1 << vaspace.space.bits:
             raise RmError(status.OUT_OF_RANGE, f"{args.base:#x} exceeds the GPU's addresses")
+        if all(one.index != memory.gpu_index for one in self.gpus):
+            raise RmError(status.INVALID_DEVICE, "memory of a GPU that is not registered")
         away = memory.kind == "video" and memory.gpu_index != gpu.index
         pair = min(memory.gpu_index, gpu.index), max(memory.gpu_index, gpu.index)
         if away and pair not in self.peers:

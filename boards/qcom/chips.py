@@ -35,6 +35,8 @@ class AdrenoChip:
     """Whether it has a second compute pipe, and SP_CS_CNTL on generation 6."""
     io_coherent: bool
     """Whether its SMMU can look into CPU caches."""
+    va_bytes: int
+    """Addresses that msm gives a process."""
     max_hz: int
     shared_bytes: int = 32 * _KIB
 
@@ -46,7 +48,7 @@ def _chip(name: str, title: str, chip_id: int, gpu_id: int, **other: int) -> Adr
         gmem_bytes=other["gmem"], sps=other["sps"], fibers=128 * 16 * other.get("fibers", 2),
         instr_cache=other.get("cache", 127), bank_bit=other.get("bank", 16),
         lpac=seventh or bool(other.get("lpac", 0)), io_coherent=bool(other.get("coherent", 1)),
-        max_hz=other["mhz"] * 1_000_000,
+        va_bytes=other.get("va", 16 << 30), max_hz=other["mhz"] * 1_000_000,
     )  # fmt: skip
 
 
@@ -54,9 +56,9 @@ CHIPS = {
     chip.name: chip
     for chip in (
         _chip("a630", "Adreno630v2", 0x06030001, 630, gmem=_MIB, sps=2, fibers=1, cache=64,
-              bank=15, coherent=0, mhz=710),
+              bank=15, va=4 << 30, mhz=710),
         _chip("a640", "Adreno640v2", 0x06040001, 640, gmem=_MIB, sps=2, fibers=4, cache=64,
-              bank=15, mhz=675),
+              bank=15, va=4 << 30, mhz=675),
         _chip("a650", "Adreno650v3", 0x06050002, 650, gmem=_MIB + 128 * _KIB, sps=3, mhz=670),
         _chip("a660", "Adreno660v2", 0x06060001, 660, gmem=_MIB + 512 * _KIB, sps=3, lpac=1,
               mhz=840),
@@ -64,7 +66,8 @@ CHIPS = {
         _chip("a730", "Adreno730v2", 0x07030001, 730, gmem=2 * _MIB, sps=4, mhz=900),
         _chip("a740", "Adreno740v2", 0x43050A01, 740, gmem=3 * _MIB, sps=6, mhz=680),
         _chip("a750", "Adreno750", 0x43051401, 750, gmem=3 * _MIB, sps=6, mhz=903),
-        _chip("x1-85", "AdrenoX1-85", 0x43050C01, 0, gmem=3 * _MIB, sps=6, mhz=1500),
+        _chip("x1-85", "AdrenoX1-85", 0x43050C01, 0, gmem=3 * _MIB, sps=6, va=256 << 30,
+              mhz=1500),
     )
 }  # fmt: skip
 

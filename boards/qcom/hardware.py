@@ -9,6 +9,7 @@ from boards.machine.chassis import Chassis
 from boards.qcom.chips import AdrenoChip
 from boards.qcom.cp.caches import Caches
 from boards.qcom.cp.processor import Machine
+from boards.qcom.cp.rights import Rights
 from boards.qcom.engine import Engine
 from boards.qcom.memory import SystemMemory
 
@@ -37,8 +38,8 @@ class AdrenoGpu:
         self.chip = chip
         self.caches = Caches(hardware.find)
         machine = Machine(
-            chip=chip, clock=hardware.clock, caches=self.caches, find=hardware.find,
-            event=hardware.event,
+            chip=chip, clock=hardware.clock, caches=self.caches,
+            rights=Rights(chip.name, chip.generation), find=hardware.find, event=hardware.event,
         )  # fmt: skip
         self.engine = Engine(machine)
         self.faults = 0

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from boards.qcom.memory import Memory
+from boards.qcom.msm.device import Msm
+from boards.qcom.msm.syncobjs import Syncobj
 
 
 @dataclass(slots=True, eq=False)
@@ -17,3 +19,5 @@ class QcomFile:
     fence: Callable[[], bool] | None = None
     """Whether it has signalled."""
     dma_buf: Memory | None = None
+    msm: Msm | None = None
+    syncobj: Syncobj | None = None

@@ -23,6 +23,8 @@ from boards.qcom.hardware import KGSL, AdrenoGpu, AdrenoHardware
 from boards.qcom.kgsl.device import Kgsl
 from boards.qcom.kgsl.objects import GpuObject
 from boards.qcom.memory import Memory
+from boards.qcom.msm.device import Descriptors, Msm
+from boards.qcom.msm.syncobjs import Syncobj
 from boards.qcom.open_files import QcomFile
 from boards.qcom.panel import QcomPanel
 from boards.qcom.user import OwnMemory, UserMemory
@@ -54,6 +56,10 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
         self._tree, self._numbers = files.tree(hardware), files.numbers(hardware)
         self._kgsl: Kgsl | None = None
         self.panel = QcomPanel(hardware, self.kill, self._context)
+        self._descriptors = Descriptors(
+            self._fence, self._make_fence, self._dma_buf, self.install_dma_buf,
+            self._syncobj, self._make_syncobj,
+        )  # fmt: skip
         self._made_by = os.getpid()
         self.denied: set[str] = set()
         """Device nodes that this process's user may not open."""
@@ -93,7 +99,10 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
                 self.hardware, self.gpus[0], self.pid, self.user, self._fence, self._make_fence,
                 self._dma_buf,
             )  # fmt: skip
-        return self._install(QcomFile(path, device))
+        made = QcomFile(path, device)
+        if path in (files.RENDER, files.CARD):
+            made.msm = Msm(self.hardware, self.gpus[0], self.pid, self.user, self._descriptors)
+        return self._install(made)
 
     def close(self, fd: int) -> None:
         self._file(fd)
@@ -107,6 +116,8 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
         """The last descriptor of a file is gone."""
         if file.dma_buf is not None:
             self.hardware.memory.drop(file.dma_buf)
+        if file.msm is not None:
+            file.msm.end()
         if file.path != files.NODE or self._kgsl is None:
             return
         self._kgsl.close(file)
@@ -168,6 +179,15 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
             raise OSError(errno.EINVAL, f"descriptor {fd} is no dma-buf")
         return file.dma_buf
 
+    def _syncobj(self, fd: int) -> Syncobj:
+        file = self._fds.get(fd)
+        if file is None or file.syncobj is None:
+            raise OSError(errno.EINVAL, f"descriptor {fd} is no sync object")
+        return file.syncobj
+
+    def _make_syncobj(self, syncobj: Syncobj) -> int:
+        return self._install(QcomFile("anon_inode:syncobj_file", syncobj=syncobj))
+
     def install_dma_buf(self, memory: Memory) -> int:
         """A descriptor of memory, which holds it."""
         memory.holds += 1
@@ -205,6 +225,8 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
             allocate(self.hardware, request, argument, self._take_dma_buf)
         elif file.path == files.NODE:
             self.kgsl.ioctl(file, request, argument)
+        elif file.msm is not None:
+            file.msm.ioctl(request, argument)
         else:
             raise OSError(errno.ENOTTY, f"no ioctl of {file.path}")
 
@@ -254,6 +276,11 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
             if offset or nbytes > file.dma_buf.nbytes:
                 raise OSError(errno.EINVAL, f"{nbytes:#x} bytes at {offset:#x} of a dma-buf")
             return file.dma_buf
+        if file.msm is not None:
+            memory = file.msm.gem.at_offset(offset).memory
+            if nbytes > memory.nbytes:
+                raise OSError(errno.EINVAL, f"{nbytes:#x} bytes of {memory.name}")
+            return memory
         if file.path != files.NODE:
             raise OSError(errno.ENODEV, f"{file.path} cannot be mapped")
         made = self.kgsl.objects.get(offset >> _PAGE_SHIFT)
@@ -309,6 +336,11 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
             counters.objects = len(self._kgsl.objects.by_id)
             counters.contexts = len(self._kgsl.contexts.by_id)
             counters.mapped_to_gpu = len(self._kgsl.objects.space)
+        for file in {id(file): file for file in self._fds.values()}.values():
+            if file.msm is not None:
+                counters.objects += len(file.msm.gem.by_handle)
+                counters.contexts += len(file.msm.queues.by_id)
+                counters.mapped_to_gpu += len(file.msm.gem.space)
         return counters
 
 

@@ -22,6 +22,8 @@ from compilers.qcom.parse import MEMORY, Item, Place
 _NAMES: Final = {"ldga": "ldg.a", "stga": "stg.a"}
 _TYPES: Final = {"u8": Type.U8, "u16": Type.U16, "s16": Type.S16, "u32": Type.U32, "s32": Type.S32,
                  "f32": Type.F32, "f16": Type.F16}  # fmt: skip
+_EVEN: Final = 1
+"""Rounding of a conversion; 0 is towards zero. # src: Mesa 25.0.7, ir3.h, round_t"""
 _TWO: Final = frozenset({
     "add", "sub", "mul", "mull", "and", "or", "xor", "shl", "shr", "ashr", "cmps", "min", "max",
     "floor", "ceil", "trunc", "rndne", "clz",
@@ -50,7 +52,7 @@ class Assembler:
             fields = {"inv1": int(stem == "brn"), "comp1": 0}
             self.code.append(Insn(op="br", fields=fields, label=item.label))
         elif stem in ("fence", "bar"):
-            self.code.append(self._barrier(stem))
+            self._barrier(stem)
         elif stem == "end":
             self.code.append(Insn(op="end"))
         elif stem == "base":
@@ -60,10 +62,16 @@ class Assembler:
         else:
             self.code.append(self._arithmetic(item))
 
-    def _barrier(self, stem: str) -> Insn:
-        """Of shared and global memory. # src: Mesa 25.0.7, emit_intrinsic_barrier"""
+    def _barrier(self, stem: str) -> None:
+        """Of shared and global memory, between nops that wait for everything.
+
+        # src: Mesa 25.0.7, emit_intrinsic_barrier; ir3_legalize.c: (ss) and (sy) after a barrier
+        """
         fields = {"g": 1, "l": int(stem == "bar"), "r": 1, "w": 1}
-        return Insn(op=stem, fields=fields, flags={"ss", "sy"})
+        if stem == "fence":
+            self.code.append(Insn(op="nop", flags={"ss", "sy"}))
+        self.code.append(Insn(op=stem, fields=fields))
+        self.code.append(Insn(op="nop", flags={"ss", "sy"}))
 
     def _register(self, one: Place) -> Operand:
         if one.kind == "p":
@@ -121,6 +129,8 @@ class Assembler:
         types = item.op.partition(".")[2]
         split = next(place for place in range(1, len(types)) if types[place].isalpha())
         fields = {"src_type": int(_TYPES[types[:split]]), "dst_type": int(_TYPES[types[split:]])}
+        if types.endswith("f32"):
+            fields["round"] = _EVEN
         self.code.append(Insn(op="mov", dst=target, srcs=(source,), fields=fields))
 
     def _arithmetic(self, item: Item) -> Insn:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Final
 
 WORD: Final = 0xFFFFFFFF
+WORD_BITS: Final = 32
 _FOLD: Final = {
     "add.u": lambda a, b: a + b,
     "sub.u": lambda a, b: a - b,
@@ -54,6 +55,8 @@ class Emitter:
         self.lines: list[str] = []
         self.count = 0
         self.bounds: dict[str, int] = {}
+        self._shifts: dict[str, tuple[str, int]] = {}
+        """What was shifted left by how many bits."""
         self._known: list[dict[tuple[str, ...], str]] = [{}]
 
     def name(self, kind: str = "v") -> str:
@@ -70,6 +73,10 @@ class Emitter:
         found = self._folded(name, srcs)
         if found is not None:
             return found
+        if name == "shl.b" and is_literal(srcs[1]) and srcs[0] in self._shifts:
+            base, count = self._shifts[srcs[0]]
+            if count + number(srcs[1]) < WORD_BITS:
+                srcs = base, literal(count + number(srcs[1]))
         key = (name, *srcs)
         pure = not any(src[0] == "m" for src in srcs)
         for scope in self._known if pure else ():
@@ -79,6 +86,8 @@ class Emitter:
         self.line(name, made, *srcs)
         if pure:
             self._known[-1][key] = made
+            if name == "shl.b" and is_literal(srcs[1]):
+                self._shifts[made] = srcs[0], number(srcs[1])
         return made
 
     def _folded(self, name: str, srcs: tuple[str, ...]) -> str | None:

@@ -51,15 +51,14 @@ def legalize(code: Sequence[Insn], generation: int) -> list[Insn]:
         place = waiting.pop(0)
         block = blocks[place]
         _run(block, generation)
-        for later in range(len(blocks)):
-            if later in block.after or later == place + 1:
-                begin = blocks[later].begin
-                before = begin.copy()
-                if later in block.after:
-                    begin.join(block.end)
-                _join_shared(begin, block.end)
-                if begin != before and later not in waiting:
-                    waiting.append(later)
+        for later in {*block.after, place + 1} - {len(blocks)}:
+            begin = blocks[later].begin
+            before = begin.copy()
+            if later in block.after:
+                begin.join(block.end)
+            _join_shared(begin, block.end)
+            if begin != before and later not in waiting:
+                waiting.append(later)
     found: list[Insn] = []
     for block in blocks:
         if block.label is not None:

@@ -170,5 +170,5 @@ SEED = 2026
 KERNELS = 50
 MOST_REFUSED_FLIPS = 0.005
 MOST_REFUSED_WORDS = 0.005
-OLDER = {"sm_80": 0.06, "sm_86": 0.06, "sm_89": 0.06}
+OLDER = {"sm_89": 0.06}
 """Tables that the search did not make, and the share that they may refuse."""

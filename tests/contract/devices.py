@@ -26,6 +26,7 @@ from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
 from tests.nv_boards import CHIPS, need, nv_board
 from tests.opencl import opencl
+from tests.qcom_devices import qcom_device
 from tests.support import check
 from tests.webgpu import webgpu
 
@@ -98,6 +99,15 @@ def _nv(chip: str, compiler: str) -> Callable[[], AbstractContextManager[Device]
     return opened
 
 
+def _qcom(chip: str, iface: str) -> Callable[[], AbstractContextManager[Device]]:
+    @contextmanager
+    def opened() -> Iterator[Device]:
+        with qcom_device(chip, iface) as device:
+            yield device
+
+    return opened
+
+
 @contextmanager
 def _nv_here() -> Iterator[Device]:
     with drivers.open("NV") as device:
@@ -132,6 +142,8 @@ DEVICES: Final = (
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
     *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in CHIPS),
     *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
+    Entry("a630 board over KGSL", _qcom("a630", "KGSL")),
+    Entry("a740 board over KGSL", _qcom("a740", "KGSL")),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),

@@ -12,7 +12,7 @@ from typing import Any
 
 from boards.nv.isa.table import parse
 from tests.nvdisasm import REFUSED, listing
-from tests.sass import census, proof, schedule, stored
+from tests.sass import by_hand, census, proof, schedule, stored
 from tests.sass.measure import Former, NotUnderstood
 from tests.sass.plan import HEX, Line, tree
 from tests.sass.search import search
@@ -64,7 +64,7 @@ def seeds(arch: str) -> dict[int, list[int]]:
 
 def _head(arch: str) -> dict[str, object]:
     """Who made the table, and what from."""
-    inputs = (census.SOURCE, recording(arch))
+    inputs = (census.SOURCE, recording(arch), by_hand.file(arch))
     return {
         "made by": f"python -m tests.sass {arch}",
         "tool": f"nvdisasm {version('nvidia-cuda-nvdisasm')}",
@@ -158,8 +158,11 @@ def written(data: dict[str, object]) -> str:
 def make(arch: str, opcodes: Collection[int] = ()) -> tuple[str, list[str]]:
     """The table's text, and what was not understood; ``opcodes`` empty: all that are near."""
     known = {one: words for one, words in seeds(arch).items() if not opcodes or one in opcodes}
-    trees = search(arch, known)
-    lines = [line for tree in trees.values() for line in tree.lines()]
+    hand = by_hand.lines(arch, opcodes)
+    given = {line.opcode for line in hand}
+    trees = search(arch, {one: words for one, words in known.items() if one not in given})
+    found = [line for tree in trees.values() for line in tree.lines()]
+    lines = sorted([*found, *hand], key=lambda line: line.opcode)
     maker = Maker(arch, lines, [word for words in known.values() for word in words])
     maker.measure()
     maker.prove()

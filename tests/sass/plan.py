@@ -1,6 +1,6 @@
 """The plan of the SASS tables: which bits are fields, and which bits choose a form.
 
-A line of plan.txt is a form: opcode, steps, a word to start from, fields.
+A line of a plan is a form: opcode, steps, a word to start from, fields.
 
     981 74=1 91=else | 000fe2... | 16-23 24-31 40-63
 
@@ -124,7 +124,7 @@ def _branch(lines: list[Line], forms: dict[Line, object], depth: int) -> object:
     otherwise: object = None
     for step, group in groupby(lines, lambda line: line.steps[depth]):
         if step.name != name:
-            raise ValueError(f"plan.txt: {lines[0].opcode:03x}: {step.name} beside {name}")
+            raise ValueError(f"a plan: {lines[0].opcode:03x}: {step.name} beside {name}")
         made = _branch(list(group), forms, depth + 1)
         if step.values is None:
             otherwise = made

@@ -10,6 +10,7 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder
+from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.integer import low_word, out, signed, wide
 from boards.nv.warp.state import Threads
 
@@ -59,13 +60,15 @@ def bmsk(build: Builder, *, uniform: bool = False) -> Action:
 def vabsdiff4(build: Builder) -> Action:
     """VABSDIFF4: distances of four bytes each, or with .ACC their sum and a third source."""
     a, b, c = build.a(), build.b(), build.c()
-    without_sign, total = bool(build.take(73)), bool(build.take(75))
+    is_signed, total = bool(build.take(73)), bool(build.take(75))
+    if not total and build.sources.get(2, ZERO) != ZERO:
+        raise NotModelled("VABSDIFF4 of bytes with a third source")
     build.only(72, 1, 0)
     build.only(74, 1, 0)
     build.only(76, 5, 0)
     build.only(81, 3, 7)
     write = out(build, uniform=False)
-    kind = np.uint8 if without_sign else np.int8
+    kind = np.int8 if is_signed else np.uint8
 
     def run(t: Threads, mask: Array) -> None:
         one, two = (np.ascontiguousarray(x(t)).view(kind).reshape(-1, 4) for x in (a, b))
@@ -73,7 +76,7 @@ def vabsdiff4(build: Builder) -> Action:
         if total:
             write(t, low_word(distances.sum(axis=1) + wide(c(t))), mask)
         else:
-            write(t, distances.astype(np.uint8).view(np.uint32).ravel() + c(t), mask)
+            write(t, distances.astype(np.uint8).view(np.uint32).ravel(), mask)
 
     return run
 

@@ -178,7 +178,7 @@ class Timing:
 
     def wrote(self, plan: Plan, mask: Array) -> None:
         """The results of an instruction, and what it still reads."""
-        for place, (file, register) in enumerate(plan.step.writes):
+        for file, register in plan.step.writes:
             self._overwritten(plan, file, register, mask)
             lanes = mask
             if file in (UNIFORM, UNIFORM_PREDICATE):
@@ -186,7 +186,7 @@ class Timing:
             if plan.variable:
                 self._will_come(plan, file, register, lanes)
                 continue
-            upper = plan.step.latency == "wide" and file == REGISTER and place % 2
+            upper = plan.step.latency == "wide" and file == REGISTER and register % 2
             kind = CLASSES["high" if upper else plan.step.latency]
             self._set(file, register, self._clock << _SHIFT | kind, lanes)
         self._keeps(plan, mask)

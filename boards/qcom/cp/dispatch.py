@@ -23,6 +23,9 @@ _RAM_MODES = (128, 192, 256, 512)
 _MOST_LANES = 1024
 _STACK_SHIFT, _SIZE_SHIFT, _ITEM_SHIFT = 11, 12, 9
 
+_PRELOADED = 6
+"""The generation whose code is loaded by packets."""
+
 
 class Composer:
     """Reads the registers of one submission."""
@@ -109,8 +112,9 @@ class Composer:
         va, units = self._pair(r.SP_CS_OBJ_START), self._read(r.SP_CS_INSTRLEN) & 0xFFFFFFF
         if va % 32 or self._registers.get(r.SP_CS_OBJ_FIRST_EXEC_OFFSET, 0):
             self._find("code", f"code at {va:#x} with a first offset, or not 32-aligned")
-        if not state.code_units:
-            self._find("code", "no code was loaded by LOAD_STATE6 since HLSQ_INVALIDATE_CMD")
+        if not state.code_units:  # src: Mesa tu6_emit_xs(): generation 7 fetches it itself
+            if self._chip.generation == _PRELOADED:
+                self._find("code", "no code was loaded by LOAD_STATE6 since HLSQ_INVALIDATE_CMD")
         elif state.code_va != va or state.code_units > units:
             self._find("code", f"LOAD_STATE6 loaded {state.code_va:#x}, the dispatch is at {va:#x}")
         return va, bytes(read(va, units * CODE_BYTES))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from boards.machine.arrays import Words
+from boards.qcom.cp.blit import blit
 from boards.qcom.cp.events import event
 from boards.qcom.cp.faults import OPCODE_ERROR, GpuFault
 from boards.qcom.cp.processor import Processor, Wait
@@ -238,6 +239,7 @@ HANDLERS: dict[int, Handler] = {
     0x21: Handler((3, 3), _reg_rmw),
     0x23: Handler((1, 1), _nothing),
     0x26: Handler((0, 0), _wait_for_idle),
+    0x2C: Handler((1, 1), blit),
     0x31: Handler((1, 1), _run_opencl),
     0x32: Handler((3, _ANY), _load_geometry),
     0x33: Handler((4, 4), _exec_cs),

@@ -16,6 +16,7 @@ from boards.qcom.cp.caches import Caches
 from boards.qcom.cp.dispatch import Composer
 from boards.qcom.cp.faults import HANG, ILLEGAL_INSTRUCTION, OPCODE_ERROR, PAGE_FAULT, GpuFault
 from boards.qcom.cp.packets import Packet, header
+from boards.qcom.cp.rights import Rights
 from boards.qcom.cp.state import CODE_BYTES, ComputeState, Load
 from boards.qcom.cp.view import ShaderMemory
 from boards.qcom.memory import LINE_SHIFT
@@ -38,10 +39,9 @@ class Machine:
     chip: AdrenoChip
     clock: Clock
     caches: Caches
+    rights: Rights
     find: Callable[[str, str], None]
     event: Callable[..., None]
-    known: Callable[[int], bool] = lambda register: True
-    """Whether there is a register, which a process may write."""
     run: Run = run
 
     def always_on(self) -> int:
@@ -155,11 +155,10 @@ class Processor:
 
     def write_registers(self, first: int, values: Words | list[int]) -> None:
         """Registers in a row. Raises: GpuFault for one that a process may not write."""
-        known = self.machine.known
+        check = self.machine.rights.check_write
         invalidate = r.offsets(self.machine.chip.generation).invalidate
         for register, value in enumerate(values, first):
-            if not known(register):
-                raise GpuFault(OPCODE_ERROR, f"register {register:#x} is not for a process")
+            check(register)
             self.registers[register] = int(value)
             if register == invalidate:
                 self.state.invalidate(state=bool(value >> 5 & 1), uavs=bool(value >> 6 & 1))
@@ -170,6 +169,7 @@ class Processor:
             return self.machine.always_on() & 0xFFFFFFFF
         if number in (r.CP_ALWAYS_ON_COUNTER + 1, r.CP_ALWAYS_ON_CONTEXT + 1):
             return self.machine.always_on() >> 32
+        self.machine.rights.check_read(number)
         if number not in self.registers:
             self.machine.find("unset register", f"{self.last} reads register {number:#x}")
         return self.registers.get(number, 0)

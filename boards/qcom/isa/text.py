@@ -31,7 +31,7 @@ def _float_text(value: int, width: int) -> str:
 
 
 def _branch_text(offset: int, place: tuple[int, int] | None) -> str:
-    if place is not None and place[0] + offset < place[1]:
+    if place is not None and 0 <= place[0] + offset < place[1]:
         return f"l{place[0] + offset}"
     return str(offset)
 

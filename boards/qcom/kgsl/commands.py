@@ -76,7 +76,7 @@ class Commands:
             return []
         found = []
         for item in self._list(args.cmdlist, args.cmdsize, args.numcmds, abi.COMMAND_OBJECT):
-            if not item.flags & abi.CMDLIST_KINDS or item.flags & ~abi.CMDLIST_KINDS:
+            if not item.flags & abi.CMDLIST_KINDS:
                 raise OSError(errno.EINVAL, f"a command object of flags {item.flags:#x}")
             words = item.size >> 2
             if not 0 < words <= _MOST_WORDS or item.size & 3:
@@ -89,7 +89,7 @@ class Commands:
 
     def _objects(self, args: SimpleNamespace) -> None:
         for item in self._list(args.objlist, args.objsize, args.numobjs, abi.COMMAND_OBJECT):
-            if item.flags & ~0x1F or not item.flags & 0x18:
+            if not item.flags & 0x8:
                 raise OSError(errno.EINVAL, f"a memory object of flags {item.flags:#x}")
 
     def _syncs(self, args: SimpleNamespace, own: Context) -> list[Ready]:

@@ -56,7 +56,7 @@ def _cat2_forms() -> list[Form]:
     made += [
         _cat2(op, code, (one, two), " {dst}, {src0}, {src1}") for op, code in _CAT2_TWO.items()
     ]
-    compare, text = number("cond", 48, 50), ".{cond} {dst}, {src0}, {src1}"
+    compare, text = number("cond", 48, 50, allowed=range(6)), ".{cond} {dst}, {src0}, {src1}"
     made += [_cat2(op, code, (one, two, compare), text) for op, code in _CAT2_COMPARE.items()]
     return made
 
@@ -66,7 +66,12 @@ def _cat3(
     *, text: str = " {dst}, {src0}, {src1}, {src2}",
 ) -> Form:  # fmt: skip
     match, mask = fixed((61, 63, 3), *parts)
-    common: tuple[Slot, ...] = (*_SYNC, _DST, *slots, RepeatOrNop((43, 15)))
+    common: tuple[Slot, ...] = (
+        *_SYNC,
+        _DST,
+        *slots,
+        RepeatOrNop((43, 15), not op.startswith("dp")),
+    )
     return Form(
         op=op, category=3, match=match, mask=mask, slots=common, text=text, precision=rule
     )  # fmt: skip

@@ -27,16 +27,23 @@ from compilers.qcom.isa.slots import (
 
 MODES: Final = ("imm", "uniform", "nonuniform")
 SHUFFLES: Final = {1: "xor", 2: "up", 3: "down", 6: "rup", 7: "rdown"}
-_DST: Final = Register("dst", 32)
-_COUNT: Final = number("count", 12, 13, bias=1)
-_TYPE: Final = number("type", 49, 51)
-_BASE: Final[tuple[Slot, ...]] = (
-    number("base", 1, 3), number("mode", 6, 7), number("bindless", 8), _COUNT,
-)  # fmt: skip
-_IMAGE: Final[tuple[Slot, ...]] = (
-    *_BASE, number("d", 9, 10, bias=1), number("typed", 11), _TYPE,
-)  # fmt: skip
-_HEAD: Final = ".{typed}.{d}d.{type}.{count}.{mode}{base} "
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Which table of bindless descriptors."""
+
+    names: tuple[str, ...] = ("bindless", "base")
+
+    def put(self, insn: Insn) -> int:
+        bindless, base = insn.fields.get("bindless", 0), insn.fields.get("base", 0)
+        if base and not bindless:
+            raise refused(f"{insn.op}: a base without bindless descriptors")
+        return put(f"{insn.op}: base", base, 1, 3) | put(f"{insn.op}: bindless", bindless, 8, 8)
+
+    def get(self, draft: Draft) -> None:
+        if get(draft.word, 8, 8):
+            draft.fields |= {"bindless": 1, "base": get(draft.word, 1, 3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,18 @@ class Offset:
             raise refused("ir3: an offset without its bit")
 
 
+_DST: Final = Register("dst", 32)
+_COUNT: Final = number("count", 12, 13, bias=1)
+_TYPE: Final = number("type", 49, 51)
+_BASE: Final[tuple[Slot, ...]] = (
+    number("mode", 6, 7, allowed=range(3)), Base(),
+)  # fmt: skip
+_IMAGE: Final[tuple[Slot, ...]] = (
+    *_BASE, _COUNT, number("d", 9, 10, bias=1), number("typed", 11), _TYPE,
+)  # fmt: skip
+_HEAD: Final = ".{typed}.{d}d.{type}.{count}.{mode}{base} "
+
+
 def _form(
     op: str, slots: tuple[Slot, ...], text: str, *parts: tuple[int, int, int],
     rule: Precision | None = None, mode: bool = True,
@@ -92,7 +111,7 @@ def _uniform_buffer_forms() -> list[Form]:
     parts = ((4, 5, 0), (54, 58, 0), (14, 19, 0b011110), (22, 22, 1), (49, 50, 3))
     text = "{u}.offset{offset}.{count}.{mode}{base} {dst}, {src0}, {src1}"
     return [
-        _form("ldc", (*common, _DST, number("offset", 9, 10), Flag("u", 11)), text, *parts,
+        _form("ldc", (*common, _COUNT, _DST, number("offset", 9, 10), Flag("u", 11)), text, *parts,
               (52, 53, 0b10), rule=Fixed()),
         _form("ldc.k", (*common, number("size", 32, 39, bias=1)),
               ".{size}.k.{mode}{base} c[a1.x], {src0}, {src1}", *parts, (52, 53, 0b11),
@@ -134,7 +153,13 @@ def _lane_forms() -> list[Form]:
               (54, 58, 0), (14, 19, code), (20, 23, upper), (53, 53, 1), rule=Fixed())
         for op, code, upper in (("getspid", 36, 4), ("getwid", 37, 4), ("getfiberid", 38, 12))
     ]  # fmt: skip
-    shuffle = (_TYPE, _DST, Register("src0", 1), Either("src1", 24, 23), number("way", 45, 47))
+    shuffle = (
+        _TYPE,
+        _DST,
+        Register("src0", 1),
+        Either("src1", 24, 23),
+        number("way", 45, 47, allowed=SHUFFLES),
+    )
     made.append(
         _form("shfl", shuffle, ".{way}.{type} {dst}, {src0}, {src1}", (0, 0, 0), (9, 22, 0),
               (52, 53, 0b10), (54, 58, 27), mode=False)

@@ -83,7 +83,8 @@ class Widths:
         return (not source_half(insn)) << self.source | full << self.target
 
     def halves(self, word: int) -> tuple[bool, bool]:
-        return not word >> self.source & 1, not word >> self.target & 1
+        narrow = not word >> self.target & 1
+        return not word >> self.source & 1, narrow and get(word, 32, 39) < P0_X
 
 
 @dataclass(frozen=True, slots=True)

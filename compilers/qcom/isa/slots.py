@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -75,6 +76,8 @@ class Number:
     pieces: tuple[tuple[int, int], ...]
     signed: bool = False
     bias: int = 0
+    allowed: frozenset[int] | None = None
+    """Values that mean something; None: all."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,6 +90,8 @@ class Number:
 
     def put(self, insn: Insn) -> int:
         value = insn.fields.get(self.name, self.bias) - self.bias
+        if self.allowed is not None and value not in self.allowed:
+            raise refused(f"{insn.op}: {self.name} may not be {value}")
         place = put_signed if self.signed else put
         rest, word = place(f"{insn.op}: {self.name}", value, 0, self._width - 1), 0
         for low, high in self.pieces:
@@ -101,12 +106,18 @@ class Number:
             shift += high - low + 1
         if self.signed and value >> (shift - 1):
             value -= 1 << shift
+        if self.allowed is not None and value not in self.allowed:
+            raise refused(f"{self.name} {value} means nothing")
         draft.fields[self.name] = value + self.bias
 
 
-def number(name: str, low: int, high: int | None = None, *, bias: int = 0) -> Number:
+def number(
+    name: str, low: int, high: int | None = None, *, bias: int = 0,
+    allowed: Iterable[int] | None = None,
+) -> Number:  # fmt: skip
     """An unsigned field."""
-    return Number(name, ((low, low if high is None else high),), bias=bias)
+    values = None if allowed is None else frozenset(allowed)
+    return Number(name, ((low, low if high is None else high),), bias=bias, allowed=values)
 
 
 def signed(name: str, low: int, high: int) -> Number:
@@ -198,15 +209,18 @@ class RepeatOrNop:
     """(rptN) with an (r) of two sources, or the same two bits as a number: (nopN)."""
 
     bits: tuple[int, int]
+    repeats: bool = True
 
     def put(self, insn: Insn) -> int:
         word = put(f"{insn.op}: repeat", insn.repeat, 40, 41)
+        if insn.repeat and not self.repeats:
+            raise refused(f"{insn.op} is not repeated")
         grows = [source.repeat for source in (*insn.srcs, *insn.srcs)][:2] if insn.srcs else []
         if len(insn.srcs) == 1:
             grows[1] = False
         if insn.nop and (insn.repeat or any(grows)):
             raise refused(f"{insn.op}: (nop{insn.nop}) with repetition")
-        if any(grows) and not insn.repeat:
+        if any(source.repeat for source in insn.srcs) and not insn.repeat:
             raise refused(f"{insn.op}: (r) without (rpt)")
         put(f"{insn.op}: nop", insn.nop, 0, 1)
         both = insn.nop or sum(one << place for place, one in enumerate(grows))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compilers.qcom.isa.bits import get, get_signed, put, put_signed
+from compilers.qcom.isa.bits import get, get_signed, put, put_signed, refused
 from compilers.qcom.isa.instruction import Insn, Type
-from compilers.qcom.isa.operand import Kind, Operand
+from compilers.qcom.isa.operand import A0_X, A1_X, FLUT, Kind, Operand
 from compilers.qcom.isa.slots import Draft, grow, operand, unsupported
 
 _RELATIVE = (Kind.RELATIVE, Kind.RELATIVE_CONST)
@@ -48,6 +48,8 @@ class Multi:
         elif found.kind is Kind.IMMEDIATE:
             word = put_signed(what, found.number, 0, 10) | 0b100 << 11
         elif found.kind is Kind.FLUT:
+            if found.number >= len(FLUT):
+                raise unsupported(insn, self.name)
             word = put(what, found.number, 0, 9) | found.half << 10 | 0b101 << 11
         else:
             word = _relative(what, found)
@@ -60,6 +62,8 @@ class Multi:
             read = Operand(Kind.IMMEDIATE, get_signed(bits, 0, 10))
         elif bits >> 11 & 7 == 0b101:
             read = Operand(Kind.FLUT, get(bits, 0, 9))
+            if read.number >= len(FLUT):
+                raise refused(f"no float of index {read.number}")
         elif bits >> 11 & 3 == 0b10:
             read = Operand(Kind.CONST, get(bits, 0, 10))
         else:
@@ -129,6 +133,8 @@ class Moved:
         if found.neg or found.abs:
             raise unsupported(insn, self.name)
         if found.kind is Kind.IMMEDIATE:
+            if found.repeat and operand(insn, "dst").number not in (A0_X, A1_X):
+                raise unsupported(insn, self.name)
             place = put_signed if found.number < 0 else put
             bits = 16 if found.half else 32
             word = place(what, found.number, 0, bits - 1) | 0b10 << 53

@@ -16,8 +16,9 @@ from compilers.qcom.isa.instruction import HALF_TYPES, Insn, Type
 from compilers.qcom.isa.operand import A0_X, A1_X, Kind
 from compilers.qcom.isa.slots import Draft, operand
 from compilers.qcom.isa.tables import all_forms, form
-from compilers.qcom.isa.texture_text import TEXTURE_TOKENS, index_letter
+from compilers.qcom.isa.texture_text import INDEX, TEXTURE_TOKENS, index_text
 from compilers.qcom.isa.tokens import (
+    LOCAL_ATOMICS,
     TOKENS,
     TYPES,
     WIDE_TYPE,
@@ -36,7 +37,6 @@ _FLAGS: Final = {
     7: ("sy", "ss", "jp"),
 }  # fmt: skip
 _MOVES: Final = re.compile(r"(mov|cov)\.(\w+?) |(mova1?) ")
-_DOTS: Final = ("dp2acc", "dp4acc")
 
 
 def _token(one: Form, name: str) -> Token:
@@ -57,9 +57,8 @@ def text(insn: Insn, generation: int) -> str:
     if insn.op == "mov" and name.startswith("mova"):
         target = "a0.x" if name == "mova" else "a1.x"
         body = " " + TOKENS["round"].show(insn) + target + ", " + TOKENS["moved"].show(insn)
-    if "#{index}" in body:
-        index = f"{index_letter(generation)}#{insn.fields.get('index', 0)}"
-        body = body.replace("#{index}", index)
+    if INDEX in body:
+        body = body.replace(f", {INDEX}", index_text(insn, generation))
     return _prefix(insn, found.category) + name + body
 
 
@@ -68,8 +67,7 @@ def _prefix(insn: Insn, category: int) -> str:
     for name in _FLAGS[category]:
         if name == "rpt":
             repeated = f"(rpt{insn.repeat})" if insn.repeat else ""
-            free = insn.nop or insn.op in _DOTS
-            parts.append(f"(nop{insn.nop}) " if free and not insn.repeat else repeated)
+            parts.append(f"(nop{insn.nop}) " if insn.nop else repeated)
         elif name in insn.flags:
             parts.append(f"({name})")
     return "".join(parts)
@@ -131,7 +129,7 @@ def _filled(one: Form, found: re.Match[str], draft: Draft) -> Insn:
         half_by_type(draft, "dst" if one.op.startswith("ld") else "src1")
     if one.op != "isam":
         draft.flags.discard("inv1d")
-    if one.category == 6 and one.op.startswith("atomic."):
+    if one.category == 6 and one.op in LOCAL_ATOMICS:
         half_by_type(draft, "dst")
     if one.category == 5 and "type" not in draft.fields and "dst" in draft.operands:
         draft.fields["type"] = Type.F16 if draft.operands["dst"].half else Type.F32

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from compilers.qcom.isa.bits import get, put, refused
-from compilers.qcom.isa.forms import Form, fixed
+from compilers.qcom.isa.forms import GENERATIONS, Form, fixed
 from compilers.qcom.isa.instruction import Insn
 from compilers.qcom.isa.operand import Kind, Operand
 from compilers.qcom.isa.precision import Sampled
@@ -51,6 +51,8 @@ class Coordinates:
     def put(self, insn: Insn) -> int:
         plain = insn.srcs[:-1] if is_indirect(insn) else insn.srcs
         want = max(self.count, 2) if "o" in insn.flags else self.count
+        if "o" in insn.flags and not self.count:
+            raise refused(f"{insn.op}: nothing to offset")
         off = insn.fields.get("off", 0)
         if len(plain) != want or (off and (not self.offset or want > 1)):
             raise refused(f"{insn.op}: {len(plain)} sources, not {want}")
@@ -77,6 +79,12 @@ class Descriptor:
 
     sampler: bool
     texture: bool
+    generation: int = 6
+
+    @property
+    def indexed(self) -> bool:
+        """Whether it takes what the immediate beside a1.x numbers."""
+        return self.sampler if self.generation < 7 else self.texture
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,7 +109,10 @@ class Descriptor:
                 raise refused(f"{insn.op}: the index is no register of this mode")
             return word | put(f"{insn.op}: index", index.number, 21, 28)
         if mode == _A1_IMMEDIATE:
-            return word | put(f"{insn.op}: index", insn.fields.get("index", 0), 21, 28)
+            index_value = insn.fields.get("index", 0)
+            if index_value and not self.indexed:
+                raise refused(f"{insn.op}: takes no such descriptor")
+            return word | put(f"{insn.op}: index", index_value, 21, 28)
         return word | put(f"{insn.op}: samp", samp, 21, 24) | put(f"{insn.op}: tex", tex, 25, 28)
 
     def get(self, draft: Draft) -> None:
@@ -146,23 +157,32 @@ _SAMPLED: Final = {
 TEXT: Final = "{look} {sampled}{dst}{coordinates}"
 
 
-def _form(op: str, slots: tuple[Slot, ...], text: str, *parts: tuple[int, int, int]) -> Form:
+def _form(
+    op: str, slots: tuple[Slot, ...], text: str, *parts: tuple[int, int, int],
+    generations: tuple[int, ...] = GENERATIONS,
+) -> Form:  # fmt: skip
     match, mask = fixed((61, 63, 5), *parts)
     return Form(
         op=op, category=5, match=match, mask=mask, slots=(*_SYNC, *slots), text=text,
-        precision=Sampled(),
+        precision=Sampled(), generations=generations,
     )  # fmt: skip
 
 
-def _forms() -> list[Form]:
+def _sampled_forms(generation: int) -> list[Form]:
     made = []
     for op, (code, count, sampler, texture) in _SAMPLED.items():
         slots = (*_LOOK, Flag("s", 50), Flag("p", 53), *_RESULT, Coordinates(count),
-                 Descriptor(sampler, texture))  # fmt: skip
-        made.append(_form(op, slots, TEXT, (54, 58, code), (18, 18, 0)))
+                 Descriptor(sampler, texture, generation))  # fmt: skip
+        made.append(
+            _form(op, slots, TEXT, (54, 58, code), (18, 18, 0), generations=(generation,))
+        )  # fmt: skip
     slots = (*_LOOK, Flag("v", 50), Flag("inv1d", 18), *_RESULT, Coordinates(1, offset=True),
-             Descriptor(sampler=True, texture=True))  # fmt: skip
-    made.append(_form("isam", slots, TEXT, (54, 58, 0)))
+             Descriptor(True, True, generation))  # fmt: skip
+    return [*made, _form("isam", slots, TEXT, (54, 58, 0), generations=(generation,))]
+
+
+def _forms() -> list[Form]:
+    made = [one for of in GENERATIONS for one in _sampled_forms(of)]
     made.append(
         _form("brcst.active", (*_RESULT, Coordinates(1), number("w", 19, 20)),
               ".w{cluster} {sampled}{dst}, {src0}", (53, 58, 0b111110), (18, 18, 0), (50, 51, 0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from compilers.qcom.isa.bits import refused
 from compilers.qcom.isa.instruction import Insn
 from compilers.qcom.isa.names import COMPONENTS, parse, register
 from compilers.qcom.isa.slots import Draft
@@ -22,6 +21,8 @@ from compilers.qcom.isa.tokens import TYPES, Token
 _FLAGS: Final = (("3d", ".3d"), ("a", ".a"), ("o", ".o"), ("p", ".p"), ("s", ".s"), ("v", ".v"))
 _UNIFORM: Final = frozenset({0, 1, 5})
 _A1_IMMEDIATE: Final = 7
+INDEX: Final = "#{index}"
+"""In the place of what `index_text` writes."""
 _UNTYPED: Final = ("dsxpp.1", "dsypp.1")
 _BY_WORDS: Final = {
     (False, True, False): 0, (True, True, True): 1, (True, False, False): 2,
@@ -75,7 +76,7 @@ def _coordinates(insn: Insn) -> str:
     if is_indirect(insn):
         parts.append(register(insn.srcs[-1].number, insn.srcs[-1].half))
     elif mode == _A1_IMMEDIATE:
-        parts.append("#{index}")
+        parts.append(INDEX)
     else:
         (kinds,) = (s for s in form(insn.op, 6).slots if isinstance(s, Descriptor))
         parts += [f"s#{insn.fields.get('samp', 0)}"] if kinds.sampler else []
@@ -106,11 +107,12 @@ def _take_coordinates(text: str, draft: Draft) -> None:
         place += 1
 
 
-def index_letter(generation: int) -> str:
-    """What the immediate beside a1.x numbers: samplers in generation 6, textures in 7."""
-    if generation not in (6, 7):
-        raise refused(f"generation {generation}")
-    return "s" if generation < 7 else "t"
+def index_text(insn: Insn, generation: int) -> str:
+    """The immediate beside a1.x: of a sampler in generation 6, of a texture in 7."""
+    (kinds,) = (s for s in form(insn.op, generation).slots if isinstance(s, Descriptor))
+    if not kinds.indexed:
+        return ""
+    return f", {'s' if generation < 7 else 't'}#{insn.fields.get('index', 0)}"
 
 
 TEXTURE_TOKENS: Final = {

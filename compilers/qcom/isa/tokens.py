@@ -10,6 +10,7 @@ from typing import Final
 from compilers.qcom.isa import memory_bindless
 from compilers.qcom.isa.bits import refused
 from compilers.qcom.isa.instruction import HALF_TYPES, Cond, Insn, Type
+from compilers.qcom.isa.memory import ATOMICS
 from compilers.qcom.isa.names import (
     COMPONENTS,
     bare,
@@ -29,6 +30,8 @@ _ROUNDS: Final = ("", "(even)", "(pos_infinity)", "(neg_infinity)")
 _OPERAND: Final = r"[^,\[\]]+?"
 WITHOUT_H: Final = frozenset({"ldl", "ldlw", "ldlv", "stl", "stlw", "stp"})
 """Mesa writes their half registers as full ones."""
+LOCAL_ATOMICS: Final = frozenset(f"atomic.{name}" for name in ATOMICS)
+"""The same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def _offset(name: str) -> Token:
 def _operand(name: str) -> Token:
     def show(insn: Insn) -> str:
         one = operand(insn, name)
-        if insn.op in WITHOUT_H:
+        if insn.op in WITHOUT_H or insn.op in LOCAL_ATOMICS:
             one = replace(one, half=False)
         if "ei" in insn.flags and name == "dst":
             return "(ei)" + bare(one)

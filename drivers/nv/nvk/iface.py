@@ -151,9 +151,8 @@ class NvkIface:
         """Nothing: it is the machine's own memory, which the GPU snoops."""
 
     def shares(self, other: GpuIface) -> bool:
-        """Only its own memory."""
-        mine: object = self
-        return other is mine
+        """Whether the other GPU is one of this process, over NVK."""
+        return isinstance(other, NvkIface) and other.space.addresses is self.space.addresses
 
     # Channels and their faults
 

@@ -15,6 +15,7 @@ from drivers.base.errors import BadArgument, OutOfMemory, Unsupported, UseAfterF
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
+from drivers.nv.nvk.addresses import HUGE_BYTES
 from drivers.nv.nvk.allocations import (
     CACHING_DEFAULT,
     FORMAT_PITCH,
@@ -36,7 +37,7 @@ from drivers.nv.nvk.escapes import (
     RmUnmapMemory,
 )
 from drivers.nv.nvk.status import check_status
-from drivers.nv.nvk.uvm_space import HUGE_BYTES, UvmSpace
+from drivers.nv.nvk.uvm_space import UvmSpace
 
 CTL_PATH: Final = "/dev/nvidiactl"
 _SYSTEM: Final = frozenset({Use.PACKETS, Use.SHARED, Use.HOST_CODE})
@@ -76,10 +77,13 @@ class NvMemory:
     """A piece of memory, mapped to its GPU at `gpu_va`."""
 
     def __init__(
-        self, gpu: Gpu, name: str, handle: int, gpu_va: int, nbytes: int, host: HostMapping | None
-    ) -> None:
+        self, gpu: Gpu, name: str, handle: int, gpu_va: int, nbytes: int,
+        host: HostMapping | None, *, video: bool = False,
+    ) -> None:  # fmt: skip
         self.gpu, self.name, self.handle = gpu, name, handle
-        self.gpu_va, self.nbytes, self._host = gpu_va, nbytes, host
+        self.gpu_va, self.nbytes, self._host, self._video = gpu_va, nbytes, host, video
+        self._others: list[UvmSpace] = []
+        """Of other GPUs that it was mapped to."""
         gpu.handles += 1
         gpu.bytes_held += nbytes
 
@@ -93,10 +97,16 @@ class NvMemory:
         return self._host.region.view()
 
     def map_to(self, other: GpuIface) -> None:
-        """Only its own GPU has it. Raises: Unsupported."""
-        owner: object = self.gpu
-        if other is not owner:
+        """Also to another GPU of this process, at the same address.
+
+        Raises: Unsupported where the GPUs do not reach each other; what UVM refuses.
+        """
+        mine, space = self.gpu.space, getattr(other, "space", None)
+        if not isinstance(space, UvmSpace) or space.addresses is not mine.addresses:
             raise Unsupported(f"{self!r} cannot be mapped to another GPU", hint="copy it there")
+        if space is not mine:
+            space.adopt(mine, self.gpu_va, self.nbytes, self.handle, video=self._video)
+            self._others.append(space)
 
     def free(self) -> None:
         """Unmap everywhere and free it. Raises: UseAfterFree the second time."""
@@ -109,6 +119,7 @@ class NvMemory:
         gpu.bytes_held -= self.nbytes
         space = gpu.space
         steps = [
+            *(partial(one.abandon, self.gpu_va, self.nbytes) for one in self._others),
             partial(space.unmap, self.gpu_va, self.nbytes),
             partial(unmap_host, gpu, handle, host),
             partial(gpu.client.free, handle, gpu.device),
@@ -136,7 +147,7 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) 
             seen = map_host(gpu, handle, nbytes, CTL_PATH if system else gpu.path)
             undo.add(partial(unmap_host, gpu, handle, seen))
         gpu.space.map(va, nbytes, handle, write=use is not Use.CONSTANT)
-    return NvMemory(gpu, name, handle, va, nbytes, seen)
+    return NvMemory(gpu, name, handle, va, nbytes, seen, video=not system)
 
 
 def _wanted(gpu: Gpu, nbytes: int, align: int, system: bool) -> MemoryAlloc:

@@ -1,7 +1,8 @@
 """A GPU's address space in /dev/nvidia-uvm: ranges of addresses, and memory mapped to them.
 
 Addresses are this driver's own, below 2^40: push buffers and semaphores have to be, and nothing
-asks that the host sees memory at the same address.
+asks that the host sees memory at the same address. Memory of another GPU of the process has the
+address here that it has there.
 """
 
 from __future__ import annotations
@@ -11,24 +12,17 @@ from functools import partial
 from threading import RLock
 from typing import Any, Final
 
-from drivers.bare.extents import Extents
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, OutOfMemory
+from drivers.base.errors import DeviceError
 from drivers.base.ioctl import Struct
-from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.nv.nvk import uvm
 from drivers.nv.nvk.abi import Abi
+from drivers.nv.nvk.addresses import addresses_of
 from drivers.nv.nvk.status import check_status
 from drivers.nv.nvk.uvm import UvmIoctl
-from queues.nv.generations import SHARED_WINDOW
 
 PATH: Final = "/dev/nvidia-uvm"
-HUGE_BYTES: Final = 2 << 20
-FIRST_VA: Final = 4 << 30
-LAST_VA: Final = SHARED_WINDOW
-"""From here on generic addresses are shared and private memory."""
-GUARD_BYTES: Final = PAGE_BYTES
 CHANNEL_BYTES: Final = 256 << 20
 """Addresses for a channel's own buffers: it saves the state of all SMs there."""
 CHANNEL_TRIES: Final = 4
@@ -42,8 +36,14 @@ class UvmSpace:
         self.ctl_fd, self.client = ctl_fd, client
         self.uuid = b""
         self.forked = False
+        self.addresses = addresses_of(world)
+        self._taken: dict[int, int] = {}
+        """Bytes by address: what this GPU still has when it is closed goes back then."""
         self._lock = RLock()
-        self._free = Extents(FIRST_VA, LAST_VA)
+        self._met: set[bytes] = set()
+        self._peers: set[bytes] = set()
+        self._foreign: set[int] = set()
+        """Addresses of memory that other GPUs own."""
         self._undo: list[Step] = []
 
     def call(self, request: UvmIoctl, args: Struct, what: str) -> None:
@@ -71,24 +71,20 @@ class UvmSpace:
 
     def take(self, nbytes: int) -> int:
         """Addresses for memory, with an unmapped page on both sides. Raises: OutOfMemory."""
-        align = HUGE_BYTES if nbytes >= HUGE_BYTES else PAGE_BYTES
-        with self._lock:
-            at = self._free.take(nbytes + align + GUARD_BYTES, align)
-        if at is None:
-            raise OutOfMemory(
-                f"no addresses for {nbytes:,} bytes", requested=nbytes, used=0, cached=0,
-                limit=LAST_VA - FIRST_VA, hint="free buffers",
-            )  # fmt: skip
-        return at + align
+        va = self.addresses.take(nbytes)
+        self._taken[va] = nbytes
+        return va
 
     def give(self, va: int, nbytes: int) -> None:
         """Addresses that nothing is mapped at any more."""
-        align = HUGE_BYTES if nbytes >= HUGE_BYTES else PAGE_BYTES
-        with self._lock:
-            self._free.give(va - align, nbytes + align + GUARD_BYTES)
+        del self._taken[va]
+        self.addresses.give(va, nbytes)
 
     def map(self, va: int, nbytes: int, memory: int, *, write: bool = True) -> None:
         """Map an RM memory object at addresses that were taken. Raises: what UVM refuses."""
+        self._map(self, va, nbytes, memory, write=write)
+
+    def _map(self, owner: UvmSpace, va: int, nbytes: int, memory: int, *, write: bool) -> None:
         with Undo() as undo:
             made = uvm.CreateExternalRange(base=va, length=nbytes)
             self.call(uvm.CREATE_EXTERNAL_RANGE, made, f"{nbytes:#x} bytes at {va:#x}")
@@ -96,9 +92,55 @@ class UvmSpace:
             mapping = uvm.MapExternalAllocation(
                 base=va, length=nbytes, gpu_uuid=self.uuid, gpu_attributes_count=1,
                 gpu_mapping_type=uvm.READ_WRITE_ATOMIC if write else uvm.READ_ONLY,
-                rm_ctrl_fd=self.ctl_fd, h_client=self.client, h_memory=memory,
+                rm_ctrl_fd=owner.ctl_fd, h_client=owner.client, h_memory=memory,
             )  # fmt: skip
             self.call(uvm.MAP_EXTERNAL_ALLOCATION, mapping, f"{nbytes:#x} bytes at {va:#x}")
+
+    # Memory of other GPUs
+
+    def adopt(self, owner: UvmSpace, va: int, nbytes: int, memory: int, *, video: bool) -> None:
+        """Map memory of another GPU of this process, at the address that it has there.
+
+        Raises: Unsupported where the GPUs do not reach each other; what UVM refuses.
+        # src: kernel-open/nvidia-uvm/uvm_map_external.c set_ext_gpu_map_location(): the owner has
+        # src: to be registered in this space, of system memory too; video memory needs peers
+        """
+        with self._lock:
+            if va in self._foreign:
+                return
+            if owner.uuid != self.uuid:
+                self._meet(owner.uuid)
+                if video:
+                    self._reach(owner.uuid)
+            self._map(owner, va, nbytes, memory, write=True)
+            self._foreign.add(va)
+
+    def _meet(self, uuid: bytes) -> None:
+        """Register another GPU, without an address space of its own here."""
+        if uuid in self._met:
+            return
+        self.call(uvm.REGISTER_GPU, uvm.RegisterGpu(gpu_uuid=uuid, rm_ctrl_fd=-1), "a peer")
+        leave = uvm.UnregisterGpu(gpu_uuid=uuid)
+        self._undo.append(partial(self.call, uvm.UNREGISTER_GPU, leave, "a peer"))
+        self._met.add(uuid)
+
+    def _reach(self, uuid: bytes) -> None:
+        """Enable peer access between this GPU and a registered one, until that is unregistered.
+
+        # src: kernel-open/nvidia-uvm/uvm_va_space.c unregister_gpu(): disables its peers
+        """
+        if uuid in self._peers:
+            return
+        pair = uvm.EnablePeerAccess(gpu_uuid_a=self.uuid, gpu_uuid_b=uuid)
+        self.call(uvm.ENABLE_PEER_ACCESS, pair, "a peer")
+        self._peers.add(uuid)
+
+    def abandon(self, va: int, nbytes: int) -> None:
+        """Unmap memory of another GPU, if it is still here. In a forked child: nothing."""
+        with self._lock:
+            if va in self._foreign and not self.forked:
+                self._foreign.discard(va)
+                self._free_range(va, nbytes)
 
     def unmap(self, va: int, nbytes: int) -> None:
         """Unmap a range, then give its addresses back. In a forked child: nothing.
@@ -148,10 +190,14 @@ class UvmSpace:
         self.give(*place)
 
     def close(self) -> None:
-        """Leave: the GPU is no longer registered, and the file is closed."""
-        undo, self._undo = self._undo, []
-        steps = [] if self.forked else list(reversed(undo))
-        run_all([*steps, partial(self.world.close, self.fd)])
+        """Leave: no GPU is registered any more, and the file is closed."""
+        with self._lock:
+            undo, self._undo = self._undo, []
+            left, self._taken = self._taken, {}
+            self._foreign.clear()
+            steps: list[Step] = [] if self.forked else list(reversed(undo))
+            steps.append(partial(self.world.close, self.fd))
+            run_all([*steps, *(partial(self.addresses.give, *one) for one in left.items())])
 
 
 def open_uvm(world: World, abi: Abi, ctl_fd: int, client: int) -> UvmSpace:

@@ -1,0 +1,100 @@
+"""CP_BLIT: the 2D engine fills and copies linear surfaces, which is how Vulkan fills buffers.
+
+Its own cache (CCU) is not modelled: what it wrote is in memory at once, and UCHE must be
+invalidated before a shader reads it. Tiled, compressed, scaled, rotated: reported, not done.
+src: Mesa 25.0.7, a6xx.xml: a6xx_2d_blit_cntl and the registers named 2D; tu_clear_blit.cc, r2d_*
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from boards.machine.arrays import Words
+from boards.qcom.cp.faults import OPCODE_ERROR, GpuFault
+from boards.qcom.cp.processor import Processor
+
+_OP_SCALE: Final = 3
+_BLIT_CNTL, _DST_INFO, _DST, _DST_PITCH, _SOLID = 0x8C00, 0x8C17, 0x8C18, 0x8C1A, 0x8C2C
+_SRC_X, _SRC_END_X, _SRC_Y, _SRC_END_Y = 0x8401, 0x8402, 0x8403, 0x8404
+_DST_TL, _DST_BR = 0x8405, 0x8406
+_SRC_INFO: Final = {6: 0xB4C0, 7: 0xB2C0}
+_PITCH_SHIFT, _SRC_PITCH_LOW = 6, 9
+_FORMATS: Final = {0x06: 1, 0x05: 1, 0x03: 1, 0x4A: 4, 0x4B: 4, 0x4C: 4}
+"""Bytes of 8_UINT and its kin and of 32_FLOAT, 32_UINT, 32_SINT. # src: a6xx.xml, a6xx_format"""
+_SOLID_COLOR, _NOT_PLAIN = 1 << 7, 7
+_TILED, _COORDINATE = 0x1300, 0x3FFF
+
+
+class _Box(NamedTuple):
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+def _box(first: int, last: int) -> _Box:
+    left, top = first & _COORDINATE, first >> 16 & _COORDINATE
+    right, bottom = last & _COORDINATE, last >> 16 & _COORDINATE
+    return _Box(left, top, right - left + 1, bottom - top + 1)
+
+
+def _pair(cp: Processor, register: int) -> int:
+    return cp.register(register) | cp.register(register + 1) << 32
+
+
+def _surface(cp: Processor, register: int) -> int:
+    """Bytes of a pixel; 0: no surface that is modelled, which is reported."""
+    info = cp.register(register)
+    size = 0 if info & _TILED else _FORMATS.get(info & 0xFF, 0)
+    if not size:
+        cp.machine.find("unmodelled", f"a blit of surface {info:#x}")
+    return size
+
+
+def blit(cp: Processor, words: Words) -> None:
+    """A fill, or a copy of the same size."""
+    if int(words[0]) != _OP_SCALE:
+        raise GpuFault(OPCODE_ERROR, f"CP_BLIT of operation {int(words[0])}")
+    control = cp.register(_BLIT_CNTL)
+    size = _surface(cp, _DST_INFO)
+    if control & _NOT_PLAIN:
+        cp.machine.find("unmodelled", f"a blit with control {control:#x}")
+    elif size:
+        box = _box(cp.register(_DST_TL), cp.register(_DST_BR))
+        pixels = _filled(cp, box, size) if control & _SOLID_COLOR else _copied(cp, box, size)
+        if pixels is not None:
+            _put(cp, box, size, pixels)
+    caches = cp.machine.caches
+    caches.landed = caches.writes
+
+
+def _filled(cp: Processor, box: _Box, size: int) -> bytes:
+    pixel = cp.register(_SOLID).to_bytes(4, "little")[:size]
+    return pixel * (box.width * box.height)
+
+
+def _copied(cp: Processor, box: _Box, size: int) -> bytes | None:
+    first = _SRC_INFO[cp.machine.chip.generation]
+    if _surface(cp, first) != size:
+        return None
+    left, top = cp.register(_SRC_X) >> 8, cp.register(_SRC_Y) >> 8
+    wide = (cp.register(_SRC_END_X) >> 8) - left + 1
+    high = (cp.register(_SRC_END_Y) >> 8) - top + 1
+    if (wide, high) != (box.width, box.height):
+        cp.machine.find("unmodelled", f"a blit that scales {wide}x{high}")
+        return None
+    base, pitch = _pair(cp, first + 2), cp.register(first + 4) >> _SRC_PITCH_LOW << _PITCH_SHIFT
+    rows = [
+        cp.shader_read(base + (top + row) * pitch + left * size, wide * size) for row in range(high)
+    ]
+    return np.concatenate(rows).tobytes()
+
+
+def _put(cp: Processor, box: _Box, size: int, pixels: bytes) -> None:
+    base, pitch = _pair(cp, _DST), cp.register(_DST_PITCH) << _PITCH_SHIFT
+    row_bytes = box.width * size
+    for row in range(box.height):
+        va = base + (box.top + row) * pitch + box.left * size
+        cp.write(va, pixels[row * row_bytes : (row + 1) * row_bytes])

@@ -1,0 +1,1 @@
+"""/dev/dri/renderD128 of the msm driver, as Linux has it."""

@@ -1,0 +1,183 @@
+"""GEM_SUBMIT: what the kernel checks of a submission.
+
+src: Linux 6.12, drivers/gpu/drm/msm/msm_gem_submit.c
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
+
+from boards.machine.records import Record
+from boards.qcom.cp.faults import PAGE_FAULT, GpuFault
+from boards.qcom.engine import Job
+from boards.qcom.hardware import AdrenoGpu, AdrenoHardware
+from boards.qcom.msm import abi
+from boards.qcom.msm.gem import Bo, Fence, Gem
+from boards.qcom.msm.queues import HANGCHECK_MS, Queue, Queues
+from boards.qcom.msm.syncobjs import Syncobjs
+from boards.qcom.space import Space
+from boards.qcom.user import UserMemory
+
+_MOST = 1 << 16
+_RESET = 1
+_LAST_FENCE = (1 << 31) - 1
+
+
+class Submits:
+    """Submissions of one open file."""
+
+    def __init__(
+        self, hardware: AdrenoHardware, gpu: AdrenoGpu, pid: int, user: UserMemory, gem: Gem,
+        queues: Queues, syncobjs: Syncobjs, fence: Callable[[int], Fence],
+    ) -> None:  # fmt: skip
+        self._hardware, self._gpu, self._pid, self._user = hardware, gpu, pid, user
+        self._gem, self._queues, self._syncobjs, self._fence = gem, queues, syncobjs, fence
+        self.faults = 0
+        """Page faults of its address space."""
+
+    def submit(self, args: SimpleNamespace) -> Fence:
+        """Checked and queued: what signals when it has ended. Raises: OSError."""
+        self._flags(args)
+        queue = self._queues.get(args.queueid)
+        bos = self._bos(args)
+        space = self._space(bos)
+        try:
+            streams = self._commands(args, bos)
+            waits = self._waits(args, bos)
+            outs = self._syncs(args.out_syncobjs, args.nr_out_syncobjs, args,
+                               wanted=args.flags & abi.SYNCOBJ_OUT)  # fmt: skip
+            number = self._number(args, queue)
+        except OSError:
+            self._drop(space)
+            raise
+        fence = partial(queue.passed, number)
+        for item in outs:
+            self._syncobjs.get(item.handle).put(item.point, fence)
+        for bo, flags in bos:
+            (bo.writers if flags & 2 else bo.readers).append(fence)
+        queue.pending.add(number)
+        args.fence = number
+        self._gpu.engine.submit(Job(
+            owner=queue, space=space, streams=streams, limit_ms=HANGCHECK_MS, ring=0,
+            ready=lambda: all(wait() for wait in waits),
+            done=lambda fault: self._retire(queue, number, space, fault),
+        ))  # fmt: skip
+        return fence
+
+    @staticmethod
+    def _flags(args: SimpleNamespace) -> None:
+        if args.pad or args.flags & abi.PIPE_MASK != abi.PIPE_3D0:
+            raise OSError(errno.EINVAL, f"a submission of flags {args.flags:#x}")
+        if args.flags & ~abi.PIPE_MASK & ~abi.SUBMIT_FLAGS or args.flags & abi.SUDO:
+            raise OSError(errno.EINVAL, f"a submission of flags {args.flags:#x}")
+        if max(args.nr_bos, args.nr_cmds, args.nr_in_syncobjs, args.nr_out_syncobjs) > _MOST:
+            raise OSError(errno.ENOMEM, "too many objects in a submission")
+
+    def _list(self, va: int, count: int, record: Record, stride: int = 0) -> list[SimpleNamespace]:
+        size = stride or record.nbytes
+        data = self._user.load(va, size * count) if count else b""
+        return [record.load(data[at : at + size]) for at in range(0, len(data), size)]
+
+    def _bos(self, args: SimpleNamespace) -> list[tuple[Bo, int]]:
+        items = self._list(args.bos, args.nr_bos, abi.SUBMIT_BO)
+        for item in items:
+            if item.flags & ~abi.BO_SUBMIT_FLAGS or not item.flags & abi.BO_SUBMIT_MANDATORY:
+                raise OSError(errno.EINVAL, f"a buffer object of flags {item.flags:#x}")
+        found = [(self._gem.get(item.handle, errno.EINVAL), item.flags) for item in items]
+        if len({bo.handle for bo, _ in found}) < len(found):
+            raise OSError(errno.EINVAL, "a buffer object twice in a list")
+        return found
+
+    def _space(self, bos: Sequence[tuple[Bo, int]]) -> Space:
+        """What is mapped while it runs: the objects of its list, and no others."""
+        made = Space()
+        for bo, _ in bos:
+            self._gem.address(bo)
+            made.map(bo.mapping())
+        return made
+
+    def _drop(self, space: Space) -> None:
+        for mapping in space.mappings:
+            self._hardware.memory.drop(mapping.memory)
+
+    def _commands(
+        self, args: SimpleNamespace, bos: Sequence[tuple[Bo, int]]
+    ) -> list[tuple[int, int]]:
+        found = []
+        for item in self._list(args.cmds, args.nr_cmds, abi.SUBMIT_CMD):
+            if item.type not in (abi.CMD_BUF, abi.CMD_IB_TARGET, abi.CMD_CTX_RESTORE):
+                raise OSError(errno.EINVAL, f"commands of type {item.type}")
+            if item.size % 4 or item.submit_offset % 4 or item.submit_idx >= len(bos):
+                raise OSError(
+                    errno.EINVAL, f"{item.size} bytes of commands in no. {item.submit_idx}"
+                )
+            bo = bos[item.submit_idx][0]
+            if not item.size or item.size + item.submit_offset > bo.memory.nbytes:
+                raise OSError(errno.EINVAL, f"{item.size} bytes of commands in {bo.memory.name}")
+            if item.nr_relocs:
+                raise OSError(errno.EINVAL, "relocations are not modelled")
+            if item.type == abi.CMD_BUF:
+                found.append((bo.iova + item.submit_offset, item.size // 4))
+        return found
+
+    def _syncs(
+        self, va: int, count: int, args: SimpleNamespace, *, wanted: int
+    ) -> list[SimpleNamespace]:
+        if not wanted:
+            return []
+        if args.syncobj_stride and args.syncobj_stride < abi.SUBMIT_SYNCOBJ.nbytes:
+            raise OSError(errno.EINVAL, f"a stride of {args.syncobj_stride}")
+        found = self._list(va, count, abi.SUBMIT_SYNCOBJ, args.syncobj_stride)
+        for item in found:
+            if item.flags & ~_RESET:
+                raise OSError(errno.EINVAL, f"a sync object of flags {item.flags:#x}")
+            self._syncobjs.get(item.handle)
+        return found
+
+    def _waits(self, args: SimpleNamespace, bos: Sequence[tuple[Bo, int]]) -> list[Fence]:
+        found: list[Fence] = []
+        if args.flags & abi.FENCE_FD_IN:
+            found.append(self._fence(args.fence_fd))
+        for item in self._syncs(args.in_syncobjs, args.nr_in_syncobjs, args,
+                                wanted=args.flags & abi.SYNCOBJ_IN):  # fmt: skip
+            obj = self._syncobjs.get(item.handle)
+            fence = obj.fence(item.point)
+            if fence is None:
+                raise OSError(errno.EINVAL, f"sync object {item.handle} has no fence yet")
+            found.append(fence)
+            if item.flags & _RESET:
+                obj.points.clear()
+        if not args.flags & 0x8000_0000:
+            for bo, flags in bos:
+                if not flags & 8:
+                    found += [*bo.writers, *(bo.readers if flags & 2 else ())]
+        return found
+
+    @staticmethod
+    def _number(args: SimpleNamespace, queue: Queue) -> int:
+        if args.flags & abi.FENCE_SN_IN:
+            if not 0 < args.fence <= _LAST_FENCE or args.fence in queue.pending:
+                raise OSError(errno.EINVAL, f"fence {args.fence}")
+            queue.last = args.fence
+        else:
+            queue.last = queue.last % _LAST_FENCE + 1
+        return queue.last
+
+    def _retire(self, queue: Queue, number: int, space: Space, fault: GpuFault | None) -> None:
+        queue.pending.discard(number)
+        self._drop(space)
+        if fault is None:
+            return
+        log = self._hardware.log
+        if fault.kind == PAGE_FAULT:
+            self.faults += 1
+            what = f"iova={fault.va:016x} dir={fault.access.upper()} type=TRANSLATION source=SP"
+            log.append(f"msm_dpu: *** gpu fault: ttbr0=0 {what}: {fault.why}")
+            return
+        self._gpu.faults += 1
+        queue.faults += 1
+        log.append(f"msm_dpu: hangcheck recover! offending task: pid {self._pid}: "
+                   f"{fault.kind}, {fault.why}")  # fmt: skip

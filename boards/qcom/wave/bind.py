@@ -1,0 +1,216 @@
+"""An instruction taken apart once: what it does, reads and writes, and must wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from boards.machine.arrays import Array
+from boards.qcom.isa.instruction import Instruction, Operand, Space
+from boards.qcom.wave import (
+    across,
+    alu,
+    atomics,
+    bindless,
+    constants,
+    local,
+    memory,
+    moves,
+    texture,
+)
+from boards.qcom.wave.bits import bits
+from boards.qcom.wave.dispatch import Dispatch
+from boards.qcom.wave.hazards import Wants
+from boards.qcom.wave.operands import Use, Uses
+from boards.qcom.wave.state import SHARED, SLOTS_SHARED, SLOTS_SPECIAL, Waves, name_of, slots_of
+
+Run = Callable[[Waves], None]
+_FREE_OF_TIME: Final = frozenset({"jump", "br", "braa", "brao", "bany", "ball", "brac", "getone"})
+_BARRIERS: Final = frozenset({"bar", "fence"})
+_LOCAL_LOADS: Final = frozenset({"ldl", "ldlw", "ldlv"})
+_STORES: Final = ("st",)
+_QUIET: Final = frozenset(
+    {"nop", "bar", "fence", "sleep", "icinv", "dccln", "dcinv", "dcflu", "ccinv", "lock",
+     "unlock", "tcinv", "shpe", "predt", "predf", "prede"}
+)  # fmt: skip
+_PREDICATED: Final = frozenset({"predt", "predf"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An instruction, ready to run."""
+
+    inst: Instruction
+    run: Run
+    wants: Wants
+    reads: tuple[int, ...]
+    """Slots that must have a value."""
+    writes: tuple[int, ...]
+    constants: tuple[int, ...]
+    moving: tuple[Callable[[Waves], tuple[Array, bool]], ...]
+    moving_writes: tuple[Callable[[Waves], tuple[Array, bool]], ...]
+    flow: bool
+    cycles: int
+
+
+def bind(inst: Instruction, dispatch: Dispatch) -> Bound:
+    """Raises: NotModelled."""
+    uses = Uses()
+    run = _run(inst, dispatch, uses)
+    wants = _wants(inst, dispatch, uses)
+    slots = dict.fromkeys(slot for use in uses.reads for slot in use.slots)
+    return Bound(
+        inst=inst,
+        run=run,
+        wants=wants,
+        reads=tuple(slots),
+        writes=tuple(dict.fromkeys(slot for use in uses.writes for slot in use.slots)),
+        constants=tuple(dict.fromkeys(uses.constants)),
+        moving=tuple(uses.moving),
+        moving_writes=tuple(uses.moving_writes),
+        flow=(inst.category == 0 and inst.op != "nop") or inst.op == "bar",
+        cycles=1 + inst.repeat + inst.nop,
+    )
+
+
+def _run(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
+    if inst.category in (2, 3, 4):
+        return alu.bind(inst, dispatch.generation, uses)
+    if inst.category == 1:
+        return moves.bind(inst, uses)
+    if inst.category == 0 or inst.op in _QUIET:
+        _predicates(inst, uses)
+        return _nothing
+    if inst.op in ("ldg", "ldg.a", "stg", "stg.a"):
+        return memory.bind(inst, dispatch.generation, uses)
+    if inst.op in ("ldl", "ldlw", "ldp", "stl", "stlw", "stp"):
+        return local.bind(inst, uses)
+    return _rarer(inst, dispatch, uses)
+
+
+def _rarer(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
+    if inst.op in across.NAMES:
+        return across.bind(inst, uses)
+    if inst.category == 5:
+        return texture.bind(inst, dispatch.generation, uses)
+    if inst.op in ("stc", "stsc", "ldc.k"):
+        return constants.bind(inst, uses)
+    if _is_local_atomic(inst):
+        return atomics.bind_local(inst, uses)
+    if inst.op.startswith("atomic.g."):
+        return atomics.bind_global(inst, uses)
+    return bindless.bind(inst, uses)
+
+
+def _nothing(w: Waves) -> None:
+    """What needs no lane's values."""
+
+
+def _predicates(inst: Instruction, uses: Uses) -> None:
+    if inst.op in _PREDICATED:
+        uses.reads.append(Use(slots_of(248, half=False)))
+        return
+    for operand in inst.srcs:
+        if operand.space is Space.REGISTER:
+            uses.reads.append(Use(slots_of(operand.number, half=False)))
+
+
+def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
+    is_alu = inst.category in (1, 2, 3)
+    scalar = is_alu and _is_scalar(inst, dispatch, uses)
+    counts = (is_alu and not scalar) or (inst.category == 0 and inst.op not in _FREE_OF_TIME)
+    result = _result(inst, uses, scalar=scalar)
+    busy = _busy(inst, result)
+    return Wants(
+        ss="ss" in inst.sync,
+        sy="sy" in inst.sync,
+        alu=is_alu,
+        ends=inst.op in ("end", "chmask"),
+        cycles=1 + inst.repeat + inst.nop if counts else 0,
+        reads=_flat(uses.reads),
+        writes=_flat(uses.writes),
+        result=result,
+        busy=busy,
+        busy_slots=frozenset(_busy_slots(uses, scalar=scalar)) if busy else frozenset(),
+        scalar=scalar,
+        reads_constants=uses.reads_constants,
+        writes_constants={"stc": "ss", "stsc": "ss", "ldc.k": "sy", "ldg.k": "sy"}.get(inst.op, ""),
+        barrier=inst.op in _BARRIERS,
+        needs_both=inst.op == "shpe",
+        idle=inst.op == "nop",
+    )
+
+
+def _flat(uses: list[Use]) -> tuple[tuple[int, bool, int], ...]:
+    return tuple(dict.fromkeys((slot, use.half, use.at) for use in uses for slot in use.slots))
+
+
+def _touches_shared(uses: list[Use]) -> bool:
+    return any(SLOTS_SHARED <= slot < SLOTS_SPECIAL for use in uses for slot in use.slots)
+
+
+def _is_scalar(inst: Instruction, dispatch: Dispatch, uses: Uses) -> bool:
+    """src: Mesa 25.0.7, ir3.c, is_scalar_alu"""
+    if not dispatch.scalar_alu or inst.op == "movmsk" or not _touches_shared(uses.writes):
+        return False
+    if inst.op != "mov":
+        return True
+    return not any(_is_vector(operand) for operand in inst.srcs)
+
+
+def _is_vector(operand: Operand) -> bool:
+    if operand.space is Space.REGISTER:
+        return operand.number < SHARED
+    return operand.space is Space.RELATIVE_REGISTER
+
+
+def _result(inst: Instruction, uses: Uses, *, scalar: bool) -> str:
+    """src: Mesa 25.0.7, ir3.h, is_ss_producer, is_sy_producer; ir3_legalize.c, legalize_block"""
+    if scalar:
+        return "scalar"
+    if inst.category == 4 or inst.op in _LOCAL_LOADS or inst.op == "shfl":
+        return "ss"
+    if inst.category == 6:
+        if inst.op.startswith("resinfo") or _is_local_atomic(inst):
+            return "ss"
+        return "sy"
+    if inst.category == 5:
+        return "sy"
+    return "ss" if _touches_shared(uses.writes) else ""
+
+
+def _is_local_atomic(inst: Instruction) -> bool:
+    return inst.op.startswith("atomic.") and inst.op[7:9] not in ("b.", "g.", "s.")
+
+
+def _busy(inst: Instruction, result: str) -> str:
+    """src: Mesa 25.0.7, ir3.h, is_war_hazard_producer; ir3_legalize.c, legalize_block"""
+    if result in ("ss", "scalar") or inst.op.startswith(_STORES):
+        return "ss"
+    return "either" if inst.category in (5, 6) else ""
+
+
+def _busy_slots(uses: Uses, *, scalar: bool) -> list[int]:
+    slots = [slot for use in uses.reads for slot in use.slots]
+    if not scalar:
+        return slots
+    address = slots_of(244, half=False)
+    return [s for s in slots if SLOTS_SHARED <= s < SLOTS_SPECIAL or s in address]
+
+
+def beyond(bound: Bound, dispatch: Dispatch) -> str:
+    """A register that the dispatch has not been given, or nothing."""
+    if dispatch.merged:
+        limit = max(dispatch.full_registers * 8, dispatch.half_registers * 4)
+    else:
+        limit = dispatch.full_registers * 8
+    for slot in (*bound.reads, *bound.writes):
+        if limit <= slot < SLOTS_SHARED:
+            return f"{name_of(slot)} of {dispatch.full_registers} full registers"
+    return ""
+
+
+def field_of(inst: Instruction, low: int, high: int) -> int:
+    """Bits of the instruction's word."""
+    return bits(inst.word, low, high)

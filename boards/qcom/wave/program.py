@@ -1,0 +1,84 @@
+"""The code of a dispatch: instructions taken apart when first reached, and kept."""
+
+from __future__ import annotations
+
+from boards.qcom.isa.decode import decode
+from boards.qcom.isa.instruction import Instruction
+from boards.qcom.isa.scope import UnknownInstruction
+from boards.qcom.isa.text import disassemble
+from boards.qcom.wave.bind import Bound, beyond, bind
+from boards.qcom.wave.bits import NotModelled
+from boards.qcom.wave.dispatch import Dispatch
+from boards.qcom.wave.hazards import Hazards
+
+WORD_BYTES = 8
+_KEPT = 256
+
+
+class Illegal(Exception):
+    """An instruction that cannot be run."""
+
+    def __init__(self, pc: int, text: str, why: str) -> None:
+        super().__init__(f"{text} at {pc:#x}: {why}")
+        self.pc, self.text, self.why = pc, text, why
+
+
+class Program:
+    """Instructions by their index."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
+        self._bound: dict[int, Bound] = {}
+        self.hazards = Hazards(dispatch.generation)
+        self.beyond: dict[int, str] = {}
+        """By index: a register that the instruction has not been given."""
+
+    def at(self, index: int) -> Bound:
+        """The instruction of this index. Raises: Illegal."""
+        found = self._bound.get(index)
+        if found is None:
+            found = self._bound[index] = self._bind(index)
+            missing = beyond(found, self._dispatch)
+            if missing:
+                self.beyond[index] = missing
+        return found
+
+    def _bind(self, index: int) -> Bound:
+        start, code = index * WORD_BYTES, self._dispatch.code
+        if not 0 <= start <= len(code) - WORD_BYTES:
+            raise Illegal(start, "(fetch)", f"behind the {len(code)} bytes of the code")
+        word = int.from_bytes(code[start : start + WORD_BYTES], "little")
+        try:
+            inst = decode(word, self._dispatch.generation)
+            return bind(inst, self._dispatch)
+        except UnknownInstruction as error:
+            raise Illegal(start, f"{word:016x}", str(error)) from None
+        except NotModelled as error:
+            raise Illegal(start, self.text(index), f"not modelled: {error}") from None
+
+    def text(self, index: int) -> str:
+        """The instruction as Mesa prints it."""
+        start = index * WORD_BYTES
+        word = int.from_bytes(self._dispatch.code[start : start + WORD_BYTES], "little")
+        try:
+            return disassemble(word, self._dispatch.generation)
+        except UnknownInstruction:
+            return f"{word:016x}"
+
+    def instruction(self, index: int) -> Instruction:
+        """As decoded. Raises: Illegal."""
+        return self.at(index).inst
+
+
+_programs: dict[tuple[object, ...], Program] = {}
+
+
+def program_of(dispatch: Dispatch) -> Program:
+    """The program of this code under these registers."""
+    d = dispatch
+    key = (d.code, d.generation, d.scalar_alu, d.full_registers, d.half_registers, d.merged)
+    found = _programs.pop(key, None) or Program(dispatch)
+    _programs[key] = found
+    if len(_programs) > _KEPT:
+        del _programs[next(iter(_programs))]
+    return found

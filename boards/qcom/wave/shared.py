@@ -1,0 +1,118 @@
+"""Bytes that only the shader processors see: shared memory of workgroups, private of lanes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from boards.machine.arrays import Array
+from boards.qcom.wave.races import Races
+
+if TYPE_CHECKING:
+    from boards.qcom.wave.state import Waves
+
+_PAD: Final = 16
+"""Bytes behind each owner's, for accesses that begin inside and end outside."""
+
+
+def step_of(size: int) -> int:
+    """From one owner's bytes to the next one's."""
+    return -(-size // _PAD) * _PAD + _PAD
+
+
+class Storage:
+    """Bytes of `owners`, of `size` bytes each."""
+
+    def __init__(self, what: str, owners: int, size: int, races: Races | None = None) -> None:
+        self._what, self._size, self._races = what, size, races
+        self._step = step_of(size)
+        self._bytes = np.zeros(owners * self._step, np.uint8)
+        self._written = np.zeros(owners * self._step, np.bool_)
+        self._complete = False
+
+    def owner(self, w: Waves, at: Array | None) -> Array:
+        """Whose bytes each chosen lane reaches."""
+        raise NotImplementedError
+
+    def place(self, w: Waves, at: Array | None, offset: Array, nbytes: int) -> Array:
+        """Positions in the array; those outside are behind the owner's bytes."""
+        outside = (offset < 0) | (offset + nbytes > self._size)
+        if outside.any():
+            far = int(offset[np.argmax(outside)])
+            w.report(f"{self._what} memory out of bounds", f"byte {far} of {self._size}")
+            offset = np.where(outside, self._step - _PAD, offset)
+        return self.owner(w, at) * self._step + offset
+
+    def load(self, w: Waves, at: Array | None, offset: Array, item: int, count: int) -> Array:
+        """Items of each chosen lane, shape (n, count)."""
+        place = self.place(w, at, offset, item * count)
+        view = self._bytes.view(f"u{item}")
+        index = (place // item)[:, None] + np.arange(count)
+        self._check_written(w, place, item * count)
+        if self._races is not None:
+            self._races.read(w, at, place, item * count)
+        answer: Array = view[index]
+        return answer
+
+    def store(self, w: Waves, at: Array | None, offset: Array, data: Array) -> None:
+        """Items of each chosen lane, of shape (n, count)."""
+        item, count = data.dtype.itemsize, data.shape[1]
+        place = self.place(w, at, offset, item * count)
+        if self._races is not None:
+            self._races.write(w, at, place, item * count)
+        index = (place // item)[:, None] + np.arange(count)
+        self._bytes.view(data.dtype)[index] = data
+        self.mark(place, item * count)
+
+    def mark(self, place: Array, nbytes: int) -> None:
+        """Bytes that have a value now."""
+        if not self._complete:
+            for byte in range(nbytes):
+                self._written[place + byte] = True
+
+    def _check_written(self, w: Waves, place: Array, nbytes: int) -> None:
+        if self._complete:
+            return
+        for byte in range(nbytes):
+            blank = ~self._written[place + byte]
+            if blank.any():
+                w.report(f"{self._what} memory read before it was written", f"{nbytes} bytes")
+                return
+        rows = self._written.reshape(-1, self._step)[:, : self._size]
+        self._complete = bool(rows.all())
+
+    def words(self, place: Array) -> Array:
+        """Words at positions."""
+        answer: Array = self._bytes.view(np.uint32)[place >> 2]
+        return answer
+
+    def put_words(self, place: Array, data: Array) -> None:
+        """Writes words at positions."""
+        self._bytes.view(np.uint32)[place >> 2] = data
+        self.mark(place, 4)
+
+
+class SharedMemory(Storage):
+    """Of workgroups."""
+
+    def __init__(self, groups: int, size: int, races: Races) -> None:
+        super().__init__("shared", groups, size, races)
+        self.races = races
+
+    def owner(self, w: Waves, at: Array | None) -> Array:
+        return _lanes(w, at) // (w.lanes * w.per_group)
+
+
+class PrivateMemory(Storage):
+    """Of lanes."""
+
+    def __init__(self, lanes: int, size: int) -> None:
+        super().__init__("private", lanes, size)
+
+    def owner(self, w: Waves, at: Array | None) -> Array:
+        return _lanes(w, at)
+
+
+def _lanes(w: Waves, at: Array | None) -> Array:
+    return np.arange(w.count * w.lanes) if at is None else at

@@ -1,0 +1,164 @@
+"""Category 5 as compute uses it: isam, getsize, getinfo, brcst.active, quad_shuffle.
+
+src: Mesa 25.0.7, src/freedreno/isa/ir3-cat5.xml
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from boards.machine.arrays import Array
+from boards.qcom.isa.instruction import Instruction
+from boards.qcom.wave.bits import NotModelled, bits
+from boards.qcom.wave.convert import BYTES, F16, F32, is_half
+from boards.qcom.wave.descriptor import DESCRIPTOR_BYTES, Resource, groups_by, resource_at, set_base
+from boards.qcom.wave.lanes import Registers, chosen, reads, writes
+from boards.qcom.wave.operands import Use, Uses
+from boards.qcom.wave.state import A1, Waves, slots_of
+from boards.qcom.wave.texel import load_texels
+
+Run = Callable[[Waves], None]
+Index = Callable[[Waves, Array | None], Array]
+_IMMEDIATE, _IMMEDIATE_A1 = 6, 7
+_BY_A1: Final = (1, 3, 7)
+_BINDLESS: Final = (1, 2, 3, 5, 6, 7)
+_MOST_COORDINATES: Final = 3
+
+
+def _flat(w: Waves, at: Array | None) -> Array:
+    return np.arange(w.count * w.lanes) if at is None else at
+
+
+class Target:
+    """The components of a result that are wanted: component n goes to register n."""
+
+    def __init__(self, word: int, uses: Uses) -> None:
+        self.kind = bits(word, 44, 46)
+        first, mask = bits(word, 32, 39), bits(word, 40, 43)
+        half = is_half(self.kind)
+        self.parts = {
+            part: writes(uses, first + part, half=half) for part in range(4) if mask >> part & 1
+        }
+
+    def write(self, w: Waves, lanes: Array, values: list[Array]) -> None:
+        """Values by component."""
+        for part, register in self.parts.items():
+            register.write(w, 0, lanes, values[part])
+
+
+def _texture(inst: Instruction, generation: int, uses: Uses) -> Index:
+    """The address of each lane's descriptor."""
+    word = inst.word
+    if not bits(word, 51, 51):
+        number = bits(word, 25, 31)
+        return lambda w, at: np.full(len(_flat(w, at)), _bound(w, number), np.uint64)
+    mode, base = bits(word, 29, 31), bits(word, 19, 20) << 1 | bits(word, 47, 47)
+    if mode not in _BINDLESS:
+        raise NotModelled("a texture index from a register without a bindless set")
+    if mode in _BY_A1:
+        uses.reads.append(Use(slots_of(A1, half=False)))
+    if mode == _IMMEDIATE:
+        number = bits(word, 25, 28)
+        return lambda w, at: _of_set(w, base, np.full(len(_flat(w, at)), number))
+    if mode == _IMMEDIATE_A1:
+        if generation >= 7:
+            number = bits(word, 21, 28)
+            return lambda w, at: _of_set(w, base, np.full(len(_flat(w, at)), number))
+        return lambda w, at: _of_set(w, base, w.a1.reshape(-1)[_flat(w, at)] >> 3 & 0xFF)
+    register = reads(uses, bits(word, 21, 28), 1)
+    return lambda w, at: _of_set(w, base, register.read(w, 0, at))
+
+
+def _bound(w: Waves, number: int) -> int:
+    if not w.dispatch.textures_va:
+        raise NotModelled("a texture, of which the dispatch has none")
+    return w.dispatch.textures_va + number * DESCRIPTOR_BYTES
+
+
+def _of_set(w: Waves, base: int, index: Array) -> Array:
+    return np.uint64(set_base(w, base)) + index.astype(np.uint64) * np.uint64(DESCRIPTOR_BYTES)
+
+
+def bind(inst: Instruction, generation: int, uses: Uses) -> Run:
+    """Raises: NotModelled."""
+    if inst.op == "isam":
+        return _bind_isam(inst, generation, uses)
+    if inst.op in ("getsize", "getinfo"):
+        return _bind_query(inst, generation, uses)
+    raise NotModelled("no meaning in this executor")
+
+
+def _coordinates(word: int, uses: Uses) -> Registers:
+    """As many as the image may have; those of one dimension are one."""
+    count = _MOST_COORDINATES if bits(word, 18, 18) and not bits(word, 50, 50) else 1
+    number, half = bits(word, 1, 8), not bits(word, 0, 0)
+    reads(uses, number, 1, half=half)
+    return Registers(number, count, half=half)
+
+
+def _bind_isam(inst: Instruction, generation: int, uses: Uses) -> Run:
+    word = inst.word
+    if bits(word, 48, 49) or bits(word, 52, 52):
+        raise NotModelled("isam of an array or with an offset")
+    vector = bool(bits(word, 50, 50))
+    offset = bits(word, 9, 16) if bits(word, 53, 53) else 0
+    texture, target = _texture(inst, generation, uses), Target(word, uses)
+    where = _coordinates(word, uses)
+
+    def run(w: Waves) -> None:
+        at = chosen(w)
+        flat = _flat(w, at)
+        for va, lanes in groups_by(texture(w, at)):
+            mine, resource = flat[lanes], resource_at(w, va)
+            count = min(where.count, resource.dimensions)
+            place = [where.read(w, part, mine) for part in range(count)]
+            wide = [part.astype(np.int32).astype(np.int64) for part in place]
+            if vector:
+                values = _vector(w, resource, wide[0] + offset, target)
+            else:
+                wide[0] = wide[0] + offset
+                values = load_texels(w, resource, wide, target.kind)
+            target.write(w, mine, values)
+
+    return run
+
+
+def _vector(w: Waves, resource: Resource, place: Array, target: Target) -> list[Array]:
+    """isam.v: consecutive items of the type's own width."""
+    item = BYTES[target.kind]
+    answer = []
+    for part in range(4):
+        found = np.zeros(len(place), f"u{item}")
+        inside = (place + part >= 0) & ((place + part + 1) * item <= resource.bytes)
+        if part in target.parts and inside.any():
+            va = (resource.va + (place[inside] + part) * item).astype(np.uint64)
+            found[inside] = w.memory.gather(va, item, 1)[:, 0]
+        answer.append(found)
+    return answer
+
+
+def _bind_query(inst: Instruction, generation: int, uses: Uses) -> Run:
+    """getsize: width, height, depth of the first level."""
+    if inst.op != "getsize":
+        raise NotModelled("no meaning in this executor")
+    texture, target = _texture(inst, generation, uses), Target(inst.word, uses)
+    level = reads(uses, bits(inst.word, 1, 8), 1, half=not bits(inst.word, 0, 0))
+
+    def run(w: Waves) -> None:
+        at = chosen(w)
+        flat = _flat(w, at)
+        for va, lanes in groups_by(texture(w, at)):
+            resource = resource_at(w, va)
+            if level.read(w, 0, flat[lanes]).any():
+                w.report("level of an image without levels", "getsize")
+            extent = (resource.width, resource.height, resource.depth, 1)
+            kind = np.uint16 if is_half(target.kind) else np.uint32
+            target.write(w, flat[lanes], [np.full(len(lanes), one, kind) for one in extent])
+
+    return run
+
+
+FLOATS: Final = (F16, F32)

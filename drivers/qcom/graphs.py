@@ -1,0 +1,100 @@
+"""Graphs in memory that host and GPU see: all packets of a recording, replayed as one buffer.
+
+A replay submits the graph's packets and a line of the ring that writes the ring's progress once all
+of them are done. Arguments are words of the packets.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from drivers.base.errors import BadArgument, Unsupported
+from drivers.gpu import graph_memory
+from drivers.gpu.graph_memory import Copy, GraphMemory
+from drivers.qcom.program import QcomProgram
+from drivers.qcom.rings import QcomPair
+from queues.qcom import words as qcom_words
+from queues.qcom.bound import BoundLaunch
+from queues.qcom.chips import Chip
+from queues.qcom.contracts import Item
+from queues.qcom.pm4 import WORD_BYTES
+
+MOST_BYTES = 4 << 20
+"""Of one recording: an indirect buffer counts words with 20 bits."""
+_ALIGN_WORDS = 2
+"""Steps begin at whole 64-bit words, where arguments do."""
+
+
+class Owner(graph_memory.Owner, Protocol):
+    """The device of a graph."""
+
+    pair: QcomPair
+    chip: Chip
+
+
+class QcomGraph(GraphMemory[Item]):
+    """Steps bound once."""
+
+    def __init__(self, device: Owner, items: Sequence[Item]) -> None:
+        self._chip, self._pair = device.chip, device.pair
+        launched = [item for item in items if item.program is not None]
+        self._launches = {
+            id(item): _launch(device, item, number) for number, item in enumerate(launched, 1)
+        }
+        super().__init__(device, items)
+        if self.nbytes > MOST_BYTES:
+            raise Unsupported(
+                f"a graph of {self.nbytes} bytes; one has at most {MOST_BYTES}",
+                hint="record two graphs",
+            )
+
+    def _words(self, item: Item) -> Sequence[int]:
+        launch = self._launches.get(id(item))
+        words = [*item.words] if launch is None else launch.words(self._pair.compute.step_va)
+        return words + qcom_words.padding(-len(words) % _ALIGN_WORDS)
+
+    def size(self, item: Item) -> int:
+        return len(self._words(item)) * WORD_BYTES
+
+    def arguments_off(self, item: Item) -> int:
+        launch = self._launches.get(id(item))
+        return 0 if launch is None else launch.arguments_off
+
+    def place(self, item: int, number: int) -> tuple[int, int]:
+        launch = self._launches.get(id(self._items[item]))
+        if launch is None or number >= len(launch.kernel.args):
+            raise BadArgument(f"step {item} has no argument {number}")
+        offset, nbytes = launch.kernel.args[number]
+        return nbytes, (self.arguments_at(item) + offset) // nbytes
+
+    def write(self, copy: Copy) -> None:
+        words = [word for item in self._items for word in self._words(item)]
+        struct.pack_into(f"<{len(words)}I", copy.view, 0, *words)
+        if words:
+            copy.packets = copy.bo, copy.gpu_va, len(words) * WORD_BYTES
+
+    def play(self, copy: Copy) -> None:
+        packets: Any = copy.packets
+        if packets is None:
+            self.check_open()
+            return
+        ring = self._pair.compute
+        if ring.stale:
+            ring.refresh()
+        try:
+            ring.play(*packets)
+        finally:
+            copy.last = ring, ring.put
+
+
+def _launch(device: Owner, item: Item, number: int) -> BoundLaunch:
+    """A step that launches. Raises: BadArgument."""
+    program = item.program
+    if not isinstance(program, QcomProgram):
+        raise BadArgument(f"{program!r} is no program")
+    return BoundLaunch(
+        chip=device.chip, kernel=program.kernel, block=item.block, grid=item.grid,
+        args=item.values, number=number,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""One Adreno over KGSL, the kernel driver of Qualcomm's own kernels."""

@@ -1,0 +1,217 @@
+"""One GPU over KGSL: its node, its contexts, what KGSL reports of a fault."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from functools import partial
+from threading import RLock
+from typing import Final
+
+from drivers.base import forks
+from drivers.base.contracts import Region, World
+from drivers.base.errors import DeviceError, DeviceGone, DeviceTimeout, Unsupported, UseAfterFree
+from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
+from drivers.gpu.incident import Incident
+from drivers.qcom.clock import CounterClock
+from drivers.qcom.iface import Plan
+from drivers.qcom.kgsl import memory
+from drivers.qcom.kgsl.abi import (
+    CONSTRAINT_PWRLEVEL,
+    GET_PROPERTY,
+    PWR_MAX,
+    SET_PROPERTY,
+    WAIT_TIMESTAMP,
+    Constraint,
+    DevInfo,
+    Prop,
+    Property,
+    ResetStat,
+    WaitTimestamp,
+)
+from drivers.qcom.kgsl.memory import KgslMemory
+from drivers.qcom.kgsl.queue import KgslQueue
+from drivers.qcom.system import memory_bytes
+from queues.qcom.chips import chip_of
+
+PATH: Final = "/dev/kgsl-3d0"
+POLL_S: Final = 0.001
+"""How long a wait sleeps where no context has work."""
+_ARENA_BYTES: Final = 4096
+_WORD: Final = struct.Struct("<I")
+_LEVEL_OFF: Final = 2048
+"""In the arena, of what a property's structure points at."""
+_STOPPED: Final = frozenset({ResetStat.GUILTY, ResetStat.UNKNOWN})
+FAULT: Final = "GPU fault"
+
+
+class KgslIface:
+    """A GPU of this process; `open_kgsl` makes it."""
+
+    name = "KGSL"
+    evicts = False
+
+    def __init__(self, world: World, fd: int, arena: Region) -> None:
+        self.world, self.fd, self._arena = world, fd, arena
+        self.clock: GpuClock = CounterClock(world)
+        self.peeks: list[Callable[[int], int | None]] = []
+        self.gone: DeviceError | None = None
+        self.forked = False
+        self.objects = self.bytes_held = 0
+        self._queues: list[KgslQueue] = []
+        self._looking = RLock()
+        self._undo: list[Step] = [partial(world.close, fd), arena.close]
+        forks.inherit(self)
+
+    def after_fork(self) -> None:
+        """In a child: contexts and mappings are the parent's."""
+        self._looking, self.forked = RLock(), True
+
+    def open(self) -> None:
+        """Ask for the chip; a failure undoes what was done."""
+        with Undo() as undo:
+            undo.add(self.close)
+            self.info = DevInfo.of(self.property(Prop.DEVICE_INFO, bytes(DevInfo.SIZE)))
+            self.chip = chip_of(self.info.chip_id)
+            self.memory_bytes = memory_bytes(self.world)
+            if not self.info.mmu_enabled:
+                raise Unsupported(f"{PATH}: the GPU's MMU is off", hint="use a kernel that has it")
+
+    def property(self, kind: Prop, given: bytes) -> bytes:
+        """A property of so many bytes; some read their argument from there."""
+        with self._looking:
+            self._check()
+            self._arena.write(0, given)
+            call = Property(type=kind, value=self._arena.cpu_va, sizebytes=len(given))
+            GET_PROPERTY(self.world, self.fd, call)
+            return self._arena.read(0, len(given))
+
+    def full_power(self, context: int) -> None:
+        """Ask for the highest clock while a context has work."""
+        with self._looking:
+            level = self._arena.cpu_va + _LEVEL_OFF
+            self._arena.write(_LEVEL_OFF, _WORD.pack(PWR_MAX))
+            wanted = Constraint(
+                type=CONSTRAINT_PWRLEVEL, context_id=context, data=level, nbytes=_WORD.size
+            )
+            self._arena.write(0, bytes(wanted.raw))
+            call = Property(
+                type=Prop.PWR_CONSTRAINT, value=self._arena.cpu_va, sizebytes=Constraint.SIZE
+            )
+            SET_PROPERTY(self.world, self.fd, call)
+
+    def _check(self) -> None:
+        if self.forked:
+            raise UseAfterFree(
+                "this GPU is open in the process that was forked", hint="open it in each process"
+            )
+
+    # Memory
+
+    def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> KgslMemory:
+        """Memory for one use; the host always sees it. Raises: OutOfMemory."""
+        self._check()
+        return memory.allocate(self, nbytes, use, name)
+
+    def wrap(self, cpu_va: int, nbytes: int, name: str) -> Memory:
+        """Not offered: caches of the host would have to be flushed around each kernel."""
+        raise Unsupported("host memory is not lent over KGSL", hint="copy it to a buffer")
+
+    def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Memory:
+        """Not written yet."""
+        raise Unsupported("dma-bufs are not imported over KGSL", hint="copy the memory")
+
+    def export_dmabuf(self, held: Memory) -> int:
+        """KGSL's objects are no dma-bufs."""
+        raise Unsupported("dma-bufs are not exported over KGSL", hint="copy the memory")
+
+    def write_code(self, held: Memory, data: bytes) -> bool:
+        """The host sees all memory."""
+        held.view()[: len(data)] = data
+        return True
+
+    def publish(self) -> None:
+        """Nothing: the ioctl that submits orders earlier stores before the GPU's reads."""
+
+    def shares(self, other: GpuIface) -> bool:
+        """Only its own memory."""
+        mine: object = self
+        return other is mine
+
+    # Contexts and their faults
+
+    def open_queue(self, plan: Plan) -> KgslQueue:
+        """A context that runs. A failure frees everything."""
+        self._check()
+        queue = KgslQueue(self, plan)
+        queue.open()
+        with self._looking:
+            self._queues = [*(one for one in self._queues if one.number), queue]
+        return queue
+
+    def killed(self, context: KgslQueue) -> None:
+        """KGSL refuses a context's work: its reset state is read in the next wait."""
+
+    def wait(self, timeout_ms: int) -> Incident | None:
+        """Sleep until a context's work is done, or the timeout; the fault, when there is one."""
+        self._check()
+        found = self._reported()
+        if found is None and timeout_ms > 0:
+            self._sleep(timeout_ms)
+            found = self._reported()
+        return found
+
+    def _sleep(self, timeout_ms: int) -> None:
+        for queue in list(self._queues):
+            last = queue.last
+            if queue.number and not queue.dead and last != queue.retired:
+                call = WaitTimestamp(context_id=queue.number, timestamp=last, timeout=timeout_ms)
+                try:
+                    WAIT_TIMESTAMP(self.world, self.fd, call)
+                except DeviceTimeout:
+                    return
+                queue.retired = last
+                return
+        self.world.sleep(min(timeout_ms / 1000, POLL_S))
+
+    def _reported(self) -> Incident | None:
+        """Threads that wait at the same time look here; one of them gets the report."""
+        with self._looking:
+            for queue in self._queues:
+                if not queue.number or queue.dead:
+                    continue
+                (stat,) = _WORD.unpack(self.property(Prop.GPU_RESET_STAT, _WORD.pack(queue.number)))
+                if stat in _STOPPED:
+                    queue.dead = True
+                    return Incident(cause=FAULT)
+        return None
+
+    def lost(self, incident: Incident) -> DeviceError:
+        """No context runs any more."""
+        self.gone = DeviceGone(
+            f"{PATH}: the GPU runs no work any more ({incident.cause})",
+            hint="See the kernel log (dmesg), then open it again",
+        )
+        return self.gone
+
+    def close(self) -> None:
+        """Leave the GPU: every step runs, whatever fails. A second close does nothing."""
+        undo, self._undo = self._undo, []
+        run_all(reversed(undo))
+
+
+def open_kgsl(world: World, index: int) -> KgslIface:
+    """The GPU of this machine. Raises: NotFound, Denied, Unsupported, what KGSL refuses."""
+    if index:
+        raise Unsupported(f"KGSL has one GPU, no number {index}", hint="use QCOM:0")
+    with Undo() as undo:
+        fd = world.open(PATH, os.O_RDWR)
+        undo.add(partial(world.close, fd))
+        arena = world.mmap(-1, _ARENA_BYTES)
+        undo.add(arena.close)
+        iface = KgslIface(world, fd, arena)
+        undo.hand_over(iface.close)
+        iface.open()
+    return iface

@@ -1,0 +1,100 @@
+"""Memory of a GPU over KGSL: objects that host and GPU see at one address.
+
+All of it is write-combined: neither side has it in caches that the other does not see.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, Protocol
+
+from drivers.base.contracts import Region, World
+from drivers.base.errors import MalformedInput, OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.pages import PAGE_BYTES
+from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.iface import GpuIface, Use
+from drivers.qcom.kgsl.abi import (
+    ALIGN_SHIFT,
+    OBJECT_ALLOC,
+    OBJECT_FREE,
+    OBJECT_INFO,
+    PAGE_SHIFT,
+    MemFlag,
+    ObjectAlloc,
+    ObjectFree,
+    ObjectInfo,
+)
+
+_READ_ONLY: Final = frozenset({Use.CODE, Use.CONSTANT, Use.PACKETS, Use.HOST_CODE})
+
+
+class Gpu(Protocol):
+    """What memory needs of its GPU."""
+
+    world: World
+    fd: int
+    objects: int
+    bytes_held: int
+    forked: bool
+
+
+class KgslMemory:
+    """An object, mapped to its GPU at `gpu_va`."""
+
+    def __init__(self, gpu: Gpu, name: str, number: int, region: Region) -> None:
+        self.gpu, self.name, self.number, self._region = gpu, name, number, region
+        self.gpu_va, self.nbytes = region.cpu_va, region.nbytes
+        gpu.objects += 1
+        gpu.bytes_held += self.nbytes
+
+    def __repr__(self) -> str:
+        return f"KgslMemory({self.name}, {self.nbytes:#x} bytes at {self.gpu_va:#x})"
+
+    def view(self) -> memoryview:
+        """The bytes, for the host."""
+        return self._region.view()
+
+    def map_to(self, other: GpuIface) -> None:
+        """Only its own GPU has it. Raises: Unsupported."""
+        owner: object = self.gpu
+        if other is not owner:
+            raise Unsupported(f"{self!r} cannot be mapped to another GPU", hint="copy it there")
+
+    def free(self) -> None:
+        """Unmap and free it. Raises: UseAfterFree the second time."""
+        number, self.number = self.number, 0
+        if not number:
+            raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
+        gpu = self.gpu
+        gpu.objects -= 1
+        gpu.bytes_held -= self.nbytes
+        steps: list[Step] = [self._region.close]
+        if not gpu.forked:
+            steps.append(partial(OBJECT_FREE, gpu.world, gpu.fd, ObjectFree(id=number)))
+        run_all(steps)
+
+
+def allocate(gpu: Gpu, nbytes: int, use: Use, name: str) -> KgslMemory:
+    """Memory for one use. Raises: OutOfMemory; what KGSL refuses."""
+    nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+    flags = MemFlag.WRITECOMBINE | MemFlag.USE_CPU_MAP | PAGE_SHIFT << ALIGN_SHIFT
+    if use in _READ_ONLY:
+        flags |= MemFlag.GPUREADONLY
+    with Undo() as undo:
+        try:
+            made = OBJECT_ALLOC(gpu.world, gpu.fd, ObjectAlloc(nbytes=nbytes, flags=int(flags)))
+        except OutOfMemory as error:
+            error.requested, error.used = nbytes, gpu.bytes_held
+            raise
+        undo.add(partial(OBJECT_FREE, gpu.world, gpu.fd, ObjectFree(id=made.id)))
+        if not made.id or made.mmapsize < nbytes:
+            raise MalformedInput(f"KGSL made object {made.id} of {made.mmapsize:#x} bytes")
+        region = gpu.world.mmap(gpu.fd, nbytes, made.id << PAGE_SHIFT)
+        undo.add(region.close)
+        info = OBJECT_INFO(gpu.world, gpu.fd, ObjectInfo(id=made.id))
+        if info.gpuaddr != region.cpu_va:
+            raise MalformedInput(
+                f"KGSL has object {made.id} at {info.gpuaddr:#x}, the host at {region.cpu_va:#x}",
+                hint="this kernel ignores KGSL_MEMFLAGS_USE_CPU_MAP; report it with `uname -r`",
+            )
+    return KgslMemory(gpu, name, made.id, region)

@@ -1,0 +1,144 @@
+"""A KGSL context: its command memory, and the ioctl that submits from it."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from drivers.base.contracts import Region
+from drivers.base.errors import UseAfterFree
+from drivers.base.oserrors import errno_of
+from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.iface import Memory, Use
+from drivers.qcom.iface import Plan
+from drivers.qcom.kgsl import memory
+from drivers.qcom.kgsl.abi import (
+    CMDLIST_IB,
+    CONTEXT_CREATE,
+    CONTEXT_DESTROY,
+    GPU_COMMAND,
+    OBJECT_BYTES,
+    PRIORITY_SHIFT,
+    SUBMIT_IB_LIST,
+    ContextCreate,
+    ContextDestroy,
+    ContextFlag,
+    GpuCommand,
+)
+from drivers.qcom.kgsl.memory import KgslMemory
+
+LIST_BYTES: Final = 4096
+FLAGS: Final = (
+    ContextFlag.SAVE_GMEM | ContextFlag.NO_GMEM_ALLOC | ContextFlag.PREAMBLE
+    | ContextFlag.NO_FAULT_TOLERANCE | ContextFlag.PREEMPT_FINEGRAIN
+)  # fmt: skip
+"""# src: Mesa tu_knl_kgsl.cc kgsl_submitqueue_new(); tinygrad ops_qcom.py adds the last two"""
+USUAL, URGENT = 8, 4
+"""Priorities: KGSL has four ring buffers, for 1 ... 4, 5 ... 8, and so on."""
+_OBJECT: Final = struct.Struct("<QQQII")
+
+
+class Gpu(memory.Gpu, Protocol):
+    """What a context needs of its GPU."""
+
+    def killed(self, context: KgslQueue) -> None:
+        """KGSL runs no work of a context any more: the reset state is to be read."""
+
+
+class KgslQueue:
+    """A context. `last` is the timestamp of the last submission; it wraps at 32 bits."""
+
+    def __init__(self, gpu: Gpu, plan: Plan) -> None:
+        self.gpu, self.plan = gpu, plan
+        self.dead = False
+        self.number = 0
+        self.last = self.retired = 0
+        self._undo: list[Step] = []
+        self.doorbell: Callable[[int], None] = _closed
+        self.write_pointer = memoryview(bytearray(8)).cast("Q")
+
+    def open(self) -> None:
+        """Create everything; a failure undoes what was done."""
+        with Undo() as undo:
+            undo.add(self.close)
+            plan, gpu = self.plan, self.gpu
+            size = -(-len(plan.setup) // LIST_BYTES) * LIST_BYTES
+            made = memory.allocate(gpu, plan.ring_bytes + size, Use.PACKETS, f"{plan.name}: ring")
+            self._undo.append(made.free)
+            self.ring: Memory = made
+            view = made.view()
+            self.ring_view = view[: plan.ring_bytes]
+            view[plan.ring_bytes : plan.ring_bytes + len(plan.setup)] = plan.setup
+            self._list: Region = gpu.world.mmap(-1, LIST_BYTES)
+            self._undo.append(self._list.close)
+            self._context(made)
+
+    def _context(self, ring: KgslMemory) -> None:
+        gpu, plan = self.gpu, self.plan
+        priority = URGENT if plan.urgent else USUAL
+        flags = FLAGS | priority << PRIORITY_SHIFT
+        self.number = CONTEXT_CREATE(gpu.world, gpu.fd, ContextCreate(flags=flags)).drawctxt_id
+        self._undo.append(self._destroy)
+        self._objects = self._list.view()
+        self._ring_id, self._ring_end = ring.number, ring.gpu_va + plan.ring_bytes
+        self._object(0, ring, self._ring_end, len(plan.setup))
+        self._command = GpuCommand(
+            flags=SUBMIT_IB_LIST, cmdlist=self._list.cpu_va, cmdsize=OBJECT_BYTES, numcmds=2,
+            context_id=self.number,
+        )  # fmt: skip
+        self._pair = bytes(self._command.raw)
+        self._command.numcmds = 3
+        self._triple = bytes(self._command.raw)
+
+    def _object(self, place: int, held: KgslMemory, va: int, nbytes: int) -> None:
+        at = place * OBJECT_BYTES
+        _OBJECT.pack_into(self._objects, at, 0, va, nbytes, CMDLIST_IB, held.number)
+
+    def submit(self, va: int, nbytes: int) -> None:
+        """Run packets in the ring. Raises: what the kernel refuses."""
+        _OBJECT.pack_into(self._objects, OBJECT_BYTES, 0, va, nbytes, CMDLIST_IB, self._ring_id)
+        self._send(self._pair)
+
+    def submit_with(self, held: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
+        """Run packets in other memory, then `tail` bytes in the ring."""
+        number = held.number if isinstance(held, KgslMemory) else 0
+        _OBJECT.pack_into(self._objects, OBJECT_BYTES, 0, va, nbytes, CMDLIST_IB, number)
+        _OBJECT.pack_into(
+            self._objects, 2 * OBJECT_BYTES, 0, tail_va, tail, CMDLIST_IB, self._ring_id
+        )
+        self._send(self._triple)
+
+    def _send(self, form: bytes) -> None:
+        command, gpu = self._command, self.gpu
+        command.raw[:] = form
+        try:
+            GPU_COMMAND(gpu.world, gpu.fd, command)
+        except Exception as error:
+            if errno_of(error) in DEAD:
+                gpu.killed(self)
+            raise
+        self.last = command.timestamp
+
+    def _destroy(self) -> None:
+        gpu, number = self.gpu, self.number
+        if not gpu.forked:
+            CONTEXT_DESTROY(gpu.world, gpu.fd, ContextDestroy(drawctxt_id=number))
+
+    def close(self) -> None:
+        """Stop the context and its work, and free its memory. A second close does nothing."""
+        self.doorbell = _closed
+        for name in ("_objects", "ring_view"):
+            if hasattr(self, name):
+                setattr(self, name, memoryview(bytearray(LIST_BYTES)))
+        undo, self._undo = self._undo, []
+        run_all(reversed(undo))
+
+
+def _closed(value: int) -> None:
+    raise UseAfterFree("a closed context was used", hint="open another one")
+
+
+DEAD: Final = frozenset({errno.EDEADLK, errno.EPROTO})
+"""The context was invalidated after a fault. # src: downstream kgsl, adreno_dispatch.c"""

@@ -1,0 +1,1 @@
+"""One Adreno over msm, the kernel driver of mainline Linux."""

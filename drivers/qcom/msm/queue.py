@@ -1,0 +1,130 @@
+"""A submit queue of msm: its command memory, and the ioctl that submits from it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from drivers.base.contracts import Region
+from drivers.base.errors import UseAfterFree
+from drivers.base.undo import Step, Undo, run_all
+from drivers.gpu.iface import Memory, Use
+from drivers.qcom.iface import Plan
+from drivers.qcom.msm import memory
+from drivers.qcom.msm.abi import (
+    CMD_BUF,
+    GEM_SUBMIT,
+    NO_IMPLICIT,
+    PIPE_3D0,
+    QUEUE_CLOSE,
+    QUEUE_NEW,
+    GemSubmit,
+    QueueClose,
+    SubmitCmd,
+    SubmitQueue,
+)
+from drivers.qcom.msm.memory import MsmMemory
+
+LIST_BYTES: Final = 4096
+_CMD: Final = struct.Struct("<6IQ")
+
+
+class Gpu(memory.Gpu, Protocol):
+    """What a queue needs of its GPU."""
+
+    priorities: int
+    """How many there are; 0 is the highest."""
+
+
+class MsmQueue:
+    """A submit queue. `last` is the fence of the last submission; it wraps at 32 bits."""
+
+    def __init__(self, gpu: Gpu, plan: Plan) -> None:
+        self.gpu, self.plan = gpu, plan
+        self.dead = False
+        self.number = -1
+        """Its id; -1 while there is none."""
+        self.last = self.passed = self.faults = 0
+        self._undo: list[Step] = []
+        self.doorbell: Callable[[int], None] = _closed
+        self.write_pointer = memoryview(bytearray(8)).cast("Q")
+
+    @property
+    def running(self) -> bool:
+        """Whether it may have work."""
+        return self.number >= 0 and not self.dead
+
+    def open(self) -> None:
+        """Create everything; a failure undoes what was done."""
+        with Undo() as undo:
+            undo.add(self.close)
+            plan, gpu = self.plan, self.gpu
+            size = -(-len(plan.setup) // LIST_BYTES) * LIST_BYTES
+            made = memory.allocate(gpu, plan.ring_bytes + size, Use.PACKETS, f"{plan.name}: ring")
+            self._undo.append(made.free)
+            self._held, self.ring = made, _of(made)
+            view = made.view()
+            self.ring_view = view[: plan.ring_bytes]
+            view[plan.ring_bytes : plan.ring_bytes + len(plan.setup)] = plan.setup
+            self._list: Region = gpu.world.mmap(-1, LIST_BYTES)
+            self._undo.append(self._list.close)
+            self._cmds = self._list.view()
+            self._submit = GemSubmit(flags=PIPE_3D0 | NO_IMPLICIT, cmds=self._list.cpu_va)
+            middle = gpu.priorities // 2
+            urgency = max(middle - 1, 0) if plan.urgent else middle
+            call = SubmitQueue(prio=min(urgency, max(gpu.priorities - 1, 0)))
+            self.number = QUEUE_NEW(gpu.world, gpu.fd, call).id
+            self._undo.append(self._destroy)
+
+    def _cmd(self, place: int, held: MsmMemory, off: int, nbytes: int) -> None:
+        at = place * SubmitCmd.SIZE
+        _CMD.pack_into(self._cmds, at, CMD_BUF, held.index, off, nbytes, 0, 0, 0)
+
+    def submit(self, va: int, nbytes: int) -> None:
+        """Run packets in the ring. Raises: what the kernel refuses."""
+        ring, plan = self._held, self.plan
+        with self.gpu.objects.lock:
+            self._cmd(0, ring, plan.ring_bytes, len(plan.setup))
+            self._cmd(1, ring, va - ring.gpu_va, nbytes)
+            self._send(2)
+
+    def submit_with(self, held: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
+        """Run packets in other memory, then `tail` bytes in the ring."""
+        ring, plan = self._held, self.plan
+        other = held if isinstance(held, MsmMemory) else ring
+        with self.gpu.objects.lock:
+            self._cmd(0, ring, plan.ring_bytes, len(plan.setup))
+            self._cmd(1, other, va - other.gpu_va, nbytes)
+            self._cmd(2, ring, tail_va - ring.gpu_va, tail)
+            self._send(3)
+
+    def _send(self, count: int) -> None:
+        gpu, call = self.gpu, self._submit
+        call.fence, call.nr_cmds, call.queueid = 0, count, self.number
+        call.bos, call.nr_bos = gpu.objects.va, gpu.objects.count
+        GEM_SUBMIT(gpu.world, gpu.fd, call)
+        self.last = call.fence
+
+    def _destroy(self) -> None:
+        gpu, number = self.gpu, self.number
+        self.number = -1
+        if not gpu.forked:
+            QUEUE_CLOSE(gpu.world, gpu.fd, QueueClose(id=number))
+
+    def close(self) -> None:
+        """Close the queue and free its memory. A second close does nothing."""
+        self.doorbell = _closed
+        for name in ("_cmds", "ring_view"):
+            if hasattr(self, name):
+                setattr(self, name, memoryview(bytearray(LIST_BYTES)))
+        undo, self._undo = self._undo, []
+        run_all(reversed(undo))
+
+
+def _of(held: MsmMemory) -> Memory:
+    return held
+
+
+def _closed(value: int) -> None:
+    raise UseAfterFree("a closed queue was used", hint="open another one")

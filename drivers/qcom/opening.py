@@ -1,0 +1,87 @@
+"""Opening an Adreno, over KGSL or over msm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from drivers.base.contracts import Firmware, World
+from drivers.base.errors import Denied, DeviceError, NotFound, Unsupported
+from drivers.base.undo import Undo, whole
+from drivers.choice import Choice
+from drivers.qcom.device import HANG_S, QcomDevice
+from drivers.qcom.iface import QcomIface
+from drivers.qcom.kgsl.iface import open_kgsl
+from drivers.qcom.msm.iface import open_msm
+
+COMPILERS: Final = ("IR3",)
+CALIBRATIONS: Final = 3
+Open = Callable[[World, int], QcomIface]
+WAYS: Final[Mapping[str, Open]] = {"KGSL": open_kgsl, "MSM": open_msm}
+"""In the order in which they are tried."""
+
+
+def open_kind(world: World, choice: Choice, firmware: Firmware | None) -> QcomDevice:
+    """As `drivers.kinds` names it; the kernel driver loads the GPU's firmware."""
+    return open_qcom(world, choice)
+
+
+def open_qcom(world: World, choice: Choice) -> QcomDevice:
+    """Open the GPU that `choice` names; when that fails halfway, what was done is undone.
+
+    Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel driver refuses.
+    """
+    return whole(partial(_open, world, choice), QcomDevice.close)
+
+
+def _open(world: World, choice: Choice) -> QcomDevice:
+    compilers = tuple(sorted(COMPILERS, key=lambda name: name != choice.compiler))
+    with Undo() as undo:
+        iface = open_iface(world, choice)
+        undo.add(iface.close)
+        hang_s = HANG_S if choice.hang_s is None else choice.hang_s
+        device = QcomDevice(f"QCOM:{choice.index}", iface, compilers, hang_s)
+        device.open_queues()
+        undo.hand_over(device.close)
+        _calibrate(device)
+    return device
+
+
+def open_iface(world: World, choice: Choice) -> QcomIface:
+    """The way that `choice` names, or the first that is there. Raises: all reasons together."""
+    if choice.iface is not None:
+        if choice.iface not in WAYS:
+            raise Unsupported(
+                f"QCOM_IFACE={choice.iface}: no driver is written yet for it",
+                hint=f"Use {' or '.join(WAYS)}",
+            )
+        return WAYS[choice.iface](world, choice.index)
+    reasons: list[tuple[str, DeviceError]] = []
+    for name, way in WAYS.items():
+        try:
+            return way(world, choice.index)
+        except (NotFound, Denied, Unsupported) as error:
+            reasons.append((name, error))
+    told = "; ".join(f"{name}: {error.message}" for name, error in reasons)
+    chief = next((error for _, error in reasons if not isinstance(error, NotFound)), reasons[0][1])
+    raise type(chief)(told, hint=chief.hint) from chief
+
+
+def _calibrate(device: QcomDevice) -> None:
+    """Let the compute queue write its time, half way between two readings of the host's clock.
+
+    The tightest of a few pairs of readings counts: the first work of a queue takes longer.
+    """
+    now_s = device.iface.world.monotonic_s
+    signal = device.new_signal()
+    looks: list[tuple[float, float, int]] = []
+    for _ in range(CALIBRATIONS):
+        before_s = now_s()
+        device.compute_queue().timestamp(signal).submit()
+        device.synchronize()
+        after_s = now_s()
+        looks.append((after_s - before_s, (before_s + after_s) / 2, signal.ticks))
+    _, middle_s, ticks = min(looks)
+    device.iface.clock.calibrate(ticks, middle_s)
+    signal.close()

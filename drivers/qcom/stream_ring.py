@@ -1,0 +1,203 @@
+"""A ring of command memory: what the queues of kernels and of copies share.
+
+The ring's memory is cut into blocks of whole 64-byte lines. A block is a list of packets that ends
+by writing the position after it to `progress_va`; it is submitted by one ioctl, so one that would
+wrap simply begins at offset 0. `put` counts lines. The hardware writes 32 bits of the position: no
+more than half of that is ever under way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
+
+from drivers.base.errors import BadArgument, DeviceError
+from drivers.gpu.iface import Memory
+from drivers.gpu.ring import Ring, RingParts
+from drivers.qcom.iface import QcomQueue
+from queues.qcom import words as qcom_words
+from queues.qcom.chips import Chip
+from queues.qcom.launch import LINE_BYTES
+from queues.qcom.pm4 import WORD_BYTES, WORD_MASK
+
+RING_BYTES: Final = 1 << 20
+LINES: Final = RING_BYTES // LINE_BYTES
+MOST_BYTES: Final = 128 << 10
+"""Of one block."""
+_DUMP_BLOCKS: Final = 4
+_POSITION_BYTES: Final = 4
+Elsewhere: TypeAlias = Callable[[int, int], bytes]
+Place: TypeAlias = tuple[int, int, int]
+"""(position after a block, its address, its bytes)."""
+
+
+def nowhere(va: int, nbytes: int) -> bytes:
+    """For a ring that plays no graphs."""
+    return b""
+
+
+class Tail:
+    """Words that write a ring's progress: `pack_into(memory, at, head, position)`."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        self.nbytes = len(words) * WORD_BYTES
+        self.head = struct.pack(f"<{len(words) - 1}I", *words[:-1])
+        self.pack_into: Callable[..., None] = struct.Struct(f"<{len(self.head)}sI").pack_into
+
+
+class StreamRing(Ring):
+    """Positions count lines."""
+
+    decode_as = "qcom"
+    unit_bytes = LINE_BYTES
+    hw: QcomQueue
+
+    def __init__(self, parts: RingParts, hw: QcomQueue, chip: Chip) -> None:
+        super().__init__(parts, hw)
+        self.chip = chip
+        self.elsewhere: Elsewhere = nowhere
+        """Packets of graphs, at an address; b"" for none."""
+        self._cell = parts.progress().cast("I")
+        self._cell[0] = 0
+        self._blocks: deque[Place] = deque()
+        """Those that may not be finished, and some that are."""
+        self._submit = hw.submit
+        self._tail = Tail(qcom_words.release(chip, va=self.progress_va, value=0))
+
+    @property
+    def done(self) -> int:
+        put = self.put
+        return put - (put - self._cell[0] & WORD_MASK)
+
+    def ask(self, mark: int) -> None:
+        """Nothing: the kernel driver can be asked to wait for any submission."""
+
+    def room(self, nbytes: int) -> tuple[int, int]:
+        """(position, byte) of a block of `nbytes`. Raises: Hang, BadArgument, why it stopped."""
+        done = self.done
+        if self.broken is not None:
+            self.limit = -1
+            raise self.broken.with_traceback(None)
+        if nbytes > MOST_BYTES:
+            raise BadArgument(
+                f"{nbytes} bytes of packets at once are too much for {self.name}",
+                hint="submit fewer at a time",
+            )
+        blocks = self._blocks
+        while blocks and blocks[0][0] <= done:  # at most LINES of them
+            blocks.popleft()
+        lines = -(-nbytes // LINE_BYTES)
+        put = self.put
+        at = put % LINES
+        if at + lines > LINES:  # the ring's tail stays unused
+            put, at = put + LINES - at, 0
+        if put + lines - done > LINES - 1:
+            self.wait_free(min(put + lines - LINES + 1, self.put))
+            return self.room(nbytes)
+        self.limit = min(done + LINES - 1, put - at + LINES)
+        return put, at * LINE_BYTES
+
+    def send(self, at: int, nbytes: int, before: int, mark: int) -> bool:
+        """Submit the packets at a byte of the ring.
+
+        False where a signal handler ran since the ring stood at `before`: nothing was submitted.
+        Raises: what the kernel refuses; then nothing runs.
+        """
+        if self.put != before:
+            return False
+        self.put = mark
+        va = self.ring_va + at
+        try:
+            self._blocks.append((mark, va, nbytes))
+            self._submit(va, nbytes)
+        except BaseException:
+            self._not_given(before, mark)
+            raise
+        return True
+
+    def _not_given(self, before: int, mark: int) -> None:
+        """Take a block back that the kernel refused, unless a signal handler's follows it."""
+        if self.put == mark:
+            self.put = before
+            if self._blocks and self._blocks[-1][0] == mark:
+                self._blocks.pop()
+
+    def play(self, memory: Memory, va: int, nbytes: int) -> None:
+        """Packets elsewhere, then the progress: one submission."""
+        tail, before = self._tail, self.put
+        put, at = self.room(tail.nbytes)
+        mark = put + 1
+        if self.put == before:
+            tail.pack_into(self.bytes, at, tail.head, mark & WORD_MASK)
+            if self.put == before:
+                self.put = mark
+                try:
+                    self._blocks.append((mark, va, nbytes))
+                    self._play(memory, va, nbytes, self.ring_va + at, tail.nbytes)
+                except BaseException:
+                    self._not_given(before, mark)
+                    raise
+                return
+        self.play(memory, va, nbytes)  # retry: a signal handler ran in between
+
+    def _play(self, memory: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
+        if self.broken is not None:
+            raise self.broken.with_traceback(None)
+        self.hw.submit_with(memory, va, nbytes, tail_va, tail)
+
+    def emit(self, words: Sequence[int]) -> None:
+        """Packets, then the progress, as one block."""
+        tail = self._tail
+        first = len(words) * WORD_BYTES
+        nbytes, before = first + tail.nbytes, self.put
+        put, at = self.room(nbytes)
+        mark = put + -(-nbytes // LINE_BYTES)
+        packed = struct.pack(f"<{len(words)}I", *words)
+        if self.put == before:
+            self.bytes[at : at + first] = packed
+            tail.pack_into(self.bytes, at + first, tail.head, mark & WORD_MASK)
+            if self.send(at, nbytes, before, mark):
+                return
+        self.emit(words)  # retry: a signal handler ran in between
+
+    def emit_parts(self, parts: Iterable[Sequence[int]]) -> None:
+        """Several lists of words in as few blocks as they fit."""
+        block: list[int] = []
+        for part in parts:
+            if (len(block) + len(part)) * WORD_BYTES > MOST_BYTES // 2 and block:
+                self.emit(block)
+                block = []
+            block += part
+        if block:
+            self.emit(block)
+
+    def flush(self) -> int:
+        """The position to wait for: everything before is released to memory as it ends."""
+        return self.put
+
+    def pending(self) -> list[Place]:
+        """The blocks that the hardware has not finished, the first one first."""
+        done = self.done
+        return [place for place in list(self._blocks) if place[0] > done]
+
+    def pending_bytes(self) -> bytes:
+        return b"".join(self.packets_at(va, size) for _, va, size in self.pending()[:_DUMP_BLOCKS])
+
+    def packets_at(self, va: int, nbytes: int) -> bytes:
+        off = va - self.ring_va
+        inside = 0 <= off <= self.ring_bytes - nbytes
+        return bytes(self.bytes[off : off + nbytes]) if inside else self.elsewhere(va, nbytes)
+
+    def _let_go(self) -> None:
+        self._cell = memoryview(bytearray(_POSITION_BYTES)).cast("I")
+        self._cell[0] = self.put & WORD_MASK
+        self._submit = self._refused
+        self._blocks.clear()
+
+    def _refused(self, va: int, nbytes: int) -> None:
+        """The submission of a closed ring."""
+        why: DeviceError | None = self.broken
+        if why is not None:
+            raise why.with_traceback(None)

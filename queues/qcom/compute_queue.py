@@ -1,0 +1,64 @@
+"""Adreno's compute queue: its steps are launches and packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drivers.base.contracts import Grid, Program, Signal
+from queues.bound_graph import BoundGraph
+from queues.builder import Builder, Built
+from queues.qcom import words as qcom_words
+from queues.qcom.contracts import ComputeOwner, Item, QcomOwner
+
+
+def signal_words(owner: QcomOwner, signal: Signal, value: int) -> list[int]:
+    """Set a signal and its time when everything before is done and visible."""
+    va, value = owner.signal_word(signal), owner.signal_value(value)
+    time = qcom_words.timestamp(owner.chip, va=owner.time_word(signal))
+    return [*time, *qcom_words.release(owner.chip, va=va, value=value)]
+
+
+def wait_words(owner: QcomOwner, signal: Signal, value: int) -> list[int]:
+    """Wait for a signal; later steps see what was written before."""
+    va, value = owner.signal_word(signal), owner.signal_value(value)
+    return qcom_words.wait(owner.chip, va=va, value=value)
+
+
+class ComputeCommands:
+    """Its steps. Copies have a queue of their own."""
+
+    name = "a compute queue"
+
+    def __init__(self, owner: ComputeOwner) -> None:
+        self.owner, self.argument_word = owner, owner.argument_word
+
+    def wait(self, signal: Signal, value: int) -> Item:
+        return Item(wait_words(self.owner, signal, value))
+
+    def signal(self, signal: Signal, value: int) -> Item:
+        return Item(signal_words(self.owner, signal, value))
+
+    def timestamp(self, signal: Signal) -> Item:
+        return Item(qcom_words.timestamp(self.owner.chip, va=self.owner.time_word(signal)))
+
+    def barrier(self) -> Item:
+        return Item(qcom_words.barrier(self.owner.chip))
+
+    def launch(
+        self, program: Program, words: Sequence[int], grid: Grid, block: Grid | None
+    ) -> Item:
+        return self.owner.launch_item(program, words, grid, block)
+
+    def run(self, built: Built[Item]) -> None:
+        self.owner.run(built.steps, built.check)
+
+    def bind(self, built: Built[Item]) -> BoundGraph[Item]:
+        return BoundGraph(self.owner, built)
+
+
+class QcomComputeQueue(Builder[Item]):
+    """A builder for the compute queue."""
+
+    def __init__(self, owner: ComputeOwner) -> None:
+        commands = ComputeCommands(owner)
+        super().__init__(commands, kernels=commands)

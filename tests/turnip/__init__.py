@@ -1,0 +1,1 @@
+"""Mesa's Vulkan driver for Adreno, Turnip, in front of the boards: `make witness-turnip`."""

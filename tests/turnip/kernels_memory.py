@@ -1,0 +1,157 @@
+"""Kernels of the Turnip witness: shared memory, atomics, grids, textures, subgroups."""
+
+from __future__ import annotations
+
+from tests.turnip.kernel import Kernel, Kernels
+from tests.turnip.subgroups import expected_ballots, expected_scans, expected_shuffles
+
+SHARED: Kernels = {
+    "reverse": Kernel(
+        a="u32", b="u32", o="u32", head="var<workgroup> s: array<u32, 64>;",
+        body="s[l.x] = a[i]; workgroupBarrier(); o[i] = s[63u - l.x] + b[i];",
+    ),
+    "tree": Kernel(
+        a="u32", b="u32", o="u32", out_words=4, block=(128, 1, 1), groups=(2, 1, 1),
+        head="var<workgroup> s: array<u32, 128>;",
+        body="""s[l.x] = a[i] + b[i]; workgroupBarrier();
+for (var k = 64u; k > 0u; k = k >> 1u) {
+  if (l.x < k) { s[l.x] += s[l.x + k]; } workgroupBarrier(); }
+if (l.x == 0u) { o[w.x] = s[0]; }""",
+    ),
+    "scan": Kernel(
+        a="u32", b="u32", o="u32", block=(256, 1, 1), groups=(1, 1, 1),
+        head="var<workgroup> s: array<u32, 256>;",
+        body="""s[l.x] = a[i] & 0xffffu; workgroupBarrier();
+for (var k = 1u; k < 256u; k = k << 1u) {
+  var v = 0u; if (l.x >= k) { v = s[l.x - k]; }
+  workgroupBarrier(); s[l.x] += v; workgroupBarrier(); }
+o[i] = s[l.x] + (b[i] & 1u);""",
+    ),
+    "tiles": Kernel(
+        block=(16, 16, 1), groups=(2, 2, 1), words=1024, ranges=(0.0, 1.0), close=1e-5,
+        head="var<workgroup> p: array<f32, 256>; var<workgroup> q: array<f32, 256>;",
+        body="""var r = 0.0;
+for (var t = 0u; t < 2u; t++) {
+  p[li] = a[g.y * 32u + t * 16u + l.x]; q[li] = b[(t * 16u + l.y) * 32u + g.x];
+  workgroupBarrier();
+  for (var k = 0u; k < 16u; k++) { r = fma(p[l.y * 16u + k], q[k * 16u + l.x], r); }
+  workgroupBarrier(); }
+o[g.y * 32u + g.x] = r;""",
+    ),
+    "uniform_load": Kernel(
+        a="u32", b="u32", o="u32", head="var<workgroup> s: u32;",
+        body="if (l.x == 17u) { s = a[i]; } let v = workgroupUniformLoad(&s); o[i] = v + b[i];",
+    ),
+    "shared_bytes": Kernel(
+        a="u32", b="u32", o="u32", head="struct P { x: u32, y: vec3<u32>, z: u32 }\n"
+        "var<workgroup> s: array<P, 64>;",
+        body="""s[l.x].x = a[i]; s[l.x].y = vec3(b[i], i, l.x); s[l.x].z = a[i] ^ b[i];
+workgroupBarrier(); let p = s[(l.x * 5u + 3u) & 63u]; o[i] = p.x + p.y.x * 3u + p.y.y + p.z;""",
+    ),
+}  # fmt: skip
+
+ATOMICS: Kernels = {
+    "atomic_add": Kernel(
+        a="u32", b="u32", o="atomic<u32>",
+        body="atomicAdd(&o[a[i] & 7u], b[i]); atomicSub(&o[8u + (b[i] & 7u)], a[i]);",
+    ),
+    "atomic_bits": Kernel(
+        a="u32", b="u32", o="atomic<u32>",
+        body="""atomicOr(&o[a[i] & 3u], b[i] & 0x11111111u); atomicXor(&o[4u + (a[i] & 3u)], b[i]);
+atomicMax(&o[8u], a[i]); atomicMin(&o[9u], 5u); atomicMax(&o[10u], b[i] >> 3u);
+atomicAnd(&o[11u], a[i]);""",
+    ),
+    "atomic_signed": Kernel(
+        a="i32", b="i32", o="atomic<i32>",
+        body="atomicMin(&o[i & 3u], a[i]); atomicMax(&o[4u + (i & 3u)], b[i]);",
+    ),
+    "atomic_claim": Kernel(
+        a="u32", b="u32", o="atomic<u32>",
+        body="""let r = atomicCompareExchangeWeak(&o[i], 0u, a[i]);
+if (r.exchanged) { let old = atomicExchange(&o[i], r.old_value + b[i]); atomicAdd(&o[i], old); }""",
+    ),
+    "histogram": Kernel(
+        a="u32", b="u32", o="atomic<u32>", head="var<workgroup> s: array<atomic<u32>, 16>;",
+        body="""if (l.x < 16u) { atomicStore(&s[l.x], 0u); } workgroupBarrier();
+atomicAdd(&s[a[i] >> 28u], 1u); atomicMax(&s[15u], b[i] & 3u); workgroupBarrier();
+if (l.x < 16u) { atomicAdd(&o[l.x], atomicLoad(&s[l.x])); }""",
+    ),
+}  # fmt: skip
+
+GRIDS: Kernels = {
+    "solid": Kernel(
+        a="u32", b="u32", o="u32", block=(4, 4, 4), groups=(2, 3, 2), words=1024,
+        body="""let at = (g.z * 12u + g.y) * 8u + g.x;
+o[at] = a[at] + n.x + 10u * n.y + 100u * n.z + 1000u * w.z + b[at] * (w.y + li);""",
+    ),
+    "odd_group": Kernel(
+        a="u32", b="u32", o="u32", block=(37, 1, 1), groups=(5, 1, 1),
+        body="o[i] = a[i] * 3u + b[i] + l.x;",
+    ),
+    "short_group": Kernel(
+        a="u32", b="u32", o="u32", block=(3, 5, 1), groups=(4, 2, 1),
+        head="var<workgroup> s: array<u32, 15>;",
+        body="""let at = (w.y * 4u + w.x) * 15u + li; s[li] = a[at]; workgroupBarrier();
+o[at] = s[14u - li] + b[at];""",
+    ),
+    "large_group": Kernel(
+        a="u32", b="u32", o="u32", block=(512, 1, 1), groups=(2, 1, 1), words=1024,
+        needs=("limit-512",), head="var<workgroup> s: array<u32, 512>;",
+        body="s[l.x] = a[i]; workgroupBarrier(); o[i] = s[511u - l.x] ^ b[i];",
+    ),
+    "again": Kernel(
+        a="u32", b="u32", o="u32", times=4,
+        body="o[i] = o[i] * 3u + a[i] + (b[i] ^ o[i]);",
+    ),
+    "indirect": Kernel(
+        a="u32", b="u32", o="u32", indirect=True, body="o[i] = a[i] + b[i] + n.x;",
+    ),
+    "length": Kernel(
+        a="u32", b="u32", o="u32",
+        body="o[i] = arrayLength(&a) + arrayLength(&o) * 1000u + b[i];",
+    ),
+    "outside": Kernel(
+        a="u32", b="u32", o="u32", body="if (i % 3u != 0u) { o[i + 100000u] = 1u; }"
+        " o[i] = b[i] + a[i] * select(1u, 2u, i > 5u);",
+    ),
+    "strided": Kernel(
+        a="vec3<f32>", b="f32", o="f32", words=1024, out_words=256,
+        body="let v = a[i]; o[i] = v.x * 2.0 + v.y - v.z + b[i * 4u];", close=1e-5,
+    ),
+}  # fmt: skip
+
+TEXTURES: Kernels = {
+    "texture_load": Kernel(
+        texture="load", body="o[i] = textureLoad(t, vec2(i & 15u, i >> 4u), 0).y + a[i] * b[i];",
+        close=1e-6,
+    ),
+    "texture_store": Kernel(
+        texture="store", body="textureStore(t, vec2(i & 15u, i >> 4u), vec4(a[i])); o[i] = b[i];",
+    ),
+    "texture_sample": Kernel(
+        texture="sample", ranges=(0.0, 1.0), close=1e-2,
+        body="o[i] = textureSampleLevel(t, s, vec2(a[i], b[i]), 0.0).x + 1.0;",
+    ),
+}  # fmt: skip
+
+SUBGROUPS: Kernels = {
+    "ballots": Kernel(
+        a="u32", b="u32", o="u32", needs=("subgroup",), out_words=1024, expected=expected_ballots,
+        head="",
+        body="""let v = subgroupBallot((a[i] & 1u) != 0u);
+o[4u * i] = v.x; o[4u * i + 1u] = v.y; o[4u * i + 2u] = subgroupBroadcastFirst(b[i]);
+o[4u * i + 3u] = select(0u, 1u, subgroupAny(a[i] == 0u)) + select(0u, 2u, subgroupAll(i < 999u));
+""",
+    ),
+    "scans": Kernel(
+        a="u32", b="u32", o="u32", needs=("subgroup",), out_words=1024, expected=expected_scans,
+        body="""o[4u * i] = subgroupAdd(a[i]); o[4u * i + 1u] = subgroupExclusiveAdd(b[i]);
+o[4u * i + 2u] = subgroupMax(a[i]); o[4u * i + 3u] = subgroupInclusiveAdd(a[i] ^ b[i]);""",
+    ),
+    "shuffles": Kernel(
+        a="u32", b="u32", o="u32", needs=("subgroup",), out_words=1024, expected=expected_shuffles,
+        body="""o[4u * i] = subgroupShuffleXor(a[i], 5u);
+o[4u * i + 1u] = subgroupShuffle(b[i], (l.x * 7u) & 31u);
+o[4u * i + 2u] = subgroupBroadcast(a[i], 3u); o[4u * i + 3u] = quadSwapX(b[i]);""",
+    ),
+}  # fmt: skip
