@@ -29,6 +29,10 @@ def _refused(process: object, flags: int) -> NoReturn:
     raise OSError(errno.ENOSYS, "a board's USB is reached by its transfers alone")
 
 
+def _ignored(data: bytes) -> None:
+    """A node that this user may write."""
+
+
 class UsbMachine(PciMachine):
     """No GPU on PCI: all of them behind bridges, each on a cable of its own."""
 
@@ -53,7 +57,10 @@ class UsbMachine(PciMachine):
 
     def show(self, number: int) -> None:
         """What sysfs and /dev say of an enclosure."""
-        about, folder = self.bridges[number].descriptors, f"/sys/bus/usb/devices/{_BUS}-{number+1}"
+        about, folder = (
+            self.bridges[number].descriptors,
+            f"/sys/bus/usb/devices/{_BUS}-{number + 1}",
+        )
         facts = {
             "idVendor": f"{about.vendor:04x}", "idProduct": f"{about.product:04x}",
             "manufacturer": about.manufacturer, "product": about.product_name,
@@ -62,7 +69,7 @@ class UsbMachine(PciMachine):
         for key, value in facts.items():
             self.tree.put(f"{folder}/{key}", f"{value}\n".encode())
         node = f"/dev/bus/usb/{_BUS:03}/{_FIRST + number:03}"
-        self.tree.place(node, File(opens=_refused, write=len))
+        self.tree.place(node, File(opens=_refused, write=_ignored))
 
     def cable_at(self, bus: int, address: int) -> Cable:
         """Raises: OSError ENODEV."""

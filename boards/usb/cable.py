@@ -122,7 +122,7 @@ class Cable:
         results: list[bytes] = []
         bulk = True
         for transfer in transfers:
-            if bulk and transfer.endpoint == _CONTROL or not results:
+            if (bulk and transfer.endpoint == _CONTROL) or not results:
                 # a request waits for bulk transfers before it, as all do for the first
                 self.trips += 1
                 self.clock.skip(self.speeds.trip_s)

@@ -102,7 +102,10 @@ class AmdDevice:
         self.heap = Heap(
             self.life, iface, self.slots, self.waits, node.memory_bytes, unified=node.unified
         )
-        self.transfers = AmdTransfers(iface, self.pair, self.waits, self.give_back)
+        self.transfers = AmdTransfers(
+            iface, self.pair, self.waits, self.give_back,
+            None if iface.remote is None else iface.remote.stager,
+        )  # fmt: skip
 
     def open_queues(self) -> None:
         """Create both queues; a failure destroys what was created."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from drivers.bare.memory import PciMemory
 from drivers.bare.mirror import Mirrors
 from drivers.base.errors import BadArgument
 from drivers.gpu.iface import Memory
+from drivers.gpu.staging import Stager
 
 
 class CopiedMemory:
     """What the GPU stores is fetched by `fetch`, or with each wait after `watch`."""
+
+    stager: Callable[[], Stager]
+    """What makes that which host copies go through."""
 
     def __init__(self, mirrors: Mirrors) -> None:
         self.mirrors = mirrors

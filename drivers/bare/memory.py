@@ -51,6 +51,20 @@ SHARED: Final = Purpose(Rights(writable=True, executable=False, uncached=True), 
 """What both sides write while the other reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class OfOthers:
+    """Pages at bus addresses that nobody here gave out."""
+
+    pieces: tuple[Piece, ...]
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
+Behind: TypeAlias = DmaMemory | HostPiece | OfOthers
+"""What is not VRAM."""
+
+
 class PciMemory:
     """Mapped to its GPU at `gpu_va`; `memory` is the host's, else it is VRAM at `pieces`."""
 
@@ -58,7 +72,7 @@ class PciMemory:
 
     def __init__(
         self, owner: Memories, name: str, nbytes: int, gpu_va: int,
-        pieces: tuple[Piece, ...], memory: DmaMemory | HostPiece | None, seen: memoryview | None,
+        pieces: tuple[Piece, ...], memory: Behind | None, seen: memoryview | None,
     ) -> None:  # fmt: skip
         self._owner: Memories | None = owner
         self.name, self.nbytes, self.gpu_va = name, nbytes, gpu_va
@@ -213,6 +227,17 @@ class Memories:
             va = self._map(undo, nbytes, memory.pieces, SHARED.rights, system=True)
             return self._made(name, nbytes, va, (), memory, None)
 
+    def reach(self, first: int, nbytes: int, name: str) -> PciMemory:
+        """Memory of another device on the GPU's bus, at `first` there. The host does not see it."""
+        self.check_process()
+        return whole(partial(self._reach, first, nbytes, name), PciMemory.free)
+
+    def _reach(self, first: int, nbytes: int, name: str) -> PciMemory:
+        with self.lock, Undo() as undo:
+            memory = OfOthers(((first, nbytes),))
+            va = self._map(undo, nbytes, memory.pieces, SHARED.rights, system=True)
+            return self._made(name, nbytes, va, (), memory, None)
+
     def _map(
         self, undo: Undo, nbytes: int, pieces: tuple[Piece, ...], rights: Rights, *, system: bool
     ) -> int:
@@ -230,7 +255,7 @@ class Memories:
 
     def _made(
         self, name: str, nbytes: int, va: int,
-        pieces: tuple[Piece, ...], memory: DmaMemory | HostPiece | None, seen: memoryview | None,
+        pieces: tuple[Piece, ...], memory: Behind | None, seen: memoryview | None,
     ) -> PciMemory:  # fmt: skip
         self.handles += 1
         self.bytes_held += nbytes

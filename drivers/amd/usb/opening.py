@@ -16,6 +16,7 @@ from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.process import VMID, Process
 from drivers.amd.usb.prompt import Prompt
+from drivers.amd.usb.staging import one_stager
 from drivers.bare.copied import CopiedMemory
 from drivers.bare.mirror import Mirrors
 from drivers.base.contracts import World
@@ -25,6 +26,7 @@ from drivers.base.undo import Step, Undo, run_all
 from drivers.choice import Choice
 from drivers.claim.place import open_state
 from drivers.firmware import chosen_manifest, load
+from drivers.pci.command import set_command
 from drivers.pci.dma import Grade
 from drivers.pci.session import PciSession
 from drivers.usb.asm24.bar_region import BarRegion
@@ -59,22 +61,24 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
         gpu = boot.identify(session, chip, function.card.device)
         report = boot.start(gpu, firmware)
         undo.add(partial(boot.leave, gpu))
-        iface = _iface(gpu, give_back, f"{report}; {function.bridge.trips} trips")
+        iface = _iface(gpu, function, give_back, f"{report}; {function.bridge.trips} trips")
         iface.start()
     return iface
 
 
-def _iface(gpu: BareGpu, give_back: Step, opened: str) -> PciIface:
+def _iface(gpu: BareGpu, function: BridgedFunction, give_back: Step, opened: str) -> PciIface:
     """Memory that the host has copies of: every flush writes them first."""
     mirrors = Mirrors(gpu.vram)
     registers = gpu.session.bar(boot.BAR_REGISTERS)
     if isinstance(registers, BarRegion):
         gpu.flush_writes = Prompt(mirrors, registers).flush_writes
-    process = Process(gpu)
+    set_command(function, master=True)  # it reaches the bridge's memory, and nothing of the host
     remote = CopiedMemory(mirrors)
-    return PciIface(
-        gpu, process, page_table(gpu, VMID), give_back, opened, name="USB", remote=remote
+    iface = PciIface(
+        gpu, Process(gpu), page_table(gpu, VMID), give_back, opened, name="USB", remote=remote
     )
+    remote.stager = one_stager(function.bridge, iface.memories, mirrors)
+    return iface
 
 
 def chosen(world: World, index: int) -> Enclosure:
@@ -102,9 +106,7 @@ def _chip(function: BridgedFunction) -> Chip:
     return chip
 
 
-def _firmware(
-    world: World, choice: Choice, function: BridgedFunction, chip: Chip
-) -> FirmwareSet:
+def _firmware(world: World, choice: Choice, function: BridgedFunction, chip: Chip) -> FirmwareSet:
     """Everything the chip needs, every byte judged before the first register is written."""
     images = load(
         world, chosen_manifest(world, choice.firmware_manifest, MANIFEST), chip.name,

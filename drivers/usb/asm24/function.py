@@ -26,9 +26,7 @@ class BridgedFunction:
 
     iommu = None
 
-    def __init__(
-        self, bridge: Bridge, card: Card, prompt: Collection[int] = frozenset()
-    ) -> None:
+    def __init__(self, bridge: Bridge, card: Card, prompt: Collection[int] = frozenset()) -> None:
         """`prompt`: BARs of doorbells."""
         self.bridge, self.card, self._prompt = bridge, card, prompt
         self.address = f"0000:{card.bus:02x}:00.0"
