@@ -41,7 +41,8 @@ class UsbMachine(PciMachine):
         super().__init__(f"{name} on USB", BusOptions(gpus=0), hardware, [], software)
         self.cards = [card for card in cards if card is not None]
         self.bridges = [
-            Asm24(hardware, card, serial=f"c0ffee{number:02}") for number, card in enumerate(cards)
+            Asm24(hardware, card, serial=f"c0ffee{number:02}")
+            for number, card in enumerate(cards, 1)
         ]
         self.cables = [
             Cable(bridge, hardware.clock, f"{_BUS}-{number + 1}")

@@ -7,7 +7,7 @@ did not change is never written over.
 
 from __future__ import annotations
 
-from threading import RLock
+from contextlib import AbstractContextManager
 from typing import Final
 
 import numpy as np
@@ -62,12 +62,13 @@ class Mirror:
 class Mirrors:
     """All of one card."""
 
-    def __init__(self, region: Region) -> None:
-        self._region = region
+    def __init__(self, region: Region, lock: AbstractContextManager[object]) -> None:
+        """`lock`: that of the region, where accesses take turns; an own one behind it would make
+        two orders of locks."""
+        self._region, self.lock = region, lock
         self._all: dict[int, Mirror] = {}
         self._watched: set[tuple[int, int, int]] = set()
         """(which, offset, bytes)."""
-        self.lock = RLock()
 
     def make(self, first: int, nbytes: int) -> Mirror:
         """Of memory that is zeros."""

@@ -68,7 +68,7 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
 
 def _iface(gpu: BareGpu, function: BridgedFunction, give_back: Step, opened: str) -> PciIface:
     """Memory that the host has copies of: every flush writes them first."""
-    mirrors = Mirrors(gpu.vram)
+    mirrors = Mirrors(gpu.vram, function.bridge.lock)
     registers = gpu.session.bar(boot.BAR_REGISTERS)
     if isinstance(registers, BarRegion):
         gpu.flush_writes = Prompt(mirrors, registers).flush_writes

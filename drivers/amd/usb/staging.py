@@ -78,26 +78,26 @@ class SramStaging:
         self._reach(ring, max(self._marks), wait)
         for at in range(0, dst.nbytes, HALF_BYTES):
             size = min(HALF_BYTES, dst.nbytes - at)
-            with self._bridge.lock:
-                dst[at : at + size] = self._fetched(ring, src_va + at, size, wait)[:size]
+            try:
+                dst[at : at + size] = self._fetched(ring, src_va + at, size)[:size]
+            except DeviceTimeout:
+                wait(ring, self._marks[0])  # where the engine faulted, this says why
+                raise
         self._reach(ring, max(self._marks), wait)
 
-    def _fetched(self, ring: CopyRing, src_va: int, nbytes: int, wait: Wait) -> bytes:
-        whole = -(-nbytes // wire.SECTOR_BYTES) * wire.SECTOR_BYTES
-        self._bridge.arm_sram(0, whole)
+    def _fetched(self, ring: CopyRing, src_va: int, nbytes: int) -> bytes:
+        """Arm, copy, start, read: nobody else uses the cable meanwhile."""
         if not isinstance(ring, SdmaRing):
             raise BadArgument(f"{ring.name} is no copy engine's", hint="use copy_queue()")
+        whole = -(-nbytes // wire.SECTOR_BYTES) * wire.SECTOR_BYTES
         engine, sram = ring.engine, self._sram.gpu_va
         copy = sdma.copy_linear(engine, dst_addr=sram, src_addr=src_va, count=nbytes)
         start = sdma.fence(engine, addr=self._trigger.gpu_va, data=_STARTED)
-        with ring.lock:
+        with ring.lock, self._bridge.lock:  # in this order everywhere
+            self._bridge.arm_sram(0, whole)
             ring.emit([copy, start])
             self._marks[0] = ring.put
-        try:
             return self._bridge.read_sram(whole)
-        except DeviceTimeout:
-            wait(ring, self._marks[0])  # where the engine faulted, this says why
-            raise
 
     def let_go(self) -> NoReturn:
         """Raises: Busy. There is one SRAM; see `one_stager`."""

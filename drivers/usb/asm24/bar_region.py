@@ -52,10 +52,12 @@ class BarRegion:
         return int.from_bytes(self.read(off, _QWORD), "little")
 
     def write64(self, off: int, value: int) -> None:
-        """Two dwords, the lower one first."""
-        self.write(off, value.to_bytes(_QWORD, "little"))
-        if self._prompt and self._bridge is not None:
-            self._bridge.flush()
+        """Two dwords, the lower one first; no other write comes between them."""
+        bridge, _ = self._at(off, _QWORD)
+        with bridge.lock:
+            self.write(off, value.to_bytes(_QWORD, "little"))
+            if self._prompt:
+                bridge.flush()
 
     def post(self, off: int) -> None:
         """See `Bridge.post`."""
