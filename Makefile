@@ -6,7 +6,8 @@ WORKERS ?= auto
 ARGS ?=
 DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx
 
-.PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad sweep \
+.PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \
+	sweep \
 	opencl webgpu nv qcom torch references generators probe doctor clean
 
 help:
@@ -27,6 +28,7 @@ help:
 	@echo "make witness-rocr     Debian's ROCr in front of the boards (docs/witnesses.md)"
 	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
 	@echo "make witness-tinygrad stock tinygrad boots PCI boards (docs/witness-tinygrad.md)"
+	@echo "make witness-turnip   Mesa's Vulkan driver for Adreno in front of the boards (docs/witnesses.md)"
 	@echo "make probe doctor     which devices are usable, and what the machine lacks for the others"
 
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
@@ -141,6 +143,9 @@ sweep: $(VENV)/dev.stamp
 witness-tinygrad: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
 	$(BIN)/python -m tests.witness.tinygrad_nv
+
+witness-turnip: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.turnip $(ARGS)
 
 probe doctor: $(VENV)/core.stamp
 	$(BIN)/python -m drivers.$@ $(ARGS)

@@ -56,6 +56,9 @@ class Kind:
     """Variable that says whether its compute queues read AQL packets; "": they never do."""
     hang_s: str = ""
     """Variable with the time without progress after which its queues count as hung; "": none."""
+    rounds: str = ""
+    """Variable that lets its matrix units round the factors of float32 products; "": they never do.
+    """
     visible: Mapping[str, bool] = field(default_factory=dict)
     """Variables that list its GPUs that a process may use, in the order in which they apply, and
     whether repeated entries are read over."""
@@ -167,6 +170,7 @@ BEST_FIRST: Final = (
         written=("NVK",),
         compilers={"NV_PTX": "PTX"},
         hang_s="NV_HANG_S",
+        rounds="NV_TF32",
         packets={
             "nv": "queues.nv.decode:push_decoder",
             "qmd": "queues.nv.decode:qmd_decoder",
@@ -229,6 +233,7 @@ BEST_FIRST: Final = (
         opens="drivers.cuda.opening:open_kind",
         written=("",),
         compilers={"CUDA_PTX": "PTX"},
+        rounds="CUDA_TF32",
         dlpack=2,
         borrows="drivers.cuda.lent:borrow",
         lends="drivers.cuda.lent:lend",

@@ -157,6 +157,13 @@ SETTINGS: Final = (
                 "set: 60.",
             ),
             Setting(
+                "NV_TF32",
+                _ONE,
+                "Products of float32 matrices may be of tf32 on NVIDIA's matrix units: factors "
+                "are rounded to 10 bits of fraction. Not set: all 23 bits count.",
+            ),
+            Setting("CUDA_TF32", _ONE, "The same through CUDA."),
+            Setting(
                 "QCOM_HANG_S",
                 f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
                 "After how long without progress a queue of an Adreno counts as hung. Not set: 60.",

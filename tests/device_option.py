@@ -97,7 +97,9 @@ def _nv(chip: str, *, ptx: bool) -> Named:
 def _qcom(chip: str, iface: str) -> Named:
     title = f"board {chip} of Qualcomm's over {iface}"
     machine = partial(QcomMachine, chip, iface)
-    return Named(title, "QCOM", lambda: {"QCOM_IFACE": iface}, machine, found=_violations)
+    return Named(
+        title, "QCOM", lambda: {"QCOM_IFACE": iface}, machine, refusals="qcom", found=_violations
+    )
 
 
 def _cuda(*, ptx: bool) -> Named:
@@ -130,6 +132,7 @@ DEVICES: Final[Mapping[str, Named]] = {
     **{f"nv-{chip}": _nv(chip, ptx=False) for chip in nv_boards.CHIPS},
     **{f"nv-{chip}-ptx": _nv(chip, ptx=True) for chip in nv_boards.CHIPS},
     **{f"qcom-{chip}": _qcom(chip, "KGSL") for chip in QCOM_CHIPS},
+    **{f"qcom-{chip}-msm": _qcom(chip, "MSM") for chip in QCOM_CHIPS},
 }  # fmt: skip
 
 

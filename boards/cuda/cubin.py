@@ -35,7 +35,7 @@ _FIELDS = {
 }  # fmt: skip
 """First bit, bits, and shift of an address, by a relocation's kind: a word of 64 bits, MOV 32@lo(),
 MOV 32@hi(), CALL.ABS until sm_89 and from sm_90 on. # src: cubins and nvdisasm of CUDA 13.5"""
-_RESERVED_SHARED = 1 << 10
+RESERVED_SHARED = 1 << 10
 """Of a block on sm_80 and later. # src: NVIDIA Ampere GPU Architecture Tuning Guide, 1.4.2.3"""
 
 
@@ -176,7 +176,7 @@ def _kernel(name: str, text: Any, sections: Any, symbols: Any, sm: int) -> Kerne
     shared = sections.get(f".nv.shared.{name}")
     made.shared_bytes = shared["sh_size"] if shared is not None else 0
     if sm >= 80 and sm < 90:
-        made.shared_bytes += _RESERVED_SHARED
+        made.shared_bytes += RESERVED_SHARED
     return made
 
 

@@ -48,6 +48,7 @@ FUNCTIONS = {
     "cuModuleUnload": "CUmodule hmod",
     "cuModuleGetFunction": "CUfunction *hfunc, CUmodule hmod, const char *name",
     "cuFuncGetAttribute": "int *pi, CUfunction_attribute attrib, CUfunction hfunc",
+    "cuFuncSetAttribute": "CUfunction hfunc, CUfunction_attribute attrib, int value",
     "cuLaunchKernel":
         "CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, "
         "unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, "
@@ -84,10 +85,11 @@ NAMES = {
 """What cuGetErrorName is asked for."""
 ATTRIBUTES = {
     1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 0x7FFFFFFF, 6: 65535, 7: 65535, 8: 48 << 10, 10: 32,
-    16: 84, 41: 1,
+    16: 84, 41: 1, 97: 99 << 10,
 }  # fmt: skip
 """CUdevice_attribute -> value of a GeForce RTX 3090: threads of a block, blocks along x, y, z,
-grids along x, y, z, shared memory of a block, lanes of a warp, SMs, unified addressing.
+grids along x, y, z, shared memory of a block, lanes of a warp, SMs, unified addressing,
+shared memory of a block by opting in.
 # src: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", 8.6"""
 MAJOR, MINOR = 75, 76
 

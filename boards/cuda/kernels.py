@@ -24,7 +24,9 @@ _SHARED_WINDOW, _LOCAL_WINDOW = 1 << 32, 2 << 32
 _PREFETCH = 4096
 _END, _POINTER, _SIZE = 0, 1, 2
 _MOST_EXTRA = 8
-_MAX_THREADS_ATTRIBUTE = 0
+_MAX_THREADS_ATTRIBUTE, _DYNAMIC_ATTRIBUTE = 0, 8
+_SHARED, _OPTED_SHARED = 8, 97
+"""CUdevice_attribute: shared memory of a block, and by opting in."""
 _FILE_REGISTERS, _REGISTERS_UNIT, _LANES = 65536, 256, 32
 _NAME_BYTES = 4096
 _ESR_ILLEGAL, _ESR_MISALIGNED = 0x04, 0x0F
@@ -49,6 +51,13 @@ class Function:
     module: Module
     code: cubin.KernelCode
     alive: bool = True
+    dynamic: int = 0
+    """Shared memory that launches may add, where it was opted in."""
+
+    @property
+    def declared(self) -> int:
+        """Shared memory of its code, without what the system keeps."""
+        return max(self.code.shared_bytes - cubin.RESERVED_SHARED, 0)
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,8 @@ class Prepared:
     grid: Dim
     block: Dim
     args: bytes
+    shared: int
+    """Bytes beside those that the code declares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +152,19 @@ class Kernels:
         fits = _FILE_REGISTERS // max(code.registers, 1) // (4 * _LANES) * 4 * _LANES
         out(at, min(code.max_threads or 1024, 1024, fits), 4)
 
+    def set_attribute(self, function: int, which: int, value: int) -> None:
+        """cuFuncSetAttribute: how much shared memory launches may add."""
+        found = self._state.get(Function, function)
+        self._state.current()
+        if which != _DYNAMIC_ATTRIBUTE:
+            raise self._state.refuse(header.INVALID_VALUE, "attribute", f"{which} of a function")
+        if not 0 <= value <= header.ATTRIBUTES[_OPTED_SHARED] - found.declared:
+            raise self._state.refuse(
+                header.INVALID_VALUE, "more shared memory than there is",
+                f"{value} bytes beside {found.declared}",
+            )  # fmt: skip
+        found.dynamic = value
+
     # Launches
 
     def launch(self, function: int, *args: int) -> None:
@@ -178,11 +202,11 @@ class Kernels:
         rounded = -(-code.registers * _LANES // _REGISTERS_UNIT) * _REGISTERS_UNIT
         if warps * rounded > _FILE_REGISTERS:
             raise Refused(header.OUT_OF_RESOURCES)
-        if shared:
+        if shared > max(found.dynamic, header.ATTRIBUTES[_SHARED] - found.declared):
             raise self._state.refuse(
                 header.INVALID_VALUE, "shared memory by opting in", f"{shared} bytes"
             )
-        return Prepared(found, grid, block, self._arguments(code, params, extra))
+        return Prepared(found, grid, block, self._arguments(code, params, extra), shared)
 
     def _arguments(self, code: cubin.KernelCode, params: int, extra: int) -> bytes:
         """The block of parameters, copied. Raises: Refused."""
@@ -252,9 +276,9 @@ class Kernels:
             chip=context.device.chip, code_va=module.places[f".text.{code.name}"].va,
             space=context.space, grid=one.grid, block=one.block,
             constants={number: ConstantBank(0, len(data)) for number, data in banks.items()},
-            registers=code.registers, barriers=code.barriers, shared_bytes=code.shared_bytes,
-            local_bytes=code.local_bytes, shared_window=_SHARED_WINDOW,
-            local_window=_LOCAL_WINDOW, banks=banks,
+            registers=code.registers, barriers=code.barriers,
+            shared_bytes=code.shared_bytes + one.shared, local_bytes=code.local_bytes,
+            shared_window=_SHARED_WINDOW, local_window=_LOCAL_WINDOW, banks=banks,
         )  # fmt: skip
         try:
             self._executor.launch(launch)

@@ -57,6 +57,8 @@ class Memory:
     keep: object = None
     shader_wrote: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
     """The dispatch that last wrote a line, once a shader has."""
+    shader_read: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
+    """The dispatch that last read a line."""
     cp_wrote: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
 
     def lines(self) -> None:
@@ -64,6 +66,7 @@ class Memory:
         if not len(self.shader_wrote):
             count = (self.nbytes >> LINE_SHIFT) + 1
             self.shader_wrote = np.zeros(count, np.uint32)
+            self.shader_read = np.zeros(count, np.uint32)
             self.cp_wrote = np.zeros(count, np.uint32)
 
     def clean(self, low: int, nbytes: int) -> None:

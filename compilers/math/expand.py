@@ -13,6 +13,8 @@ that has float16 they are float16), and a bool is read from and written to memor
 
 from __future__ import annotations
 
+from math import isnan
+
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.expr import const, postorder
@@ -20,7 +22,7 @@ from compilers.graph import COMPARE
 from compilers.ir import WAVE_OPS, Expr
 from compilers.math.build import HALVES, MEMORY, bitcast, cast, op, where
 from compilers.math.floating import float_op, next_after, saturate
-from compilers.math.half import SHORT_NAN, high_half, narrow, pair_product, to_odd, widen
+from compilers.math.half import SHORT_NAN, half_bits, high_half, narrow, pair_product, to_odd, widen
 from compilers.math.integer import bool_op, int_op
 from compilers.math.poly import FAST
 from compilers.math.soft import OWN, without_calls
@@ -70,6 +72,8 @@ class Expander:
     def _rewrite(self, expr: Expr, src: list[Expr]) -> Expr:
         half = expr.dtype in HALVES
         if expr.op == "const":
+            if half and isnan(expr.arg):
+                return const(half_bits(float(expr.arg), expr.dtype), dt.uint16)
             if half:
                 return self._cast(const(float(expr.arg), dt.float64), dt.float64, expr.dtype)
             return expr
@@ -100,6 +104,8 @@ class Expander:
             return op("xor", src[0], 0x8000)
         if expr.op == "abs":
             return op("and", src[0], 0x7FFF)
+        if expr.op == "copysign":
+            return op("or", op("and", src[0], 0x7FFF), op("and", src[1], 0x8000))
         if self.half_ops and expr.op in HALF_OPS and expr.src[0].dtype is dt.float16:
             found = op(expr.op, *(bitcast(one, dt.float16) for one in src))
             return bitcast(found, dt.uint16) if found.dtype is dt.float16 else found

@@ -14,9 +14,11 @@ from compilers.instruction import Instruction
 from compilers.ir import Kernel
 from compilers.nv import cubin
 from compilers.nv.family import FAMILY as NVIDIA
+from compilers.nv.targets import STATIC_SHARED_BYTES
 from drivers.base.contracts import Binary, Compiler
 from drivers.base.errors import Unsupported
-from queues.cuda.kernel_code import ARCH
+from queues.cuda.kernel_code import ARCH, encode_dynamic
+from queues.nv.kernel_code import NvCode
 
 _PREFIX = ARCH.removesuffix("sm_")
 _MODULES = ("compilers.nv.cuda_family", "queues.cuda.kernel_code")
@@ -59,6 +61,16 @@ def _load(blob: bytes, name: str, arch: str) -> Binary:
     return Binary(arch, name, blob, 0, resources=replace(taken.resources, vendor=b""))
 
 
+def _with_shared(binary: Binary, nbytes: int) -> Binary:
+    """The same where a kernel has more than it may declare: libcuda is asked for the rest."""
+    arch = _code_arch(binary.arch)
+    if nbytes <= STATIC_SHARED_BYTES:
+        return binary
+    taken = cubin.with_shared(cubin.load(binary.image, binary.name, arch), nbytes)
+    dynamic = encode_dynamic(NvCode.of(taken).dynamic_bytes)
+    return replace(binary, resources=replace(taken.resources, vendor=dynamic))
+
+
 def _functions(blob: bytes, arch: str) -> list[str]:
     return cubin.kernels(blob)
 
@@ -81,5 +93,6 @@ FAMILY = TargetFamily(
     functions=_functions,
     instructions=_instructions,
     gpu=_gpu,
+    with_shared=_with_shared,
     offered=NVIDIA.offered,
 )

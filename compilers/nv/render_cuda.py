@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite, isnan
 from struct import pack, unpack
@@ -100,6 +100,17 @@ class CudaUnit(NativeUnit):
         if dtype is dt.float64 and (isnan(value) or not isfinite(value)):
             return f"bits<f64>({unpack('<Q', pack('<d', value))[0]:#x}ull)"
         return super().literal(value, dtype)
+
+    def operation(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> str:
+        """A number's sign is a bit: neg.f32 of PTX loses that of what is no number."""
+        if op == "neg" and dtype.kind == "f":
+            (x,) = args
+            unsigned = dt.uint64 if dtype is dt.float64 else dt.uint32
+            sign = Value(self.literal(1 << unsigned.bits - 1, unsigned), unsigned)
+            word = Value(self._bits(x, unsigned), unsigned, x.lanes)
+            turned = self._operator("xor", word, self._spread(sign, x.lanes))
+            return self._bits(Value(turned, unsigned, x.lanes), dtype)
+        return super().operation(op, dtype, args, name)
 
     def read(self, dtype: DType, lanes: int, align: int, space: str, place: str) -> str:
         if not lanes:

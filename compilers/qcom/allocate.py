@@ -83,8 +83,10 @@ class Allocation:
         return (fits & -fits).bit_length() - 1 if fits else None
 
     def _victim(self, active: dict[int, Span], span: Span) -> Span:
-        """What is read again last, per word that it holds."""
-        able = [one for one in (*active.values(), span) if one.number not in self._short]
+        """What is longest there for how often it is named. What halves are put together in lives
+        for one store, and stays."""
+        able = [one for one in (*active.values(), span)
+                if one.number not in self._short and not (one.half and one.varies)]  # fmt: skip
         if span.half:
             able = [one for one in able
                     if one is span or self.places[one.number] < HALF_WORDS]  # fmt: skip
@@ -179,17 +181,12 @@ class Allocation:
         return Item("stp.u32", "stp", None, [self._zero_register(), data], [at, words])
 
     def _stored(self, items: list[Item], item: Item, span: Span) -> None:
-        """The result of an item to its slot; of a part alone, that part; halves are put into what
-        was there."""
+        """The result of an item to its slot; of a part alone, that part."""
         if item.dst is None:
             return
         fresh, slot = Place("m", self._name()), self._slots[span.number]
         whole = item.stem in MEMORY or item.op == "base"
-        if item.dst.half:
-            items.insert(len(items) - 1, self._load(fresh, slot, span.words))
-            item.dst = item.dst._replace(kind="m", number=fresh.number)
-            items.append(self._store(fresh, slot, span.words))
-        elif whole:
+        if whole:
             item.dst = fresh
             items.append(self._store(fresh, slot, span.words))
         else:

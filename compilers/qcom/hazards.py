@@ -10,7 +10,7 @@ Rules and their sources, in Mesa 25.0.7, src/freedreno/ir3:
   (ss); of category 5, other loads and atomics by (sy); also what would be overwritten.
 - the same: what category 4 to 6 read may not be overwritten before (ss); for those whose result
   waits by (sy), before either.
-- the same: only categories 1 to 3 and nop take a cycle that counts.
+- the same: only categories 1 to 3 and nop take a cycle that counts, and not those of a scalar ALU.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ DELAYS: Final = {6: Delays(3, 6), 7: Delays(2, 5)}
 
 def counts(insn: Insn, kind: int) -> bool:
     """Whether it fills delay slots."""
-    return kind in (1, 2, 3) or insn.op == "nop"
+    shared = insn.dst is not None and insn.dst.is_shared
+    return (kind in (1, 2, 3) and not shared) or insn.op == "nop"
 
 
 def ss_result(insn: Insn, kind: int) -> bool:
@@ -77,6 +78,8 @@ class State:
     sy_const: bool = False
     barrier: bool = False
     """The instruction before was one."""
+    predicated: bool = False
+    """The instruction before was predt."""
 
     def _tables(self) -> tuple[dict[int, int], ...]:
         return self.alu_full, self.alu_half, self.special
@@ -94,6 +97,7 @@ class State:
         self.ss_const |= other.ss_const
         self.sy_const |= other.sy_const
         self.barrier |= other.barrier
+        self.predicated |= other.predicated
 
     def copy(self) -> State:
         """An independent one."""
@@ -140,7 +144,7 @@ class State:
         war = self.ss_war if needs_sy else self.ss_war | self.any_war
         needs_ss = bool(touched & self.ss) or bool(written & war) or (consts and self.ss_const)
         everything = self.barrier or insn.op == "shpe"
-        return needs_ss or everything, needs_sy or everything
+        return needs_ss or everything or self.predicated, needs_sy or everything
 
     def synced(self, *, ss: bool, sy: bool) -> None:
         """An instruction with these flags ran."""
@@ -157,7 +161,8 @@ class State:
     def update(self, insn: Insn, kind: int, cycle: int, generation: int) -> None:
         """It ran; `cycle` is the one after its first."""
         read = _all_units(reads(insn, generation))
-        self.barrier = kind == 7
+        self.barrier = kind == 7 and insn.op not in ("lock", "unlock")
+        self.predicated = insn.op == "predt"
         for access in writes(insn, generation):
             self._written(access, kind, cycle + access.after)
             if ss_result(insn, kind) or access.is_shared:

@@ -55,10 +55,8 @@ def product(e: Emitter, a: str, b: str) -> str:
     if e.bound(a) <= _MUL24 and e.bound(b) <= _MUL24:
         return e.bounded(e.op("mul.u24", a, b), most)
     low = e.op("mull.u", a, b)
-    if e.bound(a) > _SHORT:
-        low = e.op("madsh.m16", a, b, low)
-    if e.bound(b) > _SHORT:
-        low = e.op("madsh.m16", b, a, low)
+    if e.bound(a) > _SHORT or e.bound(b) > _SHORT:  # both: which half is whose is the same then
+        low = e.op("madsh.m16", b, a, e.op("madsh.m16", a, b, low))
     return e.bounded(low, most)
 
 

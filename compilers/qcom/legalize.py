@@ -23,8 +23,10 @@ _MAX_REPEAT: Final = 5
 """(rptN) of a nop that Mesa writes."""
 _CONDITIONAL: Final = frozenset({"br", "bany", "ball", "brao", "braa", "brac", "getone", "getlast",
                                  "shps"})  # fmt: skip
+_LOCKED: Final = 7
 _WITHOUT_SS: Final = (5, 6, 7)
 """Categories that a nop must carry (ss) for. # src: ir3.h, supports_ss"""
+_PREDICATION_SLOTS: Final = {"predt": 5, "predf": 5, "prede": 7}
 _REFUSED: Final = frozenset({"call", "ret", "bkt"})
 
 
@@ -45,7 +47,7 @@ def legalize(code: Sequence[Insn], generation: int) -> list[Insn]:
 
     The flags ss and sy of the input are kept where they are set. Raises: CompileError.
     """
-    blocks = _blocks(code)
+    blocks = _blocks(_released(code) if generation >= _LOCKED else code)
     waiting = list(range(len(blocks)))
     while waiting:
         place = waiting.pop(0)
@@ -71,6 +73,16 @@ def legalize(code: Sequence[Insn], generation: int) -> list[Insn]:
 def assemble(code: Sequence[Insn], generation: int) -> bytes:
     """Legalized, linked and encoded. Raises: CompileError."""
     return encode_all(link(legalize(code, generation)), generation)
+
+
+def _released(code: Sequence[Insn]) -> list[Insn]:
+    """Generation 7: lock and unlock before the end. # src: ir3_compiler_nir.c, OPC_LOCK"""
+    found: list[Insn] = []
+    for insn in code:
+        if insn.op == "end" and not (found and found[-1].op == "unlock"):
+            found += [Insn(op="lock", flags={"sy", "ss", "jp"}), Insn(op="unlock")]
+        found.append(insn)
+    return found
 
 
 def _blocks(code: Sequence[Insn]) -> list[_Block]:
@@ -116,8 +128,8 @@ def _run(block: _Block, generation: int) -> None:
     for original in block.code:
         insn = replace(original, flags=set(original.flags), fields=dict(original.fields))
         kind = category(insn, generation)
-        ss, sy = _sync(state, insn, done[-1] if done else None, generation)
-        if ss and kind in _WITHOUT_SS:
+        ss, sy = _sync(state, insn, generation)
+        if ss and kind in _WITHOUT_SS and insn.op != "lock":
             done.append(Insn(op="nop", flags={"ss"}))
             cycle, ss = cycle + 1, False
             state.synced(ss=True, sy=False)
@@ -134,14 +146,21 @@ def _run(block: _Block, generation: int) -> None:
         if insn.op == "resinfo.b":
             done.append(Insn(op="nop", flags={"ss"}))
             state.synced(ss=True, sy=False)
+        cycle += _after_predication(done, insn)
     state.rebase(cycle, DELAYS[generation].other)
     block.done, block.end = done, state
 
 
-def _sync(state: State, insn: Insn, last: Insn | None, generation: int) -> tuple[bool, bool]:
+def _after_predication(done: list[Insn], insn: Insn) -> int:
+    """Cycles that some chips need. # src: ir3_legalize.c, predtf_nop_quirk, prede_nop_quirk"""
+    slots = _PREDICATION_SLOTS.get(insn.op, 0)
+    if slots:
+        done.append(Insn(op="nop", repeat=slots - 1))
+    return slots
+
+
+def _sync(state: State, insn: Insn, generation: int) -> tuple[bool, bool]:
     ss, sy = state.needs(insn, generation)
-    if last is not None and last.op == "predt":
-        ss = True
     return ss or "ss" in insn.flags, sy or "sy" in insn.flags
 
 

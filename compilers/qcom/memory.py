@@ -22,6 +22,7 @@ INDEX_LIMIT_BYTES: Final = 1 << 31
 """Larger buffers are not addressed by 32-bit offsets: whether those have a sign is not known."""
 FAR_OFFSET: Final = {6: 3 * WORD_BYTES, 7: 255}
 """Most bytes that an offset beside an index has. # src: ir3-cat6.xml, ldg.a"""
+_SHORT: Final = 0xFFFF
 HEAD_PARAMS: Final = 8
 """Of kernels with more parameters, addresses are not held in registers throughout."""
 
@@ -101,14 +102,14 @@ class Memory:
         return [self._widened(f"{made}.h{place}", dtype) for place in range(count)]
 
     def _widened(self, half: str, dtype: DType) -> str:
-        """A narrow element, as the value that it is."""
-        signed = dtype.kind == "i" and dtype.itemsize > 1
-        how = "s16s32" if signed else f"u{dtype.bits}u32"
-        made = self.e.op(f"cov.{how}", half)
-        if signed:
-            return made
-        self.e.bounded(made, (1 << dtype.bits) - 1)
-        return fitted(self.e, made, dtype)
+        """A narrow element, as the value that it is.
+
+        # src: Mesa 25.0.7, ir3_compiler_nir.c, create_cov: 8 bits are not extended by zeros
+        """
+        if dtype.itemsize > 1:
+            made = self.e.op("cov.s16s32" if dtype.kind == "i" else "cov.u16u32", half)
+            return made if dtype.kind == "i" else self.e.bounded(made, _SHORT)
+        return fitted(self.e, self.e.op("cov.u16u32", half), dtype)
 
     def _store_some(self, ref: Ref, index: str, start: int, values: Sequence[str]) -> None:
         e, dtype = self.e, memory_dtype(ref)

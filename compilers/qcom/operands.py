@@ -76,11 +76,25 @@ def _steps(insn: Insn, one: Operand, count: int, *, spread: bool) -> Iterator[Ac
                 yield Access(found, one.half, step if spread else 0)
 
 
+def _texture_words(insn: Insn, place: int) -> int:
+    """At most: coordinates (a line's second one is there, too), layer, reference, divisor."""
+    indices = insn.fields.get("desc", 6) < 6 and place == len(insn.srcs) - 1
+    if place or indices or insn.op.startswith(("brcst", "quad_shuffle", "ds")):
+        return 1 if indices or not insn.flags & {"o"} else 4
+    return 2 + len(insn.flags & {"3d", "a", "s", "p"})
+
+
+def _in_place_words(insn: Insn) -> int:
+    """Of an atomic through a descriptor: the result, and after it the operands."""
+    wide = 2 if insn.fields.get("type") == _WIDE_TYPE else 1
+    return wide * (3 if insn.op.endswith("cmpxchg") else 2)
+
+
 def _source_words(insn: Insn, place: int, kind: int) -> int:
     """Registers that a source of a texture or memory instruction takes."""
     op, size = insn.op, insn.fields.get("size", insn.fields.get("count", 1))
     if kind == 5:
-        return 4 if place == 0 else 2
+        return _texture_words(insn, place)
     wide = 2 if insn.fields.get("type") == _WIDE_TYPE and op.startswith("atomic") else 1
     if place == 0 and op.startswith(("ldg", "stg", "atomic.g.")):
         return _ADDRESS_WORDS
@@ -88,6 +102,8 @@ def _source_words(insn: Insn, place: int, kind: int) -> int:
         return size
     if op == "stib.b" and place == 0:
         return size
+    if op.startswith("atomic.b."):
+        return _in_place_words(insn) if place == 0 else insn.fields.get("d", 1) if place == 1 else 1
     if op.startswith("atomic") and place:
         return 2 * wide if op.endswith("cmpxchg") else wide
     return insn.fields.get("d", 1)
@@ -127,8 +143,7 @@ def _implied(insn: Insn) -> Iterator[Access]:
 def writes(insn: Insn, generation: int) -> Iterator[Access]:
     """Every register that it writes; the last cycle of a repetition where it is unknown."""
     if insn.op.startswith("atomic.b."):
-        wide = 2 if insn.fields.get("type") == _WIDE_TYPE else 1
-        yield from _steps(insn, insn.srcs[0], wide, spread=False)
+        yield from _steps(insn, insn.srcs[0], _in_place_words(insn), spread=False)
         return
     if insn.dst is None:
         return

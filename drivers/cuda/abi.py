@@ -68,6 +68,7 @@ FUNCTIONS: Final[Mapping[str, str]] = {
         "cuModuleUnload": "p",
         "cuModuleGetFunction": "ppp",
         "cuFuncGetAttribute": "pip",
+        "cuFuncSetAttribute": "pii",
         "cuLaunchKernel": "puuuuuuuppp",
         # graphs
         "cuGraphCreate": "pu",
@@ -97,8 +98,10 @@ MULTIPROCESSOR_COUNT: Final = 16
 UNIFIED_ADDRESSING: Final = 41
 COMPUTE_CAPABILITY_MAJOR: Final = 75
 COMPUTE_CAPABILITY_MINOR: Final = 76
+MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: Final = 97
 # CUfunction_attribute
 FUNC_MAX_THREADS_PER_BLOCK: Final = 0
+FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES: Final = 8
 # CUpointer_attribute and CUmemorytype
 POINTER_MEMORY_TYPE: Final = 2
 POINTER_IS_MANAGED: Final = 8

@@ -37,7 +37,7 @@ class Launch:
 def start(ring: Ring, kernel: Kernel, words: tuple[int, ...], grid: Grid, block: Grid) -> None:
     """Enqueue a kernel."""
     extra = kernel.put(words)
-    code = ring.start(kernel.function, *grid, *block, 0, ring.stream, 0, extra)
+    code = ring.start(kernel.function, *grid, *block, kernel.dynamic, ring.stream, 0, extra)
     if code:
         ring.api.fail("cuLaunchKernel", code)
     ring.kernels.append(kernel.name)

@@ -12,6 +12,8 @@ from drivers.cuda.api import Api, Words
 from queues.cuda.kernel_code import ARCH, KNOWN, SPECIFIC
 
 SIGNAL_BITS: Final = 64
+ROUNDED: Final = "tf32"
+"""The feature that lets compilers round the factors of float32 products."""
 VECTOR_BYTES: Final = 16
 """Most bytes that one lane loads at once. # src: PTX ISA, vectors of at most 128 bits"""
 STATIC_SHARED_BYTES: Final = 48 << 10
@@ -44,8 +46,11 @@ def count_of(api: Api) -> int:
     return count
 
 
-def read_facts(api: Api, index: int) -> Facts:
-    """Ask a device. Raises: NotFound, Unsupported, MalformedInput."""
+def read_facts(api: Api, index: int, *, rounds: bool = False) -> Facts:
+    """Ask a device; `rounds`: products of float32 may be of tf32.
+
+    Raises: NotFound, Unsupported, MalformedInput.
+    """
     count = count_of(api)
     if index >= count:
         raise NotFound(
@@ -66,6 +71,7 @@ def read_facts(api: Api, index: int) -> Facts:
     grid = tuple(map(number, (abi.MAX_GRID_DIM_X, abi.MAX_GRID_DIM_Y, abi.MAX_GRID_DIM_Z)))
     lanes, warp = number(abi.MAX_THREADS_PER_BLOCK), number(abi.WARP_SIZE)
     shared, units = number(abi.MAX_SHARED_MEMORY_PER_BLOCK), number(abi.MULTIPROCESSOR_COUNT)
+    opted = number(abi.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
     if min(*grid, lanes, warp, shared, units, total.word) <= 0 or warp > lanes:
         raise MalformedInput(
             f"{title}: grid {grid}, {lanes} lanes, warps of {warp}, {shared} shared bytes, "
@@ -74,7 +80,9 @@ def read_facts(api: Api, index: int) -> Facts:
     limits = Limits(
         dtypes=_DTYPES, memory_bytes=total.word, threads=units, vector_bytes=VECTOR_BYTES,
         max_grid=(grid[0], grid[1], grid[2]), max_block=lanes,
-        shared_bytes=min(shared, STATIC_SHARED_BYTES), wave_lanes=warp, signal_bits=SIGNAL_BITS,
+        shared_bytes=max(min(shared, STATIC_SHARED_BYTES), opted), wave_lanes=warp,
+        signal_bits=SIGNAL_BITS,
+        features=frozenset({ROUNDED} if rounds else ()),
     )  # fmt: skip
     return Facts(title, device, arch, limits)
 

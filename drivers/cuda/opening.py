@@ -30,7 +30,7 @@ def _open(world: World, choice: Choice) -> CudaDevice:
     name = f"CUDA:{choice.index}"
     api = Api(world, name)
     api.start()
-    facts = read_facts(api, choice.index)
+    facts = read_facts(api, choice.index, rounds=choice.rounds)
     compilers = tuple(sorted(COMPILERS, key=lambda one: one != choice.compiler))
     with Undo() as undo:
         context = Context(api, facts.ordinal)

@@ -13,7 +13,7 @@ from drivers.base.undo import Step, Undo
 from drivers.cuda import abi
 from drivers.cuda.api import Api, Words
 from drivers.world.native import address_of
-from queues.cuda.kernel_code import Params, check_cubin
+from queues.cuda.kernel_code import Params, check_cubin, dynamic_bytes
 
 _WORD_BYTES: Final = 8
 _LETTERS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -25,8 +25,9 @@ class Kernel:
     libcuda copies the arguments before a call returns. Used with the device's lock held.
     """
 
-    def __init__(self, function: int, name: str, params: Params) -> None:
-        self.function, self.name = function, name
+    def __init__(self, function: int, name: str, params: Params, dynamic: int = 0) -> None:
+        self.function, self.name, self.dynamic = function, name, dynamic
+        """`dynamic`: bytes of shared memory that each launch asks for."""
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in params.places)
         self._whole = all(nbytes == _WORD_BYTES for _, nbytes in params.places)
         self._order, text = _packed(params)
@@ -51,7 +52,9 @@ class Kernel:
 
     def node(self, words: Sequence[int], grid: Grid, block: Grid) -> bytes:
         """CUDA_KERNEL_NODE_PARAMS of a launch, valid until the next arguments are put."""
-        return abi.KERNEL_NODE.pack(self.function, *grid, *block, 0, 0, self.put(words), 0, 0)
+        return abi.KERNEL_NODE.pack(
+            self.function, *grid, *block, self.dynamic, 0, self.put(words), 0, 0
+        )
 
 
 def _packed(params: Params) -> tuple[list[int] | None, str]:
@@ -112,7 +115,7 @@ class CudaProgram:
 
 def load(api: Api, device: ProgramOwner, binary: Binary, most: int) -> CudaProgram:
     """A program of a checked binary. Raises: MalformedInput, Unsupported, OutOfMemory."""
-    params, needs = Params.of(binary), binary.resources
+    params, needs, dynamic = Params.of(binary), binary.resources, dynamic_bytes(binary)
     check_cubin(binary.name, binary.image)
     if binary.entry:
         raise MalformedInput(f"{binary.name}: entry {binary.entry:#x}", hint="compile it anew")
@@ -135,5 +138,8 @@ def load(api: Api, device: ProgramOwner, binary: Binary, most: int) -> CudaProgr
                 f"{allowed} (CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)",
                 hint="report this kernel with the name of the GPU",
             )
-        kernel = Kernel(function, binary.name, params)
+        if dynamic:
+            which = abi.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            api.do("cuFuncSetAttribute", function, which, dynamic)
+        kernel = Kernel(function, binary.name, params, dynamic)
         return CudaProgram(device, kernel, block, min(largest, allowed), unload)

@@ -58,11 +58,12 @@ class NvDevice:
     """One GPU; `drivers.nv.opening.open_nv` makes it."""
 
     def __init__(
-        self, name: str, iface: NvkIface, compilers: tuple[str, ...], hang_s: float = HANG_S
-    ) -> None:
+        self, name: str, iface: NvkIface, compilers: tuple[str, ...], hang_s: float = HANG_S,
+        *, rounds: bool = False,
+    ) -> None:  # fmt: skip
         facts, generation = iface.facts, iface.generation
         self.name, self.iface, self.compilers, self.clock = name, iface, compilers, iface.clock
-        self.limits = limits_of(generation, facts)
+        self.limits = limits_of(generation, facts, rounds=rounds)
         self.freed_mark: object = object()
         """Another object after anything was freed: graphs then check their references again."""
         self.target = target_of(generation, facts.sm_version)

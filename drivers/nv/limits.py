@@ -17,8 +17,12 @@ _DTYPES: Final = frozenset(
 ) | {"bool", "float16", "bfloat16", "float32", "float64"}
 
 
-def limits_of(generation: Generation, facts: GpuFacts) -> Limits:
-    """Those of a GPU in a machine."""
+ROUNDED: Final = "tf32"
+"""The feature that lets compilers round the factors of float32 products."""
+
+
+def limits_of(generation: Generation, facts: GpuFacts, *, rounds: bool = False) -> Limits:
+    """Those of a GPU in a machine; `rounds`: products of float32 may be of tf32."""
     return Limits(
         dtypes=_DTYPES,
         memory_bytes=facts.memory_bytes,
@@ -29,4 +33,5 @@ def limits_of(generation: Generation, facts: GpuFacts) -> Limits:
         shared_bytes=generation.max_shared_bytes - generation.reserved_shared_bytes,
         wave_lanes=WARP_LANES,
         signal_bits=SIGNAL_BITS,
+        features=frozenset({ROUNDED} if rounds else ()),
     )

@@ -38,7 +38,7 @@ def _open(world: World, choice: Choice) -> NvDevice:
         iface = open_nvk(world, choice.index)
         undo.add(iface.close)
         hang_s = HANG_S if choice.hang_s is None else choice.hang_s
-        device = NvDevice(f"NV:{choice.index}", iface, compilers, hang_s)
+        device = NvDevice(f"NV:{choice.index}", iface, compilers, hang_s, rounds=choice.rounds)
         device.open_queues()
         undo.hand_over(device.close)
     return device

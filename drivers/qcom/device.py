@@ -27,6 +27,7 @@ from drivers.gpu.iface import Memory, signal_at
 from drivers.gpu.recordings import Recordings
 from drivers.gpu.slots import Slots
 from drivers.qcom.faults import QcomReporter
+from drivers.qcom.gate import Gate
 from drivers.qcom.graphs import QcomGraph
 from drivers.qcom.iface import QcomIface
 from drivers.qcom.limits import limits_of
@@ -46,6 +47,7 @@ from drivers.qcom.signal import TIME_OFF, QcomSignal, checked_value
 from queues.qcom.compute_queue import QcomComputeQueue
 from queues.qcom.contracts import Item
 from queues.qcom.copy_queue import QcomCopyQueue
+from queues.qcom.words import syncs_of
 
 if TYPE_CHECKING:
     from drivers.gpu.owner import Owner, SignalValue
@@ -79,7 +81,11 @@ class QcomDevice:
         reporter = QcomReporter(
             name, self.pair, self.programs, lambda: self.heap.blocks(), partial(signal_at, iface)
         )
-        self.maker = QueueMaker(name, iface, self.pair, self.slots, hang_s, self.recordings.packets)
+        self.gate = Gate(partial(signal_at, iface))
+        iface.published.append(self.gate.let_go)
+        self.maker = QueueMaker(
+            name, iface, self.pair, self.slots, self.gate, hang_s, self.recordings.packets
+        )
         self.recovery = QcomRecovery(iface, self.pair, self.maker, reporter)
         self.waits = QcomWaits(self.life, iface.world, self.pair, self.recovery, reporter, hang_s)
         self.heap = Heap(self.life, iface, self.slots, self.waits, iface.memory_bytes, unified=True)
@@ -129,7 +135,9 @@ class QcomDevice:
         """A signal at `value`."""
         checked_value(value)
         self.life.check()
-        return QcomSignal(self, self.slots, value)
+        made = QcomSignal(self, self.slots, value)
+        self.gate.forget(made.gpu_va)
+        return made
 
     def give_back(self, held: Allocation) -> None:
         """Take back memory without references.
@@ -271,7 +279,7 @@ class QcomDevice:
                 if isinstance(item.program, QcomProgram):
                     ring.launch(item.program.for_block(item.block), item.values, item.grid)
                 else:
-                    ring.emit(item.words)
+                    ring.emit(item.words, syncs_of(item.words))
 
     def bind(self, items: Sequence[Item]) -> QcomGraph:
         """Write steps to memory once. Raises: OutOfMemory, Unsupported."""

@@ -58,6 +58,8 @@ class QcomReporter:
         """Whether a queue is stopped at a wait for a signal, which may still be set."""
         if isinstance(ring, StreamRing) and ring.hw.dead:
             return False
+        if isinstance(ring, StreamRing) and ring.lane.held:
+            return True
         for packet in packets(ring):
             if packet.name == "WAIT_REG_MEM" and len(packet.tail) == _POLL_WORDS:
                 _, low, high, value, *_ = packet.tail

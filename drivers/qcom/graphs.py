@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.gpu import graph_memory
@@ -20,11 +20,20 @@ from queues.qcom.bound import BoundLaunch
 from queues.qcom.chips import Chip
 from queues.qcom.contracts import Item
 from queues.qcom.pm4 import WORD_BYTES
+from queues.qcom.words import Sync, syncs_of, waits
 
 MOST_BYTES = 4 << 20
 """Of one recording: an indirect buffer counts words with 20 bits."""
 _ALIGN_WORDS = 2
 """Steps begin at whole 64-bit words, where arguments do."""
+
+
+class Part(NamedTuple):
+    """One submission of a replay."""
+
+    va: int
+    nbytes: int
+    syncs: tuple[Sync, ...]
 
 
 class Owner(graph_memory.Owner, Protocol):
@@ -70,21 +79,31 @@ class QcomGraph(GraphMemory[Item]):
         return nbytes, (self.arguments_at(item) + offset) // nbytes
 
     def write(self, copy: Copy) -> None:
-        words = [word for item in self._items for word in self._words(item)]
+        """Its packets, cut before each wait: every part is a submission."""
+        words: list[int] = []
+        parts: list[Part] = []
+        for item in self._items:
+            made, syncs = self._words(item), syncs_of(item.words)
+            if not parts or waits(item.words):
+                parts.append(Part(copy.gpu_va + len(words) * WORD_BYTES, 0, ()))
+            va, nbytes, before = parts[-1]
+            parts[-1] = Part(va, nbytes + len(made) * WORD_BYTES, before + syncs)
+            words += made
         struct.pack_into(f"<{len(words)}I", copy.view, 0, *words)
         if words:
-            copy.packets = copy.bo, copy.gpu_va, len(words) * WORD_BYTES
+            copy.packets = parts
 
     def play(self, copy: Copy) -> None:
-        packets: Any = copy.packets
-        if packets is None:
+        parts: list[Part] | None = copy.packets
+        if parts is None:
             self.check_open()
             return
         ring = self._pair.compute
         if ring.stale:
             ring.refresh()
         try:
-            ring.play(*packets)
+            for part in parts:
+                ring.play(copy.bo, *part)
         finally:
             copy.last = ring, ring.put
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from drivers.gpu.iface import GpuIface, HardwareQueue, Memory
@@ -13,8 +14,6 @@ class Plan(NamedTuple):
 
     name: str
     ring_bytes: int
-    urgent: bool
-    """Whether it goes before others of the process."""
     setup: bytes
     """Packets before those of each submission."""
 
@@ -39,6 +38,8 @@ class QcomIface(GpuIface, Protocol):
     """"KGSL" or "MSM"."""
     chip: Chip
     memory_bytes: int
+    published: list[Callable[[], object]]
+    """What `publish` calls."""
 
     def open_queue(self, plan: Plan) -> QcomQueue:
         """A context that runs."""

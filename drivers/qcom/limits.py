@@ -12,7 +12,7 @@ VECTOR_BYTES: Final = 16
 """Most bytes that one lane loads at once: four components."""
 _DTYPES: Final = frozenset(
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-) | {"bool", "float16", "float32"}
+) | {"bool", "float16", "bfloat16", "float32"}
 
 
 def limits_of(chip: Chip, memory_bytes: int) -> Limits:

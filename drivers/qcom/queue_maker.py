@@ -11,6 +11,7 @@ from drivers.base.undo import Undo
 from drivers.gpu.recovery import Waiting
 from drivers.gpu.ring import RingParts
 from drivers.gpu.slots import Slot, Slots
+from drivers.qcom.gate import Gate
 from drivers.qcom.iface import Plan, QcomIface, QcomQueue
 from drivers.qcom.rings import QcomComputeRing, QcomCopyRing, QcomPair
 from drivers.qcom.stream_ring import RING_BYTES, Elsewhere
@@ -26,10 +27,12 @@ class QueueMaker:
         iface: QcomIface,
         pair: QcomPair,
         slots: Slots,
+        gate: Gate,
         hang_s: float,
         graphs: Elsewhere,
     ) -> None:
         """`graphs` reads packets of graphs at an address."""
+        self._gate = gate
         self._name, self._iface, self._hang_s = name, iface, hang_s
         self._pair, self._slots, self._graphs = pair, slots, graphs
         self._cells: list[Slot] = []
@@ -54,31 +57,31 @@ class QueueMaker:
             foreign=self._pair.foreign,
         )
 
-    def _queue(self, name: str, *, urgent: bool) -> QcomQueue:
+    def _queue(self, name: str) -> QcomQueue:
         words = qcom_words.setup(self._iface.chip)
         packed = struct.pack(f"<{len(words)}I", *words)
-        return self._iface.open_queue(Plan(name, RING_BYTES, urgent, packed))
+        return self._iface.open_queue(Plan(name, RING_BYTES, packed))
 
     def open_compute(self, waiting: Waiting) -> QcomComputeRing:
         """A new compute queue."""
         parts = self._parts("compute queue", self._cells[0], self._pair.compute_lock, waiting)
         with Undo() as undo:
-            queue = self._queue(parts.name, urgent=False)
+            queue = self._queue(parts.name)
             undo.add(queue.close)
-            ring = QcomComputeRing(parts, queue, self._iface.chip)
+            ring = QcomComputeRing(parts, queue, self._iface.chip, self._gate)
             ring.elsewhere = self._graphs
         return ring
 
     def open_copies(self, waiting: Waiting) -> QcomCopyRing:
-        """A new copy queue, which goes before the other one: that may wait for its signals."""
+        """A new copy queue."""
         parts = self._parts("copy queue", self._cells[1], self._pair.copy_lock, waiting)
         return self._copy_ring(parts)
 
     def _copy_ring(self, parts: RingParts) -> QcomCopyRing:
         with Undo() as undo:
-            queue = self._queue(parts.name, urgent=True)
+            queue = self._queue(parts.name)
             undo.add(queue.close)
-            return QcomCopyRing(parts, queue, self._iface.chip)
+            return QcomCopyRing(parts, queue, self._iface.chip, self._gate)
 
     @contextmanager
     def _spare(self, waiting: Waiting) -> Iterator[QcomCopyRing]:

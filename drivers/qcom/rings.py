@@ -12,6 +12,7 @@ from drivers.gpu.recovery import Recovery
 from drivers.gpu.ring import ComputeRing, CopyRing, Ring, RingParts
 from drivers.gpu.transfers import Transfers
 from drivers.gpu.waits import Waits
+from drivers.qcom.gate import Gate
 from drivers.qcom.iface import QcomQueue
 from drivers.qcom.stream_ring import LINES, StreamRing
 from queues.qcom import words as qcom_words
@@ -25,8 +26,8 @@ STEP_OFF: Final = 16
 class QcomComputeRing(StreamRing, ComputeRing):
     """The queue of kernels."""
 
-    def __init__(self, parts: RingParts, hw: QcomQueue, chip: Chip) -> None:
-        StreamRing.__init__(self, parts, hw, chip)
+    def __init__(self, parts: RingParts, hw: QcomQueue, chip: Chip, gate: Gate) -> None:
+        StreamRing.__init__(self, parts, hw, chip, gate)
         self.stale: object = True
         self.foreign = parts.foreign
         self.clean = -1
@@ -68,8 +69,8 @@ class QcomComputeRing(StreamRing, ComputeRing):
 class QcomCopyRing(StreamRing, CopyRing):
     """The queue of copies."""
 
-    def __init__(self, parts: RingParts, hw: QcomQueue, chip: Chip) -> None:
-        StreamRing.__init__(self, parts, hw, chip)
+    def __init__(self, parts: RingParts, hw: QcomQueue, chip: Chip, gate: Gate) -> None:
+        StreamRing.__init__(self, parts, hw, chip, gate)
 
     def copy(self, *, dst: int, src: int, nbytes: int) -> None:
         """Copy between GPU addresses, then the progress."""

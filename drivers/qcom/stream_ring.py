@@ -11,16 +11,19 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument, DeviceError
 from drivers.gpu.iface import Memory
 from drivers.gpu.ring import Ring, RingParts
+from drivers.qcom.gate import Gate, Lane
 from drivers.qcom.iface import QcomQueue
 from queues.qcom import words as qcom_words
 from queues.qcom.chips import Chip
 from queues.qcom.launch import LINE_BYTES
 from queues.qcom.pm4 import WORD_BYTES, WORD_MASK
+from queues.qcom.words import Sync
 
 RING_BYTES: Final = 1 << 20
 LINES: Final = RING_BYTES // LINE_BYTES
@@ -54,7 +57,7 @@ class StreamRing(Ring):
     unit_bytes = LINE_BYTES
     hw: QcomQueue
 
-    def __init__(self, parts: RingParts, hw: QcomQueue, chip: Chip) -> None:
+    def __init__(self, parts: RingParts, hw: QcomQueue, chip: Chip, gate: Gate) -> None:
         super().__init__(parts, hw)
         self.chip = chip
         self.elsewhere: Elsewhere = nowhere
@@ -63,6 +66,8 @@ class StreamRing(Ring):
         self._cell[0] = 0
         self._blocks: deque[Place] = deque()
         """Those that may not be finished, and some that are."""
+        self.lane = Lane(gate)
+        """Its submissions: some are held until what they wait for is on its way."""
         self._submit = hw.submit
         self._tail = Tail(qcom_words.release(chip, va=self.progress_va, value=0))
 
@@ -99,7 +104,9 @@ class StreamRing(Ring):
         self.limit = min(done + LINES - 1, put - at + LINES)
         return put, at * LINE_BYTES
 
-    def send(self, at: int, nbytes: int, before: int, mark: int) -> bool:
+    def send(
+        self, at: int, nbytes: int, before: int, mark: int, syncs: Sequence[Sync] = ()
+    ) -> bool:
         """Submit the packets at a byte of the ring.
 
         False where a signal handler ran since the ring stood at `before`: nothing was submitted.
@@ -111,7 +118,7 @@ class StreamRing(Ring):
         va = self.ring_va + at
         try:
             self._blocks.append((mark, va, nbytes))
-            self._submit(va, nbytes)
+            self.lane.submit(syncs, partial(self._submit, va, nbytes))
         except BaseException:
             self._not_given(before, mark)
             raise
@@ -124,7 +131,7 @@ class StreamRing(Ring):
             if self._blocks and self._blocks[-1][0] == mark:
                 self._blocks.pop()
 
-    def play(self, memory: Memory, va: int, nbytes: int) -> None:
+    def play(self, memory: Memory, va: int, nbytes: int, syncs: Sequence[Sync] = ()) -> None:
         """Packets elsewhere, then the progress: one submission."""
         tail, before = self._tail, self.put
         put, at = self.room(tail.nbytes)
@@ -135,19 +142,22 @@ class StreamRing(Ring):
                 self.put = mark
                 try:
                     self._blocks.append((mark, va, nbytes))
-                    self._play(memory, va, nbytes, self.ring_va + at, tail.nbytes)
+                    tail_va = self.ring_va + at
+                    self.lane.submit(
+                        syncs, partial(self._play, memory, va, nbytes, tail_va, tail.nbytes)
+                    )
                 except BaseException:
                     self._not_given(before, mark)
                     raise
                 return
-        self.play(memory, va, nbytes)  # retry: a signal handler ran in between
+        self.play(memory, va, nbytes, syncs)  # retry: a signal handler ran in between
 
     def _play(self, memory: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
         if self.broken is not None:
             raise self.broken.with_traceback(None)
         self.hw.submit_with(memory, va, nbytes, tail_va, tail)
 
-    def emit(self, words: Sequence[int]) -> None:
+    def emit(self, words: Sequence[int], syncs: Sequence[Sync] = ()) -> None:
         """Packets, then the progress, as one block."""
         tail = self._tail
         first = len(words) * WORD_BYTES
@@ -158,20 +168,23 @@ class StreamRing(Ring):
         if self.put == before:
             self.bytes[at : at + first] = packed
             tail.pack_into(self.bytes, at + first, tail.head, mark & WORD_MASK)
-            if self.send(at, nbytes, before, mark):
+            if self.send(at, nbytes, before, mark, syncs):
                 return
-        self.emit(words)  # retry: a signal handler ran in between
+        self.emit(words, syncs)  # retry: a signal handler ran in between
 
     def emit_parts(self, parts: Iterable[Sequence[int]]) -> None:
-        """Several lists of words in as few blocks as they fit."""
+        """Several lists of words in as few blocks as they fit; each wait begins one."""
         block: list[int] = []
+        syncs: list[Sync] = []
         for part in parts:
-            if (len(block) + len(part)) * WORD_BYTES > MOST_BYTES // 2 and block:
-                self.emit(block)
-                block = []
+            large = (len(block) + len(part)) * WORD_BYTES > MOST_BYTES // 2
+            if block and (large or qcom_words.waits(part)):
+                self.emit(block, syncs)
+                block, syncs = [], []
             block += part
+            syncs += qcom_words.syncs_of(part)
         if block:
-            self.emit(block)
+            self.emit(block, syncs)
 
     def flush(self) -> int:
         """The position to wait for: everything before is released to memory as it ends."""
@@ -193,6 +206,7 @@ class StreamRing(Ring):
     def _let_go(self) -> None:
         self._cell = memoryview(bytearray(_POSITION_BYTES)).cast("I")
         self._cell[0] = self.put & WORD_MASK
+        self.lane.close()
         self._submit = self._refused
         self._blocks.clear()
 

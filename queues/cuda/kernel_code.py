@@ -16,7 +16,7 @@ from drivers.base.errors import MalformedInput
 
 ARCH: Final = "cuda_sm_"
 """How names of architectures begin: "cuda_sm_86" is code for sm_86 as libcuda loads it."""
-KNOWN: Final = (75, 80, 86, 89, 90, 100, 120, 121)
+KNOWN: Final = (75, 80, 86, 89, 90, 100, 103, 120, 121)
 """Compute capabilities that compilers know. A test compares them with `compilers.nv.targets`."""
 SPECIFIC: Final = frozenset({90})
 """Those with an architecture of their own forms: "sm_90a". # src: PTX ISA, .target sm_90a"""
@@ -26,6 +26,32 @@ _HEADER: Final = struct.Struct("<6s12xH12xQQ6x4H2x")
 """Of an ELF64 file: magic, machine; places of the tables of segments and of sections, then size and
 number of the entries of each."""
 _SIZES: Final = frozenset({1, 2, 4, 8})
+
+
+_DYNAMIC: Final = struct.Struct("<I")
+
+
+def encode_dynamic(nbytes: int) -> bytes:
+    """`Resources.vendor` of a kernel with so much shared memory that its code does not declare."""
+    return _DYNAMIC.pack(nbytes) if nbytes else b""
+
+
+def dynamic_bytes(binary: Binary) -> int:
+    """Shared memory that a launch adds to what the code declares. Raises: MalformedInput."""
+    record = binary.resources.vendor
+    if not record:
+        return 0
+    if len(record) != _DYNAMIC.size:
+        raise MalformedInput(
+            f"{binary.name}: a record of {len(record)} bytes", hint="compile it anew"
+        )
+    nbytes: int = _DYNAMIC.unpack(record)[0]
+    if not 0 < nbytes <= (binary.resources.shared_bytes or 0):
+        raise MalformedInput(
+            f"{binary.name}: {nbytes} bytes of shared memory are not declared, of "
+            f"{binary.resources.shared_bytes}", hint="compile it anew",
+        )  # fmt: skip
+    return nbytes
 
 
 @dataclass(frozen=True, slots=True)

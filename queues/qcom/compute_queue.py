@@ -9,19 +9,22 @@ from queues.bound_graph import BoundGraph
 from queues.builder import Builder, Built
 from queues.qcom import words as qcom_words
 from queues.qcom.contracts import ComputeOwner, Item, QcomOwner
+from queues.qcom.words import Packets, Sync
 
 
-def signal_words(owner: QcomOwner, signal: Signal, value: int) -> list[int]:
+def signal_words(owner: QcomOwner, signal: Signal, value: int) -> Packets:
     """Set a signal and its time when everything before is done and visible."""
     va, value = owner.signal_word(signal), owner.signal_value(value)
     time = qcom_words.timestamp(owner.chip, va=owner.time_word(signal))
-    return [*time, *qcom_words.release(owner.chip, va=va, value=value)]
+    words = [*time, *qcom_words.release(owner.chip, va=va, value=value)]
+    return Packets(words, (Sync(va, value, signals=True),))
 
 
-def wait_words(owner: QcomOwner, signal: Signal, value: int) -> list[int]:
+def wait_words(owner: QcomOwner, signal: Signal, value: int) -> Packets:
     """Wait for a signal; later steps see what was written before."""
     va, value = owner.signal_word(signal), owner.signal_value(value)
-    return qcom_words.wait(owner.chip, va=va, value=value)
+    words = qcom_words.wait(owner.chip, va=va, value=value)
+    return Packets(words, (Sync(va, value, signals=False),))
 
 
 class ComputeCommands:

@@ -18,8 +18,9 @@ WORD_MASK: Final = (1 << WORD_BITS) - 1
 WORD_BYTES: Final = 4
 TYPE4, TYPE7 = 4, 7
 TYPE_SHIFT: Final = 28
-TYPE4_MAX: Final = 0x7F
+TYPE4_MAX: Final = 0x7E
 """Most words behind a type 4 header."""
+_COUNT4_MASK: Final = 0x7F
 TYPE7_MAX: Final = 0x3FFF
 REG_MAX: Final = 0x3FFFF
 OPCODE_MAX: Final = 0x7F
@@ -176,7 +177,7 @@ def parse(word: int) -> Header | None:
     """The header; None for a word that is none."""
     kind = word >> TYPE_SHIFT
     if kind == TYPE4:
-        count, place = word & TYPE4_MAX, word >> _REG_SHIFT & REG_MAX
+        count, place = word & _COUNT4_MASK, word >> _REG_SHIFT & REG_MAX
         bits = word >> _COUNT4_PARITY & 1, word >> _REG_PARITY & 1
     elif kind == TYPE7:
         count, place = word & TYPE7_MAX, word >> _OPCODE_SHIFT & OPCODE_MAX

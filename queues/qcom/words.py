@@ -7,8 +7,8 @@ and invalidated where others may have written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from drivers.base.errors import BadArgument
 from queues.qcom import pm4
@@ -26,6 +26,32 @@ TP_MODE_GL: Final = 0xA0 | 1
 """SP_TP_MODE_CNTL. # src: Mesa tu6_init_static_regs()"""
 MOST_COPIED_WORDS: Final = 1 << 22
 """By one packet."""
+
+
+class Sync(NamedTuple):
+    """A wait for a signal, or a signal, of some packets."""
+
+    va: int
+    value: int
+    signals: bool
+
+
+class Packets(list[int]):
+    """Words, and the signals that they wait for and set, in order."""
+
+    def __init__(self, words: Iterable[int], syncs: tuple[Sync, ...] = ()) -> None:
+        super().__init__(words)
+        self.syncs = syncs
+
+
+def syncs_of(words: object) -> tuple[Sync, ...]:
+    """Of packets that know them; none of others."""
+    return words.syncs if isinstance(words, Packets) else ()
+
+
+def waits(words: object) -> bool:
+    """Whether packets wait for a signal."""
+    return any(not sync.signals for sync in syncs_of(words))
 
 
 def setup(chip: Chip) -> list[int]:

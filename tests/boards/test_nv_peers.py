@@ -134,6 +134,22 @@ def test_closing_in_either_order_leaves_nothing(first: int) -> None:
     check(not board.hardware.violations, str(board.hardware.violations))
 
 
+def test_memory_that_is_freed_is_unmapped_from_both() -> None:
+    board = board_of()
+    world, choice = ForeignWorld(board), choose({"NV": "1"})
+    with open_nv(world, choice) as one, open_nv(world, replace(choice, index=1)) as other:
+        before = board.baseline()
+        for _ in range(3):
+            buffer = one.alloc(8 << 20)
+            buffer.map_to(other)
+            check(board.baseline().ranges == before.ranges + 2, "one range in each space")
+            buffer.free()
+            one.synchronize(5.0)
+            other.synchronize(5.0)
+            one.trim()
+            check(board.baseline() == before, f"{board.baseline()}, before {before}")
+
+
 def test_gpus_that_do_not_reach_each_other_are_refused_by_name() -> None:
     board = board_of()
     world, choice = ForeignWorld(board), choose({"NV": "1"})

@@ -114,3 +114,22 @@ def test_all_shared_memory_of_a_workgroup(chip: str, kib: int, way: str) -> None
         device.launch(device.load(made), [a, b], 1)
         np.testing.assert_array_equal(get(device, b), ramp(limits.max_block)[::-1])
     check(not board.hardware.violations, str(board.hardware.violations[:3]))
+
+
+def _nearest_tf32(values: Array) -> Array:
+    """With 10 bits of fraction, halves away from zero. src: PTX ISA, cvt.rna.tf32.f32"""
+    return ((values.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+
+
+@ways
+@pytest.mark.parametrize("setting", ["0", "1"])
+def test_products_of_singles_are_of_tf32_where_the_user_says_so(setting: str, way: str) -> None:
+    a, b = (_DRAW.standard_normal((128, 128), np.float32) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NV_TF32", setting)
+        got = on_board(a, b, "ga102", way, turned=False)
+    exact = a.astype("f8") @ b.astype("f8")
+    rounded = _nearest_tf32(a).astype("f8") @ _nearest_tf32(b).astype("f8")
+    want, other = (rounded, exact) if setting == "1" else (exact, rounded)
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-4)
+    check(float(np.abs(got - other).max()) > 1e-3, "it makes no difference")

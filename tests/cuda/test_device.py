@@ -23,7 +23,7 @@ from drivers.cuda.device import CudaDevice
 from drivers.cuda.pinned import pinned
 from tests.contract.arrays import get, put, ramp
 from tests.contract.devices import built
-from tests.contract.kernels import combine
+from tests.contract.kernels import combine, mirror
 from tests.cuda.made_up import CudaWorld, cuda, opened
 from tests.nv_cubins import needs_nvrtc
 from tests.share import part
@@ -283,3 +283,26 @@ def test_a_signal_handler_inside_of_a_call_is_refused() -> None:
             signal.signal(signal.SIGUSR1, before)
         check(len(seen) == 1 and "after it" in seen[0], f"{seen}")
         device.alloc(4)
+
+
+@pytest.mark.parametrize("way", ["launch", "graph"])
+def test_shared_memory_beyond_48_kib_is_opted_in(way: str) -> None:
+    with cuda() as device:
+        limits = device.limits
+        check(limits.shared_bytes == 99 << 10, f"{limits.shared_bytes} bytes")
+        made = device.load(built(mirror(limits), device))
+        count = limits.max_block
+        a, b, c = put(device, ramp(count)), device.alloc(4 * count), device.alloc(4 * count)
+        queue = device.compute_queue().exec(made, [a, b], (1, 1, 1)).exec(made, [b, c], (1, 1, 1))
+        if way == "graph":
+            queue.bind().replay()
+        else:
+            queue.submit()
+        np.testing.assert_array_equal(get(device, b), ramp(count)[::-1])
+        np.testing.assert_array_equal(get(device, c), ramp(count))
+
+
+def test_tf32_is_a_feature_that_a_setting_adds() -> None:
+    for value, features in (("1", {"tf32"}), ("0", set())):
+        with cuda(CUDA_TF32=value) as device:
+            check(device.limits.features == features, f"{device.limits.features}")

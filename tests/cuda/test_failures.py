@@ -144,7 +144,7 @@ def test_what_a_machine_must_have() -> None:
 @pytest.mark.parametrize(
     ("capability", "arch"),
     [((7, 5), "cuda_sm_75"), ((8, 7), "cuda_sm_86"), ((9, 0), "cuda_sm_90a"),
-     ((10, 3), "cuda_sm_100"), ((12, 1), "cuda_sm_121")],
+     ((10, 1), "cuda_sm_100"), ((10, 3), "cuda_sm_103"), ((12, 1), "cuda_sm_121")],
 )  # fmt: skip
 def test_the_architecture_is_one_whose_code_runs(capability: tuple[int, int], arch: str) -> None:
     check(arch_of(*capability, "a GPU") == arch, arch_of(*capability, "a GPU"))

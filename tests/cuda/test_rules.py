@@ -26,7 +26,7 @@ from tests.nv_cubins import needs_nvrtc
 from tests.support import check
 
 Breaks: TypeAlias = Callable[[Bench], object]
-RULES: Final = 39
+RULES: Final = 40
 """As docs/cuda.md says."""
 INTERNAL: Final = "error of the made-up library"
 HANDLES: Final = {"no such handle", "handle after its end", "handle of another kind"}
@@ -136,7 +136,12 @@ def _in_other(*names: str) -> Breaks:
 
 
 def _opted_in(b: Bench) -> None:
-    b.call("cuLaunchKernel", b.kernel, *ONE, *ONE, 64, b.stream, 0, b.extra.at)
+    b.call("cuLaunchKernel", b.kernel, *ONE, *ONE, 49 << 10, b.stream, 0, b.extra.at)
+
+
+def _too_much(b: Bench) -> None:
+    which = abi.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    b.call("cuFuncSetAttribute", b.kernel, which, 100 << 10)
 
 
 def _early_time(b: Bench) -> None:
@@ -185,6 +190,7 @@ BROKEN: Final[dict[str, tuple[str, Breaks]]] = {
     "a block too deep": ("sizes of a launch", _sizes(block=(1, 1, 65))),
     "more lanes than launch bounds": ("more lanes than the kernel allows", _many_lanes),
     "dynamic shared memory": ("shared memory by opting in", _opted_in),
+    "more dynamic shared memory than there is": ("more shared memory than there is", _too_much),
     "a copy beyond the end": ("copy outside of memory", _copy("a", "b", BYTES + 1)),
     "a copy onto itself": ("copy onto itself", _copy("a", "a", 8, 4)),
     "a copy from no memory of the host": (

@@ -20,7 +20,7 @@ from boards.front import Setup, power_on
 from boards.nv.warp import execute
 from compilers.nv.smoke import firmware
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, DeviceFault, Hang
+from drivers.base.errors import DeviceError, DeviceFault, Hang, NotFound, Unsupported
 from drivers.choice import Choice, choose
 from drivers.nv.device import NvDevice
 from drivers.nv.opening import open_nv
@@ -54,7 +54,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     need(ptx=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "_MOST_STEPS", MOST_STEPS)
-        yield power_on(Setup("ga102", vram_bytes=256 << 20)).world, choose({"DEV": "NV"})
+        yield power_on(Setup("ga102", gpus=2, vram_bytes=256 << 20)).world, choose({"DEV": "NV"})
 
 
 @contextmanager
@@ -120,6 +120,28 @@ def test_launches_grow_nothing(place: Place) -> None:
         check(bool((out == LAUNCHES).all()), str(out[:4]))
         now = device.iface.handles, device.iface.bytes_held, len(os.listdir("/proc/self/fd"))
         check(now == held, f"{now}, not {held}")
+
+
+def test_memory_of_another_gpu(place: Place) -> None:
+    """Written by its owner after the other one has read it: what the other holds is not stale."""
+    world, choice = place
+    try:
+        other = open_nv(world, replace(choice, index=1))
+    except NotFound:
+        pytest.skip("one NVIDIA GPU alone")
+    with opened(place) as one, other:
+        a, c = one.alloc(4 * LANES), other.alloc(4 * LANES)
+        try:
+            a.map_to(other)
+        except Unsupported as error:
+            print(error)
+            return
+        program, out = other.load(kernel("add", other.arch)), np.zeros(LANES, np.uint32)
+        for round_ in range(ROUNDS):
+            one.copy_in(a, memoryview(np.full(LANES, round_, np.uint32)))
+            other.launch(program, [a, a, c, LANES], 1)
+            other.copy_out(memoryview(out), c)
+            check(bool((out == 2 * round_).all()), f"round {round_}: {out[:4]}")
 
 
 FAULTS = {

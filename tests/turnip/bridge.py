@@ -16,6 +16,7 @@ import cffi
 
 from boards.machine import host
 from boards.machine.region import HostRegion, Reservation
+from boards.qcom.hardware import AdrenoOptions
 from boards.qcom.machine import open_qcom_board
 from boards.qcom.world import QcomWorld
 
@@ -26,6 +27,7 @@ typedef struct {
     int64_t (*ioctl_node)(int64_t fd, uint64_t request, uint64_t at);
     int64_t (*map_node)(int64_t fd, uint64_t at, uint64_t bytes, int64_t rights, uint64_t offset);
     int64_t (*unmap_node)(uint64_t at);
+    int64_t (*number_of)(const char *path);
 } Calls;
 void board_install(const Calls *given);
 """
@@ -33,6 +35,7 @@ _SIZE_SHIFT, _SIZE_MASK, _NUMBER_MASK = 16, 0x3FFF, 0xFF
 _TYPES = (
     "int64_t(const char*, int64_t)", "int64_t(int64_t)", "int64_t(int64_t, uint64_t, uint64_t)",
     "int64_t(int64_t, uint64_t, uint64_t, int64_t, uint64_t)", "int64_t(uint64_t)",
+    "int64_t(const char*)",
 )  # fmt: skip
 
 
@@ -52,23 +55,25 @@ class _ClientRange(Reservation):
 class Bridge:
     """A board, and what was asked of it."""
 
-    def __init__(self, chip: str, shim: str) -> None:
-        self.world: QcomWorld = open_qcom_board(chip)
+    def __init__(self, chip: str, iface: str, shim: str) -> None:
+        self.world: QcomWorld = open_qcom_board(chip, options=AdrenoOptions(iface=iface))
         self.asked: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self._fds: dict[int, int] = {}
         self._maps: dict[int, HostRegion] = {}
         self._ffi: Any = cffi.FFI()
         self._ffi.cdef(_CALLS)
-        self._library = self._ffi.dlopen(shim)
-        calls = (self._open, self._close, self._ioctl, self._map, self._unmap)
+        library: Any = self._ffi.dlopen(shim)
+        calls: tuple[Any, ...] = (
+            self._open, self._close, self._ioctl, self._map, self._unmap, self._number,
+        )  # fmt: skip
         self._kept = [
             self._ffi.callback(kind, self._guarded(call))
             for kind, call in zip(_TYPES, calls, strict=True)
         ]
         given = self._ffi.new("Calls *", self._kept)
         self._kept.append(given)
-        self._library.board_install(given)
+        library.board_install(given)
 
     def _guarded(self, call: Callable[..., int]) -> Callable[..., int]:
         def guarded(*arguments: Any) -> int:
@@ -125,3 +130,6 @@ class Bridge:
     def _unmap(self, at: int) -> int:
         self._maps.pop(at).close()
         return 0
+
+    def _number(self, path: Any) -> int:
+        return self.world.device_number(self._ffi.string(path).decode())

@@ -99,6 +99,12 @@ def build() -> Turnip:
     return Turnip(folder)
 
 
+def compile_c(source: Path, target: Path) -> None:
+    """A shared library of one file. Raises: CannotRun."""
+    words = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
+    _run([*words, "-o", str(target), str(source), "-ldl"], dict(os.environ))
+
+
 def main() -> int:
     """0: it is there."""
     try:

@@ -44,8 +44,6 @@ class Kernel:
     """Features of WebGPU."""
     indirect: bool = False
     """The number of groups is read from memory by the GPU."""
-    texture: str = ""
-    """What stands beside the buffers: "load", "store" or "sample"."""
     extensions: tuple[str, ...] = ()
     expected: Expected | None = None
 

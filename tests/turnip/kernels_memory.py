@@ -1,4 +1,4 @@
-"""Kernels of the Turnip witness: shared memory, atomics, grids, textures, subgroups."""
+"""Kernels of the Turnip witness: shared memory, atomics, grids, subgroups."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ atomicAnd(&o[11u], a[i]);""",
 if (r.exchanged) { let old = atomicExchange(&o[i], r.old_value + b[i]); atomicAdd(&o[i], old); }""",
     ),
     "histogram": Kernel(
-        a="u32", b="u32", o="atomic<u32>", head="var<workgroup> s: array<atomic<u32>, 16>;",
-        body="""if (l.x < 16u) { atomicStore(&s[l.x], 0u); } workgroupBarrier();
-atomicAdd(&s[a[i] >> 28u], 1u); atomicMax(&s[15u], b[i] & 3u); workgroupBarrier();
-if (l.x < 16u) { atomicAdd(&o[l.x], atomicLoad(&s[l.x])); }""",
+        a="u32", b="u32", o="atomic<u32>", head="var<workgroup> s: array<atomic<u32>, 17>;",
+        body="""if (l.x < 17u) { atomicStore(&s[l.x], 0u); } workgroupBarrier();
+atomicAdd(&s[a[i] >> 28u], 1u); atomicMax(&s[16u], b[i] & 3u); workgroupBarrier();
+if (l.x < 17u) { atomicAdd(&o[l.x], atomicLoad(&s[l.x])); }""",
     ),
 }  # fmt: skip
 
@@ -117,20 +117,6 @@ o[at] = s[14u - li] + b[at];""",
     "strided": Kernel(
         a="vec3<f32>", b="f32", o="f32", words=1024, out_words=256,
         body="let v = a[i]; o[i] = v.x * 2.0 + v.y - v.z + b[i * 4u];", close=1e-5,
-    ),
-}  # fmt: skip
-
-TEXTURES: Kernels = {
-    "texture_load": Kernel(
-        texture="load", body="o[i] = textureLoad(t, vec2(i & 15u, i >> 4u), 0).y + a[i] * b[i];",
-        close=1e-6,
-    ),
-    "texture_store": Kernel(
-        texture="store", body="textureStore(t, vec2(i & 15u, i >> 4u), vec4(a[i])); o[i] = b[i];",
-    ),
-    "texture_sample": Kernel(
-        texture="sample", ranges=(0.0, 1.0), close=1e-2,
-        body="o[i] = textureSampleLevel(t, s, vec2(a[i], b[i]), 0.0).x + 1.0;",
     ),
 }  # fmt: skip
 

@@ -65,11 +65,12 @@ o[i] = x + select(0.0, 1.0, a[i] >= 0.0 && !(b[i] <= 1.0)) + select(2.0, 4.0, a[
     "convert": Kernel(
         a="f32", b="i32", o="u32",
         body="""o[i] = u32(abs(a[i])) + u32(i32(a[i])) * 256u
-    + bitcast<u32>(f32(b[i])) + bitcast<u32>(f32(u32(b[i])));""",
+    + bitcast<u32>(f32(b[i] >> 8u)) + bitcast<u32>(f32(u32(b[i]) >> 8u));""",
     ),
     "pack_half": Kernel(
         o="u32",
-        body="let h = pack2x16float(vec2(a[i], b[i])); let u = unpack2x16float(h ^ 0x8000u);"
+        body="let h = pack2x16float(vec2(floor(a[i]), ceil(b[i]) * 0.25));"
+        " let u = unpack2x16float(h ^ 0x8000u);"
         "o[i] = h ^ bitcast<u32>(u.x) ^ (bitcast<u32>(u.y) >> 3u);",
     ),
     "pack_bytes": Kernel(
@@ -92,10 +93,6 @@ o[i] = vec4(c * 0.01, dot(a[i], b[i]) * 0.001) + mix(a[i], b[i], vec4(0.25)).wxy
         body="""let x = (u64(a[i].y) << 32u) | u64(a[i].x);
 let y = (u64(b[i].y) << 32u) | u64(b[i].x);
 let z = x * y + (x >> 7u) - (y << 3u); o[i] = vec2<u32>(u32(z), u32(z >> 32u));""",
-    ),
-    "half": Kernel(
-        a="f16", b="f16", o="f16", words=128, ranges=(-8.0, 8.0), needs=("shader-f16",),
-        extensions=("f16",), close=2e-3, body="o[i] = max(a[i], b[i]) * 0.5h + a[i] - 1.0h;",
     ),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.turnip.kernel import Kernel, Words
 
-_LANES, _RESULTS = 64, 4
+_LANES = 64
 SEED = 1
 
 

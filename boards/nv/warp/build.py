@@ -44,8 +44,10 @@ class Step:
     writes: tuple[tuple[int, int], ...]
     latency: str
     """Its class in latency.py; a result of "variable" needs a scoreboard."""
-    passes: Source | None = None
-    """Of an instruction that passes bits on: which of its result's are not defined."""
+    pure: bool = False
+    """Whether it only computes its results from its sources, each thread for itself."""
+    values: tuple[int, ...] = ()
+    """Immediates and constants that it reads."""
     needs: Mapping[int, int] = field(default_factory=dict)
     """Of a register that is not read whole, the bits that are."""
 
@@ -60,10 +62,9 @@ class Builder(Bits):
         self.reads: list[tuple[int, int, int]] = []
         self.writes: list[tuple[int, int]] = []
         self.latency = "alu"
-        self.passes: Source | None = None
+        self.values: list[int] = []
+        """Immediates and constants that are read."""
         self.needs: dict[int, int] = {}
-        self.sources: dict[int, int] = {}
-        """The registers of the sources that are whole registers."""
         self.waits = 0
         """Scoreboards that the instruction itself waits for, beside those of its control word."""
         self.group: int | None = None
@@ -102,7 +103,6 @@ class Builder(Bits):
         if number == ZERO:
             return lambda t: t.registers[ZERO]
         self._read(REGISTER, number + part, source + part)
-        self.sources[source + part] = number + part
         return lambda t: t.registers[number + part]
 
     def uniform(self, low: int) -> int:
@@ -110,6 +110,12 @@ class Builder(Bits):
         number = self.register(low)
         if number > self.arch.uniform_zero:
             raise NotModelled(f"UR{number}")
+        return number
+
+    def uniform_source(self, low: int) -> int:
+        """The number of a uniform register that is read."""
+        number = self.uniform(low)
+        self._read(UNIFORM, number)
         return number
 
     def _of_uniform(self, low: int, source: int, part: int) -> Source:
@@ -134,6 +140,7 @@ class Builder(Bits):
     def constant_at(self, low: int, width: int, part: int = 0) -> Source:
         """A word of the constant bank whose number stands at 54, its offset in a field."""
         value = np.uint32(int.from_bytes(self.constant_bytes(low, width, 4, part), "little"))
+        self.values.append(int(value))
         return lambda t: np.broadcast_to(value, t.count)
 
     @property
@@ -148,6 +155,7 @@ class Builder(Bits):
     def _at_32(self, kind: int, source: int, part: int, *, uniform: bool) -> Source:
         if kind in (_B_IMMEDIATE, _C_IMMEDIATE):
             value = np.uint32(self._immediate(part))
+            self.values.append(int(value))
             return lambda t: np.broadcast_to(value, t.count)
         if kind in (_B_CONSTANT, _C_CONSTANT):
             return self.constant(32, part)
@@ -170,7 +178,7 @@ class Builder(Bits):
         """The second source."""
         form = self.form
         if form in (_C_IMMEDIATE, _C_CONSTANT, _C_UNIFORM):
-            return self._of_register(64, 1, part)
+            return self._of_uniform(64, 1, part) if uniform else self._of_register(64, 1, part)
         return self._at_32(form, 1, part, uniform=uniform)
 
     def c(self, part: int = 0, *, uniform: bool = False) -> Source:
@@ -195,11 +203,6 @@ class Builder(Bits):
         if self.form in (_C_CONSTANT, _C_UNIFORM):
             return bool(self.take(63)), absolute and bool(self.take(62))
         return bool(self.take(75)), absolute and bool(self.take(74))
-
-    def undefined(self, source: int) -> Source:
-        """The bits of a source that nobody wrote."""
-        number = self.sources.get(source)
-        return lambda t: t.undefined.of(number)
 
     def needs_bits(self, register: int, bits: int) -> None:
         """Of a register, some bits are read."""

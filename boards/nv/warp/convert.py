@@ -13,7 +13,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.double import double, put_pair, toward, two_sum
-from boards.nv.warp.fields import ZERO, NotModelled
+from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.floating import as_words, narrowed, single, to_odd
 from boards.nv.warp.integer import out
 from boards.nv.warp.state import Threads
@@ -118,7 +118,6 @@ def _integer(build: Builder) -> Callable[[Threads], tuple[Array, Array]]:
             low(t).astype(np.float64),
         )
     width = 8 << size
-    build.needs_bits(build.sources.get(1, ZERO), (1 << width) - 1 << part * width % 32)
     dtype = np.dtype(f"{'i' if is_signed else 'u'}{1 << size}")
 
     def of(t: Threads) -> tuple[Array, Array]:

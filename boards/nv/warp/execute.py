@@ -18,13 +18,13 @@ from boards.nv.isa.control import Control
 from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.launch import ILLEGAL_INSTRUCTION, EndlessGrid, Launch, SmException
 from boards.nv.space import MmuFault
-from boards.nv.warp import flow
+from boards.nv.warp import flow, undefined
 from boards.nv.warp.arch import of_chip
 from boards.nv.warp.build import REGISTER, Builder, Step
 from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.latency import IN_ORDER
 from boards.nv.warp.memory import GlobalMemory
-from boards.nv.warp.opcodes import UNIFORM, action, name_of
+from boards.nv.warp.opcodes import UNIFORM, action, computes, name_of
 from boards.nv.warp.plan import Plan, plan_of
 from boards.nv.warp.reach import Reach
 from boards.nv.warp.state import LANES, RUNNING, Threads
@@ -127,11 +127,13 @@ class Program:
         if taken is mask or taken.any():
             t.whole = whole and taken is mask
             timing.read(plan, taken)
-            passed = step.passes(t) if t.undefined and step.passes is not None else None
-            step.run(t, taken)
-            timing.wrote(plan, taken)
             if t.undefined:
-                timing.defines(plan, taken, passed)
+                undefined.run(t, step, taken)
+            else:
+                step.run(t, taken)
+            timing.wrote(plan, taken)
+        if t.undefined and step.guard is not None:
+            undefined.guarded(t, step, mask)
         timing.passed(plan.stall, mask)
         t.cycles += plan.stall
 
@@ -195,6 +197,7 @@ class Program:
             reads=tuple(build.reads),
             writes=tuple(build.writes),
             latency=build.latency,
-            passes=build.passes,
+            pure=computes(word, self._arch) and build.latency != "control",
+            values=tuple(build.values),
             needs=build.needs,
         )

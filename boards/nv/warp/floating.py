@@ -113,11 +113,11 @@ def fused(one: Array, two: Array, three: Array, mode: int) -> Array:
     return result
 
 
-def _finish(build: Builder) -> Callable[[Threads, Array, Array], None]:
+def finish(build: Builder, *, uniform: bool) -> Callable[[Threads, Array, Array], None]:
     """.SAT and .FTZ of a result."""
     saturate, flush = bool(build.take(77)), bool(build.take(80))
-    write = out(build, uniform=False)
-    build.latency = "fma"
+    write = out(build, uniform=uniform)
+    build.latency = "udp" if uniform else "fma"
 
     def store(t: Threads, value: Array, mask: Array) -> None:
         if saturate:
@@ -128,40 +128,95 @@ def _finish(build: Builder) -> Callable[[Threads, Array, Array], None]:
     return store
 
 
-def _a(build: Builder, *, flush: bool) -> Float:
-    return single(build.a(), (bool(build.take(72)), bool(build.take(73))), flush=flush)
+def _a(build: Builder, *, flush: bool, uniform: bool = False) -> Float:
+    return single(
+        build.a(uniform=uniform), (bool(build.take(72)), bool(build.take(73))), flush=flush
+    )
 
 
-def _b(build: Builder, *, flush: bool, absolute: bool = True) -> Float:
-    return single(build.b(), build.b_sign(absolute=absolute), flush=flush)
+def _b(
+    build: Builder, *, flush: bool, absolute: bool = True, uniform: bool = False
+) -> Float:  # fmt: skip
+    if uniform:
+        build.take(91)
+    return single(build.b(uniform=uniform), build.b_sign(absolute=absolute), flush=flush)
 
 
 FORMS_WITH_C = (2, 3, 7)
 """Forms whose third source is no register of bits 64 to 71."""
 
 
-def fadd(build: Builder) -> Action:
+def _mixed(build: Builder, source: Source, low: int, signs: tuple[bool, bool]) -> Float:
+    """A half, or a bfloat16, as the single that it is."""
+    upper, brain = bool(build.take(low)), bool(build.take(82))
+
+    def word(t: Threads) -> Array:
+        half = source(t) >> np.uint32(16) if upper else source(t) & np.uint32(0xFFFF)
+        if brain:
+            return np.asarray(half << np.uint32(16))
+        return half.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
+
+    return single(word, signs, flush=False)
+
+
+def mixed_sum(build: Builder, *, uniform: bool = False) -> Action:
+    """FADD of Blackwell, and FHADD: a half and a single. src: PTX ISA, add.f32.f16"""
+    if not build.take(81):
+        return fadd(build, uniform=uniform)
+    signs = bool(build.take(72)), bool(build.take(73))
+    one = _mixed(build, build.a(uniform=uniform), 83, signs)
+    two, mode = _addend(build, flush=False, uniform=uniform), build.take(78, 2)
+    store, unit = finish(build, uniform=uniform), np.ones(1, np.float32)
+    return lambda t, mask: store(t, fused(one(t), unit, two(t), mode), mask)
+
+
+def mixed_product(build: Builder, *, uniform: bool = False) -> Action:
+    """FFMA of Blackwell, and FHFMA: two halves and a single. src: PTX ISA, fma.f32.f16"""
+    if not build.take(81):
+        return ffma(build, uniform=uniform)
+    if uniform:
+        build.take(91)
+    signs = bool(build.take(72)), bool(build.take(73))
+    one = _mixed(build, build.a(uniform=uniform), 83, signs)
+    two = _mixed(build, build.b(uniform=uniform), 84, build.b_sign(absolute=True))
+    three = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=False)
+    mode, store = build.take(78, 2), finish(build, uniform=uniform)
+    return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
+
+
+def _addend(build: Builder, *, flush: bool, uniform: bool) -> Float:
+    """The second source of a sum, which stands where other instructions have their third."""
+    if build.form in FORMS_WITH_C or uniform:
+        two = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=flush)
+        build.register(64)
+        if uniform:
+            build.take(91)
+        return two
+    return _b(build, flush=flush, uniform=uniform)
+
+
+def fadd(build: Builder, *, uniform: bool = False) -> Action:
     """FADD: a sum; the second source stands where other instructions have their third."""
     flush, mode = bool(build.take(80)), build.take(78, 2)
-    one = _a(build, flush=flush)
-    if build.form in FORMS_WITH_C:
-        two = single(build.c(), build.c_sign(absolute=True), flush=flush)
-        build.register(64)
-    else:
-        two = _b(build, flush=flush)
-    store = _finish(build)
+    one = _a(build, flush=flush, uniform=uniform)
+    two = _addend(build, flush=flush, uniform=uniform)
+    store = finish(build, uniform=uniform)
     if mode == NEAREST:
         return lambda t, mask: store(t, one(t) + two(t), mask)
     unit = np.ones(1, np.float32)
     return lambda t, mask: store(t, fused(one(t), unit, two(t), mode), mask)
 
 
-def fmul(build: Builder) -> Action:
+def fmul(build: Builder, *, uniform: bool = False) -> Action:
     """FMUL: a product."""
     flush, mode = bool(build.take(80)), build.take(78, 2)
     build.only(76, 1, 0)
     build.only(84, 3, 4)
-    one, two, store = _a(build, flush=flush), _b(build, flush=flush), _finish(build)
+    one, two, store = (
+        _a(build, flush=flush, uniform=uniform),
+        _b(build, flush=flush, uniform=uniform),
+        finish(build, uniform=uniform),
+    )
     if mode == NEAREST:
         return lambda t, mask: store(t, one(t) * two(t), mask)
     return lambda t, mask: store(
@@ -169,22 +224,22 @@ def fmul(build: Builder) -> Action:
     )  # fmt: skip
 
 
-def ffma(build: Builder) -> Action:
+def ffma(build: Builder, *, uniform: bool = False) -> Action:
     """FFMA: a product and a sum, rounded once."""
     flush, mode = bool(build.take(80)), build.take(78, 2)
     build.only(76, 1, 0)
-    one = _a(build, flush=flush)
-    two = _b(build, flush=flush, absolute=False)
-    three = single(build.c(), build.c_sign(absolute=True), flush=flush)
-    store = _finish(build)
+    one = _a(build, flush=flush, uniform=uniform)
+    two = _b(build, flush=flush, absolute=False, uniform=uniform)
+    three = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=flush)
+    store = finish(build, uniform=uniform)
     return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
 
 
-def fmnmx(build: Builder) -> Action:
+def fmnmx(build: Builder, *, uniform: bool = False) -> Action:
     """FMNMX: the smaller or larger number, -0 below +0; what is no number loses, or .NAN wins."""
     flush, keeps = bool(build.take(80)), bool(build.take(81))
-    one, two = _a(build, flush=flush), _b(build, flush=flush)
-    smaller, write = build.predicate_in(87, 90), out(build, uniform=False)
+    one, two = _a(build, flush=flush, uniform=uniform), _b(build, flush=flush, uniform=uniform)
+    smaller, write = build.predicate_in(87, 90, uniform=uniform), out(build, uniform=uniform)
     build.register(64)
 
     def run(t: Threads, mask: Array) -> None:
@@ -198,10 +253,10 @@ def fmnmx(build: Builder) -> Action:
     return run
 
 
-def fsel(build: Builder) -> Action:
+def fsel(build: Builder, *, uniform: bool = False) -> Action:
     """FSEL: one of two numbers."""
-    one, two = _a(build, flush=False), _b(build, flush=False)
-    which, write = build.predicate_in(87, 90), out(build, uniform=False)
+    one, two = _a(build, flush=False, uniform=uniform), _b(build, flush=False, uniform=uniform)
+    which, write = build.predicate_in(87, 90, uniform=uniform), out(build, uniform=uniform)
     return lambda t, mask: write(
         t, np.where(which(t), one(t).view(np.uint32), two(t).view(np.uint32)), mask
     )  # fmt: skip
@@ -217,14 +272,16 @@ def float_compared(condition: int, one: Array, two: Array) -> Array:
     return found
 
 
-def fsetp(build: Builder) -> Action:
+def fsetp(build: Builder, *, uniform: bool = False) -> Action:
     """FSETP: two numbers compared."""
     flush, condition = bool(build.take(80)), build.take(76, 4)
     operation = build.take(74, 2)
-    one = _a(build, flush=flush)
-    two = single(build.b(), _fsetp_sign(build), flush=flush)
-    given = build.predicate_in(87, 90)
-    first, second = (predicate(build, low) for low in (81, 84))
+    one = _a(build, flush=flush, uniform=uniform)
+    if uniform:
+        build.take(91)
+    two = single(build.b(uniform=uniform), _fsetp_sign(build), flush=flush)
+    given = build.predicate_in(87, 90, uniform=uniform)
+    first, second = (predicate(build, low, uniform=uniform) for low in (81, 84))
 
     def run(t: Threads, mask: Array) -> None:
         found, other = float_compared(condition, one(t), two(t)), given(t)
@@ -234,13 +291,15 @@ def fsetp(build: Builder) -> Action:
     return run
 
 
-def fset(build: Builder) -> Action:
+def fset(build: Builder, *, uniform: bool = False) -> Action:
     """FSET.BF: two numbers compared: 1.0 or 0.0."""
     flush, condition = bool(build.take(80)), build.take(76, 4)
     operation = build.take(74, 2)
-    one = _a(build, flush=flush)
-    two = single(build.b(), _fsetp_sign(build), flush=flush)
-    given, write = build.predicate_in(87, 90), out(build, uniform=False)
+    one = _a(build, flush=flush, uniform=uniform)
+    if uniform:
+        build.take(91)
+    two = single(build.b(uniform=uniform), _fsetp_sign(build), flush=flush)
+    given, write = build.predicate_in(87, 90, uniform=uniform), out(build, uniform=uniform)
 
     def run(t: Threads, mask: Array) -> None:
         found = joined(operation, float_compared(condition, one(t), two(t)), given(t))

@@ -11,11 +11,13 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.isa.decode import WORD_BYTES
 from boards.nv.launch import ILLEGAL_INSTRUCTION, SmException
-from boards.nv.warp.build import Action, Builder
+from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
-_RECONVERGENT = 73
-"""A bit that Blackwell's BSSY and BSYNC have. measured: nvdisasm 13.5, which prints its name"""
+_ALL_LANES = (1 << LANES) - 1
+_RELIABLE = 72
+"""Of Blackwell's BSSY and BSYNC: .RELIABLE, and .RECONVERGENT above it: here all of them wait.
+measured: nvdisasm 13.5, which prints their names"""
 _UNIFORM_FORM = 2
 """Of BRA.U, with a uniform predicate at 24. measured: nvdisasm 13.5, sm_100 and sm_120"""
 
@@ -50,12 +52,35 @@ def bra(build: Builder) -> Action:
         build.only(32, 1, 1)
         build.take(91)
         warps = build.predicate_in(24, 27, uniform=True)
+    elif build.take(33):
+        return _where_parted(build, target, when)
     else:
         warps = when
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
         t.pc[mask & when(t) & warps(t)] = target
+
+    return run
+
+
+def _where_parted(build: Builder, target: int, when: Source) -> Action:
+    """BRA.DIV: elsewhere if a lane of a mask is not here and has not ended; .CONV: if all are.
+
+    measured: nvdisasm 13.5: the mask is a uniform register or, with bit 82, its opposite; without
+    one (Turing) it is taken for that of all lanes
+    """
+    masked, inverted, whole = bool(build.take(91)), True, bool(build.take(32))
+    number = build.arch.uniform_zero
+    if masked:
+        number, inverted = build.uniform_source(24), bool(build.take(82))
+    build.latency = "control"
+
+    def run(t: Threads, mask: Array) -> None:
+        lanes = t.uniforms[number].astype(np.uint64)
+        lanes = lanes ^ np.uint64(_ALL_LANES) if inverted else lanes
+        parted = lanes & t.lanes(t.alive) & ~t.lanes(mask) != 0
+        t.pc[mask & when(t) & (parted ^ whole)] = target
 
     return run
 
@@ -120,7 +145,7 @@ def _indirect(build: Builder, *, absolute: bool = False) -> Action:
 def bssy(build: Builder) -> Action:
     """BSSY: the lanes that run this meet again at a BSYNC."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
-    build.take(_RECONVERGENT)
+    build.take(_RELIABLE, 2)
     _distance(build, 30)
     build.latency = "control"
 
@@ -134,6 +159,7 @@ def bssy(build: Builder) -> Action:
 def break_(build: Builder) -> Action:
     """BREAK: the lanes that run this are no longer waited for at a convergence barrier."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
+    build.take(_RELIABLE)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
@@ -147,7 +173,7 @@ def break_(build: Builder) -> Action:
 def bsync(build: Builder) -> Action:
     """BSYNC: wait for the lanes of the BSSY."""
     number, when = build.take(16, 4), build.predicate_in(87, 90)
-    build.take(_RECONVERGENT)
+    build.take(_RELIABLE, 2)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:

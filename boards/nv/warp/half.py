@@ -13,7 +13,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.convert import half_bits, half_rounded
-from boards.nv.warp.fields import ZERO, NotModelled
+from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.floating import (
     FORMS_WITH_C,
     NEAREST,
@@ -30,11 +30,13 @@ from boards.nv.warp.state import Threads
 
 _ROWS = {0: (0, 1), 2: (0, 0), 3: (1, 1)}
 """Which half each result takes: as they are, the low one, the high one."""
-_BITS = {0: 0xFFFFFFFF, 2: 0xFFFF, 3: 0xFFFF0000}
+_SINGLE = 1
+"""The order of a source that is a single: nvrtc makes halves of constants so, on sm_75."""
 _HALF = np.uint32(0xFFFF)
 _UPPER = np.uint32(16)
 _BRAIN = 85
-"""The bit of .BF16_V2."""
+_BRAIN_COMPARED = 65
+"""The bits of .BF16_V2. measured: nvdisasm 13.5: in comparisons 85 is part of a predicate."""
 _LEAST = 2.0**-14, 2.0**-126
 """The least normal half and bfloat16."""
 Pair = Callable[[Threads], Array]
@@ -55,8 +57,8 @@ def brains(words: Array) -> Array:
 class Numbers:
     """Pairs of one of the two formats of an instruction."""
 
-    def __init__(self, build: Builder, *, flushes: bool = True) -> None:
-        self.brain = bool(build.take(_BRAIN))
+    def __init__(self, build: Builder, *, flushes: bool = True, brain: int = _BRAIN) -> None:
+        self.brain = bool(build.take(brain))
         self.flush = bool(build.take(80)) if flushes else False
 
     def flushed(self, values: Array) -> Array:
@@ -90,13 +92,16 @@ def _pair(
     build: Builder, numbers: Numbers, place: int, source: Source, signs: tuple[bool, bool],
     swizzle: int,
 ) -> Pair:  # fmt: skip
-    if swizzle not in _ROWS:
-        raise NotModelled(f"halves in the order {swizzle}")
-    (negated, absolute), order = signs, list(_ROWS[swizzle])
-    build.needs_bits(build.sources.get(place, ZERO), _BITS[swizzle])
+    (negated, absolute), order = signs, list(_ROWS.get(swizzle, (0, 0)))
+    if swizzle not in _ROWS and numbers.brain:
+        raise NotModelled(f"bfloat16 in the order {swizzle}")
 
     def value(t: Threads) -> Array:
-        found = numbers.read(source(t))[order]
+        if swizzle == _SINGLE:
+            words = np.ascontiguousarray(source(t)).view(np.float32)
+            found = np.stack([words, words]).astype(np.float64)
+        else:
+            found = numbers.read(source(t))[order]
         found = np.abs(found) if absolute else found
         return -found if negated else found
 
@@ -179,7 +184,7 @@ def hfma2(build: Builder) -> Action:
 
 def _comparison(build: Builder) -> tuple[Callable[[Threads], Array], Source]:
     """(two rows of truths, a predicate to join them with)."""
-    numbers = Numbers(build)
+    numbers = Numbers(build, brain=_BRAIN_COMPARED)
     condition = build.take(76, 4)
     one, two = _a(build, numbers), _other(build, numbers)
     given = build.predicate_in(87, 90)

@@ -12,9 +12,8 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import Action, Builder, Source
-from boards.nv.warp.fields import ZERO, NotModelled
+from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.state import Threads
-from boards.nv.warp.undefined import ALL, depends, upward
 
 _WORD = 1 << 32
 _ONES = 0xFFFFFFFF
@@ -63,12 +62,6 @@ def _term(source: Source, *, negated: bool, extended: bool) -> Callable[[Threads
     return lambda t: (_ONES - wide(source(t))) + one
 
 
-def _upward(build: Builder) -> Source:
-    """Bits of a sum or product that depend on what nobody wrote."""
-    sources = [build.undefined(place) for place in range(3)]
-    return lambda t: upward([each(t) for each in sources])
-
-
 def iadd3(build: Builder, *, uniform: bool = False) -> Action:
     """IADD3, IADD3.X: a sum of three with two carries in and out."""
     extended = bool(build.take(74))
@@ -83,7 +76,6 @@ def iadd3(build: Builder, *, uniform: bool = False) -> Action:
     carries.append(build.predicate_in(77, 80, uniform=uniform))
     write = out(build, uniform=uniform)
     first, second = (predicate(build, low, uniform=uniform) for low in (81, 84))
-    build.passes = _upward(build)
 
     def run(t: Threads, mask: Array) -> None:
         total = terms[0](t) + terms[1](t) + terms[2](t)
@@ -101,8 +93,6 @@ def imad(build: Builder, *, uniform: bool = False) -> Action:
     extended = bool(build.take(74))
     build.take(73)
     a, b, c = (x(uniform=uniform) for x in (build.a, build.b, build.c))
-    moves = build.sources.keys() == {2} and build.word >> 24 & 0xFF == ZERO
-    build.passes = build.undefined(2) if moves and not uniform else _upward(build)
     if uniform:
         build.take(91)
     negated = build.take(72) ^ build.b_sign()[0]
@@ -157,18 +147,21 @@ def imad_wide(build: Builder, *, uniform: bool = False) -> Action:
     return run
 
 
-def imad_hi(build: Builder) -> Action:
-    """IMAD.HI: the high word of a product and a pair of registers."""
+def imad_hi(build: Builder, *, uniform: bool = False) -> Action:
+    """IMAD.HI, UIMAD.HI: the high word of a product and a pair of registers."""
     is_signed = bool(build.take(73))
-    a, b = build.a(), build.b()
-    third = _pair(build.c(), build.c(1))
+    a, b = build.a(uniform=uniform), build.b(uniform=uniform)
+    third = _pair(build.c(uniform=uniform), build.c(1, uniform=uniform))
+    if uniform:
+        build.take(91)
     build.only(72, 1, 0)
     build.only(74, 1, 0)
     if build.b_sign()[0] or build.c_sign()[0]:
         raise NotModelled("IMAD.HI of a negated source")
     build.only(87, 4, 0xF)
-    carry, write = predicate(build, 81), out(build, uniform=False)
-    build.latency = "high"
+    carry = predicate(build, 81, uniform=uniform)
+    write = out(build, uniform=uniform)
+    build.latency = "udp" if uniform else "high"
 
     def run(t: Threads, mask: Array) -> None:
         kind = signed if is_signed else wide
@@ -191,17 +184,6 @@ def _lut(table: int, a: Array, b: Array, c: Array) -> Array:
     return total
 
 
-def _passed(build: Builder, table: int, sources: list[Source]) -> Source:
-    """Bits of a LOP3 that depend on what nobody wrote."""
-    undefined = [build.undefined(place) for place in range(len(sources))]
-
-    def bits(t: Threads) -> Array:
-        values = [np.ascontiguousarray(source(t)) for source in sources]
-        return depends(lambda x: _lut(table, *x), values, [each(t) for each in undefined])
-
-    return bits
-
-
 def lop3(build: Builder, *, uniform: bool = False) -> Action:
     """LOP3, ULOP3: any function of three bits, bit by bit."""
     a, b = build.a(uniform=uniform), build.b(uniform=uniform)
@@ -211,8 +193,6 @@ def lop3(build: Builder, *, uniform: bool = False) -> Action:
     table, both = build.take(72, 8), bool(build.take(80))
     given = build.predicate_in(87, 90, uniform=uniform)
     write, some = out(build, uniform=uniform), predicate(build, 81, uniform=uniform)
-    if not uniform:
-        build.passes = _passed(build, table, [a, b, c])
 
     def run(t: Threads, mask: Array) -> None:
         value = _lut(table, a(t), b(t), c(t))
@@ -233,11 +213,6 @@ def shf(build: Builder, *, uniform: bool = False) -> Action:
     is_signed = kind in (0, 2)
     build.only(77, 3, 0)
     write = out(build, uniform=uniform)
-    unknown = [build.undefined(place) for place in range(3)]
-
-    def passes(t: Threads) -> Array:
-        words = shifted(_pair(unknown[0], unknown[2])(t), by(t))
-        return np.where(unknown[1](t) != 0, ALL, words.astype(np.uint32))
 
     def shifted(pair: Array, by: Array) -> Array:
         count = by.astype(np.uint64)
@@ -251,7 +226,6 @@ def shf(build: Builder, *, uniform: bool = False) -> Action:
             value = np.where(count > 63, np.uint64(0), pair >> most)
         return np.asarray(value >> np.uint64(32) if upper else value & np.uint64(_ONES))
 
-    build.passes = passes
     return lambda t, mask: write(t, shifted(_pair(low, high)(t), by(t)), mask)
 
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import PREDICATE, Action, Builder, Source
-from boards.nv.warp.fields import TRUE, ZERO, NotModelled
+from boards.nv.warp.fields import TRUE, NotModelled
 from boards.nv.warp.integer import Write, out, predicate, signed, wide
 from boards.nv.warp.state import Threads
-from boards.nv.warp.undefined import ALL
 
 _AND, _OR, _XOR = range(3)
 _ALL = 0xFFFFFFFF
@@ -93,9 +92,6 @@ def sel(build: Builder, *, uniform: bool = False) -> Action:
     if uniform:
         build.take(91)
     which, write = build.predicate_in(87, 90, uniform=uniform), out(build, uniform=uniform)
-    if not uniform:
-        one, two = build.undefined(0), build.undefined(1)
-        build.passes = lambda t: np.where(which(t), one(t), two(t))
     return lambda t, mask: write(t, np.where(which(t), a(t), b(t)), mask)
 
 
@@ -104,19 +100,21 @@ def mov(build: Builder, *, uniform: bool = False) -> Action:
     b = build.b(uniform=uniform)
     if not uniform:
         build.only(72, 4, 0xF)
-        build.passes = build.undefined(1)
     build.latency = "umov" if uniform else "alu"
     write = out(build, uniform=uniform)
     return lambda t, mask: write(t, b(t), mask)
 
 
-def imnmx(build: Builder) -> Action:
-    """IMNMX: the smaller or larger of two words."""
-    a, b = build.a(), build.b()
+def imnmx(build: Builder, *, uniform: bool = False) -> Action:
+    """IMNMX, UIMNMX: the smaller or larger of two words."""
+    a, b = build.a(uniform=uniform), build.b(uniform=uniform)
+    if uniform:
+        build.take(91)
+        build.only(77, 4, 0, 0xF)
     kind = signed if build.take(73) else wide
-    smaller = build.predicate_in(87, 90)
+    smaller = build.predicate_in(87, 90, uniform=uniform)
     build.only(81, 6, 0, 0x3F)
-    write = out(build, uniform=False)
+    write = out(build, uniform=uniform)
 
     def run(t: Threads, mask: Array) -> None:
         one, two = a(t), b(t)
@@ -126,9 +124,11 @@ def imnmx(build: Builder) -> Action:
     return run
 
 
-def iabs(build: Builder) -> Action:
-    """IABS: a magnitude; that of -2^31 is 2^31."""
-    b, write = build.b(), out(build, uniform=False)
+def iabs(build: Builder, *, uniform: bool = False) -> Action:
+    """IABS, UIABS: a magnitude; that of -2^31 is 2^31."""
+    b, write = build.b(uniform=uniform), out(build, uniform=uniform)
+    if uniform:
+        build.take(91)
     return lambda t, mask: write(t, np.abs(signed(b(t))), mask)
 
 
@@ -197,11 +197,6 @@ def prmt(build: Builder, *, uniform: bool = False) -> Action:
         words = chosen(t)
         return np.asarray(_TABLES[mode][words & np.uint32(3)]) if mode else words
 
-    if not uniform:
-        unknown = [build.undefined(place) for place in range(3)]
-        build.passes = lambda t: np.where(
-            unknown[1](t) != 0, ALL, _permuted(unknown[0](t), unknown[2](t), selectors(t))
-        )
     return lambda t, mask: write(t, _permuted(a(t), c(t), selectors(t)), mask)
 
 
@@ -244,8 +239,6 @@ def p2r(build: Builder) -> Action:
     build.only(72, 4, 0)
     shown = [number for number in range(TRUE) if mask_of_them >> number & 1]
     build.reads += [(PREDICATE, number, 0) for number in shown]
-    kept, before = np.uint32(~mask_of_them & _ALL), build.undefined(0)
-    build.passes = lambda t: before(t) & kept
     write = out(build, uniform=False)
 
     def run(t: Threads, mask: Array) -> None:
@@ -263,7 +256,6 @@ def r2p(build: Builder) -> Action:
     build.only(9, 3, 4)
     build.only(72, 4, 0)
     which = [number for number in range(TRUE) if mask_of_them >> number & 1]
-    build.needs_bits(build.sources.get(0, ZERO), mask_of_them)
     build.writes += [(PREDICATE, number) for number in which]
 
     def run(t: Threads, mask: Array) -> None:

@@ -27,17 +27,19 @@ _ADDED = {0: 4, 1: 2, 4: 1}
 """Bytes of a part of VIADD, by bits 73 to 75."""
 
 
-def viadd(build: Builder) -> Action:
+def viadd(build: Builder, *, uniform: bool = False) -> Action:
     """VIADD: a sum of two, of class fma_alu: nvrtc reads an IMAD's result after 4 cycles."""
-    a, b = build.a(), build.b()
+    a, b = build.a(uniform=uniform), build.b(uniform=uniform)
+    if uniform:
+        build.take(91)
     negated = build.b_sign()[0]
     build.only(72, 1, 0)
     size = build.take(73, 3)
     if size not in _ADDED:
         raise NotModelled("VIADD of parts of this size")
     dtype = np.dtype(f"u{_ADDED[size]}")
-    write = out(build, uniform=False)
-    build.latency = "fma"
+    write = out(build, uniform=uniform)
+    build.latency = "udp" if uniform else "fma"
 
     def run(t: Threads, mask: Array) -> None:
         one, two = parts(a(t), dtype), parts(b(t), dtype)
@@ -47,15 +49,19 @@ def viadd(build: Builder) -> Action:
     return run
 
 
-def _smallest(build: Builder, terms: Callable[[Threads], list[Array]]) -> Action:
+def _smallest(
+    build: Builder, terms: Callable[[Threads], list[Array]], *, uniform: bool = False
+) -> Action:
+    if uniform:
+        build.take(91)
     with_sign, size = bool(build.take(72)), build.take(73, 2)
     if size not in _PARTS or (size == _BYTES and build.arch.name != "sm_120"):
         raise NotModelled("a minimum of parts of this size")
     dtype = np.dtype(f"{'i' if with_sign else 'u'}{_PARTS[size]}")
     positive = bool(build.take(76))
-    smaller = build.predicate_in(87, 90)
+    smaller = build.predicate_in(87, 90, uniform=uniform)
     build.only(81, 6, 0, 0x3F)
-    write = out(build, uniform=False)
+    write = out(build, uniform=uniform)
 
     def run(t: Threads, mask: Array) -> None:
         least = smaller(t)[:, None]
@@ -80,10 +86,10 @@ def viaddmnmx(build: Builder) -> Action:
     return _smallest(build, lambda t: [a(t) - b(t) if negated else a(t) + b(t), c(t)])
 
 
-def vimnmx(build: Builder) -> Action:
-    """VIMNMX: the smaller or larger of two."""
-    a, b = build.a(), build.b()
-    return _smallest(build, lambda t: [a(t), b(t)])
+def vimnmx(build: Builder, *, uniform: bool = False) -> Action:
+    """VIMNMX, UVIMNMX: the smaller or larger of two."""
+    a, b = build.a(uniform=uniform), build.b(uniform=uniform)
+    return _smallest(build, lambda t: [a(t), b(t)], uniform=uniform)
 
 
 def vimnmx3(build: Builder) -> Action:

@@ -27,7 +27,7 @@ from boards.nv.warp.arch import Arch
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.fields import NotModelled
 from boards.nv.warp.reach import MEMORY, Reach
-from boards.nv.warp.variants import MEMORY_VARIANTS, VARIANTS
+from boards.nv.warp.variants import MEMORY_VARIANTS, UNIFORM_VARIANTS, VARIANTS
 
 _OPERATION: Final = 0x1FF
 Make = Callable[[Builder], Action]
@@ -89,9 +89,11 @@ _PLAIN: Final[dict[int, tuple[str, Make]]] = {
 }  # fmt: skip
 UNIFORM: Final = (
     0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092, 0x096, 0x097, 0x099, 0x09A, 0x09B, 0x09C,
-    0x0A4, 0x0A5, 0x0B9, 0x0BD, 0x0BE, 0x0BF,
+    0x0A4, 0x0A5, 0x0B9, 0x0BD, 0x0BE, 0x0BF, *UNIFORM_VARIANTS,
 )  # fmt: skip
 """Run once a warp, under uniform predicates."""
+_ACROSS: Final = (0x006, 0x086, 0x11A, 0x11C, 0x155, 0x156, 0x1A1, 0x1C4)
+"""What other lanes or barriers have a part in: VOTE, DEPBAR, B2R, BMOV, MATCH, REDUX."""
 _NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()}
 
 
@@ -103,6 +105,14 @@ def name_of(word: int, arch: Arch) -> str:
         if own is not None:
             return own[0]
     return _NAMES.get(number, f"opcode {word & 0xFFF:#x}")
+
+
+def computes(word: int, arch: Arch) -> bool:
+    """Whether an instruction reads registers alone, each thread its own."""
+    number = word & _OPERATION
+    reaches = number in MEMORY or number in MEMORY_VARIANTS[arch.family]
+    own = number in VARIANTS[arch.family]
+    return (own or not reaches) and number not in _ACROSS
 
 
 def action(build: Builder, reach: Reach) -> Action:

@@ -162,6 +162,18 @@ def sel(build: Builder) -> Action:
     return lambda t, mask: write(t, np.where(which(t), a(t), b(t)), mask)
 
 
+def usel(build: Builder) -> Action:
+    """USEL of Blackwell, with .64: one of two pairs."""
+    form = build.form
+    if form not in (_SEL_IMMEDIATE, _MOV_UNIFORM):
+        return logic.sel(build, uniform=True)
+    build.take(91)
+    a = _uniforms(build, 24)
+    b = _number(build.signed(32, 33)) if form == _SEL_IMMEDIATE else _uniforms(build, 32)
+    which, write = build.predicate_in(87, 90, uniform=True), _out(build, uniform=True)
+    return lambda t, mask: write(t, np.where(which(t), a(t), b(t)), mask)
+
+
 def mov(build: Builder, *, uniform: bool = False) -> Action:
     """MOV and UMOV of Blackwell, with .64: a pair, or an immediate of 64 bits."""
     form = build.form

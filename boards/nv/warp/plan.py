@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from boards.machine.arrays import Array
 from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM_PREDICATE, Step
 from boards.nv.warp.latency import IN_ORDER, VARIABLE, Latencies
+from boards.nv.warp.undefined import passes
 
 FORWARDS = ("double", "group")
 """Units that may read their own results sooner. measured: nvrtc 13.5 chains DFMA without waits."""
@@ -39,6 +40,8 @@ class Plan:
     variable: bool
     """Whether its results need a scoreboard."""
     stall: int
+    passes: bool
+    """Whether bits that nobody wrote may go through it."""
     flows: bool
     """Whether threads may go elsewhere, wait or end."""
 
@@ -62,6 +65,7 @@ def plan_of(step: Step, latencies: Latencies) -> Plan:
         queue="memory" if latencies.one_queue and step.latency == "agu" else unit,
         variable=step.latency in VARIABLE,
         stall=max(1, step.control.stall),
+        passes=passes(step),
         flows=step.latency == "control",
     )
 

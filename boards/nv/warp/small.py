@@ -61,7 +61,7 @@ def vabsdiff4(build: Builder) -> Action:
     """VABSDIFF4: distances of four bytes each, or with .ACC their sum and a third source."""
     a, b, c = build.a(), build.b(), build.c()
     is_signed, total = bool(build.take(73)), bool(build.take(75))
-    if not total and build.sources.get(2, ZERO) != ZERO:
+    if not total and build.register(64) != ZERO:
         raise NotModelled("VABSDIFF4 of bytes with a third source")
     build.only(72, 1, 0)
     build.only(74, 1, 0)

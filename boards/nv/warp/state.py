@@ -13,10 +13,10 @@ from boards.nv.launch import Launch
 from boards.nv.warp.arch import of_chip
 from boards.nv.warp.barrier import Barriers
 from boards.nv.warp.copies import Copies
+from boards.nv.warp.defined import Undefined
 from boards.nv.warp.fields import TRUE, ZERO
 from boards.nv.warp.memory import Lanes
 from boards.nv.warp.touched import Touched
-from boards.nv.warp.undefined import Undefined
 
 LANES = 32
 POISON = 0xDEADBEEF
@@ -70,7 +70,7 @@ class Threads:
         """Draws the order of atomics that meet; without it, that of the lanes."""
         self.cycles = 0
         """What the clocks of code show."""
-        self.undefined = Undefined(self.count)
+        self.undefined = Undefined()
         self.copies = Copies(self.count)
         self.barriers = Barriers(blocks, self.padded, self.alive)
 

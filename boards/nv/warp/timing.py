@@ -20,7 +20,6 @@ from boards.nv.warp.fields import TRUE, ZERO
 from boards.nv.warp.latency import CLASSES
 from boards.nv.warp.plan import FORWARDS, SCOREBOARDS, Plan, Read
 from boards.nv.warp.state import POISON, Threads
-from boards.nv.warp.undefined import ALL
 
 _SHIFT = 4
 _CLASS = (1 << _SHIFT) - 1
@@ -31,6 +30,7 @@ _PENDING = _UNWRITTEN + 1
 _IN_UNIT = 8
 """Added for a result that its own unit may read sooner."""
 _ALL_BITS = 0xFFFFFFFF
+_NEVER = "register that was never written"
 _SPILL = "STL"
 """May store a register that was never written: code saves those of its caller without looking."""
 _PREFIX = {REGISTER: "R", UNIFORM: "UR", PREDICATE: "P", UNIFORM_PREDICATE: "UP"}
@@ -130,11 +130,8 @@ class Timing:
 
     def _check(self, plan: Plan, read: Read, mask: Array) -> None:
         stamp, clock = self._stamps[read.file][read.register], self._clock
-        if read.file == REGISTER and self._t.undefined and plan.step.passes is None:
-            bits = plan.step.needs.get(read.register, _ALL_BITS)
-            if plan.step.name != _SPILL and self._t.undefined.has(read.register, mask, bits):
-                name = f"R{read.register} in {plan.step.name} at {plan.step.offset:#x}"
-                self._find("register that was never written", name)
+        if self._t.undefined and not plan.passes:
+            self._defined(plan.step, read, mask)
         foreign = self._foreign.get((read.file, read.register)) if self._foreign else None
         if foreign is not None and (foreign & mask).any():
             name = f"{_PREFIX[read.file]}{read.register} in {plan.step.name}"
@@ -145,7 +142,7 @@ class Timing:
             if forwards and stamp >= _PENDING + _IN_UNIT:
                 return
             if clock - (stamp >> _SHIFT) < read.cycles[stamp & _CLASS]:
-                self._violation(plan.step, read, mask)
+                self._violation(plan, read, mask)
             return
         row = self._row(read.file, read.register)
         late = clock - (row >> _SHIFT) < read.table[row & _CLASS]
@@ -153,19 +150,27 @@ class Timing:
         if forwards:
             late &= row < _PENDING + _IN_UNIT
         if late.any():
-            self._violation(plan.step, read, late)
+            self._violation(plan, read, late)
 
-    def _violation(self, step: Step, read: Read, late: Array) -> None:
+    def _defined(self, step: Step, read: Read, mask: Array) -> None:
+        """Reports bits of which nobody knows the value, where an instruction needs them."""
+        bits = step.needs.get(read.register, _ALL_BITS)
+        if step.name != _SPILL and self._t.undefined.has((read.file, read.register), mask, bits):
+            name = f"{_PREFIX[read.file]}{read.register} in {step.name} at {step.offset:#x}"
+            self._find(_NEVER, name)
+
+    def _violation(self, plan: Plan, read: Read, late: Array) -> None:
+        step = plan.step
         row = self._stamps[read.file][read.register]
         stamp = row if isinstance(row, int) else int(row[late.argmax()])
         name = f"{_PREFIX[read.file]}{read.register} in {step.name} at {step.offset:#x}"
         if stamp == _UNWRITTEN and step.name == _SPILL:
             return
-        if stamp == _UNWRITTEN and step.passes is not None and read.file == REGISTER:
-            self._t.undefined.put(read.register, ALL, late)
+        if stamp == _UNWRITTEN and plan.passes and read.file in (REGISTER, PREDICATE):
+            self._t.undefined.forget((read.file, read.register), late)
             return
         if stamp == _UNWRITTEN:
-            self._find("register that was never written", name)
+            self._find(_NEVER, name)
         elif stamp > _UNWRITTEN:
             self._find("result that no scoreboard was waited for", name)
         else:
@@ -190,17 +195,6 @@ class Timing:
             kind = CLASSES["high" if upper else plan.step.latency]
             self._set(file, register, self._clock << _SHIFT | kind, lanes)
         self._keeps(plan, mask)
-
-    def defines(self, plan: Plan, mask: Array, passed: Array | None) -> None:
-        """Which bits of the results are defined."""
-        for file, register in plan.step.writes:
-            if file == REGISTER and passed is not None:
-                self._t.undefined.put(register, passed, mask)
-            elif file == REGISTER:
-                self._t.undefined.clear(register, mask)
-            elif passed is not None and (passed[mask] != 0).any():
-                name = f"{_PREFIX[file]}{register} of {plan.step.name} at {plan.step.offset:#x}"
-                self._find("predicate of bits that were never written", name)
 
     def _of_warps(self, file: int, register: int, mask: Array) -> Array:
         """The lanes of the warps that write a uniform register."""

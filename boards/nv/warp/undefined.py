@@ -1,68 +1,122 @@
-"""Bits that nobody wrote, in registers of which code writes a part after the other.
+"""Bits that nobody wrote, in registers and predicates, and what becomes of them.
 
-Code of nvrtc keeps single bits or bytes in a register that it never writes whole: LOP3, PRMT, P2R
-and moves pass such bits on, and whoever else needs one is reported.
+Code of nvrtc keeps single bits or bytes in a register that it never writes whole, compares
+registers whose comparison a predicate then overrides, and computes what it throws away. So an
+instruction that only computes passes undefined bits on: it is run with several fillings of them,
+and the bits of its results that change are not defined. Whoever else needs one is reported:
+addresses, data of stores, guards of branches and of memory, other lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from boards.machine.arrays import Array
+from boards.nv.warp.build import PREDICATE, REGISTER, Step
+from boards.nv.warp.defined import Place
+from boards.nv.warp.state import Threads
 
-ALL = np.uint32(0xFFFFFFFF)
-Mix = Callable[[list[Array]], Array]
-
-
-class Undefined:
-    """Of registers and threads, the bits that were never written."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._bits: dict[int, Array] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._bits)
-
-    def of(self, register: int | None) -> Array:
-        """The bits of a register that are not defined."""
-        found = None if register is None else self._bits.get(register)
-        return np.zeros(self._count, np.uint32) if found is None else found
-
-    def has(self, register: int, mask: Array, bits: int) -> bool:
-        """Whether any of some bits is not defined in a thread of a mask."""
-        found = self._bits.get(register)
-        return found is not None and bool((found[mask] & np.uint32(bits)).any())
-
-    def put(self, register: int, bits: Array | np.uint32, mask: Array) -> None:
-        """What is not defined of a register that the threads of a mask wrote."""
-        row = self.of(register)
-        np.copyto(row, bits, where=mask)
-        self._bits[register] = row
-        if not row.any():
-            del self._bits[register]
-
-    def clear(self, register: int, mask: Array) -> None:
-        """A register that the threads of a mask wrote whole."""
-        if register in self._bits:
-            self.put(register, np.uint32(0), mask)
+_DRAWN = 4
+_MOST_PREDICATES = 3
+_SEED = 14
+_WORD = 1 << 32
 
 
-def upward(parts: list[Array]) -> Array:
-    """The bits of a sum or product that depend on such bits of its parts: those from the lowest."""
-    every = np.bitwise_or.reduce(parts).astype(np.int64)
-    return np.asarray((-(every & -every) & 0xFFFFFFFF).astype(np.uint32))
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A source with bits that nobody wrote."""
+
+    row: Array
+    bits: Array
+    before: Array
+
+    def fill(self, value: Array | np.uint32 | bool) -> None:
+        """Put a value where nothing is defined."""
+        self.row[:] = self.before & ~self.bits | self.bits & value
 
 
-def depends(mix: Mix, values: list[Array], undefined: list[Array]) -> Array:
-    """The bits of a bitwise function that depend on bits that are not defined."""
-    zeros = [value & ~bits for value, bits in zip(values, undefined, strict=True)]
-    ones = [value | bits for value, bits in zip(values, undefined, strict=True)]
-    some, every = np.zeros_like(values[0]), np.full_like(values[0], ALL)
-    for picked in product(*zip(zeros, ones, strict=True)):
-        found = mix(list(picked))
-        some, every = some | found, every & found
-    return np.asarray(some & ~every)
+def passes(step: Step) -> bool:
+    """Whether an instruction only computes, so that undefined bits may go through it."""
+    return step.pure and all(file in (REGISTER, PREDICATE) for file, _ in step.writes)
+
+
+def run(t: Threads, step: Step, mask: Array) -> None:
+    """Runs an instruction, and notes what of its results is not defined."""
+    if passes(step) and any((file, number) in t.undefined for file, number, _ in step.reads):
+        _computed(t, step, mask)
+        return
+    step.run(t, mask)
+    for place in step.writes:
+        t.undefined.clear(place, mask)
+
+
+def guarded(t: Threads, step: Step, mask: Array) -> None:
+    """What an instruction may or may not have written, as its guard is not defined."""
+    for file, number, _ in step.guards:
+        if (file, number) in t.undefined:
+            lanes = mask & t.undefined.of((file, number))
+            for place in step.writes:
+                t.undefined.forget(place, lanes)
+
+
+def _computed(t: Threads, step: Step, mask: Array) -> None:
+    """Runs an instruction with sources that have undefined bits; notes which results have."""
+    sources = [_source(t, place) for place in _touched(t, step)]
+    rows = [_row(t, place) for place in step.writes]
+    before = [row.copy() for row in rows]
+    outcomes = []
+    for _ in _fillings(t, step, sources):
+        step.run(t, mask)
+        outcomes.append([row.copy() for row in rows])
+        for row, old in zip(rows, before, strict=True):
+            row[:] = old
+    for source in sources:
+        source.row[:] = source.before
+    step.run(t, mask)
+    for number, (place, row) in enumerate(zip(step.writes, rows, strict=True)):
+        changes = np.zeros_like(row)
+        for outcome in outcomes:
+            changes |= outcome[number] ^ row
+        t.undefined.put(place, changes, mask)
+
+
+def _touched(t: Threads, step: Step) -> list[Place]:
+    """The sources that have undefined bits, each once."""
+    return [place for place in dict.fromkeys((f, r) for f, r, _ in step.reads)
+            if place in t.undefined]  # fmt: skip
+
+
+def _row(t: Threads, place: Place) -> Array:
+    file, register = place
+    return np.asarray(t.registers[register] if file == REGISTER else t.predicates[register])
+
+
+def _source(t: Threads, place: Place) -> _Source:
+    row = _row(t, place)
+    return _Source(row, t.undefined.of(place), row.copy())
+
+
+def _fillings(t: Threads, step: Step, sources: list[_Source]) -> Iterator[None]:
+    """Fills the sources in several ways: none, all, what other operands have, random bits."""
+    registers = [s for s in sources if s.row.dtype != np.bool_]
+    predicates = [s for s in sources if s.row.dtype == np.bool_]
+    draw = np.random.default_rng(_SEED)
+    same: list[Array | np.uint32] = [np.uint32(0), np.uint32(_WORD - 1)]
+    same += [np.uint32(value) for value in step.values]
+    same += [t.registers[number].copy() for file, number, _ in step.reads if file == REGISTER]
+    fills = [[value] * len(registers) for value in same] if registers else [[], []]
+    if registers:
+        for _ in range(_DRAWN):
+            shape = len(registers), t.count
+            fills.append(list(draw.integers(0, _WORD, shape, np.uint32)))
+    several = 1 << min(len(predicates), _MOST_PREDICATES)
+    for fill in fills:
+        for turn in range(several):
+            for source, value in zip(registers, fill, strict=True):
+                source.fill(value)
+            for at, source in enumerate(predicates):
+                source.fill(bool(turn >> at % _MOST_PREDICATES & 1))
+            yield

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from boards.nv.warp import hgmma, newer, pairs, turing
+from boards.nv.warp import floating, hgmma, integer, logic, newer, pairs, turing
 from boards.nv.warp.build import Action, Builder
 from boards.nv.warp.reach import Reach
 
@@ -16,6 +16,22 @@ _MINIMA: Final[dict[int, tuple[str, Make]]] = {
     0x046: ("VIADDMNMX", newer.viaddmnmx), 0x048: ("VIMNMX", newer.vimnmx),
     0x097: ("UIADD3.64", pairs.uiadd3), 0x0CA: ("R2UR", newer.r2ur),
 }  # fmt: skip
+_UNIFORM: Final[dict[int, tuple[str, Make]]] = {
+    0x049: ("UVIADD", partial(newer.viadd, uniform=True)),
+    0x04A: ("UVIMNMX", partial(newer.vimnmx, uniform=True)),
+    0x04D: ("UIABS", partial(logic.iabs, uniform=True)),
+    0x050: ("UFMNMX", partial(floating.fmnmx, uniform=True)),
+    0x051: ("UFSEL", partial(floating.fsel, uniform=True)),
+    0x052: ("UFSET", partial(floating.fset, uniform=True)),
+    0x053: ("UFSETP", partial(floating.fsetp, uniform=True)),
+    0x054: ("UFADD", partial(floating.mixed_sum, uniform=True)),
+    0x055: ("UFFMA", partial(floating.mixed_product, uniform=True)),
+    0x056: ("UFMUL", partial(floating.fmul, uniform=True)),
+    0x0A6: ("UIMAD.HI", partial(integer.imad_hi, uniform=True)),
+    0x087: ("USEL", pairs.usel), 0x085: ("UIMNMX", partial(logic.imnmx, uniform=True)),
+}  # fmt: skip
+"""What Blackwell alone does once a warp. src: nvdisasm 13.5: the fields of the vector ones"""
+UNIFORM_VARIANTS: Final = tuple(_UNIFORM)
 VARIANTS: Final[Mapping[str, Mapping[int, tuple[str, Make]]]] = {
     "turing": {0x155: ("BMOV", turing.bmov)},
     "ampere": {0x035: ("HFMA2.MMA", newer.hfma2_mma)},
@@ -28,7 +44,8 @@ VARIANTS: Final[Mapping[str, Mapping[int, tuple[str, Make]]]] = {
         0x017: ("IMNMX", pairs.imnmx), 0x035: ("IADD", newer.iadd),
         0x082: ("UMOV", partial(pairs.mov, uniform=True)),
         0x08C: ("UISETP", partial(pairs.isetp, uniform=True)),
-        0x1AC: ("LDCU", newer.ldcu), **_MINIMA,
+        0x021: ("FADD", floating.mixed_sum), 0x023: ("FFMA", floating.mixed_product),
+        0x1AC: ("LDCU", newer.ldcu), **_MINIMA, **_UNIFORM,
     },
 }  # fmt: skip
 """By family and nine bits of opcode."""

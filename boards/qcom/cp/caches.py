@@ -65,6 +65,8 @@ class Caches:
         """The command processor wrote lines."""
         self.writes += 1
         memory.lines()
+        if self.running and (memory.shader_read[lines] > self.idle).any():
+            self.find("missing wait", f"CP writes {memory.name}, which a running dispatch reads")
         memory.cp_wrote[lines] = self.writes
 
     def processor_reads(self, memory: Memory, lines: slice, what: str) -> None:
@@ -74,19 +76,23 @@ class Caches:
 
     def shader_reads(self, memory: Memory, lines: Array) -> None:
         """A dispatch, or UCHE for it, reads lines."""
-        if not len(memory.shader_wrote):
-            return
+        memory.lines()
         late = memory.cp_wrote[lines]
         if (late > self.invalidated).any():
             self.find("stale read", f"{memory.name}: UCHE was not invalidated after CP wrote it")
         elif (late > self.landed).any():
             self.find("stale read", f"{memory.name}: no WAIT_MEM_WRITES after CP wrote it")
         self._overlaps(memory, lines, "reads")
+        memory.shader_read[lines] = self.dispatch
 
     def shader_writes(self, memory: Memory, lines: Array) -> None:
         """A dispatch writes lines."""
         memory.lines()
         self._overlaps(memory, lines, "writes")
+        by = memory.shader_read[lines]
+        if (np.greater(by, self.idle) & np.not_equal(by, self.dispatch)).any():
+            what = f"a dispatch writes {memory.name} while one that reads it may run"
+            self.find("missing wait", f"{what}: no WAIT_FOR_IDLE between them")
         memory.shader_wrote[lines] = self.dispatch
 
     def _overlaps(self, memory: Memory, lines: Array, does: str) -> None:

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from boards.machine.arrays import Array
+import numpy as np
+
+from boards.machine.arrays import Array, Words
 from boards.qcom.chips import AdrenoChip
 from boards.qcom.cp import registers as r
 from boards.qcom.cp.faults import HANG, GpuFault
-from boards.qcom.cp.state import CODE_BYTES, ComputeState, Find, Read
+from boards.qcom.cp.state import (
+    CODE_BYTES,
+    SHARED_VEC4,
+    SHARED_WORDS,
+    ComputeState,
+    Find,
+    Read,
+)
 from boards.qcom.memory import PAGE_BYTES
 from boards.qcom.wave.dispatch import NO_REGISTER, Dispatch
 
@@ -21,6 +30,7 @@ _KIB = 1 << 10
 _RAM_MODES = (128, 192, 256, 512)
 """vec4 of constants that CONSTANTRAMMODE keeps."""
 _MOST_LANES = 1024
+_READ_IMMEDIATE, _IMMEDIATES = 9, 64
 _STACK_SHIFT, _SIZE_SHIFT, _ITEM_SHIFT = 11, 12, 9
 
 _PRELOADED = 6
@@ -98,14 +108,17 @@ class Composer:
                 self._find("private memory", f"HW_STACK_OFFSET {stack:#x} is inside of it")
         return each
 
-    def _control(self) -> tuple[int, int]:
+    def _control(self, wide: int) -> tuple[int, int]:
         """(register of the workgroup's id, of the local id), the same wherever they are said."""
         value = self._read(self._at.cntl_0)
-        if self._chip.generation < 7 and self._chip.lpac:
-            if self._read(r.SP_CS_CNTL_0) != value:
-                self._find("registers differ", "SP_CS_CNTL_0 is not as HLSQ_CS_CNTL_0")
-            self._read(r.SP_CS_CNTL_1)
-        self._read(self._at.cntl_1)
+        twice = self._chip.generation < 7 and self._chip.lpac
+        if twice and self._read(r.SP_CS_CNTL_0) != value:
+            self._find("registers differ", "SP_CS_CNTL_0 is not as HLSQ_CS_CNTL_0")
+        sizes = [self._read(self._at.cntl_1) >> 9]
+        if self._chip.lpac:
+            sizes.append(self._read(r.SP_CS_CNTL_1) >> (8 if self._chip.generation >= 7 else 9))
+        if any(size & 1 != wide for size in sizes):
+            self._find("registers differ", "THREADSIZE of CS_CNTL_1 is not that of CTRL_REG0")
         return value & 0xFF, value >> 24
 
     def _code(self, state: ComputeState, read: Read) -> tuple[int, bytes]:
@@ -147,12 +160,12 @@ class Composer:
         if not constants & 1 << 8 or not config & 1 << 8:
             raise GpuFault(HANG, "EXEC_CS with SP_CS_CONFIG or HLSQ_CS_CNTL not enabled")
         constlen = (constants & 0xFF) << 2
-        group_id, local_id = self._control()
+        group_id, local_id = self._control(control >> 20 & 1)
         va, code = self._code(state, read)
-        count = min(constlen * 4, len(state.constants))
+        file, loaded = self._constants(state, min(constlen * 4, len(state.constants)))
         return Dispatch(
             generation=self._chip.generation, code=code, code_va=va,
-            constants=state.constants[:count].copy(), loaded=self._loaded(state.loaded, count),
+            constants=file, loaded=loaded, shared_constants=self._immediate(constants),
             groups=groups, block=block, wave_lanes=128 if control >> 20 & 1 else 64,
             full_registers=control >> 7 & 0x3F, half_registers=control >> 1 & 0x3F,
             merged=bool(control >> 31), branch_stack=2 * (control >> 14 & 0x3F),
@@ -165,9 +178,23 @@ class Composer:
             scalar_alu=self._chip.generation >= 7 or self._chip.lpac,
         )  # fmt: skip
 
-    @staticmethod
-    def _loaded(loaded: Array, count: int) -> Array:
-        return loaded[:count].copy()
+    def _constants(self, state: ComputeState, count: int) -> tuple[Words, Array]:
+        """The constant file; with shared constants of generation 6 it reaches to their end."""
+        if not self._at.shared or not self._registers.get(self._at.shared, 0) & 1:
+            return state.constants[:count].copy(), state.loaded[:count].copy()
+        file = np.zeros(SHARED_VEC4 * 4 + SHARED_WORDS, np.uint32)
+        loaded = np.zeros(len(file), np.bool_)
+        file[:count], loaded[:count] = state.constants[:count], state.loaded[:count]
+        file[-SHARED_WORDS:], loaded[-SHARED_WORDS:] = state.shared, state.shared_loaded
+        return file, loaded
+
+    def _immediate(self, control: int) -> Words:
+        """HLSQ_SHARED_CONSTS_IMM of generation 7, where HLSQ_CS_CNTL says they are read."""
+        first = self._at.shared_consts
+        if not first or not control >> _READ_IMMEDIATE & 1:
+            return np.zeros(0, np.uint32)
+        words = [self._registers.get(first + index, 0) for index in range(_IMMEDIATES)]
+        return np.array(words, np.uint32)
 
 
 __all__ = ["NO_REGISTER", "Composer"]

@@ -39,6 +39,7 @@ def _sixth(cp: Processor, words: Words) -> None:
     _caches(cp, clean=number == _FLUSH_TS, invalidate=number == _INVALIDATE_6)
     if len(words) == 4:
         stamp = head >> 30 & 1
+        _late(cp, number, user=not stamp)
         value = cp.machine.always_on() if stamp else int(words[3])
         _store(cp, words, value, 8 if stamp else 4)
 
@@ -60,6 +61,7 @@ def _seventh(cp: Processor, words: Words) -> None:
     if head >> 24 & 1:
         cp.machine.find("unmodelled", "EVENT_WRITE7 to on-chip memory")
     elif source in (_USER_32, _USER_64):
+        _late(cp, number, user=True)
         nbytes = 4 << source
         _store(cp, words, int.from_bytes(words[3:].tobytes(), "little"), nbytes)
     else:
@@ -71,6 +73,12 @@ def _caches(cp: Processor, *, clean: bool, invalidate: bool) -> None:
         cp.machine.caches.clean()
     if invalidate:
         cp.machine.caches.invalidate()
+
+
+def _late(cp: Processor, number: int, *, user: bool) -> None:
+    """A value that says that work is done, before its results are in DRAM."""
+    if user and number == _RB_DONE_TS and cp.machine.caches.dirty:
+        cp.machine.find("early write", "RB_DONE_TS while results are in UCHE")
 
 
 def _store(cp: Processor, words: Words, value: int, nbytes: int) -> None:

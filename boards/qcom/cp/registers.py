@@ -41,17 +41,19 @@ class Offsets:
     """HLSQ_CS_BINDLESS_BASE; 0: there is none"""
     sets: int
     """Bindless bases."""
+    shared: int
+    """HLSQ_SHARED_CONSTS; 0: there is none."""
     shared_consts: int
     """HLSQ_SHARED_CONSTS_IMM; 0: LOAD_STATE6 fills them."""
 
 
 GENERATION_6 = Offsets(
     invalidate=0xBB08, cs_cntl=0xB987, ndrange=0xB990, group=0xB999, cntl_0=0xB997,
-    cntl_1=0xB998, last_local=0, bindless=0xB9C0, sets=5, shared_consts=0,
+    cntl_1=0xB998, last_local=0, bindless=0xB9C0, sets=5, shared=0xBB11, shared_consts=0,
 )  # fmt: skip
 GENERATION_7 = Offsets(
     invalidate=0xAB1F, cs_cntl=0xA9CD, ndrange=0xA9D4, group=0xA9DC, cntl_0=SP_CS_CNTL_0,
-    cntl_1=0xA9DB, last_local=0xA9DF, bindless=0, sets=8, shared_consts=0xAB40,
+    cntl_1=0xA9DB, last_local=0xA9DF, bindless=0, sets=8, shared=0, shared_consts=0xAB40,
 )  # fmt: skip
 
 

@@ -16,6 +16,9 @@ from boards.qcom.cp.faults import OPCODE_ERROR, GpuFault
 
 MOST_VEC4 = 512
 VEC4_BYTES, DESCRIPTOR_BYTES, SAMPLER_BYTES, CODE_BYTES, UBO_BYTES = 16, 64, 16, 128, 8
+SHARED_VEC4 = 504
+"""Where shared constants are. # src: Mesa 25.0.7, ir3_compiler.c, shared_consts_base_offset"""
+SHARED_WORDS = 32
 _CS_TEX, _CS_SHADER, _IBO, _CS_IBO = 5, 13, 14, 15
 
 
@@ -90,6 +93,9 @@ class ComputeState:
 
     constants: Words = field(default_factory=_constants)
     loaded: Array = field(default_factory=lambda: np.zeros(MOST_VEC4 * 4, np.bool_))
+    shared: Words = field(default_factory=lambda: np.zeros(SHARED_WORDS, np.uint32))
+    """Shared constants of generation 6, c504 and on."""
+    shared_loaded: Array = field(default_factory=lambda: np.zeros(SHARED_WORDS, np.bool_))
     ubos: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By number: address, vec4."""
     code_va: int = 0
@@ -113,6 +119,8 @@ class ComputeState:
             self._shader_block(load, read, find)
         elif load.block == _CS_TEX:
             self._texture_block(load, read)
+        elif load.block == _IBO and load.type is Type.UBO and load.source is Source.DIRECT:
+            self._shared_constants(load)
         elif load.block in (_IBO, _CS_IBO):
             find("state block", f"LOAD_STATE6 of block {load.block} is for graphics here")
 
@@ -132,6 +140,14 @@ class ComputeState:
             if load.source is Source.INDIRECT:
                 read(load.address, load.units * DESCRIPTOR_BYTES)
             self.uav_va = load.address
+
+    def _shared_constants(self, load: Load) -> None:
+        """Of compute: words, also counted in words. # src: tu_cmd_buffer.cc, shared consts"""
+        last = load.offset + load.units
+        if last > SHARED_WORDS or len(load.direct) != load.units:
+            raise GpuFault(OPCODE_ERROR, f"LOAD_STATE6 of shared constants up to {last}")
+        self.shared[load.offset : last] = load.direct
+        self.shared_loaded[load.offset : last] = True
 
     def _constants(self, load: Load, words: Words) -> None:
         first = load.offset * 4

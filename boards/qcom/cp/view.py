@@ -33,8 +33,7 @@ class ShaderMemory:
     def _gather(self, mapping: Mapping, va: Addresses, item: int, count: int) -> Array:
         offsets = _offsets(mapping, va)
         memory = mapping.memory
-        if len(memory.shader_wrote):
-            self._caches.shader_reads(memory, _lines(offsets, item * count))
+        self._caches.shader_reads(memory, _lines(offsets, item * count))
         words, first, each = _items(memory, offsets, item, count)
         found: Array = words[first[:, None] + np.arange(each)]
         return found if each == count else found.view(_TYPES[item])

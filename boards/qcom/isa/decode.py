@@ -103,7 +103,7 @@ def _walk(scope: Scope, found: _Found, outside: str) -> None:
     case = scope.shown()
     text = case.text or ""
     for name, _ in pieces(text):
-        if not name or name in (_NAME, case.number, "SWIZ"):
+        if not name or name in (_NAME, case.number, "SWIZ") or scope.lacks(name):
             continue
         one, value, owner = scope.resolve(name)
         if one.kind in table().sets:

@@ -22,6 +22,7 @@ from boards.qcom.isa.table import (
 )
 
 _GENERATION: Final = "ISA_GPU_ID"
+OPTIONAL: Final = "NOP"
 _ANY_LOW_BIT, _ANYTHING = ("ldib.b", "atomic.b."), 1
 """Bit 0, which compilers set at random. # src: Mesa 25.0.7, src/freedreno/isa/ir3-cat6.xml"""
 _SIGNED: Final = frozenset({"int", "branch", "offset"})
@@ -128,6 +129,10 @@ class Scope:
         if self.outer is None or name not in self.passed:
             raise Misfit(f"{self.encoding.name} has no field {name}")
         return self.outer.resolve(self.passed[name])
+
+    def lacks(self, name: str) -> bool:
+        """Whether a text shows what the word does not have: (nopN) of dp2acc and dp4acc."""
+        return name == OPTIONAL and self.find(name) is None
 
     def raw(self, name: str) -> int:
         """The bits of a field. Raises: Misfit."""

@@ -37,6 +37,8 @@ def _branch_text(offset: int, place: tuple[int, int] | None) -> str:
 
 
 def _field_text(scope: Scope, name: str, place: tuple[int, int] | None) -> str:
+    if scope.lacks(name):
+        return ""
     found, value, owner = scope.resolve(name)
     match found.kind:
         case "branch":

@@ -119,7 +119,7 @@ class Contexts:
             if later(wanted, context.queued) <= 0:
                 raise OSError(errno.ERANGE, f"timestamp {wanted} is not after {context.queued}")
             return wanted
-        return (context.queued + 1) % _WRAP or 1
+        return (context.queued + 1) % _WRAP
 
     def submit(self, context: Context, timestamp: int, job: Job) -> None:
         """Queue a submission; work begins at once."""

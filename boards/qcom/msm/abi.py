@@ -41,6 +41,12 @@ _TIMELINE_WAIT = (
     "handles:Q points:Q timeout_nsec:q count_handles:I flags:I first_signaled:I pad:I "
     "deadline_nsec:Q"
 )
+_OP = "op:I handle:I obj_offset:Q iova:Q range:Q flags:I pad:I"
+_VM_BIND = (
+    "flags:I nr_ops:I fence_fd:i queue_id:I in_syncobjs:Q out_syncobjs:Q nr_in_syncobjs:I "
+    "nr_out_syncobjs:I syncobj_stride:I op_stride:I "
+) + " ".join(f"op_{member}" for member in _OP.split())
+"""With one operation inside; or, in its first 8 bytes, the address of several."""
 CALLS = (
     _call("version", 0x00, _READ_WRITE,
           "major:i minor:i patch:i name_len:Q name:Q date_len:Q date:Q desc_len:Q desc:Q"),
@@ -70,6 +76,7 @@ CALLS = (
     _call("gem_madvise", 0x48, _READ_WRITE, "handle:I madv:I retained:I"),
     _call("submitqueue_new", 0x4A, _READ_WRITE, "flags:I prio:I id:I"),
     _call("submitqueue_close", 0x4B, _WRITE, "id:I"),
+    _call("vm_bind", 0x4D, _READ_WRITE, _VM_BIND),
     _call("submitqueue_query", 0x4C, _WRITE, "data:Q id:I param:I len:I pad:I"),
 )  # fmt: skip
 BY_NUMBER = {call.number: call for call in CALLS}
@@ -77,6 +84,7 @@ SUBMIT_BO = Record("gem_submit_bo", "flags:I handle:I presumed:Q")
 SUBMIT_CMD = Record(
     "gem_submit_cmd", "type:I submit_idx:I submit_offset:I size:I pad:I nr_relocs:I relocs:Q"
 )
+VM_BIND_OP = Record("vm_bind_op", _OP)
 SUBMIT_SYNCOBJ = Record("gem_submit_syncobj", "handle:I flags:I point:Q")
 
 PIPE_3D0, PIPE_MASK = 0x10, 0xFFFF
@@ -87,4 +95,6 @@ SUBMIT_FLAGS = 0xFE00_0000
 FENCE_FD_IN, FENCE_FD_OUT, SUDO = 0x4000_0000, 0x2000_0000, 0x1000_0000
 SYNCOBJ_IN, SYNCOBJ_OUT, FENCE_SN_IN = 0x0800_0000, 0x0400_0000, 0x0200_0000
 BO_SUBMIT_FLAGS, BO_SUBMIT_MANDATORY = 0xF, 0x3
+EN_VM_BIND, QUEUE_VM_BIND = 0x15, 0x2
+BO_NO_SHARE = 0x4
 CMD_BUF, CMD_IB_TARGET, CMD_CTX_RESTORE = 1, 2, 3

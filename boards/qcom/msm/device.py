@@ -20,6 +20,7 @@ from boards.qcom.msm.gem import Bo, Fence, Gem
 from boards.qcom.msm.queues import Queues
 from boards.qcom.msm.submit import Submits
 from boards.qcom.msm.syncobjs import Syncobj, Syncobjs
+from boards.qcom.msm.vm_bind import VmBind
 from boards.qcom.user import UserMemory
 
 _NS_PER_S = 1_000_000_000
@@ -80,10 +81,12 @@ class Msm:
         """The file is closed."""
         for queue in self.queues.by_id.values():
             for job in self._gpu.engine.jobs:
-                if job.owner is queue:
+                if job.owner is queue and self.submits.vm is None:
                     for mapping in job.space.mappings:
                         self._hardware.memory.drop(mapping.memory)
             self._gpu.engine.cancel(queue)
+        if self.submits.vm is not None:
+            self.submits.vm.end()
         self.gem.end()
 
     # DRM itself
@@ -208,6 +211,9 @@ class Msm:
     def _set_param(self, args: SimpleNamespace) -> None:
         if args.pipe != abi.PIPE_3D0 or args.pad:
             raise OSError(errno.EINVAL, f"parameter of pipe {args.pipe:#x}")
+        if args.param == abi.EN_VM_BIND and self._hardware.options.vm_bind:
+            self._enable_vm_bind(args.value)
+            return
         if args.param == params.SYSPROF:
             raise OSError(errno.EPERM, "the process is not root's")
         if args.param not in (params.COMM, params.CMDLINE):
@@ -215,6 +221,25 @@ class Msm:
         if args.len > host.PAGE_BYTES:
             raise OSError(errno.EINVAL, f"a text of {args.len} bytes")
         self._user.load(args.value, args.len)
+
+    def _enable_vm_bind(self, value: int) -> None:
+        """Once, before there are addresses. Raises: OSError EBUSY, EINVAL."""
+        if value != 1:
+            raise OSError(errno.EINVAL, f"EN_VM_BIND of {value}")
+        if len(self.gem.space) or self.submits.vm is not None:
+            raise OSError(errno.EBUSY, "the process has addresses already")
+        va_bytes = self._gpu.chip.va_bytes
+        self.submits.vm = VmBind(self._hardware, self.gem, self._user, va_bytes)
+
+    def _vm_bind(self, args: SimpleNamespace) -> None:
+        vm = self.submits.vm
+        if vm is None or not self.queues.get(args.queue_id).binds:
+            raise OSError(errno.EINVAL, "VM_BIND without EN_VM_BIND, or on another queue")
+        if args.flags & ~0x3800_0000 & ~0x4000_0000 or args.nr_in_syncobjs:
+            raise OSError(errno.EINVAL, f"VM_BIND of flags {args.flags:#x}, or after fences")
+        vm.bind(args)
+        for item in self.submits.outs(args):
+            self.syncobjs.signal(item.handle, item.point)
 
     # Buffer objects
 
@@ -227,6 +252,8 @@ class Msm:
         by_value = args.info in (0, 1, 4, 5)
         if (by_value and args.len) or args.info > 7:
             raise OSError(errno.EINVAL, f"GEM_INFO {args.info}")
+        if args.info in (1, 4) and self.submits.vm is not None:
+            raise OSError(errno.EINVAL, "with VM_BIND the process has the addresses")
         bo = self.gem.get(args.handle)
         if args.info == 0:
             args.value = bo.offset
@@ -278,7 +305,8 @@ class Msm:
     # Work
 
     def _submitqueue_new(self, args: SimpleNamespace) -> None:
-        args.id = self.queues.new(args.flags, args.prio).id
+        vm_bind = self.submits.vm is not None
+        args.id = self.queues.new(args.flags, args.prio, vm_bind=vm_bind).id
 
     def _submitqueue_close(self, args: SimpleNamespace) -> None:
         self.queues.close(args.id)
@@ -318,5 +346,5 @@ class Msm:
         "gem_info": _gem_info, "gem_cpu_prep": _gem_cpu_prep, "gem_cpu_fini": _gem_cpu_fini,
         "gem_madvise": _gem_madvise, "submitqueue_new": _submitqueue_new,
         "submitqueue_close": _submitqueue_close, "submitqueue_query": _submitqueue_query,
-        "gem_submit": _gem_submit, "wait_fence": _wait_fence,
+        "gem_submit": _gem_submit, "vm_bind": _vm_bind, "wait_fence": _wait_fence,
     }  # fmt: skip

@@ -67,13 +67,14 @@ class Gem:
 
     def new(self, size: int, flags: int) -> Bo:
         """GEM_NEW. Raises: OSError EINVAL, ENOMEM."""
-        if flags & ~abi.BO_FLAGS or not 0 < size < 1 << 40:
+        known = abi.BO_FLAGS | (abi.BO_NO_SHARE if self._hardware.options.vm_bind else 0)
+        if flags & ~known or not 0 < size < 1 << 40:
             raise OSError(errno.EINVAL, f"{size:#x} bytes with flags {flags:#x}")
         if flags & abi.BO_UNCACHED:
             flags = flags & ~abi.BO_UNCACHED | abi.BO_WC
         mode = flags & abi.BO_CACHE_MASK
-        known = mode in (abi.BO_CACHED, abi.BO_WC)
-        if not known and not (mode == abi.BO_CACHED_COHERENT and self._hardware.coherent):
+        plain = mode in (abi.BO_CACHED, abi.BO_WC)
+        if not plain and not (mode == abi.BO_CACHED_COHERENT and self._hardware.coherent):
             raise OSError(errno.EINVAL, f"cache mode {mode:#x}")
         memory = self._hardware.memory.new(
             f"buffer object {self._next}", host.pages(size), cached=mode == abi.BO_CACHED

@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass, field
 
+from boards.qcom.msm.abi import QUEUE_VM_BIND
+
 RINGS, LEVELS = 1, 3
 PRIORITIES = RINGS * LEVELS
 _FLAGS = 1
@@ -25,6 +27,8 @@ class Queue:
     done: set[int] = field(default_factory=set)
     pending: set[int] = field(default_factory=set)
     faults: int = 0
+    binds: bool = False
+    """Whether it takes VM_BIND, and nothing else."""
 
     def passed(self, fence: int) -> bool:
         """Whether a submission has ended."""
@@ -45,11 +49,12 @@ class Queues:
             raise OSError(errno.ENOENT, f"no submit queue {number}")
         return found
 
-    def new(self, flags: int, priority: int) -> Queue:
+    def new(self, flags: int, priority: int, *, vm_bind: bool = False) -> Queue:
         """Raises: OSError EINVAL."""
-        if flags & ~_FLAGS or priority >= PRIORITIES:
+        known = _FLAGS | QUEUE_VM_BIND if vm_bind else _FLAGS
+        if flags & ~known or priority >= PRIORITIES:
             raise OSError(errno.EINVAL, f"a queue of flags {flags:#x}, priority {priority}")
-        made = Queue(self._next, priority)
+        made = Queue(self._next, priority, binds=bool(flags & QUEUE_VM_BIND))
         self._next += 1
         self.by_id[made.id] = made
         return made

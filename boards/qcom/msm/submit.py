@@ -18,6 +18,7 @@ from boards.qcom.msm import abi
 from boards.qcom.msm.gem import Bo, Fence, Gem
 from boards.qcom.msm.queues import HANGCHECK_MS, Queue, Queues
 from boards.qcom.msm.syncobjs import Syncobjs
+from boards.qcom.msm.vm_bind import VmBind
 from boards.qcom.space import Space
 from boards.qcom.user import UserMemory
 
@@ -35,6 +36,8 @@ class Submits:
     ) -> None:  # fmt: skip
         self._hardware, self._gpu, self._pid, self._user = hardware, gpu, pid, user
         self._gem, self._queues, self._syncobjs, self._fence = gem, queues, syncobjs, fence
+        self.vm: VmBind | None = None
+        """Where the process has chosen VM_BIND: what is mapped."""
         self.faults = 0
         """Page faults of its address space."""
 
@@ -42,6 +45,8 @@ class Submits:
         """Checked and queued: what signals when it has ended. Raises: OSError."""
         self._flags(args)
         queue = self._queues.get(args.queueid)
+        if queue.binds:
+            raise OSError(errno.EINVAL, f"queue {queue.id} takes VM_BIND alone")
         bos = self._bos(args)
         space = self._space(bos)
         try:
@@ -93,6 +98,8 @@ class Submits:
 
     def _space(self, bos: Sequence[tuple[Bo, int]]) -> Space:
         """What is mapped while it runs: the objects of its list, and no others."""
+        if self.vm is not None:
+            return self.vm.space
         made = Space()
         for bo, _ in bos:
             self._gem.address(bo)
@@ -100,6 +107,8 @@ class Submits:
         return made
 
     def _drop(self, space: Space) -> None:
+        if self.vm is not None:
+            return
         for mapping in space.mappings:
             self._hardware.memory.drop(mapping.memory)
 
@@ -110,6 +119,9 @@ class Submits:
         for item in self._list(args.cmds, args.nr_cmds, abi.SUBMIT_CMD):
             if item.type not in (abi.CMD_BUF, abi.CMD_IB_TARGET, abi.CMD_CTX_RESTORE):
                 raise OSError(errno.EINVAL, f"commands of type {item.type}")
+            if self.vm is not None:
+                found.append(self._at_address(item))
+                continue
             if item.size % 4 or item.submit_offset % 4 or item.submit_idx >= len(bos):
                 raise OSError(
                     errno.EINVAL, f"{item.size} bytes of commands in no. {item.submit_idx}"
@@ -122,6 +134,15 @@ class Submits:
             if item.type == abi.CMD_BUF:
                 found.append((bo.iova + item.submit_offset, item.size // 4))
         return found
+
+    @staticmethod
+    def _at_address(item: SimpleNamespace) -> tuple[int, int]:
+        """With VM_BIND: the union of `relocs` is the address."""
+        if item.size % 4 or not item.size or item.nr_relocs:
+            raise OSError(errno.EINVAL, f"{item.size} bytes of commands")
+        if item.submit_idx or item.submit_offset:
+            raise OSError(errno.EINVAL, "submit_idx and submit_offset are zero with VM_BIND")
+        return item.relocs, item.size // 4
 
     def _syncs(
         self, va: int, count: int, args: SimpleNamespace, *, wanted: int
@@ -136,6 +157,10 @@ class Submits:
                 raise OSError(errno.EINVAL, f"a sync object of flags {item.flags:#x}")
             self._syncobjs.get(item.handle)
         return found
+
+    def outs(self, args: SimpleNamespace) -> list[SimpleNamespace]:
+        """Sync objects that a request signals. Raises: OSError."""
+        return self._syncs(args.out_syncobjs, args.nr_out_syncobjs, args, wanted=1)
 
     def _waits(self, args: SimpleNamespace, bos: Sequence[tuple[Bo, int]]) -> list[Fence]:
         found: list[Fence] = []

@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.qcom.isa.instruction import Instruction, Operand
+from boards.qcom.isa.instruction import Instruction, Operand, Space
 from boards.qcom.wave import floats, integers
 from boards.qcom.wave.bits import NotModelled
 from boards.qcom.wave.convert import narrow
-from boards.qcom.wave.operands import Source, Uses, dtype_of, modified, sink, source
-from boards.qcom.wave.state import P0, Waves
+from boards.qcom.wave.operands import Sink, Source, Uses, dtype_of, modified, sink, source
+from boards.qcom.wave.state import FULL, P0, Waves
 
 Run = Callable[[Waves], None]
 _SATURATING: Final = {"add.u": False, "add.s": False, "sub.u": True, "sub.s": True}
@@ -56,9 +56,11 @@ def _step(
     kind = "f" if inst.category == 4 else kind_of(inst.op)
     reads = [
         modified(
-            source(
-                operand, "u" if kind == "b" else kind, uses,
-                step=step, at=_late(inst, number, generation),
+            _flushed(
+                source(
+                    operand, "u" if kind == "b" else kind, uses,
+                    step=step, at=_late(inst, number, generation),
+                ), operand, kind, step,
             ), operand, kind,
         )
         for number, operand in enumerate(inst.srcs)
@@ -69,8 +71,41 @@ def _step(
         result = "u"
     return (
         _converted(compute, dst, result, saturate="sat" in inst.sync and kind == "f"),
-        sink(dst, uses, step=step, at=step),
+        _noted(sink(dst, uses, step=step, at=step), dst, result, step),
     )
+
+
+def _flushed(read: Source, operand: Operand, kind: str, step: int) -> Source:
+    """A float32 source without subnormal numbers; a row that has none is looked at once."""
+    if kind != "f" or operand.half:
+        return read
+    number = operand.number + (step if operand.repeat else 0)
+    if operand.space is not Space.REGISTER or number >= FULL:
+        return lambda w: floats.flush(read(w))
+
+    def look(w: Waves) -> Array:
+        row: Array = w.f[number]
+        if w.flushed[number]:
+            return row
+        clean = floats.flush(row)
+        w.flushed[number] = clean is row
+        return clean
+
+    return look
+
+
+def _noted(store: Sink, dst: Operand, result: str, step: int) -> Sink:
+    """Notes that a row holds results of float32 operations."""
+    number = dst.number + step
+    if result != "f" or dst.half or dst.space is not Space.REGISTER or number >= FULL:
+        return store
+
+    def into(w: Waves, value: Array) -> None:
+        before = w.flushed[number]
+        store(w, value)
+        w.flushed[number] = before or w.mask is None
+
+    return into
 
 
 def _late(inst: Instruction, number: int, generation: int) -> int:
@@ -99,7 +134,7 @@ def _function(inst: Instruction, kind: str) -> Callable[..., Array]:
     if op.startswith("cmps"):
         compare = floats.COMPARE[inst.fields["COND"]]
         if kind == "f":
-            return lambda a, b: compare(floats.flush(a), floats.flush(b)).astype(np.uint32)
+            return lambda a, b: compare(a, b).astype(np.uint32)
         return lambda a, b: compare(a, b).astype(np.uint32)
     if "sat" in inst.sync and kind != "f":
         if op not in _SATURATING:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Instruction, Operand, Space
 from boards.qcom.wave import (
     across,
+    alias,
     alu,
     atomics,
     bindless,
@@ -22,11 +25,20 @@ from boards.qcom.wave import (
 from boards.qcom.wave.bits import bits
 from boards.qcom.wave.dispatch import Dispatch
 from boards.qcom.wave.hazards import Wants
-from boards.qcom.wave.operands import Use, Uses
-from boards.qcom.wave.state import SHARED, SLOTS_SHARED, SLOTS_SPECIAL, Waves, name_of, slots_of
+from boards.qcom.wave.operands import Use, Uses, register
+from boards.qcom.wave.state import (
+    A0,
+    P0,
+    SHARED,
+    SLOTS_SHARED,
+    SLOTS_SPECIAL,
+    Waves,
+    name_of,
+    slots_of,
+)
 
 Run = Callable[[Waves], None]
-_FREE_OF_TIME: Final = frozenset({"jump", "br", "braa", "brao", "bany", "ball", "brac", "getone"})
+_FREE_OF_TIME: Final = frozenset({"jump", "br", "braa", "brao"})
 _BARRIERS: Final = frozenset({"bar", "fence"})
 _LOCAL_LOADS: Final = frozenset({"ldl", "ldlw", "ldlv"})
 _STORES: Final = ("st",)
@@ -35,6 +47,9 @@ _QUIET: Final = frozenset(
      "unlock", "tcinv", "shpe", "predt", "predf", "prede"}
 )  # fmt: skip
 _PREDICATED: Final = frozenset({"predt", "predf"})
+_BY_ONE: Final = frozenset({"br", "bany", "ball", "kill"})
+_BY_TWO: Final = frozenset({"brao", "braa"})
+"""Branches, by how many predicates they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +67,19 @@ class Bound:
     moving_writes: tuple[Callable[[Waves], tuple[Array, bool]], ...]
     flow: bool
     cycles: int
+    passes: Callable[[Waves], Array] | None
+    """Of sel.b, which passes bits on: the lanes of which the result has no value."""
 
 
-def bind(inst: Instruction, dispatch: Dispatch) -> Bound:
-    """Raises: NotModelled."""
+def bind(inst: Instruction, dispatch: Dispatch, table: Sequence[Instruction] = ()) -> Bound:
+    """`table`: aliases of a texture instruction. Raises: NotModelled."""
     uses = Uses()
     run = _run(inst, dispatch, uses)
+    if table:
+        run = alias.aliased(table, run, uses)
     wants = _wants(inst, dispatch, uses)
-    slots = dict.fromkeys(slot for use in uses.reads for slot in use.slots)
+    checked, passes = _selection(inst, uses)
+    slots = dict.fromkeys(slot for use in checked for slot in use.slots)
     return Bound(
         inst=inst,
         run=run,
@@ -71,7 +91,30 @@ def bind(inst: Instruction, dispatch: Dispatch) -> Bound:
         moving_writes=tuple(uses.moving_writes),
         flow=(inst.category == 0 and inst.op != "nop") or inst.op == "bar",
         cycles=1 + inst.repeat + inst.nop,
+        passes=passes,
     )
+
+
+def _selection(inst: Instruction, uses: Uses) -> tuple[list[Use], Callable[[Waves], Array] | None]:
+    """What must have a value, and what says where the result of a selection has none."""
+    if not inst.op.startswith("sel.b") or inst.repeat or inst.srcs[1].space is not Space.REGISTER:
+        return uses.reads, None
+    one, condition, other = (_slots_of_source(operand) for operand in inst.srcs)
+    operand = inst.srcs[1]
+    read = register(operand.number, "u", half=operand.half)
+
+    def passes(w: Waves) -> Array:
+        taken = np.broadcast_to(read(w) != 0, (w.count, w.lanes))
+        return np.where(taken, w.missing(one), w.missing(other))
+
+    kept = set(condition) | set(slots_of(A0, half=False))
+    return [use for use in uses.reads if kept & set(use.slots)], passes
+
+
+def _slots_of_source(operand: Operand) -> tuple[int, ...]:
+    if operand.space is not Space.REGISTER:
+        return ()
+    return slots_of(operand.number, half=operand.half)
 
 
 def _run(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
@@ -90,6 +133,9 @@ def _run(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
 
 
 def _rarer(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Run:
+    if inst.op == "alias":
+        alias.check(inst)
+        return _nothing
     if inst.op in across.NAMES:
         return across.bind(inst, uses)
     if inst.category == 5:
@@ -108,12 +154,14 @@ def _nothing(w: Waves) -> None:
 
 
 def _predicates(inst: Instruction, uses: Uses) -> None:
+    components = []
     if inst.op in _PREDICATED:
-        uses.reads.append(Use(slots_of(248, half=False)))
-        return
-    for operand in inst.srcs:
-        if operand.space is Space.REGISTER:
-            uses.reads.append(Use(slots_of(operand.number, half=False)))
+        components = [0]
+    elif inst.op in _BY_ONE:
+        components = [bits(inst.word, 53, 54)]
+    elif inst.op in _BY_TWO:
+        components = [bits(inst.word, 53, 54), bits(inst.word, 46, 47)]
+    uses.reads += [Use(slots_of(P0 + component, half=False)) for component in components]
 
 
 def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
@@ -127,7 +175,8 @@ def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
         sy="sy" in inst.sync,
         alu=is_alu,
         ends=inst.op in ("end", "chmask"),
-        cycles=1 + inst.repeat + inst.nop if counts else 0,
+        cycles=1 + inst.repeat + inst.nop if counts else inst.nop,
+        issues=counts,
         reads=_flat(uses.reads),
         writes=_flat(uses.writes),
         result=result,
@@ -165,11 +214,15 @@ def _is_vector(operand: Operand) -> bool:
     return operand.space is Space.RELATIVE_REGISTER
 
 
+_LANES: Final = ("shfl", "getfiberid")
+"""src: Mesa 25.0.7, ir3.h, is_sfu; ir3_legalize.c, legalize_block"""
+
+
 def _result(inst: Instruction, uses: Uses, *, scalar: bool) -> str:
     """src: Mesa 25.0.7, ir3.h, is_ss_producer, is_sy_producer; ir3_legalize.c, legalize_block"""
     if scalar:
         return "scalar"
-    if inst.category == 4 or inst.op in _LOCAL_LOADS or inst.op == "shfl":
+    if inst.category == 4 or inst.op in _LOCAL_LOADS or inst.op in _LANES:
         return "ss"
     if inst.category == 6:
         if inst.op.startswith("resinfo") or _is_local_atomic(inst):
@@ -195,7 +248,7 @@ def _busy_slots(uses: Uses, *, scalar: bool) -> list[int]:
     slots = [slot for use in uses.reads for slot in use.slots]
     if not scalar:
         return slots
-    address = slots_of(244, half=False)
+    address = slots_of(A0, half=False)
     return [s for s in slots if SLOTS_SHARED <= s < SLOTS_SPECIAL or s in address]
 
 
@@ -209,8 +262,3 @@ def beyond(bound: Bound, dispatch: Dispatch) -> str:
         if limit <= slot < SLOTS_SHARED:
             return f"{name_of(slot)} of {dispatch.full_registers} full registers"
     return ""
-
-
-def field_of(inst: Instruction, low: int, high: int) -> int:
-    """Bits of the instruction's word."""
-    return bits(inst.word, low, high)

@@ -1,6 +1,9 @@
 """Conversions: of category 1 with its rounding, and of results to another width.
 
-src: Mesa 25.0.7, src/freedreno/ir3/ir3.h, round_t (0 towards zero, 1 even, 2 up, 3 down);
+Eight bits are widened with their sign whether the type says u8 or s8; Mesa notes that widening
+without it, and u8 to a float, do not work, so they are refused.
+src: Mesa 25.0.7, src/freedreno/ir3/ir3_compiler_nir.c, create_cov; ir3.h, round_t (0 towards
+zero, 1 even, 2 up, 3 down);
 ir3_cf.c (a conversion without rounding is folded into the instruction before it)
 """
 
@@ -36,7 +39,7 @@ def is_half(kind: int) -> bool:
 
 def to_float(value: Array, dtype: type[np.generic], rounding: int) -> Array:
     """Integers of up to 32 bits or floats as float16 or float32."""
-    exact = value.astype(np.float64)
+    exact = flush(value).astype(np.float64)
     near = exact.astype(dtype)
     if rounding == EVEN:
         return flush(near)
@@ -74,25 +77,29 @@ def narrow(value: Array, wanted: type[np.generic]) -> Array:
     return value.astype(wanted)
 
 
+def check(source: int, target: int) -> None:
+    """Raises: NotModelled for what silicon does not convert in one step."""
+    # src: Mesa 25.0.7, ir3_compiler_nir.c, create_cov: u8 is extended with its sign alone
+    octet = source in (U8, S8)
+    if octet and source != target and target not in (S16, S32, U8, S8):
+        raise NotModelled("eight bits as anything but a signed number")
+    if KINDS[source] == "f" and target in (U8, S8):
+        raise NotModelled("a float as eight bits")
+
+
 def convert(value: Array, source: int, target: int, rounding: int) -> Array:
     """A value of type `source` as `target`; `value` has the numpy type of `source`."""
     from_float, to = KINDS[source] == "f", _NUMPY[target]
     if source == target:
         return value
-    if source == S8 and KINDS[target] == "f":
-        value = ((value & 0xFF) ^ 0x80) - 0x80
     if KINDS[target] == "f":
         if rounding == ZERO and source == F16:
             return value.astype(to)
         return to_float(value, to, rounding)
     if from_float:
-        if target in (U8, S8):
-            raise NotModelled("a float as eight bits")
         return to_integer(value, to, rounding)
     if source in (U8, S8):
-        value = value & value.dtype.type(0xFF)
-    if source == S8:
-        value = (value ^ 0x80) - 0x80
+        value = ((value.view(np.int16) & 0xFF) ^ 0x80) - 0x80
     widened = value.astype(to)
     return widened & widened.dtype.type(0xFF) if target == U8 else widened
 

@@ -57,6 +57,10 @@ class Runner:
         self._seen: set[tuple[str, int]] = set()
         self._preamble_done = False
         self._index = 0
+        self._state = program.hazards.start
+        self._before: State | None = None
+        """What was under way where predication began, and (next) at the end of its first half."""
+        self._half: State | None = None
 
     def run(self, first_group: int, groups: int) -> bool:
         """Some workgroups. Whether nothing stopped them."""
@@ -135,13 +139,18 @@ class Runner:
             if complaints or index in program.beyond:
                 self._complain(index, complaints)
             check_values(w, bound)
+            lost = bound.passes(w) if bound.passes is not None else None
             if bound.flow:
+                self._state = state
                 following = self._flow(w, bound, index, state)
+                state = self._state
             else:
                 bound.run(w)
                 following = index + 1
             if bound.writes:
                 w.define(bound.writes)
+                if lost is not None:
+                    w.undefine(bound.writes, lost)
             if following < 0:
                 break
             index = following
@@ -180,7 +189,7 @@ class Runner:
         if inst.op == "bar":
             return self._barrier(w, index + 1, state)
         if inst.op in ("predt", "predf", "prede"):
-            self._predication(w, inst.op)
+            self._predication(w, inst.op, state)
             return index + 1
         if inst.op == "shpe":
             return index + 1
@@ -239,8 +248,18 @@ class Runner:
         self._release(w)
         return -1 if gone.any() else index + 1
 
-    def _predication(self, w: Waves, op: str) -> None:
+    def _predication(self, w: Waves, op: str, state: State) -> None:
+        """The two halves of predicated code each follow what came before both."""
         waves = self._group.any(axis=1, keepdims=True)
+        if op == "prede":
+            other = self._half or self._before
+            if other is not None:
+                self._state = self._program.hazards.merge(state, other)
+            self._before = self._half = None
+        elif self._before is None:
+            self._before = state
+        else:
+            self._half, self._state = state, self._before
         if op == "prede":
             self._mode[waves] = _NONE
         else:

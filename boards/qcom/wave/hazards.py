@@ -44,6 +44,8 @@ class Wants:
     """end: it needs no delay."""
     cycles: int = 0
     """That it takes, its nops and repetitions included."""
+    issues: bool = True
+    """Whether it takes a cycle itself."""
     reads: tuple[tuple[int, bool, int], ...] = ()
     """Slot, whether as a half register, cycles after the issue."""
     writes: tuple[tuple[int, bool, int], ...] = ()
@@ -175,7 +177,7 @@ class Hazards:
 
     def _following(self, pending: Pending, wants: Wants) -> Pending:
         cycles, longest = wants.cycles, self._delays.other
-        issued = 1 if cycles else 0
+        issued = int(wants.issues)
         ready = {
             (slot, half): left - cycles
             for slot, half, left in pending.ready

@@ -66,8 +66,8 @@ def multiply_low(a: Array, b: Array) -> Array:
 
 
 def madsh_m16(a: Array, b: Array, c: Array) -> Array:
-    """The high half of a times the low half of b, shifted left by 16, plus c."""
-    return (((a >> 16) * (b & _LOW)) << 16) + c
+    """The low half of a times the high half of b, shifted left by 16, plus c."""
+    return (((a & _LOW) * (b >> 16)) << 16) + c
 
 
 def reverse(a: Array) -> Array:
@@ -75,8 +75,7 @@ def reverse(a: Array) -> Array:
     raw = np.ascontiguousarray(_unsigned(a)).view(np.uint8).reshape(*a.shape, a.dtype.itemsize)
     turned = np.packbits(np.unpackbits(raw, axis=-1, bitorder="little"), axis=-1)
     octets = np.ascontiguousarray(turned[..., ::-1])
-    answer: Array = octets.view(a.dtype.newbyteorder(">")).reshape(a.shape).astype(a.dtype)
-    return answer
+    return np.asarray(octets.view(a.dtype).reshape(a.shape))
 
 
 def leading_zeros(a: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from boards.machine.arrays import Addresses, Array
 from boards.qcom.wave.convert import BYTES, is_half
+from boards.qcom.wave.dispatch import NO_REGISTER
 from boards.qcom.wave.operands import Use, Uses, one_of_wave, register_sink
 from boards.qcom.wave.state import SHARED, Waves, slots_of
 
@@ -41,6 +42,8 @@ class Registers:
     def read(self, w: Waves, part: int, at: Array | None) -> Array:
         """The values of the chosen lanes: uint32, or uint16 of half registers."""
         number = self.number + part
+        if number >= NO_REGISTER:
+            return np.zeros(w.count * w.lanes if at is None else len(at), np.uint32)
         if number >= SHARED:
             row = np.broadcast_to(w.shared[number - SHARED], (w.count, w.lanes))
             return take(row, at)
@@ -51,18 +54,22 @@ class Registers:
     def write(self, w: Waves, part: int, at: Array | None, data: Array) -> None:
         """Into the chosen lanes."""
         number = self.number + part
+        if number >= NO_REGISTER:
+            return
         if number >= SHARED:
             whole = np.zeros(w.count * w.lanes, data.dtype)
             whole[slice(None) if at is None else at] = data
             value = one_of_wave(w, whole.reshape(w.count, w.lanes))
             register_sink(number, half=self.half)(w, value)
         elif self.half:
+            w.flushed[number >> 1] = 0
             side = w.hu[number >> 1, :, :, number & 1]
             if at is None:
                 side[...] = data.reshape(side.shape)
             else:
                 side[np.divmod(at, w.lanes)] = data
         else:
+            w.flushed[number] = 0
             w.u[number].reshape(-1)[slice(None) if at is None else at] = data
 
 

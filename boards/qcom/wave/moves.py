@@ -13,7 +13,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Instruction, Operand, Space
 from boards.qcom.wave.bits import NotModelled, bits
-from boards.qcom.wave.convert import KINDS, S8, convert, is_half
+from boards.qcom.wave.convert import KINDS, S8, check, convert, is_half
 from boards.qcom.wave.operands import (
     Sink,
     Source,
@@ -75,6 +75,7 @@ def _bind_move(inst: Instruction, uses: Uses) -> Run:
 def _moved(read: Source, from_type: int, to_type: int, rounding: int) -> Source:
     if from_type == to_type:
         return read
+    check(from_type, to_type)
     return lambda w: convert(read(w), from_type, to_type, rounding)
 
 

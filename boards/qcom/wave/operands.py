@@ -15,6 +15,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Operand, Space
 from boards.qcom.wave.bits import NotModelled
+from boards.qcom.wave.dispatch import NO_REGISTER
 from boards.qcom.wave.state import A0, A1, FULL, P0, SHARED, Waves, slots_of
 
 Source = Callable[[Waves], Array]
@@ -61,9 +62,11 @@ class Uses:
 
 def register(number: int, kind: str, *, half: bool) -> Source:
     """A register, by its number as encoded."""
+    if number >= NO_REGISTER:
+        return lambda w: np.zeros(1, _DTYPES[kind, half])
     if number >= P0:
-        part, dtype = number - P0, _DTYPES[kind, half]
-        return lambda w: w.p[part].astype(dtype)
+        part, dtype = number - P0, _DTYPES["s", half]
+        return lambda w: (-w.p[part].astype(dtype)).view(_DTYPES[kind, half])
     if number == A0:
         return lambda w: w.a0.astype(_DTYPES[kind, half])
     if number == A1:
@@ -196,11 +199,13 @@ def register_sink(number: int, *, half: bool) -> Sink:
         row, side = number >> 1, number & 1
 
         def into_half(w: Waves, value: Array) -> None:
+            w.flushed[row] = 0
             _put(w.hu[row, :, :, side], value.view(np.uint16), w.mask)
 
         return into_half
 
     def into(w: Waves, value: Array) -> None:
+        w.flushed[number] = 0
         _put(w.u[number], value.view(np.uint32), w.mask)
 
     return into
@@ -216,12 +221,18 @@ def _put(row: Array, value: Array, mask: Array | None) -> None:
 def _special_sink(number: int) -> Sink:
     if number >= P0:
         part = number - P0
-        return lambda w, value: _put(w.p[part], value & 1 != 0, w.mask)
+        return lambda w, value: _put(w.p[part], value != 0, w.mask)
     if number == A0:
         return lambda w, value: _put(w.a0, value.astype(np.int16).astype(np.int32), w.mask)
     if number == A1:
         return lambda w, value: _put(w.a1, value.astype(np.uint16).astype(np.uint32), w.mask)
+    if number >= NO_REGISTER:
+        return _discard
     raise NotModelled(f"a destination of number {number}")
+
+
+def _discard(w: Waves, value: Array) -> None:
+    """r63.x: nothing is wanted."""
 
 
 def one_of_wave(w: Waves, value: Array) -> Array:
@@ -249,6 +260,7 @@ def _moving_sink(operand: Operand, step: int, uses: Uses) -> Sink:
     uses.moving_writes.append(lambda w: (w.a0 + offset, half))
 
     def into(w: Waves, value: Array) -> None:
+        w.flushed[:] = bytes(FULL)
         lanes = np.nonzero(w.chosen())
         at = np.clip(w.a0[lanes] + offset, 0, FULL - 1)
         data = np.broadcast_to(value, (w.count, w.lanes))[lanes]

@@ -6,6 +6,7 @@ from boards.qcom.isa.decode import decode
 from boards.qcom.isa.instruction import Instruction
 from boards.qcom.isa.scope import UnknownInstruction
 from boards.qcom.isa.text import disassemble
+from boards.qcom.wave import alias
 from boards.qcom.wave.bind import Bound, beyond, bind
 from boards.qcom.wave.bits import NotModelled
 from boards.qcom.wave.dispatch import Dispatch
@@ -13,6 +14,7 @@ from boards.qcom.wave.hazards import Hazards
 
 WORD_BYTES = 8
 _KEPT = 256
+_TEXTURE = 5
 
 
 class Illegal(Exception):
@@ -50,11 +52,23 @@ class Program:
         word = int.from_bytes(code[start : start + WORD_BYTES], "little")
         try:
             inst = decode(word, self._dispatch.generation)
-            return bind(inst, self._dispatch)
+            return bind(
+                inst, self._dispatch, self._aliases(index) if inst.category == _TEXTURE else ()
+            )
         except UnknownInstruction as error:
             raise Illegal(start, f"{word:016x}", str(error)) from None
         except NotModelled as error:
             raise Illegal(start, self.text(index), f"not modelled: {error}") from None
+
+    def _aliases(self, index: int) -> list[Instruction]:
+        """The entries that stand before a texture instruction."""
+        found: list[Instruction] = []
+        while index > len(found) and len(found) < alias.MOST:
+            before = self.at(index - 1 - len(found)).inst
+            if not alias.is_entry(before):
+                break
+            found.append(before)
+        return found
 
     def text(self, index: int) -> str:
         """The instruction as Mesa prints it."""

@@ -27,6 +27,8 @@ class Races:
     def __init__(self, groups: int, nbytes: int, per_group: int) -> None:
         """`nbytes` of all workgroups together."""
         self._off = per_group == 1
+        self._everyone: Array | None = None
+        """The wave of every lane."""
         self.epoch = np.zeros(groups, np.int32)
         size = 0 if self._off else nbytes
         self._writer = np.full(size, _NOBODY, np.int32)
@@ -35,47 +37,56 @@ class Races:
         self._read_epoch = np.full(size, _NOBODY, np.int32)
 
     def _who(self, w: Waves, at: Array | None) -> tuple[Array, Array]:
-        lanes = np.arange(w.count * w.lanes) if at is None else at
-        wave = (lanes // w.lanes).astype(np.int32)
+        if at is None:
+            if self._everyone is None:
+                self._everyone = self._lanes(w, np.arange(w.count * w.lanes))
+            wave = self._everyone
+        else:
+            wave = self._lanes(w, at)
         return wave, self.epoch[wave // w.per_group]
 
-    def _units(self, place: Array, nbytes: int) -> list[Array]:
-        """Bytes that stand for what is touched: of whole words their first."""
-        if nbytes >= 4:
-            return [place + part for part in range(0, nbytes, 4)]
-        return [place + part for part in range(nbytes)]
+    @staticmethod
+    def _lanes(w: Waves, lanes: Array) -> Array:
+        answer: Array = (lanes // w.lanes).astype(np.int32)[:, None]
+        return answer
+
+    def _units(self, place: Array, nbytes: int) -> Array:
+        """Bytes that stand for what is touched, of whole words their first; shape (n, units)."""
+        steps = np.arange(0, nbytes, 4) if nbytes >= 4 else np.arange(nbytes)
+        answer: Array = place[:, None] + steps
+        return answer
 
     def read(self, w: Waves, at: Array | None, place: Array, nbytes: int) -> None:
         """The chosen lanes read."""
         if self._off:
             return
         wave, epoch = self._who(w, at)
-        for byte in self._units(place, nbytes):
-            self._check(w, byte, wave, epoch, self._writer, self._write_epoch)
-            others = (self._read_epoch[byte] == epoch) & (self._reader[byte] != wave)
-            self._reader[byte] = np.where(others, _MANY, wave)
-            self._read_epoch[byte] = epoch
-            lost = self._reader[byte] != wave
-            if lost.any():
-                self._reader[byte[lost]] = _MANY
+        unit = self._units(place, nbytes)
+        self._check(w, unit, wave, epoch, self._writer, self._write_epoch)
+        others = (self._read_epoch[unit] == epoch) & (self._reader[unit] != wave)
+        self._reader[unit] = np.where(others, _MANY, wave)
+        self._read_epoch[unit] = epoch
+        lost = self._reader[unit] != wave
+        if lost.any():
+            self._reader[unit[lost]] = _MANY
 
     def write(self, w: Waves, at: Array | None, place: Array, nbytes: int) -> None:
         """The chosen lanes write."""
         if self._off:
             return
         wave, epoch = self._who(w, at)
-        for byte in self._units(place, nbytes):
-            self._check(w, byte, wave, epoch, self._writer, self._write_epoch)
-            self._check(w, byte, wave, epoch, self._reader, self._read_epoch)
-            self._writer[byte], self._write_epoch[byte] = wave, epoch
-            if (self._writer[byte] != wave).any():
-                w.report(_KIND, "two waves write one place at once")
+        unit = self._units(place, nbytes)
+        self._check(w, unit, wave, epoch, self._writer, self._write_epoch)
+        self._check(w, unit, wave, epoch, self._reader, self._read_epoch)
+        self._writer[unit], self._write_epoch[unit] = wave, epoch
+        if (self._writer[unit] != wave).any():
+            w.report(_KIND, "two waves write one place at once")
 
     def atomic(self, w: Waves, at: Array | None, place: Array) -> None:
         """The chosen lanes change words in turn: that races only with plain accesses."""
         if self._off:
             return
-        wave, epoch = self._who(w, at)
+        wave, epoch = (each[:, 0] for each in self._who(w, at))
         for who, when in ((self._writer, self._write_epoch), (self._reader, self._read_epoch)):
             clash = (when[place] == epoch) & (who[place] != wave) & (who[place] != _ATOMIC)
             if clash.any():
@@ -83,9 +94,9 @@ class Races:
         self._writer[place], self._write_epoch[place] = _ATOMIC, epoch
 
     def _check(
-        self, w: Waves, byte: Array, wave: Array, epoch: Array, who: Array, when: Array
+        self, w: Waves, unit: Array, wave: Array, epoch: Array, who: Array, when: Array
     ) -> None:
-        clash = (when[byte] == epoch) & (who[byte] != wave)
+        clash = (when[unit] == epoch) & (who[unit] != wave)
         if clash.any():
             w.report(_KIND, "another wave's access since the last barrier")
 

@@ -12,6 +12,8 @@ from boards.qcom.wave.races import Races
 if TYPE_CHECKING:
     from boards.qcom.wave.state import Waves
 
+_ALL: Final = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF}
+"""An item of which every byte is written."""
 _PAD: Final = 16
 """Bytes behind each owner's, for accesses that begin inside and end outside."""
 
@@ -28,8 +30,7 @@ class Storage:
         self._what, self._size, self._races = what, size, races
         self._step = step_of(size)
         self._bytes = np.zeros(owners * self._step, np.uint8)
-        self._written = np.zeros(owners * self._step, np.bool_)
-        self._complete = False
+        self._written = np.zeros(owners * self._step, np.uint8)
 
     def owner(self, w: Waves, at: Array | None) -> Array:
         """Whose bytes each chosen lane reaches."""
@@ -49,7 +50,8 @@ class Storage:
         place = self.place(w, at, offset, item * count)
         view = self._bytes.view(f"u{item}")
         index = (place // item)[:, None] + np.arange(count)
-        self._check_written(w, place, item * count)
+        if (self._written.view(view.dtype)[index] != _ALL[item]).any():
+            w.report(f"{self._what} memory read before it was written", f"items of {item} bytes")
         if self._races is not None:
             self._races.read(w, at, place, item * count)
         answer: Array = view[index]
@@ -63,24 +65,7 @@ class Storage:
             self._races.write(w, at, place, item * count)
         index = (place // item)[:, None] + np.arange(count)
         self._bytes.view(data.dtype)[index] = data
-        self.mark(place, item * count)
-
-    def mark(self, place: Array, nbytes: int) -> None:
-        """Bytes that have a value now."""
-        if not self._complete:
-            for byte in range(nbytes):
-                self._written[place + byte] = True
-
-    def _check_written(self, w: Waves, place: Array, nbytes: int) -> None:
-        if self._complete:
-            return
-        for byte in range(nbytes):
-            blank = ~self._written[place + byte]
-            if blank.any():
-                w.report(f"{self._what} memory read before it was written", f"{nbytes} bytes")
-                return
-        rows = self._written.reshape(-1, self._step)[:, : self._size]
-        self._complete = bool(rows.all())
+        self._written.view(data.dtype)[index] = _ALL[item]
 
     def words(self, place: Array) -> Array:
         """Words at positions."""
@@ -90,7 +75,7 @@ class Storage:
     def put_words(self, place: Array, data: Array) -> None:
         """Writes words at positions."""
         self._bytes.view(np.uint32)[place >> 2] = data
-        self.mark(place, 4)
+        self._written.view(np.uint32)[place >> 2] = _ALL[4]
 
 
 class SharedMemory(Storage):

@@ -25,13 +25,12 @@ SLOTS_SHARED: Final = 2 * FULL
 SLOTS_SPECIAL: Final = SLOTS_SHARED + 2 * SHARED_COUNT
 SLOTS: Final = SLOTS_SPECIAL + 8
 """A slot is a half register; a full one has two. Those of a0, a1 and p0 are at the end."""
-POISON: Final = 0xDEADBEEF
 
 
 def slots_of(number: int, *, half: bool) -> tuple[int, ...]:
     """The slots of a register, by its number as encoded."""
     if number >= A0:
-        return (SLOTS_SPECIAL + number - A0,) if number != NO_REGISTER else ()
+        return (SLOTS_SPECIAL + number - A0,) if number < NO_REGISTER else ()
     first = SLOTS_SHARED if number >= SHARED else 0
     at = number - (SHARED if number >= SHARED else 0)
     return (first + at,) if half else (first + 2 * at, first + 2 * at + 1)
@@ -63,11 +62,13 @@ class Waves:
         self.groups, self.first_wave = groups, first_group * self.per_group
         self.dispatch = d
         shape = (self.count, self.lanes)
-        self.u = np.full((FULL, *shape), POISON, np.uint32)
+        self.u = np.zeros((FULL, *shape), np.uint32)
         self.f, self.s = self.u.view(np.float32), self.u.view(np.int32)
         self.hu = self.u.view(np.uint16).reshape(FULL, *shape, 2)
         self.hf, self.hs = self.hu.view(np.float16), self.hu.view(np.int16)
-        self.shared = np.full((SHARED_COUNT, self.count, 1), POISON, np.uint32)
+        self.flushed = bytearray(FULL)
+        """Rows that hold no subnormal float32, as far as is known."""
+        self.shared = np.zeros((SHARED_COUNT, self.count, 1), np.uint32)
         self.a0 = np.zeros(shape, np.int32)
         self.a1 = np.zeros(shape, np.uint32)
         self.p = np.zeros((4, *shape), np.bool_)
@@ -148,6 +149,29 @@ class Waves:
         if SLOTS_SHARED <= slot < SLOTS_SPECIAL:
             return np.repeat(self.wave_mask(), self.lanes, axis=1)
         return self.chosen().copy()
+
+    def missing(self, slots: tuple[int, ...]) -> Array:
+        """The lanes, chosen or not, in which one of these has no value."""
+        answer = np.zeros((self.count, self.lanes), np.bool_)
+        for slot in slots:
+            have = self.defined[slot]
+            if have is False:
+                answer[...] = True
+            elif isinstance(have, np.ndarray):
+                answer |= ~have
+        return answer
+
+    def undefine(self, slots: tuple[int, ...], lanes: Array) -> None:
+        """The chosen ones of these lanes have been given what has no value."""
+        gone = lanes & self.chosen()
+        if not gone.any():
+            return
+        for slot in slots:
+            have = self.defined[slot]
+            if have is True:
+                self.defined[slot] = ~gone
+            elif isinstance(have, np.ndarray):
+                self.defined[slot] = have & ~gone
 
     def undefined(self, slot: int) -> Array | None:
         """The chosen lanes that read this without a value; None: there are none."""

@@ -57,6 +57,7 @@ class KgslIface:
         self.world, self.fd, self._arena = world, fd, arena
         self.clock: GpuClock = CounterClock(world)
         self.peeks: list[Callable[[int], int | None]] = []
+        self.published: list[Callable[[], object]] = []
         self.gone: DeviceError | None = None
         self.forked = False
         self.objects = self.bytes_held = 0
@@ -133,7 +134,9 @@ class KgslIface:
         return True
 
     def publish(self) -> None:
-        """Nothing: the ioctl that submits orders earlier stores before the GPU's reads."""
+        """A signal was set: what waited for it is submitted, by an ioctl that orders stores."""
+        for step in self.published:
+            step()
 
     def shares(self, other: GpuIface) -> bool:
         """Only its own memory."""

@@ -33,10 +33,11 @@ LIST_BYTES: Final = 4096
 FLAGS: Final = (
     ContextFlag.SAVE_GMEM | ContextFlag.NO_GMEM_ALLOC | ContextFlag.PREAMBLE
     | ContextFlag.NO_FAULT_TOLERANCE | ContextFlag.PREEMPT_FINEGRAIN
+    | ContextFlag.PWR_CONSTRAINT
 )  # fmt: skip
-"""# src: Mesa tu_knl_kgsl.cc kgsl_submitqueue_new(); tinygrad ops_qcom.py adds the last two"""
-USUAL, URGENT = 8, 4
-"""Priorities: KGSL has four ring buffers, for 1 ... 4, 5 ... 8, and so on."""
+"""# src: Mesa tu_knl_kgsl.cc kgsl_submitqueue_new(); tinygrad ops_qcom.py has the last three"""
+PRIORITY: Final = 8
+"""Of all contexts: those of one priority share a ring buffer, and run in order."""
 _OBJECT: Final = struct.Struct("<QQQII")
 
 
@@ -45,6 +46,9 @@ class Gpu(memory.Gpu, Protocol):
 
     def killed(self, context: KgslQueue) -> None:
         """KGSL runs no work of a context any more: the reset state is to be read."""
+
+    def full_power(self, context: int) -> None:
+        """Ask for the highest clock while a context has work."""
 
 
 class KgslQueue:
@@ -76,14 +80,14 @@ class KgslQueue:
             self._context(made)
 
     def _context(self, ring: KgslMemory) -> None:
-        gpu, plan = self.gpu, self.plan
-        priority = URGENT if plan.urgent else USUAL
-        flags = FLAGS | priority << PRIORITY_SHIFT
+        gpu = self.gpu
+        flags = FLAGS | PRIORITY << PRIORITY_SHIFT
         self.number = CONTEXT_CREATE(gpu.world, gpu.fd, ContextCreate(flags=flags)).drawctxt_id
         self._undo.append(self._destroy)
+        gpu.full_power(self.number)
         self._objects = self._list.view()
-        self._ring_id, self._ring_end = ring.number, ring.gpu_va + plan.ring_bytes
-        self._object(0, ring, self._ring_end, len(plan.setup))
+        self._ring_id, self._ring_end = ring.number, ring.gpu_va + self.plan.ring_bytes
+        self._object(0, ring, self._ring_end, len(self.plan.setup))
         self._command = GpuCommand(
             flags=SUBMIT_IB_LIST, cmdlist=self._list.cpu_va, cmdsize=OBJECT_BYTES, numcmds=2,
             context_id=self.number,

@@ -60,6 +60,7 @@ class MsmIface:
         self.world, self.path, self.fd, self._arena = world, path, fd, arena
         self.clock: GpuClock = CounterClock(world)
         self.peeks: list[Callable[[int], int | None]] = []
+        self.published: list[Callable[[], object]] = []
         self.gone: DeviceError | None = None
         self.forked = False
         self.bytes_held = 0
@@ -119,7 +120,9 @@ class MsmIface:
         return True
 
     def publish(self) -> None:
-        """Nothing: the ioctl that submits orders earlier stores before the GPU's reads."""
+        """A signal was set: what waited for it is submitted, by an ioctl that orders stores."""
+        for step in self.published:
+            step()
 
     def shares(self, other: GpuIface) -> bool:
         """Only its own memory."""

@@ -70,8 +70,8 @@ class Objects:
     def _store(self, number: int, held: MsmMemory) -> None:
         flags = _FLAGS if held.read_only else _FLAGS | SubmitBoFlag.WRITE
         entry = SubmitBo(flags=int(flags), handle=held.handle, presumed=held.gpu_va)
-        self._table.write(number * SubmitBo.SIZE, bytes(entry.raw))
         held.index = number
+        self._table.write(number * SubmitBo.SIZE, bytes(entry.raw))
 
     def remove(self, held: MsmMemory) -> None:
         """One less: the last one takes its place."""
@@ -124,11 +124,9 @@ class MsmMemory:
         handle = self.handle
         if not handle:
             raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
-        gpu = self.gpu
-        gpu.objects.remove(self)
-        self.handle = 0
+        gpu, self.handle = self.gpu, 0
         gpu.bytes_held -= self.nbytes
-        steps: list[Step] = [self._region.close]
+        steps: list[Step] = [partial(gpu.objects.remove, self), self._region.close]
         if not gpu.forked:
             steps.append(partial(GEM_CLOSE, gpu.world, gpu.fd, GemClose(handle=handle)))
         run_all(steps)

@@ -71,9 +71,7 @@ class MsmQueue:
             self._undo.append(self._list.close)
             self._cmds = self._list.view()
             self._submit = GemSubmit(flags=PIPE_3D0 | NO_IMPLICIT, cmds=self._list.cpu_va)
-            middle = gpu.priorities // 2
-            urgency = max(middle - 1, 0) if plan.urgent else middle
-            call = SubmitQueue(prio=min(urgency, max(gpu.priorities - 1, 0)))
+            call = SubmitQueue(prio=gpu.priorities // 2)  # all in one ring, in order
             self.number = QUEUE_NEW(gpu.world, gpu.fd, call).id
             self._undo.append(self._destroy)
 

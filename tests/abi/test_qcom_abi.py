@@ -1,0 +1,54 @@
+"""The declarations of KGSL's and msm's ioctls against Mesa's and Linux's headers.
+
+Their numbers are kept as tables (`tests/abi/qcom_header.py` makes them); headers that were fetched,
+or that a C compiler of this machine comes with, are compiled.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.abi.qcom_header import evaluate, expectations
+from tests.c_compiler import CCompiler
+from tests.references import HEADERS, MESA, find
+from tests.support import check
+
+TABLES: dict[str, Any] = json.loads((Path(__file__).parent / "qcom_headers.json").read_text())
+FETCHED = {
+    "Mesa's msm_kgsl.h": (MESA, "src/freedreno/vulkan/msm_kgsl.h", "KGSL"),
+    "Mesa's msm_drm.h": (MESA, "include/drm-uapi/msm_drm.h", "MSM"),
+    "Linux's msm_drm.h": (HEADERS, "include/uapi/drm/msm_drm.h", "MSM"),
+}
+
+
+def differences(expected: dict[str, int], values: dict[str, int]) -> list[str]:
+    return [
+        f"{name} is {values.get(name, 'missing')}, not {value}"
+        for name, value in expected.items()
+        if values.get(name) != value
+    ]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_table_of_a_header(name: str) -> None:
+    kind, values = TABLES[name]["kind"], TABLES[name]["values"]
+    expected = expectations(kind)
+    wrong = differences(expected, values)
+    check(not wrong, f"{name}: " + "; ".join(wrong))
+    check(len(expected) > 100, "a table with nothing in it proves nothing")
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_a_header_that_was_fetched(name: str, c_compiler: CCompiler, tmp_path: Path) -> None:
+    reference, path, kind = FETCHED[name]
+    folder = find(reference)
+    if folder is None:
+        what = "Mesa" if reference is MESA else "kernel"
+        pytest.skip(f"no {what} source: make references")
+    values = evaluate(c_compiler, str(folder / path), tmp_path, kind)
+    wrong = differences(expectations(kind), values)
+    check(not wrong, "; ".join(wrong))
