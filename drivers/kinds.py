@@ -195,9 +195,9 @@ BEST_FIRST: Final = (
         "Qualcomm Adreno GPU",
         "/dev/kgsl-3d0, or msm on /dev/dri/renderD*",
         (
-            Way("KGSL", "drivers.probe.kinds:qcom_kgsl",
+            Way("KGSL", "drivers.qcom.checks:kgsl",
                 "an Adreno under Qualcomm's kernel driver: the GPU of its machine"),
-            Way("MSM", "drivers.probe.kinds:qcom_msm",
+            Way("MSM", "drivers.qcom.checks:msm",
                 "the same under the mainline kernel driver, where there is no KGSL"),
         ),
         opens="drivers.qcom.opening:open_kind",
@@ -205,6 +205,9 @@ BEST_FIRST: Final = (
         compilers={"QCOM_IR3": "IR3"},
         hang_s="QCOM_HANG_S",
         packets={"qcom": "queues.qcom.decode:stream_decoder"},
+        smoke="compilers.qcom.smoke:firmware",
+        unread="drivers.qcom.unread:leave_unread",
+        doctor="drivers.qcom.doctor:rows",
         kernel=KernelDriver(
             "msm",
             nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},

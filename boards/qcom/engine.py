@@ -14,7 +14,7 @@ _MOST_ROUNDS = 10_000
 _NS_PER_MS = 1_000_000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Job:
     """One submission of a context."""
 
@@ -85,13 +85,11 @@ class Engine:
             self._pumping = False
 
     def _step(self, ring: deque[Job]) -> bool:
-        """Whether the first submission of a ring has ended."""
-        if not ring:
+        """Whether a submission of a ring has ended."""
+        job = self._next(ring)
+        if job is None:
             return False
-        job = ring[0]
         if not job.began_ns:
-            if not job.ready():
-                return False
             self._begin(job)
         try:
             if self.doomed:
@@ -103,6 +101,18 @@ class Engine:
             return True
         self._end(ring, job, None)
         return True
+
+    @staticmethod
+    def _next(ring: deque[Job]) -> Job | None:
+        """What runs, else the first that need not wait and has none of its owner before it."""
+        waiting: set[int] = set()
+        for job in ring:
+            if job.began_ns:
+                return job
+            if id(job.owner) not in waiting and job.ready():
+                return job
+            waiting.add(id(job.owner))
+        return None
 
     def _begin(self, job: Job) -> None:
         job.began_ns = self.machine.clock.now_ns()
@@ -122,8 +132,8 @@ class Engine:
         return blocked
 
     def _end(self, ring: deque[Job], job: Job, fault: GpuFault | None) -> None:
-        if ring and ring[0] is job:
-            ring.popleft()
+        if job in ring:
+            ring.remove(job)
         self.machine.caches.end()
         if fault is not None:
             self.machine.event("fault", kind=fault.kind, why=fault.why, va=fault.va)

@@ -7,7 +7,6 @@ from typing import cast
 
 from drivers.kinds import BEST_FIRST, named
 from drivers.machine.buses import NVIDIA, PCI_ROOT
-from drivers.machine.checks import device_node
 from drivers.machine.system import find_library
 from drivers.probe import Check, Machine, Result
 
@@ -35,33 +34,6 @@ def _pci(machine: Machine, kind: str, vendor: int, name: str, module: str) -> Re
 def nv_pci(machine: Machine) -> Result:
     """NVIDIA without a kernel driver."""
     return _pci(machine, "NV", NVIDIA, "NVIDIA", "nvidia (NV_IFACE=NVK)")
-
-
-def qcom_kgsl(machine: Machine) -> Result:
-    """Adreno through Qualcomm's kernel driver."""
-    return device_node(
-        machine,
-        "QCOM",
-        "KGSL",
-        "/dev/kgsl-3d0",
-        "this is no Qualcomm machine, or its kernel has no msm_kgsl",
-        "on a Qualcomm machine with a mainline kernel use QCOM_IFACE=MSM",
-    )
-
-
-def qcom_msm(machine: Machine) -> Result:
-    """Adreno through the mainline kernel driver."""
-    nodes = [path for path, driver in machine.nodes.items() if driver.startswith("msm")]
-    if nodes:
-        return device_node(machine, "QCOM", "MSM", nodes[0], "it went away", "look again")
-    others = ", ".join(f"{path} ({driver or '?'})" for path, driver in machine.nodes.items())
-    return Result(
-        "QCOM",
-        "MSM",
-        False,
-        f"no /dev/dri/renderD* of the msm kernel driver; there is: {others or 'none at all'}",
-        "on a Qualcomm machine: `modprobe msm`",
-    )
 
 
 def cuda(machine: Machine) -> Result:

@@ -37,7 +37,7 @@ class Lane:
         self.held: deque[Held] = deque()
         gate.lanes.append(self)
 
-    def submit(self, syncs: Sequence[Sync], submit: Submit) -> None:
+    def submit(self, submit: Submit, syncs: Sequence[Sync] = ()) -> None:
         """Submit now, or later. Raises: what the kernel refuses, of what is submitted now."""
         gate = self._gate
         with gate.lock:
@@ -107,7 +107,10 @@ class Gate:
         """Submit the first held one of a queue, if it may go."""
         if not lane.held or not self.may_go(lane.held[0].syncs):
             return False
-        first = lane.held.popleft()
-        first.submit()
+        first = lane.held[0]
+        try:
+            first.submit()
+        finally:
+            lane.held.popleft()  # last: until then later submissions of the queue wait for the lock
         self.promise(first.syncs)
         return True

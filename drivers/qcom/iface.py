@@ -38,6 +38,8 @@ class QcomIface(GpuIface, Protocol):
     """"KGSL" or "MSM"."""
     chip: Chip
     memory_bytes: int
+    bytes_held: int
+    """Of memory that is allocated now."""
     published: list[Callable[[], object]]
     """What `publish` calls."""
 

@@ -118,7 +118,10 @@ class StreamRing(Ring):
         va = self.ring_va + at
         try:
             self._blocks.append((mark, va, nbytes))
-            self.lane.submit(syncs, partial(self._submit, va, nbytes))
+            if syncs or self.lane.held:
+                self.lane.submit(partial(self._submit, va, nbytes), syncs)
+            else:
+                self._submit(va, nbytes)
         except BaseException:
             self._not_given(before, mark)
             raise
@@ -144,7 +147,7 @@ class StreamRing(Ring):
                     self._blocks.append((mark, va, nbytes))
                     tail_va = self.ring_va + at
                     self.lane.submit(
-                        syncs, partial(self._play, memory, va, nbytes, tail_va, tail.nbytes)
+                        partial(self._play, memory, va, nbytes, tail_va, tail.nbytes), syncs
                     )
                 except BaseException:
                     self._not_given(before, mark)

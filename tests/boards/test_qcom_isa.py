@@ -17,6 +17,9 @@ from boards.qcom.isa.instruction import Space
 from boards.qcom.isa.scope import UnknownInstruction
 from boards.qcom.isa.table import INSTRUCTION, table
 from boards.qcom.isa.text import disassemble
+from generators.adreno_isa import OUTPUT, make
+from generators.registry import differs
+from generators.source import Source
 from tests.references import MESA, find
 from tests.support import check
 from tests.turnip.build import installed
@@ -43,6 +46,14 @@ def _vectors() -> list[tuple[int, int, str]]:
         for one in _VECTOR.finditer(text)
         if not one[4].startswith("raw ")
     ]
+
+
+@pytest.mark.skipif(find(MESA) is None, reason="no source of Mesa")
+def test_the_table_is_what_its_generator_makes() -> None:
+    source = find(MESA)
+    check(source is not None)
+    recorded = (Path(__file__).parents[2] / OUTPUT).read_text()
+    check(not differs(recorded, make(Source(source or Path()))))
 
 
 @pytest.mark.skipif(find(MESA) is None, reason="no source of Mesa")

@@ -184,6 +184,22 @@ def test_a_context_that_waits_for_another() -> None:
         check(write.words[64] == 3)
 
 
+def test_a_context_that_waits_does_not_hold_up_another() -> None:
+    with client() as one:
+        other = one.call("drawctxt_create", flags=0x12).drawctxt_id
+        future = one.world.kgsl.contexts.get(other)
+        future.queued = 1
+        point = np.frombuffer(struct.pack("<II", other, 1), np.uint8)
+        sync = np.frombuffer(struct.pack("<QQQ", point.ctypes.data, 8, 0), np.uint8)
+        stream = one.alloc(4096)
+        stream.words[0] = type7(NOP)[0]
+        stamp = one.command([(stream.va, 4)], synclist=sync.ctypes.data, syncsize=24, numsyncs=1)
+        future.queued = 0
+        check(one.retired() == stamp - 1)
+        check(one.command([(stream.va, 4)], context_id=other) == 1)
+        one.wait(stamp)
+
+
 @pytest.mark.parametrize("coherent", [True, False])
 def test_cached_memory_needs_syncs(coherent: bool) -> None:
     with client(options=AdrenoOptions(coherent=coherent)) as one:

@@ -29,6 +29,11 @@ CHIPS: Final = ("a630", "a660", "a740", "x1-85")
 IFACES: Final = ("KGSL", "MSM")
 DONE, FAILED, NOT_HERE = 0, 1, 77
 _LIMIT_S: Final = 600
+_SHOWN: Final = 3000
+
+
+class Died(Exception):
+    """A session ended without a report."""
 
 
 def same(kernel: Kernel, got: Words, expected: Words) -> bool:
@@ -44,7 +49,7 @@ def same(kernel: Kernel, got: Words, expected: Words) -> bool:
 def _session(
     folder: Path, board: tuple[str, str], environ: dict[str, str], names: list[str]
 ) -> None:
-    """A chip over an interface. Raises: CannotRun with the end of its output."""
+    """A chip over an interface. Raises: Died with the beginning of its output."""
     chip, iface = board
     shim = environ.get("LD_PRELOAD", "")
     folder.mkdir()
@@ -54,7 +59,7 @@ def _session(
         check=False,
     )  # fmt: skip
     if not (folder / reports.REPORT).exists():
-        raise CannotRun(f"{chip} ended with {done.returncode}: {done.stderr[-2000:]}")
+        raise Died(f"{chip} ended with {done.returncode}: {done.stderr[:_SHOWN]}")
 
 
 def _expected(folder: Path, names: list[str]) -> dict[str, Words]:
@@ -63,7 +68,10 @@ def _expected(folder: Path, names: list[str]) -> dict[str, Words]:
     if found is None:
         raise CannotRun("no lavapipe: run `make references`")
     icd = {"VK_ICD_FILENAMES": str(found / LAVAPIPE_MANIFEST)}
-    _session(folder, (reports.LAVAPIPE, ""), icd, names)
+    try:
+        _session(folder, (reports.LAVAPIPE, ""), icd, names)
+    except Died as died:
+        raise CannotRun(str(died)) from died
     error = reports.read(folder).error
     if error:
         raise CannotRun(f"lavapipe: {error}")
@@ -122,8 +130,12 @@ def _witness(boards: list[tuple[str, str]], names: list[str], folder: Path) -> i
     environ, wrong = _environ(turnip, folder), 0
     for board in boards:
         began, own = time.monotonic(), folder / "-".join(board)
-        _session(own, board, environ, list(expected))
-        wrong += _judge(board, own, expected)
+        try:
+            _session(own, board, environ, list(expected))
+            wrong += _judge(board, own, expected)
+        except Died as error:
+            wrong += 1
+            print(f"{' over '.join(board)}: WRONG: {error}")
         print(f"  {time.monotonic() - began:.0f} s", flush=True)
     return wrong
 

@@ -1,4 +1,4 @@
-"""Category 5 as compute uses it: isam, getsize, getinfo, brcst.active, quad_shuffle.
+"""Category 5 as compute uses it: isam, isaml, sam, saml, getsize. Images have one level.
 
 src: Mesa 25.0.7, src/freedreno/isa/ir3-cat5.xml
 """
@@ -13,10 +13,11 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Instruction
 from boards.qcom.wave.bits import NotModelled, bits
-from boards.qcom.wave.convert import BYTES, F16, F32, is_half
+from boards.qcom.wave.convert import BYTES, is_half
 from boards.qcom.wave.descriptor import DESCRIPTOR_BYTES, Resource, groups_by, resource_at, set_base
 from boards.qcom.wave.lanes import Registers, chosen, reads, writes
 from boards.qcom.wave.operands import Use, Uses
+from boards.qcom.wave.sampler import SAMPLER_BYTES, sample, sampler_at
 from boards.qcom.wave.state import A1, Waves, slots_of
 from boards.qcom.wave.texel import load_texels
 
@@ -25,7 +26,6 @@ Index = Callable[[Waves, Array | None], Array]
 _IMMEDIATE, _IMMEDIATE_A1 = 6, 7
 _BY_A1: Final = (1, 3, 7)
 _BINDLESS: Final = (1, 2, 3, 5, 6, 7)
-_MOST_COORDINATES: Final = 3
 
 
 def _flat(w: Waves, at: Array | None) -> Array:
@@ -86,27 +86,27 @@ def bind(inst: Instruction, generation: int, uses: Uses) -> Run:
     """Raises: NotModelled."""
     if inst.op == "isam":
         return _bind_isam(inst, generation, uses)
+    if inst.op in ("sam", "saml", "isaml"):
+        return _bind_sam(inst, generation, uses)
     if inst.op in ("getsize", "getinfo"):
         return _bind_query(inst, generation, uses)
     raise NotModelled("no meaning in this executor")
 
 
-def _coordinates(word: int, uses: Uses) -> Registers:
-    """As many as the image may have; those of one dimension are one."""
-    count = _MOST_COORDINATES if bits(word, 18, 18) and not bits(word, 50, 50) else 1
-    number, half = bits(word, 1, 8), not bits(word, 0, 0)
-    reads(uses, number, 1, half=half)
-    return Registers(number, count, half=half)
+def _coordinates(word: int, uses: Uses, *, one: bool) -> Registers:
+    """Of an image of one dimension one, else two, or three where the instruction says so."""
+    count = 1 if one else 2 + bits(word, 48, 48)
+    return reads(uses, bits(word, 1, 8), count, half=not bits(word, 0, 0))
 
 
 def _bind_isam(inst: Instruction, generation: int, uses: Uses) -> Run:
     word = inst.word
-    if bits(word, 48, 49) or bits(word, 52, 52):
+    if bits(word, 49, 49) or bits(word, 52, 52):
         raise NotModelled("isam of an array or with an offset")
     vector = bool(bits(word, 50, 50))
     offset = bits(word, 9, 16) if bits(word, 53, 53) else 0
     texture, target = _texture(inst, generation, uses), Target(word, uses)
-    where = _coordinates(word, uses)
+    where = _coordinates(word, uses, one=vector or not bits(word, 18, 18))
 
     def run(w: Waves) -> None:
         at = chosen(w)
@@ -122,6 +122,51 @@ def _bind_isam(inst: Instruction, generation: int, uses: Uses) -> Run:
                 wide[0] = wide[0] + offset
                 values = load_texels(w, resource, wide, target.kind)
             target.write(w, mine, values)
+
+    return run
+
+
+def _sampler(inst: Instruction, uses: Uses) -> Callable[[Waves], int]:
+    """The address of the sampler, the same for all lanes."""
+    word = inst.word
+    if not bits(word, 51, 51):
+        number = bits(word, 21, 24)
+        return lambda w: w.dispatch.samplers_va + number * SAMPLER_BYTES
+    mode, base = bits(word, 29, 31), bits(word, 19, 20) << 1 | bits(word, 47, 47)
+    if mode != _IMMEDIATE:
+        raise NotModelled(f"a sampler of descriptor mode {mode}")
+    number = bits(word, 21, 24)
+    return lambda w: set_base(w, base) + number * DESCRIPTOR_BYTES
+
+
+def _bind_sam(inst: Instruction, generation: int, uses: Uses) -> Run:
+    """By coordinates that are filtered, or, isaml, are those of a texel; of the one level."""
+    word, whole = inst.word, inst.op == "isaml"
+    if any(bits(word, flag, flag) for flag in (49, 50, 52, 53)):
+        raise NotModelled("an array, a comparison, an offset or a projection")
+    texture, target = _texture(inst, generation, uses), Target(word, uses)
+    where = _coordinates(word, uses, one=False)
+    half = where.half
+    level = reads(uses, bits(word, 9, 16), 1, half=half) if inst.op != "sam" else None
+    sampler_va = None if whole else _sampler(inst, uses)
+
+    def run(w: Waves) -> None:
+        at = chosen(w)
+        flat = _flat(w, at)
+        for va, lanes in groups_by(texture(w, at)):
+            mine, resource = flat[lanes], resource_at(w, va)
+            if level is not None and (level.read(w, 0, mine) << 1).any():
+                w.report("level of an image without levels", inst.op)
+            place = [where.read(w, part, mine) for part in range(min(where.count, 3))]
+            place = place[: resource.dimensions]
+            if sampler_va is None:
+                texels = [part.astype(np.int32).astype(np.int64) for part in place]
+                target.write(w, mine, load_texels(w, resource, texels, target.kind))
+                continue
+            kind = np.float16 if half else np.float32
+            exact = [part.view(kind).astype(np.float64) for part in place]
+            sampler = sampler_at(w, sampler_va(w))
+            target.write(w, mine, sample(w, resource, sampler, exact, target.kind))
 
     return run
 
@@ -159,6 +204,3 @@ def _bind_query(inst: Instruction, generation: int, uses: Uses) -> Run:
             target.write(w, flat[lanes], [np.full(len(lanes), one, kind) for one in extent])
 
     return run
-
-
-FLOATS: Final = (F16, F32)

@@ -1,0 +1,34 @@
+"""What the ways to an Adreno require, for `python -m drivers.probe`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drivers.machine.checks import Machine, Result, device_node
+from drivers.qcom.kgsl.iface import PATH
+from drivers.qcom.msm.iface import DRIVERS
+
+COMMAND: Final = "python -m drivers.qcom.probe"
+
+
+def kgsl(machine: Machine) -> Result:
+    """Adreno through Qualcomm's kernel driver."""
+    return device_node(
+        machine, "QCOM", "KGSL", PATH, "this is no Qualcomm machine, or its kernel has no msm_kgsl",
+        "on a Qualcomm machine with a mainline kernel use QCOM_IFACE=MSM",
+    )  # fmt: skip
+
+
+def msm(machine: Machine) -> Result:
+    """Adreno through the mainline kernel driver."""
+    nodes = [path for path, driver in machine.nodes.items() if driver.startswith(DRIVERS)]
+    if nodes:
+        return device_node(machine, "QCOM", "MSM", nodes[0], "it went away", "look again")
+    others = ", ".join(f"{path} ({driver or '?'})" for path, driver in machine.nodes.items())
+    return Result(
+        "QCOM",
+        "MSM",
+        False,
+        f"no /dev/dri/renderD* of the msm kernel driver; there is: {others or 'none at all'}",
+        "on a Qualcomm machine: `modprobe msm`",
+    )

@@ -1,0 +1,25 @@
+"""The doctor's rows about Adreno GPUs: nodes, SELinux, firmware of mainline kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from drivers.base.contracts import World
+from drivers.machine.lines import OK, WARN, Line
+from drivers.qcom.look import firmware_advice, look
+
+TOPIC: Final = "gpus"
+
+
+def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
+    """Rows of the Adrenos; none on a machine without one."""
+    found = look(world)
+    for node in found.nodes:
+        if node.ok:
+            yield Line(TOPIC, OK, f"{node.title}: {node.reason}")
+        else:
+            yield Line(TOPIC, WARN, f"{node.title}: {node.reason}", node.advice)
+    lacks = firmware_advice(found)
+    if lacks:
+        yield Line(TOPIC, WARN, lacks, "install linux-firmware, or copy the vendor's files")

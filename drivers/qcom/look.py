@@ -1,0 +1,76 @@
+"""What can be known of this machine's Adreno without opening anything: nodes, rights, sysfs.
+
+# src: downstream kgsl, kgsl_pwrctrl.c and kgsl_sysfs: gpu_model, gpuclk, gpu_available_frequencies
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.base.contracts import World
+from drivers.machine.access import denied
+from drivers.machine.buses import render_nodes
+from drivers.machine.text import entries, try_text
+from drivers.qcom.kgsl.iface import PATH as KGSL_NODE
+from drivers.qcom.msm.iface import DRIVERS
+
+SYSFS: Final = "/sys/class/kgsl/kgsl-3d0"
+ENFORCING: Final = "/sys/fs/selinux/enforce"
+FIRMWARE: Final = "/lib/firmware/qcom"
+ANDROID: Final = "/system/build.prop"
+_SELINUX: Final = "SELinux decides, too: the vendor's policy names who may use it (try `adb shell`)"
+_FIRMWARE: Final = "a6*_sqe.fw, a6*_gmu.bin and the machine's signed zap shader (linux-firmware)"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One way to the GPU, and whether this user may take it."""
+
+    way: str
+    path: str
+    title: str
+    ok: bool
+    reason: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Everything that was seen."""
+
+    nodes: tuple[Node, ...]
+    android: bool
+    enforcing: bool
+    firmware: bool
+    """Whether there is a folder of firmware, which msm loads the GPU's from."""
+
+
+def look(world: World) -> Look:
+    """Read sysfs and the nodes' rights. Opens no device."""
+    android = world.exists(ANDROID)
+    enforcing = try_text(world, ENFORCING).strip() == "1"
+    found: list[Node] = []
+    if world.exists(KGSL_NODE):
+        title = try_text(world, f"{SYSFS}/gpu_model").strip() or "Adreno"
+        found.append(_node(world, "KGSL", KGSL_NODE, title, android and enforcing))
+    for path, name in render_nodes(world).items():
+        if name.startswith(DRIVERS):
+            found.append(_node(world, "MSM", path, f"Adreno under {name}", False))
+    firmware = bool(entries(world, FIRMWARE))
+    return Look(tuple(found), android, enforcing, firmware)
+
+
+def _node(world: World, way: str, path: str, title: str, selinux: bool) -> Node:
+    if world.access(path, os.R_OK | os.W_OK):
+        return Node(way, path, title, True, f"{path} may be opened")
+    reason, advice = denied(world, path)
+    return Node(way, path, title, False, reason, _SELINUX if selinux else advice)
+
+
+def firmware_advice(found: Look) -> str:
+    """What msm needs; "" where there is no reason to say so."""
+    msm = any(node.way == "MSM" for node in found.nodes)
+    return f"{FIRMWARE} is empty or missing: msm needs {_FIRMWARE}" if msm and not found.firmware \
+        else ""  # fmt: skip
