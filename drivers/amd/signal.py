@@ -75,6 +75,13 @@ class FetchedSignal(AmdSignal):
         self._remote = None
 
 
+def new_signal(device: Owner, slots: Slots, value: int, remote: Remote | None) -> AmdSignal:
+    """A signal at `value`."""
+    if remote is None:
+        return AmdSignal(device, slots, value)
+    return FetchedSignal(device, slots, value, remote)
+
+
 def checked_value(value: object) -> int:
     """A value that queues can compare. Raises: BadArgument."""
     if type(value) is not int or not 0 <= value <= MAX_VALUE:

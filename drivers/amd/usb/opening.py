@@ -15,9 +15,9 @@ from drivers.amd.pci.hardware_queue import DOORBELL_BAR
 from drivers.amd.pci.iface import PciIface
 from drivers.amd.pci.page_table import page_table
 from drivers.amd.pci.process import VMID, Process
+from drivers.amd.usb.copied import CopiedMemory
 from drivers.amd.usb.prompt import Prompt
 from drivers.amd.usb.staging import one_stager
-from drivers.bare.copied import CopiedMemory
 from drivers.bare.mirror import Mirrors
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
@@ -75,8 +75,9 @@ def _iface(gpu: BareGpu, function: BridgedFunction, give_back: Step, opened: str
     set_command(function, master=True)  # it reaches the bridge's memory, and nothing of the host
     remote = CopiedMemory(mirrors)
     iface = PciIface(
-        gpu, Process(gpu), page_table(gpu, VMID), give_back, opened, name="USB", remote=remote
-    )
+        gpu, Process(gpu), page_table(gpu, VMID), give_back, opened,
+        name="USB", mirrors=mirrors, remote=remote,
+    )  # fmt: skip
     remote.stager = one_stager(function.bridge, iface.memories, mirrors)
     return iface
 
