@@ -208,6 +208,7 @@ BEST_FIRST: Final = (
         smoke="compilers.qcom.smoke:firmware",
         unread="drivers.qcom.unread:leave_unread",
         doctor="drivers.qcom.doctor:rows",
+        borrows="drivers.qcom.interop:borrow",
         kernel=KernelDriver(
             "msm",
             nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},
