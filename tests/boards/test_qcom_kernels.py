@@ -9,6 +9,7 @@ import pytest
 
 from compilers import dtype as dt
 from compilers import graph, toolchains
+from compilers.families import family_of, toolchain_of
 from compilers.graph import Node
 from drivers.cpu import CpuDevice
 from tests import oracle
@@ -50,6 +51,8 @@ def same(got: np.ndarray, want: np.ndarray) -> None:
 @every_chip
 def test_quotients_and_roots_are_rounded_once(arch: str, seed: int) -> None:
     a, b = floats(4000, 2 * seed), floats(4000, 2 * seed + 1)[::-1].copy()
+    whole = np.random.default_rng(seed).integers(1, 4000, (2, 2000)).astype(np.float32)
+    a[1000:3000], b[1000:3000] = whole[0] * whole[1], whole[1]
     with np.errstate(all="ignore"):
         roots = [graph.binary("div", leaf(a), leaf(b)), graph.unary("sqrt", leaf(a))]
         quotients, found = compute(roots, arch)
@@ -92,6 +95,19 @@ def test_random_programs_are_those_of_the_cpu(cpu: CpuDevice, seed: int) -> None
     launch(built(kernel, arch, registers), there, kernel.grid)
     for place, (got, want) in enumerate(zip(there, here, strict=True)):
         np.testing.assert_array_equal(got, want, err_msg=f"array {place}")
+
+
+def test_a_copy_keeps_its_value_when_the_original_changes() -> None:
+    lines = (
+        "ir3 6 48 64 0 1", "mov v1 r0", "base v2 c0", "mov m3 k5", "mov v4 m3", "mov m3 k7",
+        "add.u v5 v4 m3", "stga.u32 v2 v1 0 0 v5 1", "end",
+    )  # fmt: skip
+    blob = toolchain_of("IR3", "a630").compiler.compile_object(
+        "\n".join(lines), "a630", frozenset()
+    )
+    found = np.zeros(64, np.uint32)
+    launch(family_of("a630").load(blob, "copy", "a630"), [found], 1)
+    np.testing.assert_array_equal(found, 5 + 7)
 
 
 @every_chip
