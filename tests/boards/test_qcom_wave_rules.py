@@ -12,7 +12,7 @@ from tests.boards.ir3_runner import BASE, execute
 from tests.support import check
 
 _CONSTANTS: Final = [BASE & 0xFFFFFFFF, BASE >> 32, 7, 9, 0, 0, 0, 0]
-_LOW: Final = """
+LOW: Final = """
 mov.u32u32 r2.x, c0.x
 mov.u32u32 r2.y, c0.y
 mov.u32u32 r3.x, c0.z
@@ -23,7 +23,7 @@ mov.u32u32 r3.y, c0.w
 
 def _run(text: str, **more: Any) -> Outcome:
     words = np.arange(4096, dtype=np.uint32)
-    return execute(_LOW + text + "\nend", list(_CONSTANTS), words, **more)
+    return execute(LOW + text + "\nend", list(_CONSTANTS), words, **more)
 
 
 def _kinds(outcome: Outcome) -> set[str]:
