@@ -20,6 +20,7 @@ from drivers.base.errors import (
     UseAfterFree,
 )
 from drivers.base.lent import check_inside
+from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
 from drivers.gpu.incident import Incident
@@ -42,7 +43,7 @@ from drivers.qcom.kgsl.abi import (
     WaitTimestamp,
 )
 from drivers.qcom.kgsl.memory import KgslMemory
-from drivers.qcom.kgsl.queue import KgslQueue
+from drivers.qcom.kgsl.queue import DEAD, KgslQueue
 from drivers.qcom.system import memory_bytes
 from queues.qcom.chips import chip_of
 
@@ -198,6 +199,10 @@ class KgslIface:
                     WAIT_TIMESTAMP(self.world, self.fd, call)
                 except DeviceTimeout:
                     return
+                except DeviceError as error:
+                    if errno_of(error) not in DEAD:
+                        raise
+                    return  # the context's reset state says what happened
                 queue.retired = last
                 return
         self.world.sleep(min(timeout_ms / 1000, POLL_S))
