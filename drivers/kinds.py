@@ -130,7 +130,7 @@ BEST_FIRST: Final = (
             Way("USB", "drivers.amd.checks:usb", "it would be reset and booted", named_only=True),
         ),
         opens="drivers.amd.opening:open_kind",
-        written=("KFD", "PCI"),
+        written=("KFD", "PCI", "USB"),
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
         older={"UNBOUND_DMA": "AMD_DMA", "UNBOUND_TRACE": "AMD_TRACE"},
         borrows="drivers.gpu.lent:borrow",

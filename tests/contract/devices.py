@@ -140,6 +140,7 @@ DEVICES: Final = (
     Entry("gfx1100 board over KFD, AQL", _amd("gfx1100", "AQL")),
     Entry("gfx942 board over KFD, AQL", _amd("gfx942", "AQL")),
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
+    Entry("gfx1100 board over USB", _amd("gfx1100", "USB PM4")),
     *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in CHIPS),
     *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
     Entry("a630 board over KGSL", _qcom("a630", "KGSL")),
