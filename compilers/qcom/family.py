@@ -21,7 +21,7 @@ LANES: Final = 4
 """Elements of the longest load."""
 _PASSES: Final = ("allocate", "assemble", "compiler", "fit", "hazards", "legalize", "operands",
                   "parse", "schedule", "spans", "targets", "tidy")  # fmt: skip
-_ISA: Final = ("alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
+_ISA: Final = ("alias", "alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
                "memory_bindless", "operand", "precision", "slots", "sources", "tables",
                "texture")  # fmt: skip
 

@@ -216,6 +216,15 @@ def test_race_in_shared_memory(barrier: str, races: bool) -> None:
     check(kinds == ({"race in shared memory"} if races else set()), str(kinds))
 
 
+@pytest.mark.parametrize(("barrier", "races"), [("bar.g", False), ("nop", True)])
+def test_write_after_read_in_shared_memory(barrier: str, races: bool) -> None:
+    """A wave overwrites what the other may still have to read."""
+    text = _EXCHANGE.format(barrier="bar.g") + f"(ss)nop\n{barrier}\n(ss)nop\n(sy)nop\n"
+    text += "stl.u32 l[r4.x], r3.y, 1"
+    found = _run(text, block=(128, 1, 1), shared_bytes=512)
+    check(_kinds(found) == ({"race in shared memory"} if races else set()), str(found.violations))
+
+
 def test_barrier_with_a_wave_that_has_ended() -> None:
     """The second wave ends; the first waits for it."""
     text = """
