@@ -97,7 +97,7 @@ def front_of(board: Board, environ: Mapping[str, str]) -> Front:
     machine: Any = board  # it has a machine's methods, but no type in common with us
     if not isinstance(board, PciWorld):
         return Front(board, WholeMachine(machine), None, environ)
-    world = ForeignWorld(machine)
+    world = ForeignWorld(machine, usb=getattr(board, "usb", None))
     own: Any = board.state
     own_environ = {**environ, "UNBOUND_FIRMWARE_MANIFEST": board.firmware}
     return Front(board, world, ForeignState(own), own_environ)

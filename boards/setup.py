@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 OVER_PCI = "PCI"
 """The interface of every vendor's GPU that no kernel driver has."""
+OVER_USB = "USB"
+"""The same behind a bridge on USB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ BEST_FIRST: Final = (
             Way("USB", "drivers.amd.checks:usb", "it would be reset and booted", named_only=True),
         ),
         opens="drivers.amd.opening:open_kind",
-        written=("KFD", "PCI"),
+        written=("KFD", "PCI", "USB"),
         compilers={"AMD_LLVM": "LLVM", "AMD_HIP": "HIP"},
         older={"UNBOUND_DMA": "AMD_DMA", "UNBOUND_TRACE": "AMD_TRACE"},
         borrows="drivers.gpu.lent:borrow",
@@ -208,6 +208,7 @@ BEST_FIRST: Final = (
         smoke="compilers.qcom.smoke:firmware",
         unread="drivers.qcom.unread:leave_unread",
         doctor="drivers.qcom.doctor:rows",
+        borrows="drivers.qcom.interop:borrow",
         kernel=KernelDriver(
             "msm",
             nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},

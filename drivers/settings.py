@@ -90,7 +90,7 @@ SETTINGS: Final = (
                 "AMD_IFACE",
                 " or ".join(BY_NAME["AMD"].ifaces),
                 "The interface to an AMD GPU: KFD is its kernel driver and the default, PCI takes "
-                "an unbound GPU. Without a device it also chooses AMD. USB is not written yet.",
+                "an unbound GPU, USB one in an enclosure. Without a device it also chooses AMD.",
             ),
             Setting("NV_IFACE", " or ".join(BY_NAME["NV"].ifaces), _NOT_YET),
             Setting(

@@ -19,6 +19,7 @@ NO_MESA = "no Mesa source: make references"
 NO_TINYMESA = "no tinymesa: pip install .[qcom]"
 _VECTOR = re.compile(r'^\s*INSTR_([67])XX(_RAW)?\((\w+), "([^"]*)"', re.MULTILINE)
 _LINE = re.compile(r"^\s*\d*:?\d*\[[0-9a-f]{8}x_[0-9a-f]{8}x\] ?", re.MULTILINE)
+_INDEXED = re.compile(r"^((?:\(\w+\))*(?:ld|st)g\.a[^\[]*\[\w+\.\w)[^\]]*")
 _DECLARED = """
 typedef struct {
     uint32_t gpu_id; bool show_errors; unsigned max_errors; bool branch_labels; bool stop;
@@ -68,6 +69,11 @@ def _library() -> tuple[Any, Any, Any]:
     ffi.cdef(_DECLARED)
     folder = Path(found.origin).parent if found is not None and found.origin else Path()
     return ffi, ffi.dlopen(str(folder / "libtinymesa.so")), ffi.dlopen(None)
+
+
+def without_index(text: str) -> str:
+    """Mesa 25.2 writes the index of generation 6's ldg.a and stg.a in other words than 25.0."""
+    return _INDEXED.sub(r"\1", text)
 
 
 def has_tinymesa() -> bool:

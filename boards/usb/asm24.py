@@ -30,6 +30,7 @@ _CONFIG = {0x04: False, 0x05: True, 0x44: False, 0x45: True}
 _WRITE_BIT: Final = 0x40
 _MEMORY64 = (0x20, 0x60)
 _SENTINEL: Final = 0x7E57_7E57
+_PUMPS: Final = 1 << 16
 _TRAIN_S: Final = 0.3
 """Three looks at the link, 100 ms apart. src: pcie_power_on()"""
 
@@ -172,9 +173,10 @@ class Asm24:
     def bulk_out(self, endpoint: int, data: bytes) -> None:
         if endpoint != _BULK_OUT:
             raise OSError(errno.EPIPE, f"endpoint {endpoint:#04x}")
-        armed, self._sram = self._sram, None
-        self.bulk_is_sram = armed is not None
+        armed = self._sram  # into the host: streams go on. src: tinygrad's usb_ib() relies on it
+        self.bulk_is_sram = armed is not None and not armed[0]
         if armed is not None and not armed[0]:
+            self._sram = None
             self._into_sram(armed[1], armed[2], data)
         elif self._stream is not None and not self._stream[0] and self._stream[2]:
             self._stream_out(data)
@@ -201,7 +203,7 @@ class Asm24:
         if endpoint != _BULK_IN:
             raise OSError(errno.EPIPE, f"endpoint {endpoint:#04x}")
         armed = self._sram
-        self.bulk_is_sram = armed is not None
+        self.bulk_is_sram = armed is not None and armed[0]
         if armed is not None and armed[0]:
             return self._from_sram(armed[1], armed[2], nbytes)
         if self._stream is None or not self._stream[0] or not self._stream[2]:
@@ -243,8 +245,9 @@ class Asm24:
         self.sram.bytes[first : first + len(data)] = np.frombuffer(data, np.uint8)
 
     def _from_sram(self, first: int, armed: int, nbytes: int) -> bytes:
-        if self.chain.card is not None:
-            self.chain.card.pump()
+        card = self.chain.card
+        if card is not None:
+            any(not card.pump() for _ in range(_PUMPS))  # the host waits while it works
         if self.trigger.words[0] == _SENTINEL:
             raise OSError(errno.ETIMEDOUT, "nobody wrote to the completion queue")
         self._sram = None

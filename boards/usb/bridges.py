@@ -16,6 +16,8 @@ from boards.machine.pool import Pool
 SUCCESS, UNSUPPORTED, RETRY = 0, 1, 2
 _COMMAND, _BUSES, _MEMORY, _PREFETCH, _BASE_HIGH, _LIMIT_HIGH = 0x04, 0x18, 0x20, 0x24, 0x28, 0x2C
 _MEMORY_ON, _MASTER_ON = 1 << 1, 1 << 2
+_DOORBELLS: Final = 2
+"""The BAR of doorbells of an AMD GPU."""
 _BRIDGE_CLASS, _BRIDGE_HEADER = 0x060400, 1
 _SPACE: Final = 4096
 _GRAIN: Final = 0xF_FFFF
@@ -105,6 +107,8 @@ class Chain:
         self.late = 0
         """How many more config requests the card answers with Request Retry."""
         self.messages: list[int] = []
+        self._low: tuple[int, int] | None = None
+        """Offset and value of the lower half of a doorbell."""
         if card is not None:
             card.connect(self)
 
@@ -171,11 +175,27 @@ class Chain:
             return
         bar, off = found
         if enables == 0xF:
-            self.card.write(bar, off, 4, data)
+            self._dword(self.card, bar, off, data)
             return
         for lane in range(4):
             if enables >> lane & 1:
                 self.card.write(bar, off + lane, 1, data >> 8 * lane & 0xFF)
+
+    def _dword(self, card: PciFunction, bar: int, off: int, data: int) -> None:
+        """Doorbells of 64 bits come as two packets, the lower half first, and ring once.
+
+        That a GPU takes them so is what the peer relies on: # src: tinygrad 0.14.0,
+        runtime/support/usb.py, usb_push() and usb_stream(): 8 bytes as a stream of dwords
+        """
+        low, self._low = self._low, None
+        if bar != _DOORBELLS:
+            card.write(bar, off, 4, data)
+        elif off % 8 == 0:
+            self._low = off, data
+        elif low is not None and low[0] == off - 4:
+            card.write(bar, off - 4, 8, data << 32 | low[1])
+        else:
+            self._find("half a doorbell", f"BAR {bar}", f"{off:#x}")
 
     def memory(self, address: int, nbytes: int) -> tuple[Pool, int] | None:
         """Memory behind a BAR, all `nbytes` of it; None where it is not memory."""

@@ -9,7 +9,7 @@ bridge takes 20 us for a request, are assumptions.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -93,6 +93,8 @@ class Cable:
         self.open = False
         self.gone = False
         self.dead = False
+        self.killed: Callable[[], object] = lambda: None
+        """Ends the process that has claimed it."""
         self.failed: list[str] = []
         """What went wrong so far."""
         self._plan: dict[int, Mishap] = {}
@@ -117,10 +119,14 @@ class Cable:
 
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
         """Make transfers that were queued together. Raises: TransferError, Killed."""
-        self.trips += 1
-        self.clock.skip(self.speeds.trip_s)
         results: list[bytes] = []
+        bulk = True
         for transfer in transfers:
+            if (bulk and transfer.endpoint == _CONTROL) or not results:
+                # a request waits for bulk transfers before it, as all do for the first
+                self.trips += 1
+                self.clock.skip(self.speeds.trip_s)
+            bulk = transfer.endpoint != _CONTROL
             self.transfers += 1
             try:
                 results.append(self._made(transfer))
@@ -162,6 +168,7 @@ class Cable:
         self.failed.append(f"{mishap} at transfer {self.transfers}")
         if mishap is Mishap.KILL:
             self.dead, self.open = True, False  # the kernel releases what a process had
+            self.killed()
             raise Killed
         if mishap is Mishap.UNPLUG:
             self.gone = True

@@ -17,6 +17,8 @@ from typing import Final
 
 WORD: Final = 0xFFFFFFFF
 WORD_BITS: Final = 32
+SMALL: Final = 1 << 24
+"""Below it nothing that addresses are made of overflows."""
 _FOLD: Final = {
     "add.u": lambda a, b: a + b,
     "sub.u": lambda a, b: a - b,
@@ -57,6 +59,8 @@ class Emitter:
         self.bounds: dict[str, int] = {}
         self._shifts: dict[str, tuple[str, int]] = {}
         """What was shifted left by how many bits."""
+        self._sums: dict[str, tuple[str, int]] = {}
+        """What is a small value plus a number."""
         self._known: list[dict[tuple[str, ...], str]] = [{}]
 
     def name(self, kind: str = "v") -> str:
@@ -88,6 +92,8 @@ class Emitter:
             self._known[-1][key] = made
             if name == "shl.b" and is_literal(srcs[1]):
                 self._shifts[made] = srcs[0], number(srcs[1])
+            if name == "add.u" and is_literal(srcs[1]):
+                self._part(made, srcs[0], number(srcs[1]))
         return made
 
     def _folded(self, name: str, srcs: tuple[str, ...]) -> str | None:
@@ -98,6 +104,14 @@ class Emitter:
         if name == "add.u" and is_literal(srcs[0]) and not number(srcs[0]):
             return srcs[1]
         return None
+
+    def _part(self, made: str, base: str, added: int) -> None:
+        if max(self.bound(base), added) < SMALL:
+            self._sums[made] = base, added
+
+    def parted(self, text: str) -> tuple[str, int]:
+        """A value as another, whose size is known, and a number that is added to it."""
+        return self._sums.get(text, (text, 0))
 
     def once(self, name: str, src: str) -> str:
         """A value that the head makes, for the whole kernel."""

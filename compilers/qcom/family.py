@@ -14,14 +14,14 @@ from compilers.ir import Kernel
 from compilers.qcom import compiler
 from compilers.qcom.targets import MAX_BLOCK, SHARED_BYTES, qcom_target
 from drivers.base.contracts import Binary
-from drivers.base.errors import MalformedInput, Unsupported
+from drivers.base.errors import MalformedInput
 from queues.qcom.kernel_code import AdrenoCode
 
 LANES: Final = 4
 """Elements of the longest load."""
 _PASSES: Final = ("allocate", "assemble", "compiler", "fit", "hazards", "legalize", "operands",
-                  "parse", "spans", "targets", "tidy")  # fmt: skip
-_ISA: Final = ("alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
+                  "parse", "schedule", "spans", "targets", "tidy")  # fmt: skip
+_ISA: Final = ("alias", "alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
                "memory_bindless", "operand", "precision", "slots", "sources", "tables",
                "texture")  # fmt: skip
 
@@ -51,7 +51,9 @@ def _functions(blob: bytes, arch: str) -> list[str]:
 
 
 def _instructions(binary: Binary) -> Iterator[Instruction]:
-    raise Unsupported(f"{binary.name}: no listing of ir3 yet", hint="read the kernel's source")
+    from compilers.qcom import disasm
+
+    return disasm.instructions(binary)
 
 
 FAMILY: Final = TargetFamily(

@@ -161,7 +161,7 @@ class State:
     def update(self, insn: Insn, kind: int, cycle: int, generation: int) -> None:
         """It ran; `cycle` is the one after its first."""
         read = _all_units(reads(insn, generation))
-        self.barrier = kind == 7 and insn.op not in ("lock", "unlock")
+        self.barrier = kind == 7 and insn.op not in ("lock", "unlock", "alias")
         self.predicated = insn.op == "predt"
         for access in writes(insn, generation):
             self._written(access, kind, cycle + access.after)

@@ -16,6 +16,7 @@ from compilers.qcom.isa.build import link
 from compilers.qcom.isa.encode import encode_all
 from compilers.qcom.isa.instruction import Insn
 from compilers.qcom.operands import ADDRESS_BASE, SHARED_BASE, category
+from compilers.qcom.schedule import schedule
 
 _MAX_NOP: Final = 3
 """(nopN) of categories 2 and 3."""
@@ -71,8 +72,8 @@ def legalize(code: Sequence[Insn], generation: int) -> list[Insn]:
 
 
 def assemble(code: Sequence[Insn], generation: int) -> bytes:
-    """Legalized, linked and encoded. Raises: CompileError."""
-    return encode_all(link(legalize(code, generation)), generation)
+    """Scheduled, legalized, linked and encoded. Raises: CompileError."""
+    return encode_all(link(legalize(schedule(code, generation), generation)), generation)
 
 
 def _released(code: Sequence[Insn]) -> list[Insn]:

@@ -121,7 +121,7 @@ class Memory:
         elif len(words) == 1:
             data = e.op("mov", words[0]) if is_literal(words[0]) else words[0]
         else:
-            data = e.take(*words)
+            data = _neighbours(words) or e.take(*words)
         name, *address = self._address("st", ref, index, start)
         e.line(f"{name}.{self._kind(dtype)}", *address, data, str(len(words)))
 
@@ -137,6 +137,9 @@ class Memory:
         e, shift = self.e, literal(size.bit_length() - 1)
         if is_literal(index):
             return [name, e.op("mov", literal(number(index) * size + start)), "0"]
+        base, more = e.parted(index)
+        if start + more * size < OFFSET_LIMIT:
+            index, start = base, start + more * size
         at = e.op("shl.b", index, shift)
         if start >= OFFSET_LIMIT:
             at, start = e.op("add.u", at, literal(start)), 0
@@ -175,3 +178,9 @@ class Memory:
             at = e.op("shl.b", low, literal(shift)), "k0"
         total = wide.add(e, (f"{base}.0", f"{base}.1"), at)
         return [f"{how}g", self.e.take(*total), str(off)]
+
+
+def _neighbours(words: Sequence[str]) -> str:
+    """The register whose first words these are; "" where they are of no one register."""
+    name = words[0].partition(".")[0]
+    return name if all(word == f"{name}.{at}" for at, word in enumerate(words)) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from typing import Final
 
@@ -11,12 +12,17 @@ from compilers.qcom.spans import Loops
 _EFFECT: Final = frozenset({"label", "br", "brn", "fence", "bar", "end", "stg", "stga", "stl",
                             "stp"})  # fmt: skip
 
+_PARTS: Final = 4
+"""Words of the widest register."""
+
 
 def tidy(code: Code) -> None:
     """Change a kernel's items in place of copies."""
     _order_head(code)
     _forward(code)
+    _drop_overwritten(code)
     _merge(code)
+    _chain(code)
     _compare_and_branch(code)
     _drop_unread(code)
 
@@ -44,23 +50,70 @@ def _forward(code: Code) -> None:
                 last[src.number] = max(last.get(src.number, 0), loops.end(start, at))
     same: dict[int, Place] = {}
     kept: list[Item] = []
+    held = _Held()
     for at, item in enumerate(code.items):
         item.srcs = [_followed(src, same) for src in item.srcs]
+        source = held.source(item)
         dst = item.dst
-        if item.op != "mov" or dst is None or dst.kind != "v" or dst.part:
+        if source is None or dst is None or len(written[dst.number]) > 1:
             kept.append(item)
             continue
-        source, end = item.srcs[0], last.get(dst.number, at)
-        changed = source.kind == "m" and any(at < one < end for one in written[source.number])
-        if source.kind not in "vm" or changed or source.half or len(written[dst.number]) > 1:
+        end = last.get(dst.number, at)
+        if source.kind == "m" and any(at < one < end for one in written[source.number]):
             kept.append(item)
-            continue
-        same[dst.number] = source
+        else:
+            same[dst.number] = source
     code.items = kept
+
+
+class _Held:
+    """What registers that are written often hold, in a stretch without branches."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Place] = {}
+
+    def source(self, item: Item) -> Place | None:
+        """What `mov v ...` copies, as far back as it is known; None of others."""
+        dst = item.dst
+        if item.stem in ("label", "br", "brn"):
+            self._values.clear()
+        if dst is None or dst.kind not in "vm":
+            return None
+        source = item.srcs[0] if item.op == "mov" else None
+        plain = source is not None and not source.half and not dst.part and not dst.half
+        if dst.kind == "m":
+            self._values.pop(dst.number, None)
+            if source is not None and plain and source.kind == "v":
+                self._values[dst.number] = source
+            return None
+        if source is None or not plain or source.kind not in "vm":
+            return None
+        if source.kind == "m" and not source.part:
+            return self._values.get(source.number, source)
+        return source
 
 
 def _followed(src: Place, same: dict[int, Place]) -> Place:
     return same.get(src.number, src) if src.kind == "v" else src
+
+
+def _drop_overwritten(code: Code) -> None:
+    """From the end: what is written again before it is read, in a stretch without branches."""
+    again: set[tuple[int, int]] = set()
+    kept: list[Item] = []
+    for item in reversed(code.items):
+        dst = item.dst
+        if item.stem in ("label", "br", "brn", "end"):
+            again.clear()
+        elif dst is not None and dst.kind == "m" and not dst.half and item.stem not in MEMORY:
+            if (dst.number, dst.part) in again:
+                continue
+            again.add((dst.number, dst.part))
+        for src in item.srcs:
+            if src.kind == "m":
+                again -= {(src.number, part) for part in range(_PARTS)}
+        kept.append(item)
+    code.items = kept[::-1]
 
 
 def _merge(code: Code) -> None:
@@ -98,10 +151,70 @@ def _touch(touched: dict[tuple[int, int], int], one: Place, at: int, item: Item)
     if one.kind != "m":
         return
     if item.stem in MEMORY or one.half:
-        for part in range(4):
+        for part in range(_PARTS):
             touched[one.number, part] = at
     else:
         touched[one.number, one.part] = at
+
+
+def _chain(code: Code) -> None:
+    """A sum that goes through steps is in its own register in all of them."""
+    reads = Counter(src.number for item in code.items for src in item.srcs if src.kind in "vm")
+    made, touches = _places(code)
+    for end in range(len(code.items) - 1, -1, -1):
+        target = code.items[end].dst
+        if target is None or target.kind != "m" or target.half:
+            continue
+        key, at = (target.number, target.part), end
+        while target not in code.items[at].srcs:
+            step = _step(code.items[at], made, reads, touches[key], at)
+            if step is None:
+                break
+            place, origin = step
+            code.items[at].srcs[place] = target
+            code.items[origin].dst = target
+            insort(touches[key], origin)
+            at = origin
+
+
+def _step(
+    item: Item, made: dict[int, tuple[int, int]], reads: Counter[int], touches: list[int], at: int
+) -> tuple[int, int] | None:
+    """Which source was made for this item alone, and where; nothing names the sum in between."""
+    if item.op in ("mov", "base"):
+        return None
+    block = made[-1 - at][0]
+    for place, src in reversed(list(enumerate(item.srcs))):
+        if src.kind != "v" or src.part or src.half or reads[src.number] != 1:
+            continue
+        found = made.get(src.number)
+        if found is not None and found[0] == block:
+            origin = found[1]
+            if bisect_left(touches, at) == bisect_right(touches, origin):
+                return place, origin
+    return None
+
+
+def _places(
+    code: Code,
+) -> tuple[dict[int, tuple[int, int]], dict[tuple[int, int], list[int]]]:
+    """Where values are made, (block, item), and where sums are named. The key -1 - n has the block
+    of item n."""
+    made: dict[int, tuple[int, int]] = {}
+    touches: dict[tuple[int, int], list[int]] = defaultdict(list)
+    block = 0
+    for at, item in enumerate(code.items):
+        block += item.stem in ("label", "br", "brn")
+        made[-1 - at] = block, at
+        latest: dict[tuple[int, int], int] = {}
+        for one in item.srcs if item.dst is None else (*item.srcs, item.dst):
+            _touch(latest, one, at, item)
+        for key in latest:
+            touches[key].append(at)
+        dst = item.dst
+        if dst is not None and dst.kind == "v" and item.stem not in MEMORY and item.op != "base":
+            made[dst.number] = block, at
+    return made, touches
 
 
 def _compare_and_branch(code: Code) -> None:

@@ -28,7 +28,7 @@ from drivers.amd.programs import Programs
 from drivers.amd.queue_maker import QueueMaker
 from drivers.amd.scratch import ScratchMemory
 from drivers.amd.sdma_ring import SdmaRing
-from drivers.amd.signal import AmdSignal, checked_value
+from drivers.amd.signal import AmdSignal, checked_value, new_signal
 from drivers.amd.zeroing import zero
 from drivers.base import forks, launches
 from drivers.base.allocator import Statistics
@@ -102,7 +102,8 @@ class AmdDevice:
         self.heap = Heap(
             self.life, iface, self.slots, self.waits, node.memory_bytes, unified=node.unified
         )
-        self.transfers = AmdTransfers(iface, self.pair, self.waits, self.give_back)
+        stager = None if iface.remote is None else iface.remote.stager
+        self.transfers = AmdTransfers(iface, self.pair, self.waits, self.give_back, stager)
 
     def open_queues(self) -> None:
         """Create both queues; a failure destroys what was created."""
@@ -167,7 +168,7 @@ class AmdDevice:
         """A signal at `value`."""
         checked_value(value)
         self.life.check()
-        return AmdSignal(self, self.slots, value)
+        return new_signal(self, self.slots, value, self.iface.remote)
 
     def give_back(self, held: Allocation) -> None:
         """Take back memory without references.

@@ -13,6 +13,7 @@ from drivers.amd.chips import Chip
 from drivers.amd.kfd.nodes import GpuNode
 from drivers.gpu import iface as gpu
 from drivers.gpu.iface import Memory
+from drivers.gpu.staging import Stager
 
 QueueKind: TypeAlias = Literal["PM4", "AQL", "SDMA"]
 """What a queue reads."""
@@ -50,11 +51,28 @@ class Apertures:
     scratch_base: int
 
 
+class Remote(Protocol):
+    """Memory that the host only has copies of: what the GPU stores has to be fetched."""
+
+    def fetch(self, memory: Memory, off: int, nbytes: int) -> None:
+        """Read a part of memory that was allocated for the host."""
+
+    def watch(self, memory: Memory, off: int, nbytes: int) -> None:
+        """Read this part whenever the interface waits."""
+
+    @property
+    def stager(self) -> Callable[[], Stager]:
+        """What makes that which host copies go through.
+
+        It raises Busy in a signal handler in the middle of one.
+        """
+
+
 class Iface(gpu.GpuIface, Protocol):
     """One AMD GPU of this process, with what its queues and kernels need."""
 
     name: str
-    """"KFD" or "PCI"."""
+    """"KFD", "PCI" or "USB"."""
     node: GpuNode
     chip: Chip
     mailbox_va: int
@@ -66,6 +84,10 @@ class Iface(gpu.GpuIface, Protocol):
     """How many queues a copy engine has for this process."""
     opened: str
     """Boot path, steps, reads and writes in words; "" where there was no boot."""
+
+    @property
+    def remote(self) -> Remote | None:
+        """None where the host sees what the GPU stores."""
 
     @property
     def handles(self) -> int:

@@ -1,4 +1,4 @@
-"""Opening an AMD GPU, through KFD or over PCI."""
+"""Opening an AMD GPU, through KFD, over PCI or over USB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from drivers.amd.device import HANG_S, AmdDevice
 from drivers.amd.iface import Iface
 from drivers.amd.kfd.iface import open_kfd
 from drivers.base.contracts import Firmware, World
-from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore
 from drivers.base.undo import Undo, run_all, whole
 from drivers.choice import Choice
@@ -51,7 +50,7 @@ def _open(world: World, choice: Choice, state: StateStore | None) -> AmdDevice:
         undo.hand_over(device.close)
         if not iface.calibrated:
             _calibrate(device)
-    if choice.iface == "PCI":
+    if choice.iface in ("PCI", "USB"):
         _close_at_exit(device)
     return device
 
@@ -99,7 +98,6 @@ def _open_iface(world: World, choice: Choice, state: StateStore | None) -> Iface
         from drivers.amd.pci.opening import open_pci
 
         return open_pci(world, choice, state)
-    raise Unsupported(
-        f"AMD_IFACE={choice.iface}: no driver is written yet for it",
-        hint="Use AMD_IFACE=KFD, or PCI",
-    )
+    from drivers.amd.usb.opening import open_usb
+
+    return open_usb(world, choice, state)

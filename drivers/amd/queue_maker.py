@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from threading import RLock
+from typing import Final
 
 from drivers.amd.aql_ring import RING_BYTES as AQL_RING_BYTES
 from drivers.amd.aql_ring import AqlRing, prepare_page
@@ -18,10 +19,13 @@ from drivers.amd.sdma_ring import RING_BYTES as COPY_RING_BYTES
 from drivers.amd.sdma_ring import SdmaRing
 from drivers.base.undo import Undo
 from drivers.gpu.recovery import Waiting
-from drivers.gpu.ring import RingParts
+from drivers.gpu.ring import SPIN_S, RingParts
 from drivers.gpu.slots import Slot, Slots
 from queues.amd import sdma
 from queues.amd.pm4_launch import Target
+
+PROGRESS_BYTES: Final = 16
+"""A ring's own progress, and that of a graph."""
 
 
 class QueueMaker:
@@ -46,6 +50,13 @@ class QueueMaker:
     def take_cells(self) -> None:
         """Memory for the progress of both queues, also of those that replace them."""
         self._cells = [self._slots.take(), self._slots.take()]
+        for cell in self._cells:
+            self._watch(cell)
+
+    def _watch(self, cell: Slot) -> None:
+        """Where memory has to be fetched, waits fetch the progress of queues."""
+        if self._iface.remote is not None:
+            self._iface.remote.watch(cell.pool, cell.off, PROGRESS_BYTES)
 
     def _parts(
         self, name: str, cell: Slot, lock: AbstractContextManager[object], waiting: Waiting
@@ -61,6 +72,7 @@ class QueueMaker:
             hang_s=self._hang_s,
             wait=waiting.wait_for_room,
             foreign=self._pair.foreign,
+            spin_s=SPIN_S if self._iface.remote is None else 0,
         )
 
     def open_compute(self, waiting: Waiting) -> AmdComputeRing:
@@ -98,6 +110,7 @@ class QueueMaker:
     def engine_ring(self, number: int, waiting: Waiting) -> Iterator[SdmaRing]:
         """A queue on copy engine `number`, those for XGMI after the others, to test it."""
         cell = self._slots.take()
+        self._watch(cell)
         parts = self._parts(f"copy engine {number}", cell, RLock(), waiting)
         plan = Plan(parts.name, "SDMA", COPY_RING_BYTES, engine=number)
         with ExitStack() as stack:

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from drivers.bare.address_space import AddressSpace
 from drivers.bare.card import Card
 from drivers.bare.host_pages import HostPages, HostPiece
+from drivers.bare.mirror import Mirrors
 from drivers.bare.page_format import Rights
 from drivers.bare.page_table import PageTable
 from drivers.bare.vram import Piece, whole_pages
@@ -50,6 +51,20 @@ SHARED: Final = Purpose(Rights(writable=True, executable=False, uncached=True), 
 """What both sides write while the other reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class OfOthers:
+    """Pages at bus addresses that nobody here gave out."""
+
+    pieces: tuple[Piece, ...]
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
+Behind: TypeAlias = DmaMemory | HostPiece | OfOthers
+"""What is not VRAM."""
+
+
 class PciMemory:
     """Mapped to its GPU at `gpu_va`; `memory` is the host's, else it is VRAM at `pieces`."""
 
@@ -57,7 +72,7 @@ class PciMemory:
 
     def __init__(
         self, owner: Memories, name: str, nbytes: int, gpu_va: int,
-        pieces: tuple[Piece, ...], memory: DmaMemory | HostPiece | None, seen: memoryview | None,
+        pieces: tuple[Piece, ...], memory: Behind | None, seen: memoryview | None,
     ) -> None:  # fmt: skip
         self._owner: Memories | None = owner
         self.name, self.nbytes, self.gpu_va = name, nbytes, gpu_va
@@ -104,7 +119,10 @@ class Memories:
         addresses: AddressSpace,
         dma: Dma,
         flush_tlb: Callable[[], None],
+        mirrors: Mirrors | None = None,
     ) -> None:
+        """`mirrors`: what the host sees of VRAM where the BAR is not mapped."""
+        self.mirrors = mirrors
         self._card, self._table, self._addresses, self._dma = card, table, addresses, dma
         self._host, self._flush_tlb = HostPages(dma), flush_tlb
         self.lock = RLock()
@@ -179,7 +197,11 @@ class Memories:
             seen = None
             if host:
                 ((offset, _),) = pieces
-                seen = card.vram.view()[offset : offset + nbytes]
+                if self.mirrors is None:
+                    seen = card.vram.view()[offset : offset + nbytes]
+                else:
+                    seen = self.mirrors.make(offset, nbytes).view
+                    undo.add(partial(self.mirrors.drop, offset))
             return self._made(name, nbytes, va, pieces, None, seen)
 
     def _of_host(self, nbytes: int, rights: Rights, name: str) -> PciMemory:
@@ -205,6 +227,17 @@ class Memories:
             va = self._map(undo, nbytes, memory.pieces, SHARED.rights, system=True)
             return self._made(name, nbytes, va, (), memory, None)
 
+    def reach(self, first: int, nbytes: int, name: str) -> PciMemory:
+        """Memory of another device on the GPU's bus, at `first` there. The host does not see it."""
+        self.check_process()
+        return whole(partial(self._reach, first, nbytes, name), PciMemory.free)
+
+    def _reach(self, first: int, nbytes: int, name: str) -> PciMemory:
+        with self.lock, Undo() as undo:
+            memory = OfOthers(((first, nbytes),))
+            va = self._map(undo, nbytes, memory.pieces, SHARED.rights, system=True)
+            return self._made(name, nbytes, va, (), memory, None)
+
     def _map(
         self, undo: Undo, nbytes: int, pieces: tuple[Piece, ...], rights: Rights, *, system: bool
     ) -> int:
@@ -222,7 +255,7 @@ class Memories:
 
     def _made(
         self, name: str, nbytes: int, va: int,
-        pieces: tuple[Piece, ...], memory: DmaMemory | HostPiece | None, seen: memoryview | None,
+        pieces: tuple[Piece, ...], memory: Behind | None, seen: memoryview | None,
     ) -> PciMemory:  # fmt: skip
         self.handles += 1
         self.bytes_held += nbytes
@@ -253,6 +286,8 @@ class Memories:
                 self._addresses.give(memory.gpu_va)
                 self._addresses.settle()
             if memory.memory is None:
+                if self.mirrors is not None:
+                    self.mirrors.drop(memory.pieces[0][0])
                 self._card.pages.free(memory.pieces)
             else:
                 memory.memory.close()
@@ -267,5 +302,5 @@ class Memories:
 
     def write_code(self, memory: PciMemory, data: bytes) -> None:
         """Machine code, which the GPU itself may not write."""
-        memory.view()[: len(data)] = data
+        memory.view()[: len(data)] = data  # a mirror is pushed by the flush
         self._card.flush_writes()

@@ -77,6 +77,8 @@ class RingParts:
     """Waits for a ring for as long as queues progress."""
     foreign: bool = False
     """Whether others than the device's queues write its memory."""
+    spin_s: float = SPIN_S
+    """How long waits poll memory before they sleep; 0 where memory has to be fetched."""
 
 
 class Ring(ABC):
@@ -91,6 +93,7 @@ class Ring(ABC):
         self.name, self.arch, self.hw, self.clock = parts.name, parts.arch, hw, parts.clock
         self.progress_va, self.sleep = parts.progress_va, parts.sleep
         self.lock, self.hang_s, self._wait = parts.lock, parts.hang_s, parts.wait
+        self.spin_s = parts.spin_s
         self.broken: DeviceError | None = None
         """Why the hardware stopped here; work is refused until the device replaced the ring."""
         self.gone = False
@@ -144,7 +147,7 @@ class Ring(ABC):
         Every step restarts the ring's time. It sleeps only after a request for an interrupt at
         `mark`; 0 where the request is in the ring already. Raises: the device's fault.
         """
-        if self.spin(reached, min(SPIN_S, timeout_s)):
+        if self.spin(reached, min(self.spin_s, timeout_s)):
             return Waited.DONE
         if self.broken is not None:
             raise self.broken.with_traceback(None)

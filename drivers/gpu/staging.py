@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from threading import RLock
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from drivers.base import forks
 from drivers.base.order import is_in_order
@@ -32,6 +32,25 @@ SLOTS: Final = THREADS + 3
 
 All of them fit the last-level cache, so that host memory is read, or written, once.
 """
+
+
+class Stager(Protocol):
+    """What host copies go through. `lock` and `busy`: one copy at a time."""
+
+    lock: RLock
+    busy: bool
+
+    def copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:
+        """Copy all of `src` to the card; returns when that is done."""
+
+    def copy_out(self, ring: CopyRing, dst: memoryview, src_va: int, wait: Wait) -> None:
+        """Fill `dst` from the card."""
+
+    def let_go(self) -> Memory:
+        """Give up the memory, which the caller frees."""
+
+    def close(self) -> None:
+        """Free it; no copy is under way."""
 
 
 class Staging:

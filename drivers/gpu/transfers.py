@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Generic
 
 from drivers.base.buffer import flat
@@ -11,7 +12,7 @@ from drivers.base.contracts import Buffer
 from drivers.gpu.buffer import GpuBuffer, host_bytes
 from drivers.gpu.iface import GpuIface, Memory
 from drivers.gpu.pair import C, M, RingPair
-from drivers.gpu.staging import Staging
+from drivers.gpu.staging import Stager, Staging
 from drivers.gpu.waits import Waits
 
 
@@ -24,9 +25,12 @@ class Transfers(Generic[C, M]):
         pair: RingPair[C, M],
         waits: Waits[C, M],
         give_back: Callable[[Memory], object],
+        stager: Callable[[], Stager] | None = None,
     ) -> None:
+        """`stager` makes what host copies go through, where memory of the host is not reached."""
+        self._new_stager: Callable[[], Stager] = stager or partial(Staging, iface)
         self._iface, self._pair, self._waits, self._give_back = iface, pair, waits, give_back
-        self.staging: Staging | None = None
+        self.staging: Stager | None = None
 
     def upload(self, memory: Memory, data: bytes) -> None:
         """Copy code to the card; the compute queue sees it from its next work on."""
@@ -37,17 +41,17 @@ class Transfers(Generic[C, M]):
         self._pair.compute.stale = True
 
     @contextmanager
-    def _stager(self) -> Iterator[Staging]:
+    def _stager(self) -> Iterator[Stager]:
         """The memory that host copies go through, for one thread at a time.
 
         A signal handler that copies in the middle of a copy of its thread gets memory of its own.
         """
         with self._pair.lock:
             if self.staging is None:
-                self.staging = Staging(self._iface)
+                self.staging = self._new_stager()
         shared = self.staging
         with shared.lock:
-            staging = Staging(self._iface) if shared.busy else shared
+            staging = self._new_stager() if shared.busy else shared
             staging.busy = True
             try:
                 yield staging

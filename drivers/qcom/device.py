@@ -21,6 +21,7 @@ from drivers.base.errors import BadArgument, DeviceError, DeviceFault, UseAfterF
 from drivers.base.life import Life
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
+from drivers.gpu.blocks import Imported
 from drivers.gpu.buffer import GpuBuffer
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
@@ -130,6 +131,15 @@ class QcomDevice:
         """
         wrapped = self.heap.wrap(memory)
         return QcomBuffer(self, wrapped.memory.nbytes, wrapped)
+
+    def import_address(self, gpu_va: int, nbytes: int, owner: object) -> QcomBuffer:
+        """Memory of another library of this process. Raises: BadArgument, Unsupported."""
+        self.life.check()
+        self.heap.take_back()
+        held = Imported(self.iface.lent(gpu_va, nbytes), owner)
+        self.heap.imported.append(held)
+        self.pair.share_outside()
+        return QcomBuffer(self, nbytes, held)
 
     def new_signal(self, value: int = 0) -> QcomSignal:
         """A signal at `value`."""

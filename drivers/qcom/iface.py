@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from drivers.base.errors import Unsupported
 from drivers.gpu.iface import GpuIface, HardwareQueue, Memory
 from queues.qcom.chips import Chip
 
@@ -45,3 +46,24 @@ class QcomIface(GpuIface, Protocol):
 
     def open_queue(self, plan: Plan) -> QcomQueue:
         """A context that runs."""
+
+    def lent(self, gpu_va: int, nbytes: int) -> Memory:
+        """Memory of another library of this process. Raises: BadArgument, Unsupported."""
+
+
+class LentMemory:
+    """Memory that another library allocated, at an address of this process's GPU."""
+
+    def __init__(self, gpu_va: int, nbytes: int) -> None:
+        self.name, self.gpu_va, self.nbytes = "lent memory", gpu_va, nbytes
+
+    def view(self) -> memoryview:
+        """Its owner has the host's mapping. Raises: Unsupported."""
+        raise Unsupported(f"{self.nbytes} bytes at {self.gpu_va:#x} are another library's")
+
+    def map_to(self, other: GpuIface) -> None:
+        """Only its own GPU has it. Raises: Unsupported."""
+        raise Unsupported("lent memory is of one GPU alone", hint="copy it")
+
+    def free(self) -> None:
+        """Nothing: its owner frees it."""

@@ -91,7 +91,9 @@ class StreamRing(Ring):
                 hint="submit fewer at a time",
             )
         blocks = self._blocks
-        while blocks and blocks[0][0] <= done:  # at most LINES of them
+        for _ in range(len(blocks)):
+            if not blocks or blocks[0][0] > done:  # a signal handler may have taken some
+                break
             blocks.popleft()
         lines = -(-nbytes // LINE_BYTES)
         put = self.put

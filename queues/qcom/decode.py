@@ -1,4 +1,4 @@
-"""The decoder of Adreno's command streams: `python -m queues.decode --qcom` prints with it."""
+"""The decoder of Adreno's command streams: `python -m queues.decode` prints with it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ STRUCTS: dict[str, dict[type[Struct], str]] = {
         kgsl.ObjectAlloc: "kgsl_gpuobj_alloc", kgsl.ObjectFree: "kgsl_gpuobj_free",
         kgsl.ObjectInfo: "kgsl_gpuobj_info", kgsl.ObjectImport: "kgsl_gpuobj_import",
         kgsl.ObjectSync: "kgsl_gpuobj_sync", kgsl.SyncObject: "kgsl_gpuobj_sync_obj",
-        kgsl.GpuCommand: "kgsl_gpu_command",
+        kgsl.GpuCommand: "kgsl_gpu_command", kgsl.MemoryInfo: "kgsl_gpumem_get_info",
     },
     "MSM": {
         msm.ParamCall: "drm_msm_param", msm.GemNew: "drm_msm_gem_new",
@@ -103,6 +103,8 @@ def expectations(kind: str) -> dict[str, int]:
         found[f"sizeof(struct {name})"] = args.SIZE
         for field in args.FIELDS:
             member = MEMBERS.get(field.name, field.name)
+            if (name, member) == ("kgsl_gpumem_get_info", "pad"):
+                member = "__pad"
             if member == "nbytes":
                 member = "sizebytes" if name == "kgsl_device_getproperty" else "size"
             found[f"offsetof(struct {name}, {member})"] = field.offset

@@ -24,16 +24,19 @@ from drivers.choice import choose
 from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState
 from tests import amd_kernels
+from tests.boards.usb_rig import UsbRig
 from tests.support import check
 
 Array = NDArray[Any]
 QUEUES = (("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx942", "AQL"), ("gfx1201", "PM4"),
           ("gfx942", "PM4"), ("gfx1030", "PM4"), ("gfx1030", "AQL"),
           ("gfx1100", "PCI PM4"), ("gfx1201", "PCI PM4"), ("gfx942", "PCI AQL"),
-          ("gfx1100", "VRAM AQL"), ("gfx1201", "VRAM PM4"), ("gfx942", "VRAM PM4"))  # fmt: skip
+          ("gfx1100", "VRAM AQL"), ("gfx1201", "VRAM PM4"), ("gfx942", "VRAM PM4"),
+          ("gfx1100", "USB PM4"), ("gfx1201", "USB PM4"))  # fmt: skip
 """(chip, what its compute queue reads) that every basic test runs on.
 
-Through KFD; over "PCI" behind an IOMMU; over PCI without one, where everything lies in "VRAM".
+Through KFD; over "PCI" behind an IOMMU; over PCI without one, where everything lies in "VRAM"; over
+"USB" behind a bridge.
 """
 PCI_VRAM_BYTES = 1 << 30
 
@@ -80,6 +83,12 @@ def device_on(
 ) -> Iterator[tuple[Any, AmdDevice]]:
     """A board and its device; at the end nothing of either is left, and nothing was found."""
     way, _, kind = queue.rpartition(" ")
+    if way == "USB":
+        rig = UsbRig(chip, options=options)
+        with rig.opened(AMD_AQL=str(int(kind == "AQL")), **environ) as device:
+            yield rig.board, device
+        check(not rig.violations(), f"violations: {rig.violations()[:9]}")
+        return
     if way:
         with device_over_pci(chip, kind, iommu=way == "PCI", options=options, **environ) as both:
             yield both

@@ -67,6 +67,7 @@ def test_a_gpu_is_found_through_it() -> None:
     vram = card.bars[0].address
     data = random.Random(3).randbytes(1 << 12)
     bridge.write(vram, data)
+    bridge.flush()
     check(made.rig.gpu.board.vram.bytes[: len(data)].tobytes() == data)
     check(bridge.read(vram, len(data)) == data)
     bridge.close()

@@ -34,6 +34,7 @@ from compilers.qcom.isa import (
 )
 from compilers.qcom.isa.text import text
 from compilers.qcom.legalize import legalize
+from compilers.qcom.schedule import schedule
 from tests.support import check
 
 PROGRAMS = 24
@@ -45,6 +46,8 @@ ADDRESS, LOCAL = 4 * 40, 4 * 41
 SCRATCH_ADDRESS = 4 * 42
 """r42.xy: an address that programs write again and again."""
 STEPS = 40
+KEPT_AT = 2560
+"""Where a program leaves its registers at its end."""
 
 
 class Flat:
@@ -201,17 +204,21 @@ class Maker:
         self._add(Insn(op="atomic.g.add", dst=self.full(), srcs=sources, fields=fields))
 
 
-def program(seed: int, generation: int) -> list[Insn]:
-    """Legalized and linked."""
+def program(seed: int, generation: int, *, ordered: bool = False) -> list[Insn]:
+    """Legalized and linked; as it was made, or in the scheduler's order."""
     maker = Maker(seed)
     maker.begin()
     for _ in range(STEPS):
         maker.step()
+    for place in range(REGISTERS):
+        kept = store("stg", Type.U32, gpr(ADDRESS), gpr(place), 1, KEPT_AT + 4 * place)
+        maker.code.append(kept)
     maker.code.append(op("end", None))
-    return link(legalize(maker.code, generation))
+    code = schedule(maker.code, generation) if ordered else maker.code
+    return link(legalize(code, generation))
 
 
-def executed(code: list[Insn], generation: int) -> Outcome:
+def executed(code: list[Insn], generation: int, memory: Flat | None = None) -> Outcome:
     """On one workgroup of one wave."""
     words = encode_all(code, generation)
     words += bytes(-len(words) % 128)
@@ -220,7 +227,7 @@ def executed(code: list[Insn], generation: int) -> Outcome:
         loaded=np.ones(16, bool), groups=(1, 1, 1), block=(64, 1, 1), full_registers=48,
         branch_stack=16, shared_bytes=1024, scalar_alu=generation == 7,
     )  # fmt: skip
-    return run(made, Flat())
+    return run(made, memory or Flat())
 
 
 def _hazards(outcome: Outcome) -> list[str]:
@@ -235,6 +242,29 @@ def test_random_programs_wait_enough(seed: int, generation: int) -> None:
     lines = "\n".join(text(insn, generation) for insn in code)
     check(outcome.fault is None, f"{outcome.fault}\n{lines}")
     check(not _hazards(outcome), "\n".join(_hazards(outcome)[:4]) + "\n" + lines)
+
+
+def _slots(code: list[Insn]) -> int:
+    return sum(insn.nop + (1 + insn.repeat if insn.op == "nop" else 0) for insn in code)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize("generation", [6, 7])
+def test_another_order_leaves_the_same(seed: int, generation: int) -> None:
+    plain, ordered = Flat(), Flat()
+    executed(program(seed, generation), generation, plain)
+    code = program(seed, generation, ordered=True)
+    outcome = executed(code, generation, ordered)
+    check(outcome.fault is None and not _hazards(outcome), str(_hazards(outcome)[:4]))
+    check(
+        bool((plain.data == ordered.data).all()), f"bytes {np.nonzero(plain.data - ordered.data)}"
+    )
+
+
+def test_another_order_has_fewer_free_slots() -> None:
+    plain = sum(_slots(program(seed, 6)) for seed in range(6))
+    ordered = sum(_slots(program(seed, 6, ordered=True)) for seed in range(6))
+    check(ordered < 0.95 * plain, f"{ordered}, not much fewer than {plain}")
 
 
 def _without(code: list[Insn], place: int, what: str) -> list[Insn]:

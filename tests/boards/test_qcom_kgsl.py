@@ -273,8 +273,11 @@ def test_the_state_of_a_reset_is_read_once() -> None:
 
 def test_a_context_without_fault_tolerance_dies() -> None:
     with client(clean=False, flags=0x212) as one:
+        good = one.submit(type7(NOP))
+        one.wait(good)
         one.submit([0])
         _fails(errno.EDEADLK, lambda: one.submit(type7(NOP)))
+        _fails(errno.EDEADLK, lambda: one.wait(good))
         one.call("drawctxt_destroy", drawctxt_id=one.context)
         one.context = one.call("drawctxt_create", flags=0x212).drawctxt_id
         one.wait(one.submit(type7(NOP)))

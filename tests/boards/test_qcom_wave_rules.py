@@ -12,7 +12,7 @@ from tests.boards.ir3_runner import BASE, execute
 from tests.support import check
 
 _CONSTANTS: Final = [BASE & 0xFFFFFFFF, BASE >> 32, 7, 9, 0, 0, 0, 0]
-_LOW: Final = """
+LOW: Final = """
 mov.u32u32 r2.x, c0.x
 mov.u32u32 r2.y, c0.y
 mov.u32u32 r3.x, c0.z
@@ -23,7 +23,7 @@ mov.u32u32 r3.y, c0.w
 
 def _run(text: str, **more: Any) -> Outcome:
     words = np.arange(4096, dtype=np.uint32)
-    return execute(_LOW + text + "\nend", list(_CONSTANTS), words, **more)
+    return execute(LOW + text + "\nend", list(_CONSTANTS), words, **more)
 
 
 def _kinds(outcome: Outcome) -> set[str]:
@@ -214,6 +214,15 @@ def test_race_in_shared_memory(barrier: str, races: bool) -> None:
     found = _run(_EXCHANGE.format(barrier=barrier), block=(128, 1, 1), shared_bytes=512)
     kinds = _kinds(found) - {"shared memory read before it was written"}
     check(kinds == ({"race in shared memory"} if races else set()), str(kinds))
+
+
+@pytest.mark.parametrize(("barrier", "races"), [("bar.g", False), ("nop", True)])
+def test_write_after_read_in_shared_memory(barrier: str, races: bool) -> None:
+    """A wave overwrites what the other may still have to read."""
+    text = _EXCHANGE.format(barrier="bar.g") + f"(ss)nop\n{barrier}\n(ss)nop\n(sy)nop\n"
+    text += "stl.u32 l[r4.x], r3.y, 1"
+    found = _run(text, block=(128, 1, 1), shared_bytes=512)
+    check(_kinds(found) == ({"race in shared memory"} if races else set()), str(found.violations))
 
 
 def test_barrier_with_a_wave_that_has_ended() -> None:

@@ -48,6 +48,8 @@ OTHERS = [
     ("gfx1100", "PM4", "LLVM", "PCI"),
     ("gfx1201", "AQL", "LLVM", "PCI", "vram"),
     ("gfx942", "AQL", "LLVM", "PCI"),
+    ("gfx1100", "PM4", "LLVM", "USB"),
+    ("gfx1201", "PM4", "LLVM", "USB"),
 ]
 put = partial(xp.asarray, device=DEVICE)
 

@@ -28,7 +28,7 @@ from drivers.usb.asm24.bridge import Bridge
 from drivers.usb.asm24.completion import Status
 from drivers.usb.asm24.fabric import open_fabric
 from drivers.usb.asm24.function import open_function
-from tests.boards.usb_rig import VRAM_BYTES, UsbRig
+from tests.boards.usb_rig import VRAM_BYTES, WHERE, UsbRig
 from tests.support import check
 
 CHIPS = ("gfx1100", "gfx1201")
@@ -166,7 +166,7 @@ def test_sram_both_ways() -> None:
 def test_without_a_card() -> None:
     rig = UsbRig(card=False)
     world = rig.world()
-    bridge = Bridge(world.usb(1, 2, 0), world)
+    bridge = Bridge(world.usb(*WHERE, 0), world)
     bridge.power(on=True)
     with pytest.raises(DeviceTimeout, match=r"state 0x01 after 5\.0 s") as caught:
         bridge.wait_link()
@@ -231,7 +231,7 @@ def test_any_transfer_of_a_boot_goes_wrong(mishap: Mishap) -> None:
                 boot.leave(gpu)
         except DeviceError as error:
             told += 1
-            check("1-1" in str(error), f"transfer {first} ({mishap}): {error}")
+            check("2-1" in str(error), f"transfer {first} ({mishap}): {error}")
         check(len(rig.cable.failed) == 1, f"transfer {first} ({mishap}) was never made")
         if mishap is Mishap.UNPLUG:
             rig.cable.plug()
@@ -290,6 +290,6 @@ def test_two_openers() -> None:
     first = rig.bridge()
     world = rig.world()
     with pytest.raises(DeviceError, match=r"another program|Device or resource busy"):
-        world.usb(1, 2, 0)
+        world.usb(*WHERE, 0)
     first.close()
-    open_function(Bridge(world.usb(1, 2, 0), world)).close()
+    open_function(Bridge(world.usb(*WHERE, 0), world)).close()

@@ -2,67 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
-from boards.amd.hardware import Hardware, Options
-from boards.amd.pci.firmware_set import MANIFEST, world_files
-from boards.amd.pci.gpu import open_function as open_board
-from boards.amd.pci.options import PciOptions
-from boards.machine.clock import Clock
-from boards.usb.asm24 import Asm24
-from boards.usb.cable import Cable
+from boards.amd.hardware import Options
+from boards.amd.pci.firmware_set import MANIFEST
+from boards.amd.pci.gpu import PciGpu
+from boards.amd.usb_machine import open_usb_board
 from drivers.amd.chips import BUS_ADDRESS_BITS, chip_of_device
+from drivers.amd.device import AmdDevice
 from drivers.amd.firmware.assemble import FirmwareSet, assemble
+from drivers.amd.opening import open_amd
 from drivers.amd.pci import boot
 from drivers.amd.pci.gpu import BareGpu
 from drivers.base.contracts import World
+from drivers.base.pci import StateStore
+from drivers.choice import choose
 from drivers.firmware import chosen_manifest, load
 from drivers.pci.dma import Grade
 from drivers.pci.session import PciSession
 from drivers.usb.asm24.bridge import Bridge
 from drivers.usb.asm24.function import open_function
 from drivers.world.foreign import ForeignWorld
-from tests.fake_machine import FakeMachine
+from drivers.world.foreign_state import ForeignState
+from tests.support import check
 
 VRAM_BYTES = 512 << 20
-
-
-class Machine(FakeMachine):
-    """A machine with the board's time."""
-
-    def __init__(self, clock: Clock, files: Mapping[str, bytes]) -> None:
-        super().__init__(files)
-        self._clock = clock
-
-    def monotonic_s(self) -> float:
-        return self._clock.now_s()
-
-    def sleep(self, seconds: float) -> None:
-        self._clock.skip(seconds)
+WHERE = (2, 7)
+"""busnum and devnum of the enclosure."""
 
 
 class UsbRig:
     """One enclosure on one cable."""
 
-    def __init__(self, chip: str = "gfx1100", *, card: bool = True) -> None:
-        self.hardware = Hardware([], Options(vram_bytes=VRAM_BYTES))
-        options = PciOptions(bar_bytes=256 << 20)
-        self.gpu = open_board(self.hardware, chip, vram_bytes=VRAM_BYTES, options=options)
-        self.device = Asm24(self.hardware, self.gpu if card else None)
-        self.cable = Cable(self.device, self.hardware.clock)
+    def __init__(
+        self, chip: str = "gfx1100", *, card: bool = True, options: Options | None = None
+    ) -> None:
+        strictness = replace(options or Options(), vram_bytes=VRAM_BYTES)
+        self.board = open_usb_board(chip, vram_bytes=VRAM_BYTES, card=card, strictness=strictness)
+        machine = self.board.machine
+        self.hardware, self.device, self.cable = (
+            machine.hardware, machine.bridges[0], machine.cables[0]
+        )  # fmt: skip
+        self._cards = machine.cards
+
+    @property
+    def gpu(self) -> PciGpu:
+        """What is in the enclosure."""
+        return self._cards[0]
+
+    def process(self) -> tuple[World, StateStore]:
+        """Another process: its world, and the directory of locks as it sees it."""
+        board = self.board.machine.start()
+        return ForeignWorld(board, usb=board.usb), ForeignState(board.state)
 
     def world(self) -> World:
-        """A process's world in which the cable is the only device."""
-        return ForeignWorld(
-            Machine(self.hardware.clock, world_files([self.gpu.chip.name])),
-            usb=lambda bus, address, interface: self.cable.claim(),
-        )
+        """The world of another process."""
+        return self.process()[0]
 
     def bridge(self) -> Bridge:
         """The bridge, opened, with a link."""
         world = self.world()
-        bridge = Bridge(world.usb(1, 2, 0), world)
+        bridge = Bridge(world.usb(*WHERE, 0), world)
         bridge.power(on=True)
         bridge.wait_link()
         return bridge
@@ -71,7 +73,7 @@ class UsbRig:
     def identified(self) -> Iterator[BareGpu]:
         """The GPU behind it, its discovery table read; the cable is given back at the end."""
         world = self.world()
-        function = open_function(Bridge(world.usb(1, 2, 0), world))
+        function = open_function(Bridge(world.usb(*WHERE, 0), world))
         session = PciSession(world, function, Grade.NONE, BUS_ADDRESS_BITS, function.bridge)
         chip = chip_of_device(function.card.device)
         if chip is None:
@@ -80,6 +82,16 @@ class UsbRig:
             yield boot.identify(session, chip, function.card.device)
         finally:
             session.close()
+
+    @contextmanager
+    def opened(self, **environ: str) -> Iterator[AmdDevice]:
+        """The product's device on it; the cable is given back at the end."""
+        chosen = {"DEV": "AMD:0", "AMD_IFACE": "USB", "UNBOUND_FIRMWARE_MANIFEST": MANIFEST}
+        world, state = self.process()
+        with open_amd(world, choose(chosen | environ), state=state) as device:
+            yield device
+        check(not self.cable.open, "the interface is still claimed")
+        check(not state.names(), f"{state.names()} is left")
 
     def firmware(self) -> FirmwareSet:
         """The synthetic files of the board, checked and parsed."""

@@ -17,8 +17,7 @@ from tests.turnip.kernel import Kernel, Words
 SEED = 1
 _MAPPED = "mappable-primary-buffers"
 _WANTED = (_MAPPED, "shader-f16", "subgroup", "shader-int64")
-_SIDE = 16
-_WORD = 4
+_SIDE = 8
 
 
 class Missing(Exception):
@@ -70,11 +69,40 @@ class Client:
             {"binding": number, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}}
             for number, kind in enumerate(("read-only-storage", "read-only-storage", "storage"))
         ]
+        if kernel.texture:
+            self._bind_texture(kernel, layouts, entries)
         self._dispatch(kernel, layouts, entries)
         buffers[2].map_sync("READ")
         result = np.frombuffer(bytes(buffers[2].read_mapped()), np.uint32).copy()
         buffers[2].unmap()
         return result
+
+    def _bind_texture(self, kernel: Kernel, layouts: list[Any], entries: list[Any]) -> None:
+        """Eight texels wide, so that Turnip does not tile it; filled by the 2D engine."""
+        usage = wgpu.TextureUsage.COPY_DST | (
+            wgpu.TextureUsage.STORAGE_BINDING if kernel.stored
+            else wgpu.TextureUsage.TEXTURE_BINDING
+        )  # fmt: skip
+        size = (_SIDE, _SIDE, 1)
+        made = self.device.create_texture(size=size, format=kernel.texture, usage=usage)
+        texels = kernel.texels(SEED)
+        layout = {"bytes_per_row": texels.nbytes // _SIDE, "rows_per_image": _SIDE}
+        self.device.queue.write_texture({"texture": made}, texels, layout, size)
+        entries.append({"binding": 3, "resource": made.create_view()})
+        where = {"binding": 3, "visibility": wgpu.ShaderStage.COMPUTE}
+        if kernel.stored:
+            access = {"access": "read-write", "format": kernel.texture, "view_dimension": "2d"}
+            layouts.append({**where, "storage_texture": access})
+            return
+        sample = "uint" if kernel.texture.endswith("uint") else "unfilterable-float"
+        if kernel.filtered:
+            sample = "float"
+        layouts.append({**where, "texture": {"sample_type": sample, "view_dimension": "2d"}})
+        kind = "filtering" if kernel.filtered else "non-filtering"
+        layouts.append({**where, "binding": 4, "sampler": {"type": kind}})
+        filters = "linear" if kernel.filtered else "nearest"
+        sampler = self.device.create_sampler(mag_filter=filters, min_filter=filters)
+        entries.append({"binding": 4, "resource": sampler})
 
     def _dispatch(self, kernel: Kernel, layouts: Sequence[Any], entries: Sequence[Any]) -> None:
         device = self.device

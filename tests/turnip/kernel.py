@@ -44,6 +44,12 @@ class Kernel:
     """Features of WebGPU."""
     indirect: bool = False
     """The number of groups is read from memory by the GPU."""
+    texture: str = ""
+    """The format of an 8x8 texture `t` that is bound, too, with a sampler `s`; empty: none."""
+    stored: bool = False
+    """The texture is a storage texture."""
+    filtered: bool = False
+    """The sampler interpolates."""
     extensions: tuple[str, ...] = ()
     expected: Expected | None = None
 
@@ -60,6 +66,7 @@ class Kernel:
             f"@group(0) @binding(0) var<storage, read> a: array<{self.a}>;",
             f"@group(0) @binding(1) var<storage, read> b: array<{self.b}>;",
             f"@group(0) @binding(2) var<storage, read_write> o: array<{self.o}>;",
+            *self._texture_lines(),
             self.head,
             f"@compute @workgroup_size({size})",
             "fn main(@builtin(global_invocation_id) g: vec3<u32>,",
@@ -71,10 +78,29 @@ class Kernel:
         ]  # fmt: skip
         return "\n".join(lines)
 
+    def _texture_lines(self) -> list[str]:
+        if not self.texture:
+            return []
+        kind = "u32" if self.texture.endswith("uint") else "f32"
+        image = f"texture_2d<{kind}>"
+        if self.stored:
+            image = f"texture_storage_2d<{self.texture}, read_write>"
+        lines = [f"@group(0) @binding(3) var t: {image};"]
+        return lines if self.stored else [*lines, "@group(0) @binding(4) var s: sampler;"]
+
     def inputs(self, seed: int) -> tuple[Words, Words]:
         """a and b, as words: the same for the same seed."""
         made = np.random.default_rng(seed)
         return self._words(self.a, made), self._words(self.b, made)
+
+    def texels(self, seed: int) -> NDArray[np.generic]:
+        """What the texture has at first."""
+        made, count = np.random.default_rng(seed + 1), 8 * 8 * (4 if "rgba" in self.texture else 1)
+        if self.texture.endswith("32float"):
+            return made.uniform(-4, 4, count).astype(np.float32)
+        if self.texture.endswith("8unorm"):
+            return made.integers(0, 256, count).astype(np.uint8)
+        return made.integers(0, 1 << 32, count, dtype=np.uint32)
 
     def _words(self, kind: str, made: np.random.Generator) -> Words:
         if "f32" in kind:

@@ -120,6 +120,42 @@ o[at] = s[14u - li] + b[at];""",
     ),
 }  # fmt: skip
 
+TEXTURES: Kernels = {
+    "texture_load": Kernel(
+        texture="r32float",
+        body="o[i] = textureLoad(t, vec2(i & 7u, (i >> 3u) & 7u), 0).x * 2.0 + a[i] * 0.0;",
+    ),
+    "texture_load_wide": Kernel(
+        texture="rgba32float", close=1e-6,
+        body="let v = textureLoad(t, vec2(i & 7u, (i >> 3u) & 7u), 0);"
+        " o[i] = v.x - v.y + v.z * v.w;",
+    ),
+    "texture_load_bytes": Kernel(
+        texture="rgba8unorm", close=1e-6,
+        body="let v = textureLoad(t, vec2(i & 7u, (i >> 3u) & 7u), 0);"
+        " o[i] = v.x - v.y + v.z * v.w;",
+    ),
+    "texture_integers": Kernel(
+        texture="r32uint", a="u32", b="u32", o="u32",
+        body="o[i] = textureLoad(t, vec2(i & 7u, (i >> 3u) & 7u), 0).x ^ a[i]"
+        " + textureDimensions(t).x * b[i];",
+    ),
+    "texture_store": Kernel(
+        texture="r32uint", stored=True, times=3, block=(8, 8, 1), groups=(1, 1, 1),
+        a="u32", b="u32", o="u32",
+        body="""let v = textureLoad(t, g.xy).x;
+textureStore(t, g.xy, vec4<u32>(v * 3u + a[li], 0u, 0u, 0u)); o[li] = v;""",
+    ),
+    "texture_sample": Kernel(
+        texture="r32float", ranges=(-0.5, 1.5),
+        body="o[i] = textureSampleLevel(t, s, vec2(a[i], b[i]), 0.0).x;",
+    ),
+    "texture_filter": Kernel(
+        texture="rgba8unorm", filtered=True, ranges=(0.0, 1.0), close=1e-2,
+        body="let v = textureSampleLevel(t, s, vec2(a[i], b[i]), 0.0); o[i] = v.x + v.y + v.w;",
+    ),
+}  # fmt: skip
+
 SUBGROUPS: Kernels = {
     "ballots": Kernel(
         a="u32", b="u32", o="u32", needs=("subgroup",), out_words=1024, expected=expected_ballots,

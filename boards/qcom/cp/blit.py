@@ -21,8 +21,12 @@ _SRC_X, _SRC_END_X, _SRC_Y, _SRC_END_Y = 0x8401, 0x8402, 0x8403, 0x8404
 _DST_TL, _DST_BR = 0x8405, 0x8406
 _SRC_INFO: Final = {6: 0xB4C0, 7: 0xB2C0}
 _PITCH_SHIFT, _SRC_PITCH_LOW = 6, 9
-_FORMATS: Final = {0x06: 1, 0x05: 1, 0x03: 1, 0x4A: 4, 0x4B: 4, 0x4C: 4}
-"""Bytes of 8_UINT and its kin and of 32_FLOAT, 32_UINT, 32_SINT. # src: a6xx.xml, a6xx_format"""
+_PLAIN: Final = {0x03: 1, 0x05: 1, 0x06: 1, 0x4A: 4, 0x4B: 4, 0x4C: 4, 0x82: 16, 0x83: 16, 0x84: 16}
+"""Bytes of a pixel of 8_UNORM, 8_UINT, 8_SINT, and of one or four components of 32_FLOAT, UINT and
+SINT: a fill's color is the pixel. # src: a6xx.xml, a6xx_format"""
+_FORMATS: Final = {**_PLAIN, 0x30: 4, 0x33: 4, 0x62: 8, 0x67: 8, 0x68: 8}
+"""And 8_8_8_8_UNORM, 8_8_8_8_UINT, 16_16_16_16_FLOAT, 32_32_FLOAT, 32_32_UINT."""
+_FORMAT, _WORD_BYTES = 0xFF, 4
 _SOLID_COLOR, _NOT_PLAIN = 1 << 7, 7
 _TILED, _COORDINATE = 0x1300, 0x3FFF
 
@@ -47,7 +51,7 @@ def _pair(cp: Processor, register: int) -> int:
 def _surface(cp: Processor, register: int) -> int:
     """Bytes of a pixel; 0: no surface that is modelled, which is reported."""
     info = cp.register(register)
-    size = 0 if info & _TILED else _FORMATS.get(info & 0xFF, 0)
+    size = 0 if info & _TILED else _FORMATS.get(info & _FORMAT, 0)
     if not size:
         cp.machine.find("unmodelled", f"a blit of surface {info:#x}")
     return size
@@ -70,14 +74,19 @@ def blit(cp: Processor, words: Words) -> None:
     caches.landed = caches.writes
 
 
-def _filled(cp: Processor, box: _Box, size: int) -> bytes:
-    pixel = cp.register(_SOLID).to_bytes(4, "little")[:size]
-    return pixel * (box.width * box.height)
+def _filled(cp: Processor, box: _Box, size: int) -> bytes | None:
+    if cp.register(_DST_INFO) & _FORMAT not in _PLAIN:
+        cp.machine.find("unmodelled", "a fill with a color that has to be packed")
+        return None
+    words = range(-(-size // _WORD_BYTES))
+    pixel = b"".join(cp.register(_SOLID + at).to_bytes(_WORD_BYTES, "little") for at in words)
+    return pixel[:size] * (box.width * box.height)
 
 
 def _copied(cp: Processor, box: _Box, size: int) -> bytes | None:
     first = _SRC_INFO[cp.machine.chip.generation]
-    if _surface(cp, first) != size:
+    if _surface(cp, first) != size or (cp.register(first) ^ cp.register(_DST_INFO)) & _FORMAT:
+        cp.machine.find("unmodelled", "a blit that converts")
         return None
     left, top = cp.register(_SRC_X) >> 8, cp.register(_SRC_Y) >> 8
     wide = (cp.register(_SRC_END_X) >> 8) - left + 1

@@ -210,17 +210,28 @@ class Kgsl:
             self._hardware.skip_to(until_ns)
 
     def _waittimestamp_ctxtid(self, args: SimpleNamespace) -> None:
+        """src: adreno_drawctxt.c adreno_drawctxt_wait(): a timeout of 0 is none at all"""
         context = self.contexts.get(args.context_id)
-        if later(args.timestamp, context.queued) > 0:
-            raise OSError(errno.EINVAL, f"timestamp {args.timestamp} was not submitted yet")
+        self._alive(context)
+        self._queued(context, args.timestamp)
         timeout = args.timeout or _FOREVER_MS
         self._wait(partial(context.settled, args.timestamp), min(timeout, _FOREVER_MS))
-        self._alive(context, args.timestamp)
+        self._alive(context)
 
     @staticmethod
-    def _alive(context: Context, timestamp: int) -> None:
-        if context.invalid and not context.passed(timestamp):
+    def _alive(context: Context) -> None:
+        """An invalid context is not waited for, whatever has passed. Raises: OSError EDEADLK."""
+        if context.invalid:
             raise OSError(errno.EDEADLK, f"context {context.id} was shut down after a fault")
+
+    @staticmethod
+    def _queued(context: Context, timestamp: int) -> None:
+        """Events are for what was submitted, or for timestamps of the process's own making.
+
+        src: kgsl_events.c kgsl_add_event(). Raises: OSError EINVAL.
+        """
+        if not context.flags & abi.CTX_USER_TS and later(timestamp, context.queued) > 0:
+            raise OSError(errno.EINVAL, f"timestamp {timestamp} was not submitted yet")
 
     def _readtimestamp_ctxtid(self, args: SimpleNamespace) -> None:
         context = self.contexts.get(args.context_id)
@@ -238,8 +249,7 @@ class Kgsl:
         context = self.contexts.get(args.context_id)
         if args.type != abi.EVENT_FENCE or args.len != 4:
             raise OSError(errno.EINVAL, f"an event of type {args.type}")
-        if later(args.timestamp, context.queued) > 0:
-            raise OSError(errno.EINVAL, f"timestamp {args.timestamp} was not submitted yet")
+        self._queued(context, args.timestamp)
         fd = self._make_fence(partial(context.settled, args.timestamp))
         self._user.store(args.priv, fd.to_bytes(4, "little"))
 

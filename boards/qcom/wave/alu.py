@@ -132,6 +132,8 @@ def _computation(inst: Instruction, kind: str, reads: list[Source]) -> Callable[
 def _function(inst: Instruction, kind: str) -> Callable[..., Array]:
     op, count = inst.op, len(inst.srcs)
     if op.startswith("cmps"):
+        if inst.fields["COND"] >= len(floats.COMPARE):
+            raise NotModelled(f"condition {inst.fields['COND']}, which is none")
         compare = floats.COMPARE[inst.fields["COND"]]
         if kind == "f":
             return lambda a, b: compare(a, b).astype(np.uint32)

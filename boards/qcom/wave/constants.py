@@ -48,6 +48,8 @@ def bind(inst: Instruction, uses: Uses) -> Run:
 def _bind_store(word: int, uses: Uses) -> Run:
     if is_half(bits(word, 49, 51)):
         raise NotModelled("half constants")
+    if not bits(word, 24, 26):
+        raise NotModelled("no components")
     data = reads(uses, bits(word, 1, 8), bits(word, 24, 26))
     offset, moving = bits(word, 32, 39), bool(bits(word, 40, 40))
     if moving:

@@ -23,6 +23,7 @@ from boards.qcom.wave.program import WORD_BYTES, Illegal, Program, program_of
 from boards.qcom.wave.state import Waves
 
 _CHUNK_LANES: Final = 1 << 14
+_CHUNK_PRIVATE_BYTES: Final = 1 << 27
 _NOWHERE: Final = 1 << 62
 _NONE, _TRUE, _FALSE = range(3)
 """Modes of predication."""
@@ -38,6 +39,8 @@ def execute(dispatch: Dispatch, memory: Memory, most: int) -> Outcome:
     program = program_of(dispatch)
     padded = -(-prod(dispatch.block) // dispatch.wave_lanes) * dispatch.wave_lanes
     total, step = prod(dispatch.groups), max(1, _CHUNK_LANES // max(1, padded))
+    if dispatch.private_bytes:
+        step = max(1, min(step, _CHUNK_PRIVATE_BYTES // (padded * dispatch.private_bytes)))
     runner = Runner(dispatch, memory, program, outcome, most)
     with np.errstate(all="ignore"):
         for first in range(0, total, step):
@@ -70,6 +73,8 @@ class Runner:
             self._chunk(self._w)
         except PageFault as fault:
             self._stop("page fault", str(fault), va=fault.va, access=fault.access)
+        except NotModelled as error:
+            self._stop("illegal instruction", f"not modelled: {error}")
         except Illegal as error:
             self._index = error.pc // WORD_BYTES
             self._stop("illegal instruction", error.why)

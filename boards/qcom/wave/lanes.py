@@ -7,10 +7,11 @@ from typing import Final
 import numpy as np
 
 from boards.machine.arrays import Addresses, Array
+from boards.qcom.wave.bits import NotModelled
 from boards.qcom.wave.convert import BYTES, is_half
 from boards.qcom.wave.dispatch import NO_REGISTER
 from boards.qcom.wave.operands import Use, Uses, one_of_wave, register_sink
-from boards.qcom.wave.state import SHARED, Waves, slots_of
+from boards.qcom.wave.state import SHARED, SHARED_COUNT, Waves, slots_of
 
 _HIGH: Final = np.uint64(32)
 
@@ -30,6 +31,9 @@ class Registers:
     """`count` consecutive registers."""
 
     def __init__(self, number: int, count: int, *, half: bool) -> None:
+        last = number + count - 1
+        if number < NO_REGISTER and (number < SHARED <= last or last >= SHARED + SHARED_COUNT):
+            raise NotModelled(f"registers {number} to {last}, which are none")
         self.number, self.count, self.half = number, count, half
 
     def used(self) -> list[Use]:

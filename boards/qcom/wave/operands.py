@@ -219,6 +219,8 @@ def _put(row: Array, value: Array, mask: Array | None) -> None:
 
 
 def _special_sink(number: int) -> Sink:
+    if number >= NO_REGISTER:
+        return _discard
     if number >= P0:
         part = number - P0
         return lambda w, value: _put(w.p[part], value != 0, w.mask)
@@ -226,8 +228,6 @@ def _special_sink(number: int) -> Sink:
         return lambda w, value: _put(w.a0, value.astype(np.int16).astype(np.int32), w.mask)
     if number == A1:
         return lambda w, value: _put(w.a1, value.astype(np.uint16).astype(np.uint32), w.mask)
-    if number >= NO_REGISTER:
-        return _discard
     raise NotModelled(f"a destination of number {number}")
 
 

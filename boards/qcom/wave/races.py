@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NOBODY: Final = -1
 _MANY: Final = -2
+_MOST_NOTES: Final = 64
 _ATOMIC: Final = -3
 _KIND: Final = "race in shared memory"
 
@@ -33,6 +34,10 @@ class Races:
         size = 0 if self._off else nbytes
         self._writer = np.full(size, _NOBODY, np.int32)
         self._write_epoch = np.full(size, _NOBODY, np.int32)
+        self._wrote = np.full(groups, _NOBODY, np.int32)
+        """The epoch of each workgroup's latest write."""
+        self._notes: list[tuple[Array, Array, Array]] = []
+        """Reads that are not entered yet: most of them a barrier makes harmless."""
         self._reader = np.full(size, _NOBODY, np.int32)
         self._read_epoch = np.full(size, _NOBODY, np.int32)
 
@@ -62,13 +67,24 @@ class Races:
             return
         wave, epoch = self._who(w, at)
         unit = self._units(place, nbytes)
-        self._check(w, unit, wave, epoch, self._writer, self._write_epoch)
-        others = (self._read_epoch[unit] == epoch) & (self._reader[unit] != wave)
-        self._reader[unit] = np.where(others, _MANY, wave)
-        self._read_epoch[unit] = epoch
-        lost = self._reader[unit] != wave
-        if lost.any():
-            self._reader[unit[lost]] = _MANY
+        if (self._wrote >= self.epoch).any():
+            self._check(w, unit, wave, epoch, self._writer, self._write_epoch)
+        if len(self._notes) >= _MOST_NOTES:
+            self._enter(w)
+        self._notes.append((unit, wave, epoch))
+
+    def _enter(self, w: Waves) -> None:
+        """Reads that a write can still clash with; a barrier made the others harmless."""
+        notes, self._notes = self._notes, []
+        for unit, wave, epoch in notes:
+            if (epoch < self.epoch[wave // w.per_group]).all():
+                continue
+            others = (self._read_epoch[unit] == epoch) & (self._reader[unit] != wave)
+            self._reader[unit] = np.where(others, _MANY, wave)
+            self._read_epoch[unit] = epoch
+            lost = self._reader[unit] != wave
+            if lost.any():
+                self._reader[unit[lost]] = _MANY
 
     def write(self, w: Waves, at: Array | None, place: Array, nbytes: int) -> None:
         """The chosen lanes write."""
@@ -76,6 +92,8 @@ class Races:
             return
         wave, epoch = self._who(w, at)
         unit = self._units(place, nbytes)
+        self._enter(w)
+        self._wrote[wave // w.per_group] = epoch
         self._check(w, unit, wave, epoch, self._writer, self._write_epoch)
         self._check(w, unit, wave, epoch, self._reader, self._read_epoch)
         self._writer[unit], self._write_epoch[unit] = wave, epoch
@@ -87,6 +105,8 @@ class Races:
         if self._off:
             return
         wave, epoch = (each[:, 0] for each in self._who(w, at))
+        self._enter(w)
+        self._wrote[wave // w.per_group] = epoch
         for who, when in ((self._writer, self._write_epoch), (self._reader, self._read_epoch)):
             clash = (when[place] == epoch) & (who[place] != wave) & (who[place] != _ATOMIC)
             if clash.any():

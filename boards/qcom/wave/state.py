@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from boards.machine.arrays import Array
+from boards.qcom.wave.bits import NotModelled
 from boards.qcom.wave.dispatch import NO_REGISTER, Dispatch, Memory
 from boards.qcom.wave.races import Races
 from boards.qcom.wave.shared import PrivateMemory, SharedMemory, step_of
@@ -28,9 +29,11 @@ SLOTS: Final = SLOTS_SPECIAL + 8
 
 
 def slots_of(number: int, *, half: bool) -> tuple[int, ...]:
-    """The slots of a register, by its number as encoded."""
+    """The slots of a register, by its number as encoded. Raises: NotModelled."""
     if number >= A0:
         return (SLOTS_SPECIAL + number - A0,) if number < NO_REGISTER else ()
+    if number < 0 or number >= SHARED + SHARED_COUNT:
+        raise NotModelled(f"register {number}, which is none")
     first = SLOTS_SHARED if number >= SHARED else 0
     at = number - (SHARED if number >= SHARED else 0)
     return (first + at,) if half else (first + 2 * at, first + 2 * at + 1)

@@ -1,6 +1,8 @@
 """Forms of category 6 that address memory directly: global, local, private, constants.
 
-# src: Mesa 25.0.7, src/freedreno/isa/ir3-cat6.xml
+Generation 6 scales the index of ldg.a and stg.a. Of 32-bit types all sources agree: 4 bytes, times
+1 << shift. Of narrower types Mesa 25.0 prints the same, Mesa 25.2 the size of the type.
+# src: Mesa 25.0.7, src/freedreno/isa/ir3-cat6.xml; the wheel tinymesa 25.2.7 for the last sentence
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from compilers.qcom.isa import alu, flow, memory, memory_bindless, texture
+from compilers.qcom.isa import alias, alu, flow, memory, memory_bindless, texture
 from compilers.qcom.isa.bits import refused
 from compilers.qcom.isa.forms import Form
 
@@ -13,7 +13,7 @@ from compilers.qcom.isa.forms import Form
 @cache
 def _tables() -> dict[tuple[str, int], Form]:
     found: dict[tuple[str, int], Form] = {}
-    for module in (flow, alu, texture, memory, memory_bindless):
+    for module in (flow, alias, alu, texture, memory, memory_bindless):
         for form in module.FORMS:
             for generation in form.generations:
                 found[form.op, generation] = form

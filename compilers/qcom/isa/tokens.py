@@ -220,6 +220,38 @@ def _types() -> Token:
     return Token(f"(?:{one})(?:{one})", show, take)
 
 
+def _alias_type() -> Token:
+    """f32, b16: what immediates are written as, and the width of both operands."""
+
+    def show(insn: Insn) -> str:
+        narrow = operand(insn, "dst").half
+        return ("b" if insn.fields.get("integer") else "f") + ("16" if narrow else "32")
+
+    def take(text: str, draft: Draft) -> None:
+        draft.fields["integer"] = int(text[0] == "b")
+
+    return Token("[fb](?:16|32)", show, take)
+
+
+def _alias_value() -> Token:
+    def show(insn: Insn) -> str:
+        one = operand(insn, "src0")
+        if one.kind is not Kind.IMMEDIATE:
+            return bare(one)
+        if insn.fields.get("integer"):
+            return f"{'h' if one.half else ''}(0x{one.number:x})"
+        return moved(one, Type.F16 if one.half else Type.F32)
+
+    def take(text: str, draft: Draft) -> None:
+        narrow = draft.operands["dst"].half
+        if draft.fields["integer"]:
+            draft.operands["src0"] = replace(parse(text), half=narrow)
+        else:
+            draft.operands["src0"] = parse_moved(text, Type.F16 if narrow else Type.F32)
+
+    return Token(".+", show, take)
+
+
 def half_by_type(draft: Draft, name: str) -> None:
     """Give an operand that is written without h the width of its type."""
     one = draft.operands.get(name)
@@ -240,6 +272,8 @@ TOKENS: Final = {
     "dst_off": _const_target(), "scaled": _scaled(), "base": _base(), "u": _flag("u", ".u"),
     "typed": _choice("typed", ("untyped", "typed")),
     "mode": _choice("mode", memory_bindless.MODES), "lanes": _lanes(), "way": _ways(),
+    "alias_type": _alias_type(), "alias_value": _alias_value(), "table": _field("table"),
+    "scope": _choice("scope", ("tex", "rt", "mem")),
     "cluster": _power("w", 2), "long": _choice("long", (".s", ".l")),
     "all": _choice("all", (".shr", ".all")), "sign": _choice("sign", (".unsigned", ".mixed")),
     "pack": _choice("pack", (".low", ".high")),

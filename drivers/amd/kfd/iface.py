@@ -42,6 +42,7 @@ class KfdIface(Gpu):
     """A GPU of this process's session; `open_kfd` makes it."""
 
     name = "KFD"
+    remote = None
     opened = ""
     evicts = True
     calibrated = True

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 from drivers.amd.chips import NS_PER_TICK, PAGE_BYTES
 from drivers.amd.hwqueue import HwQueue
-from drivers.amd.iface import Apertures, Plan, Prepare
+from drivers.amd.iface import Apertures, Plan, Prepare, Remote
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hardware_queue import Slots, open_queue
 from drivers.amd.pci.process import LDS_BASE, SCRATCH_BASE, Process
@@ -16,6 +16,7 @@ from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.address_space import AddressSpace
 from drivers.bare.clock import MeasuredClock
 from drivers.bare.memory import SHARED, Memories, PciMemory
+from drivers.bare.mirror import Mirrors
 from drivers.bare.page_table import PageTable
 from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
 from drivers.base.interrupts import deferred
@@ -31,22 +32,25 @@ _MS: Final = 1e-3
 class PciIface:
     """A booted GPU of this process; `open_pci` makes it. `give_back` ends what is below it."""
 
-    name = "PCI"
     calibrated = False
     evicts = False
     queues_per_engine = 1
     mailbox_va: int
 
     def __init__(
-        self, gpu: BareGpu, process: Process, table: PageTable, give_back: Step, opened: str = ""
-    ) -> None:
-        self.opened = opened
+        self, gpu: BareGpu, process: Process, table: PageTable, give_back: Step, opened: str = "",
+        *, name: str = "PCI", mirrors: Mirrors | None = None, remote: Remote | None = None,
+    ) -> None:  # fmt: skip
+        """`mirrors`: the host's copies of the GPU's memory; `remote`: how devices ask for them."""
+        self.name, self.opened = name, opened
+        self._mirrors, self.remote = mirrors, remote
         self.world, self.node, self.chip = gpu.session.world, gpu.node, gpu.chip
         self.event_id = EVENT
         self.clock: GpuClock = MeasuredClock(self.world, NS_PER_TICK)
         self.peeks: list[Callable[[int], int | None]] = []
         self.gone: DeviceError | None = None
-        self.memories = Memories(gpu, table, AddressSpace(), gpu.session.dma, process.flush_tlb)
+        self.memories = Memories(gpu, table, AddressSpace(), gpu.session.dma, process.flush_tlb,
+                                 mirrors)  # fmt: skip
         self._gpu, self._process, self._table, self._give_back = gpu, process, table, give_back
         self._slots = Slots(gpu.node.sdma_engines)
         self._mailbox: PciMemory | None = None
@@ -153,6 +157,8 @@ class PciIface:
         self.memories.check_process()
         if timeout_ms > 0 and self.gone is None:
             self._gpu.session.wait_interrupt(timeout_ms * _MS)
+        if self._mirrors is not None and self.gone is None and self._open:
+            self._mirrors.look()
         with self._lock:
             if self.gone is None:
                 return self._process.trouble()

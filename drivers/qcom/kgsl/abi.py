@@ -217,12 +217,25 @@ class GpuCommand(Struct, size=64):
     timestamp: int = u32()
 
 
+class MemoryInfo(Struct, size=72):
+    """struct kgsl_gpumem_get_info."""
+
+    gpuaddr: int = u64()
+    id: int = u32()
+    flags: int = u32()
+    nbytes: int = u64()
+    mmapsize: int = u64()
+    useraddr: int = u64()
+    pad: tuple[int, ...] = u64(4)
+
+
 GET_PROPERTY = Ioctl("IOCTL_KGSL_DEVICE_GETPROPERTY", "WR", TYPE, 0x2, Property)
 WAIT_TIMESTAMP = Ioctl("IOCTL_KGSL_DEVICE_WAITTIMESTAMP_CTXTID", "W", TYPE, 0x7, WaitTimestamp)
 CONTEXT_CREATE = Ioctl("IOCTL_KGSL_DRAWCTXT_CREATE", "WR", TYPE, 0x13, ContextCreate)
 CONTEXT_DESTROY = Ioctl("IOCTL_KGSL_DRAWCTXT_DESTROY", "W", TYPE, 0x14, ContextDestroy)
 READ_TIMESTAMP = Ioctl("IOCTL_KGSL_CMDSTREAM_READTIMESTAMP_CTXTID", "WR", TYPE, 0x16, ReadTimestamp)
 SET_PROPERTY = Ioctl("IOCTL_KGSL_SETPROPERTY", "W", TYPE, 0x32, Property)
+MEMORY_INFO = Ioctl("IOCTL_KGSL_GPUMEM_GET_INFO", "WR", TYPE, 0x36, MemoryInfo)
 OBJECT_ALLOC = Ioctl("IOCTL_KGSL_GPUOBJ_ALLOC", "WR", TYPE, 0x45, ObjectAlloc)
 OBJECT_FREE = Ioctl("IOCTL_KGSL_GPUOBJ_FREE", "W", TYPE, 0x46, ObjectFree)
 OBJECT_INFO = Ioctl("IOCTL_KGSL_GPUOBJ_INFO", "WR", TYPE, 0x47, ObjectInfo)

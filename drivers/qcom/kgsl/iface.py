@@ -11,28 +11,39 @@ from typing import Final
 
 from drivers.base import forks
 from drivers.base.contracts import Region, World
-from drivers.base.errors import DeviceError, DeviceGone, DeviceTimeout, Unsupported, UseAfterFree
+from drivers.base.errors import (
+    BadArgument,
+    DeviceError,
+    DeviceGone,
+    DeviceTimeout,
+    Unsupported,
+    UseAfterFree,
+)
+from drivers.base.lent import check_inside
+from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
 from drivers.gpu.incident import Incident
 from drivers.qcom.clock import CounterClock
-from drivers.qcom.iface import Plan
+from drivers.qcom.iface import LentMemory, Plan
 from drivers.qcom.kgsl import memory
 from drivers.qcom.kgsl.abi import (
     CONSTRAINT_PWRLEVEL,
     GET_PROPERTY,
+    MEMORY_INFO,
     PWR_MAX,
     SET_PROPERTY,
     WAIT_TIMESTAMP,
     Constraint,
     DevInfo,
+    MemoryInfo,
     Prop,
     Property,
     ResetStat,
     WaitTimestamp,
 )
 from drivers.qcom.kgsl.memory import KgslMemory
-from drivers.qcom.kgsl.queue import KgslQueue
+from drivers.qcom.kgsl.queue import DEAD, KgslQueue
 from drivers.qcom.system import memory_bytes
 from queues.qcom.chips import chip_of
 
@@ -120,6 +131,19 @@ class KgslIface:
         """Not offered: caches of the host would have to be flushed around each kernel."""
         raise Unsupported("host memory is not lent over KGSL", hint="copy it to a buffer")
 
+    def lent(self, gpu_va: int, nbytes: int) -> Memory:
+        """Memory of another library of this process. Raises: BadArgument."""
+        self._check()
+        try:
+            info = MEMORY_INFO(self.world, self.fd, MemoryInfo(gpuaddr=gpu_va))
+        except DeviceError as error:
+            raise BadArgument(
+                f"{gpu_va:#x} is no GPU address of this process",
+                hint="pass the address of a cl_mem",
+            ) from error
+        check_inside(gpu_va - info.gpuaddr, nbytes, info.nbytes, info.gpuaddr)
+        return LentMemory(gpu_va, nbytes)
+
     def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Memory:
         """Not written yet."""
         raise Unsupported("dma-bufs are not imported over KGSL", hint="copy the memory")
@@ -175,6 +199,10 @@ class KgslIface:
                     WAIT_TIMESTAMP(self.world, self.fd, call)
                 except DeviceTimeout:
                     return
+                except DeviceError as error:
+                    if errno_of(error) not in DEAD:
+                        raise
+                    return  # the context's reset state says what happened
                 queue.retired = last
                 return
         self.world.sleep(min(timeout_ms / 1000, POLL_S))

@@ -106,6 +106,10 @@ class MsmIface:
         """msm takes no memory of processes."""
         raise Unsupported("host memory is not lent over msm", hint="copy it to a buffer")
 
+    def lent(self, gpu_va: int, nbytes: int) -> Memory:
+        """Each open of the node has addresses of its own."""
+        raise Unsupported("memory is not lent by its address over msm", hint="copy the elements")
+
     def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Memory:
         """Not written yet."""
         raise Unsupported("dma-bufs are not imported over msm", hint="copy the memory")

@@ -20,7 +20,9 @@ class BarRegion:
 
     cpu_va = 0
 
-    def __init__(self, bridge: Bridge, bar: Bar, name: str) -> None:
+    def __init__(self, bridge: Bridge, bar: Bar, name: str, *, prompt: bool = False) -> None:
+        """`prompt`: a write is sent at once, with all that is queued: doorbells."""
+        self._prompt = prompt
         self._bridge: Bridge | None = bridge
         self._first, self.nbytes, self.name = bar.address, bar.nbytes, name
 
@@ -50,8 +52,17 @@ class BarRegion:
         return int.from_bytes(self.read(off, _QWORD), "little")
 
     def write64(self, off: int, value: int) -> None:
-        """Two dwords, the lower one first."""
-        self.write(off, value.to_bytes(_QWORD, "little"))
+        """Two dwords, the lower one first; no other write comes between them."""
+        bridge, _ = self._at(off, _QWORD)
+        with bridge.lock:
+            self.write(off, value.to_bytes(_QWORD, "little"))
+            if self._prompt:
+                bridge.flush()
+
+    def post(self, off: int) -> None:
+        """See `Bridge.post`."""
+        bridge, address = self._at(off, _DWORD)
+        bridge.post(address)
 
     def read(self, off: int, nbytes: int) -> bytes:
         """Any bytes, by whole dwords around them: nothing that is changed by reading."""

@@ -7,12 +7,15 @@ Round trips are counted.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from threading import RLock
 from typing import Final
 
 from drivers.base.deadline import Clock, polls
 from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, MalformedInput
 from drivers.base.undo import run_all
-from drivers.base.usb import Transfer, Usb
+from drivers.base.usb import CONTROL, Transfer, Usb
 from drivers.usb.asm24 import completion, wire
 from drivers.usb.asm24.completion import Completion, Status
 from drivers.usb.asm24.wire import Mode, Request, Tlp
@@ -22,6 +25,8 @@ REQUEST_S: Final = 5.0
 LINK_S: Final = 5.0
 MOST: Final = 64
 """Transfers that are queued before they are sent."""
+MOST_BYTES: Final = 1 << 20
+"""Bytes of them."""
 RETRY_S: Final = 1.0
 """How long a device may answer Request Retry after reset. src: PCIe 4.0, 6.6.1"""
 _DWORD: Final = 4
@@ -31,7 +36,7 @@ _LOW: Final = 0xFFFF_FFFF
 
 
 class Bridge:
-    """One opened bridge. Calls are made one at a time.
+    """One opened bridge. Calls of several threads take turns; `lock` keeps others out for longer.
 
     Writes to the card have no answer. They are queued, and go out with the next read, when `MOST`
     of them wait, or by `flush`; an error then names the write.
@@ -41,7 +46,10 @@ class Bridge:
         self.usb, self._host = usb, clock
         self.trips = self.transfers = 0
         """How often the host waited for the bridge, and for how many transfers altogether."""
+        self.lock = RLock()
         self._queued: list[Transfer] = []
+        self._posts: list[int] = []
+        """Which of them are answers to `post`."""
 
     # Time, as whoever waits for the card has it
 
@@ -125,15 +133,27 @@ class Bridge:
         what = f"write {address:#x}"
         self._queue([self._packet(Tlp.WRITE, _whole(address), value, what, enables)])
 
-    def write(self, address: int, data: bytes | memoryview) -> None:
-        """Whole dwords of memory: one request and one bulk transfer, behind what is queued.
+    def post(self, address: int) -> None:
+        """Read a dword of memory when what is queued is sent: all writes before it have arrived.
 
-        Hardware: the next request ends a stream, so that this waits for its end.
+        Nobody waits for it and its value is dropped; that it fails is raised by who sends it.
+        """
+        what = f"read {address:#x}"
+        answer = Transfer.ask(what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES)
+        with self.lock:
+            self._queued.append(self._packet(Tlp.READ, _whole(address), 0, what, wire.ALL_BYTES))
+            self._posts.append(len(self._queued))
+            self._queue([answer])
+
+    def write(self, address: int, data: bytes | memoryview) -> None:
+        """Whole dwords of memory: one request and one bulk transfer, queued; `data` is copied.
+
+        Hardware: the next request ends a stream, so that it waits for its end.
         """
         count = _dwords(address, len(data))
         what = f"write {len(data)} bytes to {address:#x}"
         stream = self._stream(Mode.STREAM_OUT, Tlp.WRITE, address, count, what)
-        self._run([stream, Transfer.bulk_out(what, wire.BULK_OUT, data)])
+        self._queue([stream, Transfer.bulk_out(what, wire.BULK_OUT, bytes(data))])
 
     def read(self, address: int, nbytes: int) -> bytes:
         """Whole dwords of memory: one request and one bulk transfer.
@@ -173,8 +193,9 @@ class Bridge:
 
     def flush(self) -> None:
         """Send what is queued. Raises: what it meets."""
-        if self._queued:
-            self._run([])
+        with self.lock:
+            if self._queued:
+                self._run([])
 
     def _asked(
         self, kind: Tlp, address: int, value: int, what: str, enables: int = wire.ALL_BYTES
@@ -199,15 +220,25 @@ class Bridge:
         return _tell(what, Request.TLP, kind | wire.ALL_BYTES << 8, mode, payload)
 
     def _queue(self, transfers: list[Transfer]) -> None:
-        self._queued += transfers
-        if len(self._queued) >= MOST:
-            self.flush()
+        with self.lock:
+            self._queued += transfers
+            waiting = sum(len(transfer.data) for transfer in self._queued)
+            if len(self._queued) >= MOST or waiting >= MOST_BYTES:
+                self.flush()
 
     def _run(self, transfers: list[Transfer]) -> bytes:
-        """What is queued, then these: one round trip. The answer of the last one."""
-        queued, self._queued = self._queued, []
-        every = queued + transfers
-        self.trips += 1
+        """What is queued, then these, together. The answer of the last one."""
+        with self.lock:
+            queued, self._queued = self._queued, []
+            posts, self._posts = self._posts, []
+            results = self._sent(queued + transfers)
+            for at in posts:
+                what = queued[at].what
+                completion.value(completion.parse(results[at], f"{self.usb.name}: {what}"), what)
+            return results[-1]
+
+    def _sent(self, every: list[Transfer]) -> list[bytes]:
+        self.trips += _waits(every)
         self.transfers += len(every)
         try:
             results = self.usb.run(every, REQUEST_S)
@@ -220,7 +251,13 @@ class Bridge:
                     "came",
                     hint="unplug the enclosure, plug it in again and open the GPU again",
                 )
-        return results[-1]
+        return results
+
+
+def _waits(transfers: Sequence[Transfer]) -> int:
+    """How often the host waits: at the end, and before a request behind a bulk transfer."""
+    pairs = pairwise(transfers)
+    return 1 + sum(a.endpoint != CONTROL and b.endpoint == CONTROL for a, b in pairs)
 
 
 def _tell(what: str, request: Request, value: int, index: int, data: bytes = b"") -> Transfer:

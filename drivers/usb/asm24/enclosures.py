@@ -122,8 +122,6 @@ def _obstacle(
     if not world.exists(node):
         return f"{node} does not exist", "unplug it and plug it in again"
     if not world.access(node, os.R_OK | os.W_OK):
-        return f"{node} may not be opened by this user", (
-            'add a udev rule for its ids with MODE="0660" and a group of yours, then plug it in '
-            "again"
-        )
+        advice = "add a udev rule that gives its node to a group of yours, then plug it in again"
+        return f"{node} may not be opened by this user", advice
     return "", ""

@@ -5,6 +5,7 @@ The host's memory does not exist for the card, and no interrupt reaches the host
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NoReturn
 
 from drivers.base.errors import BadArgument, DeviceGone
@@ -25,8 +26,9 @@ class BridgedFunction:
 
     iommu = None
 
-    def __init__(self, bridge: Bridge, card: Card) -> None:
-        self.bridge, self.card = bridge, card
+    def __init__(self, bridge: Bridge, card: Card, prompt: Collection[int] = frozenset()) -> None:
+        """`prompt`: BARs of doorbells."""
+        self.bridge, self.card, self._prompt = bridge, card, prompt
         self.address = f"0000:{card.bus:02x}:00.0"
         self._open = True
 
@@ -34,7 +36,8 @@ class BridgedFunction:
         """A whole BAR. Nothing collects writes but the streams of the bridge."""
         if number not in self.card.bars:
             raise BadArgument(f"{self.address} has no BAR {number}", hint=f"{list(self.card.bars)}")
-        return BarRegion(self.bridge, self.card.bars[number], f"BAR {number} of {self.address}")
+        bar, name = self.card.bars[number], f"BAR {number} of {self.address}"
+        return BarRegion(self.bridge, bar, name, prompt=number in self._prompt)
 
     def config_read(self, off: int, nbytes: int) -> int:
         """A number in config space."""
@@ -86,7 +89,7 @@ class BridgedFunction:
             self.bridge.close()
 
 
-def open_function(bridge: Bridge) -> BridgedFunction:
+def open_function(bridge: Bridge, prompt: Collection[int] = frozenset()) -> BridgedFunction:
     """Power, link, buses, BARs. The bridge is the function's from now on, and closed by a failure.
 
     Raises: NotFound, DeviceTimeout with what is missing.
@@ -96,4 +99,4 @@ def open_function(bridge: Bridge) -> BridgedFunction:
         if not bridge.link_up:
             bridge.power(on=True)
             bridge.wait_link()
-        return BridgedFunction(bridge, fabric.open_fabric(bridge))
+        return BridgedFunction(bridge, fabric.open_fabric(bridge), prompt)

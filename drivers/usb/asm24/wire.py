@@ -63,3 +63,7 @@ SLOT_BYTES: Final = 16 << 10
 SRAM_BYTES: Final = 512 << 10
 SRAM_TO_HOST: Final = 1 << 15
 """wValue of an SRAM request: the transfer goes to the host."""
+SRAM_BUS: Final = 0x20_0000
+"""Where the card reaches the SRAM on its bus. src: README.md of the firmware, "PCIe view" """
+TRIGGER_BUS: Final = 0x82_2000
+"""Where a write of the card starts an armed transfer to the host. src: main.c, request 0xF2"""

@@ -1,0 +1,163 @@
+"""A GPU behind a USB cable: round trips counted, transfers failing, kills, unplugging, locks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from boards.amd.pci.firmware_set import MANIFEST
+from boards.machine.pci.panel import Killed
+from boards.usb.cable import Mishap
+from drivers.amd.device import AmdDevice
+from drivers.amd.opening import open_amd
+from drivers.base.errors import Busy, DeviceError, DeviceGone, NotFound, Unsupported
+from drivers.choice import choose
+from tests.boards.driver_harness import add, get, put
+from tests.boards.usb_rig import UsbRig
+from tests.share import part
+from tests.support import check
+
+N = 64
+CHIPS = ("gfx1100", "gfx1201")
+SRAM = 512 << 10
+
+
+def quiet(rig: UsbRig) -> None:
+    check(not rig.violations(), "\n".join(rig.violations()))
+
+
+def work(rig: UsbRig) -> None:
+    """Open, copy in, launch, copy out, close: all kinds of transfers."""
+    with rig.opened() as device:
+        ones = np.ones(N, np.float32)
+        buffers = [put(device, ones), put(device, ones), device.alloc(4 * N)]
+        device.launch(device.load(add("gfx1100")), [*buffers, N], 1)
+        check(bool((get(device, buffers[2]) == 2).all()), "1 + 1")
+
+
+def whole_life() -> int:
+    """Transfers of one such life."""
+    rig = UsbRig()
+    work(rig)
+    quiet(rig)
+    return rig.cable.transfers
+
+
+@pytest.fixture(scope="module")
+def transfers() -> int:
+    return whole_life()
+
+
+def counted(rig: UsbRig, run: Callable[[], object]) -> int:
+    """Round trips of something."""
+    before = rig.cable.trips
+    run()
+    return rig.cable.trips - before
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_round_trips(chip: str) -> None:
+    """What docs/usb.md says of them."""
+    rig = UsbRig(chip)
+    with rig.opened() as device:
+        bus = device.iface._gpu.mmio.bus
+        accesses = bus.reads + bus.writes
+        check(rig.cable.trips < accesses, f"{rig.cable.trips} trips, {accesses} accesses")
+        program = device.load(add(chip))
+        buffers = [put(device, np.ones(N, np.float32)) for _ in range(3)]
+        device.launch(program, [*buffers, N], 1)
+        device.synchronize()
+        launch = counted(rig, lambda: device.launch(program, [*buffers, N], 1))
+        check(launch <= 2, f"a launch takes {launch} round trips")
+        wait = counted(rig, device.synchronize)
+        check(wait <= 8, f"waiting for it takes {wait}")
+    quiet(rig)
+
+
+@pytest.mark.parametrize("nbytes", [1, 511, 512, 513, SRAM // 2, SRAM // 2 + 1, SRAM + 4, 3 * SRAM])
+def test_copies_of_any_size(nbytes: int) -> None:
+    rig = UsbRig()
+    data = random.Random(nbytes).randbytes(nbytes)
+    with rig.opened() as device:
+        buffer, back = device.alloc(nbytes), bytearray(nbytes)
+        trips = counted(rig, lambda: device.copy_in(buffer, memoryview(data)))
+        trips += counted(rig, lambda: device.copy_out(memoryview(back), buffer))
+        check(back == data, "another content")
+        check(trips <= 40 + 20 * nbytes / SRAM, f"{trips} round trips for {nbytes} bytes")
+    quiet(rig)
+
+
+@pytest.mark.parametrize("mishap", [one for one in Mishap if one is not Mishap.KILL])
+def test_any_transfer_goes_wrong(mishap: Mishap, transfers: int) -> None:
+    """The error names cable and transfer; the next open works, after plugging it in if need be."""
+    every = transfers // part(10, 3)
+    told = 0
+    for at in range(random.randrange(1, every), transfers, every):
+        rig = UsbRig()
+        rig.cable.fail(mishap, at=at)
+        try:
+            work(rig)
+        except DeviceError as error:
+            told += 1
+            check("2-1" in str(error), f"transfer {at} ({mishap}): {error}")
+        check(len(rig.cable.failed) == 1, f"transfer {at} ({mishap}) was never made")
+        if mishap is Mishap.UNPLUG:
+            rig.cable.plug()
+        work(rig)
+    check(told > 0, "no error was raised")
+
+
+def test_killed_at_any_transfer(transfers: int) -> None:
+    every = max(50, transfers // part(40, 4))
+    for at in range(random.randrange(1, every), transfers, every):
+        rig = UsbRig()
+        rig.cable.fail(Mishap.KILL, at=at)
+        with pytest.raises(Killed):
+            work(rig)
+        work(rig)
+
+
+def opened_by_another(rig: UsbRig) -> AmdDevice:
+    """The device in another process."""
+    world, state = rig.process()
+    chosen = {"DEV": "AMD:0", "AMD_IFACE": "USB", "UNBOUND_FIRMWARE_MANIFEST": MANIFEST}
+    return open_amd(world, choose(chosen), state=state)
+
+
+def test_unplugged_at_work() -> None:
+    """Every call says so, closing ends, and the next plug works."""
+    rig = UsbRig()
+    device = opened_by_another(rig)
+    buffer = put(device, np.ones(N, np.float32))
+    rig.cable.gone = True
+    started = rig.hardware.clock.now_s()
+    for call in (device.synchronize, lambda: get(device, buffer), device.close):
+        with pytest.raises(DeviceGone, match="unplugged"):
+            call()
+    check(rig.hardware.clock.now_s() - started < 1, "it took more than a second")
+    rig.cable.plug()
+    work(rig)
+
+
+def test_two_openers() -> None:
+    rig = UsbRig()
+    with rig.opened():
+        with pytest.raises(Busy, match=r"usb-c0ffee01.*process \d+ has it") as caught:
+            opened_by_another(rig)
+        check(caught.value.pid is not None)
+    work(rig)
+    quiet(rig)
+
+
+def test_what_cannot_be_opened() -> None:
+    rig = UsbRig()
+    rig.board.machine.tree.put("/sys/bus/usb/devices/2-1/product", b"AS2462\n")
+    with pytest.raises(Unsupported, match="make -C handmade flash"):
+        opened_by_another(rig)
+    rig.board.machine.tree.put("/sys/bus/usb/devices/2-1/idVendor", b"046d\n")
+    with pytest.raises(NotFound, match="0 enclosures"):
+        opened_by_another(rig)
+    check(rig.cable.transfers == 0, "something was sent")
