@@ -145,7 +145,6 @@ DEVICES: Final = (
     *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
     Entry("a630 board over KGSL", _qcom("a630", "KGSL")),
     Entry("a740 board over KGSL", _qcom("a740", "KGSL")),
-    Entry("x1-85 board over MSM", _qcom("x1-85", "MSM")),
     Entry("a660 board over msm", _qcom("a660", "MSM")),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
