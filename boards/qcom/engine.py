@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from boards.qcom.cp.faults import HANG, GpuFault
+from boards.qcom.cp.opcodes import HANDLERS
 from boards.qcom.cp.processor import Machine, Processor
 from boards.qcom.space import Space
 
@@ -117,7 +118,7 @@ class Engine:
     def _begin(self, job: Job) -> None:
         job.began_ns = self.machine.clock.now_ns()
         self.machine.clock.alarm(job.began_ns + job.limit_ms * _NS_PER_MS)
-        job.processor = Processor(self.machine, job.space)
+        job.processor = Processor(self.machine, job.space, HANDLERS)
         job.running = job.processor.run(job.streams)
 
     def _goes_on(self, job: Job) -> bool:

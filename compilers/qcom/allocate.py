@@ -50,12 +50,16 @@ class Allocation:
         active: dict[int, Span] = {}
         ends: list[tuple[int, int]] = []
         for span in found:
-            while ends and ends[0][0] <= span.start:
+            for _ in range(len(ends)):
+                if ends[0][0] > span.start:
+                    break
                 _, number = heapq.heappop(ends)
                 if number in active:
                     free |= self._mask(active.pop(number))
             place = self._room(free, span)
-            while place is None:
+            for _ in range(len(active) + 1):  # each takes one away, the span itself at the latest
+                if place is not None:
+                    break
                 victim = self._victim(active, span)
                 spilled.append(victim)
                 if victim is span:

@@ -125,7 +125,9 @@ def _parameters(view: View, end_of_name: int, samplers: int) -> tuple[Parameter,
     """Records of their own length until one of length 0, or the end."""
     off = end_of_name + -end_of_name % 4 + _SAMPLER_BYTES * samplers
     found: list[Parameter] = []
-    while off + _ARGUMENT_BYTES <= len(view) and len(found) <= ARGUMENTS_LIMIT:
+    for _ in range(ARGUMENTS_LIMIT + 1):
+        if off + _ARGUMENT_BYTES > len(view):
+            break
         length = view.u32(off, "length of a parameter")
         if not length:
             break

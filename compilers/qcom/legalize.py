@@ -196,7 +196,6 @@ def _mark_convergence(code: list[Insn]) -> None:
         elif insn.op in _CONDITIONAL:
             marked.add(place + 1)
     for place in marked:
-        while place < len(code) and code[place].op == "label":
-            place += 1
-        if place < len(code):
-            code[place].flags.add("jp")
+        behind = next((insn for insn in code[place:] if insn.op != "label"), None)
+        if behind is not None:
+            behind.flags.add("jp")

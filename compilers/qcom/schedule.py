@@ -129,7 +129,7 @@ def _ordered(part: Sequence[Insn], generation: int) -> list[Insn]:
             nodes[other].before += 1
     ready = [place for place, node in enumerate(nodes) if not node.before]
     found, cycle = [], 0
-    while ready:
+    for _ in nodes:  # the graph has no circle: one is always ready
         best = min(ready, key=lambda p: (max(0, nodes[p].earliest - cycle), -nodes[p].height, p))
         ready.remove(best)
         node = nodes[best]

@@ -166,7 +166,9 @@ def _chain(code: Code) -> None:
         if target is None or target.kind != "m" or target.half:
             continue
         key, at = (target.number, target.part), end
-        while target not in code.items[at].srcs:
+        for _ in range(end + 1):  # each step goes back
+            if target in code.items[at].srcs:
+                break
             step = _step(code.items[at], made, reads, touches[key], at)
             if step is None:
                 break

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from boards.machine.arrays import Addresses, Array, Words
-from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault, run
+from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault
+from boards.qcom.wave.execute import run
 from compilers.qcom.isa import encode
 from compilers.qcom.isa.text import parse
 from tests.support import check

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault
-from boards.qcom.wave.dispatch import run as run_waves
+from boards.qcom.wave.execute import run as run_waves
 from compilers.families import family_of, toolchain_of
 from compilers.graph import Node
 from compilers.ir import Kernel

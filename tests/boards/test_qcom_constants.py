@@ -7,7 +7,8 @@ import pytest
 
 from boards.qcom.cp.view import ShaderMemory
 from boards.qcom.wave.dispatch import Dispatch as Made
-from boards.qcom.wave.dispatch import Outcome, run
+from boards.qcom.wave.dispatch import Outcome
+from boards.qcom.wave.execute import run
 from tests.boards.ir3_runner import BASE, Memory, dispatch
 from tests.qcom_boards import Client, client, type4, type7
 from tests.qcom_streams import LOAD_STATE, Dispatch, code

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from boards.machine.arrays import Addresses, Array
-from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault, run
+from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault
+from boards.qcom.wave.execute import run
 from compilers.qcom.isa import (
     Cond,
     Insn,

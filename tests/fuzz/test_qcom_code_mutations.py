@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from boards.qcom.wave.dispatch import run
+from boards.qcom.wave.execute import run
 from tests.boards.ir3_runner import BASE, Memory, assemble, dispatch
 from tests.boards.test_qcom_wave_rules import KEPT_AND_BROKEN, LOW
 from tests.share import part

@@ -28,6 +28,8 @@ from tests.turnip.kernels import KERNELS
 CHIPS: Final = ("a630", "a660", "a740", "x1-85")
 IFACES: Final = ("KGSL", "MSM")
 DONE, FAILED, NOT_HERE = 0, 1, 77
+_PRELOAD: Final = "LD_PRELOAD"
+"""# src: ld.so(8)"""
 _LIMIT_S: Final = 600
 _SHOWN: Final = 3000
 
@@ -51,7 +53,7 @@ def _session(
 ) -> None:
     """A chip over an interface. Raises: Died with the beginning of its output."""
     chip, iface = board
-    shim = environ.get("LD_PRELOAD", "")
+    shim = environ[_PRELOAD]
     folder.mkdir()
     words = [sys.executable, "-m", "tests.turnip.session", str(folder), chip, iface, shim, *names]
     done = subprocess.run(
@@ -93,7 +95,7 @@ def _environ(turnip: Turnip, folder: Path) -> dict[str, str]:
         "ICD": {"library_path": str(icd), "api_version": "1.3.0"},
     }))  # fmt: skip
     return {
-        "LD_PRELOAD": str(shim), "VK_ICD_FILENAMES": str(manifest),
+        _PRELOAD: str(shim), "VK_ICD_FILENAMES": str(manifest),
         "TURNIP_LIBRARY": str(turnip.driver), "MESA_SHADER_CACHE_DISABLE": "1",
     }  # fmt: skip
 

@@ -26,6 +26,7 @@ from compilers.nv import cuda_family
 from compilers.nv import family as nv_family
 from compilers.objects import listing
 from compilers.opencl import family as opencl_family
+from compilers.qcom import family as qcom_family
 from compilers.wgsl import family as wgsl_family
 from drivers.base.contracts import Binary, Limits
 from drivers.base.errors import MalformedInput, Unsupported
@@ -180,7 +181,7 @@ def test_every_family_is_complete() -> None:
     found = families.every_family()
     known = [cpu_family.FAMILY, amd_family.FAMILY, nv_family.FAMILY, opencl_family.PROCESSOR]
     known.insert(3, cuda_family.FAMILY)
-    known += [opencl_family.GPU, msl_family.FAMILY, wgsl_family.FAMILY]
+    known += [opencl_family.GPU, msl_family.FAMILY, wgsl_family.FAMILY, qcom_family.FAMILY]
     check(found == known, "each once")
     for family in found:
         for toolchain in family.toolchains.values():

@@ -7,28 +7,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import NamedTuple
 
 from boards.machine.arrays import Words
 from boards.qcom.cp.blit import blit
 from boards.qcom.cp.events import event
 from boards.qcom.cp.faults import OPCODE_ERROR, GpuFault
-from boards.qcom.cp.processor import Processor, Wait
+from boards.qcom.cp.processor import Handler, Processor, Wait
 
-Result = Wait | tuple[int, int] | int | None
-"""A wait, an indirect buffer to run (address, words), or words to skip."""
 _ANY = 0x3FFF
 _COMPARE: tuple[Callable[[int, int], bool], ...] = (
     lambda value, ref: True, operator.lt, operator.le, operator.eq, operator.ne, operator.ge,
     operator.gt,
 )  # fmt: skip
-
-
-class Handler(NamedTuple):
-    """One opcode."""
-
-    counts: tuple[int, int]
-    do: Callable[[Processor, Words], Result]
 
 
 def _address(words: Words, at: int) -> int:

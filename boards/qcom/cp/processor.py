@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from boards.qcom.cp.state import CODE_BYTES, ComputeState, Load
 from boards.qcom.cp.view import ShaderMemory
 from boards.qcom.memory import LINE_SHIFT
 from boards.qcom.space import Space
-from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault, run
+from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault
+from boards.qcom.wave.execute import run
 
 _WORD_BYTES, _DEEPEST = 4, 3
 _MOST_PACKETS = 1 << 22
@@ -49,12 +51,26 @@ class Machine:
         return self.clock.now_ns() * ALWAYS_ON_HZ // _NS_PER_S
 
 
+Result: TypeAlias = Wait | tuple[int, int] | int | None
+"""Steps that wait, an indirect buffer (address, words), words to skip, or nothing."""
+
+
+class Handler(NamedTuple):
+    """One opcode."""
+
+    counts: tuple[int, int]
+    """The fewest and the most words behind the header."""
+    do: Callable[[Processor, Words], Result]
+
+
 @dataclass(slots=True)
 class Processor:
     """The state of one submission; nothing of the last one's registers can be relied on."""
 
     machine: Machine
     space: Space
+    handlers: Mapping[int, Handler]
+    """By opcode."""
     registers: dict[int, int] = field(default_factory=dict)
     state: ComputeState = field(default_factory=ComputeState)
     scratch: list[int] = field(default_factory=lambda: [0] * 8)
@@ -79,8 +95,6 @@ class Processor:
 
     def stream(self, va: int, count: int, level: int) -> Wait:
         """One indirect buffer."""
-        from boards.qcom.cp.opcodes import HANDLERS
-
         words = self.fetch(va, count)
         at = 0
         while at < count:
@@ -96,7 +110,7 @@ class Processor:
             if packet.kind == _TYPE_4:
                 self.write_registers(packet.number, body)
                 continue
-            handler = HANDLERS.get(packet.number)
+            handler = self.handlers.get(packet.number)
             if handler is None:
                 raise GpuFault(OPCODE_ERROR, self.last)
             least, most = handler.counts

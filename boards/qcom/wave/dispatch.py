@@ -129,10 +129,3 @@ class Outcome:
     cycles: int = 0
     """Issue slots of all waves, with their nops and repetitions."""
     waves: int = 0
-
-
-def run(dispatch: Dispatch, memory: Memory, *, most: int = MOST_INSTRUCTIONS) -> Outcome:
-    """Runs all workgroups to their end, or to the first fault."""
-    from boards.qcom.wave.execute import execute
-
-    return execute(dispatch, memory, most)

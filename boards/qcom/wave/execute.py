@@ -16,7 +16,15 @@ from boards.qcom.wave import flow
 from boards.qcom.wave.bind import Bound
 from boards.qcom.wave.bits import NotModelled
 from boards.qcom.wave.checks import check_values, with_moving
-from boards.qcom.wave.dispatch import Dispatch, Fault, Memory, Outcome, PageFault, Violation
+from boards.qcom.wave.dispatch import (
+    MOST_INSTRUCTIONS,
+    Dispatch,
+    Fault,
+    Memory,
+    Outcome,
+    PageFault,
+    Violation,
+)
 from boards.qcom.wave.flow import Places
 from boards.qcom.wave.hazards import State
 from boards.qcom.wave.program import WORD_BYTES, Illegal, Program, program_of
@@ -33,8 +41,8 @@ class Endless(Exception):
     """More steps than a chunk may take."""
 
 
-def execute(dispatch: Dispatch, memory: Memory, most: int) -> Outcome:
-    """All workgroups, to their end or to the first fault."""
+def run(dispatch: Dispatch, memory: Memory, *, most: int = MOST_INSTRUCTIONS) -> Outcome:
+    """Runs all workgroups to their end, or to the first fault."""
     outcome = Outcome()
     program = program_of(dispatch)
     padded = -(-prod(dispatch.block) // dispatch.wave_lanes) * dispatch.wave_lanes

@@ -6,20 +6,30 @@ a word is shared by halves, it counts by bytes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from boards.machine.arrays import Array
-
-if TYPE_CHECKING:
-    from boards.qcom.wave.state import Waves
 
 _NOBODY: Final = -1
 _MANY: Final = -2
 _MOST_NOTES: Final = 64
 _ATOMIC: Final = -3
 _KIND: Final = "race in shared memory"
+
+
+class Running(Protocol):
+    """The waves that run, as the memory that they share sees them."""
+
+    count: int
+    lanes: int
+    """Of a wave."""
+    per_group: int
+    """Waves of a workgroup."""
+
+    def report(self, kind: str, what: str) -> None:
+        """A violation at the instruction that runs."""
 
 
 class Races:
@@ -41,7 +51,7 @@ class Races:
         self._reader = np.full(size, _NOBODY, np.int32)
         self._read_epoch = np.full(size, _NOBODY, np.int32)
 
-    def _who(self, w: Waves, at: Array | None) -> tuple[Array, Array]:
+    def _who(self, w: Running, at: Array | None) -> tuple[Array, Array]:
         if at is None:
             if self._everyone is None:
                 self._everyone = self._lanes(w, np.arange(w.count * w.lanes))
@@ -51,7 +61,7 @@ class Races:
         return wave, self.epoch[wave // w.per_group]
 
     @staticmethod
-    def _lanes(w: Waves, lanes: Array) -> Array:
+    def _lanes(w: Running, lanes: Array) -> Array:
         answer: Array = (lanes // w.lanes).astype(np.int32)[:, None]
         return answer
 
@@ -61,7 +71,7 @@ class Races:
         answer: Array = place[:, None] + steps
         return answer
 
-    def read(self, w: Waves, at: Array | None, place: Array, nbytes: int) -> None:
+    def read(self, w: Running, at: Array | None, place: Array, nbytes: int) -> None:
         """The chosen lanes read."""
         if self._off:
             return
@@ -73,7 +83,7 @@ class Races:
             self._enter(w)
         self._notes.append((unit, wave, epoch))
 
-    def _enter(self, w: Waves) -> None:
+    def _enter(self, w: Running) -> None:
         """Reads that a write can still clash with; a barrier made the others harmless."""
         notes, self._notes = self._notes, []
         for unit, wave, epoch in notes:
@@ -86,7 +96,7 @@ class Races:
             if lost.any():
                 self._reader[unit[lost]] = _MANY
 
-    def write(self, w: Waves, at: Array | None, place: Array, nbytes: int) -> None:
+    def write(self, w: Running, at: Array | None, place: Array, nbytes: int) -> None:
         """The chosen lanes write."""
         if self._off:
             return
@@ -100,7 +110,7 @@ class Races:
         if (self._writer[unit] != wave).any():
             w.report(_KIND, "two waves write one place at once")
 
-    def atomic(self, w: Waves, at: Array | None, place: Array) -> None:
+    def atomic(self, w: Running, at: Array | None, place: Array) -> None:
         """The chosen lanes change words in turn: that races only with plain accesses."""
         if self._off:
             return
@@ -114,7 +124,7 @@ class Races:
         self._writer[place], self._write_epoch[place] = _ATOMIC, epoch
 
     def _check(
-        self, w: Waves, unit: Array, wave: Array, epoch: Array, who: Array, when: Array
+        self, w: Running, unit: Array, wave: Array, epoch: Array, who: Array, when: Array
     ) -> None:
         clash = (when[unit] == epoch) & (who[unit] != wave)
         if clash.any():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.qcom.wave.races import Races
-
-if TYPE_CHECKING:
-    from boards.qcom.wave.state import Waves
+from boards.qcom.wave.races import Races, Running
 
 _ALL: Final = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF}
 """An item of which every byte is written."""
@@ -32,11 +29,11 @@ class Storage:
         self._bytes = np.zeros(owners * self._step, np.uint8)
         self._written = np.zeros(owners * self._step, np.uint8)
 
-    def owner(self, w: Waves, at: Array | None) -> Array:
+    def owner(self, w: Running, at: Array | None) -> Array:
         """Whose bytes each chosen lane reaches."""
         raise NotImplementedError
 
-    def place(self, w: Waves, at: Array | None, offset: Array, nbytes: int) -> Array:
+    def place(self, w: Running, at: Array | None, offset: Array, nbytes: int) -> Array:
         """Positions in the array; those outside are behind the owner's bytes."""
         outside = (offset < 0) | (offset + nbytes > self._size)
         if outside.any():
@@ -45,7 +42,7 @@ class Storage:
             offset = np.where(outside, self._step - _PAD, offset)
         return self.owner(w, at) * self._step + offset
 
-    def load(self, w: Waves, at: Array | None, offset: Array, item: int, count: int) -> Array:
+    def load(self, w: Running, at: Array | None, offset: Array, item: int, count: int) -> Array:
         """Items of each chosen lane, shape (n, count)."""
         place = self.place(w, at, offset, item * count)
         view = self._bytes.view(f"u{item}")
@@ -57,7 +54,7 @@ class Storage:
         answer: Array = view[index]
         return answer
 
-    def store(self, w: Waves, at: Array | None, offset: Array, data: Array) -> None:
+    def store(self, w: Running, at: Array | None, offset: Array, data: Array) -> None:
         """Items of each chosen lane, of shape (n, count)."""
         item, count = data.dtype.itemsize, data.shape[1]
         place = self.place(w, at, offset, item * count)
@@ -85,7 +82,7 @@ class SharedMemory(Storage):
         super().__init__("shared", groups, size, races)
         self.races = races
 
-    def owner(self, w: Waves, at: Array | None) -> Array:
+    def owner(self, w: Running, at: Array | None) -> Array:
         return _lanes(w, at) // (w.lanes * w.per_group)
 
 
@@ -95,9 +92,9 @@ class PrivateMemory(Storage):
     def __init__(self, lanes: int, size: int) -> None:
         super().__init__("private", lanes, size)
 
-    def owner(self, w: Waves, at: Array | None) -> Array:
+    def owner(self, w: Running, at: Array | None) -> Array:
         return _lanes(w, at)
 
 
-def _lanes(w: Waves, at: Array | None) -> Array:
+def _lanes(w: Running, at: Array | None) -> Array:
     return np.arange(w.count * w.lanes) if at is None else at

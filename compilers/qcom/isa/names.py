@@ -87,7 +87,9 @@ def moved(one: Operand, source: int) -> str:
 def parse(text: str) -> Operand:
     """An operand of categories 2 to 7. Raises: CompileError."""
     rest, marks = text.strip(), set[str]()
-    while found := _MARKS.match(rest):
+    for _ in range(len(rest)):
+        if (found := _MARKS.match(rest)) is None:
+            break
         marks.add(found[1])
         rest = rest[found.end() :]
     return replace(

@@ -106,7 +106,9 @@ def _candidates(generation: int) -> dict[str, list[Form]]:
 def parse(line: str, generation: int) -> Insn:
     """The instruction of one line. Raises: CompileError."""
     rest, draft = line.strip(), Draft(0)
-    while mark := _FLAG.match(rest):
+    for _ in range(len(rest)):
+        if (mark := _FLAG.match(rest)) is None:
+            break
         rest = rest[mark.end() :]
         if mark[1][:3] == "rpt":
             draft.repeat = int(mark[1][3])
