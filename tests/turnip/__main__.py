@@ -69,7 +69,7 @@ def _expected(folder: Path, names: list[str]) -> dict[str, Words]:
     found = find(LAVAPIPE)
     if found is None:
         raise CannotRun("no lavapipe: run `make references`")
-    icd = {"VK_ICD_FILENAMES": str(found / LAVAPIPE_MANIFEST)}
+    icd = {_PRELOAD: "", "VK_ICD_FILENAMES": str(found / LAVAPIPE_MANIFEST)}
     try:
         _session(folder, (reports.LAVAPIPE, ""), icd, names)
     except Died as died:
