@@ -38,11 +38,10 @@ class Group:
 _ONE: Final = "1 or 0"
 _PATH: Final = "an absolute path"
 _FOLDER: Final = "an absolute path; ~/ stands for HOME"
-_NOT_YET: Final = "Reserved for a device that is not written yet."
 
 
-def _kind(name: str, text: str = "") -> Setting:
-    return Setting(name, _ONE, text or _NOT_YET)
+def _kind(name: str, text: str) -> Setting:
+    return Setting(name, _ONE, text)
 
 
 SETTINGS: Final = (
@@ -62,11 +61,8 @@ SETTINGS: Final = (
             _kind("METAL", "Chooses the first GPU of a Mac. Never run on Apple hardware."),
             _kind("WEBGPU", "Chooses a WebGPU adapter: the first, or the one of WEBGPU_DEVICE."),
             _kind("CUDA", "Chooses an NVIDIA GPU through libcuda. Never run on NVIDIA's library."),
-            *(
-                _kind(name)
-                for name in KINDS
-                if name not in ("CPU", "AMD", "CL", "METAL", "WEBGPU", "CUDA")
-            ),
+            _kind("NV", "Chooses an NVIDIA GPU, by our own driver. Never run on silicon."),
+            _kind("QCOM", "Chooses an Adreno. Never run on silicon."),
             _kind("GPU", "The older spelling of CL."),
             Setting(
                 "CL_DEVICE",
@@ -92,7 +88,12 @@ SETTINGS: Final = (
                 "The interface to an AMD GPU: KFD is its kernel driver and the default, PCI takes "
                 "an unbound GPU, USB one in an enclosure. Without a device it also chooses AMD.",
             ),
-            Setting("NV_IFACE", " or ".join(BY_NAME["NV"].ifaces), _NOT_YET),
+            Setting(
+                "NV_IFACE",
+                " or ".join(BY_NAME["NV"].ifaces),
+                "The interface to an NVIDIA GPU: NVK is its kernel driver and the default. PCI is "
+                "not written yet.",
+            ),
             Setting(
                 "QCOM_IFACE",
                 " or ".join(BY_NAME["QCOM"].ifaces),

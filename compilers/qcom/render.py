@@ -19,7 +19,8 @@ class Ir3Expander(Expander):
     """Functions of float32 are made in float32: there is no float64. A step a * b + c is mad.f32,
     which rounds twice; remainders, which need one rounding, are made of integers.
 
-    # src: Mesa 25.0.7, ir3_compiler.c: fuse_ffma32 for inexact products alone, no lower_ffma
+    That mad.f32 rounds twice is an assumption, not confirmed on silicon: Mesa 25.0.7 forms it of
+    inexact products alone (ir3_compiler.c, fuse_ffma32), which does not prove it.
     """
 
     def __init__(self) -> None:

@@ -53,7 +53,7 @@ SHARED: Final = Purpose(Rights(writable=True, executable=False, uncached=True), 
 
 @dataclass(frozen=True, slots=True)
 class OfOthers:
-    """Pages at bus addresses that nobody here gave out."""
+    """Pages at bus addresses of another device: they are not allocated here."""
 
     pieces: tuple[Piece, ...]
 

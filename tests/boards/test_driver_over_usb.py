@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -161,3 +163,13 @@ def test_what_cannot_be_opened() -> None:
     with pytest.raises(NotFound, match="0 enclosures"):
         opened_by_another(rig)
     check(rig.cable.transfers == 0, "something was sent")
+
+
+def test_nothing_keeps_a_closed_device() -> None:
+    """No handler for the exit of the process, which would keep the session and the cable."""
+    rig = UsbRig()
+    with rig.opened() as device:
+        session = weakref.ref(device.iface._gpu.session)
+    del device
+    gc.collect()
+    check(session() is None, "the session is still referred to")

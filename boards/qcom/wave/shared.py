@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ def step_of(size: int) -> int:
     return -(-size // _PAD) * _PAD + _PAD
 
 
-class Storage:
+class Storage(ABC):
     """Bytes of `owners`, of `size` bytes each."""
 
     def __init__(self, what: str, owners: int, size: int, races: Races | None = None) -> None:
@@ -29,9 +30,9 @@ class Storage:
         self._bytes = np.zeros(owners * self._step, np.uint8)
         self._written = np.zeros(owners * self._step, np.uint8)
 
+    @abstractmethod
     def owner(self, w: Running, at: Array | None) -> Array:
         """Whose bytes each chosen lane reaches."""
-        raise NotImplementedError
 
     def place(self, w: Running, at: Array | None, offset: Array, nbytes: int) -> Array:
         """Positions in the array; those outside are behind the owner's bytes."""

@@ -21,7 +21,7 @@ from drivers.amd.usb.staging import one_stager
 from drivers.bare.mirror import Mirrors
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported
-from drivers.base.pci import StateStore
+from drivers.base.pci import Lock, StateStore
 from drivers.base.undo import Step, Undo, run_all
 from drivers.choice import Choice
 from drivers.claim.place import open_state
@@ -55,9 +55,8 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
         chip = _chip(function)
         firmware = _firmware(world, choice, function, chip)
         session = PciSession(world, function, Grade.NONE, BUS_ADDRESS_BITS, function.bridge)
-        give_back: Step = partial(run_all, [session.close, lock.release])
+        give_back = _giving_back(session, lock)
         undo.hand_over(give_back)
-        atexit.register(give_back)
         gpu = boot.identify(session, chip, function.card.device)
         report = boot.start(gpu, firmware)
         undo.add(partial(boot.leave, gpu))
@@ -66,12 +65,24 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
     return iface
 
 
+def _giving_back(session: PciSession, lock: Lock) -> Step:
+    """What ends the use of the enclosure: called by the last close, else at exit."""
+
+    def give_back() -> None:
+        atexit.unregister(give_back)
+        run_all([session.close, lock.release])
+
+    atexit.register(give_back)
+    return give_back
+
+
 def _iface(gpu: BareGpu, function: BridgedFunction, give_back: Step, opened: str) -> PciIface:
     """Memory that the host has copies of: every flush writes them first."""
     mirrors = Mirrors(gpu.vram, function.bridge.lock)
     registers = gpu.session.bar(boot.BAR_REGISTERS)
-    if isinstance(registers, BarRegion):
-        gpu.flush_writes = Prompt(mirrors, registers).flush_writes
+    if not isinstance(registers, BarRegion):
+        raise Unsupported(f"{registers!r} is not behind a bridge", hint="use AMD_IFACE=PCI")
+    gpu.flush_writes = Prompt(mirrors, registers).flush_writes
     set_command(function, master=True)  # it reaches the bridge's memory, and nothing of the host
     remote = CopiedMemory(mirrors)
     iface = PciIface(

@@ -18,7 +18,7 @@ class Prompt:
     def flush_writes(self) -> None:
         """Push the mirrors, then flush the HDP; a read of the size of VRAM posts that.
 
-        Its value is of no interest, and nobody waits for it: see `Bridge.post`.
+        Its value is dropped, and the host does not wait for it: see `Bridge.post`.
         # src: hdp_v6_0.c, hdp_v7_0.c *_flush_hdp(): the register that is read back
         """
         self._mirrors.push()

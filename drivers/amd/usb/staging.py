@@ -86,7 +86,7 @@ class SramStaging:
         self._reach(ring, max(self._marks), wait)
 
     def _fetched(self, ring: CopyRing, src_va: int, nbytes: int) -> bytes:
-        """Arm, copy, start, read: nobody else uses the cable meanwhile."""
+        """Arm, copy, start, read; the cable is locked meanwhile."""
         if not isinstance(ring, SdmaRing):
             raise BadArgument(f"{ring.name} is no copy engine's", hint="use copy_queue()")
         whole = -(-nbytes // wire.SECTOR_BYTES) * wire.SECTOR_BYTES

@@ -136,7 +136,8 @@ class Bridge:
     def post(self, address: int) -> None:
         """Read a dword of memory when what is queued is sent: all writes before it have arrived.
 
-        Nobody waits for it and its value is dropped; that it fails is raised by who sends it.
+        The host does not wait for it and drops its value. Its failure is raised by the call that
+        sends what is queued.
         """
         what = f"read {address:#x}"
         answer = Transfer.ask(what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES)

@@ -1,6 +1,6 @@
 """Enclosures with an ASM2464PD on this machine's USB, by what sysfs says. Nothing is opened.
 
-Which firmware answers is told from ids and the product's name. Nothing is flashed here.
+Which firmware it runs follows from ids and the product's name. Nothing is flashed here.
 # src: github.com/tinygrad/asm2464pd-firmware at c5e2090: handmade/src/usb.h (ids, names),
 # flash.py and USBGPU.md (ids of the maker's firmware)
 """
