@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
 
 from drivers.base.contracts import World
@@ -191,27 +192,54 @@ class Ioctl(Generic[S]):
         """
         given = bytes(args.raw)
         failure = self._once(world, fd, args)
-        if failure is None:
-            return args
+        if failure is not None:
+            self._retry(world, fd, args, given, failure)
+        return args
+
+    def bound(self, world: World, fd: int, args: S) -> Callable[[bytes], None]:
+        """What sets `args` to all its bytes and calls it: the same in fewer steps, for launches."""
+        raw, ioctl, request, size = args.raw, world.ioctl, self.request, args.SIZE
+
+        def call(given: bytes) -> None:
+            raw[:] = given
+            try:
+                ioctl(fd, request, raw)
+            except DeviceError as error:
+                self._retry(world, fd, args, given, self._failure(error))
+            if len(raw) != size:
+                raise self._misshapen(args)
+
+        return call
+
+    def _retry(self, world: World, fd: int, args: S, given: bytes, failure: DeviceError) -> None:
+        """Call it until it succeeds. Raises: what may not be retried; the failure after 1 s."""
+        last: DeviceError | None = failure
         for _ in polls(RETRY_S, world):
             self._restore(args, given)
-            failure = self._once(world, fd, args)
-            if failure is None:
-                return args
-        raise failure
+            last = self._once(world, fd, args)
+            if last is None:
+                return
+        raise last or failure
 
     def _once(self, world: World, fd: int, args: S) -> DeviceError | None:
         """Call it once; the error when it may be retried. Raises: all other errors."""
         try:
             world.ioctl(fd, self.request, args.raw)
         except DeviceError as error:
-            error.named(self.name)
-            if errno_of(error) not in _RETRIED:
-                raise
-            return error
+            return self._failure(error)
         if len(args.raw) != args.SIZE:
-            raise MalformedInput(f"{self.name}: the answer has {len(args.raw)} bytes")
+            raise self._misshapen(args)
         return None
+
+    def _failure(self, error: DeviceError) -> DeviceError:
+        """An error that may be retried, with the ioctl's name. Raises: all others."""
+        error.named(self.name)
+        if errno_of(error) not in _RETRIED:
+            raise error
+        return error
+
+    def _misshapen(self, args: S) -> MalformedInput:
+        return MalformedInput(f"{self.name}: the answer has {len(args.raw)} bytes")
 
     def _restore(self, args: S, given: bytes) -> None:
         """The arguments as they were before an interrupted call, except for its progress.

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from drivers.base.contracts import Region
+from drivers.base.contracts import Region, World
 from drivers.base.errors import UseAfterFree
 from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
@@ -39,6 +39,14 @@ FLAGS: Final = (
 PRIORITY: Final = 8
 """Of all contexts: those of one priority share a ring buffer, and run in order."""
 _OBJECT: Final = struct.Struct("<QQQII")
+_PLACE: Final = struct.Struct("<QQ")
+"""Of an object: gpuaddr, size."""
+_BLOCK_AT: Final = OBJECT_BYTES + 8
+"""Those of the second object: the block of the ring."""
+_PLAYED: Final = 2
+"""The first object of the list for graphs; before it is the list for blocks."""
+_TIMESTAMP_AT: Final = 60
+_timestamp: Final = struct.Struct("<I").unpack_from
 
 
 class Gpu(memory.Gpu, Protocol):
@@ -86,44 +94,48 @@ class KgslQueue:
         self._undo.append(self._destroy)
         gpu.full_power(self.number)
         self._objects = self._list.view()
-        self._ring_id, self._ring_end = ring.number, ring.gpu_va + self.plan.ring_bytes
-        self._object(0, ring, self._ring_end, len(self.plan.setup))
+        self._ring_id, setup_va = ring.number, ring.gpu_va + self.plan.ring_bytes
+        for first in (0, _PLAYED):
+            self._object(first, setup_va, len(self.plan.setup), ring.number)
+        self._object(1, 0, 0, ring.number)
         self._command = GpuCommand(
             flags=SUBMIT_IB_LIST, cmdlist=self._list.cpu_va, cmdsize=OBJECT_BYTES, numcmds=2,
             context_id=self.number,
         )  # fmt: skip
         self._pair = bytes(self._command.raw)
+        self._command.cmdlist += _PLAYED * OBJECT_BYTES
         self._command.numcmds = 3
         self._triple = bytes(self._command.raw)
+        self.submit_to(gpu.world)
 
-    def _object(self, place: int, held: KgslMemory, va: int, nbytes: int) -> None:
+    def submit_to(self, world: World) -> None:
+        """Whose ioctl takes submissions; measurements have one of their own."""
+        self._call = GPU_COMMAND.bound(world, self.gpu.fd, self._command)
+
+    def _object(self, place: int, va: int, nbytes: int, number: int) -> None:
         at = place * OBJECT_BYTES
-        _OBJECT.pack_into(self._objects, at, 0, va, nbytes, CMDLIST_IB, held.number)
+        _OBJECT.pack_into(self._objects, at, 0, va, nbytes, CMDLIST_IB, number)
 
     def submit(self, va: int, nbytes: int) -> None:
         """Run packets in the ring. Raises: what the kernel refuses."""
-        _OBJECT.pack_into(self._objects, OBJECT_BYTES, 0, va, nbytes, CMDLIST_IB, self._ring_id)
+        _PLACE.pack_into(self._objects, _BLOCK_AT, va, nbytes)
         self._send(self._pair)
 
     def submit_with(self, held: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
         """Run packets in other memory, then `tail` bytes in the ring."""
         number = held.number if isinstance(held, KgslMemory) else 0
-        _OBJECT.pack_into(self._objects, OBJECT_BYTES, 0, va, nbytes, CMDLIST_IB, number)
-        _OBJECT.pack_into(
-            self._objects, 2 * OBJECT_BYTES, 0, tail_va, tail, CMDLIST_IB, self._ring_id
-        )
+        self._object(_PLAYED + 1, va, nbytes, number)
+        self._object(_PLAYED + 2, tail_va, tail, self._ring_id)
         self._send(self._triple)
 
     def _send(self, form: bytes) -> None:
-        command, gpu = self._command, self.gpu
-        command.raw[:] = form
         try:
-            GPU_COMMAND(gpu.world, gpu.fd, command)
+            self._call(form)
         except Exception as error:
             if errno_of(error) in DEAD:
-                gpu.killed(self)
+                self.gpu.killed(self)
             raise
-        self.last = command.timestamp
+        (self.last,) = _timestamp(self._command.raw, _TIMESTAMP_AT)
 
     def _destroy(self) -> None:
         gpu, number = self.gpu, self.number

@@ -39,6 +39,8 @@ class Objects:
         self._world = world
         self._table: Region = world.mmap(-1, PAGE_BYTES)
         self._held: list[MsmMemory] = []
+        self.changes = 0
+        """Counts them: a list that was read at another count is old."""
         self.lock = RLock()
 
     @property
@@ -59,6 +61,7 @@ class Objects:
                 self._grow()
             self._store(number, held)
             self._held.append(held)
+            self.changes += 1
 
     def _grow(self) -> None:
         old = self._table
@@ -80,6 +83,7 @@ class Objects:
             if last is not held:
                 self._held[held.index] = last
                 self._store(held.index, last)
+            self.changes += 1
 
     def close(self) -> None:
         """Free the list."""

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from drivers.base.contracts import Region
+from drivers.base.contracts import Region, World
 from drivers.base.errors import UseAfterFree
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import Memory, Use
@@ -28,6 +28,14 @@ from drivers.qcom.msm.memory import MsmMemory
 
 LIST_BYTES: Final = 4096
 _CMD: Final = struct.Struct("<6IQ")
+_PLACE: Final = struct.Struct("<II")
+"""Of a command: submit_offset, size."""
+_BLOCK_AT: Final = SubmitCmd.SIZE + 8
+"""Those of the second command: the block of the ring."""
+_PLAYED: Final = 2
+"""The first command of the list for graphs; before it is the list for blocks."""
+_FENCE_AT: Final = 4
+_fence: Final = struct.Struct("<I").unpack_from
 
 
 class Gpu(memory.Gpu, Protocol):
@@ -70,39 +78,55 @@ class MsmQueue:
             self._list: Region = gpu.world.mmap(-1, LIST_BYTES)
             self._undo.append(self._list.close)
             self._cmds = self._list.view()
-            self._submit = GemSubmit(flags=PIPE_3D0 | NO_IMPLICIT, cmds=self._list.cpu_va)
+            self._submit = GemSubmit(flags=PIPE_3D0 | NO_IMPLICIT)
+            self._listed = -1
+            self.submit_to(gpu.world)
             call = SubmitQueue(prio=gpu.priorities // 2)  # all in one ring, in order
             self.number = QUEUE_NEW(gpu.world, gpu.fd, call).id
             self._undo.append(self._destroy)
+
+    def submit_to(self, world: World) -> None:
+        """Whose ioctl takes submissions; measurements have one of their own."""
+        self._call = GEM_SUBMIT.bound(world, self.gpu.fd, self._submit)
 
     def _cmd(self, place: int, held: MsmMemory, off: int, nbytes: int) -> None:
         at = place * SubmitCmd.SIZE
         _CMD.pack_into(self._cmds, at, CMD_BUF, held.index, off, nbytes, 0, 0, 0)
 
+    def _list_again(self) -> None:
+        """The list of objects has changed: where it is, and where the ring is in it."""
+        objects, call, ring = self.gpu.objects, self._submit, self._held
+        for first in (0, _PLAYED):
+            self._cmd(first, ring, self.plan.ring_bytes, len(self.plan.setup))
+        self._cmd(1, ring, 0, 0)
+        call.fence, call.queueid, call.bos, call.nr_bos = 0, self.number, objects.va, objects.count
+        call.cmds, call.nr_cmds = self._list.cpu_va, 2
+        self._pair = bytes(call.raw)
+        call.cmds, call.nr_cmds = self._list.cpu_va + _PLAYED * SubmitCmd.SIZE, 3
+        self._triple = bytes(call.raw)
+        self._listed = objects.changes
+
     def submit(self, va: int, nbytes: int) -> None:
         """Run packets in the ring. Raises: what the kernel refuses."""
-        ring, plan = self._held, self.plan
-        with self.gpu.objects.lock:
-            self._cmd(0, ring, plan.ring_bytes, len(plan.setup))
-            self._cmd(1, ring, va - ring.gpu_va, nbytes)
-            self._send(2)
+        objects = self.gpu.objects
+        with objects.lock:
+            if self._listed != objects.changes:
+                self._list_again()
+            _PLACE.pack_into(self._cmds, _BLOCK_AT, va - self._held.gpu_va, nbytes)
+            self._call(self._pair)
+            (self.last,) = _fence(self._submit.raw, _FENCE_AT)
 
     def submit_with(self, held: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
         """Run packets in other memory, then `tail` bytes in the ring."""
-        ring, plan = self._held, self.plan
+        ring, objects = self._held, self.gpu.objects
         other = held if isinstance(held, MsmMemory) else ring
-        with self.gpu.objects.lock:
-            self._cmd(0, ring, plan.ring_bytes, len(plan.setup))
-            self._cmd(1, other, va - other.gpu_va, nbytes)
-            self._cmd(2, ring, tail_va - ring.gpu_va, tail)
-            self._send(3)
-
-    def _send(self, count: int) -> None:
-        gpu, call = self.gpu, self._submit
-        call.fence, call.nr_cmds, call.queueid = 0, count, self.number
-        call.bos, call.nr_bos = gpu.objects.va, gpu.objects.count
-        GEM_SUBMIT(gpu.world, gpu.fd, call)
-        self.last = call.fence
+        with objects.lock:
+            if self._listed != objects.changes:
+                self._list_again()
+            self._cmd(_PLAYED + 1, other, va - other.gpu_va, nbytes)
+            self._cmd(_PLAYED + 2, ring, tail_va - ring.gpu_va, tail)
+            self._call(self._triple)
+            (self.last,) = _fence(self._submit.raw, _FENCE_AT)
 
     def _destroy(self) -> None:
         gpu, number = self.gpu, self.number
