@@ -201,6 +201,7 @@ BEST_FIRST: Final = (
                 "the same under the mainline kernel driver, where there is no KGSL"),
         ),
         opens="drivers.qcom.opening:open_kind",
+        identifiers="drivers.qcom.recorded:QcomIdentifiers",
         written=("KGSL", "MSM"),
         compilers={"QCOM_IR3": "IR3"},
         hang_s="QCOM_HANG_S",

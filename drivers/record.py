@@ -1,7 +1,7 @@
 """`python -m drivers.record PROGRAM`: record what a program does to a GPU, for one who has none.
 
-Over a kernel driver (KFD, NVK) every ioctl, file, mapping and doorbell is taped, and what driver
-and GPU write to shared memory; over PCI (AMD_IFACE=PCI) every access of a register.
+Over a kernel driver (KFD, NVK, KGSL, msm) every ioctl, file, mapping and doorbell is taped, and
+what driver and GPU write to shared memory; over PCI (AMD_IFACE=PCI) every access of a register.
 See docs/recording.md.
 """
 
@@ -136,7 +136,7 @@ def _record(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if iface != _PCI:
         world = this_machine()
         if args.board:
-            world, environ = _kernel_board(args.board, name, environ)
+            world, environ = _kernel_board(args.board, name, iface or "", environ)
         return record_kernel(world, environ, program, arguments, path)
     if args.board:
         front = in_front_of(args.board, _PCI, os.path.abspath(path))
@@ -147,12 +147,12 @@ def _record(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _kernel_board(
-    chip: str, name: str, environ: Mapping[str, str]
+    chip: str, name: str, iface: str, environ: Mapping[str, str]
 ) -> tuple[World, Mapping[str, str]]:
     """A board's machine, and what a user would have set there, the own choices first."""
     from drivers.board_option import in_front_of
 
-    front: Any = in_front_of(chip, "")
+    front: Any = in_front_of(chip, iface)
     own = taped.choices(environ, name)
     compilers = {variable for variable in front.environ if variable not in ("DEV", *own)}
     if choose({"DEV": name, **own}).compiler is None:

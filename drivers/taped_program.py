@@ -15,6 +15,7 @@ from drivers.base.errors import NotFound
 from drivers.base.inputs import read_input
 from drivers.base.order import in_order
 from drivers.choice import KINDS, choose
+from drivers.kinds import BY_NAME
 from drivers.machine.program import run_program
 
 DEFAULT: Final = "AMD"
@@ -33,11 +34,15 @@ def choices(environ: Mapping[str, str], name: str) -> dict[str, str]:
     """What the environment says about how a device works, to be the same in a replay.
 
     No path, and no list of visible GPUs: those hold names of this machine. A recording comes from
-    anybody: its header is read through this, too.
+    anybody: its header is read through this, too. So no interface that claims a GPU is kept.
     """
     kind = name.partition(":")[0]
     kept = (f"{kind}_{choice}" for choice in _CHOICES)
-    return {variable: environ[variable] for variable in kept if variable in environ}
+    found = {variable: environ[variable] for variable in kept if variable in environ}
+    ways = BY_NAME[kind].ways if kind in BY_NAME else ()
+    shared = [way.name for way in ways if not way.named_only]
+    variable = f"{kind}_IFACE"
+    return found | ({variable: environ[variable]} if environ.get(variable) in shared else {})
 
 
 @contextmanager

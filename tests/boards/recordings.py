@@ -9,6 +9,7 @@ from pathlib import Path
 from boards.amd.kfd.world import BoardWorld
 from boards.front import Front, Setup, power_on
 from boards.nv.world import NvWorld
+from boards.qcom.world import QcomWorld
 from drivers import taped_program as taped
 from drivers.kinds import BY_NAME, named
 from drivers.registry import open_device
@@ -75,7 +76,7 @@ def record_on(front: Front, program: Path) -> bytes:
     )
     status = run(world, environ, program, kind)
     violations = [str(violation) for violation in front.board.violations]
-    if isinstance(front.board, BoardWorld | NvWorld):
+    if isinstance(front.board, BoardWorld | NvWorld | QcomWorld):
         front.board.power_off()
     if status or violations:
         raise AssertionError(f"status {status}, {violations}")

@@ -1,6 +1,7 @@
 """Memory of a GPU over KGSL: objects that host and GPU see at one address.
 
-All of it is write-combined: neither side has it in caches that the other does not see.
+All of it is write-combined: neither side has it in caches that the other does not see. In a
+recording KGSL chooses the GPU's addresses: those of the process differ in a replay.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Final, Protocol
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import MalformedInput, OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.order import is_in_order
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
@@ -24,6 +26,7 @@ from drivers.qcom.kgsl.abi import (
     ObjectFree,
     ObjectInfo,
 )
+from drivers.qcom.mapping import map_memory
 
 _READ_ONLY: Final = frozenset({Use.CODE, Use.CONSTANT, Use.PACKETS, Use.HOST_CODE})
 
@@ -41,9 +44,11 @@ class Gpu(Protocol):
 class KgslMemory:
     """An object, mapped to its GPU at `gpu_va`."""
 
-    def __init__(self, gpu: Gpu, name: str, number: int, region: Region) -> None:
-        self.gpu, self.name, self.number, self._region = gpu, name, number, region
-        self.gpu_va, self.nbytes = region.cpu_va, region.nbytes
+    def __init__(
+        self, gpu: Gpu, name: str, number: int, gpu_va: int, region: Region, unmap: Step
+    ) -> None:
+        self.gpu, self.name, self.number, self.gpu_va = gpu, name, number, gpu_va
+        self._region, self._unmap, self.nbytes = region, unmap, region.nbytes
         gpu.objects += 1
         gpu.bytes_held += self.nbytes
 
@@ -68,7 +73,7 @@ class KgslMemory:
         gpu = self.gpu
         gpu.objects -= 1
         gpu.bytes_held -= self.nbytes
-        steps: list[Step] = [self._region.close]
+        steps: list[Step] = [self._unmap]
         if not gpu.forked:
             steps.append(partial(OBJECT_FREE, gpu.world, gpu.fd, ObjectFree(id=number)))
         run_all(steps)
@@ -77,7 +82,9 @@ class KgslMemory:
 def allocate(gpu: Gpu, nbytes: int, use: Use, name: str) -> KgslMemory:
     """Memory for one use. Raises: OutOfMemory; what KGSL refuses."""
     nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
-    flags = MemFlag.WRITECOMBINE | MemFlag.USE_CPU_MAP | PAGE_SHIFT << ALIGN_SHIFT
+    flags = MemFlag.WRITECOMBINE | PAGE_SHIFT << ALIGN_SHIFT
+    if not is_in_order():
+        flags |= MemFlag.USE_CPU_MAP
     if use in _READ_ONLY:
         flags |= MemFlag.GPUREADONLY
     with Undo() as undo:
@@ -89,12 +96,19 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str) -> KgslMemory:
         undo.add(partial(OBJECT_FREE, gpu.world, gpu.fd, ObjectFree(id=made.id)))
         if not made.id or made.mmapsize < nbytes:
             raise MalformedInput(f"KGSL made object {made.id} of {made.mmapsize:#x} bytes")
-        region = gpu.world.mmap(gpu.fd, nbytes, made.id << PAGE_SHIFT)
-        undo.add(region.close)
+        region, unmap = map_memory(gpu.world, gpu.fd, nbytes, made.id << PAGE_SHIFT)
+        undo.add(unmap)
         info = OBJECT_INFO(gpu.world, gpu.fd, ObjectInfo(id=made.id))
-        if info.gpuaddr != region.cpu_va:
-            raise MalformedInput(
-                f"KGSL has object {made.id} at {info.gpuaddr:#x}, the host at {region.cpu_va:#x}",
-                hint="this kernel ignores KGSL_MEMFLAGS_USE_CPU_MAP; report it with `uname -r`",
-            )
-    return KgslMemory(gpu, name, made.id, region)
+        _check(info, flags, region.cpu_va)
+    return KgslMemory(gpu, name, made.id, info.gpuaddr, region, unmap)
+
+
+def _check(info: ObjectInfo, flags: int, cpu_va: int) -> None:
+    """Raises: MalformedInput for an address that cannot be."""
+    if flags & MemFlag.USE_CPU_MAP and info.gpuaddr != cpu_va:
+        raise MalformedInput(
+            f"KGSL has object {info.id} at {info.gpuaddr:#x}, the host at {cpu_va:#x}",
+            hint="this kernel ignores KGSL_MEMFLAGS_USE_CPU_MAP; report it with `uname -r`",
+        )
+    if not info.gpuaddr or info.gpuaddr % PAGE_BYTES:
+        raise MalformedInput(f"KGSL has object {info.id} at {info.gpuaddr:#x}")

@@ -15,6 +15,7 @@ from drivers.base.errors import MalformedInput, OutOfMemory, Unsupported, UseAft
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
+from drivers.qcom.mapping import map_memory
 from drivers.qcom.msm.abi import (
     GEM_CLOSE,
     GEM_INFO,
@@ -103,9 +104,11 @@ class Gpu(Protocol):
 class MsmMemory:
     """An object, mapped to its GPU at `gpu_va`."""
 
-    def __init__(self, gpu: Gpu, name: str, handle: int, gpu_va: int, region: Region) -> None:
+    def __init__(
+        self, gpu: Gpu, name: str, handle: int, gpu_va: int, region: Region, unmap: Step
+    ) -> None:
         self.gpu, self.name, self.handle, self.gpu_va = gpu, name, handle, gpu_va
-        self._region, self.nbytes = region, region.nbytes
+        self._region, self._unmap, self.nbytes = region, unmap, region.nbytes
         self.index = 0
         """In the list of objects."""
         self.read_only = False
@@ -130,7 +133,7 @@ class MsmMemory:
             raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
         gpu, self.handle = self.gpu, 0
         gpu.bytes_held -= self.nbytes
-        steps: list[Step] = [partial(gpu.objects.remove, self), self._region.close]
+        steps: list[Step] = [partial(gpu.objects.remove, self), self._unmap]
         if not gpu.forked:
             steps.append(partial(GEM_CLOSE, gpu.world, gpu.fd, GemClose(handle=handle)))
         run_all(steps)
@@ -148,12 +151,12 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str) -> MsmMemory:
             raise
         undo.add(partial(GEM_CLOSE, gpu.world, gpu.fd, GemClose(handle=made.handle)))
         where = GEM_INFO(gpu.world, gpu.fd, GemInfo(handle=made.handle, info=Info.GET_OFFSET))
-        region = gpu.world.mmap(gpu.fd, nbytes, where.value)
-        undo.add(region.close)
+        region, unmap = map_memory(gpu.world, gpu.fd, nbytes, where.value)
+        undo.add(unmap)
         iova = GEM_INFO(gpu.world, gpu.fd, GemInfo(handle=made.handle, info=Info.GET_IOVA)).value
         if not made.handle or not iova or iova % PAGE_BYTES:
             raise MalformedInput(f"msm put object {made.handle} at {iova:#x}")
-        held = MsmMemory(gpu, name, made.handle, iova, region)
+        held = MsmMemory(gpu, name, made.handle, iova, region, unmap)
         held.read_only = use in _READ_ONLY
         gpu.objects.add(held)
         gpu.bytes_held += nbytes
