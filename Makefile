@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
+# A run starts hundreds of interpreters: without kept bytecode, each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx
 
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \

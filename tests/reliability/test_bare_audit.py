@@ -99,7 +99,7 @@ def ran(room: Path, grade: str, way: str) -> tuple[int, dict[str, Any]]:
     environ = {
         "PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "HOME": str(places["home"]),
         "XDG_RUNTIME_DIR": str(places[STATE]), "XDG_CACHE_HOME": str(places[CACHE]),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": sys.pycache_prefix or "",
     }  # fmt: skip
     command = [sys.executable, *(["-O"] if sys.flags.optimize else []), "-c", PROGRAM, grade, way]
     done = subprocess.run(
