@@ -59,6 +59,8 @@ class Kind:
     rounds: str = ""
     """Variable that lets its matrix units round the factors of float32 products; "": they never do.
     """
+    images: str = ""
+    """Variable that has kernels read their operands as images; "": they never do."""
     visible: Mapping[str, bool] = field(default_factory=dict)
     """Variables that list its GPUs that a process may use, in the order in which they apply, and
     whether repeated entries are read over."""
@@ -205,6 +207,7 @@ BEST_FIRST: Final = (
         written=("KGSL", "MSM"),
         compilers={"QCOM_IR3": "IR3"},
         hang_s="QCOM_HANG_S",
+        images="QCOM_IMAGES",
         packets={"qcom": "queues.qcom.decode:stream_decoder"},
         smoke="compilers.qcom.smoke:firmware",
         unread="drivers.qcom.unread:leave_unread",

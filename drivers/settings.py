@@ -170,6 +170,12 @@ SETTINGS: Final = (
                 "After how long without progress a queue of an Adreno counts as hung. Not set: 60.",
             ),
             Setting(
+                "QCOM_IMAGES",
+                _ONE,
+                "Whether an Adreno's kernels read operands through its texture units where they "
+                "can. Not set: 0.",
+            ),
+            Setting(
                 "CL_MEMORY",
                 " or ".join(CL_MEMORY),
                 "Memory of OpenCL devices: shared virtual memory of fine or coarse grain, or "

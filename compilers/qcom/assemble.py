@@ -157,8 +157,11 @@ class Assembler:
             moved = self._register(data)
             self.words = max(self.words, self.places[data.number] + data.part + item.count)
         address = [self._register(one) for one in (item.srcs if load else item.srcs[:-1])]
-        if item.stem in ("ldg", "ldga", "stg", "stga"):
+        if item.stem in ("isam", "ldg", "ldga", "stg", "stga"):
             self.words = max(self.words, address[0].number + 2)
+        if item.stem == "isam":
+            fields = {"type": int(kind), "mask": (1 << item.count) - 1, "tex": item.numbers[0]}
+            return Insn(op="isam", dst=moved, srcs=tuple(address), fields=fields)
         fields = {"type": int(kind), "size": item.count}
         if item.stem in _NAMES:
             shift, fields["off"] = item.numbers[0], item.numbers[1]

@@ -80,6 +80,7 @@ def _record(code: Code, made: Assembler, start: int, nbytes: int, private: int) 
         group_id_reg=GROUP_ID,
         local_id_reg=LOCAL_ID if lane else NO_REGISTER,
         private_bytes=private,
+        textures=code.textures,
     )
 
 

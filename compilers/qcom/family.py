@@ -19,8 +19,8 @@ from queues.qcom.kernel_code import AdrenoCode
 
 LANES: Final = 4
 """Elements of the longest load."""
-_PASSES: Final = ("allocate", "assemble", "compiler", "fit", "hazards", "legalize", "operands",
-                  "parse", "schedule", "spans", "targets", "tidy")  # fmt: skip
+_PASSES: Final = ("allocate", "assemble", "compiler", "fit", "hazards", "images", "legalize",
+                  "operands", "parse", "schedule", "spans", "targets", "tidy")  # fmt: skip
 _ISA: Final = ("alias", "alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
                "memory_bindless", "operand", "precision", "slots", "sources", "tables",
                "texture")  # fmt: skip
@@ -29,7 +29,7 @@ _ISA: Final = ("alias", "alu", "bits", "build", "encode", "flow", "forms", "inst
 def _source(kernel: Kernel, arch: str, features: frozenset[str]) -> str:
     from compilers.qcom.render import render
 
-    return render(kernel, arch)
+    return render(kernel, arch, features)
 
 
 def _gpu(arch: str) -> GpuTarget:
@@ -65,6 +65,7 @@ FAMILY: Final = TargetFamily(
             suffix=".ir3",
             modules=(
                 "queues.qcom.kernel_code",
+                "queues.qcom.textures",
                 *(f"compilers.qcom.{name}" for name in _PASSES),
                 *(f"compilers.qcom.isa.{name}" for name in _ISA),
             ),

@@ -9,6 +9,7 @@ from compilers.dtype import DType
 from compilers.ir import Kernel, Ref, shared_size
 from compilers.qcom import wide
 from compilers.qcom.emitter import Emitter, is_literal, literal, number
+from compilers.qcom.images import Images
 from compilers.qcom.integer import fitted
 from compilers.qcom.ops import pair_of, text_of
 from compilers.render.common import memory_dtype
@@ -30,8 +31,8 @@ HEAD_PARAMS: Final = 8
 class Memory:
     """The arrays of one kernel."""
 
-    def __init__(self, kernel: Kernel, e: Emitter, generation: int) -> None:
-        self.e, self.generation = e, generation
+    def __init__(self, kernel: Kernel, e: Emitter, generation: int, images: Images) -> None:
+        self.e, self.generation, self.images = e, generation, images
         self.slots = {ref: place for place, ref in enumerate(kernel.params)}
         self.held = len(kernel.params) <= HEAD_PARAMS
         self.places: dict[Ref, int] = {}
@@ -42,18 +43,23 @@ class Memory:
                 self.places[ref] = place
                 place += shared_size(ref)
 
-    def load(self, ref: Ref, index: str, count: int) -> list[str]:
-        """`count` elements from an index on, as scalars."""
+    def load(self, ref: Ref, index: str, count: int, unit: int = 1) -> list[str]:
+        """`count` elements from an index on, as scalars. The index is a multiple of `unit`."""
         if ref.space == "register":
             return [self._element(ref, number(index) + place) for place in range(count)]
         dtype, found = memory_dtype(ref), list[str]()
         each = MOST // self._words(dtype)
+        if self.images.takes(ref, index, count, unit):
+            for start in range(0, count, each):
+                found += self._parts(self.images.load(self.e, ref, index, start), dtype, each)
+            return found
         for start in range(0, count, each):
             found += self._load_some(ref, index, start, min(each, count - start))
         return found
 
     def store(self, ref: Ref, index: str, values: Sequence[str]) -> None:
         """Scalars to neighbouring elements from an index on."""
+        self.images.refuse(ref)
         if ref.space == "register":
             for place, value in enumerate(values):
                 self._put(ref, number(index) + place, value)
@@ -94,6 +100,11 @@ class Memory:
         name, *address = self._address("ld", ref, index, start)
         made = e.name()
         e.line(f"{name}.{self._kind(dtype)}", made, *address, str(words))
+        return self._parts(made, dtype, count)
+
+    def _parts(self, made: str, dtype: DType, count: int) -> list[str]:
+        """The elements of a register that was loaded."""
+        words = count * self._words(dtype)
         if dtype.itemsize >= WORD_BYTES:
             parts = [f"{made}.{place}" for place in range(words)]
             if dtype.itemsize == WORD_BYTES:

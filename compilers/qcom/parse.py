@@ -5,11 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from compilers.qcom.images import textures_of
 from drivers.base.errors import MalformedInput
+from queues.qcom.textures import Texture
 
-MEMORY: Final = frozenset({"ldg", "ldga", "ldl", "ldp", "stg", "stga", "stl", "stp"})
-_NUMBERS: Final = {"ldg": 2, "ldl": 2, "ldp": 2, "ldga": 3, "stg": 1, "stl": 1, "stp": 1, "stga": 2}
+MEMORY: Final = frozenset({"isam", "ldg", "ldga", "ldl", "ldp", "stg", "stga", "stl", "stp"})
+_NUMBERS: Final = {
+    "isam": 2,
+    "ldg": 2,
+    "ldl": 2,
+    "ldp": 2,
+    "ldga": 3,
+    "stg": 1,
+    "stl": 1,
+    "stp": 1,
+    "stga": 2,
+}
 """Numbers of a memory instruction, the count of a store's components left out."""
+_HEAD: Final = 5
+"""Numbers of the first line, before the textures."""
 FLOW: Final = frozenset({"label", "br", "brn", "fence", "bar", "end"})
 
 
@@ -31,7 +45,7 @@ class Item:
     dst: Place | None
     srcs: list[Place]
     numbers: list[int] = field(default_factory=list)
-    """Of memory: offset, shift, count."""
+    """Of memory: offset, shift, count; of isam: texture, count."""
     label: str = ""
 
     @property
@@ -58,16 +72,18 @@ class Code:
     items: list[Item]
     names: int
     """Larger than the number of every register."""
+    textures: tuple[Texture, ...] = ()
 
 
 def parse(text: str) -> Code:
     """Read a kernel's text. Raises: MalformedInput."""
     lines = text.splitlines()
     try:
-        magic, *numbers = lines[0].split()
-        generation, registers, block, shared, params = map(int, numbers)
+        magic, *words = lines[0].split()
+        generation, registers, block, shared, params = map(int, words[:_HEAD])
         if magic != "ir3":
             raise ValueError(magic)
+        textures = textures_of(words[_HEAD:])
         cache: dict[str, Place] = {}
         items = [_item(line, cache) for line in lines[1:]]
     except (ValueError, IndexError) as error:
@@ -75,7 +91,7 @@ def parse(text: str) -> Code:
             f"text of an ir3 kernel: {error}", hint="render it from a kernel"
         ) from error
     names = max((one.number for one in cache.values() if one.kind in "vm"), default=0) + 1
-    return Code(generation, registers, block, shared, params, items, names)
+    return Code(generation, registers, block, shared, params, items, names, textures)
 
 
 def _place(text: str, cache: dict[str, Place]) -> Place:
@@ -104,7 +120,7 @@ def _item(line: str, cache: dict[str, Place]) -> Item:
 
 def _memory(op: str, stem: str, words: list[str], cache: dict[str, Place]) -> Item:
     count = _NUMBERS[stem]
-    if stem[0] == "l":
+    if stem[0] != "s":
         numbers = list(map(int, words[-count:]))
         places = [_place(word, cache) for word in words[:-count]]
         return Item(op, stem, places[0], places[1:], numbers)

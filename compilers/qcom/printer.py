@@ -11,11 +11,12 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Matrix
 from compilers.qcom.emitter import Emitter
+from compilers.qcom.images import Images
 from compilers.qcom.memory import Memory
 from compilers.qcom.ops import computed, constant
 from compilers.render.common import LanesApart, MemoryAccess, Value, memory_dtype
 
-HEAD: Final = "ir3 {generation} {registers} {block} {shared} {params}"
+HEAD: Final = "ir3 {generation} {registers} {block} {shared} {params}{textures}"
 """The first line: what the code depends on beside its lines."""
 
 
@@ -24,10 +25,11 @@ class Ir3Printer(LanesApart):
 
     narrow = True
 
-    def __init__(self, kernel: Kernel, generation: int, registers: int) -> None:
+    def __init__(self, kernel: Kernel, generation: int, registers: int, images: Images) -> None:
         self.kernel, self.generation, self.registers = kernel, generation, registers
         self.code = Emitter()
-        self.memory = Memory(kernel, self.code, generation)
+        self.images = images
+        self.memory = Memory(kernel, self.code, generation, images)
 
     # values
 
@@ -55,7 +57,7 @@ class Ir3Printer(LanesApart):
     def load(self, access: MemoryAccess, lanes: int) -> Value:
         dtype, index = memory_dtype(access.ref), access.index
         if not index.lanes and access.mask is None:
-            found = self.memory.load(access.ref, index.text, max(lanes, 1))
+            found = self.memory.load(access.ref, index.text, max(lanes, 1), access.unit)
             return _vector(found, dtype) if lanes else Value(found[0], dtype)
         found = []
         for lane, (at, mask) in enumerate(self._places(access, lanes)):
@@ -159,6 +161,7 @@ class Ir3Printer(LanesApart):
             block=max(kernel.block, 1),
             shared=kernel.shared_bytes,
             params=len(kernel.params),
+            textures=self.images.textures(kernel.params),
         )
         return "\n".join([head, *self.code.head, *self.code.lines, "end"]) + "\n"
 

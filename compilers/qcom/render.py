@@ -10,9 +10,11 @@ from compilers.math.build import HALVES, op
 from compilers.math.expand import Expander
 from compilers.math.half import half_bits, half_value
 from compilers.math.single import CALLED, SINGLES
+from compilers.qcom.images import Images
 from compilers.qcom.printer import Ir3Printer
 from compilers.qcom.targets import qcom_target
 from compilers.render.walk import Walker
+from queues.qcom.textures import IMAGES
 
 
 class Ir3Expander(Expander):
@@ -44,11 +46,19 @@ class Ir3Expander(Expander):
         return op("mad", *src) if name == "fma" else super()._plain(name, src)
 
 
-def render(kernel: Kernel, arch: str) -> str:
+def render(kernel: Kernel, arch: str, features: frozenset[str] = frozenset()) -> str:
     """Equal kernels give equal texts.
 
     Raises: TypeError for an op its dtype does not have; Unsupported for float64 and unknown chips.
     """
+    images = Images()
+    text = _render(kernel, arch, images)
+    if IMAGES in features and images.found:
+        text = _render(kernel, arch, Images(images.found))
+    return text
+
+
+def _render(kernel: Kernel, arch: str, images: Images) -> str:
     target = qcom_target(arch)
-    printer = Ir3Printer(kernel, target.generation, target.registers(kernel.block))
+    printer = Ir3Printer(kernel, target.generation, target.registers(kernel.block), images)
     return Walker(kernel, printer, Ir3Expander()).run()

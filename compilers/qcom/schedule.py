@@ -22,8 +22,8 @@ LATENCY_SY: Final = 64
 WINDOW: Final = 192
 """Instructions that are looked at together."""
 _SPACES: Final = {
-    "ldg": "g", "ldg.a": "g", "stg": "g", "stg.a": "g", "ldl": "l", "stl": "l", "ldp": "p",
-    "stp": "p", "ldib.b": "g", "stib.b": "g", "ldlw": "l", "stlw": "l",
+    "isam": "g", "ldg": "g", "ldg.a": "g", "stg": "g", "stg.a": "g", "ldl": "l", "stl": "l",
+    "ldp": "p", "stp": "p", "ldib.b": "g", "stib.b": "g", "ldlw": "l", "stlw": "l",
 }  # fmt: skip
 _PURE: Final = frozenset({1, 2, 3, 4})
 

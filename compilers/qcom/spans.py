@@ -66,7 +66,7 @@ def _words(one: Place, item: Item, *, data: bool) -> int:
     if item.stem in MEMORY:
         if data:
             return -(-item.count // 2) if item.kind in ("u8", "u16") else item.count
-        if one is item.srcs[0] and item.stem in ("ldg", "ldga", "stg", "stga"):
+        if one is item.srcs[0] and item.stem in ("isam", "ldg", "ldga", "stg", "stga"):
             return 2
         return 1
     if item.op == "base":

@@ -7,8 +7,8 @@ of them are done. Arguments are words of the packets.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.gpu import graph_memory
@@ -20,6 +20,7 @@ from queues.qcom.bound import BoundLaunch
 from queues.qcom.chips import Chip
 from queues.qcom.contracts import Item
 from queues.qcom.pm4 import WORD_BYTES
+from queues.qcom.textures import check_bases
 from queues.qcom.words import Sync, syncs_of, waits
 
 MOST_BYTES = 4 << 20
@@ -52,6 +53,9 @@ class QcomGraph(GraphMemory[Item]):
         self._launches = {
             id(item): _launch(device, item, number) for number, item in enumerate(launched, 1)
         }
+        steps = [(number, self._launches.get(id(item))) for number, item in enumerate(items)]
+        self._images = [(at, one) for at, one in steps if one and one.kernel.code.textures]
+        """Launches that read operands as images, by their steps."""
         super().__init__(device, items)
         if self.nbytes > MOST_BYTES:
             raise Unsupported(
@@ -75,8 +79,29 @@ class QcomGraph(GraphMemory[Item]):
         launch = self._launches.get(id(self._items[item]))
         if launch is None or number >= len(launch.kernel.args):
             raise BadArgument(f"step {item} has no argument {number}")
-        offset, nbytes = launch.kernel.args[number]
-        return nbytes, (self.arguments_at(item) + offset) // nbytes
+        nbytes = launch.kernel.args[number][1]
+        return nbytes, (self._starts[item] + launch.argument_places[number]) // nbytes
+
+    def prepare(self, given: list[int], patch: Callable[[Any, list[int]], None]) -> Copy | None:
+        if not self._images:
+            return super().prepare(given, patch)
+
+        def checked(copy: Copy, words: list[int]) -> None:
+            patch(copy, words)
+            try:
+                self._check_images(copy)
+            except BadArgument:
+                copy.given = []
+                raise
+
+        return super().prepare(given, checked)
+
+    def _check_images(self, copy: Copy) -> None:
+        """Raises: BadArgument for an address that no descriptor holds."""
+        for item, launch in self._images:
+            found = [self.place(item, number) for number in range(len(launch.kernel.args))]
+            words = [copy.words[nbytes][at] for nbytes, at in found]
+            check_bases(launch.kernel.name, launch.kernel.code.textures, words)
 
     def write(self, copy: Copy) -> None:
         """Its packets, cut before each wait: every part is a submission."""

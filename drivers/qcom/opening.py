@@ -41,7 +41,7 @@ def _open(world: World, choice: Choice) -> QcomDevice:
         iface = open_iface(world, choice)
         undo.add(iface.close)
         hang_s = HANG_S if choice.hang_s is None else choice.hang_s
-        device = QcomDevice(f"QCOM:{choice.index}", iface, compilers, hang_s)
+        device = QcomDevice(f"QCOM:{choice.index}", iface, compilers, hang_s, images=choice.images)
         device.open_queues()
         undo.hand_over(device.close)
         _calibrate(device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, Protocol
 
@@ -15,6 +15,7 @@ from drivers.gpu.iface import GpuIface, Memory, Use
 from queues.qcom.chips import MAX_BLOCK, Chip
 from queues.qcom.kernel_code import INSTR_UNIT_BYTES, VEC4_BYTES, AdrenoCode
 from queues.qcom.launch import PRIVATE_UNIT, Block, Kernel, Launcher, Private
+from queues.qcom.textures import DESCRIPTOR_BYTES
 
 MAX_IMAGE_BYTES: Final = 64 << 20
 MAX_ARGS: Final = 512
@@ -49,11 +50,13 @@ class QcomProgram:
     """A kernel in memory. `gpu_va` is its first instruction; gone after `close`."""
 
     def __init__(
-        self, device: Owner, binary: Binary, kernel: Kernel, bo: Memory, prepare: Prepare
+        self, device: Owner, binary: Binary, kernel: Kernel, bos: Sequence[Memory], prepare: Prepare
     ) -> None:
         self.device, self.name, self.kernel = device, binary.name, kernel
         self.gpu_va = kernel.code_va
         self._bo: Memory | None = None
+        self._more: Sequence[Memory] = ()
+        """Of descriptors."""
         self._prepare = prepare
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in kernel.args)
         self.count = len(self.masks)
@@ -65,7 +68,8 @@ class QcomProgram:
         self.forgotten: Callable[[], object] | None = None
         self._blocks: dict[Block, Launcher] = {}
         self.launcher = self.for_block(kernel.block)
-        self._bo = bo  # last: until here the caller frees it
+        self._more = bos[1:]
+        self._bo = bos[0]  # last: until here the caller frees it
 
     def __getattr__(self, name: str) -> int:
         if name == "gpu_va":
@@ -112,11 +116,13 @@ class QcomProgram:
         except AttributeError:
             return False
         bo, self._bo = self._bo, None
+        more, self._more = self._more, ()
         forgotten, self.forgotten = self.forgotten, None
         if forgotten is not None:
             forgotten()
         if bo is not None:
-            self.device.give_back(bo)
+            for held in (bo, *more):
+                self.device.give_back(held)
         return True
 
     def __del__(self) -> None:
@@ -137,8 +143,13 @@ def load(
     with Undo() as undo:
         bo = device.iface.allocate(len(binary.image), Use.CODE, f"code of {binary.name}", host=True)
         undo.add(bo.free)
-        kernel = _kernel(binary, code, bo.gpu_va, private_of(code.private_bytes))
-        program = QcomProgram(device, binary, kernel, bo, prepare)
+        bos = [bo]
+        if code.textures:
+            size = len(code.textures) * DESCRIPTOR_BYTES
+            bos.append(device.iface.allocate(size, Use.SHARED, f"images of {binary.name}"))
+            undo.add(bos[-1].free)
+        kernel = _kernel(binary, code, [one.gpu_va for one in bos], private_of(code.private_bytes))
+        program = QcomProgram(device, binary, kernel, bos, prepare)
         undo.hand_over(program.close)
         device.upload(bo, binary.image)
     return program
@@ -164,7 +175,9 @@ def _check(binary: Binary, code: AdrenoCode, chip: Chip) -> None:
         )
 
 
-def _kernel(binary: Binary, code: AdrenoCode, base: int, private: Private | None) -> Kernel:
+def _kernel(
+    binary: Binary, code: AdrenoCode, bases: Sequence[int], private: Private | None
+) -> Kernel:
     needs = binary.resources
     most = needs.max_block or MAX_BLOCK
     block = needs.block or most
@@ -181,11 +194,13 @@ def _kernel(binary: Binary, code: AdrenoCode, base: int, private: Private | None
     places = sorted((arg.offset, arg.offset + arg.nbytes) for arg in given)
     if any(stop > start for (_, stop), (start, _) in pairwise(places)):
         raise MalformedInput(f"{binary.name}: arguments overlap")
+    for texture in code.textures:
+        texture.check(binary.name, len(given))
     first = code.instrlen * INSTR_UNIT_BYTES
     literals = struct.unpack_from(f"<{code.literal_words}I", binary.image, first)
     return Kernel(
         name=binary.name,
-        code_va=base,
+        code_va=bases[0],
         code=code,
         args=tuple((arg.offset, arg.nbytes) for arg in given),
         literals=literals,
@@ -193,4 +208,5 @@ def _kernel(binary: Binary, code: AdrenoCode, base: int, private: Private | None
         max_block=most,
         shared_bytes=needs.shared_bytes,
         private=private,
+        textures_va=bases[1] if code.textures else 0,
     )

@@ -13,7 +13,7 @@ from drivers.qcom.private_memory import PrivateMemory
 from drivers.qcom.program import Owner, QcomProgram, load
 from drivers.qcom.rings import QcomPair
 from queues.qcom.chips import Chip
-from queues.qcom.launch import Block, Kernel, Launcher
+from queues.qcom.launch import Block, ImageLauncher, Kernel, Launcher
 
 DROPPED: Final = 64
 """Programs that are closed or gone and still named: a user may drop one while it runs."""
@@ -36,7 +36,8 @@ class Programs:
 
     def prepare(self, kernel: Kernel, block: Block) -> Launcher:
         """A launch of `kernel` that only needs its arguments."""
-        return Launcher(self._chip, kernel, block, self._pair.compute.progress_va)
+        made = ImageLauncher if kernel.code.textures else Launcher
+        return made(self._chip, kernel, block, self._pair.compute.progress_va)
 
     def names(self, code_va: int) -> list[str]:
         """Programs whose code is at the address; the last that is gone, where none is there."""

@@ -12,7 +12,15 @@ from functools import cached_property
 
 from queues.qcom import words as qcom_words
 from queues.qcom.chips import Chip
-from queues.qcom.launch import SIZES, Block, Kernel, Stream, build, grid_values
+from queues.qcom.launch import (
+    SIZES,
+    Block,
+    Kernel,
+    Stream,
+    argument_places,
+    build,
+    grid_values,
+)
 from queues.qcom.pm4 import WORD_BYTES
 
 _EVEN = 2
@@ -45,11 +53,17 @@ class BoundLaunch:
         """Where arguments begin in its packets."""
         return self._stream.places.get("args", 0) * WORD_BYTES
 
+    @cached_property
+    def argument_places(self) -> list[int]:
+        """The byte of each argument in its packets; those of images are elsewhere."""
+        return argument_places(self._stream.places, self.kernel)
+
     def words(self, step_va: int) -> list[int]:
         """Its packets."""
         done = qcom_words.release(self.chip, va=step_va, value=self.number)
         words = [*self._stream.words, *done]
         packed = bytearray(struct.pack(f"<{len(words)}I", *words))
-        for (offset, nbytes), word in zip(self.kernel.args, self.args, strict=True):
-            struct.pack_into(f"<{SIZES[nbytes]}", packed, self.arguments_off + offset, word)
+        places = self.argument_places
+        for at, (_, nbytes), word in zip(places, self.kernel.args, self.args, strict=True):
+            struct.pack_into(f"<{SIZES[nbytes]}", packed, at, word)
         return list(struct.unpack(f"<{len(words)}I", packed))

@@ -11,11 +11,12 @@ there), the literals, and the number of workgroups.
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Final, Self
 
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
+from queues.qcom.textures import MOST_TEXTURES, Texture
 
 INSTR_UNIT_BYTES: Final = 128
 VEC4_BYTES: Final = 16
@@ -27,6 +28,7 @@ MAX_CONSTLEN: Final = 512
 """vec4 of the constant file. # src: Mesa 25.0.7, freedreno_devices.py, compute_constlen_quirk"""
 WAVES: Final = (64, 128)
 _HEAD: Final = struct.Struct("<14I")
+_TEXTURE: Final = struct.Struct("<3I")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +60,17 @@ class AdrenoCode:
     local_id_reg: int
     private_bytes: int
     """Of one lane, a multiple of 4."""
+    textures: tuple[Texture, ...] = ()
+    """Parameters that are read as images; their words of the constants are not read."""
 
     def encode(self) -> bytes:
         """The bytes of `Resources.vendor`. Raises: MalformedInput for what does not fit them."""
         try:
-            return _HEAD.pack(*astuple(self))
+            names = list(self.__dataclass_fields__)[:-1]
+            head = _HEAD.pack(*(getattr(self, name) for name in names))
+            return head + b"".join(
+                _TEXTURE.pack(one.param, one.item_bytes, one.texels) for one in self.textures
+            )
         except struct.error as error:
             raise MalformedInput(f"ir3 code: {error}") from error
 
@@ -70,10 +78,13 @@ class AdrenoCode:
     def of(cls, binary: Binary) -> Self:
         """The record that a compiler wrote for this kernel. Raises: MalformedInput."""
         blob = binary.resources.vendor
-        if len(blob) != _HEAD.size:
+        count, rest = divmod(len(blob) - _HEAD.size, _TEXTURE.size)
+        if rest or not 0 <= count <= MOST_TEXTURES:
             raise MalformedInput(f"{binary.name}: no Adreno code, {len(blob)} bytes about it")
-        names = cls.__dataclass_fields__
-        made = cls(**dict(zip(names, _HEAD.unpack(blob), strict=True)))
+        names = list(cls.__dataclass_fields__)[:-1]
+        textures = tuple(Texture(*one) for one in _TEXTURE.iter_unpack(blob[_HEAD.size :]))
+        head = dict(zip(names, _HEAD.unpack_from(blob), strict=True))
+        made = cls(**head, textures=textures)
         made.check(binary)
         return made
 

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument
-from queues.qcom import pm4, words
+from queues.qcom import pm4, textures, words
 from queues.qcom.chips import Chip
 from queues.qcom.kernel_code import MAX_CONSTLEN, NO_REGISTER, VEC4_BYTES, AdrenoCode
 from queues.qcom.pm4 import WORD_BYTES, StateBlock, StateType, halves
@@ -66,6 +66,8 @@ class Kernel:
     max_block: int
     shared_bytes: int
     private: Private | None = None
+    textures_va: int = 0
+    """Memory for the descriptors of `code.textures`."""
 
     @property
     def param_words(self) -> int:
@@ -164,11 +166,36 @@ def _constants(stream: Stream, kernel: Kernel) -> None:
             stream.add(packet, **({name: head} if name else {}))
 
 
+def _images(chip: Chip, stream: Stream, kernel: Kernel) -> None:
+    """Descriptors of operands that are read as images, with words for `image N` of argument N."""
+    asked, va = kernel.code.textures, kernel.textures_va
+    if not asked:
+        return
+    first = len(stream.words) + textures.HEAD_WORDS + textures.BASE_WORD
+    stream.add(words.padding((first - stream.places.get("args", 0)) % 2))
+    stream.add(textures.write_descriptors(va, asked), **{
+        f"image {one.param}":
+            textures.HEAD_WORDS + number * textures.DESCRIPTOR_WORDS + textures.BASE_WORD
+        for number, one in enumerate(asked)
+    })  # fmt: skip
+    stream.add(textures.load_descriptors(chip, va, len(asked)))
+
+
+def argument_places(places: dict[str, int], kernel: Kernel) -> list[int]:
+    """The byte of a launch's words where each argument is."""
+    first = places.get("args", 0) * WORD_BYTES
+    return [
+        places[f"image {number}"] * WORD_BYTES if f"image {number}" in places else first + offset
+        for number, (offset, _) in enumerate(kernel.args)
+    ]
+
+
 def build(chip: Chip, kernel: Kernel, block: Block) -> Stream:
     """A launch, with words for `args`, `grid` (of the kernel), `ranges` and `groups`."""
     stream = Stream()
     stream.add(kernel_state(chip, kernel, block))
     _constants(stream, kernel)
+    _images(chip, stream, kernel)
     stream.add(pm4.set_marker(pm4.COMPUTE_MARKER))
     x, y, z = block
     local = field(x - 1, 11, 2) | field(y - 1, 21, 12) | field(z - 1, 31, 22)
@@ -199,9 +226,9 @@ class Launcher:
         self.nlines = -(-self.nbytes // LINE_BYTES)
         holes = grid_holes(stream.places)
         holes.append((len(stream.words) * WORD_BYTES - WORD_BYTES, "I", _MARK))
-        args_at = stream.places.get("args", 0) * WORD_BYTES
-        for number, (offset, nbytes) in enumerate(kernel.args):
-            holes.append((args_at + offset, SIZES[nbytes], _ARGS + number))
+        args_at = argument_places(stream.places, kernel)
+        for number, (_, nbytes) in enumerate(kernel.args):
+            holes.append((args_at[number], SIZES[nbytes], _ARGS + number))
         packed = struct.pack(f"<{len(stream.words)}I", *stream.words)
         self.pack_into, self._fixed, self._pick = with_holes(
             packed, holes, _ARGS + len(kernel.args)
@@ -213,6 +240,15 @@ class Launcher:
         return self._pick(
             (mark & pm4.WORD_MASK, gx, gy, gz, gx * x, gy * y, gz * z, *args, *self._fixed)
         )
+
+
+class ImageLauncher(Launcher):
+    """Launches of a kernel that reads operands as images."""
+
+    def values(self, args: Sequence[int], grid: Block, mark: int) -> Sequence[object]:
+        """What is packed for one launch. Raises: BadArgument for a misaligned image."""
+        textures.check_bases(self.kernel.name, self.kernel.code.textures, args)
+        return super().values(args, grid, mark)
 
 
 _FIRST_RANGE, _FIRST_GROUP = 2, 2

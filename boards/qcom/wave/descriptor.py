@@ -82,6 +82,8 @@ def resource_at(w: Waves, va: int) -> Resource:
         raise NotModelled(f"an image of format {code:#x}, tile mode {d[0] & 3}")
     is_buffer = kind == _BUFFER
     base = (d[4] & ~0x1F) | (d[5] & 0x1FFFF) << 32
+    if d[4] & 0x1F:
+        w.report("base of an image", f"{d[4]:#x}: it has no bits below 32")
     _, size, components = FORMATS[code]
     if is_buffer:
         base += (d[2] >> 16 & 0x3F) * size * components

@@ -94,7 +94,9 @@ def bind(inst: Instruction, generation: int, uses: Uses) -> Run:
 
 
 def _coordinates(word: int, uses: Uses, *, one: bool) -> Registers:
-    """Of an image of one dimension one, else two, or three where the instruction says so."""
+    """Two, or three where the instruction says so; isam.v has one. Bit 18 of isam, ".1d" where it
+    is 0, does not count: Mesa leaves it 0 in reads of images of two dimensions, too.
+    # src: Mesa 25.0.7, ir3_compiler_nir.c, emit_intrinsic_load_image"""
     count = 1 if one else 2 + bits(word, 48, 48)
     return reads(uses, bits(word, 1, 8), count, half=not bits(word, 0, 0))
 
@@ -106,7 +108,7 @@ def _bind_isam(inst: Instruction, generation: int, uses: Uses) -> Run:
     vector = bool(bits(word, 50, 50))
     offset = bits(word, 9, 16) if bits(word, 53, 53) else 0
     texture, target = _texture(inst, generation, uses), Target(word, uses)
-    where = _coordinates(word, uses, one=vector or not bits(word, 18, 18))
+    where = _coordinates(word, uses, one=vector)
 
     def run(w: Waves) -> None:
         at = chosen(w)
