@@ -7,6 +7,8 @@ what that firmware does with a request is modelled; a request that it would misr
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -31,8 +33,24 @@ _WRITE_BIT: Final = 0x40
 _MEMORY64 = (0x20, 0x60)
 _SENTINEL: Final = 0x7E57_7E57
 _PUMPS: Final = 1 << 16
+_MOST_ARMED: Final = 2
+"""The peer asks for the next one while the data of the last one is on its way, and no further.
+# src: tinygrad 0.14.0, runtime/ops_amd.py, AMDAllocator._copyin()"""
+_QUEUE_XDATA: Final = 0xA000
 _TRAIN_S: Final = 0.3
 """Three looks at the link, 100 ms apart. src: pcie_power_on()"""
+
+
+@dataclass(slots=True)
+class Armed:
+    """An SRAM transfer that was asked for."""
+
+    into_host: bool
+    first: int
+    nbytes: int
+    started: bool = False
+    """Whether the card has started it: only those into the host wait for that."""
+    moved: int = 0
 
 
 class Asm24:
@@ -62,10 +80,9 @@ class Asm24:
         self._has_data = False
         self._stream: tuple[bool, int, int] | None = None
         """A stream at work: whether into the host, the next address, dwords left."""
-        self._sram: tuple[bool, int, int] | None = None
-        """An SRAM transfer that is armed: whether into the host, first byte, bytes."""
-        self.bulk_is_sram = False
-        """Whether the last bulk transfer was one of SRAM."""
+        self.moving: Callable[[int], bool] = lambda endpoint: False
+        self._armed: list[Armed] = []
+        """SRAM transfers that are armed, the oldest first."""
 
     @property
     def up(self) -> bool:
@@ -81,6 +98,9 @@ class Asm24:
             if nbytes > _MOST_READ or index >> 8 > 1:
                 self._find("XDATA read that the firmware cuts", f"{nbytes} bytes, bank {index:#x}")
             self.xdata[_LTSSM] = _UP if self.up else _DETECT
+            if _QUEUE_XDATA <= value < _QUEUE_XDATA + _PAGE:
+                self._work()
+            self.xdata[_QUEUE_XDATA : _QUEUE_XDATA + _PAGE] = self.queue.bytes.tobytes()
             return bytes(self.xdata[value : value + min(nbytes, _MOST_READ)])
         if request_type == _IN and request == _TLP:
             return self._answer()[:nbytes]
@@ -93,6 +113,8 @@ class Asm24:
             raise OSError(errno.EPIPE, f"request type {request_type:#04x}")
         if request == _WRITE_XDATA:
             self.xdata[value] = index & 0xFF
+            if _QUEUE_XDATA <= value < _QUEUE_XDATA + _PAGE:
+                self.queue.bytes[value - _QUEUE_XDATA] = index & 0xFF
         elif request == _TLP:
             self._packet(value, index, data)
         elif request == _SRAM:
@@ -107,7 +129,8 @@ class Asm24:
 
     def _power(self, on: bool) -> None:
         self.powered = on
-        self._completion = self._stream = self._sram = None
+        self._completion = self._stream = None
+        self._armed.clear()
         if on:
             self.chain.reset()
             self.chassis.clock.skip(_TRAIN_S)
@@ -170,15 +193,26 @@ class Asm24:
 
     # Bulk transfers
 
+    def ready(self, endpoint: int) -> str:
+        """See `UsbFunction`. Streams go on beside a transfer that waits for the card.
+
+        # src: tinygrad 0.14.0, runtime/support/usb.py, usb_ib(): it relies on that
+        """
+        into_host = endpoint == _BULK_IN
+        armed = next((one for one in self._armed if one.into_host == into_host), None)
+        if armed is not None and into_host and not armed.started:
+            self._work()
+        if armed is not None and (armed.started or not into_host):
+            return "SRAM"
+        stream = self._stream
+        return "stream" if stream is not None and stream[0] == into_host and stream[2] else ""
+
     def bulk_out(self, endpoint: int, data: bytes) -> None:
         if endpoint != _BULK_OUT:
             raise OSError(errno.EPIPE, f"endpoint {endpoint:#04x}")
-        armed = self._sram  # into the host: streams go on. src: tinygrad's usb_ib() relies on it
-        self.bulk_is_sram = armed is not None and not armed[0]
-        if armed is not None and not armed[0]:
-            self._sram = None
-            self._into_sram(armed[1], armed[2], data)
-        elif self._stream is not None and not self._stream[0] and self._stream[2]:
+        if self.ready(endpoint) == "SRAM":
+            self._into_sram(self._armed.pop(0), data)
+        elif self.ready(endpoint):
             self._stream_out(data)
         else:
             raise OSError(errno.ETIMEDOUT, "the endpoint is not armed")
@@ -202,11 +236,9 @@ class Asm24:
     def bulk_in(self, endpoint: int, nbytes: int) -> bytes:
         if endpoint != _BULK_IN:
             raise OSError(errno.EPIPE, f"endpoint {endpoint:#04x}")
-        armed = self._sram
-        self.bulk_is_sram = armed is not None and armed[0]
-        if armed is not None and armed[0]:
-            return self._from_sram(armed[1], armed[2], nbytes)
-        if self._stream is None or not self._stream[0] or not self._stream[2]:
+        if self.ready(endpoint) == "SRAM":
+            return self._from_sram(self._armed[0], nbytes)
+        if self._stream is None or not self.ready(endpoint):
             raise OSError(errno.ETIMEDOUT, "the endpoint has nothing")
         _, address, left = self._stream
         count = min(nbytes // 4, left)
@@ -235,23 +267,40 @@ class Asm24:
         if first + nbytes > _SRAM_BYTES or nbytes > slots * _SLOT or not nbytes:
             self._find("SRAM transfer outside its slots", f"slot {slot}, {slots}, {nbytes} bytes")
         into_host = bool(value & 0x8000)
+        if self._armed and not self.moving(_BULK_IN if self._armed[0].into_host else _BULK_OUT):
+            self._armed.clear()  # an abandoned one: the registers are written again
+        if len(self._armed) >= _MOST_ARMED or any(
+            one.into_host != into_host for one in self._armed
+        ):
+            self._find("SRAM transfer on top of others", f"{len(self._armed)} are armed")
         if into_host:
             self.trigger.words[0] = _SENTINEL
-        self._sram = (into_host, first, nbytes)
+        self._armed.append(Armed(into_host, first, nbytes))
 
-    def _into_sram(self, first: int, nbytes: int, data: bytes) -> None:
-        if len(data) != nbytes:
-            self._find("SRAM transfer of another length", f"{len(data)}, {nbytes} were armed")
+    def _into_sram(self, armed: Armed, data: bytes) -> None:
+        if len(data) != armed.nbytes:
+            self._find("SRAM transfer of another length", f"{len(data)}, {armed.nbytes} were armed")
+        first = armed.first
         self.sram.bytes[first : first + len(data)] = np.frombuffer(data, np.uint8)
+        self._work()
 
-    def _from_sram(self, first: int, armed: int, nbytes: int) -> bytes:
+    def _work(self) -> None:
+        """The card goes on; it may start the transfer into the host that waits for it."""
         card = self.chain.card
         if card is not None:
-            any(not card.pump() for _ in range(_PUMPS))  # the host waits while it works
-        if self.trigger.words[0] == _SENTINEL:
-            raise OSError(errno.ETIMEDOUT, "nobody wrote to the completion queue")
-        self._sram = None
-        return self.sram.bytes[first : first + min(armed, nbytes)].tobytes()
+            any(not card.pump() for _ in range(_PUMPS))
+        waiting = next((one for one in self._armed if one.into_host and not one.started), None)
+        if waiting is not None and self.trigger.words[0] != _SENTINEL:
+            waiting.started = True
+
+    def _from_sram(self, armed: Armed, nbytes: int) -> bytes:
+        """A part of it, or all."""
+        first = armed.first + armed.moved
+        data = self.sram.bytes[first : first + min(armed.nbytes - armed.moved, nbytes)].tobytes()
+        armed.moved += len(data)
+        if armed.moved == armed.nbytes:
+            self._armed.pop(0)
+        return data
 
     def _find(self, kind: str, what: str) -> None:
         self.chassis.find(kind, what)

@@ -10,26 +10,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from boards.machine.clock import Clock
 from boards.machine.pci.panel import Killed
+from boards.usb.flights import CONTROL, Flight, Pipes, Speeds, Transfer
 from boards.usb.port import UsbFunction
 
-_CONTROL: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Speeds:
-    """Seconds of a wait and of a request, bytes a second of bulk transfers."""
-
-    trip_s: float = 100e-6
-    request_s: float = 20e-6
-    stream_out: float = 3.6e6
-    stream_in: float = 1.8e6
-    sram: float = 700e6
+_MOST_STEPS: Final = 1 << 20
 
 
 class Mishap(StrEnum):
@@ -55,27 +44,24 @@ class TransferError(OSError):
         self.done = done
 
 
-class Transfer(Protocol):
-    """What the product queues."""
+class CableBatch:
+    """Transfers that were queued together: the methods of the product's `Batch`."""
 
-    @property
-    def endpoint(self) -> int:
-        """-1 for a request."""
+    def __init__(self, cable: Cable, flights: list[Flight]) -> None:
+        self._cable, self._flights = cable, flights
 
-    @property
-    def into_host(self) -> bool: ...
-    @property
-    def data(self) -> bytes | memoryview: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def request_type(self) -> int: ...
-    @property
-    def request(self) -> int: ...
-    @property
-    def value(self) -> int: ...
-    @property
-    def index(self) -> int: ...
+    def wait(self, timeout_s: float) -> list[bytes]:
+        """Raises: TransferError."""
+        flights = self._flights
+        try:
+            self._cable.finish(flights, timeout_s)
+        finally:
+            self.cancel()
+        return [flight.result for flight in flights]
+
+    def cancel(self) -> None:
+        self._cable.drop(self._flights)
+        self._flights = []
 
 
 class Cable:
@@ -90,6 +76,8 @@ class Cable:
         self.speeds = speeds or Speeds()
         self.trips = self.transfers = 0
         """How often the host waited, and for how many transfers altogether."""
+        self.now_s = 0.0
+        """Time that the host spent waiting for it."""
         self.open = False
         self.gone = False
         self.dead = False
@@ -98,6 +86,8 @@ class Cable:
         self.failed: list[str] = []
         """What went wrong so far."""
         self._plan: dict[int, Mishap] = {}
+        self._pipes = Pipes(function, lambda: self.speeds)
+        function.moving = self._pipes.moving
 
     def fail(self, mishap: Mishap | str, *, at: int = 1) -> None:
         """The `at`-th transfer from now on goes wrong."""
@@ -117,73 +107,121 @@ class Cable:
         self.gone = self.open = False
         self.function.power_lost()
 
+    # Transfers
+
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
-        """Make transfers that were queued together. Raises: TransferError, Killed."""
+        """Make transfers that were queued together; a request waits for bulk transfers before it.
+
+        Raises: TransferError, Killed.
+        """
         results: list[bytes] = []
-        bulk = True
-        for transfer in transfers:
-            if (bulk and transfer.endpoint == _CONTROL) or not results:
-                # a request waits for bulk transfers before it, as all do for the first
-                self.trips += 1
-                self.clock.skip(self.speeds.trip_s)
-            bulk = transfer.endpoint != _CONTROL
-            self.transfers += 1
+        for part in _parts(transfers):
             try:
-                results.append(self._made(transfer))
-            except OSError as error:
-                number = error.errno or errno.EIO
-                if number == errno.ETIMEDOUT:
-                    self.clock.skip(timeout_s)
-                raise TransferError(number, str(error), len(results)) from error
+                results += self.start(part).wait(timeout_s)
+            except TransferError as error:
+                error.done += len(results)
+                raise
         return results
 
-    def _made(self, transfer: Transfer) -> bytes:
-        short = self._meets(transfer)
-        function, request = self.function, transfer.request
-        if transfer.endpoint == _CONTROL:
-            self.clock.skip(self.speeds.request_s)
-            head = (transfer.request_type, request, transfer.value, transfer.index)
-            if not transfer.into_host:
-                function.control_out(*head, bytes(transfer.data))
-                return b""
-            data = function.control_in(*head, transfer.nbytes)
-        elif transfer.into_host:
-            data = function.bulk_in(transfer.endpoint, transfer.nbytes)
-            self._charge(len(data), self.speeds.stream_in)
-        else:
-            function.bulk_out(transfer.endpoint, bytes(transfer.data))
-            self._charge(len(transfer.data), self.speeds.stream_out)
-            return b""
-        return data[: len(data) // 2] if short else data
+    def start(self, transfers: Sequence[Transfer]) -> CableBatch:
+        """Queue them all, and wait for none. Raises: TransferError, Killed."""
+        flights: list[Flight] = []
+        last: Flight | None = None
+        for transfer in transfers:
+            self.transfers += 1
+            if self.dead:
+                raise Killed
+            if self.gone or not self.open:
+                raise TransferError(errno.ENODEV, "no device", len(flights))
+            flights.append(self._queued(transfer, last))
+            if transfer.endpoint == CONTROL:
+                last = flights[-1]
+        return CableBatch(self, flights)
 
-    def _meets(self, transfer: Transfer) -> bool:
-        """Whether a transfer comes short. Raises: OSError, Killed."""
-        if self.dead:
-            raise Killed
-        if self.gone or not self.open:
-            raise OSError(errno.ENODEV, "no device")
+    def _queued(self, transfer: Transfer, behind: Flight | None) -> Flight:
         mishap = self._plan.pop(self.transfers, None)
-        if mishap is None:
-            return False
-        self.failed.append(f"{mishap} at transfer {self.transfers}")
+        if mishap is not None:
+            self.failed.append(f"{mishap} at transfer {self.transfers}")
         if mishap is Mishap.KILL:
             self.dead, self.open = True, False  # the kernel releases what a process had
             self.killed()
             raise Killed
+
+        def meets() -> bool:
+            return self._meets(mishap, transfer)
+
+        def fails() -> bool:
+            sends = mishap is Mishap.SHORT and not transfer.into_host
+            return self.gone or sends or mishap in (Mishap.UNPLUG, Mishap.STALL)
+
+        data = b"" if transfer.into_host else bytes(transfer.data)
+        arrives_s = self.now_s + self.speeds.trip_s / 2
+        mute = mishap is Mishap.TIMEOUT
+        flight = Flight(transfer, data, arrives_s, meets, fails, behind, mute)
+        self._pipes.add(flight)
+        return flight
+
+    def _meets(self, mishap: Mishap | None, transfer: Transfer) -> bool:
+        """Whether a transfer comes short. Raises: OSError."""
         if mishap is Mishap.UNPLUG:
             self.gone = True
+        if self.gone:
             raise OSError(errno.ENODEV, "unplugged")
         if mishap is Mishap.STALL:
             raise OSError(errno.EPIPE, "stalled")
-        if mishap is Mishap.TIMEOUT:
-            raise OSError(errno.ETIMEDOUT, "no answer")
-        if not transfer.into_host:
+        if mishap is Mishap.SHORT and not transfer.into_host:
             raise OSError(errno.EIO, "fewer bytes went out")
-        return True
+        return mishap is Mishap.SHORT
 
-    def _charge(self, nbytes: int, stream: float) -> None:
-        rate = self.speeds.sram if self.function.bulk_is_sram else stream
-        self.clock.skip(nbytes / rate)
+    def finish(self, flights: Sequence[Flight], timeout_s: float) -> None:
+        """Return when all have ended. Raises: TransferError of the first that fails."""
+        deadline_s = self.now_s + timeout_s
+        for number, flight in enumerate(flights):
+            for _ in range(_MOST_STEPS):
+                if flight.done or not self._pipes.step(deadline_s):
+                    break
+            if not flight.done:
+                self._pass(deadline_s)
+                if self.gone:
+                    raise TransferError(errno.ENODEV, "unplugged", number)
+                raise TransferError(errno.ETIMEDOUT, "no answer", number)
+            if flight.error is not None:
+                self._notice(flight)
+                error = flight.error
+                raise TransferError(error.errno or errno.EIO, str(error), number) from error
+        if flights:
+            self._notice(max(flights, key=lambda flight: flight.end_s))
+
+    def _notice(self, flight: Flight) -> None:
+        """The host learns of an end: a round trip, where it has to wait for that."""
+        known_s = flight.end_s + self.speeds.trip_s / 2
+        if known_s > self.now_s:
+            self.trips += 1
+            self._pass(known_s)
+
+    def _pass(self, until_s: float) -> None:
+        """Let time pass, and make the transfers that end in it."""
+        for _ in range(_MOST_STEPS):
+            if not self._pipes.step(until_s):
+                break
+        self.clock.skip(until_s - self.now_s)
+        self.now_s = until_s
+
+    def drop(self, flights: list[Flight]) -> None:
+        """Cancel those that have not ended."""
+        self._pipes.drop(flights)
 
     def close(self) -> None:
         self.open = False
+
+
+def _parts(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
+    """Cut before each request behind a bulk transfer."""
+    found: list[list[Transfer]] = []
+    bulk = True
+    for transfer in transfers:
+        if not found or (bulk and transfer.endpoint == CONTROL):
+            found.append([])
+        bulk = transfer.endpoint != CONTROL
+        found[-1].append(transfer)
+    return found

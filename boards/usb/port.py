@@ -6,6 +6,7 @@ EOVERFLOW for babble, ENODEV once it is unplugged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,11 +26,16 @@ class UsbFunction(Protocol):
     """What answers behind one port."""
 
     descriptors: Descriptors
-    bulk_is_sram: bool
-    """Whether the last bulk transfer was one of SRAM, at the cable's full speed."""
+
+    moving: Callable[[int], bool]
+    """Whether data of an endpoint is on its way: its port knows."""
 
     def power_lost(self) -> None:
         """It was unplugged, and so had no power."""
+
+    def ready(self, endpoint: int) -> str:
+        """What a bulk transfer of the endpoint would be now: "SRAM" at the cable's full speed,
+        "stream" of packets; "" while the device takes or has none."""
 
     def control_in(
         self, request_type: int, request: int, value: int, index: int, nbytes: int

@@ -60,6 +60,21 @@ class Transfer:
         return cls(what, endpoint, data)
 
 
+class Batch(Protocol):
+    """Transfers under way."""
+
+    def wait(self, timeout_s: float) -> list[bytes]:
+        """Return when all have ended; once only.
+
+        One result each, b"" of what went out. The first that fails ends the others.
+        Raises, all of them named by `what`: DeviceTimeout when `timeout_s` is over, DeviceGone when
+        the device was unplugged, MalformedInput when more comes than was asked for.
+        """
+
+    def cancel(self) -> None:
+        """End those that are under way; what they did is not known. Nothing after `wait`."""
+
+
 class Usb(Protocol):
     """One USB device with one interface claimed. Every failure is a DeviceError."""
 
@@ -69,17 +84,33 @@ class Usb(Protocol):
     serial: str
     """What it calls itself; "" where it does not say."""
 
+    def start(self, transfers: Sequence[Transfer]) -> Batch:
+        """Queue all of them behind those that are under way, and return at once.
+
+        Each endpoint makes its transfers in order; endpoints do not wait for each other. Bulk data
+        is held back by a device that has not been asked to take it yet.
+        # src: USB 3.2, 8.10.1 (NRDY)
+
+        Raises: DeviceGone when the device was unplugged.
+        """
+
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
         """Queue all of them, one behind the other, and wait for the last: one round trip.
 
-        Endpoints have queues apart. A request waits for bulk transfers before it; bulk data that
-        follows a request is held back by the device, which takes none before it has been asked to.
-        # src: USB 3.2, 8.10.1 (NRDY)
-
-        One result each, b"" of what went out. The first that fails ends the others.
-        Raises, all of them named by `what`: DeviceTimeout when `timeout_s` is over, DeviceGone when
-        it was unplugged, MalformedInput when more comes than was asked for.
+        A request waits for bulk transfers before it: that is another one. Results and errors are
+        those of `Batch.wait`.
         """
 
     def close(self) -> None:
         """Release the interface. A second close does nothing."""
+
+
+def parts(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
+    """Cut before each request that follows a bulk transfer, since endpoints have queues apart."""
+    found: list[list[Transfer]] = [[]]
+    for transfer in transfers:
+        last = found[-1]
+        if transfer.endpoint == CONTROL and last and last[-1].endpoint != CONTROL:
+            found.append([])
+        found[-1].append(transfer)
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from drivers.base.errors import DeviceError
 from drivers.base.library import Library, Native
-from drivers.base.usb import Transfer, Usb
+from drivers.base.usb import Batch, Transfer, Usb, parts
 from drivers.world.fault import Fault
 
 _ALL_ONES = -1
@@ -45,6 +46,25 @@ class FaultyLibrary:
         return call
 
 
+class FaultyBatch:
+    """Transfers under way, of which one may fail: those behind it were not started."""
+
+    def __init__(self, inner: Batch, fault: Fault, spoiled: int, error: DeviceError | None) -> None:
+        """`spoiled`: the number of the answer that comes wrong, -1 for none; `error`: of `wait`."""
+        self._inner, self._fault, self._spoiled, self._error = inner, fault, spoiled, error
+
+    def wait(self, timeout_s: float) -> list[bytes]:
+        results = self._inner.wait(timeout_s)
+        if self._error is not None:
+            raise self._error
+        if self._spoiled >= 0:
+            results[self._spoiled] = self._fault.spoil(results[self._spoiled])
+        return results
+
+    def cancel(self) -> None:
+        self._inner.cancel()
+
+
 class FaultyUsb:
     """A USB device of which one transfer fails; those queued behind it are not made."""
 
@@ -52,15 +72,23 @@ class FaultyUsb:
         self.world, self.inner, self.name = world, inner, inner.name
         self.product, self.serial = inner.product, inner.serial
 
-    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
+    def start(self, transfers: Sequence[Transfer]) -> Batch:
         """A transfer into the host fails once it is made, one out of it before."""
+        fault, spoiled = self.world.fault, -1
+        for number, transfer in enumerate(transfers):
+            if not self.world.meets(transfer.what):
+                continue
+            if fault.kind == "errno" or not transfer.into_host:
+                made = self.inner.start(transfers[:number])
+                return FaultyBatch(made, fault, spoiled, fault.error(transfer.what))
+            spoiled = number
+        return FaultyBatch(self.inner.start(transfers), fault, spoiled, None)
+
+    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
+        """The same, and wait."""
         results: list[bytes] = []
-        for transfer in transfers:
-            meets, fault = self.world.meets(transfer.what), self.world.fault
-            if meets and (fault.kind == "errno" or not transfer.into_host):
-                raise fault.error(transfer.what)
-            (data,) = self.inner.run([transfer], timeout_s)
-            results.append(fault.spoil(data) if meets else data)
+        for part in parts(transfers):
+            results += self.start(part).wait(timeout_s)
         return results
 
     def close(self) -> None:

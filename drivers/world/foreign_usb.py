@@ -14,6 +14,13 @@ _UNPLUGGED = "plug it in again, then open the device again"
 _REFUSED = "unplug it, plug it in again, then open the device again"
 
 
+class InnerBatch(Protocol):
+    """The methods of `Batch`."""
+
+    def wait(self, timeout_s: float) -> list[bytes]: ...
+    def cancel(self) -> None: ...
+
+
 class Inner(Protocol):
     """The methods of `Usb`; an OSError's `done` is the number of transfers before it."""
 
@@ -21,6 +28,7 @@ class Inner(Protocol):
     product: str
     serial: str
 
+    def start(self, transfers: Sequence[Transfer]) -> InnerBatch: ...
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]: ...
     def close(self) -> None: ...
 
@@ -36,6 +44,27 @@ def transfer_error(error: OSError, what: str) -> DeviceError:
     return translate(error, what)
 
 
+class ForeignBatch:
+    """Transfers under way."""
+
+    def __init__(self, inner: InnerBatch, transfers: Sequence[Transfer]) -> None:
+        self._inner, self._transfers = inner, transfers
+
+    def wait(self, timeout_s: float) -> list[bytes]:
+        try:
+            return self._inner.wait(timeout_s)
+        except OSError as error:
+            raise _of_one(error, self._transfers) from error
+
+    def cancel(self) -> None:
+        self._inner.cancel()
+
+
+def _of_one(error: OSError, transfers: Sequence[Transfer]) -> DeviceError:
+    failed = transfers[min(getattr(error, "done", 0), len(transfers) - 1)]
+    return transfer_error(error, failed.what)
+
+
 class ForeignUsb:
     """An opened device."""
 
@@ -43,12 +72,17 @@ class ForeignUsb:
         self.inner, self.name = inner, inner.name
         self.product, self.serial = inner.product, inner.serial
 
+    def start(self, transfers: Sequence[Transfer]) -> ForeignBatch:
+        try:
+            return ForeignBatch(self.inner.start(transfers), transfers)
+        except OSError as error:
+            raise _of_one(error, transfers) from error
+
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
         try:
             return self.inner.run(transfers, timeout_s)
         except OSError as error:
-            failed = transfers[min(getattr(error, "done", 0), len(transfers) - 1)]
-            raise transfer_error(error, failed.what) from error
+            raise _of_one(error, transfers) from error
 
     def close(self) -> None:
         try:

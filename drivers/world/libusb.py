@@ -18,7 +18,7 @@ from typing import Final
 from drivers.base.errors import Busy, DeviceError, NotFound, UseAfterFree
 from drivers.base.library import Library, Native
 from drivers.base.undo import Undo, run_all, whole
-from drivers.base.usb import CONTROL, Transfer
+from drivers.base.usb import CONTROL, Transfer, parts
 from drivers.world import libusb_abi as abi
 from drivers.world.foreign_usb import transfer_error
 from drivers.world.native import address_of, memory_at
@@ -128,12 +128,50 @@ _abandoned: list[_Submitted] = []
 """Transfers that did not even end when they were cancelled: their memory stays."""
 
 
+class LibUsbBatch:
+    """`drivers.base.usb.Batch`: transfers that were submitted together."""
+
+    def __init__(self, device: LibUsbDevice, transfers: Sequence[Transfer]) -> None:
+        self._device, self._submitted = device, list[_Submitted]()
+        try:
+            for transfer in transfers:
+                self._submitted.append(device.submit(transfer))
+        except BaseException:
+            self.cancel()
+            raise
+
+    def wait(self, timeout_s: float) -> list[bytes]:
+        deadline = monotonic() + timeout_s
+        try:
+            for one in self._submitted:
+                self._device.wait(one, deadline)
+            return [_result(one) for one in self._submitted]
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """What has not ended is cancelled; an endpoint that stalled is cleared."""
+        submitted, self._submitted = self._submitted, []
+        try:
+            if any(one.status != abi.Status.COMPLETED for one in submitted):
+                self._device.end(submitted)
+        finally:
+            for one in submitted:
+                if one.status == abi.PENDING:
+                    _abandoned.append(one)
+                else:
+                    one.free()
+            self._device.live.discard(self)
+
+
 class LibUsbDevice:
     """`drivers.base.usb.Usb` over libusb. Calls are made one at a time."""
 
     def __init__(self, api: Api, handle: int, interface: int, name: str) -> None:
         self._api, self._handle, self._interface = api, handle, interface
         self.name, self.product, self.serial = name, "", ""
+        self.live: set[LibUsbBatch] = set()
+        """Batches that nobody has waited for yet."""
         self._pid = os.getpid()
 
     def describe(self, device: int) -> None:
@@ -152,37 +190,26 @@ class LibUsbDevice:
         count = self._api.do(what, name, self._handle, index, made.at, abi.STRING_BYTES)
         return made.bytes[:count].decode("ascii", "replace")
 
-    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
-        """See `Usb.run`. A request behind a bulk transfer waits for it: they have queues apart."""
+    def start(self, transfers: Sequence[Transfer]) -> LibUsbBatch:
+        """See `Usb.start`."""
         if not self._handle or self._pid != os.getpid():
             raise UseAfterFree(
                 f"{self.name} is not open in this process", hint="open the device again"
             )
+        batch = LibUsbBatch(self, transfers)
+        self.live.add(batch)
+        return batch
+
+    def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
+        """See `Usb.run`."""
         deadline = monotonic() + timeout_s
         results: list[bytes] = []
-        for part in _parts(transfers):
-            results += self._together(part, deadline)
+        for part in parts(transfers):
+            results += self.start(part).wait(deadline - monotonic())
         return results
 
-    def _together(self, transfers: Sequence[Transfer], deadline: float) -> list[bytes]:
-        submitted: list[_Submitted] = []
-        try:
-            for transfer in transfers:
-                self._submit(transfer, submitted)
-            for one in submitted:
-                self._wait(one, deadline)
-            return [_result(one) for one in submitted]
-        except BaseException as error:
-            run_all([partial(_again, error), partial(self._end, submitted)])
-            raise
-        finally:
-            for one in submitted:
-                if one.status == abi.PENDING:
-                    _abandoned.append(one)
-                else:
-                    one.free()
-
-    def _submit(self, transfer: Transfer, submitted: list[_Submitted]) -> None:
+    def submit(self, transfer: Transfer) -> _Submitted:
+        """One more transfer under way. Raises: DeviceGone."""
         one = _Submitted(self._api, self._handle, transfer)
         code = self._api.call["libusb_submit_transfer"](one.at)
         if code < 0:
@@ -190,9 +217,9 @@ class LibUsbDevice:
             number = abi.ERRNO.get(code, errno.EIO)
             cause = OSError(number, os.strerror(number))
             raise transfer_error(cause, transfer.what) from cause
-        submitted.append(one)
+        return one
 
-    def _wait(self, one: _Submitted, deadline: float) -> None:
+    def wait(self, one: _Submitted, deadline: float) -> None:
         """Until it has ended. Raises: DeviceTimeout; the error of its end."""
         while one.status == abi.PENDING and monotonic() < deadline:
             self._api.handle_events(min(max(deadline - monotonic(), 0), _SLICE_S))
@@ -201,7 +228,7 @@ class LibUsbDevice:
             raise transfer_error(cause, one.transfer.what) from cause
         _result(one)
 
-    def _end(self, submitted: Sequence[_Submitted]) -> None:
+    def end(self, submitted: Sequence[_Submitted]) -> None:
         """Cancel what is under way, wait for its end, clear endpoints that stalled."""
         self._cancel(submitted)
         stalled = {
@@ -226,6 +253,7 @@ class LibUsbDevice:
         handle, self._handle = self._handle, 0
         if not handle or self._pid != os.getpid():
             return
+        left = [batch.cancel for batch in list(self.live)]
 
         def release() -> None:
             what = f"{self.name}: release interface {self._interface}"
@@ -233,11 +261,7 @@ class LibUsbDevice:
             if code < 0 and abi.ERRNO.get(code) != errno.ENODEV:
                 self._api.do(what, "libusb_release_interface", handle, self._interface)
 
-        run_all([release, lambda: self._api.call["libusb_close"](handle), self._api.exit])
-
-
-def _again(error: BaseException) -> None:
-    raise error
+        run_all([*left, release, lambda: self._api.call["libusb_close"](handle), self._api.exit])
 
 
 def _result(one: _Submitted) -> bytes:
@@ -245,17 +269,6 @@ def _result(one: _Submitted) -> bytes:
         return one.result()
     except OSError as error:
         raise transfer_error(error, one.transfer.what) from error
-
-
-def _parts(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
-    """Cut before each request that follows a bulk transfer."""
-    parts: list[list[Transfer]] = [[]]
-    for transfer in transfers:
-        last = parts[-1]
-        if transfer.endpoint == CONTROL and last and last[-1].endpoint != CONTROL:
-            parts.append([])
-        parts[-1].append(transfer)
-    return parts
 
 
 def _name_in_wheel() -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from boards.usb.cable import Mishap
 from boards.usb.libusb import MadeUpLibusb
+from drivers.base import usb
 from drivers.base.errors import (
     Busy,
     Denied,
@@ -79,7 +80,7 @@ def test_requests_wait_for_bulk_transfers_before_them() -> None:
     made = Made()
     device = made.open()
     bulk = Transfer.bulk_out("bulk", 2, bytes(4))
-    parts = libusb._parts([xdata(0), xdata(1), bulk, bulk, xdata(2), bulk])
+    parts = usb.parts([xdata(0), xdata(1), bulk, bulk, xdata(2), bulk])
     check([len(part) for part in parts] == [4, 2], f"{parts}")
     before = len(made.library.calls)
     device.run([xdata(0xB450)] * 5, 1.0)

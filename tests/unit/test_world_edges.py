@@ -105,6 +105,19 @@ def test_a_library_fails_by_what_it_returns(fault: Fault) -> None:
     check(outcomes["call abs"] == (3, wrong), f"the second call: {outcomes}")
 
 
+class Made:
+    """Transfers that are made already."""
+
+    def __init__(self, results: list[bytes]) -> None:
+        self.results = results
+
+    def wait(self, timeout_s: float) -> list[bytes]:
+        return self.results
+
+    def cancel(self) -> None:
+        """They have ended."""
+
+
 class Enclosure:
     """A made-up USB bridge: a register of four bytes, and a memory of 8 behind bulk endpoints."""
 
@@ -113,8 +126,11 @@ class Enclosure:
     def __init__(self) -> None:
         self.memory, self.closed = bytes(8), False
 
+    def start(self, transfers: Sequence[Transfer]) -> Made:
+        return Made([self.made(transfer) for transfer in transfers])
+
     def run(self, transfers: Sequence[Transfer], timeout_s: float) -> list[bytes]:
-        return [self.made(transfer) for transfer in transfers]
+        return self.start(transfers).wait(timeout_s)
 
     def made(self, transfer: Transfer) -> bytes:
         if transfer.endpoint != CONTROL and not transfer.into_host:
