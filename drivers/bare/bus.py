@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from drivers.bare.ahead import Foresees, expect
 from drivers.base.contracts import Region
 from drivers.base.deadline import Clock
 from drivers.base.errors import BadArgument, DeviceError, DeviceGone, DeviceTimeout
@@ -76,6 +77,19 @@ class RegisterBus:
             return self._read(dword, name)
         where = self._point_at(dword * DWORD_BYTES, name)
         return self._read(where.data_dw, name)
+
+    def expect(self, *dwords: int) -> None:
+        """A hint: these are read next, in this order, and nothing is written between."""
+        if all(dword < self.size_dw for dword in dwords):
+            expect(self.region, *[dword * DWORD_BYTES for dword in dwords])
+
+    def post(self, dword: int, name: str) -> None:
+        """A read whose value nobody needs: the writes before it have arrived."""
+        if self.trace is not None or not isinstance(self.region, Foresees):
+            self.read(dword, name)
+            return
+        self.reads += 1
+        self.region.post(dword * DWORD_BYTES)
 
     def write(self, dword: int, value: int, name: str = "") -> None:
         """One register. There is no reply that says whether the write arrived."""

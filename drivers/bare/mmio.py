@@ -39,6 +39,10 @@ class Block:
         register = self.registers.get(name)
         return self.bus.read(self._place(register), f"{self.label}.{register.name}", ones=ones)
 
+    def expect(self, *names: str) -> None:
+        """A hint: these are read next, in this order; nothing is written to them between."""
+        self.bus.expect(*[self.dword(name) for name in names])
+
     def write(self, name: str, value: int) -> None:
         """One write."""
         register = self.registers.get(name)

@@ -67,7 +67,8 @@ def test_round_trips(chip: str) -> None:
     with rig.opened() as device:
         bus = device.iface._gpu.mmio.bus
         accesses = bus.reads + bus.writes
-        check(rig.cable.trips < accesses, f"{rig.cable.trips} trips, {accesses} accesses")
+        trips = rig.cable.trips
+        check(trips <= 0.4 * accesses, f"{trips} round trips, {accesses} register accesses")
         program = device.load(add(chip))
         buffers = [put(device, np.ones(N, np.float32)) for _ in range(3)]
         device.launch(program, [*buffers, N], 1)

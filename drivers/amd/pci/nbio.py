@@ -58,7 +58,7 @@ def _flush_hdp(bus: RegisterBus) -> None:
     back the remapped register causes problems on some platforms"
     """
     bus.write(REMAP_BYTES // DWORD_BYTES, 0, "HDP_MEM_FLUSH")
-    bus.read(MEMSIZE.dword, MEMSIZE.name)
+    bus.post(MEMSIZE.dword, MEMSIZE.name)
 
 
 def up(gpu: BareGpu) -> None:

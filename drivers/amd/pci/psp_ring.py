@@ -13,6 +13,7 @@ from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hwid import HwId
 from drivers.amd.pci.layout import PSP_COMMAND, PSP_FENCE, PSP_RING
 from drivers.amd.pci.psp_message import READY, halves
+from drivers.bare.ahead import expect
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceTimeout, FirmwareRejected
 
@@ -33,6 +34,9 @@ _NO_SIZE: Final = 0
 """cmd_buf_size of a frame. # src: amdgpu_psp.c psp_ring_cmd_submit() leaves it at 0"""
 _COMMAND_ID_AT, _ARGUMENTS_AT, _ANSWER_AT = 8, 28, 864
 _STATUS_AT, _TMR_SIZE_AT = 0, 16
+_BEHIND_FENCE: Final = tuple(
+    PSP_COMMAND.offset + _ANSWER_AT + at for at in (_STATUS_AT, _TMR_SIZE_AT)
+)
 
 
 class Command(IntEnum):
@@ -105,6 +109,7 @@ class PspRing:
     def _await_fence(self, label: str) -> None:
         last = 0
         for _ in polls(_COMMAND_TIMEOUT_S, self._gpu.mmio.bus.clock):
+            expect(self._gpu.vram, PSP_FENCE.offset, *_BEHIND_FENCE)
             last = self._gpu.vram.read32(PSP_FENCE.offset)
             if last == self._fence:
                 return

@@ -6,7 +6,7 @@ smu_v13_0_6_ppsmc.h, smu_v14_0_2_ppsmc.h; what is asked, and resets: tinygrad, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
@@ -123,11 +123,18 @@ def _post(gpu: BareGpu, name: str, argument: int) -> Block:
     return block
 
 
-def send(gpu: BareGpu, name: str, argument: int = 0, timeout_s: float = TIMEOUT_S) -> None:
-    """One message. Raises: DeviceError naming message and answer; DeviceTimeout when mute."""
+def send(
+    gpu: BareGpu, name: str, argument: int = 0, timeout_s: float = TIMEOUT_S,
+    *, then: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """One message. `then`: registers that are read behind its answer.
+
+    Raises: DeviceError naming message and answer; DeviceTimeout when mute.
+    """
     block = _post(gpu, name, argument)
     answer = 0
     for _ in polls(timeout_s, gpu.mmio.bus.clock):
+        block.expect("C2PMSG_90", *then)
         answer = block.read("C2PMSG_90")
         if answer:
             break
@@ -149,7 +156,7 @@ def send(gpu: BareGpu, name: str, argument: int = 0, timeout_s: float = TIMEOUT_
 
 def ask(gpu: BareGpu, name: str, argument: int = 0, timeout_s: float = TIMEOUT_S) -> int:
     """A message with a number as its result."""
-    send(gpu, name, argument, timeout_s)
+    send(gpu, name, argument, timeout_s, then=["C2PMSG_82"])
     return gpu.block(HwId.MP1).read("C2PMSG_82", ones=True)
 
 

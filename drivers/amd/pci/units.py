@@ -73,6 +73,7 @@ def _of_xcc(gpu: BareGpu, xcc: int) -> int:
             select = {"se_index": engine, array_field: array, "instance_broadcast_writes": 1}
             block.set("GRBM_GFX_INDEX", **select)
             off = 0
+            block.expect("CC_GC_SHADER_ARRAY_CONFIG", "GC_USER_SHADER_ARRAY_CONFIG")
             for name in ("CC_GC_SHADER_ARRAY_CONFIG", "GC_USER_SHADER_ARRAY_CONFIG"):
                 off |= block.decode(name, block.read(name))[field]
             active += units - (off & (1 << units) - 1).bit_count()
@@ -84,6 +85,7 @@ def _of_xcc(gpu: BareGpu, xcc: int) -> int:
 def _dead_arrays(block: Block) -> int:
     """Shader arrays that are fused off, one bit each."""
     dead = 0
+    block.expect("CC_GC_SA_UNIT_DISABLE", "GC_USER_SA_UNIT_DISABLE")
     for name in ("CC_GC_SA_UNIT_DISABLE", "GC_USER_SA_UNIT_DISABLE"):
         dead |= block.decode(name, block.read(name))["sa_disable"]
     return dead

@@ -59,6 +59,13 @@ class BarRegion:
             if self._prompt:
                 bridge.flush()
 
+    def expect(self, *offs: int) -> None:
+        """See `Bridge.expect`."""
+        for off in offs:
+            self._at(off, _DWORD)
+        if self._bridge is not None:
+            self._bridge.expect(*[self._first + off for off in offs])
+
     def post(self, off: int) -> None:
         """See `Bridge.post`."""
         bridge, address = self._at(off, _DWORD)

@@ -7,10 +7,11 @@ Round trips are counted.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from threading import RLock
-from typing import Final
+from typing import Final, TypeAlias
 
 from drivers.base.deadline import Clock, polls
 from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, MalformedInput
@@ -33,6 +34,18 @@ _DWORD: Final = 4
 _PAYLOAD = struct.Struct("<III")
 _MOST_DWORDS: Final = (1 << 32) - 1
 _LOW: Final = 0xFFFF_FFFF
+Taker: TypeAlias = Callable[[bytes], None]
+
+
+class _Ahead:
+    """A read that was sent before it was asked for."""
+
+    def __init__(self, kind: Tlp, address: int) -> None:
+        self.kind, self.address = kind, address
+        self.done: Completion | None = None
+
+    def take(self, done: Completion) -> None:
+        self.done = done
 
 
 class Bridge:
@@ -48,8 +61,10 @@ class Bridge:
         """How often the host waited for the bridge, and for how many transfers altogether."""
         self.lock = RLock()
         self._queued: list[Transfer] = []
-        self._posts: list[int] = []
-        """Which of them are answers to `post`."""
+        self._takers: list[tuple[int, Taker]] = []
+        """Which of them are answers, and what takes each."""
+        self._ahead: deque[_Ahead] = deque()
+        """What is read next, as far as it is known."""
 
     # Time, as whoever waits for the card has it
 
@@ -60,6 +75,7 @@ class Bridge:
     def sleep(self, seconds: float) -> None:
         """What was written reaches the card before the time begins."""
         self.flush()
+        self._ahead.clear()
         self._host.sleep(seconds)
 
     # Its own memory
@@ -116,12 +132,28 @@ class Bridge:
     def write_config(
         self, bus: int, function: int, off: int, value: int, enables: int = wire.ALL_BYTES
     ) -> None:
-        """A dword of config space, or the bytes of it that `enables` names."""
+        """A dword of config space, or the bytes of it that `enables` names: queued.
+
+        A completion that is no success is raised by the call that sends what is queued.
+        """
         kind = Tlp.CONFIG_WRITE1 if bus else Tlp.CONFIG_WRITE0
         what = f"write config {bus:02x}:00.{function} {off:#05x}"
-        done = self._asked(kind, _config(bus, function, off), value, what, enables)
-        if done.status is not Status.SUCCESS:
-            raise completion.refused(done.status, what)
+
+        def check(done: Completion) -> None:
+            if done.status is not Status.SUCCESS:
+                raise completion.refused(done.status, what)
+
+        address = _config(bus, function, off)
+        self._forget(address, _DWORD)
+        self._queue_asked(self._packet(kind, address, value, what, enables), check)
+
+    def expect_config(self, bus: int, function: int, *offs: int) -> None:
+        """The next reads are those of these dwords of config space, in this order."""
+        kind = Tlp.CONFIG_READ1 if bus else Tlp.CONFIG_READ0
+        self._foresee([
+            (kind, _config(bus, function, off), f"read config {bus:02x}:00.{function} {off:#05x}")
+            for off in offs
+        ])  # fmt: skip
 
     def read32(self, address: int) -> int:
         """A dword of memory: one request out, one in. Raises: Unsupported, DeviceTimeout."""
@@ -131,6 +163,7 @@ class Bridge:
     def write32(self, address: int, value: int, enables: int = wire.ALL_BYTES) -> None:
         """A dword of memory, or the bytes of it that `enables` names: one request, queued."""
         what = f"write {address:#x}"
+        self._forget(address, _DWORD)
         self._queue([self._packet(Tlp.WRITE, _whole(address), value, what, enables)])
 
     def post(self, address: int) -> None:
@@ -140,11 +173,15 @@ class Bridge:
         sends what is queued.
         """
         what = f"read {address:#x}"
-        answer = Transfer.ask(what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES)
-        with self.lock:
-            self._queued.append(self._packet(Tlp.READ, _whole(address), 0, what, wire.ALL_BYTES))
-            self._posts.append(len(self._queued))
-            self._queue([answer])
+        packet = self._packet(Tlp.READ, _whole(address), 0, what, wire.ALL_BYTES)
+        self._queue_asked(packet, lambda done: _check_value(done, what))
+
+    def expect(self, *addresses: int) -> None:
+        """The next reads are those of these dwords, in this order: they are sent together.
+
+        A read of something else, a write to one of them and a sleep end that.
+        """
+        self._foresee([(Tlp.READ, _whole(one), f"read {one:#x}") for one in addresses])
 
     def write(self, address: int, data: bytes | memoryview) -> None:
         """Whole dwords of memory: one request and one bulk transfer, queued; `data` is copied.
@@ -153,6 +190,7 @@ class Bridge:
         """
         count = _dwords(address, len(data))
         what = f"write {len(data)} bytes to {address:#x}"
+        self._forget(address, len(data))
         stream = self._stream(Mode.STREAM_OUT, Tlp.WRITE, address, count, what)
         self._queue([stream, Transfer.bulk_out(what, wire.BULK_OUT, bytes(data))])
 
@@ -202,6 +240,9 @@ class Bridge:
         self, kind: Tlp, address: int, value: int, what: str, enables: int = wire.ALL_BYTES
     ) -> Completion:
         """A packet and its completion, again while the device says that it still starts."""
+        known = self._foreseen(kind, address)
+        if known is not None:
+            return known
         for _ in polls(RETRY_S, self):
             packet = self._packet(kind, address, value, what, enables)
             answer = Transfer.ask(
@@ -220,6 +261,44 @@ class Bridge:
         payload = _PAYLOAD.pack(address & _LOW, address >> 32, dwords)
         return _tell(what, Request.TLP, kind | wire.ALL_BYTES << 8, mode, payload)
 
+    def _queue_asked(self, packet: Transfer, take: Callable[[Completion], None]) -> None:
+        """A packet whose completion is taken when it comes."""
+        what = packet.what
+        name = f"{self.usb.name}: {what}"
+        answer = Transfer.ask(what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES)
+        with self.lock:
+            self._queued.append(packet)
+            self._takers.append(
+                (len(self._queued), lambda data: take(completion.parse(data, name)))
+            )
+            self._queue([answer])
+
+    def _foresee(self, reads: Sequence[tuple[Tlp, int, str]]) -> None:
+        with self.lock:
+            self._ahead.clear()
+            for kind, address, what in reads:
+                one = _Ahead(kind, address)
+                self._ahead.append(one)
+                packet = self._packet(kind, address, 0, what, wire.ALL_BYTES)
+                self._queue_asked(packet, one.take)
+
+    def _foreseen(self, kind: Tlp, address: int) -> Completion | None:
+        """The completion of a read that was expected; one that has to be made again is not."""
+        with self.lock:
+            one = self._ahead.popleft() if self._ahead else None
+            if one is None or (one.kind, one.address) != (kind, address):
+                self._ahead.clear()
+                return None
+            if one.done is None:
+                self.flush()
+            done = one.done
+        return None if done is None or done.status is Status.RETRY else done
+
+    def _forget(self, address: int, nbytes: int) -> None:
+        """What is written is not expected any more."""
+        if any(address <= one.address < address + nbytes for one in self._ahead):
+            self._ahead.clear()
+
     def _queue(self, transfers: list[Transfer]) -> None:
         with self.lock:
             self._queued += transfers
@@ -231,11 +310,10 @@ class Bridge:
         """What is queued, then these, together. The answer of the last one."""
         with self.lock:
             queued, self._queued = self._queued, []
-            posts, self._posts = self._posts, []
+            takers, self._takers = self._takers, []
             results = self._sent(queued + transfers)
-            for at in posts:
-                what = queued[at].what
-                completion.value(completion.parse(results[at], f"{self.usb.name}: {what}"), what)
+            for at, take in takers:
+                take(results[at])
             return results[-1]
 
     def _sent(self, every: list[Transfer]) -> list[bytes]:
@@ -253,6 +331,10 @@ class Bridge:
                     hint="unplug the enclosure, plug it in again and open the GPU again",
                 )
         return results
+
+
+def _check_value(done: Completion, what: str) -> None:
+    completion.value(done, what)
 
 
 def _waits(transfers: Sequence[Transfer]) -> int:

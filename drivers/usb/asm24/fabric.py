@@ -72,6 +72,7 @@ def open_fabric(bridge: Bridge) -> Card:
     for number in range(bus):
         _open_windows(bridge, number, bars)
     bridge.write_config(bus, 0, _COMMAND, _COMMAND_MEMORY, _COMMAND_BYTES)
+    bridge.expect_config(bus, 0, _ID, _CLASS, _SUBSYSTEM)
     identity, code = bridge.read_config(bus, 0, _ID), bridge.read_config(bus, 0, _CLASS)
     return Card(
         bus, identity & 0xFFFF, identity >> 16, bridge.read_config(bus, 0, _SUBSYSTEM),
@@ -82,6 +83,7 @@ def open_fabric(bridge: Bridge) -> Card:
 def _number(bridge: Bridge) -> int:
     """The card's bus: each bridge on the way gets the next number."""
     for bus in range(_DEEPEST):
+        bridge.expect_config(bus, 0, _ID, _HEADER)
         try:
             identity = bridge.read_config(bus, 0, _ID)
         except Unsupported as error:
@@ -123,9 +125,12 @@ def _enlarge(bridge: Bridge, bus: int) -> None:
 
 
 def _enlarge_all(bridge: Bridge, bus: int, capability: int) -> None:
+    bridge.expect_config(bus, 0, capability + 8, capability + 4, capability + 8)
     count = bridge.read_config(bus, 0, capability + 8) >> 5 & 0x7
     for number in range(min(count, _BARS)):
         sizes_at, control_at = capability + 4 + 8 * number, capability + 8 + 8 * number
+        if number:
+            bridge.expect_config(bus, 0, sizes_at, control_at)
         sizes = bridge.read_config(bus, 0, sizes_at) >> _REBAR_SIZES_SHIFT
         control = bridge.read_config(bus, 0, control_at)
         if sizes:
@@ -161,18 +166,19 @@ def _place(bridge: Bridge, bus: int) -> dict[int, Bar]:
 def _sizes(bridge: Bridge, bus: int) -> dict[int, tuple[int, int]]:
     """Bytes and flags of each memory BAR: the bits that stay 0 when ones are written."""
     found, upper = {}, False
-    for number in range(_BARS):
+    every = [_BAR0 + 4 * number for number in range(_BARS)]
+    for at in every:
+        bridge.write_config(bus, 0, at, _ALL_ONES)
+    bridge.expect_config(bus, 0, *every)
+    masks = [bridge.read_config(bus, 0, at) for at in every]
+    for number, low in enumerate(masks):
         if upper:  # the upper half of the BAR before it
             upper = False
             continue
-        at = _BAR0 + 4 * number
-        bridge.write_config(bus, 0, at, _ALL_ONES)
-        low = bridge.read_config(bus, 0, at)
         wide = bool(low & _IS_WIDE) and not low & _IS_PORTS
         high = _ALL_ONES
         if wide and number + 1 < _BARS:
-            bridge.write_config(bus, 0, at + 4, _ALL_ONES)
-            high = bridge.read_config(bus, 0, at + 4)
+            high = masks[number + 1]
         if low & ~_FLAGS and not low & _IS_PORTS:
             mask = high << 32 | low & ~_FLAGS
             found[number] = (-mask & (1 << 64) - 1 if wide else -mask & _ALL_ONES, low & _FLAGS)
