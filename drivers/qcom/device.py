@@ -22,11 +22,11 @@ from drivers.base.life import Life
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
 from drivers.gpu.blocks import Imported
-from drivers.gpu.buffer import GpuBuffer
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
 from drivers.gpu.recordings import Recordings
 from drivers.gpu.slots import Slots
+from drivers.qcom.buffer import QcomBuffer, QcomTransfers
 from drivers.qcom.faults import QcomReporter
 from drivers.qcom.gate import Gate
 from drivers.qcom.graphs import QcomGraph
@@ -41,7 +41,6 @@ from drivers.qcom.rings import (
     QcomCopyRing,
     QcomPair,
     QcomRecovery,
-    QcomTransfers,
     QcomWaits,
 )
 from drivers.qcom.signal import TIME_OFF, QcomSignal, checked_value
@@ -55,12 +54,6 @@ if TYPE_CHECKING:
 
 HANG_S: Final = 60.0
 """How long one kernel may take before its queue counts as hung, where QCOM_HANG_S does not say."""
-
-
-class QcomBuffer(GpuBuffer):
-    """Memory of the machine that host and GPU see."""
-
-    __slots__ = ()
 
 
 class QcomDevice:

@@ -26,8 +26,8 @@ CHIPS = {"KGSL": "a630", "MSM": "a660"}
 
 
 def board(iface: str = "KGSL") -> Any:
-    """A small board."""
-    options = AdrenoOptions(iface=iface, dram_bytes=64 << 20, late=True)
+    """A small board. Over KGSL its SMMU does not look into the host's caches."""
+    options = AdrenoOptions(iface=iface, dram_bytes=64 << 20, late=True, coherent=iface != "KGSL")
     return open_qcom_board(CHIPS[iface], options=options)
 
 

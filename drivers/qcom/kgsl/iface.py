@@ -31,15 +31,19 @@ from drivers.qcom.kgsl.abi import (
     CONSTRAINT_PWRLEVEL,
     GET_PROPERTY,
     MEMORY_INFO,
+    OBJECT_SYNC,
     PWR_MAX,
     SET_PROPERTY,
     WAIT_TIMESTAMP,
+    CacheOp,
     Constraint,
     DevInfo,
     MemoryInfo,
+    ObjectSync,
     Prop,
     Property,
     ResetStat,
+    SyncObject,
     WaitTimestamp,
 )
 from drivers.qcom.kgsl.memory import KgslMemory
@@ -70,7 +74,7 @@ class KgslIface:
         self.peeks: list[Callable[[int], int | None]] = []
         self.published: list[Callable[[], object]] = []
         self.gone: DeviceError | None = None
-        self.forked = False
+        self.forked = self.coherent = False
         self.objects = self.bytes_held = 0
         self._queues: list[KgslQueue] = []
         self._looking = RLock()
@@ -90,6 +94,7 @@ class KgslIface:
             self.memory_bytes = memory_bytes(self.world)
             if not self.info.mmu_enabled:
                 raise Unsupported(f"{PATH}: the GPU's MMU is off", hint="use a kernel that has it")
+            self.coherent = memory.is_coherent(self.world, self.fd)
 
     def property(self, kind: Prop, given: bytes) -> bytes:
         """A property of so many bytes; some read their argument from there."""
@@ -125,7 +130,16 @@ class KgslIface:
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> KgslMemory:
         """Memory for one use; the host always sees it. Raises: OutOfMemory."""
         self._check()
-        return memory.allocate(self, nbytes, use, name)
+        return memory.allocate(self, nbytes, use, name, host=host)
+
+    def sync(self, number: int, off: int, nbytes: int, op: CacheOp) -> None:
+        """Clean or invalidate the host's caches of a part of an object."""
+        with self._looking:
+            self._check()
+            one = SyncObject(offset=off, length=nbytes, id=number, op=int(op))
+            self._arena.write(0, bytes(one.raw))
+            call = ObjectSync(objs=self._arena.cpu_va, obj_len=SyncObject.SIZE, count=1)
+            OBJECT_SYNC(self.world, self.fd, call)
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Memory:
         """Not offered: caches of the host would have to be flushed around each kernel."""

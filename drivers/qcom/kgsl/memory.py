@@ -1,6 +1,7 @@
 """Memory of a GPU over KGSL: objects that host and GPU see at one address.
 
-All of it is write-combined: neither side has it in caches that the other does not see. In a
+Buffers are in the host's caches: where the SMMU does not look into those, each copy of the host's
+cleans or invalidates what it touches, and nobody else sees them. All else is write-combined. In a
 recording KGSL chooses the GPU's addresses: those of the process differ in a replay.
 """
 
@@ -21,6 +22,7 @@ from drivers.qcom.kgsl.abi import (
     OBJECT_FREE,
     OBJECT_INFO,
     PAGE_SHIFT,
+    CacheOp,
     MemFlag,
     ObjectAlloc,
     ObjectFree,
@@ -39,6 +41,11 @@ class Gpu(Protocol):
     objects: int
     bytes_held: int
     forked: bool
+    coherent: bool
+    """Whether its SMMU looks into the host's caches."""
+
+    def sync(self, number: int, off: int, nbytes: int, op: CacheOp) -> None:
+        """Clean or invalidate the host's caches of a part of an object."""
 
 
 class KgslMemory:
@@ -79,14 +86,43 @@ class KgslMemory:
         run_all(steps)
 
 
-def allocate(gpu: Gpu, nbytes: int, use: Use, name: str) -> KgslMemory:
-    """Memory for one use. Raises: OutOfMemory; what KGSL refuses."""
-    nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
-    flags = MemFlag.WRITECOMBINE | PAGE_SHIFT << ALIGN_SHIFT
+class CachedMemory(KgslMemory):
+    """An object in the host's caches, into which the GPU does not look."""
+
+    def clean(self, off: int, nbytes: int) -> None:
+        """The host's stores are in memory."""
+        self.gpu.sync(self.number, off, nbytes, CacheOp.TO_GPU)
+
+    def invalidate(self, off: int, nbytes: int) -> None:
+        """The host sees what the GPU wrote; nothing is there that only the host has."""
+        self.gpu.sync(self.number, off, nbytes, CacheOp.FROM_GPU)
+
+
+def is_coherent(world: World, fd: int) -> bool:
+    """Whether KGSL keeps the flag that its SMMU looks into the host's caches, of a page."""
+    wanted = MemFlag.WRITEBACK | MemFlag.IOCOHERENT
+    made = OBJECT_ALLOC(world, fd, ObjectAlloc(nbytes=PAGE_BYTES, flags=int(wanted)))
+    OBJECT_FREE(world, fd, ObjectFree(id=made.id))
+    return bool(made.flags & MemFlag.IOCOHERENT)
+
+
+def _flags(gpu: Gpu, use: Use, *, cached: bool) -> MemFlag:
+    flags = MemFlag.WRITECOMBINE if not cached else MemFlag.WRITEBACK
+    if cached and gpu.coherent:
+        flags |= MemFlag.IOCOHERENT
     if not is_in_order():
         flags |= MemFlag.USE_CPU_MAP
-    if use in _READ_ONLY:
-        flags |= MemFlag.GPUREADONLY
+    return flags | MemFlag.GPUREADONLY if use in _READ_ONLY else flags
+
+
+def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> KgslMemory:
+    """Memory for one use; buffers that the host sees are cached.
+
+    Raises: OutOfMemory; what KGSL refuses.
+    """
+    nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+    cached = host and use is Use.DEVICE
+    flags = _flags(gpu, use, cached=cached) | PAGE_SHIFT << ALIGN_SHIFT
     with Undo() as undo:
         try:
             made = OBJECT_ALLOC(gpu.world, gpu.fd, ObjectAlloc(nbytes=nbytes, flags=int(flags)))
@@ -100,7 +136,8 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str) -> KgslMemory:
         undo.add(unmap)
         info = OBJECT_INFO(gpu.world, gpu.fd, ObjectInfo(id=made.id))
         _check(info, flags, region.cpu_va)
-    return KgslMemory(gpu, name, made.id, info.gpuaddr, region, unmap)
+    kind = CachedMemory if cached and not gpu.coherent else KgslMemory
+    return kind(gpu, name, made.id, info.gpuaddr, region, unmap)
 
 
 def _check(info: ObjectInfo, flags: int, cpu_va: int) -> None:

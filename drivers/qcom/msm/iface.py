@@ -62,7 +62,7 @@ class MsmIface:
         self.peeks: list[Callable[[int], int | None]] = []
         self.published: list[Callable[[], object]] = []
         self.gone: DeviceError | None = None
-        self.forked = False
+        self.forked = self.coherent = False
         self.bytes_held = 0
         self._queues: list[MsmQueue] = []
         self._looking = RLock()
@@ -83,6 +83,7 @@ class MsmIface:
             self.priorities = max(self.param(Param.PRIORITIES), 1)
             self.memory_bytes = memory_bytes(self.world)
             self._faults = self.param(Param.FAULTS)
+            self.coherent = memory.is_coherent(self.world, self.fd)
 
     def param(self, number: Param) -> int:
         """A number of the GPU. Raises: what msm refuses."""
@@ -100,7 +101,7 @@ class MsmIface:
     def allocate(self, nbytes: int, use: Use, name: str, *, host: bool = False) -> MsmMemory:
         """Memory for one use; the host always sees it. Raises: OutOfMemory."""
         self._check()
-        return memory.allocate(self, nbytes, use, name)
+        return memory.allocate(self, nbytes, use, name, host=host)
 
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Memory:
         """msm takes no memory of processes."""

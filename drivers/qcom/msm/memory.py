@@ -1,17 +1,19 @@
 """Memory of a GPU over msm: GEM objects, and the list of them that each submission carries.
 
-The kernel keeps only those in place that a submission lists, so the list has all of them. Memory is
-write-combined: neither side has it in caches that the other does not see.
+The kernel keeps only those in place that a submission lists, so the list has all of them. Buffers
+are in the host's caches where the SMMU looks into those. All else is write-combined.
 """
 
 from __future__ import annotations
 
+import errno
 from functools import partial
 from threading import RLock
 from typing import Final, Protocol
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import MalformedInput, OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.oserrors import errno_of
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
@@ -99,6 +101,8 @@ class Gpu(Protocol):
     objects: Objects
     bytes_held: int
     forked: bool
+    coherent: bool
+    """Whether its SMMU looks into the host's caches."""
 
 
 class MsmMemory:
@@ -139,10 +143,29 @@ class MsmMemory:
         run_all(steps)
 
 
-def allocate(gpu: Gpu, nbytes: int, use: Use, name: str) -> MsmMemory:
+def is_coherent(world: World, fd: int) -> bool:
+    """Whether msm has memory of this kind: an object of a page says so.
+
+    # src: Mesa tu_knl_drm_msm.cc; msm_gem.c msm_gem_new_impl(), EINVAL without has_cached_coherent
+    """
+    call = GemNew(nbytes=PAGE_BYTES, flags=int(BoFlag.CACHED_COHERENT))
+    try:
+        made = GEM_NEW(world, fd, call)
+    except Unsupported as error:
+        if errno_of(error) != errno.EINVAL:
+            raise
+        return False
+    GEM_CLOSE(world, fd, GemClose(handle=made.handle))
+    return True
+
+
+def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> MsmMemory:
     """Memory for one use. Raises: OutOfMemory; what msm refuses."""
     nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
-    flags = BoFlag.WC | (BoFlag.GPU_READONLY if use in _READ_ONLY else BoFlag(0))
+    cached = host and use is Use.DEVICE and gpu.coherent
+    flags = BoFlag.CACHED_COHERENT if cached else BoFlag.WC
+    if use in _READ_ONLY:
+        flags |= BoFlag.GPU_READONLY
     with Undo() as undo:
         try:
             made = GEM_NEW(gpu.world, gpu.fd, GemNew(nbytes=nbytes, flags=int(flags)))

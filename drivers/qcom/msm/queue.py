@@ -69,7 +69,8 @@ class MsmQueue:
             undo.add(self.close)
             plan, gpu = self.plan, self.gpu
             size = -(-len(plan.setup) // LIST_BYTES) * LIST_BYTES
-            made = memory.allocate(gpu, plan.ring_bytes + size, Use.PACKETS, f"{plan.name}: ring")
+            nbytes, name = plan.ring_bytes + size, f"{plan.name}: ring"
+            made = memory.allocate(gpu, nbytes, Use.PACKETS, name, host=True)
             self._undo.append(made.free)
             self._held, self.ring = made, _of(made)
             view = made.view()
