@@ -19,8 +19,9 @@ from queues.qcom.kernel_code import AdrenoCode
 
 LANES: Final = 4
 """Elements of the longest load."""
-_PASSES: Final = ("allocate", "assemble", "compiler", "fit", "hazards", "images", "legalize",
-                  "operands", "parse", "schedule", "spans", "targets", "tidy")  # fmt: skip
+_PASSES: Final = ("allocate", "assemble", "compiler", "effects", "fit", "hazards", "images",
+                  "legalize", "operands", "parse", "schedule", "spans", "targets",
+                  "tidy")  # fmt: skip
 _ISA: Final = ("alias", "alu", "bits", "build", "encode", "flow", "forms", "instruction", "memory",
                "memory_bindless", "operand", "precision", "slots", "sources", "tables",
                "texture")  # fmt: skip

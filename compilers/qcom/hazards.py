@@ -15,19 +15,17 @@ Rules and their sources, in Mesa 25.0.7, src/freedreno/ir3:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from compilers.qcom.isa.instruction import Insn
-from compilers.qcom.isa.operand import Kind
-from compilers.qcom.operands import Access, reads, writes
+from compilers.qcom.effects import Effects
+from compilers.qcom.operands import Access
 
-_LOCAL_LOADS: Final = frozenset({"ldl", "ldlv", "ldlw"})
-_SS_RESULTS: Final = frozenset({"shfl", "getfiberid", "resinfo.b"})
-_SY_LOADS: Final = frozenset({"ldg", "ldg.a", "ldib.b", "ldp", "ldc", "resbase"})
-_BOTH: Final = frozenset({"getspid", "getwid"})
 _STORES: Final = frozenset({"stg", "stg.a", "stib.b", "stp", "stl", "stlw", "stc"})
+
+
+_SLOW: Final = (5, 6)
+"""Categories that read their sources late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +39,6 @@ class Delays:
 DELAYS: Final = {6: Delays(3, 6), 7: Delays(2, 5)}
 
 
-def counts(insn: Insn, kind: int) -> bool:
-    """Whether it fills delay slots."""
-    shared = insn.dst is not None and insn.dst.is_shared
-    return (kind in (1, 2, 3) and not shared) or insn.op == "nop"
-
-
-def ss_result(insn: Insn, kind: int) -> bool:
-    """(ss) waits for its result."""
-    local = insn.op.startswith("atomic.") and insn.op.count(".") == 1
-    named = insn.op in _LOCAL_LOADS or insn.op in _SS_RESULTS or insn.op in _BOTH
-    shared = insn.dst is not None and insn.dst.is_shared
-    return kind == 4 or named or local or shared
-
-
-def sy_result(insn: Insn, kind: int) -> bool:
-    """(sy) waits for its result."""
-    far = insn.op.startswith(("atomic.g.", "atomic.b."))
-    return kind == 5 or insn.op in _SY_LOADS or insn.op in _BOTH or far
-
-
 @dataclass(slots=True)
 class State:
     """What is outstanding; cycles count from the start of a block."""
@@ -69,10 +47,11 @@ class State:
     """By unit: when a full result of categories 1 to 3, written there last, was there."""
     alu_half: dict[int, int] = field(default_factory=dict)
     special: dict[int, int] = field(default_factory=dict)
-    ss: set[int] = field(default_factory=set)
-    sy: set[int] = field(default_factory=set)
-    ss_war: set[int] = field(default_factory=set)
-    any_war: set[int] = field(default_factory=set)
+    ss: int = 0
+    """Units, a bit each: results that (ss) waits for."""
+    sy: int = 0
+    ss_war: int = 0
+    any_war: int = 0
     """Overwritten after (ss) or (sy)."""
     ss_const: bool = False
     sy_const: bool = False
@@ -84,16 +63,15 @@ class State:
     def _tables(self) -> tuple[dict[int, int], ...]:
         return self.alu_full, self.alu_half, self.special
 
-    def _sets(self) -> tuple[set[int], ...]:
-        return self.ss, self.sy, self.ss_war, self.any_war
-
     def join(self, other: State) -> None:
         """Add what is outstanding on another way to the same place."""
         for mine, theirs in zip(self._tables(), other._tables(), strict=True):
             for unit, cycle in theirs.items():
                 mine[unit] = max(mine.get(unit, cycle), cycle)
-        for known, more in zip(self._sets(), other._sets(), strict=True):
-            known |= more
+        self.ss |= other.ss
+        self.sy |= other.sy
+        self.ss_war |= other.ss_war
+        self.any_war |= other.any_war
         self.ss_const |= other.ss_const
         self.sy_const |= other.sy_const
         self.barrier |= other.barrier
@@ -112,84 +90,80 @@ class State:
             table.clear()
             table.update(late)
 
-    def delay(self, insn: Insn, kind: int, cycle: int, generation: int) -> int:
-        """Free slots that are missing before it."""
-        if insn.op in ("end", "chmask"):
+    def delay(self, op: str, has: Effects, cycle: int, generation: int) -> int:
+        """Free slots that are missing before an instruction."""
+        if op in ("end", "chmask"):
             return 0
-        slots, missing, alu = DELAYS[generation], 0, kind in (1, 2, 3)
-        for access in reads(insn, generation):
+        far, missing = DELAYS[generation].other, 0
+        near = DELAYS[generation].alu if has.is_alu else far
+        for access in has.reads:
             at = cycle + access.after
+            if access.is_special:
+                for unit in access.units:
+                    missing = max(missing, self.special.get(unit, at - far) - at + far)
+                continue
             same, other = self._ages(access)
             for unit in access.units:
-                if access.is_special:
-                    missing = max(
-                        missing, self.special.get(unit, at - slots.other) - at + slots.other
-                    )
-                    continue
-                near = slots.alu if alu else slots.other
-                missing = max(missing, same.get(unit, at - near) - at + near)
-                missing = max(missing, other.get(unit, at - slots.other) - at + slots.other)
+                if unit in same:
+                    missing = max(missing, same[unit] - at + near)
+                if unit in other:
+                    missing = max(missing, other[unit] - at + far)
         return missing
 
     def _ages(self, access: Access) -> tuple[dict[int, int], dict[int, int]]:
-        both = self.alu_half, self.alu_full
-        return both if access.half else both[::-1]
+        if access.half:
+            return self.alu_half, self.alu_full
+        return self.alu_full, self.alu_half
 
-    def needs(self, insn: Insn, generation: int) -> tuple[bool, bool]:
-        """Whether it must carry (ss) and (sy)."""
-        written = _all_units(writes(insn, generation))
-        touched = _all_units(reads(insn, generation)) | written
-        consts = any(one.kind in (Kind.CONST, Kind.RELATIVE_CONST) for one in insn.srcs)
-        needs_sy = bool(touched & self.sy) or (consts and self.sy_const)
+    def needs(self, op: str, has: Effects) -> tuple[bool, bool]:
+        """Whether an instruction must carry (ss) and (sy)."""
+        touched = has.read_mask | has.write_mask
+        needs_sy = bool(touched & self.sy) or (has.consts and self.sy_const)
         war = self.ss_war if needs_sy else self.ss_war | self.any_war
-        needs_ss = bool(touched & self.ss) or bool(written & war) or (consts and self.ss_const)
-        everything = self.barrier or insn.op == "shpe"
-        return needs_ss or everything or self.predicated, needs_sy or everything
+        late = bool(touched & self.ss) or bool(has.write_mask & war)
+        everything = self.barrier or op == "shpe"
+        needs_ss = late or (has.consts and self.ss_const) or everything or self.predicated
+        return needs_ss, needs_sy or everything
 
     def synced(self, *, ss: bool, sy: bool) -> None:
         """An instruction with these flags ran."""
         if ss:
-            self.ss.clear()
-            self.ss_war.clear()
+            self.ss = self.ss_war = 0
             self.ss_const = False
         if sy:
-            self.sy.clear()
+            self.sy = 0
             self.sy_const = False
         if ss or sy:
-            self.any_war.clear()
+            self.any_war = 0
 
-    def update(self, insn: Insn, kind: int, cycle: int, generation: int) -> None:
-        """It ran; `cycle` is the one after its first."""
-        read = _all_units(reads(insn, generation))
-        self.barrier = kind == 7 and insn.op not in ("lock", "unlock", "alias")
-        self.predicated = insn.op == "predt"
-        for access in writes(insn, generation):
-            self._written(access, kind, cycle + access.after)
-            if ss_result(insn, kind) or access.is_shared:
-                self.ss.update(access.units)
-            if sy_result(insn, kind):
-                self.sy.update(access.units)
-        if insn.op in ("stc", "stsc", "ldg.k"):
+    def update(self, op: str, has: Effects, cycle: int) -> None:
+        """An instruction ran; `cycle` is the one after its first."""
+        self.barrier = has.kind == 7 and op not in ("lock", "unlock", "alias")
+        self.predicated = op == "predt"
+        for access in has.writes:
+            self._written(access, has, cycle + access.after)
+            if has.ss or access.is_shared:
+                self.ss |= access.mask
+            if has.sy:
+                self.sy |= access.mask
+        if op in ("stc", "stsc", "ldg.k"):
             self.ss_const = True
-        if insn.op in ("ldc.k", "ldg.k"):
+        if op in ("ldc.k", "ldg.k"):
             self.sy_const = True
-        slow = kind == 5 or kind == 6 or ss_result(insn, kind)
-        if slow and insn.op != "tcinv":
-            waits_ss = ss_result(insn, kind) or insn.op in _STORES
-            (self.ss_war if waits_ss else self.any_war).update(read)
+        if (has.kind in _SLOW or has.ss) and op != "tcinv":
+            if has.ss or op in _STORES:
+                self.ss_war |= has.read_mask
+            else:
+                self.any_war |= has.read_mask
 
-    def _written(self, access: Access, kind: int, cycle: int) -> None:
+    def _written(self, access: Access, has: Effects, cycle: int) -> None:
         if access.is_special:
             self.special.update(dict.fromkeys(access.units, cycle))
             return
         mine, _ = self._ages(access)
         for unit in access.units:
-            if kind in (1, 2, 3) and not access.is_shared:
+            if has.is_alu and not access.is_shared:
                 mine[unit] = max(mine.get(unit, cycle), cycle)
             else:
                 self.alu_full.pop(unit, None)
                 self.alu_half.pop(unit, None)
-
-
-def _all_units(accesses: Iterable[Access]) -> set[int]:
-    return {unit for access in accesses for unit in access.units}

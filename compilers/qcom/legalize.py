@@ -7,10 +7,11 @@ loops are passed until nothing changes. # src: Mesa 25.0.7, src/freedreno/ir3/ir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from compilers.qcom.hazards import DELAYS, State, counts
+from compilers.qcom.effects import Known
+from compilers.qcom.hazards import DELAYS, State
 from compilers.qcom.isa.bits import refused
 from compilers.qcom.isa.build import link
 from compilers.qcom.isa.encode import encode_all
@@ -28,6 +29,8 @@ _LOCKED: Final = 7
 _WITHOUT_SS: Final = (5, 6, 7)
 """Categories that a nop must carry (ss) for. # src: ir3.h, supports_ss"""
 _PREDICATION_SLOTS: Final = {"predt": 5, "predf": 5, "prede": 7}
+_SHARED: Final = (1 << ADDRESS_BASE) - (1 << SHARED_BASE)
+"""Units of shared registers."""
 _REFUSED: Final = frozenset({"call", "ret", "bkt"})
 
 
@@ -43,17 +46,19 @@ class _Block:
     done: list[Insn] = field(default_factory=list)
 
 
-def legalize(code: Sequence[Insn], generation: int) -> list[Insn]:
+def legalize(code: Sequence[Insn], generation: int, known: Known | None = None) -> list[Insn]:
     """The same program with synchronisation and free slots; labels stay where they are.
 
-    The flags ss and sy of the input are kept where they are set. Raises: CompileError.
+    `known` has the effects of instructions, where some were counted before. The flags ss and sy of
+    the input are kept where they are set. Raises: CompileError.
     """
     blocks = _blocks(_released(code) if generation >= _LOCKED else code)
+    known = known or Known(generation)
     waiting = list(range(len(blocks)))
     while waiting:
         place = waiting.pop(0)
         block = blocks[place]
-        _run(block, generation)
+        _run(block, known)
         for later in {*block.after, place + 1} - {len(blocks)}:
             begin = blocks[later].begin
             before = begin.copy()
@@ -73,7 +78,9 @@ def legalize(code: Sequence[Insn], generation: int) -> list[Insn]:
 
 def assemble(code: Sequence[Insn], generation: int) -> bytes:
     """Scheduled, legalized, linked and encoded. Raises: CompileError."""
-    return encode_all(link(legalize(schedule(code, generation), generation)), generation)
+    known = Known(generation)
+    legal = legalize(schedule(code, generation, known), generation, known)
+    return encode_all(link(legal), generation)
 
 
 def _released(code: Sequence[Insn]) -> list[Insn]:
@@ -117,39 +124,53 @@ def _ends(insn: Insn) -> bool:
 
 def _join_shared(state: State, other: State) -> None:
     """Shared registers: a wave passes both sides of a divergent branch, one after the other."""
-    shared = range(SHARED_BASE, ADDRESS_BASE)
-    for mine, theirs in ((state.ss, other.ss), (state.sy, other.sy),
-                         (state.ss_war, other.ss_war), (state.any_war, other.any_war)):  # fmt: skip
-        mine.update(unit for unit in theirs if unit in shared)
+    state.ss |= other.ss & _SHARED
+    state.sy |= other.sy & _SHARED
+    state.ss_war |= other.ss_war & _SHARED
+    state.any_war |= other.any_war & _SHARED
 
 
-def _run(block: _Block, generation: int) -> None:
+def _run(block: _Block, known: Known) -> None:
     """Legalize one block from what is outstanding at its begin."""
     state, done, cycle = block.begin.copy(), list[Insn](), 0
+    generation = known.generation
     for original in block.code:
-        insn = replace(original, flags=set(original.flags), fields=dict(original.fields))
-        kind = category(insn, generation)
-        ss, sy = _sync(state, insn, generation)
-        if ss and kind in _WITHOUT_SS and insn.op != "lock":
+        insn, has, op = _copy(original), known.of(original), original.op
+        ss, sy = state.needs(op, has)
+        ss, sy = ss or "ss" in insn.flags, sy or "sy" in insn.flags
+        if ss and has.kind in _WITHOUT_SS and op != "lock":
             done.append(Insn(op="nop", flags={"ss"}))
             cycle, ss = cycle + 1, False
             state.synced(ss=True, sy=False)
-        insn.flags |= ({"ss"} if ss else set()) | ({"sy"} if sy else set())
+        if ss:
+            insn.flags.add("ss")
+        if sy:
+            insn.flags.add("sy")
         state.synced(ss=ss, sy=sy)
-        missing = state.delay(insn, kind, cycle, generation)
-        cycle += missing
-        _free_slots(done, missing, generation)
+        missing = state.delay(op, has, cycle, generation)
+        if missing:
+            cycle += missing
+            _free_slots(done, missing, generation)
         done.append(insn)
-        cycle += counts(insn, kind)
-        state.update(insn, kind, cycle, generation)
-        if counts(insn, kind):
+        cycle += has.counts
+        state.update(op, has, cycle)
+        if has.counts:
             cycle += insn.repeat + insn.nop
-        if insn.op == "resinfo.b":
+        if op == "resinfo.b":
             done.append(Insn(op="nop", flags={"ss"}))
             state.synced(ss=True, sy=False)
         cycle += _after_predication(done, insn)
     state.rebase(cycle, DELAYS[generation].other)
     block.done, block.end = done, state
+
+
+def _copy(insn: Insn) -> Insn:
+    """One that can be given flags, free slots and a distance."""
+    return Insn(
+        op=insn.op, dst=insn.dst, srcs=insn.srcs, more_dsts=insn.more_dsts,
+        fields=dict(insn.fields), flags=set(insn.flags), repeat=insn.repeat, nop=insn.nop,
+        label=insn.label, name=insn.name,
+    )  # fmt: skip
 
 
 def _after_predication(done: list[Insn], insn: Insn) -> int:
@@ -158,11 +179,6 @@ def _after_predication(done: list[Insn], insn: Insn) -> int:
     if slots:
         done.append(Insn(op="nop", repeat=slots - 1))
     return slots
-
-
-def _sync(state: State, insn: Insn, generation: int) -> tuple[bool, bool]:
-    ss, sy = state.needs(insn, generation)
-    return ss or "ss" in insn.flags, sy or "sy" in insn.flags
 
 
 def _free_slots(done: list[Insn], missing: int, generation: int) -> None:

@@ -8,7 +8,7 @@ Shared registers, predicates and addresses have units of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from compilers.qcom.isa.instruction import Insn
@@ -33,16 +33,18 @@ class Access:
     units: range
     half: bool
     after: int
+    mask: int = field(init=False, compare=False)
+    """A bit for each unit."""
+    is_special: bool = field(init=False, compare=False)
+    """A predicate or an address register."""
+    is_shared: bool = field(init=False, compare=False)
+    """Of the whole wave."""
 
-    @property
-    def is_special(self) -> bool:
-        """A predicate or an address register."""
-        return self.units.start >= ADDRESS_BASE
-
-    @property
-    def is_shared(self) -> bool:
-        """Of the whole wave."""
-        return SHARED_BASE <= self.units.start < ADDRESS_BASE
+    def __post_init__(self) -> None:
+        first = self.units.start
+        object.__setattr__(self, "mask", ((1 << len(self.units)) - 1) << first)
+        object.__setattr__(self, "is_special", first >= ADDRESS_BASE)
+        object.__setattr__(self, "is_shared", SHARED_BASE <= first < ADDRESS_BASE)
 
 
 def units(number: int, half: bool) -> range:

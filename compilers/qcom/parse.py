@@ -27,6 +27,10 @@ _HEAD: Final = 5
 FLOW: Final = frozenset({"label", "br", "brn", "fence", "bar", "end"})
 
 
+NARROW: Final = frozenset({"u8", "u16"})
+"""Types in memory whose values are in half registers."""
+
+
 class Place(NamedTuple):
     """An operand: `kind` is its first letter."""
 

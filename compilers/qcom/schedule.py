@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from compilers.qcom.hazards import DELAYS, ss_result, sy_result
+from compilers.qcom.effects import Effects, Known
+from compilers.qcom.hazards import DELAYS
 from compilers.qcom.isa.instruction import Insn
 from compilers.qcom.isa.operand import Kind
-from compilers.qcom.operands import category, reads, writes
 
 LATENCY_SS: Final = 12
 LATENCY_SY: Final = 64
@@ -26,6 +26,7 @@ _SPACES: Final = {
     "ldp": "p", "stp": "p", "ldib.b": "g", "stib.b": "g", "ldlw": "l", "stlw": "l",
 }  # fmt: skip
 _PURE: Final = frozenset({1, 2, 3, 4})
+_RELATIVE: Final = (Kind.RELATIVE, Kind.RELATIVE_CONST)
 
 
 @dataclass(slots=True)
@@ -33,104 +34,132 @@ class _Node:
     """One instruction, with those that must come after it and how many cycles later."""
 
     insn: Insn
-    kind: int
+    has: Effects
     after: dict[int, int] = field(default_factory=dict)
     before: int = 0
     height: int = 0
     earliest: int = 0
 
 
-def schedule(code: Sequence[Insn], generation: int) -> list[Insn]:
-    """The same instructions in another order. Raises: CompileError."""
+def schedule(code: Sequence[Insn], generation: int, known: Known | None = None) -> list[Insn]:
+    """The same instructions in another order. `known` has the effects of those that were counted
+    before. Raises: CompileError."""
+    known = known or Known(generation)
     found: list[Insn] = []
     part: list[Insn] = []
     for insn in code:
-        if len(part) == WINDOW or not _moves(insn, generation):
-            found += _ordered(part, generation)
+        moves = insn.op != "label" and _moves(insn, known.of(insn))
+        if len(part) == WINDOW or not moves:
+            found += _ordered(part, known)
             part = []
-        if _moves(insn, generation):
+        if moves:
             part.append(insn)
         else:
             found.append(insn)
-    return found + _ordered(part, generation)
+    return found + _ordered(part, known)
 
 
-def _moves(insn: Insn, generation: int) -> bool:
-    if insn.op == "label" or insn.flags & {"ss", "sy", "jp"}:
+def _moves(insn: Insn, has: Effects) -> bool:
+    if insn.flags and insn.flags & {"ss", "sy", "jp"}:
         return False
-    relative = any(
-        one is not None and one.kind in (Kind.RELATIVE, Kind.RELATIVE_CONST)
-        for one in (insn.dst, *insn.srcs)
+    relative = any(one.kind in _RELATIVE for one in insn.srcs) or (
+        insn.dst is not None and insn.dst.kind in _RELATIVE
     )
-    kind = category(insn, generation)
-    return not relative and (kind in _PURE or kind == 5 or insn.op in _SPACES)
+    return not relative and (has.kind in _PURE or has.kind == 5 or insn.op in _SPACES)
 
 
-def _latency(node: _Node, other: _Node, generation: int) -> int:
+def _latency(has: Effects, repeat: int, other: Effects, generation: int) -> int:
     """Cycles from one to another that reads its result."""
-    if sy_result(node.insn, node.kind):
+    if has.sy:
         return LATENCY_SY
-    if ss_result(node.insn, node.kind):
+    if has.ss:
         return LATENCY_SS
     slots = DELAYS[generation]
-    return 1 + node.insn.repeat + (slots.alu if other.kind in (1, 2, 3) else slots.other)
+    return 1 + repeat + (slots.alu if other.is_alu else slots.other)
 
 
-def _graph(part: Sequence[Insn], generation: int) -> list[_Node]:
-    nodes: list[_Node] = []
-    writer: dict[int, int] = {}
-    readers: dict[int, list[int]] = {}
-    stores: dict[str, list[int]] = {}
-    loads: dict[str, list[int]] = {}
-    for place, insn in enumerate(part):
-        node = _Node(insn, category(insn, generation))
-        nodes.append(node)
+class _Graph:
+    """The order that must be kept, while instructions are added."""
 
-        def follows(one: int, cycles: int, place: int = place) -> None:
-            after = nodes[one].after
-            after[place] = max(after.get(place, 0), cycles)
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.nodes: list[_Node] = []
+        self._writer: dict[int, int] = {}
+        self._readers: dict[int, list[int]] = {}
+        self._stores: dict[str, list[int]] = {}
+        self._loads: dict[str, list[int]] = {}
 
-        read = [unit for access in reads(insn, generation) for unit in access.units]
-        written = [unit for access in writes(insn, generation) for unit in access.units]
-        for unit in read:
-            if unit in writer:
-                follows(writer[unit], _latency(nodes[writer[unit]], node, generation))
-        for unit in written:
-            if unit in writer:
-                follows(writer[unit], 1)
-            for one in readers.get(unit, ()):
-                follows(one, 1)
-        space = _SPACES.get(insn.op)
-        if space is not None:
-            for one in stores.get(space, ()):
-                follows(one, 1)
-            if insn.op.startswith("st"):
-                for one in loads.get(space, ()):
-                    follows(one, 1)
-                stores.setdefault(space, []).append(place)
-            else:
-                loads.setdefault(space, []).append(place)
-        for unit in written:
-            writer[unit] = place
-            readers[unit] = []
-        for unit in read:
-            readers.setdefault(unit, []).append(place)
-    return nodes
+    def add(self, insn: Insn) -> None:
+        """The next one."""
+        has, place, last = self.known.of(insn), len(self.nodes), -1
+        writer, readers = self._writer, self._readers
+        for access in has.reads:
+            for unit in access.units:
+                one = writer.get(unit, -1)
+                if one not in (-1, last):
+                    self._follows_result(one, place, has)
+                    last = one
+        self.nodes.append(_Node(insn, has))
+        for access in has.writes:
+            for unit in access.units:
+                one = writer.get(unit, -1)
+                if one >= 0:
+                    self._follows(one, place)
+                for one in readers.pop(unit, ()):
+                    self._follows(one, place)
+                writer[unit] = place
+        self._memory(insn.op, place)
+        for access in has.reads:
+            for unit in access.units:
+                if unit in readers:
+                    readers[unit].append(place)
+                else:
+                    readers[unit] = [place]
+
+    def _follows(self, one: int, place: int) -> None:
+        if one != place:
+            self.nodes[one].after.setdefault(place, 1)
+
+    def _follows_result(self, one: int, place: int, has: Effects) -> None:
+        before = self.nodes[one]
+        cycles = _latency(before.has, before.insn.repeat, has, self.known.generation)
+        if before.after.get(place, 0) < cycles:
+            before.after[place] = cycles
+
+    def _memory(self, op: str, place: int) -> None:
+        space = _SPACES.get(op)
+        if space is None:
+            return
+        for one in self._stores.get(space, ()):
+            self._follows(one, place)
+        if op.startswith("st"):
+            for one in self._loads.get(space, ()):
+                self._follows(one, place)
+            self._stores.setdefault(space, []).append(place)
+        else:
+            self._loads.setdefault(space, []).append(place)
 
 
-def _ordered(part: Sequence[Insn], generation: int) -> list[Insn]:
+def _ordered(part: Sequence[Insn], known: Known) -> list[Insn]:
     if len(part) < 3:
         return list(part)
-    nodes = _graph(part, generation)
+    graph = _Graph(known)
+    for insn in part:
+        graph.add(insn)
+    nodes = graph.nodes
     for node in reversed(nodes):
-        node.height = max((nodes[o].height + c for o, c in node.after.items()), default=0)
-    for node in nodes:
-        for other in node.after:
+        for other, cycles in node.after.items():
+            node.height = max(node.height, nodes[other].height + cycles)
             nodes[other].before += 1
+    return _listed(nodes)
+
+
+def _listed(nodes: Sequence[_Node]) -> list[Insn]:
+    """Of what may come next, the one that waits least; of these, what most depends on."""
     ready = [place for place, node in enumerate(nodes) if not node.before]
     found, cycle = [], 0
     for _ in nodes:  # the graph has no circle: one is always ready
-        best = min(ready, key=lambda p: (max(0, nodes[p].earliest - cycle), -nodes[p].height, p))
+        best = min((max(0, nodes[p].earliest - cycle), -nodes[p].height, p) for p in ready)[2]
         ready.remove(best)
         node = nodes[best]
         found.append(node.insn)
@@ -141,5 +170,5 @@ def _ordered(part: Sequence[Insn], generation: int) -> list[Insn]:
             later.before -= 1
             if not later.before:
                 ready.append(other)
-        cycle += 1 + node.insn.repeat if node.kind in (1, 2, 3) else 0
+        cycle += 1 + node.insn.repeat if node.has.is_alu else 0
     return found

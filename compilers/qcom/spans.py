@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from compilers.qcom.parse import MEMORY, Item, Place
+from compilers.qcom.parse import MEMORY, NARROW, Item, Place
+
+_PAIRED: Final = frozenset({"isam", "ldg", "ldga", "stg", "stga"})
+"""Their address, or coordinates, are two words."""
 
 
 class Loops:
@@ -62,50 +66,61 @@ class Span:
     uses: int = 0
 
 
-def _words(one: Place, item: Item, *, data: bool) -> int:
-    if item.stem in MEMORY:
-        if data:
-            return -(-item.count // 2) if item.kind in ("u8", "u16") else item.count
-        if one is item.srcs[0] and item.stem in ("isam", "ldg", "ldga", "stg", "stga"):
-            return 2
-        return 1
-    if item.op == "base":
-        return 2
-    return one.part // 2 + 1 if one.half else one.part + 1
-
-
 def spans(items: Sequence[Item], loops: Loops) -> list[Span]:
     """The spans of all registers, by where they begin."""
     found: dict[int, Span] = {}
     nested = _nesting(items)
     for at, item in enumerate(items):
-        late = item.stem in MEMORY
-        for place, src in enumerate(item.srcs):
+        dst = item.dst
+        if item.stem in MEMORY:
+            _moved(found, item, at)
+            continue
+        for src in item.srcs:
             if src.kind in "vm":
-                data = late and item.dst is None and place == len(item.srcs) - 1
-                _note(found, src, at, at + late, _words(src, item, data=data), item)
-        if item.dst is not None and item.dst.kind in "vm":
-            _note(found, item.dst, at, at + 1, _words(item.dst, item, data=late), item)
-            found[item.dst.number].writes.append(at)
+                _note(found, src, at, at, src.part // 2 + 1 if src.half else src.part + 1)
+        if dst is not None and dst.kind in "vm":
+            words = dst.part // 2 + 1 if dst.half else dst.part + 1
+            _note(found, dst, at, at + 1, 2 if item.op == "base" else words)
+            found[dst.number].writes.append(at)
     for span in found.values():
         _stretch(span, loops, nested)
     return sorted(found.values(), key=lambda one: one.start)
 
 
-def _note(found: dict[int, Span], one: Place, at: int, end: int, words: int, item: Item) -> None:
+def _moved(found: dict[int, Span], item: Item, at: int) -> None:
+    """Operands of a load or store, which are read after the next instruction began."""
+    narrow = item.kind in NARROW
+    words = -(-item.count // 2) if narrow else item.count
+    last = len(item.srcs) - 1
+    for place, src in enumerate(item.srcs):
+        if src.kind not in "vm":
+            continue
+        if item.dst is None and place == last:
+            _note(found, src, at, at + 1, words)
+            found[src.number].half |= narrow
+        else:
+            _note(found, src, at, at + 1, 2 if not place and item.stem in _PAIRED else 1)
+    if item.dst is not None:
+        _note(found, item.dst, at, at + 1, words)
+        span = found[item.dst.number]
+        span.half |= narrow
+        span.writes.append(at)
+
+
+def _note(found: dict[int, Span], one: Place, at: int, end: int, words: int) -> None:
     span = found.get(one.number)
     if span is None:
         span = found[one.number] = Span(one.number, at, end)
-    span.end, span.last = max(span.end, end), at
-    span.words = max(span.words, words)
-    span.half |= one.half or (item.stem in MEMORY and item.kind in ("u8", "u16") and words > 0
-                              and _is_data(one, item))  # fmt: skip
-    span.varies |= one.kind == "m"
+    span.last = at
+    if end > span.end:
+        span.end = end
+    if words > span.words:
+        span.words = words
+    if one.half:
+        span.half = True
+    if one.kind == "m":
+        span.varies = True
     span.uses += 1
-
-
-def _is_data(one: Place, item: Item) -> bool:
-    return one is item.dst or (item.dst is None and one is item.srcs[-1])
 
 
 def _nesting(items: Sequence[Item]) -> list[int]:

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from compilers.qcom.isa.bits import refused
 from compilers.qcom.isa.forms import Form
 from compilers.qcom.isa.instruction import Insn
-from compilers.qcom.isa.slots import Draft, Flag, HasFields
+from compilers.qcom.isa.slots import Draft, Flag, HasFields, Slot
 from compilers.qcom.isa.tables import all_forms, form
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the parts of one form go."""
+
+    form: Form
+    fields: frozenset[str]
+    flags: Mapping[str, int]
+    """Name -> bit."""
+    slots: tuple[Slot, ...]
+    """All that are not flags."""
+
+
 @cache
-def _accepted(one: Form) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of fields and of flags that a form has bits for."""
-    fields = {name for slot in one.slots if isinstance(slot, HasFields) for name in slot.names}
-    return frozenset(fields), frozenset(s.name for s in one.slots if isinstance(s, Flag))
+def _places(op: str, generation: int) -> _Places:
+    found = form(op, generation)
+    fields = {name for slot in found.slots if isinstance(slot, HasFields) for name in slot.names}
+    flags = {slot.name: slot.bit for slot in found.slots if isinstance(slot, Flag)}
+    slots = tuple(slot for slot in found.slots if not isinstance(slot, Flag))
+    return _Places(found, frozenset(fields), flags, slots)
 
 
 def encode(insn: Insn, generation: int) -> int:
     """The 64 bits. Raises: CompileError for what does not fit or has no place."""
-    found = form(insn.op, generation)
-    fields, flags = _accepted(found)
-    strange = [*(insn.fields.keys() - fields), *(insn.flags - flags)]
-    if strange:
+    places = _places(insn.op, generation)
+    if not (places.fields.issuperset(insn.fields) and insn.flags <= places.flags.keys()):
+        strange = [*(insn.fields.keys() - places.fields), *(insn.flags - places.flags.keys())]
         raise refused(f"{insn.op} has no {', '.join(sorted(strange))}")
-    word = found.match | found.precision.put(insn)
-    for slot in found.slots:
+    word = places.form.match | places.form.precision.put(insn)
+    for flag in insn.flags:
+        word |= 1 << places.flags[flag]
+    for slot in places.slots:
         word |= slot.put(insn)
     return word
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Final
 
 A0_X: Final = 244
@@ -60,11 +61,13 @@ class Operand:
         return self.kind is Kind.GPR and SHARED <= self.number < SHARED + 32
 
 
+@cache
 def gpr(number: int) -> Operand:
     """A full register."""
     return Operand(Kind.GPR, number)
 
 
+@cache
 def half(number: int) -> Operand:
     """A half register: hr0.x is 0, hr0.y is 1."""
     return Operand(Kind.GPR, number, half=True)
@@ -75,6 +78,7 @@ def predicate(component: int = 0) -> Operand:
     return Operand(Kind.GPR, P0_X + component)
 
 
+@cache
 def const(number: int) -> Operand:
     """A word of the constant file."""
     return Operand(Kind.CONST, number)

@@ -9,8 +9,6 @@ from compilers.qcom.isa.bits import get, refused
 from compilers.qcom.isa.instruction import HALF_TYPES, Insn, Type
 from compilers.qcom.isa.operand import P0_X, Kind, Operand
 
-_PLAIN = (Kind.IMMEDIATE,)
-
 
 class Precision(Protocol):
     """A rule for sources and destination."""
@@ -24,10 +22,13 @@ class Precision(Protocol):
 
 def source_half(insn: Insn) -> bool:
     """The one width of all sources; an integer as such has none. Raises: CompileError."""
-    widths = {one.half for one in insn.srcs if one.kind not in _PLAIN}
-    if len(widths) > 1:
-        raise refused(f"{insn.op}: full and half sources")
-    return widths.pop() if widths else bool(insn.srcs and insn.srcs[0].half)
+    narrow = None
+    for one in insn.srcs:
+        if one.kind is not Kind.IMMEDIATE:
+            if narrow is not None and one.half != narrow:
+                raise refused(f"{insn.op}: full and half sources")
+            narrow = one.half
+    return bool(insn.srcs and insn.srcs[0].half) if narrow is None else narrow
 
 
 def _is_special(dst: Operand) -> bool:

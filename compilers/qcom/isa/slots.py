@@ -49,8 +49,11 @@ class HasFields(Protocol):
 
 def operand(insn: Insn, name: str) -> Operand:
     """`dst`, `dst1` ..., `src0` ... of an instruction. Raises: CompileError."""
+    found: Operand | None
     if name == "dst":
         found = insn.dst
+    elif name == "src0" and insn.srcs:
+        return insn.srcs[0]
     elif name.startswith("dst"):
         index = int(name[3:]) - 1
         found = insn.more_dsts[index] if index < len(insn.more_dsts) else None
@@ -212,6 +215,9 @@ class RepeatOrNop:
     repeats: bool = True
 
     def put(self, insn: Insn) -> int:
+        if not insn.repeat and not any(one.repeat for one in insn.srcs):
+            put(f"{insn.op}: nop", insn.nop, 0, 1)
+            return (insn.nop & 1) << self.bits[0] | (insn.nop >> 1) << self.bits[1]
         word = put(f"{insn.op}: repeat", insn.repeat, 40, 41)
         if insn.repeat and not self.repeats:
             raise refused(f"{insn.op} is not repeated")
