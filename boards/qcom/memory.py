@@ -60,6 +60,17 @@ class Memory:
     shader_read: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
     """The dispatch that last read a line."""
     cp_wrote: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
+    cp_wrote_last: int = 0
+    """The largest of those numbers."""
+    _items: dict[int, Array | None] = field(default_factory=dict)
+
+    def items(self, nbytes: int) -> Array | None:
+        """DRAM as items of 1, 2, 4 or 8 bytes; None: they would not be aligned."""
+        if nbytes not in self._items:
+            fits = nbytes == 1 or not self.dram.ctypes.data % nbytes
+            whole = self.dram[: len(self.dram) & -nbytes]
+            self._items[nbytes] = whole.view(f"u{nbytes}") if fits else None
+        return self._items[nbytes]
 
     def lines(self) -> None:
         """Begin to keep account of lines."""

@@ -137,14 +137,22 @@ class Space:
             done += count
         return touched
 
+    def one(self, addresses: Addresses, nbytes: int, access: str) -> Mapping | None:
+        """The mapping that all elements lie in, and that allows this."""
+        if not len(addresses):
+            return None
+        low, high = int(np.minimum.reduce(addresses)), int(np.maximum.reduce(addresses))
+        found = self.find(low)
+        inside = found is not None and high + nbytes <= found.end and found.allows(access)
+        return found if inside else None
+
     def split(self, addresses: Addresses, nbytes: int, access: str) -> list[tuple[Mapping, Array]]:
         """(mapping, the indices of addresses in it) for elements. Raises: PageFault."""
         if not len(addresses):
             return []
-        low, high = int(addresses.min()), int(addresses.max())
-        first = self.find(low)
-        if first is not None and high + nbytes <= first.end and first.allows(access):
-            return [(first, np.arange(len(addresses)))]
+        only = self.one(addresses, nbytes, access)
+        if only is not None:
+            return [(only, np.arange(len(addresses)))]
         starts = np.array(self._starts, np.uint64)
         which = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
         found = []

@@ -67,7 +67,7 @@ class Caches:
         memory.lines()
         if self.running and (memory.shader_read[lines] > self.idle).any():
             self.find("missing wait", f"CP writes {memory.name}, which a running dispatch reads")
-        memory.cp_wrote[lines] = self.writes
+        memory.cp_wrote[lines] = memory.cp_wrote_last = self.writes
 
     def processor_reads(self, memory: Memory, lines: slice, what: str) -> None:
         """The command processor is about to read lines."""
@@ -77,29 +77,38 @@ class Caches:
     def shader_reads(self, memory: Memory, lines: Array) -> None:
         """A dispatch, or UCHE for it, reads lines."""
         memory.lines()
-        late = memory.cp_wrote[lines]
+        if memory.cp_wrote_last > min(self.invalidated, self.landed):
+            self._late_write(memory, memory.cp_wrote[lines])
+        self._overlaps(memory, lines, "reads")
+        memory.shader_read[lines] = self.dispatch
+
+    def _late_write(self, memory: Memory, late: Array) -> None:
         if (late > self.invalidated).any():
             self.find("stale read", f"{memory.name}: UCHE was not invalidated after CP wrote it")
         elif (late > self.landed).any():
             self.find("stale read", f"{memory.name}: no WAIT_MEM_WRITES after CP wrote it")
-        self._overlaps(memory, lines, "reads")
-        memory.shader_read[lines] = self.dispatch
 
     def shader_writes(self, memory: Memory, lines: Array) -> None:
         """A dispatch writes lines."""
         memory.lines()
         self._overlaps(memory, lines, "writes")
-        by = memory.shader_read[lines]
-        if (np.greater(by, self.idle) & np.not_equal(by, self.dispatch)).any():
+        if self._beside and self._others(memory.shader_read[lines]):
             what = f"a dispatch writes {memory.name} while one that reads it may run"
             self.find("missing wait", f"{what}: no WAIT_FOR_IDLE between them")
         memory.shader_wrote[lines] = self.dispatch
 
     def _overlaps(self, memory: Memory, lines: Array, does: str) -> None:
-        by = memory.shader_wrote[lines]
-        if (np.greater(by, self.idle) & np.not_equal(by, self.dispatch)).any():
+        if self._beside and self._others(memory.shader_wrote[lines]):
             what = f"a dispatch {does} {memory.name} while the one that wrote it may run"
             self.find("missing wait", f"{what}: no WAIT_FOR_IDLE between them")
+
+    @property
+    def _beside(self) -> bool:
+        """Whether another dispatch than the last one may be running."""
+        return self.idle < self.dispatch - 1
+
+    def _others(self, by: Array) -> bool:
+        return bool((np.greater(by, self.idle) & np.not_equal(by, self.dispatch)).any())
 
     @property
     def running(self) -> bool:

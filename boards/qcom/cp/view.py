@@ -22,9 +22,10 @@ class ShaderMemory:
 
     def gather(self, va: Addresses, item: int, count: int) -> Array:
         """Items from each address. Raises: PageFault."""
+        only = self._space.one(va, item * count, "read")
+        if only is not None:
+            return self._gather(only, va, item, count)
         parts = self._space.split(va, item * count, "read")
-        if len(parts) == 1:
-            return self._gather(parts[0][0], va, item, count)
         out = np.empty((len(va), count), _TYPES[item])
         for mapping, inside in parts:
             out[inside] = self._gather(mapping, va[inside], item, count)
@@ -33,23 +34,31 @@ class ShaderMemory:
     def _gather(self, mapping: Mapping, va: Addresses, item: int, count: int) -> Array:
         offsets = _offsets(mapping, va)
         memory = mapping.memory
-        self._caches.shader_reads(memory, _lines(offsets, item * count))
         words, first, each = _items(memory, offsets, item, count)
+        self._caches.shader_reads(memory, _lines(offsets, item * count, alone=each == 1))
+        if each == 1:
+            return np.asarray(words[first][:, None])
         found: Array = words[first[:, None] + np.arange(each)]
         return found if each == count else found.view(_TYPES[item])
 
     def scatter(self, va: Addresses, data: Array) -> None:
         """Stores data at each address; the later one wins. Raises: PageFault."""
         item, count = data.dtype.itemsize, data.shape[1]
+        only = self._space.one(va, item * count, "write")
+        if only is not None:
+            self._scatter(only, va, data)
+            return
         for mapping, inside in self._space.split(va, item * count, "write"):
-            whole = len(inside) == len(va)
-            offsets = _offsets(mapping, va if whole else va[inside])
-            memory = mapping.memory
-            self._caches.shader_writes(memory, _lines(offsets, item * count))
-            words, first, each = _items(memory, offsets, item, count)
-            values = np.ascontiguousarray(data if whole else data[inside])
-            places = first[:, None] + np.arange(each)
-            words[places] = values if each == count else values.view(np.uint8)
+            self._scatter(mapping, va[inside], data[inside])
+
+    def _scatter(self, mapping: Mapping, va: Addresses, data: Array) -> None:
+        item, count = data.dtype.itemsize, data.shape[1]
+        offsets, memory = _offsets(mapping, va), mapping.memory
+        words, first, each = _items(memory, offsets, item, count)
+        self._caches.shader_writes(memory, _lines(offsets, item * count, alone=each == 1))
+        values = np.ascontiguousarray(data)
+        places = first[:, None] + np.arange(each)
+        words[places] = values if each == count else values.view(np.uint8)
 
 
 def _offsets(mapping: Mapping, va: Addresses) -> Array:
@@ -60,15 +69,17 @@ def _offsets(mapping: Mapping, va: Addresses) -> Array:
 
 def _items(memory: Memory, offsets: Array, item: int, count: int) -> tuple[Array, Array, int]:
     """(DRAM as items, or as bytes where an address is not aligned; their numbers; how many)."""
-    dram = memory.dram
-    if item == 1 or (offsets & (item - 1)).any() or dram.ctypes.data % item:
-        return dram, offsets, item * count
-    shift = item.bit_length() - 1
-    return dram[: len(dram) & -item].view(_TYPES[item]), offsets >> shift, count
+    words = memory.items(item)
+    if item == 1 or words is None or int(np.bitwise_or.reduce(offsets)) & (item - 1):
+        return memory.dram, offsets, item * count
+    return words, offsets >> (item.bit_length() - 1), count
 
 
-def _lines(offsets: Array, nbytes: int) -> Array:
-    first = offsets >> LINE_SHIFT
+def _lines(offsets: Array, nbytes: int, *, alone: bool) -> Array:
+    """`alone`: each access is one aligned item, or one byte."""
+    first: Array = offsets >> LINE_SHIFT
+    if alone:
+        return first
     last = (offsets + (nbytes - 1)) >> LINE_SHIFT
     if np.array_equal(first, last):
         return first

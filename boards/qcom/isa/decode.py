@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
+from boards.qcom.isa.forms import pieces
 from boards.qcom.isa.instruction import Instruction, Operand, Space
 from boards.qcom.isa.scope import Misfit, Scope, UnknownInstruction, scope_of
 from boards.qcom.isa.table import CATEGORY_LOW, Case, table
-from boards.qcom.isa.text import pieces
 
 _CACHED: Final = 1 << 16
 _NEG, _ABS = 1, 2
@@ -62,11 +62,11 @@ class _Found:
     flags: set[str] = field(default_factory=set)
     """Set since the last operand, and not yet given to one."""
 
-    def take(self, operand: Operand) -> Operand:
-        """The operand with the flags that stood before it."""
+    def take(self, space: str, number: int, *, half: bool) -> Operand:
+        """An operand with the flags that stood before it."""
         flags, self.flags = self.flags, set()
-        return replace(
-            operand, neg="neg" in flags, abs="abs" in flags,
+        return Operand(
+            Space(space), number, half=half, neg="neg" in flags, abs="abs" in flags,
             repeat="repeat" in flags, last="LAST" in flags,
         )  # fmt: skip
 
@@ -97,8 +97,8 @@ def _number(scope: Scope, case: Case, half: bool) -> int:
 
 def _walk(scope: Scope, found: _Found, outside: str) -> None:
     """Collects the operands of a text; `outside` is the instruction's field that this is of."""
-    surprise = next(scope.surprises(), None)
-    if surprise is not None:
+    surprise = scope.surprise()
+    if surprise:
         raise Misfit(surprise)
     case = scope.shown()
     text = case.text or ""
@@ -114,21 +114,19 @@ def _walk(scope: Scope, found: _Found, outside: str) -> None:
             _note(found, name, value)
     if case.space and outside:
         is_half = bool(found.flags & _HALF_FLAGS) or text.startswith("h(") or _HALF_FLUT in text
-        operand = Operand(Space(case.space), _number(scope, case, is_half), half=is_half)
-        found.operands[outside] = found.take(operand)
+        number = _number(scope, case, is_half)
+        found.operands[outside] = found.take(case.space, number, half=is_half)
 
 
 def _fields(scope: Scope, operands: dict[str, Operand]) -> Iterator[tuple[str, int]]:
     seen = set(operands) | set(_SYNC)
-    for case in scope.cases():
-        for name in case.fields:
-            if name in seen:
-                continue
-            seen.add(name)
-            try:
-                yield name, scope.number(name)
-            except Misfit:  # computed from what this encoding has not, and not shown
-                continue
+    for name in scope.form().fields:
+        if name in seen:
+            continue
+        try:
+            yield name, scope.number(name)
+        except Misfit:  # computed from what this encoding has not, and not shown
+            continue
 
 
 def _adjusted(fields: dict[str, int], found: _Found) -> dict[str, int]:

@@ -7,19 +7,12 @@ An operand's scope lies in its instruction's, and asks it for what the table pas
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from boards.qcom.isa.table import (
-    INSTRUCTION,
-    Case,
-    Encoding,
-    Expression,
-    Field,
-    candidates,
-    table,
-)
+from boards.qcom.isa.forms import Form, form_of
+from boards.qcom.isa.table import INSTRUCTION, Case, Encoding, Expression, Field, fitting, table
 
 _GENERATION: Final = "ISA_GPU_ID"
 OPTIONAL: Final = "NOP"
@@ -47,7 +40,7 @@ class Misfit(Exception):
 
 def encoding_of(name: str, word: int, generation: int) -> Encoding:
     """The one encoding of a set that has these bits. Raises: Misfit."""
-    found = [one for one in candidates(name, word) if one.fits(word, generation)]
+    found = fitting(name, word, generation)
     if len(found) != 1:
         raise Misfit(f"{len(found)} encodings of {name} have {word:x}")
     return found[0]
@@ -71,12 +64,23 @@ class Scope:
     outer: Scope | None = None
     _known: dict[str, int] = field(default_factory=dict)
     _asked: list[str] = field(default_factory=list)
+    _form: Form | None = None
+
+    def form(self) -> Form:
+        """What holds for these bits."""
+        if self._form is None:
+            conditions = (case.condition for case in self.encoding.cases)
+            holds = tuple(not one or bool(self.evaluate(one)) for one in conditions)
+            self._form = form_of(self.encoding, holds)
+        return self._form
 
     def find(self, name: str) -> Field | None:
         """The field of the case that decides; None: not of this encoding.
 
         While a case's own condition is evaluated, the case is taken to hold.
         """
+        if self._form is not None:
+            return self._form.fields.get(name)
         for case in self.encoding.cases:
             if name in case.fields and self._holds(case):
                 return case.fields[name]
@@ -86,12 +90,6 @@ class Scope:
         condition = case.condition
         asked = bool(self._asked) and self._asked[-1] == condition
         return not condition or asked or bool(self.evaluate(condition))
-
-    def cases(self) -> Iterator[Case]:
-        """The cases that hold."""
-        for case in self.encoding.cases:
-            if not case.condition or self.evaluate(case.condition):
-                yield case
 
     def evaluate(self, name: str) -> int:
         """The value of an expression of the table."""
@@ -150,23 +148,21 @@ class Scope:
 
     def shown(self) -> Case:
         """The case whose text is the encoding's. Raises: Misfit: none has one."""
-        for case in self.cases():
-            if case.text is not None:
-                return case
-        raise Misfit(f"{self.encoding.name} has no text")
+        shown = self.form().shown
+        if shown is None:
+            raise Misfit(f"{self.encoding.name} has no text")
+        return shown
 
-    def surprises(self) -> Iterator[str]:
-        """Bits that mean nothing and are set, or that must be something else."""
+    def surprise(self) -> str:
+        """Bits that mean nothing and are set, or that must be something else; or nothing."""
         unused = self.bits & self.encoding.unused
-        if unused & ~(_ANYTHING if self.encoding.name.startswith(_ANY_LOW_BIT) else 0):
-            yield f"unused bits in {self.encoding.name}: {unused:x}"
-        for case in self.cases():
-            for low, high, expected in case.asserts:
-                got = self.bits >> low & (1 << high + 1 - low) - 1
-                if got != expected:
-                    yield f"bits {low} to {high} of {self.encoding.name}: {got:b}"
-            if case.text is not None:
-                return
+        if unused and unused & ~(_ANYTHING if self.encoding.name.startswith(_ANY_LOW_BIT) else 0):
+            return f"unused bits in {self.encoding.name}: {unused:x}"
+        for low, high, expected in self.form().asserts:
+            got = self.bits >> low & (1 << high + 1 - low) - 1
+            if got != expected:
+                return f"bits {low} to {high} of {self.encoding.name}: {got:b}"
+        return ""
 
 
 def scope_of(word: int, generation: int) -> Scope:

@@ -44,7 +44,7 @@ class Field:
         return self.high + 1 - self.low
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Case:
     """Fields and text of an encoding, where `condition` holds."""
 
@@ -59,7 +59,7 @@ class Case:
     """Low and high bit, and what they must be."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
     """One instruction, or one form of operand, of some generations."""
 
@@ -73,11 +73,10 @@ class Encoding:
     destinations: frozenset[str]
     """Fields that are written; none: those whose name begins with DST."""
 
-    def fits(self, word: int, generation: int) -> bool:
-        """Whether these bits are of this encoding."""
+    def of(self, generation: int) -> bool:
+        """Whether a generation, times 100, has it."""
         first, last = self.generations
-        same = word & self.mask & ~self.unused == self.match
-        return same and first <= generation <= last
+        return first <= generation <= last
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +138,20 @@ def table() -> Table:
 
 
 @cache
-def _of_category(category: int) -> tuple[Encoding, ...]:
+def _candidates(name: str, category: int, generation: int) -> tuple[tuple[int, int, Encoding], ...]:
     return tuple(
-        one
-        for one in table().sets[INSTRUCTION]
-        if one.match >> CATEGORY_LOW == category & one.mask >> CATEGORY_LOW
+        (one.mask & ~one.unused, one.match, one)
+        for one in table().sets[name]
+        if one.of(generation) and (name != INSTRUCTION or _is_of(one, category))
     )
 
 
-def candidates(name: str, word: int) -> tuple[Encoding, ...]:
-    """Encodings of a set that such a word may have."""
-    return _of_category(word >> CATEGORY_LOW) if name == INSTRUCTION else table().sets[name]
+def _is_of(one: Encoding, category: int) -> bool:
+    return one.match >> CATEGORY_LOW == category & one.mask >> CATEGORY_LOW
+
+
+def fitting(name: str, word: int, generation: int) -> list[Encoding]:
+    """The encodings of a set that have these bits."""
+    category = word >> CATEGORY_LOW if name == INSTRUCTION else 0
+    found = _candidates(name, category, generation)
+    return [one for mask, match, one in found if word & mask == match]

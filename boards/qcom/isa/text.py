@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from boards.qcom.isa.forms import pieces
 from boards.qcom.isa.scope import Misfit, Scope, UnknownInstruction, scope_of, signed
 from boards.qcom.isa.table import Field, table
 
-_PIECE: Final = re.compile(r"\{(\w+)\}|([^{]+)")
 _NAME: Final = "NAME"
 _HALF_BITS: Final = 16
-
-
-def pieces(text: str) -> Iterator[tuple[str, str]]:
-    """A template's parts in order: a field's name, or words; the other is empty."""
-    for found in _PIECE.finditer(text):
-        yield found.group(1) or "", found.group(2) or ""
 
 
 def _float_text(value: int, width: int) -> str:

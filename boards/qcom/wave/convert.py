@@ -28,7 +28,6 @@ KINDS: Final = {
     F16: "f", F32: "f", U16: "u", U32: "u", S16: "s", S32: "s", U8: "u", S8: "s",
 }  # fmt: skip
 BYTES: Final = {F16: 2, F32: 4, U16: 2, U32: 4, S16: 2, S32: 4, U8: 1, U8_32: 1}
-_FAR: Final = 2.0**40
 _LARGEST: Final = {np.dtype(np.float16): 65504.0, np.dtype(np.float32): 3.4028234663852886e38}
 
 
@@ -41,9 +40,9 @@ def to_float(value: Array, dtype: type[np.generic], rounding: int) -> Array:
     """Integers of up to 32 bits or floats as float16 or float32."""
     exact = flush(value).astype(np.float64)
     near = exact.astype(dtype)
-    if rounding == EVEN:
-        return flush(near)
     back = near.astype(np.float64)
+    if rounding == EVEN or (back == exact).all():
+        return flush(near)
     largest = np.dtype(dtype).type(_LARGEST[np.dtype(dtype)])
     over = np.isinf(near) & np.isfinite(exact)
     back = np.where(over, np.copysign(np.inf, exact), back)
@@ -65,9 +64,9 @@ def to_integer(value: Array, dtype: type[np.integer[Any]], rounding: int) -> Arr
     exact = flush(value).astype(np.float64)
     whole = (np.trunc, np.rint, np.ceil, np.floor)[rounding](exact)
     limits = np.iinfo(dtype)
-    finite = np.nan_to_num(whole, nan=0.0, posinf=_FAR, neginf=-_FAR)
-    clamped: Array = np.clip(finite, float(limits.min), float(limits.max))
-    return clamped.astype(np.int64).astype(dtype)
+    clamped = np.minimum(np.maximum(whole, float(limits.min)), float(limits.max))
+    finite: Array = np.where(np.isnan(clamped), 0.0, clamped)
+    return finite.astype(np.int64).astype(dtype)
 
 
 def narrow(value: Array, wanted: type[np.generic]) -> Array:

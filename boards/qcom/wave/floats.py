@@ -16,19 +16,22 @@ from boards.machine.arrays import Array
 
 _EXPONENT: Final = np.uint32(0x7F800000)
 _SIGN: Final = np.uint32(0x80000000)
-_SMALLEST: Final = np.float32(2.0**-126)
+_ONE: Final = np.uint32(1)
+_LARGEST_SMALL: Final = np.uint32(0xFFFFFD)
+"""Twice the largest subnormal number's bits, less 1."""
 Function = Callable[..., Array]
 
 
 def flush(value: Array) -> Array:
     """float32 without subnormal numbers: they are zero, with their sign."""
-    if value.dtype != np.float32 or np.minimum.reduce(np.abs(value), axis=None) >= _SMALLEST:
+    if value.dtype != np.float32:
         return value
     raw = value.view(np.uint32)
-    small = (raw & _EXPONENT) == 0
-    if not small.any():
+    above = raw + raw  # without the sign; less 1, zeros are the largest
+    above -= _ONE
+    if np.minimum.reduce(above, axis=None) > _LARGEST_SMALL:
         return value
-    answer: Array = np.where(small, raw & _SIGN, raw).view(np.float32)
+    answer: Array = np.where((raw & _EXPONENT) == 0, raw & _SIGN, raw).view(np.float32)
     return answer
 
 

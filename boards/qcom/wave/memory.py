@@ -68,7 +68,7 @@ def _store(word: int, where: Where, uses: Uses) -> Run:
 def aligned(w: Waves, va: Addresses, item: int) -> Addresses:
     """Addresses without the low bits that items of this size have not."""
     low = np.uint64(item - 1)
-    if item > 1 and (va & low).any():
+    if item > 1 and np.bitwise_or.reduce(va) & low:
         w.report("misaligned", f"{int((va & low).max())} bytes off")
         return va & ~low
     return va
