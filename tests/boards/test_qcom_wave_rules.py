@@ -130,6 +130,13 @@ KEPT_AND_BROKEN: Final[dict[str, tuple[str, str, str]]] = {
         "mov.u32u32 r4.x, 1\n(jp)(rpt5)nop\nadd.u r4.y, r4.x, 1",
         "uninitialised register",
     ),
+    "a selection of a register with a value": (
+        "mov.u32u32 r4.x, 1\n(rpt5)nop\nsel.b32 r4.x, r3.x, r4.x, r5.x\n(rpt5)nop\n"
+        "add.u r4.y, r4.x, 1",
+        "mov.u32u32 r4.x, 0\n(rpt5)nop\nsel.b32 r4.x, r3.x, r4.x, r5.x\n(rpt5)nop\n"
+        "add.u r4.y, r4.x, 1",
+        "uninitialised register",
+    ),
     "shared memory that is written": (
         "mov.u32u32 r4.x, 0\n(rpt5)nop\nstl.u32 l[r4.x], r3.x, 1\nldl.u32 r4.y, l[r4.x], 1",
         "mov.u32u32 r4.x, 0\n(rpt5)nop\nldl.u32 r4.y, l[r4.x], 1",

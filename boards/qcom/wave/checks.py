@@ -18,9 +18,9 @@ Reach = Callable[[Waves], tuple[Array, bool]]
 
 def check_values(w: Waves, bound: Bound) -> None:
     """Reports what is read and has no value."""
-    defined = w.defined
+    valued, selection = w.valued, w.selection
     for slot in bound.reads:
-        if defined[slot] is not True and w.undefined(slot) is not None:
+        if valued[slot] != selection and w.undefined(slot) is not None:
             w.report(_UNWRITTEN, name_of(slot))
     if bound.constants:
         _check_constants(w, bound.constants)

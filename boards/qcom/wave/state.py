@@ -87,6 +87,10 @@ class Waves:
         self.whole = True
         """Whether those are all that the chunk began with."""
         self.defined: list[Array | bool] = [False] * SLOTS
+        self.selection = 0
+        """Counts selections of lanes."""
+        self.valued = [-1] * SLOTS
+        """By slot: a selection of which every lane has a value."""
         self.races = Races(groups, groups * step_of(d.shared_bytes), self.per_group)
         self.local_memory = SharedMemory(groups, d.shared_bytes, self.races)
         self.private = PrivateMemory(self.count * self.lanes, d.private_bytes)
@@ -118,6 +122,7 @@ class Waves:
     def select(self, mask: Array | None) -> None:
         """Works on these lanes; None: on all of those that the chunk began with."""
         self.whole = mask is None
+        self.selection += 1
         self.mask = (None if self.full_house else self.everyone) if mask is None else mask
 
     def chosen(self) -> Array:
@@ -135,11 +140,12 @@ class Waves:
 
     def define(self, slots: tuple[int, ...]) -> None:
         """The chosen lanes have written these."""
-        defined = self.defined
+        defined, valued = self.defined, self.valued
         for slot in slots:
             before = defined[slot]
-            if before is True:
+            if before is True or valued[slot] == self.selection:
                 continue
+            valued[slot] = self.selection
             if self.whole:
                 defined[slot] = True
                 continue
@@ -171,6 +177,7 @@ class Waves:
             return
         for slot in slots:
             have = self.defined[slot]
+            self.valued[slot] = -1
             if have is True:
                 self.defined[slot] = ~gone
             elif isinstance(have, np.ndarray):
@@ -179,7 +186,9 @@ class Waves:
     def undefined(self, slot: int) -> Array | None:
         """The chosen lanes that read this without a value; None: there are none."""
         have = self.defined[slot]
-        if have is True:
-            return None
-        missing = self.chosen() if have is False else self.chosen() & ~have
-        return missing if missing.any() else None
+        if have is not True and self.valued[slot] != self.selection:
+            missing = self.chosen() if have is False else self.chosen() & ~have
+            if missing.any():
+                return missing
+        self.valued[slot] = self.selection
+        return None
