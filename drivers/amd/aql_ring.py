@@ -71,7 +71,7 @@ class AqlRing(AmdComputeRing):
         parts: RingParts,
         hw: HardwareQueue,
         target: Target,
-        mailbox: Mailbox,
+        mailbox: Mailbox | None,
         iface: Iface,
     ) -> None:
         super().__init__(parts, hw, target)
@@ -81,8 +81,10 @@ class AqlRing(AmdComputeRing):
         side = iface.allocate(SLOTS * SIDE_BYTES, Use.PACKETS, "arguments", host=True)
         self._side, self._side_va = side.view(), side.gpu_va
         self.afterwards = (side.free,)
-        report = amd_words.notify(target, mailbox_va=mailbox.va, event_id=mailbox.event_id)
-        report = amd_words.once(target, report)
+        report: list[int] = []
+        if mailbox is not None:
+            report = amd_words.notify(target, mailbox_va=mailbox.va, event_id=mailbox.event_id)
+            report = amd_words.once(target, report)
         done = progress(target, parts.progress_va, target.flavour.release_all)
         flush = Packer(words_of(done, report))
         self._flush = flush, jumper(target, flush.nwords)

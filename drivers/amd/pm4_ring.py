@@ -43,8 +43,9 @@ class Pm4Ring(AmdComputeRing):
     unit_bytes = WORD_BYTES
 
     def __init__(
-        self, parts: RingParts, hw: HardwareQueue, target: Target, mailbox: Mailbox
+        self, parts: RingParts, hw: HardwareQueue, target: Target, mailbox: Mailbox | None
     ) -> None:
+        """Without a `mailbox` nothing interrupts."""
         super().__init__(parts, hw, target)
         self._cell = parts.progress().cast("Q")
         self._cell[0] = self._cell[1] = 0
@@ -210,8 +211,10 @@ class Packet:
         """Arguments of `pack_into`, rewritten right before each packing, with the ring's lock."""
 
 
-def _reporting(target: Target, progress_va: int, mailbox: Mailbox) -> Words:
+def _reporting(target: Target, progress_va: int, mailbox: Mailbox | None) -> Words:
     """Write every cache back, write the progress, raise the device's event."""
     done = progress(target, progress_va, target.flavour.release_all)
+    if mailbox is None:
+        return words_of(done)
     ring = amd_words.notify(target, mailbox_va=mailbox.va, event_id=mailbox.event_id)
     return words_of(done, amd_words.once(target, ring))

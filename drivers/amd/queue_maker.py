@@ -44,7 +44,9 @@ class QueueMaker:
     ) -> None:
         self._name, self._iface, self._target, self._hang_s = name, iface, target, hang_s
         self._apertures, self._pair, self._slots, self._scratch = apertures, pair, slots, scratch
-        self._mailbox = Mailbox(iface.mailbox_va, iface.event_id)
+        wakes = iface.remote is None
+        self._mailbox = Mailbox(iface.mailbox_va, iface.event_id) if wakes else None
+        """None where an interrupt reaches nobody."""
         self._cells: list[Slot] = []
 
     def take_cells(self) -> None:

@@ -29,15 +29,18 @@ class SdmaRing(CopyRing):
     unit_bytes = 1
 
     def __init__(
-        self, parts: RingParts, hw: HardwareQueue, engine: Engine, mailbox: Mailbox
+        self, parts: RingParts, hw: HardwareQueue, engine: Engine, mailbox: Mailbox | None
     ) -> None:
+        """Without a `mailbox` nothing interrupts."""
         super().__init__(parts, hw)
         self.engine = engine
         self._cell = parts.progress().cast("I")
         self._cell[0] = 0
         self._done = 0
-        event = sdma.fence(engine, addr=mailbox.va, data=mailbox.event_id)
-        self._interrupt = [*event, *sdma.trap(int_context=mailbox.event_id)]
+        self._interrupt: list[int] = []
+        if mailbox is not None:
+            event = sdma.fence(engine, addr=mailbox.va, data=mailbox.event_id)
+            self._interrupt = [*event, *sdma.trap(int_context=mailbox.event_id)]
         self._ready = ReadyCopy(engine, parts.progress_va, self._interrupt)
 
     @property

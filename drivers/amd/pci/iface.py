@@ -10,10 +10,12 @@ from drivers.amd.hwqueue import HwQueue
 from drivers.amd.iface import Apertures, Plan, Prepare, Remote
 from drivers.amd.pci.gpu import BareGpu
 from drivers.amd.pci.hardware_queue import Slots, open_queue
+from drivers.amd.pci.layout import IH_POINTERS
 from drivers.amd.pci.process import LDS_BASE, SCRATCH_BASE, Process
 from drivers.amd.pci.purposes import PURPOSES
 from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.address_space import AddressSpace
+from drivers.bare.ahead import expect
 from drivers.bare.clock import MeasuredClock
 from drivers.bare.memory import SHARED, Memories, PciMemory
 from drivers.bare.mirror import Mirrors
@@ -158,6 +160,7 @@ class PciIface:
         if timeout_ms > 0 and self.gone is None:
             self._gpu.session.wait_interrupt(timeout_ms * _MS)
         if self._mirrors is not None and self.gone is None and self._open:
+            expect(self._gpu.vram, IH_POINTERS.offset)  # read below: sent with the next line
             self._mirrors.look()
         with self._lock:
             if self.gone is None:

@@ -57,7 +57,7 @@ class BarRegion:
         with bridge.lock:
             self.write(off, value.to_bytes(_QWORD, "little"))
             if self._prompt:
-                bridge.flush()
+                bridge.send()
 
     def expect(self, *offs: int) -> None:
         """See `Bridge.expect`."""

@@ -9,32 +9,23 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from threading import RLock
-from typing import Final, TypeAlias
+from typing import Final
 
 from drivers.base.deadline import Clock, polls
-from drivers.base.errors import BadArgument, DeviceError, DeviceTimeout, MalformedInput
-from drivers.base.undo import run_all
-from drivers.base.usb import CONTROL, Transfer, Usb
+from drivers.base.errors import BadArgument, DeviceTimeout
+from drivers.base.usb import Transfer, Usb
 from drivers.usb.asm24 import completion, wire
 from drivers.usb.asm24.completion import Completion, Status
+from drivers.usb.asm24.outbox import Outbox
 from drivers.usb.asm24.wire import Mode, Request, Tlp
 
-REQUEST_S: Final = 5.0
-"""The firmware itself gives up sooner: it polls a completion half a million times."""
 LINK_S: Final = 5.0
-MOST: Final = 64
-"""Transfers that are queued before they are sent."""
-MOST_BYTES: Final = 1 << 20
-"""Bytes of them."""
 RETRY_S: Final = 1.0
 """How long a device may answer Request Retry after reset. src: PCIe 4.0, 6.6.1"""
 _DWORD: Final = 4
 _PAYLOAD = struct.Struct("<III")
 _MOST_DWORDS: Final = (1 << 32) - 1
 _LOW: Final = 0xFFFF_FFFF
-Taker: TypeAlias = Callable[[bytes], None]
 
 
 class _Ahead:
@@ -51,20 +42,21 @@ class _Ahead:
 class Bridge:
     """One opened bridge. Calls of several threads take turns; `lock` keeps others out for longer.
 
-    Writes to the card have no answer. They are queued, and go out with the next read, when `MOST`
-    of them wait, or by `flush`; an error then names the write.
+    Writes to the card have no answer. They are queued, and go out with the next read, when many
+    wait, or by `flush`; an error then names the write.
     """
 
     def __init__(self, usb: Usb, clock: Clock) -> None:
         self.usb, self._host = usb, clock
-        self.trips = self.transfers = 0
-        """How often the host waited for the bridge, and for how many transfers altogether."""
-        self.lock = RLock()
-        self._queued: list[Transfer] = []
-        self._takers: list[tuple[int, Taker]] = []
-        """Which of them are answers, and what takes each."""
+        self._box = Outbox(usb)
+        self.lock = self._box.lock
         self._ahead: deque[_Ahead] = deque()
         """What is read next, as far as it is known."""
+
+    @property
+    def trips(self) -> int:
+        """How often the host waited for the bridge."""
+        return self._box.trips
 
     # Time, as whoever waits for the card has it
 
@@ -74,7 +66,7 @@ class Bridge:
 
     def sleep(self, seconds: float) -> None:
         """What was written reaches the card before the time begins."""
-        self.flush()
+        self._box.run([])
         self._ahead.clear()
         self._host.sleep(seconds)
 
@@ -86,20 +78,20 @@ class Bridge:
         for at in range(address, address + nbytes, wire.XDATA_READ_BYTES):
             count = min(wire.XDATA_READ_BYTES, address + nbytes - at)
             asked = (wire.VENDOR_IN, Request.READ_XDATA, at, 0, count)
-            parts.append(self._run([Transfer.ask(f"read XDATA {at:#06x}", *asked)]))
+            parts.append(self._box.run([Transfer.ask(f"read XDATA {at:#06x}", *asked)]))
         return b"".join(parts)
 
     def put_xdata(self, address: int, byte: int) -> None:
         """One byte of it."""
         what = f"write XDATA {address:#06x}"
-        self._run([_tell(what, Request.WRITE_XDATA, address, byte)])
+        self._box.run([_tell(what, Request.WRITE_XDATA, address, byte)])
 
     # The link
 
     def power(self, *, on: bool) -> None:
         """The card's power and its reset line; `on` waits in the bridge for the link, up to 2 s."""
         what = f"turn the card's power {'on' if on else 'off'}"
-        self._run([_tell(what, Request.POWER, int(on), 0)])
+        self._box.run([_tell(what, Request.POWER, int(on), 0)])
 
     @property
     def link_up(self) -> bool:
@@ -164,7 +156,7 @@ class Bridge:
         """A dword of memory, or the bytes of it that `enables` names: one request, queued."""
         what = f"write {address:#x}"
         self._forget(address, _DWORD)
-        self._queue([self._packet(Tlp.WRITE, _whole(address), value, what, enables)])
+        self._box.put([self._packet(Tlp.WRITE, _whole(address), value, what, enables)])
 
     def post(self, address: int) -> None:
         """Read a dword of memory when what is queued is sent: all writes before it have arrived.
@@ -192,7 +184,7 @@ class Bridge:
         what = f"write {len(data)} bytes to {address:#x}"
         self._forget(address, len(data))
         stream = self._stream(Mode.STREAM_OUT, Tlp.WRITE, address, count, what)
-        self._queue([stream, Transfer.bulk_out(what, wire.BULK_OUT, bytes(data))])
+        self._box.put([stream, Transfer.bulk_out(what, wire.BULK_OUT, bytes(data))])
 
     def read(self, address: int, nbytes: int) -> bytes:
         """Whole dwords of memory: one request and one bulk transfer.
@@ -202,7 +194,7 @@ class Bridge:
         count = _dwords(address, nbytes)
         what = f"read {nbytes} bytes at {address:#x}"
         stream = self._stream(Mode.STREAM_IN, Tlp.READ, address, count, what)
-        return self._run([stream, Transfer.bulk_in(what, wire.BULK_IN, nbytes)])
+        return self._box.run([stream, Transfer.bulk_in(what, wire.BULK_IN, nbytes)])
 
     # SRAM
 
@@ -211,30 +203,32 @@ class Bridge:
         slots, sectors = _slots(slot, len(data))
         what = f"write {len(data)} bytes to SRAM slot {slot}"
         request = _tell(what, Request.SRAM, sectors, slot | slots << 8)
-        self._run([request, Transfer.bulk_out(what, wire.BULK_OUT, data)])
+        self._box.run([request, Transfer.bulk_out(what, wire.BULK_OUT, data)])
 
     def arm_sram(self, slot: int, nbytes: int) -> None:
         """Let the GPU's write to 0x822000 start a transfer to the host; whole sectors."""
         slots, sectors = _slots(slot, nbytes)
         what = f"arm SRAM slot {slot} for {nbytes} bytes"
-        self._run([_tell(what, Request.SRAM, wire.SRAM_TO_HOST | sectors, slot | slots << 8)])
+        self._box.run([_tell(what, Request.SRAM, wire.SRAM_TO_HOST | sectors, slot | slots << 8)])
 
     def read_sram(self, nbytes: int) -> bytes:
         """What an armed transfer brings. Raises: DeviceTimeout when the GPU did not start it."""
         what = f"read {nbytes} bytes of SRAM"
-        return self._run([Transfer.bulk_in(what, wire.BULK_IN, nbytes)])
+        return self._box.run([Transfer.bulk_in(what, wire.BULK_IN, nbytes)])
 
     def close(self) -> None:
         """Send what is queued, give the interface back; power stays as it is."""
-        run_all([self.flush, self.usb.close])
+        self._box.close()
 
     # How it is asked
 
     def flush(self) -> None:
-        """Send what is queued. Raises: what it meets."""
-        with self.lock:
-            if self._queued:
-                self._run([])
+        """Send what is queued, and wait for it. Raises: what it meets."""
+        self._box.flush()
+
+    def send(self) -> None:
+        """Send what is queued; what its last requests meet is raised by the next call."""
+        self._box.send()
 
     def _asked(
         self, kind: Tlp, address: int, value: int, what: str, enables: int = wire.ALL_BYTES
@@ -245,10 +239,8 @@ class Bridge:
             return known
         for _ in polls(RETRY_S, self):
             packet = self._packet(kind, address, value, what, enables)
-            answer = Transfer.ask(
-                what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES
-            )  # fmt: skip
-            done = completion.parse(self._run([packet, answer]), f"{self.usb.name}: {what}")
+            data = self._box.run([packet, _answer(what)])
+            done = completion.parse(data, f"{self.usb.name}: {what}")
             if done.status is not Status.RETRY:
                 return done
         return done
@@ -263,15 +255,10 @@ class Bridge:
 
     def _queue_asked(self, packet: Transfer, take: Callable[[Completion], None]) -> None:
         """A packet whose completion is taken when it comes."""
-        what = packet.what
-        name = f"{self.usb.name}: {what}"
-        answer = Transfer.ask(what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES)
-        with self.lock:
-            self._queued.append(packet)
-            self._takers.append(
-                (len(self._queued), lambda data: take(completion.parse(data, name)))
-            )
-            self._queue([answer])
+        name = f"{self.usb.name}: {packet.what}"
+        self._box.put(
+            [packet, _answer(packet.what)], lambda data: take(completion.parse(data, name))
+        )
 
     def _foresee(self, reads: Sequence[tuple[Tlp, int, str]]) -> None:
         with self.lock:
@@ -299,48 +286,13 @@ class Bridge:
         if any(address <= one.address < address + nbytes for one in self._ahead):
             self._ahead.clear()
 
-    def _queue(self, transfers: list[Transfer]) -> None:
-        with self.lock:
-            self._queued += transfers
-            waiting = sum(len(transfer.data) for transfer in self._queued)
-            if len(self._queued) >= MOST or waiting >= MOST_BYTES:
-                self.flush()
-
-    def _run(self, transfers: list[Transfer]) -> bytes:
-        """What is queued, then these, together. The answer of the last one."""
-        with self.lock:
-            queued, self._queued = self._queued, []
-            takers, self._takers = self._takers, []
-            results = self._sent(queued + transfers)
-            for at, take in takers:
-                take(results[at])
-            return results[-1]
-
-    def _sent(self, every: list[Transfer]) -> list[bytes]:
-        self.trips += _waits(every)
-        self.transfers += len(every)
-        try:
-            results = self.usb.run(every, REQUEST_S)
-        except DeviceError as error:
-            raise error.named(self.usb.name) from error.__cause__
-        for transfer, data in zip(every, results, strict=True):
-            if len(data) != transfer.nbytes:
-                raise MalformedInput(
-                    f"{self.usb.name}: {transfer.what}: {len(data)} of {transfer.nbytes} bytes "
-                    "came",
-                    hint="unplug the enclosure, plug it in again and open the GPU again",
-                )
-        return results
-
 
 def _check_value(done: Completion, what: str) -> None:
     completion.value(done, what)
 
 
-def _waits(transfers: Sequence[Transfer]) -> int:
-    """How often the host waits: at the end, and before a request behind a bulk transfer."""
-    pairs = pairwise(transfers)
-    return 1 + sum(a.endpoint != CONTROL and b.endpoint == CONTROL for a, b in pairs)
+def _answer(what: str) -> Transfer:
+    return Transfer.ask(what, wire.VENDOR_IN, Request.TLP, 0, 0, wire.TLP_ANSWER_BYTES)
 
 
 def _tell(what: str, request: Request, value: int, index: int, data: bytes = b"") -> Transfer:

@@ -1,0 +1,152 @@
+"""What is sent to the bridge: queued, sent together, and waited for as late as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import RLock
+from typing import Final, TypeAlias
+
+from drivers.base.errors import DeviceError, MalformedInput
+from drivers.base.undo import run_all
+from drivers.base.usb import CONTROL, Batch, Transfer, Usb, parts
+
+REQUEST_S: Final = 5.0
+"""The firmware itself gives up sooner: it polls a completion half a million times."""
+MOST: Final = 64
+"""Transfers that are queued before they are sent."""
+MOST_BYTES: Final = 1 << 20
+"""Bytes of them."""
+Taker: TypeAlias = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    transfer: Transfer
+    take: Taker | None = None
+    """What takes its answer."""
+
+
+class Outbox:
+    """Calls of several threads take turns; `lock` keeps others out for longer."""
+
+    def __init__(self, usb: Usb) -> None:
+        self.usb = usb
+        self.trips = self.transfers = 0
+        """How often the host waited, and for how many transfers altogether."""
+        self.lock = RLock()
+        self._queued: list[_Item] = []
+        self._left: list[tuple[Batch, list[_Item]]] = []
+        """Requests that were sent and not waited for, the oldest first."""
+
+    def put(self, transfers: Sequence[Transfer], take: Taker | None = None) -> None:
+        """Queue them; they are sent when there are `MOST`. `take`: of the last one's answer."""
+        with self.lock:
+            self._queued += [_Item(one) for one in transfers[:-1]]
+            self._queued.append(_Item(transfers[-1], take))
+            waiting = sum(len(item.transfer.data) for item in self._queued)
+            if len(self._queued) >= MOST or waiting >= MOST_BYTES:
+                self.run([])
+
+    def run(self, transfers: Sequence[Transfer]) -> bytes:
+        """What is queued, then these, together. The answer of the last one."""
+        with self.lock:
+            every = self._queued + [_Item(one) for one in transfers]
+            self._queued = []
+            answer = b""
+            for part in _cut(every):
+                answer = self._wait(self._start(part), part)
+            return answer
+
+    def flush(self) -> None:
+        """Send what is queued, and wait for everything that was sent. Raises: what it meets."""
+        with self.lock:
+            self.run([])
+            self._collect()
+
+    def send(self) -> None:
+        """Send what is queued, and do not wait for the requests at its end.
+
+        What they meet is raised by the next call.
+        """
+        with self.lock:
+            cut = _cut(self._queued)
+            self._queued = []
+            for part in cut[:-1]:
+                self._wait(self._start(part), part)
+            for part in cut[-1:]:
+                batch = self._start(part)
+                if part[-1].transfer.endpoint != CONTROL:
+                    self._wait(batch, part)
+                else:
+                    self._left.append((batch, part))
+
+    def start(self, transfers: Sequence[Transfer]) -> Batch:
+        """Send what is queued, then start these, which the caller waits for."""
+        with self.lock:
+            self.send()
+            return self._start([_Item(one) for one in transfers])
+
+    def finish(self, batch: Batch, transfers: Sequence[Transfer]) -> list[bytes]:
+        """Wait for what `start` gave. Raises: what it meets."""
+        with self.lock:
+            return self._results(batch, transfers)
+
+    def close(self) -> None:
+        """Send what is queued, then give the interface back."""
+        run_all([self.flush, self.usb.close])
+
+    def _start(self, part: list[_Item]) -> Batch:
+        self.transfers += len(part)
+        try:
+            return self.usb.start([item.transfer for item in part])
+        except DeviceError as error:
+            raise error.named(self.usb.name) from error.__cause__
+
+    def _collect(self) -> None:
+        """Take the answers of what was sent and not waited for. Raises: what it met."""
+        left, self._left = self._left, []
+        run_all([partial(self._taken, batch, part) for batch, part in left])
+
+    def _wait(self, batch: Batch, part: list[_Item]) -> bytes:
+        """Requests are made in order: those that were sent before these have ended, too."""
+        self.trips += 1
+        try:
+            answer = self._taken(batch, part)
+        except DeviceError:
+            self._collect()  # an earlier error says more
+            raise
+        self._collect()
+        return answer
+
+    def _taken(self, batch: Batch, part: list[_Item]) -> bytes:
+        results = self._results(batch, [item.transfer for item in part])
+        for item, data in zip(part, results, strict=True):
+            if item.take is not None:
+                item.take(data)
+        return results[-1]
+
+    def _results(self, batch: Batch, transfers: Sequence[Transfer]) -> list[bytes]:
+        """Wait for a batch. Raises: MalformedInput for a short answer; what it meets."""
+        try:
+            results = batch.wait(REQUEST_S)
+        except DeviceError as error:
+            raise error.named(self.usb.name) from error.__cause__
+        for transfer, data in zip(transfers, results, strict=True):
+            if len(data) != transfer.nbytes:
+                raise MalformedInput(
+                    f"{self.usb.name}: {transfer.what}: {len(data)} of {transfer.nbytes} bytes "
+                    "came",
+                    hint="unplug the enclosure, plug it in again and open the GPU again",
+                )
+        return results
+
+
+def _cut(items: list[_Item]) -> list[list[_Item]]:
+    """See `parts`."""
+    found, at = [], 0
+    for part in parts([item.transfer for item in items]) if items else []:
+        found.append(items[at : at + len(part)])
+        at += len(part)
+    return found
