@@ -11,7 +11,7 @@ DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx
 
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \
 	sweep \
-	opencl webgpu nv qcom torch references generators probe doctor clean
+	opencl webgpu nv qcom torch references turnip generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
@@ -26,6 +26,7 @@ help:
 	@echo "make qcom             Mesa's disassembler of Adreno code, a second opinion in tests"
 	@echo "make torch            torch, so that tests of memory shared with it run"
 	@echo "make references       kernel headers, firmware and a Vulkan driver for tests, from Debian"
+	@echo "make turnip           Mesa's Vulkan driver for Adreno and its disassembler, built from Debian's source"
 	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make witness-rocr     Debian's ROCr in front of the boards (docs/witnesses.md)"
@@ -147,7 +148,15 @@ witness-tinygrad: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
 	$(BIN)/python -m tests.witness.tinygrad_nv
 
-witness-turnip: $(VENV)/dev.stamp
+# What Mesa's build needs of Python; its Debian packages are named where they lack.
+TURNIP := meson mako pyyaml packaging setuptools
+$(VENV)/turnip.stamp: $(VENV)/webgpu.stamp
+	$(call pip,$(TURNIP))
+
+turnip: $(VENV)/turnip.stamp
+	$(BIN)/python -m tests.turnip.build
+
+witness-turnip: turnip
 	$(BIN)/python -m tests.turnip $(ARGS)
 
 probe doctor: $(VENV)/core.stamp

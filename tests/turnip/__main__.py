@@ -97,6 +97,7 @@ def _environ(turnip: Turnip, folder: Path) -> dict[str, str]:
     return {
         _PRELOAD: str(shim), "VK_ICD_FILENAMES": str(manifest),
         "TURNIP_LIBRARY": str(turnip.driver), "MESA_SHADER_CACHE_DISABLE": "1",
+        "TU_DEBUG": "noubwc",
     }  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from tests.turnip.kernel import Kernel, Words
 SEED = 1
 _MAPPED = "mappable-primary-buffers"
 _WANTED = (_MAPPED, "shader-f16", "subgroup", "shader-int64")
-_SIDE = 8
 
 
 class Missing(Exception):
@@ -78,15 +77,16 @@ class Client:
         return result
 
     def _bind_texture(self, kernel: Kernel, layouts: list[Any], entries: list[Any]) -> None:
-        """Eight texels wide, so that Turnip does not tile it; filled by the 2D engine."""
+        """Filled by the 2D engine."""
         usage = wgpu.TextureUsage.COPY_DST | (
             wgpu.TextureUsage.STORAGE_BINDING if kernel.stored
             else wgpu.TextureUsage.TEXTURE_BINDING
         )  # fmt: skip
-        size = (_SIDE, _SIDE, 1)
+        side = kernel.side
+        size = (side, side, 1)
         made = self.device.create_texture(size=size, format=kernel.texture, usage=usage)
         texels = kernel.texels(SEED)
-        layout = {"bytes_per_row": texels.nbytes // _SIDE, "rows_per_image": _SIDE}
+        layout = {"bytes_per_row": texels.nbytes // side, "rows_per_image": side}
         self.device.queue.write_texture({"texture": made}, texels, layout, size)
         entries.append({"binding": 3, "resource": made.create_view()})
         where = {"binding": 3, "visibility": wgpu.ShaderStage.COMPUTE}

@@ -45,7 +45,9 @@ class Kernel:
     indirect: bool = False
     """The number of groups is read from memory by the GPU."""
     texture: str = ""
-    """The format of an 8x8 texture `t` that is bound, too, with a sampler `s`; empty: none."""
+    """The format of a texture `t` that is bound, too, with a sampler `s`; empty: none."""
+    side: int = 8
+    """Of the texture, in texels. Turnip tiles those of 16 and more."""
     stored: bool = False
     """The texture is a storage texture."""
     filtered: bool = False
@@ -93,9 +95,13 @@ class Kernel:
         made = np.random.default_rng(seed)
         return self._words(self.a, made), self._words(self.b, made)
 
+    @property
+    def _channels(self) -> int:
+        return 4 if "rgba" in self.texture else 2 if "rg" in self.texture else 1
+
     def texels(self, seed: int) -> NDArray[np.generic]:
         """What the texture has at first."""
-        made, count = np.random.default_rng(seed + 1), 8 * 8 * (4 if "rgba" in self.texture else 1)
+        made, count = np.random.default_rng(seed + 1), self.side * self.side * self._channels
         if self.texture.endswith("32float"):
             return made.uniform(-4, 4, count).astype(np.float32)
         if self.texture.endswith("8unorm"):

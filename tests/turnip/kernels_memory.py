@@ -156,6 +156,37 @@ textureStore(t, g.xy, vec4<u32>(v * 3u + a[li], 0u, 0u, 0u)); o[li] = v;""",
     ),
 }  # fmt: skip
 
+_AT = "vec2((i * 7u) % {side}u, (i * 5u + (i >> 5u)) % {side}u)"
+
+
+def _tiled(texture: str, side: int, body: str, close: float = 0.0) -> Kernel:
+    """Of a texture that Turnip tiles: texels all over it."""
+    kind = "u32" if texture.endswith("uint") else "f32"
+    text = f"let v = textureLoad(t, {_AT.format(side=side)}, 0); {body}"
+    return Kernel(
+        texture=texture, side=side, body=text, close=close, a=kind, b=kind, o=kind,
+    )  # fmt: skip
+
+
+TILED: Kernels = {
+    "tiled_words": _tiled("r32uint", 40, "o[i] = v.x ^ a[i];"),
+    "tiled_pairs": _tiled("rg32uint", 72, "o[i] = v.x * 3u + v.y + a[i];"),
+    "tiled_wide": _tiled("rgba32uint", 24, "o[i] = v.x * 3u + (v.y ^ v.z) * 5u + v.w;"),
+    "tiled_bytes": _tiled("rgba8unorm", 136, "o[i] = v.x - v.y + v.z * v.w;", close=1e-6),
+    "tiled_narrow": _tiled("r8unorm", 200, "o[i] = v.x * 2.0;", close=1e-6),
+    "tiled_banks": _tiled("r32uint", 1024, "o[i] = v.x ^ b[i];"),
+    "tiled_store": Kernel(
+        texture="r32uint", side=64, stored=True, times=2, block=(8, 8, 1), groups=(8, 8, 1),
+        a="u32", b="u32", o="u32", words=4096,
+        body="""let v = textureLoad(t, g.xy).x; let at = g.y * 64u + g.x;
+textureStore(t, g.xy, vec4<u32>(v * 3u + a[at], 0u, 0u, 0u)); o[at] = v;""",
+    ),
+    "tiled_filter": Kernel(
+        texture="rgba8unorm", side=48, filtered=True, ranges=(0.0, 1.0), close=1e-2,
+        body="let v = textureSampleLevel(t, s, vec2(a[i], b[i]), 0.0); o[i] = v.x + v.y + v.w;",
+    ),
+}  # fmt: skip
+
 SUBGROUPS: Kernels = {
     "ballots": Kernel(
         a="u32", b="u32", o="u32", needs=("subgroup",), out_words=1024, expected=expected_ballots,

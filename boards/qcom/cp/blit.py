@@ -1,7 +1,7 @@
-"""CP_BLIT: the 2D engine fills and copies linear surfaces, which is how Vulkan fills buffers.
+"""CP_BLIT: the 2D engine fills and copies surfaces, which is how Vulkan fills buffers.
 
 Its own cache (CCU) is not modelled: what it wrote is in memory at once, and UCHE must be
-invalidated before a shader reads it. Tiled, compressed, scaled, rotated: reported, not done.
+invalidated before a shader reads it. Compressed, scaled, rotated: reported, not done.
 src: Mesa 25.0.7, a6xx.xml: a6xx_2d_blit_cntl and the registers named 2D; tu_clear_blit.cc, r2d_*
 """
 
@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from boards.machine.arrays import Words
+from boards.machine.arrays import Array, Words
+from boards.qcom import tiling
 from boards.qcom.cp.faults import OPCODE_ERROR, GpuFault
 from boards.qcom.cp.processor import Processor
 
@@ -28,7 +29,8 @@ _FORMATS: Final = {**_PLAIN, 0x30: 4, 0x33: 4, 0x62: 8, 0x67: 8, 0x68: 8}
 """And 8_8_8_8_UNORM, 8_8_8_8_UINT, 16_16_16_16_FLOAT, 32_32_FLOAT, 32_32_UINT."""
 _FORMAT, _WORD_BYTES = 0xFF, 4
 _SOLID_COLOR, _NOT_PLAIN = 1 << 7, 7
-_TILED, _COORDINATE = 0x1300, 0x3FFF
+_COMPRESSED, _COORDINATE = 1 << 12, 0x3FFF
+_TILE_SHIFT: Final = 8
 
 
 class _Box(NamedTuple):
@@ -51,10 +53,23 @@ def _pair(cp: Processor, register: int) -> int:
 def _surface(cp: Processor, register: int) -> int:
     """Bytes of a pixel; 0: no surface that is modelled, which is reported."""
     info = cp.register(register)
-    size = 0 if info & _TILED else _FORMATS.get(info & _FORMAT, 0)
-    if not size:
+    size = 0 if info & _COMPRESSED else _FORMATS.get(info & _FORMAT, 0)
+    if not size or _mode(info) not in (0, tiling.TILE_3):
         cp.machine.find("unmodelled", f"a blit of surface {info:#x}")
+        return 0
     return size
+
+
+def _mode(info: int) -> int:
+    return info >> _TILE_SHIFT & 3
+
+
+def _places(cp: Processor, box: _Box, pitch: int, size: int) -> Array:
+    """Byte offsets of a tiled surface's pixels, by rows."""
+    x, y = np.meshgrid(
+        np.arange(box.left, box.left + box.width), np.arange(box.top, box.top + box.height)
+    )
+    return tiling.offsets(x, y, size, pitch, tiling.Tiling(cp.machine.chip.bank_bit)).reshape(-1)
 
 
 def blit(cp: Processor, words: Words) -> None:
@@ -95,6 +110,10 @@ def _copied(cp: Processor, box: _Box, size: int) -> bytes | None:
         cp.machine.find("unmodelled", f"a blit that scales {wide}x{high}")
         return None
     base, pitch = _pair(cp, first + 2), cp.register(first + 4) >> _SRC_PITCH_LOW << _PITCH_SHIFT
+    info = cp.register(first)
+    if _mode(info):
+        places = _places(cp, _Box(left, top, wide, high), pitch, size)
+        return b"".join(cp.shader_read(base + int(at), size).tobytes() for at in places)
     rows = [
         cp.shader_read(base + (top + row) * pitch + left * size, wide * size) for row in range(high)
     ]
@@ -103,7 +122,21 @@ def _copied(cp: Processor, box: _Box, size: int) -> bytes | None:
 
 def _put(cp: Processor, box: _Box, size: int, pixels: bytes) -> None:
     base, pitch = _pair(cp, _DST), cp.register(_DST_PITCH) << _PITCH_SHIFT
+    info = cp.register(_DST_INFO)
+    if _mode(info):
+        _put_tiled(cp, _places(cp, box, pitch, size) + base, size, pixels)
+        return
     row_bytes = box.width * size
     for row in range(box.height):
         va = base + (box.top + row) * pitch + box.left * size
         cp.write(va, pixels[row * row_bytes : (row + 1) * row_bytes])
+
+
+def _put_tiled(cp: Processor, places: Array, size: int, pixels: bytes) -> None:
+    """Pixels to their addresses, in runs."""
+    order = np.argsort(places)
+    data = np.frombuffer(pixels, np.uint8).reshape(-1, size)[order]
+    sorted_places = places[order]
+    cuts = np.flatnonzero(np.diff(sorted_places) != size) + 1
+    for first, run in zip([0, *cuts], np.split(data, cuts), strict=True):
+        cp.write(int(sorted_places[first]), run.tobytes())

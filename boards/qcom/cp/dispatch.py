@@ -175,6 +175,7 @@ class Composer:
             samplers_va=self._address(r.SP_CS_TEX_SAMP, state.sampler_va, "samplers"),
             uavs_va=self._address(r.SP_CS_IBO, state.uav_va, "UAVs"),
             bindless=self._sets(),
+            bank_bit=self._chip.bank_bit,
             scalar_alu=self._chip.generation >= 7 or self._chip.lpac,
         )  # fmt: skip
 

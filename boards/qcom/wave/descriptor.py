@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 
 from boards.machine.arrays import Array
+from boards.qcom import tiling
+from boards.qcom.tiling import Tiling
 from boards.qcom.wave.bits import NotModelled
 from boards.qcom.wave.state import Waves
 
@@ -18,6 +20,7 @@ DESCRIPTOR_BYTES: Final = 64
 _WORDS: Final = 8
 _1D, _2D, _CUBE, _3D, _BUFFER = range(5)
 _UBO_WORDS: Final = 2
+_TILE_ALL, _FLAG = 27, 28
 _KINDS: Final = {
     "unorm": (0x03, 0x0F, 0x30, 0x15, 0x43, 0x60),
     "snorm": (0x04, 0x10, 0x32, 0x16, 0x44, 0x61),
@@ -53,6 +56,8 @@ class Resource:
     layer_bytes: int
     swizzle: tuple[int, int, int, int]
     is_buffer: bool
+    tiling: Tiling | None
+    """None: linear."""
     raw: tuple[int, ...]
 
     @property
@@ -77,9 +82,10 @@ def resource_at(w: Waves, va: int) -> Resource:
     d = read_words(w, va, _WORDS)
     code, kind = d[0] >> 22 & 0xFF, d[2] >> 29
     if not any(d):
-        return Resource(0, ("u", 4, 1), 1, 0, 0, 0, 0, 0, (0, 1, 2, 3), is_buffer=True, raw=d)
-    if code not in FORMATS or d[0] & 3:
-        raise NotModelled(f"an image of format {code:#x}, tile mode {d[0] & 3}")
+        return Resource(0, ("u", 4, 1), 1, 0, 0, 0, 0, 0, (0, 1, 2, 3), is_buffer=True,
+                        tiling=None, raw=d)  # fmt: skip
+    if code not in FORMATS:
+        raise NotModelled(f"an image of format {code:#x}")
     is_buffer = kind == _BUFFER
     base = (d[4] & ~0x1F) | (d[5] & 0x1FFFF) << 32
     if d[4] & 0x1F:
@@ -98,8 +104,25 @@ def resource_at(w: Waves, va: int) -> Resource:
         layer_bytes=(d[3] & 0x7FFFFF) << 12,
         swizzle=(d[0] >> 4 & 7, d[0] >> 7 & 7, d[0] >> 10 & 7, d[0] >> 13 & 7),
         is_buffer=is_buffer,
+        tiling=_tiling(w, d, FORMATS[code]),
         raw=d,
     )
+
+
+def _tiling(w: Waves, d: tuple[int, ...], form: tuple[str, int, int]) -> Tiling | None:
+    """How an image is tiled, None for a linear one. Raises: NotModelled."""
+    mode, kind, item_bytes = d[0] & 3, d[2] >> 29, form[1] * form[2]
+    if kind == _BUFFER or not mode:
+        return None
+    if mode != tiling.TILE_3 or d[3] >> _FLAG & 1 or not tiling.has_tiles(item_bytes):
+        raise NotModelled(f"an image of tile mode {mode}, compressed: {d[3] >> _FLAG & 1}")
+    if kind != _2D:
+        raise NotModelled("a tiled image that is not of two dimensions")
+    everywhere = bool(d[3] >> _TILE_ALL & 1)
+    width = d[1] & 0x7FFF
+    return Tiling(w.dispatch.bank_bit) if tiling.is_tiled(
+        mode, width, everywhere=everywhere
+    ) else None  # fmt: skip
 
 
 def ubo_at(w: Waves, va: int) -> tuple[int, int]:

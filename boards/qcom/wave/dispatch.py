@@ -86,6 +86,8 @@ class Dispatch:
     """HLSQ_SHARED_CONSTS_IMM of generation 7, which `stsc` reads."""
     scalar_alu: bool = False
     """The chip computes on shared registers: a660, a690 and generation 7."""
+    bank_bit: int = 15
+    """Highest bank bit of the memory: tiled images depend on it."""
     first_group: tuple[int, int, int] = (0, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""Texels of linear buffers and images: from memory to registers and back."""
+"""Texels of buffers and images: from memory to registers and back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from boards.machine.arrays import Array
+from boards.qcom.tiling import offsets
 from boards.qcom.wave.convert import F16, KINDS, is_half
 from boards.qcom.wave.descriptor import Resource
 from boards.qcom.wave.state import Waves
@@ -20,6 +21,10 @@ def place_of(resource: Resource, place: list[Array]) -> tuple[Array, Array]:
     extent = (resource.width, resource.height, resource.depth)
     inside = (place[0] >= 0) & (place[0] < extent[0])
     offset = place[0] * resource.item_bytes
+    if resource.tiling is not None and len(place) > 1:
+        inside = inside & (place[1] >= 0) & (place[1] < extent[1])
+        x, y = (np.where(inside, part, 0) for part in place[:2])
+        return offsets(x, y, resource.item_bytes, resource.pitch_bytes, resource.tiling), inside
     steps = (0, resource.pitch_bytes, resource.layer_bytes)
     for axis in range(1, min(len(place), resource.dimensions)):
         inside = inside & (place[axis] >= 0) & (place[axis] < extent[axis])
