@@ -1,7 +1,7 @@
 """Where the texels of a tiled image are: TILE6_3 without compression.
 
 Blocks of 256 bytes, in which the bits of both coordinates alternate; 2 x 4 blocks are a macrotile
-of 2 KiB, whose blocks are mixed by exclusive or; rows of macrotiles are mixed by the memory's banks.
+of 2 KiB, whose blocks are mixed by exclusive or; the memory's banks mix rows of macrotiles.
 src: Mesa 25.0.7, src/freedreno/fdl/fd6_tiled_memcpy.cc
 """
 

@@ -13,7 +13,7 @@ CP_BLIT, OP_SCALE = 0x2C, 3
 BLIT_CNTL, DST_INFO, DST, DST_PITCH, SOLID = 0x8C00, 0x8C17, 0x8C18, 0x8C1A, 0x8C2C
 SRC_PLACE, DST_BOX = 0x8401, 0x8405
 SRC_INFO = {"a630": 0xB4C0, "a740": 0xB2C0}
-FMT6_32_UINT, FMT6_8_UINT, SOLID_COLOR, TILE6_3 = 0x4B, 0x05, 1 << 7, 3 << 8
+FMT6_32_UINT, FMT6_8_UINT, SOLID_COLOR, TILE6_3, FLAGS = 0x4B, 0x05, 1 << 7, 3 << 8, 1 << 12
 PITCH, ROWS = 64, 8
 
 
@@ -55,12 +55,24 @@ def test_a_copy_of_a_box(chip: str) -> None:
         check(np.array_equal(target.words, wanted.reshape(-1)))
 
 
-def test_a_tiled_surface_is_reported_and_left_alone() -> None:
-    with client("a630", clean=False) as one:
+def test_a_tiled_surface_is_filled() -> None:
+    """Of texels of 4 bytes, bits y1 x1 y0 x0 number 16. # src: Mesa 25.0.7, fd6_tiled_memcpy.cc"""
+    with client("a630") as one:
         block = one.alloc(4096)
         one.submit([
             *type4(BLIT_CNTL, SOLID_COLOR), *type4(SOLID, 1, 0, 0, 0),
             *_target(block, FMT6_32_UINT | TILE6_3, 0, 0, 3, 3), *type7(CP_BLIT, OP_SCALE),
+        ])  # fmt: skip
+        check(block.words[:16].all() and not block.words[16:].any(), f"{block.words[:32]}")
+
+
+def test_a_compressed_surface_is_reported_and_left_alone() -> None:
+    with client("a630", clean=False) as one:
+        block = one.alloc(4096)
+        one.submit([
+            *type4(BLIT_CNTL, SOLID_COLOR), *type4(SOLID, 1, 0, 0, 0),
+            *_target(block, FMT6_32_UINT | TILE6_3 | FLAGS, 0, 0, 3, 3),
+            *type7(CP_BLIT, OP_SCALE),
         ])  # fmt: skip
         (found,) = one.world.violations
         check(found.kind == "unmodelled" and not block.words.any(), str(found))
