@@ -61,9 +61,11 @@ def to_float(value: Array, dtype: type[np.generic], rounding: int) -> Array:
 
 def to_integer(value: Array, dtype: type[np.integer[Any]], rounding: int) -> Array:
     """Floats as integers, clamped to the range; NaN is 0."""
-    exact = flush(value).astype(np.float64)
-    whole = (np.trunc, np.rint, np.ceil, np.floor)[rounding](exact)
+    whole = (np.trunc, np.rint, np.ceil, np.floor)[rounding](flush(value))
     limits = np.iinfo(dtype)
+    if limits.min <= float(whole.min()) and float(whole.max()) <= limits.max:
+        return whole.astype(dtype)
+    whole = whole.astype(np.float64)
     clamped = np.minimum(np.maximum(whole, float(limits.min)), float(limits.max))
     finite: Array = np.where(np.isnan(clamped), 0.0, clamped)
     return finite.astype(np.int64).astype(dtype)

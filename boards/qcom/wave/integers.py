@@ -30,7 +30,7 @@ def _shift(function: Callable[[Array, Array], Array]) -> Function:
     """The amount is taken modulo the width."""
 
     def run(a: Array, b: Array) -> Array:
-        return function(a, (_unsigned(b) & (width(a) - 1)).astype(a.dtype))
+        return function(a, (_unsigned(b) & (width(a) - 1)).astype(a.dtype, copy=False))
 
     return run
 
@@ -42,22 +42,18 @@ def saturating(a: Array, b: Array, *, minus: bool) -> Array:
     return np.clip(wide, limits.min, limits.max).astype(a.dtype)
 
 
-def _low24(a: Array) -> Array:
-    return a.astype(np.uint64) & 0xFFFFFF
-
-
 def _low24_signed(a: Array) -> Array:
-    return (_unsigned(a).astype(np.int64) & 0xFFFFFF ^ 0x800000) - 0x800000
+    return a << 8 >> 8 if width(a) == 32 else a
 
 
 def multiply_u24(a: Array, b: Array) -> Array:
     """The low half of the product of the low 24 bits."""
-    return (_low24(a) * _low24(b)).astype(a.dtype)
+    return (a & 0xFFFFFF) * (b & 0xFFFFFF) if width(a) == 32 else a * b
 
 
 def multiply_s24(a: Array, b: Array) -> Array:
     """The low half of the product of the low 24 bits with their sign."""
-    return (_low24_signed(a) * _low24_signed(b)).astype(a.dtype)
+    return _low24_signed(a) * _low24_signed(b)
 
 
 def multiply_low(a: Array, b: Array) -> Array:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from boards.machine.arrays import Addresses, Array
@@ -12,8 +10,6 @@ from boards.qcom.wave.convert import BYTES, is_half
 from boards.qcom.wave.dispatch import NO_REGISTER
 from boards.qcom.wave.operands import Use, Uses, one_of_wave, register_sink
 from boards.qcom.wave.state import SHARED, SHARED_COUNT, Waves, slots_of
-
-_HIGH: Final = np.uint64(32)
 
 
 def chosen(w: Waves) -> Array | None:
@@ -98,7 +94,10 @@ def of_type(uses: Uses, number: int, count: int, kind: int, *, load: bool) -> Re
 
 def address(low: Array, high: Array) -> Addresses:
     """Two registers as an address."""
-    return low.astype(np.uint64) | high.astype(np.uint64) << _HIGH
+    pairs = np.empty((low.size, 2), np.uint32)
+    pairs[:, 0], pairs[:, 1] = low, high
+    answer: Addresses = pairs.view(np.uint64)[:, 0]
+    return answer
 
 
 def columns(data: list[Array], kind: int) -> Array:

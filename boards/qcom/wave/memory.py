@@ -111,7 +111,7 @@ def _indexed(word: int, generation: int, uses: Uses, *, load: bool) -> Where:
 
     def where(w: Waves, at: Array | None) -> Addresses:
         steps = index.read(w, 0, at)
-        if (steps >= _NEGATIVE).any():
+        if int(np.bitwise_or.reduce(steps)) & _NEGATIVE:
             w.report("index of 2^31 or more", "whether it has a sign is not known")
         return base(w, at) + (steps.astype(np.uint64) << np.uint64(shift)) + np.uint64(extra)
 
