@@ -213,6 +213,7 @@ BEST_FIRST: Final = (
         unread="drivers.qcom.unread:leave_unread",
         doctor="drivers.qcom.doctor:rows",
         borrows="drivers.qcom.interop:borrow",
+        exports="drivers.gpu.lent:export",
         kernel=KernelDriver(
             "msm",
             nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},

@@ -30,6 +30,7 @@ from boards.qcom.panel import QcomPanel
 from boards.qcom.user import OwnMemory, UserMemory
 
 _NUMBER_MASK, _PAGE_SHIFT = 0xFF, 12
+_FDINFO = "/proc/self/fdinfo/"
 
 
 @dataclass(slots=True)
@@ -134,10 +135,23 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
         self._close_maps()
 
     def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
-        data = self._tree.read(path)
+        data = self._fdinfo(path) if path.startswith(_FDINFO) else self._tree.read(path)
         if len(data) > limit_bytes:
             raise OSError(errno.EFBIG, f"{path} is longer than {limit_bytes} bytes")
         return data
+
+    def _fdinfo(self, path: str) -> bytes:
+        """src: fs/proc/fd.c seq_show(), drivers/dma-buf/dma-buf.c dma_buf_show_fdinfo()"""
+        number = path.removeprefix(_FDINFO)
+        file = self._fds.get(int(number)) if number.isdecimal() else None
+        if file is None:
+            raise OSError(errno.ENOENT, f"no {path}")
+        text = b"pos:\t0\nflags:\t02000002\nmnt_id:\t15\nino:\t2057\n"
+        if file.dma_buf is not None:
+            text += b"size:\t%d\ncount:\t%d\nexp_name:\tmsm\n" % (
+                file.dma_buf.nbytes, file.dma_buf.holds,
+            )  # fmt: skip
+        return text
 
     def write(self, path: str, data: bytes) -> None:
         self._tree.read(path)
@@ -150,7 +164,7 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
         return self._tree.readlink(path)
 
     def exists(self, path: str) -> bool:
-        return self._tree.exists(path)
+        return path.startswith(_FDINFO) or self._tree.exists(path)
 
     def device_number(self, path: str) -> int:
         if not self._tree.exists(path):

@@ -21,7 +21,7 @@ from drivers.base.errors import BadArgument, DeviceError, DeviceFault, UseAfterF
 from drivers.base.life import Life
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
-from drivers.gpu.blocks import Imported
+from drivers.gpu.blocks import Block, Imported
 from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
 from drivers.gpu.recordings import Recordings
@@ -134,6 +134,20 @@ class QcomDevice:
         self.heap.imported.append(held)
         self.pair.share_outside()
         return QcomBuffer(self, nbytes, held)
+
+    def import_dmabuf(self, fd: int, first: int, nbytes: int, owner: object) -> QcomBuffer:
+        """`nbytes` from byte `first` of a dma-buf on. Raises: BadArgument, Unsupported."""
+        held = self.heap.import_dmabuf(fd, first, nbytes, owner)
+        self.pair.share_outside()
+        made = QcomBuffer(self, held.bo.nbytes, held)
+        made.narrow(first, nbytes)
+        return made
+
+    def export_dmabuf(self, block: Block) -> int:
+        """A new descriptor of a dma-buf of a block. Raises: Unsupported."""
+        fd = self.heap.export_dmabuf(block)
+        self.pair.share_outside()
+        return fd
 
     def new_signal(self, value: int = 0) -> QcomSignal:
         """A signal at `value`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from drivers.base.errors import Unsupported
+from drivers.base.errors import BadArgument, Unsupported
 from drivers.gpu.iface import GpuIface, HardwareQueue, Memory
 from queues.qcom.chips import Chip
 
@@ -49,6 +49,10 @@ class QcomIface(GpuIface, Protocol):
 
     def lent(self, gpu_va: int, nbytes: int) -> Memory:
         """Memory of another library of this process. Raises: BadArgument, Unsupported."""
+
+
+class NoGpuAddress(BadArgument):
+    """An address at which this process's GPU has nothing; the host may."""
 
 
 class LentMemory:

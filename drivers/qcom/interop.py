@@ -4,7 +4,8 @@
     tensor = from_blob(pointer, shape, dtype, device="QCOM", owner=cl_mem)
 
 Both are in one address space, KGSL's of the process. KGSL says where the object that has the
-address begins and ends. Images are not read, and nothing of this is offered over msm.
+address begins and ends. Where it has none, the address is the host's: its pages are imported.
+Images are not read, and no addresses are taken over msm.
 # src: tinygrad's examples on comma devices, as the notes of this layout have it: the object's
 # pointer is the first word of a cl_mem, the raw address at byte 0xA0 of the object
 """
@@ -15,8 +16,10 @@ import re
 from typing import Final, Protocol, runtime_checkable
 
 from drivers.base.contracts import Buffer, Device, World
-from drivers.base.errors import BadArgument, Unsupported
-from drivers.base.lent import ADDRESS, Lent, checked_kind
+from drivers.base.errors import BadArgument
+from drivers.base.lent import ADDRESS, DMABUF, Lent, checked_kind
+from drivers.gpu import lent as host_lent
+from drivers.qcom.iface import NoGpuAddress
 from drivers.world.linux import LinuxWorld
 from drivers.world.native import memory_at
 
@@ -34,14 +37,20 @@ class Takes(Protocol):
 
 
 def borrow(device: Device, lent: Lent) -> tuple[Buffer, int]:
-    """A buffer over lent memory of this GPU, by its GPU address; the owner is kept.
+    """A buffer over a dma-buf, over memory at a GPU address, or over the host's pages at it.
 
     Raises: BadArgument for an address without memory, or bytes outside of it; Unsupported.
     """
-    checked_kind(lent, (ADDRESS,), device.name)
-    if not isinstance(device, Takes):
-        raise Unsupported(f"{device.name} takes no memory", hint="copy the elements")
-    return device.import_address(lent.address, lent.nbytes, lent.owner), 0
+    kind = checked_kind(lent, (ADDRESS, DMABUF), device.name)
+    if kind == DMABUF or not isinstance(device, Takes):
+        return host_lent.borrow(device, lent)
+    try:
+        return device.import_address(lent.address, lent.nbytes, lent.owner), 0
+    except NoGpuAddress as nowhere:
+        try:
+            return host_lent.borrow(device, lent)
+        except BadArgument as error:
+            raise nowhere from error
 
 
 def gpu_address(cl_mem: int, world: World | None = None) -> int:

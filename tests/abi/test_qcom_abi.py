@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from drivers.qcom.msm.abi import GEM_CLOSE, GemClose
+from drivers.qcom.msm.prime import FD_TO_HANDLE, HANDLE_TO_FD, RIGHTS, PrimeHandle
 from tests.abi.qcom_header import evaluate, expectations
-from tests.c_compiler import CCompiler
+from tests.c_compiler import COMPILERS, LACKING, CCompiler
 from tests.references import HEADERS, MESA, find
 from tests.support import check
 
@@ -23,6 +25,33 @@ FETCHED = {
     "Mesa's msm_drm.h": (MESA, "include/drm-uapi/msm_drm.h", "MSM"),
     "Linux's msm_drm.h": (HEADERS, "include/uapi/drm/msm_drm.h", "MSM"),
 }
+
+
+DRM = {
+    "(unsigned)DRM_IOCTL_GEM_CLOSE": GEM_CLOSE.request,
+    "(unsigned)DRM_IOCTL_PRIME_HANDLE_TO_FD": HANDLE_TO_FD.request,
+    "(unsigned)DRM_IOCTL_PRIME_FD_TO_HANDLE": FD_TO_HANDLE.request,
+    "sizeof(struct drm_gem_close)": GemClose.SIZE,
+    "sizeof(struct drm_prime_handle)": PrimeHandle.SIZE,
+    "offsetof(struct drm_prime_handle, handle)": 0,
+    "offsetof(struct drm_prime_handle, flags)": 4,
+    "offsetof(struct drm_prime_handle, fd)": 8,
+    "DRM_CLOEXEC | DRM_RDWR": RIGHTS,
+}
+
+
+def test_drm_itself(tmp_path: Path) -> None:
+    """What any DRM driver has, in headers that compilers come with."""
+    headers = [
+        (compiler, compiler.include / "drm" / "drm.h") for compiler in COMPILERS.values()
+        if compiler is not None and (compiler.include / "drm" / "drm.h").exists()
+    ]  # fmt: skip
+    if not headers:
+        pytest.skip(LACKING["wheel"])
+    for compiler, header in headers:
+        found = compiler.values(["fcntl.h", str(header)], list(DRM), tmp_path)
+        wrong = differences(DRM, dict(zip(DRM, found, strict=True)))
+        check(not wrong, "; ".join(wrong))
 
 
 def differences(expected: dict[str, int], values: dict[str, int]) -> list[str]:

@@ -11,6 +11,7 @@ from drivers.base.errors import DeviceError, DeviceFault
 from drivers.base.ioctl import Ioctl
 from drivers.qcom.kgsl import abi as kgsl
 from drivers.qcom.msm import abi as msm
+from drivers.qcom.msm import prime
 from drivers.world.foreign import ForeignWorld
 from tests.reliability.amd_scene import FILLS, filled
 from tests.reliability.qcom_scene import board, life, nothing_left, outcome
@@ -19,17 +20,22 @@ from tests.support import check
 
 OF: dict[str, dict[int, str]] = {
     "KGSL": {one.request: one.name for one in vars(kgsl).values() if isinstance(one, Ioctl)},
-    "MSM": {one.request: one.name for one in vars(msm).values() if isinstance(one, Ioctl)},
+    "MSM": {
+        one.request: one.name
+        for one in (vars(msm) | vars(prime)).values()
+        if isinstance(one, Ioctl)
+    },
 }
 WRAPPERS: list[Any] = [
-    one for module in (kgsl, msm) for one in vars(module).values() if isinstance(one, Ioctl)
+    one for module in (kgsl, msm, prime) for one in vars(module).values() if isinstance(one, Ioctl)
 ]
 UNUSED = {
     "IOCTL_KGSL_CMDSTREAM_READTIMESTAMP_CTXTID", "IOCTL_KGSL_GPUOBJ_IMPORT",
     "IOCTL_KGSL_DEVICE_WAITTIMESTAMP_CTXTID",
+    "DRM_IOCTL_PRIME_HANDLE_TO_FD", "DRM_IOCTL_PRIME_FD_TO_HANDLE",
     "DRM_IOCTL_MSM_WAIT_FENCE", "IOCTL_KGSL_GPUMEM_GET_INFO",
 }  # fmt: skip
-"""No life of the scene asks for these: its waits are short."""
+"""No life of the scene asks for these: its waits are short, and it shares no memory."""
 
 
 class Bent(ForeignWorld):

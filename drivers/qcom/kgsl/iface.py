@@ -12,7 +12,6 @@ from typing import Final
 from drivers.base import forks
 from drivers.base.contracts import Region, World
 from drivers.base.errors import (
-    BadArgument,
     DeviceError,
     DeviceGone,
     DeviceTimeout,
@@ -20,17 +19,19 @@ from drivers.base.errors import (
     UseAfterFree,
 )
 from drivers.base.lent import check_inside
+from drivers.base.order import is_in_order
 from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
 from drivers.gpu.incident import Incident
 from drivers.qcom.clock import CounterClock
-from drivers.qcom.iface import LentMemory, Plan
-from drivers.qcom.kgsl import memory
+from drivers.qcom.iface import LentMemory, NoGpuAddress, Plan
+from drivers.qcom.kgsl import imports, memory
 from drivers.qcom.kgsl.abi import (
     CONSTRAINT_PWRLEVEL,
     GET_PROPERTY,
     MEMORY_INFO,
+    OBJECT_IMPORT,
     OBJECT_SYNC,
     PWR_MAX,
     SET_PROPERTY,
@@ -39,6 +40,7 @@ from drivers.qcom.kgsl.abi import (
     Constraint,
     DevInfo,
     MemoryInfo,
+    ObjectImport,
     ObjectSync,
     Prop,
     Property,
@@ -141,17 +143,28 @@ class KgslIface:
             call = ObjectSync(objs=self._arena.cpu_va, obj_len=SyncObject.SIZE, count=1)
             OBJECT_SYNC(self.world, self.fd, call)
 
+    def ask_import(self, wanted: ObjectImport, described: bytes) -> int:
+        """The id of an imported object, which `described` says more of."""
+        with self._looking:
+            self._arena.write(0, described)
+            wanted.priv = self._arena.cpu_va
+            number: int = OBJECT_IMPORT(self.world, self.fd, wanted).id
+            return number
+
     def wrap(self, cpu_va: int, nbytes: int, name: str) -> Memory:
-        """Not offered: caches of the host would have to be flushed around each kernel."""
-        raise Unsupported("host memory is not lent over KGSL", hint="copy it to a buffer")
+        """Whole pages of this process. Raises: Unsupported, also in a recording."""
+        self._check()
+        if is_in_order():
+            raise Unsupported("memory of the program itself is not recorded", hint="copy it")
+        return imports.wrap(self, cpu_va, nbytes, name)
 
     def lent(self, gpu_va: int, nbytes: int) -> Memory:
-        """Memory of another library of this process. Raises: BadArgument."""
+        """Memory of another library of this process. Raises: NoGpuAddress, BadArgument."""
         self._check()
         try:
             info = MEMORY_INFO(self.world, self.fd, MemoryInfo(gpuaddr=gpu_va))
         except DeviceError as error:
-            raise BadArgument(
+            raise NoGpuAddress(
                 f"{gpu_va:#x} is no GPU address of this process",
                 hint="pass the address of a cl_mem",
             ) from error
@@ -159,12 +172,16 @@ class KgslIface:
         return LentMemory(gpu_va, nbytes)
 
     def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Memory:
-        """Not written yet."""
-        raise Unsupported("dma-bufs are not imported over KGSL", hint="copy the memory")
+        """All of a dma-buf. Raises: BadArgument."""
+        self._check()
+        return imports.import_dmabuf(self, fd, first, nbytes)
 
     def export_dmabuf(self, held: Memory) -> int:
         """KGSL's objects are no dma-bufs."""
-        raise Unsupported("dma-bufs are not exported over KGSL", hint="copy the memory")
+        raise Unsupported(
+            "dma-bufs are not exported over KGSL",
+            hint="allocate one of /dev/dma_heap/system, and import it on both sides",
+        )
 
     def write_code(self, held: Memory, data: bytes) -> bool:
         """The host sees all memory."""

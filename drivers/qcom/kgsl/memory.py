@@ -52,10 +52,11 @@ class KgslMemory:
     """An object, mapped to its GPU at `gpu_va`."""
 
     def __init__(
-        self, gpu: Gpu, name: str, number: int, gpu_va: int, region: Region, unmap: Step
-    ) -> None:
+        self, gpu: Gpu, name: str, number: int, gpu_va: int, nbytes: int,
+        region: Region | None = None, unmap: Step | None = None,
+    ) -> None:  # fmt: skip
         self.gpu, self.name, self.number, self.gpu_va = gpu, name, number, gpu_va
-        self._region, self._unmap, self.nbytes = region, unmap, region.nbytes
+        self._region, self._unmap, self.nbytes = region, unmap, nbytes
         gpu.objects += 1
         gpu.bytes_held += self.nbytes
 
@@ -63,7 +64,9 @@ class KgslMemory:
         return f"KgslMemory({self.name}, {self.nbytes:#x} bytes at {self.gpu_va:#x})"
 
     def view(self) -> memoryview:
-        """The bytes, for the host."""
+        """The bytes, for the host. Raises: Unsupported for memory of others."""
+        if self._region is None:
+            raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it by a kernel")
         return self._region.view()
 
     def map_to(self, other: GpuIface) -> None:
@@ -80,7 +83,7 @@ class KgslMemory:
         gpu = self.gpu
         gpu.objects -= 1
         gpu.bytes_held -= self.nbytes
-        steps: list[Step] = [self._unmap]
+        steps: list[Step] = [] if self._unmap is None else [self._unmap]
         if not gpu.forked:
             steps.append(partial(OBJECT_FREE, gpu.world, gpu.fd, ObjectFree(id=number)))
         run_all(steps)
@@ -137,7 +140,7 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> KgslM
         info = OBJECT_INFO(gpu.world, gpu.fd, ObjectInfo(id=made.id))
         _check(info, flags, region.cpu_va)
     kind = CachedMemory if cached and not gpu.coherent else KgslMemory
-    return kind(gpu, name, made.id, info.gpuaddr, region, unmap)
+    return kind(gpu, name, made.id, info.gpuaddr, nbytes, region, unmap)
 
 
 def _check(info: ObjectInfo, flags: int, cpu_va: int) -> None:

@@ -25,7 +25,7 @@ from drivers.gpu.incident import Incident
 from drivers.machine.buses import render_nodes
 from drivers.qcom.clock import NS_PER_S, CounterClock
 from drivers.qcom.iface import Plan
-from drivers.qcom.msm import memory
+from drivers.qcom.msm import memory, prime
 from drivers.qcom.msm.abi import (
     GET_PARAM,
     PIPE_3D0,
@@ -37,7 +37,8 @@ from drivers.qcom.msm.abi import (
     QueueQuery,
     WaitFence,
 )
-from drivers.qcom.msm.memory import MsmMemory, Objects
+from drivers.qcom.msm.memory import MsmMemory
+from drivers.qcom.msm.objects import Objects
 from drivers.qcom.msm.queue import MsmQueue
 from drivers.qcom.system import memory_bytes
 from queues.qcom.chips import chip_of
@@ -112,12 +113,16 @@ class MsmIface:
         raise Unsupported("memory is not lent by its address over msm", hint="copy the elements")
 
     def import_dmabuf(self, fd: int, first: int, nbytes: int) -> Memory:
-        """Not written yet."""
-        raise Unsupported("dma-bufs are not imported over msm", hint="copy the memory")
+        """All of a dma-buf. Raises: BadArgument."""
+        self._check()
+        return memory.import_dmabuf(self, fd, first, nbytes)
 
     def export_dmabuf(self, held: Memory) -> int:
-        """Not written yet."""
-        raise Unsupported("dma-bufs are not exported over msm", hint="copy the memory")
+        """A new descriptor of a dma-buf of the memory. Raises: Unsupported."""
+        self._check()
+        if not isinstance(held, MsmMemory):
+            raise Unsupported(f"{held!r} is another library's", hint="share what that library has")
+        return prime.export(self.world, self.fd, held.listed.handle)
 
     def write_code(self, held: Memory, data: bytes) -> bool:
         """The host sees all memory."""

@@ -1,14 +1,12 @@
-"""Memory of a GPU over msm: GEM objects, and the list of them that each submission carries.
+"""Memory of a GPU over msm: GEM objects at addresses that the kernel chooses.
 
-The kernel keeps only those in place that a submission lists, so the list has all of them. Buffers
-are in the host's caches where the SMMU looks into those. All else is write-combined.
+Buffers are in the host's caches where the SMMU looks into those. All else is write-combined.
 """
 
 from __future__ import annotations
 
 import errno
 from functools import partial
-from threading import RLock
 from typing import Final, Protocol
 
 from drivers.base.contracts import Region, World
@@ -18,6 +16,7 @@ from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
 from drivers.qcom.mapping import map_memory
+from drivers.qcom.msm import prime
 from drivers.qcom.msm.abi import (
     GEM_CLOSE,
     GEM_INFO,
@@ -27,70 +26,10 @@ from drivers.qcom.msm.abi import (
     GemInfo,
     GemNew,
     Info,
-    SubmitBo,
-    SubmitBoFlag,
 )
+from drivers.qcom.msm.objects import Listed, Objects
 
 _READ_ONLY: Final = frozenset({Use.CODE, Use.CONSTANT, Use.PACKETS, Use.HOST_CODE})
-_FLAGS: Final = SubmitBoFlag.READ | SubmitBoFlag.NO_IMPLICIT
-
-
-class Objects:
-    """All objects of a process, as submissions list them. Everything happens with `lock` held."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._table: Region = world.mmap(-1, PAGE_BYTES)
-        self._held: list[MsmMemory] = []
-        self.changes = 0
-        """Counts them: a list that was read at another count is old."""
-        self.lock = RLock()
-
-    @property
-    def va(self) -> int:
-        """Where the list is."""
-        return self._table.cpu_va
-
-    @property
-    def count(self) -> int:
-        """How many objects it has."""
-        return len(self._held)
-
-    def add(self, held: MsmMemory) -> None:
-        """A new object. Raises: OutOfMemory."""
-        with self.lock:
-            number = len(self._held)
-            if (number + 1) * SubmitBo.SIZE > self._table.nbytes:
-                self._grow()
-            self._store(number, held)
-            self._held.append(held)
-            self.changes += 1
-
-    def _grow(self) -> None:
-        old = self._table
-        made = self._world.mmap(-1, 2 * old.nbytes)
-        made.write(0, old.read(0, old.nbytes))
-        self._table = made
-        old.close()
-
-    def _store(self, number: int, held: MsmMemory) -> None:
-        flags = _FLAGS if held.read_only else _FLAGS | SubmitBoFlag.WRITE
-        entry = SubmitBo(flags=int(flags), handle=held.handle, presumed=held.gpu_va)
-        held.index = number
-        self._table.write(number * SubmitBo.SIZE, bytes(entry.raw))
-
-    def remove(self, held: MsmMemory) -> None:
-        """One less: the last one takes its place."""
-        with self.lock:
-            last = self._held.pop()
-            if last is not held:
-                self._held[held.index] = last
-                self._store(held.index, last)
-            self.changes += 1
-
-    def close(self) -> None:
-        """Free the list."""
-        self._table.close()
 
 
 class Gpu(Protocol):
@@ -106,22 +45,24 @@ class Gpu(Protocol):
 
 
 class MsmMemory:
-    """An object, mapped to its GPU at `gpu_va`."""
+    """An object, mapped to its GPU at `gpu_va`; `region` is the host's mapping of it."""
 
     def __init__(
-        self, gpu: Gpu, name: str, handle: int, gpu_va: int, region: Region, unmap: Step
-    ) -> None:
-        self.gpu, self.name, self.handle, self.gpu_va = gpu, name, handle, gpu_va
-        self._region, self._unmap, self.nbytes = region, unmap, region.nbytes
-        self.index = 0
-        """In the list of objects."""
-        self.read_only = False
+        self, gpu: Gpu, name: str, listed: Listed, nbytes: int,
+        region: Region | None = None, unmap: Step | None = None,
+    ) -> None:  # fmt: skip
+        self.gpu, self.name, self.listed, self.nbytes = gpu, name, listed, nbytes
+        self._region, self._unmap, self.gpu_va = region, unmap, listed.gpu_va
+        self._freed = False
+        gpu.bytes_held += nbytes
 
     def __repr__(self) -> str:
         return f"MsmMemory({self.name}, {self.nbytes:#x} bytes at {self.gpu_va:#x})"
 
     def view(self) -> memoryview:
-        """The bytes, for the host."""
+        """The bytes, for the host. Raises: Unsupported for memory of others."""
+        if self._region is None:
+            raise Unsupported(f"{self!r} is not mapped for the host", hint="copy it by a kernel")
         return self._region.view()
 
     def map_to(self, other: GpuIface) -> None:
@@ -132,19 +73,23 @@ class MsmMemory:
 
     def free(self) -> None:
         """Unmap and free it. Raises: UseAfterFree the second time."""
-        handle = self.handle
-        if not handle:
+        if self._freed:
             raise UseAfterFree(f"{self!r} was freed twice", hint="free it once")
-        gpu, self.handle = self.gpu, 0
-        gpu.bytes_held -= self.nbytes
-        steps: list[Step] = [partial(gpu.objects.remove, self), self._unmap]
-        if not gpu.forked:
-            steps.append(partial(GEM_CLOSE, gpu.world, gpu.fd, GemClose(handle=handle)))
-        run_all(steps)
+        self._freed = True
+        self.gpu.bytes_held -= self.nbytes
+        steps: list[Step] = [] if self._unmap is None else [self._unmap]
+        run_all([*steps, partial(_leave, self.gpu, self.listed)])
+
+
+def _leave(gpu: Gpu, listed: Listed) -> None:
+    """One user of an object less; the last one closes its handle."""
+    with gpu.objects.lock:
+        if gpu.objects.remove(listed) and not gpu.forked:
+            GEM_CLOSE(gpu.world, gpu.fd, GemClose(handle=listed.handle))
 
 
 def is_coherent(world: World, fd: int) -> bool:
-    """Whether msm has memory of this kind: an object of a page says so.
+    """Whether msm has memory that the SMMU finds in the host's caches: an object of a page says so.
 
     # src: Mesa tu_knl_drm_msm.cc; msm_gem.c msm_gem_new_impl(), EINVAL without has_cached_coherent
     """
@@ -176,11 +121,27 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> MsmMe
         where = GEM_INFO(gpu.world, gpu.fd, GemInfo(handle=made.handle, info=Info.GET_OFFSET))
         region, unmap = map_memory(gpu.world, gpu.fd, nbytes, where.value)
         undo.add(unmap)
-        iova = GEM_INFO(gpu.world, gpu.fd, GemInfo(handle=made.handle, info=Info.GET_IOVA)).value
-        if not made.handle or not iova or iova % PAGE_BYTES:
-            raise MalformedInput(f"msm put object {made.handle} at {iova:#x}")
-        held = MsmMemory(gpu, name, made.handle, iova, region, unmap)
-        held.read_only = use in _READ_ONLY
-        gpu.objects.add(held)
-        gpu.bytes_held += nbytes
-    return held
+        iova = _address(gpu, made.handle)
+        listed = gpu.objects.add(made.handle, iova, read_only=use in _READ_ONLY)
+        return MsmMemory(gpu, name, listed, nbytes, region, unmap)
+
+
+def _address(gpu: Gpu, handle: int) -> int:
+    """Where the kernel has put an object for the GPU."""
+    call = GemInfo(handle=handle, info=Info.GET_IOVA)
+    iova: int = GEM_INFO(gpu.world, gpu.fd, call).value
+    if not handle or not iova or iova % PAGE_BYTES:
+        raise MalformedInput(f"msm put object {handle} at {iova:#x}")
+    return iova
+
+
+def import_dmabuf(gpu: Gpu, fd: int, first: int, nbytes: int) -> MsmMemory:
+    """A dma-buf, of which `nbytes` from `first` on are used. Raises: BadArgument."""
+    size = prime.size_of(gpu.world, fd)
+    prime.check_inside(fd, size, first, nbytes)
+    with gpu.objects.lock, Undo() as undo:
+        handle = prime.handle_of(gpu.world, gpu.fd, fd)
+        if not gpu.objects.knows(handle):
+            undo.add(partial(GEM_CLOSE, gpu.world, gpu.fd, GemClose(handle=handle)))
+        listed = gpu.objects.add(handle, _address(gpu, handle), read_only=False)
+    return MsmMemory(gpu, f"dma-buf {fd}", listed, size)

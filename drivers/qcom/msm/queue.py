@@ -92,7 +92,7 @@ class MsmQueue:
 
     def _cmd(self, place: int, held: MsmMemory, off: int, nbytes: int) -> None:
         at = place * SubmitCmd.SIZE
-        _CMD.pack_into(self._cmds, at, CMD_BUF, held.index, off, nbytes, 0, 0, 0)
+        _CMD.pack_into(self._cmds, at, CMD_BUF, held.listed.index, off, nbytes, 0, 0, 0)
 
     def _list_again(self) -> None:
         """The list of objects has changed: where it is, and where the ring is in it."""
