@@ -10,10 +10,18 @@ from compilers.qcom.parse import MEMORY, Code, Item, Place
 from compilers.qcom.spans import Loops, Span, spans
 from drivers.base.errors import CompileError
 
-HALF_WORDS: Final = 96
-"""Words that have halves with numbers: hr0.x ... hr47.w. # src: Mesa 25.0.7, ir3.h, merged file"""
+HALF_UNITS: Final = 192
+"""Halves that have numbers: hr0.x ... hr47.w. # src: Mesa 25.0.7, ir3.h, merged file"""
 WORD_BYTES: Final = 4
 MAX_ROUNDS: Final = 24
+
+
+_EVEN: Final = sum(1 << place for place in range(0, 2 * HALF_UNITS, 2))
+"""Units that words begin with."""
+
+
+def _words(span: Span) -> int:
+    return -(-span.units // 2)
 
 
 class Allocation:
@@ -21,8 +29,9 @@ class Allocation:
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.words = 4 * code.registers
+        self.units = 8 * code.registers
         self.places: dict[int, int] = {}
+        """In halves of words."""
         self.private_bytes = 0
         self._zero: Place | None = None
         """A register that is 0, for addresses of private memory."""
@@ -46,7 +55,7 @@ class Allocation:
     def _scan(self, found: list[Span]) -> list[Span]:
         """One pass; the spans that had no room."""
         self.places.clear()
-        free, spilled = (1 << self.words) - 1, list[Span]()
+        free, spilled = (1 << self.units) - 1, list[Span]()
         active: dict[int, Span] = {}
         ends: list[tuple[int, int]] = []
         for span in found:
@@ -75,25 +84,29 @@ class Allocation:
         return spilled
 
     def _mask(self, span: Span) -> int:
-        return ((1 << span.words) - 1) << self.places[span.number]
+        return ((1 << span.units) - 1) << self.places[span.number]
 
     def _room(self, free: int, span: Span) -> int | None:
-        """The lowest place of so many neighbouring words."""
+        """The lowest place of so many neighbouring halves."""
         if span.half:
-            free &= (1 << HALF_WORDS) - 1
-        fits = free
-        for place in range(1, span.words):
-            fits &= free >> place
+            free &= (1 << HALF_UNITS) - 1
+        fits, known = free, 1
+        for _ in range(span.units.bit_length()):
+            step = min(known, span.units - known)
+            fits &= fits >> step
+            known += step
+        if span.whole:
+            fits &= _EVEN
         return (fits & -fits).bit_length() - 1 if fits else None
 
     def _victim(self, active: dict[int, Span], span: Span) -> Span:
         """What is longest there for how often it is named. What halves are put together in lives
         for one store, and stays."""
         able = [one for one in (*active.values(), span)
-                if one.number not in self._short and not (one.half and one.varies)]  # fmt: skip
+                if one.number not in self._short and not (one.moved and one.varies)]  # fmt: skip
         if span.half:
             able = [one for one in able
-                    if one is span or self.places[one.number] < HALF_WORDS]  # fmt: skip
+                    if one is span or self.places[one.number] < HALF_UNITS]  # fmt: skip
         if not able:
             raise CompileError("ir3: one instruction has no registers", log="", source="")
         return max(able, key=lambda one: (one.end - one.start) / (one.uses + 1))
@@ -108,7 +121,7 @@ class Allocation:
         for number, span in victims.items():
             if number not in again:
                 self._slots[number] = self.private_bytes
-                self.private_bytes += span.words * WORD_BYTES
+                self.private_bytes += _words(span) * WORD_BYTES
         items: list[Item] = []
         for item in self.code.items:
             dst = item.dst
@@ -167,10 +180,14 @@ class Allocation:
         if key not in fresh:
             fresh[key] = Place("v", self._name())
             if made is not None:
-                items.append(replace(made, dst=fresh[key]))
+                half = made.dst is not None and made.dst.half
+                items.append(replace(made, dst=fresh[key]._replace(half=half)))
             else:
                 at = self._slots[src.number] + (src.part * WORD_BYTES if alone else 0)
-                items.append(self._load(fresh[key], at, 1 if alone else span.words))
+                if span.half and not span.moved:
+                    items.append(self._load(fresh[key], at, 1, "u16"))
+                else:
+                    items.append(self._load(fresh[key], at, 1 if alone else _words(span)))
         return fresh[key] if alone else src._replace(kind="v", number=fresh[key].number)
 
     def _zero_register(self) -> Place:
@@ -178,11 +195,11 @@ class Allocation:
             raise CompileError("ir3: private memory without an address", log="", source="")
         return self._zero
 
-    def _load(self, to: Place, at: int, words: int) -> Item:
-        return Item("ldp.u32", "ldp", to, [self._zero_register()], [at, words])
+    def _load(self, to: Place, at: int, count: int, kind: str = "u32") -> Item:
+        return Item(f"ldp.{kind}", "ldp", to, [self._zero_register()], [at, count])
 
-    def _store(self, data: Place, at: int, words: int) -> Item:
-        return Item("stp.u32", "stp", None, [self._zero_register(), data], [at, words])
+    def _store(self, data: Place, at: int, count: int, kind: str = "u32") -> Item:
+        return Item(f"stp.{kind}", "stp", None, [self._zero_register(), data], [at, count])
 
     def _stored(self, items: list[Item], item: Item, span: Span) -> None:
         """The result of an item to its slot; of a part alone, that part."""
@@ -192,7 +209,10 @@ class Allocation:
         whole = item.stem in MEMORY or item.op == "base"
         if whole:
             item.dst = fresh
-            items.append(self._store(fresh, slot, span.words))
+            items.append(self._store(fresh, slot, _words(span)))
+        elif item.dst.half:
+            item.dst = fresh._replace(half=True)
+            items.append(self._store(fresh, slot, 1, "u16"))
         else:
             at = slot + item.dst.part * WORD_BYTES
             item.dst = fresh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from compilers.qcom.fit import FLOATS, is_float, small
@@ -80,10 +81,11 @@ class Assembler:
             return gpr(0)
         if one.kind == "g":
             return gpr(SHARED)
-        word = self.places[one.number]
+        unit = self.places[one.number]
         if one.half:
-            self.words = max(self.words, word + one.part // 2 + 1)
-            return half(2 * word + one.part)
+            self.words = max(self.words, (unit + one.part) // 2 + 1)
+            return half(unit + one.part)
+        word = unit // 2
         self.words = max(self.words, word + one.part + 1)
         return gpr(word + one.part)
 
@@ -113,7 +115,7 @@ class Assembler:
             self.code.append(self._mov(target, source))
 
     def _mov(self, target: Operand, source: Operand) -> Insn:
-        kind = int(Type.U32)
+        kind = int(Type.U16 if target.half else Type.U32)
         return Insn(op="mov", dst=target, srcs=(source,),
                     fields={"dst_type": kind, "src_type": kind})  # fmt: skip
 
@@ -121,7 +123,10 @@ class Assembler:
         if item.dst is None:
             return
         one, target = item.srcs[0], self._register(item.dst)
-        source = immediate(one.number) if one.kind == "k" else self._source(item, one)
+        if one.kind == "k":
+            source = immediate(one.number, half=target.half)
+        else:
+            source = self._source(item, one)
         if item.stem == "mov":
             if source != target:
                 self.code.append(self._mov(target, source))
@@ -129,7 +134,7 @@ class Assembler:
         types = item.op.partition(".")[2]
         split = next(place for place in range(1, len(types)) if types[place].isalpha())
         fields = {"src_type": int(_TYPES[types[:split]]), "dst_type": int(_TYPES[types[split:]])}
-        if types.endswith("f32"):
+        if types.endswith("f32") or types == "f32f16":
             fields["round"] = _EVEN
         self.code.append(Insn(op="mov", dst=target, srcs=(source,), fields=fields))
 
@@ -141,7 +146,7 @@ class Assembler:
         if op == "sub.f":
             op = "add.f"
             last = sources[1]
-            sources[1] = Operand(last.kind, last.number, neg=True)
+            sources[1] = replace(last, neg=True)
         target = None if item.dst is None else self._register(item.dst)
         return Insn(op=op, dst=target, srcs=tuple(sources), fields=fields)
 
@@ -151,11 +156,13 @@ class Assembler:
         load = item.dst is not None
         data = item.dst if item.dst is not None else item.srcs[-1]
         if narrow:
-            self.words = max(self.words, self.places[data.number] + -(-item.count // 2))
-            moved = half(2 * self.places[data.number])
+            unit = self.places[data.number]
+            self.words = max(self.words, (unit + item.count + 1) // 2)
+            moved = half(unit)
         else:
             moved = self._register(data)
-            self.words = max(self.words, self.places[data.number] + data.part + item.count)
+            words = self.places[data.number] // 2 + data.part + item.count
+            self.words = max(self.words, words)
         address = [self._register(one) for one in (item.srcs if load else item.srcs[:-1])]
         if item.stem in ("isam", "ldg", "ldga", "stg", "stga"):
             self.words = max(self.words, address[0].number + 2)

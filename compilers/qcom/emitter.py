@@ -51,7 +51,11 @@ def number(text: str) -> int:
 class Emitter:
     """Lines, and which value is already there. Upper bounds of values are kept where known."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, flush16: bool = False) -> None:
+        self.flush16 = flush16
+        """Whether subnormal float16 numbers may count as 0."""
+        self.halves: dict[str, str] = {}
+        """Words that half registers were widened to."""
         self.head: list[str] = []
         """Before everything else: what holds in the whole kernel."""
         self.lines: list[str] = []
@@ -72,8 +76,9 @@ class Emitter:
         """One instruction."""
         self.lines.append(" ".join(words))
 
-    def op(self, name: str, *srcs: str) -> str:
-        """The result of an operation, shared where it was made before."""
+    def op(self, name: str, *srcs: str, half: bool = False) -> str:
+        """The result of an operation, in a half register or not; shared where it was made before.
+        """
         found = self._folded(name, srcs)
         if found is not None:
             return found
@@ -81,12 +86,12 @@ class Emitter:
             base, count = self._shifts[srcs[0]]
             if count + number(srcs[1]) < WORD_BITS:
                 srcs = base, literal(count + number(srcs[1]))
-        key = (name, *srcs)
+        key = (name, *srcs, "h" if half else "")
         pure = not any(src[0] == "m" for src in srcs)
         for scope in self._known if pure else ():
             if key in scope:
                 return scope[key]
-        made = self.name()
+        made = self.name() + (".h0" if half else "")
         self.line(name, made, *srcs)
         if pure:
             self._known[-1][key] = made

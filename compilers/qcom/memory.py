@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from compilers.dtype import DType
+from compilers.dtype import DType, float16
 from compilers.ir import Kernel, Ref, shared_size
 from compilers.qcom import wide
 from compilers.qcom.emitter import Emitter, is_literal, literal, number
+from compilers.qcom.halves import half_of, word_of
 from compilers.qcom.images import Images
 from compilers.qcom.integer import fitted
 from compilers.qcom.ops import pair_of, text_of
@@ -23,7 +24,6 @@ INDEX_LIMIT_BYTES: Final = 1 << 31
 """Larger buffers are not addressed by 32-bit offsets: whether those have a sign is not known."""
 FAR_OFFSET: Final = {6: 3 * WORD_BYTES, 7: 255}
 """Most bytes that an offset beside an index has. # src: ir3-cat6.xml, ldg.a"""
-_SHORT: Final = 0xFFFF
 HEAD_PARAMS: Final = 8
 """Of kernels with more parameters, addresses are not held in registers throughout."""
 
@@ -78,11 +78,21 @@ class Memory:
         return self.elements[key].split(":")
 
     def _element(self, ref: Ref, place: int) -> str:
+        if self._in_half(ref):
+            (name,) = self._names(ref, place)
+            return word_of(self.e, self.e.op("mov", f"{name}.h0", half=True))
         return text_of([self.e.op("mov", name) for name in self._names(ref, place)])
+
+    def _in_half(self, ref: Ref) -> bool:
+        """Whether elements of an array in registers are half registers."""
+        return self.e.flush16 and ref.dtype is float16
 
     def _put(self, ref: Ref, place: int, value: str) -> None:
         for name, word in zip(self._names(ref, place), value.split(":"), strict=True):
-            self.e.line("mov", name, word)
+            if self._in_half(ref):
+                self.e.line("mov", f"{name}.h0", half_of(self.e, word))
+            else:
+                self.e.line("mov", name, word)
 
     # memory
 
@@ -118,8 +128,7 @@ class Memory:
         # src: Mesa 25.0.7, ir3_compiler_nir.c, create_cov: 8 bits are not extended by zeros
         """
         if dtype.itemsize > 1:
-            made = self.e.op("cov.s16s32" if dtype.kind == "i" else "cov.u16u32", half)
-            return made if dtype.kind == "i" else self.e.bounded(made, _SHORT)
+            return self.e.op("cov.s16s32", half) if dtype.kind == "i" else word_of(self.e, half)
         return fitted(self.e, self.e.op("cov.u16u32", half), dtype)
 
     def _store_some(self, ref: Ref, index: str, start: int, values: Sequence[str]) -> None:
@@ -128,7 +137,8 @@ class Memory:
         if dtype.itemsize < WORD_BYTES:
             data = e.name("m")
             for place, word in enumerate(words):
-                e.line("cov.u32u16", f"{data}.h{place}", word)
+                same = e.halves.get(word) if dtype.itemsize > 1 else None
+                e.line("mov" if same else "cov.u32u16", f"{data}.h{place}", same or word)
         elif len(words) == 1:
             data = e.op("mov", words[0]) if is_literal(words[0]) else words[0]
         else:

@@ -11,7 +11,7 @@ from typing import Final
 
 from compilers import dtype as dt
 from compilers.dtype import DType
-from compilers.qcom import floating, wide
+from compilers.qcom import floating, halves, wide
 from compilers.qcom.emitter import WORD, Emitter, is_literal, literal, number
 from compilers.qcom.integer import BITS, divided, divided_signed, fitted, product
 from compilers.render.common import float32_word
@@ -66,6 +66,8 @@ def computed(e: Emitter, op: str, dtype: DType, kinds: Sequence[DType], args: Se
         return turn(e, args[0], kinds[0], dtype)
     if op == "where":
         return _where(e, args)
+    if kinds[0] is dt.float16:
+        return halves.computed(e, op, args)
     if kinds[0] is dt.float32:
         return _single(e, op, args)
     if kinds[0].bits > BITS:
@@ -183,7 +185,9 @@ def _bitcast(e: Emitter, x: str, source: DType, target: DType) -> str:
 
 def _cast(e: Emitter, x: str, source: DType, target: DType) -> str:
     if target is dt.float16 or source is dt.float16:
-        raise TypeError("ir3: float16 is made of integers here")
+        if dt.float32 not in (source, target):
+            raise TypeError("ir3: float16 comes from float32 and goes there")
+        return halves.widened(e, x) if source is dt.float16 else halves.narrowed(e, x)
     signed = (source if source.kind != "f" else target).kind == "i"
     if target is dt.float32:
         if source.bits > BITS:

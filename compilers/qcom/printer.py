@@ -25,9 +25,12 @@ class Ir3Printer(LanesApart):
 
     narrow = True
 
-    def __init__(self, kernel: Kernel, generation: int, registers: int, images: Images) -> None:
+    def __init__(
+        self, kernel: Kernel, generation: int, registers: int, images: Images, *,
+        flush16: bool = False,
+    ) -> None:  # fmt: skip
         self.kernel, self.generation, self.registers = kernel, generation, registers
-        self.code = Emitter()
+        self.code = Emitter(flush16=flush16)
         self.images = images
         self.memory = Memory(kernel, self.code, generation, images)
 

@@ -6,11 +6,12 @@ from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.expr import const
 from compilers.ir import Expr, Kernel
-from compilers.math.build import HALVES, op
+from compilers.math.build import HALVES, bitcast, op
 from compilers.math.expand import Expander
 from compilers.math.half import half_bits, half_value
 from compilers.math.single import CALLED, SINGLES
 from compilers.qcom.images import Images
+from compilers.qcom.halves import FLUSH16
 from compilers.qcom.printer import Ir3Printer
 from compilers.qcom.targets import qcom_target
 from compilers.render.walk import Walker
@@ -25,14 +26,21 @@ class Ir3Expander(Expander):
     inexact products alone (ir3_compiler.c, fuse_ffma32), which does not prove it.
     """
 
-    def __init__(self) -> None:
-        super().__init__(frozenset({"fma"}), native_half=False, soft=True)
+    def __init__(self, *, flush16: bool = False) -> None:
+        super().__init__(frozenset({"fma"}), native_half=True, soft=True, half_ops=flush16)
         self.own = CALLED
+        self.flush16 = flush16
 
     def _rewrite(self, expr: Expr, src: list[Expr]) -> Expr:
         if expr.op == "const" and expr.dtype in HALVES:
             return const(half_bits(float(expr.arg), expr.dtype), dt.uint16)
         return super()._rewrite(expr, src)
+
+    def _half(self, expr: Expr, src: list[Expr]) -> Expr:
+        """A step a * b + c of halves is mad.f16, which rounds twice as mad.f32 does."""
+        if self.flush16 and expr.op == "fma" and expr.dtype is dt.float16:
+            return bitcast(op("mad", *(bitcast(one, dt.float16) for one in src)), dt.uint16)
+        return super()._half(expr, src)
 
     def _cast(self, x: Expr, source: DType, target: DType) -> Expr:
         """Of a 16-bit constant, its value."""
@@ -52,13 +60,15 @@ def render(kernel: Kernel, arch: str, features: frozenset[str] = frozenset()) ->
     Raises: TypeError for an op its dtype does not have; Unsupported for float64 and unknown chips.
     """
     images = Images()
-    text = _render(kernel, arch, images)
+    flush16 = FLUSH16 in features
+    text = _render(kernel, arch, images, flush16=flush16)
     if IMAGES in features and images.found:
-        text = _render(kernel, arch, Images(images.found))
+        text = _render(kernel, arch, Images(images.found), flush16=flush16)
     return text
 
 
-def _render(kernel: Kernel, arch: str, images: Images) -> str:
-    target = qcom_target(arch)
-    printer = Ir3Printer(kernel, target.generation, target.registers(kernel.block), images)
-    return Walker(kernel, printer, Ir3Expander()).run()
+def _render(kernel: Kernel, arch: str, images: Images, *, flush16: bool) -> str:
+    target, expander = qcom_target(arch), Ir3Expander(flush16=flush16)
+    registers = target.registers(kernel.block)
+    printer = Ir3Printer(kernel, target.generation, registers, images, flush16=flush16)
+    return Walker(kernel, printer, expander).run()

@@ -50,7 +50,7 @@ class Loops:
 
 @dataclass(slots=True)
 class Span:
-    """One register: `words` neighbouring words, held from the item `start` on."""
+    """One register: `units` neighbouring halves of words, held from the item `start` on."""
 
     number: int
     start: int
@@ -58,9 +58,14 @@ class Span:
     """The first item that may write to its registers again."""
     last: int = 0
     """The last item that names it."""
-    words: int = 1
+    units: int = 1
+    """Neighbouring halves of words."""
+    whole: bool = False
+    """Whether words of it are named: it begins with one."""
     half: bool = False
     """Whether 16 bits of it are named, so that it is among the first 24 vec4."""
+    moved: bool = False
+    """Whether a load or store names its halves."""
     varies: bool = False
     writes: list[int] = field(default_factory=list)
     uses: int = 0
@@ -77,10 +82,10 @@ def spans(items: Sequence[Item], loops: Loops) -> list[Span]:
             continue
         for src in item.srcs:
             if src.kind in "vm":
-                _note(found, src, at, at, src.part // 2 + 1 if src.half else src.part + 1)
+                _note(found, src, at, at, src.part + 1, half=src.half)
         if dst is not None and dst.kind in "vm":
-            words = dst.part // 2 + 1 if dst.half else dst.part + 1
-            _note(found, dst, at, at + 1, 2 if item.op == "base" else words)
+            count = 2 if item.op == "base" else dst.part + 1
+            _note(found, dst, at, at + 1, count, half=dst.half)
             found[dst.number].writes.append(at)
     for span in found.values():
         _stretch(span, loops, nested)
@@ -90,34 +95,38 @@ def spans(items: Sequence[Item], loops: Loops) -> list[Span]:
 def _moved(found: dict[int, Span], item: Item, at: int) -> None:
     """Operands of a load or store, which are read after the next instruction began."""
     narrow = item.kind in NARROW
-    words = -(-item.count // 2) if narrow else item.count
     last = len(item.srcs) - 1
     for place, src in enumerate(item.srcs):
         if src.kind not in "vm":
             continue
         if item.dst is None and place == last:
-            _note(found, src, at, at + 1, words)
-            found[src.number].half |= narrow
+            _note(found, src, at, at + 1, item.count, half=narrow)
+            found[src.number].moved |= narrow
         else:
-            _note(found, src, at, at + 1, 2 if not place and item.stem in _PAIRED else 1)
+            count = 2 if not place and item.stem in _PAIRED else 1
+            _note(found, src, at, at + 1, count, half=False)
     if item.dst is not None:
-        _note(found, item.dst, at, at + 1, words)
+        _note(found, item.dst, at, at + 1, item.count, half=narrow)
         span = found[item.dst.number]
-        span.half |= narrow
+        span.moved |= narrow
         span.writes.append(at)
 
 
-def _note(found: dict[int, Span], one: Place, at: int, end: int, words: int) -> None:
+def _note(found: dict[int, Span], one: Place, at: int, end: int, count: int, *, half: bool) -> None:
+    """`count` halves or words of a register are named."""
     span = found.get(one.number)
     if span is None:
         span = found[one.number] = Span(one.number, at, end)
     span.last = at
     if end > span.end:
         span.end = end
-    if words > span.words:
-        span.words = words
-    if one.half:
+    if half:
         span.half = True
+    else:
+        count *= 2
+        span.whole = True
+    if count > span.units:
+        span.units = count
     if one.kind == "m":
         span.varies = True
     span.uses += 1

@@ -19,6 +19,7 @@ _PARTS: Final = 4
 def tidy(code: Code) -> None:
     """Change a kernel's items in place of copies."""
     _order_head(code)
+    _drop_unread(code)
     _forward(code)
     _drop_overwritten(code)
     _merge(code)
@@ -80,10 +81,10 @@ class _Held:
         if dst is None or dst.kind not in "vm":
             return None
         source = item.srcs[0] if item.op == "mov" else None
-        plain = source is not None and not source.half and not dst.part and not dst.half
+        plain = source is not None and source.half == dst.half and not dst.part
         if dst.kind == "m":
             self._values.pop(dst.number, None)
-            if source is not None and plain and source.kind == "v":
+            if source is not None and plain and source.kind == "v" and not dst.half:
                 self._values[dst.number] = source
             return None
         if source is None or not plain or source.kind not in "vm":
@@ -144,13 +145,14 @@ def _merge(code: Code) -> None:
 
 def _mergeable(item: Item, reads: Counter[int]) -> bool:
     source = item.srcs[0]
-    return source.kind == "v" and not source.part and not source.half and reads[source.number] == 1
+    same = source.half == (item.dst is not None and item.dst.half)
+    return source.kind == "v" and not source.part and same and reads[source.number] == 1
 
 
 def _touch(touched: dict[tuple[int, int], int], one: Place, at: int, item: Item) -> None:
     if one.kind != "m":
         return
-    if item.stem in MEMORY or one.half:
+    if item.stem in MEMORY:
         for part in range(_PARTS):
             touched[one.number, part] = at
     else:
@@ -163,13 +165,13 @@ def _chain(code: Code) -> None:
     made, touches = _places(code)
     for end in range(len(code.items) - 1, -1, -1):
         target = code.items[end].dst
-        if target is None or target.kind != "m" or target.half:
+        if target is None or target.kind != "m":
             continue
         key, at = (target.number, target.part), end
         for _ in range(end + 1):  # each step goes back
             if target in code.items[at].srcs:
                 break
-            step = _step(code.items[at], made, reads, touches[key], at)
+            step = _step(code.items[at], made, reads, touches[key], at, half=target.half)
             if step is None:
                 break
             place, origin = step
@@ -180,14 +182,20 @@ def _chain(code: Code) -> None:
 
 
 def _step(
-    item: Item, made: dict[int, tuple[int, int]], reads: Counter[int], touches: list[int], at: int
+    item: Item,
+    made: dict[int, tuple[int, int]],
+    reads: Counter[int],
+    touches: list[int],
+    at: int,
+    *,
+    half: bool,
 ) -> tuple[int, int] | None:
     """Which source was made for this item alone, and where; nothing names the sum in between."""
     if item.op in ("mov", "base"):
         return None
     block = made[-1 - at][0]
     for place, src in reversed(list(enumerate(item.srcs))):
-        if src.kind != "v" or src.part or src.half or reads[src.number] != 1:
+        if src.kind != "v" or src.part or src.half != half or reads[src.number] != 1:
             continue
         found = made.get(src.number)
         if found is not None and found[0] == block:

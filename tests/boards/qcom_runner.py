@@ -60,15 +60,17 @@ class Flat:
         held[places] = raw
 
 
-def built(kernel: Kernel, arch: str, registers: int = 0) -> Binary:
+def built(
+    kernel: Kernel, arch: str, registers: int = 0, features: frozenset[str] = frozenset()
+) -> Binary:
     """A kernel's code, without a cache; with at most so many vec4 of registers, if any."""
     toolchain = toolchain_of("IR3", arch)
-    source = toolchain.render(kernel, arch, frozenset())
+    source = toolchain.render(kernel, arch, features)
     if registers:
         head, rest = source.split("\n", 1)
         magic, generation, _, *others = head.split()
         source = "\n".join([" ".join([magic, generation, str(registers), *others]), rest])
-    blob = toolchain.compiler.compile_object(source, arch, frozenset())
+    blob = toolchain.compiler.compile_object(source, arch, features)
     return family_of(arch).load(blob, kernel.name, arch).in_blocks_of(kernel.block)
 
 
@@ -104,7 +106,9 @@ def launch(binary: Binary, arrays: Sequence[np.ndarray], grid: int) -> Outcome:
     return outcome
 
 
-def compute(roots: Sequence[Node], arch: str, registers: int = 0) -> list[np.ndarray]:
+def compute(
+    roots: Sequence[Node], arch: str, registers: int = 0, features: frozenset[str] = frozenset()
+) -> list[np.ndarray]:
     """The stored elements of `roots`, whose leaves hold numpy arrays."""
     key, leaves = signature(roots)
     made = plan(rebuild(key).roots, Target.gpu_of(arch, UNITS))
@@ -112,7 +116,7 @@ def compute(roots: Sequence[Node], arch: str, registers: int = 0) -> list[np.nda
     arrays += [np.full(max(nbytes, 1), GARBAGE, np.uint8) for nbytes in made.nbytes]
     for number, step in enumerate(made.steps):
         kernel = replace(step.kernel, name=f"k{number}")
-        binary = built(kernel, arch, registers)
+        binary = built(kernel, arch, registers, features)
         launch(binary, [arrays[value] for value in step.values], kernel.grid)
     found = []
     for value, root in zip(made.roots, roots, strict=True):

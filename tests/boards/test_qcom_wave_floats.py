@@ -16,7 +16,8 @@ from tests.boards.ir3_runner import results
 from tests.support import check
 
 _ROWS: Final = 20_000
-_SMALLEST: Final = 2.0**-126
+_SMALLEST: Final = {np.dtype(np.float32): 2.0**-126, np.dtype(np.float16): 2.0**-14}
+"""What is less is 0. # src: Mesa 25.0.7, tu_device.cc: shaderDenormPreserveFloat16 and Float32"""
 
 
 def _values(seed: int, dtype: type[np.floating[Any]] = np.float32) -> Array:
@@ -31,10 +32,8 @@ def _values(seed: int, dtype: type[np.floating[Any]] = np.float32) -> Array:
 
 
 def _flushed(values: Array) -> Array:
-    if values.dtype != np.float32:
-        return values
-    small = np.abs(values) < _SMALLEST
-    return np.where(small, np.copysign(np.float32(0), values), values)
+    small = np.abs(values) < _SMALLEST[values.dtype]
+    return np.where(small, np.copysign(values.dtype.type(0), values), values)
 
 
 def _same(got: Array, want: Array, op: str) -> None:
@@ -191,7 +190,14 @@ def test_narrowing(rounding: str) -> None:
         inputs = _flushed(a).tolist()
         want = np.array([_picked(x, kind, _ROUNDINGS[rounding]) for x in inputs])
     got = results(f"cov.f32f16 {rounding}{{out}}, {{0}}", [a], half="fh")
-    _same(_of(got, "h"), want.astype(np.float16), rounding)
+    _same(_of(got, "h"), _flushed(want.astype(np.float16)), rounding)
+
+
+def test_widening() -> None:
+    """Every float16, to f32."""
+    raw = np.arange(1 << 16, dtype=np.uint16)
+    want = _flushed(raw.view(np.float16)).astype(np.float32)
+    _same(results("cov.f16f32 {out}, {0}", [raw], half="hf").view(np.float32), want, "f16f32")
 
 
 @pytest.mark.parametrize("rounding", _ROUNDINGS)

@@ -76,11 +76,11 @@ def _step(
 
 
 def _flushed(read: Source, operand: Operand, kind: str, step: int) -> Source:
-    """A float32 source without subnormal numbers; a row that has none is looked at once."""
-    if kind != "f" or operand.half:
+    """A float source without subnormal numbers; a full row that has none is looked at once."""
+    if kind != "f":
         return read
     number = operand.number + (step if operand.repeat else 0)
-    if operand.space is not Space.REGISTER or number >= FULL:
+    if operand.half or operand.space is not Space.REGISTER or number >= FULL:
         return lambda w: floats.flush(read(w))
 
     def look(w: Waves) -> Array:

@@ -95,7 +95,7 @@ def convert(value: Array, source: int, target: int, rounding: int) -> Array:
         return value
     if KINDS[target] == "f":
         if rounding == ZERO and source == F16:
-            return value.astype(to)
+            return flush(value).astype(to)
         return to_float(value, to, rounding)
     if from_float:
         return to_integer(value, to, rounding)

@@ -1,37 +1,52 @@
 """Floating point as the ALU computes it: functions of arrays of float32 or float16.
 
-f32: round to nearest even, subnormal numbers are zero on both sides. f16: subnormals are kept.
-# src: Mesa 25.0.7, src/freedreno/vulkan/tu_device.cc, VkPhysicalDeviceFloatControlsProperties
+Round to nearest even; subnormal numbers, of float16 too, are zero on both sides.
+# src: Mesa 25.0.7, src/freedreno/vulkan/tu_device.cc: shaderDenormFlushToZeroFloat16 and Float32 are
+# true, shaderDenormPreserveFloat16 and Float32 are false
 `mad` rounds its product: nothing public says that it is fused. Not confirmed on silicon.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from boards.machine.arrays import Array
 
-_EXPONENT: Final = np.uint32(0x7F800000)
-_SIGN: Final = np.uint32(0x80000000)
-_ONE: Final = np.uint32(1)
-_LARGEST_SMALL: Final = np.uint32(0xFFFFFD)
-"""Twice the largest subnormal number's bits, less 1."""
 Function = Callable[..., Array]
 
 
+@dataclass(frozen=True)
+class _Format:
+    """Of one width, as integers of it."""
+
+    exponent: np.generic
+    sign: np.generic
+    one: np.generic
+    largest_small: np.generic
+    """Twice the largest subnormal number's bits, less 1."""
+
+
+_FORMATS: Final = {
+    np.dtype(np.float32): _Format(*map(np.uint32, (0x7F800000, 0x80000000, 1, 0xFFFFFD))),
+    np.dtype(np.float16): _Format(*map(np.uint16, (0x7C00, 0x8000, 1, 0x7FD))),
+}
+
+
 def flush(value: Array) -> Array:
-    """float32 without subnormal numbers: they are zero, with their sign."""
-    if value.dtype != np.float32:
+    """Floats without subnormal numbers: they are zero, with their sign."""
+    form = _FORMATS.get(value.dtype)
+    if form is None:
         return value
-    raw = value.view(np.uint32)
+    raw = value.view(form.one.dtype)
     above = raw + raw  # without the sign; less 1, zeros are the largest
-    above -= _ONE
-    if np.minimum.reduce(above, axis=None) > _LARGEST_SMALL:
+    above -= form.one
+    if np.minimum.reduce(above, axis=None) > form.largest_small:
         return value
-    answer: Array = np.where((raw & _EXPONENT) == 0, raw & _SIGN, raw).view(np.float32)
+    answer: Array = np.where((raw & form.exponent) == 0, raw & form.sign, raw).view(value.dtype)
     return answer
 
 
