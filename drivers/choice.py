@@ -75,6 +75,8 @@ class Choice:
     """Whether matrix units may round the factors of float32 products."""
     images: bool = False
     """Whether kernels read operands that they do not write as images."""
+    flush16: bool = False
+    """Whether float16 is computed where subnormal numbers are 0."""
     trace: str | None = None
     """Where every register access of a GPU over PCI is written to, by name."""
     visible: tuple[VisibleList, ...] = ()
@@ -115,6 +117,7 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         firmware_manifest=_file(environ, "UNBOUND_FIRMWARE_MANIFEST"),
         hang_s=_of_kind(kind, lambda known: _limit_s(environ, known.hang_s)),
         rounds=bool(_of_kind(kind, lambda known: _switch(environ, known.rounds))),
+        flush16=bool(_of_kind(kind, lambda known: _switch(environ, known.flush16))),
         images=bool(_of_kind(kind, lambda known: _switch(environ, known.images))),
         trace=_file(environ, _spelling(environ, "UNBOUND_TRACE")),
         visible=_of_kind(kind, lambda known: visible_lists(environ, known.name) or None) or (),

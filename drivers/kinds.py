@@ -59,6 +59,8 @@ class Kind:
     rounds: str = ""
     """Variable that lets its matrix units round the factors of float32 products; "": they never do.
     """
+    flush16: str = ""
+    """Variable that lets float16 be computed where subnormal numbers are 0; "": it never is."""
     images: str = ""
     """Variable that has kernels read their operands as images; "": they never do."""
     visible: Mapping[str, bool] = field(default_factory=dict)
@@ -207,6 +209,7 @@ BEST_FIRST: Final = (
         written=("KGSL", "MSM"),
         compilers={"QCOM_IR3": "IR3"},
         hang_s="QCOM_HANG_S",
+        flush16="QCOM_FLUSH16",
         images="QCOM_IMAGES",
         packets={"qcom": "queues.qcom.decode:stream_decoder"},
         smoke="compilers.qcom.smoke:firmware",

@@ -170,6 +170,12 @@ SETTINGS: Final = (
                 "After how long without progress a queue of an Adreno counts as hung. Not set: 60.",
             ),
             Setting(
+                "QCOM_FLUSH16",
+                _ONE,
+                "Whether an Adreno computes float16 at its full rate, in half registers, where "
+                "subnormal numbers become 0. Not set: 0, they are kept.",
+            ),
+            Setting(
                 "QCOM_IMAGES",
                 _ONE,
                 "Whether an Adreno's kernels read operands through its texture units where they "

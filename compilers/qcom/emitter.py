@@ -77,8 +77,7 @@ class Emitter:
         self.lines.append(" ".join(words))
 
     def op(self, name: str, *srcs: str, half: bool = False) -> str:
-        """The result of an operation, in a half register or not; shared where it was made before.
-        """
+        """The result of an operation, shared where it was made before; `half`: in a half one."""
         found = self._folded(name, srcs)
         if found is not None:
             return found

@@ -16,8 +16,6 @@ from typing import Final
 from compilers.qcom.emitter import Emitter, is_literal, literal, number
 from compilers.qcom.integer import float_word
 
-FLUSH16: Final = "flush16"
-"""Feature: float16 arithmetic in half registers, where subnormal numbers are 0."""
 _SHORT: Final = 0xFFFF
 _SIZE: Final = 0x7FFF
 _SIGN: Final = 0x8000

@@ -11,10 +11,10 @@ from compilers.math.expand import Expander
 from compilers.math.half import half_bits, half_value
 from compilers.math.single import CALLED, SINGLES
 from compilers.qcom.images import Images
-from compilers.qcom.halves import FLUSH16
 from compilers.qcom.printer import Ir3Printer
 from compilers.qcom.targets import qcom_target
 from compilers.render.walk import Walker
+from queues.qcom.kernel_code import FLUSH16
 from queues.qcom.textures import IMAGES
 
 

@@ -61,11 +61,11 @@ class QcomDevice:
 
     def __init__(
         self, name: str, iface: QcomIface, compilers: tuple[str, ...], hang_s: float = HANG_S,
-        *, images: bool = False,
+        *, features: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         chip = iface.chip
         self.name, self.iface, self.compilers, self.clock = name, iface, compilers, iface.clock
-        self.limits, self.chip = limits_of(chip, iface.memory_bytes, images=images), chip
+        self.limits, self.chip = limits_of(chip, iface.memory_bytes, features), chip
         self.freed_mark: object = object()
         """Another object after anything was freed: graphs then check their references again."""
         self.arch = chip.name

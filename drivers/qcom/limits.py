@@ -7,7 +7,6 @@ from typing import Final
 from drivers.base.contracts import Limits
 from drivers.qcom.signal import SIGNAL_BITS
 from queues.qcom.chips import MAX_BLOCK, MAX_GRID, Chip
-from queues.qcom.textures import IMAGES
 
 VECTOR_BYTES: Final = 16
 """Most bytes that one lane loads at once: four components."""
@@ -16,8 +15,8 @@ _DTYPES: Final = frozenset(
 ) | {"bool", "float16", "bfloat16", "float32"}
 
 
-def limits_of(chip: Chip, memory_bytes: int, *, images: bool = False) -> Limits:
-    """Those of a chip in a machine; images: kernels may read operands as images."""
+def limits_of(chip: Chip, memory_bytes: int, features: frozenset[str] = frozenset()) -> Limits:
+    """Those of a chip in a machine; features: what kernels may do."""
     return Limits(
         dtypes=_DTYPES,
         memory_bytes=memory_bytes,
@@ -27,5 +26,5 @@ def limits_of(chip: Chip, memory_bytes: int, *, images: bool = False) -> Limits:
         max_block=MAX_BLOCK,
         shared_bytes=chip.shared_bytes,
         signal_bits=SIGNAL_BITS,
-        features=frozenset({IMAGES} if images else ()),
+        features=features,
     )

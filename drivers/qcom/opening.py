@@ -14,6 +14,8 @@ from drivers.qcom.device import HANG_S, QcomDevice
 from drivers.qcom.iface import QcomIface
 from drivers.qcom.kgsl.iface import open_kgsl
 from drivers.qcom.msm.iface import open_msm
+from queues.qcom.kernel_code import FLUSH16
+from queues.qcom.textures import IMAGES
 
 COMPILERS: Final = ("IR3",)
 CALIBRATIONS: Final = 3
@@ -41,7 +43,9 @@ def _open(world: World, choice: Choice) -> QcomDevice:
         iface = open_iface(world, choice)
         undo.add(iface.close)
         hang_s = HANG_S if choice.hang_s is None else choice.hang_s
-        device = QcomDevice(f"QCOM:{choice.index}", iface, compilers, hang_s, images=choice.images)
+        asked = {IMAGES: choice.images, FLUSH16: choice.flush16}
+        features = frozenset(name for name, wanted in asked.items() if wanted)
+        device = QcomDevice(f"QCOM:{choice.index}", iface, compilers, hang_s, features=features)
         device.open_queues()
         undo.hand_over(device.close)
         _calibrate(device)

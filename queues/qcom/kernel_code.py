@@ -22,6 +22,8 @@ INSTR_UNIT_BYTES: Final = 128
 VEC4_BYTES: Final = 16
 NO_REGISTER: Final = 0xFC
 """r63.x: nothing is wanted. # src: Mesa 25.0.7, ir3.h regid(63, 0)"""
+FLUSH16: Final = "flush16"
+"""Feature of kernels: float16 is computed in half registers, where subnormal numbers are 0."""
 MAX_FULL: Final = 48
 """Registers of a lane in vec4, r0 ... r47; r48 and more are shared or special."""
 MAX_CONSTLEN: Final = 512

@@ -8,9 +8,10 @@ import pytest
 
 from compilers import dtype as dt
 from compilers import graph
-from compilers.qcom.halves import FLUSH16
+from queues.qcom.kernel_code import FLUSH16
 from tests.boards.qcom_runner import compute
 from tests.compilers.lowering import leaf, matmul
+from tests.qcom_devices import QcomMachine, opened
 from tests.support import check
 
 every_chip = pytest.mark.parametrize("arch", ["a630", "a660", "a740", "x1-85"])
@@ -98,3 +99,9 @@ def test_steps_in_half_registers(arch: str, registers: int) -> None:
     product, total = compute(roots, arch, registers, FAST)
     np.testing.assert_array_equal(product, a.astype(int) @ b.astype(int))
     np.testing.assert_array_equal(total, a.sum(0))
+
+
+@pytest.mark.parametrize("setting", ["", "0", "1"])
+def test_a_setting_asks_for_half_registers(setting: str) -> None:
+    with opened(QcomMachine("a630", "KGSL"), "KGSL", {"QCOM_FLUSH16": setting}) as made:
+        check((FLUSH16 in made.limits.features) == (setting == "1"), str(made.limits.features))

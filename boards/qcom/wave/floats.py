@@ -1,8 +1,8 @@
 """Floating point as the ALU computes it: functions of arrays of float32 or float16.
 
 Round to nearest even; subnormal numbers, of float16 too, are zero on both sides.
-# src: Mesa 25.0.7, src/freedreno/vulkan/tu_device.cc: shaderDenormFlushToZeroFloat16 and Float32 are
-# true, shaderDenormPreserveFloat16 and Float32 are false
+# src: Mesa 25.0.7, src/freedreno/vulkan/tu_device.cc: shaderDenormFlushToZeroFloat16 and ...Float32
+# are true, shaderDenormPreserveFloat16 and ...Float32 are false
 `mad` rounds its product: nothing public says that it is fused. Not confirmed on silicon.
 """
 
