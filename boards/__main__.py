@@ -4,6 +4,7 @@ python -m boards
 python -m boards run gfx1100 examples/add.py
 python -m boards trace gfx1201 examples/add.py -o trace.json
 python -m boards vfio-user gfx1100 --socket gpu.sock
+python -m boards usbredir gfx1100 --socket usb.sock
 """
 
 from __future__ import annotations
@@ -66,7 +67,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     traced.add_argument("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE")
     _options(traced)
     _served(commands.add_parser("vfio-user", help="a GPU on PCI, for a virtual machine"))
+    _plugged(commands.add_parser("usbredir", help="a GPU on USB, for a virtual machine"))
     return parser.parse_args(_output_first(argv))
+
+
+def _plugged(parser: argparse.ArgumentParser) -> None:
+    boards = [name for vendor in VENDORS if vendor.enclosure for name in vendor.names]
+    parser.add_argument("board", choices=boards, metavar="BOARD", help=", ".join(boards))
+    parser.add_argument("--socket", type=Path, required=True, metavar="PATH")
+    parser.add_argument("--panel", type=Path, metavar="PATH",
+                        help="a socket of lines: plug, unplug, unplug N, killed")  # fmt: skip
+    parser.add_argument("--vram-mib", type=int, default=512, metavar="N")
+    parser.add_argument("--once", action="store_true", help="end when the first client leaves")
 
 
 def _served(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if args.command == "vfio-user":
         return _serve(args)
+    if args.command == "usbredir":
+        return _serve_usb(args)
     if not args.program.is_file():
         print(f"there is no file {str(args.program)!r}", file=sys.stderr)
         return 2
@@ -134,6 +148,21 @@ def _serve(args: argparse.Namespace) -> int:
         return serve(
             args.board, args.socket, made, vendor.observe, once=args.once, journal=args.journal
         )
+    except (OSError, ValueError) as error:
+        print(f"board {args.board}: {args.socket}: {error}", file=sys.stderr)
+        return 1
+
+
+def _serve_usb(args: argparse.Namespace) -> int:
+    from boards.usbredir.command import serve
+
+    made = vendor_of(args.board).enclosure
+    if args.vram_mib < 1 or made is None:
+        print("--vram-mib is at least 1", file=sys.stderr)
+        return 2
+    try:
+        enclosed = made(args.board, args.vram_mib * _MIB)
+        return serve(args.board, args.socket, enclosed, panel=args.panel, once=args.once)
     except (OSError, ValueError) as error:
         print(f"board {args.board}: {args.socket}: {error}", file=sys.stderr)
         return 1

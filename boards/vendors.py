@@ -13,6 +13,7 @@ from boards.machine.pci.function import Named, PciFunction
 from boards.nv import registration as nv
 from boards.qcom import registration as qcom
 from boards.setup import Setup
+from boards.usb.port import Enclosed
 
 
 class Gpu(Protocol):
@@ -111,6 +112,8 @@ class Vendor:
     function: Callable[[str, int, int], tuple[Chassis, PciFunction]]
     """(chip, bytes of its memory, instructions of a wave after which it counts as endless; 0: the
     board's own number) -> the GPU as a PCI function, for a virtual machine."""
+    enclosure: Callable[[str, int], Enclosed] | None
+    """(chip, bytes of its memory) -> the GPU behind a bridge on USB, for a virtual machine."""
     observe: Callable[[PciFunction, Log], None]
     """Lets a log hear of every register access of one of these functions, by name."""
     take_firmware: Callable[[PciFunction, Path], None]
@@ -135,6 +138,7 @@ VENDORS = (
         note="Over KFD, and over PCI but for gfx10; never compared with silicon.",
         describe=amd.describe,
         function=amd.function,
+        enclosure=amd.enclosure,
         observe=amd.observe,
         take_firmware=amd.take_firmware,
         powered_on=amd.alone,
@@ -152,6 +156,7 @@ VENDORS = (
         note="Over NVK; ga102 executes code; never compared with silicon.",
         describe=nv.describe,
         function=nv.function,
+        enclosure=None,
         observe=nv.observe,
         take_firmware=nv.take_firmware,
         powered_on=nv.alone,
@@ -169,6 +174,7 @@ VENDORS = (
         note="Over KGSL and msm; never compared with silicon.",
         describe=qcom.describe,
         function=qcom.function,
+        enclosure=None,
         observe=qcom.observe,
         take_firmware=qcom.take_firmware,
         powered_on=qcom.alone,

@@ -19,13 +19,15 @@ from boards.amd.pci.replayed import PoweredOn, powered_on
 from boards.amd.pci.watched import Log
 from boards.amd.pci.watched import watch as watch_accesses
 from boards.amd.powering import power_on
+from boards.amd.usb_machine import open_usb_board
 from boards.machine.chassis import NameOf
 from boards.machine.pci.function import PciFunction
 from boards.machine.pci.world import PciWorld
+from boards.usb.port import Enclosed
 
 __all__ = [
-    "NAMES", "PCI_NAMES", "alone", "describe", "function", "observe", "power_on", "take_firmware",
-    "watch",
+    "NAMES", "PCI_NAMES", "alone", "describe", "enclosure", "function", "observe", "power_on",
+    "take_firmware", "watch",
 ]  # fmt: skip
 
 NAMES, PCI_NAMES = tuple(names()), tuple(_PCI_NAMES)
@@ -48,6 +50,12 @@ def function(name: str, vram_bytes: int, max_steps: int = 0) -> tuple[Hardware, 
     options = Options(engines=partial(Engines, max_steps=max_steps)) if max_steps else Options()
     hardware = Hardware([], options)
     return hardware, open_function(hardware, name, vram_bytes=vram_bytes, options=PciOptions())
+
+
+def enclosure(name: str, vram_bytes: int) -> Enclosed:
+    """A GPU behind a bridge on USB, with default strictness."""
+    machine = open_usb_board(name, vram_bytes=vram_bytes).machine
+    return Enclosed(machine.hardware, machine.bridges[0], machine.cards[0].pump)
 
 
 def observe(function: PciFunction, log: Log) -> None:

@@ -127,6 +127,10 @@ class Asm24:
     def power_lost(self) -> None:
         self._power(False)
 
+    def abandoned(self) -> None:
+        """The next request ends a stream, as any request does."""
+        self._stream = None
+
     def _power(self, on: bool) -> None:
         self.powered = on
         self._completion = self._stream = None

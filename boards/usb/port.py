@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from boards.machine.chassis import Chassis
+
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
@@ -37,6 +39,9 @@ class UsbFunction(Protocol):
         """What a bulk transfer of the endpoint would be now: "SRAM" at the cable's full speed,
         "stream" of packets; "" while the device takes or has none."""
 
+    def abandoned(self) -> None:
+        """The program that used it has died: what it left half done breaks no rule."""
+
     def control_in(
         self, request_type: int, request: int, value: int, index: int, nbytes: int
     ) -> bytes: ...
@@ -47,3 +52,13 @@ class UsbFunction(Protocol):
 
     def bulk_in(self, endpoint: int, nbytes: int) -> bytes: ...
     def bulk_out(self, endpoint: int, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """A bridge with a card, without a cable."""
+
+    hardware: Chassis
+    function: UsbFunction
+    pump: Callable[[], bool]
+    """Lets the card work; whether it did anything."""

@@ -20,6 +20,9 @@ _ffi: Final = _cffi_backend.FFI()
 _WORDS: Final = re.compile(r"\bwords([1-8])\b")
 _PARTS: Final = re.compile(r"([\w ]+)\(\*\)\(([\w ,]+)\)")
 
+_loaded: Final[dict[str, Any]] = {}
+"""Libraries stay: cffi unloads one with its handle, though functions of it are still held."""
+
 
 class CLibrary:
     """A loaded library."""
@@ -97,6 +100,8 @@ def load(name: str) -> CLibrary:
     if is_module(name):
         return CLibrary(name, load_module(name))
     try:
-        return CLibrary(name, _cffi_backend.load_library(name, _NOW))
+        if name not in _loaded:
+            _loaded[name] = _cffi_backend.load_library(name, _NOW)
     except OSError as error:
         raise NotFound(f"{name} cannot be loaded: {error}", hint="install it") from error
+    return CLibrary(name, _loaded[name])

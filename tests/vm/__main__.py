@@ -21,7 +21,7 @@ from typing import IO, NoReturn
 
 from boards.amd.pci.firmware_set import NAMES
 from tests.debian import CannotRun, fetched
-from tests.vm import amdgpu, amdgpu_vfio, firmware, image, rocr
+from tests.vm import amdgpu, amdgpu_vfio, cabled, firmware, image, rocr
 from tests.vm.lab import Lab, LabError
 from tests.vm.machine import Boot, Outcome, Places, run
 
@@ -92,7 +92,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.vm", description=__doc__.splitlines()[0])
     parser.add_argument("--board", default="gfx1100", choices=NAMES)
     parser.add_argument("--refresh", action="store_true", help="fetch the packages again")
-    parser.add_argument("--only", choices=[*(boot.checks for boot in BOOTS), VFIO, AMDGPU])
+    parser.add_argument(
+        "--only", choices=[*(boot.checks for boot in BOOTS), cabled.USB, VFIO, AMDGPU]
+    )
     parser.add_argument(
         "--amdgpu-boards", nargs="+", default=AMDGPU_BOARDS, choices=NAMES, metavar="BOARD",
         help="boards for the real amdgpu (default: %(default)s)",
@@ -114,7 +116,7 @@ def arguments() -> argparse.Namespace:
 def boot_all(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outcome]:
     """Prepare, boot, and show what came of each boot when it ends. Raises: CannotRun."""
     began = time.monotonic()
-    if args.only in (VFIO, AMDGPU):
+    if args.only in (cabled.USB, VFIO, AMDGPU):
         return []
     places = prepare(cache, args.board, refresh=args.refresh)
     print(f"vm: prepared in {time.monotonic() - began:.0f} s; now it boots", flush=True)
@@ -126,8 +128,19 @@ def boot_all(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outc
     return outcomes
 
 
-def amdgpu_places(cache: Path, boards: Sequence[str], own: Path | None, *, refresh: bool) -> Places:
-    """Debian's kernel with its amdgpu.ko, and a file system for these boards. Raises: CannotRun."""
+def on_usb(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> list[Outcome]:
+    """The guest whose GPU is behind a cable. Raises: CannotRun."""
+    if args.only not in (None, cabled.USB):
+        return []
+    kernel = full_kernel(cache, refresh=args.refresh)
+    places = cabled.places(cache, kernel, args.board, refresh=args.refresh)
+    outcome = run(cabled.BOOT, args.board, places, log)
+    print(table(outcome), flush=True)
+    return [outcome]
+
+
+def full_kernel(cache: Path, *, refresh: bool) -> Path:
+    """Where Debian's kernel with all its modules is, and QEMU beside it. Raises: CannotRun."""
     kernel = cache / "kernel-amdgpu"
     fetched(cache / "qemu", QEMU_SUITE, lambda a, to: a.fetch_whole(QEMU, to))
     packages = fetched(
@@ -137,6 +150,12 @@ def amdgpu_places(cache: Path, boards: Sequence[str], own: Path | None, *, refre
         refresh=refresh,
     )
     print(f"vm: {', '.join(text for text in packages if 'linux-image' in text)}", flush=True)
+    return kernel
+
+
+def amdgpu_places(cache: Path, boards: Sequence[str], own: Path | None, *, refresh: bool) -> Places:
+    """Debian's kernel with its amdgpu.ko, and a file system for these boards. Raises: CannotRun."""
+    kernel = full_kernel(cache, refresh=refresh)
     modules = image.kernel_modules(kernel, [AMDGPU, *amdgpu_vfio.MODULES])
     if not any(name == f"{AMDGPU}.ko" for name, _ in modules):
         raise CannotRun(f"no amdgpu.ko in {kernel}: try again with --refresh")
@@ -162,7 +181,8 @@ def with_amdgpu(args: argparse.Namespace, cache: Path, log: IO[bytes]) -> bool:
         return True
     boards = dict.fromkeys([args.board, *args.amdgpu_boards])
     own = firmware.folder(cache, args.firmware, refresh=args.refresh)
-    places = amdgpu_places(cache, list(boards), own, refresh=args.refresh)
+    again = args.refresh and args.only is not None  # else it was fetched for the guest on USB
+    places = amdgpu_places(cache, list(boards), own, refresh=again)
     version = _rocr(places.initrd, args) if AMDGPU in wanted else ""
     passed = True
     for name in wanted:
@@ -208,7 +228,7 @@ def main() -> int:
         signal.signal(number, stop)
     try:
         with alone(cache), (cache / "vm.log").open("w+b") as log:
-            outcomes = boot_all(args, cache, log)
+            outcomes = boot_all(args, cache, log) + on_usb(args, cache, log)
             passed = with_amdgpu(args, cache, log)
     except CannotRun as error:
         print(f"vm: not run here: {error}", file=sys.stderr)

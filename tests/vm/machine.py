@@ -32,6 +32,8 @@ class Boot:
     checks: str
     """Which of the guest's lists of checks."""
     limit_s: int
+    cable: bool = False
+    """Whether the GPU is on USB, behind a bridge and a cable that the guest can pull."""
 
 
 @dataclass(slots=True)
@@ -69,22 +71,51 @@ def qemu_program(qemu: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def _arguments(boot: Boot, places: Places, socket: Path) -> list[str]:
-    append = f"console=ttyS0 quiet panic=-1 vm_checks={boot.checks} hugepages=16"
+def qemu_environ(qemu: Path) -> dict[str, str]:
+    """Where its devices that are modules lie, usb-redir among them."""
+    return {**os.environ, "QEMU_MODULE_DIR": str(qemu / "usr/lib/x86_64-linux-gnu/qemu")}
+
+
+def _gpu(boot: Boot, socket: Path) -> list[str]:
+    """The GPU, and the panel of its cable behind the second serial port."""
+    if boot.cable:
+        return [
+            "-device", "qemu-xhci", "-chardev", f"socket,id=cable,path={socket}",
+            "-device", "usb-redir,chardev=cable",
+            "-chardev", f"socket,id=panel,path={_panel(socket)}", "-serial", "chardev:panel",
+        ]  # fmt: skip
     device = {
         "driver": "vfio-user-pci", "bus": "rp1",
         "socket": {"path": str(socket), "type": "unix"},
     }  # fmt: skip
-    words = [
+    # The first display is another one's: a GPU that the machine booted with is refused.
+    return [
+        "-device", "VGA", "-device", "pcie-root-port,id=rp1,chassis=1,slot=1",
+        "-device", json.dumps(device),
+    ]  # fmt: skip
+
+
+def _panel(socket: Path) -> Path:
+    return socket.with_name("panel.sock")
+
+
+def _server(boot: Boot, board: str, socket: Path) -> list[str]:
+    """The board, beside QEMU."""
+    words = [sys.executable, "-m", "boards", "usbredir" if boot.cable else "vfio-user", board]
+    panel = ["--panel", str(_panel(socket))] if boot.cable else []
+    return [*words, "--socket", str(socket), *panel, "--once"]
+
+
+def _arguments(boot: Boot, places: Places, socket: Path) -> list[str]:
+    append = f"console=ttyS0 quiet panic=-1 vm_checks={boot.checks} hugepages=16"
+    return [
         *qemu_program(places.qemu), "-nodefaults", "-no-user-config", "-nographic",
         "-serial", "stdio", "-no-reboot", "-machine", "q35,memory-backend=ram",
         "-accel", "tcg", "-cpu", "max", "-smp", "2",
         "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on",
         "-kernel", str(places.kernel), "-initrd", str(places.initrd),
+        *_gpu(boot, socket), "-append", append,
     ]  # fmt: skip
-    # The first display is another one's: a GPU that the machine booted with is refused.
-    words += ["-device", "VGA", "-device", "pcie-root-port,id=rp1,chassis=1,slot=1"]
-    return [*words, "-device", json.dumps(device), "-append", append]
 
 
 def run(boot: Boot, board: str, places: Places, log: IO[bytes]) -> Outcome:
@@ -93,11 +124,10 @@ def run(boot: Boot, board: str, places: Places, log: IO[bytes]) -> Outcome:
     began = time.monotonic()
     with TemporaryDirectory() as folder, TemporaryFile() as said:
         socket = Path(folder, "gpu.sock")  # a socket's path has little room
-        words = [sys.executable, "-m", "boards", "vfio-user", board, "--socket", str(socket)]
-        with child([*words, "--once"], said) as server:
+        with child(_server(boot, board, socket), said) as server:
             console = ""
             if _listens(socket, server):
-                console = _console(boot, _arguments(boot, places, socket), log, outcome)
+                console = _console(boot, places, socket, log, outcome)
             else:
                 outcome.trouble = "the board did not start"
             status = _stop(server)
@@ -110,11 +140,14 @@ def run(boot: Boot, board: str, places: Places, log: IO[bytes]) -> Outcome:
 
 
 @contextmanager
-def child(words: Sequence[str], said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def child(
+    words: Sequence[str], said: IO[bytes], environ: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A program that does not outlive the block, whatever ends the block."""
     child = subprocess.Popen(
-        words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
-    )
+        words, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL, stdout=said,
+        stderr=subprocess.STDOUT,
+    )  # fmt: skip
     try:
         yield child
     finally:
@@ -146,11 +179,12 @@ def _stop(server: subprocess.Popen[bytes]) -> int:
         return server.wait()
 
 
-def _console(boot: Boot, arguments: list[str], log: IO[bytes], outcome: Outcome) -> str:
+def _console(boot: Boot, places: Places, socket: Path, log: IO[bytes], outcome: Outcome) -> str:
+    arguments = _arguments(boot, places, socket)
     log.write(f"\n===== {boot.name} =====\n{' '.join(arguments)}\n".encode())
     log.flush()
     start = log.tell()
-    with child(arguments, log) as guest:
+    with child(arguments, log, qemu_environ(places.qemu)) as guest:
         try:
             status = guest.wait(boot.limit_s)
             if status:

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 
+import cabled
 import hardware
 import whole
 
@@ -32,6 +33,15 @@ CHECKS: dict[str, Sequence[Callable[[], str]]] = {
         whole.smoke,
         whole.killed_at_work_then_restored,
         whole.killed_at_work_then_opened,
+        hardware.kernel_without_complaints,
+    ],
+    "usb": [
+        cabled.enclosure,
+        whole.doctor,
+        cabled.usb_tensor_program,
+        cabled.two_openers,
+        cabled.unplugged_at_boot,
+        cabled.unplugged_at_work,
         hardware.kernel_without_complaints,
     ],
     "vfio": [
