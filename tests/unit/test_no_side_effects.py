@@ -41,6 +41,8 @@ ALLOWED = {
     ("compilers/nv/disasm.py", "subprocess"): "the one disassembler that is a program",
     ("boards/vfio_user/link.py", "socket"): "the Unix socket of a virtual machine's device",
     ("boards/vfio_user/command.py", "socket"): "the Unix socket of a virtual machine's device",
+    ("boards/usbredir/link.py", "socket"): "the Unix socket of a virtual machine's device",
+    ("boards/usbredir/command.py", "socket"): "the Unix socket of a virtual machine's device",
 }
 
 
