@@ -113,8 +113,8 @@ def _exact(one: float, two: float, three: float, mode: int) -> float:
     return float(toward(np.array(near), np.array(float(sign)), mode))
 
 
-def fused(one: Array, two: Array, three: Array, mode: int) -> Array:
-    """one x two + three of doubles, rounded once.
+def fused(one: Array, two: Array, three: Array, mode: int, mask: Array | bool = True) -> Array:
+    """one x two + three of doubles, rounded once; only those of `mask` have to be right.
 
     src: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums" (2008)
     """
@@ -133,7 +133,7 @@ def fused(one: Array, two: Array, three: Array, mode: int) -> Array:
     for size in sizes[:2]:
         fits &= (size > _LEAST) & (size < _MOST)
     fits &= np.abs(result) > _LEAST
-    for lane in np.flatnonzero(finite & ~fits & (~zero | (mode != NEAREST))):
+    for lane in np.flatnonzero(mask & finite & ~fits & (~zero | (mode != NEAREST))):
         result[lane] = _exact(float(one[lane]), float(two[lane]), float(three[lane]), mode)
     return result
 
@@ -165,7 +165,7 @@ def dadd(build: Builder) -> Action:
     mode, one, two, store = build.take(78, 2), _a(build), _c(build), _store(build)
     if mode == NEAREST:
         return lambda t, mask: store(t, one(t) + two(t), mask)
-    return lambda t, mask: store(t, fused(one(t), np.ones(t.count), two(t), mode), mask)
+    return lambda t, mask: store(t, fused(one(t), np.ones(t.count), two(t), mode, mask), mask)
 
 
 def dmul(build: Builder) -> Action:
@@ -180,7 +180,7 @@ def dmul(build: Builder) -> Action:
             store(t, first * second, mask)
             return
         zero = np.copysign(0.0, first * second)
-        store(t, fused(first, second, zero, mode), mask)
+        store(t, fused(first, second, zero, mode, mask), mask)
 
     return run
 
@@ -191,7 +191,7 @@ def dfma(build: Builder) -> Action:
     mode, one = build.take(78, 2), _a(build, absolute=False)
     two, three = _b(build, absolute=False), _c(build)
     store = _store(build)
-    return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)
+    return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode, mask), mask)
 
 
 def _chosen(condition: int, one: Array, two: Array) -> tuple[Array, Array]:

@@ -36,6 +36,8 @@ _MOST_STEPS = 1 << 22
 _OPERATION = 0x1FF
 _GUARD_LOW, _GUARD_NOT = 12, 15
 _ALWAYS = 7
+_NOWHERE = 1 << 62
+"""Behind all code."""
 OUT_OF_RANGE_REGISTER = 0x0D
 """src: Linux, drivers/gpu/drm/nouveau/nvkm/engine/gr/gf100.c, warp errors: OOR_REG; not confirmed
 for later chips"""
@@ -102,15 +104,23 @@ class Program:
         raise EndlessGrid
 
     def _furthest_behind(self, t: Threads, timing: Timing) -> None:
-        """One instruction of the threads that are furthest behind."""
+        """The threads that are furthest behind, to their next branch or the threads before them."""
         ready = t.alive & (t.waits == RUNNING)
         if not ready.any():
             self._find("threads that wait for each other", flow.describe_stuck(t))
             raise EndlessGrid
-        pc = int(t.pc[ready].min())
-        mask, plan = ready & (t.pc == pc), self._plan(pc)
-        t.pc[mask] += WORD_BYTES
-        self._one(t, timing, plan, mask, whole=False)
+        places = np.unique(t.pc[ready])
+        pc, mask = int(places[0]), ready & (t.pc == places[0])
+        meet = int(places[1]) if len(places) > 1 else _NOWHERE
+        for _ in range(_MOST_STEPS):
+            plan = self._plan(pc)
+            pc += WORD_BYTES
+            if plan.flows or pc >= meet:
+                t.pc[mask] = pc
+                self._one(t, timing, plan, mask, whole=False)
+                return
+            self._one(t, timing, plan, mask, whole=False)
+        raise EndlessGrid
 
     def _one(self, t: Threads, timing: Timing, plan: Plan, mask: Array, *, whole: bool) -> None:
         step = plan.step
@@ -187,10 +197,12 @@ class Program:
         control = Control.of(word)
         if build.group is not None:
             control = replace(control, write_barrier=build.group)
+        if build.waits:
+            control = replace(control, wait=control.wait | build.waits)
         return Step(
             name=name,
             offset=pc,
-            control=replace(control, wait=control.wait | build.waits),
+            control=control,
             guard=None if always else guard,
             guards=guards,
             run=run,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boards.nv.isa.control import STALL_LOW, field
+from boards.nv.isa.control import STALL_LOW
 
 _CONTROL = ((1 << 21) - 1) << STALL_LOW
 """Stall to reuse: bits 105 to 125, which `Control` reads."""
@@ -24,8 +24,9 @@ class Bits:
 
     def take(self, low: int, width: int = 1) -> int:
         """A field, counted as read."""
-        self._seen |= ((1 << width) - 1) << low
-        return field(self.word, low, width)
+        ones = (1 << width) - 1
+        self._seen |= ones << low
+        return self.word >> low & ones
 
     def signed(self, low: int, width: int) -> int:
         """A field in two's complement."""

@@ -37,7 +37,7 @@ _VECTOR: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Latencies:
     """Of an architecture: by the class of the reader, an array by the class of the writer."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from boards.machine.arrays import Array
 from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM_PREDICATE, Step
@@ -48,12 +49,8 @@ class Plan:
 
 def plan_of(step: Step, latencies: Latencies) -> Plan:
     """The plan of a step on an architecture."""
-    guard = latencies.predicates["guard"]
-    guards = [Read(file, number, guard, guard.tolist()) for file, number, _ in step.guards]
-    reads = []
-    for file, number, source in step.reads:
-        table = _table(latencies, step, file, source)
-        reads.append(Read(file, number, table, table.tolist()))
+    guards = [_read(latencies, "guard", file, number, 0) for file, number, _ in step.guards]
+    reads = [_read(latencies, step.latency, *each) for each in step.reads]
     wait = step.control.wait
     unit = next((name for name, members in IN_ORDER.items() if step.name in members), "")
     return Plan(
@@ -70,13 +67,19 @@ def plan_of(step: Step, latencies: Latencies) -> Plan:
     )
 
 
-def _table(latencies: Latencies, step: Step, file: int, source: int) -> Array:
+@cache
+def _read(latencies: Latencies, reader: str, file: int, register: int, source: int) -> Read:
+    """A register that an instruction of a class reads as one of its sources."""
+    table = _table(latencies, reader, file, source)
+    return Read(file, register, table, table.tolist())
+
+
+def _table(latencies: Latencies, reader: str, file: int, source: int) -> Array:
     """Latencies that a reader has to keep, by the class of the writer."""
     if file == REGISTER:
-        reader = step.latency
         if reader in ("wide", "high"):
             reader = ("product", "product", "addend low", "addend high")[source]
         return latencies.registers.get(reader, latencies.registers["alu"])
     if file in (PREDICATE, UNIFORM_PREDICATE):
-        return latencies.predicates.get(step.latency, latencies.predicates["guard"])
-    return latencies.uniforms.get(step.latency, latencies.uniforms["alu"])
+        return latencies.predicates.get(reader, latencies.predicates["guard"])
+    return latencies.uniforms.get(reader, latencies.uniforms["alu"])
