@@ -55,6 +55,10 @@ def _chip(name: str, title: str, chip_id: int, gpu_id: int, **other: int) -> Adr
 CHIPS = {
     chip.name: chip
     for chip in (
+        _chip("a618", "Adreno618", 0x06010800, 618, gmem=512 * _KIB, sps=1, fibers=1, cache=64,
+              bank=14, va=4 << 30, mhz=800),
+        _chip("a619", "Adreno619", 0x06010900, 619, gmem=512 * _KIB, sps=1, fibers=1, cache=64,
+              bank=13, va=4 << 30, mhz=850),
         _chip("a630", "Adreno630v2", 0x06030001, 630, gmem=_MIB, sps=2, fibers=1, cache=64,
               bank=15, va=4 << 30, mhz=710),
         _chip("a640", "Adreno640v2", 0x06040001, 640, gmem=_MIB, sps=2, fibers=4, cache=64,

@@ -45,6 +45,8 @@ class QcomTarget:
 
 
 CHIPS: Final[Mapping[str, QcomTarget]] = {
+    "a618": QcomTarget(6, 96, 1),
+    "a619": QcomTarget(6, 96, 1),
     "a630": QcomTarget(6, 96, 2),
     "a640": QcomTarget(6, 96, 2),
     "a650": QcomTarget(6, 64, 3),
