@@ -116,3 +116,56 @@ def _texel(texels: Array, x: Array, y: Array) -> Array:
     column = np.clip(x, 0, _WIDTH - 1).astype(int)
     answer: Array = texels[np.clip(y, 0, _HEIGHT - 1).astype(int), column, 1]
     return answer
+
+
+def test_layers_of_an_image() -> None:
+    """isam.a: the layer comes behind the coordinates; outside of the layers it reads 0."""
+    words = np.zeros(1 << 13, np.uint32)
+    words[: random_words(1).size] = random_words(1)
+    image, layers, layer_words = 4096, 3, 1024
+    texels = np.random.default_rng(2).integers(1, 1 << 32, (layers, 4, 16), np.uint32)
+    for layer in range(layers):
+        first = image + layer * layer_words
+        words[first : first + 64] = texels[layer].reshape(-1)
+    va = BASE + image * 4
+    _descriptor(words, 0, [0x4B << 22 | 1 << 7 | 2 << 10 | 3 << 13, 16 | 4 << 15, 1 << 29 | 64 << 7,
+                           layer_words * 4 >> 12, va & 0xFFFFFFFF, 1 | layers << 17])  # fmt: skip
+    text = """
+and.b r3.x, r0.x, 15
+shr.b r3.z, r0.x, 4
+mov.u32u32 r3.y, 2
+(rpt5)nop
+isam.a.base0 (u32)(x)r4.x, r3.x, s#0, t#0
+(sy)nop
+"""
+    run_kernel(text + STORE, words, bindless=(BASE + SETS * 4,))
+    x, layer = _LANE & 15, _LANE >> 4
+    want = np.where(layer < layers, texels[np.minimum(layer, layers - 1), 2, x], 0)
+    check(np.array_equal(words[OUT : OUT + LANES], want.astype(np.uint32)))
+
+
+@pytest.mark.parametrize(("op", "part"), [("gather4r", 0), ("gather4b", 2)])
+def test_gathered_texels(op: str, part: int) -> None:
+    """One component of four texels, from below on the left counter-clockwise, as Vulkan has it."""
+    words = random_words(12)
+    texels = _image(words)
+    _descriptor(words, 1, [1 << 5 | 1 << 8, 0, 0, 0])
+    made = np.random.default_rng(13)
+    u, v = (made.uniform(-0.1, 1.1, LANES).astype(np.float32) for _ in range(2))
+    words[:LANES], words[LANES : 2 * LANES] = u.view(np.uint32), v.view(np.uint32)
+    for number, (dx, dy) in enumerate(((0, 1), (1, 1), (1, 0), (0, 0))):
+        text = f"""
+ldg.a.u32 r3.x, g[r2.x+(r1.x)<<2], 1
+add.u r5.x, r1.x, 64
+(rpt5)nop
+ldg.a.u32 r3.y, g[r2.x+(r5.x)<<2], 1
+(sy)nop
+{op}.base0 (f32)(xyzw)r6.x, r3.x, s#1, t#0
+(sy)mov.f32f32 r4.x, r6.{"xyzw"[number]}
+"""
+        run_kernel(text + STORE, words, bindless=(BASE + SETS * 4,))
+        x0 = np.floor(u.astype(np.float64) * _WIDTH - 0.5)
+        y0 = np.floor(v.astype(np.float64) * _HEIGHT - 0.5)
+        column = np.clip(x0 + dx, 0, _WIDTH - 1).astype(int)
+        want = texels[np.clip(y0 + dy, 0, _HEIGHT - 1).astype(int), column, part]
+        check(np.array_equal(words[OUT : OUT + LANES].view(np.float32), want), f"texel {number}")

@@ -83,12 +83,13 @@ class Client:
             else wgpu.TextureUsage.TEXTURE_BINDING
         )  # fmt: skip
         side = kernel.side
-        size = (side, side, 1)
+        size = (side, side, max(kernel.layers, 1))
         made = self.device.create_texture(size=size, format=kernel.texture, usage=usage)
+        dimension = "2d-array" if kernel.layers else "2d"
         texels = kernel.texels(SEED)
-        layout = {"bytes_per_row": texels.nbytes // side, "rows_per_image": side}
+        layout = {"bytes_per_row": texels.nbytes // (side * size[2]), "rows_per_image": side}
         self.device.queue.write_texture({"texture": made}, texels, layout, size)
-        entries.append({"binding": 3, "resource": made.create_view()})
+        entries.append({"binding": 3, "resource": made.create_view(dimension=dimension)})
         where = {"binding": 3, "visibility": wgpu.ShaderStage.COMPUTE}
         if kernel.stored:
             access = {"access": "read-write", "format": kernel.texture, "view_dimension": "2d"}
@@ -97,7 +98,9 @@ class Client:
         sample = "uint" if kernel.texture.endswith("uint") else "unfilterable-float"
         if kernel.filtered:
             sample = "float"
-        layouts.append({**where, "texture": {"sample_type": sample, "view_dimension": "2d"}})
+        layouts.append({
+            **where, "texture": {"sample_type": sample, "view_dimension": dimension}
+        })  # fmt: skip
         kind = "filtering" if kernel.filtered else "non-filtering"
         layouts.append({**where, "binding": 4, "sampler": {"type": kind}})
         filters = "linear" if kernel.filtered else "nearest"

@@ -48,6 +48,8 @@ class Kernel:
     """The format of a texture `t` that is bound, too, with a sampler `s`; empty: none."""
     side: int = 8
     """Of the texture, in texels. Turnip tiles those of 16 and more."""
+    layers: int = 0
+    """Of the texture; 0: it is no array."""
     stored: bool = False
     """The texture is a storage texture."""
     filtered: bool = False
@@ -84,7 +86,7 @@ class Kernel:
         if not self.texture:
             return []
         kind = "u32" if self.texture.endswith("uint") else "f32"
-        image = f"texture_2d<{kind}>"
+        image = f"texture_2d_array<{kind}>" if self.layers else f"texture_2d<{kind}>"
         if self.stored:
             image = f"texture_storage_2d<{self.texture}, read_write>"
         lines = [f"@group(0) @binding(3) var t: {image};"]
@@ -102,6 +104,7 @@ class Kernel:
     def texels(self, seed: int) -> NDArray[np.generic]:
         """What the texture has at first."""
         made, count = np.random.default_rng(seed + 1), self.side * self.side * self._channels
+        count *= max(self.layers, 1)
         if self.texture.endswith("32float"):
             return made.uniform(-4, 4, count).astype(np.float32)
         if self.texture.endswith("8unorm"):

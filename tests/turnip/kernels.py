@@ -8,5 +8,5 @@ from tests.turnip.kernel import Kernels
 
 KERNELS: Kernels = {
     **plain.ARITHMETIC, **plain.FLOW, **memory.SHARED, **memory.ATOMICS, **memory.GRIDS,
-    **memory.TEXTURES, **memory.TILED, **memory.SUBGROUPS,
+    **memory.TEXTURES, **memory.TILED, **memory.LOOKS, **memory.SUBGROUPS,
 }  # fmt: skip

@@ -181,9 +181,45 @@ TILED: Kernels = {
         body="""let v = textureLoad(t, g.xy).x; let at = g.y * 64u + g.x;
 textureStore(t, g.xy, vec4<u32>(v * 3u + a[at], 0u, 0u, 0u)); o[at] = v;""",
     ),
+    "tiled_layers": Kernel(
+        texture="r32uint", side=40, layers=3, a="u32", b="u32", o="u32",
+        body=f"o[i] = textureLoad(t, {_AT.format(side=40)}, i % 3u, 0).x ^ a[i]"
+        " ^ textureNumLayers(t);",
+    ),
     "tiled_filter": Kernel(
         texture="rgba8unorm", side=48, filtered=True, ranges=(0.0, 1.0), close=1e-2,
         body="let v = textureSampleLevel(t, s, vec2(a[i], b[i]), 0.0); o[i] = v.x + v.y + v.w;",
+    ),
+}  # fmt: skip
+
+LOOKS: Kernels = {
+    "gather": Kernel(
+        texture="rgba8unorm", filtered=True, ranges=(0.02, 0.98), close=1e-6,
+        body="let v = textureGather(1, t, s, vec2(a[i], b[i]));"
+        " o[i] = v.x + v.y * 2.0 + v.z * 4.0 + v.w * 8.0;",
+    ),
+    "gather_beside": Kernel(
+        texture="r32float", ranges=(0.02, 0.98), close=1e-6,
+        body="let v = textureGather(0, t, s, vec2(a[i], b[i]), vec2(1, -2));"
+        " o[i] = v.x + v.y * 2.0 + v.z * 4.0 + v.w * 8.0;",
+    ),
+    "sample_beside": Kernel(
+        texture="r32float", ranges=(0.0, 1.0),
+        body="o[i] = textureSampleLevel(t, s, vec2(a[i], b[i]), 0.0, vec2(2, -1)).x;",
+    ),
+    "layers": Kernel(
+        texture="r32uint", layers=5, a="u32", b="u32", o="u32",
+        body="o[i] = textureLoad(t, vec2(i & 7u, (i >> 3u) & 7u), (i + (i >> 4u)) % 5u, 0).x"
+        " ^ a[i];",
+    ),
+    "layer_samples": Kernel(
+        texture="r32float", layers=4, ranges=(0.0, 1.0),
+        body="o[i] = textureSampleLevel(t, s, vec2(a[i], b[i]), i32(i & 3u), 0.0).x;",
+    ),
+    "layer_gather": Kernel(
+        texture="rgba8unorm", layers=4, filtered=True, ranges=(0.02, 0.98), close=1e-6,
+        body="let v = textureGather(2, t, s, vec2(a[i], b[i]), i32(i & 3u), vec2(-1, 1));"
+        " o[i] = v.x + v.y * 2.0 + v.z * 4.0 + v.w * 8.0;",
     ),
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """alias.tex of generation 7: sources of the next texture instruction that are not registers.
 
 What stands before it names registers, and what is read in their stead: an immediate, a constant,
-another register. The registers themselves need no value, and may be any.
+another register. The registers themselves need no value, and may be any, also the result's.
 src: Mesa 25.0.7, src/freedreno/isa/ir3-cat7.xml, alias; ir3_create_alias_tex_regs.c
 """
 
@@ -38,8 +38,10 @@ def aliased(entries: Sequence[Instruction], run: Run, uses: Uses) -> Run:
     """The texture instruction with its table. Raises: NotModelled."""
     pairs = [(_destination(one), one.srcs[0]) for one in entries]
     slots = {slot for to, _ in pairs for slot in slots_of(to.number, half=to.half)}
-    if any(slots & set(use.slots) for use in uses.writes):
-        raise NotModelled("an aliased register that is written, too")
+    written = {slot for use in uses.writes for slot in use.slots}
+    places = [set(slots_of(to.number, half=to.half)) for to, _ in pairs]
+    if any(0 < len(place & written) < len(place) for place in places):
+        raise NotModelled("an aliased register of which a half is written, too")
     uses.reads[:] = [use for use in uses.reads if not slots & set(use.slots)]
     reads = [source(operand, "u", uses) for _, operand in pairs]
     old = [register(to.number, "u", half=to.half) for to, _ in pairs]
@@ -51,8 +53,9 @@ def aliased(entries: Sequence[Instruction], run: Run, uses: Uses) -> Run:
         for write, value in zip(sinks, values, strict=True):
             write(w, value)
         run(w)
-        for write, value in zip(sinks, kept, strict=True):
-            write(w, value)
+        for write, value, place in zip(sinks, kept, places, strict=True):
+            if not place & written:
+                write(w, value)
 
     return with_table
 

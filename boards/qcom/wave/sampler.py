@@ -60,27 +60,59 @@ def _wrapped(place: Array, size: int, wrap: int) -> Array:
 
 
 def sample(
-    w: Waves, resource: Resource, sampler: Sampler, place: list[Array], target: int
-) -> list[Array]:
-    """Four components of each lane, as registers of type `target`."""
+    w: Waves, resource: Resource, sampler: Sampler, place: list[Array], target: int,
+    layer: Array | None, moved: list[Array | int],
+) -> list[Array]:  # fmt: skip
+    """Four components of each lane, as registers of type `target`; `moved`: by whole texels."""
     extent = (resource.width, resource.height, resource.depth)
-    exact = [np.nan_to_num(part) for part in place]
-    if not sampler.in_texels:
-        exact = [part * size for part, size in zip(exact, extent, strict=False)]
+    exact = _in_texels(resource, sampler, place)
+    exact = [one + by for one, by in zip(exact, moved, strict=True)]
     if not sampler.linear:
         texels = [
             _wrapped(np.floor(part).astype(np.int64), size, wrap)
             for part, size, wrap in zip(exact, extent, sampler.wraps, strict=False)
         ]
-        return load_texels(w, resource, texels, target)
+        return load_texels(w, resource, texels, target, layer)
     if target not in (F16, F32):
         raise NotModelled("integers that are filtered")
-    return _filtered(w, resource, sampler, exact, target)
+    return _filtered(w, resource, sampler, exact, target, layer)
+
+
+def _in_texels(resource: Resource, sampler: Sampler, place: list[Array]) -> list[Array]:
+    extent = (resource.width, resource.height, resource.depth)
+    exact = [np.nan_to_num(part) for part in place]
+    if sampler.in_texels:
+        return exact
+    return [part * size for part, size in zip(exact, extent, strict=False)]
+
+
+_CORNERS: Final = ((0, 1), (1, 1), (1, 0), (0, 0))
+"""(x, y) of the texels that a gather returns, in order.
+# src: Vulkan 1.3, Texel Gathering; GL_ARB_texture_gather"""
+
+
+def gather(
+    w: Waves, resource: Resource, sampler: Sampler, place: list[Array], target: int,
+    layer: Array | None, moved: list[Array | int], part: int,
+) -> list[Array]:  # fmt: skip
+    """One component of the four texels that would be filtered."""
+    exact = _in_texels(resource, sampler, place)
+    extent = (resource.width, resource.height)
+    low = [np.floor(one - 0.5).astype(np.int64) + by for one, by in zip(exact, moved, strict=True)]
+    found = []
+    for corner in _CORNERS:
+        texels = [
+            _wrapped(low[axis] + corner[axis], extent[axis], sampler.wraps[axis])
+            for axis in range(2)
+        ]
+        found.append(load_texels(w, resource, texels, target, layer)[part])
+    return found
 
 
 def _filtered(
-    w: Waves, resource: Resource, sampler: Sampler, exact: list[Array], target: int
-) -> list[Array]:
+    w: Waves, resource: Resource, sampler: Sampler, exact: list[Array], target: int,
+    layer: Array | None,
+) -> list[Array]:  # fmt: skip
     extent = (resource.width, resource.height, resource.depth)
     low = [np.floor(part - 0.5) for part in exact]
     share = [
@@ -95,7 +127,7 @@ def _filtered(
             weight = weight * (share[axis] if side else 1 - share[axis])
             at = low[axis].astype(np.int64) + side
             texels.append(_wrapped(at, extent[axis], sampler.wraps[axis]))
-        for part, value in enumerate(load_texels(w, resource, texels, F32)):
+        for part, value in enumerate(load_texels(w, resource, texels, F32, layer)):
             total[part] += weight * value.view(np.float32)
     kind = np.float16 if target == F16 else np.float32
     return [part.astype(kind).view(f"u{np.dtype(kind).itemsize}") for part in total]

@@ -16,19 +16,30 @@ _ZERO, _ONE = 4, 5
 _COMPONENTS: Final = 4
 
 
-def place_of(resource: Resource, place: list[Array]) -> tuple[Array, Array]:
-    """Byte offsets, and which are inside."""
+def place_of(
+    resource: Resource, place: list[Array], layer: Array | None = None
+) -> tuple[Array, Array]:
+    """Byte offsets, and which are inside. A coordinate beyond the dimensions is the layer."""
     extent = (resource.width, resource.height, resource.depth)
-    inside = (place[0] >= 0) & (place[0] < extent[0])
-    offset = place[0] * resource.item_bytes
-    if resource.tiling is not None and len(place) > 1:
-        inside = inside & (place[1] >= 0) & (place[1] < extent[1])
-        x, y = (np.where(inside, part, 0) for part in place[:2])
-        return offsets(x, y, resource.item_bytes, resource.pitch_bytes, resource.tiling), inside
-    steps = (0, resource.pitch_bytes, resource.layer_bytes)
-    for axis in range(1, min(len(place), resource.dimensions)):
-        inside = inside & (place[axis] >= 0) & (place[axis] < extent[axis])
-        offset = offset + place[axis] * steps[axis]
+    axes = min(len(place), resource.dimensions)
+    if layer is None and len(place) > axes > 1:
+        layer = place[axes]
+    inside = np.ones(len(place[0]), np.bool_)
+    for axis in range(axes):
+        inside &= (place[axis] >= 0) & (place[axis] < extent[axis])
+    if layer is not None:
+        inside &= (layer >= 0) & (layer < max(resource.depth, 1))
+    kept = [np.where(inside, one, 0) for one in place[:axes]]
+    if resource.tiling is not None and axes > 1:
+        x, y = kept[:2]
+        offset = offsets(x, y, resource.item_bytes, resource.pitch_bytes, resource.tiling)
+    else:
+        steps = (resource.item_bytes, resource.pitch_bytes, resource.layer_bytes)
+        offset = np.zeros(len(inside), np.int64)
+        for one, step in zip(kept, steps, strict=False):
+            offset = offset + one * step
+    if layer is not None:
+        offset = offset + np.where(inside, layer, 0) * resource.layer_bytes
     return offset, inside
 
 
@@ -60,10 +71,12 @@ def _decoded(raw: Array, kind: str) -> Array:
     return raw
 
 
-def load_texels(w: Waves, resource: Resource, place: list[Array], target: int) -> list[Array]:
+def load_texels(
+    w: Waves, resource: Resource, place: list[Array], target: int, layer: Array | None = None
+) -> list[Array]:
     """Four components of each lane, as registers of type `target`; 0 outside."""
     kind, size, count = resource.format
-    offset, inside = place_of(resource, place)
+    offset, inside = place_of(resource, place, layer)
     raw = np.zeros((len(offset), count), f"u{size}")
     if inside.any():
         va = (resource.va + offset[inside]).astype(np.uint64)

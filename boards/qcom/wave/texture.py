@@ -1,4 +1,4 @@
-"""Category 5 as compute uses it: isam, isaml, sam, saml, getsize. Images have one level.
+"""Category 5 as compute uses it: isam, isaml, sam, saml, gather4, getsize. Images have one level.
 
 src: Mesa 25.0.7, src/freedreno/isa/ir3-cat5.xml
 """
@@ -15,15 +15,17 @@ from boards.qcom.isa.instruction import Instruction
 from boards.qcom.wave.bits import NotModelled, bits
 from boards.qcom.wave.convert import BYTES, is_half
 from boards.qcom.wave.descriptor import DESCRIPTOR_BYTES, Resource, groups_by, resource_at, set_base
-from boards.qcom.wave.lanes import Registers, chosen, reads, writes
+from boards.qcom.wave.lanes import chosen, reads, writes
+from boards.qcom.wave.look import look_of
 from boards.qcom.wave.operands import Use, Uses
-from boards.qcom.wave.sampler import SAMPLER_BYTES, sample, sampler_at
+from boards.qcom.wave.sampler import SAMPLER_BYTES, gather, sample, sampler_at
 from boards.qcom.wave.state import A1, Waves, slots_of
 from boards.qcom.wave.texel import load_texels
 
 Run = Callable[[Waves], None]
 Index = Callable[[Waves, Array | None], Array]
 _IMMEDIATE, _IMMEDIATE_A1 = 6, 7
+_GATHERS: Final = {"gather4r": 0, "gather4g": 1, "gather4b": 2, "gather4a": 3}
 _BY_A1: Final = (1, 3, 7)
 _BINDLESS: Final = (1, 2, 3, 5, 6, 7)
 
@@ -86,44 +88,52 @@ def bind(inst: Instruction, generation: int, uses: Uses) -> Run:
     """Raises: NotModelled."""
     if inst.op == "isam":
         return _bind_isam(inst, generation, uses)
-    if inst.op in ("sam", "saml", "isaml"):
+    if inst.op in ("sam", "saml", "isaml", *_GATHERS):
         return _bind_sam(inst, generation, uses)
     if inst.op in ("getsize", "getinfo"):
         return _bind_query(inst, generation, uses)
     raise NotModelled("no meaning in this executor")
 
 
-def _coordinates(word: int, uses: Uses, *, one: bool) -> Registers:
-    """Two, or three where the instruction says so; isam.v has one. Bit 18 of isam, ".1d" where it
-    is 0, does not count: Mesa leaves it 0 in reads of images of two dimensions, too.
-    # src: Mesa 25.0.7, ir3_compiler_nir.c, emit_intrinsic_load_image"""
-    count = 1 if one else 2 + bits(word, 48, 48)
-    return reads(uses, bits(word, 1, 8), count, half=not bits(word, 0, 0))
-
-
 def _bind_isam(inst: Instruction, generation: int, uses: Uses) -> Run:
+    """Bit 18, ".1d" where it is 0, does not count: Mesa leaves it 0 for two dimensions, too.
+
+    # src: Mesa 25.0.7, ir3_compiler_nir.c, emit_intrinsic_load_image
+    """
     word = inst.word
-    if bits(word, 49, 49) or bits(word, 52, 52):
-        raise NotModelled("isam of an array or with an offset")
-    vector = bool(bits(word, 50, 50))
-    offset = bits(word, 9, 16) if bits(word, 53, 53) else 0
+    if bits(word, 52, 52):
+        raise NotModelled("isam with an offset")
     texture, target = _texture(inst, generation, uses), Target(word, uses)
-    where = _coordinates(word, uses, one=vector)
+    if bits(word, 50, 50):
+        return _bind_vector(word, texture, target, uses)
+    if bits(word, 53, 53):
+        raise NotModelled("isam with an immediate offset")
+    look = look_of(word, uses, level=False)
 
     def run(w: Waves) -> None:
         at = chosen(w)
         flat = _flat(w, at)
         for va, lanes in groups_by(texture(w, at)):
             mine, resource = flat[lanes], resource_at(w, va)
-            count = min(where.count, resource.dimensions)
-            place = [where.read(w, part, mine) for part in range(count)]
-            wide = [part.astype(np.int32).astype(np.int64) for part in place]
-            if vector:
-                values = _vector(w, resource, wide[0] + offset, target)
-            else:
-                wide[0] = wide[0] + offset
-                values = load_texels(w, resource, wide, target.kind)
-            target.write(w, mine, values)
+            texels = look.texels(w, mine, resource.dimensions)
+            layer = look.layer(w, mine, resource, whole=True)
+            target.write(w, mine, load_texels(w, resource, texels, target.kind, layer))
+
+    return run
+
+
+def _bind_vector(word: int, texture: Index, target: Target, uses: Uses) -> Run:
+    """isam.v: one coordinate."""
+    offset = bits(word, 9, 16) if bits(word, 53, 53) else 0
+    where = reads(uses, bits(word, 1, 8), 1, half=not bits(word, 0, 0))
+
+    def run(w: Waves) -> None:
+        at = chosen(w)
+        flat = _flat(w, at)
+        for va, lanes in groups_by(texture(w, at)):
+            mine, resource = flat[lanes], resource_at(w, va)
+            place = where.read(w, 0, mine).astype(np.int32).astype(np.int64)
+            target.write(w, mine, _vector(w, resource, place + offset, target))
 
     return run
 
@@ -143,32 +153,31 @@ def _sampler(inst: Instruction, uses: Uses) -> Callable[[Waves], int]:
 
 def _bind_sam(inst: Instruction, generation: int, uses: Uses) -> Run:
     """By coordinates that are filtered, or, isaml, are those of a texel; of the one level."""
-    word, whole = inst.word, inst.op == "isaml"
-    if any(bits(word, flag, flag) for flag in (49, 50, 52, 53)):
-        raise NotModelled("an array, a comparison, an offset or a projection")
+    word, op = inst.word, inst.op
     texture, target = _texture(inst, generation, uses), Target(word, uses)
-    where = _coordinates(word, uses, one=False)
-    half = where.half
-    level = reads(uses, bits(word, 9, 16), 1, half=half) if inst.op != "sam" else None
-    sampler_va = None if whole else _sampler(inst, uses)
+    look = look_of(word, uses, level=op in ("saml", "isaml"))
+    sampler_va = None if op == "isaml" else _sampler(inst, uses)
 
     def run(w: Waves) -> None:
         at = chosen(w)
         flat = _flat(w, at)
         for va, lanes in groups_by(texture(w, at)):
             mine, resource = flat[lanes], resource_at(w, va)
-            if level is not None and (level.read(w, 0, mine) << 1).any():
-                w.report("level of an image without levels", inst.op)
-            place = [where.read(w, part, mine) for part in range(min(where.count, 3))]
-            place = place[: resource.dimensions]
+            look.check_level(w, mine, op)
+            layer = look.layer(w, mine, resource, whole=sampler_va is None)
             if sampler_va is None:
-                texels = [part.astype(np.int32).astype(np.int64) for part in place]
-                target.write(w, mine, load_texels(w, resource, texels, target.kind))
-                continue
-            kind = np.float16 if half else np.float32
-            exact = [part.view(kind).astype(np.float64) for part in place]
-            sampler = sampler_at(w, sampler_va(w))
-            target.write(w, mine, sample(w, resource, sampler, exact, target.kind))
+                texels = look.texels(w, mine, resource.dimensions)
+                values = load_texels(w, resource, texels, target.kind, layer)
+            else:
+                exact = look.exact(w, mine, resource.dimensions)
+                moved = [look.moved(w, part, mine) for part in range(len(exact))]
+                sampler = sampler_at(w, sampler_va(w))
+                more = (exact, target.kind, layer, moved)
+                if op in _GATHERS:
+                    values = gather(w, resource, sampler, *more, _GATHERS[op])
+                else:
+                    values = sample(w, resource, sampler, *more)
+            target.write(w, mine, values)
 
     return run
 
@@ -188,7 +197,10 @@ def _vector(w: Waves, resource: Resource, place: Array, target: Target) -> list[
 
 
 def _bind_query(inst: Instruction, generation: int, uses: Uses) -> Run:
-    """getsize: width, height, depth of the first level."""
+    """getsize: width, height, depth of the first level, layers.
+
+    # src: Mesa 25.0.7, ir3_compiler_nir.c, emit_tex_txs: "Array size actually ends up in .w"
+    """
     if inst.op != "getsize":
         raise NotModelled("no meaning in this executor")
     texture, target = _texture(inst, generation, uses), Target(inst.word, uses)
@@ -201,7 +213,7 @@ def _bind_query(inst: Instruction, generation: int, uses: Uses) -> Run:
             resource = resource_at(w, va)
             if level.read(w, 0, flat[lanes]).any():
                 w.report("level of an image without levels", "getsize")
-            extent = (resource.width, resource.height, resource.depth, 1)
+            extent = (resource.width, resource.height, resource.depth, resource.depth)
             kind = np.uint16 if is_half(target.kind) else np.uint32
             target.write(w, flat[lanes], [np.full(len(lanes), one, kind) for one in extent])
 
