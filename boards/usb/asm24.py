@@ -81,6 +81,8 @@ class Asm24:
         self._stream: tuple[bool, int, int] | None = None
         """A stream at work: whether into the host, the next address, dwords left."""
         self.moving: Callable[[int], bool] = lambda endpoint: False
+        self.stalls = 0
+        """How often the card still gets nowhere with what is in SRAM."""
         self._armed: list[Armed] = []
         """SRAM transfers that are armed, the oldest first."""
 
@@ -291,7 +293,9 @@ class Asm24:
     def _work(self) -> None:
         """The card goes on; it may start the transfer into the host that waits for it."""
         card = self.chain.card
-        if card is not None:
+        if self.stalls:
+            self.stalls -= 1
+        elif card is not None:
             any(not card.pump() for _ in range(_PUMPS))
         waiting = next((one for one in self._armed if one.into_host and not one.started), None)
         if waiting is not None and self.trigger.words[0] != _SENTINEL:

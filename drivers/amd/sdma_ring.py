@@ -13,7 +13,7 @@ from queues.amd.copy_queue import ReadyCopy
 from queues.amd.sdma import Engine
 
 RING_BYTES: Final = 256 << 10
-MOST_BYTES: Final = 4 << 10
+MOST_BYTES: Final = 16 << 10
 """Of packets written at once."""
 _WORD_BYTES: Final = 4
 _MASK: Final = (1 << 32) - 1

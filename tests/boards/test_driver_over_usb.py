@@ -6,6 +6,7 @@ import gc
 import random
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,6 +26,10 @@ from tests.support import check
 N = 64
 CHIPS = ("gfx1100", "gfx1201")
 SRAM = 512 << 10
+CABLE = 700e6
+"""Bytes a second. src: README.md of github.com/tinygrad/asm2464pd-firmware"""
+LONG = SRAM + 100
+"""Bytes of a copy in three parts, each way."""
 
 
 def quiet(rig: UsbRig) -> None:
@@ -33,7 +38,12 @@ def quiet(rig: UsbRig) -> None:
 
 def work(rig: UsbRig) -> None:
     """Open, copy in, launch, copy out, close: all kinds of transfers."""
+    data, back = random.Random(1).randbytes(LONG), bytearray(LONG)
     with rig.opened() as device:
+        buffer = device.alloc(LONG)
+        device.copy_in(buffer, memoryview(data))
+        device.copy_out(memoryview(back), buffer)
+        check(back == data, "another content")
         ones = np.ones(N, np.float32)
         buffers = [put(device, ones), put(device, ones), device.alloc(4 * N)]
         device.launch(device.load(add("gfx1100")), [*buffers, N], 1)
@@ -80,7 +90,10 @@ def test_round_trips(chip: str) -> None:
     quiet(rig)
 
 
-@pytest.mark.parametrize("nbytes", [1, 511, 512, 513, SRAM // 2, SRAM // 2 + 1, SRAM + 4, 3 * SRAM])
+@pytest.mark.parametrize(
+    "nbytes",
+    [1, 511, 512, 513, SRAM // 2, SRAM // 2 + 1, SRAM - 8, SRAM - 7, SRAM, SRAM + 4, 3 * SRAM],
+)
 def test_copies_of_any_size(nbytes: int) -> None:
     rig = UsbRig()
     data = random.Random(nbytes).randbytes(nbytes)
@@ -91,6 +104,83 @@ def test_copies_of_any_size(nbytes: int) -> None:
         check(back == data, "another content")
         check(trips <= 40 + 20 * nbytes / SRAM, f"{trips} round trips for {nbytes} bytes")
     quiet(rig)
+
+
+def test_long_copies_at_the_speed_of_the_cable() -> None:
+    """By the cable's clock, which charges neither the GPU nor the host's processor.
+
+    Not the first copy of the device: that one maps the SRAM.
+    """
+    rig = UsbRig()
+    nbytes = 16 << 20
+    data, back = random.Random(3).randbytes(nbytes), bytearray(nbytes)
+    with rig.opened() as device:
+        buffer = device.alloc(nbytes)
+        device.copy_in(buffer, memoryview(b"first"))
+        for copy in (
+            lambda: device.copy_in(buffer, memoryview(data)),
+            lambda: device.copy_out(memoryview(back), buffer),
+        ):
+            before = rig.cable.now_s
+            copy()
+            speed = nbytes / (rig.cable.now_s - before)
+            check(speed >= 0.9 * CABLE, f"{speed / 1e6:.0f} MB/s")
+    check(back == data, "another content")
+    quiet(rig)
+
+
+@pytest.mark.parametrize("serial", range(4))
+def test_data_that_looks_like_the_end_of_a_part(serial: int) -> None:
+    """The engine waits for a word behind each part: data with that word does not mislead it."""
+    rig = UsbRig()
+    count = (SRAM + 1000) // 4
+    looks = np.full(count, 0x5100_0000 + serial, np.uint32)
+    other = np.arange(count, dtype=np.uint32)
+    with rig.opened() as device:
+        buffer, back = device.alloc(4 * count), np.zeros(count, np.uint32)
+        for data in (looks, other, looks):
+            device.copy_in(buffer, memoryview(data).cast("B"))
+            device.copy_out(memoryview(back).cast("B"), buffer)
+            check(bool((back == data).all()), f"{np.flatnonzero(back != data)[:4]}")
+    quiet(rig)
+
+
+def test_a_slow_engine_is_waited_for() -> None:
+    """A half of the SRAM is not filled again before the engine has emptied it."""
+    rig = UsbRig()
+    nbytes = 4 * SRAM
+    data, back = random.Random(4).randbytes(nbytes), bytearray(nbytes)
+    with rig.opened() as device:
+        buffer = device.alloc(nbytes)
+        device.copy_in(buffer, memoryview(bytes(nbytes)))
+        rig.device.stalls = 20
+        device.copy_in(buffer, memoryview(data))
+        device.copy_out(memoryview(back), buffer)
+    check(rig.device.stalls == 0, "it was not slow")
+    check(back == data, "another content")
+    quiet(rig)
+
+
+@pytest.mark.parametrize("into_host", [False, True])
+def test_unplugged_in_the_middle_of_a_long_copy(into_host: bool) -> None:
+    rig = UsbRig()
+    device = opened_by_another(rig)
+    nbytes = 4 * SRAM
+    buffer, host = device.alloc(nbytes), bytearray(nbytes)
+    view = memoryview(host)
+    copy = partial(device.copy_out, view, buffer) if into_host else partial(
+        device.copy_in, buffer, view
+    )  # fmt: skip
+    device.copy_in(buffer, memoryview(b"first"))
+    rig.cable.fail(Mishap.UNPLUG, at=30)
+    started = rig.hardware.clock.skipped_ns
+    with pytest.raises(DeviceGone, match="SRAM"):
+        copy()
+    with pytest.raises(DeviceGone, match="unplugged"):
+        device.close()
+    check(rig.hardware.clock.skipped_ns - started < 1e9, "it took more than a second")
+    rig.cable.plug()
+    work(rig)
 
 
 @pytest.mark.parametrize("mishap", [one for one in Mishap if one is not Mishap.KILL])

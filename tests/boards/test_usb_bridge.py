@@ -22,7 +22,7 @@ from drivers.base.errors import (
     Unsupported,
     UseAfterFree,
 )
-from drivers.usb.asm24 import completion
+from drivers.usb.asm24 import completion, sram
 from drivers.usb.asm24.bar_region import BarRegion
 from drivers.usb.asm24.bridge import Bridge
 from drivers.usb.asm24.completion import Status
@@ -264,6 +264,11 @@ WRONG: dict[str, Callable[[UsbRig, Bridge], object]] = {
     ),
     "stream of another kind of packet": lambda rig, _: rig.device.control_out(
         0x40, 0xF0, 0x0F20, 1, bytes(12)
+    ),
+    "SRAM transfer on top of others": lambda _, bridge: (
+        bridge.sram.start([sram.arm(0, 1 << 17, into_host=False), sram.send(bytes(1 << 17))]),
+        bridge.sram.start([sram.arm(16, 512, into_host=False)]),
+        bridge.arm_sram(0, 512),
     ),
     "SRAM transfer outside its slots": lambda rig, _: rig.device.control_out(
         0x40, 0xF2, 64, 31, b""

@@ -20,7 +20,13 @@ from drivers.amd.pci.registers import Version
 from drivers.bare.bus import ALL_ONES
 from drivers.bare.mmio import Block
 from drivers.base.deadline import polls
-from drivers.base.errors import DeviceError, DeviceGone, DeviceTimeout, Unsupported
+from drivers.base.errors import (
+    DeviceError,
+    DeviceGone,
+    DeviceTimeout,
+    MalformedInput,
+    Unsupported,
+)
 from drivers.base.oserrors import errno_of
 
 TIMEOUT_S: Final = 10.0
@@ -164,7 +170,7 @@ def is_alive(gpu: BareGpu) -> bool:
     """Whether its firmware answers."""
     try:
         return ask(gpu, "GetSmuVersion", timeout_s=ALIVE_TIMEOUT_S) != 0
-    except DeviceGone:
+    except (DeviceGone, MalformedInput):
         raise
     except DeviceError as error:
         if errno_of(error):  # the bus failed: nothing is known
@@ -213,7 +219,7 @@ def set_clocks(gpu: BareGpu, level: int = -1) -> list[str]:
         value = known.clocks[clock] << _CLOCK_SHIFT | mhz
         try:
             send(gpu, "SetSoftMinByFreq", value, LIMIT_TIMEOUT_S)
-        except DeviceGone:
+        except (DeviceGone, MalformedInput):
             raise
         except DeviceError as error:
             if errno_of(error):  # the bus failed, and the SMU did not refuse

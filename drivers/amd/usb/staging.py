@@ -1,16 +1,26 @@
 """Host copies through the bridge's SRAM: the cable has one end of it, a copy engine the other.
 
-Into the card, the SRAM is two halves: while the engine copies one, the cable fills the other. Out
-of it, the engine's last write starts the transfer that the bridge was armed for.
+A copy of no more than half of it is made in one piece: into the card, data first, then the engine;
+out of it, the engine's last write starts the transfer that the bridge was armed for. Longer ones
+are pipelined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import RLock
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from drivers.amd.sdma_ring import SdmaRing
+from drivers.amd.usb.pipeline import (
+    CHUNK_BYTES,
+    HALF_BYTES,
+    MOST_CHUNKS,
+    STARTED,
+    Pipeline,
+    Places,
+    sectors,
+)
 from drivers.bare.memory import Memories
 from drivers.bare.mirror import Mirrors
 from drivers.base import forks
@@ -23,10 +33,6 @@ from drivers.usb.asm24 import wire
 from drivers.usb.asm24.bridge import Bridge
 from queues.amd import sdma
 
-HALF_BYTES: Final = wire.SRAM_BYTES // 2
-_STARTED: Final = 1
-"""What is written to start a transfer: any value does."""
-
 
 class SramStaging:
     """The SRAM and the page of its trigger, mapped to the GPU."""
@@ -37,8 +43,12 @@ class SramStaging:
             self._sram = memories.reach(wire.SRAM_BUS, wire.SRAM_BYTES, "SRAM")
             undo.add(self._sram.free)
             self._trigger = memories.reach(wire.TRIGGER_BUS, PAGE_BYTES, "trigger")
-        self._marks = [0, 0]
-        """Position of the ring at which a half is free again."""
+            undo.add(self._trigger.free)
+            self._queue = memories.reach(wire.QUEUE_BUS, PAGE_BYTES, "queue")
+        places = Places(self._sram.gpu_va, self._trigger.gpu_va, self._queue.gpu_va)
+        self._pipeline = Pipeline(bridge, places)
+        self._mark = 0
+        """Position of the ring at which the SRAM is free again."""
         self._ring: CopyRing | None = None
         self.after_fork()
         forks.inherit(self)
@@ -50,54 +60,76 @@ class SramStaging:
 
     def _enter(self, ring: CopyRing) -> None:
         if ring is not self._ring:
-            self._ring, self._marks = ring, [0, 0]
+            self._ring, self._mark = ring, 0
+            self._pipeline.forget()
 
-    def _reach(self, ring: CopyRing, mark: int, wait: Wait) -> None:
-        """Return once the ring has done `mark`: look before asking for an interrupt."""
-        if ring.done < mark:
+    def _reach(self, ring: CopyRing, wait: Wait) -> None:
+        """Return once the ring is done with the SRAM: look before asking for an interrupt."""
+        if ring.done < self._mark:
             self._mirrors.look()
-        wait(ring, mark)
+        wait(ring, self._mark)
 
     def copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:
         """Copy all of `src` to the card; returns when that is done."""
-        self._enter(ring)
-        for number, at in enumerate(range(0, src.nbytes, HALF_BYTES)):
-            half = number % 2
-            self._reach(ring, self._marks[half], wait)
-            part = src[at : at + HALF_BYTES]
-            self._bridge.write_sram(half * HALF_BYTES // wire.SLOT_BYTES, _sectors(part))
-            with ring.lock:
-                source = self._sram.gpu_va + half * HALF_BYTES
-                ring.copy(dst=dst_va + at, src=source, nbytes=part.nbytes)
-                self._marks[half] = ring.put
-        self._reach(ring, max(self._marks), wait)
+        engine = self._begin(ring, wait)
+        long, most = src.nbytes > HALF_BYTES, MOST_CHUNKS * CHUNK_BYTES
+        for at in range(0, src.nbytes, most):
+            part = src[at : at + most]
+            try:
+                if long:
+                    self._mark = self._pipeline.copy_in(engine, dst_va + at, part)
+                else:
+                    self._put(engine, dst_va, part)
+            except DeviceTimeout:
+                wait(ring, ring.put)  # where the engine faulted, this says why
+                raise
+            self._reach(ring, wait)
 
     def copy_out(self, ring: CopyRing, dst: memoryview, src_va: int, wait: Wait) -> None:
         """Fill `dst` from the card."""
-        self._enter(ring)
-        self._reach(ring, max(self._marks), wait)
-        for at in range(0, dst.nbytes, HALF_BYTES):
-            size = min(HALF_BYTES, dst.nbytes - at)
+        engine = self._begin(ring, wait)
+        long, most = dst.nbytes > HALF_BYTES, MOST_CHUNKS * HALF_BYTES
+        for at in range(0, dst.nbytes, most):
+            part = dst[at : at + most]
             try:
-                dst[at : at + size] = self._fetched(ring, src_va + at, size)[:size]
+                if long:
+                    self._mark = self._pipeline.copy_out(engine, part, src_va + at)
+                else:
+                    part[:] = self._fetched(engine, src_va, part.nbytes)
             except DeviceTimeout:
-                wait(ring, self._marks[0])  # where the engine faulted, this says why
+                wait(ring, ring.put)
                 raise
-        self._reach(ring, max(self._marks), wait)
+            self._reach(ring, wait)
 
-    def _fetched(self, ring: CopyRing, src_va: int, nbytes: int) -> bytes:
-        """Arm, copy, start, read; the cable is locked meanwhile."""
+    def _begin(self, ring: CopyRing, wait: Wait) -> SdmaRing:
+        self._enter(ring)
+        self._reach(ring, wait)
         if not isinstance(ring, SdmaRing):
             raise BadArgument(f"{ring.name} is no copy engine's", hint="use copy_queue()")
-        whole = -(-nbytes // wire.SECTOR_BYTES) * wire.SECTOR_BYTES
+        return ring
+
+    def _put(self, ring: SdmaRing, dst_va: int, part: memoryview) -> None:
+        """Data, then the engine's copy of it."""
+        data = _whole(part)
+        with self._pipeline.changing() as image:
+            self._bridge.write_sram(0, data)
+            image[: len(data)] = data
+        with ring.lock:
+            ring.copy(dst=dst_va, src=self._sram.gpu_va, nbytes=part.nbytes)
+            self._mark = ring.put
+
+    def _fetched(self, ring: SdmaRing, src_va: int, nbytes: int) -> bytes:
+        """Arm, copy, start, read; the cable is locked meanwhile."""
+        whole = sectors(nbytes)
         engine, sram = ring.engine, self._sram.gpu_va
         copy = sdma.copy_linear(engine, dst_addr=sram, src_addr=src_va, count=nbytes)
-        start = sdma.fence(engine, addr=self._trigger.gpu_va, data=_STARTED)
-        with ring.lock, self._bridge.lock:  # in this order everywhere
+        start = sdma.fence(engine, addr=self._trigger.gpu_va, data=STARTED)
+        with self._pipeline.changing() as image, ring.lock, self._bridge.lock:  # in this order
             self._bridge.arm_sram(0, whole)
             ring.emit([copy, start])
-            self._marks[0] = ring.put
-            return self._bridge.read_sram(whole)
+            self._mark = ring.put
+            image[:whole] = data = self._bridge.read_sram(whole)
+        return data[:nbytes]
 
     def let_go(self) -> NoReturn:
         """Raises: Busy. There is one SRAM; see `one_stager`."""
@@ -105,10 +137,10 @@ class SramStaging:
 
     def close(self) -> None:
         """Unmap it; no copy is under way."""
-        run_all([self._sram.free, self._trigger.free])
+        run_all([self._sram.free, self._trigger.free, self._queue.free])
 
 
-def _sectors(part: memoryview) -> bytes | memoryview:
+def _whole(part: memoryview) -> bytes | memoryview:
     """Whole sectors."""
     missing = -part.nbytes % wire.SECTOR_BYTES
     return bytes(part) + bytes(missing) if missing else part

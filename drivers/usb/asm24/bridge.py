@@ -14,9 +14,10 @@ from typing import Final
 from drivers.base.deadline import Clock, polls
 from drivers.base.errors import BadArgument, DeviceTimeout
 from drivers.base.usb import Transfer, Usb
-from drivers.usb.asm24 import completion, wire
+from drivers.usb.asm24 import completion, sram, wire
 from drivers.usb.asm24.completion import Completion, Status
 from drivers.usb.asm24.outbox import Outbox
+from drivers.usb.asm24.sram import SramPort
 from drivers.usb.asm24.wire import Mode, Request, Tlp
 
 LINK_S: Final = 5.0
@@ -47,8 +48,9 @@ class Bridge:
     """
 
     def __init__(self, usb: Usb, clock: Clock) -> None:
-        self.usb, self._host = usb, clock
+        self.usb, self.host = usb, clock
         self._box = Outbox(usb)
+        self._port = SramPort(self._box)
         self.lock = self._box.lock
         self._ahead: deque[_Ahead] = deque()
         """What is read next, as far as it is known."""
@@ -62,13 +64,13 @@ class Bridge:
 
     def monotonic_s(self) -> float:
         """The host's clock."""
-        return self._host.monotonic_s()
+        return self.host.monotonic_s()
 
     def sleep(self, seconds: float) -> None:
         """What was written reaches the card before the time begins."""
         self._box.run([])
         self._ahead.clear()
-        self._host.sleep(seconds)
+        self.host.sleep(seconds)
 
     # Its own memory
 
@@ -82,9 +84,8 @@ class Bridge:
         return b"".join(parts)
 
     def put_xdata(self, address: int, byte: int) -> None:
-        """One byte of it."""
-        what = f"write XDATA {address:#06x}"
-        self._box.run([_tell(what, Request.WRITE_XDATA, address, byte)])
+        """One byte of it: queued."""
+        self._box.put([sram.write_byte(address, byte)])
 
     # The link
 
@@ -198,23 +199,22 @@ class Bridge:
 
     # SRAM
 
+    @property
+    def sram(self) -> SramPort:
+        """Transfers of SRAM that overlap."""
+        return self._port
+
     def write_sram(self, slot: int, data: bytes | memoryview) -> None:
         """Data into SRAM from a slot on, at the cable's full speed; whole sectors."""
-        slots, sectors = _slots(slot, len(data))
-        what = f"write {len(data)} bytes to SRAM slot {slot}"
-        request = _tell(what, Request.SRAM, sectors, slot | slots << 8)
-        self._box.run([request, Transfer.bulk_out(what, wire.BULK_OUT, data)])
+        self._box.run([sram.arm(slot, len(data), into_host=False), sram.send(data)])
 
     def arm_sram(self, slot: int, nbytes: int) -> None:
         """Let the GPU's write to 0x822000 start a transfer to the host; whole sectors."""
-        slots, sectors = _slots(slot, nbytes)
-        what = f"arm SRAM slot {slot} for {nbytes} bytes"
-        self._box.run([_tell(what, Request.SRAM, wire.SRAM_TO_HOST | sectors, slot | slots << 8)])
+        self._box.run([sram.arm(slot, nbytes, into_host=True)])
 
     def read_sram(self, nbytes: int) -> bytes:
         """What an armed transfer brings. Raises: DeviceTimeout when the GPU did not start it."""
-        what = f"read {nbytes} bytes of SRAM"
-        return self._box.run([Transfer.bulk_in(what, wire.BULK_IN, nbytes)])
+        return self._box.run([sram.receive(nbytes)])
 
     def close(self) -> None:
         """Send what is queued, give the interface back; power stays as it is."""
@@ -317,16 +317,3 @@ def _dwords(address: int, nbytes: int) -> int:
     if nbytes % _DWORD or not 0 < nbytes // _DWORD <= _MOST_DWORDS:
         raise BadArgument(f"{nbytes} bytes are no stream of dwords", hint="send fours of bytes")
     return nbytes // _DWORD
-
-
-def _slots(slot: int, nbytes: int) -> tuple[int, int]:
-    """Slots and sectors of a transfer."""
-    slots = -(-nbytes // wire.SLOT_BYTES)
-    within = slot >= 0 and nbytes > 0 and (slot + slots) * wire.SLOT_BYTES <= wire.SRAM_BYTES
-    if not within or nbytes % wire.SECTOR_BYTES:
-        raise BadArgument(
-            f"{nbytes} bytes from slot {slot} on",
-            hint=f"whole sectors of {wire.SECTOR_BYTES} bytes within the "
-            f"{wire.SRAM_BYTES // wire.SLOT_BYTES} slots of {wire.SLOT_BYTES >> 10} KiB",
-        )
-    return slots, nbytes // wire.SECTOR_BYTES

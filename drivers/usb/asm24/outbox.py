@@ -8,7 +8,7 @@ from functools import partial
 from threading import RLock
 from typing import Final, TypeAlias
 
-from drivers.base.errors import DeviceError, MalformedInput
+from drivers.base.errors import Busy, DeviceError, MalformedInput
 from drivers.base.undo import run_all
 from drivers.base.usb import CONTROL, Batch, Transfer, Usb, parts
 
@@ -36,6 +36,8 @@ class Outbox:
         self.trips = self.transfers = 0
         """How often the host waited, and for how many transfers altogether."""
         self.lock = RLock()
+        self.held = False
+        """Whether transfers overlap: everything else waits in the queue."""
         self._queued: list[_Item] = []
         self._left: list[tuple[Batch, list[_Item]]] = []
         """Requests that were sent and not waited for, the oldest first."""
@@ -46,12 +48,15 @@ class Outbox:
             self._queued += [_Item(one) for one in transfers[:-1]]
             self._queued.append(_Item(transfers[-1], take))
             waiting = sum(len(item.transfer.data) for item in self._queued)
-            if len(self._queued) >= MOST or waiting >= MOST_BYTES:
+            full = len(self._queued) >= MOST or waiting >= MOST_BYTES
+            if full and not self.held:
                 self.run([])
 
     def run(self, transfers: Sequence[Transfer]) -> bytes:
         """What is queued, then these, together. The answer of the last one."""
         with self.lock:
+            if self.held:
+                raise Busy("a copy over the cable is under way", hint="read after it")
             every = self._queued + [_Item(one) for one in transfers]
             self._queued = []
             answer = b""
@@ -71,6 +76,8 @@ class Outbox:
         What they meet is raised by the next call.
         """
         with self.lock:
+            if self.held:
+                return
             cut = _cut(self._queued)
             self._queued = []
             for part in cut[:-1]:
@@ -82,16 +89,14 @@ class Outbox:
                 else:
                     self._left.append((batch, part))
 
-    def start(self, transfers: Sequence[Transfer]) -> Batch:
-        """Send what is queued, then start these, which the caller waits for."""
-        with self.lock:
-            self.send()
-            return self._start([_Item(one) for one in transfers])
+    def begin(self, transfers: Sequence[Transfer]) -> Batch:
+        """Start these, whatever is queued; for who has `held` it."""
+        return self._start([_Item(one) for one in transfers])
 
     def finish(self, batch: Batch, transfers: Sequence[Transfer]) -> list[bytes]:
-        """Wait for what `start` gave. Raises: what it meets."""
-        with self.lock:
-            return self._results(batch, transfers)
+        """Wait for what `begin` gave. Raises: what it meets."""
+        self.trips += 1
+        return self._results(batch, transfers)
 
     def close(self) -> None:
         """Send what is queued, then give the interface back."""

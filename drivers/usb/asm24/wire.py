@@ -65,5 +65,9 @@ SRAM_TO_HOST: Final = 1 << 15
 """wValue of an SRAM request: the transfer goes to the host."""
 SRAM_BUS: Final = 0x20_0000
 """Where the card reaches the SRAM on its bus. src: README.md of the firmware, "PCIe view" """
+QUEUE_BUS: Final = 0x82_0000
+QUEUE_XDATA: Final = 0xA000
+"""A page that the card and the microcontroller reach, each at its address. src: README.md of the
+firmware; tinygrad 0.14.0, runtime/ops_amd.py: its upper half counts copies there, too"""
 TRIGGER_BUS: Final = 0x82_2000
 """Where a write of the card starts an armed transfer to the host. src: main.c, request 0xF2"""
