@@ -81,7 +81,7 @@ class SramStaging:
                 else:
                     self._put(engine, dst_va, part)
             except DeviceTimeout:
-                wait(ring, ring.put)  # where the engine faulted, this says why
+                ring.sleep(0)  # where the engine faulted, this says why
                 raise
             self._reach(ring, wait)
 
@@ -97,7 +97,7 @@ class SramStaging:
                 else:
                     part[:] = self._fetched(engine, src_va, part.nbytes)
             except DeviceTimeout:
-                wait(ring, ring.put)
+                ring.sleep(0)
                 raise
             self._reach(ring, wait)
 
