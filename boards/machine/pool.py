@@ -20,6 +20,7 @@ _PAGE_SHIFT = 12
 _WORDS_PER_PAGE = host.PAGE_BYTES // 4
 _BLOCK_SHIFT = 16
 """Poison is accounted by blocks of 64 KiB."""
+_WORD_MASK = 0xFFFFFFFF
 _FACTOR, _SALT = np.uint32(0x9E3779B1), np.uint32(0x5EED1235)
 
 
@@ -27,6 +28,15 @@ def poison(first: int, count: int) -> Words:
     """What words number `first`... of VRAM hold before their first write."""
     index = np.arange(first, first + count, dtype=np.uint32)
     return index * _FACTOR + _SALT
+
+
+def poison_at(first: int, words: list[int]) -> int:
+    """Number of the first of a few words, `first`..., that is poison; -1: none is."""
+    factor, salt = int(_FACTOR), int(_SALT)
+    for number, word in enumerate(words, first):
+        if word == number * factor + salt & _WORD_MASK:
+            return number
+    return -1
 
 
 class Pool:
@@ -121,6 +131,8 @@ class Vram(FilePool):
     def may_be_undefined(self, low: int, high: int) -> bool:
         """Whether poison can be left; reads a block once in a while to settle it."""
         first, last = low >> _BLOCK_SHIFT, (high - 1 >> _BLOCK_SHIFT) + 1
+        if last - first == 1 and not self._suspect[first]:
+            return False
         suspect = self._suspect[first:last]
         if not suspect.any():
             return False

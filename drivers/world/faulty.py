@@ -246,13 +246,17 @@ def sweep(
     scenario: Callable[[World], T],
     fault: Fault,
     limit: int = LONGEST_SWEEP,
+    first: int = 0,
+    stride: int = 1,
 ) -> Iterator[tuple[str, DeviceError | T]]:
-    """Fail operation 0, 1, 2, ... of `scenario`; yields (operation, its error or result).
+    """Fail operation `first`, `first + stride`, ... of `scenario`: every one, without these two.
+
+    Yields (operation, its error or result).
 
     Ends when a run no longer reaches its fault. Other errors than DeviceError are not caught: the
     sweep is there to find them. Raises: Unsupported when `limit` runs do not suffice.
     """
-    for fail_at in range(limit):
+    for fail_at in range(first, limit, stride):
         world = FaultyWorld(make_world(), fail_at, fault)
         outcome: DeviceError | T
         try:

@@ -22,7 +22,7 @@ from tests.host_code import addresses
 from tests.share import part
 from tests.support import check
 
-_UNIT = 25
+_UNIT = part(25, 8)
 _KERNELS = part(200, _UNIT)
 _CHIPS = {
     "gfx1100": int(os.environ.get("C_KERNELS", _KERNELS)),

@@ -13,9 +13,10 @@ import pytest
 from drivers.base.errors import BadArgument, MalformedInput, OutOfMemory
 from drivers.base.pages import PAGE_BYTES
 from drivers.pci.iova import LARGE_BYTES, LOWEST, IovaSpace
+from tests.share import part
 from tests.support import check
 
-OPERATIONS = 1_000_000
+OPERATIONS = part(1_000_000, 200_000)
 MIB = 1 << 20
 RANGES = [(0, 24 * MIB - 1), (24 * MIB + PAGE_BYTES, 100 * MIB + 5), (200 * MIB, 320 * MIB - 1)]
 LIMIT = 300 * MIB

@@ -16,10 +16,11 @@ from drivers.nv.device import NvDevice
 from drivers.world.foreign import ForeignWorld
 from tests.boards.nv_harness import binary
 from tests.reliability.nv_scene import board, nothing_left, open_on, trouble, work
+from tests.share import part
 from tests.support import check
 
 COUNTS = (32, 17)
-LAUNCHES, OPENS = 10_000, 200
+LAUNCHES, OPENS = part(10_000, 2_000), part(200, 40)
 Make = Callable[[NvDevice], AbstractContextManager[object]]
 
 

@@ -41,6 +41,10 @@ class Coherence:
         self._l2 = np.zeros(_CAPACITY, np.int64)
         self._gpu = np.zeros(_CAPACITY, np.int64)
         self._places: dict[tuple[str, int], int] = {}
+        self._acquired: dict[int, tuple[int, Scope]] = {}
+        """When, and in which scope, an agent last acquired: again changes nothing until then."""
+        self._beside: dict[int, tuple[Array, Array, Array]] = {}
+        """For each agent, which ones are at its L2, elsewhere on its GPU, and elsewhere."""
 
     def agent(self, name: str, gpu: str = "", l2: int = 0) -> int:
         """A new agent, which has seen everything released so far.
@@ -55,13 +59,18 @@ class Coherence:
         if number >= len(self._wrote):
             more = len(self._wrote)
             self._released = np.pad(self._released, ((0, 0), (0, more)))
+            self._beside.clear()
             self._wrote = np.pad(self._wrote, (0, more))
             self._seen = np.pad(self._seen, ((0, more), (0, more)))
             self._l2 = np.pad(self._l2, (0, more))
             self._gpu = np.pad(self._gpu, (0, more))
         own = -1 - number
-        self._gpu[number] = self._place(gpu, -1) if gpu else own
-        self._l2[number] = self._place(gpu, l2) if gpu else own
+        places = (self._place(gpu, -1), self._place(gpu, l2)) if gpu else (own, own)
+        if places != (self._gpu[number], self._l2[number]):
+            self._gpu[number], self._l2[number] = places
+            self._beside.clear()
+            self._acquired.clear()
+        self._acquired.pop(number, None)
         self.acquire(number)
         return number
 
@@ -82,18 +91,28 @@ class Coherence:
 
     def acquire(self, agent: int, scope: Scope = Scope.SYSTEM) -> None:
         """`agent` drops what it, and the caches in front of those in `scope`, may hold."""
+        now, before = self._acquired.get(agent, (0, scope))
+        if now == self._now and before >= scope:
+            return
+        self._acquired[agent] = self._now, scope
         seen = self._seen[agent]
-        near = self._gpu == self._gpu[agent]
-        beside = self._l2 == self._l2[agent]
+        beside, near, far = self._beside.get(agent) or self._around(agent)
         np.copyto(seen, self._released[Scope.L2], where=beside)
         if scope >= Scope.AGENT:
-            np.copyto(seen, self._released[Scope.AGENT], where=near & ~beside)
+            np.copyto(seen, self._released[Scope.AGENT], where=near)
         if scope >= Scope.SYSTEM:
-            np.copyto(seen, self._released[Scope.SYSTEM], where=~near)
+            np.copyto(seen, self._released[Scope.SYSTEM], where=far)
         seen[agent] = seen[_HOST] = _ALWAYS
+
+    def _around(self, agent: int) -> tuple[Array, Array, Array]:
+        """Which agents are at the same L2, elsewhere on the same GPU, and elsewhere."""
+        near, beside = self._gpu == self._gpu[agent], self._l2 == self._l2[agent]
+        self._beside[agent] = beside, near & ~beside, ~near
+        return self._beside[agent]
 
     def share(self, agent: int, others: Sequence[int]) -> None:
         """`agent` begins with caches that the others filled: it has seen what all of them have."""
+        self._acquired.pop(agent, None)
         seen = self._seen[agent]
         np.copyto(seen, self._seen[list(others)].min(axis=0))
         seen[agent] = seen[_HOST] = _ALWAYS

@@ -19,9 +19,10 @@ from boards.amd.memory.moves import gather, is_dense, scatter
 from boards.amd.memory.tlb import Run, Tlb
 from boards.amd.wave.types import MemoryFault
 from boards.machine.arrays import Addresses, Array, Words
-from boards.machine.pool import LINE_SHIFT, Pool, poison
+from boards.machine.pool import LINE_SHIFT, Pool, poison, poison_at
 
 _DWORD = 4
+_FEW_WORDS = 8
 
 
 @dataclass(slots=True)
@@ -165,6 +166,10 @@ class AgentSpace:
         return found
 
     def read(self, va: int, nbytes: int) -> bytes:
+        if nbytes > 0:
+            run = self._permitted(va, "read")
+            if va + nbytes <= run.end:
+                return self._bytes(run, va, nbytes)
         parts = []
         for run, start, count in self._pieces(va, nbytes, "read"):
             parts.append(self._bytes(run, start, count))
@@ -185,13 +190,13 @@ class AgentSpace:
 
     def _bytes(self, run: Run, va: int, count: int) -> bytes:
         off = run.offset + va - run.start
-        if run.cached and self._shared.checks.coherence:
+        shared = self._shared
+        if run.cached and shared.checks.coherence and shared.coherence.suspects(self._number):
             self._check_stale(run, np.array([off]), count, True)
-        if run.pool.poisoned and self._defined_only and self._shared.checks.poison:
+        if run.pool.poisoned and self._defined_only and shared.checks.poison:
             first, last = -(-off // _DWORD), (off + count) // _DWORD
-            if last > first:
-                at = np.arange(first, last) * _DWORD
-                self._check_poison(run, at, _DWORD, run.pool.words[first:last][None])
+            if last > first and run.pool.may_be_undefined(first * _DWORD, last * _DWORD):
+                self._check_words(run, first, last)
         return run.pool.bytes[off : off + count].tobytes()
 
     def _pieces(self, va: int, nbytes: int, access: str) -> list[tuple[Run, int, int]]:
@@ -278,10 +283,24 @@ class AgentSpace:
             return
         where = _poisoned(run.pool, off, nbytes, words)
         if where is not None:
-            va = run.start + where - run.offset
-            buffer = self._shared.buffer_at(va)
-            what = f"{self.name} reads {buffer}, never written"
-            self._shared.find("uninitialised VRAM", what, f"at {va:#x}")
+            self._report_poison(run, where)
+
+    def _check_words(self, run: Run, first: int, last: int) -> None:
+        """The same of words number `first`...`last` - 1 of the pool."""
+        words = run.pool.words[first:last]
+        if last - first <= _FEW_WORDS:  # numpy takes longer to begin
+            found = poison_at(first, words.tolist())
+        else:
+            hit = words == poison(first, last - first)
+            found = first + int(np.argmax(hit)) if hit.any() else -1
+        if found >= 0:
+            self._report_poison(run, found * _DWORD)
+
+    def _report_poison(self, run: Run, where: int) -> None:
+        va = run.start + where - run.offset
+        buffer = self._shared.buffer_at(va)
+        what = f"{self.name} reads {buffer}, never written"
+        self._shared.find("uninitialised VRAM", what, f"at {va:#x}")
 
 
 def _poisoned(pool: Pool, off: Array, nbytes: int, words: Words) -> int | None:
