@@ -67,6 +67,10 @@ class Remote(Protocol):
         It raises Busy in a signal handler in the middle of one.
         """
 
+    @property
+    def trips(self) -> int:
+        """How often the host has waited for the cable, since the device was opened."""
+
 
 class Iface(gpu.GpuIface, Protocol):
     """One AMD GPU of this process, with what its queues and kernels need."""

@@ -4,6 +4,8 @@ Nothing is opened, claimed or changed, unless --smoke asks to test every engine 
 (exit status 1 when one fails). --board inspects a software GPU instead of this machine.
 --iface PCI shows the AMD GPUs on PCI, and what stands between each and AMD_IFACE=PCI; --dry-run
 prints every step that claiming would take, and takes none; --smoke claims and boots them.
+--iface USB shows enclosures with an ASM2464PD, and what stands between each and AMD_IFACE=USB;
+--smoke boots the GPUs in them, and prints how often each test waited for the cable.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from drivers.amd.claim_chips import dry_run
+from drivers.amd.enclosed import enclosure_facts, enclosure_table
 from drivers.amd.kfd.discovery import HwId
 from drivers.amd.kfd.offers import UNMASK
 from drivers.amd.pci.survey import NONE, candidates
 from drivers.amd.tools.look import Access, Gpu, Look, look
 from drivers.amd.tools.smoke import smoke
-from drivers.bare.survey import Candidate
 from drivers.bare.survey_report import pci_facts, pci_table
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
@@ -32,6 +34,7 @@ from drivers.choice import VisibleList, choose, visible_lists
 from drivers.gpu.smoke_outcome import Outcome
 from drivers.gpu.smoke_report import smoke_json, smoke_lines
 from drivers.machine.output import print_text
+from drivers.usb.asm24.enclosures import enclosures
 from drivers.world.linux import LinuxWorld
 
 WIDTH_CHARS = 100
@@ -232,16 +235,27 @@ def probe_pci(
         return Report(text, {"dry_run": text.splitlines()}, {}, idle)
     found = candidates(world, choose(environ))
     ready = [one for one in found if one.ready and chosen.smoke]
-    outcomes = {one.name: list(_smoke_pci(world, environ, one, state)) for one in ready}
+    outcomes = {one.name: list(_smoke(world, environ, one.name, "PCI", state)) for one in ready}
     return Report(pci_table(found, NONE), pci_facts(found), outcomes, idle)
 
 
-def _smoke_pci(
-    world: World, environ: Mapping[str, str], one: Candidate, state: StateStore | None
+def probe_usb(
+    chosen: argparse.Namespace, world: World, environ: Mapping[str, str], state: StateStore | None
+) -> Report:
+    """The enclosures on USB; with --smoke the GPUs in those that can be used are tested."""
+    found = enclosures(world)
+    ready = [f"AMD:{number}" for number, one in enumerate(found) if one.usable and chosen.smoke]
+    outcomes = {name: list(_smoke(world, environ, name, "USB", state)) for name in ready}
+    idle = "no enclosure can be used"
+    return Report(enclosure_table(found), enclosure_facts(found), outcomes, idle)
+
+
+def _smoke(
+    world: World, environ: Mapping[str, str], name: str, iface: str, state: StateStore | None
 ) -> Iterator[Outcome]:
     from compilers.amd.smoke import firmware
 
-    choice = replace(choose(environ, one.name), iface="PCI")
+    choice = replace(choose(environ, name), iface=iface)
     return smoke(world, choice, firmware, state)
 
 
@@ -252,12 +266,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
     add_board_option(parser)
     parser.add_argument(
-        "--iface", choices=("KFD", "PCI"), default="KFD", help="PCI: without a kernel driver"
-    )
+        "--iface", choices=("KFD", "PCI", "USB"), default="KFD",
+        help="PCI, and USB in an enclosure: without a kernel driver",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="with PCI: what claiming would do")
     chosen = parser.parse_args(arguments)
     if chosen.dry_run and chosen.iface != "PCI":
-        parser.error("--dry-run needs --iface PCI: nothing is claimed through KFD")
+        parser.error("--dry-run needs --iface PCI: nothing is claimed otherwise")
     if chosen.dry_run and chosen.smoke:
         parser.error("--dry-run touches nothing, and --smoke tests everything: choose one")
     return chosen
@@ -279,6 +294,8 @@ def probe(
     settings = os.environ if environ is None else environ
     if chosen.iface == "PCI":
         report = probe_pci(chosen, world, settings, state)
+    elif chosen.iface == "USB":
+        report = probe_usb(chosen, world, settings, state)
     else:
         report = probe_kfd(chosen, world, settings)
     violations = [] if front is None else front.violations()

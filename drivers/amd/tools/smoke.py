@@ -22,6 +22,7 @@ from drivers.gpu import smoke_tests as tests
 from drivers.gpu.smoke_outcome import COPY_BYTES, GUARD_BYTES, Outcome, Test, pattern, same, timed
 
 ENGINE_BYTES: Final = 4099
+ROUND_TRIPS: Final = "round trips"
 QUEUES: Final = (("PM4", False), ("AQL", True))
 
 
@@ -29,7 +30,8 @@ def smoke(
     world: World, choice: Choice, firmware: Firmware, state: StateStore | None = None
 ) -> Iterator[Outcome]:
     """Every test of one GPU, each as soon as it is done."""
-    for name, aql in QUEUES:
+    queues = QUEUES[:1] if choice.iface == "USB" else QUEUES  # which has no AQL
+    for name, aql in queues:
         with ExitStack() as stack:
             opened: list[AmdDevice] = []
             begin = partial(_open, world, replace(choice, aql=aql), state, stack, opened)
@@ -37,7 +39,7 @@ def smoke(
             yield outcome
             for device in opened:
                 for test, run in _tests(device, name, firmware, with_copies=not aql):
-                    yield timed(world, test, run)
+                    yield timed(world, test, partial(_counted, device, run))
 
 
 def _open(
@@ -46,7 +48,19 @@ def _open(
 ) -> str:  # fmt: skip
     device = stack.enter_context(open_amd(world, choice, state=state))
     opened.append(device)
-    return ", ".join(filter(None, (device.name, device.arch, device.iface.opened)))
+    remote = device.iface.remote
+    trips = f"{remote.trips} {ROUND_TRIPS} in all" if remote is not None else ""
+    return ", ".join(filter(None, (device.name, device.arch, device.iface.opened, trips)))
+
+
+def _counted(device: AmdDevice, test: Test) -> str:
+    """A test, and the round trips that it took, where there is a cable."""
+    remote = device.iface.remote
+    if remote is None:
+        return test()
+    before = remote.trips
+    said = test()
+    return ", ".join(filter(None, (said, f"{remote.trips - before} {ROUND_TRIPS}")))
 
 
 def _tests(

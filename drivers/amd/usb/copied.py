@@ -9,6 +9,7 @@ from drivers.bare.mirror import Mirrors
 from drivers.base.errors import BadArgument
 from drivers.gpu.iface import Memory
 from drivers.gpu.staging import Stager
+from drivers.usb.asm24.bridge import Bridge
 
 
 class CopiedMemory:
@@ -17,8 +18,13 @@ class CopiedMemory:
     stager: Callable[[], Stager]
     """What makes that which host copies go through."""
 
-    def __init__(self, mirrors: Mirrors) -> None:
-        self.mirrors = mirrors
+    def __init__(self, mirrors: Mirrors, bridge: Bridge) -> None:
+        self.mirrors, self._bridge = mirrors, bridge
+
+    @property
+    def trips(self) -> int:
+        """See `Remote`."""
+        return self._bridge.trips
 
     def fetch(self, memory: Memory, off: int, nbytes: int) -> None:
         """Read a part of memory that was allocated for the host."""

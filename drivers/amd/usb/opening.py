@@ -84,7 +84,7 @@ def _iface(gpu: BareGpu, function: BridgedFunction, give_back: Step, opened: str
         raise Unsupported(f"{registers!r} is not behind a bridge", hint="use AMD_IFACE=PCI")
     gpu.flush_writes = Prompt(mirrors, registers).flush_writes
     set_command(function, master=True)  # it reaches the bridge's memory, and nothing of the host
-    remote = CopiedMemory(mirrors)
+    remote = CopiedMemory(mirrors, function.bridge)
     iface = PciIface(
         gpu, Process(gpu), page_table(gpu, VMID), give_back, opened,
         name="USB", mirrors=mirrors, remote=remote,

@@ -1,0 +1,43 @@
+"""What a probe prints of enclosures on USB, as text and for JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from drivers.usb.asm24.enclosures import Enclosure
+
+WIDTH_CHARS: Final = 100
+NONE: Final = "there is no enclosure with an ASM2464PD on USB"
+_INDENT: Final = " " * 12
+
+
+def enclosure_table(found: Sequence[Enclosure]) -> str:
+    """Every enclosure, and what is in the way with what to do."""
+    lines: list[str] = []
+    for number, one in enumerate(found):
+        state = "its GPU would be booted" if one.usable else "would be left as it is"
+        lines += _wrapped(f"AMD:{number}", f"{one}: {state}")
+        lines += _wrapped("", f"it runs {one.firmware}")
+        if not one.usable:
+            lines += [*_wrapped("", one.reason), *_wrapped("", f"-> {one.advice}")]
+    return "\n".join(lines or [NONE])
+
+
+def enclosure_facts(found: Sequence[Enclosure]) -> dict[str, object]:
+    """The same as one object for JSON."""
+    return {
+        "enclosures": [
+            {"name": f"AMD:{number}", "ready": one.usable, **asdict(one)}
+            for number, one in enumerate(found)
+        ]
+    }
+
+
+def _wrapped(start: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+    )  # fmt: skip
