@@ -27,6 +27,8 @@ class Way:
     """Why it has its place in the order of the default device; or why it is `named_only`."""
     named_only: bool = False
     """Whether it is taken only where the user names it: the device would be unbound or booted."""
+    taped: bool = False
+    """Whether a recording holds all of it, though it is `named_only`: a replay reaches nothing."""
     offers: str = ""
     """"module:function" from (World, environ) to what may be the default device; "": nothing."""
 
@@ -131,7 +133,8 @@ BEST_FIRST: Final = (
             Way("KFD", "drivers.amd.checks:kfd", "a GPU that amdgpu shares with other programs",
                 offers="drivers.amd.kfd.offers:offered"),
             Way("PCI", "drivers.amd.checks:pci", _BOOTED, named_only=True),
-            Way("USB", "drivers.amd.checks:usb", "it would be reset and booted", named_only=True),
+            Way("USB", "drivers.amd.checks:usb", "it would be reset and booted", named_only=True,
+                taped=True),
         ),
         opens="drivers.amd.opening:open_kind",
         written=("KFD", "PCI", "USB"),

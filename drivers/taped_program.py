@@ -20,6 +20,7 @@ from drivers.machine.program import run_program
 
 DEFAULT: Final = "AMD"
 _MOST_BYTES: Final = 1 << 20
+_MANIFEST: Final = "UNBOUND_FIRMWARE_MANIFEST"
 _CHOICES: Final = ("AQL", "LLVM", "HIP", "PTX", "HANG_S")
 
 
@@ -34,15 +35,20 @@ def choices(environ: Mapping[str, str], name: str) -> dict[str, str]:
     """What the environment says about how a device works, to be the same in a replay.
 
     No path, and no list of visible GPUs: those hold names of this machine. A recording comes from
-    anybody: its header is read through this, too. So no interface that claims a GPU is kept.
+    anybody: its header is read through this, too. So no interface that claims a GPU is kept, but
+    for one of which a tape has everything, with the firmware manifest: a file of the tape as well.
     """
     kind = name.partition(":")[0]
     kept = (f"{kind}_{choice}" for choice in _CHOICES)
     found = {variable: environ[variable] for variable in kept if variable in environ}
     ways = BY_NAME[kind].ways if kind in BY_NAME else ()
-    shared = [way.name for way in ways if not way.named_only]
     variable = f"{kind}_IFACE"
-    return found | ({variable: environ[variable]} if environ.get(variable) in shared else {})
+    for way in ways:
+        if environ.get(variable) == way.name and (way.taped or not way.named_only):
+            found[variable] = way.name
+            if way.taped and _MANIFEST in environ:
+                found[_MANIFEST] = environ[_MANIFEST]
+    return found
 
 
 @contextmanager

@@ -11,7 +11,8 @@ The first line, with how the recording was made, may be missing. Bytes are hex t
 number of an error is its errno, 0 when it has none. `wrote` is what the driver wrote to mapped
 memory before the operation, `became` what the machine had written when it returned: lists of
 [memory, offset, bytes], where a memory is the result of its mmap. Long bytes of `wrote` are a
-digest, since they are only compared.
+digest, since they are only compared. What goes out over USB is `wrote`, too: to memory USB_MEMORY
+and on, one for each device, the number of the transfer being the offset.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ MAX_LINE_BYTES = 16 << 20
 VERSION: Final = 1
 LONG_BYTES: Final = 1024
 """Size of a driver's write from which on a recording has its digest."""
+USB_MEMORY: Final = 1 << 30
 _DIGEST: Final = "sha256:"
 Change: TypeAlias = tuple[int, int, str]
 """(memory, offset, bytes as text)."""
@@ -65,6 +67,11 @@ _OPERATIONS: dict[str, str] = {
     "write_bytes": "NoneType",
     "unmap": "NoneType",
     "unreserve": "NoneType",
+    "usb": "list",
+    "usb_start": "NoneType",
+    "usb_wait": "list",
+    "usb_cancel": "NoneType",
+    "usb_close": "NoneType",
 }
 """All operations, with the type of their results."""
 _BITS = {
@@ -260,8 +267,13 @@ def _check_result(op: str, result: Any, number: int) -> None:
         raise _bad(number, f"{op} gives {_BITS[op]} bits")
     if op in {"read", "read_bytes", "pread"}:
         unhex(result, number)
-    if op == "listdir" and not all(isinstance(name, str) for name in result):
-        raise _bad(number, "listdir gives names")
+    if op in {"listdir", "usb", "usb_wait"} and not all(isinstance(one, str) for one in result):
+        raise _bad(number, f"{op} gives texts")
+    if op == "usb" and len(result) != len(("name", "product")):
+        raise _bad(number, "usb gives name and product")
+    if op == "usb_wait":
+        for text in result:
+            unhex(text, number)
     if op == "ioctl":
         if [type(part) for part in result] != [int, str]:
             raise _bad(number, "ioctl gives [result, argument]")

@@ -16,7 +16,7 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput
 from drivers.world.identifiers import Identifiers, NoIdentifiers
 from drivers.world.own_addresses import Own
-from drivers.world.recording import Change, Entry, describe, parse_all
+from drivers.world.recording import USB_MEMORY, Change, Entry, describe, parse_all
 from drivers.world.scrub import Scrubber
 from drivers.world.taped import Tape, TapedWorld
 
@@ -58,10 +58,10 @@ class _Recorder(Tape):
 
     def run(
         self, op: str, args: list[Any], call: Callable[[], Any],
-        play: Callable[[], object] = _nothing,
+        play: Callable[[], object] = _nothing, *, sent: tuple[Change, ...] = (),
     ) -> Any:  # fmt: skip
         with self._lock:
-            wrote = self.memories.driver_wrote(wide=op in _GIVES_WORK)
+            wrote = self.memories.driver_wrote(wide=op in _GIVES_WORK) + sent
             result, error = None, None
             try:
                 result = call()
@@ -91,7 +91,7 @@ class _Player(Tape):
 
     def run(
         self, op: str, args: list[Any], call: Callable[[], Any],
-        play: Callable[[], object] = _nothing,
+        play: Callable[[], object] = _nothing, *, sent: tuple[Change, ...] = (),
     ) -> Any:  # fmt: skip
         if self.stopped is not None:
             raise self.stopped.with_traceback(None)
@@ -102,7 +102,7 @@ class _Player(Tape):
             self.stopped = ReplayMismatch(at, expected, f"{op} {args}")
             raise self.stopped
         self.position += 1
-        wrote = self.memories.driver_wrote(wide=op in _GIVES_WORK)
+        wrote = self.memories.driver_wrote(wide=op in _GIVES_WORK) + sent
         if wrote != entry.wrote:
             self._note(at, op, dict(_by_place(entry.wrote)), dict(_by_place(wrote)))
         failure = entry.failure()
@@ -126,11 +126,17 @@ class _Player(Tape):
                 continue
             self.differ += 1
             if self.differ <= MOST_DIFFERENCES:
-                memory, off = place
                 self.differences.append(
-                    f"before operation {at} ({op}): memory {memory} at {off:#x} is written "
+                    f"before operation {at} ({op}): {_named(*place)} is written "
                     f"{_around(after, before)}, the recording has {_around(before, after)}"
                 )
+
+
+def _named(memory: int, off: int) -> str:
+    """Where the driver wrote."""
+    if memory >= USB_MEMORY:
+        return f"transfer {off} of USB device {memory - USB_MEMORY}"
+    return f"memory {memory} at {off:#x}"
 
 
 def _by_place(changes: tuple[Change, ...]) -> list[tuple[tuple[int, int], str]]:

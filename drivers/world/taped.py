@@ -12,9 +12,11 @@ from typing import Any, NoReturn
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, MalformedInput, Unsupported
+from drivers.base.usb import Usb
 from drivers.world.no_contents import NoContents
-from drivers.world.recording import unhex
+from drivers.world.recording import Change, unhex
 from drivers.world.taped_memory import Addresses, Memories, TapedMemory
+from drivers.world.taped_usb import TapedUsb
 from drivers.world.untaped import Untaped
 
 
@@ -36,9 +38,12 @@ class Tape(ABC):
     @abstractmethod
     def run(
         self, op: str, args: list[Any], call: Callable[[], Any],
-        play: Callable[[], object] = _nothing,
+        play: Callable[[], object] = _nothing, *, sent: tuple[Change, ...] = (),
     ) -> Any:  # fmt: skip
-        """`call` does it on the machine; `play` is what a replay does instead."""
+        """`call` does it on the machine; `play` is what a replay does instead.
+
+        `sent` is what the driver hands over beside memory.
+        """
 
 
 class Reserved(NoContents):
@@ -70,6 +75,8 @@ class TapedWorld(Untaped):
         self._regions: list[Region | None] = []
         """The machine's regions, in the order of their mapping; None in a replay."""
         self._addresses = Addresses()
+        self._cables: list[Usb | None] = []
+        """The machine's USB devices, in the order of their opening; None in a replay."""
 
     @property
     def _real(self) -> World:
@@ -171,6 +178,24 @@ class TapedWorld(Untaped):
             "wait_event", args, lambda: self._real.wait_event(fd, timeout_s)
         )
         return signalled
+
+    def usb(self, bus: int, address: int, interface: int) -> TapedUsb:
+        """A device without its serial number."""
+        number = len(self._cables)
+        self._cables.append(None)
+
+        def call() -> list[str]:
+            inner = self._cables[number] = self._real.usb(bus, address, interface)
+            return [inner.name, inner.product]
+
+        name, product = self._tape.run("usb", [bus, address, interface], call)
+        return TapedUsb(self._tape, number, name, product, lambda: self._cable(number))
+
+    def _cable(self, number: int) -> Usb:
+        inner = self._cables[number]
+        if inner is None:
+            raise Unsupported("a replayed world has no machine behind it")
+        return inner
 
     def _ioctl(self, fd: int, request: int, argument: bytearray | int) -> int:
         """The machine's own ioctl."""

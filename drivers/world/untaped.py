@@ -1,4 +1,4 @@
-"""Operations that cannot be recorded: duplicates, polls, libraries, USB.
+"""Operations that cannot be recorded: duplicates, polls, libraries.
 
 No recorded driver uses them yet.
 """
@@ -25,6 +25,3 @@ class Untaped:
 
     def library(self, name: str) -> NoReturn:
         _refuse(f"the library {name}")
-
-    def usb(self, bus: int, address: int, interface: int) -> NoReturn:
-        _refuse(f"USB device {bus}-{address}")
