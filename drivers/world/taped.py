@@ -179,7 +179,7 @@ class TapedWorld(Untaped):
         )
         return signalled
 
-    def usb(self, bus: int, address: int, interface: int) -> TapedUsb:
+    def usb(self, bus: int, address: int, interface: int) -> Usb:
         """A device without its serial number."""
         number = len(self._cables)
         self._cables.append(None)

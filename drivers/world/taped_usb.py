@@ -7,7 +7,7 @@ that the driver writes; what comes in is the result of the wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from drivers.base.errors import MalformedInput
 from drivers.base.usb import Batch, Transfer, Usb, parts
@@ -58,11 +58,8 @@ class TapedBatch:
 class TapedUsb:
     """An opened device. `behind` gives the machine's; it raises in a replay."""
 
-    serial: Final = ""
-    """It is not on the tape."""
-
     def __init__(self, tape: Tape, number: int, name: str, product: str, behind: _Behind) -> None:
-        self.name, self.product = name, product
+        self.name, self.product, self.serial = name, product, ""
         self._tape, self._number, self._behind = tape, number, behind
         self._batches = self._sent = 0
 
