@@ -20,6 +20,12 @@ MAX_REGISTERS: Final = 48
 GRANULARITY: Final = 2
 """Processors of a core that a workgroup's waves are spread over.
 # src: Mesa 25.0.7, freedreno_devices.py, wave_granularity"""
+MAX_WAVES: Final = 16
+"""In flight in a core. # src: Mesa 25.0.7, freedreno_devices.py, max_waves"""
+BRANCH_STACK: Final = 64
+"""Entries that waves in flight share. # src: Mesa 25.0.7, ir3_compiler.c, branchstack_size"""
+SHARED_UNIT_BYTES: Final = 1024
+"""# src: Mesa 25.0.7, ir3.c: shared is allocated in chunks of 1k"""
 VECTOR_BYTES: Final = 16
 """Most that a lane loads at once."""
 
@@ -42,6 +48,25 @@ class QcomTarget:
         """
         waves = max(-(-block // WAVE_LANES), GRANULARITY)
         return min(MAX_REGISTERS, self.register_file * GRANULARITY // waves)
+
+    def waves(
+        self, registers: int, block: int, shared_bytes: int, branch_stack: int, lanes: int
+    ) -> int:
+        """Waves in flight in a core: registers in vec4, sizes of a workgroup, lanes of a wave.
+
+        # src: Mesa 25.0.7, ir3.c: ir3_get_reg_dependent_max_waves, ..._independent_max_waves
+        """
+        double = lanes // WAVE_LANES
+        found = MAX_WAVES
+        if registers:
+            found = min(found, self.register_file // (registers * double) * GRANULARITY)
+        if branch_stack:
+            found = min(found, BRANCH_STACK // branch_stack * GRANULARITY)
+        if shared_bytes:
+            pairs = -(-block // (lanes * GRANULARITY))
+            groups = SHARED_BYTES // (-(-shared_bytes // SHARED_UNIT_BYTES) * SHARED_UNIT_BYTES)
+            found = min(found, pairs * groups * GRANULARITY)
+        return found
 
 
 CHIPS: Final[Mapping[str, QcomTarget]] = {

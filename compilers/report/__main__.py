@@ -14,6 +14,8 @@ from compilers.lower.choose import Target
 from compilers.nv.targets import TARGETS
 from compilers.plan.schedule import Step, plan
 from compilers.plan.signature import rebuild, signature
+from compilers.qcom.targets import CHIPS
+from compilers.report import qcom_lines
 from compilers.report.estimate import Estimate, estimate
 from compilers.report.expression import parse_expression
 from compilers.report.nv_lines import lines_of
@@ -43,6 +45,7 @@ examples:
   python -m compilers.report "f16[1,4096] @ f16[4096,4096]" --chip gfx1100
   python -m compilers.report "f16[4,4096] @ (i8[4096,4096] * f16[4096])"
   python -m compilers.report product --chip sm_86   counts of NVIDIA's (make nv)
+  python -m compilers.report "sum(f32[1024,1024])" --chip a630   counts of an Adreno
   python -m compilers.report decode              a set of products, on every chip
 Nothing is run. Loads, waits and instructions are counted in the machine code, waves follow from
 registers and local memory; clocks, bandwidth and latency are data (compilers/amd/rates.py). It
@@ -66,8 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--chip",
         action="append",
-        choices=sorted({*RATES, *TARGETS}),
-        help="may be repeated (default: all of AMD); of NVIDIA's, what is counted is shorter",
+        choices=sorted({*RATES, *TARGETS, *CHIPS}),
+        help="may be repeated (default: all of AMD); of NVIDIA's and Adreno, less is counted",
     )
     return parser
 
@@ -80,6 +83,10 @@ def _lines(what: str, chips: Sequence[str] | None) -> Iterator[str]:
             if chip in TARGETS:
                 yield f"  {chip}, compiled by nvrtc"
                 yield from (f"    {line}" for line in lines_of(node, chip))
+                continue
+            if chip in CHIPS:
+                yield f"  {chip}, compiled by IR3: {CHIPS[chip].units} cores"
+                yield from (f"    {line}" for line in qcom_lines.lines_of(node, chip))
                 continue
             rates = rates_of(chip)
             yield (
