@@ -87,6 +87,8 @@ class Choice:
     """FINE, COARSE or BUFFER; None: the best that the device has."""
     cl_lanes: bool = False
     """Whether OpenCL on a processor gets kernels with lanes, as a GPU does."""
+    vm_bind: bool = False
+    """Whether an Adreno over msm has addresses of the process's own choice."""
     webgpu_device: str | None = None
     """Which WebGPU adapter is WEBGPU:0: its number, or a part of its title."""
     webgpu_library: str | None = None
@@ -124,6 +126,7 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         cl_device=environ.get("CL_DEVICE", "") or None,
         cl_memory=_one_of(environ, "CL_MEMORY", CL_MEMORY),
         cl_lanes=_flag(environ, "CL_LANES"),
+        vm_bind=_flag(environ, "QCOM_VM_BIND"),
         webgpu_device=environ.get("WEBGPU_DEVICE", "") or None,
         webgpu_library=_file(environ, "WEBGPU_LIBRARY"),
     )

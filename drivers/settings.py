@@ -194,6 +194,12 @@ SETTINGS: Final = (
                 "a GPU does. Not set: each work item takes a range of the work.",
             ),
             Setting(
+                "QCOM_VM_BIND",
+                _ONE,
+                "An Adreno over msm uses VM_BIND (Linux 6.17): submissions list no objects, and "
+                "after a GPU fault the device is gone. Not set: it does not.",
+            ),
+            Setting(
                 "UNBOUND_DMA",
                 " or ".join(name.lower() for name in DMA),
                 "What a GPU over PCI may reach of the host's memory. Not set: iommu where there is "

@@ -60,16 +60,21 @@ def open_iface(world: World, choice: Choice) -> QcomIface:
                 f"QCOM_IFACE={choice.iface}: no driver is written yet for it",
                 hint=f"Use {' or '.join(WAYS)}",
             )
-        return WAYS[choice.iface](world, choice.index)
+        return _way(choice.iface, choice)(world, choice.index)
     reasons: list[tuple[str, DeviceError]] = []
-    for name, way in WAYS.items():
+    for name in WAYS:
         try:
-            return way(world, choice.index)
+            return _way(name, choice)(world, choice.index)
         except (NotFound, Denied, Unsupported) as error:
             reasons.append((name, error))
     told = "; ".join(f"{name}: {error.message}" for name, error in reasons)
     chief = next((error for _, error in reasons if not isinstance(error, NotFound)), reasons[0][1])
     raise type(chief)(told, hint=chief.hint) from chief
+
+
+def _way(name: str, choice: Choice) -> Open:
+    """What opens over an interface, as the choice wants it."""
+    return partial(open_msm, bind=True) if name == "MSM" and choice.vm_bind else WAYS[name]
 
 
 def _calibrate(device: QcomDevice) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from drivers.qcom.msm.abi import GEM_CLOSE, GemClose
+from drivers.qcom.msm.bind import SYNC_CREATE, SYNC_DESTROY, SYNC_WAIT, SyncWait
 from drivers.qcom.msm.prime import FD_TO_HANDLE, HANDLE_TO_FD, RIGHTS, PrimeHandle
 from tests.abi.qcom_header import evaluate, expectations
 from tests.c_compiler import COMPILERS, LACKING, CCompiler
@@ -37,6 +38,13 @@ DRM = {
     "offsetof(struct drm_prime_handle, flags)": 4,
     "offsetof(struct drm_prime_handle, fd)": 8,
     "DRM_CLOEXEC | DRM_RDWR": RIGHTS,
+    "(unsigned)DRM_IOCTL_SYNCOBJ_CREATE": SYNC_CREATE.request,
+    "(unsigned)DRM_IOCTL_SYNCOBJ_DESTROY": SYNC_DESTROY.request,
+    "DRM_IOCTL_SYNCOBJ_WAIT & 0xff": SYNC_WAIT.request & 0xFF,
+    **{
+        f"offsetof(struct drm_syncobj_wait, {field.name})": field.offset
+        for field in SyncWait.FIELDS
+    },
 }
 
 

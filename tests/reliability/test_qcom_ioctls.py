@@ -11,7 +11,7 @@ from drivers.base.errors import DeviceError, DeviceFault
 from drivers.base.ioctl import Ioctl
 from drivers.qcom.kgsl import abi as kgsl
 from drivers.qcom.msm import abi as msm
-from drivers.qcom.msm import prime
+from drivers.qcom.msm import bind, prime
 from drivers.world.foreign import ForeignWorld
 from tests.reliability.amd_scene import FILLS, filled
 from tests.reliability.qcom_scene import board, life, nothing_left, outcome
@@ -27,7 +27,10 @@ OF: dict[str, dict[int, str]] = {
     },
 }
 WRAPPERS: list[Any] = [
-    one for module in (kgsl, msm, prime) for one in vars(module).values() if isinstance(one, Ioctl)
+    one
+    for module in (kgsl, msm, prime, bind)
+    for one in vars(module).values()
+    if isinstance(one, Ioctl)
 ]
 UNUSED = {
     "IOCTL_KGSL_CMDSTREAM_READTIMESTAMP_CTXTID", "IOCTL_KGSL_GPUOBJ_IMPORT",

@@ -32,6 +32,7 @@ _NAME, _DATE, _TEXT = b"msm", b"0", b"MSM Snapdragon DRM"
 _CAP_PRIME, _CAP_SYNCOBJ, _CAP_TIMELINE = 0x5, 0x13, 0x14
 _WAIT_ALL, _WAIT_FOR_SUBMIT, _WAIT_AVAILABLE = 1, 2, 4
 _MOST_HANDLES = 4096
+_BIND_FENCE_OUT = 2
 
 
 class Descriptors:
@@ -235,9 +236,11 @@ class Msm:
         vm = self.submits.vm
         if vm is None or not self.queues.get(args.queue_id).binds:
             raise OSError(errno.EINVAL, "VM_BIND without EN_VM_BIND, or on another queue")
-        if args.flags & ~0x3800_0000 & ~0x4000_0000 or args.nr_in_syncobjs:
+        if args.flags & ~_BIND_FENCE_OUT or args.nr_in_syncobjs:
             raise OSError(errno.EINVAL, f"VM_BIND of flags {args.flags:#x}, or after fences")
         vm.bind(args)
+        if args.flags & _BIND_FENCE_OUT:
+            args.fence_fd = self._fds.make_fence(lambda: True)
         for item in self.submits.outs(args):
             self.syncobjs.signal(item.handle, item.point)
 

@@ -44,6 +44,8 @@ class Submits:
     def submit(self, args: SimpleNamespace) -> Fence:
         """Checked and queued: what signals when it has ended. Raises: OSError."""
         self._flags(args)
+        if self.vm is not None:
+            self.vm.check()
         queue = self._queues.get(args.queueid)
         if queue.binds:
             raise OSError(errno.EINVAL, f"queue {queue.id} takes VM_BIND alone")
@@ -204,5 +206,7 @@ class Submits:
             return
         self._gpu.faults += 1
         queue.faults += 1
+        if self.vm is not None:
+            self.vm.unusable = True
         log.append(f"msm_dpu: hangcheck recover! offending task: pid {self._pid}: "
                    f"{fault.kind}, {fault.why}")  # fmt: skip

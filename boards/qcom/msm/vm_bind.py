@@ -26,9 +26,20 @@ class VmBind:
         self._hardware, self._gem, self._user = hardware, gem, user
         self._end = VA_START + va_bytes
         self.space = Space()
+        self.unusable = False
+        """After a fault that reset the GPU. # src: msm_gpu.c recover_worker()"""
+
+    def check(self) -> None:
+        """Raises: OSError EPIPE for an address space that was given up."""
+        if self.unusable:
+            raise OSError(errno.EPIPE, "the address space is unusable after a fault")
 
     def bind(self, args: SimpleNamespace) -> None:
-        """All operations, or none where one is not allowed. Raises: OSError EINVAL, ENOENT."""
+        """All operations, or none where one is not allowed.
+
+        Raises: OSError EINVAL, ENOENT, EPIPE.
+        """
+        self.check()
         if not 0 < args.nr_ops <= _MOST_OPS:
             raise OSError(errno.EINVAL, f"{args.nr_ops} operations")
         ops = [self._op(args)] if args.nr_ops == 1 else self._ops(args)

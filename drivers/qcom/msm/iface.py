@@ -37,6 +37,7 @@ from drivers.qcom.msm.abi import (
     QueueQuery,
     WaitFence,
 )
+from drivers.qcom.msm.bind import Binds
 from drivers.qcom.msm.memory import MsmMemory
 from drivers.qcom.msm.objects import Objects
 from drivers.qcom.msm.queue import MsmQueue
@@ -57,8 +58,12 @@ class MsmIface:
     name = "MSM"
     evicts = False
 
-    def __init__(self, world: World, path: str, fd: int, arena: Region) -> None:
+    def __init__(
+        self, world: World, path: str, fd: int, arena: Region, *, bind: bool = False
+    ) -> None:
+        """`bind`: choose VM_BIND."""
         self.world, self.path, self.fd, self._arena = world, path, fd, arena
+        self.binds = Binds(world, fd) if bind else None
         self.clock: GpuClock = CounterClock(world)
         self.peeks: list[Callable[[int], int | None]] = []
         self.published: list[Callable[[], object]] = []
@@ -78,6 +83,9 @@ class MsmIface:
         """Ask for the chip; a failure undoes what was done."""
         with Undo() as undo:
             undo.add(self.close)
+            if self.binds is not None:
+                self.binds.open()
+                self._undo.append(partial(self._leave, self.binds))
             self.objects = Objects(self.world)
             self._undo.append(self.objects.close)
             self.chip = chip_of(self.param(Param.CHIP_ID))
@@ -85,6 +93,11 @@ class MsmIface:
             self.memory_bytes = memory_bytes(self.world)
             self._faults = self.param(Param.FAULTS)
             self.coherent = memory.is_coherent(self.world, self.fd)
+
+    def _leave(self, binds: Binds) -> None:
+        """A child has its parent's file: it takes nothing out of it."""
+        if not self.forked:
+            binds.close()
 
     def param(self, number: Param) -> int:
         """A number of the GPU. Raises: what msm refuses."""
@@ -216,8 +229,11 @@ class MsmIface:
         run_all(reversed(undo))
 
 
-def open_msm(world: World, index: int) -> MsmIface:
-    """The GPU with this number among msm's. Raises: NotFound, Denied, Unsupported."""
+def open_msm(world: World, index: int, *, bind: bool = False) -> MsmIface:
+    """The GPU with this number among msm's; `bind` chooses VM_BIND.
+
+    Raises: NotFound, Denied, Unsupported.
+    """
     nodes = [path for path, name in render_nodes(world).items() if name.startswith(DRIVERS)]
     if index >= len(nodes):
         raise NotFound(
@@ -229,7 +245,7 @@ def open_msm(world: World, index: int) -> MsmIface:
         undo.add(partial(world.close, fd))
         arena = world.mmap(-1, _ARENA_BYTES)
         undo.add(arena.close)
-        iface = MsmIface(world, nodes[index], fd, arena)
+        iface = MsmIface(world, nodes[index], fd, arena, bind=bind)
         undo.hand_over(iface.close)
         iface.open()
     return iface

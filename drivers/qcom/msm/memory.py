@@ -27,6 +27,7 @@ from drivers.qcom.msm.abi import (
     GemNew,
     Info,
 )
+from drivers.qcom.msm.bind import Binds
 from drivers.qcom.msm.objects import Listed, Objects
 
 _READ_ONLY: Final = frozenset({Use.CODE, Use.CONSTANT, Use.PACKETS, Use.HOST_CODE})
@@ -42,6 +43,8 @@ class Gpu(Protocol):
     forked: bool
     coherent: bool
     """Whether its SMMU looks into the host's caches."""
+    binds: Binds | None
+    """The process's own addresses, where it chose VM_BIND."""
 
 
 class MsmMemory:
@@ -85,7 +88,11 @@ def _leave(gpu: Gpu, listed: Listed) -> None:
     """One user of an object less; the last one closes its handle."""
     with gpu.objects.lock:
         if gpu.objects.remove(listed) and not gpu.forked:
-            GEM_CLOSE(gpu.world, gpu.fd, GemClose(handle=listed.handle))
+            steps: list[Step] = []
+            if gpu.binds is not None:
+                steps.append(partial(gpu.binds.unmap, listed.gpu_va, listed.nbytes))
+            close = partial(GEM_CLOSE, gpu.world, gpu.fd, GemClose(handle=listed.handle))
+            run_all([*steps, close])
 
 
 def is_coherent(world: World, fd: int) -> bool:
@@ -121,13 +128,17 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> MsmMe
         where = GEM_INFO(gpu.world, gpu.fd, GemInfo(handle=made.handle, info=Info.GET_OFFSET))
         region, unmap = map_memory(gpu.world, gpu.fd, nbytes, where.value)
         undo.add(unmap)
-        iova = _address(gpu, made.handle)
-        listed = gpu.objects.add(made.handle, iova, read_only=use in _READ_ONLY)
+        iova = _address(gpu, made.handle, nbytes, undo)
+        listed = gpu.objects.add(made.handle, iova, nbytes, read_only=use in _READ_ONLY)
         return MsmMemory(gpu, name, listed, nbytes, region, unmap)
 
 
-def _address(gpu: Gpu, handle: int) -> int:
-    """Where the kernel has put an object for the GPU."""
+def _address(gpu: Gpu, handle: int, nbytes: int, undo: Undo) -> int:
+    """Where an object is for the GPU: where the kernel has put it, or we do."""
+    if gpu.binds is not None:
+        chosen = gpu.binds.map(handle, nbytes)
+        undo.add(partial(gpu.binds.unmap, chosen, nbytes))
+        return chosen
     call = GemInfo(handle=handle, info=Info.GET_IOVA)
     iova: int = GEM_INFO(gpu.world, gpu.fd, call).value
     if not handle or not iova or iova % PAGE_BYTES:
@@ -143,5 +154,8 @@ def import_dmabuf(gpu: Gpu, fd: int, first: int, nbytes: int) -> MsmMemory:
         handle = prime.handle_of(gpu.world, gpu.fd, fd)
         if not gpu.objects.knows(handle):
             undo.add(partial(GEM_CLOSE, gpu.world, gpu.fd, GemClose(handle=handle)))
-        listed = gpu.objects.add(handle, _address(gpu, handle), read_only=False)
+            iova = _address(gpu, handle, size, undo)
+        else:
+            iova = 0
+        listed = gpu.objects.add(handle, iova, size, read_only=False)
     return MsmMemory(gpu, f"dma-buf {fd}", listed, size)

@@ -19,10 +19,10 @@ _FLAGS: Final = SubmitBoFlag.READ | SubmitBoFlag.NO_IMPLICIT
 class Listed:
     """An object of the list, and how many use it."""
 
-    __slots__ = ("gpu_va", "handle", "index", "read_only", "users")
+    __slots__ = ("gpu_va", "handle", "index", "nbytes", "read_only", "users")
 
-    def __init__(self, handle: int, gpu_va: int, *, read_only: bool) -> None:
-        self.handle, self.gpu_va, self.read_only = handle, gpu_va, read_only
+    def __init__(self, handle: int, gpu_va: int, nbytes: int, *, read_only: bool) -> None:
+        self.handle, self.gpu_va, self.nbytes, self.read_only = handle, gpu_va, nbytes, read_only
         self.index = self.users = 0
 
 
@@ -48,12 +48,12 @@ class Objects:
         """How many objects it has."""
         return len(self._held)
 
-    def add(self, handle: int, gpu_va: int, *, read_only: bool) -> Listed:
-        """One more user of an object, which may be new. Raises: OutOfMemory."""
+    def add(self, handle: int, gpu_va: int, nbytes: int, *, read_only: bool) -> Listed:
+        """One more user of an object; the rest is said of a new one. Raises: OutOfMemory."""
         with self.lock:
             found = self._by_handle.get(handle)
             if found is None:
-                found = Listed(handle, gpu_va, read_only=read_only)
+                found = Listed(handle, gpu_va, nbytes, read_only=read_only)
                 number = len(self._held)
                 if (number + 1) * SubmitBo.SIZE > self._table.nbytes:
                     self._grow()

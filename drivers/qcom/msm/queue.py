@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import UseAfterFree
+from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import Memory, Use
 from drivers.qcom.iface import Plan
@@ -24,6 +26,7 @@ from drivers.qcom.msm.abi import (
     SubmitCmd,
     SubmitQueue,
 )
+from drivers.qcom.msm.bind import unusable
 from drivers.qcom.msm.memory import MsmMemory
 
 LIST_BYTES: Final = 4096
@@ -92,7 +95,10 @@ class MsmQueue:
 
     def _cmd(self, place: int, held: MsmMemory, off: int, nbytes: int) -> None:
         at = place * SubmitCmd.SIZE
-        _CMD.pack_into(self._cmds, at, CMD_BUF, held.listed.index, off, nbytes, 0, 0, 0)
+        if self.gpu.binds is not None:
+            _CMD.pack_into(self._cmds, at, CMD_BUF, 0, 0, nbytes, 0, 0, held.gpu_va + off)
+        else:
+            _CMD.pack_into(self._cmds, at, CMD_BUF, held.listed.index, off, nbytes, 0, 0, 0)
 
     def _list_again(self) -> None:
         """The list of objects has changed: where it is, and where the ring is in it."""
@@ -100,7 +106,9 @@ class MsmQueue:
         for first in (0, _PLAYED):
             self._cmd(first, ring, self.plan.ring_bytes, len(self.plan.setup))
         self._cmd(1, ring, 0, 0)
-        call.fence, call.queueid, call.bos, call.nr_bos = 0, self.number, objects.va, objects.count
+        call.fence, call.queueid = 0, self.number
+        if self.gpu.binds is None:
+            call.bos, call.nr_bos = objects.va, objects.count
         call.cmds, call.nr_cmds = self._list.cpu_va, 2
         self._pair = bytes(call.raw)
         call.cmds, call.nr_cmds = self._list.cpu_va + _PLAYED * SubmitCmd.SIZE, 3
@@ -113,9 +121,11 @@ class MsmQueue:
         with objects.lock:
             if self._listed != objects.changes:
                 self._list_again()
-            _PLACE.pack_into(self._cmds, _BLOCK_AT, va - self._held.gpu_va, nbytes)
-            self._call(self._pair)
-            (self.last,) = _fence(self._submit.raw, _FENCE_AT)
+            if self.gpu.binds is None:
+                _PLACE.pack_into(self._cmds, _BLOCK_AT, va - self._held.gpu_va, nbytes)
+            else:
+                self._cmd(1, self._held, va - self._held.gpu_va, nbytes)
+            self._send(self._pair)
 
     def submit_with(self, held: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
         """Run packets in other memory, then `tail` bytes in the ring."""
@@ -126,8 +136,16 @@ class MsmQueue:
                 self._list_again()
             self._cmd(_PLAYED + 1, other, va - other.gpu_va, nbytes)
             self._cmd(_PLAYED + 2, ring, tail_va - ring.gpu_va, tail)
-            self._call(self._triple)
-            (self.last,) = _fence(self._submit.raw, _FENCE_AT)
+            self._send(self._triple)
+
+    def _send(self, form: bytes) -> None:
+        try:
+            self._call(form)
+        except Exception as error:
+            if errno_of(error) == errno.EPIPE:
+                raise unusable() from error.__cause__
+            raise
+        (self.last,) = _fence(self._submit.raw, _FENCE_AT)
 
     def _destroy(self) -> None:
         gpu, number = self.gpu, self.number
