@@ -15,7 +15,7 @@ from drivers.gpu.iface import GpuIface, Memory, Use
 from queues.qcom.chips import MAX_BLOCK, Chip
 from queues.qcom.kernel_code import INSTR_UNIT_BYTES, VEC4_BYTES, AdrenoCode
 from queues.qcom.launch import PRIVATE_UNIT, Block, Kernel, Launcher, Private
-from queues.qcom.textures import DESCRIPTOR_BYTES
+from queues.qcom.textures import memory_bytes
 
 MAX_IMAGE_BYTES: Final = 64 << 20
 MAX_ARGS: Final = 512
@@ -145,7 +145,7 @@ def load(
         undo.add(bo.free)
         bos = [bo]
         if code.textures:
-            size = len(code.textures) * DESCRIPTOR_BYTES
+            size = memory_bytes(len(code.textures))
             bos.append(device.iface.allocate(size, Use.SHARED, f"images of {binary.name}"))
             undo.add(bos[-1].free)
         kernel = _kernel(binary, code, [one.gpu_va for one in bos], private_of(code.private_bytes))

@@ -30,6 +30,7 @@ _BOTH: Final[Mapping[str, int]] = {
     "SP_CS_PVT_MEM_HW_STACK_OFFSET": 0xA9BD,
     "SP_CS_CNTL_0": 0xA9C2,
     "SP_CS_CNTL_1": 0xA9C3,
+    "SP_CS_TEX_SAMP": 0xA9E2,
     "SP_CS_TEX_CONST": 0xA9E6,
     "SP_CS_IBO": 0xA9F2,
     "SP_CS_IBO_COUNT": 0xAA00,
@@ -98,6 +99,7 @@ _FOLLOWING: Final = {
     "HLSQ_CS_KERNEL_GROUP_X": tuple(f"HLSQ_CS_KERNEL_GROUP_{axis}" for axis in "XYZ"),
     "SP_CS_OBJ_START": ("SP_CS_OBJ_START", "SP_CS_OBJ_START+1"),
     "SP_CS_PVT_MEM_ADDR": ("SP_CS_PVT_MEM_ADDR", "SP_CS_PVT_MEM_ADDR+1"),
+    "SP_CS_TEX_SAMP": ("SP_CS_TEX_SAMP", "SP_CS_TEX_SAMP+1"),
     "SP_CS_TEX_CONST": ("SP_CS_TEX_CONST", "SP_CS_TEX_CONST+1"),
     "SP_CS_IBO": ("SP_CS_IBO", "SP_CS_IBO+1"),
 }

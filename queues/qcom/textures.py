@@ -2,9 +2,11 @@
 
 A launch writes the descriptors into memory of its program, with the operands' addresses, and loads
 them. Coordinates are whole texels, nothing is filtered, and the formats are integers, so that bits
-arrive as they are. What is behind the last texel reads 0.
+arrive as they are. What is behind the last texel reads 0. Samplers are not used, but there are as
+many as textures, all 0: freedreno loads them so, and counts both by one number.
 # src: Mesa 25.0.7, fdl/fd6_view.cc fdl6_buffer_view_init (descriptor),
-# gallium/drivers/freedreno/a6xx/fd6_texture.cc build_texture_state (packets),
+# gallium/drivers/freedreno/a6xx/fd6_texture.cc build_texture_state (packets, dummy_sampler),
+# fd6_compute.cc (SP_CS_CONFIG),
 # vulkan/tu_common.h MAX_TEXEL_ELEMENTS, vulkan/tu_device.cc minTexelBufferOffsetAlignment
 """
 
@@ -29,6 +31,8 @@ BASE_ALIGN: Final = 64
 MOST_TEXTURES: Final = 16
 """Of a kernel: a choice; an instruction counts to 127."""
 DESCRIPTOR_BYTES: Final = 64
+SAMPLER_BYTES: Final = 16
+_SAMPLER_WORDS: Final = SAMPLER_BYTES // pm4.WORD_BYTES
 DESCRIPTOR_WORDS: Final = DESCRIPTOR_BYTES // pm4.WORD_BYTES
 BASE_WORD: Final = 4
 """Of a descriptor: two words with the address."""
@@ -67,10 +71,21 @@ def descriptor(texture: Texture) -> list[int]:
     ]
 
 
+def memory_bytes(count: int) -> int:
+    """Of descriptors and, behind them, samplers."""
+    return count * (DESCRIPTOR_BYTES + SAMPLER_BYTES)
+
+
+def config(count: int) -> int:
+    """NTEX and NSAMP of SP_CS_CONFIG."""
+    return field(count, 16, 9) | field(count, 21, 17)
+
+
 def write_descriptors(va: int, textures: Sequence[Texture]) -> list[int]:
     """The command processor writes them to memory. Texture n begins at word
     3 + n * DESCRIPTOR_WORDS."""
     made = [word for texture in textures for word in descriptor(texture)]
+    made += [0] * (_SAMPLER_WORDS * len(textures))
     return pm4.pkt7(Op.MEM_WRITE, [*halves(va), *made])
 
 
@@ -86,6 +101,11 @@ def load_descriptors(chip: Chip, va: int, count: int) -> list[int]:
         StateBlock.CS_TEX, StateType.CONSTANTS, first=0, units=count, va=va
     )  # fmt: skip
     made += words.write(chip, "SP_CS_TEX_CONST", *halves(va))
+    samplers = va + count * DESCRIPTOR_BYTES
+    made += pm4.load_state(
+        StateBlock.CS_TEX, StateType.SHADER, first=0, units=count, va=samplers
+    )  # fmt: skip
+    made += words.write(chip, "SP_CS_TEX_SAMP", *halves(samplers))
     return made + words.write(chip, "SP_CS_TEX_COUNT", count)
 
 

@@ -125,6 +125,10 @@ def test_a_misaligned_operand_is_refused() -> None:
     check(not machine.found(), "nothing wrong ran")
 
 
+_SAMPLER_PACKETS = 4 + 3 + 2
+"""Words of LOAD_STATE6 and SP_CS_TEX_SAMP, and of SP_CS_TEX_COUNT, at the end."""
+
+
 def _without(words: list[int], part: list[int]) -> list[int]:
     """Packets without some of them."""
     places = [at for at in range(len(words)) if words[at : at + len(part)] == part]
@@ -154,6 +158,32 @@ def test_descriptors_that_are_not_loaded_are_missed(monkeypatch: pytest.MonkeyPa
         made.launch(one.program, one.args, one.kernel.grid)
         with pytest.raises(DeviceFault):
             made.synchronize()
+
+
+def test_textures_that_the_configuration_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(textures, "config", lambda count: 0)
+    with device("a630") as (made, machine):
+        one = Product(made, "float32")
+        made.launch(one.program, one.args, one.kernel.grid)
+        made.synchronize()
+        found = machine.found()
+    check(found and all("texture beyond NTEX" in text for text in found), f"{found[:3]}")
+
+
+def test_samplers_that_are_counted_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = textures.load_descriptors
+    monkeypatch.setattr(
+        textures, "load_descriptors",
+        lambda chip, va, count: load(chip, va, count)[:-_SAMPLER_PACKETS],
+    )  # fmt: skip
+    with device("a740") as (made, machine):
+        one = Product(made, "float32")
+        made.launch(one.program, one.args, one.kernel.grid)
+        made.synchronize()
+        found = machine.found()
+    check(any("samplers that are not loaded" in text for text in found), f"{found[:3]}")
 
 
 def test_what_is_behind_the_last_texel_is_0(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,9 @@ _RAM_MODES = (128, 192, 256, 512)
 """vec4 of constants that CONSTANTRAMMODE keeps."""
 _MOST_LANES = 1024
 _READ_IMMEDIATE, _IMMEDIATES = 9, 64
+_NTEX_SHIFT, _NSAMP_SHIFT = 9, 17
+_BINDLESS = 3
+"""Bits of SP_CS_CONFIG: textures, samplers."""
 _STACK_SHIFT, _SIZE_SHIFT, _ITEM_SHIFT = 11, 12, 9
 
 _PRELOADED = 6
@@ -160,6 +163,7 @@ class Composer:
         if not constants & 1 << 8 or not config & 1 << 8:
             raise GpuFault(HANG, "EXEC_CS with SP_CS_CONFIG or HLSQ_CS_CNTL not enabled")
         constlen = (constants & 0xFF) << 2
+        self._check_counts(config, state)
         group_id, local_id = self._control(control >> 20 & 1)
         va, code = self._code(state, read)
         file, loaded = self._constants(state, min(constlen * 4, len(state.constants)))
@@ -171,6 +175,7 @@ class Composer:
             merged=bool(control >> 31), branch_stack=2 * (control >> 14 & 0x3F),
             group_id_reg=group_id, local_id_reg=local_id,
             shared_bytes=self._sizes(constlen), private_bytes=self._private(read),
+            textures=config >> _NTEX_SHIFT & 0xFF,
             textures_va=self._address(r.SP_CS_TEX_CONST, state.texture_va, "textures"),
             samplers_va=self._address(r.SP_CS_TEX_SAMP, state.sampler_va, "samplers"),
             uavs_va=self._address(r.SP_CS_IBO, state.uav_va, "UAVs"),
@@ -178,6 +183,17 @@ class Composer:
             bank_bit=self._chip.bank_bit,
             scalar_alu=self._chip.generation >= 7 or self._chip.lpac,
         )  # fmt: skip
+
+    def _check_counts(self, config: int, state: ComputeState) -> None:
+        """Textures and samplers that SP_CS_CONFIG counts are somewhere."""
+        for count, register, loaded, what in (
+            (config >> _NTEX_SHIFT & 0xFF, r.SP_CS_TEX_CONST, state.texture_va, "textures"),
+            (config >> _NSAMP_SHIFT & 0x1F, r.SP_CS_TEX_SAMP, state.sampler_va, "samplers"),
+        ):
+            if count and not config & _BINDLESS and not (
+                loaded and self._registers.get(register, 0)
+            ):  # fmt: skip
+                self._find("state block", f"SP_CS_CONFIG counts {count} {what} that are not loaded")
 
     def _constants(self, state: ComputeState, count: int) -> tuple[Words, Array]:
         """The constant file; with shared constants of generation 6 it reaches to their end."""

@@ -78,6 +78,8 @@ class Dispatch:
     """Of one lane. What lies at SP_CS_PVT_MEM_ADDR is kept inside of the executor: the caller
     checks that the memory is mapped."""
     textures_va: int = 0
+    textures: int = 0
+    """NTEX: how many are at `textures_va`."""
     samplers_va: int = 0
     uavs_va: int = 0
     bindless: tuple[int, ...] = ()

@@ -77,6 +77,8 @@ def _texture(inst: Instruction, generation: int, uses: Uses) -> Index:
 def _bound(w: Waves, number: int) -> int:
     if not w.dispatch.textures_va:
         raise NotModelled("a texture, of which the dispatch has none")
+    if number >= w.dispatch.textures:
+        w.report("texture beyond NTEX", f"t#{number} of {w.dispatch.textures}")
     return w.dispatch.textures_va + number * DESCRIPTOR_BYTES
 
 
