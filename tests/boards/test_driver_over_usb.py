@@ -70,11 +70,11 @@ def counted(rig: UsbRig, run: Callable[[], object]) -> int:
     return rig.cable.trips - before
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_round_trips(chip: str) -> None:
+@pytest.mark.parametrize(("chip", "aql"), [(chip, aql) for chip in CHIPS for aql in "01"])
+def test_round_trips(chip: str, aql: str) -> None:
     """What docs/usb.md says of them."""
     rig = UsbRig(chip)
-    with rig.opened() as device:
+    with rig.opened(AMD_AQL=aql) as device:
         bus = device.iface._gpu.mmio.bus
         accesses = bus.reads + bus.writes
         trips = rig.cable.trips
@@ -87,6 +87,7 @@ def test_round_trips(chip: str) -> None:
         check(launch == 1, f"a launch takes {launch} round trips")
         wait = counted(rig, device.synchronize)
         check(wait <= 3, f"waiting for it takes {wait}: one out, two in")
+        check(bool((get(device, buffers[2]) == 2).all()), "1 + 1")
     quiet(rig)
 
 
