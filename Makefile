@@ -7,7 +7,7 @@ ARGS ?=
 # A run starts hundreds of interpreters: without kept bytecode, each compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
-DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx
+DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx qcom-a630
 
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \
 	sweep \
@@ -17,7 +17,7 @@ help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
 	@echo "make test             an eighth of each test's cases, in minutes  (ARGS='-k matmul')"
 	@echo "make test-all         every case, then a tenth of them under python -O"
-	@echo "make devices          the tensor suite on OpenCL, WebGPU, a made-up Metal, board ga102 (DEVICES='pocl')"
+	@echo "make devices          the tensor suite on OpenCL, WebGPU, a made-up Metal, two boards (DEVICES='pocl')"
 	@echo "make check            ruff, mypy --strict, import-linter, texts and data files"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make opencl           OpenCL for processors, PoCL's and Intel's, so that tests of CL=1 run"

@@ -26,6 +26,7 @@ from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
 from tests.nv_boards import CHIPS, need, nv_board
 from tests.opencl import opencl
+from tests.qcom_devices import CHIPS as ADRENOS
 from tests.qcom_devices import qcom_device
 from tests.support import check
 from tests.webgpu import webgpu
@@ -143,9 +144,8 @@ DEVICES: Final = (
     Entry("gfx1100 board over USB", _amd("gfx1100", "USB PM4")),
     *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in CHIPS),
     *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
-    Entry("a630 board over KGSL", _qcom("a630", "KGSL")),
-    Entry("a740 board over KGSL", _qcom("a740", "KGSL")),
-    Entry("a660 board over msm", _qcom("a660", "MSM")),
+    *(Entry(f"{chip} board over KGSL", _qcom(chip, "KGSL")) for chip in ADRENOS),
+    *(Entry(f"{chip} board over msm", _qcom(chip, "MSM")) for chip in ADRENOS),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),
