@@ -25,6 +25,8 @@ _TYPES: Final = {"u8": Type.U8, "u16": Type.U16, "s16": Type.S16, "u32": Type.U3
                  "f32": Type.F32, "f16": Type.F16}  # fmt: skip
 _EVEN: Final = 1
 """Rounding of a conversion; 0 is towards zero. # src: Mesa 25.0.7, ir3.h, round_t"""
+_XOR: Final = 1
+"""Of shfl: the lane whose number differs. # src: Mesa 25.0.7, ir3-cat6.xml"""
 _TWO: Final = frozenset({
     "add", "sub", "mul", "mull", "and", "or", "xor", "shl", "shr", "ashr", "cmps", "min", "max",
     "floor", "ceil", "trunc", "rndne", "clz",
@@ -58,6 +60,8 @@ class Assembler:
             self.code.append(Insn(op="end"))
         elif stem == "base":
             self._base(item)
+        elif stem == "shfl":
+            self._swap(item)
         elif stem in ("mov", "cov"):
             self._move(item)
         else:
@@ -137,6 +141,14 @@ class Assembler:
         if types.endswith("f32") or types == "f32f16":
             fields["round"] = _EVEN
         self.code.append(Insn(op="mov", dst=target, srcs=(source,), fields=fields))
+
+    def _swap(self, item: Item) -> None:
+        """The value of another lane. # src: Mesa 25.0.7, ir3_compiler_nir.c, emit_shfl"""
+        if item.dst is None:
+            return
+        sources = self._register(item.srcs[0]), immediate(item.srcs[1].number)
+        fields = {"type": int(Type.U32), "way": _XOR}
+        self.code.append(Insn(op="shfl", dst=self._register(item.dst), srcs=sources, fields=fields))
 
     def _arithmetic(self, item: Item) -> Insn:
         op, fields, sources = item.op, {}, [self._source(item, one) for one in item.srcs]

@@ -12,7 +12,7 @@ from compilers.gpu_target import GpuTarget
 from compilers.instruction import Instruction
 from compilers.ir import Kernel
 from compilers.qcom import compiler
-from compilers.qcom.targets import MAX_BLOCK, SHARED_BYTES, qcom_target
+from compilers.qcom.targets import MAX_BLOCK, SHARED_BYTES, WAVE_LANES, qcom_target
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
 from queues.qcom.kernel_code import AdrenoCode
@@ -35,7 +35,13 @@ def _source(kernel: Kernel, arch: str, features: frozenset[str]) -> str:
 
 def _gpu(arch: str) -> GpuTarget:
     qcom_target(arch)
-    return GpuTarget(max_block=MAX_BLOCK, shared_bytes=SHARED_BYTES, vector_lanes=LANES)
+    return GpuTarget(
+        max_block=MAX_BLOCK,
+        shared_bytes=SHARED_BYTES,
+        wave_lanes=WAVE_LANES,
+        vector_lanes=LANES,
+        swaps=True,
+    )
 
 
 def _load(blob: bytes, name: str, arch: str) -> Binary:

@@ -62,6 +62,8 @@ class Fitter:
         if item.stem in MEMORY or item.stem in _SPECIAL:
             for place in range(len(item.srcs)):
                 self._hold(item, place)
+        elif item.stem == "shfl":
+            self._hold(item, 0)
         elif item.stem in _THREE:
             self._hold(item, 1)
         else:

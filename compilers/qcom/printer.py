@@ -10,7 +10,7 @@ from typing import Final
 from compilers import dtype as dt
 from compilers.dtype import DType
 from compilers.ir import Kernel, Matrix
-from compilers.qcom.emitter import Emitter
+from compilers.qcom.emitter import Emitter, literal
 from compilers.qcom.images import Images
 from compilers.qcom.memory import Memory
 from compilers.qcom.ops import computed, constant
@@ -46,10 +46,18 @@ class Ir3Printer(LanesApart):
         return _vector([value.text] * lanes, value.dtype)
 
     def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
+        if op == "swap":
+            made = [self._swapped(one, int(name)) for one in _lanes(args[0])]
+            return _vector(made, dtype) if args[0].lanes else Value(made[0], dtype)
         kinds = [arg.dtype for arg in args]
         columns = zip(*(_lanes(arg) for arg in args), strict=True)
         made = [computed(self.code, op, dtype, kinds, column) for column in columns]
         return _vector(made, dtype) if args[0].lanes else Value(made[0], dtype)
+
+    def _swapped(self, scalar: str, mask: int) -> str:
+        """A scalar of the lane whose number differs in one bit."""
+        words = scalar.split(":")
+        return ":".join(self.code.op("shfl.xor", word, literal(mask)) for word in words)
 
     def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
         both = [*_lanes(a), *_lanes(b)]

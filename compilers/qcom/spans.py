@@ -80,9 +80,10 @@ def spans(items: Sequence[Item], loops: Loops) -> list[Span]:
         if item.stem in MEMORY:
             _moved(found, item, at)
             continue
+        late = item.stem == "shfl"  # another lane's may be read after this lane's is written
         for src in item.srcs:
             if src.kind in "vm":
-                _note(found, src, at, at, src.part + 1, half=src.half)
+                _note(found, src, at, at + late, src.part + 1, half=src.half)
         if dst is not None and dst.kind in "vm":
             count = 2 if item.op == "base" else dst.part + 1
             _note(found, dst, at, at + 1, count, half=dst.half)

@@ -14,9 +14,10 @@ from compilers import graph
 from compilers.families import family_of, toolchain_of
 from compilers.graph import Node
 from compilers.lower.choose import Target
+from compilers.objects.listing import disassemble
 from compilers.plan.schedule import Step, plan
 from compilers.plan.signature import rebuild, signature
-from compilers.qcom.targets import qcom_target
+from compilers.qcom.targets import WAVE_LANES, qcom_target
 from compilers.report import __main__ as report
 from compilers.report.qcom_lines import QcomStep, count
 from drivers.base.contracts import Binary
@@ -100,11 +101,14 @@ def softmax(*shape: int) -> Node:
     return graph.binary("div", exps, column)
 
 
-def test_a_sum_uses_local_memory() -> None:
-    """Each lane adds what it loaded, then halves of the workgroup meet."""
-    (step,) = planned(graph.reduce("add", numbers(4, 1024), (1,)), "a630")
-    found = counted(step, "a630")[0]
-    check(found.shared_bytes and found.operations and not found.private_bytes, str(found))
+@pytest.mark.parametrize("arch", ["a630", "a740"])
+def test_a_sum_exchanges_lanes(arch: str) -> None:
+    """A wave has a row: lanes add what they loaded, then one another's, without local memory."""
+    (step,) = planned(graph.reduce("add", numbers(4, 1024), (1,)), arch)
+    found = counted(step, arch)[0]
+    check(found.operations and not found.shared_bytes + found.private_bytes, str(found))
+    texts = [line.text for line in disassemble(built(replace(step.kernel, name="k0"), arch))]
+    check(sum("shfl.xor" in text for text in texts) == WAVE_LANES.bit_length() - 1, str(texts))
 
 
 def test_a_softmax_stays_in_registers() -> None:
