@@ -58,7 +58,7 @@ bench: $(VENV)/core.stamp
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --share=0.125 $(ARGS)
-	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.05 tests/unit $(ARGS)
+	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.05 tests/unit $(TEXTS:%=--ignore=%) $(ARGS)
 
 test-all: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --durations=10 --budgets $(ARGS)

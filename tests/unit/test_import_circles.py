@@ -26,9 +26,19 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imported(tree: ast.AST, known: Iterable[str]) -> Iterator[str]:
+def statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Every statement of a file; expressions, most of its nodes, have none inside of them."""
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, name, [])
+
+
+def imported(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
     """The modules that a file names in any import statement, wherever it stands."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"

@@ -50,18 +50,23 @@ SHARED = {"drivers/board_option.py"}
 
 def literals(path: Path) -> Iterator[tuple[str, str]]:
     """(place, text) of every string literal."""
-    tree = ast.parse(path.read_text())
-    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    place = path.relative_to(ROOT)
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.JoinedStr | ast.Constant)
+    ]
+    formatted = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     parts = {id(part) for node in formatted for part in node.values}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             shown = [getattr(part, "value", "") for part in node.values]
             text = "".join(part if isinstance(part, str) else FORMATTED for part in shown)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        elif isinstance(node.value, str):
             text = "" if id(node) in parts else node.value
         else:
             continue
-        yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+        yield f"{place}:{node.lineno}", text
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ A `for` must not run over an endless iterator: itertools.count, cycle, repeat(x)
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ ALLOWED = {
     ("drivers/cpu/ring.py", "_finish"): "a parked list waits on its signals, or until the close",
     ("drivers/cpu/ring.py", "_drained"): "a kernel at work, which a signal handler can stop",
 }
+SUSPICIOUS = re.compile(r"\bwhile\b|\b(?:count|cycle|repeat|iter)\s*\(")
+"""What a file with such a loop has in its text; the others are not parsed."""
 TAKES = {"pop", "popleft"}
 PUTS = {"append", "extend", "appendleft", "add", "push"}
 
@@ -85,19 +88,22 @@ def is_endless(iterator: ast.expr) -> bool:
 
 def unbounded(source: str, path: str) -> list[tuple[str, str, int]]:
     """(path, function, line) of every loop without a visible bound."""
-    tree = ast.parse(source, path)
+    if not SUSPICIOUS.search(source):
+        return []
+    nodes = list(ast.walk(ast.parse(source, path)))
     owner: dict[ast.AST, str] = {}
-    for function in ast.walk(tree):  # inner functions come later and so win
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            owner.update(dict.fromkeys(ast.walk(function), function.name))
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.While):
             bad = not has_deadline(node) and not drains_a_list(node)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
             bad = is_endless(node.iter)
         else:
             continue
+        if bad and not owner:
+            for function in nodes:  # inner functions come later and so win
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                    owner.update(dict.fromkeys(ast.walk(function), function.name))
         if bad:
             line = getattr(node, "lineno", 0) or node.target.lineno  # a comprehension has none
             found.append((path, owner.get(node, "<module>"), line))
