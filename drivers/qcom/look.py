@@ -12,7 +12,7 @@ from typing import Final
 from drivers.base.contracts import World
 from drivers.machine.access import denied
 from drivers.machine.buses import render_nodes
-from drivers.machine.text import entries, try_text
+from drivers.machine.text import MAX_ENTRIES, entries, try_text
 from drivers.qcom.kgsl.iface import PATH as KGSL_NODE
 from drivers.qcom.msm.iface import DRIVERS
 
@@ -21,7 +21,14 @@ ENFORCING: Final = "/sys/fs/selinux/enforce"
 FIRMWARE: Final = "/lib/firmware/qcom"
 ANDROID: Final = "/system/build.prop"
 _SELINUX: Final = "SELinux decides, too: the vendor's policy names who may use it (try `adb shell`)"
-_FIRMWARE: Final = "a6*_sqe.fw, a6*_gmu.bin and the machine's signed zap shader (linux-firmware)"
+KINDS: Final = {
+    "the command processor's code (*_sqe.fw)": ("_sqe.fw",),
+    "the power controller's code (*_gmu.bin)": ("_gmu.bin", "_rgmu.bin"),
+    "the machine's signed zap shader (*zap.m*, qcdxkmsuc*.mbn)": ("zap.m", "qcdxkms"),
+}
+"""What msm loads, and a part of the names. # src: Linux, a6xx_catalog.c; A610 has no controller"""
+_LEVELS: Final = 4
+"""Of folders: the zap shaders of laptops lie below those of their makers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +50,8 @@ class Look:
     nodes: tuple[Node, ...]
     android: bool
     enforcing: bool
-    firmware: bool
-    """Whether there is a folder of firmware, which msm loads the GPU's from."""
+    lacks: tuple[str, ...]
+    """Kinds of firmware of which the folder that msm loads from has no file."""
 
 
 def look(world: World) -> Look:
@@ -58,8 +65,24 @@ def look(world: World) -> Look:
     for path, name in render_nodes(world).items():
         if name.startswith(DRIVERS):
             found.append(_node(world, "MSM", path, f"Adreno under {name}", False))
-    firmware = bool(entries(world, FIRMWARE))
-    return Look(tuple(found), android, enforcing, firmware)
+    names = _files(world) if any(node.way == "MSM" for node in found) else []
+    lacks = [kind for kind, parts in KINDS.items()
+             if not any(part in name for name in names for part in parts)]  # fmt: skip
+    return Look(tuple(found), android, enforcing, tuple(lacks))
+
+
+def _files(world: World) -> list[str]:
+    """Names of firmware, and of their folders, which have no dot in them."""
+    names: list[str] = []
+    folders = [FIRMWARE]
+    for _ in range(_LEVELS):
+        below: list[str] = []
+        for folder in folders[:MAX_ENTRIES]:
+            for name in entries(world, folder):
+                names.append(name)
+                below += [] if "." in name else [f"{folder}/{name}"]
+        folders = below
+    return names
 
 
 def _node(world: World, way: str, path: str, title: str, selinux: bool) -> Node:
@@ -70,7 +93,6 @@ def _node(world: World, way: str, path: str, title: str, selinux: bool) -> Node:
 
 
 def firmware_advice(found: Look) -> str:
-    """What msm needs; "" where there is no reason to say so."""
+    """What msm needs and the folder lacks; "" where there is no reason to say so."""
     msm = any(node.way == "MSM" for node in found.nodes)
-    return f"{FIRMWARE} is empty or missing: msm needs {_FIRMWARE}" if msm and not found.firmware \
-        else ""  # fmt: skip
+    return f"{FIRMWARE} lacks {', '.join(found.lacks)}" if msm and found.lacks else ""

@@ -70,7 +70,7 @@ def as_facts(found: Look) -> dict[str, object]:
         "nodes": [asdict(node) for node in found.nodes],
         "android": found.android,
         "selinux": found.enforcing,
-        "firmware": found.firmware,
+        "firmware_lacks": list(found.lacks),
     }
 
 

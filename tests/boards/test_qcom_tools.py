@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from drivers.qcom.probe import probe
 from queues import decode
 from queues.qcom.chips import chip_named
 from queues.qcom.words import setup
+from tests.fake_machine import X86, FakeMachine
 from tests.qcom_devices import QcomMachine, opened
 from tests.support import check
 
@@ -34,6 +37,45 @@ def test_the_doctor_s_rows(iface: str) -> None:
     lines = [*doctor.rows(QcomMachine(chip, iface), {})]
     check(lines[0].state == "ok" and "Adreno" in lines[0].text, str(lines))
     check((len(lines) == 2) == (iface == "MSM"), str(lines))
+
+
+def machine(files: Mapping[str, bytes | str], denied: tuple[str, ...] = ()) -> Any:
+    """What the doctor may look at."""
+    return FakeMachine(files, denied)
+
+
+KGSL: dict[str, bytes | str] = {
+    "/dev/kgsl-3d0": b"",
+    "/sys/class/kgsl/kgsl-3d0/gpu_model": b"Adreno640v2\n",
+}
+NODE = "/dev/dri/renderD128"
+MSM: dict[str, bytes | str] = {
+    NODE: b"", "/sys/class/drm/renderD128/device/driver": "../../bus/platform/drivers/msm-mdss",
+    "/lib/firmware/qcom/a660_sqe.fw": b"", "/lib/firmware/qcom/a660_gmu.bin": b"",
+    "/lib/firmware/qcom/sc8280xp/LENOVO/21BX/qcdxkmsuc8280.mbn": b"",
+}  # fmt: skip
+
+
+def test_a_node_that_android_denies() -> None:
+    """Whose group it is helps nobody where SELinux is in force."""
+    phone = {**X86, **KGSL, "/system/build.prop": b"", "/sys/fs/selinux/enforce": b"1"}
+    (line,) = doctor.rows(machine(phone, denied=("/dev/kgsl-3d0",)), {})
+    check(line.state == "warn" and "SELinux" in line.advice, f"{line}")
+    (line,) = doctor.rows(machine({**X86, **KGSL}, denied=("/dev/kgsl-3d0",)), {})
+    check("group is 992 (render)" in line.advice and "SELinux" not in line.advice, f"{line}")
+    (line,) = doctor.rows(machine(phone), {})
+    check(line.state == "ok" and "Adreno640v2" in line.text, f"{line}")
+
+
+@pytest.mark.parametrize("part", ["", "_sqe.fw", "_gmu.bin", "qcdxkms"])
+def test_firmware_that_msm_lacks(part: str) -> None:
+    """A laptop's zap shader lies three folders deep; each kind that is missing is named."""
+    files = {path: text for path, text in MSM.items() if not part or part not in path}
+    lines = [*doctor.rows(machine({**X86, **files}), {})]
+    check(lines[0].state == "ok" and NODE in lines[0].text, str(lines))
+    check(len(lines) == 1 + bool(part), str(lines))
+    named = [one for one in ("_sqe.fw", "_gmu.bin", "qcdxkms") if part and one in lines[1].text]
+    check(named == ([part] if part else []), str(lines))
 
 
 def test_the_way_that_is_there_is_found() -> None:
