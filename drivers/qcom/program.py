@@ -15,6 +15,7 @@ from drivers.gpu.iface import GpuIface, Memory, Use
 from queues.qcom.chips import MAX_BLOCK, Chip
 from queues.qcom.kernel_code import INSTR_UNIT_BYTES, VEC4_BYTES, AdrenoCode
 from queues.qcom.launch import PRIVATE_UNIT, Block, Kernel, Launcher, Private
+from queues.qcom.textures import check as check_textures
 from queues.qcom.textures import memory_bytes
 
 MAX_IMAGE_BYTES: Final = 64 << 20
@@ -194,8 +195,7 @@ def _kernel(
     places = sorted((arg.offset, arg.offset + arg.nbytes) for arg in given)
     if any(stop > start for (_, stop), (start, _) in pairwise(places)):
         raise MalformedInput(f"{binary.name}: arguments overlap")
-    for texture in code.textures:
-        texture.check(binary.name, len(given))
+    check_textures(binary.name, code.textures, [arg.nbytes for arg in given])
     first = code.instrlen * INSTR_UNIT_BYTES
     literals = struct.unpack_from(f"<{code.literal_words}I", binary.image, first)
     return Kernel(

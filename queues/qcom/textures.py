@@ -34,6 +34,7 @@ DESCRIPTOR_BYTES: Final = 64
 SAMPLER_BYTES: Final = 16
 _SAMPLER_WORDS: Final = SAMPLER_BYTES // pm4.WORD_BYTES
 DESCRIPTOR_WORDS: Final = DESCRIPTOR_BYTES // pm4.WORD_BYTES
+ADDRESS_BYTES: Final = 8
 BASE_WORD: Final = 4
 """Of a descriptor: two words with the address."""
 FORMATS: Final[Mapping[int, int]] = {2: 0x63, 4: 0x83}
@@ -53,11 +54,19 @@ class Texture:
     """Of an element."""
     texels: int
 
-    def check(self, name: str, params: int) -> None:
-        """Raises: MalformedInput for what no kernel has."""
+    def check(self, name: str, sizes: Sequence[int]) -> None:
+        """Raises: MalformedInput for what no kernel has, whose parameters have these bytes."""
         sized = self.item_bytes in FORMATS and 0 < self.texels <= MOST_TEXELS
-        if self.param >= params or not sized:
-            raise MalformedInput(f"{name}: {self} of a kernel with {params} parameters")
+        if self.param >= len(sizes) or sizes[self.param] != ADDRESS_BYTES or not sized:
+            raise MalformedInput(f"{name}: {self} of a kernel with parameters of {sizes} bytes")
+
+
+def check(name: str, textures: Sequence[Texture], sizes: Sequence[int]) -> None:
+    """Those of a kernel. Raises: MalformedInput."""
+    for texture in textures:
+        texture.check(name, sizes)
+    if len({texture.param for texture in textures}) < len(textures):
+        raise MalformedInput(f"{name}: two textures of one parameter")
 
 
 def descriptor(texture: Texture) -> list[int]:

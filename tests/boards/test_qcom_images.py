@@ -208,8 +208,10 @@ def test_words_of_a_descriptor() -> None:
 
 
 @pytest.mark.parametrize("wrong", [
-    Texture(2, 4, 1), Texture(0, 8, 1), Texture(0, 4, 0), Texture(0, 4, (1 << 27) + 1),
+    [Texture(2, 4, 1)], [Texture(0, 8, 1)], [Texture(0, 4, 0)], [Texture(0, 4, (1 << 27) + 1)],
+    [Texture(1, 4, 1)], [Texture(0, 4, 1), Texture(0, 4, 1)],
 ])  # fmt: skip
-def test_textures_that_no_kernel_has(wrong: Texture) -> None:
+def test_textures_that_no_kernel_has(wrong: list[Texture]) -> None:
     with pytest.raises(MalformedInput):
-        wrong.check("k", 2)
+        textures.check("k", wrong, [8, 4])
+    textures.check("k", [Texture(0, 4, 1)], [8, 4])
