@@ -147,6 +147,7 @@ sweep: $(VENV)/dev.stamp
 witness-tinygrad: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.witness.tinygrad $(ARGS)
 	$(BIN)/python -m tests.witness.tinygrad_nv
+	$(BIN)/python -m tests.witness.tinygrad_usb
 
 # What Mesa's build needs of Python; its Debian packages are named where they lack.
 TURNIP := meson mako pyyaml packaging setuptools

@@ -32,6 +32,10 @@ _CONFIG = {0x04: False, 0x05: True, 0x44: False, 0x45: True}
 _WRITE_BIT: Final = 0x40
 _MEMORY64 = (0x20, 0x60)
 _SENTINEL: Final = 0x7E57_7E57
+_ENTRY_WORDS: Final = 4
+"""A write to any of them starts a transfer: an entry of a completion queue of NVMe. README.md of
+the firmware names 0x822000. # src: tinygrad 0.14.0, runtime/ops_amd.py, _copyout(): its offset 12
+"""
 _PUMPS: Final = 1 << 16
 _MOST_ARMED: Final = 2
 """The peer asks for the next one while the data of the last one is on its way, and no further.
@@ -280,7 +284,7 @@ class Asm24:
         ):
             self._find("SRAM transfer on top of others", f"{len(self._armed)} are armed")
         if into_host:
-            self.trigger.words[0] = _SENTINEL
+            self.trigger.words[:_ENTRY_WORDS] = _SENTINEL
         self._armed.append(Armed(into_host, first, nbytes))
 
     def _into_sram(self, armed: Armed, data: bytes) -> None:
@@ -298,7 +302,7 @@ class Asm24:
         elif card is not None:
             any(not card.pump() for _ in range(_PUMPS))
         waiting = next((one for one in self._armed if one.into_host and not one.started), None)
-        if waiting is not None and self.trigger.words[0] != _SENTINEL:
+        if waiting is not None and (self.trigger.words[:_ENTRY_WORDS] != _SENTINEL).any():
             waiting.started = True
 
     def _from_sram(self, armed: Armed, nbytes: int) -> bytes:
