@@ -24,12 +24,15 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from boards.amd.pci.firmware_set import named
+from boards.machine.chassis import Violation
 from tests.boards.driver_harness import add, get, put
 from tests.boards.usb_rig import UsbRig
 from tests.debian import CannotRun
 from tests.support import check
+from tests.witness import known_violations
 from tests.witness.tinygrad_wheel import VERSION, Wheel, wheel
 
+VIOLATIONS = ("tinygrad_violations.toml", "tinygrad_usb_violations.toml")
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("tinygrad_usb_client.py")
 PHASES = ("open", "launch", "wait", "copy in", "copy out")
@@ -52,15 +55,15 @@ class Cost:
         return f"{self.trips:>7}{self.transfers:>11}{self.seconds * 1e3:>9.1f} ms"
 
 
-def theirs(chip: str, found: Wheel) -> dict[str, Cost]:
+def theirs(chip: str, where: Wheel) -> dict[str, Cost]:
     """What tinygrad does. Raises: AssertionError with what it said where it failed."""
     with TemporaryDirectory() as folder:
         for name, (_, data) in named(chip).items():
             (Path(folder) / name).write_bytes(data)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         environ = {
-            **kept, "PYTHONPATH": f"{found.packages}{os.pathsep}{ROOT}", "DEV": "USB+AMD:LLVM",
-            "PYTHONDONTWRITEBYTECODE": "1", "LLVM_PATH": str(found.llvm), "HOME": folder,
+            **kept, "PYTHONPATH": f"{where.packages}{os.pathsep}{ROOT}", "DEV": "USB+AMD:LLVM",
+            "PYTHONDONTWRITEBYTECODE": "1", "LLVM_PATH": str(where.llvm), "HOME": folder,
             "TMPDIR": folder, "XDG_CACHE_HOME": f"{folder}/cache",
         }  # fmt: skip
         done = subprocess.run(
@@ -69,9 +72,11 @@ def theirs(chip: str, found: Wheel) -> dict[str, Cost]:
         )  # fmt: skip
     check(done.returncode == 0, done.stdout[-600:] + done.stderr[-1200:])
     said = [json.loads(line) for line in done.stdout.splitlines()]
-    for facts in said:
-        if "violation" in facts:
-            print(f"      tinygrad: violation: {facts['violation']}")
+    found = new = [Violation(*facts["violation"]) for facts in said if "violation" in facts]
+    for name in VIOLATIONS:
+        new = known_violations.load(CLIENT.with_name(name)).new(new, chip)
+    check(not new, f"new violations: {', '.join(map(str, new))}")
+    print(f"tinygrad {VERSION}: violations: {len(found)} known, 0 new", flush=True)
     return {
         facts["phase"]: Cost(facts["trips"], facts["transfers"], facts["seconds"])
         for facts in said

@@ -103,7 +103,8 @@ def fetch_fw(path: str, name: str, sha256: str) -> bytes:
 def told() -> None:
     """What the board objects to."""
     for violation in BOARD.violations:
-        print(json.dumps({"violation": str(violation)}), flush=True)
+        said = [violation.kind, violation.what, violation.detail]
+        print(json.dumps({"violation": said}), flush=True)
 
 
 def phase(name: str, run: Callable[[], object]) -> object:

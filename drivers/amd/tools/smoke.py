@@ -30,8 +30,7 @@ def smoke(
     world: World, choice: Choice, firmware: Firmware, state: StateStore | None = None
 ) -> Iterator[Outcome]:
     """Every test of one GPU, each as soon as it is done."""
-    queues = QUEUES[:1] if choice.iface == "USB" else QUEUES  # which has no AQL
-    for name, aql in queues:
+    for name, aql in QUEUES:
         with ExitStack() as stack:
             opened: list[AmdDevice] = []
             begin = partial(_open, world, replace(choice, aql=aql), state, stack, opened)
