@@ -239,6 +239,10 @@ def test_reading_vram_that_nobody_wrote_is_found_once() -> None:
     space.load(va + np.uint64(256), 4)
     check(_kinds(driver) == ["uninitialised VRAM"], str(driver.world.violations))
     check(f"{buffer.va:#x}" in str(driver.world.violations[0]))
+    for nbytes in (16, 400):  # few words, and many
+        driver.world.hardware.forget_violations()
+        space.read(buffer.va + 252, nbytes)
+        check(f"at {buffer.va + 256:#x}" in str(driver.world.violations), f"{nbytes} bytes")
     words(buffer.region)[:] = 1
     driver.world.hardware.forget_violations()
     space.read(buffer.va, 65536)
