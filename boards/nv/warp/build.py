@@ -105,16 +105,16 @@ class Builder(Bits):
         self._read(REGISTER, number + part, source + part)
         return lambda t: t.registers[number + part]
 
-    def uniform(self, low: int) -> int:
+    def uniform(self, low: int, width: int = 8) -> int:
         """The number of a uniform register. Raises: NotModelled."""
-        number = self.register(low)
+        number = self.take(low, width)
         if number > self.arch.uniform_zero:
             raise NotModelled(f"UR{number}")
         return number
 
-    def uniform_source(self, low: int) -> int:
+    def uniform_source(self, low: int, width: int = 8) -> int:
         """The number of a uniform register that is read."""
-        number = self.uniform(low)
+        number = self.uniform(low, width)
         self._read(UNIFORM, number)
         return number
 

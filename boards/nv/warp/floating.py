@@ -229,7 +229,7 @@ def ffma(build: Builder, *, uniform: bool = False) -> Action:
     flush, mode = bool(build.take(80)), build.take(78, 2)
     build.only(76, 1, 0)
     one = _a(build, flush=flush, uniform=uniform)
-    two = _b(build, flush=flush, absolute=False, uniform=uniform)
+    two = _b(build, flush=flush, uniform=uniform)
     three = single(build.c(uniform=uniform), build.c_sign(absolute=True), flush=flush)
     store = finish(build, uniform=uniform)
     return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode), mask)

@@ -15,6 +15,7 @@ from boards.nv.warp.build import Action, Builder, Source
 from boards.nv.warp.state import AT_BARRIER, AT_CONVERGENCE, AT_WARPSYNC, LANES, RUNNING, Threads
 
 _ALL_LANES = (1 << LANES) - 1
+_LAST_OF_SIX_BITS = 63
 _RELIABLE = 72
 """Of Blackwell's BSSY and BSYNC: .RELIABLE, and .RECONVERGENT above it: here all of them wait.
 measured: nvdisasm 13.5, which prints their names"""
@@ -67,12 +68,14 @@ def bra(build: Builder) -> Action:
 def _where_parted(build: Builder, target: int, when: Source) -> Action:
     """BRA.DIV: elsewhere if a lane of a mask is not here and has not ended; .CONV: if all are.
 
-    measured: nvdisasm 13.5: the mask is a uniform register or, with bit 82, its opposite; without
-    one (Turing) it is taken for that of all lanes
+    measured: nvdisasm 13.5: the mask is a uniform register, or its opposite with bit 30 behind a
+    number of six bits, with bit 82 on Blackwell; without one (Turing) that of all lanes is taken
     """
     masked, inverted, whole = bool(build.take(91)), True, bool(build.take(32))
     number = build.arch.uniform_zero
-    if masked:
+    if masked and number == _LAST_OF_SIX_BITS:
+        number, inverted = build.uniform_source(24, 6), bool(build.take(30))
+    elif masked:
         number, inverted = build.uniform_source(24), bool(build.take(82))
     build.latency = "control"
 

@@ -123,9 +123,9 @@ def imad_wide(build: Builder, *, uniform: bool = False) -> Action:
         build.take(91)
     build.only(72, 1, 0)
     extended = bool(build.take(74))
-    negated = build.b_sign()[0] or build.c_sign()[0]
-    if negated:
-        raise NotModelled("IMAD.WIDE of a negated source")
+    if build.b_sign()[0]:
+        raise NotModelled("IMAD.WIDE of a negated factor")
+    negated = build.c_sign()[0]
     given = build.predicate_in(87, 90, uniform=uniform)
     carry = predicate(build, 81, uniform=uniform)
     number = build.uniform_out(2) if uniform else build.gpr_out(count=2)
@@ -134,12 +134,13 @@ def imad_wide(build: Builder, *, uniform: bool = False) -> Action:
     def run(t: Threads, mask: Array) -> None:
         kind, put = signed if is_signed else wide, t.put_uniform if uniform else t.put
         product = kind(a(t)).astype(np.uint64) * kind(b(t)).astype(np.uint64)
-        added = third(t)
+        added = ~third(t) if negated else third(t)
         total = product + added
         over = total < added
-        if extended:
-            total = total + given(t)
-            over |= given(t) & (total == 0)
+        if extended or negated:
+            one = given(t) if extended else np.ones(t.count, bool)
+            total = total + one
+            over |= one & (total == 0)
         put(number, total & np.uint64(_ONES), mask)
         put(number + 1, total >> np.uint64(32), mask)
         carry(t, over, mask)

@@ -100,6 +100,7 @@ _TURING = Latencies(
     },
     uniforms=_uniforms(2, branch=(9, 2)),
 )
+# Halves to halves: 4; Mesa asks for 5 where one is HADD2.F32, which is not told apart here.
 _AMPERE = Latencies(
     registers={
         "alu": _row((4, 5, 6, 3, 5, 5, 10, 10, 13, 17)),
@@ -107,7 +108,7 @@ _AMPERE = Latencies(
         "product": _row((5, 4, 6, 4, 6, 5, 10, 10, 13, 17)),
         "addend low": _row((5, 4, 6, 2, 4, 5, 10, 10, 13, 17)),
         "addend high": _row((3, 2, 4, 2, 2, 3, 8, 8, 11, 15)),
-        "half": _row((5, 5, 6, 3, 5, 5, 10, 10, 13, 17)),
+        "half": _row((5, 5, 6, 3, 5, 4, 10, 10, 13, 17)),
         "hfma2": _row((*_SAME, 6, 6, 13, 17)),
         "double": _row((*_SAME, 6, 6, 13, 17)),
         "mma": _row((7, 7, 7, 7, 7, 7, 11, 11, 14, 18)),
@@ -121,6 +122,7 @@ _AMPERE = Latencies(
         "fma": _row((5, 4, 5, 4, 4, 5, 6, 6), udp=6, umov=1),
         "wide": _row((5, 4, 5, 4, 4, 5, 6, 6), udp=6, umov=1),
         "high": _row((5, 4, 5, 4, 4, 5, 6, 6), udp=6, umov=1),
+        "half": _row((5, 4, 5, 4, 4, 5, 6, 6), udp=6, umov=1),
         "hfma2": _row((13, 13, 13, 13, 13, 13, 6, 6), udp=11, umov=5),
         "double": _row((13, 13, 13, 13, 13, 13, 6, 6), udp=11, umov=5),
         "control": _row((13, 13, 13, 13, 13, 13, 14, 14), udp=9, umov=2),
@@ -145,7 +147,7 @@ _BLACKWELL = Latencies(
         "agu": _row((5, 5, 5, 5, 5, 5, 7, 7, 19, 19)),
         "control": _row((4, 4, 4, 4, 4, 4, 6, 6, 19, 19)),
     },
-    predicates=_AMPERE.predicates,
+    predicates={name: row for name, row in _AMPERE.predicates.items() if name != "half"},
     uniforms=_uniforms(13, branch=(10, 3)),
     one_queue=True,
 )

@@ -251,15 +251,17 @@ def p2r(build: Builder) -> Action:
 
 
 def r2p(build: Builder) -> Action:
-    """R2P PR: the bits of a mask in a word, into predicates."""
+    """R2P PR: the bits of a mask in a byte of a word, into predicates."""
     a, mask_of_them = build.a(), build.take(32, 32)
     build.only(9, 3, 4)
     build.only(72, 4, 0)
+    low = 8 * build.take(76, 2)
     which = [number for number in range(TRUE) if mask_of_them >> number & 1]
     build.writes += [(PREDICATE, number) for number in which]
 
     def run(t: Threads, mask: Array) -> None:
         for number in which:
-            t.put_predicate(number, (a(t) >> np.uint32(number) & np.uint32(1)).astype(bool), mask)
+            bit = a(t) >> np.uint32(low + number) & np.uint32(1)
+            t.put_predicate(number, bit.astype(bool), mask)
 
     return run
