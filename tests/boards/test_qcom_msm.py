@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import struct
 from collections.abc import Callable
 
@@ -170,6 +171,19 @@ def test_implicit_synchronisation() -> None:
         flag.words[0] = 1
         one.wait(last.fence)
         check(out.words[0] == 3)
+
+
+def test_submissions_that_ended_leave_no_fences() -> None:
+    """An object has one of each queue. # src: Linux 6.12, drivers/dma-buf/dma-resv.c"""
+    with msm_client() as one:
+        out, stream = one.alloc(4096), one.alloc(4096)
+        before = len(gc.get_objects())
+        for number in range(200):
+            last = one.submit(_write(out.va, number), [out], stream)
+        one.wait(last.fence)
+        check(int(out.words[0]) == 199, str(out.words[0]))
+        grown = len(gc.get_objects()) - before
+        check(grown < 100, f"{grown} more objects after 200 submissions")
 
 
 def test_sync_objects_with_points() -> None:

@@ -33,14 +33,20 @@ class Bo:
     iova: int = 0
     name: bytes = b""
     metadata: bytes = b""
-    readers: list[Fence] = field(default_factory=list)
-    writers: list[Fence] = field(default_factory=list)
+    readers: dict[int, Fence] = field(default_factory=dict)
+    """By queue: its last submission, before which its others end.
+    # src: Linux 6.12, drivers/dma-buf/dma-resv.c, dma_resv_add_fence"""
+    writers: dict[int, Fence] = field(default_factory=dict)
+
+    def waits(self, *, write: bool) -> list[Fence]:
+        """What who reads (or writes) it has to wait for."""
+        self.readers = {queue: fence for queue, fence in self.readers.items() if not fence()}
+        self.writers = {queue: fence for queue, fence in self.writers.items() if not fence()}
+        return [*self.writers.values(), *(self.readers.values() if write else ())]
 
     def busy(self, *, write: bool) -> bool:
         """Whether who reads (or writes) it has to wait for submissions."""
-        self.readers = [fence for fence in self.readers if not fence()]
-        self.writers = [fence for fence in self.writers if not fence()]
-        return bool(self.writers or (write and self.readers))
+        return bool(self.waits(write=write))
 
     def mapping(self) -> Mapping:
         """As the SMMU has it."""

@@ -24,7 +24,6 @@ class Queue:
     priority: int
     last: int = 0
     """The last fence that was given out."""
-    done: set[int] = field(default_factory=set)
     pending: set[int] = field(default_factory=set)
     faults: int = 0
     binds: bool = False

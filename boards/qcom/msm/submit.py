@@ -64,7 +64,7 @@ class Submits:
         for item in outs:
             self._syncobjs.get(item.handle).put(item.point, fence)
         for bo, flags in bos:
-            (bo.writers if flags & 2 else bo.readers).append(fence)
+            (bo.writers if flags & 2 else bo.readers)[queue.id] = fence
         queue.pending.add(number)
         args.fence = number
         self._gpu.engine.submit(Job(
@@ -180,7 +180,7 @@ class Submits:
         if not args.flags & 0x8000_0000:
             for bo, flags in bos:
                 if not flags & 8:
-                    found += [*bo.writers, *(bo.readers if flags & 2 else ())]
+                    found += bo.waits(write=bool(flags & 2))
         return found
 
     @staticmethod
