@@ -11,7 +11,7 @@ from compilers.qcom.assemble import Assembler
 from compilers.qcom.fit import Fitter
 from compilers.qcom.legalize import assemble
 from compilers.qcom.parse import Code, Item, parse
-from compilers.qcom.targets import WAVE_LANES, qcom_target
+from compilers.qcom.targets import QcomTarget, qcom_target
 from compilers.qcom.tidy import tidy
 from drivers.base.contracts import Arg, Binary, Resources
 from queues.qcom.kernel_code import INSTR_UNIT_BYTES, MAX_CONSTLEN, NO_REGISTER, AdrenoCode
@@ -49,7 +49,7 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     words = assemble(made.code, code.generation)
     words += _NOP * (-len(words) % INSTR_UNIT_BYTES // len(_NOP))
     literals = struct.pack(f"<{len(made.literals)}I", *made.literals)
-    kernel = _record(code, made, start, len(words), allocation.private_bytes)
+    kernel = _record(code, made, start, len(words), allocation.private_bytes, qcom_target(arch))
     needs = Resources(
         block=code.block,
         max_block=code.block,
@@ -61,17 +61,20 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     return binary.encode(Binary(arch, "", words + literals, 0, resources=needs))
 
 
-def _record(code: Code, made: Assembler, start: int, nbytes: int, private: int) -> AdrenoCode:
+def _record(
+    code: Code, made: Assembler, start: int, nbytes: int, private: int, target: QcomTarget
+) -> AdrenoCode:
     literals = len(made.literals)
     end = start + -(-literals // _WORDS)
+    registers, branches = -(-made.words // _WORDS), _depth(code.items)
     lane = any(one.srcs and one.srcs[0].kind == "r" for one in code.items)
     return AdrenoCode(
         generation=code.generation,
         instrlen=nbytes // INSTR_UNIT_BYTES,
-        full_registers=-(-made.words // _WORDS),
+        full_registers=registers,
         half_registers=0,
-        branch_stack=_depth(code.items),
-        wave_lanes=WAVE_LANES,
+        branch_stack=branches,
+        wave_lanes=target.wave_lanes(registers, code.block, code.shared_bytes, branches),
         constlen=end + -end % _CONST_ALIGN,
         param_vec4=0,
         literal_vec4=start,

@@ -9,8 +9,7 @@ from typing import Final
 from drivers.base.errors import Unsupported
 
 WAVE_LANES: Final = 64
-"""Of every wave: those of 128 lanes exist, and need the registers of two.
-# src: Mesa 25.0.7, freedreno_devices.py, threadsize_base"""
+"""Of a wave, or twice as many. # src: Mesa 25.0.7, freedreno_devices.py, threadsize_base"""
 MAX_BLOCK: Final = 1024
 """# src: Mesa 25.0.7, threadsize_base * max_waves"""
 SHARED_BYTES: Final = 32 << 10
@@ -48,6 +47,18 @@ class QcomTarget:
         """
         waves = max(-(-block // WAVE_LANES), GRANULARITY)
         return min(MAX_REGISTERS, self.register_file * GRANULARITY // waves)
+
+    def wave_lanes(self, registers: int, block: int, shared_bytes: int, branch_stack: int) -> int:
+        """128 where more lanes are in flight so, and all of a workgroup's; 64 elsewhere.
+
+        Mesa takes 128 for every larger workgroup whose registers allow it.
+        # src: Mesa 25.0.7, ir3.c, ir3_should_double_threadsize
+        """
+        wide = 2 * WAVE_LANES
+        usual = self.waves(registers, block, shared_bytes, branch_stack, WAVE_LANES)
+        double = self.waves(registers, block, shared_bytes, branch_stack, wide)
+        pays = block > WAVE_LANES and 2 * double > usual and double * wide >= block
+        return wide if pays else WAVE_LANES
 
     def waves(
         self, registers: int, block: int, shared_bytes: int, branch_stack: int, lanes: int

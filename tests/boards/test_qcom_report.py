@@ -134,6 +134,24 @@ def test_waves_in_flight(arch: str, numbers_of: Sequence[int], want: int) -> Non
     check(found == want, f"{found} waves, not {want}")
 
 
+# More lanes in flight by hand: registers, lanes of a workgroup, local memory, branches -> lanes
+@pytest.mark.parametrize(
+    ("arch", "numbers_of", "want"),
+    [
+        ("a630", (4, 256, 0, 1), 128),  # 16 waves either way
+        ("a630", (23, 256, 0, 1), 64),  # 4 waves of 128 or 8 of 64
+        ("a630", (13, 256, 0, 1), 64),  # 6 of 128 or 14 of 64
+        ("a630", (4, 64, 0, 0), 64),  # a workgroup of one wave
+        ("a660", (5, 1024, 0, 1), 128),  # 12 of 128 or 16 of 64
+    ],
+)
+def test_waves_are_wide_where_more_lanes_are_in_flight(
+    arch: str, numbers_of: Sequence[int], want: int
+) -> None:
+    found = qcom_target(arch).wave_lanes(*numbers_of)
+    check(found == want, f"{found} lanes, not {want}")
+
+
 def test_the_command_reports(capsys: pytest.CaptureFixture[str]) -> None:
     check(report.main(["sum(f32[64,1024])", "--chip", "a630"]) == 0, "reported")
     printed = capsys.readouterr().out
