@@ -8,8 +8,10 @@ from importlib import util
 
 import pytest
 
+from boards.amd.pci.firmware_set import MANIFEST
 from boards.usb.cable import Mishap
 from boards.usb.libusb import MadeUpLibusb
+from drivers.amd.opening import open_amd
 from drivers.base import usb
 from drivers.base.errors import (
     Busy,
@@ -22,9 +24,12 @@ from drivers.base.errors import (
     UseAfterFree,
 )
 from drivers.base.usb import Transfer
+from drivers.choice import choose
 from drivers.usb.asm24.bridge import Bridge
 from drivers.usb.asm24.fabric import open_fabric
 from drivers.world import libusb
+from drivers.world.foreign import ForeignWorld
+from drivers.world.foreign_state import ForeignState
 from drivers.world.libusb import LibUsbDevice, open_device
 from drivers.world.linux import LinuxWorld
 from tests.boards.usb_rig import UsbRig
@@ -73,6 +78,21 @@ def test_a_gpu_is_found_through_it() -> None:
     check(bridge.read(vram, len(data)) == data)
     bridge.close()
     bridge.close()
+    made.ends()
+
+
+def test_long_copies_through_it() -> None:
+    """Transfers that overlap: more are under way than are waited for."""
+    made = Made()
+    board = made.rig.board
+    world = ForeignWorld(board, usb=lambda *_: made.open())
+    choice = choose({"DEV": "AMD:0", "AMD_IFACE": "USB", "UNBOUND_FIRMWARE_MANIFEST": MANIFEST})
+    data, back = random.Random(5).randbytes(600 << 10), bytearray(600 << 10)
+    with open_amd(world, choice, state=ForeignState(board.state)) as device:
+        buffer = device.alloc(len(data))
+        device.copy_in(buffer, memoryview(data))
+        device.copy_out(memoryview(back), buffer)
+    check(back == data, "another content")
     made.ends()
 
 
