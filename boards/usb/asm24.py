@@ -134,8 +134,10 @@ class Asm24:
         self._power(False)
 
     def abandoned(self) -> None:
-        """The next request ends a stream, as any request does."""
+        """Both bulk endpoints are cleared. # src: main.c, SET_INTERFACE; that a transfer of SRAM
+        ends with it, too, is an assumption"""
         self._stream = None
+        self._armed.clear()
 
     def _power(self, on: bool) -> None:
         self.powered = on

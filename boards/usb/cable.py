@@ -94,12 +94,13 @@ class Cable:
         self._plan[self.transfers + at] = Mishap(mishap)
 
     def claim(self) -> Cable:
-        """Open it and claim its interface. Raises: OSError EBUSY, ENODEV."""
+        """Open it, claim its interface and set it. Raises: OSError EBUSY, ENODEV."""
         if self.gone:
             raise OSError(errno.ENODEV, "no device")
         if self.open:
             raise OSError(errno.EBUSY, "another program has claimed the interface")
         self.open, self.dead = True, False
+        self.function.abandoned()
         return self
 
     def plug(self) -> None:

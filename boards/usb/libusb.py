@@ -177,6 +177,13 @@ class MadeUpLibusb:
             return _CODES[error.errno or errno.EIO]
         return 0
 
+    def set_interface_alt_setting(self, handle: int, interface: int, setting: int) -> int:
+        cable = self._cable(handle)
+        if cable is None or cable.gone:
+            return _CODES[errno.ENODEV]
+        cable.function.abandoned()
+        return 0
+
     def release_interface(self, handle: int, interface: int) -> int:
         cable = self._cable(handle)
         if cable is None or not cable.open:

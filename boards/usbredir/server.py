@@ -150,6 +150,8 @@ class Server:
     def _set_alt_setting(self, link: Link, packet: Packet) -> None:
         interface, alt = packet.fields
         status = Status.STALL if interface or alt else Status.SUCCESS
+        if status == Status.SUCCESS:
+            self.function.abandoned()
         body = wire.ALT_SETTING_STATUS.pack(status, interface, alt)
         link.send(Kind.ALT_SETTING_STATUS, packet.number, body)
 

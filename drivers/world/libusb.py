@@ -308,6 +308,9 @@ def open_device(library: Library, bus: int, address: int, interface: int) -> Lib
                 "close the program that has it, or unbind the kernel driver that has it: "
                 "see `lsusb -t`"
             ) from error.__cause__
+        # both ends forget what an earlier program left in the endpoints. src: USB 3.2, 9.4.10
+        what = f"{name}: set interface {interface}"
+        api.do(what, "libusb_set_interface_alt_setting", handle, interface, 0)
         return made
 
 

@@ -27,6 +27,7 @@ FUNCTIONS: Final[Mapping[str, str]] = {
     "libusb_open": f"int(*)({_POINTER}, {_POINTER})",
     "libusb_close": f"void(*)({_POINTER})",
     "libusb_claim_interface": f"int(*)({_POINTER}, int)",
+    "libusb_set_interface_alt_setting": f"int(*)({_POINTER}, int, int)",
     "libusb_release_interface": f"int(*)({_POINTER}, int)",
     "libusb_clear_halt": f"int(*)({_POINTER}, unsigned char)",
     "libusb_alloc_transfer": f"{_POINTER}(*)(int)",

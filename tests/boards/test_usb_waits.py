@@ -11,10 +11,11 @@ from boards.usb.cable import Mishap
 from drivers.bare.bus import Alive, RegisterBus
 from drivers.base.errors import Busy, DeviceError, MalformedInput
 from drivers.base.region import MemoryRegion
+from drivers.usb.asm24 import sram
 from drivers.usb.asm24.bar_region import BarRegion
 from drivers.usb.asm24.bridge import Bridge
 from drivers.usb.asm24.fabric import open_fabric
-from tests.boards.usb_rig import UsbRig
+from tests.boards.usb_rig import WHERE, UsbRig
 from tests.support import check
 
 AT = 0x1000
@@ -121,6 +122,36 @@ def test_others_wait_while_transfers_of_sram_overlap() -> None:
             vram.region.read32(AT)
         check(vram.words[0] == 10, "it was sent in the middle")
     check(vram.region.read32(AT) == 5)
+
+
+@pytest.mark.parametrize("into_host", [False, True])
+def test_after_a_failed_transfer_of_sram_there_are_no_streams(into_host: bool) -> None:
+    """Its data would be taken for theirs; who opens the bridge next begins afresh."""
+    vram = Vram()
+    port = vram.bridge.sram
+    data = sram.receive(512) if into_host else sram.send(bytes(512))
+
+    def copy() -> None:
+        with port.alone():
+            port.ask([sram.arm(0, 512, into_host=into_host)])
+            vram.rig.device.trigger.words[0] = 1  # as the card does
+            vram.rig.cable.fail(Mishap.STALL)
+            port.ask([data])
+
+    with pytest.raises(DeviceError, match="stall"):
+        copy()
+    vram.region.write(AT, bytes(range(64)))
+    check(vram.region.read(AT, 64) == bytes(range(64)))
+    check(vram.words.tobytes() == bytes(range(32)))
+    vram.bridge.close()
+    world = vram.rig.world()
+    again = Bridge(world.usb(*WHERE, 0), world)
+    region = BarRegion(again, open_fabric(again).bars[0], "VRAM")
+    check(region.read(AT, 64) == bytes(range(64)), "after another open")
+    region.write(AT, bytes(range(64, 128)))
+    check(region.read(AT, 64) == bytes(range(64, 128)), "after another open")
+    again.close()
+    check(not vram.rig.violations(), f"{vram.rig.violations()}")
 
 
 def test_a_bus_that_is_not_slow_ignores_hints() -> None:

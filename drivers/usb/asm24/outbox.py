@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import RLock
@@ -36,6 +37,8 @@ class Outbox:
         self.trips = self.transfers = 0
         """How often the host waited, and for how many transfers altogether."""
         self.lock = RLock()
+        self.spoiled = False
+        """Whether a transfer of SRAM failed: its data may be in front of that of a stream."""
         self.held = False
         """Whether transfers overlap: everything else waits in the queue."""
         self._queued: list[_Item] = []
@@ -88,6 +91,15 @@ class Outbox:
                     self._wait(batch, part)
                 else:
                     self._left.append((batch, part))
+
+    @contextmanager
+    def spoiling(self) -> Iterator[None]:
+        """Transfers of SRAM: after a failure no bulk transfer is made any more."""
+        try:
+            yield
+        except BaseException:
+            self.spoiled = True
+            raise
 
     def begin(self, transfers: Sequence[Transfer]) -> Batch:
         """Start these, whatever is queued; for who has `held` it."""

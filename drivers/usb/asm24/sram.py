@@ -44,7 +44,8 @@ class SramPort:
             self._box.flush()
             self._box.held = True
             try:
-                yield
+                with self._box.spoiling():
+                    yield
             finally:
                 self._box.held = False
                 under, self._under = self._under, []
