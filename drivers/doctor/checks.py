@@ -16,6 +16,7 @@ from drivers.machine.access import denied
 from drivers.machine.buses import pci_gpus, render_nodes
 from drivers.machine.system import current_user, group_names, memlock_bytes
 from drivers.machine.text import entries, fields, first_line, read_text, try_text
+from drivers.usb.asm24.enclosures import enclosures
 
 Lines = Iterator[Line]
 _NODES = {
@@ -96,6 +97,19 @@ def gpus(world: World, environ: Mapping[str, str]) -> Lines:
     for kind in BEST_FIRST:
         if kind.doctor:
             yield from named(kind.doctor)(world, environ)
+
+
+def usb(world: World, environ: Mapping[str, str]) -> Lines:
+    """Enclosures on USB: which firmware each runs, and whether this user may open it."""
+    found = enclosures(world)
+    for one in found:
+        if one.usable:
+            yield Line("usb", OK, f"{one}: {one.firmware}")
+        else:
+            yield Line("usb", WARN, f"{one}: {one.reason}", one.advice)
+    if not found:
+        advice = "only for a GPU in one: docs/usb.md"
+        yield Line("usb", MISSING, "no enclosure with an ASM2464PD on USB", advice)
 
 
 def modules(world: World, environ: Mapping[str, str]) -> Lines:
@@ -191,6 +205,7 @@ def kernel(world: World, environ: Mapping[str, str]) -> Lines:
 CHECKS: dict[str, Check] = {
     "kernel": kernel,
     "gpus": gpus,
+    "usb": usb,
     "modules": modules,
     "nodes": nodes,
     "groups": groups,

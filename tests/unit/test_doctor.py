@@ -14,7 +14,7 @@ import pytest
 from drivers.doctor import Line, run
 from drivers.doctor.__main__ import main
 from drivers.doctor.checks import CHECKS
-from tests.fake_machine import X86, FakeMachine, pci
+from tests.fake_machine import X86, FakeMachine, enclosure, pci
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +38,11 @@ def doctor(
         ("gpus", {}, (), "missing", "no GPU on PCI"),
         ("gpus", pci("0000:03:00.0", "1002:744c", driver="amdgpu"), (), "ok", "bound to amdgpu"),
         ("gpus", pci("0000:03:00.0", "1002:744c"), (), "warn", "no driver holds it"),
+        ("usb", {}, (), "missing", "no enclosure with an ASM2464PD"),
+        ("usb", enclosure("add1:0001", "custom v0.1"), (), "ok", "sends PCI Express packets"),
+        ("usb", enclosure("174c:2464", "ASM246X"), (), "warn", "the maker's firmware"),
+        ("usb", enclosure("add1:0001", "custom v0.1"), ("/dev/bus/usb/002/007",), "warn",
+         "may not be opened by this user"),
         ("modules", {"/sys/module/amdgpu/version": b"6.1\n"}, (), "ok", "amdgpu 6.1 is loaded"),
         ("modules", {}, (), "missing", "amdgpu is not loaded"),
         ("nodes", {"/dev/kfd": b""}, (), "ok", "/dev/kfd can be opened"),
