@@ -11,9 +11,10 @@ import os
 from dataclasses import dataclass
 
 from boards.machine import host
-from boards.machine.bare_files import BareFiles
 from boards.machine.chassis import Violation
+from boards.machine.file_tree import FileTree
 from boards.machine.process_maps import ProcessMaps, Region
+from boards.machine.read_only import ReadOnlyFiles
 from boards.machine.region import HostRegion, Reservation
 from boards.nv import files
 from boards.nv.escapes import Escapes
@@ -41,13 +42,13 @@ class NvCounters:
     system_bytes: int = 0
 
 
-class NvWorld(ProcessMaps[NvFile], BareFiles):
+class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
     """A process in front of a board; `panel` breaks things, `violations` is what was noticed."""
 
     def __init__(self, hardware: NvHardware, name: str, pid: int) -> None:
         super().__init__()
         self.hardware, self.name, self.pid = hardware, name, pid
-        self._tree = files.tree(hardware)
+        self._tree: FileTree = files.tree(hardware)
         self.rm = Rm(hardware, self._fds.get)
         self._escapes = Escapes(hardware, self.rm, self._fds.get)
         self._uvm = UvmRequests(hardware, self.rm, self._fds.get)
@@ -107,24 +108,8 @@ class NvWorld(ProcessMaps[NvFile], BareFiles):
             self._release(file)
         self._close_maps()
 
-    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
-        data = self._tree.read(path)
-        if len(data) > limit_bytes:
-            raise OSError(errno.EFBIG, f"{path} is longer than {limit_bytes} bytes")
-        return data
-
-    def write(self, path: str, data: bytes) -> None:
-        self._tree.read(path)
-        raise OSError(errno.EACCES, f"{path} is read-only")
-
-    def listdir(self, path: str) -> list[str]:
-        return self._tree.listdir(path)
-
     def readlink(self, path: str) -> str:
         return self._tree.readlink(path)
-
-    def exists(self, path: str) -> bool:
-        return self._tree.exists(path)
 
     def device_number(self, path: str) -> int:
         if not self._tree.exists(path):

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from boards.machine import host
-from boards.machine.bare_files import BareFiles
 from boards.machine.chassis import Violation
+from boards.machine.file_tree import FileTree
 from boards.machine.process_maps import ProcessMaps, Region
+from boards.machine.read_only import ReadOnlyFiles
 from boards.machine.region import HostRegion, Reservation
 from boards.qcom import files
 from boards.qcom.dma_heap import allocate
@@ -45,7 +46,7 @@ class QcomCounters:
     dram_bytes: int = 0
 
 
-class QcomWorld(ProcessMaps[QcomFile], BareFiles):
+class QcomWorld(ReadOnlyFiles, ProcessMaps[QcomFile]):
     """A process in front of a board; `panel` breaks things, `violations` is what was noticed."""
 
     def __init__(
@@ -54,7 +55,8 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
         super().__init__()
         self.hardware, self.name, self.pid = hardware, name, pid
         self.user = user or OwnMemory()
-        self._tree, self._numbers = files.tree(hardware), files.numbers(hardware)
+        self._tree: FileTree = files.tree(hardware)
+        self._numbers = files.numbers(hardware)
         self._kgsl: Kgsl | None = None
         self.panel = QcomPanel(hardware, self.kill, self._context)
         self._descriptors = Descriptors(
@@ -134,11 +136,8 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
             self._release(file)
         self._close_maps()
 
-    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
-        data = self._fdinfo(path) if path.startswith(_FDINFO) else self._tree.read(path)
-        if len(data) > limit_bytes:
-            raise OSError(errno.EFBIG, f"{path} is longer than {limit_bytes} bytes")
-        return data
+    def _content(self, path: str) -> bytes:
+        return self._fdinfo(path) if path.startswith(_FDINFO) else super()._content(path)
 
     def _fdinfo(self, path: str) -> bytes:
         """src: fs/proc/fd.c seq_show(), drivers/dma-buf/dma-buf.c dma_buf_show_fdinfo()"""
@@ -153,18 +152,11 @@ class QcomWorld(ProcessMaps[QcomFile], BareFiles):
             )  # fmt: skip
         return text
 
-    def write(self, path: str, data: bytes) -> None:
-        self._tree.read(path)
-        raise OSError(errno.EACCES, f"{path} is read-only")
-
-    def listdir(self, path: str) -> list[str]:
-        return self._tree.listdir(path)
-
     def readlink(self, path: str) -> str:
         return self._tree.readlink(path)
 
     def exists(self, path: str) -> bool:
-        return path.startswith(_FDINFO) or self._tree.exists(path)
+        return path.startswith(_FDINFO) or super().exists(path)
 
     def device_number(self, path: str) -> int:
         if not self._tree.exists(path):

@@ -23,9 +23,9 @@ from boards.amd.kfd.panel import Panel
 from boards.amd.kfd.process import Process
 from boards.amd.kfd.sysfs import Files, Tree
 from boards.machine import host
-from boards.machine.bare_files import BareFiles
 from boards.machine.chassis import Violation
 from boards.machine.process_maps import ProcessMaps, Region
+from boards.machine.read_only import ReadOnlyFiles
 from boards.machine.region import Reservation
 
 _OFFSET_MASK = (1 << 46) - 1
@@ -42,7 +42,7 @@ class File:
     dmabuf: DmaBuf | None = None
 
 
-class BoardWorld(ProcessMaps[File], BareFiles):
+class BoardWorld(ReadOnlyFiles, ProcessMaps[File]):
     """A process in front of a board; `panel` breaks things, `violations` is what was noticed."""
 
     def __init__(
@@ -128,25 +128,9 @@ class BoardWorld(ProcessMaps[File], BareFiles):
                 dmabuf.drop()
         self._close_maps()
 
-    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
-        data = self._tree.read(path)
-        if len(data) > limit_bytes:
-            raise OSError(errno.EFBIG, f"{path} is longer than {limit_bytes} bytes")
-        return data
-
-    def write(self, path: str, data: bytes) -> None:
-        self._tree.read(path)
-        raise OSError(errno.EACCES, f"{path} is read-only")
-
-    def listdir(self, path: str) -> list[str]:
-        return self._tree.listdir(path)
-
     def readlink(self, path: str) -> str:
         number = errno.EINVAL if self._tree.exists(path) else errno.ENOENT
         raise OSError(number, f"{path} is no symbolic link")
-
-    def exists(self, path: str) -> bool:
-        return self._tree.exists(path)
 
     def device_number(self, path: str) -> int:
         if not self._tree.exists(path):
