@@ -85,7 +85,7 @@ def boards(monkeypatch: pytest.MonkeyPatch) -> list[FakeBoard]:
     vendor = Vendor(
         device=KIND, names=(CHIP,), pci_names=(), ifaces=("ICD", "PCI"), compilers=(),
         kernel="render node", aql="", note="Made up.", describe=lambda name: f"{name}  a row",
-        function=never, observe=never, take_firmware=never, powered_on=never,
+        function=never, enclosure=None, observe=never, take_firmware=never, powered_on=never,
         power_on=power_on, watch=watch,
     )  # fmt: skip
     monkeypatch.setattr(vendors, "VENDORS", (*vendors.VENDORS, vendor))
