@@ -86,7 +86,8 @@ def test_programs(board: BoardWorld, name: str) -> None:
 def test_some_of_each_program(board: BoardWorld, request: pytest.FixtureRequest) -> None:
     """Every fifth case, others on each board; together they are all of them, about twice.
 
-    `make test` takes a third of these.
+    Some 4 s of CPU each, on 17 boards: all of the compiler meets all of a chip's instructions here.
+    `make test` takes a third of the cases.
     """
     stride = part(5, 15)
     first = request.node.callspec.indices["opened"]
