@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from benchmarks import board, host_cost
 from benchmarks.selection import select
+from boards.front import tuning_of
 from boards.run import set_environ
 from boards.setup import Setup
 from boards.vendors import compiler_of, over, vendor_of
@@ -43,6 +44,7 @@ def _setup(args: argparse.Namespace) -> Setup:
         iface=choice.iface or "",
         dma=choice.dma or "",
         trace=choice.trace or "",
+        tuning=tuning_of(args.board or DEFAULT_CHIP, os.environ),
     )
 
 

@@ -118,12 +118,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.gpus < 1 or args.vram_mib < 1:
         print("--gpus and --vram-mib are at least 1", file=sys.stderr)
         return 2
+    from boards.front import tuning_of
     from boards.run import Setup, run, set_environ
     from drivers.base.errors import DeviceError
 
     setup = Setup(
         args.board, args.gpus, args.aql, args.compiler, args.strict, args.vram_mib * _MIB,
         args.iface, args.dma, trace=str(args.trace.absolute()) if args.trace else "",
+        tuning=tuning_of(args.board, os.environ),
     )  # fmt: skip
     set_environ(setup, os.environ)
     trace = args.output if args.command == "trace" else None

@@ -22,7 +22,17 @@ from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState
 from drivers.world.linux import LinuxWorld
 
-__all__ = ["Board", "Front", "OnBoard", "Setup", "environ_of", "front_of", "power_on", "powered_on"]
+__all__ = [
+    "Board",
+    "Front",
+    "OnBoard",
+    "Setup",
+    "environ_of",
+    "front_of",
+    "power_on",
+    "powered_on",
+    "tuning_of",
+]
 
 
 class OnBoard(Device, Protocol):
@@ -33,10 +43,16 @@ class OnBoard(Device, Protocol):
         ...
 
 
+def tuning_of(chip: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What of a user's environment tunes the GPU's device. Raises: ValueError."""
+    names = BY_NAME[vendor_of(chip).device].tuning
+    return {name: environ[name] for name in names if name in environ}
+
+
 def environ_of(setup: Setup) -> dict[str, str]:
     """What a user would set: the board's GPU is the default device. Raises: ValueError."""
     vendor = vendor_of(setup.chip)
-    found = {"DEV": vendor.device}
+    found = {**setup.tuning, "DEV": vendor.device}
     variable = f"{vendor.device}_{setup.compiler}"
     if setup.compiler in vendor.compilers and variable in BY_NAME[vendor.device].compilers:
         found[variable] = "1"

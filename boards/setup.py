@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 OVER_PCI = "PCI"
 """The interface of every vendor's GPU that no kernel driver has."""
@@ -30,6 +31,8 @@ class Setup:
     """Queues run late, as silicon's do, so that a driver that forgets to wait is noticed."""
     trace: str = ""
     """File for every register access over PCI."""
+    tuning: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the user's that say how kernels are compiled and waited for."""
 
     @property
     def arguments(self) -> list[str]:

@@ -115,6 +115,11 @@ class Kind:
         """Values of its _IFACE variable; none where there is one way."""
         return tuple(way.name for way in self.ways if way.name)
 
+    @property
+    def tuning(self) -> tuple[str, ...]:
+        """Variables that say how its kernels are compiled and waited for."""
+        return tuple(filter(None, (self.hang_s, self.rounds, self.flush16, self.images)))
+
 
 def named(place: str) -> Any:
     """The object that "module:function" names."""

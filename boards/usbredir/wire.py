@@ -1,8 +1,7 @@
 """The usb-redir protocol as numbers and structs: what a virtual machine and a USB host exchange.
 
-Source: usb-redirection-protocol.md of gitlab.freedesktop.org/spice/usbredir, version 0.7, and
-usbredirproto.h of Debian's libusbredirparser-dev, with which tests/abi compares. Little endian,
-packed.
+Source: usbredirproto.h of Debian's libusbredirparser-dev, with which tests/abi compares, and what
+QEMU's hw/usb/redirect.c does with it. Little endian, packed.
 """
 
 from __future__ import annotations

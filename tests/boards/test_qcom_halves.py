@@ -3,9 +3,12 @@ but for them, where kernels are rendered for it."""
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
+from boards.front import Setup, power_on, tuning_of
 from compilers import dtype as dt
 from compilers import graph
 from queues.qcom.kernel_code import FLUSH16
@@ -105,3 +108,10 @@ def test_steps_in_half_registers(arch: str, registers: int) -> None:
 def test_a_setting_asks_for_half_registers(setting: str) -> None:
     with opened(QcomMachine("a630", "KGSL"), "KGSL", {"QCOM_FLUSH16": setting}) as made:
         check((FLUSH16 in made.limits.features) == (setting == "1"), str(made.limits.features))
+
+
+def test_a_board_keeps_the_setting() -> None:
+    tuning = tuning_of("a630", {"QCOM_FLUSH16": "1", "QCOM_IFACE": "MSM", "AMD_HANG_S": "1"})
+    check(tuning == {"QCOM_FLUSH16": "1"}, f"{tuning}")
+    with closing(power_on(Setup("a630", tuning=tuning)).open()) as device:
+        check(FLUSH16 in device.limits.features, str(device.limits.features))
