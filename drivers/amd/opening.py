@@ -11,6 +11,7 @@ from drivers.amd.device import HANG_S, AmdDevice
 from drivers.amd.iface import Iface
 from drivers.amd.kfd.iface import open_kfd
 from drivers.base.contracts import Firmware, World
+from drivers.base.errors import during
 from drivers.base.pci import StateStore
 from drivers.base.undo import Undo, run_all, whole
 from drivers.choice import Choice
@@ -46,7 +47,8 @@ def _open(world: World, choice: Choice, state: StateStore | None) -> AmdDevice:
         apertures = iface.apertures() if aql else None
         hang_s = HANG_S if choice.hang_s is None else choice.hang_s
         device = AmdDevice(f"AMD:{choice.index}", iface, apertures, compilers, hang_s)
-        device.open_queues()
+        with during("open queues"):
+            device.open_queues()
         undo.hand_over(device.close)
         if not iface.calibrated:
             _calibrate(device)

@@ -20,7 +20,7 @@ from drivers.bare.clock import MeasuredClock
 from drivers.bare.memory import SHARED, Memories, PciMemory
 from drivers.bare.mirror import Mirrors
 from drivers.bare.page_table import PageTable
-from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree
+from drivers.base.errors import DeviceError, DeviceGone, Unsupported, UseAfterFree, during
 from drivers.base.interrupts import deferred
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
@@ -156,6 +156,10 @@ class PciIface:
 
     def wait(self, timeout_ms: int) -> Incident | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
+        with during("wait for the GPU"):
+            return self._wait(timeout_ms)
+
+    def _wait(self, timeout_ms: int) -> Incident | None:
         self.memories.check_process()
         if timeout_ms > 0 and self.gone is None:
             self._gpu.session.wait_interrupt(timeout_ms * _MS)

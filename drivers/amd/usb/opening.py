@@ -20,7 +20,7 @@ from drivers.amd.usb.prompt import Prompt
 from drivers.amd.usb.staging import one_stager
 from drivers.bare.mirror import Mirrors
 from drivers.base.contracts import World
-from drivers.base.errors import NotFound, Unsupported
+from drivers.base.errors import NotFound, Unsupported, during
 from drivers.base.pci import Lock, StateStore
 from drivers.base.undo import Step, Undo, run_all
 from drivers.choice import Choice
@@ -50,7 +50,8 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
         undo.add(lock.release)
         usb = world.usb(enclosure.bus, enclosure.number, _INTERFACE)
         undo.add(usb.close)
-        function = open_function(Bridge(usb, world), {DOORBELL_BAR})
+        with during("find the card"):
+            function = open_function(Bridge(usb, world), {DOORBELL_BAR})
         undo.hand_over(partial(run_all, [function.close, lock.release]))
         chip = _chip(function)
         firmware = _firmware(world, choice, function, chip)
@@ -60,8 +61,9 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
         gpu = boot.identify(session, chip, function.card.device)
         report = boot.start(gpu, firmware)
         undo.add(partial(boot.leave, gpu))
-        iface = _iface(gpu, function, give_back, f"{report}; {function.bridge.trips} trips")
-        iface.start()
+        with during("make the address space"):
+            iface = _iface(gpu, function, give_back, f"{report}; {function.bridge.trips} trips")
+            iface.start()
     return iface
 
 

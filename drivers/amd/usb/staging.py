@@ -24,7 +24,7 @@ from drivers.amd.usb.pipeline import (
 from drivers.bare.memory import Memories
 from drivers.bare.mirror import Mirrors
 from drivers.base import forks
-from drivers.base.errors import BadArgument, Busy, DeviceTimeout
+from drivers.base.errors import BadArgument, Busy, DeviceTimeout, during
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Undo, run_all
 from drivers.gpu.ring import CopyRing
@@ -71,6 +71,10 @@ class SramStaging:
 
     def copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:
         """Copy all of `src` to the card; returns when that is done."""
+        with during(f"copy {src.nbytes} bytes into the card"):
+            self._copy_in(ring, dst_va, src, wait)
+
+    def _copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:
         engine = self._begin(ring, wait)
         long, most = src.nbytes > HALF_BYTES, MOST_CHUNKS * CHUNK_BYTES
         for at in range(0, src.nbytes, most):
@@ -87,6 +91,10 @@ class SramStaging:
 
     def copy_out(self, ring: CopyRing, dst: memoryview, src_va: int, wait: Wait) -> None:
         """Fill `dst` from the card."""
+        with during(f"copy {dst.nbytes} bytes out of the card"):
+            self._copy_out(ring, dst, src_va, wait)
+
+    def _copy_out(self, ring: CopyRing, dst: memoryview, src_va: int, wait: Wait) -> None:
         engine = self._begin(ring, wait)
         long, most = dst.nbytes > HALF_BYTES, MOST_CHUNKS * HALF_BYTES
         for at in range(0, dst.nbytes, most):
