@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from drivers.bare.memory import PciMemory
 from drivers.bare.mirror import Mirrors
-from drivers.base.errors import BadArgument
+from drivers.base.errors import BadArgument, during
 from drivers.gpu.iface import Memory
 from drivers.gpu.staging import Stager
 from drivers.usb.asm24.bridge import Bridge
@@ -28,7 +28,8 @@ class CopiedMemory:
 
     def fetch(self, memory: Memory, off: int, nbytes: int) -> None:
         """Read a part of memory that was allocated for the host."""
-        self.mirrors.fetch(_first(memory), off, nbytes)
+        with during("fetch what the GPU wrote"):
+            self.mirrors.fetch(_first(memory), off, nbytes)
 
     def watch(self, memory: Memory, off: int, nbytes: int) -> None:
         """Read this part whenever the interface waits."""
