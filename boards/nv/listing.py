@@ -40,23 +40,37 @@ def control_text(control: Control) -> str:
     return f"{control.stall:>2} {'Y' if control.yields else '-'} {write:<2} {read:<2} {waits}"
 
 
+def texts(code: bytes, arch: str) -> Iterator[tuple[int, str]]:
+    """Offset and text of each instruction. Raises: NoTable."""
+    known = _known(arch)
+    table(known)
+    for at, word in _words(code):
+        try:
+            yield at, word_text(word, known, at)
+        except UnknownInstruction:
+            yield at, f"- {word:032x}"
+
+
 def lines(code: bytes, arch: str) -> Iterator[str]:
     """The listing of code. Raises: NoTable."""
-    table(arch)
-    for at in range(0, len(code) - WORD_BYTES + 1, WORD_BYTES):
-        word = int.from_bytes(code[at : at + WORD_BYTES], "little")
-        try:
-            shown = word_text(word, arch, at)
-        except UnknownInstruction:
-            shown = f"- {word:032x}"
+    for (_, word), (at, shown) in zip(_words(code), texts(code, arch), strict=True):
         yield f"{at:04x}  {control_text(Control.of(word))}  {shown}"
+
+
+def _words(code: bytes) -> Iterator[tuple[int, int]]:
+    for at in range(0, len(code) - WORD_BYTES + 1, WORD_BYTES):
+        yield at, int.from_bytes(code[at : at + WORD_BYTES], "little")
 
 
 def arch_of(blob: bytes, flags: int) -> str:
     """The architecture of a cubin, with the letter of a table that is for it alone."""
     number = flags >> (_SHIFT if blob[_VERSION_AT] == _NEW_VERSION else 0) & 0xFF
-    plain = f"sm_{number}"
-    return plain if plain in architectures() else f"{plain}a"
+    return _known(f"sm_{number}")
+
+
+def _known(arch: str) -> str:
+    """The table of an architecture, where one with a letter is the only one."""
+    return f"{arch}a" if arch not in architectures() and f"{arch}a" in architectures() else arch
 
 
 def functions(blob: bytes) -> Iterator[tuple[str, str, bytes]]:

@@ -1,6 +1,6 @@
 """The report of kernels for NVIDIA GPUs: instructions, bytes and matrix clocks of a step.
 
-Counted in the machine code by nvdisasm. A step is a turn of the hot loop of one warp.
+Counted in the text of the machine code. A step is a turn of the hot loop of one warp.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def loaded_bytes(text: str) -> int:
 
 
 def count(binary: Binary) -> NvStep:
-    """Count a compiled kernel. Raises: NotFound without nvdisasm."""
+    """Count a compiled kernel. Raises: see `compilers.nv.disasm.listed`."""
     lines, sm = disassemble(binary), NvCode.of(binary).sm
     hot = [line.text for line in lines if line.hot]
     texts = hot or [line.text for line in lines]

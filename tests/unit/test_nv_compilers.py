@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from boards.nv.listing import functions
 from compilers import disasm, toolchains
 from compilers.families import family_of
 from compilers.nv import disasm as nv_disasm
@@ -148,6 +149,30 @@ def test_the_command_shows_cubins(arch: str, capsys: pytest.CaptureFixture[str])
     check(f"k for {arch.removesuffix('a')}: " in printed, printed[:200])
     for phrase in ("BAR.SYNC", "EXIT", "STL", "ATOMG"):
         check(phrase in printed, phrase)
+
+
+@pytest.mark.parametrize("arch", nv_cubins.ARCHES)
+def test_the_command_without_nvdisasm(
+    arch: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nv_disasm, "PROGRAM", "nvnothing")
+    test_the_command_shows_cubins(arch, capsys)
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize("arch", nv_cubins.ARCHES)
+def test_both_decoders_agree(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = nv_cubins.path_of(arch).read_bytes()
+    ((_, _, code),) = ((*found,) for found in functions(blob) if found[1] == "k")
+    theirs = nv_disasm.listed(code, arch)
+    monkeypatch.setattr(nv_disasm, "PROGRAM", "nvnothing")
+    check(nv_disasm.listed(code, arch) == theirs, arch)
+
+
+def test_an_architecture_that_no_decoder_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nv_disasm, "PROGRAM", "nvnothing")
+    with pytest.raises(NotFound, match="nvnothing"):
+        nv_disasm.listed(bytes(16), "sm_121")
 
 
 @needs_nvdisasm

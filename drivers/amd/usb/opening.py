@@ -58,7 +58,8 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
         session = PciSession(world, function, Grade.NONE, BUS_ADDRESS_BITS, function.bridge)
         give_back = _giving_back(session, lock)
         undo.hand_over(give_back)
-        gpu = boot.identify(session, chip, function.card.device)
+        with during("identify the card"):
+            gpu = boot.identify(session, chip, function.card.device)
         report = boot.start(gpu, firmware)
         undo.add(partial(boot.leave, gpu))
         with during("make the address space"):
