@@ -29,6 +29,8 @@ class AdrenoOptions:
     """msm with VM_BIND: Linux 6.17 and later."""
     coherent: bool | None = None
     """Whether the SMMU looks into CPU caches; None: as the chip can."""
+    fault_info: bool = True
+    """KGSL that keeps page faults for the process; older kernels do not."""
 
 
 class AdrenoGpu:

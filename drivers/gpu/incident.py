@@ -44,6 +44,8 @@ class Incident:
     """None: nothing was reset."""
     pc: int = 0
     """Program counter of the faulting wave, or 0 (not known). The instruction may be earlier."""
+    unread: str = ""
+    """Why a report of the kernel driver's could not be read, where it was asked for."""
 
     @property
     def stopped(self) -> bool:

@@ -83,7 +83,7 @@ class QcomReporter:
         names = self.kernels(ring)
         if incident.page is not None:
             return page_fault(incident.page, ring.name, self._blocks(), names)
-        return DeviceFault(
+        error = DeviceFault(
             f"{ring.name}: {incident.cause} while {kernels_named(names)} ran; it stands at\n"
             f"{ring.dump()}\n",
             kind=incident.cause,
@@ -91,6 +91,9 @@ class QcomReporter:
             queue=ring.name,
             hint=f"{_LOG}; {RECOVERED}",
         )
+        if incident.unread:
+            error.add_note(f"and its fault report could not be read: {incident.unread}")
+        return error
 
     def hang(self, ring: Ring, *, parked: bool) -> Hang:
         """The error for a queue without progress, with the packets it is stopped at."""

@@ -31,6 +31,8 @@ STRUCTS: dict[str, dict[type[Struct], str]] = {
         kgsl.ObjectInfo: "kgsl_gpuobj_info", kgsl.ObjectImport: "kgsl_gpuobj_import",
         kgsl.ObjectSync: "kgsl_gpuobj_sync", kgsl.SyncObject: "kgsl_gpuobj_sync_obj",
         kgsl.GpuCommand: "kgsl_gpu_command", kgsl.MemoryInfo: "kgsl_gpumem_get_info",
+        kgsl.FaultReport: "kgsl_fault_report", kgsl.FaultList: "kgsl_fault",
+        kgsl.PageFaultReport: "kgsl_pagefault_report",
     },
     "MSM": {
         msm.ParamCall: "drm_msm_param", msm.GemNew: "drm_msm_gem_new",
@@ -47,6 +49,7 @@ NOT_HERE = {"DRM_IOCTL_GEM_CLOSE"}
 ENUMS: dict[str, dict[str, type[IntEnum | IntFlag]]] = {
     "KGSL": {
         "KGSL_PROP_": kgsl.Prop, "KGSL_GPUMEM_CACHE_": kgsl.CacheOp,
+        "KGSL_FAULT_TYPE_": kgsl.FaultType, "KGSL_PAGEFAULT_TYPE_": kgsl.PageFaultType,
     },
     "MSM": {
         "MSM_PARAM_": msm.Param, "MSM_BO_": msm.BoFlag, "MSM_INFO_": msm.Info,
@@ -70,6 +73,7 @@ CONSTANTS: dict[str, Mapping[str, int]] = {
         "KGSL_CONTEXT_TYPE_CL << KGSL_CONTEXT_TYPE_SHIFT": kgsl.ContextFlag.TYPE_CL,
         "KGSL_CONTEXT_PREEMPT_STYLE_FINEGRAIN << KGSL_CONTEXT_PREEMPT_STYLE_SHIFT":
             kgsl.ContextFlag.PREEMPT_FINEGRAIN,
+        "KGSL_CONTEXT_FAULT_INFO": kgsl.ContextFlag.FAULT_INFO,
         "KGSL_CONTEXT_PRIORITY_SHIFT": kgsl.PRIORITY_SHIFT,
         "KGSL_CMDBATCH_SUBMIT_IB_LIST": kgsl.SUBMIT_IB_LIST,
         "KGSL_CMDLIST_IB": kgsl.CMDLIST_IB,

@@ -23,7 +23,7 @@ REQUESTS = {
     "timestamp_event": 0xC0200933, "gpumem_alloc_id": 0xC0300934, "gpumem_free_id": 0xC0080935,
     "perfcounter_read": 0xC018093B, "gpuobj_alloc": 0xC0300945, "gpuobj_free": 0x40200946,
     "gpuobj_info": 0xC0300947, "gpuobj_import": 0xC0200948, "gpuobj_sync": 0x40100949,
-    "gpu_command": 0xC040094A,
+    "gpu_command": 0xC040094A, "get_fault_report": 0xC018095E,
 }  # fmt: skip
 """# src: notes section 1a, numbers that a compiler made of Mesa's msm_kgsl.h"""
 

@@ -20,6 +20,22 @@ from tests.support import check
 
 IFACES = ["KGSL", "MSM"]
 MOST_BYTES = 100_000
+FAULT = """
+from drivers.base.errors import DeviceFault
+from queues.qcom import pm4
+from queues.qcom.contracts import Item
+from tensor.engine import device
+
+WHERE = 0x7E0000000000
+opened = device("QCOM")
+opened.run([Item(pm4.event_value(pm4.Event.CACHE_FLUSH_TS, WHERE, 1))], lambda: None)
+try:
+    opened.synchronize(20.0)
+except DeviceFault as error:
+    where = (WHERE, "write") if "IFACE" == "KGSL" else (0, "")
+    raise SystemExit(0 if (error.gpu_va, error.access) == where else 3)
+raise SystemExit(4)
+"""
 
 
 @pytest.fixture
@@ -60,6 +76,17 @@ def test_it_holds_no_address_of_the_process(iface: str, program: Path) -> None:
     own = [hex(va) for va in suspects if any(first <= va < last for first, last in spans)]
     check(not own, f"addresses of this process: {own}")
     check(len(suspects) > 10, f"only {len(suspects)} numbers were looked at")
+
+
+@pytest.mark.parametrize("iface", IFACES)
+def test_a_page_fault_replays(iface: str, program: Path) -> None:
+    """Over KGSL with its address, which lies behind a pointer behind a pointer."""
+    program.write_text(FAULT.replace("IFACE", iface))
+    data = taped(iface, program)
+    status, world = recordings.replay(data, program)
+    check(status == 0 and world.differ == 0, f"{status}, {world.differences}")
+    requested = f" {kgsl_abi.GET_FAULT_REPORT.request}," in str(data)
+    check(requested == (iface == "KGSL"), "the report was asked for")
 
 
 def test_a_driver_that_asks_otherwise_is_reported(
@@ -103,3 +130,6 @@ def test_a_property_is_behind_its_pointer() -> None:
         check(known.params(ioctl.request, call) == va)
         check(known.params(ioctl.request, call[:8]) == 0, "a struct that shrank")
     check(known.params(kgsl_abi.OBJECT_INFO.request, call) == 0)
+    call = bytearray(kgsl_abi.FaultReport(faultlist=va, faultnents=1, faultsize=24).raw)
+    check(known.params(kgsl_abi.GET_FAULT_REPORT.request, call) == va, "a list of faults")
+    check(known.params(kgsl_abi.GET_FAULT_REPORT.request, call[:8]) == 0, "a struct that shrank")

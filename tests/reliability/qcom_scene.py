@@ -25,9 +25,11 @@ N = 64
 CHIPS = {"KGSL": "a630", "MSM": "a660"}
 
 
-def board(iface: str = "KGSL") -> Any:
+def board(iface: str = "KGSL", *, fault_info: bool = True) -> Any:
     """A small board. Over KGSL its SMMU does not look into the host's caches."""
-    options = AdrenoOptions(iface=iface, dram_bytes=64 << 20, late=True, coherent=iface != "KGSL")
+    options = AdrenoOptions(
+        iface=iface, dram_bytes=64 << 20, late=True, coherent=iface != "KGSL", fault_info=fault_info
+    )
     return open_qcom_board(CHIPS[iface], options=options)
 
 

@@ -63,12 +63,16 @@ CALLS = (
     _call("gpu_command", 0x4A, _READ_WRITE,
           "flags:Q cmdlist:Q cmdsize:I numcmds:I objlist:Q objsize:I numobjs:I "
           "synclist:Q syncsize:I numsyncs:I context_id:I timestamp:I"),
+    _call("get_fault_report", 0x5E, _READ_WRITE,
+          "faultlist:Q faultnents:I faultsize:I context_id:I padding:I"),
 )  # fmt: skip
 BY_NUMBER = {call.number: call for call in CALLS}
 COMMAND_OBJECT = Record("command_object", "offset:Q gpuaddr:Q size:Q flags:I id:I")
 SYNCPOINT = Record("command_syncpoint", "priv:Q size:Q type:I")
 SYNC_TIMESTAMP = Record("cmd_syncpoint_timestamp", "context_id:I timestamp:I")
 SYNC_OBJ = Record("gpuobj_sync_obj", "offset:Q length:Q id:I op:I")
+FAULT = Record("fault", "fault:Q type:I count:I size:I padding:I")
+PAGEFAULT_REPORT = Record("pagefault_report", "fault_addr:Q reserved:2Q fault_type:I pad:I")
 READ_GROUP = Record("perfcounter_read_group", "groupid:I countable:I value:Q")
 CONSTRAINT = Record("device_constraint", "type:I context_id:I data:Q size:Q")
 DEVINFO = Record(
@@ -88,7 +92,7 @@ SYNC_TO_GPU, SYNC_FROM_GPU = 1, 2
 CTX_SAVE_GMEM, CTX_NO_GMEM_ALLOC, CTX_PREAMBLE = 0x1, 0x2, 0x10
 CTX_USER_TS, CTX_NO_FAULT_TOLERANCE = 0x80, 0x200
 CTX_PER_CONTEXT_TS, CTX_SECURE, CTX_LPAC = 0x40, 0x20000, 1 << 29
-CTX_INVALIDATE_ON_FAULT = 1 << 28
+CTX_INVALIDATE_ON_FAULT, CTX_FAULT_INFO = 1 << 28, 1 << 30
 CTX_PRIORITY_SHIFT, CTX_PRIORITY_MASK = 12, 0xF
 CMD_MARKER, CMD_SYNC, CMD_SPARSE, CMD_PROFILING = 0x2, 0x400, 0x1000, 0x10
 CMDLIST_KINDS = 0x7
@@ -96,3 +100,5 @@ SYNC_TYPE_TIMESTAMP, SYNC_TYPE_FENCE = 0, 1
 EVENT_FENCE = 2
 TS_CONSUMED, TS_RETIRED, TS_QUEUED = 1, 2, 3
 NO_ERROR, GUILTY, INNOCENT = 0, 1, 2
+FAULT_PAGEFAULT, FAULT_TYPES = 1, 2
+FAULT_READ, FAULT_WRITE, FAULT_TRANSLATION, FAULT_PERMISSION = 1, 2, 4, 8

@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 
 from boards.qcom.cp.faults import HANG, PAGE_FAULT, GpuFault
 from boards.qcom.engine import Job
 from boards.qcom.hardware import AdrenoGpu, AdrenoHardware
 from boards.qcom.kgsl import abi
+from boards.qcom.space import Space
 
 _WRAP, _HALF = 1 << 32, 1 << 31
 _MOST_CONTEXTS, MOST_QUEUED = 200, 128
@@ -22,6 +24,8 @@ HANG_MS = 2000
 """# src: adreno_dispatch.c, adreno_drawobj_timeout"""
 _KNOWN_FLAGS = 0x7E1FFFFF
 DEFAULT_PRIORITY = 8
+_MOST_FAULTS = 40
+"""# src: kgsl_device.h KGSL_MAX_FAULT_ENTRIES"""
 _RINGS = 4
 _NUMBERS = iter(range(1, 1 << 31))
 
@@ -48,6 +52,8 @@ class Context:
     invalid: bool = False
     gone: bool = False
     faults: int = 0
+    page_faults: deque[tuple[int, int]] = field(default_factory=partial(deque, maxlen=_MOST_FAULTS))
+    """Address and KGSL_PAGEFAULT_TYPE_*, for who asked for CTX_FAULT_INFO; the oldest first."""
     jobs: deque[tuple[int, Job]] = field(default_factory=deque)
     """Timestamp and submission of what has not retired."""
 
@@ -69,8 +75,8 @@ class Context:
 class Contexts:
     """Of one process."""
 
-    def __init__(self, hardware: AdrenoHardware, gpu: AdrenoGpu, pid: int) -> None:
-        self._hardware, self._gpu, self._pid = hardware, gpu, pid
+    def __init__(self, hardware: AdrenoHardware, gpu: AdrenoGpu, pid: int, space: Space) -> None:
+        self._hardware, self._gpu, self._pid, self._space = hardware, gpu, pid, space
         self.by_id: dict[int, Context] = {}
 
     def get(self, number: int) -> Context:
@@ -87,6 +93,8 @@ class Contexts:
         wanted = abi.CTX_PREAMBLE | abi.CTX_NO_GMEM_ALLOC
         if flags & wanted != wanted or flags & ~_KNOWN_FLAGS or flags & abi.CTX_LPAC:
             raise OSError(errno.EINVAL, f"a context of flags {flags:#x}")
+        if not self._hardware.options.fault_info:
+            flags &= ~abi.CTX_FAULT_INFO  # src: adreno_drawctxt_create() masks what it knows
         if len(self.by_id) >= _MOST_CONTEXTS:
             raise OSError(errno.ENOSPC, f"{_MOST_CONTEXTS} contexts are the most")
         made = Context(next(_NUMBERS), flags, owner, first, first, first)
@@ -142,6 +150,7 @@ class Contexts:
         context.faults += 1
         context.reset = abi.GUILTY
         if fault.kind == PAGE_FAULT:
+            self._keep(context, fault)
             log.append(
                 f"kgsl kgsl-3d0: GPU PAGE FAULT: addr = {fault.va:X} pid= {self._pid} "
                 f"context={context.id} {fault.access} fault: {fault.why}"
@@ -155,3 +164,11 @@ class Contexts:
             context.invalid = True
             gpu.engine.cancel(context)
             context.jobs.clear()
+
+    def _keep(self, context: Context, fault: GpuFault) -> None:
+        """What the SMMU said of a page fault. # src: kgsl_iommu.c kgsl_iommu_add_fault_info()"""
+        if context.flags & abi.CTX_FAULT_INFO:
+            mapped = self._space.find(fault.va) is not None
+            kind = abi.FAULT_PERMISSION if mapped else abi.FAULT_TRANSLATION
+            access = abi.FAULT_READ if fault.access == "read" else abi.FAULT_WRITE
+            context.page_faults.append((fault.va, kind | access))

@@ -13,6 +13,7 @@ from boards.qcom.hardware import AdrenoGpu, AdrenoHardware
 from boards.qcom.kgsl import abi
 from boards.qcom.kgsl.commands import Commands, Ready
 from boards.qcom.kgsl.contexts import MOST_QUEUED, Context, Contexts, later
+from boards.qcom.kgsl.fault_reports import fault_report
 from boards.qcom.kgsl.objects import GpuObject, Objects
 from boards.qcom.kgsl.properties import Properties
 from boards.qcom.memory import Memory
@@ -37,7 +38,7 @@ class Kgsl:
         self._hardware, self._gpu, self._user = hardware, gpu, user
         self._make_fence, self._dma_buf = make_fence, dma_buf
         self.objects = Objects(hardware)
-        self.contexts = Contexts(hardware, gpu, pid)
+        self.contexts = Contexts(hardware, gpu, pid, self.objects.space)
         self.properties = Properties(gpu.chip, self.contexts, user)
         self.commands = Commands(self.contexts, self.objects.space, user, fence)
 
@@ -76,10 +77,15 @@ class Kgsl:
 
     def _drawctxt_create(self, args: SimpleNamespace) -> None:
         made = self.contexts.create(args.flags, args.owner)
-        args.drawctxt_id = made.id
+        args.flags, args.drawctxt_id = made.flags, made.id
 
     def _drawctxt_destroy(self, args: SimpleNamespace) -> None:
         self.contexts.destroy(self.contexts.get(args.drawctxt_id))
+
+    def _get_fault_report(self, args: SimpleNamespace) -> None:
+        if not self._hardware.options.fault_info:
+            raise OSError(errno.ENOTTY, "this KGSL keeps no faults")
+        fault_report(self._user, self.contexts.get(args.context_id), args)
 
     # Memory
 
@@ -278,4 +284,5 @@ class Kgsl:
         "waittimestamp_ctxtid": _waittimestamp_ctxtid,
         "readtimestamp_ctxtid": _readtimestamp_ctxtid,
         "timestamp_event": _timestamp_event, "perfcounter_read": _perfcounter_read,
+        "get_fault_report": _get_fault_report,
     }  # fmt: skip

@@ -41,6 +41,7 @@ class ContextFlag(IntFlag):
     PWR_CONSTRAINT = 0x800
     TYPE_CL = 2 << 20
     PREEMPT_FINEGRAIN = 2 << 25
+    FAULT_INFO = 1 << 30
 
 
 PRIORITY_SHIFT: Final = 12
@@ -69,6 +70,23 @@ class ResetStat(IntEnum):
     """enum kgsl_ctx_reset_stat."""
 
     NO_ERROR, GUILTY, INNOCENT, UNKNOWN = range(4)
+
+
+class FaultType(IntEnum):
+    """KGSL_FAULT_TYPE_*."""
+
+    NO_FAULT, PAGEFAULT = range(2)
+
+
+class PageFaultType(IntFlag):
+    """KGSL_PAGEFAULT_TYPE_*; 0 is none."""
+
+    READ = 1
+    WRITE = 2
+    TRANSLATION = 4
+    PERMISSION = 8
+    EXTERNAL = 0x10
+    TRANSACTION_STALLED = 0x20
 
 
 class CacheOp(IntFlag):
@@ -229,6 +247,34 @@ class MemoryInfo(Struct, size=72):
     pad: tuple[int, ...] = u64(4)
 
 
+class FaultReport(Struct, size=24):
+    """struct kgsl_fault_report: `faultnents` structs of `faultsize` bytes at `faultlist`."""
+
+    faultlist: int = u64()
+    faultnents: int = u32()
+    faultsize: int = u32()
+    context_id: int = u32()
+    padding: int = u32()
+
+
+class FaultList(Struct, size=24):
+    """struct kgsl_fault: `count` reports of `nbytes` each at `fault`; 0: only count them."""
+
+    fault: int = u64()
+    type: int = u32()
+    count: int = u32()
+    nbytes: int = u32()
+    padding: int = u32()
+
+
+class PageFaultReport(Struct, size=32):
+    """struct kgsl_pagefault_report."""
+
+    fault_addr: int = u64()
+    reserved: tuple[int, ...] = u64(2)
+    fault_type: int = u32()
+
+
 GET_PROPERTY = Ioctl("IOCTL_KGSL_DEVICE_GETPROPERTY", "WR", TYPE, 0x2, Property)
 WAIT_TIMESTAMP = Ioctl("IOCTL_KGSL_DEVICE_WAITTIMESTAMP_CTXTID", "W", TYPE, 0x7, WaitTimestamp)
 CONTEXT_CREATE = Ioctl("IOCTL_KGSL_DRAWCTXT_CREATE", "WR", TYPE, 0x13, ContextCreate)
@@ -242,3 +288,4 @@ OBJECT_INFO = Ioctl("IOCTL_KGSL_GPUOBJ_INFO", "WR", TYPE, 0x47, ObjectInfo)
 OBJECT_IMPORT = Ioctl("IOCTL_KGSL_GPUOBJ_IMPORT", "WR", TYPE, 0x48, ObjectImport)
 OBJECT_SYNC = Ioctl("IOCTL_KGSL_GPUOBJ_SYNC", "W", TYPE, 0x49, ObjectSync)
 GPU_COMMAND = Ioctl("IOCTL_KGSL_GPU_COMMAND", "WR", TYPE, 0x4A, GpuCommand)
+GET_FAULT_REPORT = Ioctl("IOCTL_KGSL_GET_FAULT_REPORT", "WR", TYPE, 0x5E, FaultReport)

@@ -48,6 +48,7 @@ from drivers.qcom.kgsl.abi import (
     SyncObject,
     WaitTimestamp,
 )
+from drivers.qcom.kgsl.fault_report import page_fault_of
 from drivers.qcom.kgsl.memory import KgslMemory
 from drivers.qcom.kgsl.queue import DEAD, KgslQueue
 from drivers.qcom.system import memory_bytes
@@ -247,8 +248,18 @@ class KgslIface:
                 (stat,) = _WORD.unpack(self.property(Prop.GPU_RESET_STAT, _WORD.pack(queue.number)))
                 if stat in _STOPPED:
                     queue.dead = True
-                    return Incident(cause=FAULT)
+                    return self._incident(queue)
         return None
+
+    def _incident(self, queue: KgslQueue) -> Incident:
+        """Why a context was stopped, with its page fault where KGSL keeps one."""
+        if not queue.reports:
+            return Incident(cause=FAULT)
+        try:
+            page = page_fault_of(self.world, self.fd, self._arena, queue.number)
+        except DeviceError as error:  # the fault itself is the error to raise
+            return Incident(cause=FAULT, unread=str(error))
+        return Incident(page, FAULT)
 
     def lost(self, incident: Incident) -> DeviceError:
         """No context runs any more."""

@@ -33,9 +33,9 @@ LIST_BYTES: Final = 4096
 FLAGS: Final = (
     ContextFlag.SAVE_GMEM | ContextFlag.NO_GMEM_ALLOC | ContextFlag.PREAMBLE
     | ContextFlag.NO_FAULT_TOLERANCE | ContextFlag.PREEMPT_FINEGRAIN
-    | ContextFlag.PWR_CONSTRAINT
+    | ContextFlag.PWR_CONSTRAINT | ContextFlag.FAULT_INFO
 )  # fmt: skip
-"""# src: Mesa tu_knl_kgsl.cc kgsl_submitqueue_new(); tinygrad ops_qcom.py has the last three"""
+"""# src: Mesa tu_knl_kgsl.cc kgsl_submitqueue_new(); tinygrad ops_qcom.py has the next three"""
 PRIORITY: Final = 8
 """Of all contexts: those of one priority share a ring buffer, and run in order."""
 _OBJECT: Final = struct.Struct("<QQQII")
@@ -65,6 +65,9 @@ class KgslQueue:
     def __init__(self, gpu: Gpu, plan: Plan) -> None:
         self.gpu, self.plan = gpu, plan
         self.dead = False
+        self.reports = False
+        """Whether KGSL keeps page faults of it: the flag was kept, which older kernels drop.
+        # src: downstream adreno_drawctxt.c adreno_drawctxt_create()"""
         self.number = 0
         self.last = self.retired = 0
         self._undo: list[Step] = []
@@ -91,7 +94,8 @@ class KgslQueue:
     def _context(self, ring: KgslMemory) -> None:
         gpu = self.gpu
         flags = FLAGS | PRIORITY << PRIORITY_SHIFT
-        self.number = CONTEXT_CREATE(gpu.world, gpu.fd, ContextCreate(flags=flags)).drawctxt_id
+        made = CONTEXT_CREATE(gpu.world, gpu.fd, ContextCreate(flags=flags))
+        self.number, self.reports = made.drawctxt_id, bool(made.flags & ContextFlag.FAULT_INFO)
         self._undo.append(self._destroy)
         gpu.full_power(self.number)
         self._objects = self._list.view()
