@@ -20,9 +20,11 @@ ALL_STATE: Final = {GEN6: 0xFFFFF, 7: 0x1FFFFFF}
 """HLSQ_INVALIDATE_CMD, all bits. # src: a6xx.xml; Mesa tu6_init_hw()"""
 PERFCTR_ALL: Final = 0x3F
 """SP_PERFCTR_ENABLE. # src: Mesa tu6_init_static_regs()"""
-MODE_GL: Final = 1 | 1 << 1
+_ISAMMODE_GL: Final = 2
+"""ISAMMODE_CL is 1. # src: Mesa, a6xx.xml, enum a6xx_isam_mode (as tinygrad 0.14.0 carries it)"""
+MODE_GL: Final = 1 | _ISAMMODE_GL << 1
 """SP_MODE_CONTROL: constants of half registers are converted, ISAMMODE_GL."""
-TP_MODE_GL: Final = 0xA0 | 1
+TP_MODE_GL: Final = 0xA0 | _ISAMMODE_GL
 """SP_TP_MODE_CNTL. # src: Mesa tu6_init_static_regs()"""
 MOST_COPIED_WORDS: Final = 1 << 22
 """By one packet."""
