@@ -129,6 +129,12 @@ SETTINGS: Final = (
             ),
             Setting("CUDA_PTX", _ONE, "The same through CUDA."),
             Setting("QCOM_IR3", _ONE, "This stack's own code generator compiles for Adreno."),
+            Setting(
+                "QCOM_CL",
+                _ONE,
+                "Qualcomm's OpenCL library compiles for Adrenos of generation 6. Tested on "
+                "synthetic containers, never on a program of that compiler.",
+            ),
         ),
     ),
     Group(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from compilers.qcom.cl_container import Argument, Constant, Parameter
+from compilers.qcom.cl_container import Argument, ClProgram, Constant, Parameter
 from compilers.qcom.isa import Insn, encode_all, op
 
 NAME = "blend"
@@ -22,24 +22,34 @@ def code() -> bytes:
 
 def program(*, samplers: int = 1) -> bytes:
     """A whole file."""
+    return container(ClProgram(
+        name=NAME, code=code(), entry=0, full_registers=3, half_registers=2, branch_stack=2,
+        private_bytes=64, shared_bytes=1024, samplers=samplers, parameters=PARAMETERS,
+        constants=CONSTANTS,
+    ))  # fmt: skip
+
+
+def container(made: ClProgram) -> bytes:
+    """The file of a program."""
     blob = bytearray(_DESCRIPTION_AT + _BYTES_BEFORE_NAME)
-    blob += NAME.encode() + bytes(-len(NAME) % 4 or 4)
-    names_end = _DESCRIPTION_AT + _BYTES_BEFORE_NAME + len(NAME)
-    blob = blob[: names_end + -names_end % 4] + bytes(8 * samplers)
-    for one in PARAMETERS:
+    blob += made.name.encode() + bytes(-len(made.name) % 4 or 4)
+    names_end = _DESCRIPTION_AT + _BYTES_BEFORE_NAME + len(made.name)
+    blob = blob[: names_end + -names_end % 4] + bytes(8 * made.samplers)
+    for one in made.parameters:
         blob += struct.pack("<8I", 36, 1, 2, one.offset // 4, 3, 4, 5, one.kind) + bytes(4)
     blob += bytes(32)
     constants_at = len(blob)
-    for value in CONSTANTS:
+    for value in made.constants:
         words = [value.value, 0, 0, 0, value.offset // value.nbytes, 1, value.nbytes == 4, 0, 0, 0]
         blob += struct.pack("<10I", *words)
     image_at = len(blob)
-    blob += code()
+    blob += made.code
     numbers = {
-        0x34: _REGISTERS_AT, 0xAC: constants_at, 0xB0: 1, 0xC0: image_at, 0x100: len(code()),
-        0x110: _DESCRIPTION_AT, _REGISTERS_AT + 0x14: 3, _REGISTERS_AT + 0x18: 2,
-        _DESCRIPTION_AT + 0xC4: 0, _DESCRIPTION_AT + 0xC8: 64, _DESCRIPTION_AT + 0xD8: 1024,
-        _DESCRIPTION_AT + 0xDC: samplers, _DESCRIPTION_AT + 0x108: 4,
+        0x34: _REGISTERS_AT, 0xAC: constants_at, 0xB0: len(made.constants) > 0, 0xC0: image_at,
+        0x100: len(made.code), 0x110: _DESCRIPTION_AT, _REGISTERS_AT + 0x14: made.full_registers,
+        _REGISTERS_AT + 0x18: made.half_registers, _DESCRIPTION_AT + 0xC4: made.entry,
+        _DESCRIPTION_AT + 0xC8: made.private_bytes, _DESCRIPTION_AT + 0xD8: made.shared_bytes,
+        _DESCRIPTION_AT + 0xDC: made.samplers, _DESCRIPTION_AT + 0x108: 2 * made.branch_stack,
     }  # fmt: skip
     for off, number in numbers.items():
         struct.pack_into("<I", blob, off, number)

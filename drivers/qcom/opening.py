@@ -14,10 +14,10 @@ from drivers.qcom.device import HANG_S, QcomDevice
 from drivers.qcom.iface import QcomIface
 from drivers.qcom.kgsl.iface import open_kgsl
 from drivers.qcom.msm.iface import open_msm
-from queues.qcom.kernel_code import FLUSH16
+from queues.qcom.kernel_code import FLUSH16, OPENCL
 from queues.qcom.textures import IMAGES
 
-COMPILERS: Final = ("IR3",)
+COMPILERS: Final = ("IR3", "CL")
 CALIBRATIONS: Final = 3
 Open = Callable[[World, int], QcomIface]
 WAYS: Final[Mapping[str, Open]] = {"KGSL": open_kgsl, "MSM": open_msm}
@@ -43,7 +43,8 @@ def _open(world: World, choice: Choice) -> QcomDevice:
         iface = open_iface(world, choice)
         undo.add(iface.close)
         hang_s = HANG_S if choice.hang_s is None else choice.hang_s
-        asked = {IMAGES: choice.images, FLUSH16: choice.flush16}
+        opencl = compilers[0] == "CL"
+        asked = {IMAGES: choice.images, FLUSH16: choice.flush16, OPENCL: opencl}
         features = frozenset(name for name, wanted in asked.items() if wanted)
         device = QcomDevice(f"QCOM:{choice.index}", iface, compilers, hang_s, features=features)
         device.open_queues()

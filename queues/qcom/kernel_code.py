@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
+from queues.qcom.registers import GEN6
 from queues.qcom.textures import MOST_TEXTURES, Texture
 
 INSTR_UNIT_BYTES: Final = 128
@@ -24,12 +25,14 @@ NO_REGISTER: Final = 0xFC
 """r63.x: nothing is wanted. # src: Mesa 25.0.7, ir3.h regid(63, 0)"""
 FLUSH16: Final = "flush16"
 """Feature of kernels: float16 is computed in half registers, where subnormal numbers are 0."""
+OPENCL: Final = "opencl"
+"""Feature of kernels: Qualcomm's OpenCL compiler makes their code."""
 MAX_FULL: Final = 48
 """Registers of a lane in vec4, r0 ... r47; r48 and more are shared or special."""
 MAX_CONSTLEN: Final = 512
 """vec4 of the constant file. # src: Mesa 25.0.7, freedreno_devices.py, compute_constlen_quirk"""
 WAVES: Final = (64, 128)
-_HEAD: Final = struct.Struct("<14I")
+_HEAD: Final = struct.Struct("<15I")
 _TEXTURE: Final = struct.Struct("<3I")
 
 
@@ -62,6 +65,9 @@ class AdrenoCode:
     local_id_reg: int
     private_bytes: int
     """Of one lane, a multiple of 4."""
+    opencl: int = 0
+    """1: it is launched as code of Qualcomm's OpenCL compiler (`queues.qcom.opencl`). The literals
+    are then all constants from vec4 0 on, with zeros where arguments go."""
     textures: tuple[Texture, ...] = ()
     """Parameters that are read as images; their words of the constants are not read."""
 
@@ -99,6 +105,8 @@ class AdrenoCode:
             raise MalformedInput(f"{binary.name}: {self.full_registers} registers of a lane")
         if self.wave_lanes not in WAVES:
             raise MalformedInput(f"{binary.name}: waves of {self.wave_lanes} lanes")
+        if self.opencl and (self.opencl > 1 or self.generation != GEN6):
+            raise MalformedInput(f"{binary.name}: OpenCL code of generation {self.generation}")
         ends = [self.param_vec4, self.literal_vec4 + -(-self.literal_words // 4)]
         if self.grid_vec4 != MAX_CONSTLEN:
             ends.append(self.grid_vec4 + 1)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument
-from queues.qcom import pm4, textures, words
+from queues.qcom import opencl, pm4, textures, words
 from queues.qcom.chips import Chip
 from queues.qcom.kernel_code import MAX_CONSTLEN, NO_REGISTER, VEC4_BYTES, AdrenoCode
 from queues.qcom.pm4 import WORD_BYTES, StateBlock, StateType, halves
@@ -101,10 +101,11 @@ def kernel_state(chip: Chip, kernel: Kernel, block: Block) -> list[int]:
     made += words.write(chip, "SP_CS_CONFIG", config, code.instrlen)
     wide = int(code.wave_lanes == _WAVE_WIDE)
     first = field(code.full_registers, 12, 7) | field(code.branch_stack, 19, 14)
+    first |= opencl.half_registers(code) if code.opencl else _MERGED
     shared = max((kernel.shared_bytes - 1) // _KIB, 1)
     mode = next(number for number, most in enumerate(_RAM_MODES) if code.constlen <= most)
     second = field(shared, 4, 0) | field(mode, 6, 5)
-    made += words.write(chip, "SP_CS_CTRL_REG0", first | wide << 20 | _MERGED, second)
+    made += words.write(chip, "SP_CS_CTRL_REG0", first | wide << 20, second)
     made += _ids(chip, kernel, block, wide, second)
     made += _memory(chip, kernel)
     return made
@@ -115,6 +116,8 @@ def _ids(chip: Chip, kernel: Kernel, block: Block, wide: int, second: int) -> li
     code, made = kernel.code, list[int]()
     none = NO_REGISTER
     ids = code.group_id_reg | none << 8 | none << 16 | code.local_id_reg << 24
+    if code.opencl:
+        ids = opencl.IDS
     if chip.generation == GEN6:
         made += words.write(chip, "HLSQ_CS_CNTL_0", ids, none | wide << 9)
         if chip.has_lpac:
@@ -156,6 +159,11 @@ def _constants(stream: Stream, kernel: Kernel) -> None:
     """Arguments, literals, number of workgroups: in the packets themselves."""
     code, kind, block = kernel.code, StateType.CONSTANTS, StateBlock.CS_SHADER
     head = len(pm4.load_state(block, kind, first=0, units=0))
+    if code.opencl:
+        units = len(kernel.literals) // VEC4_WORDS
+        packet = pm4.load_state(block, kind, first=0, units=units, words=kernel.literals)
+        stream.add(packet, args=head)
+        return
     for name, first, values in (
         ("args", code.param_vec4, [0] * kernel.param_words),
         ("", code.literal_vec4, [*kernel.literals, *[0] * (-len(kernel.literals) % VEC4_WORDS)]),
@@ -195,6 +203,8 @@ def build(chip: Chip, kernel: Kernel, block: Block) -> Stream:
     """A launch, with words for `args`, `grid` (of the kernel), `ranges` and `groups`."""
     stream = Stream()
     stream.add(kernel_state(chip, kernel, block))
+    if kernel.code.opencl:
+        stream.add(opencl.mode(chip))
     _constants(stream, kernel)
     _images(chip, stream, kernel)
     stream.add(pm4.set_marker(pm4.COMPUTE_MARKER))
@@ -204,10 +214,16 @@ def build(chip: Chip, kernel: Kernel, block: Block) -> Stream:
     stream.add(words.write(chip, "HLSQ_CS_NDRANGE_0", *ranges), ranges=_FIRST_RANGE)
     if chip.generation != GEN6:
         stream.add(words.write(chip, "HLSQ_CS_LAST_LOCAL_SIZE", local))
-    stream.add(pm4.exec_cs((0, 0, 0)), groups=_FIRST_GROUP)
+    if kernel.code.opencl:
+        stream.add(opencl.groups(chip), groups=opencl.FIRST_GROUP)
+        stream.add(opencl.run())
+    else:
+        stream.add(pm4.exec_cs((0, 0, 0)), groups=_FIRST_GROUP)
     if kernel.code.instrlen > chip.icache_units:
         stream.add(pm4.event(pm4.Event.LABEL))
     stream.add(words.barrier(chip))
+    if kernel.code.opencl:
+        stream.add(opencl.usual_mode(chip))
     return stream
 
 
