@@ -86,9 +86,7 @@ def read(blob: bytes, name: str) -> ClProgram:
     entry = view.u32(at + _ENTRY, "entry")
     if entry % _INSTRUCTION_BYTES or entry >= nbytes:
         raise view.fail(f"entry {entry:#x} of {nbytes:#x} bytes", at + _ENTRY)
-    found = view.cstr(at + _NAME, NAME_LIMIT_BYTES, "name of the kernel")
-    if found != name:
-        raise view.fail(f"the kernel is {found!r}, not {name!r}", at + _NAME)
+    _check_name(view, at + _NAME, name)
     samplers = view.u32(at + _SAMPLERS, "samplers")
     if samplers > 1:
         raise view.fail(f"{samplers} samplers: none or one", at + _SAMPLERS)
@@ -106,6 +104,17 @@ def read(blob: bytes, name: str) -> ClProgram:
         parameters=_parameters(view, at + _NAME + len(name), samplers),
         constants=_constants(view, start),
     )
+
+
+def _check_name(view: View, off: int, name: str) -> None:
+    """It is filled up to words with zeros: one of whole words has no zero after it."""
+    wanted = name.encode()
+    wanted += bytes(-len(wanted) % 4)
+    if not 0 < len(wanted) <= NAME_LIMIT_BYTES:
+        raise view.fail(f"a name of {len(wanted)} bytes", off)
+    found = view.bytes(off, len(wanted), "name of the kernel")
+    if found != wanted:
+        raise view.fail(f"the kernel is {found!r}, not {name!r}", off)
 
 
 def _limited(view: View, off: int, limit: int, what: str) -> int:

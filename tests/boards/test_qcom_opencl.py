@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensor
 from compilers import binary, graph, toolchains
 from compilers import dtype as dt
 from compilers.graph import Node
@@ -34,6 +35,7 @@ from drivers.qcom.device import QcomDevice
 from queues.qcom import launch, words
 from queues.qcom.chips import BY_NAME
 from queues.qcom.kernel_code import AdrenoCode
+from tensor import engine
 from tests.compilers.lowering import leaf, matmul
 from tests.qcom_boards import type4, type7
 from tests.qcom_devices import QcomMachine, opened
@@ -72,8 +74,9 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Install:
 class Compiler:
     """Knows the kernels that were rendered, by their text."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, arch: str = "a630") -> None:
         self.kernels: dict[str, Kernel] = {}
+        self.arch = arch
         self.plain = cl_render.render
         monkeypatch.setattr(cl_render, "render", self.render)
 
@@ -84,7 +87,7 @@ class Compiler:
 
     def compiles(self, text: str) -> bytes:
         kernel = self.kernels[text]
-        return container(program_of(kernel, "a630", f"k_{kernel.name}"))
+        return container(program_of(kernel, self.arch, f"k_{kernel.name}"))
 
 
 @contextmanager
@@ -140,6 +143,27 @@ def test_kernels_are_numpys(kind: str, install: Install, monkeypatch: pytest.Mon
         for found in runs(made, root, want.shape):
             np.testing.assert_array_equal(found, want)
     check(library.held == 0, "contexts and programs are released")
+
+
+@pytest.mark.parametrize("chip", ["a660", "a630"])
+def test_tensors_are_numpys(chip: str, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several kernels one after another, with halves and integers among them."""
+    compiler = Compiler(monkeypatch, chip)
+    version = f"OpenCL 3.0 Adreno(TM) {chip[1:]}\0".encode()
+    install(MadeUp(compiler.compiles, version=version))
+    a, b = whole(20, 30), whole(30, 20)
+    with device(chip) as made, engine.adopted("QCOM", made):
+        x, y = (tensor.asarray(one, device="QCOM") for one in (a, b))
+        z = tensor.asarray(a.astype(np.int32), device="QCOM")
+        halves = tensor.astype(x, tensor.float16) + 1
+        for root, want in (
+            (tensor.max(x @ y, axis=1), (a @ b).max(1)),
+            (tensor.sum(halves, axis=0), (a + 1).sum(0).astype(np.float16)),
+            (z // 3, a.astype(np.int32) // 3),
+        ):
+            np.testing.assert_array_equal(root.numpy(), want)
+        del x, y, z, halves, root
+    check(len(compiler.kernels) > 2, "kernels came this way")
 
 
 def compiled(program: ClProgram | bytes, arch: str = "a630") -> AdrenoCode:

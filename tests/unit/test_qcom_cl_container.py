@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -44,3 +45,13 @@ def test_another_kernel_and_every_shorter_file() -> None:
     for size in range(len(blob)):
         with pytest.raises(MalformedInput):
             cl_container.read(blob[:size], qcom_programs.NAME)
+
+
+@pytest.mark.parametrize("name", ["four", "k", "k_sum_20"])
+def test_names_of_whole_words_and_others(name: str) -> None:
+    """Parameters are at the next word. # src: tinygrad 0.14.0, QCOMProgram._parse_lib"""
+    made = replace(cl_container.read(qcom_programs.program(), qcom_programs.NAME), name=name)
+    check(cl_container.read(qcom_programs.container(made), name) == made, name)
+    for other in (f"{name}x", name[:-1]):
+        with pytest.raises(MalformedInput):
+            cl_container.read(qcom_programs.container(made), other)
