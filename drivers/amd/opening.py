@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from contextlib import nullcontext
 from functools import partial
 from typing import Final
 
@@ -47,7 +48,8 @@ def _open(world: World, choice: Choice, state: StateStore | None) -> AmdDevice:
         apertures = iface.apertures() if aql else None
         hang_s = HANG_S if choice.hang_s is None else choice.hang_s
         device = AmdDevice(f"AMD:{choice.index}", iface, apertures, compilers, hang_s)
-        with during("open queues"):
+        # over USB writes go out later, when the step that made them is over
+        with during("open queues") if choice.iface == "USB" else nullcontext():
             device.open_queues()
         undo.hand_over(device.close)
         if not iface.calibrated:

@@ -156,16 +156,13 @@ class PciIface:
 
     def wait(self, timeout_ms: int) -> Incident | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
-        with during("wait for the GPU"):
-            return self._wait(timeout_ms)
-
-    def _wait(self, timeout_ms: int) -> Incident | None:
         self.memories.check_process()
         if timeout_ms > 0 and self.gone is None:
             self._gpu.session.wait_interrupt(timeout_ms * _MS)
         if self._mirrors is not None and self.gone is None and self._open:
-            expect(self._gpu.vram, IH_POINTERS.offset)  # read below: sent with the next line
-            self._mirrors.look()
+            with during("look at the queues"):
+                expect(self._gpu.vram, IH_POINTERS.offset)  # read below: sent with the next line
+                self._mirrors.look()
         with self._lock:
             if self.gone is None:
                 return self._process.trouble()

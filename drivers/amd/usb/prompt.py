@@ -6,6 +6,7 @@ from drivers.amd.pci.mmio import MEMSIZE
 from drivers.amd.pci.nbio import REMAP_BYTES
 from drivers.bare.bus import DWORD_BYTES
 from drivers.bare.mirror import Mirrors
+from drivers.base.errors import during
 from drivers.usb.asm24.bar_region import BarRegion
 
 
@@ -21,6 +22,7 @@ class Prompt:
         Its value is dropped, and the host does not wait for it: see `Bridge.post`.
         # src: hdp_v6_0.c, hdp_v7_0.c *_flush_hdp(): the register that is read back
         """
-        self._mirrors.push()
-        self._registers.write32(REMAP_BYTES, 0)
-        self._registers.post(MEMSIZE.dword * DWORD_BYTES)
+        with during("flush writes"):
+            self._mirrors.push()
+            self._registers.write32(REMAP_BYTES, 0)
+            self._registers.post(MEMSIZE.dword * DWORD_BYTES)
