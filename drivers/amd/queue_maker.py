@@ -46,7 +46,7 @@ class QueueMaker:
         self._apertures, self._pair, self._slots, self._scratch = apertures, pair, slots, scratch
         wakes = iface.remote is None
         self._mailbox = Mailbox(iface.mailbox_va, iface.event_id) if wakes else None
-        """None where an interrupt reaches nobody."""
+        """None where no interrupt is delivered."""
         self._cells: list[Slot] = []
 
     def take_cells(self) -> None:

@@ -20,7 +20,7 @@ class Foresees(Protocol):
         """The next reads are those of the dwords at `offs`, in this order."""
 
     def post(self, off: int) -> None:
-        """Read a dword behind the writes before it, and drop its value; nobody waits for it."""
+        """Read a dword behind the writes before it, and drop its value, without waiting."""
 
 
 def expect(region: Region, *offs: int) -> None:

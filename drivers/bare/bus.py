@@ -84,7 +84,7 @@ class RegisterBus:
             expect(self.region, *[dword * DWORD_BYTES for dword in dwords])
 
     def post(self, dword: int, name: str) -> None:
-        """A read whose value nobody needs: the writes before it have arrived."""
+        """A read whose value is not needed: the writes before it have arrived."""
         if self.trace is not None or not isinstance(self.region, Foresees):
             self.read(dword, name)
             return

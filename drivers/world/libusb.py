@@ -171,7 +171,7 @@ class LibUsbDevice:
         self._api, self._handle, self._interface = api, handle, interface
         self.name, self.product, self.serial = name, "", ""
         self.live: set[LibUsbBatch] = set()
-        """Batches that nobody has waited for yet."""
+        """Batches that are not waited for yet."""
         self._pid = os.getpid()
 
     def describe(self, device: int) -> None:

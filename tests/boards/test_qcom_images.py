@@ -138,7 +138,7 @@ def _without(words: list[int], part: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("chip", ["a630", "a740"])
 def test_stale_descriptors_are_found(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caches are not told that the command processor has written."""
+    """The caches are not notified that the command processor has written."""
     load = textures.load_descriptors
     monkeypatch.setattr(textures, "load_descriptors", lambda chip, va, count: _without(
         load(chip, va, count), textures.words.invalidate(chip)

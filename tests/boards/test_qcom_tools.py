@@ -57,7 +57,7 @@ MSM: dict[str, bytes | str] = {
 
 
 def test_a_node_that_android_denies() -> None:
-    """Whose group it is helps nobody where SELinux is in force."""
+    """The node's group does not matter where SELinux is in force."""
     phone = {**X86, **KGSL, "/system/build.prop": b"", "/sys/fs/selinux/enforce": b"1"}
     (line,) = doctor.rows(machine(phone, denied=("/dev/kgsl-3d0",)), {})
     check(line.state == "warn" and "SELinux" in line.advice, f"{line}")

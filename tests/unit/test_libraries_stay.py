@@ -1,4 +1,4 @@
-"""A library stays loaded while its functions are held, though nobody holds the library."""
+"""A library stays loaded while its functions are held, though nothing holds the library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drivers.world.libraries import load
 from tests.support import check
 
 SMALL = "libBrokenLocale.so.1"
-"""Of glibc, and used by nobody."""
+"""Of glibc, and used by no other test."""
 
 
 def test_functions_outlive_the_library() -> None:

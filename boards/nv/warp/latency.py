@@ -100,7 +100,7 @@ _TURING = Latencies(
     },
     uniforms=_uniforms(2, branch=(9, 2)),
 )
-# Halves to halves: 4; Mesa asks for 5 where one is HADD2.F32, which is not told apart here.
+# Halves to halves: 4; Mesa asks for 5 where one is HADD2.F32, which is not distinguished here.
 _AMPERE = Latencies(
     registers={
         "alu": _row((4, 5, 6, 3, 5, 5, 10, 10, 13, 17)),

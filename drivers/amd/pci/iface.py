@@ -160,7 +160,7 @@ class PciIface:
         if timeout_ms > 0 and self.gone is None:
             self._gpu.session.wait_interrupt(timeout_ms * _MS)
         if self._mirrors is not None and self.gone is None and self._open:
-            with during("look at the queues"):
+            with during("read the progress of queues"):
                 expect(self._gpu.vram, IH_POINTERS.offset)  # read below: sent with the next line
                 self._mirrors.look()
         with self._lock:

@@ -88,7 +88,7 @@ class Pipeline:
         self._known = known
 
     def _clear(self, sizes: Iterable[int]) -> None:
-        """Begin to count, and clear the slots in which parts end: nobody knows what is there."""
+        """Begin to count, and clear the slots in which parts end: their contents are unknown."""
         bridge, parts = self._bridge, self._parts & _BYTE
         for off in (COUNT_OFF, GO_OFF):
             bridge.put_xdata(wire.QUEUE_XDATA + off, parts)
