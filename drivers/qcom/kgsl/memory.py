@@ -1,8 +1,8 @@
 """Memory of a GPU over KGSL: objects that host and GPU see at one address.
 
 Buffers are in the host's caches: where the SMMU does not look into those, each copy of the host's
-cleans or invalidates what it touches, and no other program sees them. All else is write-combined. In a
-recording KGSL chooses the GPU's addresses: those of the process differ in a replay.
+cleans or invalidates what it touches, and no other program sees them. All else is write-combined.
+In a recording KGSL chooses the GPU's addresses: those of the process differ in a replay.
 """
 
 from __future__ import annotations
