@@ -45,7 +45,7 @@ class UsbMachine(PciMachine):
             for number, card in enumerate(cards, 1)
         ]
         self.cables = [
-            Cable(bridge, hardware.clock, f"{_BUS}-{number + 1}")
+            Cable(bridge, hardware, f"{_BUS}-{number + 1}")
             for number, bridge in enumerate(self.bridges)
         ]
         for number in range(len(cards)):

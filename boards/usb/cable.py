@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from boards.machine.clock import Clock
+from boards.machine.chassis import Chassis
 from boards.machine.pci.panel import Killed
 from boards.usb.flights import CONTROL, Flight, Pipes, Speeds, Transfer
 from boards.usb.port import UsbFunction
@@ -68,9 +68,10 @@ class Cable:
     """A device's port: the methods of the product's `Usb`, with OSError."""
 
     def __init__(
-        self, function: UsbFunction, clock: Clock, name: str = "1-1", speeds: Speeds | None = None
+        self, function: UsbFunction, board: Chassis, name: str = "1-1", speeds: Speeds | None = None
     ) -> None:
-        self.function, self.clock, self.name = function, clock, name
+        self.function, self.name = function, name
+        self.clock, self._lock = board.clock, board.lock
         self.product = function.descriptors.product_name
         self.serial = function.descriptors.serial
         self.speeds = speeds or Speeds()
@@ -128,15 +129,16 @@ class Cable:
         """Queue them all, and wait for none. Raises: TransferError, Killed."""
         flights: list[Flight] = []
         last: Flight | None = None
-        for transfer in transfers:
-            self.transfers += 1
-            if self.dead:
-                raise Killed
-            if self.gone or not self.open:
-                raise TransferError(errno.ENODEV, "no device", len(flights))
-            flights.append(self._queued(transfer, last))
-            if transfer.endpoint == CONTROL:
-                last = flights[-1]
+        with self._lock:
+            for transfer in transfers:
+                self.transfers += 1
+                if self.dead:
+                    raise Killed
+                if self.gone or not self.open:
+                    raise TransferError(errno.ENODEV, "no device", len(flights))
+                flights.append(self._queued(transfer, last))
+                if transfer.endpoint == CONTROL:
+                    last = flights[-1]
         return CableBatch(self, flights)
 
     def _queued(self, transfer: Transfer, behind: Flight | None) -> Flight:
@@ -176,7 +178,10 @@ class Cable:
 
     def finish(self, flights: Sequence[Flight], timeout_s: float) -> None:
         """Return when all have ended. Raises: TransferError of the first that fails."""
-        deadline_s = self.now_s + timeout_s
+        with self._lock:
+            self._finish(flights, self.now_s + timeout_s)
+
+    def _finish(self, flights: Sequence[Flight], deadline_s: float) -> None:
         for number, flight in enumerate(flights):
             for _ in range(_MOST_STEPS):
                 if flight.done or not self._pipes.step(deadline_s):
@@ -210,7 +215,8 @@ class Cable:
 
     def drop(self, flights: list[Flight]) -> None:
         """Cancel those that have not ended."""
-        self._pipes.drop(flights)
+        with self._lock:
+            self._pipes.drop(flights)
 
     def close(self) -> None:
         self.open = False

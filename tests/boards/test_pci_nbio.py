@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 
 from boards.amd.pci.register_table import table
@@ -84,6 +86,17 @@ def test_a_flush_that_is_not_read_back_is_found() -> None:
     bare.read("NBIF", "RCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE")
     bare.gpu.board.need_flushed("an MQD")
     check(bare.found() == [], "a read ends it")
+
+
+def test_another_threads_flush_may_be_under_way() -> None:
+    """It is of that thread's own stores."""
+    bare = Bare("gfx1100")
+    bare.flush()
+    other = Thread(target=bare.gpu.write, args=(5, FLUSH_OFF, 4, 0))
+    other.start()
+    other.join()
+    bare.gpu.board.launched("q", "queue 1")
+    check(bare.found() == [], "that thread's doorbell comes after its own read")
 
 
 def test_a_launch_without_a_flush_is_found() -> None:

@@ -18,6 +18,7 @@ from tests.contract.kernels import combine
 from tests.contract.test_launches import WANTED, operands, whole
 from tests.share import part
 from tests.support import check
+from tests.switching import switching_often
 
 THREADS = 4
 
@@ -92,10 +93,11 @@ def test_threads_share_a_device(device: Device, program: Program) -> None:
             wrong.append(error)
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with switching_often():
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
     check(not wrong, f"{wrong}")
 
 

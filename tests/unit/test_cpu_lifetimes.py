@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from drivers.base.errors import BadArgument, Hang, UseAfterFree
 from drivers.cpu import CpuDevice
 from tests.cpu_harness import both, int64s, kernel, open_device, read
 from tests.support import check
+from tests.switching import switching_often
 
 LONG_S = 30.0
 
@@ -128,16 +128,12 @@ def test_many_threads_free(device: CpuDevice) -> None:
             failures.append(error)
 
     before = device.statistics.live
-    interval_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work) for _ in range(4)]
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    with switching_often():
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(LONG_S)
-    finally:
-        sys.setswitchinterval(interval_s)
     np.testing.assert_equal(failures, [])
     np.testing.assert_equal(device.statistics.live, before)
 

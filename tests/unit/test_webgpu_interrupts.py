@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from signal import SIGINT, SIGUSR1, raise_signal, signal
-from sys import getswitchinterval, setswitchinterval
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from drivers.webgpu.stream import Stream
 from tests.contract.arrays import get, put, ramp
 from tests.share import part
 from tests.support import check
+from tests.switching import switching_often
 from tests.unit.test_webgpu_faults import COUNT, program
 from tests.webgpu import LIBRARIES, need, webgpu
 from tests.webgpu_watch import CALLBACK_WORD, REPORT, USERDATA_WORD, watched_world
@@ -169,27 +169,23 @@ def test_a_signal_handler_inside_the_driver_is_refused(
 def test_threads_compile_and_launch_side_by_side(library: str) -> None:
     """Each gets the errors of its own calls."""
     bad = "@compute @workgroup_size(1)\nfn k_x() {\nno_such_name = 1;\n}\n"
-    rounds, before = part(400, 50), getswitchinterval()
-    setswitchinterval(1e-5)
-    try:
-        with webgpu(library) as device, ThreadPoolExecutor(2) as pool:
-            a, b, c = (put(device, ramp(COUNT, start)) for start in (0, 5, 9))
-            kernel = program(device)
+    rounds = part(400, 50)
+    with switching_often(), webgpu(library) as device, ThreadPoolExecutor(2) as pool:
+        a, b, c = (put(device, ramp(COUNT, start)) for start in (0, 5, 9))
+        kernel = program(device)
 
-            def launches() -> None:
-                for _ in range(rounds):
-                    device.launch(kernel, [a, b, c], 2)
-                    device.synchronize()
+        def launches() -> None:
+            for _ in range(rounds):
+                device.launch(kernel, [a, b, c], 2)
+                device.synchronize()
 
-            def compiles() -> None:
-                for _ in range(rounds):
-                    with pytest.raises(CompileError):
-                        builder(device.arch).check(bad)
+        def compiles() -> None:
+            for _ in range(rounds):
+                with pytest.raises(CompileError):
+                    builder(device.arch).check(bad)
 
-            for task in [pool.submit(launches), pool.submit(compiles)]:
-                task.result()
-    finally:
-        setswitchinterval(before)
+        for task in [pool.submit(launches), pool.submit(compiles)]:
+            task.result()
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

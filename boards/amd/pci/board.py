@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 
 from boards.amd.cp.engine_types import Chip
 from boards.amd.hardware import Hardware
@@ -50,7 +51,8 @@ class Board:
         self.hdp_flushes = 0
         self.engine = ""
         """Who is at the registers now: "" for the bus, or the role of an engine of the GPU."""
-        self._flushing = False
+        self._flushing = 0
+        """The thread of the host whose flush is under way."""
         self._flushes_at_launch: dict[Hashable, int] = {}
         self._resets: list[Callable[[], None]] = []
         self._core_resets: list[Callable[[], None]] = []
@@ -58,7 +60,7 @@ class Board:
         self.on_reset(self._forget_flush)
 
     def _forget_flush(self) -> None:
-        self._flushing = False
+        self._flushing = 0
 
     @contextmanager
     def by_engine(self, role: str) -> Iterator[None]:
@@ -155,18 +157,21 @@ class Board:
         """A flush was ordered by a posted write: it is under way until a register is read."""
         self.hardware.event("HDP flush")
         self.hdp_flushes += 1
-        self._flushing = True
+        self._flushing = get_ident()
 
     def posted(self) -> None:
         """A register was read, which lets no write before it wait.
 
         src: hdp_v6_0.c hdp_v6_0_flush_hdp(): "read back a register to post the write"
         """
-        self._flushing = False
+        self._flushing = 0
 
     def need_flushed(self, name: str) -> None:
-        """Somebody will read what the host wrote to VRAM: a flush must not be under way."""
-        if self._flushing:
+        """Somebody will read what the host wrote to VRAM: a flush of that must not be under way.
+
+        Another thread's flush is of its own stores: it may come between a read and a doorbell.
+        """
+        if self._flushing == get_ident():
             self.find("HDP flush under way", f"{name}: no register was read since the flush")
 
     def launched(self, ring: Hashable, name: str) -> None:

@@ -19,10 +19,11 @@ class Prompt:
     def flush_writes(self) -> None:
         """Push the mirrors, then flush the HDP; a read of the size of VRAM posts that.
 
-        Its value is dropped, and the host does not wait for it: see `Bridge.post`.
+        Its value is dropped, and the host does not wait for it: see `Bridge.post`. No other
+        thread's doorbell comes between the flush and the read.
         # src: hdp_v6_0.c, hdp_v7_0.c *_flush_hdp(): the register that is read back
         """
-        with during("flush writes"):
+        with during("flush writes"), self._mirrors.lock:
             self._mirrors.push()
             self._registers.write32(REMAP_BYTES, 0)
             self._registers.post(MEMSIZE.dword * DWORD_BYTES)
