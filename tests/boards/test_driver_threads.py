@@ -1,4 +1,4 @@
-"""Several threads share an AMD device: nothing is lost between them, and the board finds nothing."""
+"""Several threads share an AMD device: nothing is lost between them, and nothing is found."""
 
 from __future__ import annotations
 
