@@ -31,19 +31,28 @@ class ClPrinter(GpuPrinter):
                 "an Adreno computes nothing in float64", hint="use another dtype, or the CPU"
             )
         if op == "swap" or op in WAVE_OPS:
-            raise TypeError(f"OpenCL C: no {op} without subgroups of a known size")
+            raise _planned_for_waves(op)
         return super().emit(op, dtype, args, name)
 
     def barrier(self, *, wave: bool = False) -> None:
         if wave:
-            raise TypeError("OpenCL C: no barrier of a wave without subgroups of a known size")
+            raise _planned_for_waves("barrier of a wave")
         super().barrier()
+
+
+def _planned_for_waves(what: str) -> Unsupported:
+    """Only a device that was opened for it has kernels without them."""
+    return Unsupported(
+        f"OpenCL C has no {what} without subgroups of a known size",
+        hint="open the device with QCOM_CL=1",
+    )
 
 
 def render(kernel: Kernel) -> str:
     """The program's text; equal kernels give equal texts.
 
-    Raises: Unsupported for float64; TypeError for an op its dtype does not have.
+    Raises: Unsupported for float64, and for lanes that exchange values; TypeError for an op its
+    dtype does not have.
     """
     none = frozenset[str]()
     return Walker(kernel, ClPrinter(kernel, DIALECT, NativeUnit(none, WORDS)), expander(none)).run()

@@ -38,7 +38,7 @@ from queues.qcom.kernel_code import AdrenoCode
 from tensor import engine
 from tests.compilers.lowering import leaf, matmul
 from tests.qcom_boards import type4, type7
-from tests.qcom_devices import QcomMachine, opened
+from tests.qcom_devices import QcomMachine, opened, qcom_device
 from tests.qcom_opencl import MadeUp, program_of
 from tests.qcom_programs import container
 from tests.support import check
@@ -165,6 +165,15 @@ def test_tensors_are_numpys(chip: str, install: Install, monkeypatch: pytest.Mon
             np.testing.assert_array_equal(root.numpy(), want)
         del x, y, z, halves, root
     check(len(compiler.kernels) > 2, "kernels came this way")
+
+
+def test_a_device_opened_for_the_other_compiler_says_what_to_do() -> None:
+    """Its kernels exchange values between lanes."""
+    with qcom_device("a630") as made, engine.adopted("QCOM", made, "CL"):
+        x = tensor.asarray(whole(64, 512), device="QCOM")
+        with pytest.raises(Unsupported, match="QCOM_CL=1"):
+            tensor.sum(x, axis=1).numpy()
+        del x
 
 
 def compiled(program: ClProgram | bytes, arch: str = "a630") -> AdrenoCode:
