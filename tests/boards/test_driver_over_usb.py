@@ -7,7 +7,10 @@ import random
 import re
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as done
 from functools import partial
+from threading import Event
 
 import numpy as np
 import pytest
@@ -277,3 +280,44 @@ def test_nothing_keeps_a_closed_device() -> None:
     del device
     gc.collect()
     check(session() is None, "the session is still referred to")
+
+
+class Gate:
+    """A lock that tells who comes, and opens when it is told to."""
+
+    def __init__(self) -> None:
+        self.came, self.opened = Event(), Event()
+
+    def __enter__(self) -> None:
+        self.came.set()
+        self.opened.wait()
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize("nbytes", [64, LONG])
+@pytest.mark.parametrize("out", [False, True])
+def test_the_cable_is_free_while_the_copy_engine_waits_for_another_thread(
+    out: bool, nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, gate = UsbRig(), Gate()
+    data, back = random.Random(4).randbytes(nbytes), bytearray(nbytes)
+    with rig.opened(AMD_HANG_S="0") as device, ThreadPoolExecutor(1) as pool:
+        buffer, signal = device.alloc(nbytes), device.new_signal()
+        device.copy_in(buffer, memoryview(data))
+        with monkeypatch.context() as patch:
+            patch.setattr(device.transfers.staging, "lock", gate)
+            copied = (
+                pool.submit(device.copy_out, memoryview(back), buffer)
+                if out else pool.submit(device.copy_in, buffer, memoryview(data))
+            )  # fmt: skip
+            gate.came.wait()  # it is past all waits for what was submitted before
+            device.copy_queue().wait(signal, 1).submit()
+            gate.opened.set()
+            check(not done([copied], timeout=0.1).done, "it waits for the engine")
+            device.compute_queue().signal(signal, 1).submit()
+            copied.result()
+        device.copy_out(memoryview(back), buffer)
+        check(bytes(back) == data, "other bytes")
+    quiet(rig)

@@ -7,9 +7,10 @@ are pipelined.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import RLock
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from drivers.amd.sdma_ring import SdmaRing
 from drivers.amd.usb.pipeline import (
@@ -32,6 +33,9 @@ from drivers.gpu.staging import Wait
 from drivers.usb.asm24 import wire
 from drivers.usb.asm24.bridge import Bridge
 from queues.amd import sdma
+
+_TURNS: Final = 100
+"""How often other threads' work may come first."""
 
 
 class SramStaging:
@@ -63,11 +67,27 @@ class SramStaging:
             self._ring, self._mark = ring, 0
             self._pipeline.forget()
 
-    def _reach(self, ring: CopyRing, wait: Wait) -> None:
-        """Return once the ring is done with the SRAM: look before asking for an interrupt."""
-        if ring.done < self._mark:
+    def _reach(self, ring: CopyRing, mark: int, wait: Wait) -> None:
+        """Return once the ring has done that: look before asking for an interrupt."""
+        if ring.done < mark:
             self._mirrors.look()
-        wait(ring, self._mark)
+        wait(ring, mark)
+
+    @contextmanager
+    def _idle(self, ring: SdmaRing, wait: Wait) -> Iterator[None]:
+        """The ring's lock, with nothing in front: who keeps the cable until the engine has copied
+        keeps other threads from giving it what it waits for.
+
+        Raises: Busy when others never pause.
+        """
+        for _ in range(_TURNS):
+            mark = ring.put
+            self._reach(ring, mark, wait)
+            with ring.lock:
+                if ring.put == mark:
+                    yield
+                    return
+        raise Busy(f"other threads keep {ring.name} at work", hint="copy when they pause")
 
     def copy_in(self, ring: CopyRing, dst_va: int, src: memoryview, wait: Wait) -> None:
         """Copy all of `src` to the card; returns when that is done."""
@@ -81,13 +101,14 @@ class SramStaging:
             part = src[at : at + most]
             try:
                 if long:
-                    self._mark = self._pipeline.copy_in(engine, dst_va + at, part)
+                    with self._idle(engine, wait):
+                        self._mark = self._pipeline.copy_in(engine, dst_va + at, part)
                 else:
                     self._put(engine, dst_va, part)
             except DeviceTimeout:
                 ring.sleep(0)  # where the engine faulted, this says why
                 raise
-            self._reach(ring, wait)
+            self._reach(ring, self._mark, wait)
 
     def copy_out(self, ring: CopyRing, dst: memoryview, src_va: int, wait: Wait) -> None:
         """Fill `dst` from the card."""
@@ -100,18 +121,19 @@ class SramStaging:
         for at in range(0, dst.nbytes, most):
             part = dst[at : at + most]
             try:
-                if long:
-                    self._mark = self._pipeline.copy_out(engine, part, src_va + at)
-                else:
-                    part[:] = self._fetched(engine, src_va, part.nbytes)
+                with self._idle(engine, wait):
+                    if long:
+                        self._mark = self._pipeline.copy_out(engine, part, src_va + at)
+                    else:
+                        part[:] = self._fetched(engine, src_va, part.nbytes)
             except DeviceTimeout:
                 ring.sleep(0)
                 raise
-            self._reach(ring, wait)
+            self._reach(ring, self._mark, wait)
 
     def _begin(self, ring: CopyRing, wait: Wait) -> SdmaRing:
         self._enter(ring)
-        self._reach(ring, wait)
+        self._reach(ring, self._mark, wait)
         if not isinstance(ring, SdmaRing):
             raise BadArgument(f"{ring.name} is no copy engine's", hint="use copy_queue()")
         return ring
@@ -127,12 +149,12 @@ class SramStaging:
             self._mark = ring.put
 
     def _fetched(self, ring: SdmaRing, src_va: int, nbytes: int) -> bytes:
-        """Arm, copy, start, read; the cable is locked meanwhile."""
+        """Arm, copy, start, read; ring and cable are locked meanwhile."""
         whole = sectors(nbytes)
         engine, sram = ring.engine, self._sram.gpu_va
         copy = sdma.copy_linear(engine, dst_addr=sram, src_addr=src_va, count=nbytes)
         start = sdma.fence(engine, addr=self._trigger.gpu_va, data=STARTED)
-        with self._pipeline.changing() as image, ring.lock, self._bridge.lock:  # in this order
+        with self._pipeline.changing() as image, self._bridge.lock:
             self._bridge.arm_sram(0, whole)
             ring.emit([copy, start])
             self._mark = ring.put
