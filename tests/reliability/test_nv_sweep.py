@@ -107,13 +107,11 @@ def test_killed_at_every_tenth_operation() -> None:
     for at in range(offset() % STRIDE, counter.count, STRIDE):
         process = another_nv_process(one)
         world = MortalWorld(ForeignWorld(process), at, dead_after=at // STRIDE % 2 == 0)
-        died = False
         try:
             life(world)
         except Killed as killed:
-            died = True
             let_go(killed)
-        check(died, f"operation {at} of {counter.count} was never reached, {reproduced()}")
+        check(world.failed, f"operation {at} of {counter.count} was never reached, {reproduced()}")
         process.kill()
         gc.collect()  # this test's own views of what the dead process had mapped
         np.testing.assert_equal(astuple(process.baseline()), astuple(fresh), f"killed at {at}")

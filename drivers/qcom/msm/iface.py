@@ -15,6 +15,7 @@ from drivers.base.errors import (
     DeviceError,
     DeviceGone,
     DeviceTimeout,
+    MalformedInput,
     NotFound,
     Unsupported,
     UseAfterFree,
@@ -47,6 +48,9 @@ from queues.qcom.chips import chip_of
 DRIVERS: Final = ("msm", "adreno")
 """What the drivers of its render nodes are called, as sysfs has them: their beginnings."""
 POLL_S: Final = 0.001
+MOST_PRIORITIES: Final = 64
+"""More than 4 rings times the scheduler's levels. # src: Linux 6.12, msm_gpu.h, MSM_GPU_MAX_RINGS,
+NR_SCHED_PRIORITIES"""
 _ARENA_BYTES: Final = 4096
 _WORD: Final = struct.Struct("<I")
 GPU_FAULT, PAGE_FAULT = "GPU fault", "page fault"
@@ -89,10 +93,17 @@ class MsmIface:
             self.objects = Objects(self.world)
             self._undo.append(self.objects.close)
             self.chip = chip_of(self.param(Param.CHIP_ID))
-            self.priorities = max(self.param(Param.PRIORITIES), 1)
+            self.priorities = self._levels()
             self.memory_bytes = memory_bytes(self.world)
             self._faults = self.param(Param.FAULTS)
             self.coherent = memory.is_coherent(self.world, self.fd)
+
+    def _levels(self) -> int:
+        """Priorities of submit queues, at least one. Raises: MalformedInput."""
+        levels = self.param(Param.PRIORITIES)
+        if levels > MOST_PRIORITIES:
+            raise MalformedInput(f"msm has {levels} priorities", hint="report the kernel's version")
+        return max(levels, 1)
 
     def _leave(self, binds: Binds) -> None:
         """A child has its parent's file: it takes nothing out of it."""
