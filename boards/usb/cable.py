@@ -106,7 +106,8 @@ class Cable:
 
     def plug(self) -> None:
         """Plug it in again; without power of its own, the card was off meanwhile."""
-        self.gone = self.open = False
+        self.close()
+        self.gone = False
         self.function.power_lost()
 
     # Transfers
@@ -146,7 +147,8 @@ class Cable:
         if mishap is not None:
             self.failed.append(f"{mishap} at transfer {self.transfers}")
         if mishap is Mishap.KILL:
-            self.dead, self.open = True, False  # the kernel releases what a process had
+            self.dead = True  # the kernel cancels and releases what a process had
+            self.close()
             self.killed()
             raise Killed
 
@@ -219,7 +221,10 @@ class Cable:
             self._pipes.drop(flights)
 
     def close(self) -> None:
-        self.open = False
+        """The interface is released; usbfs cancels what is under way."""
+        with self._lock:
+            self._pipes.clear()
+            self.open = False
 
 
 def _parts(transfers: Sequence[Transfer]) -> list[list[Transfer]]:

@@ -107,6 +107,10 @@ class Pipes:
             queue.clear()
             queue.extend(kept)
 
+    def clear(self) -> None:
+        """All that are under way are cancelled."""
+        self._queues.clear()
+
     def moving(self, endpoint: int) -> bool:
         """Whether data of a bulk transfer is on its way."""
         queue = self._queues.get(endpoint, deque[Flight]())
