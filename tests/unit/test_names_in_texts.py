@@ -33,6 +33,16 @@ TARGET = re.compile(r"(?:`|^ {4})make ([a-z][\w-]*)", re.MULTILINE)
 FILE = re.compile(
     r"(?<![\w/.])(?:docs|tensor|compilers|queues|drivers|boards|generators|tests)/[\w/.-]*\.(?:py|md|toml)\b"
 )
+BARE_FILE = re.compile(r"(?<![\w/.*<-])[\w-]+\.(?:py|md|toml)\b(?!/)")
+"""A file without its folder, as `choose.py`: one of that name is somewhere in the tree."""
+OTHER_FILES = {
+    "test_tiny.py": "tinygrad's", "ops_amd.py": "tinygrad's", "ops_nv.py": "tinygrad's",
+    "ops_qcom.py": "tinygrad's", "ip.py": "tinygrad's", "amdev.py": "tinygrad's",
+    "pm4_nv.py": "tinygrad's", "freedreno_devices.py": "Mesa's",
+    "flash.py": "the bridge's firmware's", "USBGPU.md": "the bridge's firmware's",
+    "_version.py": "llvmlite's", "my_program.py": "the user's", "differences.toml": "the user's",
+    "matmul.py": "bench.py's own, in a temporary folder",
+}  # fmt: skip
 EXTRA = re.compile(r"unbound\[(\w+)\]")
 ADDS = re.compile(r"\badd_?(argument|option)\(")
 FORMATTED = "\0"
@@ -117,6 +127,14 @@ def extras() -> frozenset[str]:
     return frozenset(project["optional-dependencies"])
 
 
+@cache
+def file_names() -> frozenset[str]:
+    """Names of all files of the tree, without their folders."""
+    folders = (*PRODUCT, "tests", "docs", "firmware_manifests")
+    inside = (path for part in folders for path in (ROOT / part).rglob("*.*"))
+    return frozenset(path.name for path in (*inside, *ROOT.glob("*.*")))
+
+
 def command_file(module: str) -> str | None:
     """The file that `python -m module` runs, None where there is none."""
     path = module.replace(".", "/")
@@ -156,6 +174,8 @@ def wrong(text: str) -> list[str]:
     found += [*wrong_commands(text), *wrong_settings(text)]
     found += [f"make {name}" for name in TARGET.findall(text) if name not in targets()]
     found += [name for name in FILE.findall(text) if not (ROOT / name).is_file()]
+    known = file_names().union(OTHER_FILES)
+    found += [name for name in BARE_FILE.findall(text) if name not in known]
     return found + [f"unbound[{name}]" for name in EXTRA.findall(text) if name not in extras()]
 
 
@@ -180,6 +200,8 @@ def test_what_texts_name_exists() -> None:
         "DEV=VOODOO",
         "run `make everything`",
         "see docs/nothing.md",
+        "`amd_lanes.py` says which lane",
+        "see nothing-at-all.md",
         "pip install 'unbound[everything]'",
     ],
 )
@@ -191,7 +213,7 @@ def test_what_does_not_exist_is_found(text: str) -> None:
     "text",
     [
         "AMD_DMA=physical: asked for", "DEV=AMD:1", "AMD_AQL=1/0", "UNBOUND_FIRMWARE=/x",
-        "python -m boards run gfx1100 --aql p.py", "python bench.py --quick", "make check",
+        "python -m boards run gfx1100 --aql program.py", "python bench.py --quick", "make check",
         "python -m drivers.amd.probe --smoke --board gfx942 # --nothing is a comment",
         "drivers/pci/pci.c is the kernel's", "a--b and ---", f"DEV={FORMATTED}",
     ],

@@ -18,7 +18,7 @@ def xccs_of(spec: QueueSpec, chip: Chip) -> tuple[int, ...]:
     """The dies that process a queue: all of them for AQL packets, the first one for PM4.
 
     # src: Linux 3c8bdb51be0e "drm/amdkfd: Add PM4 target XCC": "unlike AQL queues, the PM4 queue
-    # src: will be only processed in one XCC", which CREATE_QUEUE names; kfd_queue.py refuses others
+    # src: will be only processed in one XCC", which CREATE_QUEUE names; kfd/queue.py refuses others
     """
     return tuple(range(chip.xccs)) if spec.kind == "aql" else (0,)
 
