@@ -27,7 +27,8 @@ from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
 SDMA = {"gfx1100": 2, "gfx1030": 4, "gfx1031": 2, "gfx1032": 2, "gfx1201": 2, "gfx942": 16,
-        "gfx1103": 1, "gfx1150": 1, "gfx1151": 1, "gfx90a": 5}  # fmt: skip
+        "gfx1103": 1, "gfx1150": 1, "gfx1151": 1, "gfx90a": 5, "gfx950": 16, "gfx1101": 2,
+        "gfx1102": 2, "gfx1200": 2}  # fmt: skip
 """Copy engines, as KFD counts those of each chip in its topology, XGMI ones included."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from boards.vendors import VENDORS
 from drivers.base import errors
 from drivers.base.errors import DeviceError
 from drivers.claim import refusal
@@ -69,6 +70,25 @@ def test_the_index_lists_every_document() -> None:
     own = {ROOT / "README.md", ROOT / "docs" / "README.md"}
     missing = [path.name for path in DOCUMENTS if path not in own and path not in linked]
     check(not missing, str(missing))
+
+
+def test_the_status_page_has_every_board() -> None:
+    text = (ROOT / "docs" / "status.md").read_text()
+    boards = [name for vendor in VENDORS for name in vendor.names]
+    check(len(boards) >= 30, f"only {len(boards)} boards")
+    missing = [name for name in boards if not re.search(rf"\b{re.escape(name)}\b", text)]
+    check(not missing, str(missing))
+
+
+def test_the_readme_counts_the_files() -> None:
+    """ "20 of more than N files": N holds, and is within a quarter of the product's size."""
+    claimed = re.search(r"of\smore\sthan\s(\d+)\sfiles", (ROOT / "README.md").read_text())
+    count = sum(
+        1
+        for part in ("tensor", "compilers", "drivers", "queues")
+        for _ in (ROOT / part).rglob("*.py")
+    )
+    check(claimed and int(claimed[1]) < count < 1.25 * int(claimed[1]), f"{count} files")
 
 
 def fields(error: type[DeviceError]) -> set[str]:
