@@ -80,7 +80,8 @@ def _board_options(parser: argparse.ArgumentParser) -> None:
     queues = group.add_mutually_exclusive_group()
     queues.add_argument("--aql", dest="aql", action="store_true", default=None)
     queues.add_argument("--pm4", dest="aql", action="store_false")
-    group.add_argument("--compiler", choices=("LLVM", "HIP", "NVRTC", "PTX"), default="LLVM")
+    group.add_argument("--compiler", choices=("LLVM", "HIP", "NVRTC", "PTX", "IR3"), default="",
+                       help="of the board's vendor (default: its first)")  # fmt: skip
     parser.add_argument(
         "--trace", metavar="FILE", type=Path,
         help="with AMD_IFACE=PCI: write every register access to FILE, by name",

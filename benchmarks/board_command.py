@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from benchmarks import board, host_cost
 from benchmarks.selection import select
+from boards.asked import check_options
 from boards.front import tuning_of
 from boards.run import set_environ
 from boards.setup import Setup
@@ -33,18 +34,21 @@ def command(args: argparse.Namespace) -> int:
 
 def _setup(args: argparse.Namespace) -> Setup:
     """The board, with the interface that the user's environment names. Raises: BadChoice."""
-    device = vendor_of(args.board or DEFAULT_CHIP).device
+    chip = args.board or DEFAULT_CHIP
+    vendor = vendor_of(chip)
+    check_options(chip, compiler=args.compiler, aql=args.aql)
+    device = vendor.device
     kept = (f"{device}_", "UNBOUND_")
     own = {name: value for name, value in os.environ.items() if name.startswith(kept)}
     choice = choose({**own, "DEV": device})
     return Setup(
-        args.board or DEFAULT_CHIP,
+        chip,
         aql=args.aql,
-        compiler=args.compiler,
+        compiler=args.compiler or vendor.compilers[0],
         iface=choice.iface or "",
         dma=choice.dma or "",
         trace=choice.trace or "",
-        tuning=tuning_of(args.board or DEFAULT_CHIP, os.environ),
+        tuning=tuning_of(chip, os.environ),
     )
 
 

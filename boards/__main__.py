@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from boards.vendors import VENDORS, names, vendor_of
+from boards.asked import check_options, over_pci
+from boards.vendors import VENDORS, Vendor, names, vendor_of
 
 _MIB = 1 << 20
 _OPERANDS = "operands"
@@ -36,7 +37,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
                         help="compute queues of AQL packets")  # fmt: skip
     queues.add_argument("--pm4", dest="aql", action="store_false", help="... of PM4 packets")
     compilers = list(dict.fromkeys(name for vendor in VENDORS for name in vendor.compilers))
-    parser.add_argument("--compiler", choices=compilers, default=compilers[0])
+    parser.add_argument("--compiler", choices=compilers, default="",
+                        help="of the board's vendor (default: its first)")  # fmt: skip
     ifaces = list(dict.fromkeys(name for vendor in VENDORS for name in vendor.ifaces))
     parser.add_argument("--iface", choices=ifaces, default="", help="the interface")
     parser.add_argument("--dma", choices=("iommu", "vram"), default="",
@@ -72,8 +74,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _plugged(parser: argparse.ArgumentParser) -> None:
-    boards = [name for vendor in VENDORS if vendor.enclosure for name in vendor.names]
-    parser.add_argument("board", choices=boards, metavar="BOARD", help=", ".join(boards))
+    _over_pci(parser, [vendor for vendor in VENDORS if vendor.enclosure])
     parser.add_argument("--socket", type=Path, required=True, metavar="PATH")
     parser.add_argument("--panel", type=Path, metavar="PATH",
                         help="a socket of lines: plug, unplug, unplug N, killed")  # fmt: skip
@@ -81,8 +82,20 @@ def _plugged(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="end when the first client leaves")
 
 
+def _over_pci(parser: argparse.ArgumentParser, vendors: Sequence[Vendor]) -> None:
+    there = ", ".join(name for vendor in vendors for name in vendor.pci_names)
+    parser.add_argument("board", type=_function, metavar="BOARD", help=there)
+
+
+def _function(chip: str) -> str:
+    try:
+        return over_pci(chip)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _served(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("board", choices=names(), metavar="BOARD", help=", ".join(names()))
+    _over_pci(parser, VENDORS)
     parser.add_argument("--socket", type=Path, required=True, metavar="PATH")
     parser.add_argument("--vram-mib", type=int, default=512, metavar="N")
     parser.add_argument("--journal", type=Path, metavar="FILE",
@@ -112,18 +125,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _serve(args)
     if args.command == "usbredir":
         return _serve_usb(args)
+    return _run(args)
+
+
+def _wrong(args: argparse.Namespace) -> str:
+    """What is wrong with the command line of `run` and `trace`, or ""."""
     if not args.program.is_file():
-        print(f"there is no file {str(args.program)!r}", file=sys.stderr)
-        return 2
+        return f"there is no file {str(args.program)!r}"
     if args.gpus < 1 or args.vram_mib < 1:
-        print("--gpus and --vram-mib are at least 1", file=sys.stderr)
+        return "--gpus and --vram-mib are at least 1"
+    try:
+        check_options(
+            args.board, aql=args.aql, compiler=args.compiler, iface=args.iface, dma=args.dma,
+            trace=args.trace,
+        )  # fmt: skip
+    except ValueError as error:
+        return f"board {args.board}: {error}"
+    return ""
+
+
+def _run(args: argparse.Namespace) -> int:
+    wrong = _wrong(args)
+    if wrong:
+        print(wrong, file=sys.stderr)
         return 2
     from boards.front import tuning_of
     from boards.run import Setup, run, set_environ
     from drivers.base.errors import DeviceError
 
+    compiler = args.compiler or vendor_of(args.board).compilers[0]
     setup = Setup(
-        args.board, args.gpus, args.aql, args.compiler, args.strict, args.vram_mib * _MIB,
+        args.board, args.gpus, args.aql, compiler, args.strict, args.vram_mib * _MIB,
         args.iface, args.dma, trace=str(args.trace.absolute()) if args.trace else "",
         tuning=tuning_of(args.board, os.environ),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from boards.asked import check_options, over_pci
 from boards.machine.pci.world import PciWorld
 from boards.setup import Setup
 from boards.vendors import Board, Powered, vendor_of
@@ -27,11 +28,14 @@ __all__ = [
     "Front",
     "OnBoard",
     "Setup",
+    "check_options",
     "environ_of",
     "front_of",
+    "over_pci",
     "power_on",
     "powered_on",
     "tuning_of",
+    "vendor_of",
 ]
 
 

@@ -29,7 +29,7 @@ from drivers.bare.survey_report import pci_facts, pci_table
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
-from drivers.board_option import NOTE, add_board_option, in_front_of
+from drivers.board_option import NOTE, add_board_option, check_board, in_front_of
 from drivers.choice import VisibleList, choose, visible_lists
 from drivers.gpu.smoke_outcome import Outcome
 from drivers.gpu.smoke_report import smoke_json, smoke_lines
@@ -264,7 +264,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m drivers.amd.probe", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
-    add_board_option(parser)
+    add_board_option(parser, "AMD")
     parser.add_argument(
         "--iface", choices=("KFD", "PCI", "USB"), default="KFD",
         help="PCI, and USB in an enclosure: without a kernel driver",
@@ -275,6 +275,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("--dry-run needs --iface PCI: nothing is claimed otherwise")
     if chosen.dry_run and chosen.smoke:
         parser.error("--dry-run touches nothing, and --smoke tests everything: choose one")
+    check_board(parser, chosen.board, chosen.iface)
     return chosen
 
 

@@ -147,7 +147,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--write", type=lambda text: int(text, 0), metavar="VALUE")
     parser.add_argument("--yes", action="store_true", help="with --write: really write")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_board_option(parser)
+    add_board_option(parser, "AMD", tool="regs", pci=True)
     parser.add_argument("--trace", metavar="FILE", help="write every register access to FILE")
     chosen = parser.parse_args(arguments)
     if chosen.write is not None and (not chosen.yes or len(chosen.names) != 1 or chosen.chip):

@@ -128,7 +128,7 @@ def command(
     """The command: print, and the exit status."""
     parser = argparse.ArgumentParser(prog="python -m drivers.amd.smi", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_board_option(parser)
+    add_board_option(parser, "AMD", tool="smi", pci=True)
     parser.add_argument("--trace", metavar="FILE",
                         help="write the register accesses of each GPU to FILE.ADDRESS")  # fmt: skip
     chosen = parser.parse_args(arguments)

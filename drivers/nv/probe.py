@@ -106,7 +106,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m drivers.nv.probe", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
-    add_board_option(parser)
+    add_board_option(parser, "NV", "ga102")
     return parser.parse_args(arguments)
 
 

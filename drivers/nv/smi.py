@@ -98,7 +98,7 @@ def command(arguments: Sequence[str], world: World | None = None) -> int:
     """The command: print, and the exit status."""
     parser = argparse.ArgumentParser(prog="python -m drivers.nv.smi", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_board_option(parser)
+    add_board_option(parser, "NV", "ga102", tool="smi")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.board:

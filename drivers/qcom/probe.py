@@ -110,7 +110,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--smoke", action="store_true", help="open the GPU and test its queues")
     parser.add_argument("--iface", choices=("KGSL", "MSM"), default="KGSL", help="of the board")
-    add_board_option(parser)
+    add_board_option(parser, "QCOM", "a630")
     return parser.parse_args(arguments)
 
 

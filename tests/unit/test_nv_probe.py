@@ -148,5 +148,6 @@ def test_the_doctor_knows_it_and_a_wrong_board_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     check(named(BY_NAME["NV"].doctor) is doctor.rows)
-    check(command(["--board", "ga103"]) == 1)
+    with pytest.raises(SystemExit, match="2"):
+        command(["--board", "ga103"])
     check("no board 'ga103'" in capsys.readouterr().err)
