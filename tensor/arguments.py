@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from inspect import signature
 from types import FunctionType, NoneType
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -64,6 +65,22 @@ def _checks_first(function: Callable[..., R], place: str) -> Callable[..., R]:
         return function(x, *args, **kwargs)
 
     return checked
+
+
+def missing_method(name: str) -> AttributeError | None:
+    """The error for `x.name(...)` where the namespace has the function; None where it has none."""
+    import tensor
+
+    function = getattr(tensor, name, None) if name in tensor.__all__ else None
+    if not isinstance(function, FunctionType):
+        return None
+    first = next(iter(signature(function).parameters.values()), None)
+    if first is None or first.annotation not in ("Tensor", "Operand"):
+        return None
+    return AttributeError(
+        f"a tensor has no method {name!r}: it is a function of the namespace; "
+        f"import tensor as xp, then write xp.{name}(x, ...)"
+    )
 
 
 def tensors_of(arrays: Iterable[Tensor], place: str) -> list[Tensor]:

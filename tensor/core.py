@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from types import ModuleType
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,17 @@ class Tensor:
 
     def __init__(self, node: Node, device: str) -> None:
         self._node, self.device = node, device
+
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> object:
+            """Raises: AttributeError, with the function where the namespace has one."""
+            from tensor.arguments import missing_method
+
+            found = None if name.startswith("_") else missing_method(name)
+            if found is None:
+                return object.__getattribute__(self, name)  # raises as any object does
+            raise found
 
     @property
     def shape(self) -> Shape:
