@@ -156,6 +156,7 @@ from tensor.manipulation import (
     tile,
     unstack,
 )
+from tensor.memory import memory_stats
 from tensor.nn import (
     avg_pool2d,
     conv2d,
@@ -209,15 +210,15 @@ __all__ = [
     "isfinite", "isinf", "isnan", "jit", "layer_norm", "less", "less_equal", "linspace", "log",
     "log1p", "log2", "log10", "log_softmax", "logaddexp", "logical_and", "logical_not",
     "logical_or", "logical_xor", "matmul", "matrix_transpose", "max", "max_pool2d", "maximum",
-    "mean", "meshgrid", "min", "minimum", "moveaxis", "multiply", "nan", "native_handles",
-    "negative", "newaxis", "nextafter", "nn", "not_equal", "ones", "ones_like", "outer", "pad",
-    "permute_dims", "pi", "positive", "pow", "prod", "random", "reciprocal", "relu", "remainder",
-    "repeat", "reshape", "result_type", "rms_norm", "roll", "round", "scaled_dot_product_attention",
-    "searchsorted", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax", "sort", "split",
-    "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis",
-    "tan", "tanh", "tensordot", "tile", "to_memoryview", "topk", "torch_dtype", "tril", "triu",
-    "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "var", "vecdot", "where", "zeros",
-    "zeros_like",
+    "mean", "memory_stats", "meshgrid", "min", "minimum", "moveaxis", "multiply", "nan",
+    "native_handles", "negative", "newaxis", "nextafter", "nn", "not_equal", "ones", "ones_like",
+    "outer", "pad", "permute_dims", "pi", "positive", "pow", "prod", "random", "reciprocal", "relu",
+    "remainder", "repeat", "reshape", "result_type", "rms_norm", "roll", "round",
+    "scaled_dot_product_attention", "searchsorted", "sigmoid", "sign", "signbit", "silu", "sin",
+    "sinh", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
+    "sum", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "to_memoryview", "topk",
+    "torch_dtype", "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "var",
+    "vecdot", "where", "zeros", "zeros_like",
 ]
 # fmt: on
 

@@ -31,11 +31,11 @@ from drivers.amd.sdma_ring import SdmaRing
 from drivers.amd.signal import AmdSignal, checked_value, new_signal
 from drivers.amd.zeroing import zero
 from drivers.base import forks, launches
-from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
 from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
 from drivers.base.life import Life
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
 from drivers.gpu.blocks import Block
@@ -182,10 +182,9 @@ class AmdDevice:
         """Give cached memory back; how many bytes."""
         return self.heap.trim()
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """What the allocator holds and did."""
-        return self.heap.statistics
+        return self.heap.memory_stats()
 
     def share_with(self, other: Owner) -> None:
         """From now on `other` reaches memory of this device."""

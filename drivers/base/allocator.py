@@ -1,4 +1,4 @@
-"""A caching allocator over a device's raw memory: size classes, statistics, freed exactly once.
+"""A caching allocator over a device's raw memory: size classes, counts, freed exactly once.
 
 Source: size classes after J. Evans, "A Scalable Concurrent malloc(3) Implementation" (2006):
 eight steps per power of two bound the waste of a class to 1/8 of the request.
@@ -7,33 +7,18 @@ eight steps per power of two bound the waste of a class to 1/8 of the request.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from threading import RLock
 from typing import Generic, TypeVar
 
 from drivers.base.errors import DeviceError, OutOfMemory, UseAfterFree
+from drivers.base.memory_stats import MemoryStats
 
 T = TypeVar("T")
 
 MIN_CLASS_BYTES = 64
 _STEP_BITS = 3
 _MIN_BITS = MIN_CLASS_BYTES.bit_length()
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What an allocator did. Sizes in bytes of size classes, counts of calls."""
-
-    used_bytes: int
-    cached_bytes: int
-    peak_bytes: int
-    """Most bytes ever held from the device at once, used and cached."""
-    allocations: int
-    hits: int
-    """Allocations that the cache served."""
-    live: int
-    """Blocks that are allocated and not freed."""
 
 
 def class_bytes(nbytes: int) -> int:
@@ -182,12 +167,12 @@ class Allocator(Generic[T]):
             self._release()
             return released
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Counts and sizes of this moment."""
-        return Statistics(
-            self._used, self._cached, self._peak, self._allocations, self._hits, len(self._live)
-        )
+        return MemoryStats(
+            self._used, self._cached, self._peak, self.limit_bytes, self._allocations, self._hits,
+            len(self._live),
+        )  # fmt: skip
 
 
 def _checked_class(nbytes: int) -> int:

@@ -18,6 +18,7 @@ from drivers.base.binary import Resources as Resources
 from drivers.base.library import Library
 from drivers.base.limits import Grid as Grid
 from drivers.base.limits import Limits as Limits
+from drivers.base.memory_stats import MemoryStats as MemoryStats
 from drivers.base.usb import Usb
 
 
@@ -288,6 +289,9 @@ class Device(Protocol):
 
     def alloc(self, nbytes: int) -> Buffer:
         """Uninitialised memory. Raises: OutOfMemory with the sizes."""
+
+    def memory_stats(self) -> MemoryStats:
+        """What buffers of this process hold of its memory now, and at most did."""
 
     def load(self, binary: Binary) -> Program:
         """Raises: Unsupported for another arch, or more than `limits` has; MalformedInput."""

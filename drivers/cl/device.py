@@ -10,11 +10,11 @@ from threading import RLock
 from typing import Any, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceFault, DeviceGone, MalformedInput, Unsupported
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step as Undoing
 from drivers.base.undo import Undo, run_all
 from drivers.cl import commands
@@ -108,11 +108,10 @@ class ClDevice:
 
     # Memory
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Of its allocator, with what was given back counted as such."""
         with self.lock:
-            return self.heap.statistics
+            return self.heap.memory_stats()
 
     def alloc(self, nbytes: int) -> ClBuffer:
         checked_size(nbytes)

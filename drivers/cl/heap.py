@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from drivers.base.allocator import Allocator, Statistics
+from drivers.base.allocator import Allocator
 from drivers.base.errors import OutOfMemory
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import run_all
 from drivers.cl.memory import ALIGN_BYTES, Block, RawMemory
 from drivers.cl.ring import Ring
@@ -105,11 +106,10 @@ class Heap:
             self._finish(ring)
         self._raw.free(block)
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Of the allocator, with what was given back counted as such."""
         self.collect()
-        return self.allocator.statistics
+        return self.allocator.memory_stats()
 
     def after_fork(self) -> None:
         """In a child: a thread of the parent may hold the allocator's lock."""

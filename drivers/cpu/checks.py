@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from drivers.cpu.features import read_processor
 from drivers.machine.checks import Machine, Result
 from drivers.machine.system import clang_description
+
+_GIB: Final = 1 << 30
 
 
 def cpu(machine: Machine) -> Result:
@@ -29,8 +33,8 @@ def cpu(machine: Machine) -> Result:
     }
     shown = ", ".join(f"{name} ({where})" for name, where in compilers.items()) or "none"
     reason = (
-        f"{processor.arch}, {limits.threads} threads, {8 * limits.vector_bytes}-bit vectors; "
-        f"compilers: {shown}"
+        f"{processor.arch}, {limits.threads} threads, {8 * limits.vector_bytes}-bit vectors, "
+        f"{limits.memory_bytes / _GIB:.1f} GiB for this process; compilers: {shown}"
     )
     if not compilers:
         return Result("CPU", "", False, reason, "pip install llvmlite, or ziglang", details)

@@ -10,7 +10,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Region, Signal, World
 from drivers.base.errors import (
@@ -21,6 +20,7 @@ from drivers.base.errors import (
     UseAfterFree,
 )
 from drivers.base.life import Life
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step, run_all
 from drivers.cpu import arguments
 from drivers.cpu.buffer import CpuBuffer
@@ -145,10 +145,9 @@ class CpuDevice:
         """Give cached memory back to the system; how many bytes."""
         return self.heap.trim()
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """What the allocator holds and did."""
-        return self.heap.statistics
+        return self.heap.memory_stats()
 
     # Programs and threads
 

@@ -6,9 +6,10 @@ from collections import deque
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
-from drivers.base.allocator import Allocator, Statistics
+from drivers.base.allocator import Allocator
 from drivers.base.contracts import Region, World
 from drivers.base.life import Life, State
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import run_all
 from drivers.cpu.memory import HostMemory, Storage
 
@@ -116,11 +117,10 @@ class HostHeap:
         self._reclaim()
         return self.allocator.trim()
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """What the allocator holds and did."""
         self._reclaim()
-        return self.allocator.statistics
+        return self.allocator.memory_stats()
 
     def after_fork(self) -> None:
         """In a child: a thread of the parent may hold the allocator's lock."""

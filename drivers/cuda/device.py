@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Self, cast
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Device, Program
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, DeviceError, Hang, OutOfMemory
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step
 from drivers.cuda.api import Api
 from drivers.cuda.commands import Launch, Place, start
@@ -81,11 +81,10 @@ class CudaDevice:
 
     # Memory
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Of its allocator, with what was given back counted as such."""
         with self._work:
-            return self.heap.statistics
+            return self.heap.memory_stats()
 
     def alloc(self, nbytes: int) -> CudaBuffer:
         checked_size(nbytes)

@@ -6,8 +6,9 @@ from collections import deque
 from functools import partial
 from mmap import PAGESIZE
 
-from drivers.base.allocator import Allocator, Statistics
+from drivers.base.allocator import Allocator
 from drivers.base.errors import BadArgument, OutOfMemory, Unsupported
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step, run_all
 from drivers.cuda.memory import Block, RawMemory
 from drivers.cuda.ring import Ring
@@ -105,11 +106,10 @@ class Heap:
         if not self._returned:
             raise error
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Of the allocator, with what was given back counted as such."""
         self.collect()
-        return self.allocator.statistics
+        return self.allocator.memory_stats()
 
     def after_fork(self) -> None:
         """In a child: a thread of the parent may hold the allocator's lock; nothing is released."""

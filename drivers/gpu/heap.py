@@ -6,9 +6,10 @@ import weakref
 from collections import deque
 from typing import Protocol, TypeAlias
 
-from drivers.base.allocator import Allocator, Statistics
+from drivers.base.allocator import Allocator
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.base.life import Life, State
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import run_all
 from drivers.gpu.blocks import LARGE_BYTES, Block, Imported, Moment, Vram, Wrapped
@@ -228,11 +229,10 @@ class Heap:
         others = [one.bo for one in self.wrapped] + [one.bo for one in self.imported]
         return [*self.allocator.live(), *(Block(bo, bo.gpu_va, bo.nbytes) for bo in others)]
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """What the allocator holds and did."""
         self.reclaim()
-        return self.allocator.statistics
+        return self.allocator.memory_stats()
 
     def after_fork(self) -> None:
         """In a child: a thread of the parent may hold the allocator's lock."""

@@ -8,7 +8,6 @@ from threading import Lock, RLock
 from typing import Any, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
@@ -18,6 +17,7 @@ from drivers.base.errors import (
     OutOfMemory,
     Unsupported,
 )
+from drivers.base.memory_stats import MemoryStats
 from drivers.hosted.buffer import HostedBuffer, check_destination
 from drivers.hosted.owned import check_alive, own_buffer, own_code, own_program
 from drivers.hosted.pending import pump
@@ -102,11 +102,10 @@ class MetalDevice:
 
     # Memory
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Of its allocator, with what was given back counted as such."""
         with self.lock, self.alone():
-            return self.heap.statistics
+            return self.heap.memory_stats()
 
     def alloc(self, nbytes: int) -> MetalBuffer:
         checked_size(nbytes)

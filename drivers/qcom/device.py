@@ -14,11 +14,11 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
 from drivers.base.errors import BadArgument, DeviceError, DeviceFault, UseAfterFree
 from drivers.base.life import Life
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step, Undo
 from drivers.gpu import arguments
 from drivers.gpu.blocks import Block, Imported
@@ -169,10 +169,9 @@ class QcomDevice:
         """Give cached memory back; how many bytes."""
         return self.heap.trim()
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """What the allocator holds and did."""
-        return self.heap.statistics
+        return self.heap.memory_stats()
 
     def share_with(self, other: Owner) -> None:
         """From now on `other` reaches memory of this device."""

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from typing import Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.allocator import Statistics
 from drivers.base.buffer import checked_size, flat
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
@@ -18,6 +17,7 @@ from drivers.base.errors import (
     Hang,
     Unsupported,
 )
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step as Undoing
 from drivers.base.undo import run_all
 from drivers.hosted.buffer import HostedBuffer, check_destination
@@ -93,11 +93,10 @@ class WebGpuDevice:
 
     # Memory
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Of its allocator, with what was given back counted as such."""
         with self.link.alone():
-            return self.heap.statistics
+            return self.heap.memory_stats()
 
     def alloc(self, nbytes: int) -> WebGpuBuffer:
         checked_size(nbytes)

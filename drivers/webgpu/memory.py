@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeAlias
 
-from drivers.base.allocator import Allocator, Statistics
+from drivers.base.allocator import Allocator
 from drivers.base.errors import OutOfMemory
+from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import run_all
 from drivers.hosted.buffer import Home, HostedBuffer
 from drivers.webgpu import abi
 from drivers.webgpu.stream import Stream
 
+NO_LIMIT: Final = "WebGPU does not say how much memory there is: what does not fit is refused"
 USAGE: Final = abi.USAGE_STORAGE | abi.USAGE_COPY_SRC | abi.USAGE_COPY_DST
 _NUMBERS_FROM: Final = 1 << 40
 
@@ -76,11 +79,11 @@ class Heap:
             for _ in range(len(self._dropped)):
                 self.allocator.free(self._dropped.popleft())
 
-    @property
-    def statistics(self) -> Statistics:
+    def memory_stats(self) -> MemoryStats:
         """Of the allocator, with what was given back counted as such."""
         self.collect()
-        return self.allocator.statistics
+        found = self.allocator.memory_stats()
+        return replace(found, limit_bytes=None, limit_reason=NO_LIMIT)
 
     def after_fork(self) -> None:
         """In a child: a thread of the parent may hold the allocator's lock."""

@@ -51,7 +51,7 @@ def test_a_freed_block_serves_the_next_of_its_class() -> None:
     first = allocator.alloc(1000)
     allocator.free(first)
     check(allocator.alloc(1001) is first and raw.allocs == 1)
-    now = allocator.statistics
+    now = allocator.memory_stats()
     check((now.allocations, now.hits, now.live) == (2, 1, 1), str(now))
     check((now.used_bytes, now.cached_bytes, now.peak_bytes) == (1024, 0, 1024), str(now))
 
@@ -64,7 +64,7 @@ def test_freed_exactly_once() -> None:
         allocator.free(block)
     with pytest.raises(UseAfterFree):
         allocator.free(object())
-    check(allocator.statistics.cached_bytes == 64 and len(raw.live) == 1)
+    check(allocator.memory_stats().cached_bytes == 64 and len(raw.live) == 1)
 
 
 def test_the_limit_counts_the_cache_and_releases_it_first() -> None:
@@ -96,7 +96,7 @@ def test_trim_gives_everything_back() -> None:
     for block in blocks:
         allocator.free(block)
     check(allocator.trim() == 64 + 128 + 1024 + 1024)
-    check(not raw.live and allocator.statistics.cached_bytes == 0)
+    check(not raw.live and allocator.memory_stats().cached_bytes == 0)
 
 
 def test_trim_frees_the_rest_when_one_block_fails() -> None:
@@ -131,13 +131,13 @@ def test_random_use_never_loses_a_byte() -> None:
             live.append(allocator.alloc(rng.randint(0, 1 << 14)))
         except OutOfMemory:
             check(live, "an empty allocator is never full")
-        now = allocator.statistics
+        now = allocator.memory_stats()
         check(now.used_bytes + now.cached_bytes == sum(raw.live.values()) <= 1 << 20)
         check(now.live == len(live))
     for block in live:
         allocator.free(block)
     allocator.trim()
-    check(not raw.live and allocator.statistics.used_bytes == 0)
+    check(not raw.live and allocator.memory_stats().used_bytes == 0)
 
 
 def test_threads_share_it() -> None:
@@ -152,7 +152,7 @@ def test_threads_share_it() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    now = allocator.statistics
+    now = allocator.memory_stats()
     check(now.allocations == 8000 and now.used_bytes == 0 and now.live == 0, str(now))
     check(now.cached_bytes == sum(raw.live.values()))
 

@@ -257,22 +257,22 @@ def test_everything_returns_to_the_baseline(native: bool) -> None:
             raise TypeError(world)
         _use_everything(device, 32)
         device.trim()
-        live, maps, mapped = device.statistics.live, world.maps, world.mapped_bytes
+        live, maps, mapped = device.memory_stats().live, world.maps, world.mapped_bytes
         fds = len(os.listdir("/proc/self/fd"))
         _use_everything(device, 17)
         device.trim()
-        np.testing.assert_equal(device.statistics.live, live)
+        np.testing.assert_equal(device.memory_stats().live, live)
         np.testing.assert_equal((world.maps, world.mapped_bytes), (maps, mapped))
         np.testing.assert_equal((len(os.listdir("/proc/self/fd")), world.fds), (fds, 0))
     np.testing.assert_equal((world.maps, world.mapped_bytes), (0, 0))
 
 
 def test_what_is_dropped_is_freed_too(device: CpuDevice) -> None:
-    live = device.statistics.live
+    live = device.memory_stats().live
     device.new_signal()
     device.alloc(8)
     device.load(kernel("bump"))
-    np.testing.assert_equal(device.statistics.live, live)
+    np.testing.assert_equal(device.memory_stats().live, live)
 
 
 def test_devices_open_and_close_without_a_leak() -> None:

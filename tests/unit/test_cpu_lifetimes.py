@@ -127,7 +127,7 @@ def test_many_threads_free(device: CpuDevice) -> None:
         except Exception as error:
             failures.append(error)
 
-    before = device.statistics.live
+    before = device.memory_stats().live
     threads = [threading.Thread(target=work) for _ in range(4)]
     with switching_often():
         for thread in threads:
@@ -135,7 +135,7 @@ def test_many_threads_free(device: CpuDevice) -> None:
         for thread in threads:
             thread.join(LONG_S)
     np.testing.assert_equal(failures, [])
-    np.testing.assert_equal(device.statistics.live, before)
+    np.testing.assert_equal(device.memory_stats().live, before)
 
 
 def test_nothing_is_parked_while_threads_change(device: CpuDevice) -> None:

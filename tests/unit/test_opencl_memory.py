@@ -130,7 +130,7 @@ def test_full_memory_waits_for_what_was_given_back(platform: str) -> None:
         kept = device.alloc(BYTES)
         work.launch()
         kept.free()
-        used = device.statistics
+        used = device.memory_stats()
         device.heap.allocator.limit_bytes = used.used_bytes + used.cached_bytes
         check(device.alloc(BYTES).nbytes == BYTES, "after waiting for the kernel")
 
@@ -145,7 +145,7 @@ def test_nothing_is_seen_or_counted_after_close(platform: str) -> None:
             with pytest.raises(UseAfterFree):
                 _ = buffer.host
         buffer.free()
-        check(device.statistics.live == 0, f"{device.statistics}")
+        check(device.memory_stats().live == 0, f"{device.memory_stats()}")
         del seen, view
 
 

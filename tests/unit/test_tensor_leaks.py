@@ -31,7 +31,7 @@ def state() -> tuple[int, int, int, int]:
     gc.collect()
     device = engine.device()
     device.synchronize()
-    held = device.statistics
+    held = device.memory_stats()
     with open("/proc/self/maps") as maps:
         count = sum(1 for _ in maps)
     return held.used_bytes, held.live, count, len(os.listdir("/proc/self/fd"))

@@ -19,8 +19,8 @@ STRANGERS = [np.ones(3), [1.0, 2.0], (1, 2), "a", 1j, np.complex64(1), object(),
 
 WITHOUT_TENSORS = {
     "DType", "Tensor", "arange", "asarray", "broadcast_shapes", "dtype_from", "empty", "eye",
-    "from_blob", "from_dlpack", "full", "isdtype", "jit", "linspace", "native_handles", "ones",
-    "torch_dtype", "zeros", "__array_namespace_info__", "random.key",
+    "from_blob", "from_dlpack", "full", "isdtype", "jit", "linspace", "memory_stats",
+    "native_handles", "ones", "torch_dtype", "zeros", "__array_namespace_info__", "random.key",
 }  # fmt: skip
 """Public callables that take no tensor, or anything that can become one."""
 

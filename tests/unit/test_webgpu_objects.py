@@ -85,14 +85,14 @@ def test_copies_for_aliased_arguments_are_given_back(library: str) -> None:
     with webgpu(library, world) as device:
         a, b = put(device, ramp(COUNT)), put(device, ramp(COUNT, 5))
         kernel = program(device)
-        live = device.statistics.live
+        live = device.memory_stats().live
         for _ in range(20):
             device.launch(kernel, [a, b, a], 2)
-        check(device.statistics.live == live, f"{device.statistics}, {live} before")
+        check(device.memory_stats().live == live, f"{device.memory_stats()}, {live} before")
         watch.fail(NULL, 0, "wgpuDeviceCreateBindGroup")
         with pytest.raises(DeviceError, match="BindGroup"):
             device.launch(kernel, [b, a, b], 2)
-        check(device.statistics.live == live, f"{device.statistics}, {live} before")
+        check(device.memory_stats().live == live, f"{device.memory_stats()}, {live} before")
     check(not watch.left, f"{watch.left}")
 
 

@@ -9,7 +9,15 @@ from typing import Any, Final, Self
 
 from drivers.base import forks, launches
 from drivers.base.buffer import checked_size, flat
-from drivers.base.contracts import Binary, Buffer, Grid, Limits, Program, World
+from drivers.base.contracts import (
+    Binary,
+    Buffer,
+    Grid,
+    Limits,
+    MemoryStats,
+    Program,
+    World,
+)  # fmt: skip
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, DeviceError, Hang, MalformedInput, UseAfterFree
 from drivers.base.life import Life
@@ -98,6 +106,10 @@ class NullDevice:
         with self._lock:
             self._pump()
             return GpuBuffer(self, nbytes, self.heap.block(nbytes))
+
+    def memory_stats(self) -> MemoryStats:
+        with self._lock:
+            return self.heap.memory_stats()
 
     def give_back(self, held: Allocation) -> None:
         self.freed_mark = object()
