@@ -42,6 +42,8 @@ class Incident:
     """ECC, GPU_HANG, or why a queue stopped: "bad packet", "illegal instruction"..."""
     reset: Reset | None = None
     """None: nothing was reset."""
+    gone: bool = False
+    """No queue runs on the GPU from now on: the report of it ends the device."""
     pc: int = 0
     """Program counter of the faulting wave, or 0 (not known). The instruction may be earlier."""
     unread: str = ""

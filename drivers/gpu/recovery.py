@@ -130,7 +130,7 @@ class Recovery(Generic[C, M]):
         lock = self._pair.lock
         if not lock.acquire(blocking=get_ident() not in self._writers):
             self._left.append(incident)
-            return self._reporter.fault(incident, self._reporter.suspects(incident)[0])
+            return self._error(incident, self._reporter.suspects(incident)[0])
         try:
             error = self._recover(incident)
             self._recover_left()
@@ -141,12 +141,22 @@ class Recovery(Generic[C, M]):
     def _recover(self, incident: Incident) -> DeviceError:
         """With `lock` held: the error for a report; stopped queues are replaced."""
         rings = self._reporter.suspects(incident)
+        if incident.gone:
+            gone = self._error(incident, rings[0])
+            self._pair.stop(gone)
+            return gone
         stopped = [ring for ring in rings if self.stuck(ring)]
         error = self._reporter.fault(incident, stopped[0] if stopped else rings[0])
         for ring in stopped:
             self.replace(ring, error)
         self._look_for_eviction(incident, error)
         return error
+
+    def _error(self, incident: Incident, ring: Ring) -> DeviceError:
+        """The vendor's error for a report; DeviceGone where it ends the device."""
+        if incident.gone:
+            return self._iface.gone or self._iface.lost(incident)
+        return self._reporter.fault(incident, ring)
 
     def _recover_left(self) -> None:
         """With `lock` held: replace queues stopped by faults that writers to a ring reported."""
@@ -235,7 +245,7 @@ class Recovery(Generic[C, M]):
             return
         incident = self._iface.wait(0)
         if incident is not None:
-            raise self._reporter.fault(incident, self._reporter.suspects(incident)[0])
+            raise self._error(incident, self._reporter.suspects(incident)[0])
 
     def after_fork(self) -> None:
         """In a child: no thread of the parent waits."""

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from drivers.base.errors import DeviceFault, DeviceTimeout, Hang, MalformedInput
 from drivers.gpu.blocks import Block
-from drivers.gpu.faults import RECOVERED, kernels_named, page_fault, uncorrectable, was_reset
+from drivers.gpu.faults import RECOVERED, kernels_named, page_fault, uncorrectable
 from drivers.gpu.incident import Incident
 from drivers.gpu.ring import Ring
 from drivers.nv.nvk.faults import COPY_CLIENT
@@ -100,8 +100,6 @@ class NvReporter:
         names = names or self.kernels(ring)
         if incident.page is not None:
             return page_fault(incident.page, ring.name, self._blocks(), names)
-        if incident.reset is not None:
-            return was_reset(self._name, incident.cause, incident.reset, names, ring.name)
         if incident.stopped:
             return self._stopped(incident, names, ring)
         return uncorrectable(self._name, incident.cause, names, ring.name)

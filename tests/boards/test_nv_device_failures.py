@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import platform
 import struct
+from collections.abc import Callable
 from dataclasses import astuple, replace
 from threading import Thread
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from boards.nv.hardware import NvOptions
 from boards.nv.launch import EndlessGrid
 from boards.nv.machine import open_nv_board
+from boards.nv.world import NvWorld
 from drivers.base.contracts import Arg, Binary, Param
 from drivers.base.errors import (
     BadArgument,
@@ -217,13 +219,54 @@ def test_an_error_of_the_whole_gpu_stops_both_queues_once() -> None:
         check(out == b"\2\0\0\0" * 4, out.hex())
 
 
+def off_the_bus(device: NvDevice, board: NvWorld) -> None:
+    board.panel.fall_off_the_bus()
+
+
+def without_gsp(device: NvDevice, board: NvWorld) -> None:
+    """src: kernel_gsp_tu102.c kgspHealthCheck(): GSP_ERROR, 120, for every channel"""
+    for ring in device.pair.rings:
+        board.panel.robust_channel(ring.hw.handle, 120)
+
+
+@pytest.mark.parametrize("step", ["synchronize", "close", "copy", "launch"])
+@pytest.mark.parametrize(
+    ("end", "why"), [(off_the_bus, "left the bus"), (without_gsp, "GSP stopped")]
+)
+def test_an_idle_gpu_that_ends_is_gone_at_the_first_report(
+    end: Callable[[NvDevice, NvWorld], None], why: str, step: str
+) -> None:
+    board = open_nv_board("ga102", options=NvOptions(driver=580))
+    device = open_on(board)
+    program, a = device.load(binary(device)), device.alloc(16)
+    device.synchronize()
+    end(device, board)
+
+    def launch() -> None:
+        device.launch(program, [a, a, a, 4], 1)
+        device.synchronize(5.0)
+
+    steps = {
+        "synchronize": device.synchronize, "close": device.close, "launch": launch,
+        "copy": lambda: device.copy_out(memoryview(bytearray(16)), a),
+    }  # fmt: skip
+    with pytest.raises(DeviceGone, match=why):
+        steps[step]()
+    if step != "close":
+        for later in ("synchronize", "copy", "launch"):
+            with pytest.raises(DeviceGone, match=why):
+                steps[later]()
+        device.close()
+    check(sum(astuple(board.baseline())) == 0, str(board.baseline()))
+
+
 def test_a_gpu_that_fell_off_the_bus_takes_no_work() -> None:
     board = open_nv_board("ga102", options=NvOptions(driver=580))
     device = open_on(board)
     program, a = device.load(binary(device)), device.alloc(16)
     device.compute_queue().wait(device.new_signal(), 1).submit()
     board.panel.fall_off_the_bus()
-    with pytest.raises(DeviceFault):
+    with pytest.raises(DeviceGone, match="left the bus"):
         device.synchronize(5.0)
     with pytest.raises(DeviceGone):
         device.launch(program, [a, a, a, 4], 1)

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 from drivers.base.errors import DeviceError
-from drivers.gpu.incident import ECC, GPU_HANG, Incident, PageFault, Reset
+from drivers.gpu.incident import ECC, Incident, PageFault
 from drivers.nv.nvk.allocations import DebuggerAlloc, Notification, RmClass
 from drivers.nv.nvk.channel import Channel
 from drivers.nv.nvk.controls import (
@@ -46,6 +46,8 @@ class Xid(IntEnum):
     GPU_HAS_FALLEN_OFF_THE_BUS = 79
     CONTAINED_ERROR = 94
     UNCONTAINED_ERROR = 95
+    GSP_RPC_TIMEOUT = 119
+    GSP_ERROR = 120
 
 
 _CAUSES: Final = {
@@ -56,6 +58,15 @@ _CAUSES: Final = {
     Xid.CE0_ERROR: "copy engine error", Xid.CE1_ERROR: "copy engine error",
     Xid.CE2_ERROR: "copy engine error",
 }  # fmt: skip
+_GONE: Final = {
+    Xid.GPU_HAS_FALLEN_OFF_THE_BUS: "it left the bus",
+    Xid.GSP_RPC_TIMEOUT: "its GSP does not answer",
+    Xid.GSP_ERROR: "its GSP stopped",
+}  # fmt: skip
+"""Codes that RM gives every channel of a GPU before it refuses all requests.
+# src: osinit.c osHandleGpuLost(): gpuSetDisconnectedProperties(), krcRcAndNotifyAllChannels();
+# kernel_gsp_tu102.c kgspHealthCheck(): kgspRcAndNotifyAllChannels(), gpuMarkDeviceForReset()
+"""
 _KINDS: Final = {
     0: "unmapped", 1: "unmapped", 2: "unmapped", 3: "beyond the address space", 5: "privileged",
     6: "read-only", 7: "write-only", 0xF: "no atomics",
@@ -81,6 +92,8 @@ class Faults:
         """The incident behind a notification. What RM does not answer is left out."""
         client = "" if channel.plan.compute else COPY_CLIENT
         code = int(note.info32)
+        if code in _GONE:  # and nothing more can be asked
+            return Incident(cause=_GONE[Xid(code)], gone=True)
         if channel.plan.compute:
             page = self._page(channel, client)
         else:
@@ -89,8 +102,6 @@ class Faults:
             return Incident(page=page)
         if code == Xid.FIFO_ERROR_MMU_ERR_FLT:
             return Incident(page=PageFault(0, "unmapped", "", True, client))
-        if code == Xid.GPU_HAS_FALLEN_OFF_THE_BUS:
-            return Incident(cause=GPU_HANG, reset=Reset(True, True))
         cause, pc = self._exception(channel) if code == Xid.GR_EXCEPTION else ("", 0)
         known = _CAUSES.get(Xid(code)) if code in Xid._value2member_map_ else None
         cause = cause or known or f"channel error {code}"

@@ -179,7 +179,7 @@ class NvkIface:
                 note = channel.reported()
                 if note is not None:
                     found = self._faults.of(channel, note)
-                    if found.reset is not None:
+                    if found.gone:
                         self.lost(found)
                     return found
         return None
@@ -187,7 +187,7 @@ class NvkIface:
     def lost(self, incident: Incident) -> DeviceError:
         """The GPU left the bus, or has to be reset."""
         self.gone = DeviceGone(
-            f"{self.path}: the GPU runs no channel any more ({incident.cause})",
+            f"{self.path}: the GPU runs no channel any more: {incident.cause}",
             hint="See the kernel log (dmesg); restart the machine, or reset the GPU as root",
         )
         return self.gone
