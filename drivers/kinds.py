@@ -31,6 +31,9 @@ class Way:
     """Whether a recording holds all of it, though it is `named_only`: a replay reaches nothing."""
     offers: str = ""
     """"module:function" from (World, environ) to what may be the default device; "": nothing."""
+    lists: str = ""
+    """"module:function" from World to the numbers of devices that can be opened, by inspecting
+    files alone; "": those of `offers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,8 @@ BEST_FIRST: Final = (
         "/dev/nvidiactl (NVIDIA's open modules), or an unbound PCI GPU",
         (
             Way("NVK", "drivers.nv.checks:nvk",
-                "a GPU that NVIDIA's kernel driver shares with other programs"),
+                "a GPU that NVIDIA's kernel driver shares with other programs",
+                lists="drivers.nv.tools.look:numbers"),
             Way("PCI", "drivers.probe.kinds:nv_pci", _BOOTED, named_only=True),
         ),
         opens="drivers.nv.opening:open_kind",
@@ -208,9 +212,11 @@ BEST_FIRST: Final = (
         "/dev/kgsl-3d0, or msm on /dev/dri/renderD*",
         (
             Way("KGSL", "drivers.qcom.checks:kgsl",
-                "an Adreno under Qualcomm's kernel driver: the GPU of its machine"),
+                "an Adreno under Qualcomm's kernel driver: the GPU of its machine",
+                lists="drivers.qcom.checks:kgsl_numbers"),
             Way("MSM", "drivers.qcom.checks:msm",
-                "the same under the mainline kernel driver, where there is no KGSL"),
+                "the same under the mainline kernel driver, where there is no KGSL",
+                lists="drivers.qcom.checks:msm_numbers"),
         ),
         opens="drivers.qcom.opening:open_kind",
         identifiers="drivers.qcom.recorded:QcomIdentifiers",
@@ -288,7 +294,8 @@ BEST_FIRST: Final = (
         "CPU",
         "the processor itself",
         "x86-64 or AArch64",
-        (Way("", "drivers.cpu.checks:cpu", "the processor, which every machine has"),),
+        (Way("", "drivers.cpu.checks:cpu", "the processor, which every machine has",
+             lists="drivers.cpu.checks:numbers"),),
         opens="drivers.cpu.opening:open_kind",
         written=("",),
         compilers={"CPU_LLVM": "LLVM", "LLVM": "LLVM", "CLANG": "CLANG"},

@@ -29,6 +29,7 @@ from drivers.base.contracts import Buffer, Device, World
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.choice import split_name
 from drivers.default import Default, chosen, settle
+from drivers.listing import openable
 from drivers.registry import this_machine
 from tensor.executable import Executable, LentStorage, Runtime, Storage
 
@@ -147,6 +148,13 @@ def adopted(name: str, device: Device, compiler: str = "") -> Iterator[Runtime]:
         made.executables.clear()
         with forks.postponed():
             _runtimes.pop(spelt, None)
+
+
+def devices() -> list[str]:
+    """The default device, then what else is open or can be opened: `drivers.listing`."""
+    first = default_device()
+    can_open = openable(_here.world or this_machine(), os.environ)
+    return list(dict.fromkeys([first, *can_open[:-1], *sorted(_runtimes), *can_open[-1:]]))
 
 
 def device(name: str | None = None) -> Device:

@@ -152,8 +152,12 @@ class Info:
         return {"real floating": DEFAULT_FLOAT, "integral": DEFAULT_INT, "indexing": DEFAULT_INT}
 
     def devices(self) -> list[str]:
-        """The default device first, then the CPU."""
-        return list(dict.fromkeys([engine.default_device(), "CPU"]))
+        """The default device first, then the others that can be opened, the best first.
+
+        Nothing more is opened for it: files are inspected. OpenCL, CUDA, Metal and WebGPU devices
+        are listed once they are open, since their libraries would have to be loaded to know.
+        """
+        return engine.devices()
 
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
+from drivers.base.contracts import World
+from drivers.machine.buses import render_nodes
 from drivers.machine.checks import Machine, Result, device_node
 from drivers.qcom.kgsl.iface import PATH
 from drivers.qcom.msm.iface import DRIVERS
@@ -32,3 +35,14 @@ def msm(machine: Machine) -> Result:
         f"no /dev/dri/renderD* of the msm kernel driver; there is: {others or 'none at all'}",
         "on a Qualcomm machine: `modprobe msm`",
     )
+
+
+def kgsl_numbers(world: World) -> list[int]:
+    """The GPU of its machine, where this user may open it."""
+    return [0] if world.exists(PATH) and world.access(PATH, os.R_OK | os.W_OK) else []
+
+
+def msm_numbers(world: World) -> list[int]:
+    """Numbers among msm's render nodes of those that this user may open."""
+    nodes = [path for path, driver in render_nodes(world).items() if driver.startswith(DRIVERS)]
+    return [n for n, path in enumerate(nodes) if world.access(path, os.R_OK | os.W_OK)]

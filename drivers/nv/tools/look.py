@@ -167,3 +167,10 @@ def look(world: World) -> Look:
         access(world, CONTROL, _ADVICE[CONTROL]), access(world, UVM, _ADVICE[UVM]), version, title,
         tuple(gpus), tuple(others), problem, note,
     )  # fmt: skip
+
+
+def numbers(world: World) -> list[int]:
+    """Numbers of `NV:N` that this user may open."""
+    found = look(world)
+    gpus = enumerate(found.gpus)
+    return [number for number, gpu in gpus if found.ready and gpu.node.ok]
