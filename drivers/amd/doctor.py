@@ -33,7 +33,11 @@ _GIB: Final = 1 << 30
 
 def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
     """Rows of the AMD GPUs that KFD manages; none on a machine without one."""
-    for gpu in look(world).gpus:
+    found = look(world)
+    for node in found.broken:
+        text = f"KFD node {node.index} is passed over: {node.error.message}"
+        yield Line(TOPIC, WARN, text, node.error.hint)
+    for gpu in found.gpus:
         if gpu.chip is not None:
             yield from _firmware(gpu, gpu.chip.name)
         if gpu.chip is not None and gpu.chip.integrated:

@@ -111,6 +111,9 @@ def as_facts(found: Look) -> dict[str, object]:
         "kfd": asdict(found.kfd),
         "problem": _problem(found.problem) if found.problem else None,
         "hidden_nodes": list(found.hidden),
+        "broken_nodes": [
+            {"kfd_node": node.index, **_problem(node.error)} for node in found.broken
+        ],
         "unmanaged": [asdict(other) for other in found.unmanaged],
         "gpus": [_gpu_json(found, gpu, name) for gpu, name in gpus],
     }
@@ -185,6 +188,9 @@ def as_table(found: Look) -> str:
         lines += _gpu_lines(found, gpu, name)
     for index in found.hidden:
         lines += _wrapped("-", f"KFD node {index}: {_MASKED}")
+    for node in found.broken:
+        lines += _wrapped("-", f"KFD node {node.index} is passed over: {node.error.message}")
+        lines += _wrapped("", f"-> {node.error.hint}") if node.error.hint else []
     for other in found.unmanaged:
         lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
     if not found.problem and not found.gpus:

@@ -234,8 +234,9 @@ def test_a_broken_pci_bus_is_a_reason() -> None:
 def test_a_broken_topology_is_a_reason() -> None:
     files = {**machine(GFX1100), f"{ROOT}/nodes/1/properties": text({"simd_count": 1})}
     found = report(files)
-    check(found["problem"]["kind"] == "MalformedInput" and found["gpus"] == [])
-    check("is missing" in table(files))
+    (broken,) = found["broken_nodes"]
+    check((broken["kfd_node"], broken["kind"], found["gpus"]) == (1, "MalformedInput", []))
+    check(broken["advice"] and "is missing" in table(files))
 
 
 def test_the_command_exits_with_0_here() -> None:

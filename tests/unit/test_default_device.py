@@ -91,7 +91,7 @@ def test_every_way_to_a_device_has_its_place_and_a_reason() -> None:
         (machine(GFX942, second(GFX1100)), (), "AMD", []),
         (machine(GFX942, second(GFX1100)) | {NO_BANK: bank(0, 1 << 30)}, (), "AMD:1", []),
         (machine(GFX1100), (f"{ROOT}/nodes/1/gpu_id",), "CPU", ["KFD node 1: hidden"]),
-        (machine(GFX1100) | {f"{ROOT}/nodes/1/properties": b"banana\n"}, (), "CPU", ["AMD KFD: "]),
+        (machine(GFX1100) | {f"{ROOT}/nodes/1/properties": b"banana\n"}, (), "CPU", ["KFD node 1: "]),
         ({"/dev/kfd": b""}, (), "CPU", ["AMD KFD: ", "amdgpu kernel module is not loaded"]),
         (pci("0000:03:00.0", "1002:744c"), (), "CPU", ["/dev/kfd does not exist"]),
         (pci("0000:03:00.0", "10de:2330", "0x030200"), (), "CPU", ["/dev/kfd does not exist"]),

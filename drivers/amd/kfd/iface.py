@@ -17,6 +17,7 @@ from drivers.amd.kfd.exceptions import Exceptions
 from drivers.amd.kfd.hwqueue import Doorbells, Errors, open_queue
 from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.kfd.session import Session, enable_runtime, open_session
+from drivers.amd.kfd.topology import read_topology
 from drivers.amd.kfd.waiting import Events
 from drivers.amd.tools.look import Gpu as Seen
 from drivers.amd.tools.look import usable
@@ -197,6 +198,9 @@ def chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> See
     for gpu in left:
         if gpu.problems:
             raise gpu.problems[0]
+    for node in read_topology(world, links=False).broken:
+        if node.gpu_id:
+            raise node.error
     masked = [f"{gpu.node.pci_address}: {gpu.masked}" for gpu in found if gpu.masked]
     raise NotFound(
         "; ".join(

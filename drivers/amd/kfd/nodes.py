@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from drivers.base.errors import DeviceError
+
 # src: include/uapi/linux/kfd_sysfs.h HSA_MEM_HEAP_TYPE_*, HSA_IOLINK_TYPE_*, HSA_IOLINK_FLAGS_*
 HEAP_SYSTEM, HEAP_VRAM_PUBLIC, HEAP_VRAM_PRIVATE = 0, 1, 2
 LINK_PCIE, LINK_XGMI = 2, 11
@@ -94,6 +96,8 @@ class GpuNode:
     """Ways to other GPUs over PCIe (p2p_links)."""
     gtt_bytes: int = 0
     """Of a processor's GPU (APU): memory of the machine that it may use beside its banks."""
+    lacks: tuple[DeviceError, ...] = ()
+    """Why it has no links or peers, where a file of theirs could not be read."""
     unified: bool = False
     """What is asked for as its own memory is memory of the machine, which the host may map."""
 
@@ -141,6 +145,16 @@ class GpuNode:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenNode:
+    """A node whose files could not be read, or are not what the kernel writes."""
+
+    index: int
+    gpu_id: int
+    """0 for a processor, or where not even this could be read."""
+    error: DeviceError
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """Everything KFD manages, in its order."""
 
@@ -149,3 +163,11 @@ class Topology:
     gpus: tuple[GpuNode, ...]
     hidden: tuple[int, ...] = ()
     """Nodes that this process may not read."""
+    broken: tuple[BrokenNode, ...] = ()
+    """Nodes that are passed over, each with its reason; the others are not affected."""
+
+    @property
+    def places(self) -> tuple[GpuNode | BrokenNode, ...]:
+        """GPUs in KFD's order, those that are passed over among them: its clients count all."""
+        gpus = (*self.gpus, *(node for node in self.broken if node.gpu_id))
+        return tuple(sorted(gpus, key=lambda node: node.index))

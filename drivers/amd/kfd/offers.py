@@ -41,13 +41,15 @@ def offers_of(found: Look) -> Iterator[Offer | Passed]:
         return
     for index in found.hidden:
         yield Passed(f"KFD node {index}", "hidden from this process by the device cgroup")
+    for node in found.broken:
+        yield Passed(f"KFD node {node.index}", node.error.message, node.error.hint)
     named = list(zip(found.names(), found.gpus, strict=True))
     for gpu in found.gpus:
         yield from _obstacles(gpu)
     usable = [(name, gpu) for name, gpu in named if gpu.numbered]
     for name, gpu in sorted(usable, key=_order):
         yield Offer("AMD", _number(name), _title(gpu))
-    if not found.gpus and not found.hidden:
+    if not found.gpus and not found.hidden and not any(node.gpu_id for node in found.broken):
         yield Passed(_WAY, "KFD manages no GPU that this process may see", "see `lspci -d 1002:`")
 
 

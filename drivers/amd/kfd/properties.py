@@ -1,4 +1,8 @@
-"""Files of "name value" lines, as KFD's topology writes them: bounded, checked, by name."""
+"""Files of "name value" lines, as KFD's topology writes them: bounded, checked, by name.
+
+A line that breaks a rule is an error where its name is asked for, and nowhere else: what a newer
+kernel adds, in whatever form, takes nothing away from what was there before.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from drivers.machine.text import read_text
 
 MAX_LINES = 256
 _LINE = re.compile(r"([a-z][a-z0-9_]{0,63}) ([0-9]{1,20})")
-_LIST_LINE = re.compile(r"[a-z][a-z0-9_]{0,63} [0-9,]*")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NUMBER = re.compile(r"[0-9]{1,20}")
 _U32, _U64 = 32, 64
 _SHOWN_CHARS = 40
@@ -37,9 +41,13 @@ class Properties:
 
     path: str
     values: dict[str, int]
+    wrong: dict[str, str]
+    """Names whose lines break a rule, and the rule."""
 
     def u32(self, name: str, low: int = 0, high: int = (1 << _U32) - 1) -> int:
         """A property that must be there, between two bounds. Raises: MalformedInput."""
+        if name in self.wrong:
+            raise malformed(self.path, self.wrong[name])
         if name not in self.values:
             raise malformed(self.path, f"{name} is missing")
         value = self.values[name]
@@ -53,7 +61,8 @@ class Properties:
 
     def optional(self, name: str, default: int = 0, high: int = (1 << _U32) - 1) -> int:
         """A property that older kernels do not print. Raises: MalformedInput when out of range."""
-        return self.u32(name, high=high) if name in self.values else default
+        there = name in self.values or name in self.wrong
+        return self.u32(name, high=high) if there else default
 
 
 def read_properties(world: World, path: str) -> Properties:
@@ -61,17 +70,25 @@ def read_properties(world: World, path: str) -> Properties:
     lines = read_text(world, path).splitlines()
     if len(lines) > MAX_LINES:
         raise malformed(path, f"{len(lines)} lines; at most {MAX_LINES} are read")
-    values: dict[str, int] = {}
+    found = Properties(path, {}, {})
     for number, line in enumerate(lines, 1):
-        found = _LINE.fullmatch(line)
-        if found is None:
-            if _LIST_LINE.fullmatch(line):  # a cache's sibling_map: ones and zeros with commas
-                continue
-            raise malformed(path, f"line {number}, {line[:_SHOWN_CHARS]!r}, is no name and number")
-        name, value = found[1], int(found[2])
-        if name in values:
-            raise malformed(path, f"line {number} says {name} once more")
-        if value >> _U64:
-            raise malformed(path, f"line {number}: {name} does not fit 64 bits")
-        values[name] = value
-    return Properties(path, values)
+        _add(found, f"line {number}", line)
+    return found
+
+
+def _add(found: Properties, where: str, line: str) -> None:
+    """One line more."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        name = _NAME.match(line)
+        if name is not None:
+            rule = f"{where}, {line[:_SHOWN_CHARS]!r}, is no name and number"
+            found.wrong.setdefault(name[0], rule)
+        return
+    key, value = match[1], int(match[2])
+    if key in found.values:
+        found.wrong.setdefault(key, f"{where} says {key} once more")
+    elif value >> _U64:
+        found.wrong.setdefault(key, f"{where}: {key} does not fit 64 bits")
+    else:
+        found.values[key] = value

@@ -1,7 +1,8 @@
 """KFD's topology, read from sysfs into typed nodes.
 
 Every number is checked before anything is computed from it; a name that a newer kernel adds is
-read over; a node that the device cgroup hides from this process is listed as hidden.
+read over; a node that the device cgroup hides from this process is listed as hidden. A node whose
+files are not as expected is passed over with its reason, and hides no other.
 
 Source: drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show(), mem_show(), iolink_show(),
 kfd_cache_show()
@@ -9,12 +10,13 @@ kfd_cache_show()
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from drivers.amd.kfd.nodes import CpuNode, GpuNode, Link, MemoryBank, Topology
+from drivers.amd.kfd.nodes import BrokenNode, CpuNode, GpuNode, Link, MemoryBank, Topology
 from drivers.amd.kfd.properties import Properties, malformed, number_file, read_properties
 from drivers.base.contracts import World
-from drivers.base.errors import Busy, Denied, NotFound
+from drivers.base.errors import Busy, Denied, DeviceError, NotFound
 from drivers.machine.text import entries, first_line
 
 ROOT = "/sys/devices/virtual/kfd/kfd/topology"
@@ -27,6 +29,9 @@ _MOST_SAVE_BYTES = 1 << 30
 _MINOR_LIMIT = 1 << 20
 _MOST_SLOTS = 1 << 10
 _WAVE_LANES = (32, 64)
+_MOST_DIGITS = 5
+_TARGET = "gfx_target_version"
+_OLD_KERNEL = "kernels before Linux 6.1 may not write it: update the kernel"
 
 
 def read_topology(world: World, root: str = ROOT, *, links: bool = True) -> Topology:
@@ -41,12 +46,7 @@ def read_topology(world: World, root: str = ROOT, *, links: bool = True) -> Topo
         )
     for _ in range(_ATTEMPTS):
         before = number_file(world, f"{root}/generation_id", bits=32)
-        try:
-            topology = _read(world, root, before, links)
-        except NotFound:  # a device left between listing and reading
-            if number_file(world, f"{root}/generation_id", bits=32) == before:
-                raise
-            continue
+        topology = _read(world, root, before, links)
         if number_file(world, f"{root}/generation_id", bits=32) == before:
             return topology
     raise Busy(
@@ -59,8 +59,13 @@ def _read(world: World, root: str, generation: int, links: bool) -> Topology:
     cpus: list[CpuNode] = []
     gpus: list[GpuNode] = []
     hidden: list[int] = []
-    for index in _numbered(world, f"{root}/nodes", MAX_NODES):
-        folder = f"{root}/nodes/{index}"
+    broken: list[BrokenNode] = []
+    numbers = _nodes(world, f"{root}/nodes")
+    for index in numbers[MAX_NODES:]:
+        error = malformed(f"{root}/nodes", f"{len(numbers)} nodes; at most {MAX_NODES} are read")
+        broken.append(BrokenNode(index, 0, error))
+    for index in numbers[:MAX_NODES]:
+        folder, gpu_id = f"{root}/nodes/{index}", 0
         try:
             gpu_id = number_file(world, f"{folder}/gpu_id", bits=32)
             if gpu_id:
@@ -69,19 +74,41 @@ def _read(world: World, root: str, generation: int, links: bool) -> Topology:
                 cpus.append(_cpu(world, folder, index))
         except Denied:
             hidden.append(index)
-    ids = [gpu.gpu_id for gpu in gpus]
-    if len(set(ids)) != len(ids):
-        raise malformed(f"{root}/nodes", "two nodes have the same gpu_id")
-    return Topology(generation, tuple(cpus), tuple(gpus), tuple(hidden))
+        except DeviceError as error:
+            broken.append(BrokenNode(index, gpu_id, error))
+    gpus, twins = _apart(gpus, f"{root}/nodes")
+    broken = sorted([*broken, *twins], key=lambda node: node.index)
+    return Topology(generation, tuple(cpus), tuple(gpus), tuple(hidden), tuple(broken))
+
+
+def _apart(gpus: list[GpuNode], path: str) -> tuple[list[GpuNode], list[BrokenNode]]:
+    """GPUs that an ioctl can name, and those that share their gpu_id with another one."""
+    count = Counter(gpu.gpu_id for gpu in gpus)
+    twins = [
+        BrokenNode(gpu.index, gpu.gpu_id, malformed(path, f"nodes share gpu_id {gpu.gpu_id}"))
+        for gpu in gpus
+        if count[gpu.gpu_id] > 1
+    ]
+    return [gpu for gpu in gpus if count[gpu.gpu_id] == 1], twins
+
+
+def _nodes(world: World, path: str) -> list[int]:
+    """Numbers of nodes, in order; an entry with another name is none."""
+    return sorted(int(name) for name in entries(world, path) if _is_number(name))
+
+
+def _is_number(name: str) -> bool:
+    """As the kernel writes a number, and not longer than any of its nodes needs."""
+    return name.isascii() and name.isdigit() and name == str(int(name[:_MOST_DIGITS]))
 
 
 def _numbered(world: World, path: str, most: int) -> list[int]:
-    """The numbers that name a folder's entries, in order."""
+    """The numbers that name a folder's entries, in order. Raises: MalformedInput."""
     names = entries(world, path)
     if len(names) > most:
         raise malformed(path, f"{len(names)} entries; at most {most} are read")
     for name in names:
-        if not (name.isascii() and name.isdigit() and name == str(int(name[:5]))):
+        if not _is_number(name):
             raise malformed(path, f"an entry is called {name[:20]!a}")
     return sorted(int(name) for name in names)
 
@@ -120,6 +147,15 @@ def _links(world: World, folder: str) -> tuple[Link, ...]:
     )
 
 
+def _ways(world: World, folder: str, lacks: list[DeviceError]) -> tuple[Link, ...]:
+    """Links that only inform; () where they cannot be read, with the reason in `lacks`."""
+    try:
+        return _links(world, folder)
+    except DeviceError as error:
+        lacks.append(error)
+        return ()
+
+
 def _cpu(world: World, folder: str, index: int) -> CpuNode:
     found = read_properties(world, f"{folder}/properties")
     return CpuNode(index, found.u32("cpu_cores_count"), _banks(world, folder))
@@ -127,11 +163,16 @@ def _cpu(world: World, folder: str, index: int) -> CpuNode:
 
 def _gpu(world: World, folder: str, index: int, gpu_id: int, links: bool) -> GpuNode:
     found = read_properties(world, f"{folder}/properties")
+    if _TARGET not in found.values and _TARGET not in found.wrong:
+        raise malformed(found.path, f"{_TARGET} is missing").advised(_OLD_KERNEL)
+    lacks: list[DeviceError] = []
+    ways = _ways(world, f"{folder}/io_links", lacks) if links else ()
+    peers = _ways(world, f"{folder}/p2p_links", lacks) if links else ()
     node = GpuNode(
         index=index,
         gpu_id=gpu_id,
         name=first_line(world, f"{folder}/name"),
-        gfx_target_version=found.u32("gfx_target_version"),
+        gfx_target_version=found.u32(_TARGET),
         vendor_id=found.u32("vendor_id"),
         device_id=found.u32("device_id"),
         domain=found.u32("domain"),
@@ -159,8 +200,9 @@ def _gpu(world: World, folder: str, index: int, gpu_id: int, links: bool) -> Gpu
         unique_id=found.optional("unique_id", high=(1 << 64) - 1),
         hive_id=found.optional("hive_id", high=(1 << 64) - 1),
         banks=_banks(world, folder),
-        links=_links(world, f"{folder}/io_links") if links else (),
-        peers=_links(world, f"{folder}/p2p_links") if links else (),
+        links=ways,
+        peers=peers,
+        lacks=tuple(lacks),
     )
     _check(node, found.path)
     return node

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from drivers.amd.chips import Chip, chip_of
 from drivers.amd.kfd.cwsr import SaveArea, save_area
 from drivers.amd.kfd.discovery import CHECKED, HwId, IpBlock, Tables, check_chip, read_ip_blocks
-from drivers.amd.kfd.nodes import GpuNode, Topology
+from drivers.amd.kfd.nodes import BrokenNode, GpuNode, Topology
 from drivers.amd.kfd.topology import read_topology
 from drivers.amd.kfd.unified import with_machine_memory
 from drivers.amd.kfd.visible import select
@@ -82,6 +82,8 @@ class Look:
     hidden: tuple[int, ...] = ()
     unmanaged: tuple[Unmanaged, ...] = ()
     problem: DeviceError | None = None
+    broken: tuple[BrokenNode, ...] = ()
+    """Nodes of KFD that are passed over, each with its reason."""
 
     def names(self) -> list[str]:
         """AMD:0, AMD:1, ... for those that can be opened, in their order; "-" for the others."""
@@ -122,7 +124,7 @@ def look_at(world: World, node: GpuNode, tables: Tables | None = None) -> Gpu:
     With `tables`, only what decides whether it can be used: no firmware, two kinds of blocks.
     """
     problems: list[DeviceError] = []
-    notes: list[DeviceError] = []
+    notes: list[DeviceError] = [*node.lacks]
     chip, area = None, None
     blocks: tuple[IpBlock, ...] = ()
     versions: dict[str, int] = {}
@@ -163,7 +165,7 @@ def unmanaged(
 ) -> tuple[Unmanaged, ...]:
     """AMD's GPUs on PCI that are not among the managed addresses.
 
-    With hidden nodes, amdgpu's own are left out: any of them may be one of those nodes.
+    With hidden or broken nodes, amdgpu's own are left out: any may be one of those nodes.
     """
     found = []
     for gpu in pci_gpus(world):
@@ -193,12 +195,27 @@ def look(world: World, visible: Sequence[VisibleList] = ()) -> Look:
         topology = read_topology(world)
     except DeviceError as error:
         return Look(kfd, unmanaged=_others(world, Topology(0, (), ())), problem=error)
-    shown, masked = select([node.unique_id for node in topology.gpus], visible)
     gpus = tuple(
-        replace(look_at(world, topology.gpus[at]), masked=masked.get(at, ""))
-        for at in [*shown, *sorted(masked)]
+        replace(look_at(world, node), masked=masked) for node, masked in _listed(topology, visible)
     )
-    return Look(kfd, gpus, topology.hidden, _others(world, topology))
+    others = _others(world, topology)
+    return Look(kfd, gpus, topology.hidden, others, broken=topology.broken)
+
+
+def _listed(
+    topology: Topology, visible: Sequence[VisibleList]
+) -> Iterator[tuple[GpuNode, str]]:
+    """GPUs in the order that the environment gives them, and why one is not left to this process.
+
+    Numbers in those lists count GPUs that are passed over, too.
+    """
+    places = topology.places
+    ids = [node.unique_id if isinstance(node, GpuNode) else 0 for node in places]
+    shown, masked = select(ids, visible)
+    for at in [*shown, *sorted(masked)]:
+        node = places[at]
+        if isinstance(node, GpuNode):
+            yield node, masked.get(at, "")
 
 
 def usable(world: World, visible: Sequence[VisibleList] = ()) -> Iterator[Gpu]:
@@ -212,10 +229,8 @@ def usable(world: World, visible: Sequence[VisibleList] = ()) -> Iterator[Gpu]:
 
 def _usable(world: World, topology: Topology, visible: Sequence[VisibleList]) -> Iterator[Gpu]:
     tables: Tables = {}
-    shown, masked = select([node.unique_id for node in topology.gpus], visible)
-    for at in [*shown, *sorted(masked)]:
-        gpu = look_at(world, topology.gpus[at], tables)
-        yield replace(gpu, masked=masked.get(at, ""))
+    for node, masked in _listed(topology, visible):
+        yield replace(look_at(world, node, tables), masked=masked)
 
 
 def look_briefly(world: World, visible: Sequence[VisibleList] = ()) -> Look:
@@ -225,13 +240,15 @@ def look_briefly(world: World, visible: Sequence[VisibleList] = ()) -> Look:
         topology = read_topology(world, links=False)
     except DeviceError as error:
         return Look(kfd, problem=error)
-    return Look(kfd, tuple(_usable(world, topology, visible)), topology.hidden)
+    gpus = tuple(_usable(world, topology, visible))
+    return Look(kfd, gpus, topology.hidden, broken=topology.broken)
 
 
 def _others(world: World, topology: Topology) -> tuple[Unmanaged, ...]:
     nodes = topology.gpus
     managed = {node.pci_address for node in nodes} | {_whole(node) for node in nodes}
+    unnamed = bool(topology.hidden) or any(node.gpu_id for node in topology.broken)
     try:
-        return unmanaged(world, frozenset(managed), bool(topology.hidden))
+        return unmanaged(world, frozenset(managed), unnamed)
     except DeviceError as error:
         return (Unmanaged("", error.message, error.hint or "see `python -m drivers.doctor`"),)
