@@ -5,7 +5,7 @@ from __future__ import annotations
 from drivers.amd.kfd.offers import offered
 from drivers.base.offer import Offer, Passed
 from drivers.choice import choose
-from drivers.machine.buses import AMD
+from drivers.machine.buses import AMD, pci_listing
 from drivers.machine.checks import Machine, Result, device_node, module_missing
 
 
@@ -31,6 +31,9 @@ def pci(machine: Machine) -> Result:
     found = candidates(machine.world, choose(machine.environ))
     if not found:
         advice = f"see `lspci -d {AMD:04x}:`"
+        for other in pci_listing(machine.world)[1]:
+            reason = f"no AMD GPU is on PCI; {other.reason}"
+            return Result("AMD", "PCI", False, reason, other.advice)
         return Result("AMD", "PCI", False, "no AMD GPU is on PCI", advice)
     details = {"gpus": [str(one.function) for one in found]}
     for one in found:
@@ -46,9 +49,12 @@ def pci(machine: Machine) -> Result:
 def usb(machine: Machine) -> Result:
     """AMD behind a PCIe-over-USB bridge: an enclosure whose firmware sends packets."""
     from drivers.usb.asm24.enclosures import enclosures
+    from drivers.usb.asm24.usb4 import usb4_enclosures
 
     found = enclosures(machine.world)
     if not found:
+        for tunnel in usb4_enclosures(machine.world):
+            return Result("AMD", "USB", False, f"{tunnel}: {tunnel.reason}", tunnel.advice)
         return Result(
             "AMD", "USB", False, "no enclosure with an ASM2464PD is on USB",
             "see `lsusb`, and docs/usb.md for what is supported",

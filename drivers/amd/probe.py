@@ -34,7 +34,9 @@ from drivers.choice import VisibleList, choose, visible_lists
 from drivers.gpu.smoke_outcome import Outcome
 from drivers.gpu.smoke_report import smoke_json, smoke_lines
 from drivers.machine.output import print_text
+from drivers.pci.functions import listing
 from drivers.usb.asm24.enclosures import enclosures
+from drivers.usb.asm24.usb4 import usb4_enclosures
 from drivers.world.linux import LinuxWorld
 
 WIDTH_CHARS = 100
@@ -242,18 +244,19 @@ def probe_pci(
     found = candidates(world, choose(environ))
     ready = [one for one in found if one.ready and chosen.smoke]
     outcomes = {one.name: list(_smoke(world, environ, one.name, "PCI", state)) for one in ready}
-    return Report(pci_table(found, NONE), pci_facts(found), outcomes, idle)
+    unread = listing(world)[1]
+    return Report(pci_table(found, NONE, unread), pci_facts(found, unread), outcomes, idle)
 
 
 def probe_usb(
     chosen: argparse.Namespace, world: World, environ: Mapping[str, str], state: StateStore | None
 ) -> Report:
     """The enclosures on USB; with --smoke the GPUs in those that can be used are tested."""
-    found = enclosures(world)
+    found, tunnels = enclosures(world), usb4_enclosures(world)
     ready = [f"AMD:{number}" for number, one in enumerate(found) if one.usable and chosen.smoke]
     outcomes = {name: list(_smoke(world, environ, name, "USB", state)) for name in ready}
     idle = "no enclosure can be used"
-    return Report(enclosure_table(found), enclosure_facts(found), outcomes, idle)
+    return Report(enclosure_table(found, tunnels), enclosure_facts(found, tunnels), outcomes, idle)
 
 
 def _smoke(

@@ -8,13 +8,17 @@ from dataclasses import asdict
 from typing import Final
 
 from drivers.bare.survey import Candidate
+from drivers.machine.buses import Unread
 
 WIDTH_CHARS: Final = 100
 _INDENT: Final = " " * 12
 
 
-def pci_table(found: Sequence[Candidate], none: str) -> str:
-    """Every GPU with its facts, and what is in the way with what to do; `none` without a GPU."""
+def pci_table(found: Sequence[Candidate], none: str, unread: Sequence[Unread] = ()) -> str:
+    """Every GPU with its facts, and what is in the way with what to do; `none` without a GPU.
+
+    `unread` are functions that may be GPUs: the bus lists them, and they cannot be read.
+    """
     lines: list[str] = []
     for one in found:
         state = "would be claimed and booted" if one.ready else "would be left as it is"
@@ -24,12 +28,16 @@ def pci_table(found: Sequence[Candidate], none: str) -> str:
         for obstacle in one.obstacles:
             lines += _wrapped("", obstacle.reason)
             lines += _wrapped("", f"-> {obstacle.advice}") if obstacle.advice else []
+    for other in unread:
+        lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
     return "\n".join(lines or [none])
 
 
-def pci_facts(found: Sequence[Candidate]) -> dict[str, object]:
-    """The same as one object for JSON."""
-    return {"gpus": [_json(one) for one in found]}
+def pci_facts(found: Sequence[Candidate], unread: Sequence[Unread] = ()) -> dict[str, object]:
+    """What `pci_table` shows, as one object for JSON."""
+    passed = [{"address": one.address, "reason": one.reason, "advice": one.advice}
+              for one in unread]  # fmt: skip
+    return {"gpus": [_json(one) for one in found], "unread": passed}
 
 
 def _json(one: Candidate) -> dict[str, object]:

@@ -13,10 +13,11 @@ from drivers.default import OTHERS, explain
 from drivers.doctor import MISSING, OK, WARN, Check, Line
 from drivers.kinds import BEST_FIRST, kernel_drivers, named
 from drivers.machine.access import denied
-from drivers.machine.buses import pci_gpus, render_nodes
+from drivers.machine.buses import pci_listing, render_nodes, usb_listing
 from drivers.machine.system import current_user, group_names, memlock_bytes
 from drivers.machine.text import entries, fields, first_line, read_text, try_text
 from drivers.usb.asm24.enclosures import enclosures
+from drivers.usb.asm24.usb4 import usb4_enclosures
 
 Lines = Iterator[Line]
 _NODES = {
@@ -86,7 +87,9 @@ def iommu(world: World, environ: Mapping[str, str]) -> Lines:
 
 def gpus(world: World, environ: Mapping[str, str]) -> Lines:
     """GPUs on PCI and the kernel driver that holds each."""
-    found = pci_gpus(world)
+    found, unread = pci_listing(world)
+    for one in unread:
+        yield Line("gpus", WARN, one.reason, one.advice)
     for gpu in found:
         text = str(gpu) + (", the boot display" if gpu.boot_vga else "")
         group = f"IOMMU group {gpu.iommu_group}" if gpu.iommu_group else "no IOMMU group"
@@ -100,14 +103,18 @@ def gpus(world: World, environ: Mapping[str, str]) -> Lines:
 
 
 def usb(world: World, environ: Mapping[str, str]) -> Lines:
-    """Enclosures on USB: which firmware each runs, and whether this user may open it."""
-    found = enclosures(world)
+    """Enclosures on USB: firmware of each, and whether this user may open it; those on USB4."""
+    found, tunnels = enclosures(world), usb4_enclosures(world)
     for one in found:
         if one.usable:
             yield Line("usb", OK, f"{one}: {one.firmware}")
         else:
             yield Line("usb", WARN, f"{one}: {one.reason}", one.advice)
-    if not found:
+    for tunnel in tunnels:
+        yield Line("usb", WARN, f"{tunnel}: {tunnel.reason}", tunnel.advice)
+    for other in usb_listing(world)[1]:
+        yield Line("usb", WARN, f"USB device {other.reason}", other.advice)
+    if not (found or tunnels):
         advice = "only for a GPU in one: docs/usb.md"
         yield Line("usb", MISSING, "no enclosure with an ASM2464PD on USB", advice)
 

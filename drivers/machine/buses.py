@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drivers.base.contracts import World
-from drivers.base.errors import NotFound
+from drivers.base.errors import DeviceError, NotFound, escaped
 from drivers.machine.text import entries, hex_number, link_name, try_text
 
 PCI_ROOT = "/sys/bus/pci/devices"
@@ -53,29 +53,74 @@ class UsbDevice:
         return f"{self.vendor:04x}:{self.product:04x} at {self.address}"
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A device that is listed, and of which the kernel answers too little to say what it is."""
+
+    address: str
+    """As its bus names it."""
+    error: DeviceError
+
+    @property
+    def reason(self) -> str:
+        """What is not known, as a diagnostic prints it."""
+        return f"{escaped(self.address)} is passed over: {self.error.message}"
+
+    @property
+    def advice(self) -> str:
+        """The next step."""
+        return self.error.hint or "see `dmesg` for what its driver reports"
+
+
 def pci_gpus(world: World) -> list[PciGpu]:
-    """Every GPU on PCI. Raises: MalformedInput when sysfs holds something else than numbers."""
-    gpus = []
+    """Every GPU on PCI that can be read. Raises: what listing the bus gives."""
+    return pci_listing(world)[0]
+
+
+def pci_listing(world: World) -> tuple[list[PciGpu], list[Unread]]:
+    """Every GPU on PCI, and functions that cannot be read: one hides no other.
+
+    Raises: what listing the bus gives.
+    """
+    gpus: list[PciGpu] = []
+    unread: list[Unread] = []
     for address in entries(world, PCI_ROOT):
-        folder = f"{PCI_ROOT}/{address}"
         try:
-            kind = hex_number(world, f"{folder}/class", 24)
-            if kind >> _BASE_CLASS_SHIFT not in _GPU_CLASSES:
-                continue
-            vendor = hex_number(world, f"{folder}/vendor", 16)
-            device = hex_number(world, f"{folder}/device", 16)
+            gpu = _pci_gpu(world, address)
         except NotFound:  # unplugged between listing and reading
             continue
-        driver = link_name(world, f"{folder}/driver")
-        group = link_name(world, f"{folder}/iommu_group")
-        boot_vga = try_text(world, f"{folder}/boot_vga").strip() == "1"
-        gpus.append(PciGpu(address, vendor, device, driver, group, boot_vga))
-    return gpus
+        except DeviceError as error:
+            unread.append(Unread(address, error))
+            continue
+        gpus += [] if gpu is None else [gpu]
+    return gpus, unread
+
+
+def _pci_gpu(world: World, address: str) -> PciGpu | None:
+    """One function, None when it is something else than a GPU."""
+    folder = f"{PCI_ROOT}/{address}"
+    kind = hex_number(world, f"{folder}/class", 24)
+    if kind >> _BASE_CLASS_SHIFT not in _GPU_CLASSES:
+        return None
+    return PciGpu(
+        address=address,
+        vendor=hex_number(world, f"{folder}/vendor", 16),
+        device=hex_number(world, f"{folder}/device", 16),
+        driver=link_name(world, f"{folder}/driver"),
+        iommu_group=link_name(world, f"{folder}/iommu_group"),
+        boot_vga=try_text(world, f"{folder}/boot_vga").strip() == "1",
+    )
 
 
 def usb_devices(world: World) -> list[UsbDevice]:
-    """Every device on USB; interfaces, which have no vendor, are left out."""
-    found = []
+    """Every device on USB that can be read; interfaces, which have no vendor, are left out."""
+    return usb_listing(world)[0]
+
+
+def usb_listing(world: World) -> tuple[list[UsbDevice], list[Unread]]:
+    """Every device on USB, and those that cannot be read: one hides no other."""
+    found: list[UsbDevice] = []
+    unread: list[Unread] = []
     for address in entries(world, USB_ROOT):
         folder = f"{USB_ROOT}/{address}"
         try:
@@ -83,8 +128,11 @@ def usb_devices(world: World) -> list[UsbDevice]:
             product = hex_number(world, f"{folder}/idProduct", 16)
         except NotFound:
             continue
+        except DeviceError as error:
+            unread.append(Unread(address, error))
+            continue
         found.append(UsbDevice(address, vendor, product))
-    return found
+    return found, unread
 
 
 def render_nodes(world: World) -> dict[str, str]:

@@ -32,9 +32,9 @@ def _problem(error: DeviceError) -> dict[str, str]:
     return {"kind": type(error).__name__, "reason": error.message, "advice": error.hint}
 
 
-def _name(index: int, found: Look, gpu: Gpu) -> str:
+def _name(found: Look, gpu: Gpu) -> str:
     """NV:0, NV:1, ... count all GPUs of the kernel driver, usable or not."""
-    return f"NV:{index}" if found.state(gpu) == "usable" else "-"
+    return f"NV:{found.index(gpu)}" if found.state(gpu) == "usable" else "-"
 
 
 def as_facts(found: Look) -> dict[str, object]:
@@ -49,14 +49,14 @@ def as_facts(found: Look) -> dict[str, object]:
         "unmanaged": [asdict(other) for other in found.unmanaged],
         "gpus": [
             {
-                "name": _name(index, found, gpu),
+                "name": _name(found, gpu),
                 "state": found.state(gpu),
                 "product": gpu.product or None,
                 "minor": gpu.minor,
                 "pci": {"address": gpu.address, "device": f"{gpu.device:04x}"},
                 "node": asdict(gpu.node),
             }
-            for index, gpu in enumerate(found.gpus)
+            for gpu in found.gpus
         ],
     }
 
@@ -82,10 +82,10 @@ def as_table(found: Look) -> str:
         lines += _wrapped("", found.problem.message)
         lines += _wrapped("", f"-> {found.problem.hint}") if found.problem.hint else []
     lines += _wrapped("", f"note: {found.note}") if found.note else []
-    for index, gpu in enumerate(found.gpus):
+    for gpu in found.gpus:
         device = f" 10de:{gpu.device:04x}" if gpu.device else ""
         what = f"{gpu.product or 'GPU'}{device} at {gpu.address}: {found.state(gpu)}"
-        lines += [*_wrapped(_name(index, found, gpu), what), *_access_lines("", gpu.node)]
+        lines += [*_wrapped(_name(found, gpu), what), *_access_lines("", gpu.node)]
     for other in found.unmanaged:
         lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
     if not found.gpus:
@@ -97,7 +97,7 @@ def run_smoke(world: World, found: Look) -> dict[str, list[Outcome]]:
     """Test every usable GPU. Raises: CompileError."""
     from compilers.nv.smoke import firmware
 
-    usable = [f"NV:{index}" for index, gpu in enumerate(found.gpus) if found.state(gpu) == "usable"]
+    usable = [_name(found, gpu) for gpu in found.gpus if found.state(gpu) == "usable"]
     return {name: list(smoke(world, choose({}, name), firmware)) for name in usable}
 
 

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 
 from drivers.base.contracts import World
-from drivers.base.errors import BadArgument, DeviceGone, MalformedInput, NotFound
+from drivers.base.errors import BadArgument, DeviceError, DeviceGone, MalformedInput, NotFound
+from drivers.machine.buses import Unread
 from drivers.machine.text import hex_number, read_text
 from drivers.pci.strict import linked_name, names_in, number_or, text_or_none
 
@@ -176,18 +177,32 @@ def _resources(world: World, path: str) -> tuple[Resource, ...]:
 
 
 def gpus(world: World) -> list[PciFunction]:
-    """Every display controller and accelerator, by address."""
-    found = []
+    """Every display controller and accelerator that can be read, by address.
+
+    Raises: what listing the bus gives.
+    """
+    return listing(world)[0]
+
+
+def listing(world: World) -> tuple[list[PciFunction], list[Unread]]:
+    """Every display controller and accelerator, and functions that cannot be read, by address.
+
+    One that cannot be read hides no other. Raises: what listing the bus gives.
+    """
+    found: list[PciFunction] = []
+    unread: list[Unread] = []
     for address in names_in(world, ROOT):
-        if not _ADDRESS(address):
-            raise MalformedInput(f"{ROOT}: {address[:40]!r} is no PCI address")
         try:
+            if not _ADDRESS(address):
+                raise MalformedInput(f"{ROOT}: {address[:40]!r} is no PCI address")
             kind = hex_number(world, f"{ROOT}/{address}/class", _CLASS_BITS)
             if kind >> _BASE_CLASS_SHIFT in (DISPLAY, ACCELERATOR):
                 found.append(look_at(world, address))
         except (NotFound, DeviceGone):  # unplugged between listing and reading, or while read
             continue
-    return found
+        except DeviceError as error:
+            unread.append(Unread(address, error))
+    return found, unread
 
 
 def group_members(world: World, group: str) -> list[str]:

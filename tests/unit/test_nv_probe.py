@@ -124,8 +124,24 @@ def test_a_gpu_that_the_kernel_driver_does_not_have(driver: str, advice: str) ->
 
 @pytest.mark.parametrize("minor", ["", "x", "255", "-1", "0x1"])
 def test_a_minor_that_is_none(minor: str) -> None:
-    found = report(machine(minor=minor))
-    check(found["gpus"] == [] and "Device Minor" in found["problem"]["reason"], str(found))
+    """It is passed over with its reason; the other keeps its place among NV:0, NV:1."""
+    other = "0000:66:00.0"
+    files = machine(minor=minor) | pci(other, "10de:2335", driver="nvidia")
+    path = f"/proc/driver/nvidia/gpus/{other}/information"
+    files |= {path: INFORMATION.format("1").encode(), "/dev/nvidia1": b""}
+    found = report(files)
+    check([one["name"] for one in found["gpus"]] == ["NV:1"], str(found["gpus"]))
+    (passed,) = found["unmanaged"]
+    check(passed["address"] == AT and "Device Minor" in passed["reason"], str(passed))
+    check(passed["advice"] and found["problem"] is None, str(found))
+
+
+def test_gpus_that_share_a_minor() -> None:
+    files = machine()
+    files["/proc/driver/nvidia/gpus/0000:66:00.0/information"] = INFORMATION.format("0").encode()
+    found = report(files)
+    check(found["gpus"] == [] and len(found["unmanaged"]) == 2, str(found))
+    check("share minor 0" in found["unmanaged"][0]["reason"], str(found))
 
 
 def test_a_machine_without_any() -> None:

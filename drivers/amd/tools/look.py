@@ -17,7 +17,7 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
 from drivers.choice import VisibleList
 from drivers.machine.access import denied
-from drivers.machine.buses import AMD, pci_gpus
+from drivers.machine.buses import AMD, pci_listing
 from drivers.machine.text import hex_number
 
 KFD_PATH = "/dev/kfd"
@@ -167,8 +167,9 @@ def unmanaged(
 
     With hidden or broken nodes, amdgpu's own are left out: any may be one of those nodes.
     """
-    found = []
-    for gpu in pci_gpus(world):
+    gpus, unread = pci_listing(world)
+    found = [Unmanaged(one.address, one.reason, one.advice) for one in unread]
+    for gpu in gpus:
         if gpu.vendor != AMD or gpu.address in managed:
             continue
         if some_hidden and gpu.driver == "amdgpu":

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput, Unsupported
 from drivers.machine.access import denied
-from drivers.machine.buses import NVIDIA, PciGpu, pci_gpus
+from drivers.machine.buses import NVIDIA, PciGpu, Unread, pci_listing
 from drivers.machine.text import entries, fields, first_line, try_text
 from drivers.nv.nvk.abi import abi_of
 
@@ -82,10 +83,18 @@ class Look:
     note: str = ""
     """What its version is warned of."""
 
+    unnumbered: int = 0
+    """GPUs of the kernel driver that are passed over, and whose minor is not known."""
+
     @property
     def ready(self) -> bool:
         """Whether a GPU whose node can be opened can be used."""
         return self.control.ok and self.uvm.ok and self.problem is None and bool(self.version)
+
+    def index(self, gpu: Gpu) -> int:
+        """The N of NV:N: GPUs with lower minors, those with an unknown one in the gaps."""
+        lower = sum(one.minor < gpu.minor for one in self.gpus)
+        return lower + min(self.unnumbered, gpu.minor - lower)
 
     def state(self, gpu: Gpu) -> str:
         """ "usable", or "not usable"."""
@@ -149,28 +158,55 @@ def _unmanaged(gpu: PciGpu, managed: bool) -> Unmanaged | None:
 
 
 def look(world: World) -> Look:
-    """The machine's GPUs as NVIDIA's kernel driver has them. Changes nothing."""
+    """The machine's GPUs as NVIDIA's kernel driver has them. Changes nothing.
+
+    A GPU that cannot be read is among the unmanaged ones with its reason, and hides no other.
+    """
     version, title = versions(world)
     problem, note = judged(version)
     gpus: list[Gpu] = []
     others: list[Unmanaged] = []
     try:
-        on_bus = {gpu.address.lower(): gpu for gpu in pci_gpus(world)}
+        bus, unread = pci_listing(world)
         names = entries(world, f"{_PROC}/gpus")
-        gpus = sorted((_gpu(world, name, on_bus) for name in names), key=lambda gpu: gpu.minor)
-        managed = {name.lower() for name in names}
-        found = (_unmanaged(gpu, at in managed) for at, gpu in on_bus.items())
-        others = [one for one in found if one is not None]
     except DeviceError as error:
-        problem = problem or error
+        bus, unread, names, problem = [], [], [], problem or error
+    on_bus = {gpu.address.lower(): gpu for gpu in bus}
+    for name in names:
+        try:
+            gpus.append(_gpu(world, name, on_bus))
+        except DeviceError as error:
+            others.append(_passed(name, error))
+    passed = len(others)
+    gpus, twins = _apart(gpus)
+    managed = {name.lower() for name in names}
+    missing = (_unmanaged(gpu, at in managed) for at, gpu in on_bus.items())
+    others += [*twins, *(one for one in missing if one is not None)]
+    others += [Unmanaged(one.address, one.reason, one.advice) for one in unread]
     return Look(
         access(world, CONTROL, _ADVICE[CONTROL]), access(world, UVM, _ADVICE[UVM]), version, title,
-        tuple(gpus), tuple(others), problem, note,
+        tuple(gpus), tuple(others), problem, note, passed + len(twins),
     )  # fmt: skip
 
 
 def numbers(world: World) -> list[int]:
     """Numbers of `NV:N` that this user may open."""
     found = look(world)
-    gpus = enumerate(found.gpus)
-    return [number for number, gpu in gpus if found.ready and gpu.node.ok]
+    return [found.index(gpu) for gpu in found.gpus if found.ready and gpu.node.ok]
+
+
+def _passed(address: str, error: DeviceError) -> Unmanaged:
+    one = Unread(address, error)
+    return Unmanaged(address, one.reason, one.advice)
+
+
+def _apart(gpus: list[Gpu]) -> tuple[list[Gpu], list[Unmanaged]]:
+    """GPUs by their minors, and those that share a minor: its node leads to one of them."""
+    count = Counter(gpu.minor for gpu in gpus)
+    twins = [
+        _passed(gpu.address, MalformedInput(f"GPUs share minor {gpu.minor}", hint="see dmesg"))
+        for gpu in gpus
+        if count[gpu.minor] > 1
+    ]
+    alone = [gpu for gpu in gpus if count[gpu.minor] == 1]
+    return sorted(alone, key=lambda gpu: gpu.minor), twins

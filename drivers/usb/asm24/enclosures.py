@@ -2,7 +2,10 @@
 
 Which firmware it runs follows from ids and the product's name. Nothing is flashed here.
 # src: github.com/tinygrad/asm2464pd-firmware at c5e2090: handmade/src/usb.h (ids, names),
-# flash.py and USBGPU.md (ids of the maker's firmware)
+# flash.py and USBGPU.md (ids of the maker's firmware); 2065:2463 is an ADT-UT3G as it is sold,
+# add1:0002 one with a firmware that knows USB 3 and USB4: three public programs that look for
+# such enclosures list them (usb-replug.sh and chestnut-fw.sh, which name all ids of a dock, and
+# an adapter of openpilot for the UT3G)
 """
 
 from __future__ import annotations
@@ -14,12 +17,16 @@ from enum import StrEnum
 from typing import Final
 
 from drivers.base.contracts import World
-from drivers.base.errors import MalformedInput
+from drivers.base.errors import DeviceError, MalformedInput
 from drivers.machine.buses import USB_BRIDGES, USB_ROOT, usb_devices
 from drivers.machine.text import first_line, read_text
 
-STOCK: Final = frozenset({(0x174C, 0x2461), (0x174C, 0x2463), (0x174C, 0x2464)})
-"""ASMedia's own firmware: a disk enclosure, or USB4."""
+STOCK: Final = frozenset(
+    {(0x174C, 0x2461), (0x174C, 0x2463), (0x174C, 0x2464), (0x2065, 0x2463)}
+)
+"""The maker's firmware: a disk enclosure, or USB4. A maker may put its own vendor id."""
+DUAL: Final = frozenset({(0xADD1, 0x0002)})
+"""Firmware with a mode for USB4; its packets have not been read."""
 _OURS: Final = "custom"
 """How the product's name begins where the firmware sends packets for the host."""
 _PATCHED: Final = "AS246"
@@ -39,6 +46,7 @@ class Firmware(StrEnum):
     PACKETS = "firmware that sends PCI Express packets"
     STOCK = "the maker's firmware"
     PATCHED = "the maker's firmware with a patch"
+    DUAL = "a firmware for USB 3 and USB4 that is not known here"
     UNKNOWN = "an unknown firmware"
 
 
@@ -50,7 +58,7 @@ class Enclosure:
     """"2-1", as sysfs names it."""
     bus: int
     number: int
-    """As `World.usb` takes them."""
+    """As `World.usb` takes them; both 0 where sysfs does not say."""
     product: str
     serial: str
     """"" where it says none; a lock is by this, else by `address`."""
@@ -77,23 +85,28 @@ class Enclosure:
 
 
 def enclosures(world: World) -> list[Enclosure]:
-    """All of them, in the order of their addresses. Raises: MalformedInput."""
+    """All of them, in the order of their addresses; one that cannot be read says so itself."""
     found = []
     for device in sorted(usb_devices(world), key=lambda one: one.address):
         ids = (device.vendor, device.product)
-        if ids in USB_BRIDGES or ids in STOCK:
-            found.append(_inspected(world, device.address, stock=ids in STOCK))
+        if ids in USB_BRIDGES | STOCK | DUAL:
+            found.append(_inspected(world, device.address, ids))
     return found
 
 
-def _inspected(world: World, address: str, *, stock: bool) -> Enclosure:
+def _inspected(world: World, address: str, ids: tuple[int, int]) -> Enclosure:
     folder = f"{USB_ROOT}/{address}"
     product, serial = first_line(world, f"{folder}/product"), first_line(world, f"{folder}/serial")
-    bus, number = _number(world, f"{folder}/busnum"), _number(world, f"{folder}/devnum")
     speed = first_line(world, f"{folder}/speed")
     mbit_s = int(speed) if _SPEED.fullmatch(speed) else 0
-    firmware = _firmware(product, stock=stock)
-    reason, advice = _obstacle(world, firmware, product, bus, number)
+    firmware = _firmware(product, ids)
+    bus = number = 0
+    try:
+        bus, number = _number(world, f"{folder}/busnum"), _number(world, f"{folder}/devnum")
+    except DeviceError as error:
+        reason, advice = error.message, error.hint or "unplug it and plug it in again"
+    else:
+        reason, advice = _obstacle(world, firmware, product, bus, number)
     return Enclosure(address, bus, number, product, serial, mbit_s, firmware, reason, advice)
 
 
@@ -104,9 +117,11 @@ def _number(world: World, path: str) -> int:
     return int(text)
 
 
-def _firmware(product: str, *, stock: bool) -> Firmware:
-    if stock:
+def _firmware(product: str, ids: tuple[int, int]) -> Firmware:
+    if ids in STOCK:
         return Firmware.STOCK
+    if ids in DUAL:
+        return Firmware.DUAL
     if product.startswith(_OURS):
         return Firmware.PACKETS
     return Firmware.PATCHED if product.startswith(_PATCHED) else Firmware.UNKNOWN
