@@ -25,7 +25,10 @@ def enclosure_table(found: Sequence[Enclosure], tunnels: Sequence[Usb4Enclosure]
         if not one.usable:
             lines += [*_wrapped("", one.reason), *_wrapped("", f"-> {one.advice}")]
     for tunnel in tunnels:
-        lines += [*_wrapped("-", f"{tunnel}: {tunnel.reason}"), *_wrapped("", f"-> {tunnel.advice}")]
+        lines += [
+            *_wrapped("-", f"{tunnel}: {tunnel.reason}"),
+            *_wrapped("", f"-> {tunnel.advice}"),
+        ]
     return "\n".join(lines or [NONE])
 
 
@@ -38,9 +41,7 @@ def enclosure_facts(
             {"name": f"AMD:{number}", "ready": one.usable, **asdict(one)}
             for number, one in enumerate(found)
         ],
-        "usb4": [
-            {"reason": one.reason, "advice": one.advice, **asdict(one)} for one in tunnels
-        ],
+        "usb4": [{"reason": one.reason, "advice": one.advice, **asdict(one)} for one in tunnels],
     }
 
 

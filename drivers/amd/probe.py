@@ -113,9 +113,7 @@ def as_facts(found: Look) -> dict[str, object]:
         "kfd": asdict(found.kfd),
         "problem": _problem(found.problem) if found.problem else None,
         "hidden_nodes": list(found.hidden),
-        "broken_nodes": [
-            {"kfd_node": node.index, **_problem(node.error)} for node in found.broken
-        ],
+        "broken_nodes": [{"kfd_node": node.index, **_problem(node.error)} for node in found.broken],
         "unmanaged": [asdict(other) for other in found.unmanaged],
         "gpus": [_gpu_json(found, gpu, name) for gpu, name in gpus],
     }

@@ -53,19 +53,31 @@ def check_process() -> None:
         )
 
 
-def vendors(world: World) -> Iterator[str]:
-    """Absolute paths of the libraries that .icd files of wheels name, and that are there."""
+def vendors(world: World, unread: list[DeviceError] | None = None) -> Iterator[str]:
+    """Absolute paths of the libraries that .icd files of wheels name, and that are there.
+
+    A folder or file that cannot be read hides no other; its error is added to `unread`.
+    """
     prefix = sys.prefix
     packages = [path for path in sys.path if path.endswith("-packages")]
-    roots = dict.fromkeys([prefix, *packages])
-    for root in roots:
+    errors = [] if unread is None else unread
+    for root in dict.fromkeys([prefix, *packages]):
         for folder in _VENDOR_FOLDERS:
             where = os.path.join(root, folder)
-            if not world.exists(where):
-                continue
-            for name in sorted(world.listdir(where)):
-                if name.endswith(".icd"):
+            for name in _icd_files(world, where, errors):
+                try:
                     yield from _named(world, where, name, prefix)
+                except DeviceError as error:
+                    errors.append(error)
+
+
+def _icd_files(world: World, folder: str, errors: list[DeviceError]) -> list[str]:
+    try:
+        names = sorted(world.listdir(folder)) if world.exists(folder) else []
+    except DeviceError as error:
+        errors.append(error)
+        return []
+    return [name for name in names if name.endswith(".icd")]
 
 
 def _named(world: World, folder: str, name: str, prefix: str) -> Iterator[str]:
@@ -88,11 +100,13 @@ def _named(world: World, folder: str, name: str, prefix: str) -> Iterator[str]:
 
 def load_all(world: World) -> Iterator[Api | DeviceError]:
     """Every library that there is, or why it cannot be used."""
-    for name in [LOADER, *vendors(world)]:
+    unread: list[DeviceError] = []
+    for name in [LOADER, *vendors(world, unread)]:
         try:
             yield load(world, name)
         except DeviceError as error:
             yield error
+    yield from unread
 
 
 def load(world: World, name: str) -> Api:

@@ -44,7 +44,8 @@ class Found:
 def find(world: World) -> tuple[list[Found], list[DeviceError]]:
     """Every device, in the order of libraries and platforms, and why a library was passed over.
 
-    A platform that two libraries offer counts once.
+    A platform that two libraries offer counts once. A platform or device that does not answer is
+    among the errors, and hides no other.
     """
     found: list[Found] = []
     errors: list[DeviceError] = []
@@ -60,13 +61,16 @@ def find(world: World) -> tuple[list[Found], list[DeviceError]]:
             continue
         for platform in platforms:
             try:
-                _add(api, platform, seen, found)
+                _add(api, platform, seen, found, errors)
             except DeviceError as error:
                 errors.append(error.named(api.name))
     return found, errors
 
 
-def _add(api: Api, platform: int, seen: set[tuple[str, str]], found: list[Found]) -> None:
+def _add(
+    api: Api, platform: int, seen: set[tuple[str, str]], found: list[Found],
+    errors: list[DeviceError],
+) -> None:  # fmt: skip
     """The devices of one platform."""
     name = api.text("clGetPlatformInfo", platform, abi.PLATFORM_NAME)
     version = api.text("clGetPlatformInfo", platform, abi.PLATFORM_VERSION)
@@ -76,16 +80,21 @@ def _add(api: Api, platform: int, seen: set[tuple[str, str]], found: list[Found]
     devices = api.objects(
         "clGetDeviceIDs", platform, abi.DEVICE_TYPE_ALL, none=abi.DEVICE_NOT_FOUND
     )
-    found += [
-        Found(
-            api=api, platform=platform, device=device,
-            platform_name=name, platform_version=version,
-            name=api.text("clGetDeviceInfo", device, abi.DEVICE_NAME),
-            driver=api.text("clGetDeviceInfo", device, abi.DRIVER_VERSION),
-            available=bool(api.number("clGetDeviceInfo", device, abi.DEVICE_AVAILABLE)),
-        )
-        for device in devices
-    ]  # fmt: skip
+    for device in devices:
+        try:
+            found.append(_device(api, platform, device, (name, version)))
+        except DeviceError as error:
+            errors.append(error.named(f"{api.name}, a device of {name}"))
+
+
+def _device(api: Api, platform: int, device: int, named: tuple[str, str]) -> Found:
+    return Found(
+        api=api, platform=platform, device=device,
+        platform_name=named[0], platform_version=named[1],
+        name=api.text("clGetDeviceInfo", device, abi.DEVICE_NAME),
+        driver=api.text("clGetDeviceInfo", device, abi.DRIVER_VERSION),
+        available=bool(api.number("clGetDeviceInfo", device, abi.DEVICE_AVAILABLE)),
+    )  # fmt: skip
 
 
 def choose(world: World, index: int, wanted: str | None) -> Found:

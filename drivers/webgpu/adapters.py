@@ -227,10 +227,20 @@ def listed(world: World, named: str | None = None) -> tuple[list[About], list[De
                 errors.append(item)
             else:
                 instances[item[0].instance] = item[0]
-                found.append(item[0].about(item[1]))
+                _describe(*item, found, errors)
     finally:
         run_all([one.close for one in instances.values()])
     return found, errors
+
+
+def _describe(
+    adapters: Adapters, handle: int, found: list[About], errors: list[DeviceError]
+) -> None:
+    """What one adapter says of itself, or why it says nothing: the others are not affected."""
+    try:
+        found.append(adapters.about(handle))
+    except DeviceError as error:
+        errors.append(error)
 
 
 def choose(
@@ -254,7 +264,11 @@ def choose(
                 continue
             adapters, handle = item
             instances[adapters.instance] = adapters
-            about = adapters.about(handle)
+            described: list[About] = []
+            _describe(adapters, handle, described, errors)
+            if not described:
+                continue
+            (about,) = described
             number = len(shown)
             shown.append(f"{number}: {about.title}")
             if not wanted or _is(about, number, wanted):

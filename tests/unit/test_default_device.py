@@ -40,6 +40,7 @@ FEW, SOME = 3, 200
 MUTATIONS = 1000
 RENDER, SECOND = "/dev/dri/renderD128", "/dev/dri/renderD136"
 CARD = "the AMD GPU at 0000:03:00.0"
+BROKEN = f"{ROOT}/nodes/1/properties"
 NO_BANK = f"{ROOT}/nodes/1/mem_banks/0/properties"
 
 
@@ -91,7 +92,7 @@ def test_every_way_to_a_device_has_its_place_and_a_reason() -> None:
         (machine(GFX942, second(GFX1100)), (), "AMD", []),
         (machine(GFX942, second(GFX1100)) | {NO_BANK: bank(0, 1 << 30)}, (), "AMD:1", []),
         (machine(GFX1100), (f"{ROOT}/nodes/1/gpu_id",), "CPU", ["KFD node 1: hidden"]),
-        (machine(GFX1100) | {f"{ROOT}/nodes/1/properties": b"banana\n"}, (), "CPU", ["KFD node 1: "]),
+        (machine(GFX1100) | {BROKEN: b"banana\n"}, (), "CPU", ["KFD node 1: "]),
         ({"/dev/kfd": b""}, (), "CPU", ["AMD KFD: ", "amdgpu kernel module is not loaded"]),
         (pci("0000:03:00.0", "1002:744c"), (), "CPU", ["/dev/kfd does not exist"]),
         (pci("0000:03:00.0", "10de:2330", "0x030200"), (), "CPU", ["/dev/kfd does not exist"]),

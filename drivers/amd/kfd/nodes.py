@@ -169,5 +169,6 @@ class Topology:
     @property
     def places(self) -> tuple[GpuNode | BrokenNode, ...]:
         """GPUs in KFD's order, those that are passed over among them: its clients count all."""
-        gpus = (*self.gpus, *(node for node in self.broken if node.gpu_id))
+        gpus: list[GpuNode | BrokenNode] = [*self.gpus]
+        gpus += [node for node in self.broken if node.gpu_id]
         return tuple(sorted(gpus, key=lambda node: node.index))

@@ -203,9 +203,7 @@ def look(world: World, visible: Sequence[VisibleList] = ()) -> Look:
     return Look(kfd, gpus, topology.hidden, others, broken=topology.broken)
 
 
-def _listed(
-    topology: Topology, visible: Sequence[VisibleList]
-) -> Iterator[tuple[GpuNode, str]]:
+def _listed(topology: Topology, visible: Sequence[VisibleList]) -> Iterator[tuple[GpuNode, str]]:
     """GPUs in the order that the environment gives them, and why one is not left to this process.
 
     Numbers in those lists count GPUs that are passed over, too.

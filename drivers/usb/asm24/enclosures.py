@@ -21,9 +21,7 @@ from drivers.base.errors import DeviceError, MalformedInput
 from drivers.machine.buses import USB_BRIDGES, USB_ROOT, usb_devices
 from drivers.machine.text import first_line, read_text
 
-STOCK: Final = frozenset(
-    {(0x174C, 0x2461), (0x174C, 0x2463), (0x174C, 0x2464), (0x2065, 0x2463)}
-)
+STOCK: Final = frozenset({(0x174C, 0x2461), (0x174C, 0x2463), (0x174C, 0x2464), (0x2065, 0x2463)})
 """The maker's firmware: a disk enclosure, or USB4. A maker may put its own vendor id."""
 DUAL: Final = frozenset({(0xADD1, 0x0002)})
 """Firmware with a mode for USB4; its packets have not been read."""
