@@ -75,7 +75,7 @@ devices: opencl webgpu nv
 	if [ -n "$$failed" ]; then echo "make devices: failed on:$$failed" >&2; exit 1; fi
 
 # Two vendors' OpenCL for processors, 330 MB of wheels: tests of CL=1 skip without them.
-OPENCL := .[dev,cl,cl-intel,cl-client]
+OPENCL := .[dev,cl,cl-pocl,cl-client]
 $(VENV)/opencl.stamp: $(VENV)/dev.stamp
 	$(call install,$(OPENCL))
 

@@ -254,7 +254,7 @@ BEST_FIRST: Final = (
         "CUDA",
         "NVIDIA GPU through CUDA",
         "libcuda.so.1 of NVIDIA's driver",
-        (Way("", "drivers.probe.kinds:cuda",
+        (Way("", "drivers.cuda.checks:cuda",
              "an NVIDIA GPU through its vendor's runtime: after our own driver of it"),),
         opens="drivers.cuda.opening:open_kind",
         written=("",),

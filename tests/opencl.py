@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, cast
 
@@ -11,6 +12,8 @@ import pytest
 
 import drivers
 from drivers.base.contracts import World
+from drivers.base.errors import CompileError
+from drivers.cl.building import OTHER_OPENCL, builder
 from drivers.cl.device import ClDevice
 from drivers.world.linux import LinuxWorld
 
@@ -19,6 +22,8 @@ PLATFORMS: Final[Mapping[str, tuple[str, str]]] = {
     "intel": ("intel-opencl-rt", "Intel(R) OpenCL"),
 }
 """Name here -> the wheel that brings it, and the name of its platform."""
+NOTHING: Final = "kernel void nothing(global uint* a, ulong b) {}"
+UNKNOWN_PROCESSOR: Final = "PoCL's LLVM does not know this processor (pocl issue 1049)"
 
 
 def need(platform: str) -> str:
@@ -28,7 +33,23 @@ def need(platform: str) -> str:
         version(wheel)
     except PackageNotFoundError:
         pytest.skip(f"{wheel} is not installed")
+    if platform == "pocl" and not builds(name):
+        pytest.skip(UNKNOWN_PROCESSOR)
     return name
+
+
+@cache
+def builds(platform: str) -> bool:
+    """Whether a platform builds one kernel; False where it does not know the processor."""
+    with drivers.open("CL", world=LinuxWorld(), environ={"CL_DEVICE": platform}) as device:
+        made = cast(ClDevice, device)
+        try:
+            builder(made.arch).build(NOTHING, 0)
+        except CompileError as error:
+            if error.hint != OTHER_OPENCL:
+                raise
+            return False
+    return True
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from drivers.base.errors import CompileError, DeviceError, MalformedInput, Unsupported
@@ -17,12 +18,34 @@ MAX_BINARY_BYTES: Final = 16 << 20
 HIDDEN_ARGS: Final = 2
 """Of a kernel in a processor's shape: scratch memory and the size of the grid."""
 _SIZE_BYTES: Final = 8
+_UNKNOWN_PROCESSOR: Final = re.compile(r"unknown target CPU '([^'\n]{1,64})'")
+"""Clang's error for the name that LLVM gives a processor which is newer than itself: PoCL passes
+"generic" on. # src: pocl/pocl issues 1049 and 512; clang, err_target_unknown_cpu"""
+OTHER_OPENCL: Final = (
+    "use a newer OpenCL: pip install 'unbound[cl]' brings Intel's for x86-64, which also runs on "
+    "AMD's processors; or CPU=1, which needs none"
+)
 _offers: Final[Offers[Builder]] = Offers("OpenCL")
 
 
 def builder(arch: str) -> Builder:
     """The builder of an open device. Raises: Unsupported; UseAfterFree once it was closed."""
     return _offers.find(arch)
+
+
+def rejected(log: str, source: str) -> CompileError:
+    """The error of a kernel that a driver does not build, for the reason that its log has."""
+    unknown = _UNKNOWN_PROCESSOR.search(log)
+    if unknown is not None:
+        return CompileError(
+            f"the LLVM inside this OpenCL driver does not know this machine's processor (it takes "
+            f"it for {unknown[1]!r}) and builds no kernel",
+            log=log, source=source, hint=OTHER_OPENCL,
+        )  # fmt: skip
+    return CompileError(
+        f"the OpenCL driver rejects the kernel: {log.partition(chr(10))[0]:.300}",
+        log=log, source=source, hint="The error's `log` and `source` hold the rest",
+    )  # fmt: skip
 
 
 class Builder:
@@ -65,10 +88,7 @@ class Builder:
                 log = self.api.text("clGetProgramBuildInfo", *about)
             except DeviceError as error:  # the build's own failure is the one to report
                 log = f"no build log: {error.message}"
-            raise CompileError(
-                f"the OpenCL driver rejects the kernel: {log.partition(chr(10))[0]:.300}",
-                log=log, source=source, hint="The error's `log` and `source` hold the rest",
-            )  # fmt: skip
+            raise rejected(log, source)
         if status:
             raise error_of(call, status)
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from drivers.cl.libraries import LOADER, vendors
-from drivers.cl.platforms import MISSING, find
+from drivers.cl.platforms import MISSING
+from drivers.cl.survey import ICD_FOLDER
+from drivers.machine.behind import Seen, judged
 from drivers.machine.checks import Machine, Result
 from drivers.machine.system import find_library
 from drivers.machine.text import entries
 
-ICD_FOLDER: Final = "/etc/OpenCL/vendors"
-
 
 def opencl(machine: Machine) -> Result:
-    """A library with a vendor behind it; then every device of it, with its driver's version.
-
-    Libraries are loaded and asked, and nothing is created. Where that fails the files remain.
-    """
+    """A library with a vendor behind it; then every device of it, with its driver's version."""
     path = find_library(machine.world, machine.environ, LOADER)
     named = [name for name in entries(machine.world, ICD_FOLDER) if name.endswith(".icd")]
     wheels = list(vendors(machine.world))
@@ -25,12 +20,14 @@ def opencl(machine: Machine) -> Result:
         return Result("CL", "", False, f"{LOADER} is not installed", MISSING)
     if not named and not wheels:
         return Result("CL", "", False, f"{path}, but no vendor in {ICD_FOLDER}", MISSING)
+    answers = machine.asked("drivers.cl.survey:survey")
+    # A platform that two libraries offer counts once, also where they were in two processes.
+    first: dict[tuple[str, str], str] = {}
+    seen = [
+        Seen(one["title"], path or "" if one["library"] == LOADER else one["library"])
+        for one in answers.facts
+        if "title" in one
+        and first.setdefault((one["platform"], one["version"]), one["library"]) == one["library"]
+    ]
     files = ", ".join([path or f"no {LOADER}", *named, *wheels])
-    found, errors = find(machine.world)
-    details: dict[str, object] = {
-        "vendors": [*named, *wheels],
-        "devices": [one.title for one in found],
-        "missing": [error.message for error in errors],
-    }
-    shown = "; ".join(one.title for one in found)
-    return Result("CL", "", True, shown or files, "", details)
+    return judged(machine, "CL", seen, answers, f"{files}: no device", MISSING)

@@ -12,7 +12,7 @@ from drivers.cl.api import Api
 from drivers.cl.libraries import check_process, load_all
 
 MISSING: Final = (
-    "install a vendor's OpenCL package, or pip install 'unbound[cl]' for PoCL on the processor"
+    "install a vendor's OpenCL package, or pip install 'unbound[cl]' for OpenCL on the processor"
 )
 
 
@@ -54,16 +54,25 @@ def find(world: World) -> tuple[list[Found], list[DeviceError]]:
         if isinstance(api, DeviceError):
             errors.append(api)
             continue
+        more, wrong = find_in(api, seen)
+        found += more
+        errors += wrong
+    return found, errors
+
+
+def find_in(api: Api, seen: set[tuple[str, str]]) -> tuple[list[Found], list[DeviceError]]:
+    """Every device of one library but those of platforms in `seen`, where its own are put."""
+    found: list[Found] = []
+    errors: list[DeviceError] = []
+    try:
+        platforms = api.objects("clGetPlatformIDs", none=abi.PLATFORM_NOT_FOUND_KHR)
+    except DeviceError as error:
+        return [], [error.named(api.name)]
+    for platform in platforms:
         try:
-            platforms = api.objects("clGetPlatformIDs", none=abi.PLATFORM_NOT_FOUND_KHR)
+            _add(api, platform, seen, found, errors)
         except DeviceError as error:
             errors.append(error.named(api.name))
-            continue
-        for platform in platforms:
-            try:
-                _add(api, platform, seen, found, errors)
-            except DeviceError as error:
-                errors.append(error.named(api.name))
     return found, errors
 
 

@@ -1,19 +1,24 @@
 """What a check of a way to a device is given and reports; `drivers.kinds` lists the checks.
 
-Nothing is opened, claimed or changed by one.
+Nothing is claimed or changed by one. Libraries of vendors are asked in a process of their own.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from drivers.base.answers import Answers, Ask, gathered
 from drivers.base.contracts import World
+from drivers.kinds import named
 from drivers.machine.buses import PciGpu, UsbDevice, pci_gpus, render_nodes, usb_devices
 
 _GROUPS_ADVICE = "add this user to the groups render and video, then log in again"
+Trial: TypeAlias = Callable[[str, Sequence[tuple[str, str]]], Mapping[int, tuple[str, str]]]
+"""(kind, (title, library) of each device) -> number of a device -> (why no kernel could be built
+and run on it, what to do); ("", "") where one was. A number that is not in it was not tried."""
 Packages: TypeAlias = Callable[[str], str | None]
 """Version of an installed Python package, None when it is not installed."""
 
@@ -40,6 +45,17 @@ class Machine:
     world: World
     environ: Mapping[str, str]
     packages: Packages
+    ask: Ask | None = None
+    """Runs surveys of vendors' libraries in another process; None: in this one, for made-up
+    worlds."""
+    trial: Trial | None = None
+    """Builds and runs a kernel on devices behind libraries; None: they are not tried."""
+
+    def asked(self, survey: str) -> Answers:
+        """What a survey ("module:function") finds. Raises: DeviceError."""
+        if self.ask is not None:
+            return self.ask(survey, {})
+        return gathered(named(survey)(self.world, {"skip": [], "lost": []}))
 
     @property
     def gpus(self) -> list[PciGpu]:

@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, Final
 
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, MalformedInput, UseAfterFree
+from drivers.base.errors import DeviceError, MalformedInput, NotFound, UseAfterFree
 from drivers.base.library import Native
 from drivers.metal import abi
+from drivers.metal.system import elsewhere
 from drivers.world.native import address_of
 
 _WORD_BYTES: Final = 8
@@ -53,8 +54,11 @@ class Api:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        graphics, foundation = world.library(abi.GRAPHICS), world.library(abi.FOUNDATION)
-        kept = {name: world.library(name) for name in (abi.OBJC, abi.METAL)}
+        try:
+            graphics, foundation = world.library(abi.GRAPHICS), world.library(abi.FOUNDATION)
+            kept = {name: world.library(name) for name in (abi.OBJC, abi.METAL)}
+        except NotFound as error:
+            raise elsewhere(world) or error.advised("use macOS 13 or later") from error
         self._libraries = [graphics, foundation, *kept.values()]
         self.functions: dict[str, Native] = {
             name: kept[library].function(name, signature)

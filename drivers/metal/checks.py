@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from drivers.base.errors import DeviceError
-from drivers.machine.checks import Machine, Result
-from drivers.machine.text import first_line
-from drivers.metal.api import Api
-from drivers.metal.facts import devices, read_facts
+from dataclasses import replace
+from typing import Final
 
-_NEVER: str = "this driver was never run on Apple hardware: report what fails"
+from drivers.base.errors import DeviceError
+from drivers.machine.behind import Seen, judged
+from drivers.machine.checks import Machine, Result
+from drivers.metal import abi
+from drivers.metal.system import elsewhere
+
+_NEVER: Final = "this driver was never run on Apple hardware: report what fails"
 
 
 def metal(machine: Machine) -> Result:
-    """Every device with its families; Metal is macOS alone.
-
-    The libraries are loaded and asked, and nothing is created.
-    """
-    system = first_line(machine.world, "/proc/sys/kernel/ostype")
-    if system:
-        return Result("METAL", "", False, f"this is {system}; Metal is macOS", "use a Mac")
+    """Every device with its families; Metal is macOS alone."""
+    other = elsewhere(machine.world)
+    if other is not None:
+        return Result("METAL", "", False, other.message, other.hint)
     try:
-        api = Api(machine.world)
-        found = devices(api)
+        answers = machine.asked("drivers.metal.survey:survey")
     except DeviceError as error:
         return Result("METAL", "", False, error.message, error.hint)
-    lines: list[str] = []
-    missing: list[str] = []
-    for one in found:
-        try:
-            facts = read_facts(api, one.handle)
-            lines.append(f"{facts.title} ({', '.join(sorted(facts.families))})")
-        except DeviceError as error:
-            missing.append(error.message)
-        finally:
-            one.release()
-    details = {"devices": lines, "missing": missing}
-    reason = "; ".join(lines or missing)
-    return Result("METAL", "", bool(lines), reason, _NEVER, details)
+    seen = [Seen(one["title"], abi.METAL) for one in answers.facts if "title" in one]
+    found = judged(machine, "METAL", seen, answers, "Metal has no device", _NEVER)
+    return replace(found, advice=found.advice or _NEVER)

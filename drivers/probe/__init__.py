@@ -1,7 +1,7 @@
 """What could be opened on this machine, and for everything else why not and what to do.
 
-`python -m drivers.probe` prints the table, `--json` the same for programs. Nothing is opened,
-claimed or changed.
+`python -m drivers.probe` prints the table, `--json` the same for programs. Nothing is claimed or
+changed. Libraries of vendors are asked, and a kernel is tried on their devices, in a child.
 """
 
 from __future__ import annotations

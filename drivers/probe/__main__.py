@@ -1,6 +1,7 @@
 """`python -m drivers.probe [--json]`: the default device and why; every kind, usable or why not.
 
-Exit status 0.
+Of devices behind a vendor's library "usable" means that a kernel was built and run on one, in a
+child process; what worked is remembered in the cache. Exit status 0.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from drivers.machine.output import print_text
 from drivers.probe import Machine, run
 from drivers.probe.kinds import CHECKS
 from drivers.probe.report import as_json, as_table
+from drivers.probe.trials import Trials
+from drivers.world import child
 from drivers.world.linux import LinuxWorld
 
 
@@ -38,9 +41,22 @@ def main(
     parser = argparse.ArgumentParser(prog="python -m drivers.probe", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     chosen = parser.parse_args(arguments)
-    machine = Machine(world or LinuxWorld(), os.environ if environ is None else environ, installed)
+    settings = os.environ if environ is None else environ
+    machine = made_up(world, settings) if world is not None else this_machine(settings)
     default, results = default_of(machine), run(CHECKS, machine)
     return (as_json if chosen.json else as_table)(results, default)
+
+
+def made_up(world: World, environ: Mapping[str, str]) -> Machine:
+    """A machine whose libraries do not reach this one's: they are asked in this process."""
+    return Machine(world, environ, installed)
+
+
+def this_machine(environ: Mapping[str, str]) -> Machine:
+    """This machine: vendors' libraries are asked, and kernels tried, in processes of their own."""
+    world = LinuxWorld()
+    trial = Trials(world, environ, installed, child.ask)
+    return Machine(world, environ, installed, child.ask, trial)
 
 
 def default_of(machine: Machine) -> Default:

@@ -7,7 +7,6 @@ from typing import cast
 
 from drivers.kinds import BEST_FIRST, named
 from drivers.machine.buses import NVIDIA, PCI_ROOT
-from drivers.machine.system import find_library
 from drivers.probe import Check, Machine, Result
 
 
@@ -34,20 +33,6 @@ def _pci(machine: Machine, kind: str, vendor: int, name: str, module: str) -> Re
 def nv_pci(machine: Machine) -> Result:
     """NVIDIA without a kernel driver."""
     return _pci(machine, "NV", NVIDIA, "NVIDIA", "nvidia (NV_IFACE=NVK)")
-
-
-def cuda(machine: Machine) -> Result:
-    """NVIDIA's CUDA library."""
-    path = find_library(machine.world, machine.environ, "libcuda.so.1")
-    if path is None:
-        return Result(
-            "CUDA", "", False, "libcuda.so.1 is not installed", "install NVIDIA's driver package"
-        )
-    if not machine.world.exists("/dev/nvidiactl"):
-        return Result(
-            "CUDA", "", False, f"{path}, but no /dev/nvidiactl", "`modprobe nvidia nvidia-uvm`"
-        )
-    return Result("CUDA", "", True, path)
 
 
 def _check(place: str) -> Check:

@@ -227,13 +227,13 @@ def listed(world: World, named: str | None = None) -> tuple[list[About], list[De
                 errors.append(item)
             else:
                 instances[item[0].instance] = item[0]
-                _describe(*item, found, errors)
+                describe(*item, found, errors)
     finally:
         run_all([one.close for one in instances.values()])
     return found, errors
 
 
-def _describe(
+def describe(
     adapters: Adapters, handle: int, found: list[About], errors: list[DeviceError]
 ) -> None:
     """What one adapter says of itself, or why it says nothing: the others are not affected."""
@@ -265,7 +265,7 @@ def choose(
             adapters, handle = item
             instances[adapters.instance] = adapters
             described: list[About] = []
-            _describe(adapters, handle, described, errors)
+            describe(adapters, handle, described, errors)
             if not described:
                 continue
             (about,) = described

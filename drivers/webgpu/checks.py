@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from drivers.machine.behind import Seen, judged
 from drivers.machine.checks import Machine, Result
 from drivers.machine.system import find_library
-from drivers.webgpu.adapters import MISSING, NO_ADAPTER, listed
-from drivers.webgpu.libraries import SYSTEM, places
-
-_INSTALL: Final = "pip install 'unbound[webgpu]'"
+from drivers.webgpu.adapters import MISSING, NO_ADAPTER
+from drivers.webgpu.libraries import INSTALL, SYSTEM, places
 
 
 def webgpu(machine: Machine) -> Result:
-    """A library with an adapter; then every adapter of it, with its driver's version.
-
-    Libraries are loaded and asked, and no device is opened. Where that fails the files remain.
-    """
+    """A library with an adapter; then every adapter of it."""
     paths = [find_library(machine.world, machine.environ, name) for name in SYSTEM]
     files = [path for path in paths if path]
     files += [path for path in places(machine.world) if path not in SYSTEM]
-    wheel = machine.packages("wgpu")
-    if wheel:
-        files.append(f"wgpu-native in the Python package wgpu {wheel}")
     if not files:
-        return Result("WEBGPU", "", False, "no wgpu-native or Dawn library", _INSTALL)
-    found, errors = listed(machine.world)
-    details: dict[str, object] = {
-        "adapters": [f"{one.title}, driver {one.driver}" for one in found],
-        "missing": [error.message for error in errors],
-    }
-    if not found and any(NO_ADAPTER in error.message for error in errors):
-        return Result("WEBGPU", "", False, f"{files[0]} {NO_ADAPTER}", MISSING, details)
-    shown = "; ".join(one.title for one in found)
-    return Result("WEBGPU", "", True, shown or files[0], "", details)
+        return Result("WEBGPU", "", False, "no wgpu-native or Dawn library", INSTALL)
+    answers = machine.asked("drivers.webgpu.survey:survey")
+    seen = [Seen(one["title"], one["library"]) for one in answers.facts if "title" in one]
+    # A name that the loader does not find is of no interest where a library is there.
+    answers.facts = [one for one in answers.facts if one["library"] not in SYSTEM or one["library"]
+                     in {path.rpartition("/")[2] for path in files}]  # fmt: skip
+    return judged(machine, "WEBGPU", seen, answers, f"{files[0]} {NO_ADAPTER}", MISSING)

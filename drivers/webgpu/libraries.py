@@ -14,6 +14,7 @@ from drivers.base.errors import DeviceError, Unsupported
 from drivers.webgpu.api import Api, bind
 from drivers.world.libraries import tell
 
+INSTALL: Final = "pip install 'unbound[webgpu]'"
 SYSTEM: Final = ("libwgpu_native.so", "libwebgpu_dawn.so")
 _WHEELS: Final = (
     "wgpu/resources/libwgpu_native-release.so",

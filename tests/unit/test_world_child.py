@@ -1,0 +1,89 @@
+"""A vendor's library is asked in a child: what ends, holds or floods that ends nothing here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from drivers.base.answers import Answers
+from drivers.base.errors import DeviceError, MalformedInput, NotFound
+from drivers.world import child
+from tests.support import check
+
+SHORT_S = 2.0
+SURVEY = "tests.surveys:survey"
+
+
+def ask(*names: str, patience_s: float | None = None) -> Answers:
+    return child.ask(SURVEY, {"names": names}, patience_s=patience_s)
+
+
+def found(answers: Answers) -> list[str]:
+    return [one["name"] for one in answers.facts]
+
+
+def descriptors() -> Sequence[str]:
+    return os.listdir("/proc/self/fd")
+
+
+def test_each_death_is_named_and_the_others_answer() -> None:
+    before = len(descriptors())
+    answers = ask("first", "abort", "second", "exit", "crash", "last")
+    check(found(answers) == ["first", "second", "last"], str(answers))
+    lost = [str(one) for one in answers.lost]
+    check(lost == [
+        "abort ended the process that loaded it (SIGABRT)",
+        "exit ended the process that loaded it (exit status 3)",
+        "crash ended the process that loaded it (SIGSEGV)",
+    ], str(lost))  # fmt: skip
+    check(answers.facts[-1]["lost"] == ["abort", "exit", "crash"], str(answers.facts))
+    check(len(descriptors()) == before, "no pipe is left")
+
+
+def test_who_does_not_answer_is_killed_with_its_session() -> None:
+    answers = ask("first", "hang", "last", patience_s=SHORT_S)
+    check(found(answers) == ["first", "last"], str(answers))
+    check([str(one) for one in answers.lost] == [
+        "hang did not answer in 2 s when it was loaded"
+    ], str(answers.lost))  # fmt: skip
+
+
+def test_one_that_leaves_an_heir_is_not_waited_for_beyond_its_time() -> None:
+    answers = ask("heir", "last", patience_s=SHORT_S)
+    check(found(answers) == ["last"] and len(answers.lost) == 1, str(answers))
+
+
+def test_what_a_library_prints_is_kept_and_is_no_answer() -> None:
+    answers = ask("print", "flood", "last")
+    check(found(answers) == ["print", "flood", "last"] and not answers.lost, str(answers.lost))
+    check(answers.noise.startswith('{"fact": {"name": "printed"}}\nWarning: noise\nxxx'))
+    check(len(answers.noise) == child.MOST_NOISE_CHARS, f"{len(answers.noise)} characters")
+
+
+def test_errors_of_ours_come_through() -> None:
+    with pytest.raises(DeviceError, match=r"nothing is given\. ask again"):
+        ask("ours")
+    answers = child.ask("tests.surveys:wrong", {})
+    check([str(one) for one in answers.lost] == [
+        "first ended the process that loaded it (exit status 1: KeyError: 'a mistake')"
+    ], str(answers.lost))  # fmt: skip
+    check("KeyError: 'a mistake'" in answers.noise, answers.noise)
+    with pytest.raises(MalformedInput, match="more than"):
+        child.ask("tests.surveys:long", {})
+
+
+def test_an_interpreter_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("/nonexistent/python", ""):
+        monkeypatch.setattr(sys, "executable", wrong)
+        with pytest.raises(NotFound, match="cannot be started again"):
+            ask("first")
+
+
+@pytest.mark.parametrize("line", [b"banana", b"[]", b"{}", b'{"begun": {"x": 1}}', b"\xff", b"1"])
+def test_a_line_that_is_no_answer(line: bytes) -> None:
+    talk = child._Conversation(Answers(), None)
+    with pytest.raises(MalformedInput, match="is no answer"):
+        talk._answer(line + b"\n")
