@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from drivers.base.contracts import World
 from drivers.base.errors import BadArgument, DeviceError, NotFound
 from drivers.base.pci import StateStore
 from drivers.board_option import add_board_option, in_front_of
-from drivers.claim.place import open_state
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
 
@@ -182,8 +180,7 @@ def run(arguments: Sequence[str], world: World, state: StateStore | None = None)
         front.boot_once()
         world, state = front.world, front.state
     function = pick(world, chosen.address)
-    places = open_state(os.environ) if state is None else state
-    with looked_at(world, places, function, chosen.trace) as gpu:
+    with looked_at(world, state, function, chosen.trace) as gpu:
         if chosen.write is not None:
             readings = write(gpu, chosen.names[0], chosen.write, chosen.block, chosen.instance)
         else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
 from drivers.board_option import add_board_option, in_front_of
-from drivers.claim.place import open_state
 from drivers.machine.buses import AMD
 from drivers.machine.output import print_text
 from drivers.pci.functions import PciFunction, gpus
@@ -43,26 +41,30 @@ class Line:
     lacks: tuple[str, ...]
 
 
-def look(world: World, state: StateStore | None, trace: str | None = None) -> list[Line]:
-    """Every AMD GPU on PCI. `state`: where claims are; None: GPUs without driver are not asked.
+def look(
+    world: World, state: StateStore | None, trace: str | None = None, *, claims: bool = False
+) -> list[Line]:
+    """Every AMD GPU on PCI. Those without driver are asked where `state` says where claims are, or,
+    at this user's own place, with `claims`.
 
     `trace` is a file for the register accesses; each GPU's name ends in its PCI address.
     """
     free = {one.address for one in free_gpus(world)}
+    claims = claims or state is not None
     return [
-        _one(world, state, function, function.address in free, trace)
+        _one(world, state, function, trace, asked=claims and function.address in free)
         for function in gpus(world)
         if function.vendor == AMD
     ]
 
 
 def _one(
-    world: World, state: StateStore | None, function: PciFunction, free: bool, trace: str | None
+    world: World, state: StateStore | None, function: PciFunction, trace: str | None, *, asked: bool
 ) -> Line:
     if function.driver == _KERNEL_DRIVER:
         readings, lacks = sensors.read(world, function.folder)
         return Line(function, readings, tuple(lacks))
-    if not free or state is None:
+    if not asked:
         driver = function.driver or "nobody"
         return Line(function, Readings(), (f"{driver} drives it, and reports nothing here",))
     try:
@@ -71,7 +73,7 @@ def _one(
         return Line(function, Readings(), (str(error),))
 
 
-def _ask(world: World, state: StateStore, function: PciFunction, trace: str | None) -> Line:
+def _ask(world: World, state: StateStore | None, function: PciFunction, trace: str | None) -> Line:
     file = None if trace is None else f"{trace}.{function.address}"
     with looked_at(world, state, function, file) as gpu:
         memory = Readings(memory_bytes=gpu.vram_bytes)
@@ -139,9 +141,7 @@ def command(
             front = in_front_of(chosen.board, "PCI")
             front.boot_once()
             machine, places = front.world, front.state
-        if places is None and world is None and free_gpus(machine):
-            places = open_state(os.environ)
-        lines = look(machine, places, chosen.trace)
+        lines = look(machine, places, chosen.trace, claims=world is None and not chosen.board)
     except DeviceError as error:
         sys.stderr.write(f"smi: {error}\n")
         return 1

@@ -16,6 +16,7 @@ from drivers.base.pci import Lock, StateStore
 from drivers.base.undo import Undo, run_all, whole
 from drivers.claim import lost, steps
 from drivers.claim.holders import holders, nodes_of
+from drivers.claim.place import open_state
 from drivers.claim.record import (
     Method,
     Record,
@@ -73,6 +74,8 @@ class Claim:
         self._world, self._state = world, state
         self.recover = recover
         """Before it goes back; `as_it_is` once its user does that in the open session."""
+        self.close_state: Callable[[], object] = _not_ours
+        """Closes the directory of locks, where it was opened for this claim alone."""
         self._lock: Lock | None = lock
         self._pid, self.is_open = os.getpid(), True
         self.record = record
@@ -90,13 +93,14 @@ class Claim:
             run_all([self._give_back, self._release])
             self.is_open = False
             atexit.unregister(self.close)
+            self.close_state()
 
     def leave(self) -> None:
         """Release the lock alone: binding and record stay, for the next claim or the doctor."""
         if self.is_open and os.getpid() == self._pid:
             self.is_open = False
             atexit.unregister(self.close)
-            self._release()
+            run_all([self._release, self.close_state])
 
     def _give_back(self) -> None:
         if self._lock is not None:
@@ -119,9 +123,13 @@ class Claim:
         self.close()
 
 
+def _not_ours() -> None:
+    """The directory of locks is closed by whoever opened it."""
+
+
 def claim(
     world: World,
-    state: StateStore,
+    state: StateStore | None,
     address: str,
     known: Known,
     method: Method | None = None,
@@ -130,24 +138,35 @@ def claim(
 ) -> Claim:
     """Take a function. The caller's user has asked for this function by name, or for any idle one.
 
-    What a killed owner left is taken over, and given back in the end to whom it had been. `fits`
-    raises what would stop the caller later, before the first write; `recover` is called before
-    what a killed owner left goes back. Ctrl-C waits for the end.
+    Locks and records are in `state`; None: in this user's own, open for as long as the claim. What
+    a killed owner left is taken over, and given back in the end to whom it had been. `fits` raises
+    what would stop the caller later, before the first write; `recover` is called before what a
+    killed owner left goes back. Ctrl-C waits for the end.
     Raises: Busy (a lock, with the pid), Refused (with every reason), Denied, NotFound.
     """
     address = checked_address(address)
-    make = partial(_claim, world, state, address, known, method, fits, recover)
-    return whole(make, Claim.close)
+    make = partial(_claim, world, address, known, method, fits, recover)
+    chosen = partial(_in_own_state, make) if state is None else partial(make, state)
+    return whole(chosen, Claim.close)
+
+
+def _in_own_state(make: Callable[[StateStore], Claim]) -> Claim:
+    with Undo() as undo:
+        own = open_state(os.environ)
+        undo.add(own.close)
+        claimed = make(own)
+        claimed.close_state = own.close
+    return claimed
 
 
 def _claim(
     world: World,
-    state: StateStore,
     address: str,
     known: Known,
     method: Method | None,
     fits: Fits,
     recover: Recover,
+    state: StateStore,
 ) -> Claim:
     with Undo() as undo:
         lock = _locked(state, address)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from errno import EACCES, EPERM, EROFS
 from functools import partial
 
@@ -28,8 +28,26 @@ _LEVELS = 2
 """Directories that are made: ".local" and "state"."""
 
 
-def open_state(environ: Mapping[str, str]) -> StateStore:
+@contextmanager
+def state_for(environ: Mapping[str, str], given: StateStore | None = None) -> Iterator[StateStore]:
+    """`given`, which its owner closes; without one this user's own, open for the block.
+
+    Locks that were taken in the block stay. Raises: NotFound, Denied.
+    """
+    if given is not None:
+        yield given
+        return
+    own = open_state(environ)
+    try:
+        yield own
+    finally:
+        own.close()
+
+
+def open_state(environ: Mapping[str, str]) -> LinuxState | Places:
     """Root's directory is fixed; a user's is in /run/user, else below the home directory.
+
+    Whoever opens it closes it.
 
     Raises: NotFound, Denied.
     """
@@ -54,7 +72,7 @@ def bases(environ: Mapping[str, str], user: int, home: str) -> list[str]:
     return list(dict.fromkeys([*fixed, *state_bases(environ)]))
 
 
-def open_places(candidates: Sequence[str]) -> StateStore:
+def open_places(candidates: Sequence[str]) -> LinuxState | Places:
     """The first place that this user can have, with those of the others that are in use.
 
     Raises: NotFound without any, Denied where other users could interfere.

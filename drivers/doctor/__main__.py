@@ -17,7 +17,7 @@ from dataclasses import asdict
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.base.pci import StateStore
-from drivers.claim.place import open_state
+from drivers.claim.place import state_for
 from drivers.claim.record import Record
 from drivers.claim.restoring import restore_all
 from drivers.doctor import OK, WARN, Line, run
@@ -42,7 +42,8 @@ def main(
     chosen = parser.parse_args(arguments)
     machine, settings = world or LinuxWorld(), os.environ if environ is None else environ
     if chosen.restore:
-        return restored(machine, state or open_state(settings))
+        with state_for(settings, state) as places:
+            return restored(machine, places)
     lines = run(CHECKS, machine, settings)
     return _report(lines, chosen.json), 0
 

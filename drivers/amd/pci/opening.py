@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Final
 
@@ -23,7 +22,6 @@ from drivers.base.undo import Undo
 from drivers.choice import Choice
 from drivers.claim.claim import as_it_is, claim
 from drivers.claim.lost import watch
-from drivers.claim.place import open_state
 from drivers.claim.record import Method
 from drivers.firmware import chosen_manifest, load
 from drivers.machine.text import hex_number
@@ -48,11 +46,8 @@ def open_pci(world: World, choice: Choice, state: StateStore | None) -> PciIface
         trace = open_trace(choice, world)
         if trace is not None:
             undo.add(trace.close)
-        places = open_state(os.environ) if state is None else state
         fits = partial(judge, world, reach, NEEDS)
-        claimed = claim(
-            world, places, function.address, known, reach.method, fits, handover.recover
-        )
+        claimed = claim(world, state, function.address, known, reach.method, fits, handover.recover)
         undo.add(claimed.close)
         if claimed.method is Method.BARS:  # VFIO has it otherwise, and the kernel refuses
             enlarge(world, look_at(world, function.address), NEEDS.vram_bar)

@@ -57,11 +57,12 @@ def pick(world: World, address: str | None) -> PciFunction:
 
 @contextmanager
 def looked_at(
-    world: World, state: StateStore, function: PciFunction, trace: str | None = None
+    world: World, state: StateStore | None, function: PciFunction, trace: str | None = None
 ) -> Iterator[BareGpu]:
     """Claim a GPU and read its discovery table; everything is given back at the end.
 
-    `trace` is a file for every access. Raises: Busy with the pid of whoever uses it, Refused.
+    `state` is where claims are; None: this user's own place, for this claim alone. `trace` is a
+    file for every access. Raises: Busy with the pid of whoever uses it, Refused.
     """
     gpu, closing = whole(
         partial(_look, world, state, function, trace), lambda looked: looked[1].close()
@@ -74,7 +75,7 @@ def looked_at(
 
 
 def _look(
-    world: World, state: StateStore, function: PciFunction, trace: str | None
+    world: World, state: StateStore | None, function: PciFunction, trace: str | None
 ) -> tuple[BareGpu, ExitStack]:
     with ExitStack() as stack:
         file = None if trace is None else stack.enter_context(TraceFile(trace, world))

@@ -24,7 +24,7 @@ from drivers.base.errors import NotFound, Unsupported, during
 from drivers.base.pci import Lock, StateStore
 from drivers.base.undo import Step, Undo, run_all
 from drivers.choice import Choice
-from drivers.claim.place import open_state
+from drivers.claim.place import state_for
 from drivers.firmware import chosen_manifest, load
 from drivers.pci.command import set_command
 from drivers.pci.dma import Grade
@@ -45,8 +45,8 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
     """
     enclosure = chosen(world, choice.index)
     with Undo() as undo:
-        places = open_state(os.environ) if state is None else state
-        lock = places.lock(f"usb-{enclosure.identity}")
+        with state_for(os.environ, state) as places:
+            lock = places.lock(f"usb-{enclosure.identity}")
         undo.add(lock.release)
         usb = world.usb(enclosure.bus, enclosure.number, _INTERFACE)
         undo.add(usb.close)
