@@ -18,13 +18,15 @@ from typing import Any, Final
 
 from drivers import taped_program as taped
 from drivers.base.contracts import Device, World
-from drivers.base.errors import BadArgument, Denied, DeviceError, Unsupported
+from drivers.base.errors import DeviceError, MalformedInput, NotFound, Unsupported
+from drivers.base.outside_json import elements
 from drivers.choice import choose
 from drivers.kinds import BY_NAME, named
 from drivers.machine.output import print_text
 from drivers.registry import open_device, this_machine
-from drivers.world.owned import open_file
-from drivers.world.recording import MAX_BYTES, Header
+from drivers.world.owned import new_file
+from drivers.world.recording import Header
+from drivers.world.recording_text import MAX_ELEMENTS, check_line
 from drivers.world.replay import RecordingWorld
 from drivers.world.scrub import Scrubber
 
@@ -48,16 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _new_file(path: str) -> TextIOWrapper:
-    """An empty file of this user. Raises: BadArgument; Denied for what is no file of ours."""
-    try:
-        fd, _ = open_file(path, os.O_WRONLY | os.O_CREAT)
-        raw = FileIO(fd, "w")
-        raw.truncate(0)
-    except OSError as error:
-        raise BadArgument(f"{path}: {error.strerror}", hint="name a file to write") from error
-    except Denied as error:
-        raise error.advised("name a new file") from error.__cause__
+def _text_file(path: str) -> TextIOWrapper:
+    """An empty file of this user, packed where its name says so. Raises: as `new_file`."""
+    raw = new_file(path)
     if not path.endswith(_PACKED):
         return TextIOWrapper(raw, encoding="ascii")
     packed: Any = GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
@@ -77,6 +72,66 @@ class _Packed(TextIOWrapper):
         self._raw.close()
 
 
+class Output:
+    """A recording's file, which is made when there is a device: without one, nothing is written.
+
+    A device that is there and cannot be opened is worth sending, too.
+    """
+
+    def __init__(self, path: str, head: str) -> None:
+        self.path, self.wrong = path, ""
+        """`wrong`: why no replay takes the file."""
+        self._kept = [head]
+        self._file: TextIOWrapper | None = None
+        self._lines = self._nbytes = 0
+        self._check(head)
+
+    def line(self, text: str) -> None:
+        """One operation."""
+        self._check(text)
+        if self._file is None:
+            self._kept.append(text)
+        else:
+            self._file.write(text)
+
+    def _check(self, text: str) -> None:
+        self._lines += 1
+        self._nbytes += len(text)
+        try:
+            check_line(text.encode(), self._lines, self._nbytes)
+        except MalformedInput as error:
+            self.wrong = self.wrong or error.message
+        if elements(text.encode()) > MAX_ELEMENTS:
+            self.wrong = self.wrong or f"line {self._lines} has more than {MAX_ELEMENTS} elements"
+
+    def opened(self, opening: Callable[[], Device]) -> Device:
+        """Open the device, and the file. Raises: what the device does; as `new_file`."""
+        try:
+            device = opening()
+        except NotFound:
+            raise
+        except DeviceError:
+            self._begin()
+            raise
+        try:
+            self._begin()
+        except DeviceError:
+            device.close()
+            raise
+        return device
+
+    def _begin(self) -> None:
+        self._file = _text_file(self.path)
+        self._file.writelines(self._kept)
+        self._kept.clear()
+
+    def close(self) -> bool:
+        """Write what is left; whether there is a file."""
+        if self._file is not None:
+            self._file.close()
+        return self._file is not None
+
+
 def record_kernel(
     world: World, environ: Mapping[str, str], program: Path, arguments: Sequence[str], path: str
 ) -> int:
@@ -89,26 +144,23 @@ def record_kernel(
     scrubber = Scrubber()
     shown = [str(scrubber.text(text.encode()), "utf-8") for text in arguments]
     header = Header(name, program.name, taped.digest(program), tuple(shown), chosen)
-    with _new_file(path) as file:
-        written = file.write(header.line())
+    output = Output(path, header.line())
+    known = BY_NAME[name.partition(":")[0]].identifiers
+    recorded = RecordingWorld(world, output.line, scrubber, named(known)() if known else None)
 
-        def line(text: str) -> None:
-            nonlocal written
-            written += file.write(text)
+    def opening() -> Device:
+        return open_device(name, world=recorded, environ=chosen)
 
-        known = BY_NAME[name.partition(":")[0]].identifiers
-        recorded = RecordingWorld(world, line, scrubber, named(known)() if known else None)
-        try:
-            status = taped.run_on(
-                name, lambda: open_device(name, world=recorded, environ=chosen),
-                program, arguments, sys.stderr,
-            )  # fmt: skip
-        finally:  # a device that cannot be opened is worth sending, too
-            file.close()
+    try:
+        status = taped.run_on(
+            name, lambda: output.opened(opening), program, arguments, sys.stderr
+        )  # fmt: skip
+    finally:
+        if output.close():
             print_text(f"{path}: {recorded.count} operations, {os.path.getsize(path)} bytes")
-    if written > MAX_BYTES:
-        print(f"drivers.record: {written} bytes of text are more than a replay takes "
-              f"({MAX_BYTES}): record a smaller program", file=sys.stderr)  # fmt: skip
+    if output.wrong:
+        print(f"drivers.record: no replay takes {path}: {output.wrong}. Record a smaller program",
+              file=sys.stderr)  # fmt: skip
         return status or 1
     return status
 

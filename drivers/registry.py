@@ -10,6 +10,7 @@ from typing import cast
 from drivers.base import forks
 from drivers.base.contracts import Device, Firmware, World
 from drivers.base.errors import Unsupported
+from drivers.base.pci import StateStore
 from drivers.choice import choose, split_name
 from drivers.kinds import BEST_FIRST, BY_NAME, named
 
@@ -28,8 +29,12 @@ def open_device(
     world: World | None = None,
     environ: Mapping[str, str] | None = None,
     firmware: Firmware | None = None,
+    state: StateStore | None = None,
 ) -> Device:
     """Open `name`: "CPU", "AMD:1".
+
+    `state` is for kinds that claim GPUs, and where they keep locks and records instead of this
+    user's own place.
 
     Raises: NotFound for an unknown name; BadChoice for a wrong environment variable; Unsupported
     for a kind that has no driver yet; and whatever the device's own opening raises.
@@ -44,4 +49,5 @@ def open_device(
         )
     with forks.postponed():
         machine = this_machine() if world is None else world
-        return cast(Device, named(kind.opens)(machine, choice, firmware))
+        more = {} if state is None else {"state": state}
+        return cast(Device, named(kind.opens)(machine, choice, firmware, **more))

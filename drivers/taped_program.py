@@ -82,8 +82,17 @@ def digest(program: Path) -> str:
 
 def example(name: str, sha256: str) -> Path | None:
     """The example of this repository that has a name and a digest."""
-    found = Path(__file__).resolve().parent.parent / "examples" / Path(name).name
+    found = _examples() / Path(name).name
     return found if found.is_file() and digest(found) == sha256 else None
+
+
+def is_example(program: Path) -> bool:
+    """Whether a program is one of this repository's."""
+    return program.resolve().parent == _examples()
+
+
+def _examples() -> Path:
+    return Path(__file__).resolve().parent.parent / "examples"
 
 
 @contextmanager

@@ -12,20 +12,20 @@ a boot can be played back by `python -m drivers.replay`, work on the queues cann
 from __future__ import annotations
 
 import json
-import os
 from base64 import b64encode
 from collections.abc import Callable
-from io import FileIO, TextIOWrapper
+from io import TextIOWrapper
 from types import TracebackType
 from typing import Self
 
 from drivers.bare.bus import Access
 from drivers.base.contracts import Region
 from drivers.base.deadline import Clock
-from drivers.base.errors import BadArgument, Denied
-from drivers.world.owned import open_file
+from drivers.world.owned import new_file
 
 VRAM_BAR = 0
+PIECE_BYTES = 1 << 20
+"""Most bytes of one line."""
 
 
 class TraceFile:
@@ -36,15 +36,7 @@ class TraceFile:
     """
 
     def __init__(self, path: str, clock: Clock) -> None:
-        try:
-            fd, _ = open_file(path, os.O_WRONLY | os.O_CREAT)
-            raw = FileIO(fd, "w")
-            raw.truncate(0)
-        except OSError as error:
-            raise BadArgument(f"{path}: {error.strerror}", hint="Name a file to write") from error
-        except Denied as error:
-            raise error.advised("Name a new file") from error.__cause__
-        self._file = TextIOWrapper(raw, encoding="ascii", line_buffering=True)
+        self._file = TextIOWrapper(new_file(path), encoding="ascii", line_buffering=True)
         self._clock, self._begun_s = clock, clock.monotonic_s()
 
     def register(self, access: Access) -> None:
@@ -58,9 +50,12 @@ class TraceFile:
         )  # fmt: skip
 
     def written(self, off: int, data: bytes) -> None:
-        """Bytes written to VRAM."""
-        found = {"op": "W", "bar": VRAM_BAR, "offset": off, "data": b64encode(data).decode()}
-        self._line(found, self._clock.monotonic_s())
+        """Bytes written to VRAM, in lines of bounded length."""
+        now_s = self._clock.monotonic_s()
+        for at in range(0, len(data), PIECE_BYTES):
+            piece = b64encode(data[at : at + PIECE_BYTES]).decode()
+            found = {"op": "W", "bar": VRAM_BAR, "offset": off + at, "data": piece}
+            self._line(found, now_s)
 
     def _line(self, facts: dict[str, object], now_s: float) -> None:
         shown = {"t": round(now_s - self._begun_s, 6), **facts}

@@ -6,20 +6,27 @@ repeat (a register was waited for) the last one counts: a board answers in its o
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from drivers.base.errors import MalformedInput
 from drivers.base.inputs import read_lines
+from drivers.base.outside_json import parse
 
 _WORD_BYTES: Final = 4
 _WORD_MASK: Final = 0xFFFF_FFFF
 MOST_BYTES: Final = 1 << 30
-MOST_LINE_BYTES: Final = 64 << 20
-"""One line holds one write to VRAM; firmware files are the largest, below 16 MiB."""
+MOST_LINE_BYTES: Final = 8 << 20
+"""One line holds one write to VRAM: 1 MiB at most, and whole firmware files in older traces."""
+MOST_LINES: Final = 1 << 23
+MOST_ELEMENTS: Final = 64
+"""Of one line, which has six fields; commas in the name of a step count, too."""
+MOST_CHARS: Final = 256
+"""Of a register's name, or of a step's."""
+MOST_DIFFERENCES: Final = 1000
+"""So many reads that differ end a comparison: it is another GPU."""
 
 
 class Function(Protocol):
@@ -70,7 +77,9 @@ def lines(text: Iterable[str], what: str, register_bar: int) -> Iterator[Line]:
     """The accesses of a trace, of dwords of a BAR. Raises: MalformedInput with the line."""
     for number, one in enumerate(text, 1):
         try:
-            yield _line(number, json.loads(one), register_bar)
+            if number > MOST_LINES:
+                raise ValueError(f"more than {MOST_LINES} lines")
+            yield _line(number, parse(one.encode(), MOST_ELEMENTS), register_bar)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise MalformedInput(
                 f"{what}, line {number} is no access of a trace: {error}",
@@ -78,10 +87,12 @@ def lines(text: Iterable[str], what: str, register_bar: int) -> Iterator[Line]:
             ) from error
 
 
-def _line(number: int, found: dict[str, object], register_bar: int) -> Line:
+def _line(number: int, found: Any, register_bar: int) -> Line:
     """Raises: ValueError, KeyError, TypeError."""
-    op, step = found["op"], found.get("step", "")
-    if op not in ("R", "W") or not isinstance(step, str):
+    if not isinstance(found, dict):
+        raise TypeError("no JSON object")
+    op, step = found["op"], _name(found.get("step", ""))
+    if op not in ("R", "W"):
         raise ValueError("an access is R or W, in a step")
     if "data" in found:
         data = b64decode(_text(found["data"]), validate=True)
@@ -89,7 +100,7 @@ def _line(number: int, found: dict[str, object], register_bar: int) -> Line:
                     data)  # fmt: skip
     off = _number(found["dword"]) * _WORD_BYTES
     value = _number(found["value"], _WORD_MASK + 1)
-    return Line(number, step, str(op), register_bar, off, _text(found["register"]), value, None)
+    return Line(number, step, str(op), register_bar, off, _name(found["register"]), value, None)
 
 
 def _number(value: object, limit: int = 1 << 48) -> int:
@@ -104,11 +115,23 @@ def _text(value: object) -> str:
     return value
 
 
+def _name(value: object) -> str:
+    text = _text(value)
+    if len(text) > MOST_CHARS:
+        raise ValueError(f"a name of {len(text)} characters")
+    return text
+
+
 def play(trace: Iterable[Line], function: Function) -> tuple[int, list[Difference]]:
-    """(accesses done, differences). Hardware: all that the trace wrote is written."""
+    """(accesses done, differences); MOST_DIFFERENCES end it.
+
+    Hardware: all that the trace wrote is written.
+    """
     count, differences = 0, list[Difference]()
     waited: Difference | None = None
     for line in trace:
+        if len(differences) >= MOST_DIFFERENCES:
+            break
         count += 1
         if line.op == "W":
             _write(function, line)
@@ -119,7 +142,7 @@ def play(trace: Iterable[Line], function: Function) -> tuple[int, list[Differenc
         if found != line.value:
             waited = Difference(line, found)
     _settled(waited, None, differences)
-    return count, differences
+    return count, differences[:MOST_DIFFERENCES]
 
 
 def _settled(
@@ -145,4 +168,7 @@ def play_file(path: str, function: Function, register_bar: int) -> tuple[int, li
     """
     text = (str(line, "ascii", "replace") for line in read_lines(path, MOST_BYTES, MOST_LINE_BYTES))
     count, differences = play(lines(text, path, register_bar), function)
-    return count, [str(difference) for difference in differences]
+    found = [str(difference) for difference in differences]
+    if len(found) == MOST_DIFFERENCES:
+        found.append(f"the comparison ends after {MOST_DIFFERENCES} differences")
+    return count, found

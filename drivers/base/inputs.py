@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from gzip import GzipFile
 from io import BufferedReader, FileIO
 from typing import Any, BinaryIO, Final
@@ -17,6 +17,10 @@ from drivers.base.errors import BadArgument, MalformedInput, NotFound
 
 _GZIP: Final = b"\x1f\x8b"
 """How a file of gzip's begins. # src: RFC 1952, 2.3.1, ID1 and ID2"""
+MOST_RATIO: Final = 100
+FREE_BYTES: Final = 32 << 20
+"""A packed file gives so many bytes for each of its own, and so many beside. Deflate reaches 1032
+to 1: a small file of zeros that were read back is right, 1 GiB in 1 MiB is not."""
 
 
 def read_input(path: str, limit_bytes: int) -> bytes:
@@ -26,14 +30,15 @@ def read_input(path: str, limit_bytes: int) -> bytes:
     return _bounded(data, path, limit_bytes)
 
 
-def read_lines(path: str, limit_bytes: int, line_bytes: int) -> Iterator[bytes]:
+def read_lines(path: str, limit_bytes: int, line_bytes: int) -> Generator[bytes, None, None]:
     """The lines of a file, with a limit for each and for all of them.
 
-    A gzip file is unpacked, and the limits apply to its contents. Raises: as `read_input`;
-    MalformedInput for a damaged one.
+    A gzip file is unpacked as far as lines are asked for, and the limits apply to its contents; it
+    has a third one, `MOST_RATIO`. Raises: as `read_input`; MalformedInput for a damaged one.
     """
     read_bytes = 0
     with _opened(path, limit_bytes) as packed, _unpacked(packed) as file:
+        most = FREE_BYTES + MOST_RATIO * os.fstat(packed.fileno()).st_size
         for _ in range(limit_bytes):
             line = _bounded(_line(file, path, line_bytes), f"a line of {path}", line_bytes)
             read_bytes += len(line)
@@ -41,6 +46,11 @@ def read_lines(path: str, limit_bytes: int, line_bytes: int) -> Iterator[bytes]:
                 return
             if read_bytes > limit_bytes:  # it grew
                 raise _too_long(path, limit_bytes)
+            if read_bytes > most:
+                raise MalformedInput(
+                    f"{path} unpacks to more than {MOST_RATIO} times its size",
+                    hint="check that it is the right file",
+                )
             yield line
 
 

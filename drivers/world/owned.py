@@ -11,9 +11,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO, TextIOWrapper
 
-from drivers.base.errors import Denied
+from drivers.base.errors import BadArgument, Denied
 
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 MOST_PARTS = 256
@@ -132,6 +134,39 @@ def open_file(
         return fd, facts
     os.close(fd)
     raise _not_plain(os.path.join(folder, name))
+
+
+def new_file(path: str) -> FileIO:
+    """An empty file of this user, for what a user names to be written. One that is there is cut.
+
+    Raises: BadArgument where it cannot be made; Denied for a link, a file of somebody else or with
+    a second name, and for what is no file: nothing there is written to.
+    """
+    try:
+        fd, _ = open_file(path, os.O_WRONLY | os.O_CREAT)
+        made = FileIO(fd, "w")
+        made.truncate(0)
+    except OSError as error:
+        raise BadArgument(f"{path}: {error.strerror}", hint="Name a file to write") from error
+    except Denied as error:
+        raise error.advised("Name a new file") from error.__cause__
+    return made
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a whole new file. Raises: as `new_file`; BadArgument where it cannot be written."""
+    with new_file(path) as raw, _reported(path), TextIOWrapper(raw, encoding="utf-8") as file:
+        file.write(text)
+
+
+@contextmanager
+def _reported(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadArgument(
+            f"{path}: {error.strerror}", hint="Make room, or name another file"
+        ) from error
 
 
 def _not_plain(path: str) -> Denied:

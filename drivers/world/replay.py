@@ -8,7 +8,8 @@ is not the driver's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from threading import RLock
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput
 from drivers.world.identifiers import Identifiers, NoIdentifiers
 from drivers.world.own_addresses import Own
-from drivers.world.recording import USB_MEMORY, Change, Entry, describe, parse_all
+from drivers.world.recording import USB_MEMORY, Change, Entry, describe
+from drivers.world.recording_text import read
 from drivers.world.scrub import Scrubber
 from drivers.world.taped import Tape, TapedWorld
 
@@ -77,9 +79,9 @@ class _Recorder(Tape):
 
 
 class _Player(Tape):
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: Iterator[Entry]) -> None:
         super().__init__()
-        self.entries, self.position = entries, 0
+        self._entries, self.position = entries, 0
         self.differences: list[str] = []
         self.differ = 0
         self.stopped: ReplayMismatch | MalformedInput | None = None
@@ -94,13 +96,13 @@ class _Player(Tape):
         play: Callable[[], object] = _nothing, *, sent: tuple[Change, ...] = (),
     ) -> Any:  # fmt: skip
         if self.stopped is not None:
-            raise self.stopped.with_traceback(None)
+            raise _again(self.stopped)
         at = self.position
-        entry = self.entries[at] if at < len(self.entries) else None
+        entry = self.next_entry()
         if entry is None or entry.op != op or entry.args != args:
             expected = f"{entry.op} {entry.args}" if entry is not None else "nothing more"
             self.stopped = ReplayMismatch(at, expected, f"{op} {args}")
-            raise self.stopped
+            raise _again(self.stopped)
         self.position += 1
         wrote = self.memories.driver_wrote(wide=op in _GIVES_WORK) + sent
         if wrote != entry.wrote:
@@ -112,10 +114,18 @@ class _Player(Tape):
             self.memories.become(entry.became, self.where)
         except MalformedInput as error:
             self.stopped = error
-            raise
+            raise _again(error) from error
         if failure is not None:
             raise failure
         return entry.result
+
+    def next_entry(self) -> Entry | None:
+        """The next line, read now; None behind the last. Raises: MalformedInput."""
+        try:
+            return next(self._entries, None)
+        except MalformedInput as error:
+            self.stopped = error
+            raise _again(error) from error
 
     def _note(self, at: int, op: str, then: dict[tuple[int, int], str],
               now: dict[tuple[int, int], str]) -> None:  # fmt: skip
@@ -130,6 +140,13 @@ class _Player(Tape):
                     f"before operation {at} ({op}): {_named(*place)} is written "
                     f"{_around(after, before)}, the recording has {_around(before, after)}"
                 )
+
+
+def _again(stopped: ReplayMismatch | MalformedInput) -> DeviceError:
+    """What stopped a replay, to be raised once more: callers add to an error's text."""
+    if isinstance(stopped, ReplayMismatch):
+        return ReplayMismatch(stopped.position, stopped.expected, stopped.actual)
+    return MalformedInput(stopped.message, hint=stopped.hint)
 
 
 def _named(memory: int, off: int) -> str:
@@ -197,10 +214,15 @@ class RecordingWorld(TapedWorld):
 
 
 class ReplayWorld(TapedWorld):
-    """A recording as a world. Raises: MalformedInput when it is not one."""
+    """A recording, whole or line by line, as a world.
 
-    def __init__(self, recording: bytes) -> None:
-        self.header, entries = parse_all(recording)
+    A line is read by the operation that it stands for. Raises: MalformedInput, from each operation
+    too, when it is not one.
+    """
+
+    def __init__(self, recording: bytes | Iterable[bytes]) -> None:
+        lines = BytesIO(recording) if isinstance(recording, bytes) else recording
+        self.header, entries = read(lines)
         self._player = _Player(entries)
         super().__init__(self._player, None)
         self.name = "replay"
@@ -229,9 +251,9 @@ class ReplayWorld(TapedWorld):
         stopped the replay before.
         """
         player = self._player
-        if player.stopped is None and player.position < len(player.entries):
-            entry = player.entries[player.position]
+        entry = player.next_entry() if player.stopped is None else None
+        if entry is not None:
             expected = f"{entry.op} {entry.args}"
             player.stopped = ReplayMismatch(player.position, expected, "the end")
         if player.stopped is not None:
-            raise player.stopped
+            raise _again(player.stopped)

@@ -154,8 +154,9 @@ class Memories:
 
     def become(self, changes: tuple[Change, ...], where: str) -> None:
         """What a recording says that the machine wrote. Raises: MalformedInput."""
+        mapped = {one.number: one for one in self._all} if changes else {}
         for number, off, text in changes:
-            memory = next((one for one in self._all if one.number == number), None)
+            memory = mapped.get(number)
             if memory is None:
                 raise MalformedInput(f"{where}: memory {number} is not mapped")
             memory.become(off, unhex(text), where)

@@ -10,7 +10,7 @@ import pytest
 from boards.front import Setup
 from drivers.base.errors import MalformedInput
 from drivers.base.usb import Transfer
-from drivers.world.recording import parse
+from drivers.world.recording_text import read
 from drivers.world.replay import RecordingWorld, ReplayMismatch, ReplayWorld
 from tests.boards import recordings
 from tests.boards.usb_rig import WHERE, UsbRig
@@ -79,7 +79,7 @@ def test_errors_come_again() -> None:
 def test_malformed_lines() -> None:
     for op, result in (("usb", ["1-1"]), ("usb", [1, 2]), ("usb_wait", ["xy"]), ("usb_wait", 3)):
         with pytest.raises(MalformedInput):
-            parse(json.dumps({"op": op, "args": [], "result": result}).encode())
+            list(read([json.dumps({"op": op, "args": [], "result": result}).encode()])[1])
     opened = {"op": "usb", "args": [1, 2, 0], "result": ["1-1", "custom"]}
     start = {"op": "usb_start", "args": [0, 0, [[-1, 1, 0, 192, 228, 0, 0]]], "result": None}
     usb = answers(opened, start, {"op": "usb_wait", "args": [0], "result": ["00", "00"]}).usb(

@@ -15,11 +15,18 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput, NotFound, Unsupported
 from drivers.base.oserrors import errno_of
 from drivers.world.linux import PAGE_BYTES, LinuxWorld
-from drivers.world.recording import MAX_LINE_BYTES
+from drivers.world.recording import Entry
+from drivers.world.recording_text import MAX_ARGS, MAX_CHANGES, MAX_ELEMENTS, MAX_LINE_BYTES, read
 from drivers.world.replay import RecordingWorld, ReplayMismatch, ReplayWorld
 from drivers.world.taped_memory import FIRST_VA
 from tests.mutation import CPU_LIMIT_S, MUTATIONS
 from tests.support import check
+
+
+def whole(data: bytes) -> list[Entry]:
+    """Every line, read at once."""
+    return list(read(data.splitlines(keepends=True))[1])
+
 
 FIONREAD = 0x541B  # src: include/uapi/asm-generic/ioctls.h
 
@@ -148,12 +155,38 @@ def test_what_cannot_be_replayed_is_refused(recorded: tuple[bytes, list[object],
         b'{"op": "sleep", "args": [], "result": null, "became": [[0, 0, "zz"]]}',
         b'{"recording": 1}',
         b'"' + b"x" * MAX_LINE_BYTES + b'"',
+        # numbers that are none, or beyond what World has: src: RFC 8259, 6, and contracts.py
+        b'{"op": "monotonic_s", "args": [], "result": Infinity}',
+        b'{"op": "monotonic_s", "args": [], "result": -Infinity}',
+        b'{"op": "monotonic_s", "args": [], "result": NaN}',
+        b'{"op": "monotonic_s", "args": [], "result": 1e999}',
+        b'{"op": "monotonic_s", "args": [], "result": 1e300}',
+        b'{"op": "monotonic_s", "args": [], "result": 1099511627776.0}',
+        b'{"op": "monotonic_s", "args": [], "result": -1.0}',
+        b'{"op": "monotonic_s", "args": [], "result": 1}',
+        b'{"op": "sleep", "args": [NaN], "result": null}',
+        b'{"op": "sleep", "args": [1e999], "result": null}',
+        b'{"op": "sleep", "args": [36893488147419103232], "result": null}',
+        b'{"op": "ioctl", "args": [], "result": [2147483648, ""]}',
+        # many small things in a line
+        b'{"op": "open", "args": [' + b"{}," * MAX_ELEMENTS + b'{}], "result": 1}',
+        b'{"op": "open", "args": ['
+        + b"[" * MAX_ELEMENTS
+        + b"]" * MAX_ELEMENTS
+        + b'], "result": 1}',
+        b'{"op": "open", "args": [' + b"0," * MAX_ARGS + b'0], "result": 1}',
+        b'{"op": "sleep", "args": [], "result": null, "became": [[0, 0, ""]]}',
+        b'{"op": "sleep", "args": [], "result": null, "became": [[0, 0, " "]]}',
+        b'{"op": "sleep", "args": [], "result": null, "wrote": ['
+        + b'[0,0,"0"],' * MAX_CHANGES
+        + b'[0,0,"0"]]}',
+        b'{"op": "open", "args": [], "error": ["Busy", 16, "' + b"x" * 5000 + b'"]}',
     ],
-    ids=range(28),
+    ids=range(47),
 )
 def test_malformed_lines_say_which(line: bytes) -> None:
     with pytest.raises(MalformedInput, match="line 2"):
-        ReplayWorld(b'{"op": "exists", "args": ["/"], "result": true}\n' + line)
+        whole(b'{"op": "exists", "args": ["/"], "result": true}\n' + line)
 
 
 @pytest.mark.parametrize(
