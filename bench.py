@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unbound import terminal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -213,4 +215,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import resnet
+from unbound import terminal
 
 PAIRS = 7
 CHILD_TIMEOUT_S = 300.0
@@ -86,4 +87,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    terminal.run(main)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from boards.asked import check_options, over_pci
 from boards.vendors import VENDORS, Vendor, names, vendor_of
+from unbound import terminal
 
 _MIB = 1 << 20
 _OPERANDS = "operands"
@@ -203,4 +204,4 @@ def _serve_usb(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

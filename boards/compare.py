@@ -18,6 +18,7 @@ from pathlib import Path
 
 from boards.compare_reasons import Difference, Reasons, load
 from boards.compare_trace import BadTrace, Summary, read
+from unbound import terminal
 
 SAME, DIFFERENT, UNUSABLE = 0, 1, 2
 _INSTANCE = re.compile(r"^(.*?)\[(\d+)\](.*)$")
@@ -148,4 +149,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

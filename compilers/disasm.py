@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Sequence
 
 from compilers import cache
@@ -15,6 +14,7 @@ from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput, NotFound
 from drivers.cpu.features import read_processor
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 _INPUT_LIMIT_BYTES = 64 << 20
 ELF_MAGIC = b"\x7fELF"
@@ -142,4 +142,4 @@ def _machine(options: argparse.Namespace) -> tuple[str, frozenset[str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

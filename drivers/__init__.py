@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from unbound import terminal
+
 if TYPE_CHECKING:
     from drivers.base.contracts import Device, Firmware, World
 
 __all__ = ["open"]
+
+terminal.begin(__name__)
 
 
 def open(

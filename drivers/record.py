@@ -29,6 +29,7 @@ from drivers.world.recording import Header
 from drivers.world.recording_text import MAX_ELEMENTS, check_line
 from drivers.world.replay import RecordingWorld
 from drivers.world.scrub import Scrubber
+from unbound import terminal
 
 _PCI: Final = "PCI"
 _PACKED: Final = ".gz"
@@ -223,4 +224,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

@@ -35,6 +35,7 @@ from drivers.world.memory_state import MemoryState
 from drivers.world.recording import Header
 from drivers.world.recording_text import MAX_ELEMENTS, opened
 from drivers.world.replay import ReplayMismatch, ReplayWorld
+from unbound import terminal
 
 _MOST_SHOWN: Final = 20
 _SHOWN_CHARS: Final = 1000
@@ -229,4 +230,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

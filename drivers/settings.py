@@ -6,15 +6,25 @@ docs/environment.md is made from this table by `python -m tests.settings`.
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from drivers.choice import CL_MEMORY, DMA, KINDS, MAX_DEVICES, MAX_LIMIT_S, MAX_THREADS
 from drivers.kinds import BY_NAME
 from drivers.machine.output import print_lines
+from unbound import terminal
+
+WIDTH_CHARS: Final = 100
+"""Of lines, where neither COLUMNS nor a terminal says another width."""
+LEAST_CHARS: Final = 40
+_INDENT: Final = " " * 6
+_ABOUT: Final = "Every environment variable of the stack, and the value that it has now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +274,40 @@ SETTINGS: Final = (
 )
 
 
-def shown(environ: Mapping[str, str]) -> Iterator[str]:
+def shown(environ: Mapping[str, str], width_chars: int = WIDTH_CHARS) -> Iterator[str]:
     """Lines of every setting, with its value where it has one."""
     for group in SETTINGS:
         yield f"{group.title}:"
         for setting in group.settings:
             value = f" = {environ[setting.name]}" if setting.name in environ else ""
             yield f"  {setting.name}{value}"
-            yield f"      {setting.values}. {setting.text}"
+            yield from textwrap.wrap(
+                f"{setting.values}. {setting.text}", width_chars,
+                initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False,
+                break_on_hyphens=False,
+            )  # fmt: skip
+
+
+def as_json(environ: Mapping[str, str]) -> str:
+    """Every setting with its group and its value; null where it is not set."""
+    rows = [
+        {**asdict(setting), "group": group.title, "value": environ.get(setting.name)}
+        for group in SETTINGS
+        for setting in group.settings
+    ]
+    return json.dumps({"settings": rows}, indent=2)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command: print, and the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m drivers.settings", description=_ABOUT)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    chosen = parser.parse_args(arguments)
+    if chosen.json:
+        return print_lines([as_json(os.environ)])
+    columns = shutil.get_terminal_size((WIDTH_CHARS, 0)).columns
+    return print_lines(shown(os.environ, max(LEAST_CHARS, columns)))
 
 
 if __name__ == "__main__":
-    sys.exit(print_lines(shown(os.environ)))
+    terminal.run(main)

@@ -8,14 +8,19 @@ exact in float32, and the predictions have to equal those of the same computatio
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import Any
+
+from unbound import terminal
+
+if __name__ == "__main__":  # also while the rest is imported
+    terminal.end_interrupts_in_one_line()
 
 import numpy as np
 import numpy.typing as npt
 
 import tensor as xp
+from drivers.base.errors import DeviceError
 
 CLASSES = 10
 LEAST_ACCURACY = 0.97
@@ -78,4 +83,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main, DeviceError)

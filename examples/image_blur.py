@@ -9,14 +9,19 @@ same filter written in numpy, in float64.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
+
+from unbound import terminal
+
+if __name__ == "__main__":  # also while the rest is imported
+    terminal.end_interrupts_in_one_line()
 
 import numpy as np
 import numpy.typing as npt
 
 import tensor as xp
+from drivers.base.errors import DeviceError
 
 TOLERANCE = 1e-5
 REACH_SIGMAS = 3
@@ -104,4 +109,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main, DeviceError)

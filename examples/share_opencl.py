@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from unbound import terminal
+
+if __name__ == "__main__":  # also while the rest is imported
+    terminal.end_interrupts_in_one_line()
+
 import numpy as np
 
 import tensor as xp
+from drivers.base.errors import DeviceError
 
 COUNT = 8
 
@@ -40,4 +46,4 @@ def main(device: str = "CL") -> None:
 
 
 if __name__ == "__main__":
-    main()
+    terminal.run(lambda _: main(), DeviceError)

@@ -10,8 +10,12 @@ and torch copies to the host. The Metal one shares, and was never run on Apple h
 
 from __future__ import annotations
 
-import sys
 from typing import Any
+
+from unbound import terminal
+
+if __name__ == "__main__":  # also while the rest is imported
+    terminal.end_interrupts_in_one_line()
 
 import tensor as xp
 from drivers.base.errors import DeviceError
@@ -88,4 +92,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    terminal.run(main, DeviceError)

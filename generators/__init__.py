@@ -5,3 +5,7 @@ Each module is a command that prints one file, such as
 files in `OUTPUTS`; LINUX is a kernel source tree. `python -m generators LINUX` compares
 all of them, and writes them with `--write`.
 """
+
+from unbound import terminal
+
+terminal.begin(__name__)

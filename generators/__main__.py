@@ -8,6 +8,7 @@ from pathlib import Path
 
 from generators.registry import GENERATORS, differs
 from generators.source import Source, Unreadable
+from unbound import terminal
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,4 +45,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

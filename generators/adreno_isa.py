@@ -18,6 +18,7 @@ from xml.parsers import expat
 
 from generators.adreno_expression import prefix_form
 from generators.source import Source, Unreadable
+from unbound import terminal
 
 OUTPUT: Final = "boards/qcom/isa/tables/ir3.json"
 _RELEASE: Final = "Mesa 25.0.7"
@@ -244,4 +245,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from generators.source import Source, Unreadable
+from unbound import terminal
 
 FILE: Final = "src/freedreno/registers/adreno/a6xx.xml"
 GENERATIONS: Final = (6, 7)
@@ -115,4 +116,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

@@ -12,6 +12,8 @@ import re
 import sys
 from pathlib import Path
 
+from unbound import terminal
+
 _FIELD = re.compile(r"#define NV\w+?_QMDV(\d\d_\d\d)_(\w+)(\(i\))?\s+MW\((.+)\)\s*$")
 _PLAIN = re.compile(r"(\d+):(\d+)")
 _REPEATED = re.compile(r"\((\d+)\+\(i\)\*(\d+)\):\((\d+)\+\(i\)\*(\d+)\)")
@@ -73,4 +75,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

@@ -8,12 +8,12 @@ as its mask has bits, where `driver_registers` asks masks alone. A line is
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 
 from generators.command import run
 from generators.source import AMD, Generator, Source, Unreadable, head
 from generators.wanted import wanted
+from unbound import terminal
 
 NAME = "board_registers"
 FOLDER = "boards/amd/pci/registers"
@@ -97,4 +97,4 @@ def make(source: Source, output: str) -> str:
 GENERATOR = Generator(NAME, OUTPUTS, make)
 
 if __name__ == "__main__":
-    sys.exit(run(GENERATOR))
+    terminal.run(lambda _: run(GENERATOR))

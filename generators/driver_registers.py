@@ -7,12 +7,12 @@ the two. A line is `NAME SEGMENT OFFSET field:low-high ...` (see drivers/bare/re
 from __future__ import annotations
 
 import re
-import sys
 from typing import NamedTuple
 
 from generators.command import run
 from generators.source import AMD, Generator, Source, Unreadable, head
 from generators.wanted import wanted
+from unbound import terminal
 
 NAME = "driver_registers"
 FOLDER = "drivers/amd/pci/registers"
@@ -133,4 +133,4 @@ def make(source: Source, output: str) -> str:
 GENERATOR = Generator(NAME, OUTPUTS, make)
 
 if __name__ == "__main__":
-    sys.exit(run(GENERATOR))
+    terminal.run(lambda _: run(GENERATOR))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 
 from generators.command import run
 from generators.driver_registers import fields_of, places_of
 from generators.source import AMD, Generator, Source, json_head
 from generators.wanted import wanted
+from unbound import terminal
 
 NAME = "field_tables"
 _BASES = {
@@ -118,4 +118,4 @@ OUTPUTS = {
 GENERATOR = Generator(NAME, OUTPUTS, make)
 
 if __name__ == "__main__":
-    sys.exit(run(GENERATOR))
+    terminal.run(lambda _: run(GENERATOR))

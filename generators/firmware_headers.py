@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 from generators.c_types import Types
 from generators.command import run
 from generators.source import AMD, Generator, Source, Unreadable, json_head
+from unbound import terminal
 
 NAME = "firmware_headers"
 _UCODE, _PSP = f"{AMD}/amdgpu/amdgpu_ucode.h", f"{AMD}/amdgpu/psp_gfx_if.h"
@@ -63,4 +63,4 @@ def make(source: Source, output: str) -> str:
 GENERATOR = Generator(NAME, OUTPUTS, make)
 
 if __name__ == "__main__":
-    sys.exit(run(GENERATOR))
+    terminal.run(lambda _: run(GENERATOR))

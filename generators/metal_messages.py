@@ -15,6 +15,7 @@ from pathlib import Path
 
 from generators.source import Unreadable
 from generators.wanted import wanted
+from unbound import terminal
 
 OUTPUT = "tests/metal/messages.json"
 HEADER = "metal-cpp, SingleHeader/Metal.hpp"
@@ -142,4 +143,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

@@ -7,11 +7,11 @@ checkout of github.com/NVIDIA/open-gpu-doc. Names, offsets and bits are taken, n
 from __future__ import annotations
 
 import re
-import sys
 import textwrap
 
 from generators.command import run
 from generators.source import Generator, Source, Unreadable
+from unbound import terminal
 
 NAME = "nv_classes"
 FOLDER = "queues/nv/tables"
@@ -109,4 +109,4 @@ OUTPUTS = {
 GENERATOR = Generator(NAME, OUTPUTS, make)
 
 if __name__ == "__main__":
-    sys.exit(run(GENERATOR))
+    terminal.run(lambda _: run(GENERATOR))

@@ -8,13 +8,13 @@ SDMA0 stands for that of SDMA1, too, which Linux finds by arithmetic.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from generators.command import run
 from generators.source import AMD, Generator, Source, head
 from generators.wanted import wanted
+from unbound import terminal
 
 NAME = "register_names"
 FOLDER = "boards/amd/pci/register_names"
@@ -112,4 +112,4 @@ def make(source: Source, output: str) -> str:
 GENERATOR = Generator(NAME, OUTPUTS, make)
 
 if __name__ == "__main__":
-    sys.exit(run(GENERATOR))
+    terminal.run(lambda _: run(GENERATOR))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import NamedTuple
 
 from generators.c_types import Types
 from generators.command import run
 from generators.source import AMD, Generator, Source, head
+from unbound import terminal
 
 NAME = "smu"
 FOLDER = "boards/amd/pci/smu_data"
@@ -68,4 +68,4 @@ def make(source: Source, output: str) -> str:
 GENERATOR = Generator(NAME, OUTPUTS, make)
 
 if __name__ == "__main__":
-    sys.exit(run(GENERATOR))
+    terminal.run(lambda _: run(GENERATOR))

@@ -18,6 +18,7 @@ from drivers.kinds import BEST_FIRST, named
 from drivers.machine.output import print_lines
 from queues.packet_layout import Packet
 from queues.packet_text import Decoder
+from unbound import terminal
 
 LIMIT_BYTES: Final = 16 << 20
 """Of a dump: a ring of the driver has 512 KiB."""
@@ -126,4 +127,4 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    terminal.run(run)

@@ -26,7 +26,7 @@ from compilers.plan.dtypes import check_dtype
 from compilers.plan.signature import Signature, signature
 from drivers.base import forks
 from drivers.base.contracts import Buffer, Device, World
-from drivers.base.errors import BadArgument, Unsupported
+from drivers.base.errors import BadArgument, BadChoice, Busy, Denied, NotFound, Unsupported
 from drivers.choice import split_name
 from drivers.default import Default, chosen, settle
 from drivers.listing import openable
@@ -101,7 +101,14 @@ def runtime(name: str) -> Runtime:
 
 def _runtime(name: str) -> Runtime:
     """The same, with the lock held."""
-    return _runtimes.get(name) or _runtimes.setdefault(name, Runtime.open(name, _here.world))
+    found = _runtimes.get(name)
+    if found is None:
+        try:
+            found = Runtime.open(name, _here.world)
+        except (NotFound, Denied, Busy, BadChoice) as error:  # of this machine and its user
+            raise error.with_traceback(None) from error.__cause__
+        found = _runtimes.setdefault(name, found)
+    return found
 
 
 @contextmanager

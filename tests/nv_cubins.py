@@ -5,7 +5,6 @@ Committed, so that the loader is tested where NVIDIA's compilers are not. By nvr
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ import pytest
 from compilers.nv import libraries, nvjitlink, nvrtc
 from compilers.nv.disasm import PROGRAM
 from drivers.base.errors import NotFound
+from unbound import terminal
 
 DATA: Final = Path(__file__).parent / "data"
 ARCHES: Final = ("sm_75", "sm_86", "sm_90a", "sm_120")
@@ -76,4 +76,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

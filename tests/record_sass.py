@@ -18,6 +18,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from tests.nvdisasm import REFUSED, WORD_BYTES, listing
+from unbound import terminal
 
 SEED = 14
 WORD_BITS = 128
@@ -59,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    terminal.run(lambda _: main())

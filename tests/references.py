@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.debian import Archive, CannotRun, fetched
+from unbound import terminal
 
 SUITE = "trixie"
 LINUX = "linux-source-6.12"
@@ -163,4 +164,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

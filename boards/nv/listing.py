@@ -24,6 +24,7 @@ from boards.nv.isa.control import WAIT_BITS, Control
 from boards.nv.isa.decode import WORD_BYTES, UnknownInstruction
 from boards.nv.isa.table import NoTable, architectures, table
 from boards.nv.isa.text import word_text
+from unbound import terminal
 
 _ELF_MAGIC = b"\x7fELF"
 _TEXT = ".text."
@@ -124,4 +125,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 
 from compilers import toolchains
@@ -21,6 +20,7 @@ from compilers.report.expression import parse_expression
 from compilers.report.nv_lines import lines_of
 from compilers.report.product_cycles import describe_cycles, product_cycles
 from drivers.base.contracts import Binary
+from unbound import terminal
 
 NAMED = {
     "decode": (
@@ -160,4 +160,4 @@ def total(made: Sequence[Estimate]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

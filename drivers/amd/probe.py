@@ -38,6 +38,7 @@ from drivers.pci.functions import listing
 from drivers.usb.asm24.enclosures import enclosures
 from drivers.usb.asm24.usb4 import usb4_enclosures
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 WIDTH_CHARS = 100
 _INDENT = " " * 12
@@ -349,4 +350,4 @@ def command(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

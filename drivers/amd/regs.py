@@ -27,6 +27,7 @@ from drivers.base.pci import StateStore
 from drivers.board_option import add_board_option, in_front_of
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 _MOST_READS: Final = 256
 
@@ -198,4 +199,4 @@ def command(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

@@ -26,6 +26,7 @@ from drivers.machine.buses import AMD
 from drivers.machine.output import print_text
 from drivers.pci.functions import PciFunction, gpus
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 _KERNEL_DRIVER: Final = "amdgpu"
 _GIB: Final = 1 << 30
@@ -149,4 +150,4 @@ def command(
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from drivers.doctor.checks import CHECKS
 from drivers.kinds import BEST_FIRST, named
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 WIDTH_CHARS = 100
 
@@ -95,4 +95,4 @@ def command(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

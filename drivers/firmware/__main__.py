@@ -21,6 +21,7 @@ from drivers.firmware.report import shown, survey
 from drivers.kinds import BEST_FIRST
 from drivers.machine.output import print_text
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 
 def main(
@@ -61,4 +62,4 @@ def command(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

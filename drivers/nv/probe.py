@@ -23,6 +23,7 @@ from drivers.machine.output import print_text
 from drivers.nv.tools.look import Access, Gpu, Look, look
 from drivers.nv.tools.smoke import smoke
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 WIDTH_CHARS = 100
 _INDENT = " " * 12
@@ -160,4 +161,4 @@ def command(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

@@ -19,6 +19,7 @@ from drivers.nv.nvk.iface import open_nvk
 from drivers.nv.tools.look import Gpu, look
 from drivers.nv.tools.status import Status, read
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 _GIB = 1 << 30
 
@@ -111,4 +112,4 @@ def command(arguments: Sequence[str], world: World | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

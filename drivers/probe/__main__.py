@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -22,6 +21,7 @@ from drivers.probe.report import as_json, as_table
 from drivers.probe.trials import Trials
 from drivers.world import child
 from drivers.world.linux import LinuxWorld
+from unbound import terminal
 
 
 def installed(package: str) -> str | None:
@@ -68,4 +68,4 @@ def default_of(machine: Machine) -> Default:
 
 
 if __name__ == "__main__":
-    sys.exit(print_text(main(sys.argv[1:])))
+    terminal.run(lambda arguments: print_text(main(arguments)))

@@ -30,6 +30,7 @@ from drivers.qcom.look import Look, firmware_advice, look
 from drivers.qcom.opening import open_qcom
 from drivers.world.linux import LinuxWorld
 from queues.qcom.pm4 import WORD_BYTES
+from unbound import terminal
 
 WIDTH_CHARS: Final = 100
 _INDENT: Final = " " * 12
@@ -151,4 +152,4 @@ def command(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:]))
+    terminal.run(command)

@@ -21,6 +21,7 @@ from compilers import graph
 from compilers.graph import Node
 from tests.boards.kernel_runner import TARGETS, Ran, compute
 from tests.compilers.lowering import leaf
+from unbound import terminal
 
 SIZES = (14, 17, 20, 24)
 """Powers of two of the elements."""
@@ -78,4 +79,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

@@ -7,7 +7,6 @@ below the table's would be a false violation; none is one above it a proof.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import cast
 
@@ -22,6 +21,7 @@ from boards.nv.warp.opcodes import action
 from boards.nv.warp.reach import Reach
 from tests.boards.nv_warp_harness import chip_of, compiled
 from tests.boards.nv_warp_kernels import CASES
+from unbound import terminal
 
 WORD_BYTES, OPERATION = 16, 0x1FF
 BANKS = {number: bytes(1 << 16) for number in range(8)}
@@ -81,4 +81,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    terminal.run(main)

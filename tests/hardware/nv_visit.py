@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from unbound import terminal
+
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES = 10.0
 RECORDED = ("add", "digits")
@@ -113,4 +115,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    terminal.run(main)

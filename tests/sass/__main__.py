@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from tests.sass.make import make
+from unbound import terminal
 
 
 def main() -> None:
@@ -23,4 +24,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    terminal.run(lambda _: main())

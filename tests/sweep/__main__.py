@@ -21,6 +21,7 @@ from boards.machine.pci.panel import Kind
 from tests.sweep.places import CHIPS, GRADES, KINDS, PLACES, Place, Plan
 from tests.sweep.results import ROOT, Results, problems, table
 from tests.sweep.task import Task, work
+from unbound import terminal
 
 AT_ONCE: Final = 40
 """Tries of one task: a few seconds."""
@@ -116,4 +117,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    terminal.run(main)

@@ -24,6 +24,7 @@ from tests.turnip import report as reports
 from tests.turnip.build import Turnip, build, compile_c
 from tests.turnip.kernel import Kernel, Words
 from tests.turnip.kernels import KERNELS
+from unbound import terminal
 
 CHIPS: Final = ("a630", "a660", "a740", "x1-85")
 IFACES: Final = ("KGSL", "MSM")
@@ -166,4 +167,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

@@ -16,6 +16,7 @@ from typing import Final
 
 from tests.debian import CannotRun
 from tests.references import MESA, cache_folder, find
+from unbound import terminal
 
 _OPTIONS: Final = (
     "-Dbuildtype=plain", "-Db_ndebug=true", "-Dplatforms=", "-Dgallium-drivers=",
@@ -134,4 +135,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

@@ -20,6 +20,7 @@ from tests.turnip.client import Client, Missing
 from tests.turnip.kernel import Words
 from tests.turnip.kernels import KERNELS
 from tests.turnip.report import LAVAPIPE, REPORT, RESULTS, Report
+from unbound import terminal
 
 
 def _run(names: list[str], report: Report, bridge: Bridge | None) -> dict[str, Words]:
@@ -62,4 +63,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    terminal.run(lambda _: main())

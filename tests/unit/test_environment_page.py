@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from drivers.choice import choose, state_bases
-from drivers.settings import SETTINGS, shown
+from drivers.settings import SETTINGS, main, shown
 from tests.settings import PAGE, TESTS, page
 from tests.support import check
 
@@ -96,3 +99,30 @@ def test_reads_are_recognised() -> None:
 def test_the_command_shows_values_that_are_set() -> None:
     lines = list(shown({"AMD_HANG_S": "90", "OTHER": "x"}))
     check("  AMD_HANG_S = 90" in lines and not any("OTHER" in line for line in lines))
+
+
+def test_the_command_is_as_wide_as_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in ("60", "100"):
+        monkeypatch.setenv("COLUMNS", columns)
+        check(main([]) == 0)
+        shown_lines = capsys.readouterr().out.splitlines()
+        lines = [line for line in shown_lines if " = " not in line]  # a value of the user's
+        check(max(map(len, lines)) <= int(columns), str(max(lines, key=len)))
+
+
+def test_the_command_has_json_and_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CPU_THREADS", "3")
+    check(main(["--json"]) == 0)
+    rows = json.loads(capsys.readouterr().out)["settings"]
+    check([row["value"] for row in rows if row["name"] == "CPU_THREADS"] == ["3"])
+    names = {one.name for group in SETTINGS for one in group.settings}
+    check({row["name"] for row in rows} == names)
+    for wrong in ("--nonsense", "DEV"):
+        with pytest.raises(SystemExit, match="2"):
+            main([wrong])
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])

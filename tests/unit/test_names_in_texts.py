@@ -23,6 +23,7 @@ from tests.support import check
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (
     "tensor", "compilers", "queues", "drivers", "boards", "benchmarks", "examples", "generators",
+    "unbound",
 )  # fmt: skip
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*)")

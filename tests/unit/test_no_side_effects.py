@@ -19,7 +19,7 @@ import pytest
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("drivers", "queues", "compilers", "tensor", "boards", "firmware_manifests")
+PACKAGES = ("drivers", "queues", "compilers", "tensor", "boards", "firmware_manifests", "unbound")
 _MODULES = (
     "subprocess multiprocessing pty socket socketserver ssl asyncio urllib http ftplib smtplib "
     "imaplib poplib telnetlib xmlrpc webbrowser requests httpx aiohttp ctypes pickle marshal"

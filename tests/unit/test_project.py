@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 PACKAGES = (
     "tensor", "compilers", "queues", "drivers", "boards", "tests", "benchmarks", "examples",
-    "generators",
+    "generators", "unbound",
 )  # fmt: skip
 MOST_LINES = 400
 SUSPECT = re.compile(r"^\s*assert\b|;\s*assert\b|__debug__", re.MULTILINE)

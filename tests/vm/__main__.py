@@ -24,6 +24,7 @@ from tests.debian import CannotRun, fetched
 from tests.vm import amdgpu, amdgpu_vfio, cabled, firmware, image, rocr
 from tests.vm.lab import Lab, LabError
 from tests.vm.machine import Boot, Outcome, Places, run
+from unbound import terminal
 
 QEMU_SUITE, KERNEL_SUITE = "sid", "trixie"
 """QEMU's vfio-user client came with 10.1, which no release of Debian has yet."""
@@ -245,4 +246,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

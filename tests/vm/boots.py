@@ -6,7 +6,6 @@ python -m tests.vm.boots TRACE...   # keep traces of the cache (amdgpu-gfx1100.t
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from boards.compare_reasons import Reasons, load
 from boards.compare_trace import Summary, read
 from tests.vm.lab import Lab, LabError
 from tests.witness import own_boot
+from unbound import terminal
 
 REASONS = Path(__file__).with_name("amdgpu_differences.toml")
 _DATA = Path(__file__).parents[1] / "data"
@@ -72,4 +72,4 @@ def main(paths: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    terminal.run(main)

@@ -16,6 +16,7 @@ from tests.witness import matrix, rocr
 from tests.witness.expected import explained
 from tests.witness.record import Report
 from tests.witness.roots import cache_folder
+from unbound import terminal
 
 DONE, FAILED, NOT_HERE = 0, 1, 77
 
@@ -79,4 +80,4 @@ def _print_requests(reports: list[Report]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

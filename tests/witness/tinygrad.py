@@ -22,6 +22,7 @@ from tests.witness import known_violations, own_boot, tinygrad_boots
 from tests.witness.known_violations import Expected
 from tests.witness.tinygrad_run import Machine, Outcome
 from tests.witness.tinygrad_wheel import VERSION, Wheel, wheel
+from unbound import terminal
 
 CHIPS = ("gfx1100", "gfx1201", "gfx942")
 VIOLATIONS = Path(__file__).with_name("tinygrad_violations.toml")
@@ -144,4 +145,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.debian import CannotRun
 from tests.witness.tinygrad_wheel import VERSION, wheel
+from unbound import terminal
 
 CHIPS = ("ga102", "ad102", "gb202")
 """Those that tinygrad knows; of GH100 and TU102 it has no classes."""
@@ -101,4 +102,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(main)

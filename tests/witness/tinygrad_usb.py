@@ -31,6 +31,7 @@ from tests.debian import CannotRun
 from tests.support import check
 from tests.witness import known_violations
 from tests.witness.tinygrad_wheel import VERSION, Wheel, wheel
+from unbound import terminal
 
 VIOLATIONS = ("tinygrad_violations.toml", "tinygrad_usb_violations.toml")
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,4 +145,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.run(lambda _: main())
