@@ -1,4 +1,4 @@
-"""From the kernel's errno to our errors, in one table.
+"""From the kernel's errno to our errors; `drivers.base.oshints` has what depends on the place.
 
 Source: errno(3); the kernel's Documentation/process/adding-syscalls.rst and ioctl(2).
 """
@@ -18,11 +18,12 @@ from drivers.base.errors import (
     OutOfMemory,
     Unsupported,
 )
+from drivers.base.oshints import row_of
 
 _CLASSES: dict[int, tuple[type[DeviceError], str]] = {
-    errno.ENOENT: (NotFound, "check that the module is loaded: python -m drivers.doctor"),
+    errno.ENOENT: (NotFound, "see python -m drivers.doctor"),
     errno.ENOTDIR: (NotFound, "check the path"),
-    errno.EACCES: (Denied, "add this user to the group that owns the node (render, video)"),
+    errno.EACCES: (Denied, "this operation needs more rights: see python -m drivers.doctor"),
     errno.EPERM: (Denied, "this operation needs more rights: see python -m drivers.doctor"),
     errno.EROFS: (Denied, "the file system is mounted read-only"),
     errno.EBUSY: (Busy, "close the program that holds it, then try again"),
@@ -46,19 +47,25 @@ _MEMORY = frozenset({errno.ENOMEM, errno.ENOSPC, errno.EDQUOT})
 
 
 def translate(error: OSError, what: str, requested_bytes: int = 0) -> DeviceError:
-    """The DeviceError for `error`; raise it `from error`, so that errno stays in __cause__."""
+    """The DeviceError for `error`; raise it `from error`, so that errno stays in __cause__.
+
+    `what` begins with the operation and, where there is one, its path: the hint depends on both.
+    """
     number = error.errno or 0
     message = f"{what}: {os.strerror(number)} ({errno.errorcode.get(number, number)})"
-    if number in _MEMORY:
+    row = row_of(what, number)
+    kind, hint = _CLASSES.get(number, (DeviceError, "see the kernel log (dmesg)"))
+    if row is not None:
+        kind, hint = row.kind or kind, row.hint
+    if number in _MEMORY and (row is None or row.kind is None):
         return OutOfMemory(
             message,
             requested=requested_bytes,
             used=0,
             cached=0,
             limit=0,
-            hint="free buffers or close other programs, then try again",
+            hint=hint if row is not None else "free buffers or close other programs, then retry",
         )
-    kind, hint = _CLASSES.get(number, (DeviceError, "see the kernel log (dmesg)"))
     return kind(message, hint=hint)
 
 

@@ -17,6 +17,7 @@ import _cffi_backend
 
 from drivers.base.errors import NotFound
 from drivers.base.oserrors import translate
+from drivers.base.oshints import EXECUTE
 
 # src: include/uapi/asm-generic/mman-common.h, mman.h, include/uapi/linux/mman.h
 PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
@@ -95,7 +96,8 @@ def protect(cpu_va: int, nbytes: int, flags: int) -> None:
     if _mprotect()(cpu_va, nbytes, flags):
         number = _ffi().errno or errno.EINVAL
         cause = OSError(number, os.strerror(number))
-        raise translate(cause, f"mprotect {cpu_va:#x}+{nbytes:#x}", nbytes) from cause
+        what = f"{EXECUTE}: mprotect" if flags & PROT_EXEC else "mprotect"
+        raise translate(cause, f"{what} {cpu_va:#x}+{nbytes:#x}", nbytes) from cause
 
 
 @cache
@@ -138,12 +140,16 @@ def callback(
     """A C function that calls `called`: (its address, what keeps it callable).
 
     It runs on whichever thread calls it. What `called` raises, Ctrl-C among it, is given to
-    `raised` for whoever made the C call: C passes no exception on.
+    `raised` for whoever made the C call: C passes no exception on. Raises: Denied.
     """
     ffi = _ffi()
 
     def keep(_: object, error: BaseException, __: object) -> None:
         raised(error)
 
-    made = ffi.callback(signature, called, onerror=keep)
+    try:
+        made = ffi.callback(signature, called, onerror=keep)
+    except MemoryError as error:  # src: cffi issue 73: SELinux and PaX refuse libffi's memory
+        cause = OSError(errno.EACCES, os.strerror(errno.EACCES))
+        raise translate(cause, f"{EXECUTE}: a callback of C") from error
     return int(ffi.cast("uintptr_t", made)), made
