@@ -12,6 +12,8 @@ import numpy as np
 
 from tensor.core import Tensor, not_a_tensor
 
+__all__ = ["NUMBERS", "OPERAND", "missing_method", "takes_tensors", "tensors_of"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from drivers.world.native import memory_at
 
+__all__ = ["VERSION", "Capsule", "Header"]
+
 VERSION: Final = (1, 1)
 """The newest that is read and written here."""
 READ_ONLY, IS_COPIED, SUBBYTE_PADDED = 1, 2, 4

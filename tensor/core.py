@@ -21,6 +21,8 @@ from compilers.graph import Node, Shape
 from tensor import engine, indexing, ops
 from tensor.promotion import Number, Scalar, from_numpy
 
+__all__ = ["Operand", "Tensor", "common_device", "not_a_tensor", "wrap"]
+
 Operand: TypeAlias = "Tensor | Number"
 _SCALARS = (int, float, np.generic)
 _ARRAYS = (np.ndarray, list, tuple, complex)

@@ -27,6 +27,11 @@ from tensor.promotion import (
     scalar_dtype,
 )
 
+__all__ = [
+    "arange", "as_shape", "asarray", "empty", "empty_like", "eye", "full", "full_like", "linspace",
+    "meshgrid", "ones", "ones_like", "to_bfloat16", "tril", "triu", "zeros", "zeros_like",
+]  # fmt: skip
+
 
 def as_shape(shape: int | Sequence[int]) -> Shape:
     """A tuple of sizes. Raises: ValueError for a negative one."""

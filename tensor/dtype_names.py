@@ -9,6 +9,8 @@ import numpy as np
 from compilers import dtype as dt
 from compilers.dtype import DType
 
+__all__ = ["dlpack_code", "dtype_from", "from_dlpack_code", "torch_dtype"]
+
 _ALIASES: Final = {
     "half": "float16", "float": "float32", "double": "float64",
     "short": "int16", "int": "int32", "long": "int64",

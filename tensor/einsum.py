@@ -11,6 +11,8 @@ from tensor.core import Tensor, common_device
 from tensor.products import diagonal
 from tensor.promotion import PROMOTE, accumulator
 
+__all__ = ["einsum"]
+
 _FREE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 

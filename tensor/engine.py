@@ -33,6 +33,12 @@ from drivers.listing import openable
 from drivers.registry import this_machine
 from tensor.executable import Executable, LentStorage, Runtime, Storage
 
+__all__ = [
+    "Exported", "adopted", "copy", "default", "default_device", "device", "device_name", "devices",
+    "from_numpy", "make_room", "on_machine", "positions", "realize", "realized", "runtime",
+    "synchronize", "to_numpy",
+]  # fmt: skip
+
 MAX_PLANS = 4096
 """Executables kept per device; the oldest is evicted first."""
 

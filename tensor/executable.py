@@ -20,6 +20,8 @@ from drivers.base import forks
 from drivers.base.contracts import Buffer, Device, Program, World
 from drivers.choice import choose
 
+__all__ = ["Executable", "Launch", "LentStorage", "Recording", "Reuse", "Runtime", "Storage"]
+
 
 class Storage:
     """The elements of one realised node; the buffer is freed with the last node that uses it."""

@@ -19,6 +19,8 @@ from compilers import graph
 from compilers.graph import Node, Shape
 from tensor import engine, ops
 
+__all__ = ["Plan", "expand_key", "getitem", "host_index", "parse", "setitem"]
+
 
 @dataclass(slots=True)
 class Plan:

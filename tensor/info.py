@@ -23,6 +23,11 @@ from tensor.promotion import (
     with_scalar,
 )
 
+__all__ = [
+    "ARRAY_API_VERSIONS", "Finfo", "Iinfo", "Info", "array_namespace_info", "can_cast", "finfo",
+    "iinfo", "isdtype", "result_type",
+]  # fmt: skip
+
 KINDS = {
     "bool": "b",
     "signed integer": "i",

@@ -24,6 +24,10 @@ from tensor.executable import LentStorage, Storage
 from tensor.sharing import lent_node
 from tensor.strides import Strided, row_major
 
+__all__ = [
+    "array_interface", "described", "device_code", "from_dlpack", "to_capsule", "to_memoryview",
+]  # fmt: skip
+
 HOST: Final = 1
 """DLPack's device type of host memory: kDLCPU."""
 # src: dlpack.h, DLDeviceType

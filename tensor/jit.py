@@ -26,6 +26,8 @@ from tensor import engine
 from tensor.core import Tensor, common_device
 from tensor.executable import Recording, Reuse, Runtime, Storage
 
+__all__ = ["Jit", "jit"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

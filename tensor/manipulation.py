@@ -19,6 +19,12 @@ from tensor.creation import as_shape
 from tensor.ops import axes_of, axis_of
 from tensor.promotion import PROMOTE, Scalar
 
+__all__ = [
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "contiguous", "copy",
+    "expand_dims", "flip", "matrix_transpose", "moveaxis", "pad", "permute_dims", "repeat",
+    "reshape", "roll", "split", "squeeze", "stack", "take", "take_along_axis", "tile", "unstack",
+]  # fmt: skip
+
 
 @takes_tensors
 def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:

@@ -23,7 +23,16 @@ from tensor.products import matmul
 from tensor.promotion import PROMOTE, accumulator, floating
 from tensor.statistics import max_, mean, sum_
 
+__all__ = [
+    "avg_pool2d", "conv2d", "embedding", "gelu", "layer_norm", "log_softmax", "max_pool2d", "relu",
+    "rms_norm", "scaled_dot_product_attention", "sigmoid", "silu", "softmax",
+]  # fmt: skip
+
 Pair = int | tuple[int, int]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -15,6 +15,12 @@ from compilers.dtype import DType
 from compilers.graph import Node, Shape
 from tensor.promotion import PROMOTE, Number, Scalar, as_scalar, floating, with_scalar
 
+__all__ = [
+    "DIRECT", "along", "axes_of", "axis_of", "beside", "binary", "broadcast_shape", "broadcasts_to",
+    "combine", "constant", "integers", "keep_axes", "pad_with", "slice_axis", "take_along",
+    "together", "where", "with_value", "wrap_index",
+]  # fmt: skip
+
 _SEQUENCES = (tuple, list)
 _LOGICAL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 """Ops that stand for arithmetic of bool."""

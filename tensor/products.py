@@ -20,6 +20,8 @@ from tensor.core import Tensor, common_device
 from tensor.ops import axes_of, axis_of
 from tensor.promotion import PROMOTE, accumulator
 
+__all__ = ["diagonal", "matmul", "outer", "tensordot", "vecdot"]
+
 
 def _operands(x1: Tensor, x2: Tensor) -> tuple[Node, Node, DType, str]:
     """Both in the dtype they are multiplied in, the result's dtype, and the device."""

@@ -16,6 +16,22 @@ import numpy as np
 from compilers import dtype as dt
 from compilers.dtype import DType
 
+__all__ = [
+    "DEFAULT_FLOAT",
+    "DEFAULT_INT",
+    "PROMOTE",
+    "Number",
+    "Scalar",
+    "accumulator",
+    "as_dtype",
+    "as_scalar",
+    "floating",
+    "from_numpy",
+    "scalar_dtype",
+    "summed",
+    "with_scalar",
+]  # fmt: skip
+
 Scalar: TypeAlias = bool | int | float
 Number: TypeAlias = Scalar | np.generic
 """Types that count as scalars."""

@@ -26,6 +26,13 @@ from tensor.manipulation import contiguous, stack, take
 from tensor.promotion import DEFAULT_FLOAT, as_dtype, as_scalar
 from tensor.sorting import argsort
 
+__all__ = ["bits", "fold_in", "key", "normal", "permutation", "randint", "split", "uniform"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # src: Salmon et al. 2011, table 2 (Threefry-2x32) and the Skein key-schedule parity
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA

@@ -11,6 +11,8 @@ from tensor.arguments import takes_tensors
 from tensor.core import Tensor
 from tensor.ops import axis_of
 
+__all__ = ["argsort", "sort", "topk"]
+
 
 def _order(x: Tensor, axis: int, descending: bool) -> tuple[Node, int]:
     """Places in sorted order along an axis, and the axis counted from 0."""

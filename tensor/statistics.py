@@ -23,6 +23,12 @@ from tensor.manipulation import concat
 from tensor.ops import axes_of, axis_of
 from tensor.promotion import PROMOTE, accumulator, as_dtype, as_scalar, floating, summed
 
+__all__ = [
+    "all_", "any_", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum",
+    "diff", "max_", "mean", "min_", "prod", "reduced", "searchsorted", "std", "sum_", "total",
+    "var",
+]  # fmt: skip
+
 Axis: TypeAlias = int | Sequence[int] | None
 
 

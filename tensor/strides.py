@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from compilers import graph
 from compilers.graph import Node, Shape
 
+__all__ = ["Strided", "row_major"]
+
 
 @dataclass(frozen=True, slots=True)
 class Strided:
