@@ -1,8 +1,9 @@
 """How much memory a processor's GPU (APU) has: what firmware keeps for it, and the machine's.
 
 Since Linux 6.10 the kernel takes what is asked for as VRAM of such a GPU from system memory (GTT),
-and KFD's topology then reports TTM's limit as the size of its bank; since 6.12 only where firmware
-keeps less than that. Elsewhere the bank is what firmware keeps, and GTT comes on top of it.
+and KFD's topology then reports TTM's limit as the size of its bank; kernels that have
+apu_prefer_gtt (6.12.117 has not) do so only where firmware keeps less than GTT. Elsewhere the bank
+is what firmware keeps, and GTT comes on top of it. What the bank says decides, not the release.
 
 Source: drivers/gpu/drm/amd/amdgpu: amdgpu_ttm.c apu_prefer_gtt, amdgpu_amdkfd.c
 amdgpu_amdkfd_get_local_mem_info(), amdgpu_amdkfd_gpuvm.c; amdgpu_vram_mgr.c, amdgpu_gtt_mgr.c

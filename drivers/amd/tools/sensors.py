@@ -1,18 +1,26 @@
 """What amdgpu reports of a GPU in sysfs: hwmon, memory, and `gpu_metrics` for what those lack.
 
-Source: Linux 6.12, Documentation/gpu/amdgpu/thermal.rst; amdgpu_pm.c
+Each file is read on its own: one that cannot be read is among what is lacking, with its reason and
+the next step. A GPU that sleeps answers EPERM or EBUSY to some of them.
+
+Source: Linux 6.12, Documentation/gpu/amdgpu/thermal.rst; amdgpu_pm.c;
+Documentation/ABI/testing/sysfs-devices-power (runtime_status)
 """
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Final
 
+from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.tools import gpu_metrics
 from drivers.amd.tools.readings import Readings
 from drivers.base.contracts import World
-from drivers.base.errors import Denied, MalformedInput, NotFound, Unsupported
-from drivers.machine.text import entries, first_line
+from drivers.base.errors import DeviceError, MalformedInput, NotFound
+from drivers.base.oserrors import errno_of
+from drivers.machine.text import entries, read_text
 
 _MILLI, _MICRO = 1e-3, 1e-6
 _HZ_PER_MHZ: Final = 1_000_000
@@ -20,32 +28,87 @@ _MOST_DIGITS: Final = 20
 _TEMPERATURES: Final = {"edge": "edge_c", "junction": "hotspot_c", "mem": "memory_c"}
 _CLOCKS: Final = {"sclk": "gfx_mhz", "mclk": "memory_mhz"}
 _CHANNELS: Final = range(1, 5)
+_ASLEEP: Final = ("suspended", "suspending")
+_WAKE: Final = "it is runtime-suspended: its sensors answer while something runs on it"
+_REFUSED: Final = frozenset({errno.EBUSY, errno.EPERM, errno.EAGAIN, errno.ENODATA})
+"""What a sleeping GPU answers: 6.12 wakes it, later kernels do not ask it."""
+_NEXT: Final = "see `dmesg` for lines of amdgpu"
 
 
-def read(world: World, folder: str) -> tuple[Readings, list[str]]:
+class Files:
+    """The files of one GPU's folder, and what could not be read of them."""
+
+    def __init__(self, world: World, folder: str) -> None:
+        self.world, self.folder = world, folder
+        self.found: dict[str, int | float] = {}
+        self.lacks: list[str] = []
+        try:
+            self.asleep = read_text(world, f"{folder}/power/runtime_status").strip() in _ASLEEP
+        except DeviceError:
+            self.asleep = False  # no runtime power management, or not for this user
+
+    def lacking(self, what: str, error: DeviceError) -> None:
+        """Note a file that cannot be read, with what to do."""
+        reason = error.message if what in error.message else f"{what}: {error.message}"
+        number = errno_of(error)
+        if self.asleep and (number in _REFUSED or not number):
+            step = _WAKE
+        else:  # the hint of an errno is about opening a device
+            step = _NEXT if number else error.hint
+        self.lacks.append(f"{reason}; {step}" if step else reason)
+
+    def text(self, name: str) -> str:
+        """The first line of a file; "" where there is none, or it cannot be read."""
+        try:
+            lines = read_text(self.world, f"{self.folder}/{name}").split("\n")
+        except NotFound:
+            return ""
+        except DeviceError as error:
+            self.lacking(name, error)
+            return ""
+        return lines[0].strip()
+
+    def number(self, name: str) -> int | None:
+        """A number; None where its file is not there or is empty, as while a sensor sleeps."""
+        text = self.text(name)
+        digits = text.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+            return int(text)
+        if text:
+            self.lacking(name, MalformedInput(f"{text[:40]!a} is no number", hint="report it"))
+        return None
+
+    def put(self, name: str, key: str, scale: float = 0.0) -> None:
+        """A reading from a file, unless another file gave it."""
+        value = self.number(name)
+        if value is not None:
+            self.found.setdefault(key, value * scale if scale else value)
+
+
+def read(
+    world: World, folder: str, node: GpuNode | None = None, *, integrated: bool = False
+) -> tuple[Readings, list[str]]:
     """Readings of the function whose sysfs folder this is, and what could not be had.
 
-    Raises: MalformedInput for a file that is not what the kernel writes.
+    `node` is KFD's, `integrated` whether it is known to be of a processor's GPU: such a one has the
+    machine's memory, too.
     """
-    found: dict[str, int | float] = {}
-    lacks: list[str] = []
-    names = entries(world, f"{folder}/hwmon")
-    if names:
-        _hwmon(world, f"{folder}/hwmon/{min(names)}", found)
-    else:
-        lacks.append("no hwmon: temperatures, power and clocks come from gpu_metrics alone")
-    for name, key in (("mem_info_vram_total", "memory_bytes"),
-                      ("mem_info_vram_used", "memory_used_bytes"),
-                      ("gpu_busy_percent", "gfx_percent"),
-                      ("mem_busy_percent", "memory_percent")):  # fmt: skip
-        _put(world, f"{folder}/{name}", key, found)
-    readings = Readings.of(found)
+    files = Files(world, folder)
+    for name, key in (("gpu_busy_percent", "gfx_percent"), ("mem_busy_percent", "memory_percent")):
+        files.put(name, key)
     try:
-        table = gpu_metrics.parse(world.read(f"{folder}/gpu_metrics", gpu_metrics.LIMIT_BYTES))
-    except (NotFound, Denied, Unsupported) as error:
-        lacks.append(f"gpu_metrics: {error.message}")
-        return readings, lacks
-    return merged(readings, table), lacks
+        names = entries(world, f"{folder}/hwmon")
+    except DeviceError as error:
+        files.lacking("hwmon", error)
+        names = []
+    if names:
+        _hwmon(files, f"hwmon/{min(names)}")
+    else:
+        files.lacks.append("no hwmon: temperatures, power and clocks come from gpu_metrics alone")
+    data = _metrics_file(files)
+    table = _metrics(files, data) if data is not None else Readings()
+    _memory(files, node, integrated or (data is not None and gpu_metrics.is_processors(data)))
+    return merged(Readings.of(files.found), table), files.lacks
 
 
 def merged(first: Readings, second: Readings) -> Readings:
@@ -58,30 +121,61 @@ def merged(first: Readings, second: Readings) -> Readings:
     return replace(first, **values)
 
 
-def _hwmon(world: World, folder: str, found: dict[str, int | float]) -> None:
+def _metrics_file(files: Files) -> bytes | None:
+    """gpu_metrics as it is; None where it cannot be read or is empty."""
+    try:
+        data = files.world.read(f"{files.folder}/gpu_metrics", gpu_metrics.LIMIT_BYTES)
+    except DeviceError as error:
+        files.lacking("gpu_metrics", error)
+        return None
+    if not data:
+        files.lacking("gpu_metrics", MalformedInput("it is empty", hint=_NEXT))
+        return None
+    return data
+
+
+def _metrics(files: Files, data: bytes) -> Readings:
+    try:
+        return gpu_metrics.parse(data)
+    except DeviceError as error:
+        files.lacking("gpu_metrics", error)
+        return Readings()
+
+
+def _memory(files: Files, node: GpuNode | None, integrated: bool) -> None:
+    """Memory in all and in use: of a processor's GPU what firmware keeps and the machine's (GTT).
+
+    Where KFD has the GPU its number counts, as in `drivers.amd.probe`.
+    """
+    kinds = ("vram", "gtt") if integrated else ("vram",)
+    used = list(_sizes(files, kinds, "used"))
+    if used:
+        files.found["memory_used_bytes"] = sum(used)
+    total = sum(_sizes(files, kinds, "total"))
+    if integrated and node is not None:
+        total = node.memory_bytes
+    if total:
+        files.found["memory_bytes"] = total
+
+
+def _sizes(files: Files, kinds: tuple[str, ...], what: str) -> Iterator[int]:
+    for kind in kinds:
+        value = files.number(f"mem_info_{kind}_{what}")
+        if value is not None:
+            yield value
+
+
+def _hwmon(files: Files, folder: str) -> None:
     for channel in _CHANNELS:
-        key = _TEMPERATURES.get(first_line(world, f"{folder}/temp{channel}_label"))
+        key = _TEMPERATURES.get(files.text(f"{folder}/temp{channel}_label"))
         if key is not None:
-            _put(world, f"{folder}/temp{channel}_input", key, found, _MILLI)
-        key = _CLOCKS.get(first_line(world, f"{folder}/freq{channel}_label"))
+            files.put(f"{folder}/temp{channel}_input", key, _MILLI)
+        key = _CLOCKS.get(files.text(f"{folder}/freq{channel}_label"))
         if key is not None:
-            _put(world, f"{folder}/freq{channel}_input", key, found)
-            if key in found:
-                found[key] = int(found[key]) // _HZ_PER_MHZ
+            files.put(f"{folder}/freq{channel}_input", key)
+            if key in files.found:
+                files.found[key] = int(files.found[key]) // _HZ_PER_MHZ
     for name in ("power1_average", "power1_input"):
-        _put(world, f"{folder}/{name}", "power_w", found, _MICRO)
-    _put(world, f"{folder}/power1_cap", "power_limit_w", found, _MICRO)
-    _put(world, f"{folder}/fan1_input", "fan_rpm", found)
-
-
-def _put(
-    world: World, path: str, key: str, found: dict[str, int | float], scale: float = 0.0
-) -> None:
-    """A number, unless the file is not there or is empty, as it is while a sensor sleeps."""
-    text = first_line(world, path)
-    if not text:
-        return
-    digits = text.removeprefix("-")
-    if not (digits.isdigit() and len(digits) <= _MOST_DIGITS):
-        raise MalformedInput(f"{path}: {text[:40]!a} is no number", hint="report it")
-    found.setdefault(key, int(text) * scale if scale else int(text))
+        files.put(f"{folder}/{name}", "power_w", _MICRO)
+    files.put(f"{folder}/power1_cap", "power_limit_w", _MICRO)
+    files.put(f"{folder}/fan1_input", "fan_rpm")
