@@ -23,13 +23,13 @@ from drivers.claim.claim import claim
 from drivers.pci.functions import PciFunction, gpus
 from drivers.pci.session import open_session
 
-_FREE: Final = ("", "vfio-pci")
+FREE: Final = ("", "vfio-pci")
 """Drivers of a function that counts as unbound."""
 
 
 def free_gpus(world: World) -> list[PciFunction]:
     """GPUs that are known here and have no kernel driver."""
-    return [one for one in gpus(world) if known(one) and one.driver in _FREE]
+    return [one for one in gpus(world) if known(one) and one.driver in FREE]
 
 
 def pick(world: World, address: str | None) -> PciFunction:
@@ -46,7 +46,7 @@ def pick(world: World, address: str | None) -> PciFunction:
             f"several AMD GPUs are on PCI: {', '.join(one.address for one in every)}",
             hint=f"--address names one; {shows}",
         )
-    if every[0].driver not in _FREE:
+    if every[0].driver not in FREE:
         raise Unsupported(
             f"{every[0].address} belongs to its kernel driver {every[0].driver}",
             hint="Reading it would unbind it: read it through that driver (python -m "

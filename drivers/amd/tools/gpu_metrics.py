@@ -101,7 +101,7 @@ LAYOUTS: Final[dict[tuple[int, int], Layout]] = {
 }  # fmt: skip
 """By format and content revision."""
 _PROCESSORS: Final = (2, 3)
-"""# src: Linux 6.12, smu_cmn_init_soft_gpu_metrics() of smu11/vangogh_ppt.c to smu14_v14_0_0_ppt.c"""
+"""# src: Linux 6.12, smu_cmn_init_soft_gpu_metrics() in vangogh_ppt.c, renoir_ppt.c and others"""
 LISTED: Final = (1, 9)
 """Attributes one after the other: 64 bits of what it is, then its numbers."""
 ATTRIBUTES: Final = {
