@@ -228,8 +228,6 @@ def command(
             front = in_front_of(chosen.board, "PCI")
             front.boot_once()
             machine, places = front.world, front.state
-        if places is None and world is None and free_gpus(machine):
-            places = open_state(os.environ)
         if chosen.watch is not None:
             return print_lines(watched(machine, shown, chosen.watch))
         text = shown()

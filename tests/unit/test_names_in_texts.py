@@ -55,7 +55,7 @@ NOT_OURS = {"pytest": "tests/conftest.py"}
 """Modules of others, and where their options of ours are."""
 COMPUTED = {"queues/decode.py": {"pm4", "sdma", "aql", "nv", "qmd"}}
 """Options whose names are no literals."""
-SHARED = {"drivers/board_option.py"}
+SHARED = {"drivers/board_option.py", "drivers/machine/smi.py"}
 """Where several commands have options from."""
 
 
