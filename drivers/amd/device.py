@@ -31,7 +31,7 @@ from drivers.amd.sdma_ring import SdmaRing
 from drivers.amd.signal import AmdSignal, checked_value, new_signal
 from drivers.amd.zeroing import zero
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size
+from drivers.base.buffer import checked_size, host_nbytes
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
 from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
 from drivers.base.life import Life
@@ -332,11 +332,11 @@ class AmdDevice:
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""
-        self.transfers.copy_in(dst, self.copy_word(dst, src.nbytes, write=True), src)
+        self.transfers.copy_in(dst, self.copy_word(dst, host_nbytes(src), write=True), src)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         """Copy the start of `src` to host memory, after everything submitted before."""
-        va = self.copy_word(src, dst.nbytes, write=False)
+        va = self.copy_word(src, host_nbytes(dst), write=False)
         arguments.check_destination(dst)
         self.transfers.copy_out(dst, src, va)
 

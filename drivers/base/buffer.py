@@ -44,6 +44,31 @@ def checked_size(nbytes: object) -> int:
     return nbytes
 
 
+def host_nbytes(memory: object) -> int:
+    """Bytes of host memory that is copied from or to.
+
+    Raises: BadArgument for anything but a memoryview, UseAfterFree for one that was released.
+    """
+    if not isinstance(memory, memoryview):
+        raise BadArgument(
+            f"{type(memory).__name__} is no memoryview of host memory", hint="pass memoryview(x)"
+        )
+    try:
+        return memory.nbytes
+    except ValueError as error:
+        raise UseAfterFree(
+            f"the memoryview of host memory is gone: {error}", hint="copy before it is released"
+        ) from error
+
+
+def wrapped_bytes(memory: object) -> memoryview:
+    """The bytes of host memory that becomes a buffer. Raises: BadArgument, UseAfterFree."""
+    nbytes = host_nbytes(memory)
+    if not isinstance(memory, memoryview) or not memory.c_contiguous:
+        raise BadArgument("only a C-contiguous memoryview can be wrapped", hint="copy it first")
+    return memory.cast("B") if nbytes else memoryview(b"")
+
+
 def flat(memory: memoryview) -> memoryview:
     """The bytes in C order; a copy only when they are not contiguous."""
     if not memory.nbytes:

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Any, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size, flat
+from drivers.base.buffer import checked_size, flat, host_nbytes
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceFault, DeviceGone, MalformedInput, Unsupported
@@ -275,13 +275,13 @@ class ClDevice:
         return plain(found.block)
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
-        block, data = self._end(dst, src.nbytes, write=True), flat(src)
+        block, data = self._end(dst, host_nbytes(src), write=True), flat(src)
         self.synchronize()
         if data.nbytes:
             self._transfer(block, data, write=True)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
-        block = self._end(src, dst.nbytes, write=False)
+        block = self._end(src, host_nbytes(dst), write=False)
         check_destination(dst)
         self.synchronize()
         if dst.nbytes:

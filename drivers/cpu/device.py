@@ -10,7 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size, flat
+from drivers.base.buffer import checked_size, flat, host_nbytes, wrapped_bytes
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Region, Signal, World
 from drivers.base.errors import (
     BadArgument,
@@ -117,12 +117,10 @@ class CpuDevice:
 
         Raises: BadArgument when it is not contiguous.
         """
-        if not isinstance(memory, memoryview) or not memory.c_contiguous:
-            raise BadArgument("only a C-contiguous memoryview can be wrapped", hint="copy it first")
+        view = wrapped_bytes(memory)
         self.life.check()
-        if not memory.nbytes:
+        if not view.nbytes:
             return self.alloc(0)
-        view = memory.cast("B")
         return CpuBuffer(self, view.nbytes, native.address_of(view), view, memory.readonly)
 
     def freed(self, held: Allocation) -> None:
@@ -235,13 +233,13 @@ class CpuDevice:
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""
-        arguments.copy_va(self, dst, src.nbytes, write=True)
+        arguments.copy_va(self, dst, host_nbytes(src), write=True)
         self.synchronize()
         dst.view()[: src.nbytes] = flat(src)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         """Copy the start of `src` to host memory, after everything submitted before."""
-        arguments.copy_va(self, src, dst.nbytes, write=False)
+        arguments.copy_va(self, src, host_nbytes(dst), write=False)
         if dst.readonly or not dst.c_contiguous:
             raise BadArgument(
                 "the destination is read-only or not contiguous", hint="pass writable memory"

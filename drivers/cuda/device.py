@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self, cast
 
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size, flat
+from drivers.base.buffer import checked_size, flat, host_nbytes
 from drivers.base.contracts import Binary, Buffer, Device, Program
 from drivers.base.deadline import polls
 from drivers.base.errors import BadArgument, DeviceError, Hang, OutOfMemory
@@ -230,12 +230,12 @@ class CudaDevice:
         return cast(CudaBuffer, found)
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
-        buffer, data = self._host(dst, src.nbytes, write=True), flat(src)
+        buffer, data = self._host(dst, host_nbytes(src), write=True), flat(src)
         self.synchronize()
         self._copied("cuMemcpyHtoDAsync_v2", buffer, data, to_host=False)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
-        buffer = self._host(src, dst.nbytes, write=False)
+        buffer = self._host(src, host_nbytes(dst), write=False)
         check_destination(dst)
         self.synchronize()
         self._copied("cuMemcpyDtoHAsync_v2", buffer, dst.cast("B"), to_host=True)

@@ -7,7 +7,8 @@ from collections import deque
 from typing import Protocol, TypeAlias
 
 from drivers.base.allocator import Allocator
-from drivers.base.errors import BadArgument, Unsupported
+from drivers.base.buffer import wrapped_bytes
+from drivers.base.errors import Unsupported
 from drivers.base.life import Life, State
 from drivers.base.memory_stats import MemoryStats
 from drivers.base.pages import PAGE_BYTES
@@ -94,10 +95,8 @@ class Heap:
 
         Raises: Unsupported for memory that does not begin and end with a page; BadArgument.
         """
-        if not isinstance(memory, memoryview) or not memory.c_contiguous:
-            raise BadArgument("only a C-contiguous memoryview can be wrapped", hint="copy it first")
         self.life.check()
-        view = memory.cast("B")
+        view = wrapped_bytes(memory)
         address = native.address_of(view) if view.nbytes else 0
         if memory.readonly or not view.nbytes or address % PAGE_BYTES or view.nbytes % PAGE_BYTES:
             raise Unsupported(

@@ -8,7 +8,7 @@ from threading import Lock, RLock
 from typing import Any, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size, flat
+from drivers.base.buffer import checked_size, flat, host_nbytes
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
 from drivers.base.errors import (
@@ -240,7 +240,7 @@ class MetalDevice:
         return found
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
-        buffer, data = self._host(dst, src.nbytes, write=True), flat(src)
+        buffer, data = self._host(dst, host_nbytes(src), write=True), flat(src)
         self.synchronize()
         if not buffer.block.contents:
             private.write(self, buffer, data)
@@ -248,7 +248,7 @@ class MetalDevice:
             memory_at(buffer.block.contents, data.nbytes, int).cast("B")[:] = data
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
-        buffer = self._host(src, dst.nbytes, write=False)
+        buffer = self._host(src, host_nbytes(dst), write=False)
         check_destination(dst)
         self.synchronize()
         if not buffer.block.contents:

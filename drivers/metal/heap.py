@@ -7,7 +7,8 @@ from functools import partial
 from mmap import PAGESIZE
 
 from drivers.base.allocator import Allocator
-from drivers.base.errors import BadArgument, OutOfMemory, Unsupported
+from drivers.base.buffer import wrapped_bytes
+from drivers.base.errors import OutOfMemory, Unsupported
 from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import run_all
 from drivers.hosted.pending import waiting
@@ -41,9 +42,7 @@ class Heap:
 
     def wrap(self, memory: memoryview) -> Block:
         """Whole pages of the host. Raises: Unsupported, BadArgument, OutOfMemory."""
-        if not isinstance(memory, memoryview) or not memory.c_contiguous:
-            raise BadArgument("only a C-contiguous memoryview can be wrapped", hint="copy it first")
-        view = memory.cast("B")
+        view = wrapped_bytes(memory)
         address = address_of(view) if view.nbytes else 0
         if memory.readonly or not view.nbytes or address % PAGESIZE or view.nbytes % PAGESIZE:
             raise Unsupported(

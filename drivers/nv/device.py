@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size
+from drivers.base.buffer import checked_size, host_nbytes
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
 from drivers.base.errors import BadArgument, DeviceError, DeviceFault, UseAfterFree
 from drivers.base.life import Life
@@ -295,11 +295,11 @@ class NvDevice:
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""
-        self.transfers.copy_in(dst, self.copy_word(dst, src.nbytes, write=True), src)
+        self.transfers.copy_in(dst, self.copy_word(dst, host_nbytes(src), write=True), src)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         """Copy the start of `src` to host memory, after everything submitted before."""
-        va = self.copy_word(src, dst.nbytes, write=False)
+        va = self.copy_word(src, host_nbytes(dst), write=False)
         arguments.check_destination(dst)
         self.transfers.copy_out(dst, src, va)
 

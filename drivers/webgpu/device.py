@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size, flat
+from drivers.base.buffer import checked_size, flat, host_nbytes
 from drivers.base.contracts import Binary, Buffer, Program, World
 from drivers.base.deadline import polls
 from drivers.base.errors import (
@@ -220,8 +220,9 @@ class WebGpuDevice:
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         buffer: WebGpuBuffer = own_buffer(self, dst)
-        block, data = buffer.block, flat(src)
-        launches.check_copy(buffer, src.nbytes, write=True)
+        block = buffer.block
+        launches.check_copy(buffer, host_nbytes(src), write=True)
+        data = flat(src)
         self._settle(PATIENCE_S)
         if data.nbytes:
             with self.link.alone():
@@ -231,7 +232,7 @@ class WebGpuDevice:
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         buffer: WebGpuBuffer = own_buffer(self, src)
         block = buffer.block
-        launches.check_copy(buffer, dst.nbytes, write=False)
+        launches.check_copy(buffer, host_nbytes(dst), write=False)
         check_destination(dst)
         self._settle(PATIENCE_S)
         if dst.nbytes:

@@ -65,6 +65,28 @@ def test_copies_that_do_not_fit_are_refused(device: Device) -> None:
     np.testing.assert_array_equal(get(device, buffer), ramp(4))
 
 
+def not_host_memory():
+    """What no memoryview is, and one that was released."""
+    gone = memoryview(bytearray(4))
+    gone.release()
+    return [b"abcd", bytearray(4), ramp(1), None, 4, "abcd", [1, 2, 3, 4], gone]
+
+
+def test_what_is_no_host_memory_is_refused(device: Device) -> None:
+    buffer = put(device, ramp(4))
+    for memory in not_host_memory():
+        kind = UseAfterFree if isinstance(memory, memoryview) else BadArgument
+        with refused(kind):
+            device.copy_in(buffer, memory)
+        with refused(kind):
+            device.copy_out(memory, buffer)
+        with refused(kind, Unsupported):
+            device.wrap(memory)
+    rows = np.arange(6, dtype=">i2").reshape(2, 3).T  # its elements are not contiguous: copied
+    device.copy_in(buffer, memoryview(rows))
+    check(bytes(get(device, buffer))[: rows.nbytes] == rows.tobytes(), "in C order")
+
+
 @pytest.mark.parametrize("nbytes", [-1, 1.5, "4", None, True])
 def test_sizes_that_are_none(device: Device, nbytes: object) -> None:
     with refused(BadArgument):

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import Any, Final, Self
 
 from drivers.base import forks, launches
-from drivers.base.buffer import checked_size, flat
+from drivers.base.buffer import checked_size, flat, host_nbytes
 from drivers.base.contracts import (
     Binary,
     Buffer,
@@ -161,12 +161,12 @@ class NullDevice:
     # Copies, waiting and closing
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
-        arguments.copy_va(self, dst, src.nbytes, write=True)
+        arguments.copy_va(self, dst, host_nbytes(src), write=True)
         self.synchronize()
         dst.host_bytes()[: src.nbytes] = flat(src)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
-        arguments.copy_va(self, src, dst.nbytes, write=False)
+        arguments.copy_va(self, src, host_nbytes(dst), write=False)
         arguments.check_destination(dst)
         self.synchronize()
         dst.cast("B")[:] = src.host_bytes()[: dst.nbytes]
