@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.base.contracts import Arg, Binary
+from drivers.base.contracts import Arg, Binary, Program
 from drivers.base.errors import BadArgument, UseAfterFree
 from drivers.cpu import CpuDevice
 from tests.cpu_harness import int64s, kernel, open_device, read
@@ -56,9 +56,14 @@ def test_a_number_that_nobody_said_costs_nothing(device: CpuDevice) -> None:
     for binary in (taking(2), kernel("bump")):
         program = device.load(binary)
         device.launch(program, (out, 1), 1)
-        costs.append(opcodes(lambda program=program: device.launch(program, (out, 1), 1)))
+
+        def work(program: Program = program) -> None:
+            device.launch(program, (out, 1), 1)
+
+        opcodes(work)  # from Python 3.12 on, code that runs reports none before its next call
+        costs.append(opcodes(work))
     check(costs[0] == costs[1] > 0, f"{costs}")
-    np.testing.assert_array_equal(read(out), [4])
+    np.testing.assert_array_equal(read(out), [6])
 
 
 @pytest.mark.parametrize("count", [2, 62, 63, 64, 65, 200])
