@@ -9,9 +9,13 @@ read from the memory that a header names.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
+
+import numpy as np
 
 from drivers.world.native import memory_at
 
@@ -19,8 +23,13 @@ __all__ = ["VERSION", "Capsule", "Header"]
 
 VERSION: Final = (1, 1)
 """The newest that is read and written here."""
+_BYTE_BITS: Final = 8
 READ_ONLY, IS_COPIED, SUBBYTE_PADDED = 1, 2, 4
 _NAMES: Final = {"dltensor": False, "dltensor_versioned": True}
+_TYPE: Final = type(np.empty(0).__dlpack__())
+"""CPython's PyCapsule, of which there are no subclasses."""
+_SHOWN: Final = re.compile(r'<capsule object "([^"]*)" at 0x[0-9a-fA-F]+>')
+"""# src: CPython Objects/capsule.c capsule_repr()"""
 _POINTER: Final = struct.Struct("=Q")
 _VERSION: Final = struct.Struct("=II")
 _FLAGS: Final = struct.Struct("=Q")
@@ -31,6 +40,9 @@ _TENSOR: Final = struct.Struct("=QiiiBBHQQQ")
 """{void *data; DLDevice {i32 type, id}; i32 ndim; DLDataType {u8 code, bits; u16 lanes}; ...}."""
 MAX_AXES: Final = 64
 """numpy's."""
+
+_MOST_BYTES: Final = (1 << 63) - 1
+"""Of an array of numpy's, with axes of no elements left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +73,20 @@ def _nothing() -> None:
 
 def _versioned(capsule: Any) -> bool:
     """Whether a capsule that nobody took is versioned. Raises: BufferError for any other object."""
-    name = repr(capsule).partition('"')[2].partition('"')[0]
-    if type(capsule).__name__ == "PyCapsule" and name in _NAMES:
+    found = _SHOWN.fullmatch(repr(capsule)) if type(capsule) is _TYPE else None
+    name = found[1] if found else ""
+    if name in _NAMES:
         return _NAMES[name]
     if name.startswith("used_"):
         raise BufferError(f"the capsule {name!r} was taken over already; export the array again")
-    raise BufferError(f"__dlpack__ gave {capsule!r:.60}, which is no DLPack capsule")
+    raise BufferError(
+        f"__dlpack__ gave {_shown(capsule)}, which is no DLPack capsule; report it to its library"
+    )
+
+
+def _shown(value: object) -> str:
+    """An object of unknown origin, in a message."""
+    return f"{value!r:.60}" if type(value) is _TYPE else f"an object of type {type(value).__name__}"
 
 
 class Capsule:
@@ -88,15 +108,19 @@ class Capsule:
         self._tensor = _bytes_at(start + tensor_off, _TENSOR.size)
 
     def read(self) -> Header:
-        """Raises: BufferError for a number of axes or a size that no array has."""
+        """Raises: BufferError for a number of axes or sizes that no array has."""
         data, kind, number, ndim, code, bits, lanes, shape, strides, offset = _TENSOR.unpack(
             self._tensor
         )
         if not 0 <= ndim <= MAX_AXES:
             raise BufferError(f"a capsule with {ndim} axes; 0 ... {MAX_AXES} are read here")
+        if ndim and not shape:
+            raise BufferError(f"a capsule with {ndim} axes and no shape; report it to its library")
         sizes = _words(shape, ndim)
         if any(n < 0 for n in sizes):
-            raise BufferError(f"a capsule of shape {sizes}")
+            raise BufferError(f"a capsule of shape {sizes}; report it to its library")
+        if prod(max(n, 1) for n in sizes) * -(-bits // _BYTE_BITS) > _MOST_BYTES:
+            raise BufferError(f"a capsule of shape {sizes} has more elements than an array can")
         flags = READ_ONLY
         if self.versioned:
             (flags,) = _FLAGS.unpack(_bytes_at(self._start + _FLAGS_OFF, _FLAGS.size))

@@ -242,7 +242,7 @@ class Tensor:
     def __buffer__(self, flags: int) -> memoryview:
         from tensor import interop
 
-        return interop.to_memoryview(self)
+        return interop.buffer_of(self, flags)
 
     def __dlpack__(
         self,

@@ -259,7 +259,9 @@ def to_numpy(node: Node, name: str, *, writable: bool = False) -> NDArray[Any]:
     """
     storage: Storage = realized(node, name).storage
     if not prod(node.shape):
-        return np.empty(node.shape, node.dtype.storage)
+        nothing = np.empty(node.shape, node.dtype.storage)
+        nothing.flags.writeable = writable
+        return nothing
     source = runtime(storage.device).device
     source.synchronize()
     host = storage.buffer.host

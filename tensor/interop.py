@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from tensor.core import Tensor, wrap
 from tensor.creation import asarray
 from tensor.dtype_names import dlpack_code, from_dlpack_code
 from tensor.executable import LentStorage, Storage
-from tensor.sharing import lent_node
+from tensor.sharing import is_writable, lent_node
 from tensor.strides import Strided, row_major
 
 __all__ = [
@@ -33,6 +33,14 @@ HOST: Final = 1
 # src: dlpack.h, DLDeviceType
 PINNED: Final = (3, 11)
 """kDLCUDAHost, kDLROCMHost: host memory that a GPU reaches, too."""
+_LEAST_TYPE: Final = 1
+_NUMBERS: Final = 1 << 31
+"""# src: dlpack.h, DLDevice: int32_t device_id"""
+_ADDRESSES: Final = 1 << 64
+_MOST_BYTES: Final = (1 << 63) - 1
+_WRITABLE: Final = 0x1
+_FORTRAN: Final = 0x58
+"""# src: CPython Include/pybuffer.h, PyBUF_WRITABLE, PyBUF_F_CONTIGUOUS"""
 
 
 def device_code(device: str) -> tuple[int, int]:
@@ -47,13 +55,36 @@ def device_code(device: str) -> tuple[int, int]:
 
 @takes_tensors
 def to_memoryview(x: Tensor) -> memoryview:
-    """The elements as a read-only buffer, shared on the CPU. Raises: BufferError for bfloat16.
+    """The elements as a buffer, shared on the CPU. Raises: BufferError for bfloat16.
 
-    What `memoryview(x)` is from Python 3.12 on; before, classes cannot have the buffer protocol.
+    Read-only, except memory of another library that may write it. What `memoryview(x)` is from
+    Python 3.12 on; before, classes cannot have the buffer protocol.
     """
+    return buffer_of(x, 0)
+
+
+def buffer_of(x: Tensor, flags: int) -> memoryview:
+    """What `__buffer__` gives for a request.
+
+    Raises: BufferError for bfloat16, for a request to write memory that nobody may write, and for
+    elements in Fortran's order, which only rank 0 and 1 have.
+    """
+    asked = index(flags)
     if x.dtype is dt.bfloat16:
         raise BufferError("the buffer protocol has no bfloat16; use astype(x, float32)")
-    return engine.to_numpy(x._node, x.device).data
+    array = _on_the_host(x)
+    if asked & _WRITABLE and not array.flags.writeable:
+        raise BufferError("this tensor is read-only; write to a copy: np.array(x)")
+    if asked & _FORTRAN == _FORTRAN and not array.flags.f_contiguous:
+        raise BufferError("a tensor is in C order; copy it: np.asfortranarray(x)")
+    return array.data
+
+
+def _on_the_host(x: Tensor) -> NDArray[Any]:
+    """The elements, with the owner's right to write where they are its own memory."""
+    node = engine.realized(x._node, x.device)
+    writable = _code(x.device) == HOST and is_writable(node.storage)
+    return engine.to_numpy(node, x.device, writable=writable)
 
 
 def array_interface(x: Tensor) -> dict[str, Any]:
@@ -64,8 +95,7 @@ def array_interface(x: Tensor) -> dict[str, Any]:
     """
     if _code(x.device) != HOST or x.dtype is dt.bfloat16:
         raise AttributeError(f"{x.dtype.name} on {x.device} has no array interface; use .numpy()")
-    node = engine.realized(x._node, x.device)
-    array = engine.to_numpy(node, x.device, writable=_writable(node.storage))
+    array = _on_the_host(x)
     said = array.__array_interface__
     # An address would be the memory of x, which an in-place operator gives another one.
     # src: NumPy, The array interface protocol, data: "an object exposing the buffer interface"
@@ -87,13 +117,8 @@ def described(x: Tensor, name: str) -> dict[str, Any]:
     stream = named(kind.streams)(engine.device(x.device)).mine()
     return {
         "version": 3, "shape": x.shape, "typestr": np.dtype(x.dtype.storage).str, "strides": None,
-        "data": (pointer if x.size else 0, not _writable(node.storage)), "stream": stream,
+        "data": (pointer if x.size else 0, not is_writable(node.storage)), "stream": stream,
     }  # fmt: skip
-
-
-def _writable(storage: Storage) -> bool:
-    """Whether it is memory of another library that may write it."""
-    return isinstance(storage, LentStorage) and storage.writable
 
 
 def to_capsule(
@@ -113,7 +138,7 @@ def to_capsule(
     """
     if stream is not None and not BY_NAME[split_name(x.device)[0]].streams:
         raise BufferError(f"work on {x.device} has no stream; pass stream=None")
-    there = device_code(x.device) if dl_device is None else _pair(dl_device)
+    there = device_code(x.device) if dl_device is None else _pair(dl_device, "dl_device is")
     versioned = max_version is not None and max_version[0] >= VERSION[0]
     minor = min(VERSION, tuple(max_version))[1] if max_version is not None else 0
     moved = there[0] != _code(x.device) or (there[0] != HOST and there != device_code(x.device))
@@ -122,7 +147,7 @@ def to_capsule(
             f"device {there} cannot see memory of {x.device}; (1, 0), the host, has a copy"
         )
     node = engine.realized(x._node, x.device)
-    shared = _writable(node.storage)
+    shared = is_writable(node.storage)
     # A view that is nothing but a reshape has its lender's memory.
     fresh = node is not x._node and not isinstance(node.storage, LentStorage)
     needed = ""
@@ -152,9 +177,20 @@ def _code(device: str) -> int:
     return BY_NAME[split_name(device)[0]].dlpack
 
 
-def _pair(device: Sequence[int]) -> tuple[int, int]:
-    kind, number = device
-    return int(kind), int(number)
+def _pair(device: Any, place: str) -> tuple[int, int]:
+    """DLPack's (type, number). Raises: BufferError for anything else, and for types below 1."""
+    try:
+        kind, number = (index(word) for word in device)
+    except (TypeError, ValueError) as error:
+        raise BufferError(
+            f"{place} {device!r:.60}, which is no (type, number); host memory is (1, 0)"
+        ) from error
+    if not _LEAST_TYPE <= kind < _NUMBERS or not 0 <= number < _NUMBERS:
+        raise BufferError(
+            f"{place} device type {kind}, number {number}, which DLPack has none of; "
+            "host memory is (1, 0)"
+        )
+    return kind, number
 
 
 def _of_handle(
@@ -190,32 +226,36 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     it is the CPU, OpenCL's on the device of that number. copy=True copies here what its library
     did not, as one older than DLPack 1.0. Other memory is copied by its own library,
     when `device` or copy=True asks for it. The producer's work must be done: it has no stream here.
-    Raises: BufferError for memory that cannot be reached, a dtype there is not, or copy=False where
-    a copy is needed; TypeError without the protocol.
+    What its library says of the memory is trusted, as DLPack has it: no pointer can be checked.
+    Raises: BufferError for memory that cannot be reached, a dtype there is not, a capsule that
+    contradicts `__dlpack_device__` or itself, or copy=False where a copy is needed; TypeError
+    without the protocol.
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"{type(x).__name__} has no __dlpack__; use asarray")
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
-    source = _pair(x.__dlpack_device__())
+    source = _pair(x.__dlpack_device__(), f"{type(x).__name__}.__dlpack_device__() gave")
     target = None if device is None else engine.device_name(device)
     kind = next((one.name for one in BEST_FIRST if one.dlpack == source[0]), "")
     if source[0] in (HOST, *PINNED):
-        return _from_host(_request(x, copy), target or engine.default_device(), copy)
+        return _from_host(_request(x, copy), source, target or engine.default_device(), copy)
     where = target if target and split_name(target)[0] == kind else f"{kind}:{source[1]}"
     if kind and BY_NAME[kind].opens and _has_driver(kind, where):
         here, more = bool(copy) and target in (None, where), {}
         if streams := BY_NAME[kind].streams:
             more = {"stream": named(streams)(engine.device(where)).mine()}
-        found = _on_device(_request(x, copy, **more), engine.device_name(where), kind, copy=here)
+        capsule = _request(x, copy, **more)
+        found = _on_device(capsule, source, engine.device_name(where), kind, copy=here)
         return found if target is None else _moved(found, target, copy)
     if target is None and not copy:
         raise BufferError(
             f"DLPack device type {source[0]} is not host memory; from_dlpack(..., device='CPU') "
             "asks its library for a copy there"
         )
-    capsule = _request(x, copy, dl_device=(HOST, 0))
-    return _from_host(capsule, target or engine.default_device(), copy)
+    source = HOST, 0
+    capsule = _request(x, copy, dl_device=source)
+    return _from_host(capsule, source, target or engine.default_device(), copy)
 
 
 def _has_driver(kind: str, where: str) -> bool:
@@ -249,21 +289,46 @@ def _moved(x: Tensor, target: str, copy: bool | None) -> Tensor:
     return x.to(target)
 
 
-def _taken(capsule: Any) -> tuple[Header, DType, NDArray[Any]]:
-    """Take a capsule over: its header, and the array that ends it with its last reference.
+def _taken(capsule: Any, device: tuple[int, int]) -> tuple[Header, DType, Strided, NDArray[Any]]:
+    """Take over a capsule whose producer named `device`: its header, its elements, how they lie,
+    and the array that ends it with its last reference.
 
-    numpy takes it as bytes of host memory, and reads none.
+    numpy takes it as bytes of host memory, and reads none. Raises: BufferError, before that.
     """
     held = Capsule(capsule)
     header = held.read()
+    if header.device != device:
+        raise BufferError(
+            f"a capsule of device {header.device}, where {device} was asked for or named by "
+            "__dlpack_device__(); report it to its library"
+        )
     dtype = from_dlpack_code(header.code, header.bits, header.lanes)
+    layout = Strided(header.shape, header.strides or row_major(header.shape))
+    _check_place(header, layout, dtype.itemsize)
     plain = dlpack_code(dt.uint16)[0] if dtype is dt.bfloat16 else header.code
     held.write((HOST, 0), plain)
     try:
         array: NDArray[Any] = np.from_dlpack(_Producer(capsule))
     finally:
         held.write(header.device, header.code)
-    return header, dtype, array
+    return header, dtype, layout, array
+
+
+def _check_place(header: Header, layout: Strided, itemsize: int) -> None:
+    """Raises: BufferError for elements that cannot be anywhere."""
+    nbytes = layout.span * itemsize
+    if not nbytes:
+        return
+    first = header.byte_offset + layout.low * itemsize
+    start = header.data + first
+    if not header.data:
+        raise BufferError("a capsule of elements at address 0; report it to its library")
+    last = max(start + nbytes, header.data + header.byte_offset + 1)
+    if nbytes > _MOST_BYTES or start <= 0 or last > _ADDRESSES:
+        raise BufferError(
+            f"a capsule of {nbytes} bytes from byte {first} of {header.data:#x} on: no memory is "
+            "there; report it to its library"
+        )
 
 
 def _lent(header: Header, dtype: DType, owner: Any, low: int, span: int) -> Lent:
@@ -276,10 +341,9 @@ def _lent(header: Header, dtype: DType, owner: Any, low: int, span: int) -> Lent
     )  # fmt: skip
 
 
-def _from_host(capsule: Any, target: str, copy: bool | None) -> Tensor:
+def _from_host(capsule: Any, source: tuple[int, int], target: str, copy: bool | None) -> Tensor:
     """Of host memory: shared with the CPU; other devices have a copy."""
-    header, dtype, array = _taken(capsule)
-    layout = Strided(header.shape, header.strides or row_major(header.shape))
+    header, dtype, layout, array = _taken(capsule, source)
     device = engine.device(target)
     aligned = not (header.data + header.byte_offset) % dtype.itemsize
     wanted = bool(copy) and not header.copied
@@ -291,10 +355,11 @@ def _from_host(capsule: Any, target: str, copy: bool | None) -> Tensor:
     return wrap(np.array(array, order="C"), target, dtype)
 
 
-def _on_device(capsule: Any, where: str, kind: str, *, copy: bool) -> Tensor:
+def _on_device(
+    capsule: Any, source: tuple[int, int], where: str, kind: str, *, copy: bool
+) -> Tensor:
     """Of memory of a device, where it is; `copy`: unless its producer has copied it."""
-    header, dtype, array = _taken(capsule)
-    layout = Strided(header.shape, header.strides or row_major(header.shape))
+    header, dtype, layout, array = _taken(capsule, source)
     lent = _lent(header, dtype, array, layout.low, layout.span)
     try:
         node = lent_node(engine.device(where), where, lent, layout, dtype)

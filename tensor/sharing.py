@@ -20,7 +20,7 @@ from drivers.base.lent import Exported, Lent, check_inside
 from drivers.choice import split_name
 from drivers.kinds import BY_NAME, Kind, named
 from drivers.world.native import address_of
-from tensor import engine, ops
+from tensor import array_description, engine, ops
 from tensor.core import Tensor, not_a_tensor
 from tensor.creation import as_shape
 from tensor.dtype_names import dtype_from
@@ -83,32 +83,24 @@ def from_array(obj: Any, kind: Kind, device: str | None) -> Tensor:
 
     The device's kernels wait for the stream that it names. Its memory is shared where `device` is
     of that kind, else copied there.
-    Raises: BadArgument, Unsupported, as `from_blob`; what the interface lacks: BadArgument.
+    Raises: BadArgument, Unsupported, TypeError, as `from_blob`; what the interface lacks, or says
+    in another form than its own: BadArgument.
     """
-    said = getattr(obj, kind.array_interface)
-    try:
-        (pointer, readonly), shape = said["data"], as_shape(tuple(said["shape"]))
-        element, stream, strides = (
-            np.dtype(said["typestr"]),
-            said.get("stream"),
-            said.get("strides"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadArgument(
-            f"{type(obj).__name__}.{kind.array_interface}: {error}",
-            hint="report it to the library that it comes from",
-        ) from error
-    if said.get("mask") is not None:
-        raise Unsupported(f"{type(obj).__name__} has a mask", hint="fill it in before")
+    said = array_description.read(obj, kind.array_interface)
+    element = dtype_from(said.element)
+    steps = array_description.steps(said, element.itemsize)
     default = engine.default_device()
     where = next((one for one in (device, default) if one and _is_of(one, kind)), kind.name)
-    if stream is not None and kind.streams:
-        named(kind.streams)(engine.device(engine.device_name(where))).precede(stream)
-    if not all(shape):
-        pointer = 1  # of no elements: no memory is looked at
-    steps = None if strides is None else [step // element.itemsize for step in strides]
-    made = from_blob(pointer, shape, element, where, steps, owner=obj, readonly=bool(readonly))
+    if said.stream is not None and kind.streams:
+        named(kind.streams)(engine.device(engine.device_name(where))).precede(said.stream)
+    pointer = said.pointer if all(said.shape) else 1  # of no elements: no memory is looked at
+    made = from_blob(pointer, said.shape, element, where, steps, owner=obj, readonly=said.readonly)
     return made if device is None or _is_of(device, kind) else made.to(device)
+
+
+def is_writable(storage: Storage) -> bool:
+    """Whether it is memory of another library that may write it."""
+    return isinstance(storage, LentStorage) and storage.writable
 
 
 def _is_of(device: str, kind: Kind) -> bool:
@@ -163,6 +155,9 @@ def _memory_of(owner: Any) -> tuple[tuple[int, int] | None, Any, bool]:
         return (whole.data_ptr(), whole.nbytes()), (owner, whole), False
     if isinstance(owner, np.ndarray):
         return _memory_of_array(owner)
+    if isinstance(owner, Tensor):  # a buffer of it, from Python 3.12 on, may be of a copy
+        node = owner._node
+        return None, owner, node.op == "buffer" and not is_writable(node.storage)
     try:
         view = memoryview(owner)
     except TypeError:

@@ -98,6 +98,11 @@ def checked_kind(lent: Lent, kinds: Sequence[str], device: str) -> str:
     return kind
 
 
+def check_address(lent: Lent) -> None:
+    """Raises: BadArgument for bytes of which some have no address in 64 bits."""
+    check_inside(lent.address, lent.nbytes, _POINTERS, 0)
+
+
 def check_inside(first: int, span: int, nbytes: int, start: int) -> None:
     """Raises: BadArgument for `span` bytes that are not inside of `nbytes` from `start` on."""
     if not 0 <= first <= nbytes - span:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from drivers.base.errors import BadArgument, Unsupported
-from drivers.base.lent import ADDRESS, Lent, check_inside, checked_kind
+from drivers.base.lent import ADDRESS, Lent, check_address, check_inside, checked_kind
 from drivers.cuda import abi
 from drivers.cuda.device import CudaDevice
 from drivers.cuda.memory import CudaBuffer
@@ -23,6 +23,7 @@ CUDA: Final = "cuda"
 """Kind of memory that `pointer` is a CUdeviceptr of."""
 _PAGE_BYTES: Final = 4096
 _NO_STREAM: Final = -1
+_HANDLES: Final = 1 << 64
 
 
 def handles(device: CudaDevice) -> dict[str, int]:
@@ -46,6 +47,7 @@ def borrow(device: CudaDevice, lent: Lent) -> tuple[CudaBuffer, int]:
     device.check_open()
     if checked_kind(lent, (CUDA, ADDRESS), device.name) == ADDRESS:
         return _borrow_pages(device, lent)
+    check_address(lent)
     with device.working():
         device.check_open()
         kind, ordinal, start, nbytes = device.raw.range_of(lent.address)
@@ -131,10 +133,11 @@ class Streams:
 
     def _between(self, stream: int, order: Callable[[int], None]) -> None:
         """# src: array API, __dlpack__(stream=): 1 legacy, 2 per-thread, -1: no order is wanted"""
-        if type(stream) is not int or stream < _NO_STREAM or not stream:
+        if type(stream) is not int or not _NO_STREAM <= stream < _HANDLES or not stream:
+            shown = f"{stream!r:.40}" if type(stream) is not int else f"{stream:#x}"
             raise BufferError(
-                f"stream {stream!r:.40}: 0 and others below 1 name no CUDA stream; pass 1 (the "
-                "legacy default stream), 2 (the one of the thread), a handle, or -1 for no order"
+                f"stream {shown:.40} names no CUDA stream; pass 1 (the legacy default stream), 2 "
+                "(the one of the thread), a handle, or -1 for no order"
             )
         device = self._device
         device.check_open()
