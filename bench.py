@@ -166,6 +166,22 @@ def report(device: str, arch: str, results: Sequence[Result]) -> dict[str, objec
     return {"device": device, "arch": arch, "rows": [result.row() for result in results]}
 
 
+def save(args: argparse.Namespace, context: object, results: Sequence[Result]) -> None:
+    """Write what --json and --plot name. Raises: BadArgument, Denied for no file of ours."""
+    from benchmarks.context import Context
+    from drivers.world.owned import write_text
+
+    if not isinstance(context, Context):
+        raise TypeError("save() takes a benchmarks.context.Context")
+    if args.json:
+        facts = report(context.device.name, context.device.arch, results)
+        write_text(str(args.json), json.dumps(facts, indent=1) + "\n")
+    if args.plot:
+        from benchmarks.plot import roofline
+
+        print(roofline(args.plot, context, results))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; 1 when a row failed, 2 when the question was wrong."""
     args = parse(sys.argv[1:] if argv is None else argv)
@@ -189,20 +205,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     context = Context(args.device, args.threads)
     try:
         names = select(list(ROWS), args.only)
-        device = context.device
+        print("\n".join(heading(context)))
     except (ValueError, DeviceError) as error:
         print(f"bench.py: {error}", file=sys.stderr)
         return 2
-    print("\n".join(heading(context)))
     if note:
         print(note)
     results = run(names, context, QUICK_BUDGET_S if args.quick else FULL_BUDGET_S)
-    if args.json:
-        args.json.write_text(json.dumps(report(device.name, device.arch, results), indent=1) + "\n")
-    if args.plot:
-        from benchmarks.plot import roofline
-
-        print(roofline(args.plot, context, results))
+    try:
+        save(args, context, results)
+    except DeviceError as error:
+        print(f"bench.py: {error}", file=sys.stderr)
+        return 2
     failed = [result.name for result in results if result.error]
     skipped = [result.name for result in results if result.skipped]
     measured = len(results) - len(failed) - len(skipped)

@@ -18,6 +18,7 @@ from boards.setup import Setup
 from boards.vendors import compiler_of, over, vendor_of
 from drivers.base.errors import DeviceError
 from drivers.choice import choose
+from drivers.world.owned import write_text
 
 DEFAULT_CHIP = "gfx1100"
 
@@ -58,7 +59,7 @@ def _host_cost(args: argparse.Namespace, setup: Setup) -> int:
     costs = [cost for aql in kinds for cost in host_cost.measure(replace(setup, aql=aql))]
     print(host_cost.table(setup, costs))
     if args.json:
-        args.json.write_text(json.dumps(host_cost.report(setup, costs), indent=1) + "\n")
+        write_text(str(args.json), json.dumps(host_cost.report(setup, costs), indent=1) + "\n")
     return int(not all(cost.met for cost in costs))
 
 
@@ -76,7 +77,8 @@ def _board(args: argparse.Namespace, setup: Setup) -> int:
     for violation in violations:
         print(f"violation: {violation}")
     if args.json:
-        args.json.write_text(json.dumps(board.report(setup, results, violations), indent=1) + "\n")
+        facts = board.report(setup, results, violations)
+        write_text(str(args.json), json.dumps(facts, indent=1) + "\n")
     bad = [result.name for result in results if result.failed or result.missed]
     print(
         f"{len(results)} rows in {time.perf_counter() - start_s:.0f} s"

@@ -14,6 +14,7 @@ from benchmarks.context import MIB, Context, as_bytes
 from benchmarks.measure import Result, timer
 from compilers import dtype as dt
 from compilers import index, ir
+from drivers.world.owned import new_file
 
 CHAINS = 16
 """Independent accumulators: enough to hide the latency of a fused multiply-add."""
@@ -114,6 +115,7 @@ def roofline(path: Path, context: Context, results: Sequence[Result]) -> str:
     )
     axes.grid(visible=True, which="both", alpha=0.3)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    with new_file(str(path)) as file:
+        figure.savefig(file, dpi=120, format=path.suffix.removeprefix(".") or "png")
     plt.close(figure)
     return f"roofline of {len(points)} rows in {path}"

@@ -164,7 +164,7 @@ def _run(args: argparse.Namespace) -> int:
     trace = args.output if args.command == "trace" else None
     try:
         return run(setup, args.program, getattr(args, _OPERANDS), trace=trace)
-    except DeviceError as error:
+    except (DeviceError, OSError) as error:
         print(f"board {args.board}: {error}", file=sys.stderr)
         return 1
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from boards.front import OnBoard, environ_of, power_on
 from boards.machine.chassis import Facts
+from boards.output import new_text
 from boards.setup import Setup
 from boards.trace import Recorder
 from boards.vendors import Board, Watch, over, vendor_of
@@ -106,12 +107,14 @@ def run(
 ) -> int:
     """The whole command: 0 when the program ended well and the board has nothing to say.
 
-    With `trace`, the timeline is written there, also when the program failed.
+    With `trace`, the timeline is written there, also when the program failed. Raises: OSError where
+    that is no file to write, before anything has run.
     """
     out = stderr or sys.stderr
-    with powered(setup, record=trace is not None) as bench:
-        status = run_program(program, arguments, out)
-    if trace is not None and bench.recorder is not None:
-        count = bench.recorder.write(trace)
-        print(f"{trace}: {count} events; open it in https://ui.perfetto.dev", file=out)
+    with new_text(trace) if trace is not None else nullcontext() as file:
+        with powered(setup, record=trace is not None) as bench:
+            status = run_program(program, arguments, out)
+        if file is not None and bench.recorder is not None:
+            count = bench.recorder.write(file)
+            print(f"{trace}: {count} events; open it in https://ui.perfetto.dev", file=out)
     return report(bench, setup, status, out)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TypeAlias
+from typing import TextIO, TypeAlias
 
 from boards.machine.chassis import Facts, NameOf
 from boards.vendors import Board, vendor_of
@@ -159,11 +158,11 @@ class Recorder:
             "otherData": {"board": ", ".join(self._chips), "silicon": "never compared with it"},
         }
 
-    def write(self, path: Path) -> int:
+    def write(self, file: TextIO) -> int:
         """Write the trace; how many events it has."""
         document = self.document()
         events = document["traceEvents"]
-        path.write_text(json.dumps(document) + "\n")
+        file.write(json.dumps(document) + "\n")
         return sum(1 for _ in events) if isinstance(events, Iterable) else 0
 
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 import tensor as xp
 from drivers.base.errors import DeviceError
+from drivers.world.owned import new_file
 
 TOLERANCE = 1e-5
 REACH_SIGMAS = 3
@@ -102,7 +103,9 @@ def main(argv: list[str] | None = None) -> int:
     worst = max(float(np.max(np.abs(a - b))) for a, b in zip(results, expected, strict=True))
     gap = np.ones((picture.shape[0], GAP_PIXELS, 3), dtype=np.float32)
     sheet = np.concatenate([picture, gap, results[0], gap, results[1]], axis=1)
-    matplotlib.image.imsave(args.out, np.clip(sheet, 0.0, 1.0))
+    with new_file(str(args.out)) as file:  # never through a link
+        kind = args.out.suffix.removeprefix(".") or "png"
+        matplotlib.image.imsave(file, np.clip(sheet, 0.0, 1.0), format=kind)
     print(f"{picture.shape[1]} x {picture.shape[0]} pixels, sigma {args.sigma:g}: wrote {args.out}")
     print(f"largest difference from numpy in float64: {worst:.1e} ({TOLERANCE:.0e} allowed)")
     return 0 if worst <= TOLERANCE else 1

@@ -12,6 +12,7 @@ from typing import TextIO, TypeAlias
 
 from boards.machine.chassis import Chassis
 from boards.machine.pci.function import PciFunction
+from boards.output import new_text
 from boards.vfio_user.journal import Journal
 from boards.vfio_user.link import Link
 from boards.vfio_user.server import Server
@@ -40,7 +41,7 @@ def listen(path: Path) -> socket.socket:
 
 def _kept(name: str, function: PciFunction, path: Path, observe: Observe) -> Journal:
     """A journal of a function, in a file. Raises: OSError."""
-    journal = Journal(name, path.open("w", buffering=1))
+    journal = Journal(name, new_text(path))
     observe(function, journal)
     journal.attach(function)
     return journal
