@@ -1,20 +1,18 @@
-"""One client's socket: whole packets in and out, with bounds."""
+"""One client's socket: whole packets in and out, with bounds. Nothing blocks but `receive`."""
 
 from __future__ import annotations
 
-import select
 import socket
+import struct
 from dataclasses import dataclass
 
 from boards.usbredir import wire
 from boards.usbredir.wire import Kind
+from boards.vfio_user.stream import BrokenLink, Stream
 
-STALL_S = 10.0
-"""A packet that has begun is complete by then, or the client is given up."""
-
-
-class BrokenLink(Exception):
-    """Bytes after which it is unknown where the next packet begins, or a client that stalls."""
+__all__ = ["BrokenLink", "Link", "Packet"]
+_LONG_S = 1.0
+"""How long `receive` waits at once; packets have a deadline of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +26,75 @@ class Packet:
 
 
 class Link:
-    """A connected socket. Raises: BrokenLink, OSError of the socket."""
+    """A connected socket. Raises: BrokenLink."""
 
     def __init__(self, connection: socket.socket) -> None:
-        connection.settimeout(STALL_S)
-        self._socket = connection
-        self._poll = select.poll()
-        self._poll.register(connection, select.POLLIN)
+        self._stream = Stream(connection)
         self._header = wire.FIRST_HEADER
+        self._head: tuple[Kind, struct.Struct, int, int] | None = None
+        """Of a packet whose body is under way: its kind and struct, bytes and number."""
+        self.gone = False
+        """Whether the client has left after a whole packet."""
 
     def fileno(self) -> int:
         """For poll(2)."""
-        return self._socket.fileno()
+        return self._stream.fileno()
 
     def waiting(self) -> bool:
         """Whether something has come, or the end has."""
-        return bool(self._poll.poll(0))
+        return self._stream.waiting()
+
+    @property
+    def full(self) -> bool:
+        """Whether the client has much to take: it gets nothing more, and is not listened to."""
+        return self._stream.full
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the client has not taken all that was sent."""
+        return self._stream.unsent > 0
+
+    def flush(self) -> None:
+        """Write what the client takes now."""
+        self._stream.flush()
 
     def greet(self) -> None:
         """Say what this side can do: the first packet."""
         self.send(Kind.HELLO, 0, wire.HELLO.pack(wire.VERSION, wire.CAPS))
 
     def receive(self) -> Packet | None:
-        """The next packet; None when the client has gone."""
-        head = self._read(self._header.size)
-        if not head:
+        """Wait for the next packet; None when the client has gone."""
+        packet = self.next()
+        while packet is None and not self.gone:  # for as long as the client lives
+            self._stream.wait(_LONG_S)
+            packet = self.next()
+        return packet
+
+    def next(self) -> Packet | None:
+        """The next packet that is there as a whole."""
+        if self._head is None:
+            size = self._header.size
+            if not self._stream.fill(size):
+                if self._stream.ended and self._stream.got:
+                    raise BrokenLink(f"a header ends after {self._stream.got} of {size} bytes")
+                self.gone = self._stream.ended
+                return None
+            self._head = self._parsed(self._stream.take(size, whole=False))
+        kind, form, nbytes, identity = self._head
+        if not self._stream.fill(nbytes):
+            if self._stream.ended:
+                raise BrokenLink(f"{kind.name} ends after {self._stream.got} of {nbytes} bytes")
             return None
-        if len(head) != self._header.size:
-            raise BrokenLink(f"a header ends after {len(head)} of {self._header.size} bytes")
+        self._head = None
+        body = self._stream.take(nbytes, whole=True)
+        fields = form.unpack(body[: form.size])
+        if kind is Kind.HELLO:
+            self._greeted(fields[1])
+            fields = fields[1:]
+        return Packet(kind, identity, fields, body[form.size :])
+
+    def _parsed(self, head: bytes) -> tuple[Kind, struct.Struct, int, int]:
+        """What a header announces."""
         number, nbytes, identity = self._header.unpack(head)
         first = self._header is wire.FIRST_HEADER
         if number not in set(Kind) or (kind := Kind(number)) not in wire.HEADS:
@@ -65,40 +104,16 @@ class Link:
         form = wire.HEADS[kind]
         if not form.size <= nbytes <= form.size + wire.MAX_DATA_BYTES:
             raise BrokenLink(f"{kind.name} of {nbytes} bytes")
-        body = self._read(nbytes)
-        if len(body) != nbytes:
-            raise BrokenLink(f"{kind.name} ends after {len(body)} of {nbytes} bytes")
-        fields = form.unpack(body[: form.size])
-        if kind is Kind.HELLO:
-            self._greeted(fields[1])
-            fields = fields[1:]
-        return Packet(kind, identity, fields, body[form.size :])
+        return kind, form, nbytes, identity
 
     def _greeted(self, capabilities: int) -> None:
         if capabilities & wire.CAPS != wire.CAPS:
             raise BrokenLink(f"the client's capabilities {capabilities:#x} lack some we need")
         self._header = wire.HEADER
 
-    def _read(self, nbytes: int) -> bytes:
-        """All of it, or what came before the end."""
-        parts = bytearray()
-        try:
-            while len(parts) < nbytes and (part := self._socket.recv(nbytes - len(parts))):
-                parts += part
-        except TimeoutError as error:
-            raise BrokenLink(f"{len(parts)} of {nbytes} bytes, then silence") from error
-        except ConnectionError:
-            return b""
-        return bytes(parts)
-
     def send(self, kind: Kind, number: int, body: bytes) -> None:
-        """One packet."""
-        try:
-            self._socket.sendall(self._header.pack(kind, len(body), number) + body)
-        except TimeoutError as error:
-            raise BrokenLink(f"the client takes no {kind.name}") from error
-        except ConnectionError as error:
-            raise BrokenLink("the client left") from error
+        """Queue one packet, and write what the client takes now."""
+        self._stream.send(self._header.pack(kind, len(body), number) + body)
 
     def close(self) -> None:
-        self._socket.close()
+        self._stream.close()

@@ -48,6 +48,8 @@ class Server:
         """Bulk transfers that the device does not take yet. src: USB 3.2, 8.10.1 (NRDY)"""
         function.moving = lambda endpoint: bool(self._pending.get(endpoint))
         self._unplug_in = 0
+        self._held = False
+        """Whether transfers wait for the client to take what it was sent."""
         self._handlers: dict[Kind, Callable[[Link, Packet], None]] = {
             Kind.HELLO: self._hello,
             Kind.SET_CONFIGURATION: self._set_configuration,
@@ -122,11 +124,15 @@ class Server:
         self._handlers[packet.kind](link, packet)
 
     def work(self) -> bool:
-        """Let the card work, and finish transfers that waited for it; whether it did anything."""
-        if not self._pump():
-            return False
-        self._retry()
-        return True
+        """Let the card work, and finish transfers that waited for it; whether it did anything.
+
+        Transfers that waited for the client to take earlier ones go on, too.
+        """
+        worked = self._pump()
+        if worked or self._held:
+            self._held = False
+            self._retry()
+        return worked
 
     def _hello(self, link: Link, packet: Packet) -> None:
         self._greeted = True
@@ -222,6 +228,9 @@ class Server:
         """Whether a transfer is over."""
         endpoint, _, low, _, high = packet.fields
         nbytes = low | high << 16
+        if self._link is not None and self._link.full:
+            self._held = True
+            return False
         if not self.function.ready(endpoint):
             return False  # it answers NRDY until it is asked for this, or has it
         try:

@@ -11,13 +11,16 @@ from boards.machine.pci.function import PciFunction
 from boards.machine.pool import Pool
 from boards.vfio_user import wire
 from boards.vfio_user.interrupts import Interrupts
-from boards.vfio_user.link import BrokenLink, Link, close_all
+from boards.vfio_user.link import Link
 from boards.vfio_user.memory import ClientMemory
 from boards.vfio_user.regions import PIN, Regions, msi_vectors
+from boards.vfio_user.stream import BrokenLink, close_all
 from boards.vfio_user.wire import Command, Message, refusal
 
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-3, 20e-3
 """Engines that wait for memory are pumped this often while the client asks for nothing."""
+MOST_IN_A_ROW = 64
+"""Commands of a client that sends without end, after which the engines are pumped all the same."""
 _MAX_VERSION_BYTES = 4096
 Answer: TypeAlias = tuple[bytes, list[int]]
 _NOTHING: Answer = b"", []
@@ -64,20 +67,23 @@ class Server:
 
     def serve(self, link: Link) -> str:
         """Answer until the client leaves; why it did. The function keeps its state."""
-        pause_s = SHORTEST_PAUSE_S
+        pause_s, in_a_row = SHORTEST_PAUSE_S, 0
         reason = ""
         try:
             while not reason:  # for as long as the client lives
-                if not link.waiting(pause_s):
-                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-                elif (message := link.receive()) is None:
+                link.wait(pause_s)
+                message = link.next()
+                if message is not None:
+                    self.answer(link, message)
+                    pause_s, in_a_row = 0.0, in_a_row + 1
+                    if in_a_row < MOST_IN_A_ROW and link.waiting():
+                        continue
+                elif link.gone:
                     reason = "the client left"
                     continue
                 else:
-                    self.answer(link, message)
-                    pause_s = 0.0
-                    if link.waiting(0):
-                        continue
+                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                in_a_row = 0
                 pause_s = 0.0 if self.function.pump() else max(pause_s, SHORTEST_PAUSE_S)
         except BrokenLink as error:
             reason = str(error)

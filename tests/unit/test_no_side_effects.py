@@ -40,6 +40,7 @@ ALLOWED = {
     ("compilers/cpu/clang.py", "subprocess"): "the one compiler that is a program",
     ("compilers/nv/disasm.py", "subprocess"): "the one disassembler that is a program",
     ("drivers/world/child.py", "subprocess"): "a vendor's library may end the process it is in",
+    ("boards/vfio_user/stream.py", "socket"): "the Unix socket of a virtual machine's device",
     ("boards/vfio_user/link.py", "socket"): "the Unix socket of a virtual machine's device",
     ("boards/vfio_user/command.py", "socket"): "the Unix socket of a virtual machine's device",
     ("boards/usbredir/link.py", "socket"): "the Unix socket of a virtual machine's device",
