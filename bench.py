@@ -188,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     note = pin_settings(args.threads, args.device, args.blas_core)
     if args.trace:
         os.environ.pop("AMD_TRACE", None)
-        os.environ["UNBOUND_TRACE"] = str(args.trace.absolute())
+        os.environ["UNBOUND_REGISTER_TRACE"] = str(args.trace.absolute())
     from benchmarks.context import Context
     from benchmarks.rows import ROWS
     from benchmarks.selection import select

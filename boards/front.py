@@ -65,7 +65,7 @@ def environ_of(setup: Setup) -> dict[str, str]:
     if setup.dma:
         found["UNBOUND_DMA"] = setup.dma
     if setup.trace:
-        found["UNBOUND_TRACE"] = setup.trace
+        found["UNBOUND_REGISTER_TRACE"] = setup.trace
     if setup.aql is not None and vendor.aql:
         found[vendor.aql] = str(int(setup.aql))
     return found

@@ -22,7 +22,7 @@ from tensor import engine
 
 __all__ = ["Bench", "Setup", "powered", "report", "run", "run_program", "set_environ"]
 NEVER_SILICON = "This ran on a software board and was never compared with silicon."
-_OF_ANY_KIND = ("UNBOUND_DMA", "UNBOUND_TRACE", "UNBOUND_FIRMWARE_MANIFEST")
+_OF_ANY_KIND = ("UNBOUND_DMA", "UNBOUND_REGISTER_TRACE", "UNBOUND_FIRMWARE_MANIFEST")
 _OF_ONE_KIND = ("IFACE", "DMA", "TRACE")
 
 

@@ -8,6 +8,7 @@ error that names both. Nothing here touches the machine.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -77,6 +78,8 @@ class Choice:
     """Whether kernels read operands that they do not write as images."""
     flush16: bool = False
     """Whether float16 is computed where subnormal numbers are 0."""
+    timeline: str | None = None
+    """Where kernels and copies are written to as trace events: an absolute path."""
     trace: str | None = None
     """Where every register access of a GPU over PCI is written to, by name."""
     visible: tuple[VisibleList, ...] = ()
@@ -121,7 +124,8 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         rounds=bool(_of_kind(kind, lambda known: _switch(environ, known.rounds))),
         flush16=bool(_of_kind(kind, lambda known: _switch(environ, known.flush16))),
         images=bool(_of_kind(kind, lambda known: _switch(environ, known.images))),
-        trace=_file(environ, _spelling(environ, "UNBOUND_TRACE")),
+        timeline=_output(environ, "UNBOUND_TRACE"),
+        trace=_file(environ, _spelling(environ, "UNBOUND_REGISTER_TRACE")),
         visible=_of_kind(kind, lambda known: visible_lists(environ, known.name) or None) or (),
         cl_device=environ.get("CL_DEVICE", "") or None,
         cl_memory=_one_of(environ, "CL_MEMORY", CL_MEMORY),
@@ -319,6 +323,16 @@ def _file(environ: Mapping[str, str], name: str) -> str | None:
             hint=f"Set {name} to the full path of a file, or unset it",
         )
     return value or None
+
+
+def _output(environ: Mapping[str, str], name: str) -> str | None:
+    """The absolute path of a file to write; a relative one is below the current directory."""
+    value = environ.get(name, "")
+    if "\0" in value or value.endswith("/"):
+        raise BadChoice(
+            f"{name}={_shown(value)} names no file", hint=f"Set {name}=out.json, or unset it"
+        )
+    return os.path.abspath(value) if value else None
 
 
 def _paths(environ: Mapping[str, str], name: str) -> tuple[str, ...]:

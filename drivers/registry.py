@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import cast
 
 from drivers.base import forks
@@ -13,6 +14,7 @@ from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore
 from drivers.choice import choose, split_name
 from drivers.kinds import BEST_FIRST, BY_NAME, named
+from drivers.timeline.watch import watch
 
 
 @functools.cache
@@ -47,7 +49,12 @@ def open_device(
             f"{kind.name} ({kind.title}): no driver is written yet; it will need {kind.needs}",
             hint=f"Use {written}; python -m drivers.probe lists every kind",
         )
-    with forks.postponed():
+    with forks.postponed(), ExitStack() as undo:
         machine = this_machine() if world is None else world
         more = {} if state is None else {"state": state}
-        return cast(Device, named(kind.opens)(machine, choice, firmware, **more))
+        device = cast(Device, named(kind.opens)(machine, choice, firmware, **more))
+        if choice.timeline is not None:
+            undo.callback(device.close)
+            watch(device, machine, choice.timeline)
+            undo.pop_all()
+        return device

@@ -223,11 +223,11 @@ SETTINGS: Final = (
             ),
             Setting("AMD_DMA", "as UNBOUND_DMA", "The older spelling of UNBOUND_DMA."),
             Setting(
-                "UNBOUND_TRACE",
+                "UNBOUND_REGISTER_TRACE",
                 _PATH,
                 "A file to which every register access of a GPU over PCI is written, by name.",
             ),
-            Setting("AMD_TRACE", _PATH, "The older spelling of UNBOUND_TRACE."),
+            Setting("AMD_TRACE", _PATH, "The older spelling of UNBOUND_REGISTER_TRACE."),
         ),
     ),
     Group(
@@ -252,6 +252,13 @@ SETTINGS: Final = (
                 "UNBOUND_FIRMWARE_MANIFEST",
                 _PATH,
                 "A manifest that says which firmware files are known, in place of our own.",
+            ),
+            Setting(
+                "UNBOUND_TRACE",
+                "a path",
+                "A file to which kernels and copies of every device are written with their times, "
+                "as trace events for https://ui.perfetto.dev: docs/observing.md. A second process "
+                "writes beside it. Not set: nothing is recorded.",
             ),
             Setting(
                 "XDG_CACHE_HOME", _PATH, "Not set: .cache in HOME. A relative path is ignored."

@@ -58,6 +58,15 @@ def test_what_one_kind_reads_is_not_another_kinds() -> None:
             choose({name: value}, "CPU")
 
 
+def test_where_a_timeline_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = [choose({"UNBOUND_TRACE": value}).timeline for value in ("", "out.json", "/a/b.json")]
+    check(seen == [None, str(tmp_path / "out.json"), "/a/b.json"], f"{seen}")
+    for wrong in ("a\0b", "folder/"):
+        with pytest.raises(BadChoice, match="UNBOUND_TRACE"):
+            choose({"UNBOUND_TRACE": wrong})
+
+
 def test_how_long_a_kernel_may_take() -> None:
     seen = [choose({"AMD_HANG_S": value}).hang_s for value in ("", "90", "0.25", "0", "0.0")]
     check(seen == [None, 90.0, 0.25, inf, inf], str(seen))
@@ -68,7 +77,7 @@ def test_what_a_bare_gpu_may_reach() -> None:
     seen = [choose({"UNBOUND_DMA": value}).dma for value in values]
     check(seen == [choose({"AMD_DMA": value}).dma for value in values], "the old spelling")
     check(choose({"UNBOUND_DMA": "vram", "AMD_DMA": "vram"}).dma == "VRAM", "both say the same")
-    traces = [choose({name: "/a"}).trace for name in ("UNBOUND_TRACE", "AMD_TRACE")]
+    traces = [choose({name: "/a"}).trace for name in ("UNBOUND_REGISTER_TRACE", "AMD_TRACE")]
     check(traces == ["/a", "/a"], f"{traces}")
     check(seen == [None, "IOMMU", "VRAM", "PHYSICAL"], str(seen))
     check(choose({}).firmware_manifest is None)
@@ -142,7 +151,10 @@ def test_an_unknown_name_lists_the_names(name: str) -> None:
         ({"AMD_DMA": "1"}, ["AMD_DMA", "IOMMU", "VRAM", "PHYSICAL"]),
         ({"UNBOUND_DMA": "1"}, ["UNBOUND_DMA", "IOMMU", "VRAM", "PHYSICAL"]),
         ({"UNBOUND_DMA": "vram", "AMD_DMA": "iommu"}, ["UNBOUND_DMA and AMD_DMA"]),
-        ({"UNBOUND_TRACE": "/a", "AMD_TRACE": "/b"}, ["UNBOUND_TRACE and AMD_TRACE"]),
+        (
+            {"UNBOUND_REGISTER_TRACE": "/a", "AMD_TRACE": "/b"},
+            ["UNBOUND_REGISTER_TRACE and AMD_TRACE"],
+        ),
         ({"UNBOUND_FIRMWARE_MANIFEST": "amd.toml"}, ["'amd.toml' is not an absolute path"]),
         ({"NV_IFACE": "KFD"}, ["NVK", "PCI"]),
         ({"QCOM_IFACE": "x"}, ["KGSL", "MSM"]),
