@@ -6,29 +6,25 @@
 
 from __future__ import annotations
 
-import io
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import numpy as np
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
 from boards.machine.arrays import Array
+from boards.machine.elf import REL, RELA, BadElf, Elf, Section, Symbol
 
 _EM_CUDA = 190
-_NOBITS = "SHT_NOBITS"
 _NEW_VERSION = 8
 _KPARAM, _CBANK, _MAX_THREADS, _REQUIRED_THREADS = 0x17, 0x0A, 0x05, 0x10
 _REGCOUNT, _FRAME, _MIN_STACK, _BARRIERS = 0x2F, 0x11, 0x12, 0x4C
 _SIZED = 4
 _BANK = re.compile(r"\.nv\.constant([1-7])(?:\.(.+))?")
 _ABSOLUTE_64 = 2
-_INSTRUCTION = 16
+_INSTRUCTION, _ADDRESS = 16, 8
 _FIELDS = {
     2: ((0, 64, 0),), 56: ((32, 32, 0),), 57: ((32, 32, 32),), 58: ((34, 47, 2),),
     75: ((16, 8, 2), (34, 47, 10)),
@@ -120,17 +116,16 @@ def file_bytes(head: bytes) -> int:
 def load(blob: bytes) -> Image:
     """Take a cubin apart. Raises: BadImage."""
     try:
-        return _load(ELFFile(io.BytesIO(blob)), blob)
-    except (ELFError, struct.error, KeyError, IndexError, UnicodeDecodeError) as error:
+        return _load(Elf(blob), blob)
+    except (BadElf, struct.error, KeyError) as error:
         raise BadImage(f"{type(error).__name__}: {error}") from error
 
 
-def _load(file: Any, blob: bytes) -> Image:
-    sections = {section.name: section for section in file.iter_sections()}
-    order = list(file.iter_sections())
+def _load(file: Elf, blob: bytes) -> Image:
+    sections = {section.name: section for section in file.within(file.sections)}
     shift = 8 if blob[8] == _NEW_VERSION else 0
-    sm = file.header["e_flags"] >> shift & 0xFF
-    symbols = list(file.get_section_by_name(".symtab").iter_symbols())
+    sm = file.flags >> shift & 0xFF
+    symbols = file.symbols()
     kernels, functions = {}, {}
     for name, section in sections.items():
         if not name.startswith(".text."):
@@ -141,19 +136,22 @@ def _load(file: Any, blob: bytes) -> Image:
         else:
             functions[name] = section.data()
     data = {
-        name: bytes(section["sh_size"]) if section["sh_type"] == _NOBITS else section.data()
+        name: section.data()
         for name, section in sections.items()
-        if (_BANK.fullmatch(name) or name in (".nv.global", ".nv.global.init"))
-        and section["sh_size"]
+        if (_BANK.fullmatch(name) or name in (".nv.global", ".nv.global.init")) and section.nbytes
     }
     code = {f".text.{one.name}": one.code for one in kernels.values()}
-    fixups = list(_fixups(order, symbols, {**data, **functions, **code}))
+    fixups = list(_fixups(file, symbols, {**data, **functions, **code}))
     return Image(sm, kernels, data, functions, fixups)
 
 
-def _kernel(name: str, text: Any, sections: Any, symbols: Any, sm: int) -> KernelCode:
+def _kernel(
+    name: str, text: Section, sections: dict[str, Section], symbols: list[Symbol], sm: int
+) -> KernelCode:
     made = KernelCode(name, text.data())
-    number = next(i for i, symbol in enumerate(symbols) if symbol.name == name)
+    number = next((i for i, symbol in enumerate(symbols) if symbol.name == name), -1)
+    if number < 0:
+        raise BadImage(f"no symbol {name!a}")
     for attribute, payload, _ in _records(sections[".nv.info"].data()):
         if attribute in (_REGCOUNT, _FRAME, _MIN_STACK) and len(payload) >= 8:
             which, amount = struct.unpack_from("<II", payload)
@@ -161,7 +159,7 @@ def _kernel(name: str, text: Any, sections: Any, symbols: Any, sm: int) -> Kerne
                 made.registers = amount
             elif which == number:
                 made.local_bytes = max(made.local_bytes, amount)
-    made.barriers = text["sh_flags"] >> 20 & 0x7F
+    made.barriers = text.flags >> 20 & 0x7F
     for attribute, payload, value in _records(sections[f".nv.info.{name}"].data()):
         if attribute == _CBANK:
             _, made.param_offset, made.param_bytes = struct.unpack_from("<IHH", payload)
@@ -172,9 +170,9 @@ def _kernel(name: str, text: Any, sections: Any, symbols: Any, sm: int) -> Kerne
             made.max_threads = prod(struct.unpack_from("<3I", payload))
         elif attribute == _BARRIERS:
             made.barriers = value & 0xFF
-    made.bank0_bytes = sections[f".nv.constant0.{name}"]["sh_size"]
+    made.bank0_bytes = sections[f".nv.constant0.{name}"].nbytes
     shared = sections.get(f".nv.shared.{name}")
-    made.shared_bytes = shared["sh_size"] if shared is not None else 0
+    made.shared_bytes = shared.nbytes if shared is not None else 0
     if sm >= 80 and sm < 90:
         made.shared_bytes += RESERVED_SHARED
     return made
@@ -192,22 +190,22 @@ def _records(data: bytes) -> list[tuple[int, bytes, int]]:
     return found
 
 
-def _fixups(order: Any, symbols: Any, data: dict[str, bytes]) -> Iterator[Fixup]:
-    for table in order:
-        if table["sh_type"] not in ("SHT_REL", "SHT_RELA"):
+def _fixups(file: Elf, symbols: list[Symbol], data: dict[str, bytes]) -> Iterator[Fixup]:
+    for table in file.sections:
+        if table.kind not in (REL, RELA):
             continue
-        name = order[table["sh_info"]].name
+        name = file.section(table.info).name
         if name not in data:
             continue
-        for one in table.iter_relocations():
-            symbol, kind = symbols[one["r_info_sym"]], one["r_info_type"]
-            if kind not in _FIELDS:
-                raise BadImage(f"{name}: a relocation of kind {kind}")
-            target = order[symbol["st_shndx"]].name
-            at = one["r_offset"]
-            addend = int.from_bytes(data[name][at : at + 8], "little")
-            if table["sh_type"] == "SHT_RELA":
-                addend = one["r_addend"]
-            elif kind != _ABSOLUTE_64:
-                addend = 0
-            yield Fixup(name, at, kind, target, symbol["st_value"] + addend)
+        for one in file.relocations(table):
+            if one.kind not in _FIELDS:
+                raise BadImage(f"{name}: a relocation of kind {one.kind}")
+            if one.symbol >= len(symbols) or one.offset + _ADDRESS > len(data[name]):
+                raise BadImage(f"{name}: a relocation of symbol {one.symbol} at {one.offset:#x}")
+            symbol = symbols[one.symbol]
+            target = file.section(symbol.section).name
+            addend = one.addend
+            if addend is None:
+                there = data[name][one.offset : one.offset + _ADDRESS]
+                addend = int.from_bytes(there, "little") if one.kind == _ABSOLUTE_64 else 0
+            yield Fixup(name, one.offset, one.kind, target, symbol.value + addend)

@@ -12,14 +12,11 @@ A dash stands for a word that the tables do not have.
 from __future__ import annotations
 
 import argparse
-import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
+from boards.machine.elf import Elf
 from boards.nv.isa.control import WAIT_BITS, Control
 from boards.nv.isa.decode import WORD_BYTES, UnknownInstruction
 from boards.nv.isa.table import NoTable, architectures, table
@@ -76,21 +73,17 @@ def _known(arch: str) -> str:
 
 def functions(blob: bytes) -> Iterator[tuple[str, str, bytes]]:
     """(architecture, name, code) of each function of a cubin. Raises: ValueError."""
-    try:
-        file = ELFFile(io.BytesIO(blob))
-        arch = arch_of(blob, file.header["e_flags"])
-        for section in file.iter_sections():
-            if section.name.startswith(_TEXT):
-                yield arch, section.name.removeprefix(_TEXT), section.data()
-    except ELFError as error:
-        raise ValueError(f"no cubin: {error}") from error
+    file = Elf(blob)
+    arch = arch_of(blob, file.flags)
+    for section in file.within([one for one in file.sections if one.name.startswith(_TEXT)]):
+        yield arch, section.name.removeprefix(_TEXT), section.view.tobytes()
 
 
 def listing(blob: bytes, arch: str, kernel: str) -> Iterator[str]:
     """All of a file. Raises: NoTable; ValueError for a file that is neither."""
     if not blob.startswith(_ELF_MAGIC):
         if not arch:
-            raise ValueError("no cubin: say --arch for code alone")
+            raise ValueError("it is no cubin. For code alone, give --arch")
         yield from lines(blob, arch)
         return
     found = [one for one in functions(blob) if kernel in ("", one[1])]

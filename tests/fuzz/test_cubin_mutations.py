@@ -5,15 +5,24 @@ from __future__ import annotations
 import random
 import resource
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from boards.cuda import cubin as board_cubin
+from boards.nv import listing
+from boards.nv.isa.table import NoTable
 from compilers.nv import cubin
 from drivers.base.errors import MalformedInput
 from queues.nv.kernel_code import NvCode
 from tests import nv_cubins
 from tests.mutation import CPU_LIMIT_S, EXTREMES, MEMORY_LIMIT_KIB, MUTATIONS, mutate
+from tests.share import part
 from tests.support import check
+
+LISTED = part(2000, 60)
 
 
 def fields(blob: bytes, rng: random.Random) -> bytes:
@@ -50,6 +59,50 @@ def test_mutated_cubins(arch: str) -> None:
     check(refused < rounds, "nothing was accepted: the mutations are too coarse")
     check(worst_s < CPU_LIMIT_S, f"the slowest took {worst_s} s of processor time")
     check(grown_kib < MEMORY_LIMIT_KIB + 4 * len(seed) // 1024, f"grew by {grown_kib} KiB")
+
+
+def listed(blob: bytes) -> None:
+    """A damaged file as text, or a ValueError of ours."""
+    with suppress(ValueError, NoTable):
+        for _ in listing.listing(blob, "", ""):
+            pass
+
+
+def loaded(blob: bytes) -> None:
+    with suppress(board_cubin.BadImage):
+        board_cubin.load(blob)
+
+
+@pytest.mark.parametrize("take", [listed, loaded])
+def test_mutated_cubins_on_the_boards_side(take: Callable[[bytes], None]) -> None:
+    """What lists a cubin, and what a made-up libcuda loads: pyelftools raised OverflowError."""
+    seeds = [nv_cubins.cubin(arch) for arch in nv_cubins.ARCHES]
+    worst_s = 0.0
+    for number in range(LISTED if take is listed else MUTATIONS):
+        rng = random.Random(number)
+        blob = (fields if number % 2 else mutate)(rng.choice(seeds), rng)
+        start_s = time.thread_time()
+        take(blob)
+        worst_s = max(worst_s, time.thread_time() - start_s)
+    check(worst_s < CPU_LIMIT_S, f"the slowest took {worst_s} s of processor time")
+
+
+@pytest.mark.parametrize("value", [1 << 63, (1 << 64) - 1, 1 << 32])
+def test_sections_far_outside(
+    value: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Offset and size of each section."""
+    seed = nv_cubins.cubin("sm_86")
+    heads, count = int.from_bytes(seed[40:48], "little"), int.from_bytes(seed[60:62], "little")
+    file = tmp_path / "kernel.cubin"
+    refused = 0
+    for at in (heads + 64 * number + off for number in range(1, count) for off in (24, 32)):
+        blob = seed[:at] + value.to_bytes(8, "little") + seed[at + 8 :]
+        file.write_bytes(blob)
+        refused += listing.main([str(file)])
+        loaded(blob)
+    check(refused >= count, f"{refused} of {2 * count - 2} refused")
+    check("are outside of" in capsys.readouterr().err)
 
 
 def test_a_file_that_promises_far_more_than_it_holds() -> None:
