@@ -186,7 +186,8 @@ def chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> See
     """The GPU with this number among those that can be opened. Raises: what is in the way."""
     found: list[Seen] = []
     numbered = 0
-    for gpu in usable(world, visible):
+    topology = read_topology(world, links=False)
+    for gpu in usable(world, topology, visible):
         if gpu.numbered and numbered == index:
             return gpu
         found.append(gpu)
@@ -198,8 +199,8 @@ def chosen(world: World, index: int, visible: Sequence[VisibleList] = ()) -> See
     for gpu in left:
         if gpu.problems:
             raise gpu.problems[0]
-    for node in read_topology(world, links=False).broken:
-        if node.gpu_id:
+    for node in topology.broken:
+        if node.gpu_id or not numbered:  # one whose gpu_id cannot be read may be the only GPU
             raise node.error
     masked = [f"{gpu.node.pci_address}: {gpu.masked}" for gpu in found if gpu.masked]
     raise NotFound(

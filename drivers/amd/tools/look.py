@@ -217,16 +217,8 @@ def _listed(topology: Topology, visible: Sequence[VisibleList]) -> Iterator[tupl
             yield node, masked.get(at, "")
 
 
-def usable(world: World, visible: Sequence[VisibleList] = ()) -> Iterator[Gpu]:
-    """The same GPUs in the same order, with what opening needs alone, each when it is asked for.
-
-    Raises: NotFound, MalformedInput, Busy (the topology).
-    """
-    topology = read_topology(world, links=False)
-    yield from _usable(world, topology, visible)
-
-
-def _usable(world: World, topology: Topology, visible: Sequence[VisibleList]) -> Iterator[Gpu]:
+def usable(world: World, topology: Topology, visible: Sequence[VisibleList] = ()) -> Iterator[Gpu]:
+    """GPUs of a topology, in order, with what opening needs alone, each when it is asked for."""
     tables: Tables = {}
     for node, masked in _listed(topology, visible):
         yield replace(look_at(world, node, tables), masked=masked)
@@ -239,7 +231,7 @@ def look_briefly(world: World, visible: Sequence[VisibleList] = ()) -> Look:
         topology = read_topology(world, links=False)
     except DeviceError as error:
         return Look(kfd, problem=error)
-    gpus = tuple(_usable(world, topology, visible))
+    gpus = tuple(usable(world, topology, visible))
     return Look(kfd, gpus, topology.hidden, broken=topology.broken)
 
 
