@@ -16,8 +16,9 @@ from drivers.base.errors import Denied
 from drivers.choice import choose
 from drivers.world import owned
 from tests.budgets import Budgets
-from tests.share import Share
-from tests.skips import Skips, read
+from tests.costs import Meter, Recorder
+from tests.share import COSTS, Selection
+from tests.skips import Reasons, Skips, read
 from tests.sweep.offset import reproduced
 
 
@@ -50,12 +51,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--hip", action="store_const", const="HIP", dest="compiler", default="")
     group.addoption("--device", default="", help="or on this one: tests/device_option.py")
     group = parser.getgroup("selection", "how much runs, and what may be skipped")
-    group.addoption("--share", type=float, default=1.0, help="part of each family: 0.2 is a fifth")
+    group.addoption("--share", type=float, default=1.0, help="part by cost: 0.2 is a fifth")
+    group.addoption("--turns", type=float, default=1.0, help="part of each costly function's cases")
     group.addoption("--share-seed", type=int, help="which cases: the seed of an earlier run")
+    group.addoption("--costs", type=Path, default=COSTS, metavar="FILE", help="tests/costs.py")
     group.addoption(
         "--expected-skips", type=Path, action="append", default=[], metavar="FILE",
         help="fail for every other skip, by name",
     )  # fmt: skip
+    group.addoption("--record-costs", type=Path, metavar="FILE", help="measure them again")
     group.addoption("--budgets", action="store_true", help="what each family of tests costs")
 
 
@@ -68,7 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "host_memory: needs a device that works on host memory; skipped with --board"
     )
     config.addinivalue_line("markers", "resident_memory: measures what the process has in memory")
-    Share.register(config)
+    Selection.register(config)
+    config.pluginmanager.register(Meter(), "meter")
     if not hasattr(config, "workerinput"):
         _register_reports(config)
     chip = config.getoption("board")
@@ -88,10 +93,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _register_reports(config: pytest.Config) -> None:
     """Reports on a whole run, by the process that started it."""
+    config.pluginmanager.register(Reasons(), "skip-reasons")
     lines = [line for path in config.getoption("expected_skips") for line in read(path)]
     if config.getoption("expected_skips"):
         skips = Skips(lines, part=config.getoption("share") < 1)
         config.pluginmanager.register(skips, "expected-skips")
+    if config.getoption("record_costs"):
+        short = config.getoption("share") < 1 or bool(os.environ.get("UNBOUND_TESTS_SHARE"))
+        recorder = Recorder(config.getoption("record_costs"), short)
+        config.pluginmanager.register(recorder, "record-costs")
     if config.getoption("budgets"):
         config.pluginmanager.register(Budgets(), "budgets")
 

@@ -7,9 +7,11 @@ it may match none: some machines have what the test needs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -39,6 +41,13 @@ def read(path: Path) -> list[Line]:
                 raise ValueError(f"{path}:{number}: not `NAME: REASON`: {stripped}")
             lines.append(Line(name, reason, always=not stripped.startswith("? ")))
     return lines
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why a test was skipped; "" if it was not."""
+    if report.skipped and isinstance(report.longrepr, tuple | list):  # a list: from a worker
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return ""
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -73,8 +82,7 @@ class Skips:
         self._note(report)
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        if report.skipped and isinstance(report.longrepr, tuple | list):  # a list: from a worker
-            reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason := _reason(report):
             self.seen.append((report.nodeid, reason))
 
     @pytest.hookimpl(tryfirst=True)
@@ -87,3 +95,31 @@ class Skips:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         for line in self.wrong():
             reporter.write_line(line, red=True)
+
+
+REASONS: Final = 10
+"""Lines of a summary."""
+
+
+class Reasons:
+    """The plugin that counts skipped tests by reason, ten lines where there are hundreds."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._count(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._count(report)
+
+    def _count(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if reason := _reason(report):
+            self.counts[reason] += 1
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        common = self.counts.most_common(REASONS)
+        for reason, count in common:
+            terminalreporter.write_line(f"{count:5} skipped: {reason}")
+        if rest := self.counts.total() - sum(count for _, count in common):
+            terminalreporter.write_line(f"{rest:5} skipped for other reasons: -rs prints each")
