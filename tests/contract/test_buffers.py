@@ -87,10 +87,10 @@ def test_what_is_no_host_memory_is_refused(device: Device) -> None:
     check(bytes(get(device, buffer))[: rows.nbytes] == rows.tobytes(), "in C order")
 
 
-@pytest.mark.parametrize("nbytes", [-1, 1.5, "4", None, True])
-def test_sizes_that_are_none(device: Device, nbytes: object) -> None:
-    with refused(BadArgument):
-        device.alloc(nbytes)
+def test_a_size_is_an_integer_from_0_on(device: Device) -> None:
+    for nbytes in (-1, 1.5, "4", None, True):
+        with refused(BadArgument):
+            device.alloc(nbytes)
 
 
 def test_more_than_there_is(device: Device) -> None:
