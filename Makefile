@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 ARGS ?=
+FULL ?=
 # A run starts hundreds of interpreters: without kept bytecode, each compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
@@ -15,9 +16,9 @@ DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx qcom-a630
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
-	@echo "make test             an eighth of each test's cases, in minutes  (ARGS='-k matmul')"
-	@echo "make test-all         every case, then a tenth of them under python -O"
-	@echo "make devices          the tensor suite on OpenCL, WebGPU, a made-up Metal, two boards (DEVICES='pocl')"
+	@echo "make test             an eighth of the tests by cost, in minutes  (ARGS='-k matmul')"
+	@echo "make test-all         every test, the costly ones in turns        (FULL=1: all their cases)"
+	@echo "make devices          the tensor suite on OpenCL, WebGPU, a made-up Metal, two boards (DEVICES='pocl=0.1')"
 	@echo "make check            ruff, mypy --strict, import-linter, texts and data files"
 	@echo "make hardware         the tests that need a device, with the reason for each one skipped"
 	@echo "make opencl           OpenCL for processors, PoCL's and Intel's, so that tests of CL=1 run"
@@ -40,44 +41,39 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --clear --without-pip $(VENV)
 
 define pip
-	if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip install --quiet $(1); \
+	@echo "Installing into $(VENV), once: $(2)"
+	@if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip install --quiet $(1); \
 	else $(PYTHON) -m pip --python $(BIN)/python install --quiet $(1); fi
 	@touch $@
 endef
-install = $(call pip,-e "$(1)")
+install = $(call pip,-e "$(1)",$(2))
 
 $(VENV)/core.stamp: pyproject.toml | $(BIN)/python
-	$(call install,.)
+	$(call install,.,what the product needs (about 300 MB))
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(call install,.[dev])
+	$(call install,.[dev],what the tests need (about 1.2 GB with the product; half is compilers))
 	@touch $(VENV)/core.stamp
 
 bench: $(VENV)/core.stamp
 	$(BIN)/python bench.py $(ARGS)
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n $(WORKERS) --share=0.125 $(ARGS)
-	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.05 tests/unit $(TEXTS:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --share=0.125 $(ARGS)
 
+# Of the costly tests less than half of the cases, other ones each day; FULL=1 runs all.
 test-all: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n $(WORKERS) --durations=10 --budgets $(ARGS)
-	$(BIN)/python -O -m pytest -n $(WORKERS) --share=0.1 $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --budgets --durations=10 $(if $(FULL),,--turns=0.4) $(ARGS)
 
-# The tensor layer's own tests, each device in turn. What a device refuses is in tests/refusals.
-SUITE := tests/array_api tests/unit/test_tensor_*.py tests/unit/test_jit*.py \
-	tests/unit/test_examples.py
+# The tensor layer's own tests on other devices, several at once: NAME, or NAME=SHARE for a part of
+# them. What a device refuses is in tests/refusals.
 devices: opencl webgpu nv
-	@failed=; for name in $(DEVICES); do \
-	    $(BIN)/python -m pytest -n $(WORKERS) --device $$name -r fE $(ARGS) $(SUITE) \
-	        || failed="$$failed $$name"; \
-	done; \
-	if [ -n "$$failed" ]; then echo "make devices: failed on:$$failed" >&2; exit 1; fi
+	@$(BIN)/python -m tests.device_runs $(DEVICES) -- $(ARGS)
 
 # Two vendors' OpenCL for processors, 330 MB of wheels: tests of CL=1 skip without them.
 OPENCL := .[dev,cl,cl-pocl,cl-client]
 $(VENV)/opencl.stamp: $(VENV)/dev.stamp
-	$(call install,$(OPENCL))
+	$(call install,$(OPENCL),OpenCL for processors (330 MB))
 
 opencl: $(VENV)/opencl.stamp
 
@@ -85,7 +81,7 @@ opencl: $(VENV)/opencl.stamp
 # processors, and `make references` has the newer one that Dawn of 2026 needs.
 WEBGPU := .[dev,webgpu,webgpu-dawn,webgpu-dawn-2025]
 $(VENV)/webgpu.stamp: $(VENV)/dev.stamp
-	$(call install,$(WEBGPU))
+	$(call install,$(WEBGPU),three WebGPU libraries (28 MB))
 
 webgpu: $(VENV)/webgpu.stamp
 
@@ -93,21 +89,21 @@ webgpu: $(VENV)/webgpu.stamp
 # without them.
 NV := .[dev,nv,nv-tools]
 $(VENV)/nv.stamp: $(VENV)/dev.stamp
-	$(call install,$(NV))
+	$(call install,$(NV),NVIDIA's compilers (260 MB))
 
 nv: $(VENV)/nv.stamp
 
 # Mesa in a wheel of 42 MB, for its disassembler. Tests that ask it skip without.
 QCOM := .[dev,qcom]
 $(VENV)/qcom.stamp: $(VENV)/dev.stamp
-	$(call install,$(QCOM))
+	$(call install,$(QCOM),Mesa's disassembler (42 MB))
 
 qcom: $(VENV)/qcom.stamp
 
 # One release, of which CI's index has the build for processors alone.
 TORCH := torch==2.13.0
 $(VENV)/torch.stamp: $(VENV)/dev.stamp
-	$(call pip,$(TORCH))
+	$(call pip,$(TORCH),torch)
 
 torch: $(VENV)/torch.stamp
 
@@ -120,7 +116,8 @@ check: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q -n $(WORKERS) $(TEXTS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(TEXTS)
+	$(BIN)/python -O -W ignore::pytest.PytestConfigWarning -m pytest tests/unit/test_project.py
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
@@ -152,7 +149,7 @@ witness-tinygrad: $(VENV)/dev.stamp
 # What Mesa's build needs of Python; its Debian packages are named where they lack.
 TURNIP := meson mako pyyaml packaging setuptools
 $(VENV)/turnip.stamp: $(VENV)/webgpu.stamp
-	$(call pip,$(TURNIP))
+	$(call pip,$(TURNIP),what Mesa's build needs)
 
 turnip: $(VENV)/turnip.stamp
 	$(BIN)/python -m tests.turnip.build

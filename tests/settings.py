@@ -19,7 +19,8 @@ TESTS: Final = Group(
     (
         Setting("PYTHON", "a program", "The Python that `make` sets up. Not set: python3."),
         Setting("WORKERS", "a number", "Processes of `make test`. Not set: one for each core."),
-        Setting("DEVICES", "names", "Devices of `make devices`: values of `pytest --device`."),
+        Setting("FULL", "1", "`make test-all` runs all cases of costly tests."),
+        Setting("DEVICES", "names", "Devices of `make devices`: `pocl`, `pocl=0.125` for a share."),
         Setting("ARGS", "options", "Options that `make` hands to the program it runs."),
         Setting(
             "OPENBLAS_CORETYPE", "a name of OpenBLAS's",
