@@ -218,8 +218,9 @@ SETTINGS: Final = (
             Setting(
                 "UNBOUND_DMA",
                 " or ".join(name.lower() for name in DMA),
-                "What a GPU over PCI may reach of the host's memory. Not set: iommu where there is "
-                "one, else vram, which is none of it. physical lets it write anywhere.",
+                "What a GPU over PCI may reach of the host's memory. Not set: iommu if the machine "
+                "has one, otherwise vram: it reaches no host memory. physical: it reaches all of "
+                "it, with no protection.",
             ),
             Setting("AMD_DMA", "as UNBOUND_DMA", "The older spelling of UNBOUND_DMA."),
             Setting(
