@@ -17,8 +17,8 @@ from boards.vendors import Board, Powered, vendor_of
 from drivers.base.contracts import Device, Machine, Region, World
 from drivers.base.pci import StateStore
 from drivers.base.region import MemoryRegion
-from drivers.choice import choose
-from drivers.kinds import BY_NAME, named
+from drivers.kinds import BY_NAME
+from drivers.registry import open_device
 from drivers.world.foreign import ForeignWorld
 from drivers.world.foreign_state import ForeignState
 from drivers.world.linux import LinuxWorld
@@ -48,8 +48,8 @@ class OnBoard(Device, Protocol):
 
 
 def tuning_of(chip: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What of a user's environment tunes the GPU's device. Raises: ValueError."""
-    names = BY_NAME[vendor_of(chip).device].tuning
+    """What of a user's environment tunes the GPU's device, or records it. Raises: ValueError."""
+    names = (*BY_NAME[vendor_of(chip).device].tuning, "UNBOUND_TRACE")
     return {name: environ[name] for name in names if name in environ}
 
 
@@ -83,9 +83,9 @@ class Front:
     def open(self, index: int = 0) -> OnBoard:
         """The product's device on a GPU of the board. Raises: DeviceError."""
         kind = vendor_of(self.board.gpus[0].chip.name).device
-        choice = choose({**self.environ, "DEV": f"{kind}:{index}"})
-        more = {} if self.state is None else {"state": self.state}
-        return cast(OnBoard, named(BY_NAME[kind].opens)(self.world, choice, None, **more))
+        name = f"{kind}:{index}"
+        environ = {**self.environ, "DEV": name}
+        return cast(OnBoard, open_device(name, world=self.world, environ=environ, state=self.state))
 
 
 class WholeMachine(ForeignWorld):
