@@ -119,7 +119,7 @@ SETTINGS: Final = (
             Setting(
                 "HIP_VISIBLE_DEVICES",
                 "numbers and UUIDs with commas between them",
-                "The same as HIP reads it; its numbers count what ROCR_VISIBLE_DEVICES leaves.",
+                "Which of these HIP may use; its numbers count what ROCR_VISIBLE_DEVICES leaves.",
             ),
         ),
     ),
@@ -137,7 +137,9 @@ SETTINGS: Final = (
                 "LLVM and nvJitLink compile NVIDIA's kernels, by way of PTX. By default nvrtc "
                 "does, from CUDA C.",
             ),
-            Setting("CUDA_PTX", _ONE, "The same through CUDA."),
+            Setting(
+                "CUDA_PTX", _ONE, "LLVM and nvJitLink compile kernels of CUDA=1, by way of PTX."
+            ),
             Setting("QCOM_IR3", _ONE, "This stack's own code generator compiles for Adreno."),
             Setting(
                 "QCOM_CL",
@@ -179,7 +181,7 @@ SETTINGS: Final = (
                 "Products of float32 matrices may be of tf32 on NVIDIA's matrix units: factors "
                 "are rounded to 10 bits of fraction. Not set: all 23 bits count.",
             ),
-            Setting("CUDA_TF32", _ONE, "The same through CUDA."),
+            Setting("CUDA_TF32", _ONE, "NV_TF32 for products through CUDA."),
             Setting(
                 "QCOM_HANG_S",
                 f"seconds up to {MAX_LIMIT_S}, with or without decimals; 0 for no limit",
@@ -269,7 +271,7 @@ SETTINGS: Final = (
                 _PATH,
                 "A place of locks and records of claimed GPUs: docs/pci.md.",
             ),
-            Setting("XDG_STATE_HOME", _PATH, "Another such place."),
+            Setting("XDG_STATE_HOME", _PATH, "Another place of locks and records of claimed GPUs."),
             Setting("HOME", _PATH, "The user's home: for the places above."),
             Setting("PATH", "as the system reads it", "Where clang is."),
             Setting(
