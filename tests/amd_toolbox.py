@@ -11,6 +11,7 @@ import pytest
 from compilers.amd import comgr_abi as amd_comgr_abi
 from compilers.amd import disasm as amd_disasm
 from compilers.amd.targets import TRIPLE
+from compilers.cpu.llvm import free_passes
 from drivers.base.errors import NotFound
 
 LLVM_OF_EVERY_CHIP = 18
@@ -31,7 +32,9 @@ def assembly(source: str, arch: str, features: str = "") -> str:
     with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         module.triple, module.data_layout = TRIPLE, str(machine.target_data)
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
-        builder.getModulePassManager().run(module, builder)
+        passes = builder.getModulePassManager()
+        passes.run(module, builder)
+        free_passes(llvm, passes)
         return str(machine.emit_assembly(module))
 
 

@@ -116,4 +116,19 @@ def optimise(llvm: Any, module: Any, machine: Any) -> None:
     tuning = llvm.create_pipeline_tuning_options(3)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    try:
+        passes.run(module, builder)
+    finally:
+        free_passes(llvm, passes)
+
+
+def free_passes(llvm: Any, passes: Any) -> None:
+    """Free a pass manager, some 70 KiB with what its passes keep; llvmlite does not.
+
+    # src: llvmlite/binding/newpassmanagers.py, class ModulePassManager(ObjectRef, NewPassManager):
+    # it inherits the empty _dispose() of the first one, and the second one has what frees it
+    """
+    if not passes.closed:
+        llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
+        passes.detach()

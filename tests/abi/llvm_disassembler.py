@@ -57,9 +57,15 @@ def _library() -> tuple[object, cffi.FFI] | None:
     return None
 
 
+@lru_cache(maxsize=64)
+def _opened(library: object, ffi: cffi.FFI, cpu: str, features: str) -> Disassembler:
+    """One for all tests: it has no state, and LLVM's own objects behind it are large."""
+    return Disassembler(library, ffi, cpu, features)
+
+
 def open_disassembler(cpu: str, features: str = "") -> Disassembler:
     """Skips the test when LLVM 19's library is not installed."""
     found = _library()
     if found is None:
         pytest.skip("libLLVM 19 is not installed (Debian: libllvm19)")
-    return Disassembler(*found, cpu, features)
+    return _opened(*found, cpu, features)

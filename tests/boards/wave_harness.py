@@ -16,6 +16,7 @@ from boards.amd.wave.buffer import scratch_resource
 from boards.amd.wave.execute import execute
 from boards.amd.wave.start import fit_scratch, from_descriptor
 from boards.amd.wave.types import MemoryFault, Report
+from compilers.cpu.llvm import free_passes
 
 CHIPS = ("gfx1100", "gfx1030", "gfx1201", "gfx942")
 """One of each family; the first is tested most."""
@@ -96,11 +97,14 @@ def compile_object(ir: str, cpu: str = "gfx1100", features: str = "", opt: int =
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("amdgcn-amd-amdhsa")
     machine = target.create_target_machine(cpu=cpu, features=features, opt=opt)
-    module = llvm.parse_assembly(_HEADER + f'target datalayout = "{machine.target_data}"\n' + ir)
+    text = _HEADER + f'target datalayout = "{machine.target_data}"\n' + ir
+    module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=opt)
     builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    free_passes(llvm, passes)
     return machine.emit_object(module)
 
 

@@ -42,7 +42,7 @@ def compiled(chip: Chip) -> tuple[int, str]:
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("amdgcn-amd-amdhsa")
     machine = target.create_target_machine(cpu=chip.name, opt=2)
-    module = llvm.parse_assembly(KERNEL)
+    module = llvm.parse_assembly(KERNEL, llvm.create_context())
     flags = ELFFile(io.BytesIO(machine.emit_object(module)))["e_flags"]
     return int(flags), str(machine.emit_assembly(module))
 
