@@ -4,7 +4,6 @@ on which device: the CPU, where neither `--board` nor the environment names anot
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import tempfile
@@ -17,6 +16,7 @@ from drivers.choice import choose
 from drivers.world import owned
 from tests.budgets import Budgets
 from tests.costs import Meter, Recorder
+from tests.resting import Resting, collect
 from tests.share import COSTS, Selection
 from tests.skips import Reasons, Skips, read
 from tests.sweep.offset import reproduced
@@ -74,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "resident_memory: measures what the process has in memory")
     Selection.register(config)
     config.pluginmanager.register(Meter(), "meter")
+    config.pluginmanager.register(Resting(), "resting")
     if not hasattr(config, "workerinput"):
         _register_reports(config)
     chip = config.getoption("board")
@@ -112,8 +113,4 @@ def earlier_objects_rest() -> None:
 
     So it gives back no GPU that they lost on a board, where they may have killed its process.
     """
-    from drivers.claim import lost
-
-    gc.collect()
-    lost.forget()
-    gc.freeze()
+    collect()
