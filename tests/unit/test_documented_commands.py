@@ -29,6 +29,7 @@ NOT_RUN = {
     r"\b(PROGRAM|FILE|DUMP|PATH|FOLDER|recording\.jsonl|trace\.jsonl|kernel\.cubin|A\.trace)\b":
         "reads a file of the reader's",
     r"\$L\b|Metal\.hpp": "reads the vendor's headers",
+    r"ring\.bin|add_8": "one needs what the one before wrote: tests/boards/test_tour.py",
     r"bench\.py": "minutes; tests/boards/test_bench_board.py",
     r"regs GRBM_STATUS|drivers\.nv\.probe --smoke$|--iface USB --smoke$": "needs a GPU",
     r"\b(AMD_IFACE|CUDA|METAL|CL|WEBGPU)=\S+ python": "needs a GPU or a library of its vendor",
