@@ -26,7 +26,10 @@ NOTE = "on a software board: no statement about silicon speed"
 SEED = 20261121
 REPEATS = 3
 """Warm runs, of which the fastest is shown: the board does the same work each time."""
-HEADER = f"{'row':<18}{'first':>9}{'warm':>9}{'goal':>7}{'cpu':>9}   {'off by':>9}{'allowed':>9}"
+HEADER = (
+    f"{'row':<18}{'first s':>9}{'warm s':>9}{'cpu s':>9}{'goal s':>8}   {'off by':>9}{'allowed':>9}"
+)
+"""Seconds; the goal is for processor time, which is that of the fastest warm run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +76,17 @@ class Result:
             for value, width in (
                 (self.first_s, 9),
                 (self.warm_s, 9),
-                (self.goal_s, 7),
                 (self.cpu_s, 9),
+                (self.goal_s, 8),
             )
         )
         missed = "  goal missed" if self.missed else ""
-        return f"{self.name:<18}{cells} s {self.off_by:>9.1e}{self.tolerance:>9.0e}{missed}"
+        return f"{self.name:<18}{cells}   {self.off_by:>9.1e}{self.tolerance:>9.0e}{missed}"
 
     @property
     def missed(self) -> bool:
-        """Whether it took longer than its goal."""
-        taken = self.first_s if self.warm_s is None else self.warm_s
-        return self.goal_s is not None and taken is not None and taken > self.goal_s
+        """Whether it took more processor time than its goal."""
+        return self.goal_s is not None and self.cpu_s is not None and self.cpu_s > self.goal_s
 
 
 def _square(xp: Any, x: Any) -> Any:

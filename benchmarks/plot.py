@@ -15,6 +15,7 @@ from benchmarks.measure import Result, timer
 from compilers import dtype as dt
 from compilers import index, ir
 from drivers.world.owned import new_file
+from unbound.extras import install
 
 CHAINS = 16
 """Independent accumulators: enough to hide the latency of a fused multiply-add."""
@@ -86,7 +87,7 @@ def roofline(path: Path, context: Context, results: Sequence[Result]) -> str:
     try:
         plt: Any = importlib.import_module("matplotlib.pyplot")
     except ImportError:
-        return "no plot: matplotlib is missing. Install it with: pip install 'unbound[plot]'"
+        return f"no plot: matplotlib is missing. Install it with: {install('plot')}"
     points = [(result.name, *result.point) for result in results if result.point]
     if not points:
         return "no plot: none of the measured rows has a place on a roofline"

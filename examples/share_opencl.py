@@ -1,6 +1,6 @@
 """pyopencl's array -> tensor -> numpy: one cl_mem, which pyopencl writes and our kernels read.
 
-pip install 'unbound[cl]' pyopencl
+pip install -e '.[cl,cl-client]'
 python examples/share_opencl.py            # CL_DEVICE chooses the platform
 """
 

@@ -1,6 +1,6 @@
 """torch -> tensor -> torch without a copy: the same address on each side, writes seen by all.
 
-    pip install 'unbound[torch]'
+    pip install -e '.[torch]'
     python examples/share_torch.py             # host memory
     python examples/share_torch.py cuda        # or mps: memory of a GPU that torch has
 

@@ -22,6 +22,8 @@ MODULES: Final = {
 }
 """Modules of others -> the extra that brings them; "": every installation has them."""
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
+_OWN: Final = re.compile(rf"{NAME}\[([^\]]+)\]")
+"""An extra that stands for others."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
 
 
@@ -46,14 +48,18 @@ def requirements(extra: str) -> list[str]:
         listed = metadata.requires(NAME) or []
     except metadata.PackageNotFoundError:
         return []
-    return list(_of(listed, extra))
+    own = list(_of(listed, extra))
+    others = [name for one in own for names in _OWN.findall(one) for name in names.split(",")]
+    found = [one for one in own if not _OWN.match(one)]
+    return found + [one for name in others for one in _of(listed, name.strip())]
 
 
 def _of(listed: list[str], extra: str) -> Iterator[str]:
+    """Requirements of an extra, without conditions such as the machine's."""
     for line in listed:
         requirement, _, marker = (part.strip() for part in line.partition(";"))
         found = _EXTRA.search(marker)
-        if (found[1] if found else "") == extra and not requirement.startswith(f"{NAME}["):
+        if (found[1] if found else "") == extra:
             yield requirement
 
 

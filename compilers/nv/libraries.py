@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from drivers.base.errors import NotFound
+from unbound.extras import install
 
-HINT: Final = "pip install 'unbound[nv]', or install NVIDIA's CUDA toolkit"
+HINT: Final = f"{install('nv')}, or install NVIDIA's CUDA toolkit"
 _WHEELS: Final = "nvidia"
 """The namespace package of the wheels: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, ..."""
 _SYSTEM: Final = (

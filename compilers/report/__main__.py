@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "compilers.report.__main__",
+        "compilers.report",
         "What an expression's kernels are on a GPU, by counting: an estimate.",
         _EXAMPLES,
     )

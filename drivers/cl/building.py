@@ -13,6 +13,7 @@ from drivers.cl.errors import error_of, signed
 from drivers.hosted.offers import Offers
 from drivers.world.native import address_of
 from queues.cl.kernel_code import LANES, ClCode
+from unbound.extras import install
 
 MAX_BINARY_BYTES: Final = 16 << 20
 HIDDEN_ARGS: Final = 2
@@ -22,7 +23,7 @@ _UNKNOWN_PROCESSOR: Final = re.compile(r"unknown target CPU '([^'\n]{1,64})'")
 """Clang's error for the name that LLVM gives a processor which is newer than itself: PoCL passes
 "generic" on. # src: pocl/pocl issues 1049 and 512; clang, err_target_unknown_cpu"""
 OTHER_OPENCL: Final = (
-    "use a newer OpenCL: pip install 'unbound[cl]' brings Intel's for x86-64, which also runs on "
+    f"use a newer OpenCL: {install('cl')} brings Intel's for x86-64, which also runs on "
     "AMD's processors; or CPU=1, which needs none"
 )
 _offers: Final[Offers[Builder]] = Offers("OpenCL")

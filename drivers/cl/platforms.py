@@ -10,9 +10,10 @@ from drivers.base.errors import BadChoice, DeviceError, NotFound
 from drivers.cl import abi
 from drivers.cl.api import Api
 from drivers.cl.libraries import check_process, load_all
+from unbound.extras import install
 
 MISSING: Final = (
-    "install a vendor's OpenCL package, or pip install 'unbound[cl]' for OpenCL on the processor"
+    f"install a vendor's OpenCL package, or {install('cl')} for OpenCL on the processor"
 )
 
 

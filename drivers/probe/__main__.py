@@ -67,5 +67,10 @@ def default_of(machine: Machine) -> Default:
         return Default("-", str(error))
 
 
+def command(arguments: Sequence[str]) -> int:
+    """The command: print, and the exit status."""
+    return print_text(main(arguments))
+
+
 if __name__ == "__main__":
-    terminal.run(lambda arguments: print_text(main(arguments)))
+    terminal.run(command)

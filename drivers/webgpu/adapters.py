@@ -14,12 +14,11 @@ from drivers.base.undo import run_all
 from drivers.webgpu import abi
 from drivers.webgpu.api import Api, text_at
 from drivers.webgpu.layout import Record
-from drivers.webgpu.libraries import check_process, load_all
+from drivers.webgpu.libraries import INSTALL, check_process, load_all
 from drivers.world.native import address_of, callback
 
 MISSING: Final = (
-    "pip install 'unbound[webgpu]', and a Vulkan driver: Debian's mesa-vulkan-drivers has one for "
-    "the processor"
+    f"{INSTALL}, and a Vulkan driver: Debian's mesa-vulkan-drivers has one for the processor"
 )
 NO_ADAPTER: Final = "has no adapter"
 PATIENCE_S: Final = 60.0

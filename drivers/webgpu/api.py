@@ -16,6 +16,7 @@ from drivers.base.library import Library, Native
 from drivers.webgpu import abi
 from drivers.webgpu.layout import Layouts, Record, Text, joined
 from drivers.world.native import memory_at
+from unbound.extras import install
 
 _ARGUMENTS: Final = {"p": "uint64_t", "i": "uint32_t"}
 _RESULTS: Final = {"p": "uint64_t", "i": "uint32_t", "v": "void", "f": "float"}
@@ -108,7 +109,7 @@ def flavour_of(library: Library) -> abi.Flavour:
     if not _has(library, "wgpuGetInstanceFeatures"):
         raise Unsupported(
             f"{library.name} has an ABI from before webgpu.h 1.0 that is not known here",
-            hint="update it, or install 'unbound[webgpu]'",
+            hint=f"update it, or {install('webgpu')}",
         )
     return abi.DAWN if _has(library, "wgpuDeviceTick") else abi.STANDARD
 

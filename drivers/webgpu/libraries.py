@@ -13,8 +13,9 @@ from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, Unsupported
 from drivers.webgpu.api import Api, bind
 from drivers.world.libraries import tell
+from unbound.extras import install
 
-INSTALL: Final = "pip install 'unbound[webgpu]'"
+INSTALL: Final = install("webgpu")
 SYSTEM: Final = ("libwgpu_native.so", "libwebgpu_dawn.so")
 _WHEELS: Final = (
     "wgpu/resources/libwgpu_native-release.so",

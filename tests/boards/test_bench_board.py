@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bench
 from benchmarks import board, host_cost
+from benchmarks import command as bench
 from boards.run import Setup
 from compilers.amd.smoke import BLOCK, firmware
 from drivers.amd.pci.hardware_queue import BAR_REGISTERS, DOORBELL_BAR
@@ -60,10 +60,36 @@ def test_a_wrong_result_is_an_error() -> None:
 def test_a_missed_goal_is_said() -> None:
     result = board.Result("r", 9.0, 1.0, 2.0, 0.5, 0.0, 1e-5)
     check(not result.missed and "missed" not in result.line())
-    check(
-        replace(result, warm_s=3.0).missed and "goal missed" in replace(result, warm_s=3.0).line()
-    )
-    check(replace(result, warm_s=None).missed)
+    check(not replace(result, warm_s=3.0).missed, "a busy machine")
+    slow = replace(result, cpu_s=3.0)
+    check(slow.missed and "goal missed" in slow.line() and not slow.failed)
+
+
+@pytest.mark.parametrize("goals", [[], ["--goals"]])
+def test_a_missed_goal_is_no_wrong_result(
+    goals: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Goals are the developers': a user's `bench.py` exits 1 for wrong results alone."""
+    monkeypatch.setattr("benchmarks.board_command.set_environ", lambda setup, environ: None)
+    monkeypatch.setattr(bench, "pin_settings", lambda *arguments: "")
+    slow = board.Result("add_1MiB", 9.0, 8.0, 1.0, 7.0, 0.0, 1e-5)
+    monkeypatch.setattr(board, "run", lambda setup, names, show: ([slow], []))
+    costs = [host_cost.Cost("launch", 9.0, 5.0)]
+    monkeypatch.setattr(host_cost, "measure", lambda setup: costs)
+    for asked in (["--board", "gfx1100"], ["--host-cost", "--board", "ga102"]):
+        check(bench.main([*asked, *goals]) == len(goals), capsys.readouterr().out)
+    wrong = replace(slow, error="WrongResult: off by 1", cpu_s=0.1)
+    monkeypatch.setattr(board, "run", lambda setup, names, show: ([wrong], []))
+    check(bench.main(["--board", "gfx1100", *goals]) == 1)
+
+
+def test_every_column_has_its_unit() -> None:
+    for column in ("first s", "warm s", "cpu s", "goal s"):
+        check(column in board.HEADER, board.HEADER)
+    line = board.Result("r", 9.0, 1.0, 2.0, 0.5, 0.0, 1e-5).line()
+    for title, value in (("first s", "9.000"), ("cpu s", "0.500"), ("goal s", "2.000")):
+        end = board.HEADER.index(title) + len(title)
+        check(line[:end].endswith(value), f"{board.HEADER}\n{line}")
 
 
 def test_off_by_is_relative_to_the_largest() -> None:

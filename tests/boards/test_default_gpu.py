@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bench
 import drivers
 import tensor as xp
+from benchmarks import command as bench
 from benchmarks import device_rows, tensor_rows
 from benchmarks.context import Context
 from boards.amd.kfd.world import BoardWorld

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-import bench
+from benchmarks import command as bench
 from boards import __main__ as boards
 from boards.vendors import VENDORS, vendor_of
 from drivers import record

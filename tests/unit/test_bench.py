@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-import bench
+from benchmarks import command as bench
 from benchmarks import context as bench_context
 from benchmarks import measure, rows, tensor_rows
 from benchmarks.selection import select

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench import heading
+from benchmarks.command import heading
 from benchmarks.context import Context
 from drivers.base.errors import BadChoice, Busy, DeviceError
 from drivers.choice import KINDS

@@ -44,7 +44,7 @@ OTHER_FILES = {
     "_version.py": "llvmlite's", "my_program.py": "the user's", "differences.toml": "the user's",
     "matmul.py": "bench.py's own, in a temporary folder",
 }  # fmt: skip
-EXTRA = re.compile(r"unbound\[(\w+)\]")
+EXTRA = re.compile(r"install [^\n]*\.\[([\w,-]+)\]")
 ADDS = re.compile(r"\badd_?(argument|option)\(")
 FORMATTED = "\0"
 """What an f-string formats, which is not known here."""
@@ -177,7 +177,9 @@ def wrong(text: str) -> list[str]:
     found += [name for name in FILE.findall(text) if not (ROOT / name).is_file()]
     known = file_names().union(OTHER_FILES)
     found += [name for name in BARE_FILE.findall(text) if name not in known]
-    return found + [f"unbound[{name}]" for name in EXTRA.findall(text) if name not in extras()]
+    named = [name for names in EXTRA.findall(text) for name in names.split(",")]
+    found += [f".[{name}]" for name in named if name not in extras()]
+    return found + re.findall(r"install '?unbound\[", text)  # no index has it
 
 
 def test_what_texts_name_exists() -> None:
@@ -203,7 +205,9 @@ def test_what_texts_name_exists() -> None:
         "see docs/nothing.md",
         "`amd_lanes.py` says which lane",
         "see nothing-at-all.md",
-        "pip install 'unbound[everything]'",
+        "pip install -e '.[everything]'",
+        "pip install -e '.[dev,nothing]'",
+        "pip install 'unbound[cl]'",
     ],
 )
 def test_what_does_not_exist_is_found(text: str) -> None:

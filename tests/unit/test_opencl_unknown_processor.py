@@ -12,6 +12,7 @@ from drivers.cl.api import Api
 from drivers.cl.building import OTHER_OPENCL, Builder
 from tests import opencl
 from tests.support import check
+from unbound import extras
 
 LOGS = [
     # src: pocl/pocl issue 1049 (PoCL 1.8 of Ubuntu 22.04 on a Ryzen 5 5600X)
@@ -55,7 +56,7 @@ def build(log: str) -> CompileError:
 def test_the_reason_is_the_processor_and_the_next_step_another_opencl(log: str) -> None:
     error = build(log)
     check("does not know this machine's processor" in error.message, error.message)
-    check("unbound[cl]" in error.hint and "CPU=1" in error.hint, error.hint)
+    check(extras.install("cl") in error.hint and "CPU=1" in error.hint, error.hint)
     check((error.log, error.source) == (log, "kernel void k() {}"), "the facts are kept")
 
 
