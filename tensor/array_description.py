@@ -17,6 +17,8 @@ import numpy as np
 
 from drivers.base.errors import BadArgument, Unsupported
 
+__all__ = ["ArrayDescription", "read", "steps"]
+
 _TYPESTR: Final = re.compile(r"[<>|][tbiufcmMOSUV][0-9]{1,9}")
 _REQUIRED: Final = ("shape", "typestr", "data", "version")
 _PAIR: Final = 2

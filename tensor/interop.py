@@ -25,8 +25,14 @@ from tensor.sharing import is_writable, lent_node
 from tensor.strides import Strided, row_major
 
 __all__ = [
-    "array_interface", "described", "device_code", "from_dlpack", "to_capsule", "to_memoryview",
-]  # fmt: skip
+    "array_interface",
+    "buffer_of",
+    "described",
+    "device_code",
+    "from_dlpack",
+    "to_capsule",
+    "to_memoryview",
+]
 
 HOST: Final = 1
 """DLPack's device type of host memory: kDLCPU."""

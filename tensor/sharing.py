@@ -27,7 +27,7 @@ from tensor.dtype_names import dtype_from
 from tensor.executable import LentStorage, Storage
 from tensor.strides import Strided, row_major
 
-__all__ = ["export_dmabuf", "from_array", "from_blob", "lent_node", "native_handles"]
+__all__ = ["export_dmabuf", "from_array", "from_blob", "is_writable", "lent_node", "native_handles"]
 
 
 def from_blob(
