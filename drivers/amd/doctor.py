@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -29,6 +30,7 @@ _GTTSIZE_PATH: Final = "/sys/module/amdgpu/parameters/gttsize"
 _KEPT_BYTES: Final = 8 << 30
 """Left to the processor where all the rest is offered: a proposal, no rule of the kernel's."""
 _GIB: Final = 1 << 30
+_KIB_NUMBER: Final = re.compile(r"[0-9]{1,15}").fullmatch
 
 
 def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
@@ -101,6 +103,6 @@ def _total(world: World) -> int:
     """Memory of the machine in bytes. Raises: MalformedInput."""
     value = dict(fields(read_text(world, "/proc/meminfo"))).get("MemTotal", "")
     number, _, unit = value.partition(" ")
-    if not number.isdigit() or unit != "kB":
+    if not _KIB_NUMBER(number) or unit != "kB":
         raise MalformedInput("/proc/meminfo has no MemTotal in kB")
     return int(number) << 10

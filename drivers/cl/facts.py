@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,6 +35,7 @@ it rejects it.
 # src: OpenCL API 3.0, clBuildProgram, "Math Intrinsics Options"; OpenCL C 3.0, "Relative Error as
 # ULPs" """
 _BYTE_BITS: Final = 8
+_NUMBER: Final = re.compile(r"[0-9]{1,4}").fullmatch
 HALF_NEEDS: Final = abi.FP_INF_NAN | abi.FP_ROUND_TO_NEAREST
 """Of CL_DEVICE_HALF_FP_CONFIG, to convert float16 with its own type; to compute in it, a device
 keeps subnormal numbers, too: much of its range is such.
@@ -143,6 +145,6 @@ def _version(text: str) -> tuple[int, int]:
     """(3, 0) of "OpenCL 3.0 PoCL"; (0, 0) of anything else."""
     words = text.split()
     parts = words[1].split(".") if len(words) > 1 else []
-    if len(parts) < len(_OLDEST) or not all(part.isdecimal() for part in parts[:2]):
+    if len(parts) < len(_OLDEST) or not all(map(_NUMBER, parts[:2])):
         return 0, 0
     return int(parts[0]), int(parts[1])

@@ -132,4 +132,4 @@ def choose(world: World, index: int, wanted: str | None) -> Found:
 
 
 def _is(one: Found, number: int, wanted: str) -> bool:
-    return number == int(wanted) if wanted.isdecimal() else one.matches(wanted)
+    return wanted == str(number) if wanted.isdecimal() else one.matches(wanted)

@@ -12,13 +12,14 @@ from functools import partial
 from typing import Final
 
 from drivers.base.deadline import polls
+from drivers.base.moments import nanoseconds
 from drivers.base.undo import Undo, run_all
 from drivers.cuda import abi
 from drivers.cuda.api import Api, Words
 from drivers.cuda.ring import PATIENCE_S, Ring
 from drivers.hosted.signal import NS
 
-_NS_OF_MS: Final = 1e6
+_MS_OF_S: Final = 1e3
 _FRESH_MS: Final = 1000.0
 """Times that are further from the event they are counted from replace it."""
 
@@ -74,7 +75,7 @@ class Events:
             undo.add(partial(self.give, event))
             self._api.do("cuEventElapsedTime", cell.at, self._origin, event)
         since_ms = cell.float32
-        time_ns = self._origin_ns + int(since_ms * _NS_OF_MS)
+        time_ns = self._origin_ns + nanoseconds(since_ms / _MS_OF_S)
         if since_ms > _FRESH_MS:
             event, self._origin, self._origin_ns = self._origin, event, time_ns
         self.give(event)

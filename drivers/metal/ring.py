@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError, Hang
+from drivers.base.moments import nanoseconds
 from drivers.base.undo import Undo
 from drivers.hosted.pending import advance, shown
 from drivers.metal.abi import CONSTANTS
@@ -35,7 +36,6 @@ MOST_RUNNING: Final = MOST_BUFFERS // 2
 """So the driver waits before that, with a deadline."""
 PATIENCE_S: Final = 10.0
 """How long nothing may end while something is waited for."""
-_NS: Final = 1e9
 
 
 class Work:
@@ -174,8 +174,8 @@ class Ring:
                 send["GPUStartTime"](work.buffer.handle),
                 send["GPUEndTime"](work.buffer.handle),
             )
-            self.gpu_ns += max(int((end_s - start_s) * _NS), 0)
-            work.end_ns = max(int(end_s * _NS), 1)
+            self.gpu_ns += max(nanoseconds(end_s - start_s), 0)
+            work.end_ns = max(nanoseconds(end_s), 1)
             work.done, work.failed = True, status == FAILED
             with Undo() as undo:
                 undo.add(work.buffer.release)

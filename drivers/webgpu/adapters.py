@@ -296,4 +296,4 @@ def _one(
 
 
 def _is(about: About, number: int, wanted: str) -> bool:
-    return number == int(wanted) if wanted.isdecimal() else about.matches(wanted)
+    return wanted == str(number) if wanted.isdecimal() else about.matches(wanted)

@@ -9,6 +9,8 @@ from drivers.webgpu.signal import Mark
 from drivers.webgpu.stream import SLOT_BYTES, SLOTS, Stream
 
 _TICK_BYTES: Final = 8
+_MOST_PERIOD_NS: Final = 1e9
+"""Beyond it, and for NaN, an adapter has said nothing of use."""
 
 
 class _Slot:
@@ -38,7 +40,8 @@ class Clock:
         self._count = 0
         native = stream.link.api.flavour.native
         period = stream.do["wgpuQueueGetTimestampPeriod"] if native else None
-        self._period = float(period(stream.link.queue)) if period and stream.queries else 1.0
+        given = float(period(stream.link.queue)) if period and stream.queries else 1.0
+        self._period = given if 0 < given < _MOST_PERIOD_NS else 1.0
         """ns of a tick: Dawn's are ns, wgpu-native's the adapter's.
         # src: wgpu.rs, Features::TIMESTAMP_QUERY; WebGPU, "Timestamp Query" """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import Final
 
 from drivers.base.contracts import World
@@ -23,6 +24,7 @@ RIGHTS: Final = os.O_CLOEXEC | os.O_RDWR
 _REFUSED: Final = frozenset({errno.EINVAL, errno.EBADF})
 _FD_LIMIT: Final = 1 << 31
 _MOST_BYTES: Final = 1 << 47
+_NUMBER: Final = re.compile(r"[0-9]{1,18}").fullmatch
 
 
 class PrimeHandle(Struct, size=12):
@@ -45,7 +47,7 @@ def size_of(world: World, fd: int) -> int:
     except NotFound as error:
         raise BadArgument(f"descriptor {fd} is not open", hint="pass an open one") from error
     size = dict(fields(text)).get("size", "").strip()
-    if not size.isdecimal():
+    if not _NUMBER(size):
         raise BadArgument(f"descriptor {fd} is no dma-buf", hint="export one, or copy the memory")
     if not 0 < int(size) < _MOST_BYTES or int(size) % PAGE_BYTES:
         raise MalformedInput(f"{path}: a dma-buf of {size} bytes")
