@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from operator import index as as_int
 
+import numpy as np
+
 from compilers import dtype as dt
 from compilers import graph
 from compilers.dtype import DType
@@ -44,6 +46,11 @@ def _as(x: Tensor, dtype: DType) -> Tensor:
     return Tensor(graph.cast(x._node, dtype), x.device)
 
 
+def _finite_below(x: Tensor) -> Tensor:
+    """x with its lowest number for minus infinity, which times 0 is NaN and no limit."""
+    return maximum(x, float(np.finfo(x.dtype.storage).min))
+
+
 def _below_zero(x: Tensor, axis: int) -> Tensor:
     """x, wide, less its largest element along `axis`."""
     wide = _wide(x)
@@ -52,14 +59,14 @@ def _below_zero(x: Tensor, axis: int) -> Tensor:
 
 @takes_tensors
 def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
-    """exp(x) over its sum along `axis`, without overflow."""
+    """exp(x) over its sum along `axis`, without overflow; NaN where no element is above -inf."""
     power = exp(_below_zero(x, axis))
     return _as(power / sum_(power, axis=axis, keepdims=True), floating(x.dtype))
 
 
 @takes_tensors
 def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
-    """log(softmax(x)) without overflow."""
+    """log(softmax(x)) without overflow; NaN where no element is above -inf."""
     offset = _below_zero(x, axis)
     result = offset - log(sum_(exp(offset), axis=axis, keepdims=True))
     return _as(result, floating(x.dtype))
@@ -120,14 +127,17 @@ def sigmoid(x: Tensor, /) -> Tensor:
 
 @takes_tensors
 def silu(x: Tensor, /) -> Tensor:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x): x at infinity, and 0 at minus infinity."""
     wide = _wide(x)
-    return _as(wide / (exp(-wide) + 1.0), floating(x.dtype))
+    return _as(_finite_below(wide) / (exp(-wide) + 1.0), floating(x.dtype))
 
 
 @takes_tensors
 def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function at x; "tanh" is the usual approximation of it."""
+    """x times the normal distribution function at x; "tanh" is the usual approximation of it.
+
+    x at infinity, and 0 at minus infinity.
+    """
     wide = _wide(x)
     if approximate == "none":
         share = erf(wide * math.sqrt(0.5)) + 1.0
@@ -136,7 +146,7 @@ def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
         share = tanh(inner) + 1.0
     else:
         raise ValueError(f"approximate is 'none' or 'tanh', not {approximate!r}")
-    return _as(wide * share * 0.5, floating(x.dtype))
+    return _as(_finite_below(wide) * (share * 0.5), floating(x.dtype))
 
 
 def _pair(value: Pair, what: str, least: int) -> tuple[int, int]:
@@ -272,8 +282,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key.mT * scale + mask) @ value; a bool mask selects keys.
 
-    A query whose mask is False everywhere gives NaN. Queries of no elements weigh all keys
-    alike, and without any key the result is 0.
+    A query that no key is left for, or whose scores are all -inf, gives 0. Queries of no elements
+    weigh all keys alike, and without any key the result is 0.
     """
     factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     scores = matmul(query, key.mT) * factor
@@ -282,4 +292,17 @@ def scaled_dot_product_attention(
         scores = where(tril(allowed), scores, -math.inf)
     if mask is not None:
         scores = where(mask, scores, -math.inf) if mask.dtype is dt.bool_ else scores + mask
-    return matmul(softmax(scores, axis=-1), value)
+    return matmul(_weights(scores), value)
+
+
+def _weights(scores: Tensor) -> Tensor:
+    """softmax(scores) along the last axis, but 0 in rows of -inf.
+
+    # src: PyTorch aten/src/ATen/native/transformers/attention.cpp, _safe_softmax
+    """
+    wide = _wide(scores)
+    if scores.size:
+        wide = wide - _finite_below(max_(wide, axis=-1, keepdims=True))
+    power = exp(wide)
+    total = sum_(power, axis=-1, keepdims=True)
+    return _as(power / maximum(total, 1.0), floating(scores.dtype))  # exp(0) is in every other sum

@@ -83,6 +83,43 @@ def test_activations_at_the_ends():
     np.testing.assert_array_equal(xp.relu(x).numpy(), [0, np.inf, np.nan])
 
 
+SCALED = ("silu", "gelu", "gelu tanh")
+
+
+@pytest.mark.parametrize("name", SCALED)
+@pytest.mark.parametrize("dtype", RTOL)
+def test_activations_that_multiply_have_their_limits(name, dtype):
+    """x times a share of it: at minus infinity 0, at infinity and at the largest number x itself.
+
+    torch gives NaN or infinity for some of these (pytorch 160876, 185770, 187293): the expected
+    values are the functions' own limits, which have the sign of x.
+    """
+    function = {"gelu tanh": lambda x: xp.gelu(x, approximate="tanh")}.get(name) or getattr(
+        xp, name
+    )
+    dtype = getattr(xp, dtype)
+    most = xp.finfo(dtype).max
+    x = xp.asarray([-np.inf, np.inf, np.nan, most, -most, 0.0, -0.0, -100.0], dtype=dtype)
+    got = function(x).numpy()
+    wanted = np.array([0, np.inf, np.nan, most, 0, 0, 0], got.dtype)
+    np.testing.assert_array_equal(got[:-1], wanted)
+    check(abs(float(got[-1])) < 1e-40, f"{got[-1]} at -100")
+    np.testing.assert_array_equal(np.signbit(got[:2]), [True, False])
+
+
+def test_rows_without_a_number_above_minus_infinity():
+    """As torch.softmax and torch.log_softmax have them: NaN; one number is enough for a result."""
+    low = -np.inf
+    x = xp.asarray([[low, low], [low, 3], [np.inf, 1], [np.nan, 1]])
+    nan = np.nan
+    np.testing.assert_array_equal(
+        xp.softmax(x).numpy(), [[nan, nan], [0, 1], [nan, nan], [nan, nan]]
+    )
+    np.testing.assert_array_equal(
+        xp.log_softmax(x).numpy(), [[nan, nan], [low, 0], [nan, nan], [nan, nan]]
+    )
+
+
 def convolution(x, w, stride, padding, dilation, groups):
     """By its definition, one output element at a time."""
     (sh, sw), (ph, pw), (dh, dw) = stride, padding, dilation
@@ -193,6 +230,48 @@ def test_attention(dtype, kind):
     got = xp.scaled_dot_product_attention(q, k, v, **options)
     check(got.dtype is q.dtype)
     close(got.numpy(), softmax(scores, -1) @ value, 3 * RTOL[dtype])
+
+
+@pytest.mark.parametrize("dtype", RTOL)
+@pytest.mark.parametrize("kind", ["bool", "float", "scores", "causal"])
+def test_queries_that_no_key_is_left_for_give_0(dtype, kind):
+    """pytorch 156707, mlx 2395: padding masks whole rows. Other rows are as without them."""
+    q, k, v = (made((1, 2, n, d), dtype)[0] for n, d in ((4, 8), (4, 8), (4, 4)))
+    plain = xp.scaled_dot_product_attention(q, k, v, is_causal=kind == "causal").numpy()
+    kept = np.ones((4, 4), bool)
+    kept[1] = kept[3] = False
+    mask = xp.asarray(kept)
+    if kind == "float":
+        mask = xp.astype(xp.where(mask, 0.0, -np.inf), getattr(xp, dtype))
+    if kind == "scores":  # a query of -inf on keys above 0
+        k, mask = abs(k), None
+        plain = xp.scaled_dot_product_attention(q, k, v).numpy()
+        q = xp.where(xp.asarray(kept[:, :1]), q, xp.asarray(-np.inf, dtype=q.dtype))
+    got = xp.scaled_dot_product_attention(q, k, v, mask=mask, is_causal=kind == "causal").numpy()
+    np.testing.assert_array_equal(got[..., 1::2, :], 0 * plain[..., 1::2, :])
+    np.testing.assert_array_equal(got[..., ::2, :], plain[..., ::2, :])
+    check(
+        np.isfinite(got).all() and abs(plain[..., 1, :]).max() > 0, "without the mask it is not 0"
+    )
+
+
+def test_masked_rows_are_torch_s():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    q, k, v = (RNG.standard_normal((1, 2, 4, 8)).astype(np.float32) for _ in range(3))
+    mask = RNG.random((4, 4)) > 0.5
+    mask[2] = False
+    added = np.where(mask, RNG.standard_normal((4, 4)), -np.inf).astype(np.float32)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    for chosen in (mask, added):
+        want = attend(*map(torch.asarray, (q, k, v)), attn_mask=torch.asarray(chosen)).numpy()
+        given = map(xp.asarray, (q, k, v))
+        got = xp.scaled_dot_product_attention(*given, mask=xp.asarray(chosen)).numpy()
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    x = np.float32([-np.inf, 0, 1, np.nan])
+    for ours, theirs in ((xp.softmax, torch.softmax), (xp.log_softmax, torch.log_softmax)):
+        for row in ([x[0], x[0]], [x[0], 1], [np.inf, 1], [x[3], 1]):
+            wanted = theirs(torch.tensor(row, dtype=torch.float32), -1).numpy()
+            np.testing.assert_allclose(ours(xp.asarray(np.float32(row))).numpy(), wanted)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
