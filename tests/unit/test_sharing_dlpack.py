@@ -276,6 +276,7 @@ def test_many_round_trips_leave_nothing():
     before = None
     for number in range(2000):
         np.from_dlpack(taken(source))
+        source.asked.clear()  # from Python 3.14 on, the garbage collector counts each dict
         if number == 200:
             forgotten()
             before = len(gc.get_objects())
