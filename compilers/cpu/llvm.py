@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from traceback import clear_frames
+from traceback import walk_tb
+from types import TracebackType
 from typing import Any
 
 from compilers.cpu.targets import target
@@ -55,8 +56,8 @@ def library() -> Iterator[Any]:
     """llvmlite's binding; objects made with it are gone when this ends, also after an error.
 
     No other thread forks inside: llvmlite holds a lock of its own around every call, also of
-    finalisers. So objects that an exception's frames keep are dropped here, too: references
-    decide the order, and the module holds its context. Raises: NotFound.
+    finalisers. So objects that an exception's frames keep are dropped here, too, those of inner
+    calls first: what is being made there does not hold yet what it is made of. Raises: NotFound.
     """
     with forks.postponed():
         try:
@@ -69,8 +70,19 @@ def library() -> Iterator[Any]:
             yield llvm
         except BaseException as error:
             for each in (error, error.__cause__):
-                clear_frames(each.__traceback__ if each is not None else None)
+                _clear_frames(each.__traceback__ if each is not None else None)
             raise
+
+
+def _clear_frames(found: TracebackType | None) -> None:
+    """Drop what the frames of a traceback hold, except of those that still run.
+
+    `traceback.clear_frames` begins with outer calls, and Python 3.14 drops a call's last variable
+    first: an interrupted `ModuleRef.__init__` would free its context before its module.
+    """
+    for frame, _ in reversed(list(walk_tb(found))):
+        with suppress(RuntimeError):  # it still runs
+            frame.clear()
 
 
 def machine_for(llvm: Any, triple: str, cpu: str, settings: str) -> Any:
