@@ -138,7 +138,7 @@ class Disassembler:
     def all(self, code: bytes, pc: int = 0) -> Iterator[Instruction]:
         """Every instruction in order; words unknown to LLVM are shown as data."""
         at, longest = 0, 5 * _WORD_BYTES
-        for _ in range(len(code) // _WORD_BYTES):
+        for _ in range(-(-len(code) // _WORD_BYTES)):
             if at >= len(code):
                 return
             size, text = self.one(code[at : at + longest], pc + at)

@@ -105,6 +105,8 @@ class Linked:
         parts = [part for part in self._segments if part.kind == _PT_DYNAMIC]
         if len(parts) != 1:
             raise self._file.fail(f"{len(parts)} dynamic segments, expected one")
+        if parts[0].nbytes % _DYNAMIC_BYTES:
+            raise self._file.fail(f"a dynamic section of {parts[0].nbytes} bytes", parts[0].at)
         count = min(parts[0].nbytes // _DYNAMIC_BYTES, DYNAMIC_LIMIT)
         tags: dict[int, int] = {}
         for tag, value in self._view.table(_DYNAMIC, parts[0].at, count, "dynamic section"):
@@ -168,7 +170,7 @@ class Linked:
         nbytes = self._tags.get(_DT_RELASZ, 0)
         if not nbytes:
             return ()
-        if nbytes > FIXUPS_LIMIT * _RELA_BYTES:
+        if nbytes > FIXUPS_LIMIT * _RELA_BYTES or nbytes % _RELA_BYTES:
             raise self._view.fail(f"{nbytes} bytes of relocations")
         body = self._part(_DT_RELA, nbytes, "relocations")
         table = body.table(_RELA, 0, nbytes // _RELA_BYTES, "relocations")

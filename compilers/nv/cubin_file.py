@@ -120,9 +120,11 @@ class CubinFile:
         if len(tables) != 1 or tables[0].link >= len(self.sections):
             raise self.view.fail(f"{len(tables)} symbol tables, expected one")
         body, names = self.body(tables[0]), self.body(self.sections[tables[0].link])
-        count = len(body) // _SYMBOL_BYTES
-        if count > SYMBOLS_LIMIT:
-            raise body.fail(f"{count} symbols, more than {SYMBOLS_LIMIT}")
+        count, rest = divmod(len(body), _SYMBOL_BYTES)
+        if count > SYMBOLS_LIMIT or rest:
+            raise body.fail(
+                f"{len(body)} bytes of symbols, of {_SYMBOL_BYTES} each, at most {SYMBOLS_LIMIT}"
+            )
         for number, (at, info, other, section, value, nbytes) in enumerate(
             body.table(_SYMBOL, 0, count, "symbols")
         ):
@@ -142,9 +144,11 @@ class CubinFile:
                 continue
             body, with_addend = self.body(table), table.kind == _RELA_KIND
             layout, each = (_RELA, _RELA_BYTES) if with_addend else (_REL, _REL_BYTES)
-            count = len(body) // each
-            if count > RELOCATIONS_LIMIT:
-                raise body.fail(f"{count} relocations, more than {RELOCATIONS_LIMIT}")
+            count, rest = divmod(len(body), each)
+            if count > RELOCATIONS_LIMIT or rest:
+                raise body.fail(
+                    f"{len(body)} bytes of relocations, of {each} each, at most {RELOCATIONS_LIMIT}"
+                )
             for offset, kind, symbol, *addend in body.table(layout, 0, count, "relocations"):
                 if symbol >= len(self.symbols):
                     raise body.fail(f"a relocation by symbol {symbol}")

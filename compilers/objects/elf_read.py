@@ -102,6 +102,8 @@ class Object:
             raise MalformedInput(f"ELF: {len(tables)} symbol tables, expected one")
         self._table_number = tables[0]
         self._table = self._body(tables[0], "SHT_SYMTAB")
+        if len(self._table) % _SYM_BYTES:
+            raise MalformedInput(f"ELF: a symbol table of {len(self._table)} bytes")
         self._strings = self._body(self._heads[tables[0]]["sh_link"], "SHT_STRTAB")
         self._symbols: dict[int, Symbol] = {}
 

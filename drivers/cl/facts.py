@@ -122,7 +122,7 @@ def read_facts(found: Found, lanes: bool) -> Facts:
         found=found, limits=limits, arch=f"{PROCESSOR if processor else LANES}-{digest}",
         version=version, extensions=extensions, processor=processor, units=units, svm=svm,
         max_alloc_bytes=number(abi.DEVICE_MAX_MEM_ALLOC_SIZE), options=options,
-        part_align_bytes=max(number(abi.DEVICE_MEM_BASE_ADDR_ALIGN) // _BYTE_BITS, 1),
+        part_align_bytes=max(-(-number(abi.DEVICE_MEM_BASE_ADDR_ALIGN) // _BYTE_BITS), 1),
     )  # fmt: skip
 
 

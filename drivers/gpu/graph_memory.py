@@ -16,6 +16,7 @@ from drivers.gpu.ring import Ring
 ALIGN_BYTES: Final = 64
 MOST_COPIES: Final = 4
 """Three replays may be queued on the GPU while the host prepares the next one."""
+PARAM_BYTES: Final = (4, 8)
 COPIES_BYTES: Final = 4 << 20
 """Of all copies of one recording, unless two copies need more."""
 
@@ -26,6 +27,17 @@ class Item(Protocol):
     @property
     def program(self) -> Program | None:
         """What it launches."""
+
+
+def whole_place(at: int, nbytes: int, number: int) -> int:
+    """Where an argument is, in units of its own size. Raises: Unsupported between two of them."""
+    place, rest = divmod(at, nbytes) if nbytes in PARAM_BYTES else (0, 1)
+    if rest:
+        raise Unsupported(
+            f"argument {number} has {nbytes} bytes at byte {at} and cannot be a Param",
+            hint="leave aligned arguments of 32 or 64 bits open",
+        )
+    return place
 
 
 S = TypeVar("S", bound=Item)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.gpu import graph_memory
-from drivers.gpu.graph_memory import Copy, GraphMemory
+from drivers.gpu.graph_memory import Copy, GraphMemory, whole_place
 from drivers.nv.program import NvProgram
 from drivers.nv.rings import NvPair
 from queues.nv import bound
@@ -70,7 +70,7 @@ class NvGraph(GraphMemory[Item]):
         if launch is None or number >= len(launch.kernel.args):
             raise BadArgument(f"step {item} has no argument {number}")
         offset, nbytes = launch.kernel.args[number]
-        return nbytes, (self.arguments_at(item) + offset) // nbytes
+        return nbytes, whole_place(self.arguments_at(item) + offset, nbytes, number)
 
     def write(self, copy: Copy) -> None:
         target, step_va = self._target, self._pair.compute.step_va

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.gpu import graph_memory
-from drivers.gpu.graph_memory import Copy, GraphMemory
+from drivers.gpu.graph_memory import Copy, GraphMemory, whole_place
 from drivers.qcom.program import QcomProgram
 from drivers.qcom.rings import QcomPair
 from queues.qcom import words as qcom_words
@@ -80,7 +80,8 @@ class QcomGraph(GraphMemory[Item]):
         if launch is None or number >= len(launch.kernel.args):
             raise BadArgument(f"step {item} has no argument {number}")
         nbytes = launch.kernel.args[number][1]
-        return nbytes, (self._starts[item] + launch.argument_places[number]) // nbytes
+        at = self._starts[item] + launch.argument_places[number]
+        return nbytes, whole_place(at, nbytes, number)
 
     def prepare(self, given: list[int], patch: Callable[[Any, list[int]], None]) -> Copy | None:
         if not self._images:

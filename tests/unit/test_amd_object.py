@@ -177,6 +177,8 @@ DESCRIPTOR_AT = 0x540
         (DESCRIPTOR_AT + 56, 0x008, 2, "wave_lanes"),
         (0x4E0, DESCRIPTOR_AT, 8, "inside the kernel descriptor"),  # r_offset
         (0x4E8, 10, 4, "relocation 10"),
+        (64 + 5 * 56 + 40, 0xA1, 8, "a dynamic section of 161 bytes"),  # p_memsz
+        (0x818, 47, 8, "47 bytes of relocations"),  # DT_RELASZ
     ],
 )
 def test_what_is_wrong_is_named(at: int, value: int, nbytes: int, rule: str) -> None:

@@ -166,6 +166,7 @@ def beginning(lines: bytes) -> Callable[[Files], None]:
         (changed(num_xcc=65), "num_xcc 65"),
         (changed(num_xcc=64), "do not make 64 XCCs"),
         (changed(simd_count=1), "do not make"),
+        (changed(simd_count=191), "do not make"),  # two SIMDs each
         (changed(wave_front_size=48), "neither 32 nor 64"),
         (changed(gfx_target_version=1 << 32), "outside 0..4294967295"),
         (changed(drm_render_minor=1 << 20), "drm_render_minor"),

@@ -198,6 +198,19 @@ def test_refusals() -> None:
             elf.load(blob[:size], "k", "x86_64")
 
 
+def test_a_symbol_table_of_no_whole_records() -> None:
+    blob = bytearray(llvm.compile_object("define void @k() { ret void }", "x86_64", frozenset()))
+    (sections,) = struct.unpack_from("<Q", blob, 40)  # src: System V gABI 4, Elf64_Ehdr e_shoff
+    count = struct.unpack_from("<H", blob, 60)[0]
+    heads = [sections + 64 * number for number in range(count)]
+    (table,) = [at for at in heads if struct.unpack_from("<I", blob, at + 4)[0] == 2]  # SHT_SYMTAB
+    (nbytes,) = struct.unpack_from("<Q", blob, table + 32)
+    for wrong in (nbytes - 1, nbytes - 23, 1):
+        struct.pack_into("<Q", blob, table + 32, wrong)
+        with pytest.raises(MalformedInput, match="a symbol table of"):
+            elf.load(bytes(blob), "k", "x86_64")
+
+
 def test_huge_zeros_are_refused() -> None:
     with pytest.raises(MalformedInput, match="larger than"):
         load(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
-from compilers.nv import cubin
+from compilers.nv import cubin, cubin_file
 from drivers.base.contracts import Arg, Binary
 from drivers.base.errors import MalformedInput, Unsupported
 from queues.nv.kernel_code import NvCode
@@ -117,6 +119,27 @@ def test_other_files_are_refused() -> None:
     ):
         with pytest.raises(MalformedInput, match=rule):
             cubin.load(changed("sm_86", at, value, nbytes), "k", "sm_86")
+
+
+def every_relocation(blob: bytes) -> list[cubin_file.Relocation]:
+    file = cubin_file.CubinFile(blob)
+    return [one for section in file.sections for one in file.relocations(section)]
+
+
+@pytest.mark.parametrize("kind", [2, 4, 9])
+def test_tables_of_no_whole_records(kind: int) -> None:
+    """SHT_SYMTAB, SHT_RELA, SHT_REL. # src: System V gABI 4, e_shoff at 40, sh_size at 32"""
+    blob = bytearray(nv_cubins.cubin("sm_86"))
+    (sections,), (count,) = struct.unpack_from("<Q", blob, 40), struct.unpack_from("<H", blob, 60)
+    heads = [sections + 64 * number for number in range(count)]
+    tables = [at for at in heads if struct.unpack_from("<I", blob, at + 4)[0] == kind]
+    check(kind != 2 or len(tables) == 1, "one symbol table")
+    for table in tables:
+        (nbytes,) = struct.unpack_from("<Q", blob, table + 32)
+        struct.pack_into("<Q", blob, table + 32, nbytes - 1)
+        with pytest.raises(MalformedInput, match=r"bytes of (symbols|relocations)"):
+            every_relocation(bytes(blob))
+        struct.pack_into("<Q", blob, table + 32, nbytes)
 
 
 def test_an_unknown_architecture_is_named() -> None:

@@ -212,7 +212,8 @@ def _check(node: GpuNode, path: str) -> None:
     """The rules between properties. Raises: MalformedInput."""
     if node.wave_lanes not in _WAVE_LANES:
         raise malformed(path, f"wave_front_size {node.wave_lanes} is neither 32 nor 64")
-    if node.num_xcc == 0 or node.cus_per_xcc == 0 or node.engines_per_xcc == 0:
+    whole = not node.simd_count % node.simd_per_cu  # src: kfd_crat.c, simd_count of all CUs
+    if not whole or node.num_xcc == 0 or node.cus_per_xcc == 0 or node.engines_per_xcc == 0:
         raise malformed(
             path,
             f"{node.simd_count} SIMDs and {node.array_count} arrays do not make "
