@@ -12,7 +12,7 @@ DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx qcom-a630
 
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \
 	sweep \
-	opencl webgpu nv qcom torch references turnip generators probe doctor clean
+	opencl webgpu nv qcom torch references newest turnip generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
@@ -26,6 +26,7 @@ help:
 	@echo "make nv               NVIDIA's compilers, so that kernels for its GPUs are compiled"
 	@echo "make qcom             Mesa's disassembler of Adreno code, a second opinion in tests"
 	@echo "make torch            torch, so that tests of memory shared with it run"
+	@echo "make newest           a tenth of the unit tests on Debian's newest Python, fetched once"
 	@echo "make references       kernel headers, firmware and a Vulkan driver for tests, from Debian"
 	@echo "make turnip           Mesa's Vulkan driver for Adreno and its disassembler, built from Debian's source"
 	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
@@ -128,6 +129,9 @@ hardware: $(VENV)/dev.stamp
 
 references: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.references $(ARGS)
+
+newest: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.newest_python $(ARGS)
 
 generators: $(VENV)/dev.stamp
 	$(BIN)/python -m generators $(ARGS)

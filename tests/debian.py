@@ -24,18 +24,22 @@ class CannotRun(Exception):
 
 
 def command(
-    arguments: Sequence[str], environ: dict[str, str] | None = None, folder: Path | None = None
+    arguments: Sequence[str],
+    environ: dict[str, str] | None = None,
+    folder: Path | None = None,
+    *,
+    limit_s: float = TIME_LIMIT_S,
 ) -> str:
     """Run a program. Raises: CannotRun with the end of its output."""
     try:
         done = subprocess.run(
             arguments, env=environ, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=TIME_LIMIT_S, check=False,
+            text=True, timeout=limit_s, check=False,
         )  # fmt: skip
     except FileNotFoundError as error:
         raise CannotRun(f"there is no program {arguments[0]!r}") from error
     except subprocess.TimeoutExpired as error:
-        raise CannotRun(f"{arguments[0]} took more than {TIME_LIMIT_S} s") from error
+        raise CannotRun(f"{arguments[0]} took more than {limit_s:.0f} s") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise CannotRun(f"{' '.join(arguments[:3])} failed: {' / '.join(said)}")

@@ -85,7 +85,7 @@ def _version_of(python: Path) -> str:
     return python.name.removeprefix("libpython").removesuffix(".so.1.0")
 
 
-def _pip() -> list[str]:
+def pip() -> list[str]:
     """Of the environment, else of the Python that it was made with. Raises: CannotRun."""
     for python in (sys.executable, os.path.realpath(sys.executable)):
         command = [python, "-m", "pip"]
@@ -101,7 +101,7 @@ def _add_wheels(root: Root) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
     command = [
-        *_pip(), "install", "--quiet", "--target", str(fresh),
+        *pip(), "install", "--quiet", "--target", str(fresh),
         "--only-binary=:all:", "--python-version", _version_of(root.python), *platforms, *wanted,
     ]  # fmt: skip
     done = subprocess.run(
